@@ -1,0 +1,1 @@
+//! What a Rust policy author imports.

@@ -1,0 +1,2 @@
+//! The one binary `fluxgate`.
+fn main() {}

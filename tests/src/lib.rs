@@ -1,0 +1,1 @@
+//! End-to-end suites that treat the binary and the public crates as a user does.

@@ -1,0 +1,2 @@
+//! Build, test, demo: what a person runs.
+fn main() {}
