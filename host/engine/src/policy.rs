@@ -89,6 +89,36 @@ pub struct Abilities {
     pub state: bool,
 }
 
+/// Totals over what the scheduler may use; mirrors `fluxgate:policy/machine.totals`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct MachineTotals {
+    /// All nodes.
+    pub nodes: u32,
+    /// All cores.
+    pub cores: u32,
+    /// All GPUs.
+    pub gpus: u32,
+    /// Nodes that are up and not held by any job.
+    pub free_nodes: u32,
+    /// Cores on nodes that are up, not held by any job.
+    pub free_cores: u32,
+    /// GPUs on nodes that are up, not held by any job.
+    pub free_gpus: u32,
+    /// Jobs that hold resources.
+    pub running: u32,
+    /// Jobs that wait, over all queues.
+    pub pending: u32,
+}
+
+/// What a policy can ask about the machine outside of a pass (inside, it asks the [`Pass`]).
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Machine {
+    /// Totals.
+    pub totals: MachineTotals,
+    /// Names of the queues by index; the anonymous queue has the empty name.
+    pub queues: std::sync::Arc<[String]>,
+}
+
 /// A state handed from one policy to its successor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SavedState {
@@ -213,6 +243,10 @@ pub trait Policy: Send {
 
     /// What it can do. Constant over its life.
     fn abilities(&self) -> Abilities;
+
+    /// What the machine looks like now. Called before [`Policy::keys`] and [`Policy::observe`] whenever it
+    /// changed; cheap, and a policy that does not care ignores it.
+    fn machine(&mut self, _machine: Machine) {}
 
     /// Keys for jobs that became pending, changed, or were named for it; one per row, none NaN.
     /// Called only with [`Abilities::ordering`]. The engine checks length and NaN again.
