@@ -1,1 +1,35 @@
-//! Fluxgate formats.
+//! The standard formats of the Flux resource manager: parse, print, validate.
+//!
+//! Every format the other rooms exchange with people, files and sockets lives here, and only here, so that
+//! there is one reading of each: [`Idset`] (RFC 22), [`Hostlist`] (RFC 29), [`fsd`] (RFC 23), [`JobId`]
+//! (RFC 19), [`eventlog`] (RFC 18).
+//!
+//! All parsers take foreign text. They never panic, they cost time and memory in proportion to the length of the
+//! text (not to the size of the set it names), and their errors say at which byte they stopped and what would have
+//! been accepted. Where the RFC and flux-core read a text differently, the module says which reading was taken.
+//!
+//! This crate knows no resource graph, no time of day and no I/O.
+//!
+//! ```
+//! use fluxgate_formats::{Hostlist, Idset, JobId, fsd};
+//!
+//! let ranks: Idset = "0-3,8".parse().unwrap();
+//! let hosts: Hostlist = "node[0-3,8]".parse().unwrap();
+//! assert_eq!(ranks.len(), hosts.len() as u64);
+//! assert_eq!(hosts.nth(4).as_deref(), Some("node8"));
+//! assert_eq!(fsd::parse("1.5h").unwrap(), 5400.0);
+//! assert_eq!("ƒuZZybuNNy".parse::<JobId>().unwrap().kvs_dir(), "job.0017.e9fb.8df1.6c2e");
+//! ```
+#![forbid(unsafe_code)]
+
+pub mod eventlog;
+pub mod fluid;
+pub mod fsd;
+pub mod hostlist;
+pub mod idset;
+mod text;
+
+pub use eventlog::Event;
+pub use fluid::JobId;
+pub use hostlist::Hostlist;
+pub use idset::Idset;

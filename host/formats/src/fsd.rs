@@ -1,0 +1,214 @@
+//! Flux Standard Duration (RFC 23): `30`, `2ms`, `5m`, `1.2h`, `inf`.
+//!
+//! Durations are seconds as f64 everywhere in this workspace; infinity stands for "no limit". This module must never
+//! know what a duration limits: that `0` means "unlimited" in `policy.limits` is for the reader of that table.
+//!
+//! # Where RFC 23 and flux-core differ
+//!
+//! RFC 23 takes any number that C's `strtod` takes, so `1e3s`, `.5h` and `0x10` are read. flux-core also takes the
+//! empty text and a bare unit as 0, blanks in front, and numbers too large for a double as infinity; all four are
+//! refused here.
+
+use crate::text::excerpt;
+
+/// Longest text of a duration, in bytes.
+pub const TEXT_BYTES_MAX: usize = 128;
+
+/// Significant digits that [`format`] prints, as flux-core does.
+const PRECISION: usize = 6;
+
+/// The units of RFC 23 and their length in seconds.
+const UNITS: [(&str, f64); 5] = [("ms", 1e-3), ("s", 1.0), ("m", 60.0), ("h", 3600.0), ("d", 86400.0)];
+
+/// A text is not a duration.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "duration '{input}': {kind} at position {at}; a duration looks like '30', '1.5h' or 'inf' (units: ms s m h d)"
+)]
+pub struct FsdError {
+    /// The text, shortened when long.
+    pub input: String,
+    /// Byte offset in the text where reading stopped.
+    pub at: usize,
+    /// What is wrong there.
+    pub kind: FsdErrorKind,
+}
+
+/// What is wrong with a duration text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum FsdErrorKind {
+    /// A number was expected.
+    #[error("expected a number")]
+    NoNumber,
+    /// The number is below zero.
+    #[error("number below zero")]
+    Negative,
+    /// The number or the duration is finite but too large for an f64.
+    #[error("number too large")]
+    TooLarge,
+    /// What follows the number is no unit.
+    #[error("unknown unit")]
+    Unit,
+    /// `inf` takes no unit.
+    #[error("unit after infinity")]
+    UnitAfterInfinity,
+    /// The text is longer than [`TEXT_BYTES_MAX`].
+    #[error("text longer than {TEXT_BYTES_MAX} bytes")]
+    TooLong,
+}
+
+use FsdErrorKind as Kind;
+
+/// Reads a duration; seconds, 0 or more, possibly infinite.
+pub fn parse(text: &str) -> Result<f64, FsdError> {
+    seconds(text).map_err(|(at, kind)| FsdError { input: excerpt(text), at, kind })
+}
+
+/// Prints a duration as flux-core does: in the largest unit that keeps the number at 1 or above (milliseconds below a
+/// tenth of a second), with six significant digits.
+///
+/// A negative number, which is no duration, prints with its sign; NaN prints as `nan`.
+pub fn format(seconds: f64) -> String {
+    if seconds.is_nan() {
+        return "nan".to_owned();
+    }
+    if seconds < 0.0 {
+        return format!("-{}", format(-seconds));
+    }
+    if seconds.is_infinite() {
+        return "infinity".to_owned();
+    }
+    let (number, unit) = match seconds {
+        0.0 => (0.0, "s"),
+        s if s < 0.1 => (s * 1000.0, "ms"),
+        s if s < 60.0 => (s, "s"),
+        s if s < 3600.0 => (s / 60.0, "m"),
+        s if s < 86400.0 => (s / 3600.0, "h"),
+        s => (s / 86400.0, "d"),
+    };
+    significant(number) + unit
+}
+
+/// C's `%.6g`: six significant digits, no trailing zeros, an exponent when the number is very small or very large.
+fn significant(number: f64) -> String {
+    let scientific = format!("{:.*e}", PRECISION - 1, number);
+    // The standard library always writes "d.ddddde±x".
+    let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    let trim = |digits: &str| match digits.contains('.') {
+        true => digits.trim_end_matches('0').trim_end_matches('.').to_owned(),
+        false => digits.to_owned(),
+    };
+    if (-4..PRECISION as i32).contains(&exponent) {
+        let decimals = (PRECISION as i32 - 1 - exponent) as usize;
+        return trim(&format!("{number:.decimals$}"));
+    }
+    let sign = if exponent < 0 { '-' } else { '+' };
+    format!("{}e{sign}{:02}", trim(mantissa), exponent.abs())
+}
+
+/// Where and why reading stopped.
+type Stop = (usize, Kind);
+
+fn seconds(text: &str) -> Result<f64, Stop> {
+    if text.len() > TEXT_BYTES_MAX {
+        return Err((TEXT_BYTES_MAX, Kind::TooLong));
+    }
+    let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
+    let sign = text.len() - unsigned.len();
+    let (number, length) = number(unsigned).ok_or((sign, Kind::NoNumber))?;
+    let unit = &unsigned[length..];
+    if text.starts_with('-') && number != 0.0 {
+        return Err((0, Kind::Negative));
+    }
+    let at = sign + length;
+    let factor = match UNITS.iter().find(|(name, _)| *name == unit) {
+        _ if unit.is_empty() => 1.0,
+        _ if number.is_infinite() && is_word(unsigned) => return Err((at, Kind::UnitAfterInfinity)),
+        Some((_, factor)) => *factor,
+        None => return Err((at, Kind::Unit)),
+    };
+    let seconds = number * factor;
+    if seconds.is_infinite() && !is_word(unsigned) { Err((sign, Kind::TooLarge)) } else { Ok(seconds) }
+}
+
+/// True when the number is spelled as a word, so that only `inf` and `infinity` can have been read.
+fn is_word(unsigned: &str) -> bool {
+    unsigned.starts_with(['i', 'I'])
+}
+
+/// Reads what `strtod` would, without sign and NaN, at the start of `text`; gives the value and its length in bytes.
+fn number(text: &str) -> Option<(f64, usize)> {
+    for word in ["infinity", "inf"] {
+        if text.get(..word.len()).is_some_and(|head| head.eq_ignore_ascii_case(word)) {
+            return Some((f64::INFINITY, word.len()));
+        }
+    }
+    if let Some(hex) = text.strip_prefix("0x").or(text.strip_prefix("0X"))
+        && let Some((value, length)) = hexadecimal(hex)
+    {
+        return Some((value, 2 + length));
+    }
+    let digits = |from: usize| text[from..].bytes().take_while(u8::is_ascii_digit).count();
+    let whole = digits(0);
+    let mut end = whole;
+    if text[end..].starts_with('.') {
+        let fraction = digits(end + 1);
+        if whole + fraction == 0 {
+            return None;
+        }
+        end += 1 + fraction;
+    } else if whole == 0 {
+        return None;
+    }
+    end += exponent(&text[end..], ['e', 'E']).map_or(0, |(_, length)| length);
+    // What was scanned is a number to the standard library, too.
+    Some((text[..end].parse().ok()?, end))
+}
+
+/// Reads a hexadecimal number of C99 behind its `0x`: `1f`, `1.8`, `1p-3`.
+fn hexadecimal(text: &str) -> Option<(f64, usize)> {
+    let mut value = 0.0f64;
+    let (mut digits, mut length, mut scale) = (0, 0, 0i32);
+    let mut point = false;
+    for c in text.chars() {
+        match c.to_digit(16) {
+            Some(digit) => {
+                value = value * 16.0 + f64::from(digit);
+                digits += 1;
+                scale -= if point { 4 } else { 0 };
+            }
+            None if c == '.' && !point => point = true,
+            None => break,
+        }
+        length += 1;
+    }
+    if digits == 0 {
+        return None;
+    }
+    if let Some((power, more)) = exponent(&text[length..], ['p', 'P']) {
+        scale = scale.saturating_add(power);
+        length += more;
+    }
+    // Half the power twice, because 2^scale alone may leave the range that the product is in.
+    let scale = scale.clamp(-2200, 2200);
+    let half = scale / 2;
+    Some((value * 2f64.powi(half) * 2f64.powi(scale - half), length))
+}
+
+/// Reads an exponent such as `e+3`; none when no digits follow, as the mark may then be a unit.
+fn exponent(text: &str, marks: [char; 2]) -> Option<(i32, usize)> {
+    let signed = text.strip_prefix(marks)?;
+    let unsigned = signed.strip_prefix(['+', '-']).unwrap_or(signed);
+    let digits = unsigned.bytes().take_while(u8::is_ascii_digit).count();
+    if digits == 0 {
+        return None;
+    }
+    let size = unsigned[..digits].parse().unwrap_or(i32::MAX / 2).min(i32::MAX / 2);
+    let power = if signed.starts_with('-') { -size } else { size };
+    Some((power, text.len() - unsigned.len() + digits))
+}
+
+#[cfg(test)]
+mod tests {}
