@@ -1,1 +1,83 @@
 //! What a Rust policy author imports.
+//!
+//! A policy is a struct with [`Policy`] and the trait of each ability it has; everything else is done by
+//! the host. A whole first policy, which starts short jobs first:
+//!
+//! ```
+//! use fluxgate_guest::prelude::*;
+//!
+//! #[derive(Default)]
+//! struct ShortestFirst;
+//!
+//! impl Policy for ShortestFirst {
+//!     fn info() -> Info { Info::new("shortest-first", "Short jobs first") }
+//! }
+//! impl Ordering for ShortestFirst {
+//!     fn key(&mut self, _now: f64, job: &Job) -> f64 { job.duration }
+//! }
+//! export_policy!(ShortestFirst: ordering);
+//!
+//! // And its test, natively, on a simulated machine of four cores:
+//! # #[cfg(not(target_arch = "wasm32"))] {
+//! use fluxgate_guest::bench::Bench;
+//! let mut bench = Bench::new(4);
+//! bench.job(1).cores(4).duration(100.0).submit();
+//! bench.job(2).cores(4).duration(10.0).submit();
+//! bench.run(&mut ShortestFirst);
+//! assert_eq!(bench.started(), [2]);
+//! # }
+//! ```
+//!
+//! # Abilities
+//!
+//! | trait | in `export_policy!` | without it |
+//! |---|---|---|
+//! | [`Ordering`] | `ordering` | Flux's order: priority, submission, id |
+//! | [`Scheduling`] | `scheduling` | start in order, stop at the first that does not fit |
+//! | [`Observing`] | `observing` | events are not delivered |
+//! | [`State`] | `state` | a successor starts cold |
+//!
+//! # Rules of the house
+//!
+//! A component has no clock, no randomness, no files and no network; time comes in as an argument.
+//! Decisions are proposals: the host checks each and answers with a [`Refusal`] where it must. A panic ends
+//! the instance; its text goes to the host's log and the host goes on without the policy.
+//!
+//! # Building
+//!
+//! With the target `wasm32-unknown-unknown` and the linker `wasm-component-ld` that rustup ships with it,
+//! `cargo build` emits a component; the folder that `fluxgate policy new` makes is set up so. The crate of
+//! a policy is a `cdylib` (the component) and an `rlib` (for tests). This crate needs no unsafe code from
+//! an author.
+//!
+//! The contract itself is WIT; this crate finds it in its own folder `wit`, which inside the workspace is a
+//! link to the released version it speaks. A copy of this folder is therefore complete.
+
+#![deny(missing_docs)]
+#![cfg_attr(not(target_arch = "wasm32"), forbid(unsafe_code))]
+
+#[cfg(target_arch = "wasm32")]
+#[doc(hidden)]
+pub mod abi;
+#[cfg(not(target_arch = "wasm32"))]
+pub mod bench;
+mod config;
+mod export;
+mod job;
+pub mod log;
+pub mod machine;
+mod pass;
+mod policy;
+
+pub use config::{Config, Info, Key, Kind};
+pub use job::{Happened, Job, JobColumns, JobEvent, JobId, Totals};
+pub use pass::{Candidate, Pass, Placement, Refusal};
+pub use policy::{Exported, Observing, Ordering, Policy, Saved, Scheduling, State};
+
+/// Everything a policy usually names.
+pub mod prelude {
+    pub use crate::{
+        Candidate, Config, Happened, Info, Job, JobColumns, JobEvent, JobId, Kind, Observing, Ordering, Pass,
+        Placement, Policy, Refusal, Saved, Scheduling, State, Totals, export_policy,
+    };
+}

@@ -1,0 +1,62 @@
+//! What is used when, as counts: enough to judge "fits", "earliest" and "would delay a reservation".
+//!
+//! Must never know jobs, queues or policies.
+
+use std::ops::Add;
+
+/// Counts that a job needs or a machine has.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Need {
+    pub(super) cores: u32,
+    pub(super) gpus: u32,
+}
+
+impl Need {
+    pub(super) fn within(self, room: Need) -> bool {
+        self.cores <= room.cores && self.gpus <= room.gpus
+    }
+
+    /// What is left after taking `other`, at least 0.
+    pub(super) fn less(self, other: Need) -> Need {
+        Need { cores: self.cores.saturating_sub(other.cores), gpus: self.gpus.saturating_sub(other.gpus) }
+    }
+}
+
+impl Add for Need {
+    type Output = Need;
+    fn add(self, other: Need) -> Need {
+        Need { cores: self.cores.saturating_add(other.cores), gpus: self.gpus.saturating_add(other.gpus) }
+    }
+}
+
+/// A need held from `start` up to but not including `end`.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Use {
+    pub(super) start: f64,
+    pub(super) end: f64,
+    pub(super) need: Need,
+}
+
+/// What all uses take at one moment.
+pub(super) fn used_at(uses: &[Use], time: f64) -> Need {
+    uses.iter()
+        .filter(|each| each.start <= time && time < each.end)
+        .fold(Need::default(), |sum, each| sum + each.need)
+}
+
+/// Is there room for `need` all the time from `start` to `end`? Room only shrinks where a use starts, so
+/// only those moments are looked at.
+pub(super) fn has_room(room: Need, uses: &[Use], need: Need, start: f64, end: f64) -> bool {
+    let starts = uses.iter().map(|each| each.start).filter(|time| start < *time && *time < end);
+    std::iter::once(start).chain(starts).all(|time| (used_at(uses, time) + need).within(room))
+}
+
+/// Earliest start from `now` on with room for `duration` seconds; none when there never is. Room only grows
+/// where a use ends, so only those moments are looked at.
+pub(super) fn earliest(room: Need, uses: &[Use], need: Need, now: f64, duration: f64) -> Option<f64> {
+    let mut moments: Vec<f64> =
+        uses.iter().map(|each| each.end).filter(|time| time.is_finite() && *time > now).collect();
+    moments.push(now);
+    moments.sort_by(f64::total_cmp);
+    moments.into_iter().find(|time| has_room(room, uses, need, *time, time + duration))
+}

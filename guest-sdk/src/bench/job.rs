@@ -1,0 +1,103 @@
+//! Describing a job to the bench.
+
+use super::capacity::{self, Need};
+use super::{Bench, Waiting};
+use crate::job::{Happened, Job};
+
+/// A job in the making; see [`Bench::job`].
+#[must_use = "end with `submit` or `running`"]
+#[derive(Debug)]
+pub struct JobBuilder<'a> {
+    pub(super) bench: &'a mut Bench,
+    pub(super) job: Job,
+    pub(super) real_duration: Option<f64>,
+}
+
+impl<'a> JobBuilder<'a> {
+    /// It needs this many cores.
+    pub fn cores(mut self, cores: u32) -> Self {
+        self.job.cores = cores;
+        self
+    }
+
+    /// It needs this many GPUs.
+    pub fn gpus(mut self, gpus: u32) -> Self {
+        self.job.gpus = gpus;
+        self
+    }
+
+    /// It needs this many whole nodes.
+    pub fn nodes(mut self, nodes: u32) -> Self {
+        self.job.nodes = nodes;
+        self
+    }
+
+    /// It asks for this many seconds, which may be infinite.
+    pub fn duration(mut self, seconds: f64) -> Self {
+        self.job.duration = seconds;
+        self
+    }
+
+    /// It will really run this long. Unless said, as long as it asks for.
+    pub fn really(mut self, seconds: f64) -> Self {
+        self.real_duration = Some(seconds);
+        self
+    }
+
+    /// Its RFC 27 priority.
+    pub fn priority(mut self, priority: u32) -> Self {
+        self.job.priority = priority;
+        self
+    }
+
+    /// Who submits it.
+    pub fn userid(mut self, userid: u32) -> Self {
+        self.job.userid = userid;
+        self
+    }
+
+    /// When it was submitted, if not now. It is pending at once all the same.
+    pub fn submitted_at(mut self, time: f64) -> Self {
+        self.job.t_submit = time;
+        self
+    }
+
+    /// Its queue by name.
+    pub fn queue(mut self, name: &str) -> Self {
+        self.job.queue = self.bench.queue_index(name);
+        self
+    }
+
+    /// It is pending from now on.
+    ///
+    /// # Panics
+    /// The id is in use.
+    pub fn submit(self) {
+        let (bench, waiting) = self.finish();
+        let id = waiting.job.id;
+        let known = bench.pending.iter().any(|other| other.job.id == id);
+        assert!(!known && !bench.running.iter().any(|job| job.id == id), "job {id} exists already");
+        bench.pending.push(waiting);
+        bench.unkeyed.insert(id);
+        bench.note(id, bench.now, Happened::Pending);
+    }
+
+    /// It holds its resources from now on, without a policy having been asked.
+    ///
+    /// # Panics
+    /// It does not fit on what is free.
+    pub fn running(self) {
+        let (bench, waiting) = self.finish();
+        let free = bench.room().less(capacity::used_at(&bench.held(), bench.now));
+        assert!(waiting.need.within(free), "job {} does not fit on what is free", waiting.job.id);
+        bench.begin(waiting);
+    }
+
+    fn finish(self) -> (&'a mut Bench, Waiting) {
+        let JobBuilder { bench, job, real_duration } = self;
+        let whole = job.nodes.saturating_mul(bench.cores_per_node());
+        let need = Need { cores: job.cores.max(whole), gpus: job.gpus };
+        let real_duration = real_duration.unwrap_or(job.duration);
+        (bench, Waiting { job, need, real_duration, key: 0.0 })
+    }
+}

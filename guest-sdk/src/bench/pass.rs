@@ -1,0 +1,192 @@
+//! One pass on the bench: answers a policy's questions from counts and stages what it decides.
+//!
+//! A breach of the contract panics here with a sentence, because the reader is an author at a test.
+
+use super::capacity::{self, Need, Use};
+use super::{PLACEMENTS, QueuePass, Waiting};
+use crate::job::{Job, JobId, Totals};
+use crate::pass::{Candidate, Pass, Placement, Refusal};
+
+/// What a pass decided. Nothing of it has happened yet.
+#[derive(Debug, Default)]
+pub(super) struct Staged {
+    /// Jobs to start, in order, with the placement asked for.
+    pub(super) started: Vec<(JobId, Option<&'static str>)>,
+    /// Jobs with a guarantee: start, end and need.
+    pub(super) reserved: Vec<(JobId, Use)>,
+    pub(super) annotations: Vec<(JobId, String, String)>,
+    pub(super) rekeyed: Vec<JobId>,
+    pub(super) wake_at: Option<f64>,
+}
+
+pub(super) struct BenchPass<'a> {
+    given: QueuePass<'a>,
+    /// Running jobs and staged starts.
+    held: Vec<Use>,
+    /// Guarantees of other queues and of this pass.
+    guaranteed: Vec<Use>,
+    cursor: usize,
+    /// Candidates offered so far are those below this number.
+    offered: usize,
+    decided: Vec<bool>,
+    staged: Staged,
+}
+
+impl<'a> BenchPass<'a> {
+    pub(super) fn new(given: QueuePass<'a>, held: Vec<Use>, guaranteed: Vec<Use>) -> Self {
+        let decided = vec![false; given.jobs.len()];
+        BenchPass { given, held, guaranteed, cursor: 0, offered: 0, decided, staged: Staged::default() }
+    }
+
+    pub(super) fn finish(self) -> Staged {
+        self.staged
+    }
+
+    fn at(&self, candidate: Candidate) -> &'a Waiting {
+        let index = candidate.raw() as usize;
+        assert!(index < self.offered, "contract: candidate {index} was not offered in this pass");
+        &self.given.jobs[index]
+    }
+
+    fn decide(&mut self, candidate: Candidate, job: JobId) {
+        let slot = &mut self.decided[candidate.raw() as usize];
+        assert!(!*slot, "contract: job {job} was already started or reserved in this pass");
+        *slot = true;
+    }
+
+    fn free_now(&self) -> Need {
+        self.given.room.less(capacity::used_at(&self.held, self.given.now))
+    }
+
+    /// Could it start now? What is held only ends from now on, so looking at now is enough for that part.
+    fn judge(&self, waiting: &Waiting) -> Result<(), Refusal> {
+        if !waiting.need.within(self.given.all) {
+            return Err(Refusal::Unsatisfiable);
+        }
+        if !waiting.need.within(self.free_now()) {
+            return Err(Refusal::Busy);
+        }
+        let uses: Vec<Use> = self.held.iter().chain(&self.guaranteed).copied().collect();
+        let end = self.given.now + waiting.job.duration;
+        if !capacity::has_room(self.given.room, &uses, waiting.need, self.given.now, end) {
+            return Err(Refusal::DelaysReservation);
+        }
+        Ok(())
+    }
+
+    fn when(&self, waiting: &Waiting) -> Option<f64> {
+        let uses: Vec<Use> = self.held.iter().chain(&self.guaranteed).copied().collect();
+        capacity::earliest(self.given.room, &uses, waiting.need, self.given.now, waiting.job.duration)
+    }
+
+    fn at_limit(&self) -> bool {
+        self.staged.started.len() + self.staged.reserved.len() >= self.given.decisions_max
+    }
+
+    fn begin(&mut self, candidate: Candidate, placement: Option<&'static str>) -> Result<(), Refusal> {
+        let waiting = self.at(candidate);
+        assert!(
+            !self.decided[candidate.raw() as usize],
+            "contract: job {} was already started or reserved in this pass",
+            waiting.job.id
+        );
+        if self.at_limit() {
+            return Err(Refusal::Limit);
+        }
+        self.judge(waiting)?;
+        self.decide(candidate, waiting.job.id);
+        let (start, end) = (self.given.now, self.given.now + waiting.job.duration);
+        self.held.push(Use { start, end, need: waiting.need });
+        self.staged.started.push((waiting.job.id, placement));
+        Ok(())
+    }
+
+    fn step(&mut self, accept: impl Fn(&Self, &Waiting) -> bool) -> Option<Candidate> {
+        while let Some(waiting) = self.given.jobs.get(self.cursor) {
+            let index = self.cursor;
+            self.cursor += 1;
+            self.offered = self.offered.max(self.cursor);
+            if !self.decided[index] && accept(self, waiting) {
+                return u32::try_from(index).ok().map(Candidate::from_raw);
+            }
+        }
+        None
+    }
+}
+
+impl Pass for BenchPass<'_> {
+    fn now(&mut self) -> f64 {
+        self.given.now
+    }
+    fn queue(&mut self) -> u32 {
+        self.given.queue
+    }
+    fn next(&mut self) -> Option<Candidate> {
+        self.step(|_, _| true)
+    }
+    // Only what cannot start for want of free counts is left out: a policy must bear being refused.
+    fn next_fitting(&mut self) -> Option<Candidate> {
+        self.step(|pass, waiting| waiting.need.within(pass.free_now()))
+    }
+    fn rewind(&mut self) {
+        self.cursor = 0;
+    }
+    fn describe(&mut self, candidate: Candidate) -> Job {
+        self.at(candidate).job.clone()
+    }
+    fn fits(&mut self, candidate: Candidate) -> bool {
+        self.judge(self.at(candidate)).is_ok()
+    }
+    fn earliest(&mut self, candidate: Candidate) -> f64 {
+        self.when(self.at(candidate)).unwrap_or(f64::INFINITY)
+    }
+    fn start(&mut self, candidate: Candidate) -> Result<(), Refusal> {
+        self.begin(candidate, None)
+    }
+    fn start_placed(&mut self, candidate: Candidate, placement: Placement) -> Result<(), Refusal> {
+        let name = PLACEMENTS.get(placement.raw() as usize);
+        assert!(name.is_some(), "contract: {placement:?} did not come from `placement`");
+        self.begin(candidate, name.copied())
+    }
+    fn reserve(&mut self, candidate: Candidate) -> Result<f64, Refusal> {
+        let waiting = self.at(candidate);
+        if !waiting.need.within(self.given.all) {
+            return Err(Refusal::Unsatisfiable);
+        }
+        if self.at_limit() {
+            return Err(Refusal::Limit);
+        }
+        let start = self.when(waiting).ok_or(Refusal::Busy)?;
+        self.decide(candidate, waiting.job.id);
+        let planned = Use { start, end: start + waiting.job.duration, need: waiting.need };
+        self.guaranteed.push(planned);
+        self.staged.reserved.push((waiting.job.id, planned));
+        Ok(start)
+    }
+    fn placement(&mut self, name: &str) -> Option<Placement> {
+        let index = PLACEMENTS.iter().position(|known| *known == name)?;
+        u32::try_from(index).ok().map(Placement::from_raw)
+    }
+    fn annotate(&mut self, candidate: Candidate, key: &str, json: &str) {
+        let job = self.at(candidate).job.id;
+        assert!(
+            key.starts_with("sched.") || key.starts_with("user."),
+            "contract: annotation key `{key}` begins neither with `sched.` nor with `user.`"
+        );
+        self.staged.annotations.push((job, key.to_owned(), json.to_owned()));
+    }
+    fn rekey(&mut self, candidate: Candidate) {
+        self.staged.rekeyed.push(self.at(candidate).job.id);
+    }
+    fn wake_at(&mut self, time: f64) {
+        self.staged.wake_at = Some(self.staged.wake_at.map_or(time, |other| other.min(time)));
+    }
+    fn totals(&mut self) -> Totals {
+        let free = self.free_now();
+        let mut totals = self.given.totals;
+        totals.free_cores = free.cores;
+        totals.free_gpus = free.gpus;
+        totals.free_nodes = free.cores / self.given.cores_per_node;
+        totals
+    }
+}

@@ -1,0 +1,63 @@
+//! What the machine looks like, at any time, also outside a pass.
+//!
+//! In a component the host is asked. Natively there is a snapshot per thread, which the test bench or a
+//! native twin keeps up to date with [`set_snapshot`].
+
+use crate::job::Totals;
+
+/// Totals over everything the scheduler may use.
+pub fn totals() -> Totals {
+    backend::totals()
+}
+
+/// Number of queues seen so far; indices are 0 to count-1.
+pub fn queue_count() -> u32 {
+    backend::queue_count()
+}
+
+/// Name of a queue, empty for the anonymous one or an unknown index.
+pub fn queue_name(index: u32) -> String {
+    backend::queue_name(index)
+}
+
+#[cfg(target_arch = "wasm32")]
+use crate::abi as backend;
+
+#[cfg(not(target_arch = "wasm32"))]
+pub use backend::{Snapshot, set_snapshot};
+
+#[cfg(not(target_arch = "wasm32"))]
+mod backend {
+    use crate::job::Totals;
+    use std::cell::RefCell;
+
+    /// Natively: what this thread's policies see.
+    #[derive(Debug, Clone, Default, PartialEq, Eq)]
+    pub struct Snapshot {
+        /// The totals.
+        pub totals: Totals,
+        /// Queue names by index.
+        pub queues: Vec<String>,
+    }
+
+    thread_local! {
+        static SNAPSHOT: RefCell<Snapshot> = RefCell::new(Snapshot::default());
+    }
+
+    /// Natively: set what this thread's policies see from now on.
+    pub fn set_snapshot(snapshot: Snapshot) {
+        SNAPSHOT.with(|slot| *slot.borrow_mut() = snapshot);
+    }
+
+    pub(super) fn totals() -> Totals {
+        SNAPSHOT.with(|slot| slot.borrow().totals)
+    }
+
+    pub(super) fn queue_count() -> u32 {
+        SNAPSHOT.with(|slot| u32::try_from(slot.borrow().queues.len()).unwrap_or(u32::MAX))
+    }
+
+    pub(super) fn queue_name(index: u32) -> String {
+        SNAPSHOT.with(|slot| slot.borrow().queues.get(index as usize).cloned().unwrap_or_default())
+    }
+}

@@ -1,0 +1,106 @@
+//! The conversation of a pass, as a trait, so that one policy runs in a component, on the test bench and
+//! natively inside a host.
+//!
+//! Must never know who answers. Mirrors the WIT interface `pass` question by question.
+
+use crate::job::{Job, Totals};
+
+/// A job offered in this pass. It means something only until the pass is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Candidate(u32);
+
+impl Candidate {
+    /// For whoever implements [`Pass`]: name a candidate by the number the host gave it. A policy that
+    /// invents one commits a breach of the contract, and the pass is discarded.
+    pub fn from_raw(number: u32) -> Self {
+        Candidate(number)
+    }
+
+    /// The number behind it.
+    pub fn raw(self) -> u32 {
+        self.0
+    }
+}
+
+/// A placement preference that this host knows; see [`Pass::placement`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Placement(u32);
+
+impl Placement {
+    /// For whoever implements [`Pass`].
+    pub fn from_raw(number: u32) -> Self {
+        Placement(number)
+    }
+
+    /// The number behind it.
+    pub fn raw(self) -> u32 {
+        self.0
+    }
+}
+
+/// Why the host did not do what was proposed. None of these is the policy's fault.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refusal {
+    /// The job does not fit on what is free now.
+    Busy,
+    /// It would fit, but would delay a reservation.
+    DelaysReservation,
+    /// No set of resources of this machine could ever satisfy it.
+    Unsatisfiable,
+    /// Its queue is stopped, or it left the queue during this pass.
+    NotEligible,
+    /// The host's bound on decisions in one pass is reached: end the pass.
+    Limit,
+}
+
+impl Refusal {
+    /// Does the job keep its claim, so that an order-keeping policy must not look past it? True for
+    /// [`Refusal::Busy`], [`Refusal::DelaysReservation`] and [`Refusal::Limit`].
+    pub fn job_waits(self) -> bool {
+        matches!(self, Refusal::Busy | Refusal::DelaysReservation | Refusal::Limit)
+    }
+}
+
+/// One pass over the eligible pending jobs of one queue.
+///
+/// Candidates come in the order of their keys through a cursor that starts before the first. Decisions
+/// are staged: later questions see them, and all are committed after `run` returned, or none. A question
+/// costs about 30 ns, so ask freely, but do not ask about every job of a deep queue in every pass:
+/// [`Pass::next_fitting`] leaves out those that cannot start.
+pub trait Pass {
+    /// The time of this pass, seconds since the epoch. It stands still while the pass runs.
+    fn now(&mut self) -> f64;
+    /// The queue that this pass is about.
+    fn queue(&mut self) -> u32;
+    /// The next candidate in order.
+    fn next(&mut self) -> Option<Candidate>;
+    /// The next candidate that may be able to start now.
+    fn next_fitting(&mut self) -> Option<Candidate>;
+    /// Put the cursor before the first candidate again. Started and reserved jobs do not come again.
+    fn rewind(&mut self);
+    /// What the candidate asks for.
+    fn describe(&mut self, candidate: Candidate) -> Job;
+    /// Could it start now without delaying a reservation? Nothing is staged.
+    fn fits(&mut self, candidate: Candidate) -> bool;
+    /// Earliest time at which it could start, from running jobs' expected ends, staged starts and
+    /// reservations: [`Pass::now`] if it fits now, infinite if never. Costs more than [`Pass::fits`].
+    fn earliest(&mut self, candidate: Candidate) -> f64;
+    /// Start it now, placed as the site's configuration says.
+    fn start(&mut self, candidate: Candidate) -> Result<(), Refusal>;
+    /// Start it now, placed by a preference from [`Pass::placement`].
+    fn start_placed(&mut self, candidate: Candidate, placement: Placement) -> Result<(), Refusal>;
+    /// Guarantee it its earliest start, which is returned: nothing started later may delay it. The
+    /// guarantee is of a time, not of a place, and lasts until the queue's next pass plans anew.
+    fn reserve(&mut self, candidate: Candidate) -> Result<f64, Refusal>;
+    /// A placement preference by name: at least `first`, `low`, `high`, `pack` and `spread`.
+    fn placement(&mut self, name: &str) -> Option<Placement>;
+    /// Attach an annotation (RFC 27): `key` is `sched.NAME` or `user.NAME`, `json` the value as JSON
+    /// text; `null` removes it.
+    fn annotate(&mut self, candidate: Candidate, key: &str, json: &str);
+    /// Have the candidate's key asked again before the next pass.
+    fn rekey(&mut self, candidate: Candidate);
+    /// Have another pass of this queue at this time, whatever happens until then.
+    fn wake_at(&mut self, time: f64);
+    /// Totals of the machine, with what is staged.
+    fn totals(&mut self) -> Totals;
+}
