@@ -9,6 +9,11 @@
 pub mod codec;
 pub mod message;
 pub mod proto;
+pub mod rpc;
+pub mod server;
+pub mod transport;
 
 pub use message::{Kind, Message, PayloadError, ReplyTo};
 pub use proto::{Flags, MessageType, errno, role};
+pub use rpc::{Client, Requests, ResponseStream, RpcError};
+pub use transport::{ConnectError, ConnectOptions, Connection, Disconnect, Options};

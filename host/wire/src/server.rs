@@ -1,0 +1,266 @@
+//! The listening side: a socket in the file system, who may connect to it, and as whom.
+//!
+//! The kernel says who a peer is (SO_PEERCRED). The owner gets the owner's roles; others are refused, or
+//! become guests, as [`Access`] says (RFC 12). One byte tells the peer. Each connection gets a UUID, which
+//! is its name in route stacks.
+//!
+//! This module must never know topics. Routing is the business of whoever accepts.
+
+use std::io::ErrorKind;
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use tokio::net::{UnixListener, UnixStream};
+
+use crate::message::Message;
+use crate::proto::{USERID_UNKNOWN, errno, role};
+use crate::transport::{Connection, Options, SOCKET_PATH_MAX};
+
+/// Connections that may wait to be accepted.
+pub const BACKLOG: u32 = 128;
+
+/// Who somebody is to the instance (RFC 12).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Credential {
+    /// User id.
+    pub userid: u32,
+    /// See [`role`].
+    pub rolemask: u32,
+}
+
+/// Who may connect.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Access {
+    /// User id of the owner of the instance.
+    pub owner: u32,
+    /// May others connect, as guests?
+    pub allow_guest_user: bool,
+    /// Is root an owner?
+    pub allow_root_owner: bool,
+}
+
+impl Access {
+    /// Only the user this process runs as.
+    pub fn owner_only() -> Self {
+        let owner = nix::unistd::geteuid().as_raw();
+        Access { owner, allow_guest_user: false, allow_root_owner: false }
+    }
+
+    /// The credential of a user, or the error number that tells him no.
+    pub fn judge(&self, uid: u32) -> Result<Credential, i32> {
+        if uid == self.owner || (uid == 0 && self.allow_root_owner) {
+            Ok(Credential { userid: uid, rolemask: role::OWNER | role::LOCAL })
+        } else if self.allow_guest_user {
+            Ok(Credential { userid: uid, rolemask: role::USER | role::LOCAL })
+        } else {
+            Err(errno::EPERM)
+        }
+    }
+}
+
+/// Somebody who connected.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Peer {
+    /// What he may do.
+    pub credential: Credential,
+    /// His process, when the kernel knows it.
+    pub pid: Option<i32>,
+    /// His name in route stacks.
+    pub uuid: String,
+}
+
+impl Peer {
+    /// Mark a message that came from this peer with who he is. The owner may speak for others; what
+    /// anybody else claims to be is overwritten.
+    pub fn stamp(&self, message: &mut Message) {
+        let owner = self.credential.rolemask & role::OWNER != 0;
+        if !owner || message.userid == USERID_UNKNOWN {
+            message.userid = self.credential.userid;
+        }
+        if !owner || message.rolemask == role::NONE {
+            message.rolemask = self.credential.rolemask;
+        }
+    }
+}
+
+/// Why there is no listener.
+#[derive(Debug, thiserror::Error)]
+pub enum ListenError {
+    /// Another process serves this socket.
+    #[error("{}: another instance is listening on this socket", path.display())]
+    InUse {
+        /// The socket.
+        path: PathBuf,
+    },
+    /// There is something else with this name.
+    #[error("{}: there is already a file of this name, and it is no socket", path.display())]
+    NotSocket {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The folder is open to others.
+    #[error("{}: the folder of the socket has mode {mode:04o}; nobody but the owner may write to it, 0700 is best", path.display())]
+    FolderOpen {
+        /// The folder.
+        path: PathBuf,
+        /// Its permission bits.
+        mode: u32,
+    },
+    /// The folder belongs to somebody else.
+    #[error("{}: the folder of the socket belongs to user id {owner}, you are {me}", path.display())]
+    FolderForeign {
+        /// The folder.
+        path: PathBuf,
+        /// Its owner.
+        owner: u32,
+        /// Our user id.
+        me: u32,
+    },
+    /// The path does not fit in a socket address.
+    #[error("{}: the path is longer than the {SOCKET_PATH_MAX} bytes of a socket address", path.display())]
+    PathTooLong {
+        /// The path.
+        path: PathBuf,
+    },
+    /// Anything else.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// The socket or its folder.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+}
+
+/// Decides about a user id; see [`Listener::set_judge`].
+pub type Judge = Box<dyn Fn(u32) -> Result<Credential, i32> + Send + Sync>;
+
+/// A listening socket. Its file is removed when it is dropped.
+pub struct Listener {
+    socket: UnixListener,
+    path: PathBuf,
+    options: Options,
+    judge: Judge,
+}
+
+impl std::fmt::Debug for Listener {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Listener").field("path", &self.path).finish_non_exhaustive()
+    }
+}
+
+impl Listener {
+    /// Listen on `path`. Its folder is made with mode 0700 when it is missing, and refused when others could
+    /// put a socket of their own there. The socket gets mode 0600, or 0666 when guests are allowed. A socket
+    /// left by a process that is gone is replaced.
+    pub fn bind(path: &Path, access: Access, options: Options) -> Result<Listener, ListenError> {
+        let io = |path: &Path| {
+            let path = path.to_owned();
+            move |source| ListenError::Io { path, source }
+        };
+        if path.as_os_str().len() > SOCKET_PATH_MAX {
+            return Err(ListenError::PathTooLong { path: path.to_owned() });
+        }
+        let folder = match path.parent() {
+            Some(folder) if !folder.as_os_str().is_empty() => folder,
+            _ => Path::new("."),
+        };
+        if !folder.exists() {
+            let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
+            made.map_err(io(folder))?;
+        }
+        check_folder(folder)?;
+        match std::fs::symlink_metadata(path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) => return Err(io(path)(error)),
+            Ok(meta) if !meta.file_type().is_socket() => {
+                return Err(ListenError::NotSocket { path: path.to_owned() });
+            }
+            Ok(_) => match std::os::unix::net::UnixStream::connect(path) {
+                Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
+                    std::fs::remove_file(path).map_err(io(path))?;
+                }
+                _ => return Err(ListenError::InUse { path: path.to_owned() }),
+            },
+        }
+        let socket = UnixListener::bind(path).map_err(io(path))?;
+        let mode = if access.allow_guest_user { 0o666 } else { 0o600 };
+        let permissions = std::fs::Permissions::from_mode(mode);
+        std::fs::set_permissions(path, permissions).map_err(io(path))?;
+        let judge = Box::new(move |uid| access.judge(uid));
+        Ok(Listener { socket, path: path.to_owned(), options, judge })
+    }
+
+    /// Decide otherwise about who may connect, and as whom.
+    pub fn set_judge(&mut self, judge: Judge) {
+        self.judge = judge;
+    }
+
+    /// The socket's path.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The address for clients.
+    pub fn uri(&self) -> String {
+        format!("local://{}", self.path.display())
+    }
+
+    /// The next peer who may connect. Those who may not are told so, logged, and passed over. Errors are
+    /// those of the listening socket itself (for instance: too many open files).
+    pub async fn accept(&self) -> std::io::Result<(Peer, Connection)> {
+        loop {
+            let (stream, _) = self.socket.accept().await?;
+            if let Some(accepted) = self.admit(stream) {
+                return Ok(accepted);
+            }
+        }
+    }
+
+    fn admit(&self, stream: UnixStream) -> Option<(Peer, Connection)> {
+        let cred = stream.peer_cred().map_err(|error| tracing::warn!(%error, "no peer credentials")).ok()?;
+        let (verdict, byte) = match (self.judge)(cred.uid()) {
+            Ok(credential) => (Some(credential), 0),
+            // The byte must not read as a yes.
+            Err(errnum) => {
+                (None, u8::try_from(errnum).ok().filter(|b| *b != 0).unwrap_or(errno::EPERM as u8))
+            }
+        };
+        // A fresh socket has room for one byte; a peer that is already gone is none.
+        if !matches!(stream.try_write(&[byte]), Ok(1)) {
+            return None;
+        }
+        let Some(credential) = verdict else {
+            tracing::warn!(uid = cred.uid(), errnum = byte, "connection refused");
+            return None;
+        };
+        let uuid = uuid::Uuid::new_v4().to_string();
+        tracing::debug!(uid = cred.uid(), %uuid, "connection accepted");
+        Some((Peer { credential, pid: cred.pid(), uuid }, Connection::serve(stream, self.options)))
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        // Already gone is as good.
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+fn check_folder(folder: &Path) -> Result<(), ListenError> {
+    let path = folder.to_owned();
+    let meta = match std::fs::metadata(folder) {
+        Ok(meta) => meta,
+        Err(source) => return Err(ListenError::Io { path, source }),
+    };
+    let me = nix::unistd::geteuid().as_raw();
+    if meta.uid() != me {
+        return Err(ListenError::FolderForeign { path, owner: meta.uid(), me });
+    }
+    let mode = meta.permissions().mode() & 0o7777;
+    // The sticky bit is no excuse: others could still make the socket before us.
+    if mode & 0o022 != 0 {
+        return Err(ListenError::FolderOpen { path, mode });
+    }
+    Ok(())
+}
