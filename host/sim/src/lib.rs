@@ -1,1 +1,25 @@
-//! Fluxgate sim.
+//! Replay of workload logs through the engine that runs in production, at full speed.
+//!
+//! A replay is a chain of small rooms:
+//!
+//! ```text
+//! swf --records--> workload --jobs--> driver --starts--> metrics
+//!                  machine ---------> driver --starts--> schedule (CSV) --> sweep (independent judge)
+//! ```
+//!
+//! - [`swf`] reads the Standard Workload Format; [`workload`] decides which lines are jobs, and how wide and
+//!   long they are; `machine` is what they run on.
+//! - `driver` is a discrete-event loop around `fluxgate_engine::Engine`: the same engine, the same policies,
+//!   another clock.
+//! - `metrics` and `schedule` observe the driver; `sweep` checks a schedule without any of the code
+//!   that made it.
+//!
+//! Nothing here reads a clock or a random source, so the same input gives the same bytes.
+//!
+//! This crate must never know sockets, or how a policy is executed.
+
+#![forbid(unsafe_code)]
+
+pub mod swf;
+mod swf_header;
+pub mod workload;

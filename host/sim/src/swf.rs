@@ -1,0 +1,602 @@
+//! Reading the Standard Workload Format (SWF) 2.2, plain or gzip-compressed, one line at a time.
+//!
+//! The format: comment lines begin with `;` and may carry `; Label: value` directives (the [`Header`]);
+//! every other line is one job of 18 whitespace-separated numbers ([`Record`]), where -1 means unknown.
+//! Definition: <https://www.cs.huji.ac.il/labs/parallel/workload/swf.html>.
+//!
+//! The reader keeps one line in memory, never more than [`MAX_LINE_BYTES`] of it. What it does not like
+//! it names: line, field, what was found and what is accepted ([`BadLine`]). Whether a bad line ends the
+//! reading is the caller's choice: the iterator goes on after one.
+//!
+//! Beyond the letter of the definition it accepts what the published logs contain: numbers with a
+//! fraction in any time field and `4.0` in whole-number fields, submit times out of order, comments
+//! between jobs, empty lines, CR LF line ends, bytes that are not UTF-8 in comments.
+//!
+//! This module must never know what a job means to a scheduler; that is [`crate::workload`].
+
+use std::fmt;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::Path;
+
+use serde::Serialize;
+
+pub use crate::swf_header::Header;
+
+/// Longest accepted line in bytes, line end included. The logs of the Parallel Workloads Archive stay
+/// below 300; the rest of a longer line is read over, not stored.
+pub const MAX_LINE_BYTES: usize = 64 * 1024;
+
+/// Most characters of a bad value that are repeated in a message.
+const MAX_FOUND_CHARS: usize = 60;
+
+/// Bytes read from the file at once.
+const READ_BUFFER_BYTES: usize = 256 * 1024;
+
+/// The 18 fields by the names that messages use, in the order of the line (field 1 first).
+pub const FIELD_NAMES: [&str; 18] = [
+    "job number",
+    "submit time",
+    "wait time",
+    "run time",
+    "allocated processors",
+    "average CPU time used",
+    "used memory",
+    "requested processors",
+    "requested time",
+    "requested memory",
+    "status",
+    "user id",
+    "group id",
+    "executable number",
+    "queue number",
+    "partition number",
+    "preceding job number",
+    "think time from preceding job",
+];
+
+/// Field 11: how a job ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    /// 0: failed.
+    Failed,
+    /// 1: completed.
+    Completed,
+    /// 2: a partial execution that is continued later (swapped out or checkpointed).
+    PartialContinued,
+    /// 3: the last partial execution of a job that completed.
+    PartialCompleted,
+    /// 4: the last partial execution of a job that failed.
+    PartialFailed,
+    /// 5: cancelled, before or after it started.
+    Cancelled,
+    /// -1: not known, or without meaning (models).
+    Unknown,
+}
+
+impl Status {
+    /// Is this line a part of a job that has a summary line of its own?
+    pub fn is_partial(self) -> bool {
+        matches!(self, Status::PartialContinued | Status::PartialCompleted | Status::PartialFailed)
+    }
+}
+
+/// One job line. `None` is the format's -1, unknown. Times are in seconds.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Record {
+    /// Line number in the file, from 1.
+    pub line: u64,
+    /// Field 1, the job's number.
+    pub job: u64,
+    /// Field 2, submission in seconds after the start of the log.
+    pub submit: f64,
+    /// Field 3, seconds between submission and start on the real machine.
+    pub wait: Option<f64>,
+    /// Field 4, wall-clock seconds it ran. 0 is possible and means less than half a second.
+    pub run: Option<f64>,
+    /// Field 5, processors it was given.
+    pub procs: Option<u32>,
+    /// Field 6, CPU seconds, average over its processors.
+    pub cpu: Option<f64>,
+    /// Field 7, kilobytes a processor.
+    pub memory_kb: Option<f64>,
+    /// Field 8, processors it asked for.
+    pub procs_requested: Option<u32>,
+    /// Field 9, the user's estimate (or limit) of the run time.
+    pub time_requested: Option<f64>,
+    /// Field 10, kilobytes a processor asked for.
+    pub memory_requested_kb: Option<f64>,
+    /// Field 11.
+    pub status: Status,
+    /// Field 12.
+    pub user: Option<u32>,
+    /// Field 13.
+    pub group: Option<u32>,
+    /// Field 14.
+    pub executable: Option<u32>,
+    /// Field 15.
+    pub queue: Option<u32>,
+    /// Field 16.
+    pub partition: Option<u32>,
+    /// Field 17: this job may not start before that one ended.
+    pub preceding: Option<u64>,
+    /// Field 18, seconds between the end of the preceding job and this submission.
+    pub think: Option<f64>,
+}
+
+/// A line that is not a job of this format.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct BadLine {
+    /// Line number in the file, from 1.
+    pub line: u64,
+    /// Number of the field, 1 to 18, when one field is to blame.
+    pub field: Option<usize>,
+    /// What was found there, shortened.
+    pub found: String,
+    /// What is accepted there.
+    pub accepted: &'static str,
+}
+
+impl fmt::Display for BadLine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "line {}: ", self.line)?;
+        if let Some(field) = self.field {
+            write!(f, "field {field} ({}): ", FIELD_NAMES[field - 1])?;
+        }
+        write!(f, "found {}, accepted is {}", self.found, self.accepted)
+    }
+}
+
+/// Why reading a log stopped.
+#[derive(Debug, thiserror::Error)]
+pub enum SwfError {
+    /// The file cannot be opened or read. Covers damaged compression.
+    #[error("{file}: {}{source}", after_line(*line))]
+    Io {
+        /// The file as it was named.
+        file: String,
+        /// Lines that were read before.
+        line: u64,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// A line that is not a job.
+    #[error("{file}: {bad}")]
+    Bad {
+        /// The file as it was named.
+        file: String,
+        /// Where and why.
+        bad: BadLine,
+    },
+}
+
+fn after_line(line: u64) -> String {
+    if line == 0 { String::new() } else { format!("after line {line}: ") }
+}
+
+/// A log being read: an iterator over its jobs, and the header met so far.
+///
+/// ```
+/// let text = "; MaxProcs: 8\n1 0 -1 60 4 -1 -1 4 100 -1 1 1 1 -1 -1 -1 -1 -1\n";
+/// let mut log = fluxgate_sim::swf::Reader::new(text.as_bytes(), "example");
+/// assert_eq!(log.header().unwrap().max_procs, Some(8));
+/// let job = log.next().unwrap().unwrap();
+/// assert_eq!((job.job, job.procs_requested, job.run), (1, Some(4), Some(60.0)));
+/// ```
+pub struct Reader<R> {
+    input: R,
+    file: String,
+    line: u64,
+    buffer: Vec<u8>,
+    header: Header,
+    /// The first job line, met while looking for the end of the header.
+    ahead: Option<Result<Record, SwfError>>,
+    done: bool,
+}
+
+/// A reader over a file of either kind.
+pub type FileReader = Reader<Box<dyn BufRead + Send>>;
+
+impl FileReader {
+    /// Open a file. Gzip is recognised by its first two bytes, not by the name.
+    pub fn open(path: &Path) -> Result<Self, SwfError> {
+        let file = path.display().to_string();
+        let io_error = |source| SwfError::Io { file: file.clone(), line: 0, source };
+        let mut raw = BufReader::with_capacity(READ_BUFFER_BYTES, File::open(path).map_err(io_error)?);
+        let start = raw.fill_buf().map_err(io_error)?;
+        let input: Box<dyn BufRead + Send> = if start.starts_with(&[0x1f, 0x8b]) {
+            let plain = flate2::bufread::MultiGzDecoder::new(raw);
+            Box::new(BufReader::with_capacity(READ_BUFFER_BYTES, plain))
+        } else {
+            Box::new(raw)
+        };
+        Ok(Self::new(input, file))
+    }
+}
+
+impl<R: BufRead> Reader<R> {
+    /// Read from anything; `file` is the name that messages use.
+    pub fn new(input: R, file: impl Into<String>) -> Self {
+        Self {
+            input,
+            file: file.into(),
+            line: 0,
+            buffer: Vec::with_capacity(512),
+            header: Header::default(),
+            ahead: None,
+            done: false,
+        }
+    }
+
+    /// The directives above the first job. Reads up to that job if that was not yet done.
+    ///
+    /// Fails only when the file cannot be read; a bad first job line is kept for the iterator.
+    pub fn header(&mut self) -> Result<&Header, SwfError> {
+        if self.ahead.is_none() && self.line == 0 {
+            self.ahead = self.advance();
+            if matches!(self.ahead, Some(Err(SwfError::Io { .. })))
+                && let Some(Err(error)) = self.ahead.take()
+            {
+                return Err(error);
+            }
+        }
+        Ok(&self.header)
+    }
+
+    /// The directives met so far, without reading on.
+    pub fn header_so_far(&self) -> &Header {
+        &self.header
+    }
+
+    /// Lines read so far.
+    pub fn lines(&self) -> u64 {
+        self.line
+    }
+
+    /// The name that messages use.
+    pub fn file(&self) -> &str {
+        &self.file
+    }
+
+    fn advance(&mut self) -> Option<Result<Record, SwfError>> {
+        while !self.done {
+            match self.read_line() {
+                Ok(false) => self.done = true,
+                Ok(true) => {
+                    let line = trim(&self.buffer);
+                    if self.buffer.len() > MAX_LINE_BYTES {
+                        let bad = BadLine {
+                            line: self.line,
+                            field: None,
+                            found: "a longer line".to_owned(),
+                            accepted: "a line of at most 65536 bytes",
+                        };
+                        return Some(Err(SwfError::Bad { file: self.file.clone(), bad }));
+                    } else if let [b';', comment @ ..] = line {
+                        self.header.add(self.line, &String::from_utf8_lossy(comment));
+                    } else if !line.is_empty() {
+                        let record = parse(line, self.line);
+                        return Some(record.map_err(|bad| SwfError::Bad { file: self.file.clone(), bad }));
+                    }
+                }
+                Err(source) => {
+                    self.done = true;
+                    return Some(Err(SwfError::Io { file: self.file.clone(), line: self.line, source }));
+                }
+            }
+        }
+        None
+    }
+
+    /// Fill the buffer with the next line; false at the end. A line that is too long is read over and
+    /// leaves its first `MAX_LINE_BYTES` + 1 bytes.
+    fn read_line(&mut self) -> io::Result<bool> {
+        self.buffer.clear();
+        let most = MAX_LINE_BYTES as u64 + 1;
+        let n = (&mut self.input).take(most).read_until(b'\n', &mut self.buffer)?;
+        if n == 0 {
+            return Ok(false);
+        }
+        self.line += 1;
+        let whole = self.buffer.last() == Some(&b'\n');
+        if !whole && n as u64 == most {
+            self.skip_rest_of_line()?;
+        }
+        Ok(true)
+    }
+
+    fn skip_rest_of_line(&mut self) -> io::Result<()> {
+        loop {
+            let chunk = match self.input.fill_buf() {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                chunk => chunk?,
+            };
+            if chunk.is_empty() {
+                return Ok(());
+            }
+            let end = chunk.iter().position(|&b| b == b'\n');
+            let used = end.map_or(chunk.len(), |at| at + 1);
+            self.input.consume(used);
+            if end.is_some() {
+                return Ok(());
+            }
+        }
+    }
+}
+
+impl<R: BufRead> Iterator for Reader<R> {
+    type Item = Result<Record, SwfError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.ahead.take().or_else(|| self.advance())
+    }
+}
+
+fn trim(line: &[u8]) -> &[u8] {
+    line.trim_ascii()
+}
+
+/// Parse one job line.
+pub fn parse(line: &[u8], number: u64) -> Result<Record, BadLine> {
+    let mut tokens = line.split(|b| b.is_ascii_whitespace()).filter(|t| !t.is_empty());
+    let mut fields: [&[u8]; 18] = [&[]; 18];
+    for (i, slot) in fields.iter_mut().enumerate() {
+        *slot = tokens.next().ok_or_else(|| count_error(number, i))?;
+    }
+    let more = tokens.count();
+    if more > 0 {
+        return Err(count_error(number, 18 + more));
+    }
+    let f = Fields { line: number, fields };
+    let job = f.whole(1)?.ok_or_else(|| f.bad(1, "a whole number from 0 (it names the job)"))?;
+    let submit = f.number(2)?.ok_or_else(|| f.bad(2, "seconds from 0 (a job needs a submit time)"))?;
+    Ok(Record {
+        line: number,
+        job,
+        submit,
+        wait: f.number(3)?,
+        run: f.number(4)?,
+        procs: f.small(5)?,
+        cpu: f.number(6)?,
+        memory_kb: f.number(7)?,
+        procs_requested: f.small(8)?,
+        time_requested: f.number(9)?,
+        memory_requested_kb: f.number(10)?,
+        status: match f.whole(11)? {
+            None => Status::Unknown,
+            Some(0) => Status::Failed,
+            Some(1) => Status::Completed,
+            Some(2) => Status::PartialContinued,
+            Some(3) => Status::PartialCompleted,
+            Some(4) => Status::PartialFailed,
+            Some(5) => Status::Cancelled,
+            Some(_) => return Err(f.bad(11, "0 to 5, or -1 for unknown")),
+        },
+        user: f.small(12)?,
+        group: f.small(13)?,
+        executable: f.small(14)?,
+        queue: f.small(15)?,
+        partition: f.small(16)?,
+        preceding: f.whole(17)?,
+        think: f.number(18)?,
+    })
+}
+
+fn count_error(line: u64, found: usize) -> BadLine {
+    let found = format!("{found} field{}", if found == 1 { "" } else { "s" });
+    BadLine { line, field: None, found, accepted: "a line of 18 numbers, or a comment that begins with `;`" }
+}
+
+struct Fields<'a> {
+    line: u64,
+    fields: [&'a [u8]; 18],
+}
+
+impl Fields<'_> {
+    fn bad(&self, field: usize, accepted: &'static str) -> BadLine {
+        let text = String::from_utf8_lossy(self.fields[field - 1]);
+        let mut found = String::from("`");
+        for (i, c) in text.chars().enumerate() {
+            if i == MAX_FOUND_CHARS {
+                found.push_str("...");
+                break;
+            }
+            found.extend(c.escape_debug());
+        }
+        found.push('`');
+        BadLine { line: self.line, field: Some(field), found, accepted }
+    }
+
+    /// A number that is not negative; -1 is none.
+    fn number(&self, field: usize) -> Result<Option<f64>, BadLine> {
+        match parse_number(self.fields[field - 1]) {
+            Some(-1.0) => Ok(None),
+            Some(n) if n >= 0.0 => Ok(Some(n)),
+            _ => Err(self.bad(field, "a number from 0, or -1 for unknown")),
+        }
+    }
+
+    /// A whole number that is not negative, a fraction of zeros allowed; -1 is none.
+    fn whole(&self, field: usize) -> Result<Option<u64>, BadLine> {
+        /// Beyond it f64 does not hold every whole number.
+        const MOST: f64 = 9_007_199_254_740_992.0;
+        match parse_number(self.fields[field - 1]) {
+            Some(-1.0) => Ok(None),
+            Some(n) if (0.0..=MOST).contains(&n) && n.fract() == 0.0 => Ok(Some(n as u64)),
+            _ => Err(self.bad(field, "a whole number from 0, or -1 for unknown")),
+        }
+    }
+
+    /// Like `whole`, of 32 bits.
+    fn small(&self, field: usize) -> Result<Option<u32>, BadLine> {
+        match self.whole(field)? {
+            None => Ok(None),
+            Some(n) => u32::try_from(n)
+                .map(Some)
+                .map_err(|_| self.bad(field, "a whole number from 0 to 4294967295, or -1 for unknown")),
+        }
+    }
+}
+
+/// A finite decimal number. Most fields are short whole numbers, which need no general parser.
+fn parse_number(text: &[u8]) -> Option<f64> {
+    let (negative, digits) = match text {
+        [b'-', rest @ ..] => (true, rest),
+        _ => (false, text),
+    };
+    // 15 digits are exact in f64.
+    if (1..=15).contains(&digits.len()) && digits.iter().all(u8::is_ascii_digit) {
+        let n = digits.iter().fold(0_u64, |n, d| n * 10 + u64::from(d - b'0')) as f64;
+        return Some(if negative { -n } else { n });
+    }
+    // `inf` and `nan` are numbers to the general parser, but not in this format.
+    if digits.iter().any(|b| b.is_ascii_alphabetic() && !matches!(b, b'e' | b'E')) {
+        return None;
+    }
+    let n: f64 = std::str::from_utf8(text).ok()?.parse().ok()?;
+    n.is_finite().then_some(n)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    const JOB: &str =
+        "    1        0 308434  31405   30  31405    -1   30  37980    -1  1   1   1  -1 -1  1 -1 -1";
+
+    fn read(text: &str) -> Vec<Result<Record, String>> {
+        Reader::new(text.as_bytes(), "log").map(|r| r.map_err(|e| e.to_string())).collect()
+    }
+
+    #[test]
+    fn a_line_of_a_real_log() {
+        let jobs = read(JOB);
+        let [Ok(job)] = &jobs[..] else { panic!("{jobs:?}") };
+        assert_eq!(job.job, 1);
+        assert_eq!(job.submit, 0.0);
+        assert_eq!(job.wait, Some(308_434.0));
+        assert_eq!(job.run, Some(31_405.0));
+        assert_eq!((job.procs, job.procs_requested), (Some(30), Some(30)));
+        assert_eq!(job.memory_kb, None);
+        assert_eq!(job.time_requested, Some(37_980.0));
+        assert_eq!(job.status, Status::Completed);
+        assert_eq!((job.user, job.group, job.executable), (Some(1), Some(1), None));
+        assert_eq!((job.queue, job.partition), (None, Some(1)));
+        assert_eq!((job.preceding, job.think), (None, None));
+    }
+
+    #[test]
+    fn quirks_of_published_logs_are_accepted() {
+        let text = "; first\r\n\r\n1 5.25 -1 552.21 4.00 -1.0 -1 4 100 -1 -1 1 1 -1 -1 -1 -1 -1\r\n;between\n\
+                    2 0 0 0 4 -1 -1 -1 -1 -1 5 -1 -1 -1 0 -1 1 1e3";
+        let jobs: Vec<Record> = read(text).into_iter().map(Result::unwrap).collect();
+        assert_eq!(jobs.len(), 2);
+        assert_eq!((jobs[0].line, jobs[1].line), (3, 5));
+        assert_eq!(jobs[0].submit, 5.25);
+        assert_eq!((jobs[0].procs, jobs[0].cpu, jobs[0].status), (Some(4), None, Status::Unknown));
+        assert_eq!((jobs[1].run, jobs[1].procs_requested, jobs[1].time_requested), (Some(0.0), None, None));
+        assert_eq!((jobs[1].preceding, jobs[1].think), (Some(1), Some(1000.0)));
+    }
+
+    #[test]
+    fn bad_lines_are_named_and_reading_goes_on() {
+        let rows = [
+            (
+                "1 2 3",
+                "log: line 1: found 3 fields, accepted is a line of 18 numbers, or a comment that begins with `;`",
+            ),
+            (
+                "x 0 0 0 4 -1 -1 4 100 -1 1 1 1 1 1 1 -1 -1",
+                "log: line 1: field 1 (job number): found `x`, accepted is a whole number from 0, or -1 for unknown",
+            ),
+            (
+                "-1 0 0 0 4 -1 -1 4 100 -1 1 1 1 1 1 1 -1 -1",
+                "log: line 1: field 1 (job number): found `-1`, accepted is a whole number from 0 (it names the job)",
+            ),
+            (
+                "1 -1 0 0 4 -1 -1 4 100 -1 1 1 1 1 1 1 -1 -1",
+                "log: line 1: field 2 (submit time): found `-1`, accepted is seconds from 0 (a job needs a submit time)",
+            ),
+            (
+                "1 0 0 -7 4 -1 -1 4 100 -1 1 1 1 1 1 1 -1 -1",
+                "log: line 1: field 4 (run time): found `-7`, accepted is a number from 0, or -1 for unknown",
+            ),
+            (
+                "1 0 0 nan 4 -1 -1 4 100 -1 1 1 1 1 1 1 -1 -1",
+                "log: line 1: field 4 (run time): found `nan`, accepted is a number from 0, or -1 for unknown",
+            ),
+            (
+                "1 0 0 1 4.5 -1 -1 4 100 -1 1 1 1 1 1 1 -1 -1",
+                "log: line 1: field 5 (allocated processors): found `4.5`, accepted is a whole number from 0, or -1 for unknown",
+            ),
+            (
+                "1 0 0 1 4 -1 -1 4294967296 100 -1 1 1 1 1 1 1 -1 -1",
+                "log: line 1: field 8 (requested processors): found `4294967296`, accepted is a whole number from 0 to 4294967295, or -1 for unknown",
+            ),
+            (
+                "1 0 0 1 4 -1 -1 4 100 -1 9 1 1 1 1 1 -1 -1",
+                "log: line 1: field 11 (status): found `9`, accepted is 0 to 5, or -1 for unknown",
+            ),
+            (
+                "1 0 0 1 4 -1 -1 4 100 -1 1 1 1 1 1 1 -1 -1 7",
+                "log: line 1: found 19 fields, accepted is a line of 18 numbers, or a comment that begins with `;`",
+            ),
+        ];
+        for (line, message) in rows {
+            let got = read(&format!("{line}\n{JOB}"));
+            assert_eq!(got[0].as_ref().unwrap_err(), message);
+            assert!(got[1].is_ok(), "{line}");
+        }
+    }
+
+    #[test]
+    fn a_line_without_end_is_bounded() {
+        let text = format!("{}\n{JOB}\n", "7".repeat(3 * MAX_LINE_BYTES));
+        let got = read(&text);
+        assert_eq!(
+            got[0].as_ref().unwrap_err(),
+            "log: line 1: found a longer line, accepted is a line of at most 65536 bytes"
+        );
+        assert_eq!(got[1].as_ref().unwrap().line, 2);
+        let exact = format!(";{}\n{JOB}", " ".repeat(MAX_LINE_BYTES - 2));
+        assert!(read(&exact)[0].is_ok());
+    }
+
+    #[test]
+    fn gzip_is_recognised_and_damage_reported() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log.swf");
+        let mut gz = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        write!(gz, "; MaxNodes: 4\n{JOB}\n").unwrap();
+        let bytes = gz.finish().unwrap();
+        std::fs::write(&path, &bytes).unwrap();
+        let mut log = FileReader::open(&path).unwrap();
+        assert_eq!(log.header().unwrap().max_nodes, Some(4));
+        assert_eq!(log.next().unwrap().unwrap().job, 1);
+        assert!(log.next().is_none());
+
+        std::fs::write(&path, &bytes[..bytes.len() - 20]).unwrap();
+        let mut log = FileReader::open(&path).unwrap();
+        let result: Result<(), SwfError> =
+            log.header().map(|_| ()).and_then(|()| log.try_for_each(|r| r.map(|_| ())));
+        assert!(matches!(result, Err(SwfError::Io { .. })), "{result:?}");
+        let missing = dir.path().join("none.swf");
+        assert!(matches!(FileReader::open(&missing), Err(SwfError::Io { line: 0, .. })));
+    }
+
+    #[test]
+    fn an_empty_log_has_no_jobs() {
+        assert!(read("").is_empty());
+        assert!(read("; Version: 2.2\n").is_empty());
+        assert!(Reader::new("".as_bytes(), "log").header().unwrap().version.is_none());
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_bytes_panic(bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..400)) {
+            for _ in Reader::new(&bytes[..], "log") {}
+        }
+    }
+}

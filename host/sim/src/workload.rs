@@ -1,0 +1,414 @@
+//! From log lines to jobs that can be submitted: which lines become jobs, how wide, how long, how limited.
+//!
+//! Every rule that changes a result is a parameter ([`Options`]) with a documented default, because
+//! published simulations differ in exactly these. What does not become a job is listed, never dropped
+//! in silence: [`Workload::left_out`] and [`Workload::bad`].
+//!
+//! The rules, in the order they apply to a line:
+//!
+//! 1. Partial executions (status 2, 3, 4) are left out: the job's summary line stands for them.
+//! 2. A job that never started in the log is left out: run time unknown (-1), or cancelled (status 5)
+//!    with run time 0. A job cancelled while it ran is a job like any other. Cancellation while waiting
+//!    depends on the wait and can not be replayed under another policy.
+//! 3. Cores: the requested processors (field 8), else the allocated ones (field 5); [`Width`] turns that
+//!    round. Neither known, or 0: left out.
+//! 4. Run time: field 4, at least [`Options::min_run`] seconds (1 by default), since a logged 0 means
+//!    "less than half a second".
+//! 5. Limit: the requested time (field 9), else (or 0) the run time; not below `min_run`.
+//! 6. Run time above the limit: see [`Overrun`].
+//! 7. Two jobs of the same number: the second line is a bad line. The number becomes the job's id.
+//! 8. Jobs are ordered by (submit time, number), whatever the order of lines.
+//!
+//! Jobs wider than the machine stay in: the engine refuses them as it would in production, and the
+//! driver reports them.
+//!
+//! This module must never know about policies or the engine.
+
+use std::collections::HashSet;
+use std::io::BufRead;
+use std::path::Path;
+
+use fluxgate_formats::JobId;
+use serde::Serialize;
+
+use crate::swf::{BadLine, FileReader, Header, Reader, Record, Status, SwfError};
+
+/// Most bad lines whose text is kept; all are counted.
+pub const MAX_BAD_KEPT: usize = 1000;
+
+/// What second 0 of the log is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum TimeBase {
+    /// The header's UnixStartTime, so that policies see real dates; 0 if the header has none.
+    #[default]
+    Epoch,
+    /// 0, always: times as in the log.
+    Log,
+}
+
+/// What happens to a job whose logged run time exceeds its limit. Matters: 7 % of HPC2N's jobs do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Overrun {
+    /// It is killed at its limit, as a real system does it and as simulations in the line of Mu'alem and
+    /// Feitelson (and pyss) do: its run time in the simulation is its limit.
+    #[default]
+    Kill,
+    /// Its limit is raised to its run time: all the work in the log is done.
+    Raise,
+}
+
+/// Which field says how wide a job is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Width {
+    /// Field 8, else field 5.
+    #[default]
+    Requested,
+    /// Field 5, else field 8.
+    Allocated,
+}
+
+/// What to do about a line that is no job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OnBadLine {
+    /// Stop with an error. Nothing has been simulated or written by then.
+    #[default]
+    Refuse,
+    /// Count it, keep its message and go on.
+    Skip,
+}
+
+/// The rules that may differ; see the module's page.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Options {
+    /// Second 0.
+    pub time_base: TimeBase,
+    /// Run times above the limit.
+    pub overrun: Overrun,
+    /// Cores of a job.
+    pub width: Width,
+    /// Shortest run time and limit in seconds, finite, not negative.
+    pub min_run: f64,
+    /// Bad lines.
+    pub on_bad_line: OnBadLine,
+    /// Read no further after that many jobs (in the order of lines).
+    pub max_jobs: Option<usize>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            time_base: TimeBase::default(),
+            overrun: Overrun::default(),
+            width: Width::default(),
+            min_run: 1.0,
+            on_bad_line: OnBadLine::default(),
+            max_jobs: None,
+        }
+    }
+}
+
+/// One job to simulate. Times in seconds.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Job {
+    /// Its number in the log.
+    pub id: JobId,
+    /// Submission, in the time base of the workload.
+    pub submit: f64,
+    /// Cores.
+    pub cores: u32,
+    /// The duration it asks for: the scheduler knows only this.
+    pub limit: f64,
+    /// How long it would run if nobody stopped it.
+    pub run: f64,
+    /// The log's user number, 0 if unknown.
+    pub user: u32,
+}
+
+impl Job {
+    /// How long it runs in the simulation.
+    pub fn run_time(&self) -> f64 {
+        self.run.min(self.limit)
+    }
+
+    /// Is it killed at its limit?
+    pub fn killed(&self) -> bool {
+        self.run > self.limit
+    }
+}
+
+/// Why a job line did not become a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reason {
+    /// Rule 1.
+    PartialExecution,
+    /// Rule 2.
+    NeverStarted,
+    /// Rule 3.
+    NoProcessors,
+}
+
+impl Reason {
+    /// For people.
+    pub fn text(self) -> &'static str {
+        match self {
+            Reason::PartialExecution => "partial execution, its summary line counts",
+            Reason::NeverStarted => "never started in the log",
+            Reason::NoProcessors => "number of processors unknown or 0",
+        }
+    }
+}
+
+/// A line that is fine, but no job to simulate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct LeftOut {
+    /// Line number.
+    pub line: u64,
+    /// Job number.
+    pub job: u64,
+    /// Why.
+    pub reason: Reason,
+}
+
+/// Lines that were skipped as bad.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Skipped {
+    /// How many.
+    pub count: u64,
+    /// The first [`MAX_BAD_KEPT`].
+    pub first: Vec<BadLine>,
+}
+
+/// A log, read and understood.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Workload {
+    /// The log's directives.
+    pub header: Header,
+    /// What to simulate, by submission and id.
+    pub jobs: Vec<Job>,
+    /// Lines that are no job to simulate, in file order.
+    pub left_out: Vec<LeftOut>,
+    /// Lines that were skipped.
+    pub bad: Skipped,
+    /// Jobs that ran longer in the log than their limit (rule 6).
+    pub overruns: u64,
+}
+
+impl Workload {
+    /// Read a log file, plain or gzip-compressed.
+    pub fn load(path: &Path, options: &Options) -> Result<Self, SwfError> {
+        Self::read(FileReader::open(path)?, options)
+    }
+
+    /// Read from an open log.
+    pub fn read<R: BufRead>(mut log: Reader<R>, options: &Options) -> Result<Self, SwfError> {
+        let second_zero = match options.time_base {
+            TimeBase::Epoch => log.header()?.unix_start_time.unwrap_or(0.0),
+            TimeBase::Log => 0.0,
+        };
+        let mut workload = Workload::default();
+        // Only asked for membership; its order never shows.
+        let mut seen = HashSet::new();
+        let max_jobs = options.max_jobs.unwrap_or(usize::MAX);
+        while workload.jobs.len() < max_jobs {
+            let bad = match log.next() {
+                None => break,
+                Some(Ok(record)) => match interpret(&record, second_zero, options) {
+                    Err(reason) => {
+                        let (line, job) = (record.line, record.job);
+                        workload.left_out.push(LeftOut { line, job, reason });
+                        continue;
+                    }
+                    Ok(job) if seen.insert(record.job) => {
+                        workload.overruns += u64::from(is_overrun(&record));
+                        workload.jobs.push(job);
+                        continue;
+                    }
+                    Ok(_) => duplicate(&record),
+                },
+                Some(Err(SwfError::Bad { bad, .. })) => bad,
+                Some(Err(error)) => return Err(error),
+            };
+            if options.on_bad_line == OnBadLine::Refuse {
+                return Err(SwfError::Bad { file: log.file().to_owned(), bad });
+            }
+            workload.bad.count += 1;
+            if workload.bad.first.len() < MAX_BAD_KEPT {
+                workload.bad.first.push(bad);
+            }
+        }
+        workload.header = log.header_so_far().clone();
+        sort(&mut workload.jobs);
+        Ok(workload)
+    }
+
+    /// How many lines were left out for each reason.
+    pub fn left_out_counts(&self) -> Vec<(Reason, usize)> {
+        let mut counts = std::collections::BTreeMap::new();
+        for l in &self.left_out {
+            *counts.entry(l.reason).or_default() += 1;
+        }
+        counts.into_iter().collect()
+    }
+}
+
+/// Bring jobs into the order in which the driver wants them: by submission, then id.
+pub fn sort(jobs: &mut [Job]) {
+    jobs.sort_by(|a, b| a.submit.total_cmp(&b.submit).then(a.id.cmp(&b.id)));
+}
+
+/// Rules 1 to 6 for one line.
+fn interpret(record: &Record, second_zero: f64, options: &Options) -> Result<Job, Reason> {
+    if record.status.is_partial() {
+        return Err(Reason::PartialExecution);
+    }
+    let logged = match record.run {
+        None => return Err(Reason::NeverStarted),
+        Some(0.0) if record.status == Status::Cancelled => return Err(Reason::NeverStarted),
+        Some(run) => run,
+    };
+    let (first, second) = match options.width {
+        Width::Requested => (record.procs_requested, record.procs),
+        Width::Allocated => (record.procs, record.procs_requested),
+    };
+    let known = |procs: Option<u32>| procs.filter(|&n| n > 0);
+    let cores = known(first).or(known(second)).ok_or(Reason::NoProcessors)?;
+    let run = logged.max(options.min_run);
+    let limit = match record.time_requested {
+        Some(asked) if asked > 0.0 => asked.max(options.min_run),
+        _ => run,
+    };
+    let limit = match options.overrun {
+        Overrun::Kill => limit,
+        Overrun::Raise => limit.max(run),
+    };
+    Ok(Job {
+        id: JobId(record.job),
+        submit: second_zero + record.submit,
+        cores,
+        limit,
+        run,
+        user: record.user.unwrap_or(0),
+    })
+}
+
+fn is_overrun(record: &Record) -> bool {
+    matches!((record.run, record.time_requested), (Some(run), Some(asked)) if asked > 0.0 && run > asked)
+}
+
+fn duplicate(record: &Record) -> BadLine {
+    BadLine {
+        line: record.line,
+        field: Some(1),
+        found: format!("`{}` a second time", record.job),
+        accepted: "a number that no earlier job has",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// job submit run procs requested time status
+    fn line(f: [i64; 7]) -> String {
+        let [job, submit, run, procs, requested, time, status] = f;
+        format!("{job} {submit} -1 {run} {procs} -1 -1 {requested} {time} -1 {status} 7 1 1 1 1 -1 -1\n")
+    }
+
+    fn read(text: &str, options: &Options) -> Result<Workload, String> {
+        Workload::read(Reader::new(text.as_bytes(), "log"), options).map_err(|e| e.to_string())
+    }
+
+    fn one(fields: [i64; 7], options: &Options) -> Result<(u32, f64, f64), Reason> {
+        let w = read(&line(fields), options).unwrap();
+        match w.jobs.first() {
+            Some(j) => Ok((j.cores, j.limit, j.run_time())),
+            None => Err(w.left_out[0].reason),
+        }
+    }
+
+    #[test]
+    fn rules_one_line_each() {
+        let kill = Options::default();
+        let raise = Options { overrun: Overrun::Raise, ..kill };
+        let allocated = Options { width: Width::Allocated, ..kill };
+        let exact = Options { min_run: 0.0, ..kill };
+        let rows = [
+            ([1, 0, 60, 4, 8, 100, 1], &kill, Ok((8, 100.0, 60.0))),
+            ([1, 0, 60, 4, 8, 100, 1], &allocated, Ok((4, 100.0, 60.0))),
+            ([1, 0, 60, 4, -1, 100, 1], &kill, Ok((4, 100.0, 60.0))),
+            ([1, 0, 60, 0, 8, 100, 1], &allocated, Ok((8, 100.0, 60.0))),
+            ([1, 0, 60, -1, 0, 100, 1], &kill, Err(Reason::NoProcessors)),
+            ([1, 0, 60, 4, 8, -1, 1], &kill, Ok((8, 60.0, 60.0))),
+            ([1, 0, 60, 4, 8, 0, 1], &kill, Ok((8, 60.0, 60.0))),
+            ([1, 0, 160, 4, 8, 100, 1], &kill, Ok((8, 100.0, 100.0))),
+            ([1, 0, 160, 4, 8, 100, 1], &raise, Ok((8, 160.0, 160.0))),
+            ([1, 0, 0, 4, 8, 100, 1], &kill, Ok((8, 100.0, 1.0))),
+            ([1, 0, 0, 4, 8, 100, 1], &exact, Ok((8, 100.0, 0.0))),
+            ([1, 0, 0, 4, 8, -1, 0], &kill, Ok((8, 1.0, 1.0))),
+            ([1, 0, -1, 4, 8, 100, 1], &kill, Err(Reason::NeverStarted)),
+            ([1, 0, 0, 4, 8, 100, 5], &kill, Err(Reason::NeverStarted)),
+            ([1, 0, 60, 4, 8, 100, 5], &kill, Ok((8, 100.0, 60.0))),
+            ([1, 0, 60, 4, 8, 100, -1], &kill, Ok((8, 100.0, 60.0))),
+            ([1, 0, 60, 4, 8, 100, 2], &kill, Err(Reason::PartialExecution)),
+            ([1, 0, 60, 4, 8, 100, 3], &kill, Err(Reason::PartialExecution)),
+            ([1, 0, 60, 4, 8, 100, 4], &kill, Err(Reason::PartialExecution)),
+        ];
+        for (fields, options, expected) in rows {
+            assert_eq!(one(fields, options), expected, "{fields:?} {options:?}");
+        }
+    }
+
+    #[test]
+    fn order_is_by_submission_then_number() {
+        let text = [[3, 10, 5, 1, 1, 5, 1], [2, 10, 5, 1, 1, 5, 1], [9, 0, 5, 1, 1, 5, 1]].map(line).concat();
+        let ids: Vec<u64> = read(&text, &Options::default()).unwrap().jobs.iter().map(|j| j.id.0).collect();
+        assert_eq!(ids, [9, 2, 3]);
+    }
+
+    #[test]
+    fn time_starts_where_the_header_says() {
+        let text = format!("; UnixStartTime: 1000\n{}", line([1, 5, 5, 1, 1, 5, 1]));
+        let submit =
+            |time_base| read(&text, &Options { time_base, ..Options::default() }).unwrap().jobs[0].submit;
+        assert_eq!((submit(TimeBase::Epoch), submit(TimeBase::Log)), (1005.0, 5.0));
+    }
+
+    #[test]
+    fn bad_lines_stop_or_are_counted() {
+        let text = format!(
+            "{}oops\n{}{}",
+            line([1, 0, 5, 1, 1, 5, 1]),
+            line([1, 1, 5, 1, 1, 5, 1]),
+            line([2, 2, 5, 1, 1, 5, 1])
+        );
+        let refused = read(&text, &Options::default()).unwrap_err();
+        assert_eq!(
+            refused,
+            "log: line 2: found 1 field, accepted is a line of 18 numbers, or a comment that begins with `;`"
+        );
+        let skipping = Options { on_bad_line: OnBadLine::Skip, ..Options::default() };
+        let w = read(&text, &skipping).unwrap();
+        assert_eq!((w.jobs.len(), w.bad.count), (2, 2));
+        assert_eq!(
+            w.bad.first[1].to_string(),
+            "line 3: field 1 (job number): found `1` a second time, accepted is a number that no earlier job has"
+        );
+    }
+
+    #[test]
+    fn reading_ends_at_the_wanted_number() {
+        let text = format!("{}{}broken", line([1, 0, 5, 1, 1, 5, 1]), line([2, 1, 5, 1, 1, 5, 1]));
+        let options = Options { max_jobs: Some(2), ..Options::default() };
+        assert_eq!(read(&text, &options).unwrap().jobs.len(), 2);
+    }
+
+    #[test]
+    fn what_is_left_out_is_listed_and_counted() {
+        let text = [[1, 0, -1, 1, 1, 5, 5], [2, 0, 5, 1, 1, 5, 2], [3, 0, 9, 1, 1, 5, 1]].map(line).concat();
+        let w = read(&text, &Options::default()).unwrap();
+        assert_eq!(w.left_out[0], LeftOut { line: 1, job: 1, reason: Reason::NeverStarted });
+        assert_eq!(w.left_out_counts(), [(Reason::PartialExecution, 1), (Reason::NeverStarted, 1)]);
+        assert_eq!(w.overruns, 1);
+    }
+}

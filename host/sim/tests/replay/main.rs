@@ -1,0 +1,3 @@
+//! Replay as a user of the crate sees it.
+
+mod logs;
