@@ -16,7 +16,7 @@
 //! | `a,,b` `a b` | not allowed | stray commas, blanks and tabs separate | as core | refused |
 //! | `a[1-]` | not allowed | `a1` | refused | refused |
 //! | `a[1-2]b[1-2]` | not allowed | `a1b[1-2]`, `a2b[1-2]` (second bracket literal) | refused | refused |
-//! | `a[1-2]b` | one expression | expanded on writing | kept short | kept short |
+//! | `a[1-3,5]b` | one expression | written `a1b,a2b,a3b,a5b` | kept short | kept short |
 //! | `é` | ASCII only | accepted | refused | refused |
 
 mod parse;
@@ -40,7 +40,7 @@ pub const NAME_BYTES_MAX: usize = 1023;
 
 /// An ordered list of host names, duplicates allowed (RFC 29).
 ///
-/// Prints compressed and serialises as that string. Two hostlists are equal when they name the same hosts in the same
+/// Prints compressed and serialises as that string; what is printed reads back and prints the same again. Two hostlists are equal when they name the same hosts in the same
 /// order, however they were written.
 #[derive(Clone, Default)]
 pub struct Hostlist {
@@ -81,6 +81,11 @@ impl Numbers {
 
     fn new(lo: u64, hi: u64, width: usize) -> Self {
         Numbers { lo, hi, width: if width > digits(lo) { width } else { 0 } }
+    }
+
+    /// Most digits that an id of the run prints with.
+    fn digits_max(self) -> usize {
+        self.width.max(digits(self.hi))
     }
 
     /// True when all ids of `self` print the same under the padding `width`.
@@ -356,8 +361,12 @@ impl fmt::Display for Hostlist {
             let more = tail.iter().take_while(fits).count();
             let (group, next) = rest.split_at(more + 1);
             rest = next;
-            let bracket = group.len() > 1 || first.count() > 1;
-            write!(f, "{prefix}{}", if bracket { "[" } else { "" })?;
+            // A single host goes without bracket when its number is its trailing digits, which is how a name is read;
+            // or when it is the whole list, where it does not matter.
+            let plain = suffix.is_empty() && !prefix.ends_with(|c: char| c.is_ascii_digit());
+            let single = group.len() == 1 && first.count() == 1 && (plain || self.spans.len() == 1);
+            let (open, close) = if single { ("", "") } else { ("[", "]") };
+            write!(f, "{prefix}{open}")?;
             for (i, numbers) in group.iter().filter_map(|s| s.numbers).enumerate() {
                 let comma = if i == 0 { "" } else { "," };
                 write!(f, "{comma}{:0width$}", numbers.lo, width = numbers.width)?;
@@ -365,7 +374,7 @@ impl fmt::Display for Hostlist {
                     write!(f, "-{:0width$}", numbers.hi, width = numbers.width)?;
                 }
             }
-            write!(f, "{}{suffix}", if bracket { "]" } else { "" })?;
+            write!(f, "{close}{suffix}")?;
         }
         Ok(())
     }

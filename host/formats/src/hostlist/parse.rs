@@ -172,9 +172,6 @@ impl<'a> Reader<'a> {
         let ids = self.at;
         self.at = close + 1;
         let suffix = self.affix();
-        if prefix.len() + suffix.len() > NAME_BYTES_MAX {
-            return Err((start, Kind::NameTooLong));
-        }
         let after = self.at;
         self.at = ids;
         // Only a first item with leading zeros has a padding to spread.
@@ -187,6 +184,9 @@ impl<'a> Reader<'a> {
                 spread = Some(numbers.width);
             }
             first = false;
+            if prefix.len() + numbers.digits_max() + suffix.len() > NAME_BYTES_MAX {
+                return Err((item, Kind::NameTooLong));
+            }
             self.list.push_run(prefix, suffix, numbers);
             self.check_total(item)?;
             if !self.eat(b',') {
