@@ -13,13 +13,14 @@ use crate::text::excerpt;
 
 /// One event of a log.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "Value")]
 pub struct Event {
     /// When it happened, seconds since the epoch; above zero in a valid log.
     pub timestamp: f64,
     /// What happened.
     pub name: String,
     /// Details, by the meaning of `name`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub context: Option<Map<String, Value>>,
 }
 
@@ -124,6 +125,14 @@ impl Event {
     }
 }
 
+impl TryFrom<Value> for Event {
+    type Error = EventlogErrorKind;
+
+    fn try_from(value: Value) -> Result<Self, EventlogErrorKind> {
+        Event::from_value(value)
+    }
+}
+
 /// Reads a whole log; the empty text is the empty log.
 pub fn parse(text: &str) -> Result<Vec<Event>, EventlogError> {
     let read = |(index, line): (usize, &str)| {
@@ -155,4 +164,123 @@ fn without_position(message: &str) -> &str {
 }
 
 #[cfg(test)]
-mod tests {}
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    const PLAIN: &str = "{\"timestamp\":42.0,\"name\":\"foo\"}\n";
+    const WITH_CONTEXT: &str = "{\"timestamp\":42.0,\"name\":\"foo\",\"context\":{\"bar\":16}}\n";
+
+    #[test]
+    fn valid_logs_print_back() {
+        for (events, log) in [
+            (0, String::new()),
+            (1, PLAIN.to_owned()),
+            (1, WITH_CONTEXT.to_owned()),
+            (2, format!("{PLAIN}{PLAIN}")),
+            (2, format!("{PLAIN}{WITH_CONTEXT}")),
+            (2, format!("{WITH_CONTEXT}{PLAIN}")),
+        ] {
+            let read = parse(&log).unwrap_or_else(|e| panic!("{e}"));
+            assert_eq!(read.len(), events, "{log}");
+            assert_eq!(encode(&read), log);
+        }
+    }
+
+    #[test]
+    fn the_example_of_rfc_18_without_its_misprint() {
+        let log = concat!(
+            r#"{"timestamp":1552593348.073045,"name":"submit","context":{"urgency":16,"userid":5588,"flags":0}}"#,
+            "\n",
+            r#"{"timestamp":1552593547.411336,"name":"urgency","context":{"urgency":0,"userid":5588}}"#,
+            "\n",
+            r#"{"timestamp":1552593348.088391,"name":"alloc","context":{"note":"rank0/core[0-1]"}}"#,
+            "\n",
+            r#"{"timestamp":1552593348.093541,"name":"free"}"#,
+            "\n",
+        );
+        let events = parse(log).unwrap();
+        assert_eq!(events[0].get("urgency"), Some(&json!(16)));
+        assert_eq!((events[3].timestamp, events[3].name.as_str()), (1552593348.093541, "free"));
+        assert_eq!(encode(&events), log);
+        let misprint = log.replace(r#""context":{"note""#, r#"context:{"note""#);
+        let error = parse(&misprint).expect_err("not JSON");
+        assert_eq!(error.line, 3);
+        assert!(matches!(error.kind, EventlogErrorKind::Json { column: 47, .. }), "{error:?}");
+    }
+
+    #[test]
+    fn invalid_logs_and_their_lines() {
+        use EventlogErrorKind::*;
+        type Row<'a> = (&'a str, String, usize, fn(&Kind) -> bool);
+        let rows: [Row<'_>; 18] = [
+            ("empty line", "\n".into(), 1, |k| *k == Empty),
+            ("empty lines", "\n\n".into(), 1, |k| *k == Empty),
+            ("no newline", "foo".into(), 1, |k| *k == NoNewline),
+            ("not JSON", "foo\n".into(), 1, |k| matches!(k, Json { column: 2, .. })),
+            ("no newline at the end", PLAIN.trim().into(), 1, |k| *k == NoNewline),
+            ("cut off", format!("{PLAIN}{}", &WITH_CONTEXT[..30]), 2, |k| *k == NoNewline),
+            ("two newlines", format!("{PLAIN}\n"), 2, |k| *k == Empty),
+            ("leading newline", format!("\n{PLAIN}"), 1, |k| *k == Empty),
+            ("empty between", format!("{PLAIN}\n{PLAIN}"), 2, |k| *k == Empty),
+            ("two on a line", format!("{}{PLAIN}", PLAIN.trim()), 1, |k| {
+                matches!(k, Json { column: 32, .. })
+            }),
+            ("no object", "[1]\n".into(), 1, |k| *k == NotObject),
+            ("timestamp text", r#"{"timestamp":"foo","name":"foo"}"#.to_owned() + "\n", 1, |k| {
+                *k == Timestamp
+            }),
+            ("timestamp zero", r#"{"timestamp":0,"name":"foo"}"#.to_owned() + "\n", 1, |k| *k == Timestamp),
+            ("no timestamp", r#"{"name":"foo"}"#.to_owned() + "\n", 1, |k| *k == Timestamp),
+            ("name number", r#"{"timestamp":42.0,"name":18}"#.to_owned() + "\n", 1, |k| *k == Name),
+            ("no name", r#"{"timestamp":42.0}"#.to_owned() + "\n", 1, |k| *k == Name),
+            ("context text", r#"{"timestamp":1,"name":"foo","context":"bar"}"#.to_owned() + "\n", 1, |k| {
+                *k == Context
+            }),
+            ("too deep", "[".repeat(100_000) + "\n", 1, |k| matches!(k, Json { .. })),
+        ];
+        for (name, log, line, expected) in rows {
+            let error = parse(&log).expect_err(name);
+            assert_eq!(error.line, line, "{name}");
+            assert!(expected(&error.kind), "{name}: {error:?}");
+            assert!(error.to_string().len() < 300, "{name}");
+        }
+    }
+
+    #[test]
+    fn events_are_json_values() {
+        let event = Event::new(1.5, "alloc").with_context(json!({"annotations": {}}));
+        let value = json!({"timestamp": 1.5, "name": "alloc", "context": {"annotations": {}}});
+        assert_eq!(event.to_value(), value);
+        assert_eq!(serde_json::to_value(&event).unwrap(), value);
+        assert_eq!(serde_json::from_value::<Event>(value).unwrap(), event);
+        assert_eq!(Event::new(1.0, "a").with_context(json!(7)), Event::new(1.0, "a"));
+        assert!(serde_json::from_str::<Event>(r#"{"timestamp":-1,"name":"a"}"#).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_panics(text in "(?s).{0,60}") {
+            let _ = parse(&text);
+        }
+
+        #[test]
+        fn what_is_printed_reads_back(
+            events in proptest::collection::vec((0.001..4e9f64, any::<String>(), proptest::option::of(any::<(String, f64)>())), 0..5)
+        ) {
+            let events: Vec<Event> = events
+                .into_iter()
+                .map(|(timestamp, name, context)| match context {
+                    Some((key, value)) => Event::new(timestamp, name).with_context(json!({ key: value })),
+                    None => Event::new(timestamp, name),
+                })
+                .collect();
+            let log = encode(&events);
+            prop_assert_eq!(log.lines().count(), events.len());
+            let back = parse(&log).unwrap();
+            prop_assert_eq!(back, events);
+        }
+    }
+}

@@ -211,4 +211,142 @@ fn exponent(text: &str, marks: [char; 2]) -> Option<(i32, usize)> {
 }
 
 #[cfg(test)]
-mod tests {}
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn valid_texts() {
+        let rows = [
+            ("RFC 23", "2ms", 0.002),
+            ("RFC 23", "0.1s", 0.1),
+            ("RFC 23", "30", 30.0),
+            ("RFC 23", "1.2h", 4320.0),
+            ("RFC 23", "5m", 300.0),
+            ("RFC 23", "0s", 0.0),
+            ("RFC 23", "5d", 432000.0),
+            ("RFC 23", "inf", f64::INFINITY),
+            ("RFC 23", "INF", f64::INFINITY),
+            ("RFC 23", "infinity", f64::INFINITY),
+            ("core", "InFinity", f64::INFINITY),
+            ("core", "0", 0.0),
+            ("core", "0ms", 0.0),
+            ("core", "500ms", 0.5),
+            ("core", "0.2ms", 0.0002),
+            ("core", "0.5m", 30.0),
+            ("core", "0.5h", 1800.0),
+            ("core", "1.0d", 86400.0),
+            ("strtod", "1e3s", 1000.0),
+            ("strtod", "1E+3", 1000.0),
+            ("strtod", "5e-1m", 30.0),
+            ("strtod", ".5h", 1800.0),
+            ("strtod", "5.", 5.0),
+            ("strtod", "+5s", 5.0),
+            ("strtod", "-0", 0.0),
+            ("strtod", "0x10", 16.0),
+            ("strtod", "0X1.8p1m", 180.0),
+            ("strtod, d is a digit", "0x5d", 93.0),
+            ("strtod, too small", "1e-400", 0.0),
+        ];
+        for (name, text, seconds) in rows {
+            assert_eq!(parse(text), Ok(seconds), "{name}: {text}");
+            assert!(parse(text).is_ok_and(f64::is_sign_positive), "{name}: {text}");
+        }
+    }
+
+    #[test]
+    fn invalid_texts_and_where_they_break() {
+        use FsdErrorKind::*;
+        let rows = [
+            ("-1.", 0, Negative),
+            ("-inf", 0, Negative),
+            ("1.0f", 3, Unit),
+            ("1.0sec", 3, Unit),
+            ("NaNs", 0, NoNumber),
+            ("nan", 0, NoNumber),
+            ("infd", 3, UnitAfterInfinity),
+            ("infinites", 3, UnitAfterInfinity),
+            ("infinity s", 8, UnitAfterInfinity),
+            ("5 m", 1, Unit),
+            ("5M", 1, Unit),
+            ("5m ", 1, Unit),
+            ("5mm", 1, Unit),
+            ("5e", 1, Unit),
+            ("5m30s", 1, Unit),
+            ("0xs", 1, Unit),
+            ("1,5", 1, Unit),
+            ("5é", 1, Unit),
+            (".", 0, NoNumber),
+            ("+-5", 1, NoNumber),
+            // What flux-core lets pass.
+            ("", 0, NoNumber),
+            ("s", 0, NoNumber),
+            (" 5", 0, NoNumber),
+            ("1e999", 0, TooLarge),
+            ("1e308d", 0, TooLarge),
+            ("0x1p99999999999", 0, TooLarge),
+        ];
+        for (text, at, kind) in rows {
+            let error = parse(text).expect_err(text);
+            assert_eq!((error.at, error.kind), (at, kind), "{text}");
+        }
+        let long = "1".repeat(TEXT_BYTES_MAX + 1);
+        assert_eq!(parse(&long).map_err(|e| e.kind), Err(TooLong));
+    }
+
+    #[test]
+    fn prints_as_flux_core() {
+        let rows = [
+            (0.0, "0s"),
+            (-0.0, "0s"),
+            (0.001, "1ms"),
+            (0.01, "10ms"),
+            (0.0000123, "0.0123ms"),
+            (1e-9, "1e-06ms"),
+            (0.1, "0.1s"),
+            (5.0, "5s"),
+            (5.1, "5.1s"),
+            (59.9999999, "60s"),
+            (62.0, "1.03333m"),
+            (3600.0, "1h"),
+            (4500.0, "1.25h"),
+            (86400.0, "1d"),
+            (103680.0, "1.2d"),
+            (86400.0 * 1234567.0, "1.23457e+06d"),
+            (86400.0 * 100000.0, "100000d"),
+            (f64::INFINITY, "infinity"),
+            (f64::NAN, "nan"),
+            (-90.0, "-1.5m"),
+        ];
+        for (seconds, text) in rows {
+            assert_eq!(format(seconds), text, "{seconds}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_panics(text in ".{0,40}") {
+            let _ = parse(&text);
+        }
+
+        #[test]
+        fn no_near_miss_panics_and_none_is_negative(text in "[-+]?(0x)?[0-9a-fpinmshd.+-]{0,12}") {
+            if let Ok(seconds) = parse(&text) {
+                prop_assert!(seconds >= 0.0);
+            }
+        }
+
+        #[test]
+        fn prints_within_its_precision(seconds in prop_oneof![0.0..1.0f64, 0.0..1e6f64, 0.0..1e300f64]) {
+            let back = parse(&format(seconds)).unwrap();
+            prop_assert!((back - seconds).abs() <= seconds * 5.1e-6, "{} {}", seconds, back);
+        }
+
+        #[test]
+        fn whole_numbers_of_a_unit_are_exact(n in 0u32..60, unit in 0usize..5) {
+            let text = format!("{n}{}", UNITS[unit].0);
+            prop_assert_eq!(parse(&text), Ok(f64::from(n) * UNITS[unit].1));
+        }
+    }
+}
