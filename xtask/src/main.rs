@@ -1,2 +1,130 @@
-//! Build, test, demo: what a person runs.
-fn main() {}
+//! Build, test, demo: what a person runs. Rust instead of shell, so that it says what it does and why it failed.
+//!
+//! | command | what it does |
+//! |---|---|
+//! | `cargo xtask policies` | build the policies (or given folders) as components |
+//! | `cargo xtask test` | policies, the binary, then the whole test suite |
+//! | `cargo xtask ci` | formatting, lints, `test` |
+//! | `cargo xtask tidy` | the rules of the house that no compiler checks |
+//! | `cargo xtask demo`, `bench` | build what is needed and run it |
+//!
+//! Must never know how scheduling works; it only starts other programs.
+
+#![forbid(unsafe_code)]
+// Talking on standard output and error is this program's purpose.
+#![allow(clippy::print_stdout, clippy::print_stderr)]
+
+mod component;
+mod debian;
+mod house;
+mod policies;
+mod stamp;
+mod tidy;
+mod toolchain;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+
+use house::House;
+
+/// Build, test and show Fluxgate.
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Build policies as WebAssembly components into `target/policies`.
+    ///
+    /// Unchanged policies are not built again. FLUXGATE_WASM_TOOLCHAIN=rustup|debian chooses the tools; by
+    /// default the installed target is taken, else rustup is asked to add it, else Debian's packages are
+    /// unpacked into a cache folder.
+    Policies {
+        /// Folders of policies; by default all in `policies/`.
+        folders: Vec<PathBuf>,
+        /// Build a second time in another folder and compare the bytes.
+        #[arg(long)]
+        check_reproducible: bool,
+    },
+    /// Build policies and binary, check the house, then run the whole test suite.
+    Test {
+        /// Passed on to `cargo test`; with -p only that package is tested.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
+    /// Formatting, lints with warnings denied, then `test`.
+    Ci,
+    /// Check the rules of the house that no compiler checks.
+    Tidy,
+    /// An embedded instance, a workload and policies swapped under it: `fluxgate demo`.
+    Demo {
+        /// Passed on to `fluxgate demo`, for example `--json`.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
+    /// The benchmarks behind docs/benchmarks.md: `cargo bench`.
+    Bench {
+        /// Passed on to `cargo bench`.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
+}
+
+fn main() -> ExitCode {
+    match run(Arguments::parse().command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(command: Command) -> Result<()> {
+    let house = House::find()?;
+    match command {
+        Command::Policies { folders, check_reproducible: false } => {
+            policies::build(&house, &folders).map(drop)
+        }
+        Command::Policies { folders, check_reproducible: true } => {
+            policies::check_reproducible(&house, &folders)
+        }
+        Command::Test { arguments } => test(&house, &arguments),
+        Command::Ci => {
+            house.cargo("fmt").args(["--all", "--check"]).run()?;
+            let lints = ["--workspace", "--all-targets", "--", "-D", "warnings"];
+            house.cargo("clippy").args(lints).run()?;
+            test(&house, &[])
+        }
+        Command::Tidy => tidy::check(house.root()),
+        Command::Demo { arguments } => {
+            policies::build(&house, &[])?;
+            let binary = build_binary(&house)?;
+            house.program(&binary).arg("demo").args(&arguments).run()
+        }
+        Command::Bench { arguments } => {
+            policies::build(&house, &[])?;
+            house.cargo("bench").args(["--workspace", "--benches"]).args(&arguments).run()
+        }
+    }
+}
+
+fn build_binary(house: &House) -> Result<PathBuf> {
+    house.cargo("build").args(["--package", "fluxgate", "--bin", "fluxgate"]).run()?;
+    Ok(house.target().join("debug").join("fluxgate"))
+}
+
+fn test(house: &House, arguments: &[String]) -> Result<()> {
+    tidy::check(house.root())?;
+    policies::build(house, &[])?;
+    let binary = build_binary(house)?;
+    let names_package = |argument: &String| argument.starts_with("-p") || argument.starts_with("--package");
+    let scope = if arguments.iter().any(names_package) { None } else { Some("--workspace") };
+    house.cargo("test").args(scope).args(arguments).env("FLUXGATE_BIN", &binary).run()
+}

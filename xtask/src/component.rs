@@ -1,0 +1,58 @@
+//! A look at a finished component: is it one, and what does it export?
+
+use anyhow::{Context, Result, bail};
+use wasmparser::{Encoding, Parser, Payload};
+
+/// Interfaces of our contract that a component exports, by their short names, in the order of the contract.
+pub(crate) fn abilities(bytes: &[u8]) -> Result<Vec<String>> {
+    let mut exports = Vec::new();
+    let mut depth = 0;
+    for payload in Parser::new(0).parse_all(bytes) {
+        match payload.context("not WebAssembly")? {
+            Payload::Version { encoding: Encoding::Module, .. } if depth == 0 => {
+                bail!("a core module, not a component: the linker was not wasm-component-ld")
+            }
+            Payload::Version { .. } => depth += 1,
+            Payload::End(_) => depth -= 1,
+            Payload::ComponentExportSection(section) if depth == 1 => {
+                for export in section {
+                    exports.push(export?.name.name.to_owned());
+                }
+            }
+            _ => {}
+        }
+    }
+    let mut short: Vec<String> = exports.iter().filter_map(|name| short_name(name)).collect();
+    let order = ["policy", "ordering", "scheduling", "observing", "state"];
+    short.sort_by_key(|name| order.iter().position(|known| known == name));
+    if !short.iter().any(|name| name == "policy") {
+        bail!("it does not export fluxgate:policy/policy; is there an `export_policy!`?");
+    }
+    Ok(short)
+}
+
+/// `fluxgate:policy/ordering@0.1.0` is `ordering`; other packages are none of our business.
+fn short_name(export: &str) -> Option<String> {
+    let rest = export.strip_prefix("fluxgate:policy/")?;
+    Some(rest.split('@').next().unwrap_or(rest).to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_a_component_is_refused() {
+        assert!(abilities(b"hello").unwrap_err().to_string().contains("not WebAssembly"));
+        let module = b"\0asm\x01\0\0\0";
+        assert!(abilities(module).unwrap_err().to_string().contains("core module"));
+        let empty = b"\0asm\x0d\0\x01\0";
+        assert!(abilities(empty).unwrap_err().to_string().contains("export_policy"));
+    }
+
+    #[test]
+    fn names() {
+        assert_eq!(short_name("fluxgate:policy/ordering@0.1.0").as_deref(), Some("ordering"));
+        assert_eq!(short_name("wasi:cli/run"), None);
+    }
+}

@@ -1,0 +1,235 @@
+//! Policies: from folders of source to `target/policies/NAME.wasm`.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+
+use crate::component;
+use crate::house::House;
+use crate::stamp;
+use crate::toolchain::{TARGET, Toolchain};
+
+/// Changes whenever this file changes what comes out for the same input.
+const RECIPE: &str = "1";
+
+/// The profile `policy` for a workspace that is not ours and so may not define it.
+const PROFILE: [&str; 5] = [
+    "profile.policy.inherits=\"release\"",
+    "profile.policy.opt-level=3",
+    "profile.policy.codegen-units=1",
+    "profile.policy.panic=\"abort\"",
+    "profile.policy.strip=\"debuginfo\"",
+];
+
+/// A policy's package.
+#[derive(Debug)]
+struct Package {
+    /// As cargo knows it.
+    name: String,
+    /// File name of what is built, without `.wasm`.
+    library: String,
+    workspace: PathBuf,
+    manifest: PathBuf,
+}
+
+impl Package {
+    /// Name of the finished component: the package's without `policy-`.
+    fn policy(&self) -> &str {
+        self.name.strip_prefix("policy-").unwrap_or(&self.name)
+    }
+
+    fn output(&self, house: &House) -> PathBuf {
+        house.policies().join(format!("{}.wasm", self.policy()))
+    }
+
+    fn stamp(&self, house: &House) -> PathBuf {
+        house.target().join("wasm/stamps").join(self.policy())
+    }
+
+    /// What is built, with this extension.
+    fn built(&self, house: &House, extension: &str) -> PathBuf {
+        let folder = house.target().join("wasm").join(TARGET).join("policy");
+        folder.join(&self.library).with_extension(extension)
+    }
+}
+
+/// Build the policies in these folders, or all of the workspace, and return the finished files.
+pub(crate) fn build(house: &House, folders: &[PathBuf]) -> Result<Vec<PathBuf>> {
+    let began = Instant::now();
+    let packages = find(house, folders)?;
+    let toolchain = Toolchain::find(house)?;
+    let recipe = format!("{RECIPE}; {}", toolchain.version());
+    fs::create_dir_all(house.policies())?;
+    fs::create_dir_all(house.target().join("wasm/stamps"))?;
+
+    let mut stale: BTreeMap<&Path, Vec<&Package>> = BTreeMap::new();
+    for package in &packages {
+        if !stamp::is_fresh(&package.stamp(house), &package.output(house), &recipe) {
+            stale.entry(&package.workspace).or_default().push(package);
+        }
+    }
+    let built = stale.values().map(Vec::len).sum::<usize>();
+    for (workspace, packages) in stale {
+        compile(house, &toolchain, workspace, &packages)?;
+        for package in packages {
+            finish(house, package, &recipe)?;
+        }
+    }
+    let unchanged = packages.len() - built;
+    let seconds = began.elapsed().as_secs_f64();
+    println!(
+        "policies: {built} built, {unchanged} unchanged, in {} ({seconds:.1} s)",
+        house.policies().display()
+    );
+    Ok(packages.iter().map(|package| package.output(house)).collect())
+}
+
+/// One cargo call for all packages of a workspace.
+fn compile(house: &House, toolchain: &Toolchain, workspace: &Path, packages: &[&Package]) -> Result<()> {
+    let mut cargo = toolchain
+        .cargo_build(house, workspace)?
+        .folder(workspace)
+        .arg("--manifest-path")
+        .arg(workspace.join("Cargo.toml"));
+    for package in packages {
+        cargo = cargo.args(["--package", &package.name]);
+    }
+    if workspace != house.root() {
+        for setting in PROFILE {
+            cargo = cargo.args(["--config", setting]);
+        }
+    }
+    cargo.run()
+}
+
+/// Check a component that was just built and put it where it is looked for.
+fn finish(house: &House, package: &Package, recipe: &str) -> Result<()> {
+    let built = package.built(house, "wasm");
+    let bytes = fs::read(&built).with_context(|| format!("{}", built.display()))?;
+    let abilities = component::abilities(&bytes).with_context(|| format!("policy {}", package.policy()))?;
+    let output = package.output(house);
+    // Beside it first, so that whoever watches the folder never sees half a component.
+    let beside = output.with_extension("wasm.new");
+    fs::write(&beside, &bytes).with_context(|| format!("{}", beside.display()))?;
+    fs::rename(&beside, &output).with_context(|| format!("{}", output.display()))?;
+    stamp::write(&package.stamp(house), &output, recipe, &package.built(house, "d"))?;
+    println!("policies: {} ({} kB; {})", package.policy(), bytes.len().div_ceil(1000), abilities.join(", "));
+    Ok(())
+}
+
+/// The packages in these folders, or in all of `policies/`.
+fn find(house: &House, folders: &[PathBuf]) -> Result<Vec<Package>> {
+    let mut packages = Vec::new();
+    if folders.is_empty() {
+        let room = house.root().join("policies");
+        // Ours are named after their folders; cargo need not be asked.
+        for entry in fs::read_dir(&room).with_context(|| format!("{}", room.display()))? {
+            let manifest = entry?.path().join("Cargo.toml");
+            if manifest.is_file() {
+                packages.push(ours(house, manifest)?);
+            }
+        }
+    }
+    for folder in folders {
+        packages.push(anybodys(house, folder)?);
+    }
+    packages.sort_by(|a, b| a.name.cmp(&b.name));
+    for pair in packages.windows(2) {
+        if pair[0].policy() == pair[1].policy() {
+            bail!("two policies are named `{}`", pair[0].policy());
+        }
+    }
+    Ok(packages)
+}
+
+fn ours(house: &House, manifest: PathBuf) -> Result<Package> {
+    let folder = manifest.parent().and_then(Path::file_name).and_then(|name| name.to_str());
+    let folder = folder.with_context(|| format!("{}: its folder has no name", manifest.display()))?;
+    Ok(Package {
+        name: format!("policy-{folder}"),
+        library: format!("policy_{}", folder.replace('-', "_")),
+        workspace: house.root().to_path_buf(),
+        manifest,
+    })
+}
+
+/// A folder we know nothing about: ask cargo.
+fn anybodys(house: &House, folder: &Path) -> Result<Package> {
+    let manifest = folder.join("Cargo.toml");
+    let manifest =
+        manifest.canonicalize().with_context(|| format!("{} is not a policy's folder", folder.display()))?;
+    let metadata = house
+        .cargo("metadata")
+        .args(["--no-deps", "--format-version", "1", "--manifest-path"])
+        .arg(&manifest)
+        .read()?;
+    let metadata: Value = serde_json::from_str(&metadata).context("cargo metadata")?;
+    let workspace = metadata["workspace_root"].as_str().context("cargo metadata names no workspace_root")?;
+    let mut packages = metadata["packages"].as_array().into_iter().flatten();
+    let package = packages
+        .find(|package| package["manifest_path"].as_str().map(Path::new) == Some(&manifest))
+        .with_context(|| format!("{} describes no package", manifest.display()))?;
+    let targets = package["targets"].as_array().into_iter().flatten();
+    let is_component =
+        |target: &&Value| target["crate_types"].as_array().into_iter().flatten().any(|kind| kind == "cdylib");
+    let library =
+        targets.filter(is_component).find_map(|target| target["name"].as_str()).with_context(|| {
+            format!("{}: no library of `crate-type = [\"cdylib\", \"rlib\"]`", manifest.display())
+        })?;
+    Ok(Package {
+        name: package["name"].as_str().context("cargo metadata names no package")?.to_owned(),
+        library: library.replace('-', "_"),
+        workspace: workspace.into(),
+        manifest,
+    })
+}
+
+/// Build once more from a copy in another folder and compare: the bytes must depend on the source alone.
+pub(crate) fn check_reproducible(house: &House, folders: &[PathBuf]) -> Result<()> {
+    let first = build(house, folders)?;
+    let away = tempfile::Builder::new().prefix("fluxgate-another-").tempdir()?;
+    let mut different = Vec::new();
+    for (package, output) in find(house, folders)?.iter().zip(&first) {
+        let ours = package.workspace == house.root();
+        let copy = away.path().join("some/where").join(if ours { "house" } else { package.policy() });
+        if !copy.exists() {
+            copy_sources(&package.workspace, &copy)?;
+        }
+        let folder =
+            package.manifest.parent().and_then(|folder| folder.strip_prefix(&package.workspace).ok());
+        let folder = copy.join(folder.context("a manifest outside its workspace")?);
+        let root = if ours { copy } else { house.root().to_path_buf() };
+        let second = build(&House::at(root, away.path().join("target")), &[folder])?;
+        let [a, b] = [fs::read(output)?, fs::read(&second[0])?].map(|bytes| stamp::sha256(&bytes));
+        println!("reproducible: {} {a} {}", package.policy(), if a == b { "same" } else { "DIFFERENT" });
+        if a != b {
+            different.push(package.policy().to_owned());
+        }
+    }
+    if !different.is_empty() {
+        bail!("not reproducible: {}", different.join(", "));
+    }
+    Ok(())
+}
+
+/// A workspace without what is built or hidden; links become what they point to.
+fn copy_sources(from: &Path, to: &Path) -> Result<()> {
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from).with_context(|| format!("{}", from.display()))? {
+        let entry = entry?;
+        let name = entry.file_name();
+        if ["target", ".git", "out"].iter().any(|skipped| name == *skipped) {
+            continue;
+        }
+        if entry.path().is_dir() {
+            copy_sources(&entry.path(), &to.join(&name))?;
+        } else {
+            fs::copy(entry.path(), to.join(&name)).with_context(|| format!("{}", entry.path().display()))?;
+        }
+    }
+    Ok(())
+}
