@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 pub mod codec;
+pub mod dialect;
 pub mod message;
 pub mod proto;
 pub mod rpc;

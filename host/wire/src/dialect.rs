@@ -1,0 +1,532 @@
+//! What the payloads of RFC 27 and RFC 28 say, in every revision that exists in the field.
+//!
+//! Revisions are told apart by which keys are there, never by a version number: a hello answer with `alloc`
+//! is the founding one, a free without `R` as well. What a revision lacks is filled in here, so that nobody
+//! behind this page knows that there ever was another one.
+//!
+//! Nothing in a payload is trusted. A payload that is wrong gives a [`FieldError`] that names the field, or
+//! where the RFC allows it a cautious reading.
+//!
+//! This module must never know what is done with the requests it reads.
+
+use std::fmt::Write as _;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use fluxgate_formats::{Idset, JobId};
+use serde_json::{Map, Value};
+
+use crate::message::Message;
+
+/// The revisions of RFC 27 and 28 that are spoken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Dialect {
+    /// As flux-core 0.88 speaks, and what came between.
+    #[default]
+    Current,
+    /// The first revision of 2020: hello in one answer, no jobspec in alloc, frees are answered.
+    Founding,
+}
+
+/// A field of a payload that is missing or wrong.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("field `{field}`: found {found}, expected {expected}")]
+pub struct FieldError {
+    /// Its name.
+    pub field: String,
+    /// What is there, in short.
+    pub found: String,
+    /// What should be there.
+    pub expected: &'static str,
+}
+
+fn kind_of(value: Option<&Value>) -> String {
+    match value {
+        None => "nothing".into(),
+        Some(Value::Null) => "null".into(),
+        Some(Value::Bool(b)) => b.to_string(),
+        Some(Value::Number(n)) => n.to_string(),
+        Some(Value::String(s)) => format!("{:?}", one_line(s, 40)),
+        Some(Value::Array(_)) => "an array".into(),
+        Some(Value::Object(_)) => "an object".into(),
+    }
+}
+
+fn wrong(field: &str, value: Option<&Value>, expected: &'static str) -> FieldError {
+    FieldError { field: field.to_owned(), found: kind_of(value), expected }
+}
+
+/// One line of text of at most `max` characters, as RFC 6 wants error texts to be.
+pub fn one_line(text: &str, max: usize) -> String {
+    let clean = text.trim_end().chars().map(|c| if c.is_control() { ' ' } else { c });
+    let mut line: String = clean.clone().take(max).collect();
+    if clean.count() > max {
+        line.pop();
+        line.push('…');
+    }
+    line
+}
+
+fn u64_field(payload: &Value, field: &str) -> Result<u64, FieldError> {
+    let value = payload.get(field);
+    value.and_then(Value::as_u64).ok_or_else(|| wrong(field, value, "an integer of 64 bits, not negative"))
+}
+
+fn u32_field(payload: &Value, field: &str) -> Result<u32, FieldError> {
+    let value = payload.get(field);
+    let number = value.and_then(Value::as_u64).and_then(|n| u32::try_from(n).ok());
+    number.ok_or_else(|| wrong(field, value, "an integer of 32 bits, not negative"))
+}
+
+fn f64_field(payload: &Value, field: &str) -> Result<f64, FieldError> {
+    let value = payload.get(field);
+    let number = value.and_then(Value::as_f64).filter(|n| n.is_finite() && *n >= 0.0);
+    number.ok_or_else(|| wrong(field, value, "a number of seconds, not negative"))
+}
+
+/// The `id` of a payload.
+pub fn job_id(payload: &Value) -> Result<JobId, FieldError> {
+    u64_field(payload, "id").map(JobId)
+}
+
+fn idset_value(field: &str, value: &Value) -> Result<Idset, FieldError> {
+    let parsed = value.as_str().and_then(|text| Idset::parse(text).ok());
+    parsed.ok_or_else(|| wrong(field, Some(value), "an idset"))
+}
+
+fn idset_field(payload: &Value, field: &str) -> Result<Option<Idset>, FieldError> {
+    match payload.get(field) {
+        None => Ok(None),
+        Some(value) => idset_value(field, value).map(Some),
+    }
+}
+
+/// Submission time of a job whose request does not say it: the time in its id. That counts from the start of
+/// the instance, which puts jobs in the right order among themselves.
+fn t_submit(payload: &Value, id: JobId) -> f64 {
+    f64_field(payload, "t_submit").unwrap_or(id.timestamp_ms() as f64 / 1000.0)
+}
+
+/// A job that holds resources, as hello tells of it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct HelloJob {
+    /// The job.
+    pub id: JobId,
+    /// Its priority.
+    pub priority: u32,
+    /// Its user.
+    pub userid: u32,
+    /// Submission, seconds since the epoch.
+    pub t_submit: f64,
+    /// Ranks of its R that it has given back already.
+    pub free: Idset,
+}
+
+/// One answer to hello.
+#[derive(Debug, Clone, PartialEq)]
+pub enum HelloAnswer {
+    /// One of a stream.
+    Job(HelloJob),
+    /// The only answer of the founding revision.
+    All(Vec<HelloJob>),
+}
+
+fn hello_job(payload: &Value) -> Result<HelloJob, FieldError> {
+    let id = job_id(payload)?;
+    Ok(HelloJob {
+        id,
+        // Without them the job holds its resources all the same, and that is what counts.
+        priority: u32_field(payload, "priority").unwrap_or(0),
+        userid: u32_field(payload, "userid").unwrap_or(u32::MAX),
+        t_submit: t_submit(payload, id),
+        // Unreadable counts as none: rather idle for a while than given to two jobs.
+        free: idset_field(payload, "free").ok().flatten().unwrap_or_default(),
+    })
+}
+
+/// Read one answer to hello.
+pub fn hello_answer(payload: &Value) -> Result<HelloAnswer, FieldError> {
+    match payload.get("alloc") {
+        None => hello_job(payload).map(HelloAnswer::Job),
+        Some(Value::Array(jobs)) => {
+            jobs.iter().map(hello_job).collect::<Result<_, _>>().map(HelloAnswer::All)
+        }
+        other => Err(wrong("alloc", other, "an array of jobs")),
+    }
+}
+
+/// `sched.alloc`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AllocRequest<'a> {
+    /// The job.
+    pub id: JobId,
+    /// Its priority.
+    pub priority: u32,
+    /// Its user.
+    pub userid: u32,
+    /// Submission, seconds since the epoch.
+    pub t_submit: f64,
+    /// The request; the founding revision has it in the KVS only.
+    pub jobspec: Option<&'a Value>,
+}
+
+/// Read the parts of `sched.alloc` beside its id, which the caller needs to answer whatever is wrong here.
+pub fn alloc_request(id: JobId, payload: &Value) -> Result<AllocRequest<'_>, FieldError> {
+    let jobspec = match payload.get("jobspec") {
+        None => None,
+        Some(jobspec @ Value::Object(_)) => Some(jobspec),
+        other => return Err(wrong("jobspec", other, "an object")),
+    };
+    Ok(AllocRequest {
+        id,
+        priority: u32_field(payload, "priority")?,
+        userid: u32_field(payload, "userid")?,
+        t_submit: t_submit(payload, id),
+        jobspec,
+    })
+}
+
+/// `sched.free`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FreeRequest {
+    /// The job.
+    pub id: JobId,
+    /// The ranks given back, `None` for all that is left.
+    pub ranks: Option<Idset>,
+    /// Nothing more will follow.
+    pub last: bool,
+    /// Is it answered? Only in the founding revision.
+    pub answered: bool,
+}
+
+/// Read `sched.free`.
+pub fn free_request(payload: &Value) -> Result<FreeRequest, FieldError> {
+    let id = job_id(payload)?;
+    let Some(r) = payload.get("R") else {
+        return Ok(FreeRequest { id, ranks: None, last: true, answered: true });
+    };
+    let last = match payload.get("final") {
+        None => false,
+        Some(Value::Bool(last)) => *last,
+        other => return Err(wrong("final", other, "true or false")),
+    };
+    let ranks = match ranks_of(r) {
+        Ok(ranks) => Some(ranks),
+        // The last one frees what is left, however unreadable.
+        Err(_) if last => None,
+        Err(error) => return Err(error),
+    };
+    Ok(FreeRequest { id, ranks, last, answered: false })
+}
+
+/// The ranks of an R. Only these matter in a free, so nothing else of it is required to be right.
+fn ranks_of(r: &Value) -> Result<Idset, FieldError> {
+    const FIELD: &str = "R.execution.R_lite";
+    let lite = r.get("execution").and_then(|e| e.get("R_lite"));
+    let Some(Value::Array(entries)) = lite else { return Err(wrong(FIELD, lite, "an array")) };
+    let mut ranks = Idset::new();
+    for entry in entries {
+        let rank = entry.get("rank").ok_or_else(|| wrong("R.execution.R_lite[].rank", None, "an idset"))?;
+        ranks = ranks.union(&idset_value("R.execution.R_lite[].rank", rank)?);
+    }
+    Ok(ranks)
+}
+
+/// Read `sched.prioritize`: pairs, and how many entries were no pairs.
+pub fn prioritize_request(payload: &Value) -> Result<(Vec<(JobId, u32)>, usize), FieldError> {
+    let jobs = payload.get("jobs");
+    let Some(Value::Array(entries)) = jobs else { return Err(wrong("jobs", jobs, "an array of pairs")) };
+    let pair = |entry: &Value| match entry.as_array().map(Vec::as_slice) {
+        Some([id, priority]) => Some((JobId(id.as_u64()?), u32::try_from(priority.as_u64()?).ok()?)),
+        _ => None,
+    };
+    let pairs: Vec<_> = entries.iter().filter_map(pair).collect();
+    let bad = entries.len() - pairs.len();
+    Ok((pairs, bad))
+}
+
+/// Read `sched.expiration`: the job and its new end, 0 for none.
+pub fn expiration_request(payload: &Value) -> Result<(JobId, f64), FieldError> {
+    Ok((job_id(payload)?, f64_field(payload, "expiration")?))
+}
+
+/// The first answer of `resource.acquire`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Inventory<'a> {
+    /// The R of everything there is.
+    pub resources: &'a Value,
+    /// What of it may be used now.
+    pub up: Idset,
+}
+
+/// Read the first answer of `resource.acquire`.
+pub fn inventory(payload: &Value) -> Result<Inventory<'_>, FieldError> {
+    let resources = payload.get("resources").filter(|r| r.is_object());
+    let resources = resources.ok_or_else(|| wrong("resources", payload.get("resources"), "an R object"))?;
+    // Not in `up` is down: without the key nothing is up yet.
+    Ok(Inventory { resources, up: idset_field(payload, "up")?.unwrap_or_default() })
+}
+
+/// A later answer of `resource.acquire`. Everything in it is a transition.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct ResourceUpdate {
+    /// Gone for good. Already taken out of `up` and `down`.
+    pub shrink: Idset,
+    /// No longer to be used.
+    pub down: Idset,
+    /// To be used again.
+    pub up: Idset,
+    /// Properties that ranks have now.
+    pub property_add: Vec<(String, Idset)>,
+    /// Properties that ranks no longer have.
+    pub property_remove: Vec<(String, Idset)>,
+    /// The new end of the instance, 0 for none.
+    pub expiration: Option<f64>,
+}
+
+/// Read a later answer of `resource.acquire`, as far as it can be read, and what could not.
+pub fn resource_update(payload: &Value) -> (ResourceUpdate, Vec<FieldError>) {
+    let mut errors = Vec::new();
+    let mut set = |field: &str| match idset_field(payload, field) {
+        Ok(ranks) => ranks.unwrap_or_default(),
+        Err(error) => {
+            errors.push(error);
+            Idset::new()
+        }
+    };
+    let shrink = set("shrink");
+    let (down, up) = (set("down").difference(&shrink), set("up").difference(&shrink));
+    let mut properties = |field: &str| match payload.get(field) {
+        None => Vec::new(),
+        Some(Value::Object(map)) => {
+            let mut list = Vec::new();
+            for (name, ranks) in map {
+                match idset_value(field, ranks) {
+                    Ok(ranks) => list.push((name.clone(), ranks)),
+                    Err(error) => errors.push(error),
+                }
+            }
+            list
+        }
+        other => {
+            errors.push(wrong(field, other, "an object of property and idset"));
+            Vec::new()
+        }
+    };
+    let (property_add, property_remove) = (properties("property-add"), properties("property-remove"));
+    let expiration = match payload.get("expiration") {
+        None => None,
+        Some(_) => f64_field(payload, "expiration").map_err(|error| errors.push(error)).ok(),
+    };
+    (ResourceUpdate { shrink, down, up, property_add, property_remove, expiration }, errors)
+}
+
+/// What a `kvs.lookup` answer holds, as JSON.
+pub fn kvs_value(payload: &Value) -> Result<Value, FieldError> {
+    let val = payload.get("val");
+    let data = val.filter(|v| v.get("type").is_some_and(|t| t == "val")).and_then(|v| v.get("data"));
+    let text = data.and_then(Value::as_str).and_then(|data| BASE64.decode(data).ok());
+    let bytes = text.ok_or_else(|| wrong("val", val, "a treeobj of type val"))?;
+    let bytes = bytes.strip_suffix(&[0]).unwrap_or(&bytes);
+    serde_json::from_slice(bytes).map_err(|error| FieldError {
+        field: "val.data".into(),
+        found: error.to_string(),
+        expected: "JSON",
+    })
+}
+
+/// One key of a `job-info.lookup` answer.
+pub fn job_info_value(payload: &Value, key: &str) -> Result<Value, FieldError> {
+    match payload.get(key) {
+        Some(value @ Value::Object(_)) => Ok(value.clone()),
+        // Without the decode flag it is text.
+        Some(Value::String(text)) => serde_json::from_str(text).map_err(|error| FieldError {
+            field: key.into(),
+            found: error.to_string(),
+            expected: "JSON",
+        }),
+        other => Err(wrong(key, other, "an object")),
+    }
+}
+
+/// The key of a job's file in the KVS.
+pub fn job_key(id: JobId, name: &str) -> String {
+    format!("{}.{name}", id.kvs_dir())
+}
+
+/// The request that makes the R of some jobs durable. The texts are stored as they are.
+pub fn kvs_commit<'a>(texts: impl Iterator<Item = (JobId, &'a str)>) -> Message {
+    // By hand: this is the hot path, and neither keys nor base64 contain what JSON escapes.
+    let mut payload = String::from(r#"{"namespace":"primary","flags":0,"ops":["#);
+    for (index, (id, text)) in texts.enumerate() {
+        if index > 0 {
+            payload.push(',');
+        }
+        let key = job_key(id, "R");
+        let _ = write!(payload, r#"{{"key":"{key}","flags":0,"dirent":{{"ver":1,"type":"val","data":""#);
+        BASE64.encode_string(text, &mut payload);
+        payload.push_str(r#""}}"#);
+    }
+    payload.push_str("]}");
+    Message::request("kvs.commit").with_text(&payload)
+}
+
+/// SUCCESS. `r` is the text that was committed, so that both are the same.
+pub fn alloc_success(id: JobId, r: &str, annotations: &Value) -> String {
+    let mut payload = format!(r#"{{"id":{},"type":0,"R":{r}"#, id.0);
+    if annotations.as_object().is_some_and(|map| !map.is_empty()) {
+        let _ = write!(payload, r#","annotations":{annotations}"#);
+    }
+    payload.push('}');
+    payload
+}
+
+/// ANNOTATE.
+pub fn alloc_annotate(id: JobId, annotations: &Value) -> String {
+    format!(r#"{{"id":{},"type":1,"annotations":{annotations}}}"#, id.0)
+}
+
+/// DENY. An empty note is left out: `null` would be an error to the job manager.
+pub fn alloc_deny(id: JobId, note: &str) -> String {
+    let mut payload = Map::new();
+    payload.insert("id".into(), id.0.into());
+    payload.insert("type".into(), 2.into());
+    if !note.is_empty() {
+        payload.insert("note".into(), note.into());
+    }
+    Value::Object(payload).to_string()
+}
+
+/// CANCEL.
+pub fn alloc_cancel(id: JobId) -> String {
+    format!(r#"{{"id":{},"type":3}}"#, id.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn ids(text: &str) -> Idset {
+        Idset::parse(text).unwrap()
+    }
+
+    #[test]
+    fn r27_hello_4_both_revisions() {
+        let one = json!({"id": 30316429312u64, "priority": 16, "userid": 5588, "t_submit": 1.5, "free": "1"});
+        let HelloAnswer::Job(job) = hello_answer(&one).unwrap() else { panic!("one job") };
+        assert_eq!((job.id, job.t_submit, job.free), (JobId(30316429312), 1.5, ids("1")));
+        let all =
+            json!({"alloc": [{"id": 1, "priority": 2, "userid": 3}, {"id": 4, "priority": 2, "userid": 3}]});
+        let HelloAnswer::All(jobs) = hello_answer(&all).unwrap() else { panic!("all jobs") };
+        assert_eq!(jobs.iter().map(|j| j.id.0).collect::<Vec<_>>(), [1, 4]);
+        assert!(jobs.iter().all(|j| j.free.is_empty()));
+        let error = hello_answer(&json!({"id": "ƒ1"})).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "field `id`: found \"ƒ1\", expected an integer of 64 bits, not negative"
+        );
+        assert!(hello_answer(&json!({"alloc": {}})).is_err());
+    }
+
+    #[test]
+    fn pitfall_18_ids_and_priorities_are_exact() {
+        let id = u64::MAX;
+        let payload = json!({"id": id, "priority": u32::MAX, "userid": 1, "t_submit": 2.0, "jobspec": {}});
+        let request = alloc_request(job_id(&payload).unwrap(), &payload).unwrap();
+        assert_eq!((request.id.0, request.priority), (id, u32::MAX));
+        for bad in [json!(1.0), json!(-1), json!("1"), json!(null), json!(1e30)] {
+            assert!(job_id(&json!({ "id": bad })).is_err(), "{bad}");
+        }
+        let payload = json!({"id": 1, "priority": 4294967296u64, "userid": 1});
+        assert_eq!(alloc_request(JobId(1), &payload).unwrap_err().field, "priority");
+        let payload = json!({"id": 1, "priority": 1, "userid": 1, "jobspec": 7});
+        assert_eq!(alloc_request(JobId(1), &payload).unwrap_err().field, "jobspec");
+    }
+
+    #[test]
+    fn r27_free_1_4_5_whole_partial_and_founding() {
+        let r =
+            json!({"version": 1, "execution": {"R_lite": [{"rank": "1", "children": {}}, {"rank": "3-4"}]}});
+        let request = |payload| free_request(&payload).unwrap();
+        let partial = request(json!({"id": 1, "R": r, "final": false}));
+        assert_eq!(
+            partial,
+            FreeRequest { id: JobId(1), ranks: Some(ids("1,3-4")), last: false, answered: false }
+        );
+        assert!(request(json!({"id": 1, "R": r, "final": true})).last);
+        assert!(!request(json!({"id": 1, "R": r})).last, "absent means more will follow");
+        let founding = request(json!({"id": 1}));
+        assert_eq!(founding, FreeRequest { id: JobId(1), ranks: None, last: true, answered: true });
+        assert_eq!(request(json!({"id": 1, "R": 5, "final": true})).ranks, None);
+        assert_eq!(free_request(&json!({"id": 1, "R": 5})).unwrap_err().field, "R.execution.R_lite");
+        assert_eq!(free_request(&json!({"id": 1, "R": r, "final": 1})).unwrap_err().field, "final");
+    }
+
+    #[test]
+    fn r27_prio_bad_entries_are_counted_not_fatal() {
+        let payload = json!({"jobs": [[1, 2], [3], "x", [4, 4294967295u32], [5, -1]]});
+        assert_eq!(prioritize_request(&payload).unwrap(), (vec![(JobId(1), 2), (JobId(4), u32::MAX)], 3));
+        assert!(prioritize_request(&json!({"jobs": {}})).is_err());
+    }
+
+    #[test]
+    fn r28_upd_3_shrink_takes_precedence() {
+        let payload = json!({"up": "0-1", "down": "2-3", "shrink": "1,3", "expiration": 5.5});
+        let (update, errors) = resource_update(&payload);
+        assert_eq!((update.shrink, update.down, update.up), (ids("1,3"), ids("2"), ids("0")));
+        assert_eq!((update.expiration, errors.len()), (Some(5.5), 0));
+        let (alone, _) = resource_update(&json!({"shrink": "3"}));
+        assert_eq!((alone.shrink, alone.down.is_empty()), (ids("3"), true));
+    }
+
+    #[test]
+    fn r28_upd_4_properties_and_nonsense_beside_them() {
+        let payload = json!({"property-add": {"a": "0-1", "b": 7}, "property-remove": {"c": "2"}, "up": 5, "expiration": "x"});
+        let (update, errors) = resource_update(&payload);
+        assert_eq!(update.property_add, [("a".to_owned(), ids("0-1"))]);
+        assert_eq!(update.property_remove, [("c".to_owned(), ids("2"))]);
+        assert_eq!(update.expiration, None);
+        let fields: Vec<&str> = errors.iter().map(|e| e.field.as_str()).collect();
+        assert_eq!(fields, ["up", "property-add", "expiration"]);
+    }
+
+    #[test]
+    fn pitfall_21_the_commit_is_base64_under_dothex() {
+        let jobs = [(JobId(40684748800), "{\"a\":1}"), (JobId(1), "{}")];
+        let payload = kvs_commit(jobs.into_iter()).json().unwrap();
+        assert_eq!(payload["ops"][0]["key"], "job.0000.0009.7900.0000.R");
+        assert_eq!(payload["ops"][0]["dirent"], json!({"ver": 1, "type": "val", "data": "eyJhIjoxfQ=="}));
+        assert_eq!(payload["ops"].as_array().unwrap().len(), 2);
+        assert_eq!(kvs_value(&json!({"val": payload["ops"][0]["dirent"]})).unwrap(), json!({"a": 1}));
+        assert!(kvs_value(&json!({"val": {"ver": 1, "type": "dir", "data": {}}})).is_err());
+    }
+
+    #[test]
+    fn r27_alloc_3_responses_are_what_the_rfc_prints() {
+        let parse = |text: String| serde_json::from_str::<Value>(&text).unwrap();
+        assert_eq!(
+            parse(alloc_success(JobId(1), "{\"version\":1}", &json!({}))),
+            json!({"id": 1, "type": 0, "R": {"version": 1}})
+        );
+        let annotated = alloc_success(JobId(1), "{}", &json!({"sched": {"t_estimate": null}}));
+        assert_eq!(parse(annotated)["annotations"], json!({"sched": {"t_estimate": null}}));
+        assert_eq!(
+            parse(alloc_annotate(JobId(1), &json!({"a": 1}))),
+            json!({"id": 1, "type": 1, "annotations": {"a": 1}})
+        );
+        assert_eq!(
+            parse(alloc_deny(JobId(1), "no \"way\"")),
+            json!({"id": 1, "type": 2, "note": "no \"way\""})
+        );
+        assert_eq!(parse(alloc_deny(JobId(1), "")), json!({"id": 1, "type": 2}));
+        assert_eq!(parse(alloc_cancel(JobId(u64::MAX))), json!({"id": u64::MAX, "type": 3}));
+    }
+
+    #[test]
+    fn r6_5_texts_are_one_line() {
+        assert_eq!(one_line("a\nb\t\n", 10), "a b");
+        assert_eq!(one_line("abcdef", 4), "abc…");
+    }
+}
