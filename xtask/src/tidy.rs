@@ -1,9 +1,181 @@
-//! The rules of the house that no compiler checks.
+//! The rules of the house that no compiler checks. Also a test of this crate, so the suite holds them.
+//!
+//! - A source file opens with what it is for (`//!`).
+//! - A file in `host/` is short enough to be read in one go.
+//! - Arrows between crates point down, as ARCHITECTURE.md draws them.
+//! - What must be deterministic reads no clock, throws no dice and iterates nothing in hash order.
 
-use std::path::Path;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
 
-use anyhow::Result;
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
 
-pub(crate) fn check(_root: &Path) -> Result<()> {
+use crate::house::Program;
+
+/// Most lines of a file in `host/`.
+const LINES_MAX: usize = 600;
+
+/// Files that may be longer. Each would need a reason here; there is none.
+const LONG_FILES: [&str; 0] = [];
+
+/// Crates whose results must follow from their input alone.
+const DETERMINISTIC: [&str; 4] = ["host/formats/src", "host/graph/src", "host/engine/src", "host/sim/src"];
+
+/// What they must not name, and what to use instead.
+const FORBIDDEN: [(&str, &str); 6] = [
+    ("Instant::now", "time is a parameter"),
+    ("SystemTime", "time is a parameter"),
+    ("rand::", "randomness is a parameter"),
+    ("RandomState", "use BTreeMap: hash order differs from run to run"),
+    ("HashMap", "use BTreeMap or Vec: hash order differs from run to run"),
+    ("HashSet", "use BTreeSet or Vec: hash order differs from run to run"),
+];
+
+/// Which crates of ours a crate may stand on. Those not listed (the test suites) may use all.
+const ARROWS: [(&str, &[&str]); 10] = [
+    ("fluxgate-formats", &[]),
+    ("fluxgate-graph", &["fluxgate-formats"]),
+    ("fluxgate-engine", &["fluxgate-formats", "fluxgate-graph"]),
+    ("fluxgate-policy", &["fluxgate-formats", "fluxgate-graph", "fluxgate-engine"]),
+    ("fluxgate-wire", &["fluxgate-formats", "fluxgate-graph", "fluxgate-engine"]),
+    ("fluxgate-instance", &["fluxgate-formats", "fluxgate-graph", "fluxgate-wire"]),
+    ("fluxgate-sim", &["fluxgate-formats", "fluxgate-graph", "fluxgate-engine"]),
+    (
+        "fluxgate",
+        &[
+            "fluxgate-formats",
+            "fluxgate-graph",
+            "fluxgate-engine",
+            "fluxgate-policy",
+            "fluxgate-wire",
+            "fluxgate-instance",
+            "fluxgate-sim",
+        ],
+    ),
+    ("fluxgate-guest", &[]),
+    ("xtask", &[]),
+];
+
+/// What a policy may stand on.
+const POLICY_ARROWS: &[&str] = &["fluxgate-guest"];
+
+/// Check everything; the error lists every breach, one a line.
+pub(crate) fn check(root: &Path) -> Result<()> {
+    let mut breaches = Vec::new();
+    let mut files = Vec::new();
+    for room in ["host", "guest-sdk", "policies", "tests", "xtask"] {
+        sources(&root.join(room), &mut files)?;
+    }
+    files.sort();
+    for file in &files {
+        let text = fs::read_to_string(file).with_context(|| format!("{}", file.display()))?;
+        let name = file.strip_prefix(root).unwrap_or(file).to_string_lossy();
+        breaches.extend(judge_file(&name, &text));
+    }
+    breaches.extend(judge_arrows(&arrows(root)?));
+    if breaches.is_empty() {
+        return Ok(());
+    }
+    bail!("the house is not tidy:\n  {}", breaches.join("\n  "))
+}
+
+fn judge_file(name: &str, text: &str) -> Vec<String> {
+    let mut breaches = Vec::new();
+    if !text.starts_with("//!") {
+        breaches.push(format!("{name}:1: does not open with `//!` and what the file is for"));
+    }
+    let lines = text.lines().count();
+    if name.starts_with("host/") && lines > LINES_MAX && !LONG_FILES.contains(&name) {
+        breaches.push(format!("{name}: {lines} lines; more than {LINES_MAX} is more than one file"));
+    }
+    if DETERMINISTIC.iter().any(|room| name.starts_with(room)) {
+        for (number, line) in text.lines().enumerate() {
+            let code = line.split("//").next().unwrap_or_default();
+            for (word, instead) in FORBIDDEN.iter().filter(|(word, _)| code.contains(word)) {
+                breaches.push(format!("{name}:{}: `{word}`: {instead}", number + 1));
+            }
+        }
+    }
+    breaches
+}
+
+fn judge_arrows(arrows: &BTreeMap<String, Vec<String>>) -> Vec<String> {
+    let mut breaches = Vec::new();
+    for (from, to) in arrows {
+        let allowed = match ARROWS.iter().find(|(name, _)| name == from) {
+            Some((_, allowed)) => allowed,
+            None if from.starts_with("policy-") => POLICY_ARROWS,
+            None => continue,
+        };
+        for to in to.iter().filter(|to| !allowed.contains(&to.as_str())) {
+            breaches.push(format!("{from} must not depend on {to}: arrows point down"));
+        }
+    }
+    breaches
+}
+
+/// For each crate of the workspace, the crates of the workspace that it is built on (tests aside).
+fn arrows(root: &Path) -> Result<BTreeMap<String, Vec<String>>> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let arguments = ["metadata", "--no-deps", "--offline", "--format-version", "1"];
+    let metadata = Program::new(cargo).args(arguments).folder(root).read()?;
+    let metadata: Value = serde_json::from_str(&metadata).context("cargo metadata")?;
+    let mut arrows = BTreeMap::new();
+    for package in metadata["packages"].as_array().into_iter().flatten() {
+        let name = package["name"].as_str().context("cargo metadata names no package")?;
+        let dependencies = package["dependencies"].as_array().into_iter().flatten();
+        let inside = dependencies.filter(|each| each["path"].is_string() && each["kind"] != "dev");
+        let names = inside.filter_map(|each| each["name"].as_str()).map(str::to_owned);
+        arrows.insert(name.to_owned(), names.collect());
+    }
+    Ok(arrows)
+}
+
+/// All Rust files below a folder, but for what was built.
+fn sources(folder: &Path, found: &mut Vec<PathBuf>) -> Result<()> {
+    for entry in fs::read_dir(folder).with_context(|| format!("{}", folder.display()))? {
+        let path = entry?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if path.is_dir() && !path.is_symlink() && name != "target" && !name.starts_with('.') {
+            sources(&path, found)?;
+        } else if name.ends_with(".rs") {
+            found.push(path);
+        }
+    }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_house_is_tidy() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+        if let Err(breaches) = check(root) {
+            panic!("{breaches}");
+        }
+    }
+
+    #[test]
+    fn breaches_are_found() {
+        assert!(judge_file("host/graph/src/a.rs", "//! Fine.\n// HashMap in a comment\n").is_empty());
+        assert_eq!(judge_file("tests/a.rs", "fn main() {}\n").len(), 1);
+        assert_eq!(judge_file("host/graph/src/a.rs", "//! x\nuse std::collections::HashMap;\n").len(), 1);
+        assert!(judge_file("host/wire/src/a.rs", "//! x\nuse std::collections::HashMap;\n").is_empty());
+        let long = format!("//! x\n{}", "\n".repeat(LINES_MAX));
+        assert_eq!(judge_file("host/wire/src/a.rs", &long).len(), 1);
+        assert!(judge_file("xtask/src/a.rs", &long).is_empty());
+    }
+
+    #[test]
+    fn arrows_point_down() {
+        let arrow = |from: &str, to: &str| BTreeMap::from([(from.to_owned(), vec![to.to_owned()])]);
+        assert!(judge_arrows(&arrow("fluxgate-engine", "fluxgate-graph")).is_empty());
+        assert_eq!(judge_arrows(&arrow("fluxgate-graph", "fluxgate-engine")).len(), 1);
+        assert_eq!(judge_arrows(&arrow("policy-x", "fluxgate-engine")).len(), 1);
+        assert!(judge_arrows(&arrow("fluxgate-tests", "fluxgate-policy")).is_empty());
+    }
 }
