@@ -68,6 +68,8 @@ pub mod log;
 pub mod machine;
 mod pass;
 mod policy;
+#[cfg(all(not(target_arch = "wasm32"), any(test, feature = "scaffold")))]
+pub mod scaffold;
 
 pub use config::{Config, Info, Key, Kind};
 pub use job::{Happened, Job, JobColumns, JobEvent, JobId, Totals};
