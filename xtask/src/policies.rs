@@ -189,13 +189,19 @@ fn anybodys(house: &House, folder: &Path) -> Result<Package> {
 }
 
 /// Build once more from a copy in another folder and compare: the bytes must depend on the source alone.
+///
+/// The other folder has a target folder of its own, which stays, so that only what is ours is built again.
 pub(crate) fn check_reproducible(house: &House, folders: &[PathBuf]) -> Result<()> {
     let first = build(house, folders)?;
-    let away = tempfile::Builder::new().prefix("fluxgate-another-").tempdir()?;
+    let away = house.target().join("reproducible");
+    let copies = away.join("some/where/else");
+    if copies.exists() {
+        fs::remove_dir_all(&copies).with_context(|| format!("{}", copies.display()))?;
+    }
     let mut different = Vec::new();
     for (package, output) in find(house, folders)?.iter().zip(&first) {
         let ours = package.workspace == house.root();
-        let copy = away.path().join("some/where").join(if ours { "house" } else { package.policy() });
+        let copy = copies.join(if ours { "house" } else { package.policy() });
         if !copy.exists() {
             copy_sources(&package.workspace, &copy)?;
         }
@@ -203,7 +209,7 @@ pub(crate) fn check_reproducible(house: &House, folders: &[PathBuf]) -> Result<(
             package.manifest.parent().and_then(|folder| folder.strip_prefix(&package.workspace).ok());
         let folder = copy.join(folder.context("a manifest outside its workspace")?);
         let root = if ours { copy } else { house.root().to_path_buf() };
-        let second = build(&House::at(root, away.path().join("target")), &[folder])?;
+        let second = build(&House::at(root, away.join("target")), &[folder])?;
         let [a, b] = [fs::read(output)?, fs::read(&second[0])?].map(|bytes| stamp::sha256(&bytes));
         println!("reproducible: {} {a} {}", package.policy(), if a == b { "same" } else { "DIFFERENT" });
         if a != b {
