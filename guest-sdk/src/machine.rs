@@ -30,14 +30,15 @@ pub use backend::{Snapshot, set_snapshot};
 mod backend {
     use crate::job::Totals;
     use std::cell::RefCell;
+    use std::sync::Arc;
 
     /// Natively: what this thread's policies see.
     #[derive(Debug, Clone, Default, PartialEq, Eq)]
     pub struct Snapshot {
         /// The totals.
         pub totals: Totals,
-        /// Queue names by index.
-        pub queues: Vec<String>,
+        /// Queue names by index. Shared, because a host hands them over again and again.
+        pub queues: Arc<[String]>,
     }
 
     thread_local! {

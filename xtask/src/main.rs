@@ -48,6 +48,9 @@ enum Command {
     Policies {
         /// Folders of policies; by default all in `policies/`.
         folders: Vec<PathBuf>,
+        /// Put the components here instead.
+        #[arg(long, conflicts_with = "check_reproducible")]
+        out: Option<PathBuf>,
         /// Build a second time in another folder and compare the bytes.
         #[arg(long)]
         check_reproducible: bool,
@@ -89,11 +92,12 @@ fn main() -> ExitCode {
 fn run(command: Command) -> Result<()> {
     let house = House::find()?;
     match command {
-        Command::Policies { folders, check_reproducible: false } => {
-            policies::build(&house, &folders).map(drop)
-        }
-        Command::Policies { folders, check_reproducible: true } => {
+        Command::Policies { folders, check_reproducible: true, .. } => {
             policies::check_reproducible(&house, &folders)
+        }
+        Command::Policies { folders, out, .. } => {
+            let out = out.map(std::path::absolute).transpose()?.unwrap_or_else(|| house.policies());
+            policies::build_into(&house, &folders, &out).map(drop)
         }
         Command::Test { arguments } => test(&house, &arguments),
         Command::Ci => {

@@ -42,12 +42,13 @@ impl Package {
         self.name.strip_prefix("policy-").unwrap_or(&self.name)
     }
 
-    fn output(&self, house: &House) -> PathBuf {
-        house.policies().join(format!("{}.wasm", self.policy()))
+    fn output(&self, out: &Path) -> PathBuf {
+        out.join(format!("{}.wasm", self.policy()))
     }
 
-    fn stamp(&self, house: &House) -> PathBuf {
-        house.target().join("wasm/stamps").join(self.policy())
+    fn stamp(&self, house: &House, out: &Path) -> PathBuf {
+        let output = stamp::sha256(self.output(out).as_os_str().as_encoded_bytes());
+        house.target().join("wasm/stamps").join(format!("{}-{}", self.policy(), &output[..16]))
     }
 
     /// What is built, with this extension.
@@ -57,18 +58,24 @@ impl Package {
     }
 }
 
-/// Build the policies in these folders, or all of the workspace, and return the finished files.
+/// Build the policies in these folders, or all of the workspace, into `target/policies`, and return the
+/// finished files.
 pub(crate) fn build(house: &House, folders: &[PathBuf]) -> Result<Vec<PathBuf>> {
+    build_into(house, folders, &house.policies())
+}
+
+/// The same, into any folder.
+pub(crate) fn build_into(house: &House, folders: &[PathBuf], out: &Path) -> Result<Vec<PathBuf>> {
     let began = Instant::now();
     let packages = find(house, folders)?;
     let toolchain = Toolchain::find(house)?;
     let recipe = format!("{RECIPE}; {}", toolchain.version());
-    fs::create_dir_all(house.policies())?;
+    fs::create_dir_all(out).with_context(|| format!("{}", out.display()))?;
     fs::create_dir_all(house.target().join("wasm/stamps"))?;
 
     let mut stale: BTreeMap<&Path, Vec<&Package>> = BTreeMap::new();
     for package in &packages {
-        if !stamp::is_fresh(&package.stamp(house), &package.output(house), &recipe) {
+        if !stamp::is_fresh(&package.stamp(house, out), &package.output(out), &recipe) {
             stale.entry(&package.workspace).or_default().push(package);
         }
     }
@@ -76,16 +83,13 @@ pub(crate) fn build(house: &House, folders: &[PathBuf]) -> Result<Vec<PathBuf>> 
     for (workspace, packages) in stale {
         compile(house, &toolchain, workspace, &packages)?;
         for package in packages {
-            finish(house, package, &recipe)?;
+            finish(house, package, out, &recipe)?;
         }
     }
     let unchanged = packages.len() - built;
     let seconds = began.elapsed().as_secs_f64();
-    println!(
-        "policies: {built} built, {unchanged} unchanged, in {} ({seconds:.1} s)",
-        house.policies().display()
-    );
-    Ok(packages.iter().map(|package| package.output(house)).collect())
+    println!("policies: {built} built, {unchanged} unchanged, in {} ({seconds:.1} s)", out.display());
+    Ok(packages.iter().map(|package| package.output(out)).collect())
 }
 
 /// One cargo call for all packages of a workspace.
@@ -107,16 +111,16 @@ fn compile(house: &House, toolchain: &Toolchain, workspace: &Path, packages: &[&
 }
 
 /// Check a component that was just built and put it where it is looked for.
-fn finish(house: &House, package: &Package, recipe: &str) -> Result<()> {
+fn finish(house: &House, package: &Package, out: &Path, recipe: &str) -> Result<()> {
     let built = package.built(house, "wasm");
     let bytes = fs::read(&built).with_context(|| format!("{}", built.display()))?;
     let abilities = component::abilities(&bytes).with_context(|| format!("policy {}", package.policy()))?;
-    let output = package.output(house);
+    let output = package.output(out);
     // Beside it first, so that whoever watches the folder never sees half a component.
     let beside = output.with_extension("wasm.new");
     fs::write(&beside, &bytes).with_context(|| format!("{}", beside.display()))?;
     fs::rename(&beside, &output).with_context(|| format!("{}", output.display()))?;
-    stamp::write(&package.stamp(house), &output, recipe, &package.built(house, "d"))?;
+    stamp::write(&package.stamp(house, out), &output, recipe, &package.built(house, "d"))?;
     println!("policies: {} ({} kB; {})", package.policy(), bytes.len().div_ceil(1000), abilities.join(", "));
     Ok(())
 }

@@ -339,7 +339,7 @@ impl Bench {
     }
 
     fn show_machine(&self) {
-        set_snapshot(Snapshot { totals: self.totals(), queues: self.queues.clone() });
+        set_snapshot(Snapshot { totals: self.totals(), queues: self.queues.as_slice().into() });
     }
 
     fn ask_keys<P: Exported>(&mut self, policy: &mut P) {
