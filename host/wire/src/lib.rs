@@ -8,6 +8,7 @@
 
 pub mod codec;
 pub mod dialect;
+pub mod logging;
 pub mod message;
 pub mod proto;
 pub mod rpc;

@@ -8,22 +8,22 @@
 //!
 //! This module must never know topics.
 
+mod connect;
+
 use std::io::ErrorKind;
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
-use tokio::time::Instant;
 
+pub use self::connect::{
+    BACKLOG_TIMEOUT, ConnectError, ConnectOptions, HANDSHAKE_TIMEOUT, SOCKET_PATH_MAX, socket_path,
+};
 use crate::codec::{DecodeError, Decoder, EncodeError, Limits, encode_into};
 use crate::message::Message;
-use crate::proto::errno;
 
 /// Default for the most messages received but not yet taken.
 pub const INBOUND_MESSAGES_MAX: usize = 4096;
@@ -31,20 +31,10 @@ pub const INBOUND_MESSAGES_MAX: usize = 4096;
 pub const INBOUND_BYTES_MAX: usize = 128 << 20;
 /// Default for the most bytes waiting to be written.
 pub const OUTBOUND_BYTES_MAX: usize = 256 << 20;
-/// How long the other side may take for its authentication byte.
-pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long a full backlog is retried (the broker's is 5).
-pub const BACKLOG_TIMEOUT: Duration = Duration::from_secs(10);
-/// Longest path of a UNIX socket on Linux, without the final NUL.
-pub const SOCKET_PATH_MAX: usize = 107;
 /// Frames waiting together are gathered up to this many bytes for one write.
 const GATHER_SIZE: usize = 256 << 10;
 /// Bytes asked for in one read.
 const READ_SIZE: usize = 64 << 10;
-/// First pause before another attempt to connect; doubles up to [`RETRY_PAUSE_MAX`].
-const RETRY_PAUSE: Duration = Duration::from_millis(5);
-/// Longest pause between two attempts to connect.
-const RETRY_PAUSE_MAX: Duration = Duration::from_millis(200);
 
 /// Bounds of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -238,51 +228,6 @@ impl Connection {
         });
         Connection { outbox, inbox: Inbox { messages: received, end } }
     }
-
-    /// Connect to a broker, and wait for its word that we may.
-    pub async fn connect(uri: &str, connect: &ConnectOptions) -> Result<Connection, ConnectError> {
-        let path = socket_path(uri)?;
-        let begun = Instant::now();
-        let mut pause = RETRY_PAUSE;
-        let stream = loop {
-            let error = match attempt(&path).await {
-                Ok(stream) => break stream,
-                Err(error) => error,
-            };
-            let patience = match &error {
-                ConnectError::Busy { .. } => connect.wait.max(connect.backlog_wait),
-                ConnectError::Missing { .. } | ConnectError::NotAccepting { .. } => connect.wait,
-                _ => return Err(error),
-            };
-            if begun.elapsed() + pause > patience {
-                return Err(error);
-            }
-            tokio::time::sleep(pause).await;
-            pause = (pause * 2).min(RETRY_PAUSE_MAX);
-        };
-        Connection::handshake(stream, &path, connect.options).await
-    }
-
-    /// Wait for the authentication byte on a socket that is connected already, for instance one that was
-    /// inherited. `path` is for messages only.
-    pub async fn handshake(
-        mut stream: UnixStream,
-        path: &Path,
-        options: Options,
-    ) -> Result<Connection, ConnectError> {
-        let path = path.to_owned();
-        let mut byte = [0];
-        match tokio::time::timeout(HANDSHAKE_TIMEOUT, stream.read_exact(&mut byte)).await {
-            Err(_) => Err(ConnectError::Silent { path }),
-            Ok(Err(error)) if error.kind() == ErrorKind::UnexpectedEof => Err(ConnectError::Hangup { path }),
-            Ok(Err(error)) => Err(ConnectError::Io { path, source: error }),
-            Ok(Ok(_)) if byte[0] == 0 => Ok(Connection::serve(stream, options)),
-            Ok(Ok(_)) => {
-                let owner = std::fs::metadata(&path).map(|m| m.uid()).ok();
-                Err(ConnectError::Refused { path, errnum: byte[0].into(), owner, me: me() })
-            }
-        }
-    }
 }
 
 async fn write_task(
@@ -372,169 +317,4 @@ async fn read_task(
     // Before the channel ends: whoever sees its end finds the reason.
     ended.send_replace(Some(reason.clone()));
     (reason, abandoned)
-}
-
-/// How to connect.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ConnectOptions {
-    /// Bounds of the connection.
-    pub options: Options,
-    /// How long to wait for a socket that is missing or has no listener yet; zero to fail at once.
-    pub wait: Duration,
-    /// How long to retry while the listener's backlog is full.
-    pub backlog_wait: Duration,
-}
-
-impl Default for ConnectOptions {
-    fn default() -> Self {
-        ConnectOptions { options: Options::default(), wait: Duration::ZERO, backlog_wait: BACKLOG_TIMEOUT }
-    }
-}
-
-/// Why there is no connection. Display names the socket and what to do about it.
-#[derive(Debug, thiserror::Error)]
-pub enum ConnectError {
-    /// The address is of another kind.
-    #[error("{uri:?}: {reason}; local:///path/of/socket or a plain path is accepted")]
-    BadUri {
-        /// The address.
-        uri: String,
-        /// What is wrong with it.
-        reason: &'static str,
-    },
-    /// There is no such file.
-    #[error("{}: no such socket; is the instance running?", path.display())]
-    Missing {
-        /// The socket.
-        path: PathBuf,
-    },
-    /// The file is not a socket.
-    #[error("{}: this is {found}, not a socket", path.display())]
-    NotSocket {
-        /// The file.
-        path: PathBuf,
-        /// What it is.
-        found: &'static str,
-    },
-    /// The file system does not let us through.
-    #[error("{}: permission denied{}", path.display(), owned(*owner, *me))]
-    Denied {
-        /// The socket.
-        path: PathBuf,
-        /// Its owner, when that can be seen.
-        owner: Option<u32>,
-        /// Our user id.
-        me: u32,
-    },
-    /// The instance looked at our user id and refused.
-    #[error("{}: the instance refused the connection: {}{}", path.display(), errno::describe(*errnum), owned(*owner, *me))]
-    Refused {
-        /// The socket.
-        path: PathBuf,
-        /// The authentication byte.
-        errnum: i32,
-        /// Owner of the socket, when that can be seen.
-        owner: Option<u32>,
-        /// Our user id.
-        me: u32,
-    },
-    /// A socket without a listener.
-    #[error("{}: nobody accepts connections on this socket; its instance has probably ended", path.display())]
-    NotAccepting {
-        /// The socket.
-        path: PathBuf,
-    },
-    /// The backlog stayed full.
-    #[error("{}: the instance is too busy to accept connections", path.display())]
-    Busy {
-        /// The socket.
-        path: PathBuf,
-    },
-    /// Connected, but no authentication byte came.
-    #[error("{}: connected, but no answer within {} s; is this a Flux socket?", path.display(), HANDSHAKE_TIMEOUT.as_secs())]
-    Silent {
-        /// The socket.
-        path: PathBuf,
-    },
-    /// Connected, and closed without an authentication byte.
-    #[error("{}: the other side hung up before it said whether we may connect", path.display())]
-    Hangup {
-        /// The socket.
-        path: PathBuf,
-    },
-    /// Anything else.
-    #[error("{}: {source}", path.display())]
-    Io {
-        /// The socket.
-        path: PathBuf,
-        /// What the system said.
-        source: std::io::Error,
-    },
-}
-
-impl ConnectError {
-    /// Did it fail because the caller is not the one the instance belongs to?
-    pub fn is_foreign_owner(&self) -> bool {
-        match self {
-            ConnectError::Denied { .. } => true,
-            ConnectError::Refused { errnum, .. } => [errno::EPERM, errno::EACCES].contains(errnum),
-            _ => false,
-        }
-    }
-}
-
-fn owned(owner: Option<u32>, me: u32) -> String {
-    match owner {
-        Some(owner) if owner != me => format!("; it belongs to user id {owner}, you are {me}"),
-        _ => format!("; you are user id {me}"),
-    }
-}
-
-fn me() -> u32 {
-    nix::unistd::geteuid().as_raw()
-}
-
-/// The path that an address of an instance names: `local://` and a path, or a plain path.
-pub fn socket_path(uri: &str) -> Result<PathBuf, ConnectError> {
-    let bad = |reason| ConnectError::BadUri { uri: uri.to_owned(), reason };
-    let path = match uri.split_once("://") {
-        Some(("local", path)) => path,
-        Some(("ssh", _)) => return Err(bad("a remote instance can not be reached from here")),
-        Some(_) => return Err(bad("unknown scheme")),
-        None => uri,
-    };
-    if path.is_empty() {
-        return Err(bad("no path"));
-    }
-    if path.contains('\0') {
-        return Err(bad("the path contains a NUL character"));
-    }
-    if path.len() > SOCKET_PATH_MAX {
-        return Err(bad("the path is longer than the 107 bytes of a socket address"));
-    }
-    Ok(PathBuf::from(path))
-}
-
-async fn attempt(path: &Path) -> Result<UnixStream, ConnectError> {
-    let path = path.to_owned();
-    let owner = match std::fs::metadata(&path) {
-        Ok(meta) if meta.file_type().is_socket() => Some(meta.uid()),
-        Ok(meta) => {
-            let found = if meta.is_dir() { "a folder" } else { "an ordinary file" };
-            return Err(ConnectError::NotSocket { path, found });
-        }
-        Err(error) if error.kind() == ErrorKind::NotFound => return Err(ConnectError::Missing { path }),
-        Err(error) if error.kind() == ErrorKind::PermissionDenied => None,
-        Err(source) => return Err(ConnectError::Io { path, source }),
-    };
-    match UnixStream::connect(&path).await {
-        Ok(stream) => Ok(stream),
-        Err(error) => Err(match error.kind() {
-            ErrorKind::PermissionDenied => ConnectError::Denied { path, owner, me: me() },
-            ErrorKind::ConnectionRefused => ConnectError::NotAccepting { path },
-            ErrorKind::WouldBlock => ConnectError::Busy { path },
-            ErrorKind::NotFound => ConnectError::Missing { path },
-            _ => ConnectError::Io { path, source: error },
-        }),
-    }
 }
