@@ -2,7 +2,7 @@
 //!
 //! Every format the other rooms exchange with people, files and sockets lives here, and only here, so that
 //! there is one reading of each: [`Idset`] (RFC 22), [`Hostlist`] (RFC 29), [`fsd`] (RFC 23), [`JobId`]
-//! (RFC 19), [`eventlog`] (RFC 18).
+//! (RFC 19), [`eventlog`] (RFC 18), [`Jobspec`] (RFC 14, 25), [`Constraint`] (RFC 31), [`R`] (RFC 20).
 //!
 //! All parsers take foreign text. They never panic, they cost time and memory in proportion to the length of the
 //! text (not to the size of the set it names), and their errors say at which byte they stopped and what would have
@@ -22,14 +22,22 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod constraint;
+pub mod document;
 pub mod eventlog;
 pub mod fluid;
 pub mod fsd;
 pub mod hostlist;
 pub mod idset;
+pub mod jobspec;
+pub mod rset;
 mod text;
 
+pub use constraint::{Constraint, Target};
+pub use document::{DocumentError, DocumentErrorKind};
 pub use eventlog::Event;
 pub use fluid::JobId;
 pub use hostlist::Hostlist;
 pub use idset::Idset;
+pub use jobspec::{Count, Jobspec, Resource};
+pub use rset::R;

@@ -1,0 +1,224 @@
+//! Resource sets (RFC 20, version 1): *R*, the concrete resources of an instance, a job or a state.
+//!
+//! An [`R`] is kept in one canonical form, so that equal sets are equal values: ranks with equal children stand in one
+//! entry, the entries are sorted by their first rank, the host names stand in the order of the ranks, and ranks with
+//! nothing on them are left out. Everything costs in the number of ranges, not in the number of ranks.
+//! It must never know who holds what, or what `scheduling` says.
+//!
+//! # Readings taken
+//!
+//! - Several entries for one rank are merged; an id that two of them name is an error, as in flux-core.
+//! - `core` is required in each entry but may be the empty idset, which flux-core writes when only gpus are left.
+//! - An empty `R_lite` is the empty set; the answer of a scheduler about resources that are down, say.
+//! - A start or expiration time of 0 means unset, and a negative one too, as in flux-core.
+//! - Property names are those of RFC 20; flux-core lets some of the forbidden characters pass.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use serde::de::{Deserialize, Deserializer};
+use serde::ser::{Serialize, Serializer};
+use serde_json::Value;
+
+use crate::document::{self, DocumentError};
+use crate::hostlist::Hostlist;
+use crate::idset::Idset;
+
+mod algebra;
+mod read;
+mod segments;
+mod write;
+
+/// The longest text of an R, in bytes. Its `scheduling` may be a whole resource graph.
+pub const TEXT_BYTES_MAX: usize = 256 << 20;
+/// How many entries may name one rank; more than the kinds of resources a node has.
+pub const ENTRIES_PER_RANK_MAX: usize = 64;
+
+/// The resources on a rank: ids by type, such as `core` and `gpu`. No id set is empty.
+pub type Children = BTreeMap<String, Idset>;
+
+/// A resource set (RFC 20), flattened and canonical.
+///
+/// Who changes the fields by hand keeps them canonical, or ends with [`R::canonical`].
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct R {
+    /// The resources by ranks; no rank stands in two entries.
+    pub r_lite: Vec<RLite>,
+    /// The host names, as many as ranks, in the order of the ranks.
+    pub nodelist: Hostlist,
+    /// When the set becomes valid, seconds since the epoch; 0 = unset.
+    pub starttime: f64,
+    /// When it stops being valid, seconds since the epoch; 0 = unset, else after a set `starttime`.
+    pub expiration: f64,
+    /// The number of slots of an allocation, 1 or more; `None` for an inventory.
+    pub nslots: Option<u32>,
+    /// Ranks by property; a leading `+` marks one that belongs to the instance, not to the hardware.
+    pub properties: BTreeMap<String, Idset>,
+    /// What the scheduler wants to ride along, untouched by everything here.
+    pub scheduling: Option<Value>,
+}
+
+/// What the ranks of one entry have.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RLite {
+    /// The execution targets.
+    pub rank: Idset,
+    /// What each of them has.
+    pub children: Children,
+}
+
+/// Two sets cannot be put together.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum MergeError {
+    /// Both hold the same resource.
+    #[error("both sets hold {type_} {ids} of rank {rank}")]
+    Overlap {
+        /// The first such rank.
+        rank: u32,
+        /// The type of the resource.
+        type_: String,
+        /// The ids that both hold.
+        ids: Idset,
+    },
+    /// They name one rank differently.
+    #[error("rank {rank} is host '{one}' in one set and '{other}' in the other")]
+    Host {
+        /// The first such rank.
+        rank: u32,
+        /// Its name in the first set.
+        one: String,
+        /// Its name in the second.
+        other: String,
+    },
+}
+
+impl R {
+    /// The empty set.
+    pub fn new() -> Self {
+        R::default()
+    }
+
+    /// Reads JSON text.
+    pub fn from_json(text: &str) -> Result<Self, DocumentError> {
+        Self::try_from(document::json(read::WHAT, text, TEXT_BYTES_MAX)?)
+    }
+
+    /// Reads a JSON value. Who can give the value away spares a copy of `scheduling` with `R::try_from(value)`.
+    pub fn from_value(value: &Value) -> Result<Self, DocumentError> {
+        let scheduling = value.as_object().and_then(|map| map.get("scheduling")).cloned();
+        read::read(value, scheduling).map_err(|fault| DocumentError::invalid(read::WHAT, fault))
+    }
+
+    /// True when there is no resource in it.
+    pub fn is_empty(&self) -> bool {
+        self.r_lite.is_empty()
+    }
+
+    /// All ranks.
+    pub fn ranks(&self) -> Idset {
+        match self.r_lite.as_slice() {
+            [one] => one.rank.clone(),
+            many => many.iter().flat_map(|entry| entry.rank.ranges()).collect(),
+        }
+    }
+
+    /// The name of the host of `rank`. Who looks up many walks over [`hosts`](Self::hosts) once.
+    pub fn hostname(&self, rank: u32) -> Option<String> {
+        self.nodelist.nth(usize::try_from(self.ranks().position(rank)?).ok()?)
+    }
+
+    /// The ranks and the names of their hosts, by rank.
+    pub fn hosts(&self) -> impl Iterator<Item = (u32, String)> + '_ {
+        let ranks = self.r_lite.iter().flat_map(|entry| entry.rank.ranges()).collect::<Idset>();
+        // Ids of a set that is moved into the walk.
+        let mut at = 0;
+        self.nodelist.iter().map_while(move |host| {
+            let rank = ranks.nth(at)?;
+            at += 1;
+            Some((rank, host))
+        })
+    }
+
+    /// The rank of the first host called `host`.
+    pub fn rank_of(&self, host: &str) -> Option<u32> {
+        self.ranks().nth(self.nodelist.find(host)? as u64)
+    }
+
+    /// What is on `rank`.
+    pub fn children(&self, rank: u32) -> Option<&Children> {
+        self.r_lite.iter().find(|entry| entry.rank.contains(rank)).map(|entry| &entry.children)
+    }
+
+    /// How many resources of type `type_` there are on all ranks; `node` counts the ranks.
+    pub fn count(&self, type_: &str) -> u64 {
+        let of = |entry: &RLite| match type_ {
+            "node" => entry.rank.len(),
+            _ => entry.rank.len().saturating_mul(entry.children.get(type_).map_or(0, Idset::len)),
+        };
+        self.r_lite.iter().fold(0, |sum: u64, entry| sum.saturating_add(of(entry)))
+    }
+
+    /// The set for people, as flux-core writes it: `rank[0-1]/core[0-3],gpu0 rank3/core2`.
+    pub fn summary(&self) -> String {
+        fn ids(out: &mut String, name: &str, ids: &Idset) {
+            // Writing to a string cannot fail.
+            let _ = if ids.len() == 1 { write!(out, "{name}{ids}") } else { write!(out, "{name}[{ids}]") };
+        }
+        let mut out = String::new();
+        for entry in &self.r_lite {
+            if !out.is_empty() {
+                out.push(' ');
+            }
+            ids(&mut out, "rank", &entry.rank);
+            for (i, (type_, set)) in entry.children.iter().enumerate() {
+                out.push(if i == 0 { '/' } else { ',' });
+                ids(&mut out, type_, set);
+            }
+        }
+        out
+    }
+
+    /// The same set without the properties that describe the instance (a leading `+`), as a job's R must be (RFC 20).
+    #[must_use]
+    pub fn without_instance_properties(mut self) -> Self {
+        self.properties.retain(|name, _| !name.starts_with('+'));
+        self
+    }
+
+    /// The ranks that have the property `name`.
+    pub fn property(&self, name: &str) -> Option<&Idset> {
+        self.properties.get(name)
+    }
+
+    /// The scheduler that wrote `scheduling`: the scheme of its `writer`, or `fluxion` when it does not say (RFC 20).
+    pub fn scheduling_writer(&self) -> Option<&str> {
+        let writer = self.scheduling.as_ref()?.get("writer").and_then(Value::as_str).unwrap_or("fluxion");
+        Some(writer.split(':').next().unwrap_or(writer))
+    }
+}
+
+impl TryFrom<Value> for R {
+    type Error = DocumentError;
+
+    /// Reads a JSON value without copying `scheduling`.
+    fn try_from(mut value: Value) -> Result<Self, DocumentError> {
+        let scheduling = value.as_object_mut().and_then(|map| map.remove("scheduling"));
+        read::read(&value, scheduling).map_err(|fault| DocumentError::invalid(read::WHAT, fault))
+    }
+}
+
+impl Serialize for R {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.to_value().serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for R {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        R::try_from(Value::deserialize(deserializer)?).map_err(serde::de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests;
