@@ -1,11 +1,11 @@
-//! A look at a finished component: is it one, and what does it export?
+//! A look at a finished component: is it one, what does it import and what does it export?
 
 use anyhow::{Context, Result, bail};
 use wasmparser::{Encoding, Parser, Payload};
 
 /// Interfaces of our contract that a component exports, by their short names, in the order of the contract.
 pub(crate) fn abilities(bytes: &[u8]) -> Result<Vec<String>> {
-    let mut exports = Vec::new();
+    let (mut imports, mut exports) = (Vec::new(), Vec::new());
     let mut depth = 0;
     for payload in Parser::new(0).parse_all(bytes) {
         match payload.context("not WebAssembly")? {
@@ -14,6 +14,11 @@ pub(crate) fn abilities(bytes: &[u8]) -> Result<Vec<String>> {
             }
             Payload::Version { .. } => depth += 1,
             Payload::End(_) => depth -= 1,
+            Payload::ComponentImportSection(section) if depth == 1 => {
+                for import in section {
+                    imports.push(import?.name.name.to_owned());
+                }
+            }
             Payload::ComponentExportSection(section) if depth == 1 => {
                 for export in section {
                     exports.push(export?.name.name.to_owned());
@@ -21,6 +26,11 @@ pub(crate) fn abilities(bytes: &[u8]) -> Result<Vec<String>> {
             }
             _ => {}
         }
+    }
+    if let Some(foreign) = imports.iter().find(|name| short_name(name).is_none()) {
+        bail!(
+            "it imports {foreign}, but a policy is given nothing except fluxgate:policy; no clock, no files"
+        );
     }
     let mut short: Vec<String> = exports.iter().filter_map(|name| short_name(name)).collect();
     let order = ["policy", "ordering", "scheduling", "observing", "state"];
