@@ -11,6 +11,13 @@
 /// export_policy!(Mine: ordering, scheduling);
 /// ```
 ///
+/// ```compile_fail
+/// # use fluxgate_guest::prelude::*;
+/// # #[derive(Default)] struct Mine;
+/// # impl Policy for Mine { fn info() -> Info { Info::new("mine", "") } }
+/// export_policy!(Mine: sorting); // unknown ability `sorting`
+/// ```
+///
 /// The abilities are `ordering`, `scheduling`, `observing` and `state`; the policy must implement the
 /// trait of each. Once per crate. Natively this only implements [`crate::Exported`].
 #[macro_export]

@@ -19,7 +19,7 @@ macro_rules! sdk {
 }
 
 /// This package, whole.
-const SDK: [(&str, &str); 24] = sdk![
+const SDK: [(&str, &str); 25] = sdk![
     "Cargo.toml",
     "LICENSE",
     "README.md",
@@ -29,6 +29,7 @@ const SDK: [(&str, &str); 24] = sdk![
     "src/bench/job.rs",
     "src/bench/mod.rs",
     "src/bench/pass.rs",
+    "src/bench/tests.rs",
     "src/config.rs",
     "src/export.rs",
     "src/job.rs",

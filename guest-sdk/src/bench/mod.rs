@@ -28,6 +28,8 @@
 mod capacity;
 mod job;
 mod pass;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
