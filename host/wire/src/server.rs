@@ -6,7 +6,7 @@
 //!
 //! This module must never know topics. Routing is the business of whoever accepts.
 
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Write as _};
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
@@ -226,10 +226,13 @@ impl Listener {
                 (None, u8::try_from(errnum).ok().filter(|b| *b != 0).unwrap_or(errno::EPERM as u8))
             }
         };
-        // A fresh socket has room for one byte; a peer that is already gone is none.
-        if !matches!(stream.try_write(&[byte]), Ok(1)) {
+        // A fresh socket has room for one byte, so this need not wait (nor may it: whoever stops waiting for
+        // `accept` must not lose a peer half-way). A peer that is already gone is none.
+        let mut stream = stream.into_std().ok()?;
+        if !matches!(stream.write(&[byte]), Ok(1)) {
             return None;
         }
+        let stream = UnixStream::from_std(stream).ok()?;
         let Some(credential) = verdict else {
             tracing::warn!(uid = cred.uid(), errnum = byte, "connection refused");
             return None;
