@@ -11,7 +11,7 @@
 //!   long they are; `machine` is what they run on.
 //! - `driver` is a discrete-event loop around `fluxgate_engine::Engine`: the same engine, the same policies,
 //!   another clock.
-//! - `metrics` and `schedule` observe the driver; `sweep` checks a schedule without any of the code
+//! - [`metrics`] and [`schedule`] [`observe`] the driver; [`sweep`] checks a schedule without any of the code
 //!   that made it.
 //!
 //! Nothing here reads a clock or a random source, so the same input gives the same bytes.
@@ -20,6 +20,9 @@
 
 #![forbid(unsafe_code)]
 
+pub mod metrics;
+pub mod observe;
+pub mod schedule;
+pub mod sweep;
 pub mod swf;
-mod swf_header;
 pub mod workload;

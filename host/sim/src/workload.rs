@@ -14,7 +14,8 @@
 //!    round. Neither known, or 0: left out.
 //! 4. Run time: field 4, at least [`Options::min_run`] seconds (1 by default), since a logged 0 means
 //!    "less than half a second".
-//! 5. Limit: the requested time (field 9), else (or 0) the run time; not below `min_run`.
+//! 5. Limit: the requested time (field 9), else (or 0) the run time; not below `min_run`, and 1 second if that
+//!    would make it 0, which a jobspec reads as "no limit".
 //! 6. Run time above the limit: see [`Overrun`].
 //! 7. Two jobs of the same number: the second line is a bad line. The number becomes the job's id.
 //! 8. Jobs are ordered by (submit time, number), whatever the order of lines.
@@ -279,6 +280,7 @@ fn interpret(record: &Record, second_zero: f64, options: &Options) -> Result<Job
         _ => run,
     };
     let limit = match options.overrun {
+        _ if limit == 0.0 => 1.0,
         Overrun::Kill => limit,
         Overrun::Raise => limit.max(run),
     };
@@ -346,6 +348,7 @@ mod tests {
             ([1, 0, 0, 4, 8, 100, 1], &kill, Ok((8, 100.0, 1.0))),
             ([1, 0, 0, 4, 8, 100, 1], &exact, Ok((8, 100.0, 0.0))),
             ([1, 0, 0, 4, 8, -1, 0], &kill, Ok((8, 1.0, 1.0))),
+            ([1, 0, 0, 4, 8, -1, 0], &exact, Ok((8, 1.0, 0.0))),
             ([1, 0, -1, 4, 8, 100, 1], &kill, Err(Reason::NeverStarted)),
             ([1, 0, 0, 4, 8, 100, 5], &kill, Err(Reason::NeverStarted)),
             ([1, 0, 60, 4, 8, 100, 5], &kill, Ok((8, 100.0, 60.0))),

@@ -1,0 +1,465 @@
+//! What a schedule was worth: each metric defined once, here, with the place in the literature that
+//! the definition comes from ([`DEFINITIONS`]).
+//!
+//! Symbols: job j is submitted at s, starts at b, ends at e, holds c cores and runs r = e - b seconds. r
+//! is the run time in this simulation: a job killed at its limit ran until then (see
+//! [`crate::workload::Overrun`]). Jobs that never started (denied) are in no metric; they are counted.
+//!
+//! Memory: two f64 a job (wait and run time), from which every distribution is derived exactly, one
+//! at a time. No sketch: a figure that people cite must not depend on the sketch's parameters.
+//!
+//! This module must never know how the schedule came about.
+
+use std::io;
+
+use serde::Serialize;
+
+use crate::observe::{Observer, Started};
+
+/// Default thresholds of bounded slowdown in seconds.
+pub const THRESHOLDS: [f64; 2] = [10.0, 60.0];
+
+/// What a metric means, for tables, help and pages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Definition {
+    /// Its name in JSON and CSV (there with the statistic and the unit appended).
+    pub name: &'static str,
+    /// Unit of the value: `s`, `core_s`, `1` for a ratio, `jobs` for a count.
+    pub unit: &'static str,
+    /// The formula.
+    pub formula: &'static str,
+    /// Where the definition comes from.
+    pub source: &'static str,
+}
+
+const METRICS_98: &str =
+    "Feitelson, Rudolph: Metrics and Benchmarking for Parallel Job Scheduling, JSSPP 1998, LNCS 1459";
+const CONVERGENCE_01: &str =
+    "Feitelson: Metrics for Parallel Job Scheduling and Their Convergence, JSSPP 2001, LNCS 2221";
+const THEORY_97: &str = "Feitelson, Rudolph, Schwiegelshohn, Sevcik, Wong: Theory and Practice in Parallel Job Scheduling, JSSPP 1997, LNCS 1291";
+const BACKFILL_01: &str = "after Mu'alem, Feitelson: Utilization, Predictability, Workloads, and User Runtime Estimates in Scheduling the IBM SP2 \
+     with Backfilling, IEEE TPDS 12(6), 2001";
+
+/// Every metric of a [`Summary`].
+pub const DEFINITIONS: [Definition; 9] = [
+    Definition { name: "wait", unit: "s", formula: "b - s", source: METRICS_98 },
+    Definition { name: "response", unit: "s", formula: "e - s", source: METRICS_98 },
+    Definition {
+        name: "slowdown",
+        unit: "1",
+        formula: "(e - s) / r, over jobs with r > 0",
+        source: CONVERGENCE_01,
+    },
+    Definition {
+        name: "bounded_slowdown",
+        unit: "1",
+        formula: "max(1, (e - s) / max(r, threshold))",
+        source: THEORY_97,
+    },
+    Definition { name: "makespan", unit: "s", formula: "max e - min s", source: METRICS_98 },
+    Definition { name: "core_seconds", unit: "core_s", formula: "sum of c r", source: METRICS_98 },
+    Definition {
+        name: "utilisation",
+        unit: "1",
+        formula: "core_seconds / (cores of the machine * makespan)",
+        source: METRICS_98,
+    },
+    Definition {
+        name: "backfilled_share",
+        unit: "1",
+        formula: "share of the started jobs that left an earlier-submitted job (ties: smaller id) waiting when every \
+                  start of that instant was done",
+        source: BACKFILL_01,
+    },
+    Definition {
+        name: "quantiles",
+        unit: "1",
+        formula: "linear interpolation of order statistics, h = (n - 1) p (type 7)",
+        source: "Hyndman, Fan: Sample Quantiles in Statistical Packages, The American Statistician 50(4), 1996",
+    },
+];
+
+/// The distribution of one per-job metric. All 0 when there are no jobs.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+pub struct Distribution {
+    /// Arithmetic mean.
+    pub mean: f64,
+    /// 0.5 quantile.
+    pub median: f64,
+    /// 0.95 quantile.
+    pub p95: f64,
+    /// Largest value.
+    pub max: f64,
+}
+
+impl Distribution {
+    /// Of some values, none of them NaN. Sorts them.
+    pub fn of(values: &mut [f64]) -> Self {
+        let Some(n) = std::num::NonZeroUsize::new(values.len()) else { return Self::default() };
+        values.sort_unstable_by(f64::total_cmp);
+        Self {
+            mean: sum(values.iter().copied()) / n.get() as f64,
+            median: quantile(values, 0.5),
+            p95: quantile(values, 0.95),
+            max: values[n.get() - 1],
+        }
+    }
+
+    fn named(&self) -> [(&'static str, f64); 4] {
+        [("mean", self.mean), ("median", self.median), ("p95", self.p95), ("max", self.max)]
+    }
+}
+
+/// Quantile `p` in 0..=1 of sorted values, see [`DEFINITIONS`]; 0 of none.
+pub fn quantile(sorted: &[f64], p: f64) -> f64 {
+    let Some(last) = sorted.len().checked_sub(1) else { return 0.0 };
+    let h = last as f64 * p.clamp(0.0, 1.0);
+    let low = h.floor() as usize;
+    let high = (low + 1).min(last);
+    sorted[low] + (h - low as f64) * (sorted[high] - sorted[low])
+}
+
+/// Compensated sum (Neumaier), so that a mean over years of seconds keeps its digits.
+fn sum(values: impl Iterator<Item = f64>) -> f64 {
+    let mut total = Total::default();
+    values.for_each(|v| total.add(v));
+    total.value()
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Total {
+    sum: f64,
+    lost: f64,
+}
+
+impl Total {
+    fn add(&mut self, v: f64) {
+        let next = self.sum + v;
+        self.lost += if self.sum.abs() >= v.abs() { (self.sum - next) + v } else { (v - next) + self.sum };
+        self.sum = next;
+    }
+
+    fn value(self) -> f64 {
+        self.sum + self.lost
+    }
+}
+
+/// Bounded slowdown for one threshold.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Bounded {
+    /// Seconds below which a run time counts as this long.
+    pub threshold_s: f64,
+    /// Its distribution.
+    #[serde(flatten)]
+    pub distribution: Distribution,
+}
+
+/// The metrics of one run.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Summary {
+    /// Jobs that ran.
+    pub jobs: u64,
+    /// Of these, killed at their limit.
+    pub killed: u64,
+    /// Jobs that were refused because they can never run on this machine.
+    pub denied: u64,
+    /// Cores of the machine.
+    pub cores: u64,
+    /// Seconds.
+    pub wait_s: Distribution,
+    /// Seconds.
+    pub response_s: Distribution,
+    /// Ratio.
+    pub slowdown: Distribution,
+    /// Ratio, one entry for each threshold.
+    pub bounded_slowdown: Vec<Bounded>,
+    /// First submission of a job that ran, in the time of the simulation.
+    pub first_submit: f64,
+    /// Last end.
+    pub last_end: f64,
+    /// Seconds.
+    pub makespan_s: f64,
+    /// Used cores times seconds.
+    pub core_seconds: f64,
+    /// Ratio, 0 to 1.
+    pub utilisation: f64,
+    /// Jobs that were backfilled.
+    pub backfilled: u64,
+    /// Ratio, 0 to 1.
+    pub backfilled_share: f64,
+}
+
+impl Summary {
+    /// Every figure with its column name, in the order of CSV columns and table rows.
+    pub fn figures(&self) -> Vec<(String, f64)> {
+        let mut all = vec![
+            ("jobs".to_owned(), self.jobs as f64),
+            ("killed".to_owned(), self.killed as f64),
+            ("denied".to_owned(), self.denied as f64),
+        ];
+        let distributions = [
+            ("wait", "_s", &self.wait_s),
+            ("response", "_s", &self.response_s),
+            ("slowdown", "", &self.slowdown),
+        ];
+        for (name, unit, d) in distributions {
+            all.extend(d.named().map(|(stat, v)| (format!("{name}_{stat}{unit}"), v)));
+        }
+        for b in &self.bounded_slowdown {
+            all.extend(
+                b.distribution
+                    .named()
+                    .map(|(stat, v)| (format!("bounded_slowdown_{}_{stat}", b.threshold_s), v)),
+            );
+        }
+        all.extend([
+            ("makespan_s".to_owned(), self.makespan_s),
+            ("core_seconds".to_owned(), self.core_seconds),
+            ("utilisation".to_owned(), self.utilisation),
+            ("backfilled_share".to_owned(), self.backfilled_share),
+        ]);
+        all
+    }
+}
+
+/// Write one CSV line for each named run, under a header line. The runs must use the same thresholds.
+pub fn write_csv<'a>(
+    out: impl io::Write,
+    runs: impl IntoIterator<Item = (&'a str, &'a Summary)>,
+) -> Result<(), csv::Error> {
+    let mut csv = csv::Writer::from_writer(out);
+    let mut header_written = false;
+    for (name, summary) in runs {
+        let figures = summary.figures();
+        if !header_written {
+            csv.write_record(std::iter::once("policy").chain(figures.iter().map(|(n, _)| n.as_str())))?;
+            header_written = true;
+        }
+        csv.write_record(std::iter::once(name.to_owned()).chain(figures.iter().map(|(_, v)| v.to_string())))?;
+    }
+    csv.flush()?;
+    Ok(())
+}
+
+/// Gathers what [`Summary`] needs while a simulation runs.
+#[derive(Debug, Clone)]
+pub struct Metrics {
+    cores: u64,
+    thresholds: Vec<f64>,
+    waits: Vec<f64>,
+    runs: Vec<f64>,
+    killed: u64,
+    denied: u64,
+    backfilled: u64,
+    core_seconds: Total,
+    first_submit: f64,
+    last_end: f64,
+}
+
+impl Metrics {
+    /// For a machine of that many cores, with the default thresholds.
+    pub fn new(cores: u64) -> Self {
+        Self::with_thresholds(cores, &THRESHOLDS)
+    }
+
+    /// With bounded-slowdown thresholds of one's own, in seconds.
+    pub fn with_thresholds(cores: u64, thresholds: &[f64]) -> Self {
+        Self {
+            cores,
+            thresholds: thresholds.to_vec(),
+            waits: Vec::new(),
+            runs: Vec::new(),
+            killed: 0,
+            denied: 0,
+            backfilled: 0,
+            core_seconds: Total::default(),
+            first_submit: f64::INFINITY,
+            last_end: f64::NEG_INFINITY,
+        }
+    }
+
+    /// Count a job that ran.
+    pub fn add(&mut self, job: &Job) {
+        let run = job.end - job.start;
+        self.waits.push(job.start - job.submit);
+        self.runs.push(run);
+        self.killed += u64::from(job.killed);
+        self.backfilled += u64::from(job.backfilled);
+        self.core_seconds.add(f64::from(job.cores) * run);
+        self.first_submit = self.first_submit.min(job.submit);
+        self.last_end = self.last_end.max(job.end);
+    }
+
+    /// The figures so far.
+    pub fn summary(&self) -> Summary {
+        let jobs = self.waits.len();
+        // One scratch list serves all distributions in turn.
+        let mut values = Vec::with_capacity(jobs);
+        let mut over = |f: &dyn Fn(f64, f64) -> Option<f64>| {
+            values.clear();
+            values.extend(self.waits.iter().zip(&self.runs).filter_map(|(&wait, &run)| f(wait, run)));
+            Distribution::of(&mut values)
+        };
+        let wait_s = over(&|wait, _| Some(wait));
+        let response_s = over(&|wait, run| Some(wait + run));
+        let slowdown = over(&|wait, run| (run > 0.0).then(|| (wait + run) / run));
+        let mut bounded_slowdown = Vec::new();
+        for &threshold_s in &self.thresholds {
+            let distribution = over(&|wait, run| Some(bounded_slowdown_of(wait, run, threshold_s)));
+            bounded_slowdown.push(Bounded { threshold_s, distribution });
+        }
+        let (first_submit, last_end) =
+            if jobs == 0 { (0.0, 0.0) } else { (self.first_submit, self.last_end) };
+        let makespan_s = last_end - first_submit;
+        let core_seconds = self.core_seconds.value();
+        let available = self.cores as f64 * makespan_s;
+        Summary {
+            jobs: jobs as u64,
+            killed: self.killed,
+            denied: self.denied,
+            cores: self.cores,
+            wait_s,
+            response_s,
+            slowdown,
+            bounded_slowdown,
+            first_submit,
+            last_end,
+            makespan_s,
+            core_seconds,
+            utilisation: if available > 0.0 { core_seconds / available } else { 0.0 },
+            backfilled: self.backfilled,
+            backfilled_share: if jobs == 0 { 0.0 } else { self.backfilled as f64 / jobs as f64 },
+        }
+    }
+}
+
+/// See [`DEFINITIONS`]. A threshold of 0 with a run time of 0 gives 1.
+pub fn bounded_slowdown_of(wait: f64, run: f64, threshold: f64) -> f64 {
+    let span = run.max(threshold);
+    if span > 0.0 { ((wait + run) / span).max(1.0) } else { 1.0 }
+}
+
+/// What the metrics need of one job that ran. Times in seconds.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Job {
+    /// When it was submitted.
+    pub submit: f64,
+    /// When it started.
+    pub start: f64,
+    /// When it ended.
+    pub end: f64,
+    /// Cores it held.
+    pub cores: u32,
+    /// Was it killed at its limit?
+    pub killed: bool,
+    /// Did it start before an earlier-submitted job? See [`DEFINITIONS`].
+    pub backfilled: bool,
+}
+
+impl Observer for Metrics {
+    fn started(&mut self, s: &Started<'_>) -> io::Result<()> {
+        self.add(&Job {
+            submit: s.job.submit,
+            start: s.start,
+            end: s.end,
+            cores: s.job.cores,
+            killed: s.job.killed(),
+            backfilled: s.backfilled,
+        });
+        Ok(())
+    }
+
+    fn denied(&mut self, _job: &crate::workload::Job, _note: &str) -> io::Result<()> {
+        self.denied += 1;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn job(submit: f64, start: f64, end: f64, cores: u32) -> Job {
+        Job { submit, start, end, cores, killed: false, backfilled: false }
+    }
+
+    #[test]
+    fn by_hand() {
+        let mut m = Metrics::new(4);
+        m.add(&job(0.0, 0.0, 100.0, 2));
+        m.add(&job(10.0, 100.0, 105.0, 4));
+        m.add(&Job { backfilled: true, killed: true, ..job(20.0, 20.0, 50.0, 2) });
+        m.add(&job(30.0, 105.0, 305.0, 1));
+        let s = m.summary();
+        assert_eq!((s.jobs, s.killed, s.backfilled, s.backfilled_share), (4, 1, 1, 0.25));
+        // waits 0 90 0 75
+        assert_eq!(s.wait_s.mean, 41.25);
+        assert_eq!(s.wait_s.median, 37.5);
+        assert_eq!(s.wait_s.max, 90.0);
+        // h = 3 * 0.95 = 2.85 between 75 and 90
+        assert!((s.wait_s.p95 - 87.75).abs() < 1e-9);
+        // responses 100 95 30 275
+        assert_eq!(s.response_s.mean, 125.0);
+        // slowdowns 1 19 1 1.375
+        assert_eq!(s.slowdown.max, 19.0);
+        // threshold 10: 95/10; threshold 60: 95/60, and 30/60 is bounded by 1
+        assert_eq!(s.bounded_slowdown[0].distribution.max, 9.5);
+        assert_eq!(s.bounded_slowdown[1].threshold_s, 60.0);
+        assert_eq!(s.bounded_slowdown[1].distribution.max, 95.0 / 60.0);
+        assert_eq!(s.bounded_slowdown[1].distribution.median, (1.0 + 1.375) / 2.0);
+        assert_eq!(s.makespan_s, 305.0);
+        assert_eq!(s.core_seconds, 200.0 + 20.0 + 60.0 + 200.0);
+        assert_eq!(s.utilisation, 480.0 / (4.0 * 305.0));
+    }
+
+    #[test]
+    fn nothing_ran() {
+        let s = Metrics::new(4).summary();
+        assert_eq!((s.jobs, s.utilisation, s.makespan_s, s.wait_s), (0, 0.0, 0.0, Distribution::default()));
+    }
+
+    #[test]
+    fn run_time_zero_is_in_bounded_slowdown_only() {
+        let mut m = Metrics::with_thresholds(1, &[10.0, 0.0]);
+        m.add(&job(0.0, 20.0, 20.0, 1));
+        let s = m.summary();
+        assert_eq!(s.slowdown, Distribution::default());
+        assert_eq!(s.bounded_slowdown[0].distribution.max, 2.0);
+        assert_eq!(s.bounded_slowdown[1].distribution.max, 1.0);
+    }
+
+    #[test]
+    fn quantiles_of_type_7() {
+        let v = [1.0, 2.0, 3.0, 4.0];
+        assert_eq!([0.0, 0.25, 0.5, 1.0].map(|p| quantile(&v, p)), [1.0, 1.75, 2.5, 4.0]);
+        assert_eq!(quantile(&[], 0.5), 0.0);
+        assert_eq!(quantile(&[7.0], 0.95), 7.0);
+    }
+
+    #[test]
+    fn sums_keep_their_digits() {
+        assert_eq!(sum([1e16, 1.0, -1e16].into_iter()), 1.0);
+    }
+
+    #[test]
+    fn csv_has_one_line_a_run() {
+        let mut m = Metrics::new(4);
+        m.add(&job(0.0, 5.0, 10.0, 2));
+        let s = m.summary();
+        let mut out = Vec::new();
+        write_csv(&mut out, [("fcfs", &s), ("easy", &s)]).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(
+            lines[0],
+            "policy,jobs,killed,denied,wait_mean_s,wait_median_s,wait_p95_s,wait_max_s,response_mean_s,\
+             response_median_s,response_p95_s,response_max_s,slowdown_mean,slowdown_median,slowdown_p95,\
+             slowdown_max,bounded_slowdown_10_mean,bounded_slowdown_10_median,bounded_slowdown_10_p95,\
+             bounded_slowdown_10_max,bounded_slowdown_60_mean,bounded_slowdown_60_median,\
+             bounded_slowdown_60_p95,bounded_slowdown_60_max,makespan_s,core_seconds,utilisation,\
+             backfilled_share"
+        );
+        assert_eq!(lines[1], "fcfs,1,0,0,5,5,5,5,10,10,10,10,2,2,2,2,1,1,1,1,1,1,1,1,10,10,0.25,0");
+        assert_eq!(lines.len(), 3);
+    }
+}

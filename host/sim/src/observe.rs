@@ -1,0 +1,66 @@
+//! What a simulation tells while it runs, and to whom.
+//!
+//! Metrics, the schedule file and progress bars are observers; a run has any number of them.
+//!
+//! This module must never know the driver.
+
+use std::io;
+
+use fluxgate_formats::R;
+
+use crate::workload::Job;
+
+/// Instants between two reports of progress.
+pub const PROGRESS_EVERY: u64 = 1024;
+
+/// A job that starts. Times in seconds.
+#[derive(Debug, Clone, Copy)]
+pub struct Started<'a> {
+    /// The job.
+    pub job: &'a Job,
+    /// When.
+    pub start: f64,
+    /// When it will end: start + min(run time, limit).
+    pub end: f64,
+    /// What it gets.
+    pub r: &'a R,
+    /// Did it leave an earlier-submitted job (ties: smaller id) waiting when every start of this instant was
+    /// done?
+    pub backfilled: bool,
+}
+
+/// How far a run is.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Progress {
+    /// Jobs submitted.
+    pub submitted: u64,
+    /// Jobs that ended or were denied.
+    pub done: u64,
+    /// Jobs that wait.
+    pub waiting: u64,
+    /// Time of the simulation, seconds.
+    pub now: f64,
+}
+
+/// Whoever wants to hear what happens. An error ends the run.
+pub trait Observer {
+    /// A job starts. Called in the order of time, within an instant in the engine's order.
+    fn started(&mut self, _started: &Started<'_>) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// A job was refused for good.
+    fn denied(&mut self, _job: &Job, _note: &str) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// Called every [`PROGRESS_EVERY`] instants.
+    fn progress(&mut self, _progress: &Progress) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// The run is over.
+    fn finished(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

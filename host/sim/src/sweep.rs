@@ -1,0 +1,410 @@
+//! An independent judge over a finished schedule: are all jobs there once, and was the machine ever
+//! overfull? It knows the workload, the machine as "these cores on these ranks", and the rows. It
+//! shares no code with the engine, the graph or the driver, so that it cannot share a mistake.
+//!
+//! What it checks:
+//! - conservation: every job of the workload has exactly one row or is listed as denied; no row is of
+//!   another job;
+//! - times: the row's submission is the job's, start >= submission, end = start + run time, exactly;
+//! - capacity: at no instant do the running jobs' cores exceed the machine's. Intervals are half-open: a
+//!   job that ends at t does not overlap one that starts at t;
+//! - places: only ranks of the machine, with room for the job's cores; on each rank never more than it
+//!   has, counting for every job the cores that it must at least have there (all of them if it is on
+//!   one rank; exact on machines of one-core nodes);
+//! - cores, where rows tell them: as many as asked for, on the row's ranks, existing, and no core
+//!   held twice at any instant.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use fluxgate_formats::JobId;
+
+use crate::schedule::{Cores, Row};
+use crate::workload::Job;
+
+/// Most violations whose text is kept; all are counted.
+pub const MAX_KEPT: usize = 100;
+
+/// One thing that is wrong. Times in seconds.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Violation {
+    /// A job has neither row nor denial.
+    Missing(JobId),
+    /// A job has two rows, or a row and a denial.
+    Twice(JobId),
+    /// A row or denial of a job that is not in the workload.
+    Unknown(JobId),
+    /// The row's submission is not the job's.
+    Submit(JobId),
+    /// It started before it was submitted.
+    Early(JobId),
+    /// It did not end at start + run time.
+    End {
+        /// The job.
+        job: JobId,
+        /// As in the row.
+        found: f64,
+        /// As it must be.
+        expected: f64,
+    },
+    /// A rank that the machine does not have.
+    Rank(JobId, u32),
+    /// Its ranks do not have as many cores as it asked for, or it holds another number of them.
+    Width {
+        /// The job.
+        job: JobId,
+        /// Cores it holds, or at most could hold.
+        found: u64,
+        /// Cores it asked for.
+        expected: u64,
+    },
+    /// The cores are not on the row's ranks, or not in the machine.
+    Core(JobId, u32),
+    /// More cores in use than the machine has.
+    Overfull {
+        /// From when.
+        time: f64,
+        /// Cores in use.
+        used: u64,
+        /// Cores there are.
+        total: u64,
+    },
+    /// More cores in use on one rank than it has.
+    RankOverfull {
+        /// From when.
+        time: f64,
+        /// The rank.
+        rank: u32,
+        /// Cores that are at least in use.
+        used: u64,
+        /// Cores there are.
+        total: u64,
+    },
+    /// One core held by two jobs.
+    Overlap {
+        /// From when.
+        time: f64,
+        /// The rank.
+        rank: u32,
+        /// The core.
+        core: u32,
+        /// Who held it.
+        first: JobId,
+        /// Who got it too.
+        second: JobId,
+    },
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Violation::Missing(j) => write!(f, "job {}: lost, it has no row and was not denied", j.0),
+            Violation::Twice(j) => write!(f, "job {}: more than one row or denial", j.0),
+            Violation::Unknown(j) => write!(f, "job {}: not in the workload", j.0),
+            Violation::Submit(j) => write!(f, "job {}: submit time differs from the workload", j.0),
+            Violation::Early(j) => write!(f, "job {}: started before it was submitted", j.0),
+            Violation::End { job, found, expected } => {
+                write!(f, "job {}: ends at {found}, its start and run time give {expected}", job.0)
+            }
+            Violation::Rank(j, rank) => write!(f, "job {}: rank {rank} is not in the machine", j.0),
+            Violation::Width { job, found, expected } => {
+                write!(f, "job {}: {found} cores where it was placed, {expected} asked for", job.0)
+            }
+            Violation::Core(j, rank) => write!(f, "job {}: cores on rank {rank} that it cannot have", j.0),
+            Violation::Overfull { time, used, total } => {
+                write!(f, "at {time}: {used} cores in use, the machine has {total}")
+            }
+            Violation::RankOverfull { time, rank, used, total } => {
+                write!(f, "at {time}: rank {rank}: at least {used} cores in use, it has {total}")
+            }
+            Violation::Overlap { time, rank, core, first, second } => {
+                write!(f, "at {time}: rank {rank} core {core}: held by job {} and job {}", first.0, second.0)
+            }
+        }
+    }
+}
+
+/// What the sweep found.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Report {
+    /// Rows seen.
+    pub rows: u64,
+    /// Most cores in use at one instant.
+    pub peak_cores: u64,
+    /// How many violations there are.
+    pub violations: u64,
+    /// The first [`MAX_KEPT`] of them.
+    pub first: Vec<Violation>,
+}
+
+impl Report {
+    /// Is the schedule valid?
+    pub fn ok(&self) -> bool {
+        self.violations == 0
+    }
+
+    fn add(&mut self, violation: Violation) {
+        self.violations += 1;
+        if self.first.len() < MAX_KEPT {
+            self.first.push(violation);
+        }
+    }
+}
+
+/// Check a schedule of `jobs` on a machine of these cores; `denied` are the jobs that were refused.
+pub fn sweep(machine: &Cores, jobs: &[Job], denied: &[JobId], rows: &[Row]) -> Report {
+    let mut report = Report { rows: rows.len() as u64, ..Report::default() };
+    conservation(jobs, denied, rows, &mut report);
+    let by_id: BTreeMap<JobId, &Job> = jobs.iter().map(|j| (j.id, j)).collect();
+    let known: Vec<(&Row, &Job)> = rows.iter().filter_map(|r| Some((r, *by_id.get(&r.job)?))).collect();
+    for &(row, job) in &known {
+        times(row, job, &mut report);
+    }
+    capacity(machine, &known, &mut report);
+    places(machine, &known, &mut report);
+    cores(machine, &known, &mut report);
+    report
+}
+
+fn conservation(jobs: &[Job], denied: &[JobId], rows: &[Row], report: &mut Report) {
+    let expected: BTreeSet<JobId> = jobs.iter().map(|j| j.id).collect();
+    let mut seen = BTreeSet::new();
+    for id in rows.iter().map(|r| r.job).chain(denied.iter().copied()) {
+        if !expected.contains(&id) {
+            report.add(Violation::Unknown(id));
+        } else if !seen.insert(id) {
+            report.add(Violation::Twice(id));
+        }
+    }
+    for &id in expected.difference(&seen) {
+        report.add(Violation::Missing(id));
+    }
+}
+
+fn times(row: &Row, job: &Job, report: &mut Report) {
+    if row.submit != job.submit {
+        report.add(Violation::Submit(job.id));
+    }
+    if row.start < job.submit {
+        report.add(Violation::Early(job.id));
+    }
+    let run = if job.run > job.limit { job.limit } else { job.run };
+    let expected = row.start + run;
+    if row.end != expected {
+        report.add(Violation::End { job: job.id, found: row.end, expected });
+    }
+}
+
+/// Changes of use over time. Ends come before starts of the same instant.
+#[derive(Default)]
+struct Use(Vec<(f64, i64)>);
+
+impl Use {
+    fn add(&mut self, row: &Row, cores: u64) {
+        if row.end > row.start {
+            self.0.push((row.start, cores as i64));
+            self.0.push((row.end, -(cores as i64)));
+        }
+    }
+
+    /// The highest use and the instant at which it is first reached.
+    fn peak(mut self) -> (f64, u64) {
+        self.0.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+        let (mut now, mut peak) = (0, (0.0, 0));
+        for (time, change) in self.0 {
+            now += change;
+            if now > peak.1 {
+                peak = (time, now);
+            }
+        }
+        (peak.0, peak.1 as u64)
+    }
+}
+
+fn capacity(machine: &Cores, rows: &[(&Row, &Job)], report: &mut Report) {
+    let total = machine.values().map(|ids| ids.iter().count() as u64).sum();
+    let mut all = Use::default();
+    for (row, job) in rows {
+        all.add(row, u64::from(job.cores));
+    }
+    let (time, used) = all.peak();
+    report.peak_cores = used;
+    if used > total {
+        report.add(Violation::Overfull { time, used, total });
+    }
+}
+
+fn places(machine: &Cores, rows: &[(&Row, &Job)], report: &mut Report) {
+    let size: BTreeMap<u32, u64> =
+        machine.iter().map(|(&rank, ids)| (rank, ids.iter().count() as u64)).collect();
+    let mut ranks: BTreeMap<u32, Use> = BTreeMap::new();
+    for &(row, job) in rows {
+        let asked = u64::from(job.cores);
+        let mut room = 0;
+        for rank in row.ranks.iter() {
+            match size.get(&rank) {
+                Some(n) => room += n,
+                None => report.add(Violation::Rank(job.id, rank)),
+            }
+        }
+        if room < asked {
+            report.add(Violation::Width { job: job.id, found: room, expected: asked });
+        }
+        for rank in row.ranks.iter() {
+            let elsewhere = room - size.get(&rank).copied().unwrap_or(0);
+            // On a rank that is in its set it has one core at the least.
+            let here = asked.saturating_sub(elsewhere).max(1);
+            ranks.entry(rank).or_default().add(row, here);
+        }
+    }
+    for (rank, used) in ranks {
+        let total = size.get(&rank).copied().unwrap_or(0);
+        let (time, used) = used.peak();
+        if used > total {
+            report.add(Violation::RankOverfull { time, rank, used, total });
+        }
+    }
+}
+
+/// From when until when, and by whom.
+type Span = (f64, f64, JobId);
+
+fn cores(machine: &Cores, rows: &[(&Row, &Job)], report: &mut Report) {
+    let mut held: BTreeMap<(u32, u32), Vec<Span>> = BTreeMap::new();
+    for &(row, job) in rows {
+        let Some(cores) = &row.cores else { continue };
+        let mut found = 0;
+        for (&rank, ids) in cores {
+            let exist = machine.get(&rank);
+            if !row.ranks.contains(rank) || !ids.iter().all(|id| exist.is_some_and(|e| e.contains(id))) {
+                report.add(Violation::Core(job.id, rank));
+            }
+            for id in ids.iter() {
+                found += 1;
+                if row.end > row.start {
+                    held.entry((rank, id)).or_default().push((row.start, row.end, job.id));
+                }
+            }
+        }
+        if found != u64::from(job.cores) {
+            report.add(Violation::Width { job: job.id, found, expected: u64::from(job.cores) });
+        }
+    }
+    for ((rank, core), mut spans) in held {
+        spans.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
+        for pair in spans.windows(2) {
+            let ((_, end, first), (time, _, second)) = (pair[0], pair[1]);
+            if time < end {
+                report.add(Violation::Overlap { time, rank, core, first, second });
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fluxgate_formats::Idset;
+
+    fn ids(text: &str) -> Idset {
+        text.parse().unwrap()
+    }
+
+    fn machine() -> Cores {
+        BTreeMap::from([(0, ids("0-1")), (1, ids("0-1"))])
+    }
+
+    fn job(id: u64, submit: f64, cores: u32, run: f64) -> Job {
+        Job { id: JobId(id), submit, cores, limit: 10.0, run, user: 0 }
+    }
+
+    fn row(id: u64, start: f64, end: f64, ranks: &str, cores: &[(u32, &str)]) -> Row {
+        let cores = (!cores.is_empty()).then(|| cores.iter().map(|&(r, t)| (r, ids(t))).collect());
+        Row { job: JobId(id), submit: 0.0, start, end, ranks: ids(ranks), cores }
+    }
+
+    fn check(jobs: &[Job], denied: &[u64], rows: &[Row]) -> Vec<String> {
+        let denied: Vec<JobId> = denied.iter().map(|&id| JobId(id)).collect();
+        sweep(&machine(), jobs, &denied, rows).first.iter().map(|v| v.to_string()).collect()
+    }
+
+    #[test]
+    fn a_good_schedule() {
+        let jobs = [job(1, 0.0, 3, 5.0), job(2, 0.0, 1, 50.0), job(3, 0.0, 4, 0.0), job(4, 0.0, 9, 1.0)];
+        let rows = [
+            row(1, 0.0, 5.0, "0-1", &[(0, "0-1"), (1, "0")]),
+            row(2, 0.0, 10.0, "1", &[(1, "1")]),
+            row(3, 0.0, 0.0, "0-1", &[(0, "0-1"), (1, "0-1")]),
+        ];
+        assert_eq!(check(&jobs, &[4], &rows), [] as [&str; 0]);
+        assert_eq!(sweep(&machine(), &jobs, &[JobId(4)], &rows).peak_cores, 4);
+    }
+
+    #[test]
+    fn each_violation_is_found() {
+        let one = [job(1, 0.0, 1, 5.0)];
+        let two = [job(1, 0.0, 1, 5.0), job(2, 0.0, 1, 5.0)];
+        type Case<'a> = (&'a [Job], &'a [u64], Vec<Row>, &'a str);
+        let rows: [Case<'_>; 11] = [
+            (&one, &[], vec![], "job 1: lost, it has no row and was not denied"),
+            (&one, &[1], vec![row(1, 0.0, 5.0, "0", &[])], "job 1: more than one row or denial"),
+            (&one, &[7], vec![row(1, 0.0, 5.0, "0", &[])], "job 7: not in the workload"),
+            (
+                &[job(1, 1.0, 1, 5.0)],
+                &[],
+                vec![row(1, 1.0, 6.0, "0", &[])],
+                "job 1: submit time differs from the workload",
+            ),
+            (&one, &[], vec![row(1, -1.0, 4.0, "0", &[])], "job 1: started before it was submitted"),
+            (&one, &[], vec![row(1, 0.0, 4.0, "0", &[])], "job 1: ends at 4, its start and run time give 5"),
+            (&one, &[], vec![row(1, 0.0, 5.0, "0,7", &[])], "job 1: rank 7 is not in the machine"),
+            (
+                &[job(1, 0.0, 3, 5.0)],
+                &[],
+                vec![row(1, 0.0, 5.0, "0", &[])],
+                "job 1: 2 cores where it was placed, 3 asked for",
+            ),
+            (
+                &one,
+                &[],
+                vec![row(1, 0.0, 5.0, "0", &[(0, "0-1")])],
+                "job 1: 2 cores where it was placed, 1 asked for",
+            ),
+            (
+                &one,
+                &[],
+                vec![row(1, 0.0, 5.0, "0", &[(0, "5")])],
+                "job 1: cores on rank 0 that it cannot have",
+            ),
+            (
+                &two,
+                &[],
+                vec![row(2, 4.0, 9.0, "0", &[(0, "1")]), row(1, 0.0, 5.0, "0", &[(0, "1")])],
+                "at 4: rank 0 core 1: held by job 1 and job 2",
+            ),
+        ];
+        for (jobs, denied, rows, text) in rows {
+            assert!(
+                check(jobs, denied, &rows).iter().any(|v| v == text),
+                "{text}: {:?}",
+                check(jobs, denied, &rows)
+            );
+        }
+    }
+
+    #[test]
+    fn too_many_at_once() {
+        let jobs = [job(1, 0.0, 3, 5.0), job(2, 0.0, 2, 5.0)];
+        let rows = [row(1, 0.0, 5.0, "0-1", &[]), row(2, 4.0, 9.0, "0-1", &[])];
+        assert_eq!(check(&jobs, &[], &rows), ["at 4: 5 cores in use, the machine has 4"]);
+        let touching = [row(1, 0.0, 5.0, "0-1", &[]), row(2, 5.0, 10.0, "0-1", &[])];
+        assert_eq!(check(&jobs, &[], &touching), [] as [&str; 0]);
+    }
+
+    #[test]
+    fn too_many_on_one_rank() {
+        let jobs = [job(1, 0.0, 2, 5.0), job(2, 0.0, 1, 5.0)];
+        let rows = [row(1, 0.0, 5.0, "0", &[]), row(2, 4.0, 9.0, "0", &[])];
+        assert_eq!(check(&jobs, &[], &rows), ["at 4: rank 0: at least 3 cores in use, it has 2"]);
+    }
+}
