@@ -1,3 +1,4 @@
 //! Replay as a user of the crate sees it.
 
 mod logs;
+mod reference;
