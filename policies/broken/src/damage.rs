@@ -106,15 +106,14 @@ fn by_name<T: Copy>(setting: &str, known: &[(&str, T)], name: &str) -> Result<T,
     })
 }
 
-/// Misbehave inside a pass.
-pub(crate) fn in_pass(mode: Mode, pass: &mut dyn Pass) {
+/// Misbehave inside a pass, at this candidate, or at the next one if there is none.
+pub(crate) fn in_pass(mode: Mode, pass: &mut dyn Pass, at: Option<Candidate>) {
     match mode {
         Mode::UnknownJob => {
             let _ = pass.start(Candidate::from_raw(NEVER_OFFERED));
         }
         Mode::Duplicate => {
-            pass.rewind();
-            if let Some(job) = pass.next() {
+            if let Some(job) = at.or_else(|| pass.next()) {
                 // It may have to wait, in which case it is reserved twice.
                 for _ in 0..2 {
                     if pass.start(job).is_err() {
@@ -124,8 +123,7 @@ pub(crate) fn in_pass(mode: Mode, pass: &mut dyn Pass) {
             }
         }
         Mode::AnnotationBomb => {
-            pass.rewind();
-            if let Some(job) = pass.next() {
+            if let Some(job) = at.or_else(|| pass.next()) {
                 let json = format!("\"{}\"", "x".repeat(ANNOTATION_BYTES));
                 for number in 0..ANNOTATIONS {
                     pass.annotate(job, &format!("user.bomb{number}"), &json);
@@ -141,7 +139,7 @@ pub(crate) fn outside_pass(mode: Mode) {
     match mode {
         Mode::UnknownJob | Mode::Duplicate | Mode::AnnotationBomb => {
             if let Some(mut pass) = stray_pass() {
-                in_pass(mode, pass.as_mut());
+                in_pass(mode, pass.as_mut(), None);
             }
         }
         other => anywhere(other),

@@ -124,12 +124,13 @@ impl Scheduling for Broken {
             pass.rewind();
         }
         if self.due_in_pass(When::FirstPass) {
-            damage::in_pass(self.mode, pass);
+            damage::in_pass(self.mode, pass, None);
+            pass.rewind();
         }
         while let Some(job) = pass.next() {
             let refused = pass.start(job).is_err_and(Refusal::job_waits);
             if self.due_in_pass(When::MidPass) {
-                damage::in_pass(self.mode, pass);
+                damage::in_pass(self.mode, pass, Some(job));
             }
             if refused {
                 return;
@@ -228,6 +229,14 @@ mod tests {
     #[should_panic = "already started or reserved"]
     fn duplicate_at_the_beginning_of_a_pass() {
         two_jobs().run(&mut broken("duplicate", "first-pass", "0"));
+    }
+
+    #[test]
+    #[should_panic = "already started or reserved"]
+    fn duplicate_with_a_single_job() {
+        let mut bench = Bench::new(1);
+        bench.job(1).submit();
+        bench.run(&mut broken("duplicate", "mid-pass", "0"));
     }
 
     #[test]
