@@ -76,19 +76,19 @@ impl Info {
         let mut values = Vec::with_capacity(self.keys.len());
         for key in &self.keys {
             let set = set.iter().rev().find(|(name, _)| key.name == *name).map(|(_, value)| *value);
-            values.push((key.name.to_owned(), set.unwrap_or(key.default).to_owned()));
+            let given = vec![(key.name.to_owned(), set.unwrap_or(key.default).to_owned())];
+            let given = Config { values: given };
+            // As a host hands them over: each value in its one spelling.
+            let value = match key.kind {
+                Kind::Boolean => given.boolean(key.name)?.to_string(),
+                Kind::Integer => given.integer(key.name)?.to_string(),
+                Kind::Float => given.float(key.name)?.to_string(),
+                Kind::Duration => given.duration(key.name)?.to_string(),
+                Kind::Text => given.text(key.name)?.to_owned(),
+            };
+            values.push((key.name.to_owned(), value));
         }
-        let config = Config { values };
-        for key in &self.keys {
-            match key.kind {
-                Kind::Boolean => drop(config.boolean(key.name)?),
-                Kind::Integer => drop(config.integer(key.name)?),
-                Kind::Float => drop(config.float(key.name)?),
-                Kind::Duration => drop(config.duration(key.name)?),
-                Kind::Text => {}
-            }
-        }
-        Ok(config)
+        Ok(Config { values })
     }
 }
 
@@ -206,6 +206,7 @@ mod tests {
         let config = info.configure(&[("depth", "4")]).unwrap();
         assert_eq!(config.integer("depth"), Ok(4));
         assert_eq!(config.duration("age"), Ok(3600.0));
+        assert_eq!(config.text("age"), Ok("3600"));
         assert!(config.integer_in("depth", 1..=3).unwrap_err().contains("between 1 and 3"));
         assert!(info.configure(&[("dept", "4")]).unwrap_err().contains("known: depth, age"));
         assert!(info.configure(&[("depth", "x")]).unwrap_err().contains("a whole number"));
