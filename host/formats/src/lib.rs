@@ -31,6 +31,7 @@ pub mod hostlist;
 pub mod idset;
 pub mod jobspec;
 pub mod rset;
+pub mod shorthand;
 mod text;
 
 pub use constraint::{Constraint, Target};

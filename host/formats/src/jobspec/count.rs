@@ -367,3 +367,6 @@ impl Reader<'_> {
         }
     }
 }
+
+#[cfg(test)]
+pub(crate) mod tests;

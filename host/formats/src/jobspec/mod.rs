@@ -280,4 +280,4 @@ impl Resource {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

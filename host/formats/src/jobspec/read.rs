@@ -139,7 +139,7 @@ impl<'v> Vertices<'v> {
     }
 }
 
-fn count(value: &Value, path: &Path<'_>) -> Result<Count, Fault> {
+pub(super) fn count(value: &Value, path: &Path<'_>) -> Result<Count, Fault> {
     const EXPECTED: &str =
         "a positive integer, a string such as \"4,8\" or \"2-8:2\", or a dictionary with 'min'";
     match value {

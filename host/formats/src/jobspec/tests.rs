@@ -1,16 +1,564 @@
 //! Vectors and properties of jobspecs.
 
+use proptest::prelude::*;
 use serde_json::json;
 
+use super::count::tests::counts;
 use super::*;
+use crate::document::DocumentErrorKind;
+
+/// A version 1 jobspec with everything in it that most have.
+fn sample() -> Value {
+    json!({
+        "version": 1,
+        "resources": [{"type": "node", "count": 4, "with": [
+            {"type": "slot", "count": 2, "label": "task", "with": [
+                {"type": "core", "count": 3}, {"type": "gpu", "count": 1}]}]}],
+        "tasks": [{"command": ["app", "-x"], "slot": "task", "count": {"per_slot": 1}}],
+        "attributes": {"system": {"duration": 3600.0, "cwd": "/home/flux", "queue": "batch",
+            "environment": {"HOME": "/home/flux", "OLD": null}, "job": {"name": "try"},
+            "exec": {"test": {"run_duration": "10s"}}},
+            "user": {"note": [1, null]}},
+    })
+}
+
+/// The sample with the value at `pointer` replaced, or taken out (`None`).
+fn with(pointer: &str, value: Option<Value>) -> Value {
+    let mut document = sample();
+    let (parent, key) = pointer.rsplit_once('/').unwrap();
+    match (document.pointer_mut(parent), value) {
+        (Some(Value::Object(map)), Some(value)) => drop(map.insert(key.to_owned(), value)),
+        (Some(Value::Object(map)), None) => drop(map.remove(key)),
+        (Some(Value::Array(list)), Some(value)) => list[key.parse::<usize>().unwrap()] = value,
+        _ => panic!("{pointer}"),
+    }
+    document
+}
+
+/// A general jobspec with these resources and a task in slot `a`.
+fn general(resources: Value) -> Value {
+    json!({"version": 999, "resources": resources, "attributes": {},
+           "tasks": [{"command": ["app"], "slot": "a", "count": {"per_slot": 1}}]})
+}
+
+fn refusal(value: &Value) -> String {
+    Jobspec::from_value(value).expect_err(&value.to_string()).to_string()
+}
 
 #[test]
-fn a_simple_job_reads_back_as_it_was_built() {
-    let job =
-        Simple { nodes: Some(2), slots: 3, command: vec!["app".into()], duration: 60.0, ..Simple::default() };
-    let job = job.build();
-    assert_eq!(Jobspec::from_value(&job.to_value()).as_ref(), Ok(&job));
+fn fields_and_summary() {
+    let job = Jobspec::from_json(&sample().to_string()).unwrap();
+    assert_eq!((job.min_nodes(), job.min_slots(), job.min_cores(), job.min_gpus()), (4, 8, 24, 8));
+    assert_eq!((job.duration(), job.queue(), job.cwd()), (3600.0, Some("batch"), Some("/home/flux")));
+    assert_eq!((job.command(), job.name()), (&["app".to_owned(), "-x".to_owned()][..], Some("try")));
+    assert_eq!(job.environment().unwrap()["OLD"], Value::Null);
+    assert_eq!(job.system_attr("exec.test.run_duration"), Some(&json!("10s")));
+    assert_eq!(job.system_attr("exec.test.run_duration.more"), None);
+    assert_eq!(job.system_attr("exec.nothing"), None);
+    assert_eq!(job.constraints(), None);
+    assert_eq!(job.to_value(), sample());
     assert_eq!(job.check_v1(), Ok(()));
-    assert_eq!(job.tasks[0].count, TaskCount::Total(3));
-    assert_eq!(job.to_value()["resources"][0]["with"][0]["count"], json!(2));
+}
+
+/// R14-5: the default of `exclusive`.
+#[test]
+fn exclusiveness() {
+    let vertex = |exclusive| Resource { exclusive, ..Resource::new("node", Count::Fixed(1)) };
+    assert!(!vertex(None).is_exclusive(false) && vertex(None).is_exclusive(true));
+    assert!(!vertex(Some(false)).is_exclusive(true) && vertex(Some(true)).is_exclusive(false));
+    assert!(Resource::new(SLOT, Count::Fixed(1)).is_exclusive(false));
+}
+
+/// R14-10: the use cases of RFC 14 section 1 and 2 that are not in RFC 25, in their shapes (the RFC 46 vectors hold
+/// the rest).
+#[test]
+fn use_cases() {
+    let bare = json!([{"type": "node", "count": 1}]);
+    let accepted = [
+        json!([{"type": "slot", "count": 4, "label": "a", "with": bare}]),
+        json!([{"type": "slot", "count": {"min": 3, "max": 30, "operator": "+", "operand": 1}, "label": "a", "with": bare}]),
+        json!([{"type": "slot", "count": {"min": 3, "max": 30}, "label": "a", "with": bare}]),
+        json!([{"type": "cluster", "count": 2, "with": [{"type": "slot", "count": 1, "label": "a", "with": [
+            {"type": "node", "count": {"min": 1}, "exclusive": false, "with": [{"type": "core", "count": 30}]}]}]}]),
+        json!([{"type": "slot", "count": "4,9,16,25", "label": "a", "with": bare}]),
+        json!([{"type": "slot", "count": 10, "label": "a", "with": [
+            {"type": "memory", "count": {"min": 2}, "unit": "GB"}, {"type": "core", "count": 1}]}]),
+        json!([{"type": "node", "count": 1, "with": [
+            {"type": "slot", "count": 10, "label": "a", "with": [{"type": "core", "count": 1}]},
+            {"type": "slot", "count": 1, "label": "db", "with": [{"type": "core", "count": 6}]}]}]),
+        json!([{"type": "slot", "count": "2-32:2:*", "label": "a", "exclusive": false, "with": [
+            {"type": "node", "count": 1, "label": "n", "id": "7"}]}, {"type": "ssd", "count": 1, "unit": "TB"}]),
+    ];
+    for resources in accepted {
+        let document = general(resources);
+        let job = Jobspec::from_value(&document).unwrap_or_else(|error| panic!("{error}: {document}"));
+        assert_eq!(Jobspec::from_value(&job.to_value()), Ok(job));
+    }
+}
+
+#[test]
+fn accepted() {
+    let rows = [
+        // Unknown attributes of any kind, and an unknown top-level key.
+        with("/attributes/system/frobnicate", Some(json!([{"x": 1}, null]))),
+        with("/name", Some(json!("x"))),
+        with("/attributes/system/preemptible-after", Some(json!(0))),
+        with("/attributes/system/duration", Some(json!(0))),
+        with("/attributes", Some(json!({}))),
+        with("/tasks/0/count", Some(json!({"total": 100}))),
+        with("/tasks/0/count", Some(json!({"per_resource": {"type": "core", "count": 2}}))),
+        with("/tasks/0/attributes", Some(json!({"environment": {"A": null}}))),
+        with("/tasks/0/distribution", Some(json!("cyclic"))),
+        with("/attributes/system/dependencies", Some(json!([{"scheme": "afterok", "value": "f1", "x": 1}]))),
+        with("/version", Some(json!(4_294_967_295_u32))),
+    ];
+    for document in rows {
+        let job = Jobspec::from_value(&document).unwrap_or_else(|error| panic!("{error}: {document}"));
+        assert_eq!(Jobspec::try_from(job.to_value()), Ok(job));
+    }
+    // A gpu count of 0 is no gpu, in version 1 only.
+    let none = Jobspec::from_value(&with("/resources/0/with/0/with/1/count", Some(json!(0)))).unwrap();
+    assert_eq!((none.min_gpus(), none.check_v1()), (0, Ok(())));
+    let general =
+        general(json!([{"type": "slot", "count": 1, "label": "a", "with": [{"type": "gpu", "count": 0}]}]));
+    assert!(refusal(&general).contains("resources[0].with[0].count: found 0"));
+}
+
+/// R14-1 to R14-9: what is refused, and what is said about it.
+#[test]
+fn refused() {
+    let slot = "/resources/0/with/0";
+    let at = |rest: &str| format!("{slot}{rest}");
+    let rows = [
+        ("/version", None, "(top level): found nothing, expected the key 'version'"),
+        ("/version", Some(json!(0)), "version: found 0, expected a version number of 1 or more"),
+        ("/version", Some(json!(4.2)), "version: found 4.2"),
+        ("/version", Some(json!({})), "version: found an empty dictionary"),
+        ("/resources", None, "expected the key 'resources'"),
+        ("/resources", Some(json!([])), "resources: found no resource, expected at least one resource"),
+        ("/resources", Some(json!({"a": 1})), "resources: found a dictionary, expected a list"),
+        ("/resources/0", Some(json!([])), "resources[0]: found an empty list, expected a dictionary"),
+        ("/resources/0/type", None, "resources[0].type: found nothing"),
+        ("/resources/0/type", Some(json!("")), "resources[0].type: found \"\""),
+        ("/resources/0/type", Some(json!([])), "resources[0].type: found an empty list, expected a string"),
+        ("/resources/0/count", None, "resources[0]: found nothing, expected the key 'count'"),
+        (
+            "/resources/0/count",
+            Some(json!("3-1")),
+            "resources[0].count: found \"3-1\", expected a positive integer",
+        ),
+        ("/resources/0/count", Some(json!(true)), "resources[0].count: found true"),
+        ("/resources/0/count", Some(json!({"min": 0})), "resources[0].count.min: found 0"),
+        ("/resources/0/exclusive", Some(json!("yes")), "exclusive: found \"yes\", expected true or false"),
+        ("/resources/0/unit", Some(json!(1)), "resources[0].unit: found 1"),
+        ("/resources/0/id", Some(json!([1])), "resources[0].id: found a list"),
+        ("/resources/0/colour", Some(json!(1)), "resources[0]: found the key 'colour', expected one of type"),
+        (
+            "/resources/0/with",
+            Some(json!([])),
+            "resources[0].with: found an empty list, expected at least one",
+        ),
+        ("/resources/0/with", Some(json!(42)), "resources[0].with: found 42, expected a list"),
+        (&at("/label"), None, "resources[0].with[0]: found a slot without label"),
+        (&at("/label"), Some(json!(1)), "resources[0].with[0].label: found 1, expected a string"),
+        (&at("/with"), None, "resources[0].with[0]: found a slot with nothing in it"),
+        (
+            &at("/with/1/label"),
+            Some(json!("task")),
+            "resources[0].with[0].label: found the label \"task\" a second",
+        ),
+        (&at("/with/1/count"), Some(json!("3-1")), "resources[0].with[0].with[1].count: found \"3-1\""),
+        ("/tasks", None, "expected the key 'tasks'"),
+        ("/tasks", Some(json!([])), "tasks: found 0 tasks"),
+        ("/tasks", Some(json!({})), "tasks: found an empty dictionary, expected a list"),
+        ("/tasks/0", Some(json!("x")), "tasks[0]: found \"x\", expected a dictionary"),
+        ("/tasks/0/command", None, "tasks[0]: found nothing, expected the key 'command'"),
+        ("/tasks/0/command", Some(json!("app")), "tasks[0].command: found \"app\", expected a list"),
+        ("/tasks/0/command", Some(json!([])), "tasks[0].command: found an empty list"),
+        ("/tasks/0/command", Some(json!(["a", 1])), "tasks[0].command[1]: found 1, expected a string"),
+        ("/tasks/0/slot", None, "expected the key 'slot'"),
+        (
+            "/tasks/0/slot",
+            Some(json!("other")),
+            "tasks[0].slot: found \"other\", expected the label of a slot (there is: task)",
+        ),
+        ("/tasks/0/count", None, "expected the key 'count'"),
+        ("/tasks/0/count", Some(json!(1)), "tasks[0].count: found 1"),
+        ("/tasks/0/count", Some(json!({})), "tasks[0].count: found 0 keys"),
+        (
+            "/tasks/0/count",
+            Some(json!({"per_slot": 1, "total": 1})),
+            "found 2 keys, expected one of per_slot",
+        ),
+        ("/tasks/0/count", Some(json!({"per_slot": 0})), "tasks[0].count.per_slot: found 0"),
+        ("/tasks/0/count", Some(json!({"total": 0})), "tasks[0].count.total: found 0"),
+        ("/tasks/0/count", Some(json!({"per_core": 1})), "tasks[0].count: found the key 'per_core'"),
+        ("/tasks/0/count", Some(json!({"per_resource": {"type": "core"}})), "per_resource: found nothing"),
+        (
+            "/tasks/0/count",
+            Some(json!({"per_resource": {"type": "node", "count": 1}})),
+            "per_resource.type: found \"node\"",
+        ),
+        ("/tasks/0/color", Some(json!(1)), "tasks[0]: found the key 'color'"),
+        ("/attributes", None, "expected the key 'attributes'"),
+        ("/attributes", Some(json!(null)), "attributes: found null, expected a dictionary"),
+        ("/attributes/system", Some(json!(null)), "attributes.system: found null"),
+        ("/attributes/user", Some(json!(1)), "attributes.user: found 1"),
+        (
+            "/attributes/foo",
+            Some(json!({})),
+            "attributes: found the key 'foo', expected only 'user' and 'system'",
+        ),
+        (
+            "/attributes/system/duration",
+            Some(json!("1h")),
+            "attributes.system.duration: found \"1h\", expected a number",
+        ),
+        (
+            "/attributes/system/duration",
+            Some(json!(-1)),
+            "duration: found -1, expected a number of seconds, 0 or more",
+        ),
+        ("/attributes/system/preemptible-after", Some(json!(-0.5)), "preemptible-after: found -0.5"),
+        ("/attributes/system/environment", Some(json!([])), "environment: found an empty list"),
+        (
+            "/attributes/system/environment",
+            Some(json!({"A": 1})),
+            "environment.A: found 1, expected a string or null",
+        ),
+        ("/attributes/system/cwd", Some(json!(1)), "attributes.system.cwd: found 1"),
+        ("/attributes/system/queue", Some(json!(null)), "attributes.system.queue: found null"),
+        ("/attributes/system/job", Some(json!({"name": 1})), "attributes.system.job.name: found 1"),
+        ("/attributes/system/shell", Some(json!(1)), "attributes.system.shell: found 1"),
+        (
+            "/attributes/system/dependencies",
+            Some(json!({})),
+            "attributes.system.dependencies: found an empty",
+        ),
+        (
+            "/attributes/system/dependencies",
+            Some(json!([{"scheme": "a"}])),
+            "dependencies[0]: found nothing, expected the key 'value'",
+        ),
+        (
+            "/attributes/system/dependencies",
+            Some(json!([{"scheme": "a", "value": 1}])),
+            "dependencies[0].value: found 1",
+        ),
+        (
+            "/attributes/system/constraints",
+            Some(json!([])),
+            "attributes.system.constraints: found an empty list",
+        ),
+        (
+            "/attributes/system/constraints",
+            Some(json!({"and": [{"ranks": ["x"]}]})),
+            "constraints.and[0].ranks[0]: found \"x\"",
+        ),
+    ];
+    for (pointer, value, words) in rows {
+        let error = refusal(&with(pointer, value));
+        assert!(error.starts_with("jobspec: ") && error.contains(words), "{pointer}: {error}");
+    }
+    assert!(refusal(&json!([])).contains("found an empty list, expected a dictionary"));
+}
+
+#[test]
+fn a_scheduler_need_not_care_about_tasks() {
+    for (pointer, value) in [("/tasks/0/slot", "other"), ("/resources/0/with/0/with/1/label", "task")] {
+        let document = with(pointer, Some(json!(value)));
+        assert!(Jobspec::from_value(&document).is_err());
+        assert!(Jobspec::from_owned(document, Checks::Scheduling).is_ok());
+    }
+}
+
+/// R25: what version 1 refuses beyond RFC 14.
+#[test]
+fn version_1() {
+    let core = json!({"type": "core", "count": 1});
+    let slot = |with: Value| json!([{"type": "slot", "count": 4, "label": "task", "with": with}]);
+    let rows = [
+        ("/resources", slot(json!([core])), Ok(())),
+        ("/resources", slot(json!([core, {"type": "gpu", "count": 2}])), Ok(())),
+        ("/resources/0/exclusive", json!(true), Ok(())),
+        ("/tasks/0/count", json!({"total": 4}), Ok(())),
+        // RFC 25 use case 2.1 has more tasks than slots.
+        ("/tasks/0/count", json!({"total": 9}), Ok(())),
+        ("/version", json!(2), Err("version: found 2, expected 1")),
+        (
+            "/resources",
+            json!([slot(json!([core]))[0], core]),
+            Err("resources: found 2 resources, expected one"),
+        ),
+        ("/resources", slot(json!([{"type": "gpu", "count": 1}])), Err("found a slot without core")),
+        (
+            "/resources",
+            slot(json!([core, core])),
+            Err("resources[0].with[1]: found core, expected slot>core"),
+        ),
+        ("/resources", slot(json!([{"type": "node", "count": 1, "with": [core]}])), Err("found node>core")),
+        (
+            "/resources",
+            slot(json!([core, {"type": "smurf", "count": 1}])),
+            Err("resources[0].with[1]: found smurf"),
+        ),
+        ("/resources/0/type", json!("rack"), Err("resources[0]: found rack>slot")),
+        (
+            "/resources/0/count",
+            json!("2-4"),
+            Err("resources[0].count: found \"2-4\", expected one positive integer"),
+        ),
+        ("/resources/0/with/0/count", json!({"min": 1}), Err("resources[0].with[0].count: found \"1+\"")),
+        ("/resources/0/with/0/with/0/count", json!("1,3"), Err("with[0].with[0].count: found \"1,3\"")),
+        ("/resources/0/with/0/exclusive", json!(true), Err("resources[0].with[0]: found more keys")),
+        ("/tasks/0/count", json!({"per_slot": 2}), Err("tasks[0].count.per_slot: found 2, expected 1")),
+        (
+            "/tasks/0/count",
+            json!({"total": 3}),
+            Err("tasks[0].count.total: found 3, expected at least one for each of 4"),
+        ),
+        ("/tasks/0/count", json!({"per_resource": {"type": "core", "count": 1}}), Err("found per_resource")),
+        (
+            "/attributes/system",
+            json!({}),
+            Err("attributes.system: found nothing, expected the key 'duration'"),
+        ),
+    ];
+    for (pointer, value, want) in rows {
+        let job = Jobspec::from_value(&with(pointer, Some(value)))
+            .unwrap_or_else(|error| panic!("{pointer}: {error}"));
+        match (job.check_v1(), want) {
+            (Ok(()), Ok(())) => {}
+            (Err(error), Err(words)) => assert!(error.to_string().contains(words), "{pointer}: {error}"),
+            (got, want) => panic!("{pointer}: {got:?}, expected {want:?}"),
+        }
+    }
+}
+
+#[test]
+fn syntax_errors_name_line_and_column() {
+    let error = Jobspec::from_json("{\"version\": 1,\n  \"tasks\": [}").unwrap_err();
+    assert!(
+        matches!(error.kind, DocumentErrorKind::Syntax { format: "JSON", line: 2, column: 13, .. }),
+        "{error}"
+    );
+    assert_eq!(error.to_string(), "jobspec: not valid JSON at line 2 column 13: expected value");
+    let error = Jobspec::from_yaml("version: 1\ntasks: a: b\n").unwrap_err();
+    assert!(
+        matches!(error.kind, DocumentErrorKind::Syntax { format: "YAML", line: 2, column: 9, .. }),
+        "{error}"
+    );
+    assert!(Jobspec::from_yaml("version: 1\nversion: 1\n").is_err());
+    assert!(Jobspec::from_yaml("").is_err() && Jobspec::from_json("").is_err());
+}
+
+#[test]
+fn yaml_says_the_same_as_json() {
+    let text = "\
+version: 1
+resources:
+  - type: node
+    count: 4
+    with:
+      - {type: slot, count: 2, label: task, with: [{type: core, count: 3}, {type: gpu, count: 1}]}
+tasks:
+  - command: [app, '-x']
+    slot: task
+    count: {per_slot: 1}
+attributes:
+  system:
+    duration: 3600.
+    cwd: /home/flux
+    queue: batch
+    environment: {HOME: /home/flux, OLD: ~}
+    job: {name: try}
+    exec: {test: {run_duration: 10s}}
+  user: {note: [1, null]}
+";
+    assert_eq!(Jobspec::from_yaml(text), Jobspec::from_value(&sample()));
+}
+
+#[test]
+fn depth_and_size_are_bounded() {
+    let deep = |levels| {
+        let slot = json!({"type": "slot", "count": 1, "label": "a", "with": [{"type": "core", "count": 1}]});
+        (2..levels).fold(slot, |inner, _| json!({"type": "x", "count": 1, "with": [inner]}))
+    };
+    let fits = general(json!([deep(DEPTH_MAX)]));
+    assert!(Jobspec::from_value(&fits).is_ok());
+    assert!(Jobspec::from_json(&fits.to_string()).is_ok(), "the JSON reader must not be the tighter bound");
+    assert!(refusal(&general(json!([deep(DEPTH_MAX + 1)]))).contains("at most 60 levels"));
+    let wide = vec![json!({"type": "x", "count": 1}); VERTICES_MAX + 1];
+    assert!(refusal(&general(json!(wide))).contains("at most 10000 resources"));
+    let long = " ".repeat(TEXT_BYTES_MAX + 1);
+    assert!(matches!(Jobspec::from_json(&long).unwrap_err().kind, DocumentErrorKind::TooLong { .. }));
+    let error = Jobspec::from_json(&"[".repeat(100_000)).unwrap_err();
+    assert!(error.to_string().contains("recursion limit"), "{error}");
+    assert!(Jobspec::from_yaml(&"[".repeat(100_000)).is_err());
+}
+
+/// Text that unfolds to 10^9 nodes is refused, not unfolded.
+#[test]
+fn yaml_bombs_are_bounded() {
+    let mut text = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n".to_owned();
+    for i in 1..9 {
+        let list = vec![format!("*a{}", i - 1); 10].join(", ");
+        text.push_str(&format!("a{i}: &a{i} [{list}]\n"));
+    }
+    let error = Jobspec::from_yaml(&text).unwrap_err();
+    assert!(matches!(error.kind, DocumentErrorKind::Syntax { format: "YAML", .. }), "{error}");
+}
+
+#[test]
+fn counts_that_do_not_fit_a_number_saturate() {
+    let huge = json!([{"type": "node", "count": "9000000000000000000+", "with": [
+        {"type": "slot", "count": 9_000_000_000_u64, "label": "a", "with": [{"type": "core", "count": 7}]}]}]);
+    let job = Jobspec::from_value(&general(huge)).unwrap();
+    assert_eq!((job.min_nodes(), job.min_cores()), (9_000_000_000_000_000_000, u64::MAX));
+}
+
+#[test]
+fn attributes_change_checked() {
+    let mut job = Jobspec::from_value(&sample()).unwrap();
+    job.set_system_attr("exec.test.run_duration", json!("1s")).unwrap();
+    job.set_system_attr("brand.new", json!(1)).unwrap();
+    job.set_system_attr("duration", json!(5)).unwrap();
+    assert_eq!((job.duration(), job.system_attr("brand.new")), (5.0, Some(&json!(1))));
+    let before = job.clone();
+    let error = job.set_system_attr("duration", json!("5")).unwrap_err().to_string();
+    assert!(error.contains("attributes.system.duration: found \"5\""), "{error}");
+    let error = job.set_system_attr("queue.name", json!("5")).unwrap_err().to_string();
+    assert!(error.contains("queue.name: found \"batch\", expected a dictionary at 'queue'"), "{error}");
+    assert_eq!(job, before);
+    // R33-3: what the queue requires is added to what the job asked for.
+    for ranks in ["0-3", "2-5"] {
+        job.add_constraint(Constraint::Ranks(ranks.parse().unwrap()));
+    }
+    assert_eq!(job.system_attr("constraints.and"), Some(&json!([{"ranks": ["0-3"]}, {"ranks": ["2-5"]}])));
+    assert_eq!(Jobspec::from_value(&job.to_value()), Ok(job));
+}
+
+/// As `flux submit` builds them.
+#[test]
+fn simple_jobs() {
+    let build = |nodes, slots, cores_per_slot, gpus_per_slot| {
+        let command = vec!["app".to_owned()];
+        Simple { nodes, slots, cores_per_slot, gpus_per_slot, command, ..Simple::default() }.build()
+    };
+    let rows = [
+        ("", build(None, 0, 0, 0), "slot{task}/core", TaskCount::PerSlot(1)),
+        ("-n3 -c2", build(None, 3, 2, 0), "slot=3{task}/core=2", TaskCount::PerSlot(1)),
+        ("-n3 -g1", build(None, 3, 1, 1), "slot=3{task}/[core;gpu]", TaskCount::PerSlot(1)),
+        ("-N2", build(Some(2), 0, 1, 0), "node=2{x}/slot{task}/core", TaskCount::PerSlot(1)),
+        ("-N2 -n8", build(Some(2), 8, 1, 0), "node=2/slot=4{task}/core", TaskCount::PerSlot(1)),
+        ("-N4 -n5", build(Some(4), 5, 1, 0), "node=4/slot=2{task}/core", TaskCount::Total(5)),
+        ("-N4 -n1", build(Some(4), 1, 1, 0), "node=4/slot{task}/core", TaskCount::PerSlot(1)),
+    ];
+    for (options, job, shape, count) in rows {
+        assert_eq!(crate::shorthand::print(&job.resources), shape, "{options}");
+        assert_eq!(job.tasks[0].count, count, "{options}");
+        assert_eq!(job.check_v1(), Ok(()), "{options}");
+        assert_eq!(Jobspec::from_value(&job.to_value()), Ok(job), "{options}");
+    }
+    let full = Simple {
+        duration: f64::NAN,
+        queue: Some("batch".into()),
+        cwd: Some("/tmp".into()),
+        name: Some("try".into()),
+        environment: Map::from_iter([("A".to_owned(), json!("1"))]),
+        constraint: Some(Constraint::Ranks("0".parse().unwrap())),
+        command: vec!["app".into()],
+        ..Simple::default()
+    };
+    let job = full.build();
+    assert_eq!(
+        (job.duration(), job.queue(), job.cwd(), job.name()),
+        (0.0, Some("batch"), Some("/tmp"), Some("try"))
+    );
+    assert_eq!(Jobspec::from_value(&job.to_value()), Ok(job));
+}
+
+/// The collection of Fluxion, when it lies beside the workspace.
+#[test]
+fn fluxion_collection() {
+    let beside = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared");
+    let shared = std::env::var("FLUXGATE_SHARED").unwrap_or_else(|_| beside.to_owned());
+    let folder = std::path::Path::new(&shared).join("data/fluxion/jobspecs");
+    let mut folders = vec![folder];
+    let mut read = 0;
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+            let path = entry.path();
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            let text = std::fs::read_to_string(&path).unwrap();
+            let job = Jobspec::from_yaml_with(&text, Checks::Scheduling);
+            let job = job.unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+            assert_eq!(
+                Jobspec::from_owned(job.to_value(), Checks::Scheduling),
+                Ok(job),
+                "{}",
+                path.display()
+            );
+            read += 1;
+        }
+    }
+    if read == 0 {
+        #[allow(clippy::print_stderr)]
+        {
+            eprintln!("skipped: no jobspecs beside the workspace");
+        }
+    }
+}
+
+/// Any resources that a jobspec may hold, labels not yet unique.
+pub(crate) fn resources() -> impl Strategy<Value = Vec<Resource>> {
+    let text = || proptest::option::of("[a-zA-Z0-9 +{}:,;/'\"=-]{0,5}");
+    let details = (text(), proptest::option::of(any::<bool>()), text(), text());
+    let vertex = (prop_oneof!["[a-z0-9 =;\"]{1,6}", Just("node".to_owned())], counts(), details);
+    let vertex = vertex.prop_map(|(type_, count, (unit, exclusive, label, id))| Resource {
+        unit,
+        exclusive,
+        label,
+        id,
+        ..Resource::new(type_, count)
+    });
+    vertex
+        .clone()
+        .prop_recursive(4, 24, 3, move |inner| {
+            let with = proptest::collection::vec(inner, 1..4);
+            (vertex.clone(), with, any::<bool>()).prop_map(|(vertex, with, slot)| match slot {
+                true => Resource { type_: SLOT.to_owned(), ..vertex }.containing(with),
+                false => vertex.containing(with),
+            })
+        })
+        .prop_map(|vertex| vec![vertex])
+}
+
+proptest! {
+    #[test]
+    fn print_then_read(mut list in resources(), duration in 0..1000u32) {
+        // A slot of our own, for the task; and labels that are unique.
+        list.push(Resource::new(SLOT, Count::Fixed(1)).containing(vec![Resource::new("core", Count::Fixed(1))]));
+        let mut labels = 0;
+        fn number(list: &mut [Resource], labels: &mut u32) {
+            for vertex in list {
+                *labels += 1;
+                if vertex.is_slot() || vertex.label.is_some() {
+                    vertex.label = Some(format!("l{labels}"));
+                }
+                number(&mut vertex.with, labels);
+            }
+        }
+        number(&mut list, &mut labels);
+        let slot = list.last().and_then(|slot| slot.label.clone());
+        let job = json!({"version": 7, "resources": list.iter().map(Resource::to_value).collect::<Vec<_>>(),
+            "tasks": [{"command": ["x"], "slot": slot, "count": {"total": 3}}],
+            "attributes": {"system": {"duration": duration}}});
+        let job = Jobspec::from_value(&job).map_err(|error| TestCaseError::fail(error.to_string()))?;
+        prop_assert_eq!(&job.resources, &list);
+        prop_assert_eq!(Jobspec::from_json(&job.to_value().to_string()), Ok(job));
+    }
 }

@@ -107,15 +107,13 @@ impl R {
     pub fn subset(&self, ranks: &Idset) -> R {
         let mut builder = Builder::default();
         let entries: Vec<_> = self.r_lite.iter().map(|entry| builder.entry(entry.children.clone())).collect();
-        for segment in segments::of(self) {
-            let part = Idset::from(segment.lo..=segment.hi).intersection(ranks);
-            for range in part.ranges() {
-                if let Some(entry) = entries[segment.entry] {
-                    let host = segment.host + (range.start() - segment.lo) as usize;
-                    builder.push(entry, range, &self.nodelist, host);
-                }
+        segments::zip(&segments::of(self), &segments::of_ranks(ranks), |stretch| {
+            if let (Some((entry, host)), Some(_)) = (stretch.a, stretch.b)
+                && let Some(entry) = entries[entry]
+            {
+                builder.push(entry, stretch.lo..=stretch.hi, &self.nodelist, host);
             }
-        }
+        });
         self.with_parts(builder)
     }
 

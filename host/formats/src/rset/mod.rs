@@ -130,14 +130,8 @@ impl R {
 
     /// The ranks and the names of their hosts, by rank.
     pub fn hosts(&self) -> impl Iterator<Item = (u32, String)> + '_ {
-        let ranks = self.r_lite.iter().flat_map(|entry| entry.rank.ranges()).collect::<Idset>();
-        // Ids of a set that is moved into the walk.
-        let mut at = 0;
-        self.nodelist.iter().map_while(move |host| {
-            let rank = ranks.nth(at)?;
-            at += 1;
-            Some((rank, host))
-        })
+        let ranks: Vec<u32> = self.ranks().iter().collect();
+        ranks.into_iter().zip(self.nodelist.iter())
     }
 
     /// The rank of the first host called `host`.

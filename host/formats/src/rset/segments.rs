@@ -42,6 +42,11 @@ pub(super) fn of(set: &R) -> Vec<Segment> {
     segments
 }
 
+/// The runs of a set of ranks, all of one entry and without hosts.
+pub(super) fn of_ranks(ranks: &Idset) -> Vec<Segment> {
+    ranks.ranges().map(|range| segment(range, 0)).collect()
+}
+
 fn segment(range: RangeInclusive<u32>, entry: usize) -> Segment {
     Segment { lo: *range.start(), hi: *range.end(), entry, host: 0 }
 }
