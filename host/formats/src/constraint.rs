@@ -11,6 +11,8 @@
 //! shows one, and implementations disagree on which of several would count. That a host name passes as a property in
 //! flux-core's C matcher is left to the target's [`has_property`](Target::has_property).
 
+use serde::de::{Deserialize, Deserializer};
+use serde::ser::{Serialize, Serializer};
 use serde_json::{Map, Value, json};
 
 use crate::document::{DocumentError, Fault, Path};
@@ -121,6 +123,18 @@ impl Constraint {
             }
             (one, other) => Constraint::And(vec![one, other]),
         }
+    }
+}
+
+impl Serialize for Constraint {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.to_value().serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Constraint {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Constraint::from_value(&Value::deserialize(deserializer)?).map_err(serde::de::Error::custom)
     }
 }
 

@@ -84,9 +84,14 @@ pub(crate) fn yaml(document: &'static str, text: &str, limit: usize) -> Result<V
         let place = error.location();
         let (line, column) = place.map_or((0, 0), |place| (place.line(), place.column()));
         let words = error.without_snippet().to_string();
-        let message = words.lines().next().unwrap_or_default().to_owned();
+        let message = without_place(words.lines().next().unwrap_or_default());
         DocumentError { document, kind: DocumentErrorKind::Syntax { format: "YAML", line, column, message } }
     })
+}
+
+/// A reader's message without the place at its end, which has fields of its own here.
+fn without_place(words: &str) -> String {
+    words.rsplit_once(" at line ").map_or(words, |(message, _)| message).to_owned()
 }
 
 fn check_length(document: &'static str, text: &str, limit: usize) -> Result<(), DocumentError> {

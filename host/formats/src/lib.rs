@@ -2,7 +2,8 @@
 //!
 //! Every format the other rooms exchange with people, files and sockets lives here, and only here, so that
 //! there is one reading of each: [`Idset`] (RFC 22), [`Hostlist`] (RFC 29), [`fsd`] (RFC 23), [`JobId`]
-//! (RFC 19), [`eventlog`] (RFC 18), [`Jobspec`] (RFC 14, 25), [`Constraint`] (RFC 31), [`R`] (RFC 20).
+//! (RFC 19), [`eventlog`] (RFC 18), [`Jobspec`] (RFC 14, 25), [`shorthand`] (RFC 46),
+//! [`Constraint`] (RFC 31), [`R`] (RFC 20).
 //!
 //! All parsers take foreign text. They never panic, they cost time and memory in proportion to the length of the
 //! text (not to the size of the set it names), and their errors say at which byte they stopped and what would have

@@ -15,6 +15,8 @@
 //!   Unknown `attributes.system` keys are kept and ignored, as the RFC demands.
 //! - A document nests at most [`DEPTH_MAX`] vertices deep and holds at most [`VERTICES_MAX`].
 
+use serde::de::{Deserialize, Deserializer};
+use serde::ser::{Serialize, Serializer};
 use serde_json::{Map, Value};
 
 use crate::constraint::Constraint;
@@ -241,6 +243,18 @@ impl TryFrom<Value> for Jobspec {
     /// Reads a JSON value without copying the attributes.
     fn try_from(value: Value) -> Result<Self, DocumentError> {
         Self::from_owned(value, Checks::All)
+    }
+}
+
+impl Serialize for Jobspec {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.to_value().serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Jobspec {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Jobspec::try_from(Value::deserialize(deserializer)?).map_err(serde::de::Error::custom)
     }
 }
 

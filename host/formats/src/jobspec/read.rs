@@ -10,6 +10,7 @@ use super::{
 };
 use crate::constraint::Constraint;
 use crate::document::{Fault, Path, found};
+use crate::text::excerpt;
 
 /// What the errors call the document.
 pub(super) const WHAT: &str = "jobspec";
@@ -102,7 +103,7 @@ impl<'v> Vertices<'v> {
                 }
                 _ => {
                     let known = "one of type, count, unit, exclusive, with, label, id";
-                    return Err(path.fault(format!("the key '{}'", crate::text::excerpt(key)), known));
+                    return Err(path.fault(format!("the key '{}'", excerpt(key)), known));
                 }
             }
         }
@@ -128,10 +129,8 @@ impl<'v> Vertices<'v> {
             let again = self.labels.insert(label, vertex.type_ == SLOT).is_some();
             if again && self.checks == Checks::All {
                 let path = path.key("label");
-                return Err(path.fault(
-                    format!("the label \"{}\" a second time", crate::text::excerpt(label)),
-                    "a label of its own",
-                ));
+                return Err(path
+                    .fault(format!("the label \"{}\" a second time", excerpt(label)), "a label of its own"));
             }
             vertex.label = Some(label.to_owned());
         }
@@ -158,7 +157,7 @@ pub(super) fn count(value: &Value, path: &Path<'_>) -> Result<Count, Fault> {
 fn range(map: &Map<String, Value>, path: &Path<'_>) -> Result<Count, Fault> {
     let known = ["min", "max", "operator", "operand"];
     if let Some(key) = map.keys().find(|key| !known.contains(&key.as_str())) {
-        let key = format!("the key '{}'", crate::text::excerpt(key));
+        let key = format!("the key '{}'", excerpt(key));
         return Err(path.fault(key, "one of min, max, operator, operand"));
     }
     let number = |key| map.get(key).map(|value| positive(value, &path.key(key))).transpose();
@@ -179,7 +178,7 @@ fn range(map: &Map<String, Value>, path: &Path<'_>) -> Result<Count, Fault> {
     Count::range(min, max, operand, operator).map_err(|kind| {
         let max = max.map_or(String::new(), |max| format!(" max {max}"));
         let found = format!("min {min}{max} operand {operand} operator '{}'", operator.symbol());
-        path.fault(found, format!("a range with values ({kind})"))
+        path.fault(found, format!("a range of RFC 14 ({kind})"))
     })
 }
 
@@ -209,7 +208,7 @@ fn task(value: &Value, path: &Path<'_>) -> Result<Task, Fault> {
     let map = path.dictionary(value)?;
     let known = ["command", "slot", "count", "attributes", "distribution"];
     if let Some(key) = map.keys().find(|key| !known.contains(&key.as_str())) {
-        let key = format!("the key '{}'", crate::text::excerpt(key));
+        let key = format!("the key '{}'", excerpt(key));
         return Err(path.fault(key, "one of command, slot, count, attributes, distribution"));
     }
     let here = path.key("command");
@@ -239,8 +238,8 @@ fn check_references(
     if labels.get(slot) != Some(&true) {
         let slots = labels.iter().filter(|(_, slot)| **slot).map(|(label, _)| *label).collect::<Vec<_>>();
         let slots = if slots.is_empty() { "none".to_owned() } else { slots.join(", ") };
-        let expected = format!("the label of a slot (there is: {})", crate::text::excerpt(&slots));
-        return Err(path.key("slot").fault(format!("\"{}\"", crate::text::excerpt(slot)), expected));
+        let expected = format!("the label of a slot (there is: {})", excerpt(&slots));
+        return Err(path.key("slot").fault(format!("\"{}\"", excerpt(slot)), expected));
     }
     let TaskCount::PerResource { type_, .. } = &task.count else { return Ok(()) };
     let mut vertices = resources.iter().flat_map(Resource::walk);
@@ -250,8 +249,8 @@ fn check_references(
     }
     let path = path.key("count");
     let path = path.key("per_resource");
-    let expected = format!("a resource type in the slot \"{}\"", crate::text::excerpt(slot));
-    Err(path.key("type").fault(format!("\"{}\"", crate::text::excerpt(type_)), expected))
+    let expected = format!("a resource type in the slot \"{}\"", excerpt(slot));
+    Err(path.key("type").fault(format!("\"{}\"", excerpt(type_)), expected))
 }
 
 fn task_count(value: &Value, path: &Path<'_>) -> Result<TaskCount, Fault> {
@@ -271,7 +270,7 @@ fn task_count(value: &Value, path: &Path<'_>) -> Result<TaskCount, Fault> {
             Ok(TaskCount::PerResource { type_, count })
         }
         _ => {
-            let key = format!("the key '{}'", crate::text::excerpt(key));
+            let key = format!("the key '{}'", excerpt(key));
             Err(path.fault(key, "one of per_slot, per_resource, total"))
         }
     }
@@ -290,7 +289,7 @@ fn attributes(value: Value, path: &Path<'_>) -> Result<Attributes, Fault> {
             "user" => attributes.user = Some(section),
             "system" => attributes.system = section,
             _ => {
-                let key = format!("the key '{}'", crate::text::excerpt(&key));
+                let key = format!("the key '{}'", excerpt(&key));
                 return Err(path.fault(key, "only 'user' and 'system'"));
             }
         }

@@ -117,10 +117,13 @@ impl R {
 
     /// All ranks.
     pub fn ranks(&self) -> Idset {
-        match self.r_lite.as_slice() {
-            [one] => one.rank.clone(),
-            many => many.iter().flat_map(|entry| entry.rank.ranges()).collect(),
+        if let [one] = self.r_lite.as_slice() {
+            return one.rank.clone();
         }
+        // Sorted first, so that each range is appended and none inserted.
+        let mut ranges: Vec<_> = self.r_lite.iter().flat_map(|entry| entry.rank.ranges()).collect();
+        ranges.sort_unstable_by_key(|range| *range.start());
+        ranges.into_iter().collect()
     }
 
     /// The name of the host of `rank`. Who looks up many walks over [`hosts`](Self::hosts) once.
