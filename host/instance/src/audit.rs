@@ -1,0 +1,296 @@
+//! The audit: what became of every job, counted from the database alone.
+//!
+//! Nothing here asks the scheduler, and nothing believes the job manager: states are what the event logs say,
+//! and use of resources is swept over all R's in the order of the events, unit by unit.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use fluxgate_formats::{JobId, R};
+use serde_json::{Value, json};
+
+use crate::core::RestoredEvent;
+use crate::inventory::parts_of;
+use crate::store::{for_each_event, open_reader};
+
+/// What the log of a job says.
+#[derive(Debug, Default)]
+struct Record {
+    submits: u32,
+    starts: u32,
+    allocs: u32,
+    freed: bool,
+    status: Option<i64>,
+    /// Type of the first fatal exception.
+    fatal: Option<String>,
+    clean: bool,
+    overlapped: bool,
+    without_r: bool,
+}
+
+/// A unit of a resource: rank, type, id.
+type Unit = (u32, String, u32);
+
+#[derive(Debug, Default)]
+struct Sweep {
+    records: BTreeMap<JobId, Record>,
+    rs: BTreeMap<JobId, R>,
+    used: BTreeMap<Unit, JobId>,
+    overlaps: u64,
+}
+
+fn units(r: &R) -> impl Iterator<Item = Unit> {
+    let mut units = Vec::new();
+    for (rank, children) in parts_of(r) {
+        for (kind, ids) in children {
+            units.extend(ids.iter().map(|id| (rank, kind.clone(), id)));
+        }
+    }
+    units.into_iter()
+}
+
+impl Sweep {
+    fn event(&mut self, event: &RestoredEvent) {
+        let id = event.id;
+        let context = || -> Value {
+            event.context.as_deref().and_then(|text| serde_json::from_str(text).ok()).unwrap_or(Value::Null)
+        };
+        let record = self.records.entry(id).or_default();
+        match event.name.as_str() {
+            "submit" => record.submits += 1,
+            "start" => record.starts += 1,
+            "alloc" => {
+                record.allocs += 1;
+                let Some(r) = self.rs.get(&id) else {
+                    record.without_r = true;
+                    return;
+                };
+                let mut clash = false;
+                for unit in units(r) {
+                    // Units taken by itself are those of an allocation that was made twice.
+                    if self.used.insert(unit, id).is_some() {
+                        self.overlaps += 1;
+                        clash = true;
+                    }
+                }
+                record.overlapped |= clash;
+            }
+            "finish" => record.status = context()["status"].as_i64().or(Some(0)),
+            "exception" => {
+                let context = context();
+                let kind = context["type"].as_str().unwrap_or("").to_owned();
+                let fatal = context["severity"].as_i64() == Some(0);
+                if fatal && record.fatal.is_none() {
+                    record.fatal = Some(kind.clone());
+                }
+                if fatal && kind == "scheduler-restart" {
+                    self.release(id);
+                }
+            }
+            "free" => self.release(id),
+            "clean" => record.clean = true,
+            _ => {}
+        }
+    }
+
+    fn release(&mut self, id: JobId) {
+        let Some(record) = self.records.get_mut(&id) else { return };
+        if std::mem::replace(&mut record.freed, true) {
+            return;
+        }
+        let Some(r) = self.rs.get(&id) else { return };
+        for unit in units(r) {
+            if self.used.get(&unit) == Some(&id) {
+                self.used.remove(&unit);
+            }
+        }
+    }
+
+    fn report(&self, accepted: &BTreeSet<JobId>, active: &BTreeSet<JobId>) -> Value {
+        let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
+        for name in [
+            "completed",
+            "failed",
+            "canceled",
+            "timeout",
+            "denied",
+            "pending",
+            "running",
+            "lost",
+            "run_twice",
+        ] {
+            counts.insert(name, 0);
+        }
+        let mut lost_ids = Vec::new();
+        let nothing = Record::default();
+        for id in accepted {
+            let record = self.records.get(id).unwrap_or(&nothing);
+            let mut count = |name: &'static str| *counts.entry(name).or_default() += 1;
+            if record.starts > 1 || record.allocs > 1 || record.overlapped {
+                count("run_twice");
+            }
+            let ended = record.status.is_some() || record.fatal.is_some();
+            let known = if record.clean { ended } else { active.contains(id) };
+            // A job that has resources nobody can name is as good as lost, unless it was ended for that.
+            let nameless = record.without_r && record.fatal.is_none();
+            if record.submits == 0 || !known || nameless {
+                lost_ids.push(*id);
+                count("lost");
+                continue;
+            }
+            count(match (record.clean, record.fatal.as_deref(), record.status) {
+                (false, _, _) if record.allocs > 0 => "running",
+                (false, _, _) => "pending",
+                (true, Some("cancel"), _) => "canceled",
+                (true, Some("timeout"), _) => "timeout",
+                (true, Some("alloc"), _) => "denied",
+                (true, Some(_), _) => "failed",
+                (true, None, Some(0)) => "completed",
+                (true, None, _) => "failed",
+            });
+        }
+        let starts: u64 = self.records.values().map(|record| u64::from(record.starts)).sum();
+        lost_ids.truncate(LOST_NAMED_MAX);
+        let mut report = json!({
+            "submitted": accepted.len(),
+            "started": starts,
+            "overlaps": self.overlaps,
+            "lost_ids": lost_ids,
+        });
+        for (name, n) in counts {
+            report[name] = n.into();
+        }
+        report
+    }
+}
+
+/// Lost jobs that the report names.
+const LOST_NAMED_MAX: usize = 20;
+
+/// Audit a database. `active` are the jobs that the job manager knows as not ended: a job which neither ended by
+/// its log nor is known there is lost.
+pub fn audit(database: &Path, active: &[JobId]) -> Result<Value, String> {
+    let fail = |e: rusqlite::Error| format!("{}: {e}", database.display());
+    let mut connection = open_reader(database).map_err(fail)?;
+    // One transaction, so that everything is of one moment.
+    let snapshot = connection.transaction().map_err(fail)?;
+    let mut sweep = Sweep::default();
+    let mut accepted = BTreeSet::new();
+    let mut counters = BTreeMap::new();
+    let mut read = || -> rusqlite::Result<()> {
+        let mut statement = snapshot.prepare("SELECT id FROM job")?;
+        let mut rows = statement.query([])?;
+        while let Some(row) = rows.next()? {
+            accepted.insert(JobId(row.get::<_, i64>(0)? as u64));
+        }
+        let mut statement = snapshot.prepare("SELECT key, value FROM value WHERE key LIKE 'job.%.R'")?;
+        let mut rows = statement.query([])?;
+        while let Some(row) = rows.next()? {
+            let (key, value): (String, Vec<u8>) = (row.get(0)?, row.get(1)?);
+            let id = key.strip_prefix("job.").and_then(|k| k.strip_suffix(".R")).map(JobId::parse);
+            let r = std::str::from_utf8(&value).ok().map(R::from_json);
+            if let (Some(Ok(id)), Some(Ok(r))) = (id, r) {
+                sweep.rs.insert(id, r);
+            }
+        }
+        for_each_event(&snapshot, |_, event| sweep.event(&event))?;
+        let mut statement = snapshot.prepare("SELECT name, n FROM counter")?;
+        let mut rows = statement.query([])?;
+        while let Some(row) = rows.next()? {
+            counters.insert(row.get::<_, String>(0)?, row.get::<_, i64>(1)?);
+        }
+        Ok(())
+    };
+    read().map_err(fail)?;
+    let mut report = sweep.report(&accepted, &active.iter().copied().collect());
+    let counter = |name: &str| counters.get(name).copied().unwrap_or(0);
+    for (key, name) in [
+        ("rejected", "jobs_rejected"),
+        ("connections", "scheduler_connections"),
+        ("dropped", "scheduler_connections_dropped"),
+        ("teardowns", "scheduler_teardowns"),
+        ("hellos", "hellos"),
+    ] {
+        report[key] = counter(name).into();
+    }
+    Ok(report)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn r(ranks: &str, cores: &str) -> R {
+        let value = json!({
+            "version": 1,
+            "execution": {
+                "R_lite": [{ "rank": ranks, "children": { "core": cores } }],
+                "nodelist": ["node0"], "starttime": 1.0, "expiration": 0.0,
+            },
+        });
+        R::from_value(&value).unwrap()
+    }
+
+    fn sweep(rs: &[(u64, R)], events: &[(u64, &str, &str)]) -> Sweep {
+        let mut sweep = Sweep::default();
+        sweep.rs.extend(rs.iter().map(|(id, r)| (JobId(*id), r.clone())));
+        for (id, name, context) in events {
+            let context = (!context.is_empty()).then(|| (*context).to_owned());
+            sweep.event(&RestoredEvent { id: JobId(*id), time: 1.0, name: (*name).into(), context });
+        }
+        sweep
+    }
+
+    const LIFE: [(&str, &str); 6] = [
+        ("submit", ""),
+        ("alloc", ""),
+        ("start", ""),
+        ("finish", "{\"status\":0}"),
+        ("free", ""),
+        ("clean", ""),
+    ];
+
+    #[test]
+    fn jobs_one_after_the_other_are_fine_and_jobs_at_a_time_are_not() {
+        let rs = [(1, r("0", "0-3")), (2, r("0", "3-4"))];
+        let one: Vec<_> = LIFE.iter().map(|(name, context)| (1, *name, *context)).collect();
+        let two: Vec<_> = LIFE.iter().map(|(name, context)| (2, *name, *context)).collect();
+        let ids = BTreeSet::from([JobId(1), JobId(2)]);
+        let none = BTreeSet::new();
+        let serial = sweep(&rs, &[&one[..], &two[..]].concat()).report(&ids, &none);
+        assert_eq!(
+            (&serial["completed"], &serial["run_twice"], &serial["lost"]),
+            (&json!(2), &json!(0), &json!(0))
+        );
+        let mixed: Vec<_> = one.iter().zip(&two).flat_map(|(a, b)| [*a, *b]).collect();
+        let mixed = sweep(&rs, &mixed).report(&ids, &none);
+        assert_eq!((&mixed["overlaps"], &mixed["run_twice"]), (&json!(1), &json!(1)));
+    }
+
+    #[test]
+    fn what_is_lost_is_found() {
+        let rs = [(1, r("0", "0"))];
+        let all: BTreeSet<JobId> = (1..=6).map(JobId).collect();
+        let events = [
+            (1, "submit", ""),
+            (1, "alloc", ""),
+            (1, "start", ""),
+            (1, "start", ""),
+            (2, "submit", ""),
+            (2, "alloc", ""),
+            (3, "submit", ""),
+            (3, "exception", "{\"type\":\"alloc\",\"severity\":0}"),
+            (3, "clean", ""),
+            (4, "submit", ""),
+            (4, "clean", ""),
+            (5, "submit", ""),
+        ];
+        let report = sweep(&rs, &events).report(&all, &BTreeSet::from([JobId(1), JobId(2), JobId(6)]));
+        // 2 has no R, 4 ended without an end, 5 is not known any more, 6 has no log.
+        assert_eq!(report["lost_ids"], json!([2, 4, 5, 6]));
+        assert_eq!(
+            (&report["denied"], &report["running"], &report["run_twice"]),
+            (&json!(1), &json!(1), &json!(1))
+        );
+    }
+}

@@ -1,0 +1,353 @@
+//! The allocation interface (RFC 27), the job manager's side.
+//!
+//! A job in SCHED is queued; the pump sends its request; then it is pending until the scheduler answers. Any
+//! answer that cannot be understood takes the interface down, silently, until the next `sched-ready`.
+
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+
+use fluxgate_formats::{JobId, R};
+use fluxgate_wire::{Message, errno};
+use serde_json::{Value, json};
+
+use super::jobs::context;
+use super::{Core, Handled, Reply, Request};
+use crate::annotate::merge_bounded;
+use crate::dialect::{Hello, Mode, Verdict};
+use crate::effect::{ClientId, Record};
+use crate::fail::Fail;
+use crate::job::{Grant, PRIORITY_MIN, State};
+use crate::limits::TURN_ALLOCS_MAX;
+use crate::table::Rank;
+
+/// What is queued and what is pending.
+#[derive(Debug, Default)]
+pub(super) struct Interface {
+    online: bool,
+    limit: Option<usize>,
+    /// Who said `sched-ready`.
+    sender: Option<String>,
+    queue: BTreeSet<Rank>,
+    sent: BTreeSet<Rank>,
+}
+
+fn rank(priority: u32, id: JobId) -> Rank {
+    (Reverse(priority), id)
+}
+
+impl Interface {
+    /// A priority changes.
+    pub(super) fn reorder(&mut self, id: JobId, old: u32, new: u32, queued: bool, pending: bool) {
+        for (set, there) in [(&mut self.queue, queued), (&mut self.sent, pending)] {
+            if there {
+                set.remove(&rank(old, id));
+                set.insert(rank(new, id));
+            }
+        }
+    }
+
+    /// Is the scheduler ready?
+    pub(super) fn online(&self) -> bool {
+        self.online
+    }
+
+    /// Jobs that wait to be sent, and jobs that are with the scheduler.
+    pub(super) fn counts(&self) -> (usize, usize) {
+        (self.queue.len(), self.sent.len())
+    }
+}
+
+impl Core {
+    /// `job-manager.sched-hello`: what holds resources now.
+    pub(super) fn sched_hello(&mut self, request: &Request) -> Handled {
+        let dialect = self.config.dialect;
+        let partial_ok = dialect.read_hello(&request.payload, request.message.is_streaming())?;
+        self.records.push(Record::Count("hellos"));
+        let reply = request.message.reply_to();
+        let mut lines = Vec::new();
+        for job in self.table.holding() {
+            lines.push(dialect.hello(&Hello {
+                id: job.id,
+                priority: job.priority,
+                userid: job.userid,
+                t_submit: job.times.submit,
+                free: None,
+            }));
+        }
+        // Without partial-ok, what is partially released is let go of: it cannot be told (R27-HELLO-9).
+        if !partial_ok {
+            self.housekeeping.retain(|_, kept| kept.held == kept.r.ranks());
+        }
+        for (id, kept) in &self.housekeeping {
+            let free = kept.r.ranks().difference(&kept.held);
+            lines.push(dialect.hello(&Hello {
+                id: *id,
+                priority: kept.priority,
+                userid: kept.userid,
+                t_submit: kept.t_submit,
+                free: Some(&free),
+            }));
+        }
+        for line in lines {
+            self.reply_to(request.client, &reply, Ok(Some(line)));
+        }
+        Err(Fail::new(errno::ENODATA, ""))
+    }
+
+    /// `job-manager.sched-ready`.
+    pub(super) fn sched_ready(&mut self, request: &Request) -> Handled {
+        let mode = self.config.dialect.read_ready(&request.payload)?;
+        self.alloc.limit = match mode {
+            Mode::Unlimited => None,
+            Mode::Limited(limit) => Some(limit),
+        };
+        self.alloc.sender = request.message.sender().map(str::to_owned);
+        self.alloc.online = true;
+        tracing::info!(?mode, "scheduler is ready");
+        let count = self.alloc.queue.len();
+        // Frees that could not be sent while nobody listened (R27-READY-7).
+        let stuck: Vec<JobId> =
+            self.table.holding().filter(|job| job.state == State::Cleanup).map(|job| job.id).collect();
+        for id in stuck {
+            self.act(id);
+        }
+        Ok(Reply::Now(self.config.dialect.ready(count)))
+    }
+
+    /// Send requests, best first. Returns whether more could be sent.
+    pub(super) fn pump_allocs(&mut self, window: usize) -> bool {
+        let window = window.min(TURN_ALLOCS_MAX);
+        for sent in 0.. {
+            let room = self.alloc.limit.is_none_or(|limit| self.alloc.sent.len() < limit);
+            if !self.alloc.online || !room {
+                return false;
+            }
+            // The queue is ordered: if the best is held, all are.
+            let Some((Reverse(priority), id)) = self.alloc.queue.first().copied() else { return false };
+            if priority == PRIORITY_MIN {
+                return false;
+            }
+            if sent >= window {
+                return true;
+            }
+            let Some(job) = self.table.get(id) else {
+                self.alloc.queue.pop_first();
+                continue;
+            };
+            let text =
+                self.config.dialect.alloc(id, job.priority, job.userid, job.times.submit, &job.spec.redacted);
+            self.alloc.queue.pop_first();
+            self.alloc.sent.insert(rank(priority, id));
+            self.change(id, |job| (job.alloc_queued, job.alloc_pending) = (false, true));
+            if !self.send_to_service("job-manager", Message::request("sched.alloc").with_text(&text)) {
+                self.teardown("there is no service 'sched'");
+                return false;
+            }
+        }
+        false
+    }
+
+    /// Queue a job for sending, if it may be sent.
+    pub(super) fn enqueue(&mut self, id: JobId) {
+        let Some(job) = self.table.get(id) else { return };
+        let fit = job.state == State::Sched
+            && !job.alloc_queued
+            && !job.alloc_pending
+            && job.priority != PRIORITY_MIN
+            && self.queues.started(job.spec.queue.as_deref());
+        if fit {
+            self.alloc.queue.insert(rank(job.priority, id));
+            self.change(id, |job| job.alloc_queued = true);
+        }
+    }
+
+    /// Take a job out of the queue.
+    pub(super) fn dequeue(&mut self, id: JobId) {
+        let Some(job) = self.table.get(id) else { return };
+        if job.alloc_queued {
+            self.alloc.queue.remove(&rank(job.priority, id));
+            self.change(id, |job| job.alloc_queued = false);
+        }
+    }
+
+    fn unsend(&mut self, id: JobId) {
+        if let Some(job) = self.table.get(id) {
+            self.alloc.sent.remove(&rank(job.priority, id));
+            self.change(id, |job| job.alloc_pending = false);
+        }
+    }
+
+    /// In limited mode, better jobs displace those that were sent (pitfall 24).
+    pub(super) fn recalc_pending(&mut self) {
+        if self.alloc.limit.is_none() {
+            return;
+        }
+        let pairs = self.alloc.queue.iter().zip(self.alloc.sent.iter().rev());
+        let displaced: Vec<JobId> =
+            pairs.take_while(|(head, tail)| head < tail).map(|(_, tail)| tail.1).collect();
+        for id in displaced {
+            self.cancel_request(id);
+        }
+    }
+
+    /// Ask the scheduler to let go of a pending request. It answers on the request itself.
+    pub(super) fn cancel_request(&mut self, id: JobId) {
+        let payload = self.config.dialect.cancel(id);
+        self.send_to_service(
+            "job-manager",
+            Message::request("sched.cancel").with_json(&payload).noresponse(),
+        );
+    }
+
+    /// The same for a job that does not wait for the answer.
+    pub(super) fn cancel_finally(&mut self, id: JobId) {
+        self.cancel_request(id);
+        self.unsend(id);
+        self.change(id, |job| job.annotations.clear());
+    }
+
+    fn requeue(&mut self, id: JobId) {
+        self.unsend(id);
+        let Some(job) = self.table.get(id) else { return };
+        if self.queues.started(job.spec.queue.as_deref()) {
+            self.alloc.queue.insert(rank(job.priority, id));
+            self.change(id, |job| job.alloc_queued = true);
+        }
+        self.change(id, |job| job.annotations.shift_remove("sched"));
+    }
+
+    /// The interface is down: what was pending is queued again, and the scheduler is not told (R27-FIN).
+    pub(super) fn teardown(&mut self, why: &str) {
+        if !self.alloc.online {
+            return;
+        }
+        tracing::warn!("the scheduler is offline: {why}");
+        self.records.push(Record::Count("scheduler_teardowns"));
+        let pending: Vec<JobId> = self.alloc.sent.iter().map(|(_, id)| *id).collect();
+        for id in pending {
+            self.requeue(id);
+        }
+        self.alloc.online = false;
+        self.alloc.sender = None;
+    }
+
+    pub(super) fn alloc_disconnect(&mut self, client: ClientId) {
+        let sender = self.alloc.sender.as_deref();
+        // The router has forgotten the client already, so a sender that it does not know is the one.
+        if sender.is_some_and(|uuid| self.router.client_of(uuid).is_none()) {
+            tracing::debug!(client = client.0, "disconnect of the scheduler");
+            self.teardown("its connection is gone");
+        }
+    }
+
+    /// A response to `sched.alloc`.
+    pub(super) fn alloc_response(&mut self, message: &Message) {
+        if message.errnum() != 0 {
+            let text = message.text().unwrap_or("");
+            return self.teardown(&format!("it answered with {} {text}", errno::describe(message.errnum())));
+        }
+        let verdict = match message.json() {
+            Ok(payload) => self.config.dialect.read_verdict(payload),
+            Err(error) => Err(Fail::proto(error.to_string())),
+        };
+        match verdict {
+            Err(fail) => self.teardown(&format!("undecodable response to sched.alloc: {fail}")),
+            Ok(Verdict::Success { id, r, annotations }) => self.succeeded(id, r, annotations),
+            Ok(Verdict::Annotate { id, annotations }) => {
+                if self.pending(id) {
+                    self.annotate(id, &annotations);
+                }
+            }
+            Ok(Verdict::Deny { id, note }) => {
+                if self.pending(id) {
+                    self.unsend(id);
+                    self.change(id, |job| job.annotations.clear());
+                    self.raise(id, "alloc", 0, self.owner, &note);
+                }
+            }
+            Ok(Verdict::Cancel { id }) => {
+                if !self.pending(id) {
+                    return;
+                }
+                if self.table.get(id).is_some_and(|job| job.state == State::Sched) {
+                    self.requeue(id);
+                } else {
+                    self.unsend(id);
+                    self.change(id, |job| job.annotations.clear());
+                }
+                let queue = self.table.get(id).and_then(|job| job.spec.queue.clone());
+                if self.queues.started(queue.as_deref()) {
+                    self.act(id);
+                }
+            }
+        }
+    }
+
+    fn pending(&self, id: JobId) -> bool {
+        self.table.active(id).is_some_and(|job| job.alloc_pending)
+    }
+
+    fn annotate(&mut self, id: JobId, update: &serde_json::Map<String, Value>) {
+        let merged = self.change(id, |job| merge_bounded(&mut job.annotations, update));
+        if merged == Some(false) {
+            tracing::warn!(%id, "annotations are too large or too deep, and were not merged");
+        }
+    }
+
+    fn succeeded(&mut self, id: JobId, value: Value, annotations: Option<serde_json::Map<String, Value>>) {
+        if !self.pending(id) {
+            // Nobody waits for it any more: bounce it (R27-FREE-6).
+            return self.send_free(id, &value, true);
+        }
+        if self.table.get(id).is_some_and(|job| job.has_resources || job.grant.is_some()) {
+            return self.teardown(&format!("{id} is already allocated"));
+        }
+        self.unsend(id);
+        let unknown = |r: &R| {
+            let unknown = r.ranks().difference(self.inventory.ranks());
+            if unknown.is_empty() { Ok(()) } else { Err(format!("there is no rank {unknown}")) }
+        };
+        let r = R::from_value(&value).map_err(|e| e.to_string()).and_then(|r| unknown(&r).map(|()| r));
+        match r {
+            Err(why) => {
+                self.send_free(id, &value, true);
+                self.raise(id, "exec", 0, self.owner, &format!("the scheduler sent an invalid R: {why}"));
+            }
+            Ok(r) => {
+                self.change(id, |job| job.take(Grant { value, r }));
+                if let Some(update) = annotations {
+                    self.annotate(id, &update);
+                }
+                let snapshot = self.table.get(id).map(|job| job.annotations.clone()).unwrap_or_default();
+                let details =
+                    if snapshot.is_empty() { Value::Null } else { json!({ "annotations": snapshot }) };
+                self.post(id, "alloc", context(details));
+            }
+        }
+    }
+
+    /// Tell the scheduler what is free again. While it is offline nothing is sent: the next hello tells it.
+    pub(super) fn send_free(&mut self, id: JobId, r: &Value, last: bool) {
+        if self.alloc.online {
+            let payload = self.config.dialect.free(id, r, last);
+            self.send_to_service("job-manager", Message::request("sched.free").with_json(&payload));
+        }
+    }
+
+    /// `job-manager.resource-status`: the job manager's own view of what is allocated.
+    pub(super) fn allocated(&self) -> R {
+        let mut parts = crate::inventory::Parts::new();
+        let grants = self.table.holding().filter_map(|job| job.grant.as_ref().map(|grant| &grant.r));
+        let kept: Vec<R> = self.housekeeping.values().map(|kept| kept.r.subset(&kept.held)).collect();
+        for r in grants.chain(kept.iter()) {
+            for (rank, children) in crate::inventory::parts_of(r) {
+                let here = parts.entry(rank).or_default();
+                for (kind, ids) in children {
+                    let slot = here.entry(kind).or_default();
+                    *slot = slot.union(&ids);
+                }
+            }
+        }
+        self.inventory.select(&parts)
+    }
+}

@@ -1,0 +1,411 @@
+//! The instance as one state machine: messages and times in, records and effects out.
+//!
+//! Everything an instance knows is in [`Core`]. It reads no clock and touches no socket, file or process: each
+//! input comes with the time, and what is to be done about it lies in `records` and `effects` afterwards (see
+//! [`crate::effect`]). The parts that stand alone (router, table, queues, inventory, annotations) are modules
+//! of their own; here is what joins them, one file per service.
+
+mod admin;
+mod alloc;
+mod exec;
+mod info;
+mod ingest;
+mod jobs;
+mod kvs;
+mod list;
+mod resource;
+mod restore;
+mod system;
+mod update;
+
+use std::collections::{BTreeMap, VecDeque};
+
+use fluxgate_formats::JobId;
+use fluxgate_formats::fluid::Generator;
+use fluxgate_wire::server::Peer;
+use fluxgate_wire::{Kind, Message, ReplyTo, errno, role};
+use serde_json::Value;
+
+use crate::config::Config;
+use crate::effect::{ClientId, Effect, Record};
+use crate::fail::Fail;
+use crate::inventory::Inventory;
+use crate::limits::TURN_TIMERS_MAX;
+use crate::queues::Queues;
+use crate::router::{Destination, Router, service_of};
+use crate::table::Table;
+use crate::timers::Timers;
+
+pub(crate) use restore::{Restored, RestoredEvent};
+pub(crate) use update::Update;
+
+/// What a request is answered with at once.
+pub(crate) enum Reply {
+    /// Success, with or without payload.
+    Now(Option<Value>),
+    /// Later, or not at all; whoever said this sees to it.
+    Later,
+}
+
+/// What handlers return.
+pub(crate) type Handled = Result<Reply, Fail>;
+
+/// A request with its payload read.
+pub(crate) struct Request {
+    pub(crate) client: ClientId,
+    pub(crate) message: Message,
+    pub(crate) payload: Value,
+}
+
+impl Request {
+    /// Whoever asks must be the owner, or this user.
+    pub(crate) fn authorize(&self, userid: u32, what: &str) -> Result<(), Fail> {
+        if self.message.is_from_owner() || self.message.userid == userid {
+            return Ok(());
+        }
+        Err(Fail::denied(format!("guests can only {what} their own jobs")))
+    }
+}
+
+/// What happens at a time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Timer {
+    /// A simulated job ends.
+    Finish(JobId),
+    /// A job's time is up.
+    Expire(JobId),
+    /// A job did not heed the polite signal.
+    Kill(JobId),
+    /// Housekeeping of a job is done, on one rank or on all.
+    Housekeeping(JobId, Option<u32>),
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Core {
+    config: Config,
+    owner: u32,
+    uri: String,
+    started_at: f64,
+    now: f64,
+    stopping: bool,
+    records: Vec<Record>,
+    effects: Vec<Effect>,
+    router: Router,
+    table: Table,
+    alloc: alloc::Interface,
+    queues: Queues,
+    inventory: Inventory,
+    acquired: Option<(ClientId, ReplyTo)>,
+    kvs: kvs::Kvs,
+    validating: BTreeMap<u32, ingest::Submission>,
+    submissions: VecDeque<ingest::Submission>,
+    updates: BTreeMap<u32, Update>,
+    watchers: info::Watchers,
+    housekeeping: BTreeMap<JobId, exec::Housekept>,
+    timers: Timers<Timer>,
+    ids: Generator,
+    next_spec: i64,
+    next_tag: u32,
+}
+
+impl Core {
+    /// An instance at the time `now`, with what an earlier life of it left behind.
+    pub(crate) fn new(config: Config, restored: Restored, now: f64) -> Result<Self, Fail> {
+        let queues = Queues::new(&config)?;
+        let mut resources = config.resources.clone();
+        resources.expiration = config.expiration;
+        let epoch_ms = (restored.epoch * 1000.0) as u64;
+        let mut core = Core {
+            owner: config.access.owner,
+            uri: format!("local://{}", config.socket_path().display()),
+            started_at: now,
+            now,
+            stopping: false,
+            records: Vec::new(),
+            effects: Vec::new(),
+            router: Router::new(uuid::Uuid::new_v4().to_string()),
+            table: Table::default(),
+            alloc: alloc::Interface::default(),
+            queues,
+            inventory: Inventory::new(resources, config.shrink_down_ranks),
+            acquired: None,
+            kvs: kvs::Kvs::default(),
+            validating: BTreeMap::new(),
+            submissions: VecDeque::new(),
+            updates: BTreeMap::new(),
+            watchers: info::Watchers::default(),
+            housekeeping: BTreeMap::new(),
+            timers: Timers::default(),
+            ids: Generator::new(epoch_ms, 0),
+            next_spec: 1,
+            next_tag: 1,
+            config,
+        };
+        core.restore(restored)?;
+        Ok(core)
+    }
+
+    /// The time of the latest input.
+    pub(crate) fn now(&self) -> f64 {
+        self.now
+    }
+
+    /// Records and effects since the last call.
+    pub(crate) fn take(&mut self) -> (Vec<Record>, Vec<Effect>) {
+        (std::mem::take(&mut self.records), std::mem::take(&mut self.effects))
+    }
+
+    /// When something happens by itself next.
+    pub(crate) fn next_wake(&self) -> Option<f64> {
+        self.timers.next()
+    }
+
+    /// The connection of the scheduler, for flow control.
+    pub(crate) fn scheduler(&self) -> Option<ClientId> {
+        self.router.provider("sched")
+    }
+
+    /// Somebody connected.
+    pub(crate) fn connect(&mut self, client: ClientId, peer: Peer) {
+        if self.router.len() >= crate::limits::CLIENTS_MAX {
+            tracing::warn!(limit = crate::limits::CLIENTS_MAX, "too many clients: connection refused");
+            self.effects.push(Effect::Close(client));
+            return;
+        }
+        self.router.connect(client, peer);
+    }
+
+    /// Let time pass: whatever is due happens, each at its own time. Returns whether more is due.
+    pub(crate) fn advance(&mut self, now: f64) -> bool {
+        for _ in 0..TURN_TIMERS_MAX {
+            let Some((due, timer)) = self.timers.pop_due(now) else {
+                self.now = self.now.max(now);
+                return false;
+            };
+            self.now = self.now.max(due);
+            match timer {
+                Timer::Finish(id) => self.simulated_end(id),
+                Timer::Expire(id) => self.expired(id),
+                Timer::Kill(id) => self.kill_hard(id),
+                Timer::Housekeeping(id, rank) => self.housekeeping_done(id, rank),
+            }
+        }
+        true
+    }
+
+    /// Do what is left to do by portions: make submitted jobs, and send at most `window` requests to the
+    /// scheduler. Returns whether more is left.
+    pub(crate) fn pump(&mut self, window: usize) -> bool {
+        let submits = self.pump_submissions();
+        let allocs = self.pump_allocs(window);
+        submits || allocs
+    }
+
+    /// A message of a client.
+    pub(crate) fn message(&mut self, client: ClientId, mut message: Message) {
+        match message.kind {
+            Kind::Request { nodeid, .. } => {
+                if !self.router.ingress(client, &mut message) {
+                    return;
+                }
+                if nodeid != fluxgate_wire::proto::NODEID_ANY && nodeid != 0 {
+                    let text = format!("there is no rank {nodeid}: this instance has one broker, rank 0");
+                    return self.reply(client, &message, Err(Fail::new(errno::EHOSTUNREACH, text)));
+                }
+                self.request(client, message);
+            }
+            Kind::Response { .. } => self.response(client, message),
+            Kind::Event { .. } | Kind::Control { .. } => {
+                tracing::debug!(
+                    topic = message.topic(),
+                    "events and control messages of clients are ignored"
+                );
+            }
+        }
+    }
+
+    /// Somebody is gone.
+    pub(crate) fn disconnect(&mut self, client: ClientId) {
+        let farewell = self.router.disconnect(client);
+        if farewell.services.iter().any(|name| name == "sched") && !self.stopping {
+            self.records.push(Record::Count("scheduler_connections_dropped"));
+            tracing::warn!("the scheduler's connection is gone");
+        }
+        for (to, message) in farewell.disconnects {
+            self.effects.push(Effect::Send(to, message));
+        }
+        self.alloc_disconnect(client);
+        if self.acquired.as_ref().is_some_and(|(holder, _)| *holder == client) {
+            self.acquired = None;
+        }
+        self.watchers.disconnect(client);
+        self.validating.retain(|_, submission| submission.client() != client);
+        self.submissions.retain(|submission| submission.client() != client || submission.begun());
+        for reply in farewell.unanswered {
+            let text = "the service went away without an answer";
+            let mut message = reply.error(errno::EHOSTUNREACH, text);
+            match self.router.deliver(&mut message) {
+                Destination::Client(to) => self.effects.push(Effect::Send(to, message)),
+                Destination::Internal(service) => self.internal_response(service, message),
+                Destination::Nowhere => {}
+            }
+        }
+    }
+
+    /// End everything in order: the scheduler's acquisition ends as when the resource module is unloaded.
+    pub(crate) fn shutdown(&mut self) {
+        if self.stopping {
+            return;
+        }
+        self.stopping = true;
+        self.end_acquisition("the resource module was unloaded");
+        self.stop_processes();
+        self.effects.push(Effect::Shutdown);
+    }
+
+    /// Are there real processes that still run?
+    pub(crate) fn processes_running(&self) -> bool {
+        self.table.running().any(|job| job.exec.active && job.exec.running_tasks > 0)
+    }
+
+    fn request(&mut self, client: ClientId, message: Message) {
+        let service = service_of(message.topic()).to_owned();
+        if let Some(provider) = self.router.provider(&service) {
+            return match self.router.note_forwarded(provider, &message) {
+                Ok(()) => self.effects.push(Effect::Send(provider, message)),
+                Err(fail) => self.reply(client, &message, Err(fail)),
+            };
+        }
+        let payload = match message.json_or_empty() {
+            Ok(payload) => payload,
+            // The log takes raw text.
+            Err(_) if service == "log" => Value::Null,
+            Err(error) => return self.reply(client, &message, Err(Fail::proto(error.to_string()))),
+        };
+        let request = Request { client, message, payload };
+        let handled = self.dispatch(&request);
+        self.answer(&request, handled);
+    }
+
+    fn dispatch(&mut self, request: &Request) -> Handled {
+        let topic = request.message.topic().to_owned();
+        // What a guest may ask for is named here (RFC 12); everything else is for the owner.
+        let open = matches!(
+            topic.as_str(),
+            "job-ingest.submit"
+                | "job-manager.raise"
+                | "job-manager.raiseall"
+                | "job-manager.kill"
+                | "job-manager.urgency"
+                | "job-manager.memo"
+                | "job-manager.update"
+                | "job-manager.queue-list"
+                | "job-manager.queue-status"
+                | "job-manager.alloc-query"
+                | "job-list.list"
+                | "job-list.list-id"
+                | "job-list.job-stats"
+                | "job-info.lookup"
+                | "job-info.eventlog-watch"
+                | "job-info.eventlog-watch-cancel"
+                | "resource.status"
+                | "resource.sched-status"
+                | "fluxgate-instance.info"
+                | "attr.get"
+                | "config.get"
+                | "broker.ping"
+                | "log.append"
+        );
+        if !open && request.message.rolemask & role::OWNER == 0 {
+            return Err(Fail::denied(format!("{topic} is for the owner of the instance")));
+        }
+        let Some((service, method)) = topic.rsplit_once('.') else {
+            return Err(Fail::new(errno::ENOSYS, format!("there is no service '{topic}'")));
+        };
+        match service {
+            "job-manager" => self.job_manager(method, request),
+            "job-ingest" => self.job_ingest(method, request),
+            "job-list" => self.job_list(method, request),
+            "job-info" => self.job_info(method, request),
+            "kvs" => self.kvs_service(method, request),
+            "resource" => self.resource_service(method, request),
+            _ => self.system_service(service, method, request),
+        }
+    }
+
+    fn answer(&mut self, request: &Request, handled: Handled) {
+        match handled {
+            Ok(Reply::Later) => {}
+            Ok(Reply::Now(payload)) => self.reply(request.client, &request.message, Ok(payload)),
+            Err(fail) => self.reply(request.client, &request.message, Err(fail)),
+        }
+    }
+
+    fn reply(&mut self, client: ClientId, message: &Message, answer: Result<Option<Value>, Fail>) {
+        if message.wants_response() {
+            self.reply_to(client, &message.reply_to(), answer);
+        } else if let Err(fail) = answer {
+            tracing::debug!(topic = message.topic(), "{fail}");
+        }
+    }
+
+    /// Answer a request of a client now or later.
+    fn reply_to(&mut self, client: ClientId, to: &ReplyTo, answer: Result<Option<Value>, Fail>) {
+        if !to.wants_response() || !self.router.is_connected(client) {
+            return;
+        }
+        let mut response = match answer {
+            Ok(None) => to.ok(),
+            Ok(Some(payload)) => to.json(&payload),
+            Err(fail) => to.error(fail.errnum, &fail.text),
+        };
+        (response.userid, response.rolemask) = (self.owner, role::OWNER | role::LOCAL);
+        if let Destination::Client(client) = self.router.deliver(&mut response) {
+            self.effects.push(Effect::Send(client, response));
+        }
+    }
+
+    fn response(&mut self, client: ClientId, mut message: Message) {
+        // Only whoever offers a service may answer for it.
+        if self.router.provider(service_of(message.topic())) != Some(client) {
+            tracing::warn!(
+                topic = message.topic(),
+                "a response from a client without that service is dropped"
+            );
+            return;
+        }
+        match self.router.response(client, &mut message) {
+            Destination::Client(to) => self.effects.push(Effect::Send(to, message)),
+            Destination::Internal(service) => self.internal_response(service, message),
+            Destination::Nowhere => tracing::debug!(topic = message.topic(), "response to nobody"),
+        }
+    }
+
+    fn internal_response(&mut self, service: &'static str, message: Message) {
+        match (service, message.topic()) {
+            ("job-manager", "sched.alloc") => self.alloc_response(&message),
+            ("job-manager", "sched.expiration") => self.expiration_response(&message),
+            ("job-ingest", "feasibility.check") => self.feasibility_response(&message),
+            (_, topic) => tracing::debug!(topic, "unexpected response"),
+        }
+    }
+
+    /// Send a request of one of our services to a service of a client; false when there is none.
+    fn send_to_service(&mut self, from: &'static str, mut message: Message) -> bool {
+        let Some(provider) = self.router.provider(service_of(message.topic())) else { return false };
+        self.router.sign_internal(from, &mut message);
+        (message.userid, message.rolemask) = (self.owner, role::OWNER | role::LOCAL);
+        if self.router.note_forwarded(provider, &message).is_err() {
+            return false;
+        }
+        self.effects.push(Effect::Send(provider, message));
+        true
+    }
+
+    fn tag(&mut self) -> u32 {
+        let tag = self.next_tag;
+        self.next_tag = self.next_tag.checked_add(1).unwrap_or(1);
+        tag
+    }
+}

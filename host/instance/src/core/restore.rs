@@ -1,0 +1,136 @@
+//! Coming back: the state of an earlier life of the instance from what it had written down.
+//!
+//! Jobs are what their event logs say. Then each goes on from where it was: those that waited wait again,
+//! simulated ones run for what is left of their time, real ones are looked for.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use fluxgate_formats::{Event, JobId, R};
+use serde_json::Value;
+
+use super::Core;
+use crate::fail::Fail;
+use crate::job::{Grant, Job, State};
+use crate::spec::Spec;
+
+/// One event of one job, in the order of the database.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct RestoredEvent {
+    /// The job.
+    pub id: JobId,
+    /// When.
+    pub time: f64,
+    /// What.
+    pub name: String,
+    /// JSON text of the context.
+    pub context: Option<String>,
+}
+
+/// Everything that was written down.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Restored {
+    /// When the instance was first started, on its clock. Ids count from here.
+    pub epoch: f64,
+    /// Jobspecs by row.
+    pub specs: BTreeMap<i64, Arc<str>>,
+    /// Accepted jobs with the rows of their jobspecs.
+    pub jobs: Vec<(JobId, i64)>,
+    /// What happened to them.
+    pub events: Vec<RestoredEvent>,
+    /// The KVS.
+    pub values: Vec<(String, Arc<[u8]>)>,
+    /// Small facts by name.
+    pub facts: BTreeMap<String, String>,
+}
+
+impl Core {
+    pub(super) fn restore(&mut self, restored: Restored) -> Result<(), Fail> {
+        for (key, value) in restored.values {
+            self.kvs.set(&key, Some(value));
+        }
+        let mut specs = BTreeMap::new();
+        for (key, text) in &restored.specs {
+            let value: Value = serde_json::from_str(text)
+                .map_err(|e| Fail::invalid(format!("database: jobspec {key} is not JSON: {e}")))?;
+            let mut spec = Spec::new(&value)
+                .map_err(|fail| Fail::invalid(format!("database: jobspec {key}: {fail}")))?;
+            spec.key = *key;
+            self.next_spec = self.next_spec.max(key + 1);
+            specs.insert(*key, Arc::new(spec));
+        }
+        let mut jobs = BTreeMap::new();
+        for (id, key) in restored.jobs {
+            let spec = specs
+                .get(&key)
+                .ok_or_else(|| Fail::invalid(format!("database: job {id} has no jobspec {key}")))?;
+            jobs.insert(id, Job::new(id, Arc::clone(spec)));
+            self.ids.resume_after(id);
+        }
+        for RestoredEvent { id, time, name, context } in restored.events {
+            let Some(job) = jobs.get_mut(&id) else { continue };
+            let context = match context.as_deref().map(serde_json::from_str::<Value>) {
+                Some(Ok(Value::Object(map))) => Some(map),
+                _ => None,
+            };
+            if name == "alloc"
+                && let Some(grant) = self.grant_of(id)
+            {
+                job.take(grant);
+            }
+            let event = Event { timestamp: time, name, context };
+            job.apply(&event.name, event.context.as_ref().unwrap_or(&Default::default()), time);
+            job.log.push_str(&event.encode());
+            self.now = self.now.max(time);
+        }
+        for (name, text) in &restored.facts {
+            if let Some(queue) = name.strip_prefix("queue.") {
+                self.queues.restore(queue, text);
+            }
+        }
+        self.restore_drains(&restored.facts);
+        if let Some(expiration) = restored.facts.get("expiration").and_then(|text| text.parse().ok()) {
+            self.inventory.set_expiration(expiration);
+        }
+        let mut jobs: Vec<Job> = jobs.into_values().collect();
+        // The order in which jobs ended is the order in which they are listed and forgotten.
+        jobs.sort_by(|a, b| a.times.inactive.total_cmp(&b.times.inactive));
+        let active: Vec<JobId> =
+            jobs.iter().filter(|job| job.state != State::Inactive).map(|job| job.id).collect();
+        for job in jobs {
+            self.table.insert(job);
+        }
+        for id in active {
+            self.go_on(id);
+        }
+        Ok(())
+    }
+
+    fn grant_of(&self, id: JobId) -> Option<Grant> {
+        let mut value: Value = serde_json::from_slice(self.kvs.r_of(id)?).ok()?;
+        value.as_object_mut()?.shift_remove("scheduling");
+        let r = R::from_value(&value).ok()?;
+        Some(Grant { value, r })
+    }
+
+    /// Let a job go on that was not inactive.
+    fn go_on(&mut self, id: JobId) {
+        let Some(job) = self.table.get(id) else { return };
+        let (state, started, over) = (job.state, job.started, job.status.is_some());
+        let lost = job.has_resources && job.grant.is_none();
+        match state {
+            State::New => self.post(id, "validate", None),
+            State::Sched => self.post(id, "flux-restart", None),
+            State::Priority => self.enter_priority(id),
+            State::Run if lost => {
+                self.raise(id, "exec", 0, self.owner, "R is missing after a restart of the instance");
+            }
+            State::Run if started => self.resume(id),
+            State::Cleanup if started && !over => {
+                self.resume(id);
+                self.exception_hits(id);
+            }
+            _ => self.act(id),
+        }
+    }
+}

@@ -1,0 +1,23 @@
+//! Why an instance does not start, or ends.
+
+use fluxgate_wire::server::ListenError;
+
+use crate::fail::Fail;
+use crate::store::StoreError;
+
+/// Why an instance does not start, or ends.
+#[derive(Debug, thiserror::Error)]
+pub enum InstanceError {
+    /// The configuration, or what the database holds, makes no sense.
+    #[error("{0}")]
+    Config(#[from] Fail),
+    /// The database.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The socket.
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+    /// The thread could not be started, or died.
+    #[error("the thread of the instance: {0}")]
+    Thread(String),
+}

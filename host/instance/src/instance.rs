@@ -1,0 +1,180 @@
+//! Starting an instance, and what its holder can do with it.
+
+use std::path::PathBuf;
+
+use fluxgate_formats::Idset;
+use fluxgate_wire::server::Listener;
+use fluxgate_wire::transport::Options;
+use tokio::sync::{mpsc, oneshot};
+
+use crate::clock::Clock;
+use crate::config::Config;
+use crate::core::Core;
+use crate::error::InstanceError;
+use crate::limits::{FRAME_SIZE_MAX, TURN_INPUTS_MAX};
+use crate::runner::Runner;
+use crate::shell::{Control, Input, Shell, accept};
+use crate::store::Store;
+
+/// An instance.
+#[derive(Debug)]
+pub struct Instance;
+
+/// A running instance. Dropping the handle does not end it; see [`Handle::shutdown`].
+#[derive(Debug)]
+pub struct Handle {
+    uri: String,
+    socket: PathBuf,
+    clock: Clock,
+    inputs: mpsc::Sender<Input>,
+    end: oneshot::Receiver<Result<(), InstanceError>>,
+}
+
+struct Started {
+    uri: String,
+    socket: PathBuf,
+    clock: Clock,
+    inputs: mpsc::Sender<Input>,
+}
+
+impl Instance {
+    /// Start an instance in a thread of its own, and return once its socket accepts clients.
+    ///
+    /// On a folder in which an instance lived before, it goes on where that one was, whatever ended it.
+    pub async fn start(config: Config) -> Result<Handle, InstanceError> {
+        let (started, ready) = oneshot::channel();
+        let (ended, end) = oneshot::channel();
+        let thread = std::thread::Builder::new().name("fluxgate-instance".to_owned());
+        let body = move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            let result = match runtime {
+                Ok(runtime) => {
+                    let result = runtime.block_on(live(config, started));
+                    // An audit may still be counting; nobody waits for it.
+                    runtime.shutdown_background();
+                    result
+                }
+                Err(error) => Err(InstanceError::Thread(error.to_string())),
+            };
+            // The holder may be gone.
+            let _ = ended.send(result);
+        };
+        thread.spawn(body).map_err(|error| InstanceError::Thread(error.to_string()))?;
+        match ready.await {
+            Ok(Started { uri, socket, clock, inputs }) => Ok(Handle { uri, socket, clock, inputs, end }),
+            // It ended before it was ready, and says why.
+            Err(_) => match end.await {
+                Ok(Err(error)) => Err(error),
+                _ => Err(InstanceError::Thread("ended before it was ready".to_owned())),
+            },
+        }
+    }
+
+    /// Start an instance and live until it ends, by request of a client or by an error.
+    pub async fn run(config: Config) -> Result<(), InstanceError> {
+        Instance::start(config).await?.wait().await
+    }
+}
+
+async fn live(config: Config, started: oneshot::Sender<Started>) -> Result<(), InstanceError> {
+    let system = Clock::system_now();
+    let begin = config.start_time.unwrap_or(system);
+    let (store, restored, latest) = Store::open(&config.dir, config.durability, begin)?;
+    // A clock that runs at speed 1 is the time of day; a faster one stands still while nobody lives here.
+    let resumed = latest > 0.0;
+    let real = config.speed == 1.0 && config.start_time.is_none();
+    let now = match (resumed, real) {
+        (true, true) => latest.max(system),
+        (true, false) => latest,
+        (false, _) => begin,
+    };
+    let clock = Clock::start(now, config.speed);
+    let options = Options {
+        limits: fluxgate_wire::codec::Limits { frame_size_max: FRAME_SIZE_MAX, ..Default::default() },
+        ..Options::default()
+    };
+    let socket = config.socket_path();
+    let listener = Listener::bind(&socket, config.access, options)?;
+    let uri = listener.uri();
+    let (report, reports) = mpsc::unbounded_channel();
+    let runner = Runner::new(&config.dir, &uri, report);
+    let core = Core::new(config, restored, now)?;
+    let (sender, inputs) = mpsc::channel(TURN_INPUTS_MAX);
+    let shell = Shell::new(core, store, clock, runner, (sender.clone(), inputs), reports);
+    let acceptor = tokio::spawn(accept(listener, sender.clone()));
+    // If the holder is gone already, the instance lives on for its clients.
+    let _ = started.send(Started { uri, socket, clock, inputs: sender });
+    let result = shell.run().await;
+    acceptor.abort();
+    // The listener removes its socket when it is dropped.
+    let _ = acceptor.await;
+    result
+}
+
+impl Handle {
+    /// The address for clients.
+    pub fn uri(&self) -> &str {
+        &self.uri
+    }
+
+    /// The socket's path.
+    pub fn socket(&self) -> &std::path::Path {
+        &self.socket
+    }
+
+    /// Its clock.
+    pub fn clock(&self) -> Clock {
+        self.clock
+    }
+
+    async fn control(&self, control: Control) {
+        // An error means that the instance has ended, and then there is nothing to control.
+        let _ = self.inputs.send(Input::Control(control)).await;
+    }
+
+    /// Cut the scheduler's connection, as a fault would. Says whether there was one.
+    pub async fn drop_scheduler(&self) -> bool {
+        let (done, answer) = oneshot::channel();
+        self.control(Control::DropScheduler(done)).await;
+        answer.await.unwrap_or(false)
+    }
+
+    /// Let nodes go down; `lost` ones never come back.
+    pub async fn nodes_down(&self, ranks: Idset, lost: bool) {
+        self.control(Control::Down(ranks, lost)).await;
+    }
+
+    /// Let nodes come up.
+    pub async fn nodes_up(&self, ranks: Idset) {
+        self.control(Control::Up(ranks)).await;
+    }
+
+    /// End the instance in order, and wait for it.
+    pub async fn shutdown(self) -> Result<(), InstanceError> {
+        self.control(Control::Shutdown).await;
+        self.wait().await
+    }
+
+    /// End the instance as a crash would: what is not yet committed is lost, nobody is told.
+    pub async fn abort(self) -> Result<(), InstanceError> {
+        self.control(Control::Abort).await;
+        self.wait().await
+    }
+
+    /// Ask the instance to end, without waiting.
+    pub async fn request_shutdown(&self) {
+        self.control(Control::Shutdown).await;
+    }
+
+    /// Wait until it has ended.
+    pub async fn wait(self) -> Result<(), InstanceError> {
+        drop(self.inputs);
+        self.end.await.unwrap_or_else(|_| Err(InstanceError::Thread("it panicked".to_owned())))
+    }
+
+    /// Wait until it has ended, keeping the handle for [`Handle::request_shutdown`]. To be called once.
+    pub async fn ended(&mut self) -> Result<(), InstanceError> {
+        let end = &mut self.end;
+        end.await.unwrap_or_else(|_| Err(InstanceError::Thread("it panicked".to_owned())))
+    }
+}
