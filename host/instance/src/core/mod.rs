@@ -16,6 +16,8 @@ mod list;
 mod resource;
 mod restore;
 mod system;
+#[cfg(test)]
+mod tests;
 mod update;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -115,7 +117,8 @@ impl Core {
         let queues = Queues::new(&config)?;
         let mut resources = config.resources.clone();
         resources.expiration = config.expiration;
-        let epoch_ms = (restored.epoch * 1000.0) as u64;
+        // One millisecond earlier, so that no job gets the id 0, which reads like none.
+        let epoch_ms = ((restored.epoch * 1000.0) as u64).saturating_sub(1);
         let mut core = Core {
             owner: config.access.owner,
             uri: format!("local://{}", config.socket_path().display()),

@@ -1,8 +1,6 @@
 //! From submission to the end of a job, over the real socket, with a real (if small) scheduler.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use serde_json::{Value, json};
 
 #[tokio::test]

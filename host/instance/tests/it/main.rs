@@ -1,0 +1,6 @@
+//! The instance as its clients see it: over the real socket.
+
+mod common;
+mod cycle;
+mod processes;
+mod restart;
