@@ -2,7 +2,7 @@
 //!
 //! This module must never know what a bit stands for.
 
-/// A set of small integers with ordered search in both directions.
+/// A set of small integers with ordered search.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct BitSet {
     words: Vec<u64>,
@@ -56,35 +56,6 @@ impl BitSet {
             index += 1;
             word = *self.words.get(index)?;
         }
-    }
-
-    /// The largest member that is at most `from`.
-    pub(crate) fn prev(&self, from: u32) -> Option<u32> {
-        if self.words.is_empty() {
-            return None;
-        }
-        let (mut index, mut word) = (from as usize / 64, 0);
-        if index >= self.words.len() {
-            index = self.words.len();
-        } else {
-            word = self.words[index] & (u64::MAX >> (63 - from % 64));
-        }
-        loop {
-            if word != 0 {
-                return Some(index as u32 * 64 + 63 - word.leading_zeros());
-            }
-            index = index.checked_sub(1)?;
-            word = self.words[index];
-        }
-    }
-
-    pub(crate) fn iter(&self) -> impl Iterator<Item = u32> + '_ {
-        let mut at = Some(0);
-        std::iter::from_fn(move || {
-            let found = self.next(at?)?;
-            at = found.checked_add(1);
-            Some(found)
-        })
     }
 }
 
@@ -158,18 +129,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn search_goes_both_ways() {
+    fn search_finds_the_next() {
         let mut set = BitSet::new(10);
         for bit in [3, 64, 65, 300] {
             assert!(set.insert(bit));
         }
         assert!(!set.insert(64));
-        assert_eq!(set.iter().collect::<Vec<_>>(), [3, 64, 65, 300]);
         assert_eq!(set.next(4), Some(64));
         assert_eq!(set.next(301), None);
-        assert_eq!(set.prev(299), Some(65));
-        assert_eq!(set.prev(5000), Some(300));
-        assert_eq!(set.prev(2), None);
         assert!(set.remove(65) && !set.remove(65));
         assert_eq!(set.count(), 3);
     }

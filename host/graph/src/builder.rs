@@ -187,12 +187,13 @@ impl GraphBuilder {
     }
 
     /// Checks everything and lays the graph out.
-    pub fn finish(mut self) -> Result<Graph, GraphError> {
+    pub fn finish(self) -> Result<Graph, GraphError> {
         let count = self.pools.len();
         if count == 0 {
             return Err(GraphError::Empty);
         }
-        let known = |p: PoolId| if (p.0 as usize) < count { Ok(p.0 as usize) } else { Err(GraphError::Dangling(p)) };
+        let known =
+            |p: PoolId| if (p.0 as usize) < count { Ok(p.0 as usize) } else { Err(GraphError::Dangling(p)) };
         let mut parent = vec![NONE; count];
         for &(from, to) in &self.contains {
             let (from, to) = (known(from)?, known(to)?);

@@ -44,6 +44,8 @@ pub(crate) struct ClassSlot {
     /// Units of a leaf; 0 for an interior vertex.
     pub(crate) units: u64,
     pub(crate) leaf: bool,
+    /// A pool of units rather than members.
+    pub(crate) sized: bool,
     pub(crate) props: PropSet,
 }
 
@@ -55,12 +57,18 @@ pub(crate) struct Class {
     pub(crate) idle: Box<[u64]>,
     /// Positions of each leaf type.
     pub(crate) leaves: BTreeMap<Name, Vec<u32>>,
-    pub(crate) props: PropSet,
     pub(crate) cores: u64,
     pub(crate) gpus: u64,
+    core: Name,
+    gpu: Name,
 }
 
 impl Class {
+    /// Cores and gpus of a state of this class.
+    pub(crate) fn core_gpu_units(&self, state: &[u64]) -> (u64, u64) {
+        (self.units_of(state, self.core), self.units_of(state, self.gpu))
+    }
+
     /// Units of a type in a state of this class.
     pub(crate) fn units_of(&self, state: &[u64], type_: Name) -> u64 {
         self.leaves.get(&type_).map_or(0, |list| list.iter().map(|&j| state[j as usize]).sum())
@@ -99,6 +107,8 @@ pub struct Graph {
     pub(crate) core: Name,
     pub(crate) gpu: Name,
     pub(crate) node: Name,
+    /// Types beside core and gpu that R shall name: those the machine's own R named.
+    pub(crate) r_types: Vec<Name>,
 }
 
 /// What the builder hands over: everything that is not derived.
@@ -134,6 +144,7 @@ impl Graph {
             core,
             gpu,
             node,
+            r_types: Vec::new(),
         };
         let mut by_rank: Vec<(u32, u32)> = Vec::with_capacity(nodes.len());
         for (index, (vertex, rank, host)) in nodes.into_iter().enumerate() {
@@ -162,6 +173,7 @@ impl Graph {
                     end: it.end - vertex,
                     units: if leaf { it.units() } else { 0 },
                     leaf,
+                    sized: it.size > 1,
                     props: if v == vertex { PropSet::EMPTY } else { it.props },
                 }
             })
@@ -176,9 +188,9 @@ impl Graph {
             leaves.entry(slot.type_).or_default().push(j as u32);
         }
         let idle: Box<[u64]> = slots.iter().map(|s| s.units).collect();
-        let mut class = Class { slots, idle, leaves, props, cores: 0, gpus: 0 };
-        class.cores = class.units_of(&class.idle, self.core);
-        class.gpus = class.units_of(&class.idle, self.gpu);
+        let (core, gpu) = (self.core, self.gpu);
+        let mut class = Class { slots, idle, leaves, cores: 0, gpus: 0, core, gpu };
+        (class.cores, class.gpus) = class.core_gpu_units(&class.idle);
         let id = ClassId(self.classes.len() as u32);
         self.classes.push(class);
         self.class_ids.insert(key, id);
@@ -349,6 +361,10 @@ impl Graph {
         &self.classes[self.nodes[node as usize].class.0 as usize]
     }
 
+    pub(crate) fn in_r(&self, type_: Name) -> bool {
+        self.r_types.contains(&type_)
+    }
+
     /// Position of an upper vertex in `upper`.
     pub(crate) fn upper_index(&self, vertex: u32) -> Option<usize> {
         self.upper.binary_search(&vertex).ok()
@@ -361,5 +377,17 @@ impl Graph {
         self.nodes[node as usize].props = props;
         self.nodes[node as usize].class = class;
         class
+    }
+}
+
+/// Upper vertices: their idle state, and whether they are pools.
+impl Graph {
+    pub(crate) fn is_upper_leaf(&self, at: u32) -> bool {
+        let vertex = self.upper[at as usize];
+        self.vertices[vertex as usize].end == vertex + 1
+    }
+
+    pub(crate) fn upper_idle(&self, at: u32) -> u64 {
+        if self.is_upper_leaf(at) { self.vertices[self.upper[at as usize] as usize].units() } else { 0 }
     }
 }

@@ -1,1 +1,65 @@
-//! Fluxgate graph.
+//! The resource graph of RFC 4, matching, and the ledger: the one place that knows who holds what from when to when.
+//!
+//! [`Resources`] is the face: load a machine, compile a jobspec's resources into a [`Request`], ask what fits now
+//! ([`Resources::match_now`]) or when it could ([`Resources::earliest`]), and book it.
+//!
+//! ```
+//! use fluxgate_formats::rset::R;
+//! use fluxgate_formats::{JobId, jobspec};
+//! use fluxgate_graph::{Placement, Resources};
+//!
+//! let r = R::from_json(r#"{"version":1,"execution":{"R_lite":[{"rank":"0-3","children":{"core":"0-7"}}],
+//!     "nodelist":["node[0-3]"],"starttime":0,"expiration":0}}"#).unwrap();
+//! let mut machine = Resources::from_r(&r).unwrap();
+//! machine.set_up(&"0-3".parse().unwrap());
+//!
+//! let job = jobspec::Simple { slots: 4, cores_per_slot: 2, duration: 60.0, ..Default::default() }.build();
+//! let request = machine.compile(&job).unwrap();
+//! let found = machine.match_now(&request, 0.0, 60.0, Placement::First).unwrap();
+//! assert_eq!(machine.selection_to_r(&found, 0.0, 60.0).summary(), "rank0/core[0-7]");
+//! machine.allocate(JobId(1), &found, 0.0, 60.0).unwrap();
+//! assert_eq!(machine.totals().free_cores, 24);
+//! ```
+//!
+//! How it is laid out, from the ground up: `vertex`, `graph` and `builder` (what there is), `load` (readers), `index`
+//! (what is free, by state), `request` (what is asked), `local` and `matcher` (does it fit), `ledger` (who holds what),
+//! `future`, `counts` and `plan` (when), `rout` and `recover` (R out and in), `resources` (the face).
+//!
+//! Time is a parameter everywhere, in seconds since the epoch; spans are half-open, `[start, end)`. Nothing here reads
+//! a clock, draws a random number or walks a hash table.
+#![forbid(unsafe_code)]
+
+mod bits;
+mod builder;
+mod counts;
+mod error;
+mod future;
+mod graph;
+mod index;
+mod ledger;
+mod load;
+mod local;
+mod matcher;
+mod names;
+mod plan;
+mod recover;
+mod request;
+mod resources;
+mod rout;
+#[cfg(test)]
+mod tests;
+mod units;
+mod vertex;
+mod view;
+mod why;
+
+pub use builder::{DEPTH_MAX, GraphBuilder, GraphError, POOLS_MAX, Pool, PoolId, SIZE_MAX};
+pub use error::{LoadError, NoFit, Unsatisfiable};
+pub use graph::{CONTAINMENT, Edge, Graph};
+pub use ledger::{Allocation, LedgerError, Selection};
+pub use names::Name;
+pub use plan::{REPLAYS_MAX, RESERVATIONS_MAX, ReserveError};
+pub use request::{REQUEST_VERTICES_MAX, Request, RequestError, SHAPES_KEPT, ShapeId};
+pub use resources::{Resources, Totals};
+pub use vertex::{Ids, Vertex, VertexId};
+pub use view::Placement;

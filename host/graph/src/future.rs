@@ -1,0 +1,171 @@
+//! What will be free when: the expected ends of running allocations, swept in order.
+//!
+//! Without reservations more is free the later it is, so the earliest start is the first end at which enough came
+//! back. For plain counts of cores that is a sum over the ends; for counts over nodes only the nodes of ended jobs are
+//! asked again; for anything else the ends are searched by bisection.
+//!
+//! This module must never know reservations.
+
+use crate::graph::Graph;
+use crate::ledger::{self, Allocation};
+use crate::local;
+use crate::matcher;
+use crate::request::{Kind, Need, Request};
+use crate::resources::Resources;
+use crate::vertex::NONE;
+use crate::view::{Eligible, Overlay, Placement};
+
+/// The time at which an allocation with this expected end is taken to end, seen from `now`.
+pub(crate) fn ends_at(end: f64, now: f64) -> f64 {
+    if end > now { end } else { now.next_up() }
+}
+
+/// Puts what an allocation holds back into an overlay of the future.
+pub(crate) fn give_back(res: &Resources, overlay: &mut Overlay, allocation: &Allocation) {
+    let graph = &res.graph;
+    for (node, takes) in ledger::nodes(&allocation.takes) {
+        let state = overlay.entry(node, || res.index.state(node).free.clone());
+        for take in takes {
+            let t = ledger::position(graph, take);
+            local::give(&mut state[t.at as usize], t.share);
+        }
+    }
+    give_back_upper(graph, res.ledger.upper(), overlay, allocation);
+}
+
+fn give_back_upper(graph: &Graph, now: &[u64], overlay: &mut Overlay, allocation: &Allocation) {
+    for take in allocation.takes.iter().filter(|t| t.node == NONE) {
+        if let Some(at) = graph.upper_index(take.vertex) {
+            let state = overlay.upper.entry(at as u32).or_insert(now[at]);
+            local::give(state, take.what.share());
+        }
+    }
+}
+
+/// The earliest start when there are no reservations.
+pub(crate) fn earliest(res: &Resources, request: &Request, eligible: &Eligible, now: f64) -> Option<f64> {
+    if let Some((kind, want)) = request.fungible {
+        return by_count(res, kind, want, now);
+    }
+    if res.could_fit_counts(request)
+        && matcher::find(res.view(None), request, eligible, Placement::First).is_some()
+    {
+        return Some(now);
+    }
+    let from = enough_counts(res, request, now)?;
+    match matcher::tally(request) {
+        Some((need, want)) => by_tally(res, request, eligible, need, want, from, now),
+        None => by_bisection(res, request, eligible, from, now),
+    }
+}
+
+fn by_count(res: &Resources, kind: Kind, want: u64, now: f64) -> Option<f64> {
+    let mut free = res.free_of(kind);
+    if free >= want {
+        return Some(now);
+    }
+    for (end, id) in res.ledger.ends().take_while(|(end, _)| end.is_finite()) {
+        let (cores, gpus) = res.returns(&res.ledger.jobs()[&id]);
+        free += if kind == Kind::Core { cores } else { gpus };
+        if free >= want {
+            return Some(ends_at(end, now));
+        }
+    }
+    None
+}
+
+/// The time before which totals alone say no; `None` when they always do.
+fn enough_counts(res: &Resources, request: &Request, now: f64) -> Option<f64> {
+    let free = res.index.free();
+    if u64::from(request.nodes) > free.nodes {
+        return None;
+    }
+    let (mut cores, mut gpus) = (free.cores, free.gpus);
+    let enough = |c: u64, g: u64| c >= u64::from(request.cores) && g >= u64::from(request.gpus);
+    if enough(cores, gpus) {
+        return Some(now);
+    }
+    for (end, id) in res.ledger.ends().take_while(|(end, _)| end.is_finite()) {
+        let (c, g) = res.returns(&res.ledger.jobs()[&id]);
+        cores += c;
+        gpus += g;
+        if enough(cores, gpus) {
+            return Some(ends_at(end, now));
+        }
+    }
+    None
+}
+
+fn by_tally(
+    res: &Resources,
+    request: &Request,
+    eligible: &Eligible,
+    need: &Need,
+    want: u64,
+    from: f64,
+    now: f64,
+) -> Option<f64> {
+    let graph = &res.graph;
+    let mut overlay = Overlay::default();
+    let mut fits =
+        |class: &crate::graph::Class, state: &[u64]| local::capacity(graph, class, state, need, want);
+    let mut sum = res.view(None).total(eligible, (0, graph.nodes.len() as u32), &mut fits);
+    let mut ends = res.ledger.ends().take_while(|(end, _)| end.is_finite()).peekable();
+    while let Some((end, id)) = ends.next() {
+        let allocation = &res.ledger.jobs()[&id];
+        for (node, takes) in ledger::nodes(&allocation.takes) {
+            let counts = res.index.is_up(node)
+                && eligible.class(graph.nodes[node as usize].class)
+                && eligible.node(node);
+            let class = graph.class(node);
+            let state = overlay.entry(node, || res.index.state(node).free.clone());
+            let before = if counts { fits(class, state) } else { 0 };
+            for take in takes {
+                let t = ledger::position(graph, take);
+                local::give(&mut state[t.at as usize], t.share);
+            }
+            let after = if counts { fits(class, state) } else { 0 };
+            sum = sum.saturating_add(after).saturating_sub(before);
+        }
+        give_back_upper(graph, res.ledger.upper(), &mut overlay, allocation);
+        let at = ends_at(end, now);
+        let more = ends.peek().is_some_and(|(next, _)| ends_at(*next, now) <= at);
+        if !more && at >= from && sum >= want {
+            let view = res.view(Some(&overlay));
+            if matcher::find(view, request, eligible, Placement::First).is_some() {
+                return Some(at);
+            }
+        }
+    }
+    None
+}
+
+fn by_bisection(res: &Resources, request: &Request, eligible: &Eligible, from: f64, now: f64) -> Option<f64> {
+    let mut times: Vec<f64> = res
+        .ledger
+        .ends()
+        .map(|(end, _)| if end.is_finite() { ends_at(end, now) } else { end })
+        .filter(|t| t.is_finite() && *t >= from)
+        .collect();
+    times.dedup();
+    let fits = |at: f64| {
+        let mut overlay = Overlay::default();
+        for (end, id) in res.ledger.ends().take_while(|(end, _)| end.is_finite()) {
+            if ends_at(end, now) > at {
+                break;
+            }
+            give_back(res, &mut overlay, &res.ledger.jobs()[&id]);
+        }
+        matcher::find(res.view(Some(&overlay)), request, eligible, Placement::First).is_some()
+    };
+    // The last end decides whether there is any; then the first that does.
+    let (mut low, mut high) = (0, times.len().checked_sub(1)?);
+    if !fits(times[high]) {
+        return None;
+    }
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if fits(times[middle]) { high = middle } else { low = middle + 1 }
+    }
+    Some(times[high])
+}

@@ -1,0 +1,347 @@
+//! Requests: the resource section of a jobspec, brought into one form and compared with the types of this machine.
+//!
+//! Jobs come in few shapes. Requests with equal resources and constraints share one [`ShapeId`], so whatever was
+//! learned about one (it does not fit, it can never fit) holds for all of them.
+//!
+//! This module must never know what is free, who asks, or for how long.
+
+use std::collections::{BTreeSet, HashMap};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+
+use fluxgate_formats::Jobspec;
+use fluxgate_formats::constraint::Constraint;
+use fluxgate_formats::jobspec::{Count, Resource};
+
+use crate::graph::Graph;
+use crate::names::Name;
+
+/// Most vertices of one request.
+pub const REQUEST_VERTICES_MAX: usize = 1024;
+/// Shapes kept before those that nobody uses are forgotten.
+pub const SHAPES_KEPT: usize = 65_536;
+
+/// Number of a shape: equal if and only if the resources and constraints of two requests are equal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ShapeId(pub u32);
+
+/// A type that the machine does not have.
+const UNKNOWN: Name = Name(u32::MAX);
+
+/// Where in the tree a need is looked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Level {
+    /// It names vertices above nodes, or has nodes in it.
+    Upper,
+    /// It names nodes.
+    Node,
+    /// It lies inside one node.
+    Local,
+}
+
+/// One vertex of a request.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Need {
+    pub(crate) type_: Name,
+    pub(crate) text: Box<str>,
+    pub(crate) unit: Box<str>,
+    pub(crate) slot: bool,
+    pub(crate) count: Count,
+    /// Nobody else may use the vertex (by its own word, or because it is in a slot).
+    pub(crate) exclusive: bool,
+    /// `exclusive: true` stands on this very vertex: a pool is then taken whole.
+    pub(crate) whole: bool,
+    pub(crate) level: Level,
+    /// Only counts of leaf types below, so that divisions decide.
+    pub(crate) flat: Option<Box<[(Name, u64)]>>,
+    pub(crate) with: Vec<Need>,
+}
+
+impl Need {
+    pub(crate) fn min(&self) -> u64 {
+        self.count.min()
+    }
+
+    /// The largest count allowed, as far as `found` goes.
+    pub(crate) fn best(&self, found: u64) -> Option<u64> {
+        self.count.largest_at_most(found)
+    }
+
+    /// The count after which looking for more is pointless.
+    pub(crate) fn limit(&self) -> u64 {
+        self.count.max().unwrap_or(u64::MAX)
+    }
+}
+
+/// A compiled request. See [`Resources::compile`](crate::Resources::compile).
+#[derive(Debug)]
+pub struct Request {
+    pub(crate) shape: ShapeId,
+    pub(crate) needs: Vec<Need>,
+    pub(crate) constraint: Constraint,
+    /// The constraint asks for properties only, so a class of nodes answers as one.
+    pub(crate) by_class: bool,
+    pub(crate) nodes: u32,
+    pub(crate) cores: u32,
+    pub(crate) gpus: u32,
+    pub(crate) slots: u32,
+    /// One need looked for once: no take can come in the way of another.
+    pub(crate) single: bool,
+    /// So many cores, or gpus, wherever they are.
+    pub(crate) fungible: Option<(Kind, u64)>,
+}
+
+/// What totals are kept of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Core,
+    Gpu,
+}
+
+impl Request {
+    /// Its shape.
+    pub fn shape(&self) -> ShapeId {
+        self.shape
+    }
+
+    /// Fewest nodes, 0 when the request names none.
+    pub fn min_nodes(&self) -> u32 {
+        self.nodes
+    }
+
+    /// Fewest cores asked for; exclusive nodes may bring more.
+    pub fn min_cores(&self) -> u32 {
+        self.cores
+    }
+
+    /// Fewest GPUs asked for.
+    pub fn min_gpus(&self) -> u32 {
+        self.gpus
+    }
+
+    /// Fewest slots.
+    pub fn nslots(&self) -> u32 {
+        self.slots
+    }
+}
+
+/// Why a jobspec is no request.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RequestError {
+    /// It names more than [`REQUEST_VERTICES_MAX`] vertices.
+    #[error("resources name more than {REQUEST_VERTICES_MAX} vertices")]
+    TooLarge,
+    /// A node cannot contain a node.
+    #[error("resources ask for a node inside a node")]
+    NodeInNode,
+    /// A count does not fit in 32 bits.
+    #[error("resources ask for {0} of type {1}; more than 4294967295 can not be counted")]
+    Count(u64, String),
+}
+
+/// The table of shapes.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Shapes {
+    by_hash: HashMap<u64, Vec<Arc<Request>>>,
+    count: usize,
+    next: u32,
+    /// Swept when the table has grown to this.
+    sweep_at: usize,
+}
+
+impl Shapes {
+    pub(crate) fn compile(
+        &mut self,
+        graph: &Graph,
+        types: &Types,
+        jobspec: &Jobspec,
+    ) -> Result<Arc<Request>, RequestError> {
+        let vertices: usize = jobspec.resources.iter().map(|r| r.walk().count()).sum();
+        if vertices > REQUEST_VERTICES_MAX {
+            return Err(RequestError::TooLarge);
+        }
+        let needs = jobspec
+            .resources
+            .iter()
+            .map(|r| read(graph, types, r, false, false))
+            .collect::<Result<Vec<Need>, _>>()?;
+        let constraint = jobspec.constraints().cloned().unwrap_or(Constraint::All);
+        let mut hasher = DefaultHasher::new();
+        needs.hash(&mut hasher);
+        if constraint != Constraint::All {
+            constraint.to_value().to_string().hash(&mut hasher);
+        }
+        let known = self.by_hash.entry(hasher.finish()).or_default();
+        if let Some(found) = known.iter().find(|r| r.needs == needs && r.constraint == constraint) {
+            return Ok(found.clone());
+        }
+        let count =
+            |n: u64, what: &str| u32::try_from(n).map_err(|_| RequestError::Count(n, what.to_owned()));
+        let request = Arc::new(Request {
+            shape: ShapeId(self.next),
+            by_class: by_class(&constraint),
+            nodes: count(jobspec.min_nodes(), "node")?,
+            cores: count(jobspec.min_cores(), "core")?,
+            gpus: count(jobspec.min_gpus(), "gpu")?,
+            slots: count(jobspec.min_slots(), "slot")?,
+            single: single(&needs),
+            fungible: fungible(graph, &needs, &constraint),
+            needs,
+            constraint,
+        });
+        known.push(request.clone());
+        self.next += 1;
+        self.count += 1;
+        self.sweep();
+        Ok(request)
+    }
+
+    /// Forgets shapes that only the table still knows, once in a while.
+    fn sweep(&mut self) {
+        if self.count < self.sweep_at.max(SHAPES_KEPT) {
+            return;
+        }
+        self.by_hash.retain(|_, list| {
+            list.retain(|r| Arc::strong_count(r) > 1);
+            !list.is_empty()
+        });
+        self.count = self.by_hash.values().map(Vec::len).sum();
+        self.sweep_at = self.count * 2;
+    }
+}
+
+/// The types of a machine, by where they are found.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Types {
+    /// Inside nodes.
+    local: BTreeSet<Name>,
+    /// Inside nodes, with something in them.
+    interior: BTreeSet<Name>,
+    /// Above or beside nodes.
+    upper: BTreeSet<Name>,
+}
+
+impl Types {
+    pub(crate) fn of(graph: &Graph) -> Self {
+        let mut types = Types::default();
+        for class in &graph.classes {
+            for slot in &class.slots[1..] {
+                types.local.insert(slot.type_);
+                if !slot.leaf {
+                    types.interior.insert(slot.type_);
+                }
+            }
+        }
+        types.upper = graph.upper.iter().map(|&v| graph.vertices[v as usize].type_).collect();
+        types
+    }
+}
+
+fn read(
+    graph: &Graph,
+    types: &Types,
+    r: &Resource,
+    in_slot: bool,
+    in_node: bool,
+) -> Result<Need, RequestError> {
+    let slot = r.is_slot();
+    let type_ = graph.names.get(&r.type_).unwrap_or(UNKNOWN);
+    let node = type_ == graph.node && !slot;
+    if node && in_node {
+        return Err(RequestError::NodeInNode);
+    }
+    let with = r
+        .with
+        .iter()
+        .map(|child| read(graph, types, child, in_slot || slot, in_node || node))
+        .collect::<Result<Vec<Need>, _>>()?;
+    let above = with.iter().any(|n| n.level != Level::Local);
+    let level = if node {
+        Level::Node
+    } else if above || (!slot && types.upper.contains(&type_) && (!types.local.contains(&type_) && !in_node))
+    {
+        Level::Upper
+    } else {
+        Level::Local
+    };
+    let mut need = Need {
+        type_,
+        text: r.type_.as_str().into(),
+        unit: r.unit.as_deref().unwrap_or("").into(),
+        slot,
+        // A range of one value and that value are the same request.
+        count: r.count.fixed().map_or_else(|| r.count.clone(), Count::Fixed),
+        exclusive: r.is_exclusive(in_slot),
+        whole: r.exclusive == Some(true),
+        level,
+        flat: None,
+        with,
+    };
+    need.flat = flat(types, &need);
+    Ok(need)
+}
+
+/// The content of a slot or node, or a leaf by itself, as plain counts.
+fn flat(types: &Types, need: &Need) -> Option<Box<[(Name, u64)]>> {
+    if need.level == Level::Upper {
+        return None;
+    }
+    let leaf = |n: &Need| -> Option<(Name, u64)> {
+        let plain = !n.slot && !n.whole && n.with.is_empty() && n.unit.is_empty();
+        (plain && !types.interior.contains(&n.type_)).then(|| Some((n.type_, n.count.fixed()?)))?
+    };
+    let mut counts: Vec<(Name, u64)> = if need.slot || need.level == Level::Node {
+        need.with.iter().map(leaf).collect::<Option<_>>()?
+    } else if need.with.is_empty()
+        && need.unit.is_empty()
+        && !need.whole
+        && !types.interior.contains(&need.type_)
+    {
+        vec![(need.type_, 1)]
+    } else {
+        return None;
+    };
+    counts.sort_unstable();
+    counts.dedup_by(|b, a| {
+        let same = a.0 == b.0;
+        if same {
+            a.1 = a.1.saturating_add(b.1);
+        }
+        same
+    });
+    Some(counts.into())
+}
+
+fn by_class(constraint: &Constraint) -> bool {
+    match constraint {
+        Constraint::All | Constraint::None | Constraint::Properties(_) => true,
+        Constraint::Hostlist(_) | Constraint::Ranks(_) => false,
+        Constraint::Not(list) | Constraint::And(list) | Constraint::Or(list) => list.iter().all(by_class),
+    }
+}
+
+/// No two parts of the request can want the same thing.
+fn single(needs: &[Need]) -> bool {
+    let [need] = needs else { return false };
+    match need.level {
+        Level::Node | Level::Local => true,
+        Level::Upper if need.slot => {
+            matches!(need.with.as_slice(), [inner] if inner.level == Level::Node)
+                || (need.count == Count::Fixed(1) && single(&need.with))
+        }
+        Level::Upper => single(&need.with),
+    }
+}
+
+fn fungible(graph: &Graph, needs: &[Need], constraint: &Constraint) -> Option<(Kind, u64)> {
+    let [need] = needs else { return None };
+    if need.level != Level::Local || *constraint != Constraint::All {
+        return None;
+    }
+    match need.flat.as_deref()? {
+        [(name, 1)] if *name == graph.core => Some((Kind::Core, need.min())),
+        [(name, 1)] if *name == graph.gpu => Some((Kind::Gpu, need.min())),
+        _ => None,
+    }
+}

@@ -1,0 +1,672 @@
+//! [`Resources`]: the graph, which nodes are up, and the ledger, behind one face.
+//!
+//! This module must never know the queue, a policy, a protocol or a clock: time is a parameter.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use fluxgate_formats::constraint::{Constraint, Target};
+use fluxgate_formats::rset::R;
+use fluxgate_formats::{Idset, JobId, Jobspec};
+
+use crate::error::{LoadError, NoFit, Unsatisfiable};
+use crate::graph::Graph;
+use crate::index::{Index, Status};
+use crate::ledger::{self, Allocation, Ledger, LedgerError, Selection};
+use crate::load;
+use crate::matcher::{self, Match};
+use crate::plan::{Plan, Reservations};
+use crate::request::{Kind, Request, RequestError, ShapeId, Shapes, Types};
+use crate::rout::RBuilder;
+use crate::view::{Eligible, Overlay, Placement, View};
+use crate::why;
+
+/// Counts over the machine. Free means: on a node that is up, held by nobody.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Nodes that were not removed.
+    pub nodes: u32,
+    /// Their cores.
+    pub cores: u32,
+    /// Their GPUs.
+    pub gpus: u32,
+    /// Nodes that are up.
+    pub up_nodes: u32,
+    /// Of those, nodes on which nobody holds anything.
+    pub free_nodes: u32,
+    /// Free cores.
+    pub free_cores: u32,
+    /// Free GPUs.
+    pub free_gpus: u32,
+}
+
+/// What was learned and need not be asked again. Nothing in it changes an answer.
+#[derive(Debug, Default)]
+pub(crate) struct Cache {
+    eligible: HashMap<ShapeId, Arc<Eligible>>,
+    /// Shapes that did not fit, and the epoch in which they did not.
+    busy: HashMap<ShapeId, u64>,
+    /// Shapes that would delay a reservation: in which `loose`, from which end on, whose.
+    delays: HashMap<ShapeId, (u64, f64, JobId)>,
+    /// Earliest starts: version, now, answer.
+    earliest: HashMap<(ShapeId, u64), (u64, u64, Option<f64>)>,
+    satisfiable: HashMap<ShapeId, Result<(), Unsatisfiable>>,
+    pub(crate) plan: Option<Plan>,
+    /// Advances when the plan was made anew with reservations at other times.
+    replans: u64,
+}
+
+/// Entries of one table of the cache before it is emptied.
+const CACHE_MAX: usize = 65_536;
+
+fn remember<K: std::hash::Hash + Eq, V>(map: &mut HashMap<K, V>, key: K, value: V) {
+    if map.len() >= CACHE_MAX {
+        map.clear();
+    }
+    map.insert(key, value);
+}
+
+/// The resources of a machine: what there is, what is up, who holds what until when. See the crate.
+#[derive(Debug)]
+pub struct Resources {
+    pub(crate) graph: Arc<Graph>,
+    pub(crate) index: Index,
+    /// Every node that was not removed, idle: what satisfiability is asked of.
+    inventory: Index,
+    idle_upper: Arc<[u64]>,
+    pub(crate) ledger: Ledger,
+    pub(crate) reservations: Reservations,
+    types: Arc<Types>,
+    shapes: Shapes,
+    scheduling: Option<Arc<serde_json::Value>>,
+    totals: Totals,
+    epoch: u64,
+    version: u64,
+    /// Advances when something happened that could let a start no longer delay a reservation.
+    loose: u64,
+    cache: Mutex<Cache>,
+}
+
+impl Clone for Resources {
+    /// A copy with an empty cache.
+    fn clone(&self) -> Self {
+        Resources {
+            graph: self.graph.clone(),
+            index: self.index.clone(),
+            inventory: self.inventory.clone(),
+            idle_upper: self.idle_upper.clone(),
+            ledger: self.ledger.clone(),
+            reservations: self.reservations.clone(),
+            types: self.types.clone(),
+            shapes: self.shapes.clone(),
+            scheduling: self.scheduling.clone(),
+            totals: self.totals,
+            epoch: self.epoch,
+            version: self.version,
+            loose: self.loose,
+            cache: Mutex::default(),
+        }
+    }
+}
+
+/// What an RFC 31 constraint asks of a node.
+struct NodeTarget<'a>(&'a Graph, u32);
+
+impl Target for NodeTarget<'_> {
+    fn host(&self) -> &str {
+        self.0.host(self.1)
+    }
+
+    fn rank(&self) -> u32 {
+        self.0.nodes[self.1 as usize].rank
+    }
+
+    fn has_property(&self, name: &str) -> bool {
+        let set = self.0.nodes[self.1 as usize].props;
+        self.0.names.get(name).is_some_and(|name| self.0.props.contains(set, name))
+    }
+}
+
+impl Resources {
+    /// The machine that R describes. All nodes are down until [`set_up`](Self::set_up).
+    pub fn from_r(r: &R) -> Result<Self, LoadError> {
+        let mut made = Self::from_graph(load::r::load(r)?);
+        made.scheduling = r.scheduling.clone().map(Arc::new);
+        Ok(made)
+    }
+
+    /// The machine of a finished graph, all nodes down.
+    pub fn from_graph(graph: Graph) -> Self {
+        let index = Index::new(&graph, Status::Down);
+        let inventory = Index::new(&graph, Status::Up);
+        let ledger = Ledger::new(&graph);
+        let types = Arc::new(Types::of(&graph));
+        let idle_upper: Arc<[u64]> = ledger.upper().into();
+        let free = inventory.free();
+        let totals = Totals {
+            nodes: small(free.nodes),
+            cores: small(free.cores),
+            gpus: small(free.gpus),
+            ..Totals::default()
+        };
+        Resources {
+            graph: Arc::new(graph),
+            index,
+            inventory,
+            idle_upper,
+            ledger,
+            reservations: Reservations::default(),
+            types,
+            shapes: Shapes::default(),
+            scheduling: None,
+            totals,
+            epoch: 0,
+            version: 0,
+            loose: 0,
+            cache: Mutex::default(),
+        }
+    }
+
+    /// The graph.
+    pub fn graph(&self) -> &Graph {
+        &self.graph
+    }
+
+    /// Everything that was not removed, as R, with the properties that describe the instance.
+    pub fn to_r_all(&self) -> R {
+        let mut out = RBuilder::new(&self.graph);
+        (0..self.graph.nodes.len() as u32)
+            .filter(|&n| self.index.status(n) != Status::Gone)
+            .for_each(|n| out.whole(n));
+        let mut r = out.finish(true);
+        r.scheduling = self.scheduling.as_deref().cloned();
+        r
+    }
+
+    pub(crate) fn cache(&self) -> MutexGuard<'_, Cache> {
+        // A panic elsewhere cannot leave the cache half written in a way that matters: entries are whole.
+        self.cache.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn changed(&mut self, helps: bool, plan: bool) {
+        self.version += 1;
+        self.epoch += u64::from(helps);
+        self.loose += u64::from(helps);
+        if plan {
+            self.cache.get_mut().unwrap_or_else(PoisonError::into_inner).plan = None;
+        }
+    }
+
+    /// Advances whenever something happened that could make a request fit that did not before: a release, nodes that
+    /// came up, other properties, an earlier expected end.
+    pub fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// Advances on every change.
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+
+    fn set_status(&mut self, ranks: &Idset, status: Status) {
+        let graph = self.graph.clone();
+        let mut any = false;
+        for node in nodes_of(&graph, ranks) {
+            let old = self.index.status(node);
+            if old == Status::Gone || !self.index.set_status(node, status) {
+                continue;
+            }
+            any = true;
+            match status {
+                Status::Up => self.totals.up_nodes += 1,
+                _ if old == Status::Up => self.totals.up_nodes -= 1,
+                _ => {}
+            }
+            if status == Status::Gone {
+                self.inventory.set_status(node, Status::Gone);
+            }
+        }
+        if any {
+            let free = self.inventory.free();
+            (self.totals.nodes, self.totals.cores, self.totals.gpus) =
+                (small(free.nodes), small(free.cores), small(free.gpus));
+            if status == Status::Gone {
+                self.forget_satisfiable();
+            }
+            self.changed(status == Status::Up, true);
+        }
+    }
+
+    fn forget_satisfiable(&mut self) {
+        let cache = self.cache.get_mut().unwrap_or_else(PoisonError::into_inner);
+        cache.satisfiable.clear();
+    }
+
+    /// These ranks take jobs. Ranks that are not in the inventory, or were removed, are ignored.
+    pub fn set_up(&mut self, ranks: &Idset) {
+        self.set_status(ranks, Status::Up);
+    }
+
+    /// These ranks take no jobs for now. What runs there keeps what it holds.
+    pub fn set_down(&mut self, ranks: &Idset) {
+        self.set_status(ranks, Status::Down);
+    }
+
+    /// These ranks are removed for good: they count no more, also for satisfiability. What runs there keeps what it
+    /// holds until it is released.
+    pub fn shrink(&mut self, ranks: &Idset) {
+        self.set_status(ranks, Status::Gone);
+    }
+
+    fn ranks_with(&self, status: Status) -> Idset {
+        let graph = &self.graph;
+        graph.by_rank.iter().filter(|&(_, &n)| self.index.status(n) == status).map(|(&r, _)| r).collect()
+    }
+
+    /// Ranks that are up.
+    pub fn up(&self) -> Idset {
+        self.ranks_with(Status::Up)
+    }
+
+    /// Ranks that are down and not removed.
+    pub fn down(&self) -> Idset {
+        self.ranks_with(Status::Down)
+    }
+
+    /// Gives ranks a property.
+    pub fn property_add(&mut self, name: &str, ranks: &Idset) {
+        self.edit_property(name, ranks, true);
+    }
+
+    /// Takes a property from ranks.
+    pub fn property_remove(&mut self, name: &str, ranks: &Idset) {
+        self.edit_property(name, ranks, false);
+    }
+
+    fn edit_property(&mut self, name: &str, ranks: &Idset, add: bool) {
+        let list: Vec<u32> = nodes_of(&self.graph, ranks).collect();
+        let graph = Arc::make_mut(&mut self.graph);
+        let name = graph.names.intern(name);
+        for &node in &list {
+            let old = graph.nodes[node as usize].props;
+            let new = if add { graph.props.with(old, name) } else { graph.props.without(old, name) };
+            if new != old {
+                graph.set_node_props(node, new);
+                self.index.reclass(graph, node);
+                self.inventory.reclass(graph, node);
+            }
+        }
+        let cache = self.cache.get_mut().unwrap_or_else(PoisonError::into_inner);
+        cache.eligible.clear();
+        self.forget_satisfiable();
+        self.changed(true, true);
+    }
+
+    /// Compiles the resource section and constraints of a jobspec.
+    pub fn compile(&mut self, jobspec: &Jobspec) -> Result<Arc<Request>, RequestError> {
+        self.shapes.compile(&self.graph, &self.types, jobspec)
+    }
+
+    /// The nodes a request's constraint allows.
+    pub(crate) fn eligible(&self, request: &Request) -> Arc<Eligible> {
+        if let Some(known) = self.cache().eligible.get(&request.shape) {
+            return known.clone();
+        }
+        let graph = &self.graph;
+        let fits = |node: u32| request.constraint.matches(&NodeTarget(graph, node));
+        let made = Arc::new(if request.constraint == Constraint::All {
+            Eligible::All
+        } else if request.by_class {
+            // Any node of a class speaks for all: properties are part of the class.
+            let mut classes = vec![None; graph.classes.len()];
+            for (node, it) in graph.nodes.iter().enumerate() {
+                classes[it.class.0 as usize].get_or_insert_with(|| fits(node as u32));
+            }
+            Eligible::Classes(classes.into_iter().map(|c| c == Some(true)).collect())
+        } else {
+            let mut set = crate::bits::BitSet::new(graph.nodes.len());
+            (0..graph.nodes.len() as u32).filter(|&n| fits(n)).for_each(|n| {
+                set.insert(n);
+            });
+            Eligible::Nodes(set)
+        });
+        remember(&mut self.cache().eligible, request.shape, made.clone());
+        made
+    }
+
+    pub(crate) fn view<'a>(&'a self, overlay: Option<&'a Overlay>) -> View<'a> {
+        View { graph: &self.graph, index: &self.index, upper: self.ledger.upper(), overlay }
+    }
+
+    /// Could this machine ever satisfy the request, with everything up and nothing held? Constraints count.
+    pub fn satisfiable(&self, request: &Request) -> Result<(), Unsatisfiable> {
+        if let Some(known) = self.cache().satisfiable.get(&request.shape) {
+            return known.clone();
+        }
+        let eligible = self.eligible(request);
+        let view =
+            View { graph: &self.graph, index: &self.inventory, upper: &self.idle_upper, overlay: None };
+        let result = match matcher::find(view, request, &eligible, Placement::First) {
+            Some(_) => Ok(()),
+            None => Err(Unsatisfiable { why: why::explain(view, request, &eligible) }),
+        };
+        remember(&mut self.cache().satisfiable, request.shape, result.clone());
+        result
+    }
+
+    /// Is enough free by totals alone? When not, the request cannot fit now. Costs nothing.
+    pub fn could_fit_counts(&self, request: &Request) -> bool {
+        let free = self.index.free();
+        u64::from(request.nodes) <= free.nodes
+            && u64::from(request.cores) <= free.cores
+            && u64::from(request.gpus) <= free.gpus
+    }
+
+    /// Resources for a start at `now` that is expected to end at `end` (may be infinite), such that every running
+    /// allocation keeps what it holds and every reservation that begins before `end` can still begin when it should.
+    ///
+    /// Exact when reservations ask for cores or gpus wherever they are. Otherwise places outside those that
+    /// reservations are likely to take are tried first, then any, checking whether the reservations can go elsewhere;
+    /// a placement that only a cleverer search would find is missed.
+    pub fn match_now(
+        &self,
+        request: &Request,
+        now: f64,
+        end: f64,
+        placement: Placement,
+    ) -> Result<Selection, NoFit> {
+        if !self.could_fit_counts(request) {
+            return Err(NoFit::Busy);
+        }
+        {
+            let cache = self.cache();
+            if cache.busy.get(&request.shape) == Some(&self.epoch) {
+                return Err(NoFit::Busy);
+            }
+            if let Some(&(loose, from, id)) = cache.delays.get(&request.shape)
+                && loose == self.loose + cache.replans
+                && end >= from
+                && cache.plan.as_ref().is_some_and(|p| p.holds_at(now))
+            {
+                return Err(NoFit::WouldDelay(id));
+            }
+        }
+        let eligible = self.eligible(request);
+        if !self.reservations.any_before(end) {
+            let found = matcher::find(self.view(None), request, &eligible, placement);
+            return self.choose(request, found, placement);
+        }
+        self.with_plan(now, |plan, loose| {
+            let found = plan.admit(self, request, &eligible, end, placement);
+            match found {
+                Ok(found) => self.choose(request, Some(found), placement),
+                Err(Some(id)) => {
+                    let mut cache = self.cache();
+                    let from = match cache.delays.get(&request.shape) {
+                        Some(&(l, from, _)) if l == loose => from.min(end),
+                        _ => end,
+                    };
+                    remember(&mut cache.delays, request.shape, (loose, from, id));
+                    Err(NoFit::WouldDelay(id))
+                }
+                Err(None) => self.choose(request, None, placement),
+            }
+        })
+    }
+
+    fn choose(
+        &self,
+        request: &Request,
+        found: Option<Match>,
+        placement: Placement,
+    ) -> Result<Selection, NoFit> {
+        let high = placement == Placement::High;
+        if let Some(found) = found
+            && let Some(selection) = self.ledger.choose(&self.graph, &found, high)
+        {
+            return Ok(selection);
+        }
+        remember(&mut self.cache().busy, request.shape, self.epoch);
+        Err(NoFit::Busy)
+    }
+
+    /// Lends the plan of the reservations, made anew when it is out of date.
+    pub(crate) fn with_plan<T>(&self, now: f64, ask: impl FnOnce(&mut Plan, u64) -> T) -> T {
+        let taken = self.cache().plan.take();
+        let (mut plan, replanned) = match taken {
+            Some(plan) if plan.holds_at(now) => (plan, false),
+            old => (Plan::make(self, now), old.is_some()),
+        };
+        let loose = {
+            let mut cache = self.cache();
+            cache.replans += u64::from(replanned);
+            self.loose + cache.replans
+        };
+        let answer = ask(&mut plan, loose);
+        self.cache().plan = Some(plan);
+        answer
+    }
+
+    /// The earliest time at which the request could start for `duration` seconds (may be infinite), when running
+    /// allocations end as expected, reservations begin as they should, and nothing else comes: `now` if that is
+    /// possible now. `None` when it never could with what is up.
+    ///
+    /// Allocations whose expected end has passed are taken to end right after `now`.
+    pub fn earliest(&self, request: &Request, now: f64, duration: f64) -> Option<f64> {
+        let key = (request.shape, duration.to_bits());
+        if let Some(&(version, at, answer)) = self.cache().earliest.get(&key)
+            && version == self.version
+            && at == now.to_bits()
+        {
+            return answer;
+        }
+        let eligible = self.eligible(request);
+        let answer = if self.reservations.is_empty() {
+            crate::future::earliest(self, request, &eligible, now)
+        } else {
+            self.with_plan(now, |plan, _| plan.earliest(self, request, &eligible, now, duration))
+        };
+        remember(&mut self.cache().earliest, key, (self.version, now.to_bits(), answer));
+        answer
+    }
+
+    /// Guarantees a start time to a job: later answers of [`match_now`](Self::match_now) and
+    /// [`earliest`](Self::earliest) leave room for it. The start should come from `earliest`; when it cannot be kept
+    /// because running jobs overstay, the reservation holds from the first time at which it can.
+    pub fn reserve(
+        &mut self,
+        id: JobId,
+        request: &Arc<Request>,
+        start: f64,
+        duration: f64,
+    ) -> Result<(), crate::ReserveError> {
+        self.reservations.add(id, request.clone(), start, duration)?;
+        self.changed(false, true);
+        Ok(())
+    }
+
+    /// Drops a reservation; false when the job has none.
+    pub fn unreserve(&mut self, id: JobId) -> bool {
+        let found = self.reservations.remove(id);
+        if found {
+            self.loose += 1;
+            self.changed(false, true);
+        }
+        found
+    }
+
+    /// The reservations: job, start, duration, in order of start.
+    pub fn reservations(&self) -> impl Iterator<Item = (JobId, f64, f64)> + '_ {
+        self.reservations.iter().map(|r| (r.id, r.start, r.duration))
+    }
+
+    /// Gives a job what was selected. Every unit is checked again: nothing is done unless all are free and every node
+    /// is up.
+    pub fn allocate(
+        &mut self,
+        id: JobId,
+        selection: &Selection,
+        start: f64,
+        end: f64,
+    ) -> Result<(), LedgerError> {
+        for (node, _) in ledger::nodes(&selection.takes) {
+            if !self.index.is_up(node) {
+                return Err(LedgerError::Down(self.graph.nodes[node as usize].rank));
+            }
+        }
+        self.enter(id, selection.takes.clone(), selection.nslots, start, end)
+    }
+
+    pub(crate) fn enter(
+        &mut self,
+        id: JobId,
+        takes: Vec<ledger::Take>,
+        nslots: u32,
+        start: f64,
+        end: f64,
+    ) -> Result<(), LedgerError> {
+        if self.ledger.jobs().contains_key(&id) {
+            return Err(LedgerError::Exists(id));
+        }
+        if start.is_nan() || end.is_nan() || end <= start {
+            return Err(LedgerError::Span { start: start.to_string(), end: end.to_string() });
+        }
+        self.ledger.check(&self.graph, &self.index, &takes)?;
+        let (cores, gpus) = ledger::count(&self.graph, &takes);
+        let allocation = Allocation { start, end, takes, nslots, cores, gpus };
+        let graph = self.graph.clone();
+        let cache = self.cache.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = cache.plan.take();
+        if let Some(plan) = &mut kept
+            && !plan.started(&graph, &self.reservations, &allocation)
+        {
+            kept = None;
+        }
+        self.ledger.book(&graph, &mut self.index, id, allocation);
+        if let Some(plan) = &mut kept {
+            let view = View { graph: &graph, index: &self.index, upper: self.ledger.upper(), overlay: None };
+            plan.refresh(view, &self.ledger.jobs()[&id]);
+        }
+        self.cache.get_mut().unwrap_or_else(PoisonError::into_inner).plan = kept;
+        self.changed(false, false);
+        Ok(())
+    }
+
+    /// Releases what a job holds on `ranks`, or everything. True when it holds nothing any more. Ranks on which it
+    /// holds nothing are ignored.
+    pub fn release(&mut self, id: JobId, ranks: Option<&Idset>) -> Result<bool, LedgerError> {
+        let graph = self.graph.clone();
+        let last = self.ledger.release(&graph, &mut self.index, id, ranks)?;
+        self.changed(true, true);
+        Ok(last)
+    }
+
+    /// Changes when a job is expected to end.
+    pub fn set_end(&mut self, id: JobId, end: f64) -> Result<(), LedgerError> {
+        let span = |start: f64| LedgerError::Span { start: start.to_string(), end: end.to_string() };
+        let start = self.ledger.jobs().get(&id).ok_or(LedgerError::Unknown(id))?.start;
+        if end.is_nan() || end <= start {
+            return Err(span(start));
+        }
+        let old = self.ledger.set_end(id, end)?;
+        self.changed(end < old, true);
+        // A later end can only take room from reservations, but their times may move, and with them what delays them.
+        self.loose += 1;
+        Ok(())
+    }
+
+    /// What a job holds.
+    pub fn allocation(&self, id: JobId) -> Option<&Allocation> {
+        self.ledger.jobs().get(&id)
+    }
+
+    /// All allocations, by job.
+    pub fn allocations(&self) -> impl Iterator<Item = (JobId, &Allocation)> {
+        self.ledger.jobs().iter().map(|(&id, a)| (id, a))
+    }
+
+    /// The R of a selection: what a job gets. `expiration` 0 means none.
+    pub fn selection_to_r(&self, selection: &Selection, start: f64, expiration: f64) -> R {
+        let mut out = RBuilder::new(&self.graph);
+        out.takes(&selection.takes);
+        self.complete(out.finish(false), selection.nslots, start, expiration)
+    }
+
+    /// The R of what a job holds now. `None` when it holds nothing.
+    pub fn allocation_r(&self, id: JobId) -> Option<R> {
+        let allocation = self.allocation(id)?;
+        let mut out = RBuilder::new(&self.graph);
+        out.takes(&allocation.takes);
+        let end = if allocation.end.is_finite() { allocation.end } else { 0.0 };
+        Some(self.complete(out.finish(false), allocation.nslots, allocation.start, end))
+    }
+
+    fn complete(&self, mut r: R, nslots: u32, start: f64, expiration: f64) -> R {
+        r.nslots = (nslots > 0).then_some(nslots);
+        r.starttime = start;
+        r.expiration = if expiration.is_finite() { expiration } else { 0.0 };
+        r.scheduling = self.scheduling.as_deref().cloned();
+        r
+    }
+
+    /// Everything that jobs hold, as R.
+    pub fn allocated_r(&self) -> R {
+        let mut out = RBuilder::new(&self.graph);
+        for allocation in self.ledger.jobs().values() {
+            out.takes(&allocation.takes);
+        }
+        out.finish(true)
+    }
+
+    /// Everything on nodes that are down, as R.
+    pub fn down_r(&self) -> R {
+        let mut out = RBuilder::new(&self.graph);
+        (0..self.graph.nodes.len() as u32)
+            .filter(|&n| self.index.status(n) == Status::Down)
+            .for_each(|n| out.whole(n));
+        out.finish(true)
+    }
+
+    /// Counts over the machine.
+    pub fn totals(&self) -> Totals {
+        let free = self.index.free();
+        Totals {
+            free_nodes: small(free.idle),
+            free_cores: small(free.cores),
+            free_gpus: small(free.gpus),
+            ..self.totals
+        }
+    }
+
+    /// Free cores or gpus on nodes that are up.
+    pub(crate) fn free_of(&self, kind: Kind) -> u64 {
+        match kind {
+            Kind::Core => self.index.free().cores,
+            Kind::Gpu => self.index.free().gpus,
+        }
+    }
+
+    /// What of an allocation becomes free for others when it ends: cores and gpus on nodes that are up.
+    pub(crate) fn returns(&self, allocation: &Allocation) -> (u64, u64) {
+        if self.totals.up_nodes as usize == self.graph.nodes.len() {
+            return (allocation.cores, allocation.gpus);
+        }
+        let (mut cores, mut gpus) = (0, 0);
+        for (node, takes) in ledger::nodes(&allocation.takes).filter(|(n, _)| self.index.is_up(*n)) {
+            let _ = node;
+            let (c, g) = ledger::count(&self.graph, takes);
+            cores += c;
+            gpus += g;
+        }
+        (cores, gpus)
+    }
+}
+
+fn small(n: u64) -> u32 {
+    u32::try_from(n).unwrap_or(u32::MAX)
+}
+
+/// The nodes of a set of ranks; ranks that are not there are left out.
+pub(crate) fn nodes_of<'a>(graph: &'a Graph, ranks: &'a Idset) -> impl Iterator<Item = u32> + 'a {
+    ranks.ranges().flat_map(|range| graph.by_rank.range(range).map(|(_, &node)| node))
+}

@@ -1,0 +1,72 @@
+//! Tests of the crate through its face.
+
+mod basic;
+mod future;
+
+use std::sync::Arc;
+
+use fluxgate_formats::jobspec::Simple;
+use fluxgate_formats::rset::R;
+use fluxgate_formats::{Idset, JobId, Jobspec};
+
+use crate::{NoFit, Placement, Request, Resources};
+
+pub(crate) fn ids(text: &str) -> Idset {
+    text.parse().unwrap()
+}
+
+/// `nodes` equal nodes, all up.
+pub(crate) fn cluster(nodes: u32, cores: u32, gpus: u32) -> Resources {
+    let gpu =
+        if gpus > 0 { format!(r#","gpu":"0-{}""#, gpus - 1).replace("0-0", "0") } else { String::new() };
+    let core = if cores > 1 { format!("0-{}", cores - 1) } else { "0".to_owned() };
+    let all = if nodes > 1 { format!("0-{}", nodes - 1) } else { "0".to_owned() };
+    let text = format!(
+        r#"{{"version":1,"execution":{{"R_lite":[{{"rank":"{all}","children":{{"core":"{core}"{gpu}}}}}],
+        "nodelist":["n[{all}]"],"starttime":0,"expiration":0}}}}"#
+    );
+    let mut machine = Resources::from_r(&R::from_json(&text).unwrap()).unwrap();
+    machine.set_up(&ids(&all));
+    machine
+}
+
+/// A jobspec with these resources in the shorthand of a JSON list.
+pub(crate) fn jobspec(resources: &str) -> Jobspec {
+    jobspec_with(resources, "{}")
+}
+
+pub(crate) fn jobspec_with(resources: &str, constraints: &str) -> Jobspec {
+    let text = format!(
+        r#"{{"version":9999,"resources":{resources},"tasks":[{{"command":["a"],"slot":"x","count":{{"per_slot":1}}}}],
+        "attributes":{{"system":{{"duration":10,"constraints":{constraints}}}}}}}"#
+    );
+    Jobspec::from_json(&text).unwrap_or_else(|e| panic!("{e}: {text}"))
+}
+
+/// So many slots of so many cores.
+pub(crate) fn cores(machine: &mut Resources, slots: u32, per: u32) -> Arc<Request> {
+    machine.compile(&Simple { slots, cores_per_slot: per, ..Simple::default() }.build()).unwrap()
+}
+
+/// So many whole nodes.
+pub(crate) fn nodes(machine: &mut Resources, nodes: u32) -> Arc<Request> {
+    let text = format!(
+        r#"[{{"type":"slot","count":1,"label":"x","with":[{{"type":"node","count":{nodes},"with":[{{"type":"core","count":1}}]}}]}}]"#
+    );
+    machine.compile(&jobspec(&text)).unwrap()
+}
+
+/// Matches and books; the R of it.
+pub(crate) fn start(
+    machine: &mut Resources,
+    id: u64,
+    request: &Request,
+    now: f64,
+    end: f64,
+    placement: Placement,
+) -> Result<String, NoFit> {
+    let found = machine.match_now(request, now, end, placement)?;
+    let summary = machine.selection_to_r(&found, now, end).summary();
+    machine.allocate(JobId(id), &found, now, end).unwrap();
+    Ok(summary)
+}

@@ -1,0 +1,374 @@
+//! A view of the machine at some moment: the index of now, with some nodes seen differently.
+//!
+//! The future differs from now on the few nodes whose jobs end or whose reservations start, so a view of the future is
+//! the index and an [`Overlay`] of those nodes. [`View::candidates`] offers the nodes on which something fits in the
+//! order a [`Placement`] asks for.
+//!
+//! This module must never know why a node is seen differently.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+
+use crate::bits::BitSet;
+use crate::graph::{Class, ClassId, Graph};
+use crate::index::{Index, State, Status};
+
+/// Which of the places that fit is taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub enum Placement {
+    /// The first that is found: lowest nodes and lowest ids.
+    #[default]
+    First,
+    /// Lowest nodes and lowest ids.
+    Low,
+    /// Highest nodes and highest ids.
+    High,
+    /// The fullest nodes that still have room, so that empty ones stay empty.
+    Pack,
+    /// The emptiest nodes, as evenly as it goes.
+    Spread,
+}
+
+impl Placement {
+    /// All of them, in the order of their numbers.
+    pub const ALL: [Placement; 5] =
+        [Placement::First, Placement::Low, Placement::High, Placement::Pack, Placement::Spread];
+
+    /// The placement with this name: `first`, `low`, `high`, `pack` or `spread`.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|p| p.name() == name)
+    }
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Placement::First => "first",
+            Placement::Low => "low",
+            Placement::High => "high",
+            Placement::Pack => "pack",
+            Placement::Spread => "spread",
+        }
+    }
+}
+
+/// Nodes seen differently from the index.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Overlay {
+    mask: BitSet,
+    nodes: BTreeMap<u32, Box<[u64]>>,
+    /// Leaf or mark of upper vertices, by position in `Graph::upper`.
+    pub(crate) upper: BTreeMap<u32, u64>,
+}
+
+impl Overlay {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.nodes.is_empty() && self.upper.is_empty()
+    }
+
+    /// The same without nodes.
+    pub(crate) fn upper_only(&self) -> Overlay {
+        Overlay { upper: self.upper.clone(), ..Overlay::default() }
+    }
+
+    pub(crate) fn get(&self, node: u32) -> Option<&[u64]> {
+        if self.mask.contains(node) { self.nodes.get(&node).map(|s| &**s) } else { None }
+    }
+
+    pub(crate) fn set(&mut self, node: u32, state: Box<[u64]>) {
+        self.mask.insert(node);
+        self.nodes.insert(node, state);
+    }
+
+    pub(crate) fn unset(&mut self, node: u32) {
+        self.mask.remove(node);
+        self.nodes.remove(&node);
+    }
+
+    /// The state of a node, to be changed; taken from `base` when it is not seen differently yet.
+    pub(crate) fn entry(&mut self, node: u32, base: impl FnOnce() -> Box<[u64]>) -> &mut Box<[u64]> {
+        self.mask.insert(node);
+        self.nodes.entry(node).or_insert_with(base)
+    }
+
+    pub(crate) fn nodes(&self) -> impl Iterator<Item = (u32, &[u64])> {
+        self.nodes.iter().map(|(&n, s)| (n, &**s))
+    }
+}
+
+/// Which nodes a constraint allows.
+#[derive(Debug, Clone)]
+pub(crate) enum Eligible {
+    All,
+    /// By class.
+    Classes(Vec<bool>),
+    /// One by one.
+    Nodes(BitSet),
+}
+
+impl Eligible {
+    pub(crate) fn class(&self, class: ClassId) -> bool {
+        match self {
+            Eligible::Classes(list) => list.get(class.0 as usize).copied().unwrap_or(false),
+            Eligible::All | Eligible::Nodes(_) => true,
+        }
+    }
+
+    pub(crate) fn node(&self, node: u32) -> bool {
+        match self {
+            Eligible::Nodes(set) => set.contains(node),
+            Eligible::All | Eligible::Classes(_) => true,
+        }
+    }
+}
+
+/// The machine as one search sees it.
+#[derive(Clone, Copy)]
+pub(crate) struct View<'a> {
+    pub(crate) graph: &'a Graph,
+    pub(crate) index: &'a Index,
+    /// Free units or marks of upper vertices now.
+    pub(crate) upper: &'a [u64],
+    pub(crate) overlay: Option<&'a Overlay>,
+}
+
+/// Takes a node that fits and how often it does; says whether to go on.
+pub(crate) type Sink<'s> = dyn FnMut(u32, u64) -> bool + 's;
+
+/// A list of candidates in ascending order of node.
+struct Source<'a> {
+    nodes: Nodes<'a>,
+    key: (u64, u64),
+}
+
+enum Nodes<'a> {
+    State(&'a State, u64),
+    List(Vec<Entry<'a>>),
+}
+
+impl<'a> View<'a> {
+    /// What is free on a node, seen through `scratch` first.
+    pub(crate) fn state<'s>(&'s self, scratch: &'s Overlay, node: u32) -> &'s [u64] {
+        scratch
+            .get(node)
+            .or_else(|| self.overlay.and_then(|o| o.get(node)))
+            .unwrap_or_else(|| &self.index.state(node).free)
+    }
+
+    /// Free units or mark of an upper vertex.
+    pub(crate) fn upper(&self, scratch: &Overlay, at: u32) -> u64 {
+        scratch
+            .upper
+            .get(&at)
+            .or_else(|| self.overlay.and_then(|o| o.upper.get(&at)))
+            .copied()
+            .unwrap_or_else(|| self.upper[at as usize])
+    }
+
+    /// Sum of capacities over the eligible nodes.
+    pub(crate) fn total(
+        &self,
+        eligible: &Eligible,
+        range: (u32, u32),
+        capacity: &mut dyn FnMut(&Class, &[u64]) -> u64,
+    ) -> u64 {
+        let mut sum = 0u64;
+        let none = Overlay::default();
+        for source in self.sources(&none, eligible, range, capacity) {
+            match source.nodes {
+                Nodes::List(list) => sum = list.iter().fold(sum, |s, (_, c, ..)| s.saturating_add(*c)),
+                Nodes::State(state, capacity) => {
+                    let whole = range == (0, self.graph.nodes.len() as u32)
+                        && self.overlay.is_none()
+                        && !matches!(eligible, Eligible::Nodes(_));
+                    let count = if whole {
+                        state.nodes.len()
+                    } else {
+                        let masked = |n: &u32| self.overlay.is_some_and(|o| o.mask.contains(*n));
+                        let nodes = state.nodes.range(range.0..range.1);
+                        nodes.filter(|n| !masked(n) && eligible.node(**n)).count()
+                    };
+                    sum = sum.saturating_add(capacity.saturating_mul(count as u64));
+                }
+            }
+        }
+        sum
+    }
+
+    fn sources(
+        &self,
+        scratch: &'a Overlay,
+        eligible: &Eligible,
+        range: (u32, u32),
+        capacity: &mut dyn FnMut(&Class, &[u64]) -> u64,
+    ) -> Vec<Source<'a>> {
+        let mut sources: Vec<Source<'a>> = Vec::new();
+        let mut list = |node: u32, class: ClassId, state: &'a [u64], out: &mut Vec<_>| {
+            let capacity = capacity(&self.graph.classes[class.0 as usize], state);
+            if capacity > 0 {
+                out.push((node, capacity, class, state));
+            }
+        };
+        // A constraint that names few nodes is cheaper to walk than the states.
+        if let Eligible::Nodes(set) = eligible
+            && set.count() * 8 < self.graph.nodes.len()
+        {
+            let mut found = Vec::new();
+            let mut at = range.0;
+            while let Some(node) = set.next(at).filter(|&n| n < range.1) {
+                if self.index.status(node) == Status::Up {
+                    let state = scratch
+                        .get(node)
+                        .or_else(|| self.overlay.and_then(|o| o.get(node)))
+                        .unwrap_or_else(|| &self.index.state(node).free);
+                    list(node, self.graph.nodes[node as usize].class, state, &mut found);
+                }
+                at = node + 1;
+            }
+            sources.push(Source { nodes: Nodes::List(found), key: (0, 0) });
+            return sources;
+        }
+        for (layer, overlay) in [(0, Some(scratch)), (1, self.overlay)] {
+            let Some(overlay) = overlay else { continue };
+            let mut found = Vec::new();
+            for (&node, state) in overlay.nodes.range(range.0..range.1) {
+                let class = self.graph.nodes[node as usize].class;
+                if (layer == 1 && scratch.mask.contains(node))
+                    || self.index.status(node) != Status::Up
+                    || !eligible.class(class)
+                    || !eligible.node(node)
+                {
+                    continue;
+                }
+                list(node, class, state, &mut found);
+            }
+            if !found.is_empty() {
+                sources.push(Source { nodes: Nodes::List(found), key: (0, 0) });
+            }
+        }
+        for state in self.index.live() {
+            if !eligible.class(state.class) {
+                continue;
+            }
+            let capacity = capacity(&self.graph.classes[state.class.0 as usize], &state.free);
+            if capacity > 0 {
+                sources.push(Source { nodes: Nodes::State(state, capacity), key: (state.gpus, state.cores) });
+            }
+        }
+        sources
+    }
+
+    /// Offers the eligible nodes of `range` with a capacity, in the order of `placement`, until `sink` says stop
+    /// (`false`).
+    pub(crate) fn candidates(
+        &self,
+        scratch: &'a Overlay,
+        eligible: &Eligible,
+        range: (u32, u32),
+        placement: Placement,
+        capacity: &mut dyn FnMut(&Class, &[u64]) -> u64,
+        sink: &mut Sink<'_>,
+    ) {
+        let sources = self.sources(scratch, eligible, range, capacity);
+        let allowed = Allowed { overlay: self.overlay, scratch, eligible, range };
+        match placement {
+            Placement::First | Placement::Low => {
+                self.merge(&sources, &allowed, false, sink);
+            }
+            Placement::High => {
+                self.merge(&sources, &allowed, true, sink);
+            }
+            Placement::Pack | Placement::Spread => {
+                let groups = self.by_fullness(sources);
+                let mut offer = |group: &Vec<Source<'a>>| self.merge(group, &allowed, false, sink);
+                if placement == Placement::Pack {
+                    let _ = groups.values().all(&mut offer);
+                } else {
+                    let _ = groups.values().rev().all(&mut offer);
+                }
+            }
+        }
+    }
+
+    /// Groups of nodes with equally many free gpus and cores.
+    fn by_fullness(&self, sources: Vec<Source<'a>>) -> BTreeMap<(u64, u64), Vec<Source<'a>>> {
+        let mut groups: BTreeMap<(u64, u64), Vec<Source<'a>>> = BTreeMap::new();
+        for source in sources {
+            let Nodes::List(list) = source.nodes else {
+                groups.entry(source.key).or_default().push(source);
+                continue;
+            };
+            for entry in list {
+                let class = &self.graph.classes[entry.2.0 as usize];
+                let (cores, gpus) = class.core_gpu_units(entry.3);
+                let source = Source { nodes: Nodes::List(vec![entry]), key: (gpus, cores) };
+                groups.entry(source.key).or_default().push(source);
+            }
+        }
+        groups
+    }
+
+    /// Offers the nodes of several lists in one order; false when `sink` said stop.
+    fn merge(&self, sources: &[Source<'a>], allowed: &Allowed<'_>, high: bool, sink: &mut Sink<'_>) -> bool {
+        let expand = |source| expand(source, allowed, high);
+        if let [one] = sources {
+            return expand(one).all(|(n, c, ..)| sink(n, c));
+        }
+        let rank = |node: u32| if high { u32::MAX - node } else { node };
+        let mut lists: Vec<_> = sources.iter().map(expand).collect();
+        let mut heads: Vec<_> = lists.iter_mut().map(Iterator::next).collect();
+        let mut heap: BinaryHeap<Reverse<(u32, usize)>> =
+            heads.iter().enumerate().filter_map(|(i, h)| h.map(|c| Reverse((rank(c.0), i)))).collect();
+        while let Some(Reverse((_, i))) = heap.pop() {
+            let next = lists[i].next();
+            if let Some(next) = next {
+                heap.push(Reverse((rank(next.0), i)));
+            }
+            let Some((n, c, ..)) = std::mem::replace(&mut heads[i], next) else { continue };
+            if !sink(n, c) {
+                return false;
+            }
+        }
+        true
+    }
+}
+
+type Entry<'a> = (u32, u64, ClassId, &'a [u64]);
+
+/// The nodes of one list, in order.
+fn expand<'s, 'a>(
+    source: &'s Source<'a>,
+    allowed: &'s Allowed<'_>,
+    high: bool,
+) -> Box<dyn Iterator<Item = Entry<'a>> + 's> {
+    match &source.nodes {
+        Nodes::State(state, capacity) => {
+            let (state, capacity): (&'a State, u64) = (state, *capacity);
+            let allow = |n: &u32| allowed.allows(*n);
+            let make = move |n: u32| (n, capacity, state.class, &*state.free);
+            let nodes = state.nodes.range(allowed.range.0..allowed.range.1).copied();
+            if high {
+                Box::new(nodes.rev().filter(allow).map(make))
+            } else {
+                Box::new(nodes.filter(allow).map(make))
+            }
+        }
+        Nodes::List(list) if high => Box::new(list.iter().rev().copied()),
+        Nodes::List(list) => Box::new(list.iter().copied()),
+    }
+}
+
+/// Which nodes of a state's list may be offered.
+struct Allowed<'a> {
+    overlay: Option<&'a Overlay>,
+    scratch: &'a Overlay,
+    eligible: &'a Eligible,
+    range: (u32, u32),
+}
+
+impl Allowed<'_> {
+    fn allows(&self, node: u32) -> bool {
+        !self.scratch.mask.contains(node)
+            && !self.overlay.is_some_and(|o| o.mask.contains(node))
+            && self.eligible.node(node)
+    }
+}
