@@ -1,0 +1,48 @@
+//! Every bound and setting of the engine: name, default, reason, in one place.
+
+use fluxgate_graph::Placement;
+
+/// See the fields; [`Config::default`] is what a site gets that sets nothing.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Config {
+    /// Candidates offered in one pass of one queue. Default 1,000,000: the whole of any queue seen so far.
+    pub candidates_per_pass_max: u64,
+    /// Starts plus reservations decided in one pass of one queue. Default 100,000.
+    pub decisions_per_pass_max: u64,
+    /// Reservations that may stand at once, over all queues. Default 4,096.
+    pub reservations_max: usize,
+    /// Bytes of annotation (keys and values) that a policy may attach to one job in one pass. Default 4 KiB.
+    pub annotation_bytes_per_job_max: u64,
+    /// The same over a whole pass. Default 256 KiB.
+    pub annotation_bytes_per_pass_max: u64,
+    /// Jobs for which keys are asked in one call. Default 16,384: a call of well under a millisecond.
+    pub keys_per_call: usize,
+    /// Events kept for a policy until its next call; above it they are handed over at once. Default 16,384.
+    pub events_per_call: usize,
+    /// Pending jobs keyed by a successor between two passes of the running policy. Default 16,384.
+    pub warm_up_per_step: usize,
+    /// Named queues. Default 1,024; a job for one more is denied.
+    pub queues_max: usize,
+    /// Where jobs go when the policy has no preference.
+    pub placement: Placement,
+    /// Tell jobs why they wait and when they may start. Off where nobody reads it (replay).
+    pub annotate: bool,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Config {
+            candidates_per_pass_max: 1_000_000,
+            decisions_per_pass_max: 100_000,
+            reservations_max: 4_096,
+            annotation_bytes_per_job_max: 4 << 10,
+            annotation_bytes_per_pass_max: 256 << 10,
+            keys_per_call: 16_384,
+            events_per_call: 16_384,
+            warm_up_per_step: 16_384,
+            queues_max: 1_024,
+            placement: Placement::First,
+            annotate: true,
+        }
+    }
+}

@@ -1,0 +1,446 @@
+//! What the engine knows: the ledger, the waiting jobs, their queues and classes, and who runs.
+//!
+//! One struct, owned, so that a pass can be moved into a policy by value and come back.
+//! This module must never know policies or protocols.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use fluxgate_formats::JobId;
+use fluxgate_graph::{Request, Resources, ShapeId};
+use serde_json::{Map, Value};
+
+use crate::config::Config;
+use crate::explain::Reason;
+use crate::order::{ClassId, Order, OrderKey, Slot};
+use crate::policy::{JobColumns, Machine, MachineTotals};
+use crate::stats::Stats;
+
+/// Index into [`Core::queues`].
+pub(crate) type QueueId = u32;
+
+/// There are two sides: the running policy's, and the one where a successor is warmed up. A swap changes
+/// which is which and moves nothing.
+pub(crate) type Side = usize;
+
+/// A waiting job.
+#[derive(Debug, Clone)]
+pub(crate) struct Job {
+    pub(crate) id: JobId,
+    pub(crate) priority: u32,
+    pub(crate) userid: u32,
+    pub(crate) t_submit: f64,
+    /// Requested seconds, infinite without limit.
+    pub(crate) duration: f64,
+    pub(crate) queue: QueueId,
+    pub(crate) class: ClassId,
+    pub(crate) request: Arc<Request>,
+    /// Where it stands on each side, with the generation of the order that the place belongs to: a place
+    /// of an older generation means nothing, so that retiring an order touches no job.
+    places: [Option<(u32, OrderKey)>; 2],
+    /// Serial of the last pass that offered it.
+    pub(crate) offered: u64,
+    /// Serial of the last pass that started or reserved it.
+    pub(crate) decided: u64,
+    /// Why it waits, as far as found out.
+    pub(crate) reason: Reason,
+    /// Start promised by the last pass of its queue.
+    pub(crate) t_estimate: Option<f64>,
+    /// The reason and the estimate that it was told last.
+    pub(crate) told_reason: Option<(Reason, Option<f64>)>,
+    /// Annotations that the job manager has of us, flattened: `sched.NAME` or `user.NAME`.
+    pub(crate) told: BTreeMap<String, Value>,
+}
+
+/// A job that holds resources.
+#[derive(Debug, Clone)]
+pub(crate) struct Running {
+    pub(crate) start: f64,
+    /// Expected end, infinite without limit.
+    pub(crate) end: f64,
+    /// The start was told but R is not known to be durable.
+    pub(crate) committing: bool,
+}
+
+/// Jobs of one queue with equal request and duration.
+#[derive(Debug, Clone)]
+pub(crate) struct Class {
+    pub(crate) request: Arc<Request>,
+    pub(crate) duration: f64,
+    pub(crate) jobs: u32,
+    /// Known not to fit until resources change.
+    pub(crate) parked: bool,
+}
+
+/// One RFC 33 queue, or the anonymous one (empty name).
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Queue {
+    pub(crate) name: String,
+    classes: Vec<Option<Class>>,
+    vacant: Vec<ClassId>,
+    class_of: BTreeMap<(ShapeId, u64), ClassId>,
+    /// Parked classes by the cores they need at least.
+    parked: BTreeSet<(u32, ClassId)>,
+    /// The order on each [`Side`]; `None` where no policy is.
+    pub(crate) orders: [Option<Order>; 2],
+    /// Flux's own order: priority, submission, id. Always there, so that the built-in policy can take over
+    /// in the middle of a pass.
+    pub(crate) native: BTreeMap<OrderKey, Slot>,
+    /// Something happened that calls for a pass.
+    pub(crate) dirty: bool,
+    /// A pass asked for by the policy.
+    pub(crate) wake: Option<f64>,
+    /// Jobs with a reservation from the last pass.
+    pub(crate) reserved: Vec<JobId>,
+    /// Jobs that no pass has looked at yet.
+    pub(crate) fresh: Vec<Slot>,
+}
+
+impl Queue {
+    pub(crate) fn class(&self, class: ClassId) -> Option<&Class> {
+        self.classes.get(class as usize)?.as_ref()
+    }
+
+    fn join(&mut self, request: &Arc<Request>, duration: f64) -> ClassId {
+        let index = (request.shape(), duration.to_bits());
+        if let Some(&class) = self.class_of.get(&index) {
+            if let Some(c) = self.classes[class as usize].as_mut() {
+                c.jobs += 1;
+            }
+            return class;
+        }
+        let made = Class { request: Arc::clone(request), duration, jobs: 1, parked: false };
+        let class = match self.vacant.pop() {
+            Some(class) => {
+                self.classes[class as usize] = Some(made);
+                class
+            }
+            None => {
+                self.classes.push(Some(made));
+                (self.classes.len() - 1) as ClassId
+            }
+        };
+        self.class_of.insert(index, class);
+        class
+    }
+
+    fn leave(&mut self, class: ClassId) {
+        let Some(c) = self.classes.get_mut(class as usize).and_then(Option::as_mut) else { return };
+        c.jobs -= 1;
+        if c.jobs > 0 {
+            return;
+        }
+        let index = (c.request.shape(), c.duration.to_bits());
+        self.parked.remove(&(c.request.min_cores(), class));
+        self.class_of.remove(&index);
+        self.classes[class as usize] = None;
+        self.vacant.push(class);
+    }
+
+    /// Classes in a fixed order.
+    pub(crate) fn class_ids(&self) -> impl Iterator<Item = (ClassId, &Class)> {
+        self.classes.iter().enumerate().filter_map(|(i, c)| Some((i as ClassId, c.as_ref()?)))
+    }
+
+    /// Park a class, or take it back.
+    pub(crate) fn set_parked(&mut self, class: ClassId, parked: bool) {
+        let Some(c) = self.classes.get_mut(class as usize).and_then(Option::as_mut) else { return };
+        if c.parked == parked {
+            return;
+        }
+        c.parked = parked;
+        let entry = (c.request.min_cores(), class);
+        if parked {
+            self.parked.insert(entry);
+        } else {
+            self.parked.remove(&entry);
+        }
+        for order in self.orders.iter_mut().flatten() {
+            order.set_parked(class, parked);
+        }
+    }
+
+    /// Resources changed: take back the parked classes that the totals do not rule out.
+    pub(crate) fn unpark(&mut self, resources: &Resources) {
+        let free = resources.totals().free_cores;
+        let back: Vec<ClassId> = self
+            .parked
+            .range(..=(free, ClassId::MAX))
+            .map(|(_, class)| *class)
+            .filter(|class| self.class(*class).is_some_and(|c| resources.could_fit_counts(&c.request)))
+            .collect();
+        for class in back {
+            self.set_parked(class, false);
+        }
+    }
+
+    /// Take back every parked class.
+    pub(crate) fn unpark_all(&mut self) {
+        let all: Vec<ClassId> = self.parked.iter().map(|(_, class)| *class).collect();
+        for class in all {
+            self.set_parked(class, false);
+        }
+    }
+}
+
+/// See the module text.
+#[derive(Debug, Clone)]
+pub(crate) struct Core {
+    pub(crate) resources: Resources,
+    pub(crate) config: Config,
+    pub(crate) stats: Stats,
+    pub(crate) queues: Vec<Queue>,
+    pub(crate) running: BTreeMap<JobId, Running>,
+    /// End of the instance, infinite without limit.
+    pub(crate) instance_end: f64,
+    /// Serial of the last pass.
+    pub(crate) serial: u64,
+    /// The side of the running policy.
+    pub(crate) live: Side,
+    /// Is there a policy on this side?
+    sides: [bool; 2],
+    generation: [u32; 2],
+    jobs: Vec<Option<Job>>,
+    vacant: Vec<Slot>,
+    pending: BTreeMap<JobId, Slot>,
+    queue_ids: BTreeMap<String, QueueId>,
+    /// For [`Core::machine`]; made anew when a queue is.
+    queue_names: Arc<[String]>,
+}
+
+/// A waiting job as [`Core::insert`] takes it.
+pub(crate) struct NewJob {
+    pub(crate) id: JobId,
+    pub(crate) priority: u32,
+    pub(crate) userid: u32,
+    pub(crate) t_submit: f64,
+    pub(crate) duration: f64,
+    pub(crate) queue: QueueId,
+    pub(crate) request: Arc<Request>,
+}
+
+impl Core {
+    pub(crate) fn new(resources: Resources, config: Config) -> Self {
+        Core {
+            resources,
+            config,
+            stats: Stats::default(),
+            queues: Vec::new(),
+            running: BTreeMap::new(),
+            instance_end: f64::INFINITY,
+            serial: 0,
+            live: 0,
+            sides: [false; 2],
+            generation: [0; 2],
+            jobs: Vec::new(),
+            vacant: Vec::new(),
+            pending: BTreeMap::new(),
+            queue_ids: BTreeMap::new(),
+            queue_names: Arc::new([]),
+        }
+    }
+
+    /// The queue of this name, made if need be; `None` when there are too many.
+    pub(crate) fn queue_id(&mut self, name: &str) -> Option<QueueId> {
+        if let Some(id) = self.queue_ids.get(name) {
+            return Some(*id);
+        }
+        if self.queues.len() >= self.config.queues_max {
+            return None;
+        }
+        let id = self.queues.len() as QueueId;
+        self.queues.push(Queue {
+            name: name.to_owned(),
+            orders: self.sides.map(|open| open.then(Order::default)),
+            ..Queue::default()
+        });
+        self.queue_ids.insert(name.to_owned(), id);
+        self.queue_names = self.queues.iter().map(|q| q.name.clone()).collect();
+        Some(id)
+    }
+
+    /// What a policy may know outside of a pass.
+    pub(crate) fn machine(&self) -> Machine {
+        let totals = self.resources.totals();
+        Machine {
+            totals: MachineTotals {
+                nodes: totals.nodes,
+                cores: totals.cores,
+                gpus: totals.gpus,
+                free_nodes: totals.free_nodes,
+                free_cores: totals.free_cores,
+                free_gpus: totals.free_gpus,
+                running: clamp(self.running.len() as u64),
+                pending: clamp(self.pending.len() as u64),
+            },
+            queues: Arc::clone(&self.queue_names),
+        }
+    }
+
+    pub(crate) fn pending_len(&self) -> usize {
+        self.pending.len()
+    }
+
+    pub(crate) fn slot_of(&self, id: JobId) -> Option<Slot> {
+        self.pending.get(&id).copied()
+    }
+
+    /// Waiting jobs with an id above `after`, ascending.
+    pub(crate) fn pending_after(&self, after: Option<JobId>) -> impl Iterator<Item = (JobId, Slot)> {
+        use std::ops::Bound::{Excluded, Unbounded};
+        self.pending.range((after.map_or(Unbounded, Excluded), Unbounded)).map(|(id, slot)| (*id, *slot))
+    }
+
+    pub(crate) fn job(&self, slot: Slot) -> Option<&Job> {
+        self.jobs.get(slot as usize)?.as_ref()
+    }
+
+    pub(crate) fn job_mut(&mut self, slot: Slot) -> Option<&mut Job> {
+        self.jobs.get_mut(slot as usize)?.as_mut()
+    }
+
+    /// Add a waiting job, without a key of the policy. The id must not be waiting.
+    pub(crate) fn insert(&mut self, new: NewJob) -> Slot {
+        let queue = &mut self.queues[new.queue as usize];
+        let class = queue.join(&new.request, new.duration);
+        let slot = self.vacant.pop().unwrap_or(self.jobs.len() as Slot);
+        queue.native.insert(OrderKey::new(0.0, new.priority, new.t_submit, new.id), slot);
+        queue.dirty = true;
+        queue.fresh.push(slot);
+        let job = Job {
+            id: new.id,
+            priority: new.priority,
+            userid: new.userid,
+            t_submit: new.t_submit,
+            duration: new.duration,
+            queue: new.queue,
+            class,
+            request: new.request,
+            places: [None; 2],
+            offered: 0,
+            decided: 0,
+            reason: Reason::Unseen,
+            t_estimate: None,
+            told_reason: None,
+            told: BTreeMap::new(),
+        };
+        if slot as usize == self.jobs.len() {
+            self.jobs.push(Some(job));
+        } else {
+            self.jobs[slot as usize] = Some(job);
+        }
+        self.pending.insert(new.id, slot);
+        slot
+    }
+
+    /// Take a waiting job out of every index.
+    pub(crate) fn remove(&mut self, slot: Slot) -> Option<Job> {
+        self.unplace(slot, 0);
+        self.unplace(slot, 1);
+        let job = self.jobs.get_mut(slot as usize)?.take()?;
+        self.pending.remove(&job.id);
+        self.vacant.push(slot);
+        let queue = &mut self.queues[job.queue as usize];
+        queue.native.remove(&OrderKey::new(0.0, job.priority, job.t_submit, job.id));
+        queue.leave(job.class);
+        Some(job)
+    }
+
+    /// Place a job in the order of a side.
+    pub(crate) fn place(&mut self, slot: Slot, key: f64, side: Side) {
+        self.unplace(slot, side);
+        let Some(job) = self.jobs.get_mut(slot as usize).and_then(Option::as_mut) else { return };
+        let place = OrderKey::new(key, job.priority, job.t_submit, job.id);
+        let queue = &mut self.queues[job.queue as usize];
+        let parked = queue.class(job.class).is_some_and(|c| c.parked);
+        if let Some(order) = &mut queue.orders[side] {
+            order.insert(job.class, parked, place, slot);
+            job.places[side] = Some((self.generation[side], place));
+        }
+    }
+
+    fn unplace(&mut self, slot: Slot, side: Side) {
+        let Some(job) = self.jobs.get_mut(slot as usize).and_then(Option::as_mut) else { return };
+        let queue = &mut self.queues[job.queue as usize];
+        let parked = queue.class(job.class).is_some_and(|c| c.parked);
+        if let (Some(order), Some((generation, key))) = (&mut queue.orders[side], job.places[side].take())
+            && generation == self.generation[side]
+        {
+            order.remove(job.class, parked, &key);
+        }
+    }
+
+    /// Change a waiting job's priority; its keys have to be asked again.
+    pub(crate) fn set_priority(&mut self, slot: Slot, priority: u32) {
+        self.unplace(slot, 0);
+        self.unplace(slot, 1);
+        let Some(job) = self.jobs.get_mut(slot as usize).and_then(Option::as_mut) else { return };
+        let queue = &mut self.queues[job.queue as usize];
+        queue.native.remove(&OrderKey::new(0.0, job.priority, job.t_submit, job.id));
+        job.priority = priority;
+        queue.native.insert(OrderKey::new(0.0, priority, job.t_submit, job.id), slot);
+        queue.dirty = true;
+    }
+
+    /// A policy comes to this side: empty orders for it. Returns those that were there, for dropping where
+    /// it costs nobody time.
+    pub(crate) fn open_side(&mut self, side: Side) -> Vec<Order> {
+        self.close_or_open(side, true)
+    }
+
+    /// The policy of this side is gone.
+    pub(crate) fn close_side(&mut self, side: Side) -> Vec<Order> {
+        self.close_or_open(side, false)
+    }
+
+    fn close_or_open(&mut self, side: Side, open: bool) -> Vec<Order> {
+        self.sides[side] = open;
+        self.generation[side] = self.generation[side].wrapping_add(1);
+        let fresh = || open.then(Order::default);
+        self.queues.iter_mut().filter_map(|q| std::mem::replace(&mut q.orders[side], fresh())).collect()
+    }
+
+    /// Append a job as a row.
+    pub(crate) fn push_row(&self, slot: Slot, rows: &mut JobColumns) {
+        let Some(job) = self.job(slot) else { return };
+        rows.id.push(job.id);
+        rows.t_submit.push(job.t_submit);
+        rows.duration.push(job.duration);
+        rows.priority.push(job.priority);
+        rows.userid.push(job.userid);
+        rows.queue.push(job.queue);
+        rows.nodes.push(job.request.min_nodes());
+        rows.cores.push(job.request.min_cores());
+        rows.gpus.push(job.request.min_gpus());
+    }
+
+    /// Every queue with waiting jobs needs a pass.
+    pub(crate) fn all_dirty(&mut self) {
+        for queue in &mut self.queues {
+            queue.dirty = !queue.native.is_empty();
+        }
+    }
+
+    /// When an allocation that starts now ends, and what R says of it (0 without limit).
+    pub(crate) fn expected_end(&self, now: f64, duration: f64) -> (f64, f64) {
+        let end = if duration.is_finite() { now + duration } else { self.instance_end };
+        (end, if end.is_finite() { end } else { 0.0 })
+    }
+}
+
+/// Counts cross the policy boundary as u32.
+pub(crate) fn clamp(count: u64) -> u32 {
+    u32::try_from(count).unwrap_or(u32::MAX)
+}
+
+/// Nest flattened annotations (`sched.x`) as RFC 27 wants them.
+pub(crate) fn nest(flat: BTreeMap<String, Value>) -> Value {
+    let mut root = Map::new();
+    for (key, value) in flat {
+        let (group, name) = key.split_once('.').unwrap_or(("user", &key));
+        if let Value::Object(inner) = root.entry(group.to_owned()).or_insert_with(|| Value::Object(Map::new())) {
+            inner.insert(name.to_owned(), value);
+        }
+    }
+    Value::Object(root)
+}

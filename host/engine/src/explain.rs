@@ -1,0 +1,126 @@
+//! Why a job waits, in words that an operator can act on.
+//!
+//! Reasons are found as a by-product of passes and kept stable: they name what the job needs, not what
+//! happens to be free at the moment, so that a job is not told the same thing in new numbers at every pass.
+
+use fluxgate_formats::{JobId, fsd};
+
+use crate::core::Core;
+use crate::engine::Engine;
+
+/// Why a job waits.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum Reason {
+    /// No pass has looked at it yet.
+    Unseen,
+    /// Jobs ahead of it in its queue wait, and the policy did not get to it.
+    Behind,
+    /// What it needs is not free.
+    Busy {
+        /// Fewest nodes, 0 if the request names none.
+        nodes: u32,
+        /// Fewest cores.
+        cores: u32,
+        /// Fewest GPUs.
+        gpus: u32,
+    },
+    /// It fits, but would push back the reserved start of this job.
+    Delays(JobId),
+    /// It has a promised start time.
+    Reserved,
+}
+
+impl std::fmt::Display for Reason {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Reason::Unseen => f.write_str("waiting for the next scheduling pass"),
+            Reason::Behind => f.write_str("waiting behind jobs ahead of it in the queue"),
+            Reason::Busy { nodes, cores, gpus } => {
+                f.write_str("insufficient resources: needs ")?;
+                let mut sep = "";
+                for (count, one) in [(*nodes, "node"), (*cores, "core"), (*gpus, "gpu")] {
+                    if count > 0 {
+                        write!(f, "{sep}{count} {one}{}", if count == 1 { "" } else { "s" })?;
+                        sep = ", ";
+                    }
+                }
+                if sep.is_empty() { f.write_str("resources that are in use or down") } else { Ok(()) }
+            }
+            Reason::Delays(id) => write!(f, "would delay the reserved start of {id}"),
+            Reason::Reserved => f.write_str("first in line, has a reserved start"),
+        }
+    }
+}
+
+/// What a job is doing, as the engine sees it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum JobState {
+    /// It waits.
+    Pending,
+    /// It holds resources.
+    Running,
+}
+
+/// The answer of [`Engine::explain`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct Explanation {
+    /// Waiting or running.
+    pub state: JobState,
+    /// Name of its queue, empty for the anonymous one or a running job.
+    pub queue: String,
+    /// For a waiting job, why it waits.
+    pub reason: Option<Reason>,
+    /// Jobs ahead of it in Flux's own order (priority, submission, id) in its queue.
+    pub ahead: u64,
+    /// Earliest start given running jobs and reservations, ignoring jobs ahead without reservation;
+    /// `None` when it could not start with what is up, or is running.
+    pub earliest: Option<f64>,
+    /// Promised start, if it has a reservation.
+    pub t_estimate: Option<f64>,
+    /// One paragraph for people.
+    pub text: String,
+}
+
+impl Engine {
+    /// Say what a job waits for, at this time. Costs a search and a walk of its queue: for a person's
+    /// question, not for every pass. `None` for ids that neither wait nor run.
+    pub fn explain(&self, id: JobId, now: f64) -> Option<Explanation> {
+        let core: &Core = self.core();
+        if let Some(running) = core.running.get(&id) {
+            return Some(Explanation {
+                state: JobState::Running,
+                queue: String::new(),
+                reason: None,
+                ahead: 0,
+                earliest: None,
+                t_estimate: None,
+                text: if running.committing {
+                    "it has resources; its R is being committed".to_owned()
+                } else if running.end.is_finite() {
+                    format!("it runs, and is expected to end in {}", fsd::format((running.end - now).max(0.0)))
+                } else {
+                    "it runs without time limit".to_owned()
+                },
+            });
+        }
+        let job = core.job(core.slot_of(id)?)?;
+        let queue = core.queues.get(job.queue as usize)?;
+        let ahead = queue.native.values().take_while(|slot| core.job(**slot).is_some_and(|j| j.id != id)).count();
+        let earliest = core.resources.earliest(&job.request, now, job.duration);
+        let when = match earliest {
+            None => "it could not start with the nodes that are up".to_owned(),
+            Some(t) if t <= now => "its resources are free, other jobs come first".to_owned(),
+            Some(t) => format!("its resources could be free in {}", fsd::format(t - now)),
+        };
+        Some(Explanation {
+            state: JobState::Pending,
+            queue: queue.name.clone(),
+            reason: Some(job.reason.clone()),
+            ahead: ahead as u64,
+            earliest,
+            t_estimate: job.t_estimate,
+            text: format!("{}; {when}; {ahead} jobs of its queue are ahead by priority", job.reason),
+        })
+    }
+}

@@ -1,0 +1,578 @@
+//! One pass over one queue: the questions a policy may ask, and the gate that every decision goes through.
+//!
+//! A [`Pass`] owns the engine's core while a policy runs and gives it back afterwards. Decisions are staged
+//! in the ledger, so that later questions see them, and undone together if the policy fails.
+//!
+//! The gate is [`Pass::start`]: a policy names a candidate; *which* resources it gets, and whether it may
+//! have them now, is found here from graph, constraints, node states, allocations and reservations.
+//! Nothing a policy can say reaches the ledger by another way.
+//!
+//! This module must never know how a policy is executed.
+
+use std::collections::BTreeMap;
+
+use fluxgate_formats::JobId;
+use fluxgate_graph::{NoFit, Placement, Selection, ShapeId, Totals};
+use serde_json::Value;
+
+use crate::annotate;
+use crate::core::{Core, QueueId, Running, clamp};
+use crate::event::Action;
+use crate::explain::Reason;
+use crate::order::{OrderKey, Slot, Walk};
+use crate::policy::PolicyError;
+
+/// The export that is running whenever a pass is.
+const DURING: &str = "scheduling.run";
+
+/// Why the gate did not do what was proposed. None of these is the policy's fault.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refusal {
+    /// The job does not fit on what is free now.
+    Busy,
+    /// It would fit, but would delay a reservation.
+    DelaysReservation,
+    /// No set of resources of this machine could ever satisfy it.
+    Unsatisfiable,
+    /// Its queue is stopped, or it left the queue.
+    NotEligible,
+    /// A bound on decisions or reservations is reached; the pass should end.
+    Limit,
+}
+
+/// The scalars of a candidate; units as in [`crate::JobColumns`].
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct JobView {
+    /// RFC 19 id.
+    pub id: JobId,
+    /// Submission, seconds since the epoch.
+    pub t_submit: f64,
+    /// Requested seconds, infinite without limit.
+    pub duration: f64,
+    /// RFC 27 priority.
+    pub priority: u32,
+    /// Submitting user.
+    pub userid: u32,
+    /// Fewest nodes, 0 when the request names none.
+    pub nodes: u32,
+    /// Fewest cores.
+    pub cores: u32,
+    /// Fewest GPUs.
+    pub gpus: u32,
+}
+
+struct Staged {
+    slot: Slot,
+    selection: Selection,
+    end: f64,
+    expiration: f64,
+}
+
+/// See the module text. Candidates are small numbers valid within this pass only.
+pub struct Pass {
+    core: Box<Core>,
+    queue: QueueId,
+    now: f64,
+    walk: Walk,
+    native: Option<OrderKey>,
+    staged: Vec<Staged>,
+    reserved: Vec<(Slot, f64)>,
+    /// Per shape, the shortest duration that was refused for a reservation: longer ones need no search.
+    refused: BTreeMap<ShapeId, f64>,
+    /// Offered candidates, to be told why they wait.
+    offered: Vec<Slot>,
+    /// The last answer of `fits`, so that `start` need not search again.
+    fit: Option<(Slot, Selection)>,
+    notes: BTreeMap<Slot, BTreeMap<String, Value>>,
+    note_bytes: BTreeMap<Slot, u64>,
+    note_bytes_total: u64,
+    rekeys: Vec<JobId>,
+    wake: Option<f64>,
+    blocked: bool,
+    breach: Option<PolicyError>,
+}
+
+impl std::fmt::Debug for Pass {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Pass").field("queue", &self.queue).field("now", &self.now).finish_non_exhaustive()
+    }
+}
+
+/// What is left of a pass for the engine.
+pub(crate) struct Outcome {
+    pub(crate) core: Box<Core>,
+    /// Jobs whose keys were asked for again.
+    pub(crate) rekeys: Vec<JobId>,
+    /// Jobs that started, with their expected ends.
+    pub(crate) started: Vec<(JobId, f64)>,
+}
+
+impl Pass {
+    pub(crate) fn new(mut core: Box<Core>, queue: QueueId, now: f64) -> Self {
+        core.serial += 1;
+        core.stats.passes += 1;
+        Pass {
+            core,
+            queue,
+            now,
+            walk: Walk::default(),
+            native: None,
+            staged: Vec::new(),
+            reserved: Vec::new(),
+            refused: BTreeMap::new(),
+            offered: Vec::new(),
+            fit: None,
+            notes: BTreeMap::new(),
+            note_bytes: BTreeMap::new(),
+            note_bytes_total: 0,
+            rekeys: Vec::new(),
+            wake: None,
+            blocked: false,
+            breach: None,
+        }
+    }
+
+    /// The time of this pass, seconds since the epoch.
+    pub fn now(&self) -> f64 {
+        self.now
+    }
+
+    /// Index of the queue that this pass is about.
+    pub fn queue(&self) -> u32 {
+        self.queue
+    }
+
+    /// Number of queues seen so far.
+    pub fn queue_count(&self) -> u32 {
+        self.core.queues.len() as u32
+    }
+
+    /// Name of a queue, empty for the anonymous one and for unknown indices.
+    pub fn queue_name(&self, index: u32) -> &str {
+        self.core.queues.get(index as usize).map_or("", |q| q.name.as_str())
+    }
+
+    /// Totals of the machine, staged decisions included.
+    pub fn totals(&self) -> Totals {
+        self.core.resources.totals()
+    }
+
+    /// Jobs that hold resources and jobs that wait, over all queues, before this pass.
+    pub fn job_counts(&self) -> (u32, u32) {
+        (clamp(self.core.running.len() as u64), clamp(self.core.pending_len() as u64))
+    }
+
+    /// The next candidate in order.
+    pub fn next(&mut self) -> Option<u32> {
+        self.advance(false)
+    }
+
+    /// The next candidate in order of those not known to be unable to start now.
+    pub fn next_fitting(&mut self) -> Option<u32> {
+        self.advance(true)
+    }
+
+    /// Put the cursor before the first candidate.
+    pub fn rewind(&mut self) {
+        self.walk = Walk::default();
+    }
+
+    fn advance(&mut self, fitting: bool) -> Option<u32> {
+        while (self.offered.len() as u64) < self.core.config.candidates_per_pass_max {
+            let queue = self.core.queues.get(self.queue as usize)?;
+            let order = queue.orders[self.core.live].as_ref()?;
+            let refused = &self.refused;
+            let (class, slot) = self.walk.next(order, fitting, |class| {
+                queue.class(class).is_none_or(|c| {
+                    c.parked || refused.get(&c.request.shape()).is_some_and(|shortest| c.duration >= *shortest)
+                })
+            })?;
+            let job = self.core.job(slot)?;
+            if job.decided == self.core.serial {
+                continue;
+            }
+            if fitting && !self.core.resources.could_fit_counts(&job.request) {
+                self.core.queues[self.queue as usize].set_parked(class, true);
+                self.set_reason(slot, busy(&self.core, slot));
+                continue;
+            }
+            return Some(self.offer(slot));
+        }
+        None
+    }
+
+    /// The next job in Flux's own order; for the built-in policy only.
+    fn next_native(&mut self) -> Option<u32> {
+        use std::ops::Bound::{Excluded, Unbounded};
+        let queue = self.core.queues.get(self.queue as usize)?;
+        let from = self.native.map_or(Unbounded, Excluded);
+        let (key, slot) = queue.native.range((from, Unbounded)).next().map(|(k, s)| (*k, *s))?;
+        self.native = Some(key);
+        Some(self.offer(slot))
+    }
+
+    fn offer(&mut self, slot: Slot) -> u32 {
+        let serial = self.core.serial;
+        if let Some(job) = self.core.job_mut(slot) {
+            if job.offered != serial {
+                self.offered.push(slot);
+            }
+            job.offered = serial;
+        }
+        self.core.stats.candidates += 1;
+        slot
+    }
+
+    /// Remember that the contract was broken and say so.
+    fn bad<T>(&mut self, message: String) -> Result<T, PolicyError> {
+        self.fail(PolicyError::BadDecision { during: DURING, message })
+    }
+
+    fn fail<T>(&mut self, error: PolicyError) -> Result<T, PolicyError> {
+        self.breach.get_or_insert_with(|| error.clone());
+        Err(error)
+    }
+
+    fn known(&mut self, candidate: u32) -> Result<(), PolicyError> {
+        if self.core.job(candidate).is_some_and(|job| job.offered == self.core.serial) {
+            return Ok(());
+        }
+        self.bad(format!("candidate {candidate} was not offered in this pass"))
+    }
+
+    fn undecided(&mut self, candidate: u32) -> Result<(), PolicyError> {
+        self.known(candidate)?;
+        match self.core.job(candidate) {
+            Some(job) if job.decided == self.core.serial => {
+                let id = job.id;
+                self.bad(format!("job {id} was already started or reserved in this pass"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The scalars of a candidate.
+    ///
+    /// # Errors
+    /// [`PolicyError::BadDecision`] if it was not offered in this pass.
+    pub fn describe(&mut self, candidate: u32) -> Result<JobView, PolicyError> {
+        self.known(candidate)?;
+        let Some(job) = self.core.job(candidate) else { return self.bad("no such job".to_owned()) };
+        Ok(JobView {
+            id: job.id,
+            t_submit: job.t_submit,
+            duration: job.duration,
+            priority: job.priority,
+            userid: job.userid,
+            nodes: job.request.min_nodes(),
+            cores: job.request.min_cores(),
+            gpus: job.request.min_gpus(),
+        })
+    }
+
+    /// Could the candidate start now without delaying a reservation?
+    ///
+    /// # Errors
+    /// [`PolicyError::BadDecision`] if it was not offered in this pass, or is decided already.
+    pub fn fits(&mut self, candidate: u32) -> Result<bool, PolicyError> {
+        self.undecided(candidate)?;
+        if self.fit.as_ref().is_some_and(|(slot, _)| *slot == candidate) {
+            return Ok(true);
+        }
+        let placement = self.core.config.placement;
+        Ok(match self.search(candidate, placement) {
+            Ok(selection) => {
+                self.fit = Some((candidate, selection));
+                true
+            }
+            Err(_) => false,
+        })
+    }
+
+    /// Earliest start of the candidate, infinite if it cannot start with the nodes that are up.
+    ///
+    /// # Errors
+    /// [`PolicyError::BadDecision`] if it was not offered in this pass, or is decided already.
+    pub fn earliest(&mut self, candidate: u32) -> Result<f64, PolicyError> {
+        self.undecided(candidate)?;
+        let Some(job) = self.core.job(candidate) else { return Ok(f64::INFINITY) };
+        Ok(self.core.resources.earliest(&job.request, self.now, job.duration).unwrap_or(f64::INFINITY))
+    }
+
+    /// Start the candidate now, placed as asked or by the site's default.
+    ///
+    /// # Errors
+    /// [`PolicyError::BadDecision`] if it was not offered in this pass, or is decided already.
+    pub fn start(
+        &mut self,
+        candidate: u32,
+        placement: Option<Placement>,
+    ) -> Result<Result<(), Refusal>, PolicyError> {
+        self.undecided(candidate)?;
+        if self.at_limit() {
+            return Ok(Err(Refusal::Limit));
+        }
+        let wanted = placement.unwrap_or(self.core.config.placement);
+        let found = match self.fit.take() {
+            Some((slot, selection)) if slot == candidate && wanted == self.core.config.placement => Ok(selection),
+            _ => self.search(candidate, wanted),
+        };
+        let selection = match found {
+            Ok(selection) => selection,
+            Err(refusal) => {
+                self.core.stats.refusals += 1;
+                self.blocked = true;
+                return Ok(Err(refusal));
+            }
+        };
+        let Some(job) = self.core.job(candidate) else { return Ok(Err(Refusal::NotEligible)) };
+        let (id, duration) = (job.id, job.duration);
+        let (end, expiration) = self.core.expected_end(self.now, duration);
+        if self.core.resources.allocate(id, &selection, self.now, end).is_err() {
+            // The matcher proposed what the ledger does not have. The ledger is right.
+            self.core.stats.refusals += 1;
+            return Ok(Err(Refusal::Busy));
+        }
+        self.decide(candidate);
+        if self.blocked {
+            self.core.stats.backfilled += 1;
+        }
+        self.staged.push(Staged { slot: candidate, selection, end, expiration });
+        Ok(Ok(()))
+    }
+
+    /// Guarantee the candidate its earliest start; returns that time.
+    ///
+    /// # Errors
+    /// [`PolicyError::BadDecision`] if it was not offered in this pass, or is decided already.
+    pub fn reserve(&mut self, candidate: u32) -> Result<Result<f64, Refusal>, PolicyError> {
+        self.undecided(candidate)?;
+        self.blocked = true;
+        if self.at_limit() || self.core.resources.reservations().count() >= self.core.config.reservations_max {
+            return Ok(Err(Refusal::Limit));
+        }
+        let Some(job) = self.core.job(candidate) else { return Ok(Err(Refusal::NotEligible)) };
+        let (id, request, duration) = (job.id, job.request.clone(), job.duration);
+        let Some(start) = self.core.resources.earliest(&request, self.now, duration) else {
+            self.core.stats.refusals += 1;
+            return Ok(Err(Refusal::Busy));
+        };
+        if self.core.resources.reserve(id, &request, start, duration).is_err() {
+            self.core.stats.refusals += 1;
+            return Ok(Err(Refusal::DelaysReservation));
+        }
+        self.fit = None;
+        self.decide(candidate);
+        self.core.stats.reservations += 1;
+        self.set_reason(candidate, Reason::Reserved);
+        self.reserved.push((candidate, start));
+        Ok(Ok(start))
+    }
+
+    /// Attach an annotation: `key` is `sched.NAME` or `user.NAME`, `json` the value as JSON text.
+    ///
+    /// # Errors
+    /// [`PolicyError::BadDecision`] if the candidate was not offered, [`PolicyError::BadValue`] for another
+    /// key or text that is not JSON, [`PolicyError::Bound`] above the bounds of [`crate::Config`].
+    pub fn annotate(&mut self, candidate: u32, key: &str, json: &str) -> Result<(), PolicyError> {
+        self.known(candidate)?;
+        let size = (key.len() + json.len()) as u64;
+        let job_bytes = self.note_bytes.entry(candidate).or_default();
+        *job_bytes += size;
+        self.note_bytes_total += size;
+        let bounds = [
+            ("annotation_bytes_per_job_max", self.core.config.annotation_bytes_per_job_max, *job_bytes),
+            ("annotation_bytes_per_pass_max", self.core.config.annotation_bytes_per_pass_max, self.note_bytes_total),
+        ];
+        for (bound, limit, found) in bounds {
+            if found > limit {
+                return self.fail(PolicyError::Bound { during: DURING, bound, limit, found });
+            }
+        }
+        let name = key.strip_prefix("sched.").or_else(|| key.strip_prefix("user."));
+        if name.is_none_or(|n| n.is_empty() || n.contains('.') || n.chars().any(char::is_control)) {
+            let message = format!("annotation key {key:?}: expected sched.NAME or user.NAME");
+            return self.fail(PolicyError::BadValue { during: DURING, message });
+        }
+        match serde_json::from_str::<Value>(json) {
+            Ok(value) => {
+                self.notes.entry(candidate).or_default().insert(key.to_owned(), value);
+                Ok(())
+            }
+            Err(error) => {
+                let message = format!("annotation {key}: not JSON: {error}");
+                self.fail(PolicyError::BadValue { during: DURING, message })
+            }
+        }
+    }
+
+    /// Have the candidate's key asked for again before the next pass.
+    ///
+    /// # Errors
+    /// [`PolicyError::BadDecision`] if it was not offered in this pass.
+    pub fn rekey(&mut self, candidate: u32) -> Result<(), PolicyError> {
+        self.known(candidate)?;
+        self.rekeys.extend(self.core.job(candidate).map(|job| job.id));
+        Ok(())
+    }
+
+    /// Ask for another pass of this queue at this time; times that are not in the future are ignored.
+    pub fn wake_at(&mut self, time: f64) {
+        if time > self.now && time.is_finite() {
+            self.wake = Some(self.wake.map_or(time, |w| w.min(time)));
+        }
+    }
+
+    fn at_limit(&self) -> bool {
+        (self.staged.len() + self.reserved.len()) as u64 >= self.core.config.decisions_per_pass_max
+    }
+
+    fn decide(&mut self, slot: Slot) {
+        let serial = self.core.serial;
+        if let Some(job) = self.core.job_mut(slot) {
+            job.decided = serial;
+        }
+        self.fit = None;
+    }
+
+    fn set_reason(&mut self, slot: Slot, reason: Reason) {
+        if let Some(job) = self.core.job_mut(slot) {
+            job.reason = reason;
+        }
+    }
+
+    /// Find resources, and remember what a failure says of other jobs.
+    fn search(&mut self, slot: Slot, placement: Placement) -> Result<Selection, Refusal> {
+        let Some(job) = self.core.job(slot) else { return Err(Refusal::NotEligible) };
+        let (request, duration, class) = (job.request.clone(), job.duration, job.class);
+        let parked = self.core.queues[self.queue as usize].class(class).is_some_and(|c| c.parked);
+        if self.refused.get(&request.shape()).is_some_and(|shortest| duration >= *shortest) {
+            return Err(Refusal::DelaysReservation);
+        }
+        let (end, _) = self.core.expected_end(self.now, duration);
+        let found = if parked {
+            Err(NoFit::Busy)
+        } else {
+            self.core.stats.matches += 1;
+            self.core.resources.match_now(&request, self.now, end, placement)
+        };
+        match found {
+            Ok(selection) => Ok(selection),
+            Err(NoFit::WouldDelay(reserved)) => {
+                let shortest = self.refused.entry(request.shape()).or_insert(duration);
+                *shortest = shortest.min(duration);
+                self.set_reason(slot, Reason::Delays(reserved));
+                Err(Refusal::DelaysReservation)
+            }
+            Err(_) => {
+                self.core.queues[self.queue as usize].set_parked(class, true);
+                self.set_reason(slot, busy(&self.core, slot));
+                Err(Refusal::Busy)
+            }
+        }
+    }
+
+    /// Strict order until the first that does not start: what a policy without `scheduling` gets.
+    pub(crate) fn run_in_order(&mut self) {
+        while let Some(candidate) = self.next() {
+            if !matches!(self.start(candidate, None), Ok(Ok(()))) {
+                break;
+            }
+        }
+    }
+
+    /// The built-in policy: strict order by priority, submission and id.
+    pub(crate) fn run_builtin(&mut self) {
+        self.core.stats.builtin_passes += 1;
+        while let Some(candidate) = self.next_native() {
+            if !matches!(self.start(candidate, None), Ok(Ok(()))) {
+                break;
+            }
+        }
+    }
+
+    /// The first breach of the contract, if there was one.
+    pub(crate) fn breach(&self) -> Option<&PolicyError> {
+        self.breach.as_ref()
+    }
+
+    /// Undo everything that was staged.
+    pub(crate) fn abort(mut self) -> Box<Core> {
+        for staged in self.staged.drain(..) {
+            if let Some(job) = self.core.job(staged.slot) {
+                let id = job.id;
+                // It was allocated in this pass: releasing all of it cannot fail.
+                let _ = self.core.resources.release(id, None);
+            }
+        }
+        for (slot, _) in self.reserved.drain(..) {
+            if let Some(job) = self.core.job(slot) {
+                let id = job.id;
+                self.core.resources.unreserve(id);
+            }
+        }
+        self.core
+    }
+
+    /// Make everything that was staged real.
+    pub(crate) fn commit(mut self, out: &mut Vec<Action>) -> Outcome {
+        let core = &mut self.core;
+        let mut started = Vec::with_capacity(self.staged.len());
+        for staged in self.staged {
+            let Some(job) = core.remove(staged.slot) else { continue };
+            let r = core.resources.selection_to_r(&staged.selection, self.now, staged.expiration);
+            let notes = self.notes.remove(&staged.slot).unwrap_or_default();
+            let summary = if core.config.annotate { r.summary() } else { String::new() };
+            let annotations = annotate::on_start(&job, &summary, notes, core.config.annotate);
+            core.running.insert(job.id, Running { start: self.now, end: staged.end, committing: true });
+            core.stats.starts += 1;
+            started.push((job.id, staged.end));
+            out.push(Action::Start { id: job.id, r: Box::new(r), annotations });
+        }
+
+        // Whoever lost a promise, or has a new one, is told; then whoever was looked at, then newcomers.
+        let before = std::mem::take(&mut core.queues[self.queue as usize].reserved);
+        let lost = before.iter().filter_map(|id| core.slot_of(*id)).collect::<Vec<_>>();
+        for slot in &lost {
+            if let Some(job) = core.job_mut(*slot) {
+                job.t_estimate = None;
+            }
+        }
+        let mut reserved = Vec::with_capacity(self.reserved.len());
+        for (slot, start) in &self.reserved {
+            if let Some(job) = core.job_mut(*slot) {
+                job.t_estimate = Some(*start);
+                reserved.push(job.id);
+            }
+        }
+        let fresh = std::mem::take(&mut core.queues[self.queue as usize].fresh);
+        if core.config.annotate {
+            for slot in lost.into_iter().chain(self.offered).chain(fresh) {
+                let Some(job) = core.job_mut(slot) else { continue };
+                if job.queue != self.queue {
+                    continue;
+                }
+                if job.reason == Reason::Unseen {
+                    job.reason = Reason::Behind;
+                }
+                annotate::tell_reason(core, slot, out);
+            }
+            for (slot, notes) in self.notes {
+                annotate::tell(core, slot, notes, out);
+            }
+        }
+        let queue = &mut core.queues[self.queue as usize];
+        queue.reserved = reserved;
+        queue.dirty = false;
+        queue.wake = self.wake;
+        Outcome { core: self.core, rekeys: self.rekeys, started }
+    }
+}
+
+fn busy(core: &Core, slot: Slot) -> Reason {
+    core.job(slot).map_or(Reason::Unseen, |job| Reason::Busy {
+        nodes: job.request.min_nodes(),
+        cores: job.request.min_cores(),
+        gpus: job.request.min_gpus(),
+    })
+}

@@ -1,0 +1,108 @@
+//! What concerns jobs that hold resources already: recovery by hello, changed ends, feasibility.
+
+use fluxgate_formats::{Idset, JobId, Jobspec, R};
+
+use crate::core::{Core, Running};
+use crate::engine::Engine;
+use crate::event::{Action, RpcError};
+use crate::policy::JobEventKind;
+
+const ENOENT: i32 = 2;
+const EBUSY: i32 = 16;
+const EINVAL: i32 = 22;
+const EOVERFLOW: i32 = 75;
+
+fn refuse(errnum: i32, text: impl Into<String>) -> Result<(), RpcError> {
+    Err(RpcError { errnum, text: text.into() })
+}
+
+/// The first reservation that could not begin on time any more.
+fn delayed(core: &mut Core, now: f64) -> Option<JobId> {
+    let standing: Vec<(JobId, f64)> = core.resources.reservations().map(|(id, start, _)| (id, start)).collect();
+    standing.into_iter().find_map(|(id, start)| {
+        let job = core.job(core.slot_of(id)?)?;
+        let (request, duration) = (job.request.clone(), job.duration);
+        core.resources.unreserve(id);
+        let earliest = core.resources.earliest(&request, now, duration);
+        // It stood a moment ago with the same values.
+        let _ = core.resources.reserve(id, &request, start, duration);
+        earliest.is_none_or(|t| t > start).then_some(id)
+    })
+}
+
+impl Engine {
+    /// RFC 27 hello: what a job holds goes into the ledger, or the job gets the exception that tells the job
+    /// manager to forget its resources.
+    pub(crate) fn hello(
+        &mut self,
+        id: JobId,
+        r: &R,
+        free: &Idset,
+        now: f64,
+        out: &mut Vec<Action>,
+    ) {
+        let start = if r.starttime > 0.0 { r.starttime } else { now };
+        let end = if r.expiration > 0.0 { r.expiration } else { f64::INFINITY };
+        let core = self.core_mut();
+        if core.running.contains_key(&id) {
+            // A repeated hello is an audit, not news.
+            return;
+        }
+        match core.resources.allocate_r(id, r, free, start, end) {
+            Ok(()) => {
+                core.running.insert(id, Running { start, end, committing: false });
+                self.note(JobEventKind::Started, id, start, end);
+            }
+            Err(error) => out.push(Action::Raise {
+                id,
+                kind: "scheduler-restart".to_owned(),
+                severity: 0,
+                note: format!("failed to reallocate R for running job: {error}"),
+            }),
+        }
+    }
+
+    /// RFC 27 expiration: accept a new end unless it breaks a promise.
+    pub(crate) fn expiration(&mut self, id: JobId, expiration: f64, now: f64) -> Result<(), RpcError> {
+        if expiration.is_nan() || expiration < 0.0 {
+            return refuse(EINVAL, format!("expiration {expiration}: expected seconds since the epoch, or 0"));
+        }
+        let end = if expiration > 0.0 { expiration } else { f64::INFINITY };
+        let core = self.core_mut();
+        let Some(before) = core.running.get(&id).map(|running| running.end) else {
+            return refuse(ENOENT, format!("job {id} holds no resources"));
+        };
+        if end > core.instance_end && end.is_finite() {
+            return refuse(EINVAL, "expiration is beyond the end of the instance");
+        }
+        if core.resources.set_end(id, end).is_err() {
+            return refuse(ENOENT, format!("job {id} holds no resources"));
+        }
+        if end > before
+            && let Some(reserved) = delayed(core, now)
+        {
+            // The same call went through a moment ago.
+            let _ = core.resources.set_end(id, before);
+            return refuse(EBUSY, format!("would delay the reserved start of {reserved}"));
+        }
+        if let Some(running) = core.running.get_mut(&id) {
+            running.end = end;
+        }
+        core.all_dirty();
+        self.note(JobEventKind::Expiration, id, now, end);
+        Ok(())
+    }
+
+    /// RFC 27 feasibility: from the inventory alone, whatever is up or free.
+    pub(crate) fn feasibility(&mut self, jobspec: &Jobspec) -> Result<(), RpcError> {
+        let core = self.core_mut();
+        let request = match core.resources.compile(jobspec) {
+            Ok(request) => request,
+            Err(error) => return refuse(EINVAL, error.to_string()),
+        };
+        match core.resources.satisfiable(&request) {
+            Ok(()) => Ok(()),
+            Err(error) => refuse(EOVERFLOW, error.to_string()),
+        }
+    }
+}

@@ -1,0 +1,32 @@
+//! Counters. They are told to people and never an input of a decision.
+
+/// What the engine did since it was made.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Events stepped.
+    pub events: u64,
+    /// Passes made, one per queue.
+    pub passes: u64,
+    /// Candidates offered to policies.
+    pub candidates: u64,
+    /// Searches for resources.
+    pub matches: u64,
+    /// Jobs started.
+    pub starts: u64,
+    /// Of these, jobs that started while an earlier-ordered one of their queue stood blocked in the same pass.
+    pub backfilled: u64,
+    /// Reservations made.
+    pub reservations: u64,
+    /// Proposals that the gate refused.
+    pub refusals: u64,
+    /// Requests denied.
+    pub denied: u64,
+    /// Frees, cancels and commits for jobs that the engine does not know (legal, see RFC 27).
+    pub unknown_jobs: u64,
+    /// Policies that failed.
+    pub policy_failures: u64,
+    /// Swaps completed.
+    pub swaps: u64,
+    /// Passes decided by the built-in policy because no other was there.
+    pub builtin_passes: u64,
+}
