@@ -438,7 +438,9 @@ pub(crate) fn nest(flat: BTreeMap<String, Value>) -> Value {
     let mut root = Map::new();
     for (key, value) in flat {
         let (group, name) = key.split_once('.').unwrap_or(("user", &key));
-        if let Value::Object(inner) = root.entry(group.to_owned()).or_insert_with(|| Value::Object(Map::new())) {
+        if let Value::Object(inner) =
+            root.entry(group.to_owned()).or_insert_with(|| Value::Object(Map::new()))
+        {
             inner.insert(name.to_owned(), value);
         }
     }

@@ -228,9 +228,7 @@ impl Engine {
             core.resources.unreserve(*id);
         }
         let (mut pass, result) = match &mut self.live {
-            Some(seat) if seat.policy.abilities().scheduling => {
-                seat.policy.run(Pass::new(core, index, now))
-            }
+            Some(seat) if seat.policy.abilities().scheduling => seat.policy.run(Pass::new(core, index, now)),
             Some(_) => {
                 let mut pass = Pass::new(core, index, now);
                 pass.run_in_order();
@@ -340,7 +338,8 @@ impl Engine {
         if self.live.as_ref().is_some_and(|seat| seat.events.len() >= most || seat.to_key.len() >= most) {
             self.feed_live(now, out);
         }
-        let warm = self.warm_up.as_ref().is_some_and(|w| w.seat.events.len() >= most || w.seat.to_key.len() >= most);
+        let warm =
+            self.warm_up.as_ref().is_some_and(|w| w.seat.events.len() >= most || w.seat.to_key.len() >= most);
         if warm {
             self.forward_swap(now, out);
         }
@@ -451,7 +450,8 @@ impl Engine {
             for (class, info) in queue.class_ids() {
                 if let Err(why) = core.resources.satisfiable(&info.request) {
                     let queue_id = queue.native.values();
-                    let members = queue_id.filter_map(|slot| core.job(*slot)).filter(|job| job.class == class);
+                    let members =
+                        queue_id.filter_map(|slot| core.job(*slot)).filter(|job| job.class == class);
                     lost.extend(members.map(|job| (job.id, why.to_string())));
                 }
             }

@@ -98,7 +98,10 @@ impl Engine {
                 text: if running.committing {
                     "it has resources; its R is being committed".to_owned()
                 } else if running.end.is_finite() {
-                    format!("it runs, and is expected to end in {}", fsd::format((running.end - now).max(0.0)))
+                    format!(
+                        "it runs, and is expected to end in {}",
+                        fsd::format((running.end - now).max(0.0))
+                    )
                 } else {
                     "it runs without time limit".to_owned()
                 },
@@ -106,7 +109,8 @@ impl Engine {
         }
         let job = core.job(core.slot_of(id)?)?;
         let queue = core.queues.get(job.queue as usize)?;
-        let ahead = queue.native.values().take_while(|slot| core.job(**slot).is_some_and(|j| j.id != id)).count();
+        let ahead =
+            queue.native.values().take_while(|slot| core.job(**slot).is_some_and(|j| j.id != id)).count();
         let earliest = core.resources.earliest(&job.request, now, job.duration);
         let when = match earliest {
             None => "it could not start with the nodes that are up".to_owned(),

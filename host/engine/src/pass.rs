@@ -184,7 +184,8 @@ impl Pass {
             let refused = &self.refused;
             let (class, slot) = self.walk.next(order, fitting, |class| {
                 queue.class(class).is_none_or(|c| {
-                    c.parked || refused.get(&c.request.shape()).is_some_and(|shortest| c.duration >= *shortest)
+                    c.parked
+                        || refused.get(&c.request.shape()).is_some_and(|shortest| c.duration >= *shortest)
                 })
             })?;
             let job = self.core.job(slot)?;
@@ -314,7 +315,9 @@ impl Pass {
         }
         let wanted = placement.unwrap_or(self.core.config.placement);
         let found = match self.fit.take() {
-            Some((slot, selection)) if slot == candidate && wanted == self.core.config.placement => Ok(selection),
+            Some((slot, selection)) if slot == candidate && wanted == self.core.config.placement => {
+                Ok(selection)
+            }
             _ => self.search(candidate, wanted),
         };
         let selection = match found {
@@ -348,7 +351,8 @@ impl Pass {
     pub fn reserve(&mut self, candidate: u32) -> Result<Result<f64, Refusal>, PolicyError> {
         self.undecided(candidate)?;
         self.blocked = true;
-        if self.at_limit() || self.core.resources.reservations().count() >= self.core.config.reservations_max {
+        if self.at_limit() || self.core.resources.reservations().count() >= self.core.config.reservations_max
+        {
             return Ok(Err(Refusal::Limit));
         }
         let Some(job) = self.core.job(candidate) else { return Ok(Err(Refusal::NotEligible)) };
@@ -382,7 +386,11 @@ impl Pass {
         self.note_bytes_total += size;
         let bounds = [
             ("annotation_bytes_per_job_max", self.core.config.annotation_bytes_per_job_max, *job_bytes),
-            ("annotation_bytes_per_pass_max", self.core.config.annotation_bytes_per_pass_max, self.note_bytes_total),
+            (
+                "annotation_bytes_per_pass_max",
+                self.core.config.annotation_bytes_per_pass_max,
+                self.note_bytes_total,
+            ),
         ];
         for (bound, limit, found) in bounds {
             if found > limit {

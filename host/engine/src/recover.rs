@@ -18,7 +18,8 @@ fn refuse(errnum: i32, text: impl Into<String>) -> Result<(), RpcError> {
 
 /// The first reservation that could not begin on time any more.
 fn delayed(core: &mut Core, now: f64) -> Option<JobId> {
-    let standing: Vec<(JobId, f64)> = core.resources.reservations().map(|(id, start, _)| (id, start)).collect();
+    let standing: Vec<(JobId, f64)> =
+        core.resources.reservations().map(|(id, start, _)| (id, start)).collect();
     standing.into_iter().find_map(|(id, start)| {
         let job = core.job(core.slot_of(id)?)?;
         let (request, duration) = (job.request.clone(), job.duration);
@@ -33,14 +34,7 @@ fn delayed(core: &mut Core, now: f64) -> Option<JobId> {
 impl Engine {
     /// RFC 27 hello: what a job holds goes into the ledger, or the job gets the exception that tells the job
     /// manager to forget its resources.
-    pub(crate) fn hello(
-        &mut self,
-        id: JobId,
-        r: &R,
-        free: &Idset,
-        now: f64,
-        out: &mut Vec<Action>,
-    ) {
+    pub(crate) fn hello(&mut self, id: JobId, r: &R, free: &Idset, now: f64, out: &mut Vec<Action>) {
         let start = if r.starttime > 0.0 { r.starttime } else { now };
         let end = if r.expiration > 0.0 { r.expiration } else { f64::INFINITY };
         let core = self.core_mut();
@@ -65,7 +59,10 @@ impl Engine {
     /// RFC 27 expiration: accept a new end unless it breaks a promise.
     pub(crate) fn expiration(&mut self, id: JobId, expiration: f64, now: f64) -> Result<(), RpcError> {
         if expiration.is_nan() || expiration < 0.0 {
-            return refuse(EINVAL, format!("expiration {expiration}: expected seconds since the epoch, or 0"));
+            return refuse(
+                EINVAL,
+                format!("expiration {expiration}: expected seconds since the epoch, or 0"),
+            );
         }
         let end = if expiration > 0.0 { expiration } else { f64::INFINITY };
         let core = self.core_mut();

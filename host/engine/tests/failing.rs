@@ -28,7 +28,9 @@ fn failure(actions: &[Action]) -> &PolicyError {
 
 /// Run this as a policy over three jobs of a four-core machine. Job 3 is first in its (reversed) order and
 /// everything it stages is to be undone: the built-in policy starts 1 and 2.
-fn fails(run: impl FnMut(&mut Pass) -> Result<(), PolicyError> + Send + 'static) -> (Vec<Action>, PolicyError) {
+fn fails(
+    run: impl FnMut(&mut Pass) -> Result<(), PolicyError> + Send + 'static,
+) -> (Vec<Action>, PolicyError) {
     let mut engine = engine(1, 4);
     let reversed = |jobs: &fluxgate_engine::JobColumns| Ok(jobs.id.iter().map(|id| -(id.0 as f64)).collect());
     install(&mut engine, Script::named("bad").keys(reversed).run(run), 0.0);
@@ -133,7 +135,8 @@ fn a_swap_hands_over_state_and_keeps_everything() {
     old.state = Some(Ok(vec![1, 2, 3]));
     install(&mut engine, old, 0.0);
     submit(&mut engine, 1.0, vec![(1, cores(2, 0.0)), (2, cores(2, 0.0)), (3, cores(1, 0.0))]);
-    let mut new = Script::named("new").run(fcfs).keys(|j| Ok(j.cores.iter().map(|c| f64::from(*c)).collect()));
+    let mut new =
+        Script::named("new").run(fcfs).keys(|j| Ok(j.cores.iter().map(|c| f64::from(*c)).collect()));
     new.state = Some(Ok(vec![]));
     let restored = Arc::clone(&new.restored);
     let out = install(&mut engine, new, 2.0);
@@ -177,7 +180,10 @@ fn a_successor_that_fails_leaves_the_running_policy_alone() {
     install(&mut engine, Script::named("good").run(fcfs), 0.0);
     submit(&mut engine, 0.0, vec![(1, cores(1, 0.0)), (2, cores(1, 0.0))]);
     let out = install(&mut engine, Script::named("bad").keys(|_| Ok(vec![f64::NAN])), 1.0);
-    assert!(matches!(notices(&out)[..], [PolicyNotice::SwapFailed { error: PolicyError::BadValue { .. }, .. }]));
+    assert!(matches!(
+        notices(&out)[..],
+        [PolicyNotice::SwapFailed { error: PolicyError::BadValue { .. }, .. }]
+    ));
     assert_eq!(engine.policy_name(), "good");
     engine.step(free(1), 2.0);
     assert_eq!(started(&engine.pass(2.0)), [2]);

@@ -21,7 +21,11 @@ fn priority_comes_before_submission_and_expedited_before_all() {
     assert_eq!(started(&submit(&mut engine, 0.0, vec![(1, cores(1, 10.0))])), [1]);
     submit(&mut engine, 1.0, vec![(2, cores(1, 1.0)), (3, cores(1, 1.0)), (4, cores(1, 1.0))]);
     // A policy that would have it the other way round cannot hold an expedited job back.
-    install(&mut engine, Script::named("lifo").keys(|j| Ok(j.id.iter().map(|id| -(id.0 as f64)).collect())), 1.0);
+    install(
+        &mut engine,
+        Script::named("lifo").keys(|j| Ok(j.id.iter().map(|id| -(id.0 as f64)).collect())),
+        1.0,
+    );
     engine.step(Event::Prioritize { jobs: vec![(JobId(2), u32::MAX), (JobId(99), 3)] }, 2.0);
     let mut order: Vec<u64> = Vec::new();
     let mut last = 1;
@@ -77,11 +81,12 @@ fn feasibility_ignores_what_is_up_or_free() {
     let mut engine = engine(2, 4);
     submit(&mut engine, 0.0, vec![(1, cores(8, 0.0))]);
     engine.step(Event::Down("0-1".parse().unwrap()), 1.0);
-    let ask = |engine: &mut Engine, n, token| {
-        match engine.step(Event::Feasibility { jobspec: cores(n, 1.0), token }, 1.0).pop() {
-            Some(Action::Reply { token: t, result }) if t == token => result,
-            other => panic!("{other:?}"),
-        }
+    let ask = |engine: &mut Engine, n, token| match engine
+        .step(Event::Feasibility { jobspec: cores(n, 1.0), token }, 1.0)
+        .pop()
+    {
+        Some(Action::Reply { token: t, result }) if t == token => result,
+        other => panic!("{other:?}"),
     };
     assert_eq!(ask(&mut engine, 8, 7), Ok(()));
     let RpcError { errnum, text } = ask(&mut engine, 9, 8).unwrap_err();
@@ -116,11 +121,16 @@ fn shrinking_denies_what_can_never_run_any_more() {
 fn a_cancel_is_answered_while_a_job_waits_and_ignored_afterwards() {
     let mut engine = engine(1, 1);
     submit(&mut engine, 0.0, vec![(1, cores(1, 0.0)), (2, cores(1, 0.0))]);
-    assert!(matches!(engine.step(Event::Cancel { id: JobId(2) }, 1.0)[..], [Action::Canceled { id: JobId(2) }]));
+    assert!(matches!(
+        engine.step(Event::Cancel { id: JobId(2) }, 1.0)[..],
+        [Action::Canceled { id: JobId(2) }]
+    ));
     assert!(engine.step(Event::Cancel { id: JobId(2) }, 1.0).is_empty(), "held jobs are cancelled twice");
     assert!(engine.step(Event::Cancel { id: JobId(1) }, 1.0).is_empty(), "its R is being committed");
     // The same id may come back with another request.
-    assert!(submit(&mut engine, 2.0, vec![(2, cores(1, 5.0))]).iter().all(|a| !matches!(a, Action::Deny { .. })));
+    assert!(
+        submit(&mut engine, 2.0, vec![(2, cores(1, 5.0))]).iter().all(|a| !matches!(a, Action::Deny { .. }))
+    );
     // But not one that holds resources.
     assert!(matches!(engine.step(alloc(1, cores(1, 1.0)), 2.0)[..], [Action::Deny { .. }]));
 }
@@ -184,7 +194,9 @@ fn hello_recovers_allocations_and_raises_what_does_not_fit() {
     assert!(second.step(hello(1, &r, ""), 110.0).is_empty(), "a repeated hello is an audit");
     assert_eq!(second.resources().totals().free_cores, 1);
     let out = second.step(hello(2, &r, ""), 110.0);
-    assert!(matches!(&out[..], [Action::Raise { id: JobId(2), severity: 0, kind, .. }] if kind == "scheduler-restart"));
+    assert!(
+        matches!(&out[..], [Action::Raise { id: JobId(2), severity: 0, kind, .. }] if kind == "scheduler-restart")
+    );
     // What was given back already is not held again.
     let mut third = engine(2, 2);
     let given_back = r.ranks().first().unwrap().to_string();
@@ -211,7 +223,10 @@ fn an_expiration_that_delays_a_reservation_is_refused_and_changes_nothing() {
     let mut engine = engine(1, 2);
     install(&mut engine, Script::named("easy").run(easy), 0.0);
     submit(&mut engine, 0.0, vec![(1, cores(2, 100.0)), (2, cores(2, 10.0))]);
-    let mut ask = |id, expiration| match engine.step(Event::Expiration { id: JobId(id), expiration, token: 5 }, 1.0).pop() {
+    let mut ask = |id, expiration| match engine
+        .step(Event::Expiration { id: JobId(id), expiration, token: 5 }, 1.0)
+        .pop()
+    {
         Some(Action::Reply { token: 5, result }) => result.map_err(|e| e.errnum),
         other => panic!("{other:?}"),
     };
