@@ -163,6 +163,7 @@ impl Pass {
     }
 
     /// The next candidate in order.
+    #[allow(clippy::should_implement_trait)] // named as in the contract
     pub fn next(&mut self) -> Option<u32> {
         self.advance(false)
     }
