@@ -2,6 +2,8 @@
 //!
 //! Lowest floor first: [`proto`] and [`codec`] turn bytes into [`message::Message`]s; [`transport`] moves
 //! them over a UNIX socket, [`server`] on the listening side; [`rpc`] is a client for everybody who asks.
+//! [`dialect`] reads and writes the payloads of RFC 27 and 28, and [`session`] is the scheduler's side of
+//! those as a state machine without I/O, between messages and the engine's events and actions.
 //!
 //! Nothing here decides what runs where: this crate translates.
 #![forbid(unsafe_code)]
@@ -13,9 +15,11 @@ pub mod message;
 pub mod proto;
 pub mod rpc;
 pub mod server;
+pub mod session;
 pub mod transport;
 
 pub use message::{Kind, Message, PayloadError, ReplyTo};
 pub use proto::{Flags, MessageType, errno, role};
 pub use rpc::{Client, Requests, ResponseStream, RpcError};
+pub use session::{ControlRequest, Output, Session, SessionConfig, SessionError};
 pub use transport::{ConnectError, ConnectOptions, Connection, Disconnect, Options};

@@ -1,0 +1,410 @@
+//! The scheduler's side of RFC 27 (allocation) and RFC 28 (resources), as a state machine without I/O.
+//!
+//! ```text
+//! frames in  -> Session::on_message -> Output::Engine(event) -> engine -> actions
+//! frames out <- Output::Send        <- Session::on_actions   <-------------'
+//! ```
+//!
+//! The driver owns the socket, the clock and the engine. It feeds one message, carries out every [`Output`]
+//! in the order given (stepping the engine and handing back what that decides), and only then feeds the next.
+//! The actions of a pass are handed over together: all jobs started in a pass become durable in one KVS commit. Nothing waits for that commit; when its answer arrives the jobs get
+//! their SUCCESS and the engine its [`Event::Committed`].
+//!
+//! What a broker may do wrong is survived: logged, counted in [`SessionStats`], answered where RFC 6 wants an
+//! answer. Only what makes scheduling impossible is [`Output::Fatal`].
+//!
+//! This module must never know how a job is placed, and must never read a clock.
+
+mod error;
+mod finish;
+mod serve;
+mod start;
+
+use std::collections::{BTreeMap, VecDeque};
+
+use fluxgate_engine::{Action, Event};
+use fluxgate_formats::{Idset, JobId, R};
+use serde::Serialize;
+use serde_json::Value;
+
+pub use self::error::SessionError;
+use self::finish::Staged;
+use self::start::{Hello, Way};
+use crate::dialect::{Dialect, one_line};
+use crate::message::{Kind, Message, ReplyTo};
+use crate::proto::errno;
+
+/// Most requests for resources kept at a time; further ones are denied.
+pub const PENDING_JOBS_MAX: usize = 1 << 24;
+/// Most questions (feasibility, expiration) that wait for an answer; further ones get EAGAIN.
+pub const QUESTIONS_MAX: usize = 65_536;
+/// Most lookups of R in flight during hello; the others wait their turn.
+pub const LOOKUPS_MAX: usize = 1024;
+/// Most jobs in one KVS commit.
+pub const COMMIT_JOBS_MAX: usize = 4096;
+/// A KVS commit is closed when its R texts exceed this many bytes.
+pub const COMMIT_BYTES_MAX: usize = 16 << 20;
+/// Longest note of a denial or exception, in characters.
+pub const NOTE_LEN_MAX: usize = 400;
+
+/// How many requests the job manager may have outstanding (RFC 27 ready).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Mode {
+    /// All of them: what a scheduler that looks at the whole queue needs.
+    #[default]
+    Unlimited,
+    /// At most this many, 1..=2147483647.
+    Limited(u32),
+}
+
+/// What a session needs to know at its start.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SessionConfig {
+    /// Name of the service for control requests.
+    pub name: String,
+    /// Register [`SessionConfig::name`] as well? A broker does it by itself for its modules.
+    pub register_name: bool,
+    /// See [`Mode`].
+    pub mode: Mode,
+}
+
+impl Default for SessionConfig {
+    fn default() -> Self {
+        SessionConfig { name: "sched-fluxgate".into(), register_name: true, mode: Mode::Unlimited }
+    }
+}
+
+/// What the driver has to do, in the order given.
+#[derive(Debug)]
+pub enum Output {
+    /// The machine is known: make the engine. Comes once, before any [`Output::Engine`].
+    Inventory {
+        /// Everything there is, whether usable or not.
+        resources: Box<R>,
+        /// The ranks that are usable now; all others are down.
+        up: Idset,
+    },
+    /// Step the engine, and hand its actions to [`Session::on_actions`].
+    Engine(Event),
+    /// Send this.
+    Send(Message),
+    /// Somebody wants something that is not the protocol's business.
+    Control(ControlRequest),
+    /// The handshake is complete; requests for resources follow.
+    Ready {
+        /// How many requests are queued, if the job manager says it.
+        count: Option<u64>,
+    },
+    /// Everything this client asked for is void; whoever keeps state for it drops it. No answer.
+    Disconnected {
+        /// The service that was told, for instance `sched`.
+        service: String,
+        /// The client, as it is named in route stacks.
+        sender: String,
+    },
+    /// The session is over. The driver flushes what it has to send and leaves.
+    Fatal(SessionError),
+}
+
+/// A request to the scheduler's control service, or of another kind that only the driver can answer.
+#[derive(Debug, Clone)]
+pub struct ControlRequest {
+    /// The whole topic, for instance `sched-fluxgate.policy-swap` or `sched.resource-status`.
+    pub topic: String,
+    /// Its payload; an empty object when there was none.
+    pub payload: Value,
+    /// The request itself. Guests got here only with requests that change nothing.
+    pub message: Message,
+}
+
+impl ControlRequest {
+    /// The topic without its service.
+    pub fn method(&self) -> &str {
+        self.topic.split_once('.').map_or("", |(_, method)| method)
+    }
+
+    /// The successful answer, or `None` when none is wanted. `Value::Null` sends no payload.
+    pub fn ok(&self, payload: &Value) -> Option<Message> {
+        let answer =
+            if payload.is_null() { self.message.respond() } else { self.message.respond_json(payload) };
+        self.message.wants_response().then_some(answer)
+    }
+
+    /// The answer that says no, or `None` when none is wanted.
+    pub fn error(&self, errnum: i32, text: &str) -> Option<Message> {
+        self.message
+            .wants_response()
+            .then(|| self.message.respond_error(errnum, &one_line(text, NOTE_LEN_MAX)))
+    }
+}
+
+/// What has happened since the start of a session.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct SessionStats {
+    /// Jobs that held resources at the start.
+    pub hello_jobs: u64,
+    /// Of these, jobs whose resources could not be found out.
+    pub hello_lost: u64,
+    /// Requests for resources.
+    pub allocs: u64,
+    /// SUCCESS answers.
+    pub started: u64,
+    /// DENY answers.
+    pub denied: u64,
+    /// CANCEL answers.
+    pub canceled: u64,
+    /// ANNOTATE answers.
+    pub annotated: u64,
+    /// `sched.cancel` without effect: unknown, cancelled already, or being committed.
+    pub cancels_ignored: u64,
+    /// `sched.alloc` for a job that is being started; ignored.
+    pub allocs_repeated: u64,
+    /// Frees, whole or in part.
+    pub frees: u64,
+    /// KVS commits sent.
+    pub commits: u64,
+    /// Resource updates.
+    pub resource_updates: u64,
+    /// Feasibility checks.
+    pub feasibility_checks: u64,
+    /// Requests of guests that were refused.
+    pub guests_refused: u64,
+    /// Requests for methods that do not exist.
+    pub unknown_methods: u64,
+    /// Payloads, or fields of them, that could not be read.
+    pub malformed: u64,
+    /// Messages that make no sense at their time.
+    pub unexpected: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd)]
+enum Phase {
+    New,
+    Services,
+    Acquiring,
+    Hello,
+    Readying,
+    Serving,
+    Over,
+}
+
+/// What we asked for, by matchtag.
+#[derive(Debug)]
+enum Asked {
+    Service(usize),
+    Acquire,
+    Hello,
+    R(JobId, Way),
+    Jobspec(JobId, Way),
+    Ready,
+    Commit(Vec<Staged>),
+    Raise(JobId),
+}
+
+#[derive(Debug)]
+enum AllocState {
+    /// The jobspec is being looked up (founding revision).
+    Jobspec { priority: u32, userid: u32, t_submit: f64, canceled: bool },
+    /// The engine has it.
+    Pending,
+    /// It has resources, and its R is on its way to the KVS. From here on a cancel comes too late.
+    Committing,
+}
+
+/// A request for resources that is not retired.
+#[derive(Debug)]
+struct Alloc {
+    reply: ReplyTo,
+    state: AllocState,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Session {
+    config: SessionConfig,
+    services: Vec<String>,
+    phase: Phase,
+    dialect: Dialect,
+    last_tag: u32,
+    asked: BTreeMap<u32, Asked>,
+    hello: Hello,
+    /// Does `job-info.lookup` work here? It alone knows the current R.
+    job_info: bool,
+    allocs: BTreeMap<JobId, Alloc>,
+    staged: Vec<Staged>,
+    questions: BTreeMap<u64, ReplyTo>,
+    last_token: u64,
+    deferred: VecDeque<Message>,
+    ranks: Idset,
+    stats: SessionStats,
+}
+
+impl Session {
+    /// A session that has not begun.
+    pub fn new(config: SessionConfig) -> Self {
+        let mut services = vec!["sched".to_owned(), "feasibility".to_owned()];
+        if config.register_name {
+            services.push(config.name.clone());
+        }
+        Session {
+            config,
+            services,
+            phase: Phase::New,
+            dialect: Dialect::Current,
+            last_tag: 0,
+            asked: BTreeMap::new(),
+            hello: Hello::default(),
+            job_info: true,
+            allocs: BTreeMap::new(),
+            staged: Vec::new(),
+            questions: BTreeMap::new(),
+            last_token: 0,
+            deferred: VecDeque::new(),
+            ranks: Idset::new(),
+            stats: SessionStats::default(),
+        }
+    }
+
+    /// Begin the handshake. To be called once.
+    pub fn start(&mut self) -> Vec<Output> {
+        let mut out = Vec::new();
+        if self.phase == Phase::New {
+            self.phase = Phase::Services;
+            self.add_service(0, &mut out);
+        }
+        out
+    }
+
+    /// A message arrived.
+    pub fn on_message(&mut self, message: Message) -> Vec<Output> {
+        let mut out = Vec::new();
+        if self.phase == Phase::Over {
+            return out;
+        }
+        match message.kind {
+            Kind::Request { .. } => self.on_request(message, &mut out),
+            Kind::Response { .. } => self.on_response(&message, &mut out),
+            Kind::Event { .. } | Kind::Control { .. } => {}
+        }
+        out
+    }
+
+    /// The engine decided. All actions of one pass shall come in one call: the jobs started by them share a
+    /// KVS commit.
+    pub fn on_actions(&mut self, actions: impl IntoIterator<Item = Action>) -> Vec<Output> {
+        let mut out = Vec::new();
+        for action in actions {
+            self.apply(action, &mut out);
+        }
+        self.commit(&mut out);
+        out
+    }
+
+    /// One action. Jobs started are kept back until [`Session::flush`].
+    pub fn on_action(&mut self, action: Action) -> Vec<Output> {
+        let mut out = Vec::new();
+        self.apply(action, &mut out);
+        out
+    }
+
+    /// Commit the jobs started by [`Session::on_action`] since the last flush.
+    pub fn flush(&mut self) -> Vec<Output> {
+        let mut out = Vec::new();
+        self.commit(&mut out);
+        out
+    }
+
+    /// End the session from this side. Requests for resources stay with the job manager, which asks the
+    /// next scheduler; questions are answered with an error, because nobody would ask them again.
+    pub fn shutdown(&mut self) -> Vec<Output> {
+        let mut out = Vec::new();
+        if self.phase != Phase::Over {
+            self.farewell(&mut out);
+            self.phase = Phase::Over;
+        }
+        out
+    }
+
+    /// Is the handshake complete, and the session not over?
+    pub fn is_serving(&self) -> bool {
+        self.phase == Phase::Serving
+    }
+
+    /// The revision the job manager speaks; known after hello.
+    pub fn dialect(&self) -> Dialect {
+        self.dialect
+    }
+
+    /// Requests for resources that are not retired, those being committed included.
+    pub fn outstanding(&self) -> usize {
+        self.allocs.len()
+    }
+
+    /// What has happened.
+    pub fn stats(&self) -> SessionStats {
+        self.stats
+    }
+
+    /// Count anew, as `stats-clear` asks.
+    pub fn clear_stats(&mut self) {
+        self.stats = SessionStats::default();
+    }
+
+    fn ask(&mut self, request: Message, asked: Asked, out: &mut Vec<Output>) {
+        loop {
+            self.last_tag = self.last_tag.wrapping_add(1);
+            if self.last_tag != 0 && !self.asked.contains_key(&self.last_tag) {
+                break;
+            }
+        }
+        self.asked.insert(self.last_tag, asked);
+        out.push(Output::Send(request.with_matchtag(self.last_tag)));
+    }
+
+    fn fatal(&mut self, error: SessionError, out: &mut Vec<Output>) {
+        tracing::error!(%error, "the session with the broker is over");
+        self.farewell(out);
+        self.phase = Phase::Over;
+        out.push(Output::Fatal(error));
+    }
+
+    fn malformed(&mut self, message: &Message, error: &dyn std::fmt::Display) {
+        self.stats.malformed += 1;
+        tracing::warn!(topic = message.topic(), %error, "malformed message");
+    }
+
+    fn unexpected(&mut self, message: &Message, why: &'static str) {
+        self.stats.unexpected += 1;
+        tracing::warn!(topic = message.topic(), matchtag = message.matchtag(), why, "unexpected message");
+    }
+
+    fn on_response(&mut self, message: &Message, out: &mut Vec<Output>) {
+        let Some(asked) = self.asked.remove(&message.matchtag()) else {
+            return self.unexpected(message, "no request has this matchtag");
+        };
+        // A stream keeps its tag until its error.
+        if message.errnum() == 0 {
+            match asked {
+                Asked::Acquire => drop(self.asked.insert(message.matchtag(), Asked::Acquire)),
+                Asked::Hello => drop(self.asked.insert(message.matchtag(), Asked::Hello)),
+                _ => {}
+            }
+        }
+        match asked {
+            Asked::Service(index) => self.on_service(index, message, out),
+            Asked::Acquire if self.phase == Phase::Acquiring => self.on_inventory(message, out),
+            Asked::Acquire => self.on_resources(message, out),
+            Asked::Hello => self.on_hello(message, out),
+            Asked::R(id, way) => self.on_r(id, way, message, out),
+            Asked::Jobspec(id, way) => self.on_jobspec(id, way, message, out),
+            Asked::Ready => self.on_ready(message, out),
+            Asked::Commit(jobs) => self.on_commit(jobs, message, out),
+            Asked::Raise(id) => match message.errnum() {
+                // ENOENT: the job is inactive already, for instance in housekeeping.
+                0 | errno::ENOENT => {}
+                errnum => tracing::warn!(job = %id, errnum, "the job manager did not take an exception"),
+            },
+        }
+    }
+}

@@ -1,0 +1,291 @@
+//! Requests to the scheduler become engine events.
+
+use fluxgate_engine::Event;
+use fluxgate_formats::{JobId, Jobspec};
+use serde_json::Value;
+
+use super::start::{Way, looked_up, lookup};
+use super::{
+    Alloc, AllocState, Asked, ControlRequest, NOTE_LEN_MAX, Output, PENDING_JOBS_MAX, Phase, QUESTIONS_MAX,
+    Session,
+};
+use crate::dialect::{self, Dialect, one_line};
+use crate::message::Message;
+use crate::proto::errno;
+
+/// What anybody may ask of the driver, because it changes nothing and tells nothing of other users' jobs.
+const GUEST_METHODS: &[&str] = &["ping", "resource-status", "stats-get", "policy-list", "policy-show"];
+/// What the driver answers under the names `sched` and `feasibility`.
+const CONTROL_METHODS: &[&str] =
+    &["ping", "resource-status", "stats-get", "stats-clear", "rusage", "quiescent"];
+
+fn refuse(message: &Message, errnum: i32, text: &str, out: &mut Vec<Output>) {
+    if message.wants_response() {
+        out.push(Output::Send(message.respond_error(errnum, &one_line(text, NOTE_LEN_MAX))));
+    }
+}
+
+impl Session {
+    pub(super) fn on_request(&mut self, message: Message, out: &mut Vec<Output>) {
+        let topic = message.topic().to_owned();
+        let (service, method) = topic.split_once('.').unwrap_or((topic.as_str(), ""));
+        if method == "disconnect" {
+            return self.on_disconnect(service, &message, out);
+        }
+        let own = service == self.config.name;
+        let control =
+            own || (matches!(service, "sched" | "feasibility") && CONTROL_METHODS.contains(&method));
+        let open = topic == "feasibility.check" || (control && GUEST_METHODS.contains(&method));
+        if !open && !message.is_from_owner() {
+            self.stats.guests_refused += 1;
+            tracing::warn!(topic, userid = message.userid, "request of a guest refused");
+            return refuse(&message, errno::EPERM, "only the owner of the instance may do this", out);
+        }
+        match (service, method) {
+            ("sched", "alloc") => self.on_alloc(&message, out),
+            ("sched", "cancel") => self.on_cancel(&message, out),
+            ("sched", "prioritize") => self.on_prioritize(&message, out),
+            ("sched", "free") => self.on_free(&message, out),
+            ("sched", "expiration") => self.on_expiration(&message, out),
+            ("feasibility", "check") => self.on_feasibility(message, out),
+            _ if control => match message.json_or_empty() {
+                Ok(payload) => out.push(Output::Control(ControlRequest { topic, payload, message })),
+                Err(error) => {
+                    self.malformed(&message, &error);
+                    refuse(&message, errno::EPROTO, &error.to_string(), out);
+                }
+            },
+            _ => {
+                self.stats.unknown_methods += 1;
+                refuse(&message, errno::ENOSYS, "", out);
+            }
+        }
+    }
+
+    /// The payload of a request from the job manager, if this is the time for one.
+    fn job_request(&mut self, message: &Message) -> Option<Value> {
+        // Requests may overtake the answer to ready, but nothing is expected before ready was sent.
+        if self.phase < Phase::Readying {
+            self.unexpected(message, "the handshake is not complete");
+            return None;
+        }
+        message.json().map_err(|error| self.malformed(message, &error)).ok()
+    }
+
+    fn on_alloc(&mut self, message: &Message, out: &mut Vec<Output>) {
+        let Some(payload) = self.job_request(message) else { return };
+        let id = match dialect::job_id(&payload) {
+            Ok(id) => id,
+            // No answer: without an id the job manager can not match it, and with an error number it would
+            // take the scheduler for dead.
+            Err(error) => return self.malformed(message, &error),
+        };
+        self.stats.allocs += 1;
+        let earlier = self.allocs.get(&id).map(|alloc| matches!(alloc.state, AllocState::Committing));
+        if earlier == Some(true) {
+            self.stats.allocs_repeated += 1;
+            return self.unexpected(message, "the job is being started already");
+        }
+        let alloc = Alloc { reply: message.reply_to(), state: AllocState::Pending };
+        let full = earlier.is_none() && self.allocs.len() >= PENDING_JOBS_MAX;
+        self.allocs.insert(id, alloc);
+        if full {
+            return self.reject(id, "the scheduler's queue is full", earlier.is_some(), out);
+        }
+        let request = match dialect::alloc_request(id, &payload) {
+            Ok(request) => request,
+            Err(error) => {
+                self.malformed(message, &error);
+                return self.reject(id, &error.to_string(), earlier.is_some(), out);
+            }
+        };
+        let (priority, userid, t_submit) = (request.priority, request.userid, request.t_submit);
+        match request.jobspec {
+            Some(jobspec) => match Jobspec::from_value(jobspec) {
+                Ok(jobspec) => {
+                    let jobspec = Box::new(jobspec);
+                    out.push(Output::Engine(Event::Alloc { id, priority, userid, t_submit, jobspec }));
+                }
+                Err(error) => self.reject(id, &error.to_string(), earlier.is_some(), out),
+            },
+            None => {
+                self.dialect = Dialect::Founding;
+                if let Some(alloc) = self.allocs.get_mut(&id) {
+                    alloc.state = AllocState::Jobspec { priority, userid, t_submit, canceled: false };
+                }
+                let way = if self.job_info { Way::JobInfo } else { Way::Kvs };
+                self.ask(lookup(id, "jobspec", way), Asked::Jobspec(id, way), out);
+            }
+        }
+    }
+
+    /// Deny a request that the engine can not be shown. An earlier one for the same job is void.
+    fn reject(&mut self, id: JobId, note: &str, earlier: bool, out: &mut Vec<Output>) {
+        self.deny(id, note, out);
+        if earlier {
+            out.push(Output::Engine(Event::Cancel { id }));
+        }
+    }
+
+    pub(super) fn on_jobspec(&mut self, id: JobId, way: Way, message: &Message, out: &mut Vec<Output>) {
+        let found = looked_up("jobspec", way, message)
+            .and_then(|value| Jobspec::from_value(&value).map_err(|error| error.to_string()));
+        if found.is_err() && way == Way::JobInfo {
+            self.job_info &= message.errnum() != errno::ENOSYS;
+            return self.ask(lookup(id, "jobspec", Way::Kvs), Asked::Jobspec(id, Way::Kvs), out);
+        }
+        let Some(alloc) = self.allocs.get_mut(&id) else { return };
+        let AllocState::Jobspec { priority, userid, t_submit, canceled } = alloc.state else { return };
+        alloc.state = AllocState::Pending;
+        match found {
+            _ if canceled => self.canceled(id, out),
+            Ok(jobspec) => {
+                let jobspec = Box::new(jobspec);
+                out.push(Output::Engine(Event::Alloc { id, priority, userid, t_submit, jobspec }));
+            }
+            Err(error) => self.deny(id, &format!("jobspec: {error}"), out),
+        }
+    }
+
+    fn on_cancel(&mut self, message: &Message, out: &mut Vec<Output>) {
+        let Some(payload) = self.job_request(message) else { return };
+        let id = match dialect::job_id(&payload) {
+            Ok(id) => id,
+            Err(error) => return self.malformed(message, &error),
+        };
+        match self.allocs.get_mut(&id).map(|alloc| &mut alloc.state) {
+            Some(AllocState::Pending) => out.push(Output::Engine(Event::Cancel { id })),
+            Some(AllocState::Jobspec { canceled, .. }) => *canceled = true,
+            // Too late, the job gets SUCCESS, and the job manager gives the resources back. Or unknown, or
+            // the second cancel for the same request: both are normal.
+            Some(AllocState::Committing) | None => self.stats.cancels_ignored += 1,
+        }
+    }
+
+    fn on_prioritize(&mut self, message: &Message, out: &mut Vec<Output>) {
+        let Some(payload) = self.job_request(message) else { return };
+        match dialect::prioritize_request(&payload) {
+            Ok((jobs, bad)) => {
+                if bad > 0 {
+                    self.malformed(
+                        message,
+                        &format_args!("{bad} entries of `jobs` are no pairs of id and priority"),
+                    );
+                }
+                for (id, new) in &jobs {
+                    if let Some(Alloc { state: AllocState::Jobspec { priority, .. }, .. }) =
+                        self.allocs.get_mut(id)
+                    {
+                        *priority = *new;
+                    }
+                }
+                if !jobs.is_empty() {
+                    out.push(Output::Engine(Event::Prioritize { jobs }));
+                }
+            }
+            Err(error) => self.malformed(message, &error),
+        }
+    }
+
+    fn on_free(&mut self, message: &Message, out: &mut Vec<Output>) {
+        let Some(payload) = self.job_request(message) else { return };
+        match dialect::free_request(&payload) {
+            Ok(free) => {
+                self.stats.frees += 1;
+                let id = free.id;
+                out.push(Output::Engine(Event::Free { id, ranks: free.ranks, last: free.last }));
+                if free.answered {
+                    self.dialect = Dialect::Founding;
+                    out.push(Output::Send(message.respond_json(&serde_json::json!({ "id": id.0 }))));
+                }
+            }
+            Err(error) => self.malformed(message, &error),
+        }
+    }
+
+    fn on_expiration(&mut self, message: &Message, out: &mut Vec<Output>) {
+        let Some(payload) = self.job_request(message) else {
+            // Unlike alloc and free this is an ordinary call, and somebody waits.
+            return refuse(message, errno::EPROTO, "malformed request, or the scheduler is not ready", out);
+        };
+        match dialect::expiration_request(&payload) {
+            Ok((id, expiration)) => {
+                if let Some(token) = self.question(message, out) {
+                    out.push(Output::Engine(Event::Expiration { id, expiration, token }));
+                }
+            }
+            Err(error) => {
+                self.malformed(message, &error);
+                refuse(message, errno::EPROTO, &error.to_string(), out);
+            }
+        }
+    }
+
+    fn on_feasibility(&mut self, message: Message, out: &mut Vec<Output>) {
+        if self.phase < Phase::Hello {
+            // ENOSYS would count as a yes, so whoever asks too early waits for the inventory.
+            if self.deferred.len() >= QUESTIONS_MAX {
+                return refuse(&message, errno::EAGAIN, "the scheduler is starting", out);
+            }
+            return self.deferred.push_back(message);
+        }
+        self.stats.feasibility_checks += 1;
+        let jobspec = message.json().map_err(|error| error.to_string()).and_then(|payload| {
+            let jobspec =
+                payload.get("jobspec").ok_or("field `jobspec`: found nothing, expected an object")?;
+            Jobspec::from_value(jobspec).map_err(|error| error.to_string())
+        });
+        match jobspec {
+            Ok(jobspec) => {
+                if let Some(token) = self.question(&message, out) {
+                    out.push(Output::Engine(Event::Feasibility { jobspec: Box::new(jobspec), token }));
+                }
+            }
+            Err(error) => refuse(&message, errno::EINVAL, &error, out),
+        }
+    }
+
+    /// Remember who asked; `None` when there is no room or no answer is wanted.
+    fn question(&mut self, message: &Message, out: &mut Vec<Output>) -> Option<u64> {
+        if !message.wants_response() {
+            self.unexpected(message, "a question that wants no answer");
+            return None;
+        }
+        if self.questions.len() >= QUESTIONS_MAX {
+            refuse(message, errno::EAGAIN, "too many questions wait for an answer", out);
+            return None;
+        }
+        self.last_token += 1;
+        self.questions.insert(self.last_token, message.reply_to());
+        Some(self.last_token)
+    }
+
+    /// Answer everybody who waits: without this a validator would wait for ever.
+    pub(super) fn farewell(&mut self, out: &mut Vec<Output>) {
+        let waiting = std::mem::take(&mut self.deferred).into_iter().map(|question| question.reply_to());
+        for reply in std::mem::take(&mut self.questions).into_values().chain(waiting) {
+            out.push(Output::Send(reply.error(errno::EHOSTUNREACH, "the scheduler is going away")));
+        }
+    }
+
+    fn on_disconnect(&mut self, service: &str, message: &Message, out: &mut Vec<Output>) {
+        let Some(sender) = message.sender().map(str::to_owned) else {
+            return self.unexpected(message, "a disconnect without sender");
+        };
+        let of = |topic: &str| topic.split_once('.').is_some_and(|(name, _)| name == service);
+        let theirs = |reply: &crate::message::ReplyTo| reply.sender() == Some(&sender) && of(reply.topic());
+        self.questions.retain(|_, reply| !theirs(reply));
+        self.deferred.retain(|question| !theirs(&question.reply_to()));
+        if service == "sched" {
+            // The job manager went away with its requests. When it comes back it asks anew.
+            let gone: Vec<JobId> =
+                self.allocs.iter().filter(|(_, alloc)| theirs(&alloc.reply)).map(|(id, _)| *id).collect();
+            for id in gone {
+                if let Some(Alloc { state: AllocState::Pending, .. }) = self.allocs.remove(&id) {
+                    out.push(Output::Engine(Event::Cancel { id }));
+                }
+            }
+        }
+        out.push(Output::Disconnected { service: service.to_owned(), sender });
+    }
+}

@@ -1,0 +1,300 @@
+//! From the first frame to ready: services, resources, hello with the R of every running job.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use fluxgate_engine::Event;
+use fluxgate_formats::{JobId, R};
+use serde_json::{Value, json};
+
+use super::{Asked, LOOKUPS_MAX, Mode, NOTE_LEN_MAX, Output, Phase, Session, SessionError};
+use crate::dialect::{self, Dialect, HelloAnswer, HelloJob, one_line};
+use crate::message::Message;
+use crate::proto::errno;
+
+/// How something of a job is looked up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Way {
+    /// `job-info.lookup` applies the updates of the eventlog: what the KVS says may be stale.
+    JobInfo,
+    /// `kvs.lookup`, where there is nothing else.
+    Kvs,
+}
+
+/// Hello under way.
+#[derive(Debug, Default)]
+pub(super) struct Hello {
+    jobs: BTreeMap<JobId, (HelloJob, Result<Box<R>, String>)>,
+    waiting: VecDeque<JobId>,
+    in_flight: usize,
+    streaming: bool,
+    told: bool,
+    single: bool,
+}
+
+/// Fetch both the decoded and the current value.
+const JOB_INFO_DECODE_CURRENT: u32 = 3;
+
+pub(super) fn lookup(id: JobId, name: &str, way: Way) -> Message {
+    match way {
+        Way::JobInfo => {
+            let payload = json!({"id": id.0, "keys": [name], "flags": JOB_INFO_DECODE_CURRENT});
+            Message::request("job-info.lookup").with_json(&payload)
+        }
+        Way::Kvs => {
+            let payload = json!({"key": dialect::job_key(id, name), "namespace": "primary", "flags": 0});
+            Message::request("kvs.lookup").with_json(&payload)
+        }
+    }
+}
+
+/// What a lookup found, or why it found nothing.
+pub(super) fn looked_up(name: &str, way: Way, message: &Message) -> Result<Value, String> {
+    if message.errnum() != 0 {
+        return Err(errno::describe(message.errnum()));
+    }
+    let payload = message.json().map_err(|error| error.to_string())?;
+    match way {
+        Way::JobInfo => dialect::job_info_value(&payload, name),
+        Way::Kvs => dialect::kvs_value(&payload),
+    }
+    .map_err(|error| error.to_string())
+}
+
+fn words(message: &Message) -> (i32, String) {
+    (message.errnum(), one_line(message.text().unwrap_or(""), NOTE_LEN_MAX))
+}
+
+impl Session {
+    pub(super) fn add_service(&mut self, index: usize, out: &mut Vec<Output>) {
+        let Some(service) = self.services.get(index) else {
+            self.phase = Phase::Acquiring;
+            return self.ask(Message::request("resource.acquire").streaming(), Asked::Acquire, out);
+        };
+        let request = Message::request("service.add").with_json(&json!({ "service": service }));
+        self.ask(request, Asked::Service(index), out);
+    }
+
+    pub(super) fn on_service(&mut self, index: usize, message: &Message, out: &mut Vec<Output>) {
+        let (errnum, text) = words(message);
+        let service = self.services[index].clone();
+        match errnum {
+            0 => self.add_service(index + 1, out),
+            errno::EEXIST => self.fatal(SessionError::ServiceTaken { service }, out),
+            _ => self.fatal(SessionError::Service { service, errnum, text }, out),
+        }
+    }
+
+    pub(super) fn on_inventory(&mut self, message: &Message, out: &mut Vec<Output>) {
+        let (errnum, text) = words(message);
+        match errnum {
+            0 => {}
+            errno::EBUSY => return self.fatal(SessionError::ResourcesBusy, out),
+            errno::ENOSYS => return self.fatal(SessionError::NoResourceService, out),
+            _ => return self.fatal(SessionError::Acquire { errnum, text }, out),
+        }
+        let payload = message.json().map_err(|error| error.to_string());
+        let read = payload.as_ref().map_err(Clone::clone).and_then(|payload| {
+            let inventory = dialect::inventory(payload).map_err(|error| error.to_string())?;
+            let r = R::from_value(inventory.resources).map_err(|error| format!("resources: {error}"))?;
+            Ok((Box::new(r), inventory.up))
+        });
+        let (resources, up) = match read {
+            Ok(read) => read,
+            Err(text) => {
+                let topic = message.topic().to_owned();
+                return self.fatal(SessionError::Inventory { topic, text }, out);
+            }
+        };
+        self.ranks = resources.ranks();
+        let unknown = up.difference(&self.ranks);
+        if !unknown.is_empty() {
+            self.malformed(message, &format_args!("up names ranks {unknown} that are not in resources"));
+        }
+        let (up, expiration) = (up.intersection(&self.ranks), resources.expiration);
+        out.push(Output::Inventory { resources, up });
+        if expiration > 0.0 {
+            out.push(Output::Engine(Event::InstanceExpiration(expiration)));
+        }
+        self.phase = Phase::Hello;
+        self.hello.streaming = true;
+        let request = Message::request("job-manager.sched-hello").streaming();
+        self.ask(request.with_json(&json!({"partial-ok": true})), Asked::Hello, out);
+        // Feasibility can be judged from the inventory alone; whoever asked before waits for nothing more.
+        for question in std::mem::take(&mut self.deferred) {
+            self.on_request(question, out);
+        }
+    }
+
+    pub(super) fn on_hello(&mut self, message: &Message, out: &mut Vec<Output>) {
+        let (errnum, text) = words(message);
+        match errnum {
+            0 => {}
+            errno::ENODATA => {
+                self.hello.told = true;
+                return self.hello_progress(out);
+            }
+            errno::EPROTO | errno::EINVAL if self.hello.streaming && self.hello.jobs.is_empty() => {
+                // The founding revision knows neither the flag nor the payload.
+                self.hello.streaming = false;
+                return self.ask(Message::request("job-manager.sched-hello"), Asked::Hello, out);
+            }
+            _ => return self.fatal(SessionError::Hello { errnum, text }, out),
+        }
+        if self.hello.told {
+            return self.unexpected(message, "hello is complete");
+        }
+        let answer = message.json().map_err(|error| error.to_string());
+        match answer.and_then(|payload| dialect::hello_answer(&payload).map_err(|error| error.to_string())) {
+            Ok(HelloAnswer::Job(job)) => self.hello_job(job, out),
+            Ok(HelloAnswer::All(jobs)) => {
+                self.dialect = Dialect::Founding;
+                self.asked.remove(&message.matchtag());
+                for job in jobs {
+                    self.hello_job(job, out);
+                }
+                self.hello.told = true;
+                self.hello_progress(out);
+            }
+            // Whatever that job holds can not be known. The job manager knows, and will free it one day.
+            Err(error) => self.malformed(message, &error),
+        }
+    }
+
+    fn hello_job(&mut self, job: HelloJob, out: &mut Vec<Output>) {
+        self.stats.hello_jobs += 1;
+        let id = job.id;
+        if self.hello.jobs.insert(id, (job, Err(String::new()))).is_none() {
+            self.hello.waiting.push_back(id);
+            self.hello_lookups(out);
+        }
+    }
+
+    fn hello_lookups(&mut self, out: &mut Vec<Output>) {
+        while self.hello.in_flight < LOOKUPS_MAX
+            && let Some(id) = self.hello.waiting.pop_front()
+        {
+            self.hello.in_flight += 1;
+            let way = if self.job_info { Way::JobInfo } else { Way::Kvs };
+            self.ask(lookup(id, "R", way), Asked::R(id, way), out);
+        }
+    }
+
+    pub(super) fn on_r(&mut self, id: JobId, way: Way, message: &Message, out: &mut Vec<Output>) {
+        let found = looked_up("R", way, message)
+            .and_then(|value| R::from_value(&value).map(Box::new).map_err(|error| error.to_string()));
+        if let (Err(error), Way::JobInfo) = (&found, way) {
+            if message.errnum() == errno::ENOSYS {
+                self.job_info = false;
+            } else {
+                tracing::warn!(job = %id, error, "no current R from job-info, trying the KVS");
+            }
+            return self.ask(lookup(id, "R", Way::Kvs), Asked::R(id, Way::Kvs), out);
+        }
+        self.hello.in_flight = self.hello.in_flight.saturating_sub(1);
+        if let Some(entry) = self.hello.jobs.get_mut(&id) {
+            entry.1 = found;
+        }
+        self.hello_lookups(out);
+        self.hello_progress(out);
+    }
+
+    /// When everything is told and found: the engine gets the jobs, in the order of their ids and not in
+    /// that of the answers, so that every restart goes the same way.
+    fn hello_progress(&mut self, out: &mut Vec<Output>) {
+        let hello = &self.hello;
+        if self.phase != Phase::Hello || !hello.told || hello.in_flight > 0 || !hello.waiting.is_empty() {
+            return;
+        }
+        for (id, (job, r)) in std::mem::take(&mut self.hello.jobs) {
+            match r {
+                Ok(r) => out.push(Output::Engine(Event::Hello {
+                    id,
+                    priority: job.priority,
+                    userid: job.userid,
+                    t_submit: job.t_submit,
+                    r,
+                    free: job.free,
+                })),
+                Err(error) => {
+                    self.stats.hello_lost += 1;
+                    let note = format!("failed to reallocate R for running job: {error}");
+                    self.raise(id, "scheduler-restart", 0, &note, out);
+                }
+            }
+        }
+        self.phase = Phase::Readying;
+        self.send_ready(out);
+    }
+
+    pub(super) fn raise(&mut self, id: JobId, kind: &str, severity: u8, note: &str, out: &mut Vec<Output>) {
+        let note = one_line(note, NOTE_LEN_MAX);
+        tracing::warn!(job = %id, kind, severity, note, "raising an exception");
+        let payload = json!({"id": id.0, "severity": severity, "type": kind, "note": note});
+        self.ask(Message::request("job-manager.raise").with_json(&payload), Asked::Raise(id), out);
+    }
+
+    fn send_ready(&mut self, out: &mut Vec<Output>) {
+        let payload = match self.config.mode {
+            Mode::Unlimited => json!({"mode": "unlimited"}),
+            Mode::Limited(_) if self.hello.single => json!({"mode": "single"}),
+            Mode::Limited(limit) => json!({"mode": "limited", "limit": limit}),
+        };
+        self.ask(Message::request("job-manager.sched-ready").with_json(&payload), Asked::Ready, out);
+    }
+
+    pub(super) fn on_ready(&mut self, message: &Message, out: &mut Vec<Output>) {
+        let (errnum, text) = words(message);
+        match errnum {
+            0 => {}
+            errno::EPROTO | errno::EINVAL if self.config.mode == Mode::Limited(1) && !self.hello.single => {
+                // The founding revision's word for it.
+                self.hello.single = true;
+                return self.send_ready(out);
+            }
+            _ => return self.fatal(SessionError::Ready { errnum, text }, out),
+        }
+        self.phase = Phase::Serving;
+        let count = message.json().ok().and_then(|payload| payload.get("count")?.as_u64());
+        out.push(Output::Ready { count });
+    }
+
+    pub(super) fn on_resources(&mut self, message: &Message, out: &mut Vec<Output>) {
+        let (errnum, text) = words(message);
+        if errnum != 0 {
+            return self.fatal(SessionError::ResourcesGone { errnum, text }, out);
+        }
+        let payload = match message.json() {
+            Ok(payload) => payload,
+            Err(error) => return self.malformed(message, &error),
+        };
+        self.stats.resource_updates += 1;
+        let (update, errors) = dialect::resource_update(&payload);
+        for error in errors {
+            self.malformed(message, &error);
+        }
+        let named = update.shrink.union(&update.down).union(&update.up);
+        let unknown = named.difference(&self.ranks);
+        if !unknown.is_empty() {
+            self.malformed(message, &format_args!("ranks {unknown} are not in the inventory"));
+        }
+        // Lost first: what is gone can neither go down nor come up again.
+        let shrink = update.shrink.intersection(&self.ranks);
+        self.ranks = self.ranks.difference(&shrink);
+        let (down, up) = (update.down.intersection(&self.ranks), update.up.intersection(&self.ranks));
+        let sets = [(shrink, Event::Shrink as fn(_) -> _), (down, Event::Down), (up, Event::Up)];
+        for (ranks, event) in sets {
+            if !ranks.is_empty() {
+                out.push(Output::Engine(event(ranks)));
+            }
+        }
+        for (name, ranks) in update.property_remove {
+            out.push(Output::Engine(Event::PropertyRemove { name, ranks }));
+        }
+        for (name, ranks) in update.property_add {
+            out.push(Output::Engine(Event::PropertyAdd { name, ranks }));
+        }
+        if let Some(expiration) = update.expiration {
+            out.push(Output::Engine(Event::InstanceExpiration(expiration)));
+        }
+    }
+}
