@@ -1,1 +1,57 @@
-//! Fluxgate policy.
+//! Scheduling policies as WebAssembly components: loaded, limited, called, and exchanged by name.
+//!
+//! ```no_run
+//! use fluxgate_engine::Policy;
+//! use fluxgate_policy::{Catalogue, Config, Limits, Loader};
+//!
+//! # fn main() -> Result<(), fluxgate_policy::LoadError> {
+//! let loader = Loader::new(Limits::default(), None)?;
+//! let mut policies = Catalogue::new(loader);
+//! policies.load("easy.wasm".as_ref(), Config::from([("depth".into(), "1".into())]))?;
+//! let easy = policies.instantiate("easy")?;
+//! assert_eq!(easy.name(), "easy");
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! The ideas, lowest first:
+//!
+//! - A component is looked at before any of its code runs (`probe`): is it a component, of this contract, in
+//!   a version that this host has, asking for nothing that a policy does not get?
+//! - A [`Loader`] compiles it, or takes it from a cache on disk, and links it once; an instance then costs
+//!   microseconds. [`Compiled`] is that linked component, [`WasmPolicy`] an instance at work.
+//! - Every call goes through one door that sets fuel and deadline and turns whatever goes wrong into a
+//!   [`fluxgate_engine::PolicyError`]. After an error an instance is dead, and a new one is made.
+//! - [`Limits`] names every bound. Fuel judges, and gives the same verdict everywhere; the clock only guards.
+//! - A pass is lent: it is moved into the instance's store for the time of `run` and moved back afterwards,
+//!   whatever happened.
+//!
+//! This crate must never know about sockets, protocol, or which jobs are in the queue.
+#![deny(unsafe_code)]
+
+mod bindings;
+mod cache;
+mod catalogue;
+mod config;
+mod digest;
+mod error;
+mod held;
+mod imports;
+mod limits;
+mod loader;
+mod meter;
+mod policy;
+mod probe;
+mod ticker;
+
+pub use catalogue::{Catalogue, ENTRIES_MAX, Entry, HISTORY_MAX, Setting, Summary};
+pub use config::{Config, ConfigError, ConfigKey, ConfigKind, Description};
+pub use digest::Digest;
+pub use error::LoadError;
+pub use limits::{
+    CONFIG_KEYS_MAX, CONFIG_VALUE_BYTES_MAX, LINE_BYTES_MAX, Limits, MESSAGE_BYTES_MAX, NAME_BYTES_MAX,
+    TICK_MS,
+};
+pub use loader::{Compiled, Loader};
+pub use meter::{CallCost, Meter, Snapshot};
+pub use policy::WasmPolicy;

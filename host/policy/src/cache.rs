@@ -1,0 +1,322 @@
+//! Compiled components on disk, so that the second start of a scheduler compiles nothing.
+//!
+//! An entry is native code that will be run without any check, so the only question here is *who wrote
+//! it*. The answer must be "this user, through this module": the folder belongs to the user and nobody
+//! else may enter it, each file belongs to the user and nobody else may write it, and each file begins with
+//! a checksum under the name it is looked up by. Anything else is not an entry; the component is compiled
+//! anew. Nothing a user hands in ever comes here: components do, artefacts never.
+//!
+//! An entry is found by the digest of the component and by everything that the compiler's output depends
+//! on (its version, settings and processor features).
+//!
+//! This is the one module of the crate with unsafe code of its own.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::hash::{Hash, Hasher};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use nix::fcntl::OFlag;
+use sha2::{Digest as _, Sha256};
+use wasmtime::Engine;
+use wasmtime::component::Component;
+
+use crate::digest::{Digest, hex};
+use crate::error::LoadError;
+
+/// First bytes of an entry; the number is the version of this layout.
+const MAGIC: &[u8; 8] = b"fxgpol 1";
+/// Magic, key, checksum of the rest.
+const HEADER_BYTES: usize = 8 + 32 + 32;
+/// Ending of an entry's file name.
+const SUFFIX: &str = ".compiled";
+/// An entry larger than this was not written here: native code is a few times the size of its component.
+const ENTRY_BYTES_MAX: u64 = 1 << 30;
+
+/// Distinguishes files that are being written by one process.
+static SERIAL: AtomicU64 = AtomicU64::new(0);
+
+/// A folder of compiled components.
+#[derive(Debug)]
+pub(crate) struct Cache {
+    folder: PathBuf,
+    /// Hash of all that the compiler's output depends on.
+    compiler: [u8; 32],
+    entries_max: usize,
+}
+
+/// SHA-256 for what only offers `Hash`.
+struct Hashing(Sha256);
+
+impl Hasher for Hashing {
+    fn write(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+
+    fn finish(&self) -> u64 {
+        0
+    }
+}
+
+impl Cache {
+    /// Use `folder`, making it if it is not there.
+    ///
+    /// # Errors
+    /// [`LoadError::Cache`] if it cannot be made, belongs to somebody else, or others may enter it.
+    pub(crate) fn open(folder: &Path, engine: &Engine, entries_max: u32) -> Result<Cache, LoadError> {
+        let refuse = |problem: String| LoadError::Cache { path: folder.to_owned(), problem };
+        if let Err(error) = DirBuilder::new().recursive(true).mode(0o700).create(folder) {
+            return Err(refuse(format!("cannot be made: {error}")));
+        }
+        let mut hashing = Hashing(Sha256::new());
+        engine.precompile_compatibility_hash().hash(&mut hashing);
+        hashing.write(env!("CARGO_PKG_VERSION").as_bytes());
+        let cache = Cache {
+            folder: folder.to_owned(),
+            compiler: hashing.0.finalize().into(),
+            entries_max: entries_max as usize,
+        };
+        cache.trusted().map_err(refuse)?;
+        Ok(cache)
+    }
+
+    /// May the folder be believed? Asked again before every use: modes change.
+    fn trusted(&self) -> Result<(), String> {
+        let meta =
+            fs::symlink_metadata(&self.folder).map_err(|error| format!("cannot be looked at: {error}"))?;
+        let (me, owner, mode) = (nix::unistd::geteuid().as_raw(), meta.uid(), meta.mode() & 0o7777);
+        if !meta.is_dir() {
+            return Err(
+                "is not a folder; accepted is a folder that only its owner may enter (mode 0700)".to_owned()
+            );
+        }
+        if owner != me {
+            return Err(format!("belongs to user {owner}; accepted is a folder of user {me}"));
+        }
+        if mode & 0o077 != 0 {
+            return Err(format!(
+                "has mode {mode:04o}; accepted is a folder that only its owner may enter (chmod 0700)"
+            ));
+        }
+        Ok(())
+    }
+
+    fn key(&self, component: &Digest) -> [u8; 32] {
+        let mut hash = Sha256::new();
+        hash.update(component.bytes());
+        hash.update(self.compiler);
+        hash.finalize().into()
+    }
+
+    fn path(&self, key: &[u8; 32]) -> PathBuf {
+        self.folder.join(format!("{}{SUFFIX}", hex(key)))
+    }
+
+    /// The compiled component, if there is one that can be trusted. Everything else is a miss.
+    pub(crate) fn get(&self, engine: &Engine, component: &Digest) -> Option<Component> {
+        let key = self.key(component);
+        let path = self.path(&key);
+        let compiled = match self.trusted().map_err(io::Error::other).and_then(|()| read_entry(&path, &key)) {
+            Ok(compiled) => compiled,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
+            Err(error) => {
+                tracing::warn!(path = %path.display(), %error, "compiled policy ignored; compiling anew");
+                return None;
+            }
+        };
+        match deserialize(engine, &compiled) {
+            Ok(component) => Some(component),
+            Err(error) => {
+                tracing::warn!(path = %path.display(), %error, "compiled policy ignored; compiling anew");
+                None
+            }
+        }
+    }
+
+    /// Keep a compiled component. Failing to do so costs time at the next start and nothing else.
+    pub(crate) fn put(&self, component: &Digest, compiled: &Component) {
+        let key = self.key(component);
+        let kept = self
+            .trusted()
+            .map_err(io::Error::other)
+            .and_then(|()| compiled.serialize().map_err(|error| io::Error::other(error.to_string())))
+            .and_then(|bytes| self.write_entry(&key, &bytes))
+            .and_then(|()| self.prune());
+        if let Err(error) = kept {
+            tracing::warn!(folder = %self.folder.display(), %error, "compiled policy not kept");
+        }
+    }
+
+    fn write_entry(&self, key: &[u8; 32], compiled: &[u8]) -> io::Result<()> {
+        let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
+        let draft = self.folder.join(format!("{}.{}.{serial}.draft", hex(&key[..8]), std::process::id()));
+        let write = || {
+            let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft)?;
+            file.write_all(MAGIC)?;
+            file.write_all(key)?;
+            file.write_all(&checksum(compiled))?;
+            file.write_all(compiled)?;
+            drop(file);
+            fs::rename(&draft, self.path(key))
+        };
+        write().inspect_err(|_| {
+            let _ = fs::remove_file(&draft);
+        })
+    }
+
+    /// Remove the oldest entries beyond the limit, and drafts that a crash left behind.
+    fn prune(&self) -> io::Result<()> {
+        let mut entries = Vec::new();
+        for entry in fs::read_dir(&self.folder)? {
+            let entry = entry?;
+            let name = entry.file_name();
+            let name = name.to_string_lossy();
+            if name.ends_with(SUFFIX) || name.ends_with(".draft") {
+                let meta = entry.metadata()?;
+                entries.push((meta.mtime(), meta.mtime_nsec(), entry.path()));
+            }
+        }
+        entries.sort();
+        for (_, _, path) in entries.iter().take(entries.len().saturating_sub(self.entries_max.max(1))) {
+            let _ = fs::remove_file(path);
+        }
+        Ok(())
+    }
+}
+
+fn checksum(compiled: &[u8]) -> [u8; 32] {
+    Sha256::digest(compiled).into()
+}
+
+/// The bytes of an entry after its header, if this user wrote it and it is whole.
+fn read_entry(path: &Path, key: &[u8; 32]) -> io::Result<Vec<u8>> {
+    let bad = |problem: &str| io::Error::new(io::ErrorKind::InvalidData, problem.to_owned());
+    let flags = (OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits();
+    let mut file: File = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    // Of the open file, not of the path: nobody can exchange it between question and use.
+    let meta = file.metadata()?;
+    if !meta.is_file() || meta.uid() != nix::unistd::geteuid().as_raw() || meta.mode() & 0o022 != 0 {
+        return Err(bad("not a file that only this user may write"));
+    }
+    if meta.len() < HEADER_BYTES as u64 || meta.len() > ENTRY_BYTES_MAX {
+        return Err(bad("of an impossible size"));
+    }
+    let mut bytes = Vec::with_capacity(meta.len() as usize);
+    Read::by_ref(&mut file).take(ENTRY_BYTES_MAX).read_to_end(&mut bytes)?;
+    if bytes.len() < HEADER_BYTES {
+        return Err(bad("cut short"));
+    }
+    let compiled = bytes.split_off(HEADER_BYTES);
+    let (magic, rest) = bytes.split_at(MAGIC.len());
+    let (named, sum) = rest.split_at(32);
+    if magic != MAGIC || named != key {
+        return Err(bad("of another version or for another component"));
+    }
+    if sum != checksum(&compiled) {
+        return Err(bad("damaged"));
+    }
+    Ok(compiled)
+}
+
+#[allow(unsafe_code)]
+fn deserialize(engine: &Engine, compiled: &[u8]) -> wasmtime::Result<Component> {
+    // SAFETY: `deserialize` demands bytes that `Component::serialize` produced, unmodified. `compiled` was
+    // read by `read_entry` from a file that belongs to the effective user, that no other user can write, in
+    // a folder that no other user can enter; the only code that writes such files under the key looked
+    // up is `write_entry`, called with the output of `serialize`; and the checksum over all of it has just
+    // been compared, so it is neither cut nor damaged. Whoever can forge an entry under these conditions
+    // already runs code as this user. That the bytes fit this engine is checked by `deserialize` itself.
+    unsafe { Component::deserialize(engine, compiled) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    const EMPTY: &str = "(component)";
+
+    fn setup() -> (tempfile::TempDir, Engine, Digest, Component) {
+        let engine = Engine::default();
+        let bytes = wat::parse_str(EMPTY).unwrap();
+        let component = Component::new(&engine, &bytes).unwrap();
+        (tempfile::tempdir().unwrap(), engine, Digest::of(&bytes), component)
+    }
+
+    fn only_entry(folder: &Path) -> PathBuf {
+        let names: Vec<PathBuf> = fs::read_dir(folder).unwrap().map(|e| e.unwrap().path()).collect();
+        assert_eq!(names.len(), 1, "{names:?}");
+        names[0].clone()
+    }
+
+    #[test]
+    fn what_was_put_is_found_and_what_was_damaged_is_not() {
+        let (tmp, engine, digest, component) = setup();
+        let cache = Cache::open(&tmp.path().join("a/b"), &engine, 4).unwrap();
+        assert!(cache.get(&engine, &digest).is_none());
+        cache.put(&digest, &component);
+        assert!(cache.get(&engine, &digest).is_some());
+        assert!(cache.get(&engine, &Digest::of(b"other")).is_none());
+
+        let path = only_entry(&cache.folder);
+        let whole = fs::read(&path).unwrap();
+        for damaged in [&whole[..whole.len() - 1], &whole[..40], &b""[..]] {
+            fs::write(&path, damaged).unwrap();
+            assert!(cache.get(&engine, &digest).is_none());
+        }
+        for at in [0, 9, 50, 200] {
+            let mut flipped = whole.clone();
+            flipped[at] ^= 1;
+            fs::write(&path, flipped).unwrap();
+            assert!(cache.get(&engine, &digest).is_none(), "byte {at}");
+        }
+        cache.put(&digest, &component);
+        assert!(cache.get(&engine, &digest).is_some(), "a damaged entry is replaced");
+    }
+
+    #[test]
+    fn what_others_could_have_written_is_refused() {
+        let (tmp, engine, digest, component) = setup();
+        let folder = tmp.path().join("c");
+        let cache = Cache::open(&folder, &engine, 4).unwrap();
+        cache.put(&digest, &component);
+
+        let path = only_entry(&folder);
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o620)).unwrap();
+        assert!(cache.get(&engine, &digest).is_none(), "a file that the group may write");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+        assert!(cache.get(&engine, &digest).is_some());
+
+        fs::set_permissions(&folder, fs::Permissions::from_mode(0o750)).unwrap();
+        assert!(cache.get(&engine, &digest).is_none(), "a folder that the group may enter");
+        let error = Cache::open(&folder, &engine, 4).unwrap_err().to_string();
+        assert!(
+            error.contains("has mode 0750; accepted is a folder that only its owner may enter"),
+            "{error}"
+        );
+        fs::set_permissions(&folder, fs::Permissions::from_mode(0o700)).unwrap();
+
+        let elsewhere = tmp.path().join("entry");
+        fs::rename(&path, &elsewhere).unwrap();
+        std::os::unix::fs::symlink(&elsewhere, &path).unwrap();
+        assert!(cache.get(&engine, &digest).is_none(), "a link");
+
+        let link = tmp.path().join("link");
+        std::os::unix::fs::symlink(&folder, &link).unwrap();
+        assert!(Cache::open(&link, &engine, 4).unwrap_err().to_string().contains("is not a folder"));
+    }
+
+    #[test]
+    fn the_number_of_entries_is_bounded() {
+        let (tmp, engine, _, component) = setup();
+        let cache = Cache::open(&tmp.path().join("c"), &engine, 3).unwrap();
+        for i in 0..5_u8 {
+            cache.put(&Digest::of(&[i]), &component);
+        }
+        assert_eq!(fs::read_dir(&cache.folder).unwrap().count(), 3);
+        assert!(cache.get(&engine, &Digest::of(&[4])).is_some());
+    }
+}

@@ -1,0 +1,271 @@
+//! The policies that an instance knows by name, and which of them were in charge.
+//!
+//! Loading puts a policy here without disturbing anybody; [`Catalogue::instantiate`] makes a new instance of
+//! it; [`Catalogue::activate`] is told when one took over, so that [`Catalogue::previous`] can name the one
+//! to go back to. What was in charge is remembered as it was then: replacing a name by another component does
+//! not change where a rollback leads.
+//!
+//! This module must never know about protocol, and swaps nothing itself: the engine does.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use fluxgate_engine::Abilities;
+use serde::Serialize;
+
+use crate::config::{Config, ConfigKey, Description};
+use crate::digest::Digest;
+use crate::error::LoadError;
+use crate::loader::{Compiled, Loader};
+use crate::policy::WasmPolicy;
+
+/// Most policies that are known at a time.
+pub const ENTRIES_MAX: usize = 64;
+/// Most policies that are remembered to have been in charge.
+pub const HISTORY_MAX: usize = 16;
+
+/// A policy by name: a component with a configuration.
+#[derive(Debug)]
+pub struct Entry {
+    compiled: Compiled,
+    config: Config,
+    values: Vec<(String, String)>,
+    source: Option<PathBuf>,
+}
+
+impl Entry {
+    /// Its name, as it describes itself.
+    pub fn name(&self) -> &str {
+        &self.description().name
+    }
+
+    /// What it says of itself.
+    pub fn description(&self) -> &Description {
+        self.compiled.description()
+    }
+
+    /// Which abilities it has.
+    pub fn abilities(&self) -> Abilities {
+        self.compiled.abilities()
+    }
+
+    /// The digest of the component.
+    pub fn digest(&self) -> Digest {
+        self.compiled.digest()
+    }
+
+    /// The file that it came from, if it came from one.
+    pub fn source(&self) -> Option<&Path> {
+        self.source.as_deref()
+    }
+
+    /// What the operator set.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// A new instance.
+    ///
+    /// # Errors
+    /// As [`Compiled::instantiate`].
+    pub fn instantiate(&self) -> Result<WasmPolicy, LoadError> {
+        self.compiled.instantiate(&self.config)
+    }
+
+    /// All that people want to know, ready to be printed or serialised.
+    pub fn summary(&self) -> Summary {
+        let described = self.description();
+        let key = |key: &ConfigKey| {
+            let value = self.values.iter().find(|(name, _)| *name == key.name);
+            let value = value.map_or_else(|| key.default.clone(), |(_, value)| value.clone());
+            Setting { key: key.clone(), value, set: self.config.contains_key(&key.name) }
+        };
+        let has = self.abilities();
+        let abilities = [
+            (has.ordering, "ordering"),
+            (has.scheduling, "scheduling"),
+            (has.observing, "observing"),
+            (has.state, "state"),
+        ];
+        Summary {
+            name: described.name.clone(),
+            version: described.version.clone(),
+            summary: described.summary.clone(),
+            digest: self.digest().to_string(),
+            bytes: self.compiled.size(),
+            source: self.source.clone(),
+            abilities: abilities.iter().filter(|(has, _)| *has).map(|(_, name)| *name).collect(),
+            config: described.config.iter().map(key).collect(),
+        }
+    }
+}
+
+/// See [`Entry::summary`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Summary {
+    /// Its name.
+    pub name: String,
+    /// Its own version.
+    pub version: String,
+    /// What it is, in one line.
+    pub summary: String,
+    /// `sha256:` and 64 hexadecimal digits.
+    pub digest: String,
+    /// Size of the component.
+    pub bytes: u64,
+    /// The file that it came from.
+    pub source: Option<PathBuf>,
+    /// The abilities that it has, by the names of the contract.
+    pub abilities: Vec<&'static str>,
+    /// Every configuration key with its value.
+    pub config: Vec<Setting>,
+}
+
+/// A configuration key with its value.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Setting {
+    /// The key as described.
+    #[serde(flatten)]
+    pub key: ConfigKey,
+    /// The value in force.
+    pub value: String,
+    /// Was it set, rather than taken from the default?
+    pub set: bool,
+}
+
+/// See the module text.
+#[derive(Debug)]
+pub struct Catalogue {
+    loader: Loader,
+    entries: BTreeMap<String, Arc<Entry>>,
+    /// Whoever was in charge, the present one last.
+    history: VecDeque<Arc<Entry>>,
+}
+
+impl Catalogue {
+    /// An empty catalogue.
+    pub fn new(loader: Loader) -> Catalogue {
+        Catalogue { loader, entries: BTreeMap::new(), history: VecDeque::new() }
+    }
+
+    /// The loader behind it.
+    pub fn loader(&self) -> &Loader {
+        &self.loader
+    }
+
+    /// Load a component from a file. It is tried out with its configuration before it is taken; a policy of
+    /// the same name is replaced.
+    ///
+    /// # Errors
+    /// Any [`LoadError`], around it [`LoadError::File`]. The catalogue is as it was.
+    pub fn load(&mut self, path: &Path, config: Config) -> Result<&Arc<Entry>, LoadError> {
+        let named = |error: LoadError| match error {
+            LoadError::File { .. } => error,
+            error => LoadError::File { path: path.to_owned(), error: Box::new(error) },
+        };
+        let compiled = self.loader.compile_file(path)?;
+        self.take(compiled, config, Some(path.to_owned())).map_err(named)
+    }
+
+    /// [`Catalogue::load`] from bytes.
+    ///
+    /// # Errors
+    /// Any [`LoadError`].
+    pub fn load_bytes(&mut self, bytes: &[u8], config: Config) -> Result<&Arc<Entry>, LoadError> {
+        let compiled = self.loader.compile(bytes)?;
+        self.take(compiled, config, None)
+    }
+
+    fn take(
+        &mut self,
+        compiled: Compiled,
+        config: Config,
+        source: Option<PathBuf>,
+    ) -> Result<&Arc<Entry>, LoadError> {
+        let values = compiled.description().values(&config)?;
+        let name = compiled.description().name.clone();
+        if self.entries.len() >= ENTRIES_MAX && !self.entries.contains_key(&name) {
+            return Err(LoadError::CatalogueFull { limit: ENTRIES_MAX });
+        }
+        let entry = Entry { compiled, config, values, source };
+        // Thrown away again: what cannot be started now is better refused now than in the middle of a swap.
+        drop(entry.instantiate()?);
+        let entry = Arc::new(entry);
+        Ok(match self.entries.entry(name) {
+            std::collections::btree_map::Entry::Occupied(mut place) => {
+                place.insert(entry);
+                place.into_mut()
+            }
+            std::collections::btree_map::Entry::Vacant(place) => place.insert(entry),
+        })
+    }
+
+    /// Forget a policy. Whoever runs it, and the way back to it, are not touched.
+    ///
+    /// # Errors
+    /// [`LoadError::UnknownPolicy`].
+    pub fn unload(&mut self, name: &str) -> Result<(), LoadError> {
+        self.get(name)?;
+        self.entries.remove(name);
+        Ok(())
+    }
+
+    /// The policy of this name.
+    ///
+    /// # Errors
+    /// [`LoadError::UnknownPolicy`], naming those there are.
+    pub fn get(&self, name: &str) -> Result<&Arc<Entry>, LoadError> {
+        self.entries.get(name).ok_or_else(|| {
+            let names: Vec<&str> = self.entries.keys().map(String::as_str).collect();
+            let known = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+            LoadError::UnknownPolicy { name: name.to_owned(), known }
+        })
+    }
+
+    /// All policies in the order of their names.
+    pub fn entries(&self) -> impl Iterator<Item = &Arc<Entry>> {
+        self.entries.values()
+    }
+
+    /// A new instance of the policy of this name.
+    ///
+    /// # Errors
+    /// [`LoadError::UnknownPolicy`], or as [`Compiled::instantiate`].
+    pub fn instantiate(&self, name: &str) -> Result<WasmPolicy, LoadError> {
+        self.get(name)?.instantiate()
+    }
+
+    /// This one is in charge from now on.
+    pub fn activate(&mut self, entry: &Arc<Entry>) {
+        if self.history.len() == HISTORY_MAX {
+            self.history.pop_front();
+        }
+        self.history.push_back(entry.clone());
+    }
+
+    /// The one in charge.
+    pub fn current(&self) -> Option<&Arc<Entry>> {
+        self.history.back()
+    }
+
+    /// The one that was in charge before, where a rollback leads.
+    pub fn previous(&self) -> Option<&Arc<Entry>> {
+        self.history.len().checked_sub(2).and_then(|i| self.history.get(i))
+    }
+
+    /// Whoever was in charge, the present one last; at most [`HISTORY_MAX`].
+    pub fn history(&self) -> impl Iterator<Item = &Arc<Entry>> {
+        self.history.iter()
+    }
+
+    /// The rollback to [`Catalogue::previous`] happened: it is in charge again, and a further rollback leads
+    /// to the one before it. Returns it.
+    pub fn rolled_back(&mut self) -> Option<&Arc<Entry>> {
+        if self.history.len() > 1 {
+            self.history.pop_back();
+            return self.history.back();
+        }
+        None
+    }
+}

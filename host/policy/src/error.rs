@@ -1,0 +1,192 @@
+//! Why a component is not accepted: everything that can be said before a policy decides anything.
+//!
+//! Each message names what was found and what is accepted. What goes wrong later is
+//! [`fluxgate_engine::PolicyError`].
+
+use std::path::PathBuf;
+
+use fluxgate_engine::PolicyError;
+
+use crate::config::ConfigError;
+
+/// Why a component, a configuration or a cache folder is refused. The running policy is never touched by it.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LoadError {
+    /// Any of the others, for a file.
+    #[error("{path}: {error}", path = path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        error: Box<LoadError>,
+    },
+    /// The file cannot be read.
+    #[error("cannot be read: {0}")]
+    Read(#[from] std::io::Error),
+    /// Larger than `component-bytes`.
+    #[error("the component has {found} bytes; at most {limit} are accepted (limit component-bytes)")]
+    TooLarge {
+        /// Size in bytes.
+        found: u64,
+        /// The limit in bytes.
+        limit: u64,
+    },
+    /// Not WebAssembly.
+    #[error(
+        "not a WebAssembly component: {found}; accepted is a binary component (its first bytes are 00 61 73 6d 0d 00 01 00)"
+    )]
+    NotWasm {
+        /// What the bytes look like.
+        found: &'static str,
+    },
+    /// A core module instead of a component.
+    #[error(
+        "a core WebAssembly module, not a component; build for a component (`cargo xtask policies`, or `wasm-tools component new`)"
+    )]
+    CoreModule,
+    /// The file ends inside a section.
+    #[error("truncated: the section at byte {at} needs {needed} more bytes, {left} are left")]
+    Truncated {
+        /// Where the section begins.
+        at: usize,
+        /// Bytes that its header promises.
+        needed: u64,
+        /// Bytes that are there.
+        left: u64,
+    },
+    /// The compiler refuses it.
+    #[error("not a valid component: {message}")]
+    Invalid {
+        /// What the compiler says.
+        message: String,
+    },
+    /// The required interface is not exported.
+    #[error("does not export {interface}; it exports {found}")]
+    MissingExport {
+        /// What is missing.
+        interface: String,
+        /// What is there, for people.
+        found: String,
+    },
+    /// An interface of the contract in a version that this host does not have.
+    #[error("{direction} {interface}@{found}; this host has version {accepted}")]
+    Version {
+        /// `exports` or `imports`.
+        direction: &'static str,
+        /// Package and interface without version.
+        interface: String,
+        /// The version found, or `(none)`.
+        found: String,
+        /// The versions accepted.
+        accepted: String,
+    },
+    /// An interface that the contract does not have in this version.
+    #[error("exports {interface}, which is no ability of the contract; known are {known}")]
+    UnknownExport {
+        /// The full name.
+        interface: String,
+        /// The known ones.
+        known: String,
+    },
+    /// An import that no policy gets.
+    #[error("imports {import}, which this host does not offer; a policy may import only {offered}{hint}")]
+    UnknownImport {
+        /// The full name.
+        import: String,
+        /// What is offered.
+        offered: String,
+        /// What to do about it; begins with `; ` when not empty.
+        hint: &'static str,
+    },
+    /// The right interface with functions of another type.
+    #[error("{interface} does not have the type that the contract gives it: {message}")]
+    Signature {
+        /// The interface, or `an import`.
+        interface: &'static str,
+        /// What the linker says.
+        message: String,
+    },
+    /// The component failed while it was started, described or configured.
+    #[error(transparent)]
+    Failed(#[from] PolicyError),
+    /// `describe` answers something unacceptable.
+    #[error("describe: {field} {problem}")]
+    Description {
+        /// The field, with its index where it is a list.
+        field: String,
+        /// What was found and what is accepted.
+        problem: String,
+    },
+    /// The configuration does not fit the described keys.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// A bound has an absurd value.
+    #[error("limit {bound} is {found}; accepted are {min} to {max}")]
+    Limit {
+        /// Name of the bound.
+        bound: &'static str,
+        /// Its value.
+        found: u64,
+        /// Smallest accepted.
+        min: u64,
+        /// Largest accepted.
+        max: u64,
+    },
+    /// The cache folder cannot be trusted or made.
+    #[error("cache folder {path}: {problem}", path = path.display())]
+    Cache {
+        /// The folder.
+        path: PathBuf,
+        /// What is wrong and what is accepted.
+        problem: String,
+    },
+    /// The executor itself cannot be set up on this machine.
+    #[error("the WebAssembly engine cannot be set up: {message}")]
+    Engine {
+        /// What it says.
+        message: String,
+    },
+    /// No policy of this name is loaded.
+    #[error("no policy is called {name:?}; loaded are {known}")]
+    UnknownPolicy {
+        /// The name asked for.
+        name: String,
+        /// The names there are.
+        known: String,
+    },
+    /// The catalogue is full.
+    #[error("{limit} policies are loaded already, the most that are kept; unload one first")]
+    CatalogueFull {
+        /// The limit.
+        limit: usize,
+    },
+}
+
+impl LoadError {
+    /// A short stable word for statistics and tests.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            LoadError::File { error, .. } => error.kind(),
+            LoadError::Read(_) => "read",
+            LoadError::TooLarge { .. } => "too-large",
+            LoadError::NotWasm { .. } => "not-wasm",
+            LoadError::CoreModule => "core-module",
+            LoadError::Truncated { .. } => "truncated",
+            LoadError::Invalid { .. } => "invalid",
+            LoadError::MissingExport { .. } => "missing-export",
+            LoadError::Version { .. } => "version",
+            LoadError::UnknownExport { .. } => "unknown-export",
+            LoadError::UnknownImport { .. } => "unknown-import",
+            LoadError::Signature { .. } => "signature",
+            LoadError::Failed(error) => error.kind(),
+            LoadError::Description { .. } => "description",
+            LoadError::Config(_) => "config",
+            LoadError::Limit { .. } => "limit",
+            LoadError::Cache { .. } => "cache",
+            LoadError::Engine { .. } => "engine",
+            LoadError::UnknownPolicy { .. } => "unknown-policy",
+            LoadError::CatalogueFull { .. } => "catalogue-full",
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! What one instance holds on the host's side while it lives, and how much of its bounds it has used.
+//!
+//! This module must never know about exports, and judges nothing: it measures and refuses.
+
+use std::sync::Arc;
+
+use fluxgate_engine::{Machine, Pass, PolicyError};
+use wasmtime::ResourceLimiter;
+
+use crate::limits::{Limits, MESSAGE_BYTES_MAX, one_line};
+use crate::meter::Meter;
+
+/// The data of a store.
+pub(crate) struct Held {
+    pub(crate) limits: Arc<Limits>,
+    /// The policy's name once it is known; for the log.
+    pub(crate) name: String,
+    /// The pass, while `run` runs and only then.
+    pub(crate) pass: Option<Pass>,
+    /// What `machine` answers outside of a pass.
+    pub(crate) machine: Machine,
+    pub(crate) memory: Memory,
+    pub(crate) meter: Arc<Meter>,
+    /// The export that is running.
+    pub(crate) during: &'static str,
+    /// The last thing the policy said at level error in this call: mostly why it panics.
+    pub(crate) last_words: Option<String>,
+    /// Log messages that may still be written.
+    pub(crate) log_left: u32,
+    charge: u64,
+    charge_max: u64,
+}
+
+impl Held {
+    pub(crate) fn new(limits: Arc<Limits>, meter: Arc<Meter>) -> Held {
+        Held {
+            memory: Memory::new(&limits),
+            log_left: limits.log_burst,
+            limits,
+            name: String::new(),
+            pass: None,
+            machine: Machine::default(),
+            meter,
+            during: "",
+            last_words: None,
+            charge: 0,
+            charge_max: 0,
+        }
+    }
+
+    /// A call begins.
+    pub(crate) fn begin(&mut self, during: &'static str, fuel: u64) {
+        self.during = during;
+        self.last_words = None;
+        self.memory.denied = None;
+        self.charge = 0;
+        self.charge_max = fuel;
+        self.log_left = self.log_left.saturating_add(self.limits.log_refill).min(self.limits.log_burst);
+    }
+
+    /// Charge the host's work on a question. Deterministic, like fuel.
+    pub(crate) fn charge(&mut self, fuel: u64) -> Result<(), PolicyError> {
+        self.charge = self.charge.saturating_add(self.limits.fuel_question).saturating_add(fuel);
+        if self.charge > self.charge_max {
+            return Err(PolicyError::Fuel { during: self.during, limit: self.charge_max });
+        }
+        Ok(())
+    }
+
+    /// Fuel charged in this call so far.
+    pub(crate) fn charged(&self) -> u64 {
+        self.charge.min(self.charge_max)
+    }
+
+    /// A failure of the guest's code, with what it said last.
+    pub(crate) fn trap(&self, message: &str) -> PolicyError {
+        let mut message = one_line(message, MESSAGE_BYTES_MAX);
+        if let Some(words) = &self.last_words {
+            message.push_str("; its last words: ");
+            message.push_str(words);
+        }
+        PolicyError::Trap { during: self.during, message }
+    }
+}
+
+/// Memory and tables of one instance, held against their bounds.
+#[derive(Debug)]
+pub(crate) struct Memory {
+    /// Bytes over all memories.
+    pub(crate) bytes: u64,
+    bytes_max: u64,
+    elements: u64,
+    elements_max: u64,
+    instances: usize,
+    /// The bound that a growth in this call ran into.
+    pub(crate) denied: Option<Denied>,
+}
+
+/// A growth that was not granted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Denied {
+    Memory,
+    /// With the number of elements that would have been reached.
+    Table(u64),
+}
+
+impl Memory {
+    fn new(limits: &Limits) -> Memory {
+        Memory {
+            bytes: 0,
+            bytes_max: limits.memory_bytes,
+            elements: 0,
+            elements_max: limits.table_elements,
+            instances: limits.instances as usize,
+            denied: None,
+        }
+    }
+}
+
+/// `used` after something grew from `current` to `desired`.
+fn grown(used: u64, current: usize, desired: usize) -> u64 {
+    used.saturating_add((desired as u64).saturating_sub(current as u64))
+}
+
+impl ResourceLimiter for Memory {
+    // A denied growth is an answer (-1), not a trap: runtimes with a collector ask for much and then for
+    // less. Whoever cannot live with it traps by itself, and the record here says why.
+    fn memory_growing(
+        &mut self,
+        current: usize,
+        desired: usize,
+        maximum: Option<usize>,
+    ) -> wasmtime::Result<bool> {
+        if maximum.is_some_and(|max| desired > max) {
+            return Ok(false);
+        }
+        let bytes = grown(self.bytes, current, desired);
+        if bytes > self.bytes_max {
+            self.denied = Some(Denied::Memory);
+            return Ok(false);
+        }
+        self.bytes = bytes;
+        Ok(true)
+    }
+
+    fn table_growing(
+        &mut self,
+        current: usize,
+        desired: usize,
+        maximum: Option<usize>,
+    ) -> wasmtime::Result<bool> {
+        if maximum.is_some_and(|max| desired > max) {
+            return Ok(false);
+        }
+        let elements = grown(self.elements, current, desired);
+        if elements > self.elements_max {
+            self.denied = Some(Denied::Table(elements));
+            return Ok(false);
+        }
+        self.elements = elements;
+        Ok(true)
+    }
+
+    fn instances(&self) -> usize {
+        self.instances
+    }
+
+    fn tables(&self) -> usize {
+        self.instances
+    }
+
+    fn memories(&self) -> usize {
+        self.instances
+    }
+}

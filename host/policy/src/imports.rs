@@ -1,0 +1,225 @@
+//! What a policy may ask: the imports of the contract, answered from the pass it was lent.
+//!
+//! Every answer comes from [`fluxgate_engine::Pass`]; this module translates and charges, and decides
+//! nothing. An `Err` here is a breach and ends the call.
+
+use fluxgate_engine::{MachineTotals, Pass, PolicyError, Refusal};
+use fluxgate_graph::Placement;
+use wasmtime::Result;
+
+use crate::bindings::v0_1_0::fluxgate::policy::{log, machine, pass, types};
+use crate::held::Held;
+use crate::limits::one_line;
+
+/// What `next` answers at the end.
+const NONE_LEFT: u32 = u32::MAX;
+
+/// Placement preferences by number. Append only: numbers live as long as an instance.
+const PLACEMENTS: [(&str, Placement); 5] = [
+    ("first", Placement::First),
+    ("low", Placement::Low),
+    ("high", Placement::High),
+    ("pack", Placement::Pack),
+    ("spread", Placement::Spread),
+];
+
+impl Held {
+    /// The pass, if one is going on. `question` is for the message.
+    fn pass(&mut self, question: &str, fuel: u64) -> Result<&mut Pass, PolicyError> {
+        self.charge(fuel)?;
+        if self.pass.is_none() {
+            return Err(self.trap(&format!("pass.{question} was called outside of scheduling.run")));
+        }
+        match &mut self.pass {
+            Some(pass) => Ok(pass),
+            None => unreachable!("looked at above"),
+        }
+    }
+
+    fn text_fuel(&self, text: &str) -> u64 {
+        self.limits.fuel_text_byte.saturating_mul(text.len() as u64)
+    }
+
+    fn start_as(
+        &mut self,
+        question: &str,
+        c: u32,
+        how: Option<Placement>,
+    ) -> Result<Result<(), types::Refusal>> {
+        let fuel = self.limits.fuel_fit;
+        Ok(self.pass(question, fuel)?.start(c, how)?.map_err(refusal))
+    }
+}
+
+fn refusal(refusal: Refusal) -> types::Refusal {
+    match refusal {
+        Refusal::Busy => types::Refusal::Busy,
+        Refusal::DelaysReservation => types::Refusal::DelaysReservation,
+        Refusal::Unsatisfiable => types::Refusal::Unsatisfiable,
+        Refusal::NotEligible => types::Refusal::NotEligible,
+        Refusal::Limit => types::Refusal::Limit,
+    }
+}
+
+fn clamp(count: u64) -> u32 {
+    u32::try_from(count).unwrap_or(u32::MAX)
+}
+
+fn totals_now(pass: &Pass) -> MachineTotals {
+    let t = pass.totals();
+    let (running, pending) = pass.job_counts();
+    MachineTotals {
+        nodes: clamp(t.nodes),
+        cores: clamp(t.cores),
+        gpus: clamp(t.gpus),
+        free_nodes: clamp(t.free_nodes),
+        free_cores: clamp(t.free_cores),
+        free_gpus: clamp(t.free_gpus),
+        running,
+        pending,
+    }
+}
+
+impl types::Host for Held {}
+
+impl log::Host for Held {
+    fn write(&mut self, level: log::Level, message: String) -> Result<()> {
+        self.charge(self.text_fuel(&message))?;
+        let max = self.limits.log_message_bytes as usize;
+        let kept = one_line(&message, max);
+        if level == log::Level::Error {
+            self.last_words = Some(one_line(&kept, crate::limits::MESSAGE_BYTES_MAX));
+        }
+        if self.log_left == 0 {
+            self.meter.dropped();
+            return Ok(());
+        }
+        self.log_left -= 1;
+        self.meter.logged(message.len() > max);
+        let policy = self.name.as_str();
+        match level {
+            log::Level::Error => tracing::error!(target: "policy", policy, "{kept}"),
+            log::Level::Warn => tracing::warn!(target: "policy", policy, "{kept}"),
+            log::Level::Info => tracing::info!(target: "policy", policy, "{kept}"),
+            log::Level::Debug => tracing::debug!(target: "policy", policy, "{kept}"),
+        }
+        Ok(())
+    }
+}
+
+impl machine::Host for Held {
+    fn totals(&mut self) -> Result<machine::MachineTotals> {
+        self.charge(0)?;
+        let t = self.pass.as_ref().map_or(self.machine.totals, totals_now);
+        Ok(machine::MachineTotals {
+            nodes: t.nodes,
+            cores: t.cores,
+            gpus: t.gpus,
+            free_nodes: t.free_nodes,
+            free_cores: t.free_cores,
+            free_gpus: t.free_gpus,
+            running: t.running,
+            pending: t.pending,
+        })
+    }
+
+    fn queue_count(&mut self) -> Result<u32> {
+        self.charge(0)?;
+        Ok(match &self.pass {
+            Some(pass) => pass.queue_count(),
+            None => clamp(self.machine.queues.len() as u64),
+        })
+    }
+
+    fn queue_name(&mut self, index: u32) -> Result<String> {
+        self.charge(0)?;
+        Ok(match &self.pass {
+            Some(pass) => pass.queue_name(index).to_owned(),
+            None => self.machine.queues.get(index as usize).cloned().unwrap_or_default(),
+        })
+    }
+}
+
+impl pass::Host for Held {
+    fn now(&mut self) -> Result<f64> {
+        Ok(self.pass("now", 0)?.now())
+    }
+
+    fn queue(&mut self) -> Result<u32> {
+        Ok(self.pass("queue", 0)?.queue())
+    }
+
+    fn next(&mut self) -> Result<u32> {
+        Ok(self.pass("next", 0)?.next().unwrap_or(NONE_LEFT))
+    }
+
+    fn next_fitting(&mut self) -> Result<u32> {
+        Ok(self.pass("next-fitting", 0)?.next_fitting().unwrap_or(NONE_LEFT))
+    }
+
+    fn rewind(&mut self) -> Result<()> {
+        self.pass("rewind", 0)?.rewind();
+        Ok(())
+    }
+
+    fn describe(&mut self, candidate: u32) -> Result<pass::Job> {
+        let job = self.pass("describe", 0)?.describe(candidate)?;
+        Ok(pass::Job {
+            id: job.id.0,
+            t_submit: job.t_submit,
+            duration: job.duration,
+            priority: job.priority,
+            userid: job.userid,
+            nodes: job.nodes,
+            cores: job.cores,
+            gpus: job.gpus,
+        })
+    }
+
+    fn fits(&mut self, candidate: u32) -> Result<bool> {
+        let fuel = self.limits.fuel_fit;
+        Ok(self.pass("fits", fuel)?.fits(candidate)?)
+    }
+
+    fn earliest(&mut self, candidate: u32) -> Result<f64> {
+        let fuel = self.limits.fuel_plan;
+        Ok(self.pass("earliest", fuel)?.earliest(candidate)?)
+    }
+
+    fn start(&mut self, candidate: u32) -> Result<Result<(), types::Refusal>> {
+        self.start_as("start", candidate, None)
+    }
+
+    fn start_placed(&mut self, candidate: u32, placement: u32) -> Result<Result<(), types::Refusal>> {
+        let Some((_, how)) = PLACEMENTS.get(placement as usize) else {
+            let message = format!("pass.start-placed: {placement} is not a number that pass.placement gave");
+            return Err(PolicyError::BadDecision { during: self.during, message }.into());
+        };
+        self.start_as("start-placed", candidate, Some(*how))
+    }
+
+    fn reserve(&mut self, candidate: u32) -> Result<Result<f64, types::Refusal>> {
+        let fuel = self.limits.fuel_plan;
+        Ok(self.pass("reserve", fuel)?.reserve(candidate)?.map_err(refusal))
+    }
+
+    fn placement(&mut self, name: String) -> Result<Option<u32>> {
+        let fuel = self.text_fuel(&name);
+        self.pass("placement", fuel)?;
+        Ok(PLACEMENTS.iter().position(|(known, _)| *known == name).map(|i| clamp(i as u64)))
+    }
+
+    fn annotate(&mut self, candidate: u32, key: String, json: String) -> Result<()> {
+        let fuel = self.text_fuel(&key).saturating_add(self.text_fuel(&json));
+        Ok(self.pass("annotate", fuel)?.annotate(candidate, &key, &json)?)
+    }
+
+    fn rekey(&mut self, candidate: u32) -> Result<()> {
+        Ok(self.pass("rekey", 0)?.rekey(candidate)?)
+    }
+
+    fn wake_at(&mut self, time: f64) -> Result<()> {
+        self.pass("wake-at", 0)?.wake_at(time);
+        Ok(())
+    }
+}

@@ -1,0 +1,287 @@
+//! From bytes to a policy: compile (or take from the cache), look what it is, link, describe, configure.
+//!
+//! A [`Loader`] is one compiler with one set of [`Limits`]. A [`Compiled`] is a component that was looked at
+//! and may be instantiated any number of times, which costs microseconds: that is what makes a fresh start
+//! after a breach, and a swap, cheap.
+
+use std::fmt;
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+use std::sync::Arc;
+
+use fluxgate_engine::Abilities;
+use wasmtime::component::{Component, HasSelf, InstancePre, Linker};
+use wasmtime::{Engine, OptLevel, Store};
+
+use crate::bindings::v0_1_0::exports::fluxgate::policy as exports;
+use crate::bindings::v0_1_0::fluxgate::policy as imports;
+use crate::cache::Cache;
+use crate::config::{Config, Description};
+use crate::digest::Digest;
+use crate::error::LoadError;
+use crate::held::Held;
+use crate::limits::{Limits, MESSAGE_BYTES_MAX, one_line};
+use crate::policy::WasmPolicy;
+use crate::probe;
+use crate::ticker::Ticker;
+
+/// Frames of a trap that are looked at.
+const BACKTRACE_FRAMES_MAX: std::num::NonZeroUsize = std::num::NonZeroUsize::new(16).unwrap();
+
+/// What all policies of one loader share. Lives as long as the last of them.
+pub(crate) struct Room {
+    pub(crate) engine: Engine,
+    pub(crate) limits: Arc<Limits>,
+    linker: Linker<Held>,
+    cache: Option<Cache>,
+    _ticker: Ticker,
+}
+
+/// Loads policies. Cheap to clone; clones share compiler, cache and limits.
+#[derive(Clone)]
+pub struct Loader {
+    room: Arc<Room>,
+}
+
+impl fmt::Debug for Loader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Loader").field("limits", &self.room.limits).finish_non_exhaustive()
+    }
+}
+
+impl Loader {
+    /// A loader with these limits, keeping compiled components in `cache` if it is given.
+    ///
+    /// # Errors
+    /// [`LoadError::Limit`] for an absurd bound, [`LoadError::Cache`] if the folder cannot be trusted,
+    /// [`LoadError::Engine`] if this machine cannot run WebAssembly.
+    pub fn new(limits: Limits, cache: Option<&Path>) -> Result<Loader, LoadError> {
+        limits.check()?;
+        let set_up = |error: wasmtime::Error| LoadError::Engine { message: format!("{error:#}") };
+        let engine = Engine::new(&settings(&limits)).map_err(set_up)?;
+        let linker = linker(&engine).map_err(set_up)?;
+        let cache = cache.map(|folder| Cache::open(folder, &engine, limits.cache_entries)).transpose()?;
+        let ticker =
+            Ticker::start(&engine).map_err(|error| LoadError::Engine { message: error.to_string() })?;
+        let limits = Arc::new(limits);
+        Ok(Loader { room: Arc::new(Room { engine, limits, linker, cache, _ticker: ticker }) })
+    }
+
+    /// The limits of this loader.
+    pub fn limits(&self) -> &Limits {
+        &self.room.limits
+    }
+
+    /// Compile a component, look what it is, and let it describe itself.
+    ///
+    /// Takes time in proportion to its size: about 0.5 s a megabyte, 0.1 ms if the cache has it.
+    ///
+    /// # Errors
+    /// Any [`LoadError`] but those about files and configuration.
+    pub fn compile(&self, bytes: &[u8]) -> Result<Compiled, LoadError> {
+        let room = &self.room;
+        probe::frame(bytes, room.limits.component_bytes)?;
+        let digest = Digest::of(bytes);
+        let cached = room.cache.as_ref().and_then(|cache| cache.get(&room.engine, &digest));
+        let from_cache = cached.is_some();
+        let component = match cached {
+            Some(component) => component,
+            None => {
+                let component = Component::from_binary(&room.engine, bytes)
+                    .map_err(|error| LoadError::Invalid { message: flat(&error) })?;
+                if let Some(cache) = &room.cache {
+                    cache.put(&digest, &component);
+                }
+                component
+            }
+        };
+        let abilities = probe::abilities(&room.engine, &component)?;
+        let pre = room
+            .linker
+            .instantiate_pre(&component)
+            .map_err(|error| LoadError::Signature { interface: "an import", message: flat(&error) })?;
+        let indices = Indices::new(&pre, abilities)?;
+        let part = Part { room: room.clone(), pre, indices, abilities };
+        let description = WasmPolicy::describe(&part)?;
+        Ok(Compiled { part: Arc::new(part), digest, size: bytes.len() as u64, from_cache, description })
+    }
+
+    /// [`Loader::compile`] for a file. A file beyond `component-bytes` is not read to its end.
+    ///
+    /// # Errors
+    /// [`LoadError::File`] around any other.
+    pub fn compile_file(&self, path: &Path) -> Result<Compiled, LoadError> {
+        let named = |error: LoadError| LoadError::File { path: path.to_owned(), error: Box::new(error) };
+        let bytes = read(path, self.room.limits.component_bytes).map_err(named)?;
+        self.compile(&bytes).map_err(named)
+    }
+
+    /// A configured policy from bytes, in one go.
+    ///
+    /// # Errors
+    /// Any [`LoadError`].
+    pub fn load(&self, bytes: &[u8], config: &Config) -> Result<WasmPolicy, LoadError> {
+        self.compile(bytes)?.instantiate(config)
+    }
+
+    /// A configured policy from a file, in one go.
+    ///
+    /// # Errors
+    /// Any [`LoadError`].
+    pub fn load_file(&self, path: &Path, config: &Config) -> Result<WasmPolicy, LoadError> {
+        let named = |error: LoadError| LoadError::File { path: path.to_owned(), error: Box::new(error) };
+        self.compile_file(path)?.instantiate(config).map_err(named)
+    }
+}
+
+/// A component that was accepted: ready to be instantiated.
+#[derive(Clone)]
+pub struct Compiled {
+    part: Arc<Part>,
+    digest: Digest,
+    size: u64,
+    from_cache: bool,
+    description: Description,
+}
+
+/// What instantiating needs.
+pub(crate) struct Part {
+    pub(crate) room: Arc<Room>,
+    pub(crate) pre: InstancePre<Held>,
+    pub(crate) indices: Indices,
+    pub(crate) abilities: Abilities,
+}
+
+impl fmt::Debug for Compiled {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Compiled")
+            .field("digest", &self.digest)
+            .field("abilities", &self.part.abilities)
+            .field("description", &self.description)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Compiled {
+    /// What it says of itself.
+    pub fn description(&self) -> &Description {
+        &self.description
+    }
+
+    /// Which abilities it exports.
+    pub fn abilities(&self) -> Abilities {
+        self.part.abilities
+    }
+
+    /// The digest of its bytes.
+    pub fn digest(&self) -> Digest {
+        self.digest
+    }
+
+    /// Its size in bytes.
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// Was it compiled before?
+    pub fn from_cache(&self) -> bool {
+        self.from_cache
+    }
+
+    /// A new instance with this configuration.
+    ///
+    /// # Errors
+    /// [`LoadError::Config`] for a configuration that does not fit the described keys, [`LoadError::Failed`]
+    /// if the component fails at start or refuses the values, [`LoadError::Description`] if it suddenly
+    /// describes itself otherwise.
+    pub fn instantiate(&self, config: &Config) -> Result<WasmPolicy, LoadError> {
+        let values = self.description.values(config)?;
+        WasmPolicy::start(&self.part, &self.description, &values)
+    }
+}
+
+/// Where the exports are; looked up once a component.
+#[derive(Clone)]
+pub(crate) struct Indices {
+    pub(crate) policy: exports::policy::GuestIndices,
+    pub(crate) ordering: Option<exports::ordering::GuestIndices>,
+    pub(crate) scheduling: Option<exports::scheduling::GuestIndices>,
+    pub(crate) observing: Option<exports::observing::GuestIndices>,
+    pub(crate) state: Option<exports::state::GuestIndices>,
+}
+
+impl Indices {
+    fn new(pre: &InstancePre<Held>, has: Abilities) -> Result<Indices, LoadError> {
+        fn found<T>(interface: &'static str, index: wasmtime::Result<T>) -> Result<T, LoadError> {
+            index.map_err(|error| LoadError::Signature { interface, message: flat(&error) })
+        }
+        let policy = found("policy", exports::policy::GuestIndices::new(pre))?;
+        let ordering = has.ordering.then(|| exports::ordering::GuestIndices::new(pre)).transpose();
+        let scheduling = has.scheduling.then(|| exports::scheduling::GuestIndices::new(pre)).transpose();
+        let observing = has.observing.then(|| exports::observing::GuestIndices::new(pre)).transpose();
+        let state = has.state.then(|| exports::state::GuestIndices::new(pre)).transpose();
+        Ok(Indices {
+            policy,
+            ordering: found("ordering", ordering)?,
+            scheduling: found("scheduling", scheduling)?,
+            observing: found("observing", observing)?,
+            state: found("state", state)?,
+        })
+    }
+}
+
+/// How components are compiled and run: limited, and with the same result everywhere.
+fn settings(limits: &Limits) -> wasmtime::Config {
+    let mut config = wasmtime::Config::new();
+    config
+        .wasm_component_model(true)
+        .consume_fuel(true)
+        .epoch_interruption(true)
+        .max_wasm_stack(usize::try_from(limits.stack_bytes).unwrap_or(usize::MAX))
+        .parallel_compilation(true)
+        .cranelift_opt_level(OptLevel::Speed)
+        .wasm_backtrace_max_frames(Some(BACKTRACE_FRAMES_MAX))
+        // What the specification leaves open is decided here, the same way on every machine.
+        .cranelift_nan_canonicalization(true)
+        .wasm_relaxed_simd(true)
+        .relaxed_simd_deterministic(true);
+    config
+}
+
+fn linker(engine: &Engine) -> wasmtime::Result<Linker<Held>> {
+    let mut linker = Linker::new(engine);
+    imports::types::add_to_linker::<_, HasSelf<Held>>(&mut linker, |held| held)?;
+    imports::log::add_to_linker::<_, HasSelf<Held>>(&mut linker, |held| held)?;
+    imports::machine::add_to_linker::<_, HasSelf<Held>>(&mut linker, |held| held)?;
+    imports::pass::add_to_linker::<_, HasSelf<Held>>(&mut linker, |held| held)?;
+    Ok(linker)
+}
+
+impl Room {
+    pub(crate) fn store(&self, held: Held) -> Store<Held> {
+        let mut store = Store::new(&self.engine, held);
+        store.limiter(|held| &mut held.memory);
+        store.set_hostcall_fuel(usize::try_from(self.limits.copy_bytes).unwrap_or(usize::MAX));
+        store
+    }
+}
+
+/// An error with its causes as one bounded line.
+pub(crate) fn flat(error: &wasmtime::Error) -> String {
+    one_line(&format!("{error:#}"), MESSAGE_BYTES_MAX)
+}
+
+fn read(path: &Path, bytes_max: u64) -> Result<Vec<u8>, LoadError> {
+    let file = File::open(path)?;
+    let meta = file.metadata()?;
+    if meta.is_dir() {
+        return Err(LoadError::NotWasm { found: "it is a folder" });
+    }
+    if meta.len() > bytes_max {
+        return Err(LoadError::TooLarge { found: meta.len(), limit: bytes_max });
+    }
+    let mut bytes = Vec::new();
+    file.take(bytes_max.saturating_add(1)).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}

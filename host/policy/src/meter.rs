@@ -1,0 +1,141 @@
+//! What a policy costs, kept where others may read it while the policy runs.
+//!
+//! Nothing here is ever an input of a decision.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use serde::Serialize;
+
+/// The exports of a policy as far as they are called, in the order of [`Meter::snapshot`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Call {
+    Instantiate,
+    Describe,
+    Configure,
+    Keys,
+    Run,
+    Observe,
+    Save,
+    Restore,
+}
+
+impl Call {
+    const ALL: [Call; 8] = [
+        Call::Instantiate,
+        Call::Describe,
+        Call::Configure,
+        Call::Keys,
+        Call::Run,
+        Call::Observe,
+        Call::Save,
+        Call::Restore,
+    ];
+
+    /// The name in messages: the interface and function of the contract.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Call::Instantiate => "start-up",
+            Call::Describe => "policy.describe",
+            Call::Configure => "policy.configure",
+            Call::Keys => "ordering.keys",
+            Call::Run => "scheduling.run",
+            Call::Observe => "observing.observe",
+            Call::Save => "state.save",
+            Call::Restore => "state.restore",
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+struct Row {
+    calls: AtomicU64,
+    fuel: AtomicU64,
+    fuel_max: AtomicU64,
+    nanos: AtomicU64,
+    nanos_max: AtomicU64,
+}
+
+/// Counters of one instance; shared, so that they can be read while the engine owns the policy.
+#[derive(Debug, Default)]
+pub struct Meter {
+    rows: [Row; 8],
+    memory: AtomicU64,
+    log_written: AtomicU64,
+    log_dropped: AtomicU64,
+    log_cut: AtomicU64,
+}
+
+/// One export in a [`Snapshot`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct CallCost {
+    /// Interface and function, e.g. `scheduling.run`.
+    pub export: &'static str,
+    /// How often it was called.
+    pub calls: u64,
+    /// Fuel over all calls, charged questions included.
+    pub fuel: u64,
+    /// Fuel of the dearest call.
+    pub fuel_max: u64,
+    /// Nanoseconds over all calls, questions included.
+    pub nanos: u64,
+    /// Nanoseconds of the slowest call.
+    pub nanos_max: u64,
+}
+
+/// All counters at one time.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Snapshot {
+    /// Exports that were called at least once.
+    pub calls: Vec<CallCost>,
+    /// Bytes of memory held.
+    pub memory: u64,
+    /// Log messages written.
+    pub log_written: u64,
+    /// Log messages dropped because there were too many.
+    pub log_dropped: u64,
+    /// Log messages cut because they were too long.
+    pub log_cut: u64,
+}
+
+impl Meter {
+    pub(crate) fn add(&self, call: Call, fuel: u64, nanos: u64, memory: u64) {
+        let row = &self.rows[call as usize];
+        row.calls.fetch_add(1, Relaxed);
+        row.fuel.fetch_add(fuel, Relaxed);
+        row.fuel_max.fetch_max(fuel, Relaxed);
+        row.nanos.fetch_add(nanos, Relaxed);
+        row.nanos_max.fetch_max(nanos, Relaxed);
+        self.memory.store(memory, Relaxed);
+    }
+
+    pub(crate) fn logged(&self, cut: bool) {
+        self.log_written.fetch_add(1, Relaxed);
+        self.log_cut.fetch_add(cut.into(), Relaxed);
+    }
+
+    pub(crate) fn dropped(&self) {
+        self.log_dropped.fetch_add(1, Relaxed);
+    }
+
+    /// The counters now. Taken one by one: while a call runs they may differ by that call.
+    pub fn snapshot(&self) -> Snapshot {
+        let cost = |call: Call| {
+            let row = &self.rows[call as usize];
+            CallCost {
+                export: call.name(),
+                calls: row.calls.load(Relaxed),
+                fuel: row.fuel.load(Relaxed),
+                fuel_max: row.fuel_max.load(Relaxed),
+                nanos: row.nanos.load(Relaxed),
+                nanos_max: row.nanos_max.load(Relaxed),
+            }
+        };
+        Snapshot {
+            calls: Call::ALL.into_iter().map(cost).filter(|row| row.calls > 0).collect(),
+            memory: self.memory.load(Relaxed),
+            log_written: self.log_written.load(Relaxed),
+            log_dropped: self.log_dropped.load(Relaxed),
+            log_cut: self.log_cut.load(Relaxed),
+        }
+    }
+}

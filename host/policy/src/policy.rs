@@ -1,0 +1,358 @@
+//! One running instance of a component, behind [`fluxgate_engine::Policy`].
+//!
+//! Every call goes through one door, [`WasmPolicy::call`]: fuel and deadline are set before it, the cost is
+//! booked after it, and whatever went wrong becomes one [`PolicyError`]. After an error the instance is
+//! dead: it is never entered again.
+//!
+//! This module must never know about queues, protocol or other policies.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use fluxgate_engine::{
+    Abilities, JobColumns, JobEvent, JobEventKind, Machine, Pass, Policy, PolicyCost, PolicyError, SavedState,
+};
+use wasmtime::{Store, Trap, WasmBacktrace};
+
+use crate::bindings::v0_1_0::exports::fluxgate::policy as exports;
+use crate::bindings::v0_1_0::fluxgate::policy::types;
+use crate::config::Description;
+use crate::error::LoadError;
+use crate::held::{Denied, Held};
+use crate::limits::{Limits, MESSAGE_BYTES_MAX, one_line};
+use crate::loader::{Part, Room, flat};
+use crate::meter::{Call, Meter};
+use crate::ticker::Ticker;
+
+/// Part of what the executor says when a crossing would copy more than `copy-bytes`. It has no type of its
+/// own there; a test holds us to it.
+const COPY_EXHAUSTED: &str = "too much data is being copied between the host and the guest";
+
+/// A component at work.
+pub struct WasmPolicy {
+    name: String,
+    abilities: Abilities,
+    guest: Guest,
+    /// Keeps compiler and clock alive.
+    _room: Arc<Room>,
+}
+
+/// The instance and its exports.
+struct Guest {
+    store: Store<Held>,
+    limits: Arc<Limits>,
+    policy: exports::policy::Guest,
+    ordering: Option<exports::ordering::Guest>,
+    scheduling: Option<exports::scheduling::Guest>,
+    observing: Option<exports::observing::Guest>,
+    state: Option<exports::state::Guest>,
+    /// Why it may not be entered again.
+    dead: Option<PolicyError>,
+    cost: PolicyCost,
+}
+
+impl std::fmt::Debug for WasmPolicy {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("WasmPolicy")
+            .field("name", &self.name)
+            .field("dead", &self.guest.dead)
+            .finish_non_exhaustive()
+    }
+}
+
+impl WasmPolicy {
+    /// Instantiate once to learn what the component says of itself.
+    pub(crate) fn describe(part: &Part) -> Result<Description, LoadError> {
+        Guest::start(part)?.describe()
+    }
+
+    /// Instantiate and configure.
+    pub(crate) fn start(
+        part: &Part,
+        described: &Description,
+        values: &[(String, String)],
+    ) -> Result<WasmPolicy, LoadError> {
+        let mut guest = Guest::start(part)?;
+        guest.store.data_mut().name.clone_from(&described.name);
+        if guest.describe()? != *described {
+            let problem = "differs from the first answer; it must be the same at any time".to_owned();
+            return Err(LoadError::Description { field: "the description".to_owned(), problem });
+        }
+        guest.configure(values)?;
+        let name = described.name.clone();
+        Ok(WasmPolicy { name, abilities: part.abilities, guest, _room: part.room.clone() })
+    }
+
+    /// Its counters, readable also after the policy was given away.
+    pub fn meter(&self) -> Arc<Meter> {
+        self.guest.store.data().meter.clone()
+    }
+}
+
+impl Guest {
+    fn start(part: &Part) -> Result<Guest, LoadError> {
+        let limits = part.room.limits.clone();
+        let meter = Arc::new(Meter::default());
+        let mut store = part.room.store(Held::new(limits.clone(), meter));
+        let mut cost = PolicyCost::default();
+        let instance = enter(&mut store, &mut cost, Call::Instantiate, limits.fuel_instantiate, |store| {
+            part.pre.instantiate(store)
+        })?;
+        fn typed<T>(interface: &'static str, export: wasmtime::Result<T>) -> Result<T, LoadError> {
+            export.map_err(|error| LoadError::Signature { interface, message: flat(&error) })
+        }
+        let i = &part.indices;
+        let policy = typed("policy", i.policy.load(&mut store, &instance))?;
+        let ordering = i.ordering.as_ref().map(|i| i.load(&mut store, &instance)).transpose();
+        let scheduling = i.scheduling.as_ref().map(|i| i.load(&mut store, &instance)).transpose();
+        let observing = i.observing.as_ref().map(|i| i.load(&mut store, &instance)).transpose();
+        let state = i.state.as_ref().map(|i| i.load(&mut store, &instance)).transpose();
+        Ok(Guest {
+            store,
+            limits,
+            policy,
+            ordering: typed("ordering", ordering)?,
+            scheduling: typed("scheduling", scheduling)?,
+            observing: typed("observing", observing)?,
+            state: typed("state", state)?,
+            dead: None,
+            cost,
+        })
+    }
+
+    /// Enter the instance, once, if it still may be entered.
+    fn call<R>(
+        &mut self,
+        call: Call,
+        fuel: u64,
+        body: impl FnOnce(&mut Store<Held>) -> wasmtime::Result<R>,
+    ) -> Result<R, PolicyError> {
+        if let Some(dead) = &self.dead {
+            return Err(dead.clone());
+        }
+        enter(&mut self.store, &mut self.cost, call, fuel, body)
+            .inspect_err(|error| self.dead = Some(error.clone()))
+    }
+
+    /// What was returned is not acceptable.
+    fn condemn<R>(&mut self, error: PolicyError) -> Result<R, PolicyError> {
+        self.dead = Some(error.clone());
+        Err(error)
+    }
+
+    fn describe(&mut self) -> Result<Description, LoadError> {
+        let (export, fuel) = (self.policy.clone(), self.limits.fuel_describe);
+        let found = self.call(Call::Describe, fuel, |store| export.call_describe(store))?;
+        Description::accept(found)
+    }
+
+    fn configure(&mut self, values: &[(String, String)]) -> Result<(), PolicyError> {
+        let values: Vec<(&str, &str)> = values.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
+        let (export, fuel) = (self.policy.clone(), self.limits.fuel_configure);
+        match self.call(Call::Configure, fuel, |store| export.call_configure(store, &values))? {
+            Ok(()) => Ok(()),
+            Err(words) => self.condemn(refused(Call::Configure, &words)),
+        }
+    }
+
+    fn keys(&mut self, now: f64, columns: types::JobColumns<'_>) -> Result<Vec<f64>, PolicyError> {
+        let rows = columns.id.len();
+        let fuel = batch_fuel(self.limits.fuel_keys, self.limits.fuel_keys_row, rows);
+        let Some(export) = self.ordering.clone() else { return Ok(vec![0.0; rows]) };
+        let keys = self.call(Call::Keys, fuel, |store| export.call_keys(store, now, columns))?;
+        let message = if keys.len() != rows {
+            format!("{} keys for {rows} jobs", keys.len())
+        } else if let Some(row) = keys.iter().position(|key| key.is_nan()) {
+            format!("the key of row {row} of {rows} is not a number")
+        } else {
+            return Ok(keys);
+        };
+        self.condemn(PolicyError::BadValue { during: Call::Keys.name(), message })
+    }
+
+    fn observe(&mut self, now: f64, events: &[JobEvent]) -> Result<(), PolicyError> {
+        let Some(export) = self.observing.clone() else { return Ok(()) };
+        let fuel = batch_fuel(self.limits.fuel_observe, self.limits.fuel_observe_event, events.len());
+        let events: Vec<types::JobEvent> = events.iter().map(event).collect();
+        self.call(Call::Observe, fuel, |store| export.call_observe(store, now, &events))
+    }
+}
+
+/// The one door into an instance. `store` is used for nothing else while a call runs.
+fn enter<R>(
+    store: &mut Store<Held>,
+    cost: &mut PolicyCost,
+    call: Call,
+    fuel: u64,
+    body: impl FnOnce(&mut Store<Held>) -> wasmtime::Result<R>,
+) -> Result<R, PolicyError> {
+    store.data_mut().begin(call.name(), fuel);
+    let deadline_ms = store.data().limits.deadline_ms;
+    store.set_epoch_deadline(Ticker::ticks(deadline_ms));
+    // For the books only: no decision depends on it.
+    let begun = Instant::now();
+    let result = match store.set_fuel(fuel) {
+        Ok(()) => body(store),
+        Err(error) => Err(error),
+    };
+    let nanos = u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
+    let left = store.get_fuel().unwrap_or(0);
+    let held = store.data();
+    let used = fuel.saturating_sub(left).saturating_add(held.charged());
+    held.meter.add(call, used, nanos, held.memory.bytes);
+    cost.calls += 1;
+    cost.fuel = cost.fuel.saturating_add(used);
+    cost.nanos = cost.nanos.saturating_add(nanos);
+    cost.memory = held.memory.bytes;
+    result.map_err(|error| judge(&error, held, call, fuel))
+}
+
+/// Which breach was it?
+fn judge(error: &wasmtime::Error, held: &Held, call: Call, fuel: u64) -> PolicyError {
+    let during = call.name();
+    let limits = &held.limits;
+    if let Some(breach) = error.downcast_ref::<PolicyError>() {
+        return breach.clone();
+    }
+    match error.downcast_ref::<Trap>() {
+        Some(Trap::OutOfFuel) => return PolicyError::Fuel { during, limit: fuel },
+        Some(Trap::Interrupt) => return PolicyError::Deadline { during, limit_ms: limits.deadline_ms },
+        _ => {}
+    }
+    // A runtime that was denied memory mostly ends in `unreachable`: the denial is what people need to hear.
+    match held.memory.denied {
+        Some(Denied::Memory) => return PolicyError::Memory { during, limit: limits.memory_bytes },
+        Some(Denied::Table(found)) => {
+            let bound = "table-elements";
+            return PolicyError::Bound { during, bound, limit: limits.table_elements, found };
+        }
+        None => {}
+    }
+    let cause = error.root_cause().to_string();
+    if cause.contains(COPY_EXHAUSTED) {
+        let limit = limits.copy_bytes;
+        return PolicyError::Bound { during, bound: "copy-bytes", limit, found: limit.saturating_add(1) };
+    }
+    let place = error.downcast_ref::<WasmBacktrace>().map(functions).unwrap_or_default();
+    if error.downcast_ref::<Trap>().is_none() && place.is_empty() && call != Call::Instantiate {
+        // Nothing trapped: what came back could not be read (a pointer outside of memory, text that is not UTF-8).
+        return PolicyError::BadValue { during, message: one_line(&cause, MESSAGE_BYTES_MAX) };
+    }
+    held.trap(&format!("{cause}{place}"))
+}
+
+/// The innermost functions of a trap that have names.
+fn functions(backtrace: &WasmBacktrace) -> String {
+    let names: Vec<&str> = backtrace.frames().iter().filter_map(|frame| frame.func_name()).take(3).collect();
+    if names.is_empty() { String::new() } else { format!(" in {}", names.join(", called by ")) }
+}
+
+fn refused(call: Call, words: &str) -> PolicyError {
+    PolicyError::Refused { during: call.name(), message: one_line(words, MESSAGE_BYTES_MAX) }
+}
+
+fn batch_fuel(base: u64, each: u64, rows: usize) -> u64 {
+    base.saturating_add(each.saturating_mul(rows as u64))
+}
+
+fn event(event: &JobEvent) -> types::JobEvent {
+    let kind = match event.kind {
+        JobEventKind::Pending => types::JobEventKind::Pending,
+        JobEventKind::Started => types::JobEventKind::Started,
+        JobEventKind::Ended => types::JobEventKind::Ended,
+        JobEventKind::Removed => types::JobEventKind::Removed,
+        JobEventKind::Priority => types::JobEventKind::Priority,
+        JobEventKind::Expiration => types::JobEventKind::Expiration,
+    };
+    types::JobEvent { kind, job: event.job.0, time: event.time, value: event.value }
+}
+
+impl Policy for WasmPolicy {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn abilities(&self) -> Abilities {
+        self.abilities
+    }
+
+    fn machine(&mut self, machine: Machine) {
+        self.guest.store.data_mut().machine = machine;
+    }
+
+    fn keys(&mut self, now: f64, jobs: &JobColumns) -> Result<Vec<f64>, PolicyError> {
+        let rows = jobs.len();
+        let ids: Vec<u64> = jobs.id.iter().map(|id| id.0).collect();
+        let batch = self.guest.limits.batch_rows as usize;
+        let mut keys = Vec::with_capacity(rows);
+        let mut from = 0;
+        while from < rows {
+            let to = rows.min(from + batch);
+            let columns = types::JobColumns {
+                id: &ids[from..to],
+                t_submit: &jobs.t_submit[from..to],
+                duration: &jobs.duration[from..to],
+                priority: &jobs.priority[from..to],
+                userid: &jobs.userid[from..to],
+                queue: &jobs.queue[from..to],
+                nodes: &jobs.nodes[from..to],
+                cores: &jobs.cores[from..to],
+                gpus: &jobs.gpus[from..to],
+            };
+            keys.append(&mut self.guest.keys(now, columns)?);
+            from = to;
+        }
+        Ok(keys)
+    }
+
+    fn observe(&mut self, now: f64, events: &[JobEvent]) -> Result<(), PolicyError> {
+        let batch = self.guest.limits.batch_rows as usize;
+        events.chunks(batch).try_for_each(|events| self.guest.observe(now, events))
+    }
+
+    fn run(&mut self, pass: Pass) -> (Pass, Result<(), PolicyError>) {
+        let Some(export) = self.guest.scheduling.clone() else { return (pass, Ok(())) };
+        let fuel = self.guest.limits.fuel_run;
+        self.guest.store.data_mut().pass = Some(pass);
+        let result = self.guest.call(Call::Run, fuel, |store| export.call_run(store));
+        // Imports only ever borrow it, so it is there whatever happened.
+        let pass = self.guest.store.data_mut().pass.take().expect("nobody else takes the pass");
+        (pass, result)
+    }
+
+    fn save(&mut self) -> Result<SavedState, PolicyError> {
+        let call = Call::Save;
+        let Some(export) = self.guest.state.clone() else {
+            return Err(refused(call, "this policy has no state"));
+        };
+        let fuel = self.guest.limits.fuel_save;
+        let (version, data) = self.guest.call(call, fuel, |store| export.call_save(store))?;
+        let (found, limit) = (data.len() as u64, self.guest.limits.state_bytes);
+        if found > limit {
+            return self.guest.condemn(PolicyError::Bound {
+                during: call.name(),
+                bound: "state-bytes",
+                limit,
+                found,
+            });
+        }
+        Ok(SavedState { from: self.name.clone(), version, data })
+    }
+
+    fn restore(&mut self, state: &SavedState) -> Result<(), PolicyError> {
+        let call = Call::Restore;
+        let Some(export) = self.guest.state.clone() else {
+            return Err(refused(call, "this policy takes no state"));
+        };
+        let fuel = self.guest.limits.fuel_restore;
+        let answer = self
+            .guest
+            .call(call, fuel, |store| export.call_restore(store, &state.from, state.version, &state.data))?;
+        // Starting cold is a choice, not a breach: the instance lives on.
+        answer.map_err(|words| refused(call, &words))
+    }
+
+    fn cost(&self) -> PolicyCost {
+        self.guest.cost
+    }
+}

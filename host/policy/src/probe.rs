@@ -1,0 +1,207 @@
+//! What a component is, told from its bytes and its type: before any of its code runs.
+
+use fluxgate_engine::Abilities;
+use wasmtime::Engine;
+use wasmtime::component::Component;
+
+use crate::error::LoadError;
+
+/// The package of the contract.
+const PACKAGE: &str = "fluxgate:policy";
+/// Its released versions that this host runs.
+const VERSIONS: [&str; 1] = ["0.1.0"];
+/// The interface that every policy exports.
+const REQUIRED: &str = "policy";
+/// The interfaces that it may export.
+const ABILITIES: [&str; 4] = ["ordering", "scheduling", "observing", "state"];
+/// The interfaces that it may import. `types` has no functions: it comes along with the others.
+const OFFERED: [&str; 4] = ["log", "machine", "pass", "types"];
+
+/// How a binary component begins: magic, version 13, layer 1.
+const COMPONENT: [u8; 8] = [0x00, 0x61, 0x73, 0x6d, 0x0d, 0x00, 0x01, 0x00];
+/// How a core module begins.
+const MODULE: [u8; 8] = [0x00, 0x61, 0x73, 0x6d, 0x01, 0x00, 0x00, 0x00];
+
+/// Is this a whole binary component, as far as its frame tells? Costs nothing, and says what people need
+/// to hear in the cases that happen.
+///
+/// # Errors
+/// [`LoadError`] `TooLarge`, `NotWasm`, `CoreModule` or `Truncated`.
+pub(crate) fn frame(bytes: &[u8], bytes_max: u64) -> Result<(), LoadError> {
+    let size = bytes.len() as u64;
+    if size > bytes_max {
+        return Err(LoadError::TooLarge { found: size, limit: bytes_max });
+    }
+    let text = bytes.trim_ascii_start();
+    if bytes.is_empty() {
+        return Err(LoadError::NotWasm { found: "the file is empty" });
+    } else if bytes.starts_with(b"\x7fELF") {
+        return Err(LoadError::NotWasm { found: "it is native code, which is never accepted" });
+    } else if text.starts_with(b"(component") || text.starts_with(b"(module") {
+        return Err(LoadError::NotWasm { found: "it is WebAssembly text" });
+    } else if bytes.len() < 8 && COMPONENT.starts_with(bytes) {
+        return Err(LoadError::Truncated { at: 0, needed: 8, left: size });
+    } else if bytes.starts_with(&MODULE) {
+        return Err(LoadError::CoreModule);
+    } else if !bytes.starts_with(&COMPONENT[..4]) {
+        return Err(LoadError::NotWasm { found: "the first bytes are others" });
+    } else if !bytes.starts_with(&COMPONENT) {
+        return Err(LoadError::NotWasm { found: "it is WebAssembly of an unknown version" });
+    }
+    sections(bytes)
+}
+
+/// Walk the sections: an id, a length, as many bytes.
+fn sections(bytes: &[u8]) -> Result<(), LoadError> {
+    let mut at = COMPONENT.len();
+    while at < bytes.len() {
+        let left = |from: usize| (bytes.len() - from) as u64;
+        let (mut size, mut shift, mut next) = (0_u64, 0, at + 1);
+        loop {
+            let Some(byte) = bytes.get(next) else {
+                return Err(LoadError::Truncated { at, needed: 1, left: 0 });
+            };
+            size |= u64::from(byte & 0x7f) << shift;
+            (next, shift) = (next + 1, shift + 7);
+            if byte & 0x80 == 0 {
+                break;
+            }
+            if shift > 28 {
+                // No length has six bytes; the compiler says it better.
+                return Ok(());
+            }
+        }
+        if size > left(next) {
+            return Err(LoadError::Truncated { at, needed: size, left: left(next) });
+        }
+        at = next + size as usize;
+    }
+    Ok(())
+}
+
+/// `ns:pkg/interface@version` in three parts; the version may be missing.
+fn parse(name: &str) -> Option<(&str, &str, Option<&str>)> {
+    let (path, version) = match name.split_once('@') {
+        Some((path, version)) => (path, Some(version)),
+        None => (name, None),
+    };
+    let (package, interface) = path.split_once('/')?;
+    Some((package, interface, version))
+}
+
+/// Which abilities it exports, after everything it exports and imports was found acceptable.
+///
+/// # Errors
+/// [`LoadError`] `MissingExport`, `UnknownExport`, `UnknownImport` or `Version`, naming what was found.
+pub(crate) fn abilities(engine: &Engine, component: &Component) -> Result<Abilities, LoadError> {
+    let ty = component.component_type();
+    for (name, _) in ty.imports(engine) {
+        import(name)?;
+    }
+    let mut found = Vec::new();
+    let mut has = [false; ABILITIES.len()];
+    let mut required = false;
+    for (name, _) in ty.exports(engine) {
+        found.push(name.to_owned());
+        // What other packages define is of no concern: it is never called.
+        let Some((PACKAGE, interface, version)) = parse(name) else { continue };
+        let known = ABILITIES.iter().position(|ability| *ability == interface);
+        if known.is_none() && interface != REQUIRED && interface != "types" {
+            let known = ABILITIES.map(|ability| format!("{PACKAGE}/{ability}@{}", VERSIONS[0])).join(", ");
+            return Err(LoadError::UnknownExport { interface: name.to_owned(), known });
+        }
+        check_version("exports", interface, version)?;
+        match known {
+            Some(i) => has[i] = true,
+            None => required |= interface == REQUIRED,
+        }
+    }
+    if !required {
+        found.truncate(8);
+        let found = if found.is_empty() { "nothing".to_owned() } else { found.join(", ") };
+        return Err(LoadError::MissingExport {
+            interface: format!("{PACKAGE}/{REQUIRED}@{}", VERSIONS[0]),
+            found,
+        });
+    }
+    let [ordering, scheduling, observing, state] = has;
+    Ok(Abilities { ordering, scheduling, observing, state })
+}
+
+fn import(name: &str) -> Result<(), LoadError> {
+    match parse(name) {
+        Some((PACKAGE, interface, version)) if OFFERED.contains(&interface) => {
+            check_version("imports", interface, version)
+        }
+        parsed => Err(LoadError::UnknownImport {
+            import: name.to_owned(),
+            offered: OFFERED.map(|interface| format!("{PACKAGE}/{interface}@{}", VERSIONS[0])).join(", "),
+            hint: match parsed {
+                Some((package, ..)) if package.starts_with("wasi:") => {
+                    "; policies get no WASI (no clock, randomness, files or network): build without it, in Rust for wasm32-unknown-unknown"
+                }
+                _ => "",
+            },
+        }),
+    }
+}
+
+fn check_version(direction: &'static str, interface: &str, version: Option<&str>) -> Result<(), LoadError> {
+    if version.is_some_and(|version| VERSIONS.contains(&version)) {
+        return Ok(());
+    }
+    Err(LoadError::Version {
+        direction,
+        interface: format!("{PACKAGE}/{interface}"),
+        found: version.unwrap_or("(none)").to_owned(),
+        accepted: VERSIONS.join(", "),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refuse(bytes: &[u8]) -> String {
+        frame(bytes, 100).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn frames_that_are_no_component() {
+        assert!(refuse(b"").contains("the file is empty"));
+        assert!(refuse(b"\x7fELF\x02").contains("native code, which is never accepted"));
+        assert!(refuse(b"\n (component)").contains("WebAssembly text"));
+        assert!(refuse(&MODULE).starts_with("a core WebAssembly module, not a component"));
+        assert!(refuse(b"hello, world").contains("the first bytes are others"));
+        assert!(refuse(b"\0asm\x0a\0\x01\0").contains("unknown version"));
+        assert_eq!(
+            refuse(&[0; 101]),
+            "the component has 101 bytes; at most 100 are accepted (limit component-bytes)"
+        );
+    }
+
+    #[test]
+    fn a_component_cut_anywhere_is_truncated_or_ends_at_a_section() {
+        let whole = wat::parse_str(r#"(component (core module (func (export "f"))) (type (func)))"#).unwrap();
+        frame(&whole, 1000).unwrap();
+        let mut truncated = 0;
+        for end in 1..whole.len() {
+            match frame(&whole[..end], 1000) {
+                Ok(()) => {}
+                Err(LoadError::Truncated { needed, left, .. }) => {
+                    assert!(left < needed);
+                    truncated += 1;
+                }
+                Err(other) => panic!("{end}: {other}"),
+            }
+        }
+        assert!(truncated > whole.len() / 2);
+    }
+
+    #[test]
+    fn names_in_three_parts() {
+        assert_eq!(parse("a:b/c@1.0.0"), Some(("a:b", "c", Some("1.0.0"))));
+        assert_eq!(parse("a:b/c"), Some(("a:b", "c", None)));
+        assert_eq!(parse("run"), None);
+    }
+}
