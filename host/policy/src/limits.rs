@@ -3,8 +3,8 @@
 //! Fuel judges: it counts executed instructions, so the verdict is the same on a loaded machine and in a
 //! replay. What the host does on behalf of a policy is charged in the same unit (`fuel_question` and its
 //! neighbours), so that a policy cannot hide work in the questions it asks. The wall clock stands far
-//! behind as a backstop only. The largest fuel bound takes about two seconds on an idle core, the default
-//! deadline is several times that.
+//! behind as a backstop only: to use up the largest fuel bound takes an idle core about a second, and the
+//! default deadline is ten.
 //!
 //! What one pass may decide and annotate is bounded for every policy, native ones too, by
 //! [`fluxgate_engine::Config`].
@@ -63,9 +63,9 @@ pub struct Limits {
     /// Fuel for `restore`. 2,000,000,000.
     pub fuel_restore: u64,
 
-    /// Fuel charged for any call of an import. 100.
+    /// Fuel charged for any call of an import. 50.
     pub fuel_question: u64,
-    /// Further fuel charged for `fits` and `start`. 2,000.
+    /// Further fuel charged for `fits` and `start`. 500.
     pub fuel_fit: u64,
     /// Further fuel charged for `earliest` and `reserve`. 20,000.
     pub fuel_plan: u64,
@@ -114,8 +114,8 @@ impl Default for Limits {
             fuel_observe_event: 20_000,
             fuel_save: 2_000_000_000,
             fuel_restore: 2_000_000_000,
-            fuel_question: 100,
-            fuel_fit: 2_000,
+            fuel_question: 50,
+            fuel_fit: 500,
             fuel_plan: 20_000,
             fuel_text_byte: 1,
             batch_rows: 65_536,

@@ -28,6 +28,9 @@ use crate::ticker::Ticker;
 /// own there; a test holds us to it.
 const COPY_EXHAUSTED: &str = "too much data is being copied between the host and the guest";
 
+/// Functions of a trap that are named in its message.
+const TRAP_FRAMES: usize = 3;
+
 /// A component at work.
 pub struct WasmPolicy {
     name: String,
@@ -241,9 +244,18 @@ fn judge(error: &wasmtime::Error, held: &Held, call: Call, fuel: u64) -> PolicyE
     held.trap(&format!("{cause}{place}"))
 }
 
-/// The innermost functions of a trap that have names.
+/// Parts of names of functions that a panic runs through: they say nothing about where it came from.
+const PANIC_FRAMES: [&str; 5] =
+    ["rust_panic", "rust_begin_unwind", "rust_start_panic", "rust_abort", "panicking"];
+
+/// The innermost functions of a trap that have names, as they were written.
 fn functions(backtrace: &WasmBacktrace) -> String {
-    let names: Vec<&str> = backtrace.frames().iter().filter_map(|frame| frame.func_name()).take(3).collect();
+    let named = backtrace.frames().iter().filter_map(|frame| frame.func_name());
+    let names: Vec<String> = named
+        .map(|name| format!("{:#}", rustc_demangle::demangle(name)))
+        .filter(|name| !PANIC_FRAMES.iter().any(|part| name.contains(part)))
+        .take(TRAP_FRAMES)
+        .collect();
     if names.is_empty() { String::new() } else { format!(" in {}", names.join(", called by ")) }
 }
 

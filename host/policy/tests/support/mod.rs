@@ -197,3 +197,16 @@ pub fn small() -> Limits {
         ..Limits::default()
     }
 }
+
+/// The policy of this house by name, as a component, if `cargo xtask policies` was run.
+pub fn shipped(name: &str) -> Option<PathBuf> {
+    let variable = |name: &str| std::env::var_os(name).map(PathBuf::from);
+    let target = || variable("CARGO_TARGET_DIR").unwrap_or_else(|| root().join("target"));
+    let policies = variable("FLUXGATE_POLICIES").unwrap_or_else(|| target().join("policies"));
+    let path = policies.join(format!("{name}.wasm"));
+    if path.exists() {
+        return Some(path);
+    }
+    eprintln!("skipped: {} is not there; run `cargo xtask policies`", path.display());
+    None
+}

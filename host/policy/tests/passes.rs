@@ -1,0 +1,221 @@
+//! Components in charge of an engine: passes that go well, and every way in which one does not.
+//!
+//! Whatever a policy does, the jobs start: by the policy, or in the same pass by the built-in one.
+
+mod support;
+
+use fluxgate_engine::{Action, BUILTIN, Config as EngineConfig, Engine, Event, PolicyNotice};
+use fluxgate_formats::{Idset, JobId, Jobspec, R};
+use fluxgate_graph::Resources;
+use fluxgate_policy::{Config, Limits, Loader, WasmPolicy};
+use serde_json::json;
+use support::{PASS, Wat, Worlds, loader, shipped, small};
+
+const SCHEDULING: Worlds<'_> =
+    Worlds { scheduling: true, ordering: false, observing: false, state: false, extra: "", packages: &[] };
+
+/// Four nodes of four cores, all up.
+fn engine() -> Engine {
+    let r = json!({
+        "version": 1,
+        "execution": {
+            "R_lite": [{"rank": "0-3", "children": {"core": "0-3"}}],
+            "nodelist": ["n[0-3]"], "starttime": 0.0, "expiration": 0.0,
+        },
+    });
+    let mut resources = Resources::from_r(&R::from_json(&r.to_string()).unwrap()).unwrap();
+    resources.set_up(&"0-3".parse::<Idset>().unwrap());
+    Engine::new(resources, EngineConfig::default())
+}
+
+/// A job of so many whole nodes for so many seconds.
+fn alloc(id: u64, nodes: u64, duration: f64) -> Event {
+    let spec = json!({
+        "version": 1,
+        "resources": [{"type": "node", "count": nodes, "with": [
+            {"type": "slot", "count": 1, "label": "task", "with": [{"type": "core", "count": 4}]}]}],
+        "tasks": [{"command": ["true"], "slot": "task", "count": {"per_slot": 1}}],
+        "attributes": {"system": {"duration": duration}},
+    });
+    let jobspec = Box::new(Jobspec::from_json(&spec.to_string()).unwrap());
+    Event::Alloc { id: JobId(id), priority: 16, userid: 1000, t_submit: id as f64, jobspec }
+}
+
+/// What came out, in few words.
+fn told(actions: &[Action]) -> Vec<String> {
+    let word = |action: &Action| match action {
+        Action::Start { id, r, .. } => Some(format!("start {} on {}", id.0, r.ranks())),
+        Action::Notice(PolicyNotice::Swapped { from, to, state }) => {
+            Some(format!("{from} -> {to}, state {state}"))
+        }
+        Action::Notice(PolicyNotice::SwapFailed { name, error }) => {
+            Some(format!("{name} not taken: {}", error.kind()))
+        }
+        Action::Notice(PolicyNotice::Failed { name, error }) => {
+            Some(format!("{name} failed: {}", error.kind()))
+        }
+        _ => None,
+    };
+    actions.iter().filter_map(word).collect()
+}
+
+/// Put a policy in charge of an engine without jobs.
+fn in_charge(policy: WasmPolicy) -> Engine {
+    let mut engine = engine();
+    engine.swap(Box::new(policy)).unwrap();
+    let notices = told(&engine.pass(0.0));
+    assert_eq!(notices.len(), 1, "{notices:?}");
+    engine
+}
+
+fn made(run: &str) -> WasmPolicy {
+    let wat = Wat { run: run.into(), more: PASS.into(), ..Wat::default() };
+    loader().load(&wat.build(SCHEDULING), &Config::new()).unwrap()
+}
+
+/// Two jobs on the engine, one pass.
+fn two_jobs(engine: &mut Engine) -> Vec<String> {
+    for id in [1, 2] {
+        assert!(told(&engine.step(alloc(id, 2, 100.0), 10.0)).is_empty());
+    }
+    told(&engine.pass(10.0))
+}
+
+#[test]
+fn every_breach_in_a_pass_ends_in_the_same_pass_by_the_builtin_policy() {
+    let next = "(drop (call $next))";
+    let cases = [
+        ("trap at once", "unreachable".to_owned(), "trap"),
+        ("trap with a start staged", "(call $start (call $next) (i32.const 700)) unreachable".to_owned(), "trap"),
+        ("unknown candidate", "(call $start (i32.const 12345) (i32.const 700))".to_owned(), "bad-decision"),
+        ("unknown candidate asked", "(drop (call $fits (i32.const -1)))".to_owned(), "bad-decision"),
+        (
+            "the same twice",
+            "(local $c i32) (local.set $c (call $next)) (call $start (local.get $c) (i32.const 700))
+             (call $start (local.get $c) (i32.const 700))"
+                .to_owned(),
+            "bad-decision",
+        ),
+        ("endless loop", "(loop $l (br $l))".to_owned(), "fuel"),
+        ("endless questions", "(loop $l (drop (call $next)) (br $l))".to_owned(), "fuel"),
+        (
+            "endless plans",
+            "(local $c i32) (local.set $c (call $next)) (loop $l (drop (call $earliest (local.get $c))) (br $l))"
+                .to_owned(),
+            "fuel",
+        ),
+        (
+            "a placement that was never given",
+            "(call $start-placed (call $next) (i32.const 77) (i32.const 700))".to_owned(),
+            "bad-decision",
+        ),
+        (
+            "a memory of annotation",
+            "(call $annotate (call $next) (i32.const 16) (i32.const 7) (i32.const 65536) (i32.const 65536))".to_owned(),
+            "bound",
+        ),
+        (
+            "annotation out of memory",
+            "(call $annotate (call $next) (i32.const 16) (i32.const 7) (i32.const 0) (i32.const 0x7fffffff))".to_owned(),
+            "bad-value",
+        ),
+        ("memory", format!("{next} (loop $l (br_if $l (i32.ne (memory.grow (i32.const 1)) (i32.const -1)))) unreachable"), "memory"),
+    ];
+    for (name, run, kind) in cases {
+        let mut engine = in_charge(made(&run));
+        let expected = [format!("odd-one failed: {kind}"), "start 1 on 0-1".into(), "start 2 on 2-3".into()];
+        assert_eq!(two_jobs(&mut engine), expected, "{name}");
+        assert_eq!(engine.policy_name(), BUILTIN);
+        assert_eq!((engine.running(), engine.pending()), (2, 0), "{name}");
+    }
+}
+
+#[test]
+fn a_policy_that_does_nothing_starts_nothing_and_is_no_breach() {
+    let mut engine = in_charge(made(""));
+    assert!(two_jobs(&mut engine).is_empty());
+    assert_eq!(engine.pending(), 2);
+    // The next one does its work.
+    let fcfs = Wat::default();
+    let plain =
+        loader().load(&fcfs.build(Worlds { scheduling: false, ..SCHEDULING }), &Config::new()).unwrap();
+    engine.swap(Box::new(plain)).unwrap();
+    let told = told(&engine.pass(11.0));
+    assert_eq!(told, ["odd-one -> odd-one, state false", "start 1 on 0-1", "start 2 on 2-3"]);
+}
+
+#[test]
+fn easy_backfills_and_fcfs_does_not() {
+    for (name, starts) in [("fcfs", vec!["start 1 on 0-1"]), ("easy", vec!["start 1 on 0-1", "start 3 on 2"])]
+    {
+        let Some(path) = shipped(name) else { return };
+        let policy = Loader::new(Limits::default(), None).unwrap().load_file(&path, &Config::new()).unwrap();
+        let mut engine = in_charge(policy);
+        // Two nodes for 100 s; then all four, which must wait; then one node for 50 s, which may pass; then
+        // one for 500 s, which may not.
+        for job in [alloc(1, 2, 100.0), alloc(2, 4, 100.0), alloc(3, 1, 50.0), alloc(4, 1, 500.0)] {
+            engine.step(job, 10.0);
+        }
+        assert_eq!(told(&engine.pass(10.0)), starts, "{name}");
+        engine.step(Event::Free { id: JobId(1), ranks: None, last: true }, 110.0);
+        if name == "easy" {
+            engine.step(Event::Free { id: JobId(3), ranks: None, last: true }, 110.0);
+        }
+        assert_eq!(told(&engine.pass(110.0)), ["start 2 on 0-3"], "{name}");
+    }
+}
+
+fn broken(mode: &str, when: &str) -> Option<WasmPolicy> {
+    let path = shipped("broken")?;
+    let config = Config::from([("mode".into(), mode.into()), ("when".into(), when.into())]);
+    let limits = Limits { memory_bytes: 16 << 20, ..small() };
+    let limits = Limits { fuel_run: 50_000_000, fuel_observe: 50_000_000, fuel_save: 50_000_000, ..limits };
+    Some(Loader::new(limits, None).unwrap().load_file(&path, &config).unwrap())
+}
+
+#[test]
+fn broken_in_a_pass_loses_nothing() {
+    let modes = [
+        ("trap", "trap"),
+        ("loop", "fuel"),
+        ("memory", "memory"),
+        ("stack", "trap"),
+        ("unknown-job", "bad-decision"),
+        ("duplicate", "bad-decision"),
+        ("annotation-bomb", "bound"),
+        ("log-bomb", "fuel"),
+    ];
+    for when in ["first-pass", "mid-pass"] {
+        for (mode, kind) in modes {
+            let Some(policy) = broken(mode, when) else { return };
+            let mut engine = in_charge(policy);
+            let expected =
+                [format!("broken failed: {kind}"), "start 1 on 0-1".into(), "start 2 on 2-3".into()];
+            assert_eq!(two_jobs(&mut engine), expected, "{mode} at {when}");
+        }
+    }
+}
+
+#[test]
+fn broken_in_a_swap_leaves_the_other_in_charge() {
+    // As the new one: it fails to take over the state, and the old one goes on.
+    let (Some(good), Some(bad)) = (broken("none", "load"), broken("trap", "swap")) else { return };
+    let mut engine = in_charge(good);
+    let error = engine.swap(Box::new(bad)).unwrap_err().to_string();
+    assert!(error.starts_with("broken: trap in state.restore"), "{error}");
+    assert_eq!(engine.policy_name(), "broken");
+    assert_eq!(two_jobs(&mut engine), ["start 1 on 0-1", "start 2 on 2-3"]);
+
+    // As the old one: it fails to give its state, and the new one starts cold.
+    let (Some(good), Some(bad)) = (broken("none", "load"), broken("trap-in-save", "swap")) else { return };
+    let mut engine = in_charge(bad);
+    assert_eq!(told(&engine.swap(Box::new(good)).unwrap()), ["broken failed: trap"]);
+    assert_eq!(two_jobs(&mut engine).last().unwrap(), "start 2 on 2-3");
+    assert_eq!(engine.policy_name(), "broken");
+
+    // Both well: the state goes over.
+    let (Some(old), Some(new)) = (broken("none", "load"), broken("none", "load")) else { return };
+    let mut engine = in_charge(old);
+    engine.swap(Box::new(new)).unwrap();
+    assert_eq!(told(&engine.pass(1.0)), ["broken -> broken, state true"]);
+}
