@@ -27,13 +27,11 @@ impl Held {
     /// The pass, if one is going on. `question` is for the message.
     fn pass(&mut self, question: &str, fuel: u64) -> Result<&mut Pass, PolicyError> {
         self.charge(fuel)?;
-        if self.pass.is_none() {
-            return Err(self.trap(&format!("pass.{question} was called outside of scheduling.run")));
-        }
-        match &mut self.pass {
-            Some(pass) => Ok(pass),
-            None => unreachable!("looked at above"),
-        }
+        let during = self.during;
+        self.pass.as_mut().ok_or_else(|| PolicyError::Trap {
+            during,
+            message: format!("pass.{question} was called outside of scheduling.run"),
+        })
     }
 
     fn text_fuel(&self, text: &str) -> u64 {

@@ -75,7 +75,8 @@ impl Loader {
 
     /// Compile a component, look what it is, and let it describe itself.
     ///
-    /// Takes time in proportion to its size: about 0.5 s a megabyte, 0.1 ms if the cache has it.
+    /// Takes time in proportion to its size, about a second a megabyte, and under a millisecond if the cache
+    /// has it. It may be called from any thread, beside policies at work.
     ///
     /// # Errors
     /// Any [`LoadError`] but those about files and configuration.

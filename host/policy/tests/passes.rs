@@ -4,12 +4,14 @@
 
 mod support;
 
+use std::sync::OnceLock;
+
 use fluxgate_engine::{Action, BUILTIN, Config as EngineConfig, Engine, Event, PolicyNotice};
 use fluxgate_formats::{Idset, JobId, Jobspec, R};
 use fluxgate_graph::Resources;
-use fluxgate_policy::{Config, Limits, Loader, WasmPolicy};
+use fluxgate_policy::{Compiled, Config, Limits, Loader, WasmPolicy};
 use serde_json::json;
-use support::{PASS, Wat, Worlds, loader, shipped, small};
+use support::{PASS, Wat, Worlds, loader, shipped};
 
 const SCHEDULING: Worlds<'_> =
     Worlds { scheduling: true, ordering: false, observing: false, state: false, extra: "", packages: &[] };
@@ -166,11 +168,13 @@ fn easy_backfills_and_fcfs_does_not() {
 }
 
 fn broken(mode: &str, when: &str) -> Option<WasmPolicy> {
-    let path = shipped("broken")?;
+    static COMPILED: OnceLock<Option<Compiled>> = OnceLock::new();
+    let compiled = COMPILED.get_or_init(|| {
+        let limits = Limits { memory_bytes: 16 << 20, ..Limits::default() };
+        Some(Loader::new(limits, None).unwrap().compile_file(&shipped("broken")?).unwrap())
+    });
     let config = Config::from([("mode".into(), mode.into()), ("when".into(), when.into())]);
-    let limits = Limits { memory_bytes: 16 << 20, ..small() };
-    let limits = Limits { fuel_run: 50_000_000, fuel_observe: 50_000_000, fuel_save: 50_000_000, ..limits };
-    Some(Loader::new(limits, None).unwrap().load_file(&path, &config).unwrap())
+    Some(compiled.as_ref()?.instantiate(&config).unwrap())
 }
 
 #[test]

@@ -2,9 +2,11 @@
 
 mod support;
 
+use std::sync::OnceLock;
+
 use fluxgate_engine::{JobColumns, JobEvent, JobEventKind, Policy, PolicyError};
 use fluxgate_formats::JobId;
-use fluxgate_policy::{Config, Limits, Loader, WasmPolicy};
+use fluxgate_policy::{Compiled, Config, Limits, Loader, WasmPolicy};
 use support::shipped;
 
 fn columns(durations: &[f64]) -> JobColumns {
@@ -44,12 +46,13 @@ fn sjf_puts_short_jobs_first() {
 }
 
 fn broken(mode: &str, when: &str) -> Option<Result<WasmPolicy, String>> {
-    let path = shipped("broken")?;
+    static COMPILED: OnceLock<Option<Compiled>> = OnceLock::new();
+    let compiled = COMPILED.get_or_init(|| {
+        let limits = Limits { memory_bytes: 16 << 20, ..Limits::default() };
+        Some(Loader::new(limits, None).unwrap().compile_file(&shipped("broken")?).unwrap())
+    });
     let config = Config::from([("mode".into(), mode.into()), ("when".into(), when.into())]);
-    let limits = Limits { memory_bytes: 16 << 20, ..Limits::default() };
-    Some(
-        Loader::new(limits, None).unwrap().load_file(&path, &config).map_err(|error| error.kind().to_owned()),
-    )
+    Some(compiled.as_ref()?.instantiate(&config).map_err(|error| error.kind().to_owned()))
 }
 
 /// What each mode ends in when it comes in code that is not a pass.
