@@ -138,3 +138,28 @@ fn files_that_are_not_there_are_named() {
     let error = loader().compile_file(std::path::Path::new("/")).unwrap_err();
     assert!(error.to_string().contains("it is a folder"), "{error}");
 }
+
+#[test]
+fn damaged_components_are_refused_or_run_but_never_more() {
+    let whole = Wat::default().build(Worlds { scheduling: true, state: true, ..ORDERING });
+    let loader = loader();
+    let mut seed = 0x9e37_79b9_u64;
+    let mut random = |below: usize| {
+        // A generator of Lehmer's kind: the same damage at every run.
+        seed = seed.wrapping_mul(0xd134_2543_de82_ef95).wrapping_add(1);
+        (seed >> 33) as usize % below
+    };
+    let mut refused = 0;
+    for _ in 0..300 {
+        let mut bytes = whole.clone();
+        for _ in 0..=random(3) {
+            let at = random(bytes.len());
+            bytes[at] = random(256) as u8;
+        }
+        if let Err(error) = loader.load(&bytes, &Config::new()) {
+            refused += 1;
+            assert!(error.to_string().len() < 1500 && !error.to_string().contains('\n'), "{error}");
+        }
+    }
+    assert!(refused > 100, "{refused}");
+}
