@@ -59,8 +59,8 @@ fn refusal(refusal: Refusal) -> types::Refusal {
     }
 }
 
-fn clamp(count: u64) -> u32 {
-    u32::try_from(count).unwrap_or(u32::MAX)
+fn clamp(count: impl TryInto<u32>) -> u32 {
+    count.try_into().unwrap_or(u32::MAX)
 }
 
 fn totals_now(pass: &Pass) -> MachineTotals {
@@ -125,7 +125,7 @@ impl machine::Host for Held {
         self.charge(0)?;
         Ok(match &self.pass {
             Some(pass) => pass.queue_count(),
-            None => clamp(self.machine.queues.len() as u64),
+            None => clamp(self.machine.queues.len()),
         })
     }
 
@@ -204,7 +204,7 @@ impl pass::Host for Held {
     fn placement(&mut self, name: String) -> Result<Option<u32>> {
         let fuel = self.text_fuel(&name);
         self.pass("placement", fuel)?;
-        Ok(PLACEMENTS.iter().position(|(known, _)| *known == name).map(|i| clamp(i as u64)))
+        Ok(PLACEMENTS.iter().position(|(known, _)| *known == name).map(clamp))
     }
 
     fn annotate(&mut self, candidate: u32, key: String, json: String) -> Result<()> {

@@ -170,7 +170,7 @@ fn easy_backfills_and_fcfs_does_not() {
 fn broken(mode: &str, when: &str) -> Option<WasmPolicy> {
     static COMPILED: OnceLock<Option<Compiled>> = OnceLock::new();
     let compiled = COMPILED.get_or_init(|| {
-        let limits = Limits { memory_bytes: 16 << 20, ..Limits::default() };
+        let limits = Limits { memory_bytes: 64 << 20, ..Limits::default() };
         Some(Loader::new(limits, None).unwrap().compile_file(&shipped("broken")?).unwrap())
     });
     let config = Config::from([("mode".into(), mode.into()), ("when".into(), when.into())]);
