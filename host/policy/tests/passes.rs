@@ -187,7 +187,6 @@ fn broken_in_a_pass_loses_nothing() {
         ("unknown-job", "bad-decision"),
         ("duplicate", "bad-decision"),
         ("annotation-bomb", "bound"),
-        ("log-bomb", "fuel"),
     ];
     for when in ["first-pass", "mid-pass"] {
         for (mode, kind) in modes {
@@ -198,6 +197,16 @@ fn broken_in_a_pass_loses_nothing() {
             assert_eq!(two_jobs(&mut engine), expected, "{mode} at {when}");
         }
     }
+}
+
+#[test]
+fn a_million_messages_are_dropped_and_counted_and_no_breach() {
+    let Some(policy) = broken("log-bomb", "first-pass") else { return };
+    let meter = policy.meter();
+    let mut engine = in_charge(policy);
+    assert_eq!(two_jobs(&mut engine), ["start 1 on 0-1", "start 2 on 2-3"]);
+    let snapshot = meter.snapshot();
+    assert!(snapshot.log_dropped > 900_000 && snapshot.log_written < 1_000, "{snapshot:?}");
 }
 
 #[test]
