@@ -1,4 +1,4 @@
-//! What a call into a policy costs: keys over columns, and events.
+//! What a call into a policy costs: keys over columns, events, and passes that start nothing.
 //!
 //! `cargo run -p fluxgate-policy --example cost -- target/policies/sjf.wasm target/policies/broken.wasm`
 #![allow(clippy::print_stdout, reason = "printing is what it is for")]
@@ -6,9 +6,10 @@
 use std::path::Path;
 use std::time::Instant;
 
-use fluxgate_engine::{JobColumns, JobEvent, JobEventKind, Policy};
-use fluxgate_formats::JobId;
-use fluxgate_policy::{Config, Limits, LoadError, Loader};
+use fluxgate_engine::{Config as EngineConfig, Engine, Event, JobColumns, JobEvent, JobEventKind, Policy};
+use fluxgate_formats::{Idset, JobId, Jobspec, R};
+use fluxgate_graph::Resources;
+use fluxgate_policy::{Config, Limits, LoadError, Loader, WasmPolicy};
 
 fn columns(rows: usize) -> JobColumns {
     JobColumns {
@@ -35,6 +36,33 @@ fn median(mut run: impl FnMut()) -> f64 {
         .collect();
     micros.sort_by(f64::total_cmp);
     micros[micros.len() / 2]
+}
+
+/// Passes over so many jobs of a shape that is down: how often `run` was called, and its time.
+fn passes(policy: WasmPolicy, waiting: u64) -> Result<(u64, u64), Box<dyn std::error::Error>> {
+    let r = r#"{"version": 1, "execution": {"R_lite": [{"rank": "0", "children": {"core": "0-3"}}],
+        "nodelist": ["n0"], "starttime": 0, "expiration": 0}}"#;
+    let job = r#"{"version": 1, "resources": [{"type": "slot", "count": 1, "label": "task", "with": [
+        {"type": "core", "count": 1}]}], "tasks": [{"command": ["true"], "slot": "task",
+        "count": {"per_slot": 1}}], "attributes": {"system": {"duration": 60}}}"#;
+    let jobspec = Jobspec::from_json(job)?;
+    let mut engine = Engine::new(Resources::from_r(&R::from_json(r)?)?, EngineConfig::default());
+    let meter = policy.meter();
+    engine.swap(Box::new(policy))?;
+    for id in 1..=waiting.max(1) {
+        let (id, jobspec) = (JobId(id), Box::new(jobspec.clone()));
+        engine.step(Event::Alloc { id, priority: 16, userid: 1, t_submit: 0.0, jobspec }, 0.0);
+    }
+    if waiting == 0 {
+        // The queue stays known when its only job leaves.
+        engine.step(Event::Cancel { id: JobId(1) }, 0.0);
+    }
+    for i in 0..1_000 {
+        engine.step(Event::Down(Idset::new()), f64::from(i));
+        engine.pass(f64::from(i));
+    }
+    let run = meter.snapshot().calls.into_iter().find(|row| row.export == "scheduling.run");
+    Ok(run.map_or((1, 0), |row| (row.calls, row.nanos)))
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -75,6 +103,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 let events: Vec<JobEvent> = (0..count).map(event).collect();
                 let micros = median(|| policy.observe(0.0, &events).expect("observe"));
                 println!("  {count:>9} events        {micros:>12.1} us");
+            }
+        }
+        if policy.abilities().scheduling {
+            for waiting in [0, 1_000] {
+                let (calls, nanos) = passes(compiled.instantiate(&Config::new())?, waiting)?;
+                let nanos = nanos as f64 / calls as f64;
+                println!("  pass, {waiting:>5} jobs that wait {nanos:>7.0} ns");
             }
         }
         println!("  memory                  {:>12} bytes", policy.cost().memory);
