@@ -67,6 +67,12 @@ impl Held {
         Ok(())
     }
 
+    /// Is half of what may be charged in this call used up? Then decisions are refused with `limit`, so that a
+    /// policy that listens ends its pass well instead of running into the wall.
+    pub(crate) fn tired(&self) -> bool {
+        self.charge > self.charge_max / 2
+    }
+
     /// Fuel charged in this call so far.
     pub(crate) fn charged(&self) -> u64 {
         self.charge.min(self.charge_max)

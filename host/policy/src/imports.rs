@@ -44,6 +44,11 @@ impl Held {
         c: u32,
         how: Option<Placement>,
     ) -> Result<Result<(), types::Refusal>> {
+        if self.tired() {
+            // Asking for it says whether there is such a candidate at all.
+            self.pass(question, 0)?.describe(c)?;
+            return Ok(Err(types::Refusal::Limit));
+        }
         let fuel = self.limits.fuel_fit;
         Ok(self.pass(question, fuel)?.start(c, how)?.map_err(refusal))
     }
@@ -197,6 +202,11 @@ impl pass::Host for Held {
     }
 
     fn reserve(&mut self, candidate: u32) -> Result<Result<f64, types::Refusal>> {
+        if self.tired() {
+            // Asking for it says whether there is such a candidate at all.
+            self.pass("reserve", 0)?.describe(candidate)?;
+            return Ok(Err(types::Refusal::Limit));
+        }
         let fuel = self.limits.fuel_plan;
         Ok(self.pass("reserve", fuel)?.reserve(candidate)?.map_err(refusal))
     }

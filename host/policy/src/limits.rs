@@ -2,7 +2,8 @@
 //!
 //! Fuel judges: it counts executed instructions, so the verdict is the same on a loaded machine and in a
 //! replay. What the host does on behalf of a policy is charged in the same unit (`fuel_question` and its
-//! neighbours), so that a policy cannot hide work in the questions it asks. The wall clock stands far
+//! neighbours), so that a policy cannot hide work in the questions it asks; once half of a pass's fuel went
+//! into questions, further starts and reservations are refused with `limit`. The wall clock stands far
 //! behind as a backstop only: to use up the largest fuel bound takes an idle core about a second, and the
 //! default deadline is ten.
 //!

@@ -11,7 +11,7 @@ use fluxgate_formats::{Idset, JobId, Jobspec, R};
 use fluxgate_graph::Resources;
 use fluxgate_policy::{Compiled, Config, Limits, Loader, WasmPolicy};
 use serde_json::json;
-use support::{PASS, Wat, Worlds, loader, shipped};
+use support::{PASS, Wat, Worlds, loader, shipped, small};
 
 const SCHEDULING: Worlds<'_> =
     Worlds { scheduling: true, ordering: false, observing: false, state: false, extra: "", packages: &[] };
@@ -144,6 +144,19 @@ fn a_policy_that_does_nothing_starts_nothing_and_is_no_breach() {
     engine.swap(Box::new(plain)).unwrap();
     let told = told(&engine.pass(11.0));
     assert_eq!(told, ["odd-one -> odd-one, state false", "start 1 on 0-1", "start 2 on 2-3"]);
+}
+
+#[test]
+fn a_pass_with_too_many_questions_is_told_to_end_before_it_is_a_breach() {
+    let limits = Limits { fuel_fit: 6_000_000, ..small() };
+    let run = "(call $start (call $next) (i32.const 700)) (call $start (call $next) (i32.const 704))
+        ;; the second answer is the error `limit`
+        (if (i32.ne (i32.load8_u (i32.const 704)) (i32.const 1)) (then unreachable))
+        (if (i32.ne (i32.load8_u (i32.const 705)) (i32.const 4)) (then unreachable))";
+    let wat = Wat { run: run.into(), more: PASS.into(), ..Wat::default() };
+    let policy = Loader::new(limits, None).unwrap().load(&wat.build(SCHEDULING), &Config::new()).unwrap();
+    let mut engine = in_charge(policy);
+    assert_eq!(two_jobs(&mut engine), ["start 1 on 0-1"]);
 }
 
 #[test]
