@@ -8,8 +8,8 @@
 //! ```
 //!
 //! - [`swf`] reads the Standard Workload Format; [`workload`] decides which lines are jobs, and how wide and
-//!   long they are; `machine` is what they run on.
-//! - `driver` is a discrete-event loop around `fluxgate_engine::Engine`: the same engine, the same policies,
+//!   long they are; [`machine`] is what they run on.
+//! - [`driver`] is a discrete-event loop around `fluxgate_engine::Engine`: the same engine, the same policies,
 //!   another clock.
 //! - [`metrics`] and [`schedule`] [`observe`] the driver; [`sweep`] checks a schedule without any of the code
 //!   that made it.
@@ -20,6 +20,9 @@
 
 #![forbid(unsafe_code)]
 
+pub mod driver;
+mod jobspecs;
+pub mod machine;
 pub mod metrics;
 pub mod observe;
 pub mod schedule;

@@ -1,4 +1,7 @@
 //! Replay as a user of the crate sees it.
 
+mod agreement;
 mod logs;
+mod misbehaviour;
+mod native;
 mod reference;

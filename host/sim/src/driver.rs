@@ -1,0 +1,388 @@
+//! The discrete-event driver: feeds the production engine from a list of jobs instead of a broker.
+//!
+//! Time jumps from instant to instant. Everything that happens at one instant is stepped before the
+//! engine makes its one pass, in this order:
+//!
+//! 1. ends of jobs, by id;
+//! 2. arrivals, by id;
+//! 3. a wake-up that the policy asked for (it needs no event, only the pass).
+//!
+//! A job that starts at t ends at t + min(run time, limit): its end is an event like any other. Jobs of
+//! length 0 end at the instant at which they start, which then gets another pass. Whatever the engine
+//! wants committed is committed at once.
+//!
+//! Jobs come from an iterator, so a long log needs no more memory here than its waiting and running
+//! jobs. What becomes of them goes to [`Observer`]s.
+//!
+//! This module must never know how a policy is executed, and reads no clock.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+use std::io;
+
+use fluxgate_engine::{Action, Config, Engine, Event, Policy, PolicyCost, PolicyNotice, Stats};
+use fluxgate_formats::{JobId, R};
+use fluxgate_graph::Resources;
+
+use crate::jobspecs::Jobspecs;
+use crate::observe::{Observer, PROGRESS_EVERY, Progress, Started};
+use crate::workload::Job;
+
+/// Wake-ups in a row after which a run in which nothing else can happen any more is given up.
+pub const IDLE_WAKES_MAX: u32 = 1000;
+
+/// RFC 27 priority of every job: Flux's default urgency.
+const PRIORITY: u32 = 16;
+
+/// What a run came to.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Outcome {
+    /// The policy that decided at the end.
+    pub policy: String,
+    /// Jobs taken from the workload.
+    pub submitted: u64,
+    /// Jobs that ran.
+    pub started: u64,
+    /// Jobs that were refused for good, with the reason.
+    pub denied: Vec<(JobId, String)>,
+    /// Jobs that still waited when nothing could happen any more. Empty with every sane policy.
+    pub unfinished: Vec<JobId>,
+    /// Distinct rounds of "step everything, then pass".
+    pub instants: u64,
+    /// Most jobs that waited at once.
+    pub peak_waiting: u64,
+    /// Time of the last event, seconds.
+    pub end: f64,
+    /// The engine's counters.
+    pub engine: Stats,
+    /// Cost of the policy. Its time is measured, thus not reproducible.
+    pub cost: PolicyCost,
+}
+
+/// Why a run ended early.
+#[derive(Debug, thiserror::Error)]
+pub enum SimError {
+    /// The workload is not in the order of [`crate::workload::sort`], or names a job twice.
+    #[error("job {}: {what}", job.0)]
+    Workload {
+        /// The job.
+        job: JobId,
+        /// What is wrong.
+        what: &'static str,
+    },
+    /// The policy failed; with the fallback in its place the figures would be another policy's.
+    #[error("policy {name}: {error}")]
+    Policy {
+        /// Its name.
+        name: String,
+        /// Why.
+        error: fluxgate_engine::PolicyError,
+    },
+    /// The policy could not be put in place.
+    #[error("policy could not be put in place: {0}")]
+    Swap(String),
+    /// The engine broke its own contract.
+    #[error("engine: {0}")]
+    Engine(String),
+    /// An observer could not write.
+    #[error("output: {0}")]
+    Output(#[from] io::Error),
+}
+
+/// The settings of the engine for a replay: nobody reads annotations, so none are made.
+pub fn replay_config() -> Config {
+    Config { annotate: false, ..Config::default() }
+}
+
+/// Run a workload to its end.
+///
+/// `jobs` come by submission, then id. `policy` decides; `None` leaves it to the engine's built-in one.
+pub fn run(
+    jobs: impl IntoIterator<Item = Job>,
+    resources: Resources,
+    config: Config,
+    policy: Option<Box<dyn Policy>>,
+    observers: &mut [&mut dyn Observer],
+) -> Result<Outcome, SimError> {
+    let mut jobs = jobs.into_iter().peekable();
+    let begin = jobs.peek().map_or(0.0, |j| j.submit);
+    let mut sim = Simulation::new(Engine::new(resources, config), begin);
+    if let Some(policy) = policy {
+        sim.install(policy, observers)?;
+    }
+    let mut idle_wakes = 0;
+    loop {
+        let arrival = jobs.peek().map(|j| j.submit);
+        let end = sim.ends.peek().map(|Reverse(e)| e.time);
+        let wake = sim.engine.next_wake().filter(|&t| t > sim.now);
+        let Some(now) = [arrival, end, wake].into_iter().flatten().min_by(f64::total_cmp) else { break };
+        if arrival.is_none() && end.is_none() {
+            idle_wakes += 1;
+            if sim.waiting.is_empty() || idle_wakes > IDLE_WAKES_MAX {
+                break;
+            }
+        } else {
+            idle_wakes = 0;
+        }
+        sim.advance(now, observers)?;
+        while let Some(id) = sim.next_end(now) {
+            sim.step(Event::Free { id, ranks: None, last: true }, observers)?;
+            sim.ended += 1;
+        }
+        while let Some(job) = jobs.next_if(|j| j.submit <= now) {
+            sim.arrive(job, observers)?;
+        }
+        let actions = sim.engine.pass(now);
+        sim.carry_out(actions, observers)?;
+        sim.instants += 1;
+        if sim.instants.is_multiple_of(PROGRESS_EVERY) {
+            let progress = sim.progress();
+            observers.iter_mut().try_for_each(|o| o.progress(&progress))?;
+        }
+    }
+    sim.flush(observers)?;
+    observers.iter_mut().try_for_each(|o| o.finished())?;
+    Ok(sim.outcome())
+}
+
+/// The end of a running job. Ordered by time, then id.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct End {
+    time: f64,
+    id: JobId,
+}
+
+impl Eq for End {}
+
+impl Ord for End {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.time.total_cmp(&other.time).then(self.id.cmp(&other.id))
+    }
+}
+
+impl PartialOrd for End {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// Jobs that wait, by id, and in the order of submission.
+#[derive(Default)]
+struct Waiting {
+    /// Id to number in the order of submission.
+    numbers: BTreeMap<JobId, u64>,
+    /// Jobs from number `first` on; `None` has left. The front is never `None`.
+    window: VecDeque<Option<Job>>,
+    first: u64,
+}
+
+impl Waiting {
+    fn push(&mut self, job: Job) -> bool {
+        let number = self.first + self.window.len() as u64;
+        let new = self.numbers.insert(job.id, number).is_none();
+        self.window.push_back(Some(job));
+        new
+    }
+
+    fn remove(&mut self, id: JobId) -> Option<(u64, Job)> {
+        let number = self.numbers.remove(&id)?;
+        let job = self.window.get_mut((number - self.first) as usize)?.take()?;
+        while let Some(None) = self.window.front() {
+            self.window.pop_front();
+            self.first += 1;
+        }
+        Some((number, job))
+    }
+
+    fn len(&self) -> usize {
+        self.numbers.len()
+    }
+
+    fn is_empty(&self) -> bool {
+        self.numbers.is_empty()
+    }
+
+    /// Does a job wait that was submitted before the one with this number?
+    fn any_before(&self, number: u64) -> bool {
+        !self.is_empty() && self.first < number
+    }
+}
+
+struct Simulation {
+    engine: Engine,
+    now: f64,
+    waiting: Waiting,
+    ends: BinaryHeap<Reverse<End>>,
+    /// Starts of this instant, told when the instant is over.
+    starts: Vec<(u64, Job, Box<R>)>,
+    specs: Jobspecs,
+    last_arrival: Option<(f64, JobId)>,
+    submitted: u64,
+    started: u64,
+    ended: u64,
+    denied: Vec<(JobId, String)>,
+    instants: u64,
+    peak_waiting: usize,
+}
+
+impl Simulation {
+    fn new(engine: Engine, now: f64) -> Self {
+        Self {
+            engine,
+            now,
+            waiting: Waiting::default(),
+            ends: BinaryHeap::new(),
+            starts: Vec::new(),
+            specs: Jobspecs::default(),
+            last_arrival: None,
+            submitted: 0,
+            started: 0,
+            ended: 0,
+            denied: Vec::new(),
+            instants: 0,
+            peak_waiting: 0,
+        }
+    }
+
+    /// Put the policy in place before the first job comes: with an empty queue that takes one pass.
+    fn install(
+        &mut self,
+        policy: Box<dyn Policy>,
+        observers: &mut [&mut dyn Observer],
+    ) -> Result<(), SimError> {
+        let actions = self.engine.swap(policy).map_err(|e| SimError::Swap(e.to_string()))?;
+        self.carry_out(actions, observers)?;
+        let actions = self.engine.pass(self.now);
+        self.carry_out(actions, observers)?;
+        if self.engine.swap_state().is_some() {
+            return Err(SimError::Swap("it is not ready after a pass over an empty queue".to_owned()));
+        }
+        Ok(())
+    }
+
+    fn advance(&mut self, now: f64, observers: &mut [&mut dyn Observer]) -> Result<(), SimError> {
+        if now > self.now {
+            self.flush(observers)?;
+            self.now = now;
+        }
+        Ok(())
+    }
+
+    /// The next job that ends now.
+    fn next_end(&mut self, now: f64) -> Option<JobId> {
+        let Reverse(end) = *self.ends.peek()?;
+        if end.time > now {
+            return None;
+        }
+        self.ends.pop();
+        Some(end.id)
+    }
+
+    fn arrive(&mut self, job: Job, observers: &mut [&mut dyn Observer]) -> Result<(), SimError> {
+        let this = (job.submit, job.id);
+        if !job.submit.is_finite() {
+            return Err(SimError::Workload { job: job.id, what: "its submit time is not finite" });
+        }
+        if self.last_arrival.is_some_and(|last| this < last) {
+            let what = "it comes after a job that was submitted later: sort by submission and id";
+            return Err(SimError::Workload { job: job.id, what });
+        }
+        self.last_arrival = Some(this);
+        let jobspec = self.specs.of(&job);
+        if !self.waiting.push(job) {
+            return Err(SimError::Workload { job: job.id, what: "it waits already" });
+        }
+        self.submitted += 1;
+        self.peak_waiting = self.peak_waiting.max(self.waiting.len());
+        let event =
+            Event::Alloc { id: job.id, priority: PRIORITY, userid: job.user, t_submit: job.submit, jobspec };
+        self.step(event, observers)
+    }
+
+    fn step(&mut self, event: Event, observers: &mut [&mut dyn Observer]) -> Result<(), SimError> {
+        let actions = self.engine.step(event, self.now);
+        self.carry_out(actions, observers)
+    }
+
+    fn carry_out(
+        &mut self,
+        actions: Vec<Action>,
+        observers: &mut [&mut dyn Observer],
+    ) -> Result<(), SimError> {
+        for action in actions {
+            match action {
+                Action::Start { id, r, annotations: _ } => {
+                    let (number, job) = self.gone(id, "started")?;
+                    self.ends.push(Reverse(End { time: self.now + job.run_time(), id }));
+                    self.started += 1;
+                    self.starts.push((number, job, r));
+                    self.step(Event::Committed { id }, observers)?;
+                }
+                Action::Deny { id, note } => {
+                    let (_, job) = self.gone(id, "denied")?;
+                    observers.iter_mut().try_for_each(|o| o.denied(&job, &note))?;
+                    self.denied.push((id, note));
+                }
+                Action::Notice(
+                    PolicyNotice::Failed { name, error } | PolicyNotice::SwapFailed { name, error },
+                ) => {
+                    return Err(SimError::Policy { name, error });
+                }
+                Action::Raise { id, kind, note, .. } => {
+                    return Err(SimError::Engine(format!("exception {kind} on job {}: {note}", id.0)));
+                }
+                Action::Canceled { id } => {
+                    return Err(SimError::Engine(format!("job {}: cancelled, nobody asked for that", id.0)));
+                }
+                Action::Annotate { .. }
+                | Action::Reply { .. }
+                | Action::Notice(PolicyNotice::Swapped { .. }) => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn gone(&mut self, id: JobId, how: &str) -> Result<(u64, Job), SimError> {
+        let gone = self.waiting.remove(id);
+        gone.ok_or_else(|| SimError::Engine(format!("job {}: {how}, but it does not wait", id.0)))
+    }
+
+    /// Tell the starts of the instant that is over.
+    fn flush(&mut self, observers: &mut [&mut dyn Observer]) -> Result<(), SimError> {
+        for (number, job, r) in self.starts.drain(..) {
+            let started = Started {
+                job: &job,
+                start: self.now,
+                end: self.now + job.run_time(),
+                r: &r,
+                backfilled: self.waiting.any_before(number),
+            };
+            observers.iter_mut().try_for_each(|o| o.started(&started))?;
+        }
+        Ok(())
+    }
+
+    fn progress(&self) -> Progress {
+        Progress {
+            submitted: self.submitted,
+            done: self.ended + self.denied.len() as u64,
+            waiting: self.waiting.len() as u64,
+            now: self.now,
+        }
+    }
+
+    fn outcome(self) -> Outcome {
+        Outcome {
+            policy: self.engine.policy_name().to_owned(),
+            submitted: self.submitted,
+            started: self.started,
+            denied: self.denied,
+            unfinished: self.waiting.numbers.into_keys().collect(),
+            instants: self.instants,
+            peak_waiting: self.peak_waiting as u64,
+            end: self.now,
+            engine: self.engine.stats(),
+            cost: self.engine.policy_cost(),
+        }
+    }
+}

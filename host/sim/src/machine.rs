@@ -1,0 +1,184 @@
+//! The machine that a workload is replayed on: from the log's header, or from a file.
+//!
+//! From a header: MaxProcs processors become cores, spread evenly over MaxNodes nodes (the first nodes
+//! have one more where it does not divide). Without MaxNodes every core is a node of its own, without
+//! MaxProcs every node has one core.
+//!
+//! This module must never know the workload's jobs.
+
+use std::path::Path;
+
+use fluxgate_formats::rset::Children;
+use fluxgate_formats::{Idset, R};
+use fluxgate_graph::Resources;
+
+use crate::schedule::{Cores, cores_of};
+use crate::swf::Header;
+
+/// Most cores of a machine made from a header: beyond any machine of the Parallel Workloads Archive by
+/// far, and small enough that a typo does not exhaust memory.
+pub const MAX_CORES: u32 = 16 << 20;
+
+/// Largest machine file that is read, bytes.
+pub const MAX_FILE_BYTES: u64 = 256 << 20;
+
+/// A machine to replay on.
+#[derive(Debug, Clone)]
+pub struct Machine {
+    /// The graph, everything up, nothing in use.
+    pub resources: Resources,
+    /// Which cores there are by rank, for the sweep.
+    pub cores: Cores,
+}
+
+/// Why there is no machine.
+#[derive(Debug, thiserror::Error)]
+pub enum MachineError {
+    /// The header does not tell.
+    #[error(
+        "the log's header has neither MaxProcs nor MaxNodes: name the machine (a file with R, JGF or TOML)"
+    )]
+    Unknown,
+    /// The header tells nonsense.
+    #[error(
+        "the log's header: found MaxNodes {nodes} and MaxProcs {procs}, accepted is 1 <= MaxNodes <= MaxProcs <= {MAX_CORES}"
+    )]
+    Header {
+        /// MaxNodes, 0 if missing.
+        nodes: u32,
+        /// MaxProcs, 0 if missing.
+        procs: u32,
+    },
+    /// The file cannot be read.
+    #[error("{file}: {source}")]
+    Io {
+        /// The file.
+        file: String,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// The file is not a machine.
+    #[error("{file}: {message}")]
+    Load {
+        /// The file.
+        file: String,
+        /// What its reader says.
+        message: String,
+    },
+}
+
+impl Machine {
+    /// As the header of a log describes it.
+    pub fn from_header(header: &Header) -> Result<Self, MachineError> {
+        let (nodes, procs) = match (header.max_nodes, header.max_procs) {
+            (None, None) => return Err(MachineError::Unknown),
+            (Some(n), None) => (n, n),
+            (None, Some(p)) => (p, p),
+            (Some(n), Some(p)) => (n, p),
+        };
+        if nodes == 0 || nodes > procs || procs > MAX_CORES {
+            let (nodes, procs) = (header.max_nodes.unwrap_or(0), header.max_procs.unwrap_or(0));
+            return Err(MachineError::Header { nodes, procs });
+        }
+        Self::uniform(nodes, procs)
+    }
+
+    /// `nodes` nodes with `cores` cores together. 1 <= nodes <= cores.
+    pub fn uniform(nodes: u32, cores: u32) -> Result<Self, MachineError> {
+        let invalid =
+            |message: String| MachineError::Load { file: "machine of the header".to_owned(), message };
+        Self::from_resources(Resources::from_r(&uniform_r(nodes, cores)).map_err(|e| invalid(e.to_string()))?)
+    }
+
+    /// From a file with R (RFC 20).
+    pub fn load(path: &Path) -> Result<Self, MachineError> {
+        let file = path.display().to_string();
+        let io_error = |source| MachineError::Io { file: file.clone(), source };
+        let size = std::fs::metadata(path).map_err(io_error)?.len();
+        let failed = |message: String| MachineError::Load { file: file.clone(), message };
+        if size > MAX_FILE_BYTES {
+            return Err(failed(format!("found {size} bytes, accepted is at most {MAX_FILE_BYTES}")));
+        }
+        let text = std::fs::read_to_string(path).map_err(io_error)?;
+        Self::parse(&text).map_err(failed)
+    }
+
+    fn parse(text: &str) -> Result<Self, String> {
+        let r = R::from_json(text).map_err(|e| e.to_string())?;
+        let resources = Resources::from_r(&r).map_err(|e| e.to_string())?;
+        Self::from_resources(resources).map_err(|e| e.to_string())
+    }
+
+    /// Around resources; everything is set up.
+    pub fn from_resources(mut resources: Resources) -> Result<Self, MachineError> {
+        let r = resources.to_r_all();
+        resources.set_up(&r.ranks());
+        Ok(Self { resources, cores: cores_of(&r) })
+    }
+
+    /// Number of cores.
+    pub fn total_cores(&self) -> u64 {
+        self.cores.values().map(|ids| ids.len()).sum()
+    }
+}
+
+/// RFC 20 R of the machine.
+fn uniform_r(nodes: u32, cores: u32) -> R {
+    let (each, more) = (cores / nodes, cores % nodes);
+    R::from_nodes((0..nodes).map(|rank| {
+        let last = if rank < more { each } else { each - 1 };
+        let mut ids = Idset::new();
+        ids.insert_range(0..=last);
+        (rank, format!("node{rank}"), Children::from([("core".to_owned(), ids)]))
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn header(nodes: Option<u32>, procs: Option<u32>) -> Header {
+        Header { max_nodes: nodes, max_procs: procs, ..Header::default() }
+    }
+
+    #[test]
+    fn machines_of_headers() {
+        let rows = [
+            (Some(240), Some(240), 240, 240),
+            (Some(144), Some(1152), 144, 1152),
+            (Some(100), None, 100, 100),
+            (None, Some(64), 64, 64),
+            (Some(3), Some(8), 3, 8),
+            (Some(1), Some(1), 1, 1),
+        ];
+        for (n, p, nodes, cores) in rows {
+            let m = Machine::from_header(&header(n, p)).unwrap();
+            assert_eq!((m.cores.len(), m.total_cores()), (nodes, cores), "{n:?} {p:?}");
+            let totals = m.resources.totals();
+            assert_eq!(u64::from(totals.free_cores), cores);
+        }
+    }
+
+    #[test]
+    fn headers_without_machine() {
+        let message = |n, p| Machine::from_header(&header(n, p)).unwrap_err().to_string();
+        assert!(message(None, None).contains("neither MaxProcs nor MaxNodes"));
+        assert!(message(Some(8), Some(4)).contains("found MaxNodes 8 and MaxProcs 4"));
+        assert!(message(Some(0), None).contains("found MaxNodes 0"));
+        assert!(message(None, Some(u32::MAX)).contains("MaxProcs 4294967295"));
+    }
+
+    #[test]
+    fn machines_of_files() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("m.json");
+        std::fs::write(&path, uniform_r(4, 16).to_json()).unwrap();
+        assert_eq!(Machine::load(&path).unwrap().total_cores(), 16);
+        std::fs::write(&path, "{\"version\": 9}").unwrap();
+        assert!(matches!(Machine::load(&path), Err(MachineError::Load { .. })));
+        std::fs::write(&path, "{").unwrap();
+        let message = Machine::load(&path).unwrap_err().to_string();
+        assert!(message.contains("m.json") && message.contains("line 1"), "{message}");
+        assert!(matches!(Machine::load(&dir.path().join("none")), Err(MachineError::Io { .. })));
+    }
+}
