@@ -99,6 +99,10 @@ pub struct FirstFit {
 
 impl FirstFit {
     pub async fn connect(handle: &Handle) -> FirstFit {
+        FirstFit::connect_with(handle, json!({ "mode": "unlimited" })).await
+    }
+
+    pub async fn connect_with(handle: &Handle, mode: Value) -> FirstFit {
         let (client, requests) = Client::connect(handle.uri()).await.unwrap();
         for service in ["sched", "feasibility"] {
             client.rpc("service.add", json!({ "service": service })).await.unwrap();
@@ -136,7 +140,7 @@ impl FirstFit {
             sched.take(id, r.subset(&r.ranks().difference(&freed)));
             sched.hello.push(job);
         }
-        sched.client.rpc("job-manager.sched-ready", json!({ "mode": "unlimited" })).await.unwrap();
+        sched.client.rpc("job-manager.sched-ready", mode).await.unwrap();
         sched
     }
 

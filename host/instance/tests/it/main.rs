@@ -4,3 +4,4 @@ mod common;
 mod cycle;
 mod processes;
 mod restart;
+mod throughput;

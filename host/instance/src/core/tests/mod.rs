@@ -2,8 +2,10 @@
 
 mod access;
 mod life;
+mod nonsense;
 mod protocol;
 mod restart;
+mod traces;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
