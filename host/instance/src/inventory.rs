@@ -227,6 +227,20 @@ impl Inventory {
         self.online = self.online.union(&ranks.intersection(&self.ranks));
     }
 
+    /// Give a property to ranks, or take it from them; says which ranks changed, and which have it now.
+    pub(crate) fn set_property(&mut self, name: &str, ranks: &Idset, add: bool) -> (Idset, Idset) {
+        let had = self.r.properties.get(name).cloned().unwrap_or_default();
+        let ranks = ranks.intersection(&self.ranks);
+        let has = if add { had.union(&ranks) } else { had.difference(&ranks) };
+        if has.is_empty() {
+            self.r.properties.remove(name);
+        } else {
+            self.r.properties.insert(name.to_owned(), has.clone());
+        }
+        let changed = if add { has.difference(&had) } else { had.difference(&has) };
+        (changed, has)
+    }
+
     /// `resource.status`.
     pub(crate) fn status(&self) -> Value {
         let mut groups: Vec<(Idset, &Drain)> = Vec::new();

@@ -11,6 +11,10 @@ use crate::effect::Record;
 use crate::fail::Fail;
 use crate::fields::Fields;
 use crate::inventory::{Drain, DrainMode};
+use crate::limits::NAME_LEN_MAX;
+
+/// Characters that no property has (RFC 20).
+const PROPERTY_FORBIDDEN: &str = "!&'\"^`|()";
 
 impl Core {
     pub(super) fn resource_service(&mut self, method: &str, request: &Request) -> Handled {
@@ -71,6 +75,7 @@ impl Core {
                 self.nodes_up(&ranks);
                 Ok(Reply::Now(None))
             }
+            "property-add" | "property-remove" => self.change_property(method, fields),
             "expiration-update" => {
                 let expiration = fields.f64("expiration")?;
                 if expiration < 0.0 {
@@ -84,6 +89,26 @@ impl Core {
             }
             _ => Err(Fail::new(errno::ENOSYS, format!("the resource service has no method '{method}'"))),
         }
+    }
+
+    /// Properties of ranks change while they are acquired (R28-UPD-4; flux-core 0.88 never sends these).
+    fn change_property(&mut self, method: &str, fields: Fields<'_>) -> Handled {
+        let name = fields.str("name")?;
+        let plain = |c: char| !c.is_whitespace() && !c.is_control() && !PROPERTY_FORBIDDEN.contains(c);
+        if name.is_empty() || name.len() > NAME_LEN_MAX || !name.chars().all(plain) {
+            return Err(Fail::invalid(format!("field 'name': '{name}' is not the name of a property")));
+        }
+        let ranks = self.known_ranks(fields)?;
+        let (changed, has) = self.inventory.set_property(name, &ranks, method == "property-add");
+        if !changed.is_empty() {
+            let value = Some(has.to_string());
+            self.records.push(Record::Fact { name: format!("property.{name}"), value });
+            if let Some((client, reply)) = self.acquired.clone() {
+                let update = json!({ method: { name: changed.to_string() } });
+                self.reply_to(client, &reply, Ok(Some(update)));
+            }
+        }
+        Ok(Reply::Now(None))
     }
 
     fn known_ranks(&self, fields: Fields<'_>) -> Result<Idset, Fail> {
@@ -130,9 +155,15 @@ impl Core {
         self.publish_resources();
     }
 
-    /// Take back drains from the database.
-    pub(super) fn restore_drains(&mut self, facts: &BTreeMap<String, String>) {
+    /// Take back drains and properties from the database.
+    pub(super) fn restore_resources(&mut self, facts: &BTreeMap<String, String>) {
         for (name, text) in facts {
+            if let (Some(property), Ok(ranks)) = (name.strip_prefix("property."), Idset::parse(text)) {
+                let all = self.inventory.ranks().clone();
+                self.inventory.set_property(property, &all, false);
+                self.inventory.set_property(property, &ranks, true);
+                continue;
+            }
             let Some(rank) = name.strip_prefix("drain.").and_then(|rank| rank.parse().ok()) else { continue };
             let Ok(value) = serde_json::from_str::<Value>(text) else { continue };
             let timestamp = value["timestamp"].as_f64().unwrap_or(0.0);

@@ -88,7 +88,7 @@ impl Core {
                 self.queues.restore(queue, text);
             }
         }
-        self.restore_drains(&restored.facts);
+        self.restore_resources(&restored.facts);
         if let Some(expiration) = restored.facts.get("expiration").and_then(|text| text.parse().ok()) {
             self.inventory.set_expiration(expiration);
         }

@@ -444,3 +444,25 @@ fn kvs_commits_are_all_or_nothing() {
     bench.ask(SCHED, "kvs.commit", unlink).unwrap();
     assert!(bench.ask(TOOL, "kvs.lookup", json!({ "key": "a.b" })).is_err());
 }
+
+#[test]
+fn r28_upd_4_properties_change_while_acquired_and_survive() {
+    let mut bench = Bench::new(config());
+    bench.send(SCHED, Message::request("resource.acquire").streaming().with_matchtag(5));
+    bench.frames(SCHED);
+    bench.ask(TOOL, "resource.property-add", json!({ "name": "fast", "ranks": "1-2" })).unwrap();
+    bench.ask(TOOL, "resource.property-remove", json!({ "name": "slow", "ranks": "0-3" })).unwrap();
+    bench.ask(TOOL, "resource.property-remove", json!({ "name": "slow", "ranks": "0-3" })).unwrap();
+    let updates: Vec<Value> = bench.frames(SCHED).iter().map(|frame| frame.json().unwrap()).collect();
+    assert_eq!(
+        updates,
+        [json!({ "property-add": { "fast": "2" } }), json!({ "property-remove": { "slow": "2-3" } })]
+    );
+    for bad in ["", "a b", "a!b", "x|y"] {
+        let payload = json!({ "name": bad, "ranks": "0" });
+        assert!(bench.ask(TOOL, "resource.property-add", payload).is_err(), "{bad}");
+    }
+    bench.crash();
+    let status = bench.ask(TOOL, "resource.status", json!({})).unwrap();
+    assert_eq!(status["R"]["execution"]["properties"], json!({ "fast": "0-2" }));
+}
