@@ -82,8 +82,8 @@ pub enum GraphError {
     /// The id has no meaning to the builder.
     #[error("edge names a vertex that does not exist")]
     Dangling(PoolId),
-    /// A second containment parent.
-    #[error("vertex has two containment parents")]
+    /// A second parent in the same subsystem.
+    #[error("vertex has two parents in one subsystem")]
     TwoParents(PoolId),
     /// It contains itself, directly or not.
     #[error("vertex contains itself")]
@@ -217,6 +217,7 @@ impl GraphBuilder {
             linked[known(from)?] = true;
             linked[known(to)?] = true;
         }
+        self.check_trees()?;
         self.check_uuids()?;
         let children = Children::new(&parent);
         let mut root = None;
@@ -238,6 +239,19 @@ impl GraphBuilder {
             });
         };
         Layout::new(self, &children, &linked).run(root, &outside, &parent)
+    }
+
+    /// A vertex has at most one parent in each subsystem that contains.
+    fn check_trees(&self) -> Result<(), GraphError> {
+        let mut parents = BTreeMap::new();
+        for &(from, to, type_, subsystem) in &self.edges {
+            if self.names.text(type_).eq_ignore_ascii_case("contains")
+                && parents.insert((subsystem, to), from).is_some_and(|other| other != from)
+            {
+                return Err(GraphError::TwoParents(to));
+            }
+        }
+        Ok(())
     }
 
     fn check_uuids(&self) -> Result<(), GraphError> {

@@ -3,6 +3,7 @@
 //! This module must never know the queue, a policy, a protocol or a clock: time is a parameter.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use fluxgate_formats::constraint::{Constraint, Target};
@@ -67,7 +68,6 @@ fn remember<K: std::hash::Hash + Eq, V>(map: &mut HashMap<K, V>, key: K, value: 
 }
 
 /// The resources of a machine: what there is, what is up, who holds what until when. See the crate.
-#[derive(Debug)]
 pub struct Resources {
     pub(crate) graph: Arc<Graph>,
     pub(crate) index: Index,
@@ -85,6 +85,16 @@ pub struct Resources {
     /// Advances when something happened that could let a start no longer delay a reservation.
     loose: u64,
     cache: Mutex<Cache>,
+}
+
+impl fmt::Debug for Resources {
+    /// Short: a machine has millions of parts.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Resources")
+            .field("totals", &self.totals())
+            .field("version", &self.version)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Clone for Resources {
@@ -133,6 +143,16 @@ impl Resources {
         let mut made = Self::from_graph(load::r::load(r)?);
         made.scheduling = r.scheduling.clone().map(Arc::new);
         Ok(made)
+    }
+
+    /// The machine that a JGF text describes (RFC 40), all nodes down.
+    pub fn from_jgf(text: &str) -> Result<Self, LoadError> {
+        Ok(Self::from_graph(load::jgf::load(text)?))
+    }
+
+    /// The machine that the `[[resource.config]]` entries of a TOML text describe, all nodes down.
+    pub fn from_toml(text: &str) -> Result<Self, LoadError> {
+        Ok(Self::from_graph(load::toml::load(text)?))
     }
 
     /// The machine of a finished graph, all nodes down.

@@ -4,4 +4,6 @@
 //!
 //! These modules must never know what a graph is used for.
 
+pub(crate) mod jgf;
 pub(crate) mod r;
+pub(crate) mod toml;

@@ -2,6 +2,8 @@
 
 mod basic;
 mod future;
+mod load;
+mod model;
 
 use std::sync::Arc;
 
