@@ -1,6 +1,7 @@
 //! One job: the state machine of RFC 21, driven by events and nothing else, so that replaying a log gives
 //! the job as it was.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use fluxgate_formats::{JobId, R};
@@ -191,6 +192,8 @@ pub(crate) struct Job {
     pub exception: Option<Exception>,
     /// Ranks, nodelist, cores and expiration of what it holds or held, for lists.
     pub placed: Option<Box<Placed>>,
+    /// Descriptions of the dependencies that it waits for.
+    pub(crate) waits: BTreeSet<String>,
     /// The event log, as text.
     pub log: String,
 }
@@ -233,6 +236,7 @@ impl Job {
             status: None,
             exception: None,
             placed: None,
+            waits: BTreeSet::new(),
             log: String::new(),
         }
     }
@@ -292,6 +296,8 @@ impl Job {
                 self.flags = number("flags").unwrap_or(0) as u32;
             }
             "validate" => self.enter(State::Depend, time),
+            "dependency-add" => drop(self.waits.insert(text("description"))),
+            "dependency-remove" => drop(self.waits.remove(&text("description"))),
             "depend" if self.state == State::Depend => self.enter(State::Priority, time),
             "priority" if matches!(self.state, State::Priority | State::Sched) => {
                 let priority = context.get("priority").and_then(Value::as_u64).unwrap_or(0);

@@ -30,6 +30,7 @@ pub mod audit;
 pub mod clock;
 pub mod config;
 mod core;
+mod dependency;
 pub mod dialect;
 mod effect;
 mod error;

@@ -34,6 +34,8 @@ pub const KEY_LEN_MAX: usize = 1024;
 pub const VALUE_SIZE_MAX: usize = 16 << 20;
 /// Bytes of KVS values that do not belong to a job.
 pub const FREE_KEYS_SIZE_MAX: usize = 256 << 20;
+/// Most dependencies of one job.
+pub const DEPENDENCIES_MAX: usize = 1000;
 /// Most real processes of one job.
 pub const TASKS_MAX: u64 = 1024;
 /// Most jobs in one answer of `job-list.list`.

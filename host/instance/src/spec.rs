@@ -5,6 +5,7 @@ use std::sync::Arc;
 use fluxgate_formats::{Jobspec, fsd};
 use serde_json::{Map, Value};
 
+use crate::dependency::Dependency;
 use crate::fail::Fail;
 use crate::limits::JOBSPEC_SIZE_MAX;
 
@@ -45,6 +46,8 @@ pub(crate) struct Spec {
     pub nnodes: Option<u64>,
     /// Cores asked for, at least.
     pub ncores: u64,
+    /// What it waits for.
+    pub(crate) dependencies: Vec<Dependency>,
     /// What it does.
     pub work: Work,
 }
@@ -169,6 +172,7 @@ impl Spec {
             ntasks: task_count(value, slots, nodes, cores),
             nnodes: (nodes > 0).then_some(nodes),
             ncores: cores,
+            dependencies: Dependency::read(system.get("dependencies"))?,
             work: work(system)?,
             text: text.into(),
         })

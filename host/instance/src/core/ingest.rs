@@ -109,6 +109,7 @@ impl Core {
             return Err(Fail::new(errno::EAGAIN, format!("more than {ACTIVE_JOBS_MAX} active jobs")));
         }
         let spec = self.admit(&mut value)?;
+        self.check_dependencies(request, &spec)?;
         let submission = Submission {
             client: request.client,
             reply: request.message.reply_to(),
@@ -182,12 +183,6 @@ impl Core {
             };
             set_path(value, "attributes.system.constraints", both)?;
             changed = true;
-        }
-        if let Some(list) = value.pointer("/attributes/system/dependencies").and_then(Value::as_array)
-            && let Some(first) = list.first()
-        {
-            let scheme = first.get("scheme").and_then(Value::as_str).unwrap_or("");
-            return Err(Fail::invalid(format!("dependency scheme \"{scheme}\" not supported")));
         }
         if changed { Spec::new(value) } else { Ok(spec) }
     }
@@ -269,6 +264,7 @@ impl Core {
             "version": 1,
         });
         self.post(id, "submit", context(details));
+        self.add_dependencies(id);
         self.post(id, "validate", None);
         id
     }

@@ -44,6 +44,9 @@ impl Core {
         let context = event.context.map(|context| Value::Object(context).to_string());
         self.records.push(Record::Event { id, time: now, name: name.to_owned(), context });
         self.notify_watchers(id, &line, after == Some(State::Inactive));
+        if name == "start" || after == Some(State::Inactive) {
+            self.spread_news(id);
+        }
         if name == "exception" {
             self.exception_hits(id);
         }
@@ -83,7 +86,11 @@ impl Core {
         let Some(job) = self.table.get(id) else { return };
         match job.state {
             State::New | State::Inactive => {}
-            State::Depend => self.post(id, "depend", None),
+            State::Depend => {
+                if job.waits.is_empty() {
+                    self.post(id, "depend", None);
+                }
+            }
             State::Priority => {
                 let (pending, queued) = (job.alloc_pending, job.alloc_queued);
                 if pending {

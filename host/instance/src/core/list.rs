@@ -82,6 +82,9 @@ fn attribute(job: &Job, name: &str) -> Option<Value> {
         "exception_type" => fatal.map(|e| e.kind.as_str().into()),
         "exception_note" => fatal.map(|e| e.note.as_str().into()),
         "annotations" => (!job.annotations.is_empty()).then(|| Value::Object(job.annotations.clone())),
+        "dependencies" => {
+            (!job.waits.is_empty() && !over).then(|| job.waits.iter().map(String::as_str).collect())
+        }
         _ => None,
     }
 }

@@ -7,6 +7,7 @@
 
 mod admin;
 mod alloc;
+mod depend;
 mod exec;
 mod info;
 mod ingest;
@@ -78,6 +79,8 @@ pub(crate) enum Timer {
     Expire(JobId),
     /// A job did not heed the polite signal.
     Kill(JobId),
+    /// A job's `begin-time` has come.
+    Begin(JobId),
     /// Housekeeping of a job is done, on one rank or on all.
     Housekeeping(JobId, Option<u32>),
 }
@@ -103,6 +106,7 @@ pub(crate) struct Core {
     validating: BTreeMap<u32, ingest::Submission>,
     submissions: VecDeque<ingest::Submission>,
     updates: BTreeMap<u32, Update>,
+    waiting: depend::Waiting,
     watchers: info::Watchers,
     housekeeping: BTreeMap<JobId, exec::Housekept>,
     timers: Timers<Timer>,
@@ -137,6 +141,7 @@ impl Core {
             validating: BTreeMap::new(),
             submissions: VecDeque::new(),
             updates: BTreeMap::new(),
+            waiting: depend::Waiting::default(),
             watchers: info::Watchers::default(),
             housekeeping: BTreeMap::new(),
             timers: Timers::default(),
@@ -191,6 +196,7 @@ impl Core {
                 Timer::Finish(id) => self.simulated_end(id),
                 Timer::Expire(id) => self.expired(id),
                 Timer::Kill(id) => self.kill_hard(id),
+                Timer::Begin(id) => self.begin_time(id),
                 Timer::Housekeeping(id, rank) => self.housekeeping_done(id, rank),
             }
         }
@@ -200,6 +206,7 @@ impl Core {
     /// Do what is left to do by portions: make submitted jobs, and send at most `window` requests to the
     /// scheduler. Returns whether more is left.
     pub(crate) fn pump(&mut self, window: usize) -> bool {
+        self.pump_news();
         let submits = self.pump_submissions();
         let allocs = self.pump_allocs(window);
         submits || allocs

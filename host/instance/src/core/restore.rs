@@ -117,8 +117,10 @@ impl Core {
     fn go_on(&mut self, id: JobId) {
         let Some(job) = self.table.get(id) else { return };
         let (state, started, over) = (job.state, job.started, job.status.is_some());
+        let waits = job.waits.clone();
         let lost = job.has_resources && job.grant.is_none();
         match state {
+            State::Depend if !waits.is_empty() => self.restore_waiting(id),
             State::New => self.post(id, "validate", None),
             State::Sched => self.post(id, "flux-restart", None),
             State::Priority => self.enter_priority(id),

@@ -262,3 +262,76 @@ fn an_update_of_a_pending_job_asks_again_with_the_new_jobspec() {
         assert!(bench.ask(TOOL, "job-manager.update", json!({ "id": id, "updates": bad })).is_err());
     }
 }
+
+/// Submit a job that waits.
+fn dependent(bench: &mut Bench, scheme: &str, value: String) -> Result<JobId, i32> {
+    let mut spec = jobspec(4, 1.0, 20.0);
+    spec["attributes"]["system"]["dependencies"] = json!([{ "scheme": scheme, "value": value }]);
+    let answer = bench.ask(TOOL, "job-ingest.submit", json!({ "jobspec": spec }));
+    answer.map(|answer| JobId(answer["id"].as_u64().unwrap())).map_err(|error| error.errnum)
+}
+
+#[test]
+fn r26_2_jobs_wait_for_others_and_are_told_when_in_vain() {
+    for crash in [false, true] {
+        let mut bench = Bench::ready();
+        let target = bench.submit(jobspec(4, 10.0, 20.0));
+        let wait: Vec<JobId> = ["after", "afterany", "afterok", "afternotok"]
+            .iter()
+            .map(|scheme| dependent(&mut bench, scheme, target.to_f58()).unwrap())
+            .collect();
+        let begin = dependent(&mut bench, "begin-time", format!("{}", EPOCH + 5.0)).unwrap();
+        let states = |bench: &mut Bench| wait.iter().map(|id| bench.state(*id)).collect::<Vec<_>>();
+        assert_eq!(states(&mut bench), [2, 2, 2, 2]);
+        assert_eq!(bench.job(wait[2])["dependencies"], json!([format!("after-success={target}")]));
+        bench.allocate(target, r("0", EPOCH, EPOCH + 20.0));
+        assert_eq!(states(&mut bench), [8, 2, 2, 2]);
+        if crash {
+            bench.crash();
+            bench.handshake(json!({ "mode": "unlimited" }));
+            assert_eq!(states(&mut bench), [8, 2, 2, 2]);
+        }
+        bench.advance(4.0);
+        assert_eq!(bench.state(begin), 2);
+        bench.advance(1.5);
+        assert_eq!(bench.state(begin), 8);
+        bench.advance(10.0);
+        assert_eq!(states(&mut bench), [8, 8, 8, 64]);
+        assert_eq!(bench.job(wait[3])["exception_type"], json!("dependency"));
+        let log = bench.log(wait[2]);
+        let expected = ["submit", "dependency-add", "validate", "dependency-remove", "depend", "priority"];
+        assert_eq!(log[..6], expected);
+        // Met already, never to be met, and not there at all.
+        let met = dependent(&mut bench, "afterok", target.to_f58()).unwrap();
+        assert_eq!(bench.state(met), 8);
+        assert_eq!(dependent(&mut bench, "afternotok", target.to_f58()), Err(22));
+        assert_eq!(dependent(&mut bench, "after", "ƒzzz".into()), Err(2));
+        assert_eq!(dependent(&mut bench, "singleton", "x".into()), Err(22));
+    }
+}
+
+#[test]
+fn a_job_that_waits_can_be_canceled_and_its_own_dependents_hear_of_it() {
+    let mut bench = Bench::ready();
+    let first = bench.submit(jobspec(4, 10.0, 20.0));
+    let second = dependent(&mut bench, "afterok", first.to_f58()).unwrap();
+    let third = dependent(&mut bench, "afterok", second.to_f58()).unwrap();
+    let fourth = dependent(&mut bench, "afternotok", second.to_f58()).unwrap();
+    bench.ask(TOOL, "job-manager.raise", json!({ "id": second, "severity": 0, "type": "cancel" })).unwrap();
+    assert_eq!((bench.state(second), bench.state(third), bench.state(fourth)), (64, 64, 8));
+    bench.allocate(first, r("0", EPOCH, EPOCH + 20.0));
+    bench.advance(20.0);
+    assert_eq!(bench.count(second, "depend"), 0);
+}
+
+#[test]
+fn a_long_chain_of_dependents_ends_without_deep_recursion() {
+    let mut bench = Bench::new(config());
+    let first = bench.submit(jobspec(4, 10.0, 20.0));
+    let mut last = first;
+    for _ in 0..20_000 {
+        last = dependent(&mut bench, "afterok", last.to_f58()).unwrap();
+    }
+    bench.ask(TOOL, "job-manager.raise", json!({ "id": first, "severity": 0, "type": "cancel" })).unwrap();
+    assert_eq!(bench.state(last), 64);
+}
