@@ -90,7 +90,7 @@ impl Machine {
         Self::from_resources(Resources::from_r(&uniform_r(nodes, cores)).map_err(|e| invalid(e.to_string()))?)
     }
 
-    /// From a file with R (RFC 20).
+    /// From a file with R, JGF (a JSON object with `graph`) or TOML (`[[resource.config]]`).
     pub fn load(path: &Path) -> Result<Self, MachineError> {
         let file = path.display().to_string();
         let io_error = |source| MachineError::Io { file: file.clone(), source };
@@ -104,8 +104,17 @@ impl Machine {
     }
 
     fn parse(text: &str) -> Result<Self, String> {
-        let r = R::from_json(text).map_err(|e| e.to_string())?;
-        let resources = Resources::from_r(&r).map_err(|e| e.to_string())?;
+        let resources = if !text.trim_start().starts_with('{') {
+            Resources::from_toml(text).map_err(|e| e.to_string())?
+        } else {
+            let value: serde_json::Value = serde_json::from_str(text).map_err(|e| e.to_string())?;
+            if value.get("graph").is_some() {
+                Resources::from_jgf(text).map_err(|e| e.to_string())?
+            } else {
+                let r = R::from_value(&value).map_err(|e| e.to_string())?;
+                Resources::from_r(&r).map_err(|e| e.to_string())?
+            }
+        };
         Self::from_resources(resources).map_err(|e| e.to_string())
     }
 
@@ -135,6 +144,8 @@ fn uniform_r(nodes: u32, cores: u32) -> R {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn header(nodes: Option<u32>, procs: Option<u32>) -> Header {
@@ -166,6 +177,34 @@ mod tests {
         assert!(message(Some(8), Some(4)).contains("found MaxNodes 8 and MaxProcs 4"));
         assert!(message(Some(0), None).contains("found MaxNodes 0"));
         assert!(message(None, Some(u32::MAX)).contains("MaxProcs 4294967295"));
+    }
+
+    #[test]
+    fn machines_of_every_kind_of_file() {
+        let r = uniform_r(4, 16).to_json();
+        let toml = "[[resource.config]]\nhosts = \"a[0-3]\"\ncores = \"0-3\"\n".to_owned();
+        // Core ids repeat in every socket, as published graphs have it.
+        let mut nodes = vec![json!({"id": "c", "metadata": {"type": "cluster", "id": 0}})];
+        let mut edges = Vec::new();
+        let mut add = |parent: &str, id: &str, kind: &str, number: u32, rank: u32| {
+            nodes.push(json!({"id": id, "metadata": {"type": kind, "id": number, "rank": rank}}));
+            edges.push(json!({"source": parent, "target": id, "metadata": {"subsystem": "containment"}}));
+        };
+        for n in 0..4 {
+            add("c", &format!("n{n}"), "node", n, n);
+            for s in 0..2 {
+                add(&format!("n{n}"), &format!("s{n}{s}"), "socket", s, n);
+                for c in 0..2 {
+                    add(&format!("s{n}{s}"), &format!("c{n}{s}{c}"), "core", c, n);
+                }
+            }
+        }
+        let jgf = json!({"graph": {"nodes": nodes, "edges": edges}}).to_string();
+        for text in [r, toml, jgf] {
+            let machine = Machine::parse(&text).unwrap();
+            assert_eq!((machine.cores.len(), machine.total_cores()), (4, 16), "{text}");
+            assert_eq!(machine.resources.totals().free_cores, 16);
+        }
     }
 
     #[test]
