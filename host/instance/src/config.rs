@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
-use fluxgate_formats::R;
+use fluxgate_formats::{R, fsd};
 use fluxgate_wire::server::Access;
-use serde_json::Value;
+use serde_json::{Map, Value, json};
 
 use crate::dialect::Dialect;
 
@@ -79,7 +79,8 @@ pub struct Config {
     pub durability: Durability,
     /// Are nodes that go down lost for good (`shrink`)? As for an inventory that was discovered.
     pub shrink_down_ranks: bool,
-    /// The document that `config.get` answers with.
+    /// The document that `config.get` answers with. `queues` and `policy`, where it has none, are filled in from
+    /// the above in the form of flux-config-queues(5) and flux-config-policy(5).
     pub document: Value,
 }
 
@@ -102,8 +103,52 @@ impl Config {
             housekeeping: None,
             durability: Durability::default(),
             shrink_down_ranks: false,
-            document: Value::Object(serde_json::Map::new()),
+            document: Value::Object(Map::new()),
         }
+    }
+
+    /// The whole answer of `config.get`.
+    pub(crate) fn full_document(&self) -> Value {
+        let mut document = self.document.as_object().cloned().unwrap_or_default();
+        let limits = |limit: Option<f64>, default: Option<f64>| {
+            let mut policy = Map::new();
+            if let Some(limit) = limit {
+                policy.insert("limits".into(), json!({ "duration": fsd::format(limit) }));
+            }
+            if let Some(default) = default {
+                let duration = json!({ "duration": fsd::format(default) });
+                policy.insert("jobspec".into(), json!({ "defaults": { "system": duration } }));
+            }
+            policy
+        };
+        if !document.contains_key("queues") && !self.queues.is_empty() {
+            let queues: Map<String, Value> = self
+                .queues
+                .iter()
+                .map(|queue| {
+                    let mut entry = Map::new();
+                    if !queue.requires.is_empty() {
+                        entry.insert("requires".into(), json!(queue.requires));
+                    }
+                    let policy = limits(queue.limit_duration, queue.default_duration);
+                    if !policy.is_empty() {
+                        entry.insert("policy".into(), Value::Object(policy));
+                    }
+                    (queue.name.clone(), Value::Object(entry))
+                })
+                .collect();
+            document.insert("queues".into(), Value::Object(queues));
+        }
+        if !document.contains_key("policy") {
+            let mut policy = Value::Object(limits(self.limit_duration, self.default_duration));
+            if let Some(queue) = &self.default_queue {
+                policy["jobspec"]["defaults"]["system"]["queue"] = queue.as_str().into();
+            }
+            if policy.as_object().is_some_and(|policy| !policy.is_empty()) {
+                document.insert("policy".into(), policy);
+            }
+        }
+        Value::Object(document)
     }
 
     /// Where the socket is.

@@ -19,6 +19,33 @@
 //! # }
 //! ```
 //!
+//! # What is offered
+//!
+//! As in flux-core, and with its payloads, unless said otherwise:
+//!
+//! | service | methods |
+//! |---|---|
+//! | `service` | `add`, `remove`; requests to a name go to the client that added it |
+//! | `resource` | `acquire` (stream), `acquire-cancel`, `drain`, `undrain`, `status`, `sched-status`, `monitor-force-down {ranks, shrink?}`, `monitor-force-up`, `expiration-update`; ours: `property-add {name, ranks}`, `property-remove` |
+//! | `job-manager` | `sched-hello`, `sched-ready`, `raise`, `raiseall`, `kill`, `urgency`, `memo`, `update` (of the duration), `resource-status`, `alloc-query`, `queue-list`, `queue-status`, `queue-enable`, `queue-start` |
+//! | `job-ingest` | `submit {jobspec or J, urgency?, flags?}` gives `{id}`; ours: `copies` gives `{ids}` |
+//! | `job-list` | `list`, `list-id`, `job-stats` |
+//! | `job-info` | `lookup`, `eventlog-watch` (stream), `eventlog-watch-cancel` |
+//! | `kvs` | `lookup`, `commit`, `getroot`; values only, no directories |
+//! | others | `attr.get`, `config.get`, `broker.ping`, `log.append`, `event.subscribe` (nothing is published) |
+//! | `fluxgate-instance` | `info`, `audit`, `shutdown`; ours alone |
+//!
+//! A job is simulated when its jobspec has `attributes.system.simulate {duration, status?}` or flux-core's
+//! `attributes.system.exec.test {run_duration, wait_status?}`; otherwise it really runs.
+//!
+//! # The audit
+//!
+//! `submitted` jobs are those accepted; each is exactly one of `completed`, `failed`, `canceled`, `timeout`, `denied` (by
+//! the scheduler), `pending`, `running` and `lost` (neither ended by its log nor known to the job manager, or holding
+//! resources that no R names). `run_twice` counts jobs that were started or allocated more than once, or that were given
+//! a unit which another job still had. `dropped` counts connections of a scheduler that ended while it still offered
+//! `sched`: one that leaves in order removes the service first. See [`audit`].
+//!
 //! # How it is built
 //!
 //! `core::Core` is one state machine without I/O: messages and times in, records and effects out. The shell

@@ -43,7 +43,7 @@ impl Core {
                 let value = value.ok_or_else(|| Fail::missing(format!("no attribute '{name}'")))?;
                 Ok(Reply::Now(Some(json!({ "value": value, "flags": 1 }))))
             }
-            ("config", "get") => Ok(Reply::Now(Some(self.config.document.clone()))),
+            ("config", "get") => Ok(Reply::Now(Some(self.config.full_document()))),
             ("broker", "ping") => {
                 let mut answer = request.payload.as_object().cloned().unwrap_or_default();
                 answer.insert("userid".into(), request.message.userid.into());

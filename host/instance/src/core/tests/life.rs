@@ -144,6 +144,10 @@ fn r33_queues_default_constraint_limits_and_refusals() {
     assert_eq!(refused.text, "job submission to debug is disabled: testing");
     let vague = json!({ "enable": true, "all": false });
     assert!(bench.ask(TOOL, "job-manager.queue-enable", vague).is_err());
+    let document = bench.ask(TOOL, "config.get", json!({})).unwrap();
+    assert_eq!(document["queues"]["batch"], json!({ "requires": ["fast"] }));
+    assert_eq!(document["queues"]["debug"]["policy"]["limits"]["duration"], json!("1m"));
+    assert_eq!(document["policy"]["jobspec"]["defaults"]["system"]["queue"], json!("batch"));
     let status = bench.ask(TOOL, "job-manager.queue-status", json!({ "name": "debug" })).unwrap();
     assert_eq!(status["disable_reason"], json!("testing"));
     assert!(bench.ask(TOOL, "job-manager.queue-status", json!({ "name": "x" })).is_err());
