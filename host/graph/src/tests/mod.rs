@@ -4,6 +4,7 @@ mod basic;
 mod future;
 mod load;
 mod model;
+mod scale;
 
 use std::sync::Arc;
 

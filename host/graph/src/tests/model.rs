@@ -147,19 +147,33 @@ fn machine_of(model: &Model) -> u64 {
     model.units.keys().filter(|(rank, _)| !model.gone.contains(rank)).count() as u64
 }
 
-fn run(sizes: &[u32], steps: &[Step], reserving: bool) {
+/// What jobs ask for.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Mode {
+    /// Anything, without reservations.
+    Any,
+    /// Cores wherever they are, which a plan of counts covers.
+    Cores,
+    /// Whole nodes of one core, which need a plan of places; the counts are the same.
+    Nodes,
+}
+
+fn run(sizes: &[u32], steps: &[Step], mode: Mode) {
+    let reserving = mode != Mode::Any;
     let mut m = machine(sizes);
     let mut model = Model::new(sizes);
     let mut now = 0.0;
     let mut next = 1u64;
     // Reservations of counts: job, start, end, cores.
     let mut reserved: BTreeMap<u64, (f64, f64, u64)> = BTreeMap::new();
-    let total = |model: &Model| model.up.len();
-    let _ = total;
     for step in steps {
         match *step {
             Step::Start { slots, per, whole, duration, placement } => {
-                let (per, whole) = if reserving { (1, false) } else { (per, whole) };
+                let (per, whole) = match mode {
+                    Mode::Any => (per, whole),
+                    Mode::Cores => (1, false),
+                    Mode::Nodes => (1, true),
+                };
                 let request = request(&mut m, slots, per, whole);
                 let end = now + f64::from(duration);
                 let fits = Model::fits(&model.free(|_| true), slots.into(), per.into(), whole);
@@ -239,7 +253,7 @@ fn run(sizes: &[u32], steps: &[Step], reserving: bool) {
                 }
             }
             Step::Reserve { slots, duration } if reserving => {
-                let request = request(&mut m, slots, 1, false);
+                let request = request(&mut m, slots, 1, mode == Mode::Nodes);
                 let earliest = m.earliest(&request, now, f64::from(duration));
                 assert_eq!(
                     earliest,
@@ -338,12 +352,18 @@ proptest! {
     #[test]
     fn no_reservations(sizes in proptest::collection::vec(1..4u32, 1..5), steps in proptest::collection::vec(step(), 1..60)) {
         let steps: Vec<Step> = steps.into_iter().filter(|s| !matches!(s, Step::Reserve { .. } | Step::Unreserve)).collect();
-        run(&sizes, &steps, false);
+        run(&sizes, &steps, Mode::Any);
     }
 
     /// Equal cores, several reservations: a start is refused if and only if it would break one (EASY's rule for many).
     #[test]
     fn reservations_of_cores(sizes in proptest::collection::vec(1..4u32, 1..5), steps in proptest::collection::vec(step(), 1..60)) {
-        run(&sizes, &steps, true);
+        run(&sizes, &steps, Mode::Cores);
+    }
+
+    /// The same through places: whole nodes of one core.
+    #[test]
+    fn reservations_of_nodes(count in 1..7usize, steps in proptest::collection::vec(step(), 1..60)) {
+        run(&vec![1; count], &steps, Mode::Nodes);
     }
 }
