@@ -4,14 +4,22 @@
 //!
 //! This module must never know places.
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
 use fluxgate_formats::JobId;
 
 use crate::future;
+use crate::ledger::Time;
 use crate::request::Kind;
+use crate::reserve::Reservation;
 use crate::resources::Resources;
 
 /// Free cores and gpus.
 type Pair = (u64, u64);
+
+/// A reservation to come: start, job, what it takes, for how long.
+type Due = (f64, JobId, Pair, f64);
 
 /// One reservation.
 #[derive(Debug, Clone)]
@@ -58,51 +66,83 @@ impl CountPlan {
         let free = res.index.free();
         let mut free = (free.cores, free.gpus);
         let mut ends = res.ledger.ends().filter(|(end, _)| end.is_finite()).peekable();
-        let mut waiting: Vec<(f64, JobId, Pair, f64)> = res
+        let waiting: Vec<Due> = res
             .reservations
             .iter()
             .filter_map(|r| Some((r.start.max(now), r.id, r.request.fungible?, r.duration)))
             .map(|(start, id, (kind, n), duration)| (start, id, pair(kind, n), duration))
             .collect();
-        let mut steps: Vec<Step> = Vec::with_capacity(waiting.len());
-        let mut running: Vec<(f64, Pair)> = Vec::new();
+        // Reservations come in order of start; `late` are those that are due and do not fit yet.
+        let mut waiting = waiting.into_iter().peekable();
+        let mut late: Vec<Due> = Vec::new();
+        let mut steps: Vec<Step> = Vec::new();
+        let mut running: BinaryHeap<Reverse<(Time, Pair)>> = BinaryHeap::new();
         let mut at = now;
-        while !waiting.is_empty() {
+        loop {
             while let Some(&(end, id)) = ends.peek()
                 && future::ends_at(end, now) <= at
             {
                 free = plus(free, res.returns(&res.ledger.jobs()[&id]));
                 ends.next();
             }
-            running.retain(|&(end, takes)| {
-                let over = end <= at;
-                if over {
-                    free = plus(free, takes);
-                }
-                !over
-            });
-            waiting.retain(|&(start, id, takes, duration)| {
-                if start > at {
-                    return true;
-                }
+            while let Some(&Reverse((end, takes))) = running.peek()
+                && end.0 <= at
+            {
+                free = plus(free, takes);
+                running.pop();
+            }
+            while let Some(due) = waiting.next_if(|due| due.0 <= at) {
+                late.push(due);
+            }
+            late.retain(|&(_, id, takes, duration)| {
                 let Some(spare) = minus(free, takes) else { return true };
                 free = spare;
-                running.push((at + duration, takes));
+                running.push(Reverse((Time(at + duration), takes)));
                 steps.push(Step { id, start: at, end: at + duration, takes, spare });
                 false
             });
-            let mut next = f64::INFINITY;
-            if let Some(&(end, _)) = ends.peek() {
-                next = future::ends_at(end, now);
+            let mut next = waiting.peek().map_or(f64::INFINITY, |due| due.0);
+            if waiting.peek().is_none() && late.is_empty() {
+                break;
             }
-            next = running.iter().fold(next, |n, (end, _)| n.min(*end));
-            next = waiting.iter().filter(|w| w.0 > at).fold(next, |n, w| n.min(w.0));
+            if let Some(&(end, _)) = ends.peek() {
+                next = next.min(future::ends_at(end, now));
+            }
+            if let Some(Reverse((end, _))) = running.peek() {
+                next = next.min(end.0);
+            }
             if !next.is_finite() {
                 break;
             }
             at = next;
         }
         CountPlan { steps }
+    }
+
+    /// A reservation was made; false when the plan must be made again.
+    pub(crate) fn reserved(&mut self, res: &Resources, new: &Reservation, now: f64) -> bool {
+        let Some((kind, n)) = new.request.fungible else { return false };
+        let (takes, start, end) = (pair(kind, n), new.start, new.start + new.duration);
+        let free = res.index.free();
+        let mut free = (free.cores, free.gpus);
+        for (end, id) in res.ledger.ends().filter(|(end, _)| end.is_finite()) {
+            if future::ends_at(end, now) > start {
+                break;
+            }
+            free = plus(free, res.returns(&res.ledger.jobs()[&id]));
+        }
+        for step in self.steps.iter().filter(|s| s.start <= start && start < s.end) {
+            let Some(left) = minus(free, step.takes) else { return false };
+            free = left;
+        }
+        let Some(spare) = minus(free, takes) else { return false };
+        for step in self.steps.iter_mut().filter(|s| start < s.start && s.start < end) {
+            let Some(left) = minus(step.spare, takes) else { return false };
+            step.spare = left;
+        }
+        let at = self.steps.partition_point(|s| s.start <= start);
+        self.steps.insert(at, Step { id: new.id, start, end, takes, spare });
+        true
     }
 
     /// The first reservation that a start now with this usage until `end` would delay.

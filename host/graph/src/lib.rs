@@ -23,12 +23,14 @@
 //!
 //! How it is laid out, from the ground up: `vertex`, `graph` and `builder` (what there is), `load` (readers), `index`
 //! (what is free, by state), `request` (what is asked), `local` and `matcher` (does it fit), `ledger` (who holds what),
-//! `future`, `counts` and `plan` (when), `rout` and `recover` (R out and in), `resources` (the face).
+//! `future`, `reserve`, `counts`, `play` and `plan` (when), `rout` and `recover` (R out and in), `asking` and
+//! `resources` (the face).
 //!
 //! Time is a parameter everywhere, in seconds since the epoch; spans are half-open, `[start, end)`. Nothing here reads
 //! a clock, draws a random number or walks a hash table.
 #![forbid(unsafe_code)]
 
+mod asking;
 mod bits;
 mod builder;
 mod counts;
@@ -42,8 +44,10 @@ mod local;
 mod matcher;
 mod names;
 mod plan;
+mod play;
 mod recover;
 mod request;
+mod reserve;
 mod resources;
 mod rout;
 #[cfg(test)]
@@ -58,8 +62,9 @@ pub use error::{LoadError, NoFit, Unsatisfiable};
 pub use graph::{CONTAINMENT, Edge, Graph};
 pub use ledger::{Allocation, LedgerError, Selection};
 pub use names::Name;
-pub use plan::{REPLAYS_MAX, RESERVATIONS_MAX, ReserveError};
+pub use plan::REPLAYS_MAX;
 pub use request::{REQUEST_VERTICES_MAX, Request, RequestError, SHAPES_KEPT, ShapeId};
+pub use reserve::{RESERVATIONS_MAX, ReserveError};
 pub use resources::{Resources, Totals};
 pub use vertex::{Ids, Vertex, VertexId};
 pub use view::Placement;

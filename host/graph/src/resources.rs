@@ -2,25 +2,23 @@
 //!
 //! This module must never know the queue, a policy, a protocol or a clock: time is a parameter.
 
-use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use fluxgate_formats::constraint::{Constraint, Target};
 use fluxgate_formats::rset::R;
-use fluxgate_formats::{Idset, JobId, Jobspec};
+use fluxgate_formats::{Idset, JobId};
 
-use crate::error::{LoadError, NoFit, Unsatisfiable};
+use crate::asking::Cache;
+use crate::error::LoadError;
 use crate::graph::Graph;
 use crate::index::{Index, Status};
 use crate::ledger::{self, Allocation, Ledger, LedgerError, Selection};
 use crate::load;
-use crate::matcher::{self, Match};
-use crate::plan::{Plan, Reservations};
-use crate::request::{Kind, Request, RequestError, ShapeId, Shapes, Types};
+use crate::plan::Plan;
+use crate::request::{Kind, Request, Shapes, Types};
+use crate::reserve::{Reservations, ReserveError};
 use crate::rout::RBuilder;
-use crate::view::{Eligible, Overlay, Placement, View};
-use crate::why;
+use crate::view::View;
 
 /// Counts over the machine. Free means: on a node that is up, held by nobody.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -41,50 +39,24 @@ pub struct Totals {
     pub free_gpus: u32,
 }
 
-/// What was learned and need not be asked again. Nothing in it changes an answer.
-#[derive(Debug, Default)]
-pub(crate) struct Cache {
-    eligible: HashMap<ShapeId, Arc<Eligible>>,
-    /// Shapes that did not fit, and the epoch in which they did not.
-    busy: HashMap<ShapeId, u64>,
-    /// Shapes that would delay a reservation: in which `loose`, from which end on, whose.
-    delays: HashMap<ShapeId, (u64, f64, JobId)>,
-    /// Earliest starts: version, now, answer.
-    earliest: HashMap<(ShapeId, u64), (u64, u64, Option<f64>)>,
-    satisfiable: HashMap<ShapeId, Result<(), Unsatisfiable>>,
-    pub(crate) plan: Option<Plan>,
-    /// Advances when the plan was made anew with reservations at other times.
-    replans: u64,
-}
-
-/// Entries of one table of the cache before it is emptied.
-const CACHE_MAX: usize = 65_536;
-
-fn remember<K: std::hash::Hash + Eq, V>(map: &mut HashMap<K, V>, key: K, value: V) {
-    if map.len() >= CACHE_MAX {
-        map.clear();
-    }
-    map.insert(key, value);
-}
-
 /// The resources of a machine: what there is, what is up, who holds what until when. See the crate.
 pub struct Resources {
     pub(crate) graph: Arc<Graph>,
     pub(crate) index: Index,
     /// Every node that was not removed, idle: what satisfiability is asked of.
-    inventory: Index,
-    idle_upper: Arc<[u64]>,
+    pub(crate) inventory: Index,
+    pub(crate) idle_upper: Arc<[u64]>,
     pub(crate) ledger: Ledger,
     pub(crate) reservations: Reservations,
-    types: Arc<Types>,
-    shapes: Shapes,
+    pub(crate) types: Arc<Types>,
+    pub(crate) shapes: Shapes,
     scheduling: Option<Arc<serde_json::Value>>,
     totals: Totals,
-    epoch: u64,
-    version: u64,
+    pub(crate) epoch: u64,
+    pub(crate) version: u64,
     /// Advances when something happened that could let a start no longer delay a reservation.
-    loose: u64,
-    cache: Mutex<Cache>,
+    pub(crate) loose: u64,
+    pub(crate) cache: Mutex<Cache>,
 }
 
 impl fmt::Debug for Resources {
@@ -116,24 +88,6 @@ impl Clone for Resources {
             loose: self.loose,
             cache: Mutex::default(),
         }
-    }
-}
-
-/// What an RFC 31 constraint asks of a node.
-struct NodeTarget<'a>(&'a Graph, u32);
-
-impl Target for NodeTarget<'_> {
-    fn host(&self) -> &str {
-        self.0.host(self.1)
-    }
-
-    fn rank(&self) -> u32 {
-        self.0.nodes[self.1 as usize].rank
-    }
-
-    fn has_property(&self, name: &str) -> bool {
-        let set = self.0.nodes[self.1 as usize].props;
-        self.0.names.get(name).is_some_and(|name| self.0.props.contains(set, name))
     }
 }
 
@@ -203,18 +157,17 @@ impl Resources {
         r
     }
 
-    pub(crate) fn cache(&self) -> MutexGuard<'_, Cache> {
-        // A panic elsewhere cannot leave the cache half written in a way that matters: entries are whole.
-        self.cache.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn changed(&mut self, helps: bool, plan: bool) {
         self.version += 1;
         self.epoch += u64::from(helps);
         self.loose += u64::from(helps);
         if plan {
-            self.cache.get_mut().unwrap_or_else(PoisonError::into_inner).plan = None;
+            *self.plan_cache() = None;
         }
+    }
+
+    fn plan_cache(&mut self) -> &mut Option<Plan> {
+        &mut self.cache.get_mut().unwrap_or_else(PoisonError::into_inner).plan
     }
 
     /// Advances whenever something happened that could make a request fit that did not before: a release, nodes that
@@ -322,174 +275,6 @@ impl Resources {
         self.changed(true, true);
     }
 
-    /// Compiles the resource section and constraints of a jobspec.
-    pub fn compile(&mut self, jobspec: &Jobspec) -> Result<Arc<Request>, RequestError> {
-        self.shapes.compile(&self.graph, &self.types, jobspec)
-    }
-
-    /// The nodes a request's constraint allows.
-    pub(crate) fn eligible(&self, request: &Request) -> Arc<Eligible> {
-        if let Some(known) = self.cache().eligible.get(&request.shape) {
-            return known.clone();
-        }
-        let graph = &self.graph;
-        let fits = |node: u32| request.constraint.matches(&NodeTarget(graph, node));
-        let made = Arc::new(if request.constraint == Constraint::All {
-            Eligible::All
-        } else if request.by_class {
-            // Any node of a class speaks for all: properties are part of the class.
-            let mut classes = vec![None; graph.classes.len()];
-            for (node, it) in graph.nodes.iter().enumerate() {
-                classes[it.class.0 as usize].get_or_insert_with(|| fits(node as u32));
-            }
-            Eligible::Classes(classes.into_iter().map(|c| c == Some(true)).collect())
-        } else {
-            let mut set = crate::bits::BitSet::new(graph.nodes.len());
-            (0..graph.nodes.len() as u32).filter(|&n| fits(n)).for_each(|n| {
-                set.insert(n);
-            });
-            Eligible::Nodes(set)
-        });
-        remember(&mut self.cache().eligible, request.shape, made.clone());
-        made
-    }
-
-    pub(crate) fn view<'a>(&'a self, overlay: Option<&'a Overlay>) -> View<'a> {
-        View { graph: &self.graph, index: &self.index, upper: self.ledger.upper(), overlay }
-    }
-
-    /// Could this machine ever satisfy the request, with everything up and nothing held? Constraints count.
-    pub fn satisfiable(&self, request: &Request) -> Result<(), Unsatisfiable> {
-        if let Some(known) = self.cache().satisfiable.get(&request.shape) {
-            return known.clone();
-        }
-        let eligible = self.eligible(request);
-        let view =
-            View { graph: &self.graph, index: &self.inventory, upper: &self.idle_upper, overlay: None };
-        let result = match matcher::find(view, request, &eligible, Placement::First) {
-            Some(_) => Ok(()),
-            None => Err(Unsatisfiable { why: why::explain(view, request, &eligible) }),
-        };
-        remember(&mut self.cache().satisfiable, request.shape, result.clone());
-        result
-    }
-
-    /// Is enough free by totals alone? When not, the request cannot fit now. Costs nothing.
-    pub fn could_fit_counts(&self, request: &Request) -> bool {
-        let free = self.index.free();
-        u64::from(request.nodes) <= free.nodes
-            && u64::from(request.cores) <= free.cores
-            && u64::from(request.gpus) <= free.gpus
-    }
-
-    /// Resources for a start at `now` that is expected to end at `end` (may be infinite), such that every running
-    /// allocation keeps what it holds and every reservation that begins before `end` can still begin when it should.
-    ///
-    /// Exact when reservations ask for cores or gpus wherever they are. Otherwise places outside those that
-    /// reservations are likely to take are tried first, then any, checking whether the reservations can go elsewhere;
-    /// a placement that only a cleverer search would find is missed.
-    pub fn match_now(
-        &self,
-        request: &Request,
-        now: f64,
-        end: f64,
-        placement: Placement,
-    ) -> Result<Selection, NoFit> {
-        if !self.could_fit_counts(request) {
-            return Err(NoFit::Busy);
-        }
-        {
-            let cache = self.cache();
-            if cache.busy.get(&request.shape) == Some(&self.epoch) {
-                return Err(NoFit::Busy);
-            }
-            if let Some(&(loose, from, id)) = cache.delays.get(&request.shape)
-                && loose == self.loose + cache.replans
-                && end >= from
-                && cache.plan.as_ref().is_some_and(|p| p.holds_at(now))
-            {
-                return Err(NoFit::WouldDelay(id));
-            }
-        }
-        let eligible = self.eligible(request);
-        if !self.reservations.any_before(end) {
-            let found = matcher::find(self.view(None), request, &eligible, placement);
-            return self.choose(request, found, placement);
-        }
-        self.with_plan(now, |plan, loose| {
-            let found = plan.admit(self, request, &eligible, end, placement);
-            match found {
-                Ok(found) => self.choose(request, Some(found), placement),
-                Err(Some(id)) => {
-                    let mut cache = self.cache();
-                    let from = match cache.delays.get(&request.shape) {
-                        Some(&(l, from, _)) if l == loose => from.min(end),
-                        _ => end,
-                    };
-                    remember(&mut cache.delays, request.shape, (loose, from, id));
-                    Err(NoFit::WouldDelay(id))
-                }
-                Err(None) => self.choose(request, None, placement),
-            }
-        })
-    }
-
-    fn choose(
-        &self,
-        request: &Request,
-        found: Option<Match>,
-        placement: Placement,
-    ) -> Result<Selection, NoFit> {
-        let high = placement == Placement::High;
-        if let Some(found) = found
-            && let Some(selection) = self.ledger.choose(&self.graph, &found, high)
-        {
-            return Ok(selection);
-        }
-        remember(&mut self.cache().busy, request.shape, self.epoch);
-        Err(NoFit::Busy)
-    }
-
-    /// Lends the plan of the reservations, made anew when it is out of date.
-    pub(crate) fn with_plan<T>(&self, now: f64, ask: impl FnOnce(&mut Plan, u64) -> T) -> T {
-        let taken = self.cache().plan.take();
-        let (mut plan, replanned) = match taken {
-            Some(plan) if plan.holds_at(now) => (plan, false),
-            old => (Plan::make(self, now), old.is_some()),
-        };
-        let loose = {
-            let mut cache = self.cache();
-            cache.replans += u64::from(replanned);
-            self.loose + cache.replans
-        };
-        let answer = ask(&mut plan, loose);
-        self.cache().plan = Some(plan);
-        answer
-    }
-
-    /// The earliest time at which the request could start for `duration` seconds (may be infinite), when running
-    /// allocations end as expected, reservations begin as they should, and nothing else comes: `now` if that is
-    /// possible now. `None` when it never could with what is up.
-    ///
-    /// Allocations whose expected end has passed are taken to end right after `now`.
-    pub fn earliest(&self, request: &Request, now: f64, duration: f64) -> Option<f64> {
-        let key = (request.shape, duration.to_bits());
-        if let Some(&(version, at, answer)) = self.cache().earliest.get(&key)
-            && version == self.version
-            && at == now.to_bits()
-        {
-            return answer;
-        }
-        let eligible = self.eligible(request);
-        let answer = if self.reservations.is_empty() {
-            crate::future::earliest(self, request, &eligible, now)
-        } else {
-            self.with_plan(now, |plan, _| plan.earliest(self, request, &eligible, now, duration))
-        };
-        remember(&mut self.cache().earliest, key, (self.version, now.to_bits(), answer));
-        answer
-    }
-
     /// Guarantees a start time to a job: later answers of [`match_now`](Self::match_now) and
     /// [`earliest`](Self::earliest) leave room for it. The start should come from `earliest`; when it cannot be kept
     /// because running jobs overstay, the reservation holds from the first time at which it can.
@@ -499,9 +284,14 @@ impl Resources {
         request: &Arc<Request>,
         start: f64,
         duration: f64,
-    ) -> Result<(), crate::ReserveError> {
-        self.reservations.add(id, request.clone(), start, duration)?;
-        self.changed(false, true);
+    ) -> Result<(), ReserveError> {
+        let new = self.reservations.add(id, request.clone(), start, duration)?;
+        let mut kept = self.plan_cache().take();
+        if kept.as_mut().is_some_and(|plan| !plan.reserved(self, &new)) {
+            kept = None;
+        }
+        *self.plan_cache() = kept;
+        self.changed(false, false);
         Ok(())
     }
 
@@ -555,11 +345,8 @@ impl Resources {
         let (cores, gpus) = ledger::count(&self.graph, &takes);
         let allocation = Allocation { start, end, takes, nslots, cores, gpus };
         let graph = self.graph.clone();
-        let cache = self.cache.get_mut().unwrap_or_else(PoisonError::into_inner);
-        let mut kept = cache.plan.take();
-        if let Some(plan) = &mut kept
-            && !plan.started(&graph, &self.reservations, &allocation)
-        {
+        let mut kept = self.plan_cache().take();
+        if kept.as_mut().is_some_and(|plan| !plan.started(&graph, &allocation)) {
             kept = None;
         }
         self.ledger.book(&graph, &mut self.index, id, allocation);
@@ -567,7 +354,7 @@ impl Resources {
             let view = View { graph: &graph, index: &self.index, upper: self.ledger.upper(), overlay: None };
             plan.refresh(view, &self.ledger.jobs()[&id]);
         }
-        self.cache.get_mut().unwrap_or_else(PoisonError::into_inner).plan = kept;
+        *self.plan_cache() = kept;
         self.changed(false, false);
         Ok(())
     }

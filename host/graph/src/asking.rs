@@ -1,0 +1,243 @@
+//! Asking: what fits now, what could ever, and when; and the memory of answers.
+//!
+//! Deep queues ask the same again and again, so every answer is kept while it must still be true. Nothing that is kept
+//! changes an answer.
+//!
+//! This module must never change who holds what.
+
+use std::collections::HashMap;
+use std::sync::{Arc, MutexGuard, PoisonError};
+
+use fluxgate_formats::constraint::{Constraint, Target};
+use fluxgate_formats::{JobId, Jobspec};
+
+use crate::bits::BitSet;
+use crate::error::{NoFit, Unsatisfiable};
+use crate::future;
+use crate::graph::Graph;
+use crate::ledger::Selection;
+use crate::matcher::{self, Match};
+use crate::plan::Plan;
+use crate::request::{Request, RequestError, ShapeId};
+use crate::resources::Resources;
+use crate::view::{Eligible, Overlay, Placement, View};
+use crate::why;
+
+/// What was learned and need not be asked again. Nothing in it changes an answer.
+#[derive(Debug, Default)]
+pub(crate) struct Cache {
+    pub(crate) eligible: HashMap<ShapeId, Arc<Eligible>>,
+    /// Shapes that did not fit, and the epoch in which they did not.
+    busy: HashMap<ShapeId, u64>,
+    /// Shapes that would delay a reservation: in which `loose`, from which end on, whose.
+    delays: HashMap<ShapeId, (u64, f64, JobId)>,
+    /// Earliest starts: version, now, answer.
+    earliest: HashMap<(ShapeId, u64), (u64, u64, Option<f64>)>,
+    pub(crate) satisfiable: HashMap<ShapeId, Result<(), Unsatisfiable>>,
+    pub(crate) plan: Option<Plan>,
+    /// Advances when the plan was made anew with reservations at other times.
+    replans: u64,
+}
+
+/// Entries of one table of the cache before it is emptied.
+const CACHE_MAX: usize = 65_536;
+
+fn remember<K: std::hash::Hash + Eq, V>(map: &mut HashMap<K, V>, key: K, value: V) {
+    if map.len() >= CACHE_MAX {
+        map.clear();
+    }
+    map.insert(key, value);
+}
+
+/// What an RFC 31 constraint asks of a node.
+struct NodeTarget<'a>(&'a Graph, u32);
+
+impl Target for NodeTarget<'_> {
+    fn host(&self) -> &str {
+        self.0.host(self.1)
+    }
+
+    fn rank(&self) -> u32 {
+        self.0.nodes[self.1 as usize].rank
+    }
+
+    fn has_property(&self, name: &str) -> bool {
+        let set = self.0.nodes[self.1 as usize].props;
+        self.0.names.get(name).is_some_and(|name| self.0.props.contains(set, name))
+    }
+}
+
+impl Resources {
+    pub(crate) fn cache(&self) -> MutexGuard<'_, Cache> {
+        // A panic elsewhere cannot leave the cache half written in a way that matters: entries are whole.
+        self.cache.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Compiles the resource section and constraints of a jobspec.
+    pub fn compile(&mut self, jobspec: &Jobspec) -> Result<Arc<Request>, RequestError> {
+        self.shapes.compile(&self.graph, &self.types, jobspec)
+    }
+
+    /// The nodes a request's constraint allows.
+    pub(crate) fn eligible(&self, request: &Request) -> Arc<Eligible> {
+        if let Some(known) = self.cache().eligible.get(&request.shape) {
+            return known.clone();
+        }
+        let graph = &self.graph;
+        let fits = |node: u32| request.constraint.matches(&NodeTarget(graph, node));
+        let made = Arc::new(if request.constraint == Constraint::All {
+            Eligible::All
+        } else if request.by_class {
+            // Any node of a class speaks for all: properties are part of the class.
+            let mut classes = vec![None; graph.classes.len()];
+            for (node, it) in graph.nodes.iter().enumerate() {
+                classes[it.class.0 as usize].get_or_insert_with(|| fits(node as u32));
+            }
+            Eligible::Classes(classes.into_iter().map(|c| c == Some(true)).collect())
+        } else {
+            let mut set = BitSet::new(graph.nodes.len());
+            (0..graph.nodes.len() as u32).filter(|&n| fits(n)).for_each(|n| {
+                set.insert(n);
+            });
+            Eligible::Nodes(set)
+        });
+        remember(&mut self.cache().eligible, request.shape, made.clone());
+        made
+    }
+
+    pub(crate) fn view<'a>(&'a self, overlay: Option<&'a Overlay>) -> View<'a> {
+        View { graph: &self.graph, index: &self.index, upper: self.ledger.upper(), overlay }
+    }
+
+    /// Could this machine ever satisfy the request, with everything up and nothing held? Constraints count.
+    pub fn satisfiable(&self, request: &Request) -> Result<(), Unsatisfiable> {
+        if let Some(known) = self.cache().satisfiable.get(&request.shape) {
+            return known.clone();
+        }
+        let eligible = self.eligible(request);
+        let view =
+            View { graph: &self.graph, index: &self.inventory, upper: &self.idle_upper, overlay: None };
+        let result = match matcher::find(view, request, &eligible, Placement::First) {
+            Some(_) => Ok(()),
+            None => Err(Unsatisfiable { why: why::explain(view, request, &eligible) }),
+        };
+        remember(&mut self.cache().satisfiable, request.shape, result.clone());
+        result
+    }
+
+    /// Is enough free by totals alone? When not, the request cannot fit now. Costs nothing.
+    pub fn could_fit_counts(&self, request: &Request) -> bool {
+        let free = self.index.free();
+        u64::from(request.nodes) <= free.nodes
+            && u64::from(request.cores) <= free.cores
+            && u64::from(request.gpus) <= free.gpus
+    }
+
+    /// Resources for a start at `now` that is expected to end at `end` (may be infinite), such that every running
+    /// allocation keeps what it holds and every reservation that begins before `end` can still begin when it should.
+    ///
+    /// Exact when reservations ask for cores or gpus wherever they are. Otherwise places outside those that
+    /// reservations are likely to take are tried first, then any, checking whether the reservations can go elsewhere;
+    /// a placement that only a cleverer search would find is missed.
+    pub fn match_now(
+        &self,
+        request: &Request,
+        now: f64,
+        end: f64,
+        placement: Placement,
+    ) -> Result<Selection, NoFit> {
+        if !self.could_fit_counts(request) {
+            return Err(NoFit::Busy);
+        }
+        {
+            let cache = self.cache();
+            if cache.busy.get(&request.shape) == Some(&self.epoch) {
+                return Err(NoFit::Busy);
+            }
+            if let Some(&(loose, from, id)) = cache.delays.get(&request.shape)
+                && loose == self.loose + cache.replans
+                && end >= from
+                && cache.plan.as_ref().is_some_and(|p| p.holds_at(now))
+            {
+                return Err(NoFit::WouldDelay(id));
+            }
+        }
+        let eligible = self.eligible(request);
+        if !self.reservations.any_before(end) {
+            let found = matcher::find(self.view(None), request, &eligible, placement);
+            return self.choose(request, found, placement);
+        }
+        self.with_plan(now, |plan, loose| {
+            let found = plan.admit(self, request, &eligible, end, placement);
+            match found {
+                Ok(found) => self.choose(request, Some(found), placement),
+                Err(Some(id)) => {
+                    let mut cache = self.cache();
+                    let from = match cache.delays.get(&request.shape) {
+                        Some(&(l, from, _)) if l == loose => from.min(end),
+                        _ => end,
+                    };
+                    remember(&mut cache.delays, request.shape, (loose, from, id));
+                    Err(NoFit::WouldDelay(id))
+                }
+                Err(None) => self.choose(request, None, placement),
+            }
+        })
+    }
+
+    fn choose(
+        &self,
+        request: &Request,
+        found: Option<Match>,
+        placement: Placement,
+    ) -> Result<Selection, NoFit> {
+        let high = placement == Placement::High;
+        if let Some(found) = found
+            && let Some(selection) = self.ledger.choose(&self.graph, &found, high)
+        {
+            return Ok(selection);
+        }
+        remember(&mut self.cache().busy, request.shape, self.epoch);
+        Err(NoFit::Busy)
+    }
+
+    /// Lends the plan of the reservations, made anew when it is out of date.
+    pub(crate) fn with_plan<T>(&self, now: f64, ask: impl FnOnce(&mut Plan, u64) -> T) -> T {
+        let taken = self.cache().plan.take();
+        let (mut plan, replanned) = match taken {
+            Some(plan) if plan.holds_at(now) => (plan, false),
+            old => (Plan::make(self, now), old.is_some()),
+        };
+        let loose = {
+            let mut cache = self.cache();
+            cache.replans += u64::from(replanned);
+            self.loose + cache.replans
+        };
+        let answer = ask(&mut plan, loose);
+        self.cache().plan = Some(plan);
+        answer
+    }
+
+    /// The earliest time at which the request could start for `duration` seconds (may be infinite), when running
+    /// allocations end as expected, reservations begin as they should, and nothing else comes: `now` if that is
+    /// possible now. `None` when it never could with what is up.
+    ///
+    /// Allocations whose expected end has passed are taken to end right after `now`.
+    pub fn earliest(&self, request: &Request, now: f64, duration: f64) -> Option<f64> {
+        let key = (request.shape, duration.to_bits());
+        if let Some(&(version, at, answer)) = self.cache().earliest.get(&key)
+            && version == self.version
+            && at == now.to_bits()
+        {
+            return answer;
+        }
+        let eligible = self.eligible(request);
+        let answer = if self.reservations.is_empty() {
+            future::earliest(self, request, &eligible, now)
+        } else {
+            self.with_plan(now, |plan, _| plan.earliest(self, request, &eligible, now, duration))
+        };
+        remember(&mut self.cache().earliest, key, (self.version, now.to_bits(), answer));
+        answer
+    }
+}

@@ -1,0 +1,250 @@
+//! Playing the future: running allocations end, reservations begin where there is room, in order of time.
+//!
+//! This module must never decide what a job may do; it only says what would happen.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use fluxgate_formats::JobId;
+
+use crate::bits::BitSet;
+use crate::future;
+use crate::ledger::Time;
+use crate::local;
+use crate::matcher::{self, Match};
+use crate::reserve::Reservation;
+use crate::resources::Resources;
+use crate::view::{Eligible, Overlay, Placement};
+
+/// One reservation as it is planned.
+#[derive(Debug, Clone)]
+pub(crate) struct Step {
+    pub(crate) id: JobId,
+    pub(crate) start: f64,
+    pub(crate) end: f64,
+    found: Match,
+    /// What is left at its start on the nodes that reservations hold then.
+    pub(crate) after: Overlay,
+}
+
+/// Takes a match out of an overlay of the future, or puts it back.
+fn hold(res: &Resources, overlay: &mut Overlay, found: &Match, take: bool) {
+    for (node, taken) in &found.nodes {
+        let state = overlay.entry(*node, || res.index.state(*node).free.clone());
+        for t in taken.iter() {
+            if take {
+                local::take(&mut state[t.at as usize], t.share);
+            } else {
+                local::give(&mut state[t.at as usize], t.share);
+            }
+        }
+    }
+    for &(at, share) in &found.upper {
+        let state = overlay.upper.entry(at).or_insert(res.ledger.upper()[at as usize]);
+        if take {
+            local::take(state, share);
+        } else {
+            local::give(state, share);
+        }
+    }
+}
+
+/// A start to try: a match that holds from `start` to `end`, and the steps that must begin when they did before.
+pub(crate) struct Extra<'a> {
+    pub(crate) found: &'a Match,
+    pub(crate) start: f64,
+    pub(crate) end: f64,
+    pub(crate) before: &'a [Step],
+}
+
+/// Plays the future. Without an extra every reservation begins as soon as it should and can; with one, the first
+/// reservation that begins while it runs and cannot begin as before is the error.
+pub(crate) fn play(res: &Resources, now: f64, extra: Option<Extra<'_>>) -> Result<Vec<Step>, JobId> {
+    let mut overlay = Overlay::default();
+    let mut ends = res.ledger.ends().filter(|(end, _)| end.is_finite()).peekable();
+    let mut steps: Vec<Step> = Vec::new();
+    let mut over: BTreeMap<(Time, usize), ()> = BTreeMap::new();
+    // Start times fixed by the plan before, by job.
+    let fixed: BTreeMap<JobId, f64> =
+        extra.iter().flat_map(|e| e.before.iter().map(|s| (s.id, s.start))).collect();
+    let mut waiting: Vec<(f64, &Reservation)> = Vec::new();
+    for r in res.reservations.iter() {
+        match (fixed.get(&r.id), &extra) {
+            (Some(&start), _) => waiting.push((start, r)),
+            (None, None) => waiting.push((r.start.max(now), r)),
+            // It had no place before, so nothing can take it away.
+            (None, Some(_)) => {}
+        }
+    }
+    waiting.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let mut waiting = VecDeque::from(waiting);
+    let mut extra_on = false;
+    let mut extra_over = extra.is_none();
+    let mut at = now;
+    loop {
+        // What ends, then what begins.
+        while let Some(&(end, id)) = ends.peek()
+            && future::ends_at(end, now) <= at
+        {
+            future::give_back(res, &mut overlay, &res.ledger.jobs()[&id]);
+            ends.next();
+        }
+        while let Some((&(end, index), ())) = over.first_key_value()
+            && end.0 <= at
+        {
+            over.pop_first();
+            hold(res, &mut overlay, &steps[index].found, false);
+        }
+        if let Some(e) = &extra {
+            if extra_on && !extra_over && e.end <= at {
+                hold(res, &mut overlay, e.found, false);
+                extra_over = true;
+            }
+            // A start now goes before what begins now only if that is still possible for the others.
+            if !extra_on && e.start <= at {
+                hold(res, &mut overlay, e.found, true);
+                extra_on = true;
+            }
+        }
+        let mut late = VecDeque::new();
+        while let Some(&(start, r)) = waiting.front() {
+            if start > at {
+                break;
+            }
+            waiting.pop_front();
+            match place(res, &overlay, r) {
+                Some(found) => {
+                    hold(res, &mut overlay, &found, true);
+                    let end = at + r.duration;
+                    over.insert((Time(end), steps.len()), ());
+                    steps.push(Step { id: r.id, start: at, end, found, after: Overlay::default() });
+                    let index = steps.len() - 1;
+                    let after = held(&steps, &over, &overlay);
+                    steps[index].after = after;
+                }
+                None => match &extra {
+                    Some(e) if start < e.end => return Err(r.id),
+                    Some(_) => {}
+                    None => late.push_back((start, r)),
+                },
+            }
+        }
+        // Those that wait for somebody who overstays go on waiting, before the others.
+        late.append(&mut waiting);
+        waiting = late;
+        let mut next = f64::INFINITY;
+        if let Some(&(end, _)) = ends.peek() {
+            next = next.min(future::ends_at(end, now));
+        }
+        if let Some((&(end, _), ())) = over.first_key_value() {
+            next = next.min(end.0);
+        }
+        if let Some(&(start, _)) = waiting.iter().find(|(start, _)| *start > at) {
+            next = next.min(start);
+        }
+        if let Some(e) = &extra {
+            if !extra_on {
+                next = next.min(e.start);
+            } else if !extra_over {
+                next = next.min(e.end);
+            }
+        }
+        if waiting.is_empty() || !next.is_finite() {
+            return Ok(steps);
+        }
+        at = next;
+    }
+}
+
+/// The states of all nodes that a planned reservation holds now.
+fn held(steps: &[Step], over: &BTreeMap<(Time, usize), ()>, overlay: &Overlay) -> Overlay {
+    let mut after = Overlay::default();
+    for &(_, index) in over.keys() {
+        for (node, _) in &steps[index].found.nodes {
+            if let Some(state) = overlay.get(*node) {
+                after.set(*node, state.into());
+            }
+        }
+        for (at, _) in &steps[index].found.upper {
+            if let Some(&state) = overlay.upper.get(at) {
+                after.upper.insert(*at, state);
+            }
+        }
+    }
+    after
+}
+
+/// A place for a reservation: on nodes whose jobs have ended by then if they suffice, else from the far end.
+fn place(res: &Resources, overlay: &Overlay, r: &Reservation) -> Option<Match> {
+    let eligible = res.eligible(&r.request);
+    if !overlay.is_empty() {
+        let mut late = BitSet::new(res.graph.nodes.len());
+        for (node, _) in overlay.nodes() {
+            let class = res.graph.nodes[node as usize].class;
+            if eligible.class(class) && eligible.node(node) && !res.index.state(node).idle {
+                late.insert(node);
+            }
+        }
+        if late.count() > 0 {
+            let late = Eligible::Nodes(late);
+            if let Some(found) = matcher::find(res.view(Some(overlay)), &r.request, &late, Placement::High) {
+                return Some(found);
+            }
+        }
+    }
+    matcher::find(res.view(Some(overlay)), &r.request, &eligible, Placement::High)
+}
+
+/// The times at which something changes, and what is free then.
+pub(crate) struct Sweep<'a> {
+    res: &'a Resources,
+    now: f64,
+    steps: &'a [Step],
+    pub(crate) overlay: Overlay,
+    events: Vec<(f64, Event)>,
+    next: usize,
+    begun: bool,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Event {
+    JobEnds(JobId),
+    StepEnds(usize),
+    StepBegins(usize),
+}
+
+impl<'a> Sweep<'a> {
+    pub(crate) fn new(res: &'a Resources, now: f64, steps: &'a [Step]) -> Self {
+        let mut events: Vec<(f64, Event)> = Vec::new();
+        for (end, id) in res.ledger.ends().filter(|(end, _)| end.is_finite()) {
+            events.push((future::ends_at(end, now), Event::JobEnds(id)));
+        }
+        for (index, step) in steps.iter().enumerate() {
+            events.push((step.start, Event::StepBegins(index)));
+            if step.end.is_finite() {
+                events.push((step.end, Event::StepEnds(index)));
+            }
+        }
+        let order = |e: &Event| u8::from(matches!(e, Event::StepBegins(_)));
+        events.sort_by(|a, b| a.0.total_cmp(&b.0).then(order(&a.1).cmp(&order(&b.1))));
+        Sweep { res, now, steps, overlay: Overlay::default(), events, next: 0, begun: false }
+    }
+
+    /// Goes to the next time, the first of which is now.
+    pub(crate) fn next(&mut self) -> Option<f64> {
+        let at = if self.begun { self.events.get(self.next)?.0 } else { self.now };
+        self.begun = true;
+        while let Some(&(time, event)) = self.events.get(self.next)
+            && time <= at
+        {
+            self.next += 1;
+            match event {
+                Event::JobEnds(id) => {
+                    future::give_back(self.res, &mut self.overlay, &self.res.ledger.jobs()[&id]);
+                }
+                Event::StepEnds(index) => hold(self.res, &mut self.overlay, &self.steps[index].found, false),
+                Event::StepBegins(index) => hold(self.res, &mut self.overlay, &self.steps[index].found, true),
+            }
+        }
+        Some(at)
+    }
+}
