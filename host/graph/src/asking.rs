@@ -206,7 +206,10 @@ impl Resources {
         let taken = self.cache().plan.take();
         let (mut plan, replanned) = match taken {
             Some(plan) if plan.holds_at(now) => (plan, false),
-            old => (Plan::make(self, now), old.is_some()),
+            old => {
+                let hints = old.map(Plan::into_hints).unwrap_or_default();
+                (Plan::make(self, now, hints), true)
+            }
         };
         let loose = {
             let mut cache = self.cache();

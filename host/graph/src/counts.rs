@@ -119,6 +119,12 @@ impl CountPlan {
         CountPlan { steps }
     }
 
+    /// When each reservation begins.
+    #[cfg(test)]
+    pub(crate) fn starts(&self) -> Vec<(JobId, f64)> {
+        self.steps.iter().map(|s| (s.id, s.start)).collect()
+    }
+
     /// A reservation was made; false when the plan must be made again.
     pub(crate) fn reserved(&mut self, res: &Resources, new: &Reservation, now: f64) -> bool {
         let Some((kind, n)) = new.request.fungible else { return false };

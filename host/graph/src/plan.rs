@@ -18,8 +18,8 @@ use crate::graph::Graph;
 use crate::ledger::{self, Allocation};
 use crate::local;
 use crate::matcher::{self, Match};
-use crate::play::{Extra, Step, Sweep, play};
-use crate::request::Request;
+use crate::play::{Extra, Hints, Step, Sweep, play};
+use crate::request::{Request, ShapeId};
 use crate::reserve::Reservation;
 use crate::resources::Resources;
 use crate::view::{Eligible, Overlay, Placement, View};
@@ -34,6 +34,10 @@ pub(crate) struct Plan {
     /// The first time at which something was to happen: from then on it must be made again.
     until: f64,
     kind: PlanKind,
+    /// Places found since, better than those of the plan.
+    hints: Hints,
+    /// The answer of the last search for a start: shape, start and place, in case it is to be reserved.
+    proposal: Option<(ShapeId, f64, Match)>,
 }
 
 #[derive(Debug)]
@@ -51,19 +55,46 @@ struct Places {
 }
 
 impl Plan {
-    pub(crate) fn make(res: &Resources, now: f64) -> Plan {
+    /// Plays the future; `hints` tell where reservations were before.
+    pub(crate) fn make(res: &Resources, now: f64, hints: Hints) -> Plan {
         let counting = res.reservations.iter().all(|r| r.request.fungible.is_some());
         let kind = if counting {
             PlanKind::Counts(CountPlan::make(res, now))
         } else {
-            let steps = play(res, now, None).unwrap_or_default();
+            let steps = play(res, now, &hints, None).unwrap_or_default();
             let outside = vec![None; steps.len()];
             PlanKind::Places(Places { steps, outside })
         };
         let first_end = res.ledger.ends().map(|(end, _)| end).next().unwrap_or(f64::INFINITY);
         let first_start = res.reservations.iter().map(|r| r.start).next().unwrap_or(f64::INFINITY);
         // Beyond that, a job overstays or a reservation is late, and times move.
-        Plan { now, until: first_end.min(first_start), kind }
+        Plan { now, until: first_end.min(first_start), kind, hints: Hints::new(), proposal: None }
+    }
+
+    /// It must be made again; until then it is good for hints.
+    pub(crate) fn expire(&mut self) {
+        self.until = f64::NEG_INFINITY;
+        self.now = f64::NEG_INFINITY;
+    }
+
+    /// Where its reservations were.
+    pub(crate) fn into_hints(self) -> Hints {
+        let mut hints = self.hints;
+        if let PlanKind::Places(places) = self.kind {
+            for step in places.steps {
+                hints.entry(step.id).or_insert((step.shape, step.found));
+            }
+        }
+        hints
+    }
+
+    /// When each reservation begins.
+    #[cfg(test)]
+    pub(crate) fn starts(&self) -> Vec<(JobId, f64)> {
+        match &self.kind {
+            PlanKind::Counts(plan) => plan.starts(),
+            PlanKind::Places(places) => places.steps.iter().map(|s| (s.id, s.start)).collect(),
+        }
     }
 
     /// Is the plan the same when made at `now`?
@@ -89,7 +120,9 @@ impl Plan {
                     Some(id) => Err(Some(id)),
                 }
             }
-            PlanKind::Places(places) => places.admit(res, request, eligible, (self.now, end), placement),
+            PlanKind::Places(places) => {
+                places.admit(res, request, eligible, (self.now, end), placement, &mut self.hints)
+            }
         }
     }
 
@@ -101,22 +134,36 @@ impl Plan {
         now: f64,
         duration: f64,
     ) -> Option<f64> {
-        match &mut self.kind {
-            PlanKind::Counts(plan) => match request.fungible {
-                Some((kind, want)) => plan.earliest(res, kind, want, now, duration),
-                None => {
-                    let steps = play(res, now, None).unwrap_or_default();
-                    let outside = vec![None; steps.len()];
-                    Places { steps, outside }.earliest(res, request, eligible, now, duration)
+        let (at, found) = match (&mut self.kind, request.fungible) {
+            (PlanKind::Counts(plan), Some((kind, want))) => {
+                return plan.earliest(res, kind, want, now, duration);
+            }
+            (PlanKind::Counts(_), None) => {
+                let steps = play(res, now, &self.hints, None).unwrap_or_default();
+                for step in &steps {
+                    self.hints.insert(step.id, (step.shape, step.found.clone()));
                 }
-            },
-            PlanKind::Places(places) => places.earliest(res, request, eligible, now, duration),
-        }
+                let outside = vec![None; steps.len()];
+                let mut places = Places { steps, outside };
+                places.earliest(res, request, eligible, (now, duration), &mut self.hints)?
+            }
+            (PlanKind::Places(places), _) => {
+                places.earliest(res, request, eligible, (now, duration), &mut self.hints)?
+            }
+        };
+        self.proposal = Some((request.shape, at, found));
+        Some(at)
     }
 
     /// A reservation was made. Keeps the plan in step; false when it must be made again.
     pub(crate) fn reserved(&mut self, res: &Resources, new: &Reservation) -> bool {
         self.until = self.until.min(new.start);
+        if let Some((shape, start, found)) = self.proposal.take()
+            && shape == new.request.shape
+            && start == new.start
+        {
+            self.hints.insert(new.id, (shape, found));
+        }
         match (&mut self.kind, new.request.fungible) {
             (PlanKind::Counts(plan), Some(_)) if new.start >= self.now => plan.reserved(res, new, self.now),
             _ => false,
@@ -171,6 +218,7 @@ impl Places {
         eligible: &Eligible,
         (now, end): (f64, f64),
         placement: Placement,
+        hints: &mut Hints,
     ) -> Result<Match, Option<JobId>> {
         let count = self.steps.iter().filter(|s| s.start < end).count();
         if count == 0 {
@@ -189,12 +237,25 @@ impl Places {
         let other = if placement == Placement::High { Placement::Low } else { Placement::High };
         for placement in [placement, other] {
             let found = matcher::find(view, request, eligible, placement).ok_or(None)?;
-            match play(res, now, Some(Extra { found: &found, start: now, end, before: &self.steps })) {
-                Ok(_) => return Ok(found),
+            let extra = Extra { found: &found, start: now, end, before: &self.steps };
+            match play(res, now, &self.hints(hints), Some(extra)) {
+                Ok(steps) => {
+                    learn(hints, steps);
+                    return Ok(found);
+                }
                 Err(id) => delayed = delayed.or(Some(id)),
             }
         }
         Err(delayed)
+    }
+
+    /// Where its reservations are, or were found better places.
+    fn hints(&self, better: &Hints) -> Hints {
+        let mut hints = better.clone();
+        for step in &self.steps {
+            hints.entry(step.id).or_insert_with(|| (step.shape, step.found.clone()));
+        }
+        hints
     }
 
     /// What is free now on the nodes of the first `count` reservations and stays clear of them.
@@ -257,35 +318,44 @@ impl Places {
         res: &Resources,
         request: &Request,
         eligible: &Eligible,
-        now: f64,
-        duration: f64,
-    ) -> Option<f64> {
+        (now, duration): (f64, f64),
+        hints: &mut Hints,
+    ) -> Option<(f64, Match)> {
         let mut replays = 0;
         let mut sweep = Sweep::new(res, now, &self.steps);
         while let Some(at) = sweep.next() {
             let end = at + duration;
             let view = res.view(Some(&sweep.overlay));
-            let Some(_) = matcher::find(view, request, eligible, Placement::First) else { continue };
+            let Some(found) = matcher::find(view, request, eligible, Placement::First) else { continue };
             let later: Vec<&Step> = self.steps.iter().filter(|s| s.start > at && s.start < end).collect();
             if later.is_empty() {
-                return Some(at);
+                return Some((at, found));
             }
             let outside = outside_later(res, &sweep.overlay, &later);
-            if matcher::find(res.view(Some(&outside)), request, eligible, Placement::First).is_some() {
-                return Some(at);
+            if let Some(found) = matcher::find(res.view(Some(&outside)), request, eligible, Placement::First)
+            {
+                return Some((at, found));
             }
             if replays < REPLAYS_MAX {
                 replays += 1;
                 for placement in [Placement::First, Placement::High] {
                     let Some(found) = matcher::find(view, request, eligible, placement) else { continue };
                     let extra = Extra { found: &found, start: at, end, before: &self.steps };
-                    if play(res, now, Some(extra)).is_ok() {
-                        return Some(at);
+                    if let Ok(steps) = play(res, now, &self.hints(hints), Some(extra)) {
+                        learn(hints, steps);
+                        return Some((at, found));
                     }
                 }
             }
         }
         None
+    }
+}
+
+/// Remembers where reservations can be.
+fn learn(hints: &mut Hints, steps: Vec<Step>) {
+    for step in steps {
+        hints.insert(step.id, (step.shape, step.found));
     }
 }
 

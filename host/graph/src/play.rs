@@ -11,9 +11,13 @@ use crate::future;
 use crate::ledger::Time;
 use crate::local;
 use crate::matcher::{self, Match};
+use crate::request::ShapeId;
 use crate::reserve::Reservation;
 use crate::resources::Resources;
 use crate::view::{Eligible, Overlay, Placement};
+
+/// Where reservations were placed before, by job.
+pub(crate) type Hints = BTreeMap<JobId, (ShapeId, Match)>;
 
 /// One reservation as it is planned.
 #[derive(Debug, Clone)]
@@ -21,7 +25,8 @@ pub(crate) struct Step {
     pub(crate) id: JobId,
     pub(crate) start: f64,
     pub(crate) end: f64,
-    found: Match,
+    pub(crate) shape: ShapeId,
+    pub(crate) found: Match,
     /// What is left at its start on the nodes that reservations hold then.
     pub(crate) after: Overlay,
 }
@@ -57,8 +62,13 @@ pub(crate) struct Extra<'a> {
 }
 
 /// Plays the future. Without an extra every reservation begins as soon as it should and can; with one, the first
-/// reservation that begins while it runs and cannot begin as before is the error.
-pub(crate) fn play(res: &Resources, now: f64, extra: Option<Extra<'_>>) -> Result<Vec<Step>, JobId> {
+/// reservation that cannot begin as before is the error.
+pub(crate) fn play(
+    res: &Resources,
+    now: f64,
+    hints: &Hints,
+    extra: Option<Extra<'_>>,
+) -> Result<Vec<Step>, JobId> {
     let mut overlay = Overlay::default();
     let mut ends = res.ledger.ends().filter(|(end, _)| end.is_finite()).peekable();
     let mut steps: Vec<Step> = Vec::new();
@@ -111,19 +121,20 @@ pub(crate) fn play(res: &Resources, now: f64, extra: Option<Extra<'_>>) -> Resul
                 break;
             }
             waiting.pop_front();
-            match place(res, &overlay, r) {
+            match place(res, &overlay, r, hints) {
                 Some(found) => {
                     hold(res, &mut overlay, &found, true);
                     let end = at + r.duration;
                     over.insert((Time(end), steps.len()), ());
-                    steps.push(Step { id: r.id, start: at, end, found, after: Overlay::default() });
+                    let shape = r.request.shape;
+                    steps.push(Step { id: r.id, start: at, end, shape, found, after: Overlay::default() });
                     let index = steps.len() - 1;
                     let after = held(&steps, &over, &overlay);
                     steps[index].after = after;
                 }
                 None => match &extra {
-                    Some(e) if start < e.end => return Err(r.id),
-                    Some(_) => {}
+                    // Also when it begins after the extra is over: one before it may have been pushed into its place.
+                    Some(_) => return Err(r.id),
                     None => late.push_back((start, r)),
                 },
             }
@@ -174,8 +185,15 @@ fn held(steps: &[Step], over: &BTreeMap<(Time, usize), ()>, overlay: &Overlay) -
 }
 
 /// A place for a reservation: on nodes whose jobs have ended by then if they suffice, else from the far end.
-fn place(res: &Resources, overlay: &Overlay, r: &Reservation) -> Option<Match> {
+fn place(res: &Resources, overlay: &Overlay, r: &Reservation, hints: &Hints) -> Option<Match> {
     let eligible = res.eligible(&r.request);
+    // Where it was before is best: then nothing that was promised beside it can come loose.
+    if let Some((shape, found)) = hints.get(&r.id)
+        && *shape == r.request.shape
+        && still(res, overlay, &eligible, found)
+    {
+        return Some(found.clone());
+    }
     if !overlay.is_empty() {
         let mut late = BitSet::new(res.graph.nodes.len());
         for (node, _) in overlay.nodes() {
@@ -192,6 +210,26 @@ fn place(res: &Resources, overlay: &Overlay, r: &Reservation) -> Option<Match> {
         }
     }
     matcher::find(res.view(Some(overlay)), &r.request, &eligible, Placement::High)
+}
+
+/// Is a match of before possible in an overlay?
+fn still(res: &Resources, overlay: &Overlay, eligible: &Eligible, found: &Match) -> bool {
+    let view = res.view(Some(overlay));
+    let none = Overlay::default();
+    let mut taken = Overlay::default();
+    let nodes = found.nodes.iter().all(|(node, shares)| {
+        let class = res.graph.nodes[*node as usize].class;
+        let state = taken.entry(*node, || view.state(&none, *node).into());
+        res.index.is_up(*node)
+            && eligible.class(class)
+            && eligible.node(*node)
+            && shares.iter().all(|t| state.get_mut(t.at as usize).is_some_and(|s| local::take(s, t.share)))
+    });
+    nodes
+        && found.upper.iter().all(|&(at, share)| {
+            let state = taken.upper.entry(at).or_insert_with(|| view.upper(&none, at));
+            local::take(state, share)
+        })
 }
 
 /// The times at which something changes, and what is free then.

@@ -161,8 +161,8 @@ impl Resources {
         self.version += 1;
         self.epoch += u64::from(helps);
         self.loose += u64::from(helps);
-        if plan {
-            *self.plan_cache() = None;
+        if plan && let Some(plan) = self.plan_cache() {
+            plan.expire();
         }
     }
 
@@ -287,8 +287,10 @@ impl Resources {
     ) -> Result<(), ReserveError> {
         let new = self.reservations.add(id, request.clone(), start, duration)?;
         let mut kept = self.plan_cache().take();
-        if kept.as_mut().is_some_and(|plan| !plan.reserved(self, &new)) {
-            kept = None;
+        if let Some(plan) = &mut kept
+            && !plan.reserved(self, &new)
+        {
+            plan.expire();
         }
         *self.plan_cache() = kept;
         self.changed(false, false);
@@ -346,11 +348,13 @@ impl Resources {
         let allocation = Allocation { start, end, takes, nslots, cores, gpus };
         let graph = self.graph.clone();
         let mut kept = self.plan_cache().take();
-        if kept.as_mut().is_some_and(|plan| !plan.started(&graph, &allocation)) {
-            kept = None;
-        }
+        let in_step = kept.as_mut().is_some_and(|plan| plan.started(&graph, &allocation));
         self.ledger.book(&graph, &mut self.index, id, allocation);
-        if let Some(plan) = &mut kept {
+        if let Some(plan) = &mut kept
+            && !in_step
+        {
+            plan.expire();
+        } else if let Some(plan) = &mut kept {
             let view = View { graph: &graph, index: &self.index, upper: self.ledger.upper(), overlay: None };
             plan.refresh(view, &self.ledger.jobs()[&id]);
         }

@@ -5,6 +5,7 @@ mod future;
 mod load;
 mod model;
 mod scale;
+mod story;
 
 use std::sync::Arc;
 
@@ -12,7 +13,15 @@ use fluxgate_formats::jobspec::Simple;
 use fluxgate_formats::rset::R;
 use fluxgate_formats::{Idset, JobId, Jobspec};
 
+use proptest::prelude::ProptestConfig;
+
 use crate::{NoFit, Placement, Request, Resources};
+
+/// So many cases, or as many as `PROPTEST_CASES` says for a long run.
+pub(crate) fn config(cases: u32) -> ProptestConfig {
+    let cases = std::env::var("PROPTEST_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(cases);
+    ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
+}
 
 pub(crate) fn ids(text: &str) -> Idset {
     text.parse().unwrap()

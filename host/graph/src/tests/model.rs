@@ -282,8 +282,8 @@ fn run(sizes: &[u32], steps: &[Step], mode: Mode) {
         agree(&m, &model);
     }
     // What is released completely is as it was.
-    let ids: Vec<JobId> = m.allocations().map(|(id, _)| id).collect();
-    for id in ids {
+    let left: Vec<JobId> = m.allocations().map(|(id, _)| id).collect();
+    for id in left {
         assert_eq!(m.release(id, None), Ok(true));
     }
     m.set_up(&(0..sizes.len() as u32).collect());
@@ -346,7 +346,7 @@ fn model_earliest(
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(config(300))]
 
     /// Small machines of unequal nodes: refused if and only if nothing fits; earliest agrees; nothing is lost.
     #[test]
