@@ -376,9 +376,13 @@ impl<'a> Layout<'a> {
 
     /// The children of a pool in order of type (as first met) and id, identical leaves of size 1 together.
     fn groups(&self, pool: u32) -> Vec<Vec<u32>> {
+        let children = self.children.of(pool as usize);
+        if children.is_empty() {
+            return Vec::new();
+        }
         let mut order: Vec<Name> = Vec::new();
-        let mut sorted: Vec<(usize, u32, u32)> = Vec::new();
-        for &child in self.children.of(pool as usize) {
+        let mut sorted: Vec<(usize, u32, u32)> = Vec::with_capacity(children.len());
+        for &child in children {
             let it = &self.build.pools[child as usize];
             let type_ = order.iter().position(|&t| t == it.type_).unwrap_or_else(|| {
                 order.push(it.type_);

@@ -8,12 +8,12 @@
 
 use std::sync::Arc;
 
-use crate::graph::Class;
+use crate::graph::{Class, Graph};
 use crate::local::{self, EXCLUSIVE, Placed, Share, Taken};
 use crate::request::{Level, Need, Request};
 use crate::units;
 use crate::vertex::NONE;
-use crate::view::{Eligible, Overlay, Placement, View};
+use crate::view::{Eligible, Order, Overlay, Placement, View};
 
 /// What a request takes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -35,7 +35,9 @@ type Mark = (usize, usize, u64, Overlay);
 struct Matcher<'a> {
     view: View<'a>,
     eligible: &'a Eligible,
-    placement: Placement,
+    order: Order,
+    /// From the far end.
+    high: bool,
     /// What this request took already, when a later part of it could want the same.
     scratch: Overlay,
     track: bool,
@@ -51,10 +53,16 @@ pub(crate) fn find(
     eligible: &Eligible,
     placement: Placement,
 ) -> Option<Match> {
+    find_in(view, request, eligible, Order::Placed(placement))
+}
+
+/// The same in any order.
+pub(crate) fn find_in(view: View<'_>, request: &Request, eligible: &Eligible, order: Order) -> Option<Match> {
     let mut matcher = Matcher {
         view,
         eligible,
-        placement,
+        high: matches!(order, Order::Late | Order::Placed(Placement::High)),
+        order,
         scratch: Overlay::default(),
         track: !request.single,
         found: Match::default(),
@@ -177,7 +185,7 @@ impl<'a> Matcher<'a> {
                 skip = it.end;
             }
         }
-        if self.placement == Placement::High {
+        if self.high {
             list.reverse();
         }
         let is_leaf = |at: u32| graph.is_upper_leaf(at);
@@ -311,7 +319,7 @@ impl<'a> Matcher<'a> {
         let limit = counted.limit().saturating_mul(per);
         let mut plan: Vec<(u32, u64)> = Vec::new();
         let mut sum = 0u64;
-        let even = self.placement == Placement::Spread && need.level == Level::Local;
+        let even = self.order == Order::Placed(Placement::Spread) && need.level == Level::Local;
         let scratch = std::mem::take(&mut self.scratch);
         {
             let graph = self.view.graph;
@@ -326,7 +334,7 @@ impl<'a> Matcher<'a> {
                 // Spreading wants to know more nodes than the fewest that would do.
                 if even { (plan.len() as u64) < limit } else { sum < limit }
             };
-            self.view.candidates(&scratch, self.eligible, range, self.placement, &mut capacity, &mut sink);
+            self.view.candidates(&scratch, self.eligible, range, self.order, &mut capacity, &mut sink);
         }
         let best = counted.best(sum.min(limit) / per.max(1)).map(|n| n.saturating_mul(per));
         let Some(best) = best else {
@@ -374,8 +382,7 @@ impl<'a> Matcher<'a> {
         {
             return (taken.clone(), *slots);
         }
-        let high = self.placement == Placement::High;
-        let Placed { taken, slots } = local::place(graph, class, state, need, count, high);
+        let Placed { taken, slots } = local::place(graph, class, state, need, count, self.high);
         let taken: Arc<[Taken]> = taken.into();
         self.last = Some((key.0, key.1, key.2, taken.clone(), slots));
         (taken, slots)
@@ -417,4 +424,20 @@ fn level_out(plan: &mut Vec<(u32, u64)>, best: u64) {
         }
     }
     plan.retain(|p| p.1 > 0);
+}
+
+/// Cores and gpus of a match.
+pub(crate) fn usage(graph: &Graph, found: &Match) -> (u64, u64) {
+    let (mut cores, mut gpus) = (0, 0);
+    for (node, taken) in &found.nodes {
+        let class = graph.class(*node);
+        for t in taken.iter() {
+            if let Share::Units(n) = t.share {
+                let type_ = class.slots[t.at as usize].type_;
+                cores += if type_ == graph.core { n } else { 0 };
+                gpus += if type_ == graph.gpu { n } else { 0 };
+            }
+        }
+    }
+    (cores, gpus)
 }

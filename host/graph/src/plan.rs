@@ -115,7 +115,7 @@ impl Plan {
         match &mut self.kind {
             PlanKind::Counts(plan) => {
                 let found = matcher::find(res.view(None), request, eligible, placement).ok_or(None)?;
-                match plan.delayed(usage(&res.graph, &found), end) {
+                match plan.delayed(matcher::usage(&res.graph, &found), end) {
                     None => Ok(found),
                     Some(id) => Err(Some(id)),
                 }
@@ -194,22 +194,6 @@ impl Plan {
     }
 }
 
-/// Cores and gpus of a match.
-fn usage(graph: &Graph, found: &Match) -> (u64, u64) {
-    let (mut cores, mut gpus) = (0, 0);
-    for (node, taken) in &found.nodes {
-        let class = graph.class(*node);
-        for t in taken.iter() {
-            if let local::Share::Units(n) = t.share {
-                let type_ = class.slots[t.at as usize].type_;
-                cores += if type_ == graph.core { n } else { 0 };
-                gpus += if type_ == graph.gpu { n } else { 0 };
-            }
-        }
-    }
-    (cores, gpus)
-}
-
 impl Places {
     fn admit(
         &mut self,
@@ -237,6 +221,10 @@ impl Places {
         let other = if placement == Placement::High { Placement::Low } else { Placement::High };
         for placement in [placement, other] {
             let found = matcher::find(view, request, eligible, placement).ok_or(None)?;
+            if let Some(step) = short(&self.steps, matcher::usage(&res.graph, &found), now, end) {
+                delayed = delayed.or(Some(step.id));
+                continue;
+            }
             let extra = Extra { found: &found, start: now, end, before: &self.steps };
             match play(res, now, &self.hints(hints), Some(extra)) {
                 Ok(steps) => {
@@ -294,6 +282,7 @@ impl Places {
 
     fn started(&mut self, graph: &Graph, new: &Allocation) -> bool {
         for step in self.steps.iter_mut().filter(|s| s.start < new.end) {
+            step.spare = (step.spare.0.saturating_sub(new.cores), step.spare.1.saturating_sub(new.gpus));
             for (node, takes) in ledger::nodes(&new.takes) {
                 if step.after.get(node).is_none() {
                     continue;
@@ -322,8 +311,11 @@ impl Places {
         hints: &mut Hints,
     ) -> Option<(f64, Match)> {
         let mut replays = 0;
-        let mut sweep = Sweep::new(res, now, &self.steps);
+        let mut sweep = Sweep::new(res, now, &self.steps, request, eligible);
         while let Some(at) = sweep.next() {
+            if !sweep.enough() {
+                continue;
+            }
             let end = at + duration;
             let view = res.view(Some(&sweep.overlay));
             let Some(found) = matcher::find(view, request, eligible, Placement::First) else { continue };
@@ -331,15 +323,25 @@ impl Places {
             if later.is_empty() {
                 return Some((at, found));
             }
+            if request.fixed
+                && res.alike()
+                && short(&self.steps, matcher::usage(&res.graph, &found), at.next_up(), end).is_some()
+            {
+                // On nodes of one kind any place would take as much.
+                continue;
+            }
             let outside = outside_later(res, &sweep.overlay, &later);
             if let Some(found) = matcher::find(res.view(Some(&outside)), request, eligible, Placement::First)
             {
                 return Some((at, found));
             }
             if replays < REPLAYS_MAX {
-                replays += 1;
                 for placement in [Placement::First, Placement::High] {
                     let Some(found) = matcher::find(view, request, eligible, placement) else { continue };
+                    if short(&self.steps, matcher::usage(&res.graph, &found), at, end).is_some() {
+                        continue;
+                    }
+                    replays += 1;
                     let extra = Extra { found: &found, start: at, end, before: &self.steps };
                     if let Ok(steps) = play(res, now, &self.hints(hints), Some(extra)) {
                         learn(hints, steps);
@@ -350,6 +352,12 @@ impl Places {
         }
         None
     }
+}
+
+/// The first reservation beginning in a span that could not have what it takes beside this usage, wherever both are.
+fn short(steps: &[Step], usage: (u64, u64), start: f64, end: f64) -> Option<&Step> {
+    let begins = |s: &&Step| s.start >= start && s.start < end;
+    steps.iter().filter(begins).find(|s| s.spare.0 < usage.0 || s.spare.1 < usage.1)
 }
 
 /// Remembers where reservations can be.

@@ -2,19 +2,19 @@
 //!
 //! This module must never decide what a job may do; it only says what would happen.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use fluxgate_formats::JobId;
 
-use crate::bits::BitSet;
 use crate::future;
-use crate::ledger::Time;
+use crate::graph::Class;
+use crate::ledger::{self, Time};
 use crate::local;
 use crate::matcher::{self, Match};
-use crate::request::ShapeId;
+use crate::request::{Need, Request, ShapeId};
 use crate::reserve::Reservation;
 use crate::resources::Resources;
-use crate::view::{Eligible, Overlay, Placement};
+use crate::view::{Eligible, Order, Overlay};
 
 /// Where reservations were placed before, by job.
 pub(crate) type Hints = BTreeMap<JobId, (ShapeId, Match)>;
@@ -27,8 +27,14 @@ pub(crate) struct Step {
     pub(crate) end: f64,
     pub(crate) shape: ShapeId,
     pub(crate) found: Match,
+    /// Cores and gpus that nobody needs once it has begun.
+    pub(crate) spare: (u64, u64),
     /// What is left at its start on the nodes that reservations hold then.
     pub(crate) after: Overlay,
+}
+
+fn plus(a: (u64, u64), b: (u64, u64)) -> (u64, u64) {
+    (a.0 + b.0, a.1 + b.1)
 }
 
 /// Takes a match out of an overlay of the future, or puts it back.
@@ -87,6 +93,10 @@ pub(crate) fn play(
     }
     waiting.sort_by(|a, b| a.0.total_cmp(&b.0));
     let mut waiting = VecDeque::from(waiting);
+    // Free by running jobs alone, and used by reservations.
+    let now_free = res.index.free();
+    let mut free = (now_free.cores, now_free.gpus);
+    let mut used = (0, 0);
     let mut extra_on = false;
     let mut extra_over = extra.is_none();
     let mut at = now;
@@ -95,7 +105,9 @@ pub(crate) fn play(
         while let Some(&(end, id)) = ends.peek()
             && future::ends_at(end, now) <= at
         {
-            future::give_back(res, &mut overlay, &res.ledger.jobs()[&id]);
+            let allocation = &res.ledger.jobs()[&id];
+            future::give_back(res, &mut overlay, allocation);
+            free = plus(free, res.returns(allocation));
             ends.next();
         }
         while let Some((&(end, index), ())) = over.first_key_value()
@@ -103,6 +115,8 @@ pub(crate) fn play(
         {
             over.pop_first();
             hold(res, &mut overlay, &steps[index].found, false);
+            let back = matcher::usage(&res.graph, &steps[index].found);
+            used = (used.0 - back.0, used.1 - back.1);
         }
         if let Some(e) = &extra {
             if extra_on && !extra_over && e.end <= at {
@@ -127,7 +141,17 @@ pub(crate) fn play(
                     let end = at + r.duration;
                     over.insert((Time(end), steps.len()), ());
                     let shape = r.request.shape;
-                    steps.push(Step { id: r.id, start: at, end, shape, found, after: Overlay::default() });
+                    used = plus(used, matcher::usage(&res.graph, &found));
+                    let spare = (free.0.saturating_sub(used.0), free.1.saturating_sub(used.1));
+                    steps.push(Step {
+                        id: r.id,
+                        start: at,
+                        end,
+                        shape,
+                        found,
+                        spare,
+                        after: Overlay::default(),
+                    });
                     let index = steps.len() - 1;
                     let after = held(&steps, &over, &overlay);
                     steps[index].after = after;
@@ -184,7 +208,7 @@ fn held(steps: &[Step], over: &BTreeMap<(Time, usize), ()>, overlay: &Overlay) -
     after
 }
 
-/// A place for a reservation: on nodes whose jobs have ended by then if they suffice, else from the far end.
+/// A place for a reservation: where it was before, or on nodes whose jobs have ended by then, then from the far end.
 fn place(res: &Resources, overlay: &Overlay, r: &Reservation, hints: &Hints) -> Option<Match> {
     let eligible = res.eligible(&r.request);
     // Where it was before is best: then nothing that was promised beside it can come loose.
@@ -194,22 +218,7 @@ fn place(res: &Resources, overlay: &Overlay, r: &Reservation, hints: &Hints) -> 
     {
         return Some(found.clone());
     }
-    if !overlay.is_empty() {
-        let mut late = BitSet::new(res.graph.nodes.len());
-        for (node, _) in overlay.nodes() {
-            let class = res.graph.nodes[node as usize].class;
-            if eligible.class(class) && eligible.node(node) && !res.index.state(node).idle {
-                late.insert(node);
-            }
-        }
-        if late.count() > 0 {
-            let late = Eligible::Nodes(late);
-            if let Some(found) = matcher::find(res.view(Some(overlay)), &r.request, &late, Placement::High) {
-                return Some(found);
-            }
-        }
-    }
-    matcher::find(res.view(Some(overlay)), &r.request, &eligible, Placement::High)
+    matcher::find_in(res.view(Some(overlay)), &r.request, &eligible, Order::Late)
 }
 
 /// Is a match of before possible in an overlay?
@@ -232,12 +241,21 @@ fn still(res: &Resources, overlay: &Overlay, eligible: &Eligible, found: &Match)
         })
 }
 
+/// How often a need fits over all nodes, kept in step with every change: what it says no to need not be searched.
+struct Count<'a> {
+    need: &'a Need,
+    want: u64,
+    sum: u64,
+    eligible: &'a Eligible,
+}
+
 /// The times at which something changes, and what is free then.
 pub(crate) struct Sweep<'a> {
     res: &'a Resources,
     now: f64,
     steps: &'a [Step],
     pub(crate) overlay: Overlay,
+    count: Option<Count<'a>>,
     events: Vec<(f64, Event)>,
     next: usize,
     begun: bool,
@@ -251,7 +269,20 @@ enum Event {
 }
 
 impl<'a> Sweep<'a> {
-    pub(crate) fn new(res: &'a Resources, now: f64, steps: &'a [Step]) -> Self {
+    pub(crate) fn new(
+        res: &'a Resources,
+        now: f64,
+        steps: &'a [Step],
+        request: &'a Request,
+        eligible: &'a Eligible,
+    ) -> Self {
+        let graph = &res.graph;
+        let count = matcher::tally(request).map(|(need, want)| {
+            let all = (0, graph.nodes.len() as u32);
+            let mut fits = |class: &Class, state: &[u64]| local::capacity(graph, class, state, need, want);
+            let sum = res.view(None).total(eligible, all, &mut fits);
+            Count { need, want, sum, eligible }
+        });
         let mut events: Vec<(f64, Event)> = Vec::new();
         for (end, id) in res.ledger.ends().filter(|(end, _)| end.is_finite()) {
             events.push((future::ends_at(end, now), Event::JobEnds(id)));
@@ -264,7 +295,7 @@ impl<'a> Sweep<'a> {
         }
         let order = |e: &Event| u8::from(matches!(e, Event::StepBegins(_)));
         events.sort_by(|a, b| a.0.total_cmp(&b.0).then(order(&a.1).cmp(&order(&b.1))));
-        Sweep { res, now, steps, overlay: Overlay::default(), events, next: 0, begun: false }
+        Sweep { res, now, steps, overlay: Overlay::default(), count, events, next: 0, begun: false }
     }
 
     /// Goes to the next time, the first of which is now.
@@ -277,12 +308,43 @@ impl<'a> Sweep<'a> {
             self.next += 1;
             match event {
                 Event::JobEnds(id) => {
-                    future::give_back(self.res, &mut self.overlay, &self.res.ledger.jobs()[&id]);
+                    let allocation = &self.res.ledger.jobs()[&id];
+                    self.track(ledger::nodes(&allocation.takes).map(|(node, _)| node), false);
+                    future::give_back(self.res, &mut self.overlay, allocation);
+                    self.track(ledger::nodes(&allocation.takes).map(|(node, _)| node), true);
                 }
-                Event::StepEnds(index) => hold(self.res, &mut self.overlay, &self.steps[index].found, false),
-                Event::StepBegins(index) => hold(self.res, &mut self.overlay, &self.steps[index].found, true),
+                Event::StepEnds(index) => self.step(index, false),
+                Event::StepBegins(index) => self.step(index, true),
             }
         }
         Some(at)
+    }
+
+    fn step(&mut self, index: usize, take: bool) {
+        let found = &self.steps[index].found;
+        let nodes: BTreeSet<u32> = found.nodes.iter().map(|(node, _)| *node).collect();
+        self.track(nodes.iter().copied(), false);
+        hold(self.res, &mut self.overlay, found, take);
+        self.track(nodes.iter().copied(), true);
+    }
+
+    /// Counts some nodes in or out.
+    fn track(&mut self, nodes: impl Iterator<Item = u32>, add: bool) {
+        let Some(count) = &mut self.count else { return };
+        let graph = &self.res.graph;
+        for node in nodes {
+            let class = graph.nodes[node as usize].class;
+            if !self.res.index.is_up(node) || !count.eligible.class(class) || !count.eligible.node(node) {
+                continue;
+            }
+            let state = self.overlay.get(node).unwrap_or_else(|| &self.res.index.state(node).free);
+            let fits = local::capacity(graph, graph.class(node), state, count.need, count.want);
+            count.sum = if add { count.sum.saturating_add(fits) } else { count.sum.saturating_sub(fits) };
+        }
+    }
+
+    /// Could what the sweep looks for be there, by count?
+    pub(crate) fn enough(&self) -> bool {
+        self.count.as_ref().is_none_or(|c| c.sum >= c.want)
     }
 }

@@ -85,6 +85,8 @@ pub struct Request {
     pub(crate) cores: u32,
     pub(crate) gpus: u32,
     pub(crate) slots: u32,
+    /// Every count is one number, so every match takes equally much.
+    pub(crate) fixed: bool,
     /// One need looked for once: no take can come in the way of another.
     pub(crate) single: bool,
     /// So many cores, or gpus, wherever they are.
@@ -185,6 +187,7 @@ impl Shapes {
             cores: count(jobspec.min_cores(), "core")?,
             gpus: count(jobspec.min_gpus(), "gpu")?,
             slots: count(jobspec.min_slots(), "slot")?,
+            fixed: needs.iter().all(fixed),
             single: single(&needs),
             fungible: fungible(graph, &needs, &constraint),
             needs,
@@ -319,6 +322,10 @@ fn by_class(constraint: &Constraint) -> bool {
         Constraint::Hostlist(_) | Constraint::Ranks(_) => false,
         Constraint::Not(list) | Constraint::And(list) | Constraint::Or(list) => list.iter().all(by_class),
     }
+}
+
+fn fixed(need: &Need) -> bool {
+    need.count.fixed().is_some() && need.with.iter().all(fixed)
 }
 
 /// No two parts of the request can want the same thing.

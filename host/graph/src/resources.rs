@@ -457,6 +457,13 @@ impl Resources {
         }
     }
 
+    /// Have all nodes equally many cores and gpus? Then what a request takes does not depend on where.
+    pub(crate) fn alike(&self) -> bool {
+        let mut kinds = self.graph.classes.iter().map(|c| (c.cores, c.gpus));
+        let first = kinds.next();
+        kinds.all(|k| Some(k) == first)
+    }
+
     /// What of an allocation becomes free for others when it ends: cores and gpus on nodes that are up.
     pub(crate) fn returns(&self, allocation: &Allocation) -> (u64, u64) {
         if self.totals.up_nodes as usize == self.graph.nodes.len() {

@@ -51,6 +51,15 @@ impl Placement {
     }
 }
 
+/// In which order candidates are offered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Order {
+    Placed(Placement),
+    /// For reservations: nodes that are seen differently from now first, those with least free now before others, so
+    /// that what is free now is touched last; then from the far end.
+    Late,
+}
+
 /// Nodes seen differently from the index.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Overlay {
@@ -61,10 +70,6 @@ pub(crate) struct Overlay {
 }
 
 impl Overlay {
-    pub(crate) fn is_empty(&self) -> bool {
-        self.nodes.is_empty() && self.upper.is_empty()
-    }
-
     /// The same without nodes.
     pub(crate) fn upper_only(&self) -> Overlay {
         Overlay { upper: self.upper.clone(), ..Overlay::default() }
@@ -257,27 +262,45 @@ impl<'a> View<'a> {
         sources
     }
 
-    /// Offers the eligible nodes of `range` with a capacity, in the order of `placement`, until `sink` says stop
+    /// Offers the eligible nodes of `range` with a capacity, in an order, until `sink` says stop
     /// (`false`).
     pub(crate) fn candidates(
         &self,
         scratch: &'a Overlay,
         eligible: &Eligible,
         range: (u32, u32),
-        placement: Placement,
+        order: Order,
         capacity: &mut dyn FnMut(&Class, &[u64]) -> u64,
         sink: &mut Sink<'_>,
     ) {
         let sources = self.sources(scratch, eligible, range, capacity);
         let allowed = Allowed { overlay: self.overlay, scratch, eligible, range };
-        match placement {
-            Placement::First | Placement::Low => {
+        match order {
+            Order::Placed(Placement::First | Placement::Low) => {
                 self.merge(&sources, &allowed, false, sink);
             }
-            Placement::High => {
+            Order::Placed(Placement::High) => {
                 self.merge(&sources, &allowed, true, sink);
             }
-            Placement::Pack | Placement::Spread => {
+            Order::Late => {
+                let mut late: Vec<Entry<'a>> = Vec::new();
+                let mut rest: Vec<Source<'a>> = Vec::new();
+                for source in sources {
+                    match source.nodes {
+                        Nodes::List(list) => late.extend(list),
+                        Nodes::State(..) => rest.push(source),
+                    }
+                }
+                let now = |node: u32| {
+                    let state = self.index.state(node);
+                    (state.idle, state.cores + state.gpus)
+                };
+                late.sort_by_key(|&(node, ..)| (now(node), Reverse(node)));
+                if late.into_iter().all(|(node, capacity, ..)| sink(node, capacity)) {
+                    self.merge(&rest, &allowed, true, sink);
+                }
+            }
+            Order::Placed(placement @ (Placement::Pack | Placement::Spread)) => {
                 let groups = self.by_fullness(sources);
                 let mut offer = |group: &Vec<Source<'a>>| self.merge(group, &allowed, false, sink);
                 if placement == Placement::Pack {

@@ -11,6 +11,7 @@
 //! - An edge `in` of containment is the opposite of a `contains` edge, which must be there.
 //! - The text may be the graph alone, or R whose `scheduling` holds one.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 
 use serde::Deserialize;
@@ -25,42 +26,65 @@ use crate::vertex::Ids;
 /// Longest text.
 pub(crate) const BYTES_MAX: usize = 1 << 30;
 
+/// A text, borrowed from the document unless it has escapes. Inside an `Option` only a type of one's own borrows.
 #[derive(Deserialize)]
-struct Document {
-    graph: Option<JsonGraph>,
-    scheduling: Option<Scheduling>,
+#[serde(transparent)]
+struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+
+impl std::ops::Deref for Text<'_> {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.0
+    }
 }
 
 #[derive(Deserialize)]
-struct Scheduling {
-    graph: JsonGraph,
+struct Document<'a> {
+    #[serde(borrow)]
+    graph: Option<JsonGraph<'a>>,
+    #[serde(borrow)]
+    scheduling: Option<Scheduling<'a>>,
 }
 
 #[derive(Deserialize)]
-struct JsonGraph {
-    nodes: Vec<JsonNode>,
-    #[serde(default)]
-    edges: Vec<JsonEdge>,
+struct Scheduling<'a> {
+    #[serde(borrow)]
+    graph: JsonGraph<'a>,
 }
 
 #[derive(Deserialize)]
-struct JsonNode {
-    id: String,
-    metadata: Metadata,
+struct JsonGraph<'a> {
+    #[serde(borrow)]
+    nodes: Vec<JsonNode<'a>>,
+    #[serde(default, borrow)]
+    edges: Vec<JsonEdge<'a>>,
 }
 
 #[derive(Deserialize)]
-struct Metadata {
-    #[serde(rename = "type")]
-    type_: String,
-    basename: Option<String>,
-    name: Option<String>,
+struct JsonNode<'a> {
+    #[serde(borrow)]
+    id: Cow<'a, str>,
+    #[serde(borrow)]
+    metadata: Metadata<'a>,
+}
+
+#[derive(Deserialize)]
+struct Metadata<'a> {
+    #[serde(rename = "type", borrow)]
+    type_: Cow<'a, str>,
+    #[serde(borrow)]
+    basename: Option<Text<'a>>,
+    #[serde(borrow)]
+    name: Option<Text<'a>>,
     id: Option<i64>,
     size: Option<i64>,
-    unit: Option<String>,
+    #[serde(borrow)]
+    unit: Option<Text<'a>>,
     rank: Option<i64>,
     properties: Option<Properties>,
-    uuid: Option<String>,
+    #[serde(borrow)]
+    uuid: Option<Text<'a>>,
 }
 
 #[derive(Deserialize)]
@@ -71,16 +95,21 @@ enum Properties {
 }
 
 #[derive(Deserialize)]
-struct JsonEdge {
-    source: String,
-    target: String,
-    metadata: Option<EdgeMetadata>,
+struct JsonEdge<'a> {
+    #[serde(borrow)]
+    source: Cow<'a, str>,
+    #[serde(borrow)]
+    target: Cow<'a, str>,
+    #[serde(borrow)]
+    metadata: Option<EdgeMetadata<'a>>,
 }
 
 #[derive(Deserialize)]
-struct EdgeMetadata {
-    subsystem: Option<String>,
-    relationship: Option<String>,
+struct EdgeMetadata<'a> {
+    #[serde(borrow)]
+    subsystem: Option<Text<'a>>,
+    #[serde(borrow)]
+    relationship: Option<Text<'a>>,
     name: Option<BTreeMap<String, String>>,
 }
 
@@ -93,14 +122,14 @@ pub(crate) fn load(text: &str) -> Result<Graph, LoadError> {
     if text.len() > BYTES_MAX {
         return Err(fault("text", format!("{} bytes found; at most {BYTES_MAX} are accepted", text.len())));
     }
-    let document: Document = serde_json::from_str(text)
+    let document: Document<'_> = serde_json::from_str(text)
         .map_err(|e| fault(format!("line {} column {}", e.line(), e.column()), words(&e)))?;
     let graph = document.graph.or(document.scheduling.map(|s| s.graph)).ok_or_else(|| {
         fault("text", "no key 'graph' found; JGF has one at its top, or R in its 'scheduling'")
     })?;
 
     let mut build = GraphBuilder::new();
-    let mut pools: HashMap<&str, PoolId> = HashMap::with_capacity(graph.nodes.len());
+    let mut pools = ById::new(graph.nodes.len());
     for (index, node) in graph.nodes.iter().enumerate() {
         let place = || format!("graph.nodes[{index}] (id '{}')", node.id);
         let pool = pool(&mut build, &node.metadata)
@@ -113,10 +142,7 @@ pub(crate) fn load(text: &str) -> Result<Graph, LoadError> {
     for (index, edge) in graph.edges.iter().enumerate() {
         let place = |key: &str| format!("graph.edges[{index}]{key}");
         let find = |key: &str, id: &str| {
-            pools
-                .get(id)
-                .copied()
-                .ok_or_else(|| fault(place(key), format!("there is no vertex with id '{id}'")))
+            pools.get(id).ok_or_else(|| fault(place(key), format!("there is no vertex with id '{id}'")))
         };
         let (from, to) = (find(".source", &edge.source)?, find(".target", &edge.target)?);
         match &edge.metadata {
@@ -154,7 +180,7 @@ fn words(e: &serde_json::Error) -> String {
     text.split(" at line ").next().unwrap_or(&text).to_owned()
 }
 
-fn pool(build: &mut GraphBuilder, data: &Metadata) -> Result<Pool, (&'static str, String)> {
+fn pool(build: &mut GraphBuilder, data: &Metadata<'_>) -> Result<Pool, (&'static str, String)> {
     if data.type_.is_empty() {
         return Err((".type", "an empty text found; the name of a type is needed".to_owned()));
     }
@@ -173,11 +199,17 @@ fn pool(build: &mut GraphBuilder, data: &Metadata) -> Result<Pool, (&'static str
         Some(n) => u64::try_from(n).map_err(|_| (".size", format!("{n} found; 1 or more is accepted")))?,
     };
     let basename = data.basename.as_deref().filter(|b| !b.is_empty()).unwrap_or(&data.type_);
-    pool.basename = build.name(basename);
+    if basename != data.type_ {
+        pool.basename = build.name(basename);
+    }
     pool.unit = build.name(data.unit.as_deref().unwrap_or(""));
     // A name that follows from basename and id is not kept, so that a run of cores stays one.
-    let made = id.map_or_else(|| basename.to_owned(), |id| format!("{basename}{id}"));
-    if let Some(name) = data.name.as_deref().filter(|n| !n.is_empty() && *n != made) {
+    let follows = |name: &str| match (name.strip_prefix(basename), id) {
+        (Some(rest), Some(id)) => decimal(rest) == Some(id),
+        (Some(rest), None) => rest.is_empty(),
+        (None, _) => false,
+    };
+    if let Some(name) = data.name.as_deref().filter(|n| !n.is_empty() && !follows(n)) {
         pool.name = build.name(name);
     }
     pool.properties = match &data.properties {
@@ -187,6 +219,43 @@ fn pool(build: &mut GraphBuilder, data: &Metadata) -> Result<Pool, (&'static str
     };
     pool.uuid = data.uuid.as_deref().filter(|u| !u.is_empty()).map(Into::into);
     Ok(pool)
+}
+
+/// The number that a text is, if it is written as numbers are.
+fn decimal(text: &str) -> Option<u32> {
+    let plain = text.bytes().all(|b| b.is_ascii_digit()) && (text == "0" || !text.starts_with('0'));
+    if plain { text.parse().ok() } else { None }
+}
+
+/// Pools by the id of their vertex. Nearly all files count their vertices, so those ids are positions of a list.
+struct ById<'a> {
+    counted: Vec<Option<PoolId>>,
+    others: HashMap<&'a str, PoolId>,
+}
+
+impl<'a> ById<'a> {
+    fn new(vertices: usize) -> Self {
+        ById { counted: vec![None; vertices.saturating_mul(2)], others: HashMap::new() }
+    }
+
+    fn position(&self, id: &str) -> Option<usize> {
+        decimal(id).map(|n| n as usize).filter(|&n| n < self.counted.len())
+    }
+
+    fn get(&self, id: &str) -> Option<PoolId> {
+        match self.position(id) {
+            Some(at) => self.counted[at],
+            None => self.others.get(id).copied(),
+        }
+    }
+
+    /// The one that was there.
+    fn insert(&mut self, id: &'a str, pool: PoolId) -> Option<PoolId> {
+        match self.position(id) {
+            Some(at) => self.counted[at].replace(pool),
+            None => self.others.insert(id, pool),
+        }
+    }
 }
 
 fn names<'s>(build: &mut GraphBuilder, texts: impl Iterator<Item = &'s String>) -> Vec<Name> {

@@ -132,6 +132,9 @@ fn scale() {
         });
         println!("   backfill beside a reservation {fill:?}");
     }
+    for n in [1024u32, 4320, 131_072] {
+        backfill(n);
+    }
     for n in [64u32, 1024, 4320] {
         let text = sockets(n);
         let before = resident_kb();
@@ -177,4 +180,47 @@ fn scale() {
         let busy = m.match_now(&racks, 0.0, 50.0, Placement::First).is_err();
         println!("   miss new {miss:?}; racks of 65 nodes (missed: {busy}) {:?}", t.elapsed());
     }
+}
+
+/// EASY with whole nodes: a full machine of a thousand jobs, a wide head with a reservation, and small jobs behind it.
+#[expect(clippy::print_stdout, reason = "it prints a table")]
+fn backfill(n: u32) {
+    let mut m = cluster(n, 16, 0);
+    let per = n / 1000 + 1;
+    let mut id = 0u64;
+    while m.totals().free_nodes > n / 10 {
+        id += 1;
+        let request = nodes(&mut m, per);
+        start(&mut m, id, &request, 0.0, 100.0 + (id * 37 % 1000) as f64, Placement::First).unwrap();
+    }
+    let head = nodes(&mut m, n / 2);
+    let t = Instant::now();
+    let at = m.earliest(&head, 0.0, 500.0).unwrap();
+    let early = t.elapsed();
+    m.reserve(JobId(900_000), &head, at, 500.0).unwrap();
+    let small = nodes(&mut m, 1);
+    let t = Instant::now();
+    let first = m.match_now(&small, 0.0, 2000.0, Placement::First).is_ok();
+    let plan = t.elapsed();
+    let mut k = 0;
+    let t = Instant::now();
+    while k < 200 {
+        let Ok(found) = m.match_now(&small, 0.0, 2000.0, Placement::First) else { break };
+        k += 1;
+        m.allocate(JobId(1_000_000 + k), &found, 0.0, 2000.0).unwrap();
+    }
+    let each = t.elapsed() / (k as u32).max(1);
+    let free = m.totals().free_nodes;
+    let wide = nodes(&mut m, free);
+    let miss = Instant::now();
+    let refused = m.match_now(&wide, 0.0, 2000.0, Placement::First).is_err();
+    let miss = miss.elapsed();
+    let again = timed(|| m.match_now(&wide, 0.0, 2000.0, Placement::First).is_err());
+    let t = Instant::now();
+    let later = m.earliest(&wide, 0.0, 2000.0);
+    println!(
+        "== backfill on {n} nodes, {id} jobs: earliest {early:?}, first match with plan {plan:?} ({first}), then {each:?} a start ({k}); \
+         delaying ({refused}) {miss:?}, again {again:?}; its earliest {:?} ({later:?})",
+        t.elapsed()
+    );
 }
