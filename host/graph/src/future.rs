@@ -6,7 +6,9 @@
 //!
 //! This module must never know reservations.
 
-use crate::graph::Graph;
+use std::collections::BTreeMap;
+
+use crate::graph::{Class, Graph};
 use crate::ledger::{self, Allocation};
 use crate::local;
 use crate::matcher;
@@ -54,8 +56,10 @@ pub(crate) fn earliest(res: &Resources, request: &Request, eligible: &Eligible, 
     }
     let from = enough_counts(res, request, now)?;
     match matcher::tally(request) {
-        Some((need, want)) => by_tally(res, request, eligible, need, want, from, now),
-        None => by_bisection(res, request, eligible, from, now),
+        Some((need, want)) if matcher::tally_decides(request) => {
+            by_tally(res, eligible, need, want, from, now)
+        }
+        _ => by_bisection(res, request, eligible, from, now),
     }
 }
 
@@ -98,7 +102,6 @@ fn enough_counts(res: &Resources, request: &Request, now: f64) -> Option<f64> {
 
 fn by_tally(
     res: &Resources,
-    request: &Request,
     eligible: &Eligible,
     need: &Need,
     want: u64,
@@ -106,35 +109,37 @@ fn by_tally(
     now: f64,
 ) -> Option<f64> {
     let graph = &res.graph;
-    let mut overlay = Overlay::default();
-    let mut fits =
-        |class: &crate::graph::Class, state: &[u64]| local::capacity(graph, class, state, need, want);
-    let mut sum = res.view(None).total(eligible, (0, graph.nodes.len() as u32), &mut fits);
+    let fits = |class: &Class, state: &[u64]| local::capacity(graph, class, state, need, want);
+    let mut sum = res.view(None).total(eligible, (0, graph.nodes.len() as u32), &mut { fits });
+    // Nodes that others still hold parts of; one that becomes idle is not met again.
+    let mut partly: BTreeMap<u32, Box<[u64]>> = BTreeMap::new();
+    let mut state: Vec<u64> = Vec::new();
     let mut ends = res.ledger.ends().take_while(|(end, _)| end.is_finite()).peekable();
     while let Some((end, id)) = ends.next() {
-        let allocation = &res.ledger.jobs()[&id];
-        for (node, takes) in ledger::nodes(&allocation.takes) {
-            let counts = res.index.is_up(node)
-                && eligible.class(graph.nodes[node as usize].class)
-                && eligible.node(node);
+        for (node, takes) in ledger::nodes(&res.ledger.jobs()[&id].takes) {
+            if !res.index.is_up(node)
+                || !eligible.class(graph.nodes[node as usize].class)
+                || !eligible.node(node)
+            {
+                continue;
+            }
             let class = graph.class(node);
-            let state = overlay.entry(node, || res.index.state(node).free.clone());
-            let before = if counts { fits(class, state) } else { 0 };
+            state.clear();
+            state.extend_from_slice(partly.get(&node).unwrap_or(&res.index.state(node).free));
+            let before = fits(class, &state);
             for take in takes {
                 let t = ledger::position(graph, take);
                 local::give(&mut state[t.at as usize], t.share);
             }
-            let after = if counts { fits(class, state) } else { 0 };
-            sum = sum.saturating_add(after).saturating_sub(before);
+            sum = sum.saturating_add(fits(class, &state)).saturating_sub(before);
+            if *state != *class.idle {
+                partly.insert(node, state.as_slice().into());
+            }
         }
-        give_back_upper(graph, res.ledger.upper(), &mut overlay, allocation);
         let at = ends_at(end, now);
         let more = ends.peek().is_some_and(|(next, _)| ends_at(*next, now) <= at);
         if !more && at >= from && sum >= want {
-            let view = res.view(Some(&overlay));
-            if matcher::find(view, request, eligible, Placement::First).is_some() {
-                return Some(at);
-            }
+            return Some(at);
         }
     }
     None

@@ -84,6 +84,14 @@ pub(crate) fn tally(request: &Request) -> Option<(&Need, u64)> {
     }
 }
 
+/// Is there a match if and only if the [`tally`] suffices?
+pub(crate) fn tally_decides(request: &Request) -> bool {
+    match request.needs.as_slice() {
+        [need] if need.level == Level::Upper => need.with.iter().all(|inner| inner.count.fixed().is_some()),
+        _ => true,
+    }
+}
+
 impl<'a> Matcher<'a> {
     fn mark(&self) -> Mark {
         let scratch = if self.track { self.scratch.clone() } else { self.scratch.upper_only() };
