@@ -41,6 +41,8 @@ pub(crate) struct Cache {
 
 /// Entries of one table of the cache before it is emptied.
 const CACHE_MAX: usize = 65_536;
+/// The same for sets of nodes, of which one may take as many bits as there are nodes.
+const ELIGIBLE_MAX: usize = 1024;
 
 fn remember<K: std::hash::Hash + Eq, V>(map: &mut HashMap<K, V>, key: K, value: V) {
     if map.len() >= CACHE_MAX {
@@ -80,14 +82,15 @@ impl Resources {
 
     /// The nodes a request's constraint allows.
     pub(crate) fn eligible(&self, request: &Request) -> Arc<Eligible> {
+        if request.constraint == Constraint::All {
+            return self.everything.clone();
+        }
         if let Some(known) = self.cache().eligible.get(&request.shape) {
             return known.clone();
         }
         let graph = &self.graph;
         let fits = |node: u32| request.constraint.matches(&NodeTarget(graph, node));
-        let made = Arc::new(if request.constraint == Constraint::All {
-            Eligible::All
-        } else if request.by_class {
+        let made = Arc::new(if request.by_class {
             // Any node of a class speaks for all: properties are part of the class.
             let mut classes = vec![None; graph.classes.len()];
             for (node, it) in graph.nodes.iter().enumerate() {
@@ -101,7 +104,11 @@ impl Resources {
             });
             Eligible::Nodes(set)
         });
-        remember(&mut self.cache().eligible, request.shape, made.clone());
+        let mut cache = self.cache();
+        if cache.eligible.len() >= ELIGIBLE_MAX {
+            cache.eligible.clear();
+        }
+        cache.eligible.insert(request.shape, made.clone());
         made
     }
 

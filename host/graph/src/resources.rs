@@ -18,7 +18,7 @@ use crate::plan::Plan;
 use crate::request::{Kind, Request, Shapes, Types};
 use crate::reserve::{Reservations, ReserveError};
 use crate::rout::RBuilder;
-use crate::view::View;
+use crate::view::{Eligible, View};
 
 /// Counts over the machine. Free means: on a node that is up, held by nobody.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -50,6 +50,8 @@ pub struct Resources {
     pub(crate) reservations: Reservations,
     pub(crate) types: Arc<Types>,
     pub(crate) shapes: Shapes,
+    /// What a request without constraints may use.
+    pub(crate) everything: Arc<Eligible>,
     scheduling: Option<Arc<serde_json::Value>>,
     totals: Totals,
     pub(crate) epoch: u64,
@@ -81,6 +83,7 @@ impl Clone for Resources {
             reservations: self.reservations.clone(),
             types: self.types.clone(),
             shapes: self.shapes.clone(),
+            everything: self.everything.clone(),
             scheduling: self.scheduling.clone(),
             totals: self.totals,
             epoch: self.epoch,
@@ -132,6 +135,7 @@ impl Resources {
             reservations: Reservations::default(),
             types,
             shapes: Shapes::default(),
+            everything: Arc::new(Eligible::All),
             scheduling: None,
             totals,
             epoch: 0,

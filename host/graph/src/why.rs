@@ -15,11 +15,6 @@ pub(crate) fn explain(view: View<'_>, request: &Request, eligible: &Eligible) ->
     let mut nodes = 0u64;
     let mut cores = 0u64;
     let mut gpus = 0u64;
-    view.total(eligible, all, &mut |class, state| {
-        // Asked once for each kind of node; counted below through capacity 1.
-        let _ = (class, state);
-        1
-    });
     for state in view.index.live().filter(|s| eligible.class(s.class)) {
         let count = state.nodes.iter().filter(|&&n| eligible.node(n)).count() as u64;
         nodes += count;
