@@ -1,1 +1,5 @@
-//! End-to-end suites that treat the binary and the public crates as a user does.
+//! What the end-to-end suites share: the binary, worlds to run it in, and the native twins of policies.
+//!
+//! The suites use the binary and the public crates as a user does; nothing here may know private items.
+
+pub mod fixture;

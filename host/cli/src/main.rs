@@ -1,2 +1,73 @@
-//! The one binary `fluxgate`.
-fn main() {}
+//! The one binary: commands, rendering, signals, and the scheduler's main loop.
+//!
+//! Uses the other crates through their public faces only.
+
+#![forbid(unsafe_code)]
+
+mod args;
+mod client;
+mod cmd;
+mod demo;
+mod fail;
+mod machine;
+mod place;
+mod policies;
+mod render;
+mod sched;
+
+use std::io::{IsTerminal, Write};
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use clap::{CommandFactory, Parser};
+use tracing_subscriber::EnvFilter;
+
+use args::{Cli, Command};
+
+fn main() -> ExitCode {
+    // clap ends with exit code 2 on its own for what it cannot parse.
+    let cli = Cli::parse();
+    let filter = EnvFilter::try_from_env("FLUXGATE_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
+        .init();
+    match run(&cli.command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // Nowhere to say it is no reason to panic.
+            let _ = writeln!(std::io::stderr(), "fluxgate: {error:#}");
+            ExitCode::from(fail::code(&error))
+        }
+    }
+}
+
+fn run(command: &Command) -> Result<()> {
+    match command {
+        Command::Up(args) => cmd::up::up(args),
+        Command::Down(args) => cmd::up::down(args),
+        Command::Sched(args) => sched::run(args),
+        Command::Submit(args) => cmd::submit::run(args),
+        Command::Jobs(args) => cmd::jobs::jobs(args),
+        Command::Job(args) => cmd::jobs::job(args),
+        Command::Cancel(args) => cmd::control::cancel(args),
+        Command::Urgency(args) => cmd::control::urgency(args),
+        Command::Drain(args) => cmd::control::drain(args),
+        Command::Undrain(args) => cmd::control::undrain(args),
+        Command::Resource(command) => cmd::control::resource(command),
+        Command::Queue(command) => cmd::control::queue(command),
+        Command::Policy(command) => cmd::policy::run(command),
+        Command::Replay(args) => cmd::replay::run(args),
+        Command::Demo(args) => demo::run(args),
+        Command::Completions { shell } => {
+            clap_complete::generate(*shell, &mut Cli::command(), "fluxgate", &mut std::io::stdout());
+            Ok(())
+        }
+        Command::Man { dir } => {
+            std::fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
+            clap_mangen::generate_to(Cli::command(), dir)
+                .with_context(|| format!("cannot write the man pages into {}", dir.display()))
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! Commands that change one thing: cancel, urgency, drain, undrain, queues; and `resource list`.
+
+use anyhow::{Context, Result, anyhow};
+use fluxgate_formats::R;
+use serde_json::{Value, json};
+
+use crate::args::{Cancel, Drain, QueueCmd, Resource, Undrain, Urgency};
+use crate::client::{Client, job_id};
+use crate::fail::usage;
+use crate::render;
+
+/// `fluxgate cancel`. Ids are checked before the first job is touched; jobs that cannot be cancelled are all
+/// told, and the others are cancelled.
+pub(crate) fn cancel(args: &Cancel) -> Result<()> {
+    let ids = args.ids.iter().map(|text| job_id(text)).collect::<Result<Vec<_>>>()?;
+    let client = Client::connect(&args.target)?;
+    let mut failed = Vec::new();
+    for id in ids {
+        let mut request = json!({"id": id.0, "type": "cancel", "severity": 0});
+        if let Some(note) = &args.message {
+            request["note"] = note.as_str().into();
+        }
+        if let Err(error) = client.rpc("job-manager.raise", request) {
+            failed.push(format!("{id}: {error}"));
+        }
+    }
+    if failed.is_empty() { Ok(()) } else { Err(anyhow!(failed.join("\n"))) }
+}
+
+/// `fluxgate urgency`.
+pub(crate) fn urgency(args: &Urgency) -> Result<()> {
+    let id = job_id(&args.id)?;
+    let value = match args.value.as_str() {
+        "hold" => 0,
+        "default" => 16,
+        "expedite" => 31,
+        text => text
+            .parse::<u8>()
+            .ok()
+            .filter(|v| *v <= 31)
+            .ok_or_else(|| usage(format!("urgency {text:?}: expected 0 to 31, hold, default or expedite")))?,
+    };
+    let client = Client::connect(&args.target)?;
+    client.rpc("job-manager.urgency", json!({"id": id.0, "urgency": value}))?;
+    Ok(())
+}
+
+/// `fluxgate drain`.
+pub(crate) fn drain(args: &Drain) -> Result<()> {
+    let client = Client::connect(&args.target)?;
+    let mut request = json!({"targets": args.targets});
+    if !args.reason.is_empty() {
+        request["reason"] = args.reason.join(" ").into();
+    }
+    client.rpc("resource.drain", request)?;
+    Ok(())
+}
+
+/// `fluxgate undrain`.
+pub(crate) fn undrain(args: &Undrain) -> Result<()> {
+    let client = Client::connect(&args.target)?;
+    client.rpc("resource.undrain", json!({"targets": args.targets}))?;
+    Ok(())
+}
+
+/// `fluxgate resource list`. Free is what is neither allocated nor down.
+pub(crate) fn resource(command: &Resource) -> Result<()> {
+    let Resource::List { target, json: as_json } = command;
+    let client = Client::connect(target)?;
+    let answer = client.rpc("resource.sched-status", json!({}))?;
+    let part = |key: &str| -> Result<R> {
+        match &answer[key] {
+            Value::Null => Ok(R::default()),
+            value => R::from_value(value).with_context(|| format!("resource.sched-status: {key}")),
+        }
+    };
+    let (all, allocated, down) = (part("all")?, part("allocated")?, part("down")?);
+    let free = all.diff(&allocated).diff(&down);
+    let parts = [("free", &free), ("allocated", &allocated), ("down", &down)];
+    if *as_json {
+        let rows: Vec<Value> = parts
+            .iter()
+            .map(|(state, r)| {
+                json!({"state": state, "nnodes": r.ranks().len(), "ncores": r.count("core"), "ngpus": r.count("gpu"),
+                       "ranks": r.ranks().to_string(), "nodelist": r.nodelist.to_string(), "rlist": r.summary()})
+            })
+            .collect();
+        return render::json(&json!({ "resources": rows }));
+    }
+    let mut table = render::table(&["STATE>", "NNODES>", "NCORES>", "NGPUS>", "NODELIST"]);
+    for (state, r) in parts {
+        table.add_row([
+            state.to_owned(),
+            r.ranks().len().to_string(),
+            r.count("core").to_string(),
+            r.count("gpu").to_string(),
+            r.nodelist.to_string(),
+        ]);
+    }
+    render::show(&table)
+}
+
+/// `fluxgate queue`.
+pub(crate) fn queue(command: &QueueCmd) -> Result<()> {
+    match command {
+        QueueCmd::List { target, json: as_json } => {
+            let client = Client::connect(target)?;
+            let names = client.rpc("job-manager.queue-list", json!({}))?;
+            let names: Vec<String> =
+                names["queues"].as_array().into_iter().flatten().map(render::plain).collect();
+            let mut rows = Vec::new();
+            let asked = if names.is_empty() { vec![json!({})] } else { vec![] };
+            for request in asked.into_iter().chain(names.iter().map(|name| json!({ "name": name }))) {
+                let mut status = client.rpc("job-manager.queue-status", request.clone())?;
+                status["name"] = request["name"].as_str().unwrap_or("").into();
+                rows.push(status);
+            }
+            if *as_json {
+                return render::json(&json!({ "queues": rows }));
+            }
+            let mut table = render::table(&["QUEUE", "SUBMISSION", "SCHEDULING", "BLOCKED BY"]);
+            for row in &rows {
+                let word = |key: &str, yes: &str, no: &str| {
+                    (if row[key].as_bool() == Some(true) { yes } else { no }).to_owned()
+                };
+                table.add_row([
+                    render::plain(&row["name"]),
+                    word("enable", "enabled", "disabled"),
+                    word("start", "started", "stopped"),
+                    render::plain(&row["blocked"]),
+                ]);
+            }
+            render::show(&table)
+        }
+        QueueCmd::Stop { target, queue } => set_started(target, queue.as_deref(), false),
+        QueueCmd::Start { target, queue } => set_started(target, queue.as_deref(), true),
+    }
+}
+
+fn set_started(target: &crate::args::Target, queue: Option<&str>, start: bool) -> Result<()> {
+    let client = Client::connect(target)?;
+    let mut request = json!({"start": start, "all": queue.is_none(), "nocheckpoint": false});
+    if let Some(name) = queue {
+        request["name"] = name.into();
+    }
+    client.rpc("job-manager.queue-start", request)?;
+    Ok(())
+}

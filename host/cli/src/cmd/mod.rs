@@ -1,0 +1,9 @@
+//! The commands, a file for each group. They talk to an instance over its socket like any other client.
+
+pub(crate) mod control;
+pub(crate) mod jobs;
+pub(crate) mod policy;
+pub(crate) mod policy_new;
+pub(crate) mod replay;
+pub(crate) mod submit;
+pub(crate) mod up;

@@ -1,0 +1,102 @@
+//! `fluxgate policy`: look at policies, load and swap them. The scheduler holds them; this asks it.
+
+use anyhow::{Context, Result};
+use serde_json::{Value, json};
+
+use crate::args::PolicyCmd;
+use crate::client::Client;
+use crate::fail::usage;
+use crate::{cmd, render};
+
+/// `KEY=VALUE` flags as a map.
+pub(crate) fn settings(flags: &[String]) -> Result<Vec<(String, String)>> {
+    flags
+        .iter()
+        .map(|flag| match flag.split_once('=') {
+            Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
+            _ => Err(usage(format!("--config {flag}: expected KEY=VALUE"))),
+        })
+        .collect()
+}
+
+fn settings_json(flags: &[String]) -> Result<Value> {
+    Ok(Value::Object(settings(flags)?.into_iter().map(|(k, v)| (k, v.into())).collect()))
+}
+
+/// Run a subcommand.
+pub(crate) fn run(command: &PolicyCmd) -> Result<()> {
+    match command {
+        PolicyCmd::List { target, json: as_json } => {
+            let answer = Client::connect(target)?.sched("sched-fluxgate.policy-list", json!({}))?;
+            if *as_json {
+                return render::json(&answer);
+            }
+            let mut table = render::table(&["", "NAME", "VERSION", "ABILITIES", "SUMMARY"]);
+            for policy in answer["policies"].as_array().into_iter().flatten() {
+                let abilities: Vec<String> =
+                    policy["abilities"].as_array().into_iter().flatten().map(render::plain).collect();
+                table.add_row([
+                    if policy["active"] == true { "*".to_owned() } else { String::new() },
+                    render::plain(&policy["name"]),
+                    render::plain(&policy["version"]),
+                    abilities.join(","),
+                    render::plain(&policy["summary"]),
+                ]);
+            }
+            render::show(&table)
+        }
+        PolicyCmd::Show { target, name, json: as_json } => {
+            let answer = Client::connect(target)?.sched("sched-fluxgate.policy-show", json!({ "name": name }))?;
+            if *as_json {
+                return render::json(&answer);
+            }
+            let mut table = render::pairs();
+            for (key, value) in answer.as_object().into_iter().flatten() {
+                if !matches!(value, Value::Array(_) | Value::Object(_)) {
+                    table.add_row([key.clone(), render::plain(value)]);
+                }
+            }
+            for (key, value) in answer["cost"].as_object().into_iter().flatten() {
+                table.add_row([format!("cost: {key}"), render::plain(value)]);
+            }
+            render::show(&table)?;
+            let keys = answer["config"].as_array().map(Vec::as_slice).unwrap_or_default();
+            if !keys.is_empty() {
+                render::line("")?;
+                let mut table = render::table(&["SETTING", "KIND", "VALUE", "DEFAULT", "MEANING"]);
+                for key in keys {
+                    table.add_row(["name", "kind", "value", "default", "help"].map(|f| render::plain(&key[f])));
+                }
+                render::show(&table)?;
+            }
+            Ok(())
+        }
+        PolicyCmd::Load { target, file, config, json: as_json } => {
+            let settings = settings_json(config)?;
+            let path = std::fs::canonicalize(file).with_context(|| format!("cannot read {}", file.display()))?;
+            let answer = Client::connect(target)?
+                .sched("sched-fluxgate.policy-load", json!({"path": path.to_string_lossy(), "config": settings}))?;
+            said(&answer, *as_json, || format!("loaded {}", render::plain(&answer["name"])))
+        }
+        PolicyCmd::Swap { target, name, json: as_json } => {
+            let answer = Client::connect(target)?.sched("sched-fluxgate.policy-swap", json!({ "name": name }))?;
+            swapped(&answer, *as_json)
+        }
+        PolicyCmd::Rollback { target, json: as_json } => {
+            let answer = Client::connect(target)?.sched("sched-fluxgate.policy-rollback", json!({}))?;
+            swapped(&answer, *as_json)
+        }
+        PolicyCmd::New { name, path } => cmd::policy_new::run(name, path.as_deref()),
+    }
+}
+
+fn said(answer: &Value, as_json: bool, text: impl Fn() -> String) -> Result<()> {
+    if as_json { render::json(answer) } else { render::line(text()) }
+}
+
+fn swapped(answer: &Value, as_json: bool) -> Result<()> {
+    said(answer, as_json, || {
+        let state = if answer["state"] == true { ", with its state" } else { "" };
+        format!("{} took over from {}{state}", render::plain(&answer["to"]), render::plain(&answer["from"]))
+    })
+}

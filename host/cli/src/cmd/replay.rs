@@ -1,0 +1,326 @@
+//! `fluxgate replay`: a log through policies, at full speed, checked by a judge that shares no code with the
+//! scheduler, with figures as table, JSON or CSV.
+//!
+//! Everything that can be wrong with the input is found before the first byte is written.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use anyhow::{Context, Result, anyhow, bail};
+use fluxgate_sim::driver;
+use fluxgate_sim::machine::Machine;
+use fluxgate_sim::metrics::{self, Metrics, Summary};
+use fluxgate_sim::observe::{Observer, Progress};
+use fluxgate_sim::schedule::{Collect, Writer};
+use fluxgate_sim::sweep::sweep;
+use fluxgate_sim::workload::{OnBadLine, Options, Workload};
+use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::{Value, json};
+
+use crate::args::Replay;
+use crate::cmd::policy::settings;
+use crate::fail::usage;
+use crate::policies::Shelf;
+use crate::render;
+
+/// One policy's run.
+struct Run {
+    name: String,
+    summary: Summary,
+    peak_waiting: u64,
+    denied: Vec<Value>,
+    /// Seconds of this computer.
+    seconds: f64,
+    /// Of these, inside the policy, its questions included.
+    policy_seconds: f64,
+    fuel: u64,
+    violations: Vec<String>,
+}
+
+/// Progress of one run on standard error.
+struct Bar(ProgressBar);
+
+impl Observer for Bar {
+    fn progress(&mut self, progress: &Progress) -> io::Result<()> {
+        self.0.set_position(progress.done);
+        self.0.set_message(format!("{} waiting", progress.waiting));
+        Ok(())
+    }
+}
+
+/// Where the schedule of a policy goes.
+fn schedule_path(base: &Path, policy: &str, several: bool) -> PathBuf {
+    if !several || base.as_os_str() == "-" {
+        return base.to_owned();
+    }
+    match base.extension() {
+        Some(end) => base.with_extension(format!("{policy}.{}", end.to_string_lossy())),
+        None => base.with_extension(policy),
+    }
+}
+
+fn open(path: &Path) -> Result<Box<dyn Write>> {
+    if path.as_os_str() == "-" {
+        return Ok(Box::new(io::stdout()));
+    }
+    let file = File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
+    Ok(Box::new(BufWriter::new(file)))
+}
+
+/// Run the command.
+pub(crate) fn run(args: &Replay) -> Result<()> {
+    let outputs = [&args.schedule, &args.csv];
+    let on_stdout = outputs.iter().filter(|p| p.as_deref().is_some_and(|p| p.as_os_str() == "-")).count();
+    if on_stdout > 1 || (on_stdout == 1 && args.json) {
+        return Err(usage("standard output can take only one of --schedule -, --csv - and --json"));
+    }
+    if on_stdout == 1 && args.schedule.as_deref().is_some_and(|p| p.as_os_str() == "-") && args.policy.len() > 1 {
+        return Err(usage("--schedule - takes one --policy"));
+    }
+    let wanted = settings(&args.config)?;
+    let shelf = Shelf::open(args.policies.as_deref())?;
+    let known = settings_of_each(&shelf, args, &wanted)?;
+
+    let options = Options {
+        on_bad_line: if args.skip_bad { OnBadLine::Skip } else { OnBadLine::Refuse },
+        max_jobs: args.limit,
+        ..Options::default()
+    };
+    let workload = Workload::load(&args.log, &options)?;
+    if workload.jobs.is_empty() {
+        bail!("{}: no jobs to replay", args.log.display());
+    }
+    let machine = match &args.machine {
+        Some(path) => Machine::load(path)?,
+        None => Machine::from_header(&workload.header).with_context(|| args.log.display().to_string())?,
+    };
+    if !args.quiet {
+        about(args, &workload, &machine);
+    }
+
+    let mut runs = Vec::new();
+    for (policy, settings) in args.policy.iter().zip(&known) {
+        runs.push(one(args, &shelf, policy, settings, &workload, &machine)?);
+    }
+    report(args, &workload, &machine, &runs, on_stdout > 0)?;
+    let wrong: Vec<String> =
+        runs.iter().flat_map(|r| r.violations.iter().map(move |v| format!("{}: {v}", r.name))).collect();
+    if wrong.is_empty() { Ok(()) } else { Err(anyhow!("the schedule is not valid:\n{}", wrong.join("\n"))) }
+}
+
+/// Settings that each policy knows; one that none knows is an error.
+fn settings_of_each(
+    shelf: &Shelf,
+    args: &Replay,
+    wanted: &[(String, String)],
+) -> Result<Vec<Vec<(String, String)>>> {
+    let mut taken = vec![false; wanted.len()];
+    let mut out = Vec::new();
+    for policy in &args.policy {
+        let keys: Vec<String> = if policy == fluxgate_engine::BUILTIN {
+            Vec::new()
+        } else {
+            shelf.compile(policy)?.description().config.iter().map(|k| k.name.clone()).collect()
+        };
+        let mut mine = Vec::new();
+        for (setting, taken) in wanted.iter().zip(&mut taken) {
+            if keys.contains(&setting.0) {
+                *taken = true;
+                mine.push(setting.clone());
+            }
+        }
+        shelf.check(policy, &mine)?;
+        out.push(mine);
+    }
+    match wanted.iter().zip(&taken).find(|(_, taken)| !**taken) {
+        Some(((key, _), _)) => Err(usage(format!("--config {key}: none of the policies has this setting"))),
+        None => Ok(out),
+    }
+}
+
+/// What was understood of the log, to standard error.
+fn about(args: &Replay, workload: &Workload, machine: &Machine) {
+    let mut notes = vec![format!("{} jobs, {} cores", workload.jobs.len(), machine.total_cores())];
+    notes.extend(workload.left_out_counts().iter().map(|(why, count)| format!("{count} left out: {}", why.text())));
+    if workload.overruns > 0 {
+        notes.push(format!("{} ran longer than they asked for", workload.overruns));
+    }
+    if workload.bad.count > 0 {
+        notes.push(format!("{} bad lines skipped", workload.bad.count));
+        notes.extend(workload.bad.first.iter().take(3).map(ToString::to_string));
+    }
+    let _ = writeln!(io::stderr(), "{}: {}", args.log.display(), notes.join("; "));
+}
+
+fn bar(args: &Replay, policy: &str, jobs: u64) -> ProgressBar {
+    if args.quiet {
+        return ProgressBar::hidden();
+    }
+    let style = ProgressStyle::with_template("{prefix} {bar:30} {pos}/{len} jobs, {per_sec}, {eta} left, {msg}")
+        .unwrap_or_else(|_| ProgressStyle::default_bar());
+    ProgressBar::new(jobs).with_style(style).with_prefix(policy.to_owned())
+}
+
+fn one(
+    args: &Replay,
+    shelf: &Shelf,
+    policy: &str,
+    settings: &[(String, String)],
+    workload: &Workload,
+    machine: &Machine,
+) -> Result<Run> {
+    let made = shelf.make(policy, settings)?;
+    let name = made.as_ref().map_or(fluxgate_engine::BUILTIN, |p| p.name()).to_owned();
+    let mut figures = Metrics::new(machine.total_cores());
+    let mut rows = Collect::default();
+    let mut shown = Bar(bar(args, &name, workload.jobs.len() as u64));
+    let mut writer = match &args.schedule {
+        Some(base) => Some(Writer::new(open(&schedule_path(base, &name, args.policy.len() > 1))?, false)?),
+        None => None,
+    };
+    let mut observers: Vec<&mut dyn Observer> = vec![&mut figures, &mut shown];
+    if !args.no_check {
+        observers.push(&mut rows);
+    }
+    if let Some(writer) = &mut writer {
+        observers.push(writer);
+    }
+    let begin = Instant::now();
+    let outcome = driver::run(
+        workload.jobs.iter().copied(),
+        machine.resources.clone(),
+        driver::replay_config(),
+        made,
+        &mut observers,
+    )
+    .with_context(|| format!("replay with {name}"))?;
+    let seconds = begin.elapsed().as_secs_f64();
+    drop(observers);
+    shown.0.finish_and_clear();
+    if let Some(writer) = writer {
+        writer.finish().context("cannot write the schedule")?.flush().context("cannot write the schedule")?;
+    }
+    if !outcome.unfinished.is_empty() {
+        bail!("{name}: {} jobs still waited when nothing could happen any more", outcome.unfinished.len());
+    }
+    let denied: Vec<Value> = outcome
+        .denied
+        .iter()
+        .map(|(id, note)| json!({"job": id.0, "reason": note}))
+        .collect();
+    let mut violations = Vec::new();
+    if !args.no_check {
+        let ids: Vec<_> = outcome.denied.iter().map(|(id, _)| *id).collect();
+        let verdict = sweep(&machine.cores, &workload.jobs, &ids, &rows.rows);
+        violations = verdict.first.iter().map(ToString::to_string).collect();
+    }
+    Ok(Run {
+        name,
+        summary: figures.summary(),
+        peak_waiting: outcome.peak_waiting,
+        denied,
+        seconds,
+        policy_seconds: outcome.cost.nanos as f64 / 1e9,
+        fuel: outcome.cost.fuel,
+        violations,
+    })
+}
+
+fn report(args: &Replay, workload: &Workload, machine: &Machine, runs: &[Run], stdout_taken: bool) -> Result<()> {
+    if let Some(path) = &args.csv {
+        metrics::write_csv(open(path)?, runs.iter().map(|r| (r.name.as_str(), &r.summary)))
+            .with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    if args.json {
+        let runs: Vec<Value> = runs
+            .iter()
+            .map(|run| {
+                Ok(json!({
+                    "policy": run.name,
+                    "metrics": serde_json::to_value(&run.summary)?,
+                    "peak_waiting": run.peak_waiting,
+                    "denied": run.denied,
+                    "checked": !args.no_check,
+                    "violations": run.violations,
+                    "seconds": run.seconds,
+                    "policy_seconds": run.policy_seconds,
+                    "fuel": run.fuel,
+                }))
+            })
+            .collect::<Result<_>>()?;
+        let left_out: Vec<Value> = workload
+            .left_out_counts()
+            .iter()
+            .map(|(why, count)| json!({"reason": why.text(), "count": count}))
+            .collect();
+        return render::json(&json!({
+            "log": args.log.display().to_string(),
+            "jobs": workload.jobs.len(),
+            "cores": machine.total_cores(),
+            "left_out": left_out,
+            "bad_lines": workload.bad.count,
+            "runs": runs,
+        }));
+    }
+    if stdout_taken {
+        return Ok(());
+    }
+    let mut columns = vec!["METRIC".to_owned()];
+    columns.extend(runs.iter().map(|r| format!("{}>", r.name)));
+    let names: Vec<&str> = columns.iter().map(String::as_str).collect();
+    let mut table = render::table(&names);
+    let figures: Vec<_> = runs.iter().map(|r| r.summary.figures()).collect();
+    for (i, (metric, _)) in figures.first().into_iter().flatten().enumerate() {
+        let values = figures.iter().map(|f| number(f[i].1));
+        table.add_row(std::iter::once(metric.clone()).chain(values));
+    }
+    let extra: [(&str, fn(&Run) -> f64); 3] = [
+        ("peak_waiting", |r| r.peak_waiting as f64),
+        ("computed_in_s", |r| r.seconds),
+        ("of_which_policy_s", |r| r.policy_seconds),
+    ];
+    for (metric, value) in extra {
+        table.add_row(std::iter::once(metric.to_owned()).chain(runs.iter().map(|r| number(value(r)))));
+    }
+    render::show(&table)?;
+    for run in runs {
+        for denied in run.denied.iter().take(10) {
+            render::line(format!("{}: job {} can never run: {}", run.name, denied["job"], render::plain(&denied["reason"])))?;
+        }
+        if run.denied.len() > 10 {
+            render::line(format!("{}: and {} more; --json lists all", run.name, run.denied.len() - 10))?;
+        }
+    }
+    Ok(())
+}
+
+/// Whole numbers whole, others with what matters.
+fn number(value: f64) -> String {
+    if value == value.trunc() && value.abs() < 1e15 {
+        format!("{value:.0}")
+    } else if value.abs() < 10.0 {
+        format!("{value:.4}")
+    } else {
+        format!("{value:.1}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn several_policies_get_a_schedule_each() {
+        let base = Path::new("out/s.csv");
+        assert_eq!(schedule_path(base, "easy", false), Path::new("out/s.csv"));
+        assert_eq!(schedule_path(base, "easy", true), Path::new("out/s.easy.csv"));
+        assert_eq!(schedule_path(Path::new("out/s"), "easy", true), Path::new("out/s.easy"));
+    }
+
+    #[test]
+    fn numbers_keep_what_matters() {
+        assert_eq!([3.0, 0.51234567, 1234.5678].map(number), ["3", "0.5123", "1234.6"]);
+    }
+}

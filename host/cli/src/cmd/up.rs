@@ -1,0 +1,247 @@
+//! `fluxgate up` and `fluxgate down`: an embedded instance, and its scheduler as a process of its own.
+//!
+//! The scheduler is a child that is started again when it dies, as a service manager would: jobs go on, the
+//! new one learns of them by hello. Readiness is an event, not a guess: whoever is ready says `ready` on
+//! its standard output.
+
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, anyhow, bail};
+use fluxgate_graph::Resources;
+use fluxgate_instance::{Config as InstanceConfig, Instance, InstanceError, QueueConfig};
+use fluxgate_sim::machine::Machine;
+use nix::sys::signal::Signal;
+use nix::unistd::Pid;
+use serde_json::json;
+use tokio::io::AsyncBufReadExt;
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::args::{Down, Up};
+use crate::client::Client;
+use crate::fail::usage;
+use crate::place::Place;
+use crate::{machine, policies, render};
+
+/// What a process prints on standard output when it serves.
+pub(crate) const READY: &str = "ready";
+
+/// `fluxgate up`.
+pub(crate) fn up(args: &Up) -> Result<()> {
+    if !(args.speed.is_finite() && (0.001..=1e6).contains(&args.speed)) {
+        return Err(usage(format!("--speed {}: expected 0.001 to 1000000", args.speed)));
+    }
+    let place = Place::of(&args.target);
+    place.prepare()?;
+    if let Some(pid) = place.living_pid() {
+        bail!(
+            "an instance runs in {} already (process {pid}); stop it with 'fluxgate down', or name another \
+             folder with --dir",
+            place.dir.display()
+        );
+    }
+    // What the scheduler will refuse is refused here, before anything starts.
+    let settings = super::policy::settings(&args.policy.config)?;
+    if !args.no_sched {
+        policies::Shelf::open(args.policy.policies.as_deref())?.check(&args.policy.policy, &settings)?;
+    }
+    let resources = match &args.resources {
+        Some(path) => Machine::load(path)?.resources,
+        None => Resources::from_r(&machine::uniform(args.nodes, args.cores, args.gpus)?)?,
+    };
+    if args.detach { detach(&place) } else { foreground(args, &place, resources) }
+}
+
+/// Start this very command again without `--detach`, in a session of its own, and wait until it is ready.
+fn detach(place: &Place) -> Result<()> {
+    let log = std::fs::OpenOptions::new()
+        .create(true)
+        .append(true)
+        .mode(0o600)
+        .open(place.log())
+        .with_context(|| format!("cannot write {}", place.log().display()))?;
+    let mut command = Command::new(std::env::current_exe().context("cannot find this program")?);
+    command
+        .args(std::env::args_os().skip(1).filter(|arg| arg != "--detach"))
+        .env("FLUXGATE_DIR", &place.dir)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(log)
+        .process_group(0);
+    let mut child = command.spawn().context("cannot start the instance")?;
+    let stdout = child.stdout.take().ok_or_else(|| anyhow!("no pipe to the instance"))?;
+    let mut lines = BufReader::new(stdout).lines();
+    let mut said = Vec::new();
+    for line in lines.by_ref() {
+        let line = line.context("cannot read from the instance")?;
+        if line == READY {
+            for line in said {
+                render::line(line)?;
+            }
+            return Ok(());
+        }
+        said.push(line);
+    }
+    let status = child.wait().context("cannot wait for the instance")?;
+    let log = std::fs::read_to_string(place.log()).unwrap_or_default();
+    let tail: Vec<&str> = log.lines().rev().take(5).collect();
+    bail!(
+        "the instance ended before it was ready ({status}); the end of {}:\n{}",
+        place.log().display(),
+        tail.into_iter().rev().collect::<Vec<_>>().join("\n")
+    )
+}
+
+fn foreground(args: &Up, place: &Place, resources: Resources) -> Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("cannot start the runtime")?;
+    runtime.block_on(serve(args, place, resources))
+}
+
+/// Why `up` stops.
+enum Stop {
+    /// By a signal.
+    Asked,
+    /// The instance has ended: by request of a client, or by an error.
+    Ended(Result<(), InstanceError>),
+    /// There is no scheduler to be had.
+    Failed(anyhow::Error),
+}
+
+async fn serve(args: &Up, place: &Place, resources: Resources) -> Result<()> {
+    let queue = |name: &String| QueueConfig { name: name.clone(), ..QueueConfig::default() };
+    let config = InstanceConfig {
+        socket: Some(place.socket()),
+        queues: args.queues.iter().map(queue).collect(),
+        default_queue: args.queues.first().cloned(),
+        speed: args.speed,
+        ..InstanceConfig::new(place.dir.clone(), resources.to_r_all())
+    };
+    let mut handle = Instance::start(config).await?;
+    write_pid(place)?;
+    render::line(format!("FLUX_URI={}", place.uri()))?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut sched: Option<tokio::process::Child> = None;
+    let mut deaths = 0u32;
+    if args.no_sched {
+        render::line(READY)?;
+    } else {
+        sched = Some(start_sched(args, place).await?);
+        render::line(READY)?;
+    }
+    let ended = loop {
+        tokio::select! {
+            _ = interrupt.recv() => break Stop::Asked,
+            _ = terminate.recv() => break Stop::Asked,
+            result = handle.ended() => break Stop::Ended(result),
+            status = wait(&mut sched) => {
+                sched = None;
+                deaths += 1;
+                let status = status.map_or_else(|e| e.to_string(), |s| s.to_string());
+                tracing::error!(status, "the scheduler died; starting it again");
+                if deaths > SCHED_RESTARTS_MAX {
+                    break Stop::Failed(anyhow!("the scheduler died {deaths} times; giving up"));
+                }
+                match start_sched(args, place).await {
+                    Ok(child) => sched = Some(child),
+                    Err(error) => break Stop::Failed(error),
+                }
+            }
+        }
+    };
+    if let Some(mut child) = sched {
+        if let Some(pid) = child.id() {
+            let _ = nix::sys::signal::kill(Pid::from_raw(pid as i32), Signal::SIGTERM);
+        }
+        let _ = child.wait().await;
+    }
+    let stopped = match &ended {
+        // It has ended already, and said why.
+        Stop::Ended(_) => Ok(()),
+        Stop::Asked | Stop::Failed(_) => handle.shutdown().await,
+    };
+    let _ = std::fs::remove_file(place.pid_file());
+    match ended {
+        Stop::Ended(result) => result.map_err(anyhow::Error::from),
+        Stop::Failed(error) => Err(error),
+        Stop::Asked => stopped.map_err(anyhow::Error::from),
+    }
+}
+
+/// Restarts of the scheduler after which `up` gives up: something is wrong that a restart does not mend.
+const SCHED_RESTARTS_MAX: u32 = 1000;
+
+/// Wait for a child, for ever if there is none.
+async fn wait(child: &mut Option<tokio::process::Child>) -> std::io::Result<std::process::ExitStatus> {
+    match child {
+        Some(child) => child.wait().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Start `fluxgate sched` on the instance and wait until it serves.
+async fn start_sched(args: &Up, place: &Place) -> Result<tokio::process::Child> {
+    let mut command = tokio::process::Command::new(std::env::current_exe().context("cannot find this program")?);
+    command.arg("sched").arg("--connect").arg(place.uri()).arg("--policy").arg(&args.policy.policy);
+    for setting in &args.policy.config {
+        command.arg("--config").arg(setting);
+    }
+    if let Some(dir) = &args.policy.policies {
+        command.arg("--policies").arg(dir);
+    }
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).kill_on_drop(true);
+    let mut child = command.spawn().context("cannot start the scheduler")?;
+    let stdout = child.stdout.take().ok_or_else(|| anyhow!("no pipe to the scheduler"))?;
+    let mut lines = tokio::io::BufReader::new(stdout).lines();
+    while let Some(line) = lines.next_line().await.context("cannot read from the scheduler")? {
+        if line == READY {
+            return Ok(child);
+        }
+    }
+    let status = child.wait().await.context("cannot wait for the scheduler")?;
+    bail!("the scheduler ended before it was ready ({status}); its message is above")
+}
+
+fn write_pid(place: &Place) -> Result<()> {
+    let path = place.pid_file();
+    let mut file = std::fs::OpenOptions::new()
+        .create(true)
+        .truncate(true)
+        .write(true)
+        .mode(0o600)
+        .open(&path)
+        .with_context(|| format!("cannot write {}", path.display()))?;
+    writeln!(file, "{}", std::process::id()).with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// `fluxgate down`: ask the instance to stop, and wait until it has.
+pub(crate) fn down(args: &Down) -> Result<()> {
+    let place = Place::of(&args.target);
+    if args.target.uri.is_some() && args.target.dir.is_none() {
+        // A socket named by itself: ask, and wait for the connection to end.
+        return ask_to_stop(&Client::connect(&args.target)?);
+    }
+    let running = place.living_pid();
+    if running.is_none() && !args.purge {
+        bail!("no instance runs in {}", place.dir.display());
+    }
+    if running.is_some() {
+        ask_to_stop(&Client::connect_uri(&place.uri())?)?;
+    }
+    if args.purge && place.dir.exists() {
+        std::fs::remove_dir_all(&place.dir)
+            .with_context(|| format!("cannot remove {}", place.dir.display()))?;
+    }
+    Ok(())
+}
+
+fn ask_to_stop(client: &Client) -> Result<()> {
+    client.rpc("fluxgate-instance.shutdown", json!({}))?;
+    client.wait_until_closed();
+    Ok(())
+}

@@ -1,0 +1,99 @@
+//! Where an embedded instance lives: its folder, its socket, its files.
+//!
+//! A folder belongs to one user, mode 0700: what is in it (socket, job records, output) is nobody else's.
+
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+
+use crate::args::Target;
+
+/// Name of the socket in the instance's folder, as flux-core names it.
+const SOCKET: &str = "local-0";
+/// Holds the process id of the instance.
+const PID: &str = "instance.pid";
+/// Log of a detached instance and its scheduler.
+const LOG: &str = "log";
+
+/// The folder of an instance.
+#[derive(Debug, Clone)]
+pub(crate) struct Place {
+    pub(crate) dir: PathBuf,
+}
+
+impl Place {
+    /// The folder that the user named, or the default one.
+    pub(crate) fn of(target: &Target) -> Place {
+        let dir = target.dir.clone().unwrap_or_else(|| match std::env::var_os("XDG_RUNTIME_DIR") {
+            Some(run) if !run.is_empty() => Path::new(&run).join("fluxgate"),
+            _ => std::env::temp_dir().join(format!("fluxgate-{}", nix::unistd::getuid())),
+        });
+        Place { dir: std::path::absolute(&dir).unwrap_or(dir) }
+    }
+
+    /// Make the folder, or check that an existing one is ours alone.
+    pub(crate) fn prepare(&self) -> Result<()> {
+        if !self.dir.exists() {
+            std::fs::DirBuilder::new()
+                .recursive(true)
+                .mode(0o700)
+                .create(&self.dir)
+                .with_context(|| format!("cannot make the instance's folder {}", self.dir.display()))?;
+        }
+        let meta = std::fs::symlink_metadata(&self.dir)
+            .with_context(|| format!("cannot look at the instance's folder {}", self.dir.display()))?;
+        if !meta.is_dir() {
+            bail!("{} is not a folder", self.dir.display());
+        }
+        let owner = nix::unistd::geteuid().as_raw();
+        if meta.uid() != owner {
+            bail!(
+                "{} belongs to user {}, not to you ({owner}): name another folder with --dir",
+                self.dir.display(),
+                meta.uid()
+            );
+        }
+        if meta.mode() & 0o077 != 0 {
+            bail!(
+                "{} is open to others (mode {:03o}): expected 700, for the socket and job records in it",
+                self.dir.display(),
+                meta.mode() & 0o777
+            );
+        }
+        // A socket path longer than sun_path cannot be bound; say so before anything starts.
+        let length = self.socket().as_os_str().len();
+        if length > 107 {
+            bail!("{}: the socket's path would have {length} bytes, at most 107 are possible", self.dir.display());
+        }
+        Ok(())
+    }
+
+    pub(crate) fn socket(&self) -> PathBuf {
+        self.dir.join(SOCKET)
+    }
+
+    pub(crate) fn uri(&self) -> String {
+        format!("local://{}", self.socket().display())
+    }
+
+    pub(crate) fn pid_file(&self) -> PathBuf {
+        self.dir.join(PID)
+    }
+
+    pub(crate) fn log(&self) -> PathBuf {
+        self.dir.join(LOG)
+    }
+
+    /// The instance's process, if its pid file names one that lives.
+    pub(crate) fn living_pid(&self) -> Option<nix::unistd::Pid> {
+        let pid: i32 = std::fs::read_to_string(self.pid_file()).ok()?.trim().parse().ok()?;
+        let pid = nix::unistd::Pid::from_raw(pid);
+        nix::sys::signal::kill(pid, None).is_ok().then_some(pid)
+    }
+}
+
+/// The URI to connect to: named by the user, or the socket of the instance's folder.
+pub(crate) fn uri(target: &Target) -> String {
+    target.uri.clone().unwrap_or_else(|| Place::of(target).uri())
+}

@@ -1,0 +1,60 @@
+//! How things look: tables, JSON, times.
+
+use std::io::Write;
+
+use anyhow::Result;
+use comfy_table::presets;
+use comfy_table::{CellAlignment, Table};
+use serde_json::Value;
+
+/// A table without frames; columns whose name ends in `>` are right-aligned.
+pub(crate) fn table(columns: &[&str]) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    table.set_header(columns.iter().map(|name| name.trim_end_matches('>')));
+    for (column, name) in table.column_iter_mut().zip(columns) {
+        if name.ends_with('>') {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    table
+}
+
+/// A table of names and values, without header.
+pub(crate) fn pairs() -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    table
+}
+
+/// Print a line to standard output; a reader that went away is not an error.
+pub(crate) fn line(text: impl std::fmt::Display) -> Result<()> {
+    match writeln!(std::io::stdout(), "{text}") {
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        other => Ok(other?),
+    }
+}
+
+/// Print JSON for programs.
+pub(crate) fn json(value: &Value) -> Result<()> {
+    line(serde_json::to_string_pretty(value)?)
+}
+
+/// Print a table, without the blanks that end its lines.
+pub(crate) fn show(table: &Table) -> Result<()> {
+    let mut table = table.clone();
+    for column in table.column_iter_mut() {
+        column.set_padding((0, 2));
+    }
+    let text = table.to_string();
+    line(text.lines().map(str::trim_end).collect::<Vec<_>>().join("\n"))
+}
+
+/// A JSON string without quotes, anything else as JSON, null as nothing.
+pub(crate) fn plain(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}

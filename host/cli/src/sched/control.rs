@@ -1,0 +1,203 @@
+//! What people ask a running scheduler: the methods of `sched-fluxgate` and `sched.resource-status`.
+//!
+//! Answers at once, except where work is done beside the scheduler (loading) or at a pass boundary (swaps).
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, anyhow};
+use fluxgate_engine::JobState;
+use fluxgate_formats::JobId;
+use fluxgate_policy::{Compiled, Config};
+use fluxgate_wire::proto::errno;
+use fluxgate_wire::session::ControlRequest;
+use serde_json::{Map, Value, json};
+
+use super::{Scheduler, Waiting};
+
+/// Where an answer comes from.
+enum Answer {
+    Now(Value),
+    /// Somebody else will answer.
+    Later,
+}
+
+/// A component that was compiled beside the scheduler.
+pub(crate) struct Loaded {
+    pub(crate) request: ControlRequest,
+    pub(crate) path: PathBuf,
+    pub(crate) config: Config,
+    pub(crate) compiled: Result<Compiled>,
+}
+
+fn text<'a>(payload: &'a Value, key: &str) -> Result<&'a str> {
+    payload[key].as_str().ok_or_else(|| anyhow!("{key}: expected a string"))
+}
+
+fn config(payload: &Value) -> Result<Config> {
+    let empty = Map::new();
+    let object = match &payload["config"] {
+        Value::Null => &empty,
+        Value::Object(object) => object,
+        _ => return Err(anyhow!("config: expected an object")),
+    };
+    object
+        .iter()
+        .map(|(key, value)| match value {
+            Value::String(text) => Ok((key.clone(), text.clone())),
+            Value::Bool(_) | Value::Number(_) => Ok((key.clone(), value.to_string())),
+            _ => Err(anyhow!("config.{key}: expected a string, a number or a boolean")),
+        })
+        .collect()
+}
+
+impl Scheduler {
+    /// Serve one request.
+    pub(super) fn control(&mut self, request: ControlRequest) {
+        let answer = match request.topic.as_str() {
+            "sched.resource-status" => Ok(Answer::Now(self.resource_status())),
+            _ => match request.method() {
+                "ping" => Ok(Answer::Now(self.ping(&request))),
+                "stats-get" => Ok(Answer::Now(self.stats())),
+                "stats-clear" => {
+                    self.session.clear_stats();
+                    self.passes = Default::default();
+                    self.flips = Default::default();
+                    Ok(Answer::Now(Value::Null))
+                }
+                "explain" => self.explain(&request.payload).map(Answer::Now),
+                "policy-list" => Ok(Answer::Now(self.catalogue.list())),
+                "policy-show" => self.policy_show(&request.payload).map(Answer::Now),
+                "policy-load" => self.policy_load(&request),
+                "policy-swap" => self.policy_swap(&request),
+                "policy-rollback" => self.policy_rollback(&request),
+                _ => {
+                    let text = format!("{}: no such method", request.topic);
+                    return self.send(request.error(errno::ENOSYS, &text));
+                }
+            },
+        };
+        match answer {
+            Ok(Answer::Now(payload)) => self.send(request.ok(&payload)),
+            Ok(Answer::Later) => {}
+            Err(error) => self.send(request.error(errno::EINVAL, &format!("{error:#}"))),
+        }
+    }
+
+    fn ping(&self, request: &ControlRequest) -> Value {
+        let mut payload = request.payload.clone();
+        if let Some(object) = payload.as_object_mut() {
+            object.insert("route".to_owned(), request.message.routes.as_deref().unwrap_or_default().join("!").into());
+            object.insert("userid".to_owned(), request.message.userid.into());
+            object.insert("rolemask".to_owned(), request.message.rolemask.into());
+            object.insert("rank".to_owned(), 0.into());
+        }
+        payload
+    }
+
+    fn resource_status(&self) -> Value {
+        let Some(engine) = &self.engine else { return json!({"all": null, "allocated": null, "down": null}) };
+        let resources = engine.resources();
+        json!({
+            "all": resources.to_r_all().to_value(),
+            "allocated": resources.allocated_r().to_value(),
+            "down": resources.down_r().to_value(),
+        })
+    }
+
+    fn stats(&self) -> Value {
+        let Some(engine) = &self.engine else { return json!({"ready": false}) };
+        let (stats, cost, totals) = (engine.stats(), engine.policy_cost(), engine.resources().totals());
+        json!({
+            "ready": self.session.is_serving(),
+            "policy": engine.policy_name(),
+            "swap": engine.swap_state().map(|s| json!({"to": s.to, "keyed": s.keyed})),
+            "pending": engine.pending(),
+            "running": engine.running(),
+            "resources": {
+                "nodes": totals.nodes, "cores": totals.cores, "gpus": totals.gpus,
+                "free_nodes": totals.free_nodes, "free_cores": totals.free_cores, "free_gpus": totals.free_gpus,
+            },
+            "engine": {
+                "events": stats.events, "passes": stats.passes, "candidates": stats.candidates,
+                "matches": stats.matches, "starts": stats.starts, "backfilled": stats.backfilled,
+                "reservations": stats.reservations, "refusals": stats.refusals, "denied": stats.denied,
+                "unknown_jobs": stats.unknown_jobs, "policy_failures": stats.policy_failures,
+                "swaps": stats.swaps, "builtin_passes": stats.builtin_passes,
+            },
+            "session": serde_json::to_value(self.session.stats()).unwrap_or(Value::Null),
+            "policy_cost": {"calls": cost.calls, "fuel": cost.fuel, "memory": cost.memory, "nanos": cost.nanos},
+            "pass": self.passes.summary(),
+            "swap_pause": self.flips.summary(),
+        })
+    }
+
+    fn explain(&self, payload: &Value) -> Result<Value> {
+        let id = payload["id"].as_u64().map(JobId).ok_or_else(|| anyhow!("id: expected a job id"))?;
+        let engine = self.engine.as_ref().ok_or_else(|| anyhow!("the scheduler is still starting"))?;
+        let why = engine
+            .explain(id, self.clock.now())
+            .ok_or_else(|| anyhow!("job {id}: the scheduler does not know it; it neither waits nor runs"))?;
+        Ok(json!({
+            "id": id.0,
+            "state": match why.state { JobState::Pending => "pending", JobState::Running => "running" },
+            "queue": why.queue,
+            "reason": why.reason.map(|r| r.to_string()),
+            "ahead": why.ahead,
+            "earliest": why.earliest,
+            "t_estimate": why.t_estimate,
+            "text": why.text,
+        }))
+    }
+
+    fn policy_show(&self, payload: &Value) -> Result<Value> {
+        let cost = self.engine.as_ref().map(fluxgate_engine::Engine::policy_cost).unwrap_or_default();
+        self.catalogue.show(text(payload, "name")?, cost)
+    }
+
+    /// Compile beside the scheduler: a large component takes seconds, and jobs do not wait for it.
+    fn policy_load(&mut self, request: &ControlRequest) -> Result<Answer> {
+        let path = PathBuf::from(text(&request.payload, "path")?);
+        let config = config(&request.payload)?;
+        if !path.is_absolute() {
+            return Err(anyhow!("path: expected an absolute path, found {}", path.display()));
+        }
+        let (shelf, done, request) = (self.shelf.clone(), self.loaded.clone(), request.clone());
+        tokio::task::spawn_blocking(move || {
+            let compiled = shelf.compile(&path.to_string_lossy());
+            // Without a receiver the scheduler is gone, and so is whoever asked.
+            let _ = done.send(Loaded { request, path, config, compiled });
+        });
+        Ok(Answer::Later)
+    }
+
+    /// A component is there.
+    pub(super) fn finish_load(&mut self, loaded: Loaded) {
+        let Loaded { request, path, config, compiled } = loaded;
+        let added = compiled.and_then(|compiled| {
+            self.catalogue.add(compiled, config, path.clone()).with_context(|| path.display().to_string())
+        });
+        match added.and_then(|name| self.catalogue.show(&name, Default::default())) {
+            Ok(shown) => {
+                tracing::info!(name = %shown["name"], digest = %shown["digest"], "policy loaded");
+                self.send(request.ok(&shown));
+            }
+            Err(error) => self.send(request.error(errno::EINVAL, &format!("{error:#}"))),
+        }
+    }
+
+    fn policy_swap(&mut self, request: &ControlRequest) -> Result<Answer> {
+        let name = text(&request.payload, "name")?.to_owned();
+        if !self.catalogue.contains(&name) {
+            return Err(self.catalogue.unknown(&name));
+        }
+        self.catalogue.forgive(&name);
+        self.begin_swap(&name, Waiting { request: Some(request.clone()), remember: true })?;
+        Ok(Answer::Later)
+    }
+
+    fn policy_rollback(&mut self, request: &ControlRequest) -> Result<Answer> {
+        let name = self.catalogue.previous().ok_or_else(|| anyhow!("there is no policy to go back to"))?;
+        self.begin_swap(&name, Waiting { request: Some(request.clone()), remember: false })?;
+        Ok(Answer::Later)
+    }
+}

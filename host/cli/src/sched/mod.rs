@@ -1,0 +1,334 @@
+//! The scheduler's main loop: the one room where socket, clock, engine and policies meet.
+//!
+//! Messages that are there are all taken in before the engine makes its passes, so a burst costs one
+//! pass; nothing waits for a commit, and slow work (compiling a component, freeing a retired one) is done on
+//! another thread.
+
+mod catalogue;
+mod clock;
+mod control;
+mod timing;
+
+use std::collections::VecDeque;
+use std::io::Write;
+use std::sync::Arc;
+use std::time::Instant;
+
+use anyhow::{Context, Result, anyhow, bail};
+use fluxgate_engine::{Action, Config as EngineConfig, Engine, PolicyNotice};
+use fluxgate_graph::Resources;
+use fluxgate_policy::Config;
+use fluxgate_wire::message::Message;
+use fluxgate_wire::proto::errno;
+use fluxgate_wire::session::{ControlRequest, Mode, Output, Session, SessionConfig};
+use fluxgate_wire::transport::{ConnectOptions, Connection, Disconnect, Inbox, Outbox};
+use serde_json::json;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::mpsc;
+
+use crate::args::Sched;
+use crate::cmd::policy::settings;
+use crate::cmd::up::READY;
+use crate::policies::Shelf;
+use catalogue::Catalogue;
+use clock::Clock;
+use control::Loaded;
+use timing::Samples;
+
+/// Messages taken in before the engine gets its turn, so that a flood cannot keep it from scheduling.
+const MESSAGES_PER_TURN_MAX: usize = 4096;
+/// Matchtag of the one question asked before the session begins.
+const CLOCK_TAG: u32 = 1;
+
+/// Somebody who waits for a swap.
+struct Waiting {
+    request: Option<ControlRequest>,
+    /// Does the policy before go into the history?
+    remember: bool,
+}
+
+struct Scheduler {
+    clock: Clock,
+    session: Session,
+    /// Made when the inventory is known.
+    engine: Option<Engine>,
+    outbox: Outbox,
+    outputs: VecDeque<Output>,
+    catalogue: Catalogue,
+    shelf: Arc<Shelf>,
+    loaded: mpsc::UnboundedSender<Loaded>,
+    swap: Option<Waiting>,
+    passes: Samples,
+    flips: Samples,
+    /// Said `ready` on standard output.
+    announced: bool,
+    fatal: Option<anyhow::Error>,
+    first_policy: String,
+}
+
+/// `fluxgate sched`.
+pub(crate) fn run(args: &Sched) -> Result<()> {
+    let shelf = Shelf::open(args.policy.policies.as_deref())?;
+    let mut catalogue = Catalogue::new();
+    // Whatever lies on the shelf can be swapped in by name; a file that is no policy is only told of.
+    for (name, path) in shelf.files() {
+        let added = shelf
+            .compile(&path.to_string_lossy())
+            .and_then(|compiled| catalogue.add(compiled, Config::new(), path.clone()));
+        if let Err(error) = added {
+            tracing::warn!(policy = name, "left out: {error:#}");
+        }
+    }
+    let first_policy = if args.policy.policy == fluxgate_engine::BUILTIN {
+        args.policy.policy.clone()
+    } else {
+        let config: Config = settings(&args.policy.config)?.into_iter().collect();
+        let path = shelf.find(&args.policy.policy)?;
+        catalogue.add(shelf.compile(&args.policy.policy)?, config, path)?
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("cannot start the runtime")?;
+    runtime.block_on(serve(args, shelf, catalogue, first_policy))
+}
+
+async fn serve(args: &Sched, shelf: Shelf, catalogue: Catalogue, first_policy: String) -> Result<()> {
+    let Connection { outbox, mut inbox } = Connection::connect(&args.connect, &ConnectOptions::default()).await?;
+    let clock = ask_clock(&outbox, &mut inbox).await?;
+    let mode = args.limit.map_or(Mode::Unlimited, Mode::Limited);
+    let (loaded, mut arrivals) = mpsc::unbounded_channel();
+    let mut scheduler = Scheduler {
+        clock,
+        session: Session::new(SessionConfig { mode, ..SessionConfig::default() }),
+        engine: None,
+        outbox,
+        outputs: VecDeque::new(),
+        catalogue,
+        shelf: Arc::new(shelf),
+        loaded,
+        swap: None,
+        passes: Samples::default(),
+        flips: Samples::default(),
+        announced: false,
+        fatal: None,
+        first_policy,
+    };
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    let begin = scheduler.session.start();
+    scheduler.carry_out(begin);
+    loop {
+        scheduler.turn()?;
+        let busy = scheduler.needs_pass();
+        tokio::select! {
+            biased;
+            _ = interrupt.recv() => break,
+            _ = terminate.recv() => break,
+            message = inbox.recv() => match message {
+                Ok(message) => {
+                    scheduler.message(message);
+                    for _ in 1..MESSAGES_PER_TURN_MAX {
+                        let Some(message) = inbox.try_recv() else { break };
+                        scheduler.message(message);
+                    }
+                }
+                Err(Disconnect::Local) => break,
+                Err(reason) => bail!("the connection to the broker is lost: {reason}"),
+            },
+            Some(loaded) = arrivals.recv() => scheduler.finish_load(loaded),
+            () = tokio::time::sleep(scheduler.idle_for()), if !busy => {}
+            () = std::future::ready(()), if busy => {}
+        }
+    }
+    let goodbye = scheduler.session.shutdown();
+    scheduler.carry_out(goodbye);
+    scheduler.outbox.flush().await;
+    Ok(())
+}
+
+/// An embedded instance has a clock of its own; a broker does not know the question.
+async fn ask_clock(outbox: &Outbox, inbox: &mut Inbox) -> Result<Clock> {
+    let question = Message::request("fluxgate-instance.info").with_json(&json!({})).with_matchtag(CLOCK_TAG);
+    outbox.send(&question)?;
+    loop {
+        let answer = inbox.recv().await.map_err(|reason| anyhow!("the broker hung up: {reason}"))?;
+        if answer.matchtag() != CLOCK_TAG || !answer.is_response() {
+            continue;
+        }
+        if answer.errnum() == errno::ENOSYS {
+            return Ok(Clock::real());
+        }
+        let payload = answer.json().context("fluxgate-instance.info")?;
+        return match (payload["now"].as_f64(), payload["speed"].as_f64()) {
+            (Some(now), Some(speed)) if speed > 0.0 => Ok(Clock::at(now, speed)),
+            _ => bail!("fluxgate-instance.info: expected numbers now and speed, found {payload}"),
+        };
+    }
+}
+
+impl Scheduler {
+    fn message(&mut self, message: Message) {
+        let outputs = self.session.on_message(message);
+        self.carry_out(outputs);
+    }
+
+    fn send(&mut self, message: Option<Message>) {
+        // A connection that is gone shows when it is read.
+        if let Some(message) = message {
+            let _ = self.outbox.send(&message);
+        }
+    }
+
+    /// Do what the session wants, in its order, and what follows from that.
+    fn carry_out(&mut self, outputs: Vec<Output>) {
+        self.outputs.extend(outputs);
+        while let Some(output) = self.outputs.pop_front() {
+            match output {
+                Output::Send(message) => self.send(Some(message)),
+                Output::Engine(event) => {
+                    let now = self.clock.now();
+                    let actions = match &mut self.engine {
+                        Some(engine) => engine.step(event, now),
+                        None => continue,
+                    };
+                    self.actions(actions);
+                }
+                Output::Inventory { resources, up } => {
+                    if let Err(error) = self.inventory(&resources, &up) {
+                        self.fatal.get_or_insert(error);
+                    }
+                }
+                Output::Control(request) => self.control(request),
+                Output::Ready { count } => {
+                    let machine = self.engine.as_ref().map(|e| e.resources().to_r_all().summary());
+                    tracing::info!(queued = count, machine, policy = self.first_policy, "ready");
+                    self.announce();
+                }
+                Output::Disconnected { service, sender } => tracing::debug!(service, sender, "client is gone"),
+                Output::Fatal(error) => {
+                    self.fatal.get_or_insert(error.into());
+                }
+            }
+        }
+    }
+
+    /// Hand the engine's actions to the session; notices are ours.
+    fn actions(&mut self, actions: Vec<Action>) {
+        let mut rest = Vec::with_capacity(actions.len());
+        let mut notices = Vec::new();
+        for action in actions {
+            match action {
+                Action::Notice(notice) => notices.push(notice),
+                other => rest.push(other),
+            }
+        }
+        let outputs = self.session.on_actions(rest);
+        self.outputs.extend(outputs);
+        for notice in notices {
+            self.notice(notice);
+        }
+    }
+
+    fn inventory(&mut self, r: &fluxgate_formats::R, up: &fluxgate_formats::Idset) -> Result<()> {
+        let mut resources = Resources::from_r(r).context("resource.acquire: the inventory cannot be used")?;
+        let all = r.ranks();
+        resources.set_down(&all);
+        resources.set_up(up);
+        self.engine = Some(Engine::new(resources, EngineConfig::default()));
+        let first = self.first_policy.clone();
+        if first != fluxgate_engine::BUILTIN {
+            self.begin_swap(&first, Waiting { request: None, remember: false })?;
+        }
+        Ok(())
+    }
+
+    fn announce(&mut self) {
+        if !std::mem::replace(&mut self.announced, true) {
+            // Whoever started us may wait for this line, or be gone.
+            let mut out = std::io::stdout();
+            let _ = writeln!(out, "{READY}").and_then(|()| out.flush());
+        }
+    }
+
+    fn needs_pass(&self) -> bool {
+        self.session.is_serving() && self.engine.as_ref().is_some_and(|e| e.needs_pass(self.clock.now()))
+    }
+
+    fn idle_for(&self) -> std::time::Duration {
+        let wake = self.engine.as_ref().and_then(Engine::next_wake);
+        self.clock.until(wake.unwrap_or(f64::INFINITY))
+    }
+
+    /// Make the passes that are due.
+    fn turn(&mut self) -> Result<()> {
+        if self.needs_pass()
+            && let Some(engine) = &mut self.engine
+        {
+            let swaps = engine.stats().swaps;
+            let begin = Instant::now();
+            let actions = engine.pass(self.clock.now());
+            let took = begin.elapsed();
+            if engine.stats().swaps > swaps { self.flips.add(took) } else { self.passes.add(took) }
+            let retired = engine.take_retired();
+            if !retired.is_empty() {
+                tokio::task::spawn_blocking(move || drop(retired));
+            }
+            self.actions(actions);
+            self.carry_out(Vec::new());
+        }
+        match self.fatal.take() {
+            Some(error) => Err(error),
+            None => Ok(()),
+        }
+    }
+
+    /// Begin to replace the policy; the answer comes with the engine's notice.
+    fn begin_swap(&mut self, name: &str, waiting: Waiting) -> Result<()> {
+        let successor = self.catalogue.instantiate(name)?;
+        let engine = self.engine.as_mut().ok_or_else(|| anyhow!("the scheduler is still starting"))?;
+        let actions = engine.swap(successor)?;
+        self.swap = Some(waiting);
+        self.actions(actions);
+        Ok(())
+    }
+
+    fn notice(&mut self, notice: PolicyNotice) {
+        match notice {
+            PolicyNotice::Swapped { from, to, state } => {
+                tracing::info!(from, to, state, "policy swapped");
+                let waiting = self.swap.take();
+                self.catalogue.activated(&to, waiting.as_ref().is_none_or(|w| w.remember));
+                if let Some(request) = waiting.and_then(|w| w.request) {
+                    self.send(request.ok(&json!({"from": from, "to": to, "state": state})));
+                }
+            }
+            PolicyNotice::SwapFailed { name, error } => {
+                tracing::error!(policy = name, kind = error.kind(), "swap failed, the running policy stays: {error}");
+                self.catalogue.failed(&name, &error, self.clock.now());
+                if let Some(request) = self.swap.take().and_then(|w| w.request) {
+                    self.send(request.error(errno::EINVAL, &format!("{name}: {error}")));
+                }
+            }
+            PolicyNotice::Failed { name, error } => {
+                tracing::error!(policy = name, kind = error.kind(), "policy failed, its pass was decided by the built-in one: {error}");
+                self.catalogue.active_failed(&name, &error, self.clock.now());
+                self.go_back();
+            }
+        }
+    }
+
+    /// After a failure: back to whoever decided before, unless a swap is on its way already.
+    fn go_back(&mut self) {
+        if self.engine.as_ref().is_none_or(|e| e.swap_state().is_some()) {
+            return;
+        }
+        while let Some(name) = self.catalogue.previous() {
+            match self.begin_swap(&name, Waiting { request: None, remember: false }) {
+                Ok(()) => return tracing::warn!(to = name, "rolling back"),
+                Err(error) => tracing::error!(policy = name, "cannot roll back: {error:#}"),
+            }
+        }
+        tracing::warn!("no policy to roll back to; the built-in one decides until another is swapped in");
+    }
+}
