@@ -27,7 +27,7 @@ fn a_day_in_the_life_of_a_small_cluster() {
     world.until("the big job runs", |w| w.jobs("running").len() == 1);
     let waits = world.cli(&["submit", "-n3", "-t", "5m", "--simulate", "1s"]).ok();
     world.until("a reason is told", |w| w.cli(&["jobs"]).ok().contains("insufficient resources: needs 3 cores"));
-    assert!(world.cli(&["job", waits.trim()]).ok().contains("jobs of its queue are ahead"));
+    assert!(world.cli(&["job", waits.trim()]).ok().contains("jobs ahead in its queue"));
 
     // Urgency, hold, cancel.
     world.cli(&["urgency", waits.trim(), "hold"]).ok();

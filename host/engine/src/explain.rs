@@ -113,9 +113,9 @@ impl Engine {
             queue.native.values().take_while(|slot| core.job(**slot).is_some_and(|j| j.id != id)).count();
         let earliest = core.resources.earliest(&job.request, now, job.duration);
         let when = match earliest {
-            None => "it could not start with the nodes that are up".to_owned(),
-            Some(t) if t <= now => "its resources are free, other jobs come first".to_owned(),
-            Some(t) => format!("its resources could be free in {}", fsd::format(t - now)),
+            None => "no time is known at which they will be free: nodes are down, or held by jobs without time limit".to_owned(),
+            Some(t) if t <= now => "they are free now, other jobs come first".to_owned(),
+            Some(t) => format!("they could be free in {}", fsd::format((t - now).ceil())),
         };
         Some(Explanation {
             state: JobState::Pending,
@@ -124,7 +124,10 @@ impl Engine {
             ahead: ahead as u64,
             earliest,
             t_estimate: job.t_estimate,
-            text: format!("{}; {when}; {ahead} jobs of its queue are ahead by priority", job.reason),
+            text: format!(
+                "{}; its resources: {when}; jobs ahead in its queue, by priority: {ahead}",
+                job.reason
+            ),
         })
     }
 }

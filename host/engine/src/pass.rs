@@ -9,7 +9,7 @@
 //!
 //! This module must never know how a policy is executed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use fluxgate_formats::JobId;
 use fluxgate_graph::{NoFit, Placement, Selection, ShapeId, Totals};
@@ -79,6 +79,8 @@ pub struct Pass {
     reserved: Vec<(Slot, f64)>,
     /// Per shape, the shortest duration that was refused for a reservation: longer ones need no search.
     refused: BTreeMap<ShapeId, f64>,
+    /// Shapes that no time is known for, whatever the duration: they need no second search.
+    never: BTreeSet<ShapeId>,
     /// Offered candidates, to be told why they wait.
     offered: Vec<Slot>,
     /// The last answer of `fits`, so that `start` need not search again.
@@ -120,6 +122,7 @@ impl Pass {
             staged: Vec::new(),
             reserved: Vec::new(),
             refused: BTreeMap::new(),
+            never: BTreeSet::new(),
             offered: Vec::new(),
             fit: None,
             notes: BTreeMap::new(),
@@ -358,7 +361,13 @@ impl Pass {
         }
         let Some(job) = self.core.job(candidate) else { return Ok(Err(Refusal::NotEligible)) };
         let (id, request, duration) = (job.id, job.request.clone(), job.duration);
-        let Some(start) = self.core.resources.earliest(&request, self.now, duration) else {
+        let start = if self.never.contains(&request.shape()) {
+            None
+        } else {
+            self.core.resources.earliest(&request, self.now, duration)
+        };
+        let Some(start) = start else {
+            self.never.insert(request.shape());
             self.core.stats.refusals += 1;
             return Ok(Err(Refusal::Busy));
         };

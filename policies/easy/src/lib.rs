@@ -16,7 +16,8 @@
 //!
 //! The guarantee is planned anew in each pass: when jobs end earlier than requested, the head moves forward.
 //! It never moves back while the order of the queue stays. A head that can not be given any time (it needs
-//! nodes that are down) is passed over and the next waiting job becomes the head. Jobs that have no limit are
+//! nodes that are down) is passed over and the next waiting job becomes the head; after 64 of these in a row no
+//! job gets a guarantee, so that a long queue for a dead part of the machine does not make passes long. Jobs that have no limit are
 //! taken to run for ever, so they only use extra nodes.
 //!
 //! ## Settings
@@ -35,6 +36,9 @@ use fluxgate_guest::prelude::*;
 
 /// Most guarantees that may be asked for.
 const DEPTH_MAX: i64 = 1000;
+
+/// Heads without any start time that are passed over in one pass.
+const PASSED_OVER_MAX: u32 = 64;
 
 /// EASY backfilling.
 #[derive(Debug)]
@@ -64,14 +68,14 @@ impl Policy for Easy {
 
 impl Scheduling for Easy {
     fn run(&mut self, pass: &mut dyn Pass) {
-        let mut heads = 0;
-        while heads < self.depth {
+        let (mut heads, mut passed_over) = (0, 0);
+        while heads < self.depth && passed_over < PASSED_OVER_MAX {
             let Some(job) = pass.next() else { return };
             match pass.start(job) {
                 Err(Refusal::Busy | Refusal::DelaysReservation) => match pass.reserve(job) {
                     Ok(shadow_time) if shadow_time.is_finite() => heads += 1,
                     Err(Refusal::Limit) => break,
-                    Ok(_) | Err(_) => {}
+                    Ok(_) | Err(_) => passed_over += 1,
                 },
                 Err(Refusal::Limit) => return,
                 Ok(()) | Err(Refusal::Unsatisfiable | Refusal::NotEligible) => {}
