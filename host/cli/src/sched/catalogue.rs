@@ -108,10 +108,6 @@ impl Catalogue {
         }
     }
 
-    pub(crate) fn active(&self) -> &str {
-        &self.active
-    }
-
     /// The running policy failed.
     pub(crate) fn active_failed(&mut self, name: &str, error: &PolicyError, now: f64) {
         self.failed(name, error, now);
