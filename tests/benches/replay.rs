@@ -35,8 +35,8 @@ fn main() {
             let component = compiled.instantiate(&Default::default()).expect("it starts");
             let (seconds, outcome) = timed(&workload, &machine, Box::new(component));
             let native: Box<dyn Policy> = match name {
-                "fcfs" => Box::new(NativeTwin::<policy_fcfs::Fcfs>::new()),
-                _ => Box::new(NativeTwin::<policy_easy::Easy>::new()),
+                "fcfs" => Box::new(NativeTwin::<policy_fcfs::Fcfs>::new(&[]).expect("no settings")),
+                _ => Box::new(NativeTwin::<policy_easy::Easy>::new(&[]).expect("no settings")),
             };
             let (native_seconds, _) = timed(&workload, &machine, native);
             println!(

@@ -3,3 +3,4 @@
 //! The suites use the binary and the public crates as a user does; nothing here may know private items.
 
 pub mod fixture;
+pub mod native_twin;

@@ -1,0 +1,360 @@
+//! A policy written with the SDK, run natively by the engine: the twin of its component.
+//!
+//! Both must decide the same, job for job; a suite that holds them against each other finds what the boundary,
+//! the compiler or the host's executor gets wrong. Twins also make profiles readable.
+//!
+//! A breach of the contract ends the policy's code at the very question, as a trap does in a component: the
+//! twin unwinds from it and hands the engine the error. A panic becomes [`PolicyError::Trap`]. There is neither
+//! fuel nor a bound on memory here.
+//!
+//! This module must never know what a particular policy does.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
+use fluxgate_engine as engine;
+use fluxgate_engine::{Abilities, JobEventKind, Machine, MachineTotals, PolicyCost, PolicyError, SavedState};
+use fluxgate_graph::Placement;
+use fluxgate_guest as guest;
+use fluxgate_guest::machine::{Snapshot, set_snapshot};
+use fluxgate_guest::{Candidate, Exported, Happened};
+
+/// Placement preferences by number, as the component host has them.
+const PLACEMENTS: [(&str, Placement); 5] = [
+    ("first", Placement::First),
+    ("low", Placement::Low),
+    ("high", Placement::High),
+    ("pack", Placement::Pack),
+    ("spread", Placement::Spread),
+];
+
+/// A policy of the SDK as a policy of the engine.
+#[derive(Debug)]
+pub struct NativeTwin<P> {
+    policy: P,
+    name: &'static str,
+    abilities: Abilities,
+    machine: Machine,
+    calls: u64,
+}
+
+impl<P: Exported + Send> NativeTwin<P> {
+    /// A new instance with these settings; keys that are not named have their defaults.
+    ///
+    /// # Errors
+    /// An undeclared key, a value of the wrong kind, or the policy's own refusal.
+    pub fn new(settings: &[(&str, &str)]) -> Result<Self, String> {
+        let mut policy: P = guest::bench::configured(settings)?;
+        let abilities = Abilities {
+            ordering: policy.ordering().is_some(),
+            scheduling: policy.scheduling().is_some(),
+            observing: policy.observing().is_some(),
+            state: policy.state().is_some(),
+        };
+        let name = P::info().name;
+        Ok(NativeTwin { policy, name, abilities, machine: Machine::default(), calls: 0 })
+    }
+
+    /// Run the policy's code with the machine it may ask about; a panic or a breach becomes an error.
+    fn call<T>(&mut self, during: &'static str, code: impl FnOnce(&mut P) -> T) -> Result<T, PolicyError> {
+        self.calls += 1;
+        show(&self.machine, self.machine.totals);
+        // Nothing is used again after an error: the engine discards the policy.
+        catch_unwind(AssertUnwindSafe(|| code(&mut self.policy))).map_err(|panic| why(panic, during))
+    }
+}
+
+impl<P: Exported + Send> engine::Policy for NativeTwin<P> {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn abilities(&self) -> Abilities {
+        self.abilities
+    }
+
+    fn machine(&mut self, machine: Machine) {
+        self.machine = machine;
+    }
+
+    fn keys(&mut self, now: f64, jobs: &engine::JobColumns) -> Result<Vec<f64>, PolicyError> {
+        let jobs = guest::JobColumns {
+            id: jobs.id.iter().map(|id| id.0).collect(),
+            t_submit: jobs.t_submit.clone(),
+            duration: jobs.duration.clone(),
+            priority: jobs.priority.clone(),
+            userid: jobs.userid.clone(),
+            queue: jobs.queue.clone(),
+            nodes: jobs.nodes.clone(),
+            cores: jobs.cores.clone(),
+            gpus: jobs.gpus.clone(),
+        };
+        self.call("ordering.keys", |policy| policy.ordering().map(|ordering| ordering.keys(now, &jobs)))
+            .map(Option::unwrap_or_default)
+    }
+
+    fn observe(&mut self, now: f64, events: &[engine::JobEvent]) -> Result<(), PolicyError> {
+        let events: Vec<guest::JobEvent> = events.iter().map(event).collect();
+        self.call("observing.observe", |policy| {
+            if let Some(observing) = policy.observing() {
+                observing.observe(now, &events);
+            }
+        })
+    }
+
+    fn run(&mut self, pass: engine::Pass) -> (engine::Pass, Result<(), PolicyError>) {
+        let mut pass = TwinPass { pass, machine: self.machine.clone() };
+        let result = self.call("scheduling.run", |policy| {
+            pass.show();
+            if let Some(scheduling) = policy.scheduling() {
+                scheduling.run(&mut pass);
+            }
+        });
+        (pass.pass, result)
+    }
+
+    fn save(&mut self) -> Result<SavedState, PolicyError> {
+        let saved = self.call("state.save", |policy| policy.state().map(|state| state.save()))?;
+        let saved = saved.unwrap_or_default();
+        Ok(SavedState { from: self.name.to_owned(), version: saved.version, data: saved.data })
+    }
+
+    fn restore(&mut self, state: &SavedState) -> Result<(), PolicyError> {
+        let during = "state.restore";
+        let answer = self.call(during, |policy| {
+            policy.state().map(|own| own.restore(&state.from, state.version, &state.data))
+        })?;
+        answer.unwrap_or(Ok(())).map_err(|message| PolicyError::Refused { during, message })
+    }
+
+    fn cost(&self) -> PolicyCost {
+        PolicyCost { calls: self.calls, ..PolicyCost::default() }
+    }
+}
+
+/// What a breach unwinds with; no panic hook sees it.
+struct Breach(PolicyError);
+
+fn why(panic: Box<dyn Any + Send>, during: &'static str) -> PolicyError {
+    let panic = match panic.downcast::<Breach>() {
+        Ok(breach) => return breach.0,
+        Err(panic) => panic,
+    };
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic without text");
+    PolicyError::Trap { during, message: text.to_owned() }
+}
+
+fn event(event: &engine::JobEvent) -> guest::JobEvent {
+    let what = match event.kind {
+        JobEventKind::Pending => Happened::Pending,
+        JobEventKind::Started => Happened::Started { end: event.value },
+        JobEventKind::Ended => Happened::Ended { start: event.value },
+        JobEventKind::Removed => Happened::Removed,
+        // Priorities are whole numbers below 2^32 and so exact in an f64.
+        JobEventKind::Priority => Happened::Priority { priority: event.value as u32 },
+        JobEventKind::Expiration => Happened::Expiration { end: event.value },
+    };
+    guest::JobEvent { job: event.job.0, time: event.time, what }
+}
+
+fn show(machine: &Machine, totals: MachineTotals) {
+    set_snapshot(Snapshot { totals: translate(totals), queues: machine.queues.clone() });
+}
+
+fn translate(totals: MachineTotals) -> guest::Totals {
+    guest::Totals {
+        nodes: totals.nodes,
+        cores: totals.cores,
+        gpus: totals.gpus,
+        free_nodes: totals.free_nodes,
+        free_cores: totals.free_cores,
+        free_gpus: totals.free_gpus,
+        running: totals.running,
+        pending: totals.pending,
+    }
+}
+
+fn clamp(count: impl TryInto<u32>) -> u32 {
+    count.try_into().unwrap_or(u32::MAX)
+}
+
+fn refusal(refusal: engine::Refusal) -> guest::Refusal {
+    match refusal {
+        engine::Refusal::Busy => guest::Refusal::Busy,
+        engine::Refusal::DelaysReservation => guest::Refusal::DelaysReservation,
+        engine::Refusal::Unsatisfiable => guest::Refusal::Unsatisfiable,
+        engine::Refusal::NotEligible => guest::Refusal::NotEligible,
+        engine::Refusal::Limit => guest::Refusal::Limit,
+    }
+}
+
+/// The engine's pass with the SDK's face.
+struct TwinPass {
+    pass: engine::Pass,
+    machine: Machine,
+}
+
+impl TwinPass {
+    fn ask<T>(&mut self, question: impl FnOnce(&mut engine::Pass) -> Result<T, PolicyError>) -> T {
+        question(&mut self.pass).unwrap_or_else(|error| resume_unwind(Box::new(Breach(error))))
+    }
+
+    fn now_totals(&self) -> MachineTotals {
+        let totals = self.pass.totals();
+        let (running, pending) = self.pass.job_counts();
+        MachineTotals {
+            nodes: clamp(totals.nodes),
+            cores: clamp(totals.cores),
+            gpus: clamp(totals.gpus),
+            free_nodes: clamp(totals.free_nodes),
+            free_cores: clamp(totals.free_cores),
+            free_gpus: clamp(totals.free_gpus),
+            running,
+            pending,
+        }
+    }
+
+    /// Inside a pass the machine is seen with the staged decisions.
+    fn show(&self) {
+        show(&self.machine, self.now_totals());
+    }
+
+    fn begin(&mut self, candidate: Candidate, placement: Option<Placement>) -> Result<(), guest::Refusal> {
+        let answer = self.ask(|pass| pass.start(candidate.raw(), placement));
+        self.show();
+        answer.map_err(refusal)
+    }
+}
+
+impl guest::Pass for TwinPass {
+    fn now(&mut self) -> f64 {
+        self.pass.now()
+    }
+    fn queue(&mut self) -> u32 {
+        self.pass.queue()
+    }
+    fn next(&mut self) -> Option<Candidate> {
+        self.pass.next().map(Candidate::from_raw)
+    }
+    fn next_fitting(&mut self) -> Option<Candidate> {
+        self.pass.next_fitting().map(Candidate::from_raw)
+    }
+    fn rewind(&mut self) {
+        self.pass.rewind();
+    }
+    fn describe(&mut self, candidate: Candidate) -> guest::Job {
+        let job = self.ask(|pass| pass.describe(candidate.raw()));
+        guest::Job {
+            id: job.id.0,
+            t_submit: job.t_submit,
+            duration: job.duration,
+            priority: job.priority,
+            userid: job.userid,
+            queue: self.pass.queue(),
+            nodes: job.nodes,
+            cores: job.cores,
+            gpus: job.gpus,
+        }
+    }
+    fn fits(&mut self, candidate: Candidate) -> bool {
+        self.ask(|pass| pass.fits(candidate.raw()))
+    }
+    fn earliest(&mut self, candidate: Candidate) -> f64 {
+        self.ask(|pass| pass.earliest(candidate.raw()))
+    }
+    fn start(&mut self, candidate: Candidate) -> Result<(), guest::Refusal> {
+        self.begin(candidate, None)
+    }
+    fn start_placed(
+        &mut self,
+        candidate: Candidate,
+        placement: guest::Placement,
+    ) -> Result<(), guest::Refusal> {
+        let known = PLACEMENTS.get(placement.raw() as usize);
+        let (_, placement) = self.ask(|_| {
+            known.copied().ok_or_else(|| PolicyError::BadDecision {
+                during: "scheduling.run",
+                message: format!("{} is not a number that `placement` gave", placement.raw()),
+            })
+        });
+        self.begin(candidate, Some(placement))
+    }
+    fn reserve(&mut self, candidate: Candidate) -> Result<f64, guest::Refusal> {
+        self.ask(|pass| pass.reserve(candidate.raw())).map_err(refusal)
+    }
+    fn placement(&mut self, name: &str) -> Option<guest::Placement> {
+        let number = PLACEMENTS.iter().position(|(known, _)| *known == name)?;
+        Some(guest::Placement::from_raw(clamp(number)))
+    }
+    fn annotate(&mut self, candidate: Candidate, key: &str, json: &str) {
+        self.ask(|pass| pass.annotate(candidate.raw(), key, json));
+    }
+    fn rekey(&mut self, candidate: Candidate) {
+        self.ask(|pass| pass.rekey(candidate.raw()));
+    }
+    fn wake_at(&mut self, time: f64) {
+        self.pass.wake_at(time);
+    }
+    fn totals(&mut self) -> guest::Totals {
+        translate(self.now_totals())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fluxgate_engine::Policy;
+    use policy_broken::Broken;
+    use policy_easy::Easy;
+    use policy_sjf::Sjf;
+
+    fn one_job() -> engine::JobColumns {
+        engine::JobColumns {
+            id: vec![fluxgate_formats::JobId(7)],
+            t_submit: vec![0.0],
+            duration: vec![60.0],
+            priority: vec![16],
+            userid: vec![1000],
+            queue: vec![0],
+            nodes: vec![0],
+            cores: vec![1],
+            gpus: vec![0],
+        }
+    }
+
+    #[test]
+    fn abilities_are_those_exported() {
+        let easy = NativeTwin::<Easy>::new(&[("depth", "3")]).unwrap();
+        assert_eq!(easy.name(), "easy");
+        assert_eq!(easy.abilities(), Abilities { scheduling: true, ..Abilities::default() });
+        assert!(NativeTwin::<Easy>::new(&[("depth", "0")]).is_err());
+        assert!(NativeTwin::<Easy>::new(&[("deep", "1")]).is_err());
+        let broken = NativeTwin::<Broken>::new(&[]).unwrap().abilities();
+        assert!(broken.ordering && broken.scheduling && broken.observing && broken.state);
+    }
+
+    #[test]
+    fn keys_come_through() {
+        let mut sjf = NativeTwin::<Sjf>::new(&[]).unwrap();
+        assert_eq!(sjf.keys(0.0, &one_job()), Ok(vec![60.0]));
+        assert_eq!(sjf.cost().calls, 1);
+    }
+
+    #[test]
+    fn a_panic_is_a_trap() {
+        let mut broken = NativeTwin::<Broken>::new(&[("mode", "trap"), ("when", "keys")]).unwrap();
+        let error = broken.keys(0.0, &one_job()).unwrap_err();
+        assert_eq!(error, PolicyError::Trap { during: "ordering.keys", message: "told to trap".to_owned() });
+    }
+
+    #[test]
+    fn a_state_goes_to_the_successor_or_is_refused() {
+        let mut first = NativeTwin::<Broken>::new(&[]).unwrap();
+        let mut saved = first.save().unwrap();
+        assert_eq!(saved.from, "broken");
+        assert_eq!(first.restore(&saved), Ok(()));
+        saved.from = "fcfs".to_owned();
+        assert_eq!(first.restore(&saved).unwrap_err().kind(), "refused");
+    }
+}
