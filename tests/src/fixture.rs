@@ -19,6 +19,12 @@ pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize().expect("the workspace is there")
 }
 
+/// A temporary folder that nobody else can look into, as an instance wants it.
+pub fn folder() -> tempfile::TempDir {
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+    tempfile::Builder::new().permissions(mode).tempdir().expect("a folder can be made")
+}
+
 /// The binary under test: FLUXGATE_BIN, or where `cargo xtask build` puts it.
 pub fn binary() -> PathBuf {
     std::env::var_os("FLUXGATE_BIN").map_or_else(|| root().join("target/debug/fluxgate"), PathBuf::from)
@@ -111,7 +117,7 @@ pub struct World {
 impl World {
     /// `fluxgate up` with these arguments.
     pub fn up(args: &[&str]) -> World {
-        World::up_in(tempfile::tempdir().expect("a folder can be made"), args)
+        World::up_in(folder(), args)
     }
 
     /// The same in a folder that may have been used before.
@@ -200,7 +206,7 @@ impl World {
     pub fn kill_instance(mut self) -> tempfile::TempDir {
         kill(Pid::from_raw(self.child.id() as i32), Signal::SIGKILL).expect("it can be killed");
         self.child.wait().expect("it ends");
-        let dir = tempfile::tempdir().expect("a folder can be made");
+        let dir = folder();
         let kept = std::mem::replace(&mut self.dir, dir);
         drop(self);
         kept

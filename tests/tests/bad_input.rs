@@ -4,7 +4,7 @@
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 
-use fluxgate_tests::fixture::{World, cli, policies};
+use fluxgate_tests::fixture::{World, cli, folder, policies};
 
 #[test]
 fn usage_errors_end_with_2() {
@@ -31,7 +31,7 @@ fn usage_errors_end_with_2() {
 
 #[test]
 fn files_that_are_not_what_they_should_be() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = folder();
     let file = |name: &str, text: &[u8]| {
         let path = dir.path().join(name);
         std::fs::write(&path, text).unwrap();
@@ -63,7 +63,7 @@ fn files_that_are_not_what_they_should_be() {
 
 #[test]
 fn components_that_are_none_of_ours() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = folder();
     let good = std::fs::read(policies().join("easy.wasm")).expect("run `cargo xtask policies`");
     let swf = dir.path().join("l.swf");
     std::fs::write(&swf, "; MaxProcs: 4\n1 0 -1 10 1 -1 -1 1 20 -1 1 1 1 -1 1 -1 -1 -1\n").unwrap();
@@ -116,7 +116,7 @@ fn a_running_instance_refuses_nonsense_and_goes_on() {
 
 #[test]
 fn sockets_that_are_missing_foreign_or_dead() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = folder();
     let missing = dir.path().join("no");
     cli(&["jobs", "--uri", missing.to_str().unwrap()]).fails(1, &["no such socket"]);
     let file = dir.path().join("file");

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use fluxgate_tests::fixture::{World, cli, fluxgate, run};
+use fluxgate_tests::fixture::{World, cli, fluxgate, folder, run};
 
 #[test]
 fn a_day_in_the_life_of_a_small_cluster() {
@@ -54,7 +54,7 @@ fn a_day_in_the_life_of_a_small_cluster() {
 
 #[test]
 fn detached_and_down_again() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = folder();
     let with = |args: &[&str]| {
         let mut command = fluxgate(args);
         command.env("FLUXGATE_DIR", dir.path());

@@ -1,6 +1,6 @@
 //! Policies on a live instance: swapped under load, broken in every way, written from scratch.
 
-use fluxgate_tests::fixture::{World, cli, policies};
+use fluxgate_tests::fixture::{World, cli, folder, policies};
 use serde_json::{Value, json};
 
 fn path(policy: &str) -> String {
@@ -121,7 +121,7 @@ fn every_mode_of_broken_at_every_moment_is_contained() {
 
 #[test]
 fn a_new_policy_builds_and_replays() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = folder();
     let folder = dir.path().join("mine");
     cli(&["policy", "new", "mine", "--path", folder.to_str().unwrap()]).ok();
     for file in ["Cargo.toml", "src/lib.rs", "sdk/Cargo.toml", "sdk/wit/policy.wit", ".cargo/config.toml"] {

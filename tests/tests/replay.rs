@@ -2,11 +2,11 @@
 
 use std::path::PathBuf;
 
-use fluxgate_tests::fixture::{cli, shared};
+use fluxgate_tests::fixture::{cli, folder, shared};
 
 /// Replay a log with a policy twice; the schedules must be equal to the byte. Returns the metrics.
 fn twice(log: &str, policy: &str, more: &[&str]) -> (serde_json::Value, Vec<u8>) {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = folder();
     let mut schedules = Vec::new();
     let mut metrics = serde_json::Value::Null;
     for round in ["a", "b"] {
@@ -23,7 +23,7 @@ fn twice(log: &str, policy: &str, more: &[&str]) -> (serde_json::Value, Vec<u8>)
 
 #[test]
 fn a_small_log_as_table_json_and_csv() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = folder();
     let log = dir.path().join("l.swf");
     let mut text = "; MaxProcs: 8\n; UnixStartTime: 0\n".to_owned();
     for i in 0..200u32 {

@@ -127,7 +127,10 @@ fn build_binary(house: &House) -> Result<PathBuf> {
 fn test(house: &House, arguments: &[String]) -> Result<()> {
     tidy::check(house.root())?;
     policies::build(house, &[])?;
-    let binary = build_binary(house)?;
+    // One build for binary and tests: apart, they would be resolved with other features and the WebAssembly
+    // compiler be built twice.
+    house.cargo("build").args(["--workspace", "--bins", "--tests"]).run()?;
+    let binary = house.target().join("debug").join("fluxgate");
     let names_package = |argument: &String| argument.starts_with("-p") || argument.starts_with("--package");
     let scope = if arguments.iter().any(names_package) { None } else { Some("--workspace") };
     house.cargo("test").args(scope).args(arguments).env("FLUXGATE_BIN", &binary).run()

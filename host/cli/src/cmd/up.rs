@@ -176,6 +176,9 @@ async fn serve(args: &Up, place: &Place, resources: Resources) -> Result<()> {
 /// Restarts of the scheduler after which `up` gives up: something is wrong that a restart does not mend.
 const SCHED_RESTARTS_MAX: u32 = 1000;
 
+/// Between two looks at the pid file of an instance that ends.
+const PID_FILE_LOOK: std::time::Duration = std::time::Duration::from_millis(5);
+
 /// Wait for a child, for ever if there is none.
 async fn wait(child: &mut Option<tokio::process::Child>) -> std::io::Result<std::process::ExitStatus> {
     match child {
@@ -232,6 +235,10 @@ pub(crate) fn down(args: &Down) -> Result<()> {
     }
     if running.is_some() {
         ask_to_stop(&Client::connect_uri(&place.uri())?)?;
+        // The last thing that an instance does is to remove its pid file.
+        while place.living_pid().is_some() {
+            std::thread::sleep(PID_FILE_LOOK);
+        }
     }
     if args.purge && place.dir.exists() {
         std::fs::remove_dir_all(&place.dir)

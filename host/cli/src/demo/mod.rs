@@ -57,7 +57,11 @@ struct World {
 
 impl World {
     fn start(args: &Demo, policies: &std::path::Path) -> Result<World> {
-        let dir = tempfile::Builder::new().prefix("fluxgate-demo-").tempdir().context("cannot make a folder")?;
+        let dir = tempfile::Builder::new()
+            .prefix("fluxgate-demo-")
+            .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o700))
+            .tempdir()
+            .context("cannot make a folder")?;
         let log = std::fs::File::create(dir.path().join("log")).context("cannot write the log")?;
         let mut child = Command::new(std::env::current_exe().context("cannot find this program")?)
             .args(["up", "--policy", "fcfs"])
