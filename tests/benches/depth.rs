@@ -46,7 +46,9 @@ fn main() {
     for depth in [1_000u64, 100_000, 1_000_000] {
         let machine = Machine::uniform(64, 2048).expect("a machine").resources;
         let mut engine = Engine::new(machine, Config { annotate: false, ..Config::default() });
-        engine.swap(Box::new(easy.instantiate(&Default::default()).expect("easy starts"))).expect("no other swap");
+        engine
+            .swap(Box::new(easy.instantiate(&Default::default()).expect("easy starts")))
+            .expect("no other swap");
         engine.pass(0.0);
         // Fill the machine with single-core jobs, then queue wide ones behind them.
         let mut running: Vec<JobId> = Vec::new();

@@ -14,8 +14,9 @@ use fluxgate_tests::native_twin::NativeTwin;
 fn timed(workload: &Workload, machine: &Machine, policy: Box<dyn Policy>) -> (f64, Outcome) {
     let begin = Instant::now();
     let jobs = workload.jobs.iter().copied();
-    let outcome = driver::run(jobs, machine.resources.clone(), driver::replay_config(), Some(policy), &mut [])
-        .expect("the replay runs");
+    let outcome =
+        driver::run(jobs, machine.resources.clone(), driver::replay_config(), Some(policy), &mut [])
+            .expect("the replay runs");
     (begin.elapsed().as_secs_f64(), outcome)
 }
 

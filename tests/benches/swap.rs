@@ -23,17 +23,32 @@ fn main() {
     let loader = Loader::new(Limits::default(), None).expect("wasm runs here");
     let compiled: Vec<_> = ["easy", "sjf"]
         .iter()
-        .map(|p| loader.compile_file(&policies().join(format!("{p}.wasm"))).expect("run `cargo xtask policies`"))
+        .map(|p| {
+            loader.compile_file(&policies().join(format!("{p}.wasm"))).expect("run `cargo xtask policies`")
+        })
         .collect();
-    println!("| pending | ordinary pass p50 us | pass with the flip p50 us | p99 us | largest us | warm-up ms |");
+    println!(
+        "| pending | ordinary pass p50 us | pass with the flip p50 us | p99 us | largest us | warm-up ms |"
+    );
     println!("|--:|--:|--:|--:|--:|--:|");
     for depth in [1_000u64, 100_000, 1_000_000] {
         let machine = Machine::uniform(64, 2048).expect("a machine").resources;
         let mut engine = Engine::new(machine, Config { annotate: false, ..Config::default() });
         for i in 0..depth + 1 {
             let slots = if i == 0 { 2048 } else { 1024 + (i % 64) as u32 };
-            let spec = Simple { slots, duration: 600.0 * (1 + i % 16) as f64, command: vec!["x".to_owned()], ..Simple::default() };
-            let event = Event::Alloc { id: JobId(i + 1), priority: 16, userid: 1, t_submit: i as f64, jobspec: Box::new(spec.build()) };
+            let spec = Simple {
+                slots,
+                duration: 600.0 * (1 + i % 16) as f64,
+                command: vec!["x".to_owned()],
+                ..Simple::default()
+            };
+            let event = Event::Alloc {
+                id: JobId(i + 1),
+                priority: 16,
+                userid: 1,
+                t_submit: i as f64,
+                jobspec: Box::new(spec.build()),
+            };
             engine.step(event, 1.0);
         }
         engine.pass(1.0);

@@ -26,7 +26,9 @@ fn a_day_in_the_life_of_a_small_cluster() {
     let big = world.cli(&["submit", "-N2", "-n8", "--simulate", "1h"]).ok();
     world.until("the big job runs", |w| w.jobs("running").len() == 1);
     let waits = world.cli(&["submit", "-n3", "-t", "5m", "--simulate", "1s"]).ok();
-    world.until("a reason is told", |w| w.cli(&["jobs"]).ok().contains("insufficient resources: needs 3 cores"));
+    world.until("a reason is told", |w| {
+        w.cli(&["jobs"]).ok().contains("insufficient resources: needs 3 cores")
+    });
     assert!(world.cli(&["job", waits.trim()]).ok().contains("jobs ahead in its queue"));
 
     // Urgency, hold, cancel.

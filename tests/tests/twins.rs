@@ -44,7 +44,8 @@ fn on_a_made_up_log() {
     for i in 0..2000u64 {
         let (run, cores) = (1 + i * 7919 % 400, 1 + i * i % 32);
         let asked = run * (1 + i % 5);
-        text += &format!("{} {} -1 {run} {cores} -1 -1 {cores} {asked} -1 1 1 1 -1 1 -1 -1 -1\n", i + 1, i * 60);
+        text +=
+            &format!("{} {} -1 {run} {cores} -1 -1 {cores} {asked} -1 1 1 1 -1 1 -1 -1 -1\n", i + 1, i * 60);
     }
     let log = fluxgate_sim::swf::Reader::new(text.as_bytes(), "made up");
     let workload = Workload::read(log, &Options::default()).unwrap();

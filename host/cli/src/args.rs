@@ -8,9 +8,17 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 /// A scheduler for Flux whose policies are WebAssembly components.
 #[derive(Debug, Parser)]
-#[command(name = "fluxgate", version, propagate_version = true, max_term_width = 100, arg_required_else_help = true)]
-#[command(after_help = "Try it: 'fluxgate up --nodes 16 --cores 32 --policy easy --detach', then 'fluxgate submit \
-    -n4 -t 10m --simulate 30s', 'fluxgate jobs', 'fluxgate down'.\n\nExit codes: 0 success, 1 failure, 2 usage.")]
+#[command(
+    name = "fluxgate",
+    version,
+    propagate_version = true,
+    max_term_width = 100,
+    arg_required_else_help = true
+)]
+#[command(
+    after_help = "Try it: 'fluxgate up --nodes 16 --cores 32 --policy easy --detach', then 'fluxgate submit \
+    -n4 -t 10m --simulate 30s', 'fluxgate jobs', 'fluxgate down'.\n\nExit codes: 0 success, 1 failure, 2 usage."
+)]
 pub(crate) struct Cli {
     /// What to do.
     #[command(subcommand)]
@@ -148,7 +156,9 @@ pub(crate) struct Sched {
 
 /// `fluxgate submit`.
 #[derive(Debug, Args)]
-#[command(override_usage = "fluxgate submit [OPTIONS] [-- COMMAND...]\n       fluxgate submit --jobspec FILE [OPTIONS]")]
+#[command(
+    override_usage = "fluxgate submit [OPTIONS] [-- COMMAND...]\n       fluxgate submit --jobspec FILE [OPTIONS]"
+)]
 pub(crate) struct Submit {
     #[command(flatten)]
     pub(crate) target: Target,
@@ -451,7 +461,7 @@ pub(crate) struct Demo {
     #[arg(long, default_value_t = 1200, value_parser = clap::value_parser!(u32).range(10..=100_000))]
     pub(crate) jobs: u32,
     /// How many times faster than real time the clock runs.
-    #[arg(long, default_value_t = 2000.0)]
+    #[arg(long, default_value_t = 6000.0)]
     pub(crate) speed: f64,
     /// Seed of the workload.
     #[arg(long, default_value_t = 1)]

@@ -64,7 +64,10 @@ impl Place {
         // A socket path longer than sun_path cannot be bound; say so before anything starts.
         let length = self.socket().as_os_str().len();
         if length > 107 {
-            bail!("{}: the socket's path would have {length} bytes, at most 107 are possible", self.dir.display());
+            bail!(
+                "{}: the socket's path would have {length} bytes, at most 107 are possible",
+                self.dir.display()
+            );
         }
         Ok(())
     }

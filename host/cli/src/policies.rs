@@ -64,8 +64,7 @@ impl Shelf {
         }
         let mut files = self.files();
         files.remove(policy).ok_or_else(|| {
-            let known: Vec<String> =
-                files.into_keys().chain(std::iter::once(BUILTIN.to_owned())).collect();
+            let known: Vec<String> = files.into_keys().chain(std::iter::once(BUILTIN.to_owned())).collect();
             let place = self.dir.as_ref().map_or_else(
                 || "there is no folder of policies; name one with --policies".to_owned(),
                 |dir| format!("{} has: {}", dir.display(), known.join(", ")),
@@ -81,7 +80,11 @@ impl Shelf {
     }
 
     /// Make a policy ready to decide; `None` is the built-in one.
-    pub(crate) fn make(&self, policy: &str, settings: &[(String, String)]) -> Result<Option<Box<dyn Policy>>> {
+    pub(crate) fn make(
+        &self,
+        policy: &str,
+        settings: &[(String, String)],
+    ) -> Result<Option<Box<dyn Policy>>> {
         if policy == BUILTIN {
             return Ok(None);
         }

@@ -30,16 +30,15 @@ pub(crate) fn cancel(args: &Cancel) -> Result<()> {
 /// `fluxgate urgency`.
 pub(crate) fn urgency(args: &Urgency) -> Result<()> {
     let id = job_id(&args.id)?;
-    let value = match args.value.as_str() {
-        "hold" => 0,
-        "default" => 16,
-        "expedite" => 31,
-        text => text
-            .parse::<u8>()
-            .ok()
-            .filter(|v| *v <= 31)
-            .ok_or_else(|| usage(format!("urgency {text:?}: expected 0 to 31, hold, default or expedite")))?,
-    };
+    let value =
+        match args.value.as_str() {
+            "hold" => 0,
+            "default" => 16,
+            "expedite" => 31,
+            text => text.parse::<u8>().ok().filter(|v| *v <= 31).ok_or_else(|| {
+                usage(format!("urgency {text:?}: expected 0 to 31, hold, default or expedite"))
+            })?,
+        };
     let client = Client::connect(&args.target)?;
     client.rpc("job-manager.urgency", json!({"id": id.0, "urgency": value}))?;
     Ok(())

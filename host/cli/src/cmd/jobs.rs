@@ -91,7 +91,8 @@ pub(crate) fn jobs(args: &Jobs) -> Result<()> {
         let jobs: Vec<Value> = jobs.iter().map(readable).collect();
         return render::json(&json!({ "jobs": jobs }));
     }
-    let now = client.rpc("fluxgate-instance.info", json!({})).ok().and_then(|i| i["now"].as_f64()).unwrap_or(0.0);
+    let now =
+        client.rpc("fluxgate-instance.info", json!({})).ok().and_then(|i| i["now"].as_f64()).unwrap_or(0.0);
     let mut table = render::table(&["JOBID", "QUEUE", "NAME", "ST", "NTASKS>", "NNODES>", "TIME>", "INFO"]);
     for job in jobs {
         let sched = &job["annotations"]["sched"];
@@ -173,7 +174,8 @@ pub(crate) fn job(args: &JobCmd) -> Result<()> {
     let first = events.first().map_or(0.0, |e| e.timestamp);
     let mut table = render::table(&["SECONDS>", "EVENT", "CONTEXT"]);
     for event in &events {
-        let context = event.context.as_ref().map(|c| Value::Object(c.clone()).to_string()).unwrap_or_default();
+        let context =
+            event.context.as_ref().map(|c| Value::Object(c.clone()).to_string()).unwrap_or_default();
         table.add_row([format!("{:.3}", event.timestamp - first), event.name.clone(), context]);
     }
     render::show(&table)

@@ -46,7 +46,8 @@ pub(crate) fn run(command: &PolicyCmd) -> Result<()> {
             render::show(&table)
         }
         PolicyCmd::Show { target, name, json: as_json } => {
-            let answer = Client::connect(target)?.sched("sched-fluxgate.policy-show", json!({ "name": name }))?;
+            let answer =
+                Client::connect(target)?.sched("sched-fluxgate.policy-show", json!({ "name": name }))?;
             if *as_json {
                 return render::json(&answer);
             }
@@ -65,7 +66,9 @@ pub(crate) fn run(command: &PolicyCmd) -> Result<()> {
                 render::line("")?;
                 let mut table = render::table(&["SETTING", "KIND", "VALUE", "DEFAULT", "MEANING"]);
                 for key in keys {
-                    table.add_row(["name", "kind", "value", "default", "help"].map(|f| render::plain(&key[f])));
+                    table.add_row(
+                        ["name", "kind", "value", "default", "help"].map(|f| render::plain(&key[f])),
+                    );
                 }
                 render::show(&table)?;
             }
@@ -73,13 +76,17 @@ pub(crate) fn run(command: &PolicyCmd) -> Result<()> {
         }
         PolicyCmd::Load { target, file, config, json: as_json } => {
             let settings = settings_json(config)?;
-            let path = std::fs::canonicalize(file).with_context(|| format!("cannot read {}", file.display()))?;
-            let answer = Client::connect(target)?
-                .sched("sched-fluxgate.policy-load", json!({"path": path.to_string_lossy(), "config": settings}))?;
+            let path =
+                std::fs::canonicalize(file).with_context(|| format!("cannot read {}", file.display()))?;
+            let answer = Client::connect(target)?.sched(
+                "sched-fluxgate.policy-load",
+                json!({"path": path.to_string_lossy(), "config": settings}),
+            )?;
             said(&answer, *as_json, || format!("loaded {}", render::plain(&answer["name"])))
         }
         PolicyCmd::Swap { target, name, json: as_json } => {
-            let answer = Client::connect(target)?.sched("sched-fluxgate.policy-swap", json!({ "name": name }))?;
+            let answer =
+                Client::connect(target)?.sched("sched-fluxgate.policy-swap", json!({ "name": name }))?;
             swapped(&answer, *as_json)
         }
         PolicyCmd::Rollback { target, json: as_json } => {

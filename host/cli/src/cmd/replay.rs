@@ -76,7 +76,10 @@ pub(crate) fn run(args: &Replay) -> Result<()> {
     if on_stdout > 1 || (on_stdout == 1 && args.json) {
         return Err(usage("standard output can take only one of --schedule -, --csv - and --json"));
     }
-    if on_stdout == 1 && args.schedule.as_deref().is_some_and(|p| p.as_os_str() == "-") && args.policy.len() > 1 {
+    if on_stdout == 1
+        && args.schedule.as_deref().is_some_and(|p| p.as_os_str() == "-")
+        && args.policy.len() > 1
+    {
         return Err(usage("--schedule - takes one --policy"));
     }
     let wanted = settings(&args.config)?;
@@ -143,7 +146,9 @@ fn settings_of_each(
 /// What was understood of the log, to standard error.
 fn about(args: &Replay, workload: &Workload, machine: &Machine) {
     let mut notes = vec![format!("{} jobs, {} cores", workload.jobs.len(), machine.total_cores())];
-    notes.extend(workload.left_out_counts().iter().map(|(why, count)| format!("{count} left out: {}", why.text())));
+    notes.extend(
+        workload.left_out_counts().iter().map(|(why, count)| format!("{count} left out: {}", why.text())),
+    );
     if workload.overruns > 0 {
         notes.push(format!("{} ran longer than they asked for", workload.overruns));
     }
@@ -158,8 +163,9 @@ fn bar(args: &Replay, policy: &str, jobs: u64) -> ProgressBar {
     if args.quiet {
         return ProgressBar::hidden();
     }
-    let style = ProgressStyle::with_template("{prefix} {bar:30} {pos}/{len} jobs, {per_sec}, {eta} left, {msg}")
-        .unwrap_or_else(|_| ProgressStyle::default_bar());
+    let style =
+        ProgressStyle::with_template("{prefix} {bar:30} {pos}/{len} jobs, {per_sec}, {eta} left, {msg}")
+            .unwrap_or_else(|_| ProgressStyle::default_bar());
     ProgressBar::new(jobs).with_style(style).with_prefix(policy.to_owned())
 }
 
@@ -205,11 +211,8 @@ fn one(
     if !outcome.unfinished.is_empty() {
         bail!("{name}: {} jobs still waited when nothing could happen any more", outcome.unfinished.len());
     }
-    let denied: Vec<Value> = outcome
-        .denied
-        .iter()
-        .map(|(id, note)| json!({"job": id.0, "reason": note}))
-        .collect();
+    let denied: Vec<Value> =
+        outcome.denied.iter().map(|(id, note)| json!({"job": id.0, "reason": note})).collect();
     let mut violations = Vec::new();
     if !args.no_check {
         let ids: Vec<_> = outcome.denied.iter().map(|(id, _)| *id).collect();
@@ -228,7 +231,13 @@ fn one(
     })
 }
 
-fn report(args: &Replay, workload: &Workload, machine: &Machine, runs: &[Run], stdout_taken: bool) -> Result<()> {
+fn report(
+    args: &Replay,
+    workload: &Workload,
+    machine: &Machine,
+    runs: &[Run],
+    stdout_taken: bool,
+) -> Result<()> {
     if let Some(path) = &args.csv {
         metrics::write_csv(open(path)?, runs.iter().map(|r| (r.name.as_str(), &r.summary)))
             .with_context(|| format!("cannot write {}", path.display()))?;
@@ -287,7 +296,12 @@ fn report(args: &Replay, workload: &Workload, machine: &Machine, runs: &[Run], s
     render::show(&table)?;
     for run in runs {
         for denied in run.denied.iter().take(10) {
-            render::line(format!("{}: job {} can never run: {}", run.name, denied["job"], render::plain(&denied["reason"])))?;
+            render::line(format!(
+                "{}: job {} can never run: {}",
+                run.name,
+                denied["job"],
+                render::plain(&denied["reason"])
+            ))?;
         }
         if run.denied.len() > 10 {
             render::line(format!("{}: and {} more; --json lists all", run.name, run.denied.len() - 10))?;

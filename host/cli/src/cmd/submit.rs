@@ -35,7 +35,11 @@ fn read(path: &std::path::Path) -> Result<Jobspec> {
     if text.len() as u64 > JOBSPEC_BYTES_MAX {
         bail!("{name}: more than {JOBSPEC_BYTES_MAX} bytes, too large for a jobspec");
     }
-    let parsed = if text.trim_start().starts_with('{') { Jobspec::from_json(&text) } else { Jobspec::from_yaml(&text) };
+    let parsed = if text.trim_start().starts_with('{') {
+        Jobspec::from_json(&text)
+    } else {
+        Jobspec::from_yaml(&text)
+    };
     parsed.with_context(|| name)
 }
 
@@ -62,7 +66,10 @@ fn jobspec(args: &Submit) -> Result<Jobspec> {
                 return Err(usage("--nodes, --ntasks and --cores-per-task: expected at least 1"));
             }
             if args.nodes.is_some_and(|nodes| nodes > slots) {
-                return Err(usage(format!("--ntasks {slots}: fewer than the {} nodes", args.nodes.unwrap_or(0))));
+                return Err(usage(format!(
+                    "--ntasks {slots}: fewer than the {} nodes",
+                    args.nodes.unwrap_or(0)
+                )));
             }
             Simple {
                 nodes: args.nodes,

@@ -189,7 +189,8 @@ async fn wait(child: &mut Option<tokio::process::Child>) -> std::io::Result<std:
 
 /// Start `fluxgate sched` on the instance and wait until it serves.
 async fn start_sched(args: &Up, place: &Place) -> Result<tokio::process::Child> {
-    let mut command = tokio::process::Command::new(std::env::current_exe().context("cannot find this program")?);
+    let mut command =
+        tokio::process::Command::new(std::env::current_exe().context("cannot find this program")?);
     command.arg("sched").arg("--connect").arg(place.uri()).arg("--policy").arg(&args.policy.policy);
     for setting in &args.policy.config {
         command.arg("--config").arg(setting);

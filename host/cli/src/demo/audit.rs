@@ -27,7 +27,12 @@ impl Audit {
 }
 
 /// Ask the instance, and compare with what this program submitted and saw.
-pub(crate) fn make(client: &Client, records: &[Record], submitted: &[u64], swaps: &[SwapSeen]) -> Result<Audit> {
+pub(crate) fn make(
+    client: &Client,
+    records: &[Record],
+    submitted: &[u64],
+    swaps: &[SwapSeen],
+) -> Result<Audit> {
     let mut numbers = client.rpc("fluxgate-instance.audit", json!({}))?;
     let known: BTreeMap<u64, &Record> = records.iter().map(|r| (r.id, r)).collect();
     // A job that we have an id for and the instance has no record of would be the worst loss.

@@ -31,7 +31,7 @@ const GPUS: u32 = 2;
 /// Share of the machine that the jobs ask for: a bit more than it has, so that a queue builds up.
 const LOAD: f64 = 1.05;
 /// Real time between two looks at the instance.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
+const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// A phase of the demo: who decided, from when.
 #[derive(Debug, Clone)]
@@ -154,7 +154,7 @@ impl Show {
         );
         self.bar.set_message(text.clone());
         self.looks += 1;
-        if !self.live && self.looks % 50 == 1 {
+        if !self.live && self.looks % 250 == 1 {
             self.say(&format!("{} done  {text}", look.inactive));
         }
     }
@@ -194,8 +194,10 @@ fn look(client: &Client) -> Result<Look> {
 }
 
 fn running_ids(client: &Client) -> Result<Vec<u64>> {
-    let list = client
-        .rpc("job-list.list", json!({"max_entries": 0, "attrs": ["state"], "constraint": {"states": [16]}}))?;
+    let list = client.rpc(
+        "job-list.list",
+        json!({"max_entries": 0, "attrs": ["state"], "constraint": {"states": [16]}}),
+    )?;
     Ok(list["jobs"].as_array().into_iter().flatten().filter_map(|j| j["id"].as_u64()).collect())
 }
 

@@ -59,7 +59,8 @@ pub(crate) fn phases(records: &[Record], phases: &[Phase], cores: u64) -> Result
     let ends = phases.iter().skip(1).map(|p| p.begin).chain(std::iter::once(last));
     let report = phases.iter().zip(ends).map(|(phase, end)| {
         let inside = |t: f64| t >= phase.begin && (t < end || end == last);
-        let ran: Vec<_> = records.iter().filter(|r| inside(r.submit)).filter_map(|r| Some((r, r.ran?))).collect();
+        let ran: Vec<_> =
+            records.iter().filter(|r| inside(r.submit)).filter_map(|r| Some((r, r.ran?))).collect();
         let mean = |value: &dyn Fn(&Record, (f64, f64)) -> f64| {
             ran.iter().map(|(r, times)| value(r, *times)).sum::<f64>() / ran.len().max(1) as f64
         };
@@ -80,6 +81,19 @@ pub(crate) fn phases(records: &[Record], phases: &[Phase], cores: u64) -> Result
     });
     Ok(report.collect())
 }
+
+/// The numbers of the audit that people are shown, and what they are called.
+const AUDIT: [(&str, &str); 9] = [
+    ("submitted", "jobs submitted"),
+    ("completed", "jobs completed"),
+    ("denied", "jobs denied"),
+    ("lost", "jobs lost"),
+    ("run_twice", "jobs run twice"),
+    ("overlaps", "cores held twice"),
+    ("connections", "scheduler connections"),
+    ("dropped", "connections dropped"),
+    ("hellos", "hellos"),
+];
 
 /// The report for people.
 pub(crate) fn print(phases: &[PhaseReport], audit: &Audit) -> Result<()> {
@@ -102,11 +116,9 @@ pub(crate) fn print(phases: &[PhaseReport], audit: &Audit) -> Result<()> {
     }
     render::show(&table)?;
     render::line("")?;
-    let mut table = render::table(&["AUDIT, FROM THE INSTANCE'S RECORDS", ""]);
-    for (key, value) in audit.numbers.as_object().into_iter().flatten() {
-        if !value.is_object() && !value.is_array() {
-            table.add_row([key.replace('_', " "), render::plain(value)]);
-        }
+    let mut table = render::table(&["AUDIT, FROM THE INSTANCE'S RECORDS", ">"]);
+    for (key, meaning) in AUDIT {
+        table.add_row([meaning.to_owned(), render::plain(&audit.numbers[key])]);
     }
     render::show(&table)
 }

@@ -70,13 +70,15 @@ pub(crate) fn make(count: u32, seed: u64, nodes: u32, cores: u32, load: f64) -> 
     let work: f64 = jobs.iter().map(|j| j.cores_held(cores) as f64 * j.run).sum();
     let span = work / (f64::from(nodes) * f64::from(cores) * load);
     let mut times: Vec<f64> = (0..count)
-        .map(|_| loop {
-            // By rejection: twice as much work comes at noon as at midnight.
-            let at = random.unit();
-            let hour = (at * span / 86_400.0).fract();
-            let weight = 0.75 - 0.25 * (hour * std::f64::consts::TAU).cos();
-            if random.unit() < weight {
-                break at * span;
+        .map(|_| {
+            loop {
+                // By rejection: twice as much work comes at noon as at midnight.
+                let at = random.unit();
+                let hour = (at * span / 86_400.0).fract();
+                let weight = 0.75 - 0.25 * (hour * std::f64::consts::TAU).cos();
+                if random.unit() < weight {
+                    break at * span;
+                }
             }
         })
         .collect();

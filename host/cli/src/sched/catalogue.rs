@@ -99,6 +99,7 @@ impl Catalogue {
 
     /// This one decides from now on.
     pub(crate) fn activated(&mut self, name: &str, remember: bool) {
+        self.forgive(name);
         let before = std::mem::replace(&mut self.active, name.to_owned());
         if remember && before != name {
             self.history.push(before);

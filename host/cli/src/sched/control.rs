@@ -86,7 +86,10 @@ impl Scheduler {
     fn ping(&self, request: &ControlRequest) -> Value {
         let mut payload = request.payload.clone();
         if let Some(object) = payload.as_object_mut() {
-            object.insert("route".to_owned(), request.message.routes.as_deref().unwrap_or_default().join("!").into());
+            object.insert(
+                "route".to_owned(),
+                request.message.routes.as_deref().unwrap_or_default().join("!").into(),
+            );
             object.insert("userid".to_owned(), request.message.userid.into());
             object.insert("rolemask".to_owned(), request.message.rolemask.into());
             object.insert("rank".to_owned(), 0.into());

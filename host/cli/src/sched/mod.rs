@@ -94,7 +94,8 @@ pub(crate) fn run(args: &Sched) -> Result<()> {
 }
 
 async fn serve(args: &Sched, shelf: Shelf, catalogue: Catalogue, first_policy: String) -> Result<()> {
-    let Connection { outbox, mut inbox } = Connection::connect(&args.connect, &ConnectOptions::default()).await?;
+    let Connection { outbox, mut inbox } =
+        Connection::connect(&args.connect, &ConnectOptions::default()).await?;
     let clock = ask_clock(&outbox, &mut inbox).await?;
     let mode = args.limit.map_or(Mode::Unlimited, Mode::Limited);
     let (loaded, mut arrivals) = mpsc::unbounded_channel();
@@ -205,7 +206,9 @@ impl Scheduler {
                     tracing::info!(queued = count, machine, policy = self.first_policy, "ready");
                     self.announce();
                 }
-                Output::Disconnected { service, sender } => tracing::debug!(service, sender, "client is gone"),
+                Output::Disconnected { service, sender } => {
+                    tracing::debug!(service, sender, "client is gone")
+                }
                 Output::Fatal(error) => {
                     self.fatal.get_or_insert(error.into());
                 }
@@ -269,7 +272,11 @@ impl Scheduler {
             let begin = Instant::now();
             let actions = engine.pass(self.clock.now());
             let took = begin.elapsed();
-            if engine.stats().swaps > swaps { self.flips.add(took) } else { self.passes.add(took) }
+            if engine.stats().swaps > swaps {
+                self.flips.add(took)
+            } else {
+                self.passes.add(took)
+            }
             let retired = engine.take_retired();
             if !retired.is_empty() {
                 tokio::task::spawn_blocking(move || drop(retired));
@@ -304,14 +311,22 @@ impl Scheduler {
                 }
             }
             PolicyNotice::SwapFailed { name, error } => {
-                tracing::error!(policy = name, kind = error.kind(), "swap failed, the running policy stays: {error}");
+                tracing::error!(
+                    policy = name,
+                    kind = error.kind(),
+                    "swap failed, the running policy stays: {error}"
+                );
                 self.catalogue.failed(&name, &error, self.clock.now());
                 if let Some(request) = self.swap.take().and_then(|w| w.request) {
                     self.send(request.error(errno::EINVAL, &format!("{name}: {error}")));
                 }
             }
             PolicyNotice::Failed { name, error } => {
-                tracing::error!(policy = name, kind = error.kind(), "policy failed, its pass was decided by the built-in one: {error}");
+                tracing::error!(
+                    policy = name,
+                    kind = error.kind(),
+                    "policy failed, its pass was decided by the built-in one: {error}"
+                );
                 self.catalogue.active_failed(&name, &error, self.clock.now());
                 self.go_back();
             }
