@@ -129,15 +129,13 @@ impl World {
             .expect("a log can be written");
         let mut command = fluxgate(["up"]);
         command.args(args).arg("--dir").arg(dir.path()).stdout(Stdio::piped()).stderr(log);
-        let mut child = command.spawn().expect("the binary can be started; run `cargo xtask build`");
-        let out = child.stdout.take().expect("a pipe was asked for");
-        for line in BufReader::new(out).lines() {
-            if line.expect("the pipe can be read") == "ready" {
-                return World { dir, child };
-            }
-        }
-        let log = std::fs::read_to_string(dir.path().join("test-log")).unwrap_or_default();
-        panic!("the instance ended before it was ready:\n{log}");
+        let child = command.spawn().expect("the binary can be started; run `cargo xtask build`");
+        // Whatever happens from here on, dropping the world ends the process and waits for it.
+        let mut world = World { dir, child };
+        let out = world.child.stdout.take().expect("a pipe was asked for");
+        let ready = BufReader::new(out).lines().any(|line| line.expect("the pipe can be read") == "ready");
+        assert!(ready, "the instance ended before it was ready:\n{}", world.log());
+        world
     }
 
     /// Address of its socket.

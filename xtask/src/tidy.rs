@@ -3,7 +3,8 @@
 //! - A source file opens with what it is for (`//!`).
 //! - A file in `host/` is short enough to be read in one go.
 //! - Arrows between crates point down, as ARCHITECTURE.md draws them.
-//! - What must be deterministic reads no clock, throws no dice and iterates nothing in hash order.
+//! - What must be deterministic reads no clock and throws no dice. (That nothing is walked in hash order is a
+//!   lint, see `clippy.toml`.)
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -24,13 +25,11 @@ const LONG_FILES: [&str; 0] = [];
 const DETERMINISTIC: [&str; 4] = ["host/formats/src", "host/graph/src", "host/engine/src", "host/sim/src"];
 
 /// What they must not name, and what to use instead.
-const FORBIDDEN: [(&str, &str); 6] = [
+const FORBIDDEN: [(&str, &str); 4] = [
     ("Instant::now", "time is a parameter"),
     ("SystemTime", "time is a parameter"),
     ("rand::", "randomness is a parameter"),
     ("RandomState", "use BTreeMap: hash order differs from run to run"),
-    ("HashMap", "use BTreeMap or Vec: hash order differs from run to run"),
-    ("HashSet", "use BTreeSet or Vec: hash order differs from run to run"),
 ];
 
 /// Which crates of ours a crate may stand on. Those not listed (the test suites) may use all.
@@ -52,6 +51,8 @@ const ARROWS: [(&str, &[&str]); 10] = [
             "fluxgate-wire",
             "fluxgate-instance",
             "fluxgate-sim",
+            // It writes the SDK beside a new policy.
+            "fluxgate-guest",
         ],
     ),
     ("fluxgate-guest", &[]),
@@ -90,7 +91,8 @@ fn judge_file(name: &str, text: &str) -> Vec<String> {
     if name.starts_with("host/") && lines > LINES_MAX && !LONG_FILES.contains(&name) {
         breaches.push(format!("{name}: {lines} lines; more than {LINES_MAX} is more than one file"));
     }
-    if DETERMINISTIC.iter().any(|room| name.starts_with(room)) {
+    // Tests may measure.
+    if DETERMINISTIC.iter().any(|room| name.starts_with(room)) && !name.contains("/tests/") {
         for (number, line) in text.lines().enumerate() {
             let code = line.split("//").next().unwrap_or_default();
             for (word, instead) in FORBIDDEN.iter().filter(|(word, _)| code.contains(word)) {
@@ -161,10 +163,10 @@ mod tests {
 
     #[test]
     fn breaches_are_found() {
-        assert!(judge_file("host/graph/src/a.rs", "//! Fine.\n// HashMap in a comment\n").is_empty());
+        assert!(judge_file("host/graph/src/a.rs", "//! Fine.\n// SystemTime in a comment\n").is_empty());
         assert_eq!(judge_file("tests/a.rs", "fn main() {}\n").len(), 1);
-        assert_eq!(judge_file("host/graph/src/a.rs", "//! x\nuse std::collections::HashMap;\n").len(), 1);
-        assert!(judge_file("host/wire/src/a.rs", "//! x\nuse std::collections::HashMap;\n").is_empty());
+        assert_eq!(judge_file("host/graph/src/a.rs", "//! x\nuse std::time::SystemTime;\n").len(), 1);
+        assert!(judge_file("host/wire/src/a.rs", "//! x\nuse std::time::SystemTime;\n").is_empty());
         let long = format!("//! x\n{}", "\n".repeat(LINES_MAX));
         assert_eq!(judge_file("host/wire/src/a.rs", &long).len(), 1);
         assert!(judge_file("xtask/src/a.rs", &long).is_empty());

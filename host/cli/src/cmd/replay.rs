@@ -285,14 +285,12 @@ fn report(
         let values = figures.iter().map(|f| number(f[i].1));
         table.add_row(std::iter::once(metric.clone()).chain(values));
     }
-    let extra: [(&str, fn(&Run) -> f64); 3] = [
-        ("peak_waiting", |r| r.peak_waiting as f64),
-        ("computed_in_s", |r| r.seconds),
-        ("of_which_policy_s", |r| r.policy_seconds),
-    ];
-    for (metric, value) in extra {
+    let mut extra = |metric: &str, value: fn(&Run) -> f64| {
         table.add_row(std::iter::once(metric.to_owned()).chain(runs.iter().map(|r| number(value(r)))));
-    }
+    };
+    extra("peak_waiting", |r| r.peak_waiting as f64);
+    extra("computed_in_s", |r| r.seconds);
+    extra("of_which_policy_s", |r| r.policy_seconds);
     render::show(&table)?;
     for run in runs {
         for denied in run.denied.iter().take(10) {

@@ -1,3 +1,5 @@
+//! The vectors of RFC 19 and flux-core, and properties of job ids.
+
 use proptest::prelude::*;
 
 use super::*;

@@ -1,3 +1,5 @@
+//! The vectors of RFC 29 and flux-core, and properties of hostlists.
+
 use proptest::prelude::*;
 
 use super::*;

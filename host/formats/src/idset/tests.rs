@@ -1,3 +1,5 @@
+//! The vectors of RFC 22 and flux-core, and properties of idsets against a plain set.
+
 use std::collections::BTreeSet;
 
 use proptest::prelude::*;

@@ -1,3 +1,5 @@
+//! The reader of workload logs on good, odd and bad lines.
+
 use super::*;
 use std::io::Write;
 
