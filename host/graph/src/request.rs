@@ -209,7 +209,9 @@ impl Shapes {
             list.retain(|r| Arc::strong_count(r) > 1);
             !list.is_empty()
         });
-        self.count = self.by_hash.values().map(Vec::len).sum();
+        #[allow(clippy::disallowed_methods)] // a sum is the same in any order
+        let count = self.by_hash.values().map(Vec::len).sum();
+        self.count = count;
         self.sweep_at = self.count * 2;
     }
 }
