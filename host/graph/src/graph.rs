@@ -9,7 +9,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use fluxgate_formats::Idset;
+use fluxgate_formats::{Hostlist, Idset};
 
 use crate::names::{Name, Names, PropSet, PropSets};
 use crate::vertex::{NONE, Vertex, VertexId};
@@ -95,6 +95,10 @@ pub struct Graph {
     pub(crate) classes: Vec<Class>,
     class_ids: HashMap<(Vec<ClassSlot>, PropSet), ClassId>,
     pub(crate) by_rank: BTreeMap<u32, u32>,
+    /// The hosts of all nodes in order of rank.
+    pub(crate) hosts: Hostlist,
+    /// Where each node stands in that order.
+    pub(crate) places: Vec<u32>,
     /// Vertices of the containment tree that lie above nodes or beside them.
     pub(crate) upper: Vec<u32>,
     /// First node at or after each upper vertex, and one past the last, by position in `upper`.
@@ -135,6 +139,8 @@ impl Graph {
             classes: Vec::new(),
             class_ids: HashMap::new(),
             by_rank: BTreeMap::new(),
+            hosts: Hostlist::new(),
+            places: Vec::new(),
             upper: Vec::new(),
             upper_nodes: Vec::new(),
             edges,
@@ -155,6 +161,11 @@ impl Graph {
             graph.renumber(vertex);
         }
         by_rank.sort_unstable();
+        graph.hosts = by_rank.iter().map(|&(_, node)| graph.host(node)).collect();
+        graph.places = vec![0; by_rank.len()];
+        for (place, &(_, node)) in by_rank.iter().enumerate() {
+            graph.places[node as usize] = place as u32;
+        }
         graph.by_rank = by_rank.into_iter().collect();
         graph.find_upper();
         graph

@@ -17,7 +17,7 @@ use crate::load;
 use crate::plan::Plan;
 use crate::request::{Kind, Request, Shapes, Types};
 use crate::reserve::{Reservations, ReserveError};
-use crate::rout::RBuilder;
+use crate::rout::{self, RBuilder};
 use crate::view::{Eligible, View};
 
 /// Counts over the machine. Free means: on a node that is up, held by nobody.
@@ -156,7 +156,7 @@ impl Resources {
         (0..self.graph.nodes.len() as u32)
             .filter(|&n| self.index.status(n) != Status::Gone)
             .for_each(|n| out.whole(n));
-        let mut r = out.finish(true);
+        let mut r = out.finish();
         r.scheduling = self.scheduling.as_deref().cloned();
         r
     }
@@ -402,18 +402,19 @@ impl Resources {
 
     /// The R of a selection: what a job gets. `expiration` 0 means none.
     pub fn selection_to_r(&self, selection: &Selection, start: f64, expiration: f64) -> R {
-        let mut out = RBuilder::new(&self.graph);
-        out.takes(&selection.takes);
-        self.complete(out.finish(false), selection.nslots, start, expiration)
+        self.complete(rout::of_takes(&self.graph, &selection.takes), selection.nslots, start, expiration)
     }
 
     /// The R of what a job holds now. `None` when it holds nothing.
     pub fn allocation_r(&self, id: JobId) -> Option<R> {
         let allocation = self.allocation(id)?;
-        let mut out = RBuilder::new(&self.graph);
-        out.takes(&allocation.takes);
         let end = if allocation.end.is_finite() { allocation.end } else { 0.0 };
-        Some(self.complete(out.finish(false), allocation.nslots, allocation.start, end))
+        Some(self.complete(
+            rout::of_takes(&self.graph, &allocation.takes),
+            allocation.nslots,
+            allocation.start,
+            end,
+        ))
     }
 
     fn complete(&self, mut r: R, nslots: u32, start: f64, expiration: f64) -> R {
@@ -430,7 +431,7 @@ impl Resources {
         for allocation in self.ledger.jobs().values() {
             out.takes(&allocation.takes);
         }
-        out.finish(true)
+        out.finish()
     }
 
     /// Everything on nodes that are down, as R.
@@ -439,7 +440,7 @@ impl Resources {
         (0..self.graph.nodes.len() as u32)
             .filter(|&n| self.index.status(n) == Status::Down)
             .for_each(|n| out.whole(n));
-        out.finish(true)
+        out.finish()
     }
 
     /// Counts over the machine.

@@ -120,6 +120,11 @@ fn agree(m: &Resources, model: &Model) {
     let mut held: BTreeMap<(u32, u32), u64> = BTreeMap::new();
     for (id, _) in m.allocations() {
         let r = m.allocation_r(id).unwrap();
+        // Written by runs of nodes, it is what it would be node by node, in canonical form.
+        let ranks = r.ranks();
+        let one_by_one =
+            R::from_nodes(ranks.iter().map(|k| (k, format!("n{k}"), r.children(k).unwrap().clone())));
+        assert_eq!((&r.r_lite, &r.nodelist), (&one_by_one.r_lite, &one_by_one.nodelist));
         for entry in &r.r_lite {
             for rank in entry.rank.iter() {
                 for core in entry.children.get("core").into_iter().flat_map(|c| c.iter().collect::<Vec<_>>())
