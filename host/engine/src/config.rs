@@ -27,6 +27,9 @@ pub struct Config {
     pub placement: Placement,
     /// Tell jobs why they wait and when they may start. Off where nobody reads it (replay).
     pub annotate: bool,
+    /// Write the R of what starts. Without it [`Action::Start`](crate::Action::Start) has an empty one, for a driver
+    /// that commits nothing (replay for figures alone); what a job holds is in the ledger all the same.
+    pub write_r: bool,
 }
 
 impl Default for Config {
@@ -43,6 +46,7 @@ impl Default for Config {
             queues_max: 1_024,
             placement: Placement::First,
             annotate: true,
+            write_r: true,
         }
     }
 }

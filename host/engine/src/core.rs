@@ -421,10 +421,9 @@ impl Core {
         }
     }
 
-    /// When an allocation that starts now ends, and what R says of it (0 without limit).
-    pub(crate) fn expected_end(&self, now: f64, duration: f64) -> (f64, f64) {
-        let end = if duration.is_finite() { now + duration } else { self.instance_end };
-        (end, if end.is_finite() { end } else { 0.0 })
+    /// When an allocation that starts now ends, infinite without limit.
+    pub(crate) fn expected_end(&self, now: f64, duration: f64) -> f64 {
+        if duration.is_finite() { now + duration } else { self.instance_end }
     }
 }
 

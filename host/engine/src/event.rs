@@ -118,7 +118,7 @@ pub enum Action {
     Start {
         /// The job.
         id: JobId,
-        /// What it gets.
+        /// What it gets; empty when [`write_r`](crate::Config::write_r) is off.
         r: Box<R>,
         /// RFC 27 annotations to merge, an object (possibly empty).
         annotations: Value,

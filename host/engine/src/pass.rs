@@ -63,9 +63,7 @@ pub struct JobView {
 
 struct Staged {
     slot: Slot,
-    selection: Selection,
     end: f64,
-    expiration: f64,
 }
 
 /// See the module text. Candidates are small numbers valid within this pass only.
@@ -334,8 +332,8 @@ impl Pass {
         };
         let Some(job) = self.core.job(candidate) else { return Ok(Err(Refusal::NotEligible)) };
         let (id, duration) = (job.id, job.duration);
-        let (end, expiration) = self.core.expected_end(self.now, duration);
-        if self.core.resources.allocate(id, &selection, self.now, end).is_err() {
+        let end = self.core.expected_end(self.now, duration);
+        if self.core.resources.allocate_owned(id, selection, self.now, end).is_err() {
             // The matcher proposed what the ledger does not have. The ledger is right.
             self.core.stats.refusals += 1;
             return Ok(Err(Refusal::Busy));
@@ -344,7 +342,7 @@ impl Pass {
         if self.blocked {
             self.core.stats.backfilled += 1;
         }
-        self.staged.push(Staged { slot: candidate, selection, end, expiration });
+        self.staged.push(Staged { slot: candidate, end });
         Ok(Ok(()))
     }
 
@@ -467,7 +465,7 @@ impl Pass {
         if self.refused.get(&request.shape()).is_some_and(|shortest| duration >= *shortest) {
             return Err(Refusal::DelaysReservation);
         }
-        let (end, _) = self.core.expected_end(self.now, duration);
+        let end = self.core.expected_end(self.now, duration);
         let found = if parked {
             Err(NoFit::Busy)
         } else {
@@ -538,7 +536,8 @@ impl Pass {
         let mut started = Vec::with_capacity(self.staged.len());
         for staged in self.staged {
             let Some(job) = core.remove(staged.slot) else { continue };
-            let r = core.resources.selection_to_r(&staged.selection, self.now, staged.expiration);
+            let r = core.config.write_r.then(|| core.resources.allocation_r(job.id)).flatten();
+            let r = r.unwrap_or_default();
             let notes = self.notes.remove(&staged.slot).unwrap_or_default();
             let summary = if core.config.annotate { r.summary() } else { String::new() };
             let annotations = annotate::on_start(&job, &summary, notes, core.config.annotate);

@@ -325,12 +325,23 @@ impl Resources {
         start: f64,
         end: f64,
     ) -> Result<(), LedgerError> {
+        self.allocate_owned(id, selection.clone(), start, end)
+    }
+
+    /// [`allocate`](Self::allocate) for a selection that is not needed any more.
+    pub fn allocate_owned(
+        &mut self,
+        id: JobId,
+        selection: Selection,
+        start: f64,
+        end: f64,
+    ) -> Result<(), LedgerError> {
         for (node, _) in ledger::nodes(&selection.takes) {
             if !self.index.is_up(node) {
                 return Err(LedgerError::Down(self.graph.nodes[node as usize].rank));
             }
         }
-        self.enter(id, selection.takes.clone(), selection.nslots, start, end)
+        self.enter(id, selection.takes, selection.nslots, start, end)
     }
 
     pub(crate) fn enter(

@@ -96,14 +96,16 @@ pub fn replay_config() -> Config {
 
 /// Run a workload to its end.
 ///
-/// `jobs` come by submission, then id. `policy` decides; `None` leaves it to the engine's built-in one.
+/// `jobs` come by submission, then id. `policy` decides; `None` leaves it to the engine's built-in one. R is written
+/// for the observers alone, so `config` has no say in that.
 pub fn run(
     jobs: impl IntoIterator<Item = Job>,
     resources: Resources,
-    config: Config,
+    mut config: Config,
     policy: Option<Box<dyn Policy>>,
     observers: &mut [&mut dyn Observer],
 ) -> Result<Outcome, SimError> {
+    config.write_r = observers.iter().any(|o| o.wants_r());
     let mut jobs = jobs.into_iter().peekable();
     let begin = jobs.peek().map_or(0.0, |j| j.submit);
     let mut sim = Simulation::new(Engine::new(resources, config), begin);

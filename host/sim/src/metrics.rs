@@ -357,6 +357,10 @@ pub struct Job {
 }
 
 impl Observer for Metrics {
+    fn wants_r(&self) -> bool {
+        false
+    }
+
     fn started(&mut self, s: &Started<'_>) -> io::Result<()> {
         self.add(&Job {
             submit: s.job.submit,

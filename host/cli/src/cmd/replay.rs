@@ -43,6 +43,10 @@ struct Run {
 struct Bar(ProgressBar);
 
 impl Observer for Bar {
+    fn wants_r(&self) -> bool {
+        false
+    }
+
     fn progress(&mut self, progress: &Progress) -> io::Result<()> {
         self.0.set_position(progress.done);
         self.0.set_message(format!("{} waiting", progress.waiting));
