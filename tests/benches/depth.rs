@@ -4,6 +4,7 @@
 //! Each round submits a job that waits, raises its priority, cancels it, and ends and starts a running job; after
 //! every event the engine makes its pass. Jobs have 64 shapes and 16 durations.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use fluxgate_engine::{Action, Config, Engine, Event};
@@ -15,11 +16,11 @@ use fluxgate_tests::fixture::policies;
 
 const ROUNDS: u64 = 2000;
 
-fn job(slots: u32, duration: f64) -> Box<Jobspec> {
-    Box::new(Simple { slots, duration, command: vec!["x".to_owned()], ..Simple::default() }.build())
+fn job(slots: u32, duration: f64) -> Arc<Jobspec> {
+    Arc::new(Simple { slots, duration, command: vec!["x".to_owned()], ..Simple::default() }.build())
 }
 
-fn alloc(id: u64, jobspec: Box<Jobspec>) -> Event {
+fn alloc(id: u64, jobspec: Arc<Jobspec>) -> Event {
     Event::Alloc { id: JobId(id), priority: 16, userid: 1, t_submit: id as f64, jobspec }
 }
 

@@ -1,6 +1,7 @@
 //! What a swap adds to the pass in which it happens, at 1 k, 100 k and 1 M pending jobs: median, p99 and largest
 //! time of that pass over 200 swaps, beside an ordinary pass of the same engine.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use fluxgate_engine::{Config, Engine, Event};
@@ -47,7 +48,7 @@ fn main() {
                 priority: 16,
                 userid: 1,
                 t_submit: i as f64,
-                jobspec: Box::new(spec.build()),
+                jobspec: Arc::new(spec.build()),
             };
             engine.step(event, 1.0);
         }

@@ -3,6 +3,8 @@
 //! [`Engine::step`] does work that depends on the event, not on what waits; [`Engine::pass`] runs one pass
 //! for each queue that has a reason for one, however many events gave it that reason.
 
+use std::sync::Arc;
+
 use fluxgate_formats::{Idset, JobId, Jobspec};
 use fluxgate_graph::Resources;
 
@@ -358,7 +360,7 @@ impl Engine {
         priority: u32,
         userid: u32,
         t_submit: f64,
-        jobspec: &Jobspec,
+        jobspec: &Arc<Jobspec>,
         now: f64,
         out: &mut Vec<Action>,
     ) {
@@ -371,14 +373,15 @@ impl Engine {
         }
         self.withdraw(id, now);
         let core = self.core_mut();
-        let accepted = core.resources.compile(jobspec).map_err(|e| e.to_string()).and_then(|request| {
-            core.resources.satisfiable(&request).map_err(|e| e.to_string())?;
-            let queue = jobspec.queue().unwrap_or("");
-            let queue = core
-                .queue_id(queue)
-                .ok_or_else(|| format!("queue {queue}: more than {} queues", core.config.queues_max))?;
-            Ok((request, queue))
-        });
+        let accepted =
+            core.resources.compile_shared(jobspec).map_err(|e| e.to_string()).and_then(|request| {
+                core.resources.satisfiable(&request).map_err(|e| e.to_string())?;
+                let queue = jobspec.queue().unwrap_or("");
+                let queue = core
+                    .queue_id(queue)
+                    .ok_or_else(|| format!("queue {queue}: more than {} queues", core.config.queues_max))?;
+                Ok((request, queue))
+            });
         let (request, queue) = match accepted {
             Ok(accepted) => accepted,
             Err(note) => {

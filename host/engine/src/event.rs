@@ -2,6 +2,8 @@
 //!
 //! Every protocol dialect ends in these two enums; nothing here knows how they travel.
 
+use std::sync::Arc;
+
 use fluxgate_formats::{Idset, JobId, Jobspec, R};
 use serde_json::Value;
 
@@ -35,8 +37,8 @@ pub enum Event {
         userid: u32,
         /// Submission, seconds since the epoch.
         t_submit: f64,
-        /// The request.
-        jobspec: Box<Jobspec>,
+        /// The request. A driver that keeps one for many jobs has it read once.
+        jobspec: Arc<Jobspec>,
     },
     /// A request is withdrawn (RFC 27 cancel). Ignored when the job does not wait.
     Cancel {
@@ -69,7 +71,7 @@ pub enum Event {
     /// Could this request ever be satisfied (RFC 27 feasibility)? Answered with [`Action::Reply`].
     Feasibility {
         /// The request.
-        jobspec: Box<Jobspec>,
+        jobspec: Arc<Jobspec>,
         /// Echoed in the reply.
         token: u64,
     },

@@ -80,6 +80,11 @@ impl Resources {
         self.shapes.compile(&self.graph, &self.types, jobspec)
     }
 
+    /// [`compile`](Self::compile), done once for a jobspec that the caller keeps for many jobs.
+    pub fn compile_shared(&mut self, jobspec: &Arc<Jobspec>) -> Result<Arc<Request>, RequestError> {
+        self.shapes.compile_shared(&self.graph, &self.types, jobspec)
+    }
+
     /// The nodes a request's constraint allows.
     pub(crate) fn eligible(&self, request: &Request) -> Arc<Eligible> {
         if request.constraint == Constraint::All {

@@ -21,6 +21,9 @@ pub const REQUEST_VERTICES_MAX: usize = 1024;
 /// Shapes kept before those that nobody uses are forgotten.
 pub const SHAPES_KEPT: usize = 65_536;
 
+/// Jobspecs that somebody keeps for many jobs of which the request is remembered.
+const SHARED_KEPT: usize = 16_384;
+
 /// Number of a shape: equal if and only if the resources and constraints of two requests are equal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ShapeId(pub u32);
@@ -150,9 +153,37 @@ pub(crate) struct Shapes {
     next: u32,
     /// Swept when the table has grown to this.
     sweep_at: usize,
+    /// Requests of jobspecs that are kept for many jobs, by address; an entry keeps its address taken.
+    shared: HashMap<usize, (Arc<Jobspec>, Arc<Request>)>,
 }
 
 impl Shapes {
+    /// [`compile`](Self::compile), done once for a jobspec that somebody else keeps as well.
+    pub(crate) fn compile_shared(
+        &mut self,
+        graph: &Graph,
+        types: &Types,
+        jobspec: &Arc<Jobspec>,
+    ) -> Result<Arc<Request>, RequestError> {
+        let address = Arc::as_ptr(jobspec) as usize;
+        if let Some((_, request)) = self.shared.get(&address) {
+            return Ok(request.clone());
+        }
+        let request = self.compile(graph, types, jobspec)?;
+        if Arc::strong_count(jobspec) > 1 {
+            if self.shared.len() >= SHARED_KEPT {
+                self.shared.clear();
+            }
+            self.shared.insert(address, (jobspec.clone(), request.clone()));
+        }
+        Ok(request)
+    }
+
+    /// The machine has new names, so a jobspec may mean another request.
+    pub(crate) fn forget_shared(&mut self) {
+        self.shared.clear();
+    }
+
     pub(crate) fn compile(
         &mut self,
         graph: &Graph,

@@ -275,6 +275,7 @@ impl Resources {
         }
         let cache = self.cache.get_mut().unwrap_or_else(PoisonError::into_inner);
         cache.eligible.clear();
+        self.shapes.forget_shared();
         self.forget_satisfiable();
         self.changed(true, true);
     }

@@ -4,6 +4,7 @@
 #![allow(clippy::print_stdout, reason = "printing is what it is for")]
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Instant;
 
 use fluxgate_engine::{Config as EngineConfig, Engine, Event, JobColumns, JobEvent, JobEventKind, Policy};
@@ -50,7 +51,7 @@ fn passes(policy: WasmPolicy, waiting: u64) -> Result<(u64, u64), Box<dyn std::e
     let meter = policy.meter();
     engine.swap(Box::new(policy))?;
     for id in 1..=waiting {
-        let (id, jobspec) = (JobId(id), Box::new(jobspec.clone()));
+        let (id, jobspec) = (JobId(id), Arc::new(jobspec.clone()));
         engine.step(Event::Alloc { id, priority: 16, userid: 1, t_submit: 0.0, jobspec }, 0.0);
     }
     for i in 0..1_000 {

@@ -4,7 +4,7 @@
 
 mod support;
 
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use fluxgate_engine::{Action, BUILTIN, Config as EngineConfig, Engine, Event, PolicyNotice};
 use fluxgate_formats::{Idset, JobId, Jobspec, R};
@@ -39,7 +39,7 @@ fn alloc(id: u64, nodes: u64, duration: f64) -> Event {
         "tasks": [{"command": ["true"], "slot": "task", "count": {"per_slot": 1}}],
         "attributes": {"system": {"duration": duration}},
     });
-    let jobspec = Box::new(Jobspec::from_json(&spec.to_string()).unwrap());
+    let jobspec = Arc::new(Jobspec::from_json(&spec.to_string()).unwrap());
     Event::Alloc { id: JobId(id), priority: 16, userid: 1000, t_submit: id as f64, jobspec }
 }
 

@@ -34,11 +34,11 @@ pub fn engine(nodes: u32, cores: u32) -> Engine {
 }
 
 /// `slots` slots of one core for `duration` seconds; 0 is no limit.
-pub fn cores(slots: u32, duration: f64) -> Box<Jobspec> {
-    Box::new(Simple { slots, duration, command: vec!["true".to_owned()], ..Simple::default() }.build())
+pub fn cores(slots: u32, duration: f64) -> Arc<Jobspec> {
+    Arc::new(Simple { slots, duration, command: vec!["true".to_owned()], ..Simple::default() }.build())
 }
 
-pub fn queued(slots: u32, duration: f64, queue: &str) -> Box<Jobspec> {
+pub fn queued(slots: u32, duration: f64, queue: &str) -> Arc<Jobspec> {
     let simple = Simple {
         slots,
         duration,
@@ -46,10 +46,10 @@ pub fn queued(slots: u32, duration: f64, queue: &str) -> Box<Jobspec> {
         command: vec!["true".to_owned()],
         ..Simple::default()
     };
-    Box::new(simple.build())
+    Arc::new(simple.build())
 }
 
-pub fn alloc(id: u64, jobspec: Box<Jobspec>) -> Event {
+pub fn alloc(id: u64, jobspec: Arc<Jobspec>) -> Event {
     Event::Alloc { id: JobId(id), priority: 16, userid: 1, t_submit: id as f64, jobspec }
 }
 
@@ -69,7 +69,7 @@ pub fn started(actions: &[Action]) -> Vec<u64> {
 }
 
 /// Submit, then make the pass.
-pub fn submit(engine: &mut Engine, now: f64, jobs: Vec<(u64, Box<Jobspec>)>) -> Vec<Action> {
+pub fn submit(engine: &mut Engine, now: f64, jobs: Vec<(u64, Arc<Jobspec>)>) -> Vec<Action> {
     let mut out = Vec::new();
     for (id, jobspec) in jobs {
         out.extend(engine.step(alloc(id, jobspec), now));

@@ -167,6 +167,19 @@ fn down_is_not_gone() {
 }
 
 #[test]
+fn a_jobspec_kept_for_many_jobs_is_read_once() {
+    let mut m = cluster(2, 4, 0);
+    let spec = |slots| Simple { slots, ..Simple::default() }.build();
+    let (two, three) = (Arc::new(spec(2)), Arc::new(spec(3)));
+    let first = m.compile_shared(&two).unwrap();
+    let kept = two.clone();
+    assert!(Arc::ptr_eq(&m.compile_shared(&kept).unwrap(), &first));
+    assert_ne!(m.compile_shared(&three).unwrap().shape(), first.shape());
+    m.property_add("core", &ids("0"));
+    assert_eq!(m.compile_shared(&two).unwrap().shape(), m.compile(&spec(2)).unwrap().shape());
+}
+
+#[test]
 fn hello_recovers_what_ran() {
     let mut m = cluster(4, 4, 1);
     let two = nodes(&mut m, 2);

@@ -1,5 +1,7 @@
 //! Requests to the scheduler become engine events.
 
+use std::sync::Arc;
+
 use fluxgate_engine::Event;
 use fluxgate_formats::{JobId, Jobspec};
 use serde_json::Value;
@@ -103,7 +105,7 @@ impl Session {
         match request.jobspec {
             Some(jobspec) => match Jobspec::from_value(jobspec) {
                 Ok(jobspec) => {
-                    let jobspec = Box::new(jobspec);
+                    let jobspec = Arc::new(jobspec);
                     out.push(Output::Engine(Event::Alloc { id, priority, userid, t_submit, jobspec }));
                 }
                 Err(error) => self.reject(id, &error.to_string(), earlier.is_some(), out),
@@ -140,7 +142,7 @@ impl Session {
         match found {
             _ if canceled => self.canceled(id, out),
             Ok(jobspec) => {
-                let jobspec = Box::new(jobspec);
+                let jobspec = Arc::new(jobspec);
                 out.push(Output::Engine(Event::Alloc { id, priority, userid, t_submit, jobspec }));
             }
             Err(error) => self.deny(id, &format!("jobspec: {error}"), out),
@@ -238,7 +240,7 @@ impl Session {
         match jobspec {
             Ok(jobspec) => {
                 if let Some(token) = self.question(&message, out) {
-                    out.push(Output::Engine(Event::Feasibility { jobspec: Box::new(jobspec), token }));
+                    out.push(Output::Engine(Event::Feasibility { jobspec: Arc::new(jobspec), token }));
                 }
             }
             Err(error) => refuse(&message, errno::EINVAL, &error, out),
