@@ -3,6 +3,7 @@
 //! | command | what it does |
 //! |---|---|
 //! | `cargo xtask policies` | build the policies (or given folders) as components |
+//! | `cargo xtask build` | policies and the binary, for use by hand |
 //! | `cargo xtask test` | policies, the binary, then the whole test suite |
 //! | `cargo xtask ci` | formatting, lints, `test` |
 //! | `cargo xtask tidy` | the rules of the house that no compiler checks |
@@ -55,6 +56,8 @@ enum Command {
         #[arg(long)]
         check_reproducible: bool,
     },
+    /// Build policies and binary; says where they are.
+    Build,
     /// Build policies and binary, check the house, then run the whole test suite.
     Test {
         /// Passed on to `cargo test`; with -p only that package is tested.
@@ -98,6 +101,11 @@ fn run(command: Command) -> Result<()> {
         Command::Policies { folders, out, .. } => {
             let out = out.map(std::path::absolute).transpose()?.unwrap_or_else(|| house.policies());
             policies::build_into(&house, &folders, &out).map(drop)
+        }
+        Command::Build => {
+            policies::build(&house, &[])?;
+            println!("{}", build_binary(&house)?.display());
+            Ok(())
         }
         Command::Test { arguments } => test(&house, &arguments),
         Command::Ci => {

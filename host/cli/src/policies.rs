@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow};
 use fluxgate_engine::{BUILTIN, Policy};
-use fluxgate_policy::{Compiled, Config, Limits, Loader};
+use fluxgate_policy::{Catalogue, Compiled, Config, Limits, Loader};
 
 /// A shelf of policies that can be loaded.
 pub(crate) struct Shelf {
@@ -41,6 +41,11 @@ impl Shelf {
         }
         let loader = Loader::new(Limits::default(), cache_dir().as_deref())?;
         Ok(Shelf { loader, dir: dir.map(Path::to_owned).or_else(default_dir) })
+    }
+
+    /// An empty catalogue for policies of this shelf.
+    pub(crate) fn catalogue(&self) -> Catalogue {
+        Catalogue::new(self.loader.clone())
     }
 
     /// The files on the shelf by name, in order of name.

@@ -1,13 +1,11 @@
-//! The policies that an instance knows by name, and which of them were in charge.
+//! The policies that an instance knows by name.
 //!
-//! Loading puts a policy here without disturbing anybody; [`Catalogue::instantiate`] makes a new instance of
-//! it; [`Catalogue::activate`] is told when one took over, so that [`Catalogue::previous`] can name the one
-//! to go back to. What was in charge is remembered as it was then: replacing a name by another component does
-//! not change where a rollback leads.
+//! Loading puts a policy here without disturbing anybody; an [`Entry`] makes new instances of it. Whoever holds
+//! an entry keeps it as it was: replacing a name by another component does not change where a rollback leads.
 //!
-//! This module must never know about protocol, and swaps nothing itself: the engine does.
+//! This module must never know about protocol, nor which policy is in charge.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -22,8 +20,6 @@ use crate::policy::WasmPolicy;
 
 /// Most policies that are known at a time.
 pub const ENTRIES_MAX: usize = 64;
-/// Most policies that are remembered to have been in charge.
-pub const HISTORY_MAX: usize = 16;
 
 /// A policy by name: a component with a configuration.
 #[derive(Debug)]
@@ -139,14 +135,12 @@ pub struct Setting {
 pub struct Catalogue {
     loader: Loader,
     entries: BTreeMap<String, Arc<Entry>>,
-    /// Whoever was in charge, the present one last.
-    history: VecDeque<Arc<Entry>>,
 }
 
 impl Catalogue {
     /// An empty catalogue.
     pub fn new(loader: Loader) -> Catalogue {
-        Catalogue { loader, entries: BTreeMap::new(), history: VecDeque::new() }
+        Catalogue { loader, entries: BTreeMap::new() }
     }
 
     /// The loader behind it.
@@ -177,7 +171,11 @@ impl Catalogue {
         self.take(compiled, config, None)
     }
 
-    fn take(
+    /// [`Catalogue::load`] of a component that was compiled elsewhere, which takes its time.
+    ///
+    /// # Errors
+    /// Any [`LoadError`] but those of compiling.
+    pub fn take(
         &mut self,
         compiled: Compiled,
         config: Config,
@@ -234,38 +232,5 @@ impl Catalogue {
     /// [`LoadError::UnknownPolicy`], or as [`Compiled::instantiate`].
     pub fn instantiate(&self, name: &str) -> Result<WasmPolicy, LoadError> {
         self.get(name)?.instantiate()
-    }
-
-    /// This one is in charge from now on.
-    pub fn activate(&mut self, entry: &Arc<Entry>) {
-        if self.history.len() == HISTORY_MAX {
-            self.history.pop_front();
-        }
-        self.history.push_back(entry.clone());
-    }
-
-    /// The one in charge.
-    pub fn current(&self) -> Option<&Arc<Entry>> {
-        self.history.back()
-    }
-
-    /// The one that was in charge before, where a rollback leads.
-    pub fn previous(&self) -> Option<&Arc<Entry>> {
-        self.history.len().checked_sub(2).and_then(|i| self.history.get(i))
-    }
-
-    /// Whoever was in charge, the present one last; at most [`HISTORY_MAX`].
-    pub fn history(&self) -> impl Iterator<Item = &Arc<Entry>> {
-        self.history.iter()
-    }
-
-    /// The rollback to [`Catalogue::previous`] happened: it is in charge again, and a further rollback leads
-    /// to the one before it. Returns it.
-    pub fn rolled_back(&mut self) -> Option<&Arc<Entry>> {
-        if self.history.len() > 1 {
-            self.history.pop_back();
-            return self.history.back();
-        }
-        None
     }
 }

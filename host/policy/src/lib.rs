@@ -44,7 +44,7 @@ mod policy;
 mod probe;
 mod ticker;
 
-pub use catalogue::{Catalogue, ENTRIES_MAX, Entry, HISTORY_MAX, Setting, Summary};
+pub use catalogue::{Catalogue, ENTRIES_MAX, Entry, Setting, Summary};
 pub use config::{Config, ConfigError, ConfigKey, ConfigKind, Description};
 pub use digest::Digest;
 pub use error::LoadError;

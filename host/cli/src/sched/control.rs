@@ -65,7 +65,7 @@ impl Scheduler {
                     Ok(Answer::Now(Value::Null))
                 }
                 "explain" => self.explain(&request.payload).map(Answer::Now),
-                "policy-list" => Ok(Answer::Now(self.catalogue.list())),
+                "policy-list" => Ok(Answer::Now(self.roster.list())),
                 "policy-show" => self.policy_show(&request.payload).map(Answer::Now),
                 "policy-load" => self.policy_load(&request),
                 "policy-swap" => self.policy_swap(&request),
@@ -154,7 +154,7 @@ impl Scheduler {
 
     fn policy_show(&self, payload: &Value) -> Result<Value> {
         let cost = self.engine.as_ref().map(fluxgate_engine::Engine::policy_cost).unwrap_or_default();
-        self.catalogue.show(text(payload, "name")?, cost)
+        self.roster.show(text(payload, "name")?, cost)
     }
 
     /// Compile beside the scheduler: a large component takes seconds, and jobs do not wait for it.
@@ -177,9 +177,9 @@ impl Scheduler {
     pub(super) fn finish_load(&mut self, loaded: Loaded) {
         let Loaded { request, path, config, compiled } = loaded;
         let added = compiled.and_then(|compiled| {
-            self.catalogue.add(compiled, config, path.clone()).with_context(|| path.display().to_string())
+            self.roster.add(compiled, config, &path).with_context(|| path.display().to_string())
         });
-        match added.and_then(|name| self.catalogue.show(&name, Default::default())) {
+        match added.and_then(|name| self.roster.show(&name, Default::default())) {
             Ok(shown) => {
                 tracing::info!(name = %shown["name"], digest = %shown["digest"], "policy loaded");
                 self.send(request.ok(&shown));
@@ -189,18 +189,18 @@ impl Scheduler {
     }
 
     fn policy_swap(&mut self, request: &ControlRequest) -> Result<Answer> {
-        let name = text(&request.payload, "name")?.to_owned();
-        if !self.catalogue.contains(&name) {
-            return Err(self.catalogue.unknown(&name));
-        }
-        self.catalogue.forgive(&name);
-        self.begin_swap(&name, Waiting { request: Some(request.clone()), remember: true })?;
+        let choice = self.roster.get(text(&request.payload, "name")?)?;
+        self.begin_swap(Waiting { choice, request: Some(request.clone()), remember: true })?;
         Ok(Answer::Later)
     }
 
     fn policy_rollback(&mut self, request: &ControlRequest) -> Result<Answer> {
-        let name = self.catalogue.previous().ok_or_else(|| anyhow!("there is no policy to go back to"))?;
-        self.begin_swap(&name, Waiting { request: Some(request.clone()), remember: false })?;
+        let choice = self.roster.previous().ok_or_else(|| anyhow!("there is no policy to go back to"))?;
+        let waiting = Waiting { choice: choice.clone(), request: Some(request.clone()), remember: false };
+        if let Err(error) = self.begin_swap(waiting) {
+            self.roster.keep(choice);
+            return Err(error);
+        }
         Ok(Answer::Later)
     }
 }

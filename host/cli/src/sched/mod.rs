@@ -4,9 +4,9 @@
 //! pass; nothing waits for a commit, and slow work (compiling a component, freeing a retired one) is done on
 //! another thread.
 
-mod catalogue;
 mod clock;
 mod control;
+mod roster;
 mod timing;
 
 use std::collections::VecDeque;
@@ -30,9 +30,9 @@ use crate::args::Sched;
 use crate::cmd::policy::settings;
 use crate::cmd::up::READY;
 use crate::policies::Shelf;
-use catalogue::Catalogue;
 use clock::Clock;
 use control::Loaded;
+use roster::{Choice, Roster};
 use timing::Samples;
 
 /// Messages taken in before the engine gets its turn, so that a flood cannot keep it from scheduling.
@@ -42,6 +42,7 @@ const CLOCK_TAG: u32 = 1;
 
 /// Somebody who waits for a swap.
 struct Waiting {
+    choice: Choice,
     request: Option<ControlRequest>,
     /// Does the policy before go into the history?
     remember: bool,
@@ -54,7 +55,7 @@ struct Scheduler {
     engine: Option<Engine>,
     outbox: Outbox,
     outputs: VecDeque<Output>,
-    catalogue: Catalogue,
+    roster: Roster,
     shelf: Arc<Shelf>,
     loaded: mpsc::UnboundedSender<Loaded>,
     swap: Option<Waiting>,
@@ -69,12 +70,12 @@ struct Scheduler {
 /// `fluxgate sched`.
 pub(crate) fn run(args: &Sched) -> Result<()> {
     let shelf = Shelf::open(args.policy.policies.as_deref())?;
-    let mut catalogue = Catalogue::new();
+    let mut roster = Roster::new(shelf.catalogue());
     // Whatever lies on the shelf can be swapped in by name; a file that is no policy is only told of.
     for (name, path) in shelf.files() {
         let added = shelf
             .compile(&path.to_string_lossy())
-            .and_then(|compiled| catalogue.add(compiled, Config::new(), path.clone()));
+            .and_then(|compiled| roster.add(compiled, Config::new(), &path));
         if let Err(error) = added {
             tracing::warn!(policy = name, "left out: {error:#}");
         }
@@ -84,16 +85,16 @@ pub(crate) fn run(args: &Sched) -> Result<()> {
     } else {
         let config: Config = settings(&args.policy.config)?.into_iter().collect();
         let path = shelf.find(&args.policy.policy)?;
-        catalogue.add(shelf.compile(&args.policy.policy)?, config, path)?
+        roster.add(shelf.compile(&args.policy.policy)?, config, &path)?
     };
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .context("cannot start the runtime")?;
-    runtime.block_on(serve(args, shelf, catalogue, first_policy))
+    runtime.block_on(serve(args, shelf, roster, first_policy))
 }
 
-async fn serve(args: &Sched, shelf: Shelf, catalogue: Catalogue, first_policy: String) -> Result<()> {
+async fn serve(args: &Sched, shelf: Shelf, roster: Roster, first_policy: String) -> Result<()> {
     let Connection { outbox, mut inbox } =
         Connection::connect(&args.connect, &ConnectOptions::default()).await?;
     let clock = ask_clock(&outbox, &mut inbox).await?;
@@ -105,7 +106,7 @@ async fn serve(args: &Sched, shelf: Shelf, catalogue: Catalogue, first_policy: S
         engine: None,
         outbox,
         outputs: VecDeque::new(),
-        catalogue,
+        roster,
         shelf: Arc::new(shelf),
         loaded,
         swap: None,
@@ -241,7 +242,8 @@ impl Scheduler {
         self.engine = Some(Engine::new(resources, EngineConfig::default()));
         let first = self.first_policy.clone();
         if first != fluxgate_engine::BUILTIN {
-            self.begin_swap(&first, Waiting { request: None, remember: false })?;
+            let choice = self.roster.get(&first)?;
+            self.begin_swap(Waiting { choice, request: None, remember: false })?;
         }
         Ok(())
     }
@@ -291,8 +293,8 @@ impl Scheduler {
     }
 
     /// Begin to replace the policy; the answer comes with the engine's notice.
-    fn begin_swap(&mut self, name: &str, waiting: Waiting) -> Result<()> {
-        let successor = self.catalogue.instantiate(name)?;
+    fn begin_swap(&mut self, waiting: Waiting) -> Result<()> {
+        let successor = waiting.choice.instantiate()?;
         let engine = self.engine.as_mut().ok_or_else(|| anyhow!("the scheduler is still starting"))?;
         let actions = engine.swap(successor)?;
         self.swap = Some(waiting);
@@ -304,9 +306,9 @@ impl Scheduler {
         match notice {
             PolicyNotice::Swapped { from, to, state } => {
                 tracing::info!(from, to, state, "policy swapped");
-                let waiting = self.swap.take();
-                self.catalogue.activated(&to, waiting.as_ref().is_none_or(|w| w.remember));
-                if let Some(request) = waiting.and_then(|w| w.request) {
+                let Some(Waiting { choice, request, remember }) = self.swap.take() else { return };
+                self.roster.activated(choice, remember);
+                if let Some(request) = request {
                     self.send(request.ok(&json!({"from": from, "to": to, "state": state})));
                 }
             }
@@ -316,7 +318,7 @@ impl Scheduler {
                     kind = error.kind(),
                     "swap failed, the running policy stays: {error}"
                 );
-                self.catalogue.failed(&name, &error, self.clock.now());
+                self.roster.failed(&name, &error, self.clock.now());
                 if let Some(request) = self.swap.take().and_then(|w| w.request) {
                     self.send(request.error(errno::EINVAL, &format!("{name}: {error}")));
                 }
@@ -327,7 +329,7 @@ impl Scheduler {
                     kind = error.kind(),
                     "policy failed, its pass was decided by the built-in one: {error}"
                 );
-                self.catalogue.active_failed(&name, &error, self.clock.now());
+                self.roster.active_failed(&name, &error, self.clock.now());
                 self.go_back();
             }
         }
@@ -338,8 +340,9 @@ impl Scheduler {
         if self.engine.as_ref().is_none_or(|e| e.swap_state().is_some()) {
             return;
         }
-        while let Some(name) = self.catalogue.previous() {
-            match self.begin_swap(&name, Waiting { request: None, remember: false }) {
+        while let Some(choice) = self.roster.previous() {
+            let name = choice.name().to_owned();
+            match self.begin_swap(Waiting { choice, request: None, remember: false }) {
                 Ok(()) => return tracing::warn!(to = name, "rolling back"),
                 Err(error) => tracing::error!(policy = name, "cannot roll back: {error:#}"),
             }

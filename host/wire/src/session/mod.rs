@@ -321,6 +321,14 @@ impl Session {
         let mut out = Vec::new();
         if self.phase != Phase::Over {
             self.farewell(&mut out);
+            if self.phase > Phase::Services {
+                // Leaving in order is told; only a connection that breaks is one that was dropped.
+                for service in &self.services {
+                    let request = Message::request("service.remove");
+                    let request = request.with_json(&serde_json::json!({ "service": service })).noresponse();
+                    out.push(Output::Send(request));
+                }
+            }
             self.phase = Phase::Over;
         }
         out
