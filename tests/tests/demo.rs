@@ -6,7 +6,8 @@ use serde_json::Value;
 #[test]
 fn a_small_demo_ends_with_a_clean_audit() {
     let out = cli(&["demo", "--jobs", "80", "--speed", "20000", "--json"]).ok();
-    let last: Value = serde_json::from_str(out.lines().last().expect("it prints something")).expect("one object");
+    let last: Value =
+        serde_json::from_str(out.lines().last().expect("it prints something")).expect("one object");
     let audit = &last["audit"];
     assert_eq!((&audit["submitted"], &audit["completed"]), (&80.into(), &80.into()), "{audit}");
     for zero in ["denied", "lost", "run_twice", "dropped"] {

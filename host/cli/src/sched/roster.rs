@@ -7,7 +7,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Result, anyhow};
-use fluxgate_engine::{Abilities, BUILTIN, JobColumns, JobEvent, Pass, Policy, PolicyCost, PolicyError, SavedState};
+use fluxgate_engine::{
+    Abilities, BUILTIN, JobColumns, JobEvent, Pass, Policy, PolicyCost, PolicyError, SavedState,
+};
 use fluxgate_policy::{Catalogue, Compiled, Config, Entry};
 use serde_json::{Value, json};
 
@@ -146,7 +148,8 @@ impl Roster {
             }
             summary
         });
-        let policies: Vec<Value> = std::iter::once(builtin).chain(loaded).map(|p| self.with_state(p)).collect();
+        let policies: Vec<Value> =
+            std::iter::once(builtin).chain(loaded).map(|p| self.with_state(p)).collect();
         json!({"active": self.active.name(), "policies": policies})
     }
 
