@@ -42,8 +42,13 @@ pub fn shared(path: &str) -> Option<PathBuf> {
     if file.exists() {
         return Some(file);
     }
-    let _ = writeln!(std::io::stderr(), "skipped: no {path} beside the project");
+    note(&format!("skipped: no {path} beside the project"));
     None
+}
+
+/// Say something to whoever runs the tests with `--nocapture`.
+pub fn note(text: &str) {
+    let _ = writeln!(std::io::stderr(), "{text}");
 }
 
 /// The binary with arguments, without the surroundings of whoever runs the tests.

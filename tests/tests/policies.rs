@@ -1,6 +1,6 @@
 //! Policies on a live instance: swapped under load, broken in every way, written from scratch.
 
-use fluxgate_tests::fixture::{World, cli, folder, policies};
+use fluxgate_tests::fixture::{World, cli, folder, note, policies};
 use serde_json::{Value, json};
 
 fn path(policy: &str) -> String {
@@ -52,6 +52,7 @@ fn a_thousand_swaps_under_load_lose_nothing() {
     let stats = world.stats();
     assert_eq!(stats["swap_pause"]["count"], 1001, "a thousand and the first policy: {stats}");
     assert_eq!(stats["engine"]["policy_failures"], 0);
+    note(&format!("passes: {}; passes with a flip: {}", stats["pass"], stats["swap_pause"]));
     for state in ["pending", "running"] {
         for batch in world.jobs(state).chunks(500) {
             world.cli(&["cancel"].into_iter().chain(batch.iter().map(String::as_str)).collect::<Vec<_>>());
