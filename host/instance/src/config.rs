@@ -71,9 +71,9 @@ pub struct Config {
     pub expiration: f64,
     /// Who may connect.
     pub access: Access,
-    /// Which revision of RFC 27 is spoken.
+    /// Which revision of RFC 27 is spoken to schedulers.
     pub dialect: Dialect,
-    /// Between the end of a job and the release of its resources.
+    /// Between the end of a job and the release of its resources. Only with [`Dialect::Current`].
     pub housekeeping: Option<Housekeeping>,
     /// See [`Durability`].
     pub durability: Durability,

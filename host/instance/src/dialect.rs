@@ -1,7 +1,7 @@
-//! The words of RFC 27 as the job manager speaks them: this is where revisions differ.
+//! The words of RFC 27 and 28 as the instance speaks them: this is where revisions differ.
 //!
-//! The job manager calls these to write what it sends to a scheduler and to read what comes back. It must
-//! never know keys of those payloads itself.
+//! The job manager and the resource service call these to write what they send to a scheduler and to read what
+//! comes back. They must never know keys of those payloads, nor which revision is spoken.
 
 use fluxgate_formats::{Idset, JobId};
 use serde_json::{Map, Value, json};
@@ -16,6 +16,9 @@ pub enum Dialect {
     /// As flux-core 0.88 speaks.
     #[default]
     Current,
+    /// The first revision of RFC 27, of 2020: hello in one answer, no jobspec in alloc, R in the KVS alone, frees
+    /// that are answered; neither partial frees nor expiration nor feasibility. RFC 28 of its time has no `shrink`.
+    Founding,
 }
 
 /// How many requests a scheduler wants to have at a time.
@@ -34,8 +37,8 @@ pub enum Verdict {
     Success {
         /// The job.
         id: JobId,
-        /// R without its `scheduling` key.
-        r: Value,
+        /// R without its `scheduling` key; `None` where the revision leaves it to the KVS.
+        r: Option<Value>,
         /// To be merged.
         annotations: Option<Map<String, Value>>,
     },
@@ -80,19 +83,48 @@ impl Dialect {
     pub fn name(self) -> &'static str {
         match self {
             Dialect::Current => "current",
+            Dialect::Founding => "founding",
         }
+    }
+
+    /// Is `sched.free` answered? Then a job keeps what it holds until the scheduler has said so.
+    pub fn free_is_answered(self) -> bool {
+        self == Dialect::Founding
+    }
+
+    /// Can parts of what a job held be handed back, also after its end?
+    pub fn has_partial_free(self) -> bool {
+        self == Dialect::Current
+    }
+
+    /// Is a scheduler asked whether a job could ever run, before the job is accepted?
+    pub fn has_feasibility(self) -> bool {
+        self == Dialect::Current
     }
 
     /// Check a `sched-hello`; says whether partial releases may be told.
     pub fn read_hello(self, payload: &Value, streaming: bool) -> Result<bool, Fail> {
-        if !streaming {
-            return Err(Fail::proto("job-manager.sched-hello must be sent with the streaming flag"));
+        match self {
+            Dialect::Current if !streaming => {
+                Err(Fail::proto("job-manager.sched-hello must be sent with the streaming flag"))
+            }
+            Dialect::Current => Ok(Fields::of(payload)?.opt_bool("partial-ok")?.unwrap_or(false)),
+            Dialect::Founding if streaming => {
+                Err(Fail::proto("job-manager.sched-hello must be sent without the streaming flag"))
+            }
+            Dialect::Founding => match payload {
+                Value::Null => Ok(false),
+                Value::Object(map) if map.is_empty() => Ok(false),
+                _ => Err(Fail::proto("job-manager.sched-hello takes no payload")),
+            },
         }
-        Ok(Fields::of(payload)?.opt_bool("partial-ok")?.unwrap_or(false))
     }
 
     /// One job of a hello.
     pub fn hello(self, job: &Hello<'_>) -> Value {
+        if self == Dialect::Founding {
+            return json!({ "id": job.id, "priority": job.priority, "userid": job.userid });
+        }
         let mut payload = json!({
             "id": job.id, "priority": job.priority, "userid": job.userid, "t_submit": job.t_submit,
         });
@@ -102,19 +134,31 @@ impl Dialect {
         payload
     }
 
+    /// The jobs of a hello as its only answer. `Err` gives them back to be sent one by one, with an end.
+    pub fn hello_in_one(self, jobs: Vec<Value>) -> Result<Value, Vec<Value>> {
+        match self {
+            Dialect::Current => Err(jobs),
+            Dialect::Founding => Ok(json!({ "alloc": jobs })),
+        }
+    }
+
     /// Read a `sched-ready`.
     pub fn read_ready(self, payload: &Value) -> Result<Mode, Fail> {
         let fields = Fields::of(payload)?;
-        match fields.str("mode")? {
-            "unlimited" => Ok(Mode::Unlimited),
-            "limited" => match fields.opt_u64("limit")? {
+        match (self, fields.str("mode")?) {
+            (_, "unlimited") => Ok(Mode::Unlimited),
+            (Dialect::Founding, "single") => Ok(Mode::Limited(1)),
+            (Dialect::Founding, other) => Err(Fail::proto(format!(
+                "field 'mode' is '{other}', but 'unlimited' and 'single' are accepted"
+            ))),
+            (Dialect::Current, "limited") => match fields.opt_u64("limit")? {
                 Some(limit @ 1..=0x7fff_ffff) => Ok(Mode::Limited(limit as usize)),
                 found => Err(Fail::proto(format!(
                     "field 'limit' must be from 1 to 2147483647 in mode 'limited', found {}",
                     found.map_or("none".to_owned(), |n| n.to_string())
                 ))),
             },
-            other => Err(Fail::proto(format!(
+            (Dialect::Current, other) => Err(Fail::proto(format!(
                 "field 'mode' is '{other}', but 'unlimited' and 'limited' are accepted"
             ))),
         }
@@ -122,11 +166,17 @@ impl Dialect {
 
     /// The answer to a `sched-ready`.
     pub fn ready(self, queued: usize) -> Option<Value> {
-        Some(json!({ "count": queued }))
+        match self {
+            Dialect::Current => Some(json!({ "count": queued })),
+            Dialect::Founding => None,
+        }
     }
 
     /// The payload of a `sched.alloc`, as text.
     pub fn alloc(self, id: JobId, priority: u32, userid: u32, t_submit: f64, jobspec: &str) -> String {
+        if self == Dialect::Founding {
+            return json!({ "id": id, "priority": priority, "userid": userid }).to_string();
+        }
         let head =
             json!({ "id": id, "priority": priority, "userid": userid, "t_submit": t_submit }).to_string();
         // The jobspec is text already; parsing it only to print it again would be most of the work.
@@ -153,11 +203,13 @@ impl Dialect {
             Some(_) => return Err(Fail::proto("field 'annotations' must be an object")),
         };
         match kind {
+            // Whatever else is in the payload, R is what was committed (R27-SUCC-1).
+            Some(0) if self == Dialect::Founding => Ok(Verdict::Success { id, r: None, annotations }),
             Some(0) => match strict("R") {
                 Some(Value::Object(r)) => {
                     let mut r = r.clone();
                     r.shift_remove("scheduling");
-                    Ok(Verdict::Success { id, r: Value::Object(r), annotations })
+                    Ok(Verdict::Success { id, r: Some(Value::Object(r)), annotations })
                 }
                 _ => Err(Fail::proto("field 'R' must be an object in a response of type 0 (success)")),
             },
@@ -187,12 +239,37 @@ impl Dialect {
 
     /// The payload of a `sched.free`.
     pub fn free(self, id: JobId, r: &Value, last: bool) -> Value {
-        json!({ "id": id, "R": r, "final": last })
+        match self {
+            Dialect::Current => json!({ "id": id, "R": r, "final": last }),
+            Dialect::Founding => json!({ "id": id }),
+        }
     }
 
-    /// The payload of a `sched.expiration`.
-    pub fn expiration(self, id: JobId, expiration: f64) -> Value {
-        json!({ "id": id, "expiration": expiration })
+    /// Read the answer to a `sched.free`. Any error takes the interface down (R27-GEN-4).
+    pub fn read_freed(self, payload: &Value) -> Result<JobId, Fail> {
+        Fields::of(payload)?.id()
+    }
+
+    /// The payload of a `sched.expiration`; `None` where a scheduler cannot be told.
+    pub fn expiration(self, id: JobId, expiration: f64) -> Option<Value> {
+        match self {
+            Dialect::Current => Some(json!({ "id": id, "expiration": expiration })),
+            Dialect::Founding => None,
+        }
+    }
+
+    /// A later answer of `resource.acquire`: ranks that came up, went down, and are lost for good. `None` when
+    /// there is nothing to tell.
+    pub fn resources(self, up: &Idset, down: &Idset, shrink: &Idset) -> Option<Value> {
+        let mut update = Map::new();
+        for (key, ranks) in [("up", up), ("down", down), ("shrink", shrink)] {
+            // To the founding revision what is lost is merely down, as it has been told.
+            let known = key != "shrink" || self == Dialect::Current;
+            if known && !ranks.is_empty() {
+                update.insert(key.to_owned(), ranks.to_string().into());
+            }
+        }
+        (!update.is_empty()).then_some(Value::Object(update))
     }
 }
 
@@ -245,7 +322,8 @@ mod tests {
             assert!(D.read_verdict(bad.clone()).is_err(), "{bad}");
         }
         let ok = D.read_verdict(json!({"id": u64::MAX, "type": 0, "R": {"version": 1, "scheduling": {}}}));
-        let expected = Verdict::Success { id: JobId(u64::MAX), r: json!({"version": 1}), annotations: None };
+        let r = Some(json!({"version": 1}));
+        let expected = Verdict::Success { id: JobId(u64::MAX), r, annotations: None };
         assert_eq!(ok, Ok(expected));
         assert_eq!(
             D.read_verdict(json!({"id": 1, "type": 2})),
@@ -259,5 +337,79 @@ mod tests {
         let value: Value = serde_json::from_str(&text).unwrap();
         let expected = json!({"id": u64::MAX, "priority": u32::MAX, "userid": 5, "t_submit": 1.5, "jobspec": {"version": 1}});
         assert_eq!(value, expected);
+    }
+
+    const F: Dialect = Dialect::Founding;
+
+    // From here on: the rows of RFC 27 and 28 in which the founding revision differs.
+
+    #[test]
+    fn r27_hello_2_founding_is_an_empty_plain_request() {
+        assert_eq!(F.read_hello(&Value::Null, false), Ok(false));
+        assert_eq!(F.read_hello(&json!({}), false), Ok(false));
+        for (payload, streaming) in [
+            (json!({}), true),
+            (json!({"partial-ok": true}), true),
+            (json!({"partial-ok": true}), false),
+            (json!([]), false),
+        ] {
+            assert_eq!(F.read_hello(&payload, streaming).unwrap_err().errnum, errno::EPROTO, "{payload}");
+        }
+    }
+
+    #[test]
+    fn r27_hello_4_founding_tells_all_at_once() {
+        let free = Idset::from(3);
+        let job = Hello { id: JobId(u64::MAX), priority: 7, userid: 5, t_submit: 1.5, free: Some(&free) };
+        let told = json!({"id": u64::MAX, "priority": 7, "userid": 5});
+        assert_eq!(F.hello(&job), told);
+        assert_eq!(F.hello_in_one(vec![told.clone()]), Ok(json!({"alloc": [told]})));
+        assert_eq!(F.hello_in_one(vec![]), Ok(json!({"alloc": []})));
+        assert_eq!(D.hello_in_one(vec![json!(1)]), Err(vec![json!(1)]));
+    }
+
+    #[test]
+    fn r27_ready_2_and_4_founding_is_single_or_unlimited_and_answered_with_nothing() {
+        assert_eq!(F.read_ready(&json!({"mode": "unlimited"})), Ok(Mode::Unlimited));
+        assert_eq!(F.read_ready(&json!({"mode": "single"})), Ok(Mode::Limited(1)));
+        for bad in [json!({}), json!({"mode": "limited", "limit": 2}), json!({"mode": 1}), json!([])] {
+            assert_eq!(F.read_ready(&bad).unwrap_err().errnum, errno::EPROTO, "{bad}");
+        }
+        assert_eq!(F.ready(3), None);
+        assert_eq!(D.ready(3), Some(json!({"count": 3})));
+    }
+
+    #[test]
+    fn r27_alloc_2_founding_leaves_the_jobspec_to_the_kvs() {
+        let text = F.alloc(JobId(u64::MAX), u32::MAX, 5, 1.5, r#"{"version":1}"#);
+        let value: Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(value, json!({"id": u64::MAX, "priority": u32::MAX, "userid": 5}));
+    }
+
+    #[test]
+    fn r27_succ_1_founding_takes_r_from_the_kvs_whatever_the_payload_says() {
+        let ok = Ok(Verdict::Success { id: JobId(1), r: None, annotations: None });
+        assert_eq!(F.read_verdict(json!({"id": 1, "type": 0})), ok);
+        assert_eq!(F.read_verdict(json!({"id": 1, "type": 0, "R": {"version": 1}})), ok);
+        for bad in [json!({"type": 0}), json!({"id": 1}), json!({"id": 1, "type": 0, "annotations": 1})] {
+            assert!(F.read_verdict(bad.clone()).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn r27_free_1_and_5_founding_frees_by_id_and_is_answered() {
+        assert_eq!(F.free(JobId(9), &json!({"version": 1}), true), json!({"id": 9}));
+        assert_eq!(F.read_freed(&json!({"id": 9})), Ok(JobId(9)));
+        assert!(F.read_freed(&json!({})).is_err());
+        assert!(F.free_is_answered() && !D.free_is_answered());
+    }
+
+    #[test]
+    fn r27_exp_and_r28_upd_1_founding_has_neither_expiration_nor_shrink() {
+        assert_eq!(F.expiration(JobId(1), 5.0), None);
+        let (up, down, none) = (Idset::from(1), Idset::from(2), Idset::new());
+        assert_eq!(F.resources(&up, &down, &down), Some(json!({"up": "1", "down": "2"})));
+        assert_eq!(F.resources(&none, &none, &down), None, "it was down before");
+        assert_eq!(D.resources(&none, &none, &down), Some(json!({"shrink": "2"})));
     }
 }

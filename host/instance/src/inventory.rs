@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use fluxgate_formats::{Hostlist, Idset, R, rset::RLite};
 use serde_json::{Map, Value, json};
 
+use crate::dialect::Dialect;
 use crate::fail::Fail;
 use fluxgate_wire::errno;
 
@@ -119,19 +120,13 @@ impl Inventory {
     }
 
     /// What has changed since the scheduler was told last (R28-UPD-1 to 3).
-    pub(crate) fn update(&mut self) -> Option<Value> {
+    pub(crate) fn update(&mut self, dialect: Dialect) -> Option<Value> {
         let now = (self.up(), self.lost.clone());
         let up = now.0.difference(&self.told.0);
         let down = self.told.0.difference(&now.0);
         let shrink = now.1.difference(&self.told.1);
-        let mut update = Map::new();
-        for (key, set) in [("up", up), ("down", down), ("shrink", shrink)] {
-            if !set.is_empty() {
-                update.insert(key.to_owned(), set.to_string().into());
-            }
-        }
         self.told = now;
-        (!update.is_empty()).then_some(Value::Object(update))
+        dialect.resources(&up, &down, &shrink)
     }
 
     /// Ranks named as idset or as hostlist.

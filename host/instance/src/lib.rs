@@ -1,6 +1,7 @@
 //! The embedded instance: a miniature Flux in one process, for people without a cluster and for tests.
 //!
-//! It speaks the wire of flux-core 0.88, so a scheduler connects to it exactly as to a real broker: a router with
+//! It speaks the wire of flux-core 0.88, or to its scheduler that of the founding revision of RFC 27 (see
+//! [`Dialect`]), so a scheduler connects to it exactly as to a real broker: a router with
 //! services, a job manager, a resource service, a KVS, ingest, job-info, job-list, and a runner for jobs that are
 //! simulated on the instance's clock or really run as local processes. Everything that happened is in a database
 //! before anybody is told, so it can be killed at any instruction and started again.

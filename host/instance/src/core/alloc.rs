@@ -29,6 +29,8 @@ pub(super) struct Interface {
     sender: Option<String>,
     queue: BTreeSet<Rank>,
     sent: BTreeSet<Rank>,
+    /// Jobs whose `sched.free` is not answered yet, where it is answered at all.
+    freeing: BTreeSet<JobId>,
 }
 
 fn rank(priority: u32, id: JobId) -> Rank {
@@ -88,10 +90,15 @@ impl Core {
                 free: Some(&free),
             }));
         }
-        for line in lines {
-            self.reply_to(request.client, &reply, Ok(Some(line)));
+        match dialect.hello_in_one(lines) {
+            Ok(answer) => Ok(Reply::Now(Some(answer))),
+            Err(lines) => {
+                for line in lines {
+                    self.reply_to(request.client, &reply, Ok(Some(line)));
+                }
+                Err(Fail::new(errno::ENODATA, ""))
+            }
         }
-        Err(Fail::new(errno::ENODATA, ""))
     }
 
     /// `job-manager.sched-ready`.
@@ -103,15 +110,17 @@ impl Core {
         };
         self.alloc.sender = request.message.sender().map(str::to_owned);
         self.alloc.online = true;
+        self.alloc.freeing.clear();
         tracing::info!(?mode, "scheduler is ready");
         let count = self.alloc.queue.len();
-        // Frees that could not be sent while nobody listened (R27-READY-7).
+        self.reply(request.client, &request.message, Ok(self.config.dialect.ready(count)));
+        // Frees that could not be sent while nobody listened (R27-READY-7), after the answer (R27-READY-5).
         let stuck: Vec<JobId> =
             self.table.holding().filter(|job| job.state == State::Cleanup).map(|job| job.id).collect();
         for id in stuck {
             self.act(id);
         }
-        Ok(Reply::Now(self.config.dialect.ready(count)))
+        Ok(Reply::Later)
     }
 
     /// Send requests, best first. Returns whether more could be sent.
@@ -229,6 +238,8 @@ impl Core {
         }
         self.alloc.online = false;
         self.alloc.sender = None;
+        // Whoever is ready next is asked again.
+        self.alloc.freeing.clear();
     }
 
     pub(super) fn alloc_disconnect(&mut self, client: ClientId) {
@@ -294,10 +305,17 @@ impl Core {
         }
     }
 
-    fn succeeded(&mut self, id: JobId, value: Value, annotations: Option<serde_json::Map<String, Value>>) {
-        if !self.pending(id) {
+    fn succeeded(
+        &mut self,
+        id: JobId,
+        value: Option<Value>,
+        annotations: Option<serde_json::Map<String, Value>>,
+    ) {
+        // A free by id alone would take from the job what it has, so nothing is bounced then.
+        let held = self.table.get(id).is_some_and(|job| job.has_resources);
+        if !self.pending(id) && !(held && self.config.dialect.free_is_answered()) {
             // Nobody waits for it any more: bounce it (R27-FREE-6).
-            return self.send_free(id, &value, true);
+            return self.send_free(id, &value.unwrap_or_default(), true);
         }
         if self.table.get(id).is_some_and(|job| job.has_resources || job.grant.is_some()) {
             return self.teardown(&format!("{id} is already allocated"));
@@ -307,8 +325,17 @@ impl Core {
             let unknown = r.ranks().difference(self.inventory.ranks());
             if unknown.is_empty() { Ok(()) } else { Err(format!("there is no rank {unknown}")) }
         };
-        let r = R::from_value(&value).map_err(|e| e.to_string()).and_then(|r| unknown(&r).map(|()| r));
-        match r {
+        let (value, r) = match value {
+            Some(value) => {
+                let r = R::from_value(&value).map_err(|e| e.to_string());
+                (value, r)
+            }
+            None => match self.committed_r(id) {
+                Ok(Grant { value, r }) => (value, Ok(r)),
+                Err(why) => (Value::Null, Err(format!("in the KVS: {why}"))),
+            },
+        };
+        match r.and_then(|r| unknown(&r).map(|()| r)) {
             Err(why) => {
                 self.send_free(id, &value, true);
                 self.raise(id, "exec", 0, self.owner, &format!("the scheduler sent an invalid R: {why}"));
@@ -331,6 +358,36 @@ impl Core {
         if self.alloc.online {
             let payload = self.config.dialect.free(id, r, last);
             self.send_to_service("job-manager", Message::request("sched.free").with_json(&payload));
+        }
+    }
+
+    /// Ask the scheduler to take back what a job holds, where it answers. Until then the job holds it; while the
+    /// scheduler is offline that is until the next one is ready, which hears of the job by hello.
+    pub(super) fn ask_free(&mut self, id: JobId) {
+        if !self.alloc.online || !self.alloc.freeing.insert(id) {
+            return;
+        }
+        let payload = self.config.dialect.free(id, &Value::Null, true);
+        if !self.send_to_service("job-manager", Message::request("sched.free").with_json(&payload)) {
+            self.teardown("there is no service 'sched'");
+        }
+    }
+
+    /// A response to `sched.free`.
+    pub(super) fn free_response(&mut self, message: &Message) {
+        if !self.config.dialect.free_is_answered() {
+            return tracing::debug!("a response to sched.free, which wants none");
+        }
+        if message.errnum() != 0 {
+            let text = message.text().unwrap_or("");
+            return self.teardown(&format!("it answered with {} {text}", errno::describe(message.errnum())));
+        }
+        let freed = message.json().map_err(|error| Fail::proto(error.to_string()));
+        match freed.and_then(|payload| self.config.dialect.read_freed(&payload)) {
+            Err(fail) => self.teardown(&format!("undecodable response to sched.free: {fail}")),
+            // One that was bounced is nobody's.
+            Ok(id) if !self.alloc.freeing.remove(&id) => {}
+            Ok(id) => self.post(id, "free", None),
         }
     }
 

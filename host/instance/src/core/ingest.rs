@@ -120,7 +120,8 @@ impl Core {
             copies,
             ids: Vec::new(),
         };
-        if flags & NOVALIDATE == 0 && self.router.provider("feasibility").is_some() {
+        let judged = self.config.dialect.has_feasibility() && self.router.provider("feasibility").is_some();
+        if flags & NOVALIDATE == 0 && judged {
             if self.validating.len() >= VALIDATING_MAX {
                 return Err(Fail::new(errno::EAGAIN, "too many submissions are being validated"));
             }

@@ -124,6 +124,9 @@ impl Core {
             return;
         }
         if job.has_resources && !job.free_posted {
+            if self.config.dialect.free_is_answered() {
+                return self.ask_free(id);
+            }
             self.release(id);
             return self.post(id, "free", None);
         }

@@ -119,6 +119,12 @@ impl Core {
     /// An instance at the time `now`, with what an earlier life of it left behind.
     pub(crate) fn new(config: Config, restored: Restored, now: f64) -> Result<Self, Fail> {
         let queues = Queues::new(&config)?;
+        if config.housekeeping.is_some() && !config.dialect.has_partial_free() {
+            return Err(Fail::invalid(format!(
+                "housekeeping: the dialect '{}' cannot tell a scheduler of it (none is accepted)",
+                config.dialect.name()
+            )));
+        }
         let mut resources = config.resources.clone();
         resources.expiration = config.expiration;
         // One millisecond earlier, so that no job gets the id 0, which reads like none.
@@ -395,6 +401,7 @@ impl Core {
     fn internal_response(&mut self, service: &'static str, message: Message) {
         match (service, message.topic()) {
             ("job-manager", "sched.alloc") => self.alloc_response(&message),
+            ("job-manager", "sched.free") => self.free_response(&message),
             ("job-manager", "sched.expiration") => self.expiration_response(&message),
             ("job-ingest", "feasibility.check") => self.feasibility_response(&message),
             (_, topic) => tracing::debug!(topic, "unexpected response"),

@@ -141,7 +141,7 @@ impl Core {
 
     fn publish_resources(&mut self) {
         let Some((client, reply)) = self.acquired.clone() else { return };
-        if let Some(update) = self.inventory.update() {
+        if let Some(update) = self.inventory.update(self.config.dialect) {
             self.reply_to(client, &reply, Ok(Some(update)));
         }
     }

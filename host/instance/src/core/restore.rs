@@ -74,7 +74,7 @@ impl Core {
                 _ => None,
             };
             if name == "alloc"
-                && let Some(grant) = self.grant_of(id)
+                && let Ok(grant) = self.committed_r(id)
             {
                 job.take(grant);
             }
@@ -106,11 +106,13 @@ impl Core {
         Ok(())
     }
 
-    fn grant_of(&self, id: JobId) -> Option<Grant> {
-        let mut value: Value = serde_json::from_slice(self.kvs.r_of(id)?).ok()?;
-        value.as_object_mut()?.shift_remove("scheduling");
-        let r = R::from_value(&value).ok()?;
-        Some(Grant { value, r })
+    /// The R that was committed for a job, or what is wrong with it.
+    pub(super) fn committed_r(&self, id: JobId) -> Result<Grant, String> {
+        let text = self.kvs.r_of(id).ok_or("there is none")?;
+        let mut value: Value = serde_json::from_slice(text).map_err(|e| e.to_string())?;
+        value.as_object_mut().ok_or("it is no object")?.shift_remove("scheduling");
+        let r = R::from_value(&value).map_err(|e| e.to_string())?;
+        Ok(Grant { value, r })
     }
 
     /// Let a job go on that was not inactive.

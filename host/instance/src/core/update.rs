@@ -64,8 +64,13 @@ impl Core {
         }
         let update =
             Update { client: request.client, reply: request.message.reply_to(), id, duration, expiration };
+        let Some(payload) = self.config.dialect.expiration(id, expiration) else {
+            return Err(Fail::invalid(format!(
+                "the scheduler cannot be told of another end of a running job in the dialect '{}'",
+                self.config.dialect.name()
+            )));
+        };
         let tag = self.tag();
-        let payload = self.config.dialect.expiration(id, expiration);
         let message =
             Message::request("sched.expiration").with_json(&payload).with_nodeid(0).with_matchtag(tag);
         if self.alloc.online() && self.send_to_service("job-manager", message) {

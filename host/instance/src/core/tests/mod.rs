@@ -1,6 +1,7 @@
 //! The machine driven by hand: scripted frames in, frames and records out, time by decree.
 
 mod access;
+mod founding;
 mod life;
 mod nonsense;
 mod protocol;
@@ -19,6 +20,7 @@ use serde_json::{Value, json};
 
 use super::{Core, Restored, RestoredEvent};
 use crate::config::Config;
+use crate::dialect::Dialect;
 use crate::effect::{ClientId, Effect, Record};
 
 /// The owner of the instance.
@@ -218,6 +220,10 @@ impl Bench {
     }
 
     pub(super) fn hello(&mut self) -> Vec<Value> {
+        if self.config.dialect == Dialect::Founding {
+            let answer = self.ask_all(SCHED, Message::request("job-manager.sched-hello")).remove(0).unwrap();
+            return answer["alloc"].as_array().unwrap().clone();
+        }
         let request =
             Message::request("job-manager.sched-hello").with_json(&json!({"partial-ok": true})).streaming();
         let mut answers = self.ask_all(SCHED, request);
@@ -246,7 +252,17 @@ impl Bench {
     /// Commit R and say SUCCESS.
     pub(super) fn allocate(&mut self, id: JobId, r: Value) {
         self.commit_r(id, &r);
-        self.respond(json!({ "id": id, "type": 0, "R": r }));
+        self.respond(match self.config.dialect {
+            Dialect::Founding => json!({ "id": id, "type": 0 }),
+            _ => json!({ "id": id, "type": 0, "R": r }),
+        });
+    }
+
+    /// Answer a `sched.free`, as the founding revision wants it.
+    pub(super) fn freed(&mut self, id: u64) {
+        let mut request = Message::request("sched.free");
+        self.core.router.sign_internal("job-manager", &mut request);
+        self.send(SCHED, request.respond_json(&json!({ "id": id })));
     }
 
     pub(super) fn commit_r(&mut self, id: JobId, r: &Value) {

@@ -123,7 +123,7 @@ impl Scheduler {
         if frames.is_empty() {
             return;
         }
-        let mut answers = Vec::new();
+        let (mut answers, mut freed) = (Vec::new(), Vec::new());
         for frame in frames {
             let payload = frame.json_or_empty().unwrap();
             let id = payload["id"].as_u64().unwrap_or(0);
@@ -140,7 +140,12 @@ impl Scheduler {
                 }
                 "sched.free" => {
                     let r = self.held.remove(&id).expect("only what is held is freed");
-                    assert_eq!(R::from_value(&payload["R"]).unwrap().ranks(), r.ranks());
+                    if bench.config.dialect.free_is_answered() {
+                        assert_eq!(payload, json!({ "id": id }), "R27-FREE-1");
+                        freed.push(id);
+                    } else {
+                        assert_eq!(R::from_value(&payload["R"]).unwrap().ranks(), r.ranks());
+                    }
                 }
                 "sched.prioritize" => {}
                 other => panic!("{other}"),
@@ -148,6 +153,9 @@ impl Scheduler {
         }
         for answer in answers {
             bench.respond(answer);
+        }
+        for id in freed {
+            bench.freed(id);
         }
         self.listen(bench);
     }
@@ -177,8 +185,9 @@ impl Scheduler {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
     #[test]
-    fn whatever_happens_no_job_is_lost_or_started_twice(steps in steps()) {
-        let mut bench = Bench::new(config());
+    fn whatever_happens_no_job_is_lost_or_started_twice(steps in steps(), founding in any::<bool>()) {
+        let dialect = if founding { Dialect::Founding } else { Dialect::Current };
+        let mut bench = Bench::new(Config { dialect, ..config() });
         let mut sched = Scheduler::default();
         sched.connect(&mut bench);
         let mut ids: Vec<JobId> = Vec::new();
