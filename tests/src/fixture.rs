@@ -112,6 +112,19 @@ pub fn cli(args: &[&str]) -> Said {
     run(fluxgate(args))
 }
 
+/// What `fluxgate up --dialect` takes.
+pub const DIALECTS: [&str; 2] = ["current", "founding"];
+
+/// Play a scenario once for each revision of the scheduler protocol: it gets these arguments and the dialect, and
+/// starts its worlds with them.
+pub fn for_both_dialects(args: &[&str], scenario: impl Fn(&[&str])) {
+    for dialect in DIALECTS {
+        // Where a test fails this says in which of them.
+        let _ = writeln!(std::io::stderr(), "dialect {dialect}");
+        scenario(&[args, &["--dialect", dialect]].concat());
+    }
+}
+
 /// An embedded instance with its scheduler.
 pub struct World {
     /// Its folder.
@@ -141,6 +154,12 @@ impl World {
         let ready = BufReader::new(out).lines().any(|line| line.expect("the pipe can be read") == "ready");
         assert!(ready, "the instance ended before it was ready:\n{}", world.log());
         world
+    }
+
+    /// The dialect that its instance speaks.
+    pub fn dialect(&self) -> String {
+        let info = self.rpc("fluxgate-instance.info", Value::Null).expect("the instance answers");
+        info["dialect"].as_str().expect("the dialect's name").to_owned()
     }
 
     /// Address of its socket.

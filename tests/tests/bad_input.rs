@@ -20,6 +20,7 @@ fn usage_errors_end_with_2() {
         &["urgency", "1", "32"],
         &["up", "--nodes", "0"],
         &["up", "--speed", "-1"],
+        &["up", "--dialect", "klingon"],
         &["policy", "new", "Not A Name"],
         &["replay", "x.swf", "--json", "--csv", "-"],
     ] {

@@ -121,6 +121,10 @@ pub(crate) struct Up {
     /// How many times faster than real time the instance's clock runs.
     #[arg(long, default_value_t = 1.0, value_name = "FACTOR")]
     pub(crate) speed: f64,
+    /// Revision of the scheduler protocol (RFC 27 and 28) that the instance speaks. Schedulers find out by
+    /// themselves.
+    #[arg(long, value_enum, default_value_t = DialectArg::Current, value_name = "DIALECT")]
+    pub(crate) dialect: DialectArg,
     #[command(flatten)]
     pub(crate) policy: PolicyArgs,
     /// Return when the instance serves, and let it run.
@@ -129,6 +133,15 @@ pub(crate) struct Up {
     /// Start no scheduler; run `fluxgate sched` yourself.
     #[arg(long)]
     pub(crate) no_sched: bool,
+}
+
+/// What `--dialect` takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum DialectArg {
+    /// As flux-core 0.88.
+    Current,
+    /// As first written in 2020.
+    Founding,
 }
 
 /// `fluxgate down`.

@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, anyhow, bail};
 use fluxgate_graph::Resources;
-use fluxgate_instance::{Config as InstanceConfig, Instance, InstanceError, QueueConfig};
+use fluxgate_instance::{Config as InstanceConfig, Dialect, Instance, InstanceError, QueueConfig};
 use fluxgate_sim::machine::Machine;
 use nix::sys::signal::Signal;
 use nix::unistd::Pid;
@@ -19,7 +19,7 @@ use serde_json::json;
 use tokio::io::AsyncBufReadExt;
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::args::{Down, Up};
+use crate::args::{DialectArg, Down, Up};
 use crate::client::Client;
 use crate::fail::usage;
 use crate::place::Place;
@@ -119,6 +119,10 @@ async fn serve(args: &Up, place: &Place, resources: Resources) -> Result<()> {
         queues: args.queues.iter().map(queue).collect(),
         default_queue: args.queues.first().cloned(),
         speed: args.speed,
+        dialect: match args.dialect {
+            DialectArg::Current => Dialect::Current,
+            DialectArg::Founding => Dialect::Founding,
+        },
         ..InstanceConfig::new(place.dir.clone(), resources.to_r_all())
     };
     let mut handle = Instance::start(config).await?;
