@@ -313,7 +313,8 @@ impl Core {
     ) {
         // A free by id alone would take from the job what it has, so nothing is bounced then.
         let held = self.table.get(id).is_some_and(|job| job.has_resources);
-        if !self.pending(id) && !(held && self.config.dialect.free_is_answered()) {
+        let harmful = held && self.config.dialect.free_is_answered();
+        if !self.pending(id) && !harmful {
             // Nobody waits for it any more: bounce it (R27-FREE-6).
             return self.send_free(id, &value.unwrap_or_default(), true);
         }
