@@ -20,7 +20,7 @@ pub(crate) fn run(name: &str, path: Option<&Path>) -> Result<()> {
         return Err(error);
     }
     render::line(format!(
-        "{0}: a new policy; try\n  cd {0}\n  cargo test\n  cargo build --release",
+        "{0}: a new policy; try\n  cd {0}\n  cargo test\n  cargo build --release --target wasm32-unknown-unknown",
         folder.display()
     ))
 }
