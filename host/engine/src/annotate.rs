@@ -23,6 +23,12 @@ fn merge(told: &mut BTreeMap<String, Value>, key: &str, value: &Value) -> bool {
     true
 }
 
+/// How many different keys a job would have been told with these.
+pub(crate) fn keys(job: Option<&Job>, more: &BTreeMap<String, Value>) -> u64 {
+    let told = job.map_or(0, |job| job.told.keys().filter(|key| !more.contains_key(*key)).count());
+    (told + more.len()) as u64
+}
+
 /// Tell a waiting job; what it knows already is left out.
 pub(crate) fn tell(core: &mut Core, slot: Slot, news: BTreeMap<String, Value>, out: &mut Vec<Action>) {
     if !core.config.annotate {

@@ -15,6 +15,8 @@ pub struct Config {
     pub annotation_bytes_per_job_max: u64,
     /// The same over a whole pass. Default 256 KiB.
     pub annotation_bytes_per_pass_max: u64,
+    /// Different annotation keys that a policy may attach to one job while it waits. Default 64.
+    pub annotation_keys_per_job_max: u64,
     /// Jobs for which keys are asked in one call. Default 16,384: a call of well under a millisecond.
     pub keys_per_call: usize,
     /// Events kept for a policy until its next call; above it they are handed over at once. Default 16,384.
@@ -40,6 +42,7 @@ impl Default for Config {
             reservations_max: 4_096,
             annotation_bytes_per_job_max: 4 << 10,
             annotation_bytes_per_pass_max: 256 << 10,
+            annotation_keys_per_job_max: 64,
             keys_per_call: 16_384,
             events_per_call: 16_384,
             warm_up_per_step: 16_384,

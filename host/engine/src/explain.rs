@@ -7,6 +7,7 @@ use fluxgate_formats::{JobId, fsd};
 
 use crate::core::Core;
 use crate::engine::Engine;
+use crate::order::Slot;
 
 /// Why a job waits.
 #[derive(Debug, Clone, PartialEq)]
@@ -29,6 +30,17 @@ pub enum Reason {
     Delays(JobId),
     /// It has a promised start time.
     Reserved,
+}
+
+impl Reason {
+    /// What a waiting job needs is not free.
+    pub(crate) fn busy(core: &Core, slot: Slot) -> Reason {
+        core.job(slot).map_or(Reason::Unseen, |job| Reason::Busy {
+            nodes: job.request.min_nodes(),
+            cores: job.request.min_cores(),
+            gpus: job.request.min_gpus(),
+        })
+    }
 }
 
 impl std::fmt::Display for Reason {

@@ -196,7 +196,7 @@ impl Pass {
             }
             if fitting && !self.core.resources.could_fit_counts(&job.request) {
                 self.core.queues[self.queue as usize].set_parked(class, true);
-                self.set_reason(slot, busy(&self.core, slot));
+                self.set_reason(slot, Reason::busy(&self.core, slot));
                 continue;
             }
             return Some(self.offer(slot));
@@ -412,7 +412,15 @@ impl Pass {
         }
         match serde_json::from_str::<Value>(json) {
             Ok(value) => {
-                self.notes.entry(candidate).or_default().insert(key.to_owned(), value);
+                let notes = self.notes.entry(candidate).or_default();
+                notes.insert(key.to_owned(), value);
+                // What was told before is kept until the job starts: new keys in every pass would pile up.
+                let found = annotate::keys(self.core.job(candidate), notes);
+                let limit = self.core.config.annotation_keys_per_job_max;
+                if found > limit {
+                    let bound = "annotation_keys_per_job_max";
+                    return self.fail(PolicyError::Bound { during: DURING, bound, limit, found });
+                }
                 Ok(())
             }
             Err(error) => {
@@ -482,7 +490,7 @@ impl Pass {
             }
             Err(_) => {
                 self.core.queues[self.queue as usize].set_parked(class, true);
-                self.set_reason(slot, busy(&self.core, slot));
+                self.set_reason(slot, Reason::busy(&self.core, slot));
                 Err(Refusal::Busy)
             }
         }
@@ -584,12 +592,4 @@ impl Pass {
         queue.wake = self.wake;
         Outcome { core: self.core, rekeys: self.rekeys, started }
     }
-}
-
-fn busy(core: &Core, slot: Slot) -> Reason {
-    core.job(slot).map_or(Reason::Unseen, |job| Reason::Busy {
-        nodes: job.request.min_nodes(),
-        cores: job.request.min_cores(),
-        gpus: job.request.min_gpus(),
-    })
 }

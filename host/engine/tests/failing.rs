@@ -101,6 +101,36 @@ fn megabytes_of_annotation_hit_a_named_bound() {
 }
 
 #[test]
+fn new_annotation_keys_in_every_pass_hit_a_named_bound() {
+    let mut engine = engine(1, 1);
+    let mut serial = 0;
+    let annotating = Script::named("chatty").run(move |pass| {
+        while let Some(c) = pass.next() {
+            serial += 1;
+            if pass.start(c, None)?.is_err() {
+                pass.annotate(c, &format!("user.k{serial}"), "1")?;
+            }
+        }
+        Ok(())
+    });
+    install(&mut engine, annotating, 0.0);
+    submit(&mut engine, 0.0, vec![(1, cores(1, 0.0)), (2, cores(1, 0.0))]);
+    let mut failed = None;
+    for now in 1..100 {
+        engine.step(Event::Up("0".parse().unwrap()), f64::from(now));
+        let out = engine.pass(f64::from(now));
+        if !notices(&out).is_empty() {
+            failed = Some(failure(&out).clone());
+            break;
+        }
+    }
+    assert!(
+        matches!(failed, Some(PolicyError::Bound { bound: "annotation_keys_per_job_max", .. })),
+        "{failed:?}"
+    );
+}
+
+#[test]
 fn bad_keys_end_a_policy_before_its_pass() {
     for keys in [vec![f64::NAN], vec![], vec![1.0, 2.0]] {
         let mut engine = engine(1, 1);
