@@ -391,4 +391,41 @@ fn all_other_external_conversations_go_as_captured() {
     for name in ["11", "20", "24"] {
         assert!(Player::play(name, &traces[name]).session.is_serving(), "{name}");
     }
+    // Replacing the other scheduler is what a person or another program does first, on the same connection.
+    let records = &traces["00"];
+    let before = records.iter().filter(|r| r.meta["topic"] == "module.remove").count();
+    assert_eq!(before, 2);
+    assert!(Player::play("00", &records[before..]).session.is_serving());
+}
+
+#[test]
+fn r27_gen_3_the_captured_error_number_is_what_ours_never_says() {
+    let Some(traces) = traces() else { return };
+    // The captured scheduler answered an alloc with errno 5, and the job manager asked nothing any more.
+    let records = &traces["25"];
+    let (last, before) = records.split_last().unwrap();
+    assert_eq!((&last.meta["topic"], &last.meta["errnum"]), (&json!("sched.alloc"), &json!(5)));
+    let mut player = Player::play("25", before);
+    assert_eq!(player.events.last().unwrap(), "alloc 16");
+    // Whatever goes wrong on our side: the answer that was captured is none that an action leads to.
+    let id = JobId(before.last().unwrap().meta["payload"]["id"].as_u64().unwrap());
+    let outputs = player.session.on_actions([Action::Deny { id, note: "internal error".into() }]);
+    player.absorb(outputs);
+    let answer = player.sent.pop_front().unwrap();
+    assert_eq!((answer.topic(), answer.errnum(), answer.matchtag()), ("sched.alloc", 0, 0));
+    assert_eq!(answer.json().unwrap(), json!({"id": id.0, "type": 2, "note": "internal error"}));
+}
+
+#[test]
+fn no_conversation_is_left_out() {
+    let Some(traces) = traces() else { return };
+    let played = (0..=28).map(|number| format!("{number:02}"));
+    // 30 and 31 are those of a broker module.
+    let module = ["30", "31"].map(str::to_owned);
+    let all: Vec<String> = played.chain(module).collect();
+    assert_eq!(traces.into_keys().collect::<Vec<_>>(), all);
+    let this = include_str!("scripts.rs");
+    for name in &all[..29] {
+        assert!(this.contains(&format!("\"{name}\"")), "{name} is not played");
+    }
 }
