@@ -58,6 +58,8 @@ pub(crate) struct Running {
     pub(crate) start: f64,
     /// Expected end, infinite without limit.
     pub(crate) end: f64,
+    /// It has no limit of its own: it ends with the instance, and moves with that.
+    pub(crate) follows: bool,
     /// The start was told but R is not known to be durable.
     pub(crate) committing: bool,
 }
@@ -424,6 +426,11 @@ impl Core {
     /// When an allocation that starts now ends, infinite without limit.
     pub(crate) fn expected_end(&self, now: f64, duration: f64) -> f64 {
         if duration.is_finite() { now + duration } else { self.instance_end }
+    }
+
+    /// Is this the end of a job that has no limit of its own?
+    pub(crate) fn is_instance_end(&self, end: f64) -> bool {
+        end == self.instance_end || end.is_infinite()
     }
 }
 

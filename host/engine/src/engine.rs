@@ -187,9 +187,7 @@ impl Engine {
                 self.change(|r| r.property_remove(&name, &ranks));
                 self.deny_unsatisfiable(now, &mut out);
             }
-            Event::InstanceExpiration(end) => {
-                self.core_mut().instance_end = if end > 0.0 { end } else { f64::INFINITY };
-            }
+            Event::InstanceExpiration(end) => self.instance_expiration(end, now),
             Event::Committed { id } => match self.core_mut().running.get_mut(&id) {
                 Some(running) => running.committing = false,
                 None => self.core_mut().stats.unknown_jobs += 1,

@@ -549,7 +549,9 @@ impl Pass {
             let notes = self.notes.remove(&staged.slot).unwrap_or_default();
             let summary = if core.config.annotate { r.summary() } else { String::new() };
             let annotations = annotate::on_start(&job, &summary, notes, core.config.annotate);
-            core.running.insert(job.id, Running { start: self.now, end: staged.end, committing: true });
+            let follows = job.duration.is_infinite();
+            let running = Running { start: self.now, end: staged.end, follows, committing: true };
+            core.running.insert(job.id, running);
             core.stats.starts += 1;
             started.push((job.id, staged.end));
             out.push(Action::Start { id: job.id, r: Box::new(r), annotations });

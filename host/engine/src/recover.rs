@@ -44,7 +44,8 @@ impl Engine {
         }
         match core.resources.allocate_r(id, r, free, start, end) {
             Ok(()) => {
-                core.running.insert(id, Running { start, end, committing: false });
+                let follows = core.is_instance_end(end);
+                core.running.insert(id, Running { start, end, follows, committing: false });
                 self.note(JobEventKind::Started, id, start, end);
             }
             Err(error) => out.push(Action::Raise {
@@ -82,12 +83,37 @@ impl Engine {
             let _ = core.resources.set_end(id, before);
             return refuse(EBUSY, format!("would delay the reserved start of {reserved}"));
         }
+        let follows = core.is_instance_end(end);
         if let Some(running) = core.running.get_mut(&id) {
-            running.end = end;
+            (running.end, running.follows) = (end, follows);
         }
         core.all_dirty();
         self.note(JobEventKind::Expiration, id, now, end);
         Ok(())
+    }
+
+    /// RFC 28 expiration: the instance ends at another time. The job manager moves the end of running jobs without
+    /// a limit of their own as well, and does not say so for each; nobody is asked, so no promise holds it back.
+    pub(crate) fn instance_expiration(&mut self, end: f64, now: f64) {
+        let end = if end > 0.0 { end } else { f64::INFINITY };
+        let core = self.core_mut();
+        if core.instance_end == end {
+            return;
+        }
+        core.instance_end = end;
+        let following: Vec<JobId> =
+            core.running.iter().filter(|(_, running)| running.follows).map(|(id, _)| *id).collect();
+        for id in following {
+            let core = self.core_mut();
+            // An end before its start is none that the ledger can hold; the job is about to be ended.
+            if core.resources.set_end(id, end).is_ok() {
+                if let Some(running) = core.running.get_mut(&id) {
+                    running.end = end;
+                }
+                self.note(JobEventKind::Expiration, id, now, end);
+            }
+        }
+        self.core_mut().all_dirty();
     }
 
     /// RFC 27 feasibility: from the inventory alone, whatever is up or free.
