@@ -75,6 +75,9 @@ impl Session {
     }
 
     fn on_alloc(&mut self, message: &Message, out: &mut Vec<Output>) {
+        if !message.wants_response() {
+            return self.unexpected(message, "a request for resources that wants no answer");
+        }
         let Some(payload) = self.job_request(message) else { return };
         let id = match dialect::job_id(&payload) {
             Ok(id) => id,
@@ -196,7 +199,7 @@ impl Session {
                 self.stats.frees += 1;
                 let id = free.id;
                 out.push(Output::Engine(Event::Free { id, ranks: free.ranks, last: free.last }));
-                if free.answered {
+                if free.answered && message.wants_response() {
                     self.dialect = Dialect::Founding;
                     out.push(Output::Send(message.respond_json(&serde_json::json!({ "id": id.0 }))));
                 }
