@@ -24,6 +24,7 @@ mod explain;
 mod order;
 mod pass;
 mod policy;
+mod reconfigure;
 mod recover;
 mod stats;
 mod swap;
