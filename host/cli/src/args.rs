@@ -68,6 +68,9 @@ pub(crate) enum Command {
     /// Look at policies, load, swap and write them.
     #[command(subcommand)]
     Policy(PolicyCmd),
+    /// Look at the scheduler's settings, and check a file of them.
+    #[command(subcommand)]
+    Config(ConfigCmd),
     /// Replay a workload log through policies, at full speed and without an instance.
     Replay(Replay),
     /// Show everything at once: an instance under load, policies swapped live, a report and an audit.
@@ -419,6 +422,23 @@ pub(crate) enum PolicyCmd {
         /// Where. Default: ./NAME.
         #[arg(long, value_name = "DIR")]
         path: Option<PathBuf>,
+    },
+}
+
+/// `fluxgate config`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum ConfigCmd {
+    /// Check the [sched-fluxgate] table of a Flux configuration, and show what it would set. Asks nobody.
+    Check {
+        /// The configuration (TOML). Without it, only the arguments over the defaults.
+        #[arg(long, value_name = "FILE")]
+        file: Option<PathBuf>,
+        /// Arguments as a module would get them.
+        #[arg(value_name = "KEY=VALUE")]
+        settings: Vec<String>,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
     },
 }
 

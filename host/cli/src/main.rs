@@ -58,6 +58,7 @@ fn run(command: &Command) -> Result<()> {
         Command::Resource(command) => cmd::control::resource(command),
         Command::Queue(command) => cmd::control::queue(command),
         Command::Policy(command) => cmd::policy::run(command),
+        Command::Config(command) => cmd::config::run(command),
         Command::Replay(args) => cmd::replay::run(args),
         Command::Demo(args) => demo::run(args),
         Command::Completions { shell } => {

@@ -7,6 +7,7 @@
 mod clock;
 mod control;
 mod roster;
+pub(crate) mod settings;
 mod timing;
 
 use std::collections::VecDeque;

@@ -1,0 +1,475 @@
+//! What an administrator sets of the scheduler: the `[sched-fluxgate]` table of a Flux configuration, and the
+//! same keys as `KEY=VALUE` arguments.
+//!
+//! Arguments win over the table, the table over the defaults. A set of settings is checked as a whole before
+//! anybody sees it: either all of it is good, or it is refused with the key, what was found and what is
+//! accepted. Every key is described once, in [`KEYS`].
+//!
+//! This module must never apply anything, and must never know the protocol or the graph.
+
+mod value;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, anyhow, bail};
+use fluxgate_engine::Config as EngineConfig;
+use fluxgate_graph::Placement;
+use fluxgate_wire::session::Mode;
+use serde_json::{Map, Value, json};
+
+use value::Given;
+
+/// Name of the table in a Flux configuration.
+pub(crate) const TABLE: &str = "sched-fluxgate";
+/// The policy of a site that names none.
+pub(crate) const POLICY_DEFAULT: &str = "easy";
+/// Largest configuration file that is read, in bytes.
+const FILE_BYTES_MAX: u64 = 1 << 20;
+/// Most keys of `policy-config`.
+const POLICY_KEYS_MAX: usize = 256;
+/// Longest period in seconds: a year.
+const PERIOD_MAX: f64 = 366.0 * 86_400.0;
+
+/// Where a setting comes from, weakest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub(crate) enum Source {
+    /// Nobody set it.
+    #[default]
+    Default,
+    /// The `[sched-fluxgate]` table.
+    Table,
+    /// An argument or a flag.
+    Argument,
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Source::Default => "default",
+            Source::Table => "table",
+            Source::Argument => "argument",
+        })
+    }
+}
+
+/// Least serious line that is logged, by the names that Flux uses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub(crate) enum LogLevel {
+    Emerg,
+    Alert,
+    Crit,
+    Err,
+    Warning,
+    Notice,
+    #[default]
+    Info,
+    Debug,
+}
+
+impl LogLevel {
+    const ALL: [(&'static str, LogLevel); 8] = [
+        ("emerg", LogLevel::Emerg),
+        ("alert", LogLevel::Alert),
+        ("crit", LogLevel::Crit),
+        ("err", LogLevel::Err),
+        ("warning", LogLevel::Warning),
+        ("notice", LogLevel::Notice),
+        ("info", LogLevel::Info),
+        ("debug", LogLevel::Debug),
+    ];
+
+    pub(crate) fn name(self) -> &'static str {
+        LogLevel::ALL.iter().find(|(_, level)| *level == self).map_or("info", |(name, _)| name)
+    }
+
+    /// The level as this program's own log names it.
+    #[allow(dead_code)]
+    pub(crate) fn filter(self) -> &'static str {
+        match self {
+            LogLevel::Emerg | LogLevel::Alert | LogLevel::Crit | LogLevel::Err => "error",
+            LogLevel::Warning => "warn",
+            LogLevel::Notice | LogLevel::Info => "info",
+            LogLevel::Debug => "debug",
+        }
+    }
+}
+
+/// One key: its name, what it takes, and what it is for.
+pub(crate) struct Key {
+    pub(crate) name: &'static str,
+    pub(crate) accepts: &'static str,
+    pub(crate) meaning: &'static str,
+}
+
+const fn key(name: &'static str, accepts: &'static str, meaning: &'static str) -> Key {
+    Key { name, accepts, meaning }
+}
+
+/// All keys, in the order in which they are shown.
+pub(crate) const KEYS: &[Key] = &[
+    key("policy", "a policy's name, or the path of a .wasm file", "who decides"),
+    key(
+        "policy-config",
+        "a table of KEY = VALUE; as an argument policy.KEY=VALUE",
+        "settings of that policy",
+    ),
+    key("policies", "a folder", "where policies are looked for by name"),
+    key(
+        "queue-depth",
+        "\"unlimited\" or a whole number from 1 to 2147483647",
+        "requests that the job manager sends at once",
+    ),
+    key("placement", "first, low, high, pack or spread", "where jobs go when the policy has no preference"),
+    key("annotate", "true or false", "tell jobs why they wait and when they may start"),
+    key(
+        "log-level",
+        "emerg, alert, crit, err, warning, notice, info or debug",
+        "least serious line that is logged",
+    ),
+    key(
+        "candidates-per-pass-max",
+        "a whole number from 1 to 1000000000",
+        "jobs offered to the policy in one pass of a queue",
+    ),
+    key(
+        "decisions-per-pass-max",
+        "a whole number from 1 to 10000000",
+        "starts and reservations in one pass of a queue",
+    ),
+    key("reservations-max", "a whole number from 0 to 1000000", "reservations that stand at once"),
+    key("queues-max", "a whole number from 1 to 65536", "named queues"),
+    key(
+        "annotation-bytes-per-job-max",
+        "a whole number from 0 to 1048576",
+        "bytes that a policy attaches to one job in a pass",
+    ),
+    key(
+        "annotation-bytes-per-pass-max",
+        "a whole number from 0 to 67108864",
+        "bytes that a policy attaches to all jobs in a pass",
+    ),
+    key("watch-period", PERIOD, "how often the job manager's view of the scheduler is looked at; 0 is never"),
+    key("audit-period", PERIOD, "how often the ledger is compared with the job manager's; 0 is never"),
+];
+
+const PERIOD: &str = "seconds, or a duration like 90s, 10m, 1.5h, of at most 366d; 0 is never";
+
+/// An argument that flux-core's own schedulers take for their tests.
+const NOPARTIAL: &str = "test-hello-nopartial";
+
+/// Everything that can be set. [`Settings::default`] is what a site gets that sets nothing.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Settings {
+    /// Name of a policy, or the path of a `.wasm` file. Default: `easy`.
+    pub(crate) policy: String,
+    /// Settings of that policy; checked against its description when it is loaded.
+    pub(crate) policy_config: BTreeMap<String, String>,
+    /// Folder with policies; none is the default one.
+    pub(crate) policies: Option<PathBuf>,
+    /// Most requests that the job manager may have outstanding (RFC 27 ready), 1..=2147483647; none is
+    /// unlimited.
+    pub(crate) queue_depth: Option<u32>,
+    /// Where jobs go when the policy has no preference.
+    pub(crate) placement: Placement,
+    /// Tell jobs why they wait.
+    pub(crate) annotate: bool,
+    /// See [`LogLevel`].
+    pub(crate) log_level: LogLevel,
+    /// As [`EngineConfig::candidates_per_pass_max`].
+    pub(crate) candidates_per_pass_max: u64,
+    /// As [`EngineConfig::decisions_per_pass_max`].
+    pub(crate) decisions_per_pass_max: u64,
+    /// As [`EngineConfig::reservations_max`].
+    pub(crate) reservations_max: u64,
+    /// As [`EngineConfig::queues_max`].
+    pub(crate) queues_max: u64,
+    /// As [`EngineConfig::annotation_bytes_per_job_max`].
+    pub(crate) annotation_bytes_per_job_max: u64,
+    /// As [`EngineConfig::annotation_bytes_per_pass_max`].
+    pub(crate) annotation_bytes_per_pass_max: u64,
+    /// Seconds between two looks at the job manager's view of the scheduler; 0 is never.
+    pub(crate) watch_period: f64,
+    /// Seconds between two audits of the ledger; 0 is never.
+    pub(crate) audit_period: f64,
+    /// Say in hello that partially released jobs are understood (RFC 27). An argument only.
+    pub(crate) hello_partial: bool,
+    /// Where each key comes from; a key that is not in here has its default.
+    sources: BTreeMap<&'static str, Source>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        let engine = EngineConfig::default();
+        Settings {
+            policy: POLICY_DEFAULT.to_owned(),
+            policy_config: BTreeMap::new(),
+            policies: None,
+            queue_depth: None,
+            placement: engine.placement,
+            annotate: engine.annotate,
+            log_level: LogLevel::default(),
+            candidates_per_pass_max: engine.candidates_per_pass_max,
+            decisions_per_pass_max: engine.decisions_per_pass_max,
+            reservations_max: engine.reservations_max as u64,
+            queues_max: engine.queues_max as u64,
+            annotation_bytes_per_job_max: engine.annotation_bytes_per_job_max,
+            annotation_bytes_per_pass_max: engine.annotation_bytes_per_pass_max,
+            watch_period: 10.0,
+            audit_period: 60.0,
+            hello_partial: true,
+            sources: BTreeMap::new(),
+        }
+    }
+}
+
+impl Settings {
+    /// The settings of a `[sched-fluxgate]` table over the defaults; `null` is an empty table.
+    ///
+    /// # Errors
+    /// The first key that is unknown or whose value is not accepted.
+    pub(crate) fn from_table(table: &Value) -> Result<Settings> {
+        let mut settings = Settings::default();
+        let table = match table {
+            Value::Null => return Ok(settings),
+            Value::Object(table) => table,
+            other => bail!("[{TABLE}]: expected a table, found {}", value::kind(other)),
+        };
+        // First who decides, then what is set of him: see `set`.
+        for first in [true, false] {
+            for (name, value) in table.iter().filter(|(name, _)| (*name == "policy") == first) {
+                settings
+                    .set(name, Given::Json(value), Source::Table)
+                    .with_context(|| format!("[{TABLE}] {name}"))?;
+            }
+        }
+        Ok(settings)
+    }
+
+    /// The settings in a whole Flux configuration: its `[sched-fluxgate]` table, if it has one.
+    ///
+    /// # Errors
+    /// As [`Settings::from_table`]; and if the configuration is no object.
+    pub(crate) fn from_config(config: &Value) -> Result<Settings> {
+        match config {
+            Value::Null => Ok(Settings::default()),
+            Value::Object(tables) => Settings::from_table(tables.get(TABLE).unwrap_or(&Value::Null)),
+            other => bail!("configuration: expected an object, found {}", value::kind(other)),
+        }
+    }
+
+    /// These settings with `KEY=VALUE` arguments over them, as a broker hands them to a module. A later
+    /// argument wins over an earlier one.
+    ///
+    /// # Errors
+    /// The first argument that is unknown or whose value is not accepted.
+    pub(crate) fn with_args<S: AsRef<str>>(mut self, args: &[S]) -> Result<Settings> {
+        for first in [true, false] {
+            for arg in args.iter().map(AsRef::as_ref).filter(|arg| arg.starts_with("policy=") == first) {
+                self.argument(arg).with_context(|| format!("argument {:?}", value::shortened(arg)))?;
+            }
+        }
+        Ok(self)
+    }
+
+    fn argument(&mut self, arg: &str) -> Result<()> {
+        if arg == NOPARTIAL {
+            self.hello_partial = false;
+            return Ok(());
+        }
+        let Some((name, text)) = arg.split_once('=') else {
+            bail!("expected KEY=VALUE or {NOPARTIAL}, with KEY one of {}", argument_names());
+        };
+        if let Some(key) = name.strip_prefix("policy.") {
+            self.sources.insert("policy-config", Source::Argument);
+            return self.policy_setting(key, text.to_owned());
+        }
+        match (name, text.strip_prefix("limited=")) {
+            ("mode", Some(depth)) => self.set("queue-depth", Given::Text(depth), Source::Argument),
+            ("mode", None) if text == "unlimited" => {
+                self.set("queue-depth", Given::Text(text), Source::Argument)
+            }
+            ("mode", None) => bail!("mode: expected unlimited or limited=N, found {text:?}"),
+            ("policy-config", _) => bail!("expected policy.KEY=VALUE for a setting of the policy"),
+            _ => self.set(name, Given::Text(text), Source::Argument),
+        }
+    }
+
+    /// Set one key. Whoever names another policy than the one so far begins with no settings for it: those
+    /// below belong to the policy below.
+    fn set(&mut self, name: &str, given: Given<'_>, source: Source) -> Result<()> {
+        let Some(key) = KEYS.iter().find(|key| key.name == name) else {
+            match source {
+                Source::Argument => bail!("unknown key; known are {}", argument_names()),
+                _ => bail!("unknown key; known are {}", names()),
+            }
+        };
+        match key.name {
+            "policy" => {
+                let policy = given.text(key, 4096)?.to_owned();
+                if policy.contains('/') {
+                    given.absolute(key)?;
+                }
+                if policy != self.policy {
+                    self.policy_config.clear();
+                    self.sources.remove("policy-config");
+                }
+                self.policy = policy;
+            }
+            "policy-config" => {
+                let Given::Json(Value::Object(table)) = given else { return Err(given.refused(key)) };
+                for (name, value) in table {
+                    let text = match value {
+                        Value::String(text) => text.clone(),
+                        Value::Bool(_) | Value::Number(_) => value.to_string(),
+                        other => bail!(
+                            "{name}: expected a string, a number or a boolean, found {}",
+                            value::kind(other)
+                        ),
+                    };
+                    self.policy_setting(name, text)?;
+                }
+            }
+            "policies" => self.policies = Some(given.absolute(key)?),
+            "queue-depth" => {
+                self.queue_depth = match given {
+                    Given::Text("unlimited") => None,
+                    Given::Json(Value::String(text)) if text == "unlimited" => None,
+                    given => Some(given.whole(key, 1, i32::MAX as u64)? as u32),
+                }
+            }
+            "placement" => {
+                self.placement =
+                    Placement::from_name(given.text(key, 64)?).ok_or_else(|| given.refused(key))?;
+            }
+            "annotate" => self.annotate = given.flag(key)?,
+            "log-level" => {
+                let name = given.text(key, 64)?.to_lowercase();
+                let level = LogLevel::ALL.iter().find(|(known, _)| *known == name);
+                self.log_level = level.ok_or_else(|| given.refused(key))?.1;
+            }
+            "candidates-per-pass-max" => {
+                self.candidates_per_pass_max = given.whole(key, 1, 1_000_000_000)?;
+            }
+            "decisions-per-pass-max" => self.decisions_per_pass_max = given.whole(key, 1, 10_000_000)?,
+            "reservations-max" => self.reservations_max = given.whole(key, 0, 1_000_000)?,
+            "queues-max" => self.queues_max = given.whole(key, 1, 65_536)?,
+            "annotation-bytes-per-job-max" => {
+                self.annotation_bytes_per_job_max = given.whole(key, 0, 1 << 20)?;
+            }
+            "annotation-bytes-per-pass-max" => {
+                self.annotation_bytes_per_pass_max = given.whole(key, 0, 64 << 20)?;
+            }
+            "watch-period" => self.watch_period = given.seconds(key, PERIOD_MAX)?,
+            "audit-period" => self.audit_period = given.seconds(key, PERIOD_MAX)?,
+            other => bail!("{other}: described, but not settable"),
+        }
+        self.sources.insert(key.name, source);
+        Ok(())
+    }
+
+    fn policy_setting(&mut self, key: &str, value: String) -> Result<()> {
+        if key.is_empty() {
+            bail!("expected policy.KEY=VALUE, found no KEY");
+        }
+        self.policy_config.insert(key.to_owned(), value);
+        if self.policy_config.len() > POLICY_KEYS_MAX {
+            bail!("at most {POLICY_KEYS_MAX} settings of a policy are possible");
+        }
+        Ok(())
+    }
+
+    /// What RFC 27 ready tells the job manager.
+    #[allow(dead_code)]
+    pub(crate) fn mode(&self) -> Mode {
+        self.queue_depth.map_or(Mode::Unlimited, Mode::Limited)
+    }
+
+    /// The engine's part of it.
+    #[allow(dead_code)]
+    pub(crate) fn engine(&self) -> EngineConfig {
+        EngineConfig {
+            candidates_per_pass_max: self.candidates_per_pass_max,
+            decisions_per_pass_max: self.decisions_per_pass_max,
+            reservations_max: usize::try_from(self.reservations_max).unwrap_or(usize::MAX),
+            queues_max: usize::try_from(self.queues_max).unwrap_or(usize::MAX),
+            annotation_bytes_per_job_max: self.annotation_bytes_per_job_max,
+            annotation_bytes_per_pass_max: self.annotation_bytes_per_pass_max,
+            placement: self.placement,
+            annotate: self.annotate,
+            ..EngineConfig::default()
+        }
+    }
+
+    /// Where a key comes from.
+    pub(crate) fn source(&self, key: &str) -> Source {
+        self.sources.get(key).copied().unwrap_or_default()
+    }
+
+    /// One value as JSON, as a table would have it.
+    pub(crate) fn value(&self, key: &str) -> Value {
+        match key {
+            "policy" => json!(self.policy),
+            "policy-config" => json!(self.policy_config),
+            "policies" => json!(self.policies),
+            "queue-depth" => self.queue_depth.map_or_else(|| json!("unlimited"), |depth| json!(depth)),
+            "placement" => json!(self.placement.name()),
+            "annotate" => json!(self.annotate),
+            "log-level" => json!(self.log_level.name()),
+            "candidates-per-pass-max" => json!(self.candidates_per_pass_max),
+            "decisions-per-pass-max" => json!(self.decisions_per_pass_max),
+            "reservations-max" => json!(self.reservations_max),
+            "queues-max" => json!(self.queues_max),
+            "annotation-bytes-per-job-max" => json!(self.annotation_bytes_per_job_max),
+            "annotation-bytes-per-pass-max" => json!(self.annotation_bytes_per_pass_max),
+            "watch-period" => json!(self.watch_period),
+            "audit-period" => json!(self.audit_period),
+            _ => Value::Null,
+        }
+    }
+
+    /// All settings by key, each with its value and where it comes from.
+    pub(crate) fn show(&self) -> Value {
+        let shown = KEYS.iter().map(|key| {
+            let entry = json!({
+                "value": self.value(key.name),
+                "source": self.source(key.name).to_string(),
+                "accepts": key.accepts,
+                "meaning": key.meaning,
+            });
+            (key.name.to_owned(), entry)
+        });
+        Value::Object(shown.collect::<Map<String, Value>>())
+    }
+}
+
+fn names() -> String {
+    KEYS.iter().map(|key| key.name).collect::<Vec<_>>().join(", ")
+}
+
+fn argument_names() -> String {
+    let name = |key: &'static Key| if key.name == "policy-config" { "policy.KEY" } else { key.name };
+    KEYS.iter().map(name).chain(["mode"]).collect::<Vec<_>>().join(", ")
+}
+
+/// A Flux configuration file (TOML) as the object that a broker would make of it.
+///
+/// # Errors
+/// What is wrong with the file, with its name, and the line if it is no TOML.
+pub(crate) fn read_file(path: &Path) -> Result<Value> {
+    let name = || path.display().to_string();
+    let file = std::fs::File::open(path).with_context(name)?;
+    let mut text = String::new();
+    file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text).with_context(name)?;
+    if text.len() as u64 > FILE_BYTES_MAX {
+        bail!("{}: more than {FILE_BYTES_MAX} bytes", path.display());
+    }
+    let config: toml::Table =
+        toml::from_str(&text).map_err(|error| anyhow!("{}: {error}", path.display()))?;
+    serde_json::to_value(config).with_context(name)
+}

@@ -1,0 +1,172 @@
+//! Settings from tables and arguments: what is accepted, what wins, and how each wrong one is told.
+
+use serde_json::json;
+
+use super::*;
+
+fn refused(result: Result<Settings>) -> String {
+    format!("{:#}", result.expect_err("refused"))
+}
+
+#[test]
+fn without_anything_the_defaults_are_those_of_the_engine() {
+    let settings = Settings::from_config(&json!({"resource": {"noverify": true}})).unwrap();
+    assert_eq!(settings, Settings::default());
+    assert_eq!(settings.engine(), EngineConfig::default());
+    assert_eq!((settings.policy.as_str(), settings.mode()), ("easy", Mode::Unlimited));
+    assert!(settings.hello_partial);
+    assert!(KEYS.iter().all(|key| settings.source(key.name) == Source::Default));
+}
+
+#[test]
+fn a_table_sets_every_key() {
+    let table = json!({
+        "policy": "/opt/mine.wasm", "policy-config": {"depth": 4, "fair": true, "window": "5m"},
+        "policies": "/opt/policies", "queue-depth": 8, "placement": "pack", "annotate": false,
+        "log-level": "DEBUG", "candidates-per-pass-max": 5, "decisions-per-pass-max": 6,
+        "reservations-max": 0, "queues-max": 7, "annotation-bytes-per-job-max": 9,
+        "annotation-bytes-per-pass-max": 10, "watch-period": "1m", "audit-period": 0,
+    });
+    let settings = Settings::from_config(&json!({ "sched-fluxgate": table })).unwrap();
+    for key in KEYS {
+        assert_eq!(settings.source(key.name), Source::Table, "{}", key.name);
+    }
+    assert_eq!(settings.value("policy-config"), json!({"depth": "4", "fair": "true", "window": "5m"}));
+    assert_eq!(settings.mode(), Mode::Limited(8));
+    assert_eq!(settings.log_level, LogLevel::Debug);
+    assert_eq!((settings.watch_period, settings.audit_period), (60.0, 0.0));
+    let engine = settings.engine();
+    assert_eq!((engine.candidates_per_pass_max, engine.decisions_per_pass_max), (5, 6));
+    assert_eq!((engine.reservations_max, engine.queues_max), (0, 7));
+    assert_eq!((engine.annotation_bytes_per_job_max, engine.annotation_bytes_per_pass_max), (9, 10));
+    assert_eq!((engine.placement, engine.annotate), (Placement::Pack, false));
+    // What is shown can be given back.
+    let again: Map<String, Value> =
+        KEYS.iter().map(|key| (key.name.to_owned(), settings.value(key.name))).collect();
+    assert_eq!(Settings::from_table(&Value::Object(again)).unwrap(), settings);
+}
+
+#[test]
+fn arguments_are_those_of_fluxs_own_schedulers() {
+    for (arg, mode) in [
+        ("queue-depth=8", Mode::Limited(8)),
+        ("queue-depth=unlimited", Mode::Unlimited),
+        ("mode=limited=1", Mode::Limited(1)),
+        ("mode=unlimited", Mode::Unlimited),
+    ] {
+        let table = json!({"queue-depth": 3});
+        let settings = Settings::from_table(&table).unwrap().with_args(&[arg]).unwrap();
+        assert_eq!(settings.mode(), mode, "{arg}");
+        assert_eq!(settings.source("queue-depth"), Source::Argument);
+    }
+    let none: [&str; 0] = [];
+    assert!(Settings::default().with_args(&none).unwrap().hello_partial);
+    assert!(!Settings::default().with_args(&["test-hello-nopartial"]).unwrap().hello_partial);
+}
+
+#[test]
+fn arguments_win_over_the_table_and_later_ones_over_earlier_ones() {
+    let table = json!({"policy": "sjf", "placement": "low", "policy-config": {"a": "1", "b": "2"}});
+    let settings = Settings::from_table(&table).unwrap();
+    let settings = settings.with_args(&["placement=high", "placement=spread", "policy.b=3"]).unwrap();
+    assert_eq!(settings.placement, Placement::Spread);
+    assert_eq!(settings.value("policy-config"), json!({"a": "1", "b": "3"}));
+    assert_eq!(settings.source("policy"), Source::Table);
+    assert_eq!(settings.source("policy-config"), Source::Argument);
+}
+
+#[test]
+fn settings_of_a_policy_do_not_reach_another() {
+    let table = json!({"policy-config": {"a": "1"}, "policy": "sjf"});
+    // The order of keys in a table says nothing.
+    let settings = Settings::from_table(&table).unwrap();
+    assert_eq!(settings.value("policy-config"), json!({"a": "1"}));
+    // Nor does that of arguments.
+    let settings = settings.with_args(&["policy.c=3=4", "policy=fcfs"]).unwrap();
+    assert_eq!((settings.policy.as_str(), settings.value("policy-config")), ("fcfs", json!({"c": "3=4"})));
+}
+
+#[test]
+fn what_is_wrong_in_a_table_is_named() {
+    for (table, words) in [
+        (json!([]), &["[sched-fluxgate]", "a table", "an array"][..]),
+        (json!({"polcy": "easy"}), &["[sched-fluxgate] polcy", "unknown key", "policy, policy-config"]),
+        (json!({"policy": 1}), &["policy: expected a policy's name", "found 1"]),
+        (json!({"policy": ""}), &["policy", "found \"\""]),
+        (json!({"policy": "./mine.wasm"}), &["policy", "absolute", "./mine.wasm"]),
+        (json!({"policies": "policies"}), &["policies", "absolute"]),
+        (json!({"policy-config": []}), &["policy-config: expected a table", "an array"]),
+        (json!({"policy-config": {"x": {}}}), &["policy-config: x", "a table"]),
+        (json!({"queue-depth": 0}), &["queue-depth", "from 1 to 2147483647", "found 0"]),
+        (json!({"queue-depth": 2147483648u64}), &["queue-depth", "found 2147483648"]),
+        (json!({"queue-depth": -1}), &["queue-depth", "found -1"]),
+        (json!({"queue-depth": 1.5}), &["queue-depth", "found 1.5"]),
+        (json!({"queue-depth": "many"}), &["queue-depth", "unlimited", "many"]),
+        (json!({"placement": "best"}), &["placement", "first, low, high, pack or spread", "best"]),
+        (json!({"annotate": "true"}), &["annotate", "true or false", "\"true\""]),
+        (json!({"log-level": "loud"}), &["log-level", "emerg", "loud"]),
+        (json!({"candidates-per-pass-max": 0}), &["candidates-per-pass-max", "from 1 to", "found 0"]),
+        (json!({"reservations-max": null}), &["reservations-max", "found null"]),
+        (json!({"watch-period": "soon"}), &["watch-period", "a duration", "soon"]),
+        (json!({"watch-period": -1}), &["watch-period", "found -1"]),
+        (json!({"audit-period": "infinity"}), &["audit-period", "infinity"]),
+    ] {
+        let said = refused(Settings::from_table(&table));
+        for word in words {
+            assert!(said.contains(word), "{table}: expected {word:?} in {said:?}");
+        }
+    }
+    assert!(refused(Settings::from_config(&json!(7))).contains("found a number"));
+}
+
+#[test]
+fn what_is_wrong_in_an_argument_is_named() {
+    for (arg, words) in [
+        ("polcy=easy", &["argument \"polcy=easy\"", "unknown key", "policy.KEY", "mode"][..]),
+        ("easy", &["argument \"easy\"", "KEY=VALUE", "test-hello-nopartial"]),
+        ("", &["argument \"\"", "KEY=VALUE"]),
+        ("queue-depth=", &["queue-depth=", "from 1 to"]),
+        ("queue-depth=+8", &["from 1 to", "\"+8\""]),
+        ("queue-depth=8x", &["\"8x\""]),
+        ("queue-depth=99999999999999999999", &["from 1 to"]),
+        ("mode=limited", &["mode: expected unlimited or limited=N", "limited"]),
+        ("mode=limited=0", &["mode=limited=0", "from 1 to"]),
+        ("policy.=1", &["policy.KEY=VALUE"]),
+        ("policy-config=x", &["policy.KEY=VALUE"]),
+        ("test-hello-nopartial=1", &["unknown key"]),
+        ("policy=a\nb", &["policy's name"]),
+    ] {
+        let said = refused(Settings::default().with_args(&[arg]));
+        for word in words {
+            assert!(said.contains(word), "{arg}: expected {word:?} in {said:?}");
+        }
+    }
+    // What is repeated of a wrong argument is bounded, and so is the number of settings.
+    let long = "x".repeat(100_000);
+    assert!(refused(Settings::default().with_args(&[&long])).len() < 1000);
+    let many: Vec<String> = (0..300).map(|n| format!("policy.k{n}=1")).collect();
+    assert!(refused(Settings::default().with_args(&many)).contains("at most 256"));
+}
+
+#[test]
+fn files_are_named_with_the_line() {
+    let dir = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| {
+        let path = dir.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path
+    };
+    let good = write("a.toml", "[sched-fluxgate]\npolicy = \"sjf\"\npolicy-config.depth = 3\n");
+    let settings = Settings::from_config(&read_file(&good).unwrap()).unwrap();
+    assert_eq!((settings.policy.as_str(), settings.value("policy-config")), ("sjf", json!({"depth": "3"})));
+
+    let said = format!("{:#}", read_file(&write("b.toml", "[sched-fluxgate]\npolicy = \n")).unwrap_err());
+    assert!(said.contains("b.toml") && said.contains("line 2"), "{said}");
+    let said = format!("{:#}", read_file(&dir.path().join("none.toml")).unwrap_err());
+    assert!(said.contains("none.toml"), "{said}");
+    let large = write("c.toml", &"#".repeat((FILE_BYTES_MAX + 1) as usize));
+    assert!(format!("{:#}", read_file(&large).unwrap_err()).contains("more than"));
+    // A date is a value of TOML, and none of ours.
+    let date = read_file(&write("d.toml", "[sched-fluxgate]\nwatch-period = 2026-01-01\n")).unwrap();
+    assert!(refused(Settings::from_config(&date)).contains("watch-period"));
+}
