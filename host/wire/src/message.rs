@@ -78,6 +78,7 @@ pub enum PayloadError {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReplyTo {
     flags: Flags,
+    userid: u32,
     matchtag: u32,
     routes: Option<Vec<String>>,
     topic: Option<String>,
@@ -122,6 +123,11 @@ impl ReplyTo {
     /// The original sender: the route nearest the delimiter (RFC 6).
     pub fn sender(&self) -> Option<&str> {
         self.routes.as_ref()?.last().map(String::as_str)
+    }
+
+    /// The user who sent it. Routes are what a sender makes them; this the broker vouches for.
+    pub fn userid(&self) -> u32 {
+        self.userid
     }
 
     /// The matchtag of the request; unique for its sender only.
@@ -237,6 +243,7 @@ impl Message {
     pub fn reply_to(&self) -> ReplyTo {
         ReplyTo {
             flags: self.flags,
+            userid: self.userid,
             matchtag: self.matchtag(),
             routes: self.routes.clone(),
             topic: self.topic.clone(),

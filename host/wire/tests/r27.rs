@@ -456,3 +456,13 @@ fn answers_are_one_line_of_json() {
     ];
     assert!(texts.iter().all(|text| !text.contains('\n')), "{texts:?}");
 }
+
+#[test]
+fn r27_free_2_what_was_not_told_of_cannot_be_given_back() {
+    let mut host = Host::serving(&machine("0-1"), "0-1");
+    let commit = host.say(alloc(1, 16, &nodes(2, 60.0))).remove(0);
+    assert!(host.say(free(1, &whole("0-1", 0.0, 0.0), true)).is_empty());
+    assert!(host.say(alloc(2, 16, &nodes(1, 60.0))).iter().all(|m| m.topic() != "kvs.commit"));
+    assert_eq!(successes(&host.say(commit.respond())), [1]);
+    assert_eq!((host.used().to_string().as_str(), host.session.stats().unexpected), ("0-1", 1));
+}

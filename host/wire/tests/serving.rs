@@ -243,9 +243,21 @@ fn r6_3_a_disconnect_drops_what_its_sender_asked() {
         [Event::Feasibility { token, .. }] => token,
         ref other => panic!("{other:?}"),
     };
+    // A guest who goes by another's name drops nothing: routes are what he makes them.
+    for service in ["sched", "feasibility"] {
+        for name in ["job-manager", "validator"] {
+            let mut forged = Message::request(&format!("{service}.disconnect")).noresponse();
+            (forged.userid, forged.rolemask) = (2001, GUEST);
+            forged.push_route(name);
+            forged.push_route("guest");
+            assert!(broker.say(forged).nothing());
+        }
+    }
+    assert_eq!(broker.session.outstanding(), 2);
     let goodbye = |service: &str, from: &str| {
         let mut message = Message::request(&format!("{service}.disconnect")).with_flags(Flags::NORESPONSE);
         message.push_route(from);
+        message.rolemask = OWNER;
         message
     };
     assert!(broker.say(goodbye("feasibility", "validator")).nothing());

@@ -12,7 +12,7 @@ use super::{
     Session,
 };
 use crate::dialect::{self, Dialect, one_line};
-use crate::message::Message;
+use crate::message::{Message, ReplyTo};
 use crate::proto::errno;
 
 /// What anybody may ask of the driver, because it changes nothing and tells nothing of other users' jobs.
@@ -198,7 +198,13 @@ impl Session {
             Ok(free) => {
                 self.stats.frees += 1;
                 let id = free.id;
-                out.push(Output::Engine(Event::Free { id, ranks: free.ranks, last: free.last }));
+                if self.allocs.get(&id).is_some_and(|alloc| matches!(alloc.state, AllocState::Committing)) {
+                    // Nobody can give back what he was not told of. Taken at its word, SUCCESS would promise
+                    // resources that others may have by then.
+                    self.unexpected(message, "a free for a job that is being started");
+                } else {
+                    out.push(Output::Engine(Event::Free { id, ranks: free.ranks, last: free.last }));
+                }
                 if free.answered && message.wants_response() {
                     self.dialect = Dialect::Founding;
                     out.push(Output::Send(message.respond_json(&serde_json::json!({ "id": id.0 }))));
@@ -235,12 +241,16 @@ impl Session {
             return self.deferred.push_back(message);
         }
         self.stats.feasibility_checks += 1;
-        let jobspec = message.json().map_err(|error| error.to_string()).and_then(|payload| {
-            let jobspec =
-                payload.get("jobspec").ok_or("field `jobspec`: found nothing, expected an object")?;
-            Jobspec::from_value(jobspec).map_err(|error| error.to_string())
-        });
-        match jobspec {
+        let payload = match message.json() {
+            Ok(payload) => payload,
+            Err(error) => {
+                self.malformed(&message, &error);
+                return refuse(&message, errno::EINVAL, &error.to_string(), out);
+            }
+        };
+        let jobspec =
+            payload.get("jobspec").ok_or("field `jobspec`: found nothing, expected an object".into());
+        match jobspec.and_then(|jobspec| Jobspec::from_value(jobspec).map_err(|error| error.to_string())) {
             Ok(jobspec) => {
                 if let Some(token) = self.question(&message, out) {
                     out.push(Output::Engine(Event::Feasibility { jobspec: Arc::new(jobspec), token }));
@@ -278,7 +288,10 @@ impl Session {
             return self.unexpected(message, "a disconnect without sender");
         };
         let of = |topic: &str| topic.split_once('.').is_some_and(|(name, _)| name == service);
-        let theirs = |reply: &crate::message::ReplyTo| reply.sender() == Some(&sender) && of(reply.topic());
+        // A broker adds its hop to whatever routes a guest wrote, so a guest can go by another's name. Only the owner
+        // may be told of as somebody else.
+        let vouched = |reply: &ReplyTo| message.is_from_owner() || reply.userid() == message.userid;
+        let theirs = |reply: &ReplyTo| reply.sender() == Some(&sender) && of(reply.topic()) && vouched(reply);
         self.questions.retain(|_, reply| !theirs(reply));
         self.deferred.retain(|question| !theirs(&question.reply_to()));
         if service == "sched" {
