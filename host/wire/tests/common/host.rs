@@ -94,12 +94,14 @@ pub struct Host {
     /// Told to the driver: things that are not frames.
     pub fatal: Option<SessionError>,
     pub actions: Vec<Action>,
+    /// Topics of what only a driver can answer.
+    pub control: Vec<String>,
     sent: Vec<Message>,
 }
 
 impl Host {
-    /// Up to hello, which is returned.
-    pub fn hello(resources: &Value, up: &str) -> (Host, Message) {
+    /// The first request is sent, see [`Host::begun`].
+    pub fn new() -> Host {
         let mut host = Host {
             session: Session::new(SessionConfig { register_name: false, ..SessionConfig::default() }),
             engine: None,
@@ -107,10 +109,29 @@ impl Host {
             acquire: Message::request(""),
             fatal: None,
             actions: Vec::new(),
+            control: Vec::new(),
             sent: Vec::new(),
         };
         let begin = host.session.start();
         host.carry_out(begin);
+        host
+    }
+
+    /// What was sent at the very beginning.
+    pub fn begun(&mut self) -> Vec<Message> {
+        std::mem::take(&mut self.sent)
+    }
+
+    /// Leave in order.
+    pub fn shutdown(&mut self) -> Vec<Message> {
+        let outputs = self.session.shutdown();
+        self.carry_out(outputs);
+        std::mem::take(&mut self.sent)
+    }
+
+    /// Up to hello, which is returned.
+    pub fn hello(resources: &Value, up: &str) -> (Host, Message) {
+        let mut host = Host::new();
         for _ in ["sched", "feasibility"] {
             let request = host.sent.pop().unwrap();
             host.sent = host.say(request.respond());
@@ -215,27 +236,33 @@ impl Host {
                 Output::Send(message) => self.sent.push(message),
                 Output::Engine(event) => outputs.extend(self.step(event)),
                 Output::Inventory { resources, up } => {
-                    let mut machine = Resources::from_r(&resources).unwrap();
+                    // A machine that is none ends a driver.
+                    let Ok(mut machine) = Resources::from_r(&resources) else { continue };
                     machine.set_down(&resources.ranks());
                     machine.set_up(&up);
                     self.engine = Some(Engine::new(machine, Config::default()));
                 }
                 Output::Fatal(error) => self.fatal = Some(error),
+                Output::Control(request) => self.control.push(request.topic),
                 _ => {}
             }
         }
     }
 
     fn step(&mut self, event: Event) -> Vec<Output> {
-        let actions = self.engine.as_mut().expect("the machine is known").step(event, self.now);
+        let Some(engine) = &mut self.engine else { return Vec::new() };
+        let actions = engine.step(event, self.now);
         self.actions.extend(actions.iter().cloned());
         self.session.on_actions(actions)
     }
 
     /// Make the passes that are due.
     pub fn passes(&mut self) {
-        while self.session.is_serving() && self.engine().needs_pass(self.now) {
-            let actions = self.engine.as_mut().unwrap().pass(self.now);
+        while let Some(engine) = &mut self.engine
+            && self.session.is_serving()
+            && engine.needs_pass(self.now)
+        {
+            let actions = engine.pass(self.now);
             self.actions.extend(actions.iter().cloned());
             let outputs = self.session.on_actions(actions);
             self.carry_out(outputs);

@@ -1,0 +1,559 @@
+//! A good conversation with mistakes in it: wrong types, missing keys, unknown ids, cut JSON, huge sets, errors nobody
+//! expects, frames twice, in the wrong order or not at all. Whatever the broker does wrong, what we do stays right.
+#![allow(missing_docs)]
+
+#[path = "common/broker.rs"]
+mod broker;
+#[path = "common/host.rs"]
+mod host;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use broker::{GUEST, from_job_manager};
+use fluxgate_formats::JobId;
+use fluxgate_wire::message::{Kind, Message};
+use fluxgate_wire::proto::{errno, role};
+use host::{Host, alloc, cancel, free, machine, nodes, prioritize, verdict, whole};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+/// One thing that the broker says.
+#[derive(Debug, Clone)]
+enum Step {
+    /// A request, or an answer that belongs to nothing.
+    Say(Message),
+    /// The answer to the oldest request of ours with this topic that is not over.
+    Answer { topic: &'static str, errnum: i32, payload: Option<String> },
+}
+
+fn answer(topic: &'static str, payload: &Value) -> Step {
+    Step::Answer { topic, errnum: 0, payload: Some(payload.to_string()) }
+}
+
+fn end(topic: &'static str, errnum: i32) -> Step {
+    Step::Answer { topic, errnum, payload: None }
+}
+
+fn hello_line(id: u64, free: &str) -> Value {
+    json!({"id": id, "priority": 16, "userid": 1000, "t_submit": 1.0, "free": free})
+}
+
+fn ask(topic: &str, payload: &Value) -> Step {
+    // The matchtag is given when it is sent.
+    Step::Say(from_job_manager(topic, payload).with_matchtag(1))
+}
+
+/// Everything that a session meets, as it should be.
+fn conversation() -> Vec<Step> {
+    const ACQUIRE: &str = "resource.acquire";
+    const HELLO: &str = "job-manager.sched-hello";
+    let committed = || answer("kvs.commit", &json!({"rootref": "sha1-x", "rootseq": 1}));
+    let say = Step::Say;
+    vec![
+        end("service.add", 0),
+        end("service.add", 0),
+        ask("feasibility.check", &json!({"jobspec": nodes(1, 60.0)})),
+        answer(ACQUIRE, &json!({"resources": machine("0-5"), "up": "0-4"})),
+        answer(HELLO, &hello_line(1, "")),
+        answer(HELLO, &hello_line(2, "1")),
+        answer("job-info.lookup", &json!({"id": 1, "R": whole("0", 900.0, 5000.0)})),
+        end(HELLO, errno::ENODATA),
+        answer(ACQUIRE, &json!({"down": "4"})),
+        answer("job-info.lookup", &json!({"id": 2, "R": whole("1-2", 900.0, 5000.0)})),
+        answer("job-manager.sched-ready", &json!({"count": 2})),
+        say(alloc(10, 16, &nodes(1, 60.0))),
+        say(alloc(11, 16, &nodes(4, 60.0))),
+        committed(),
+        say(prioritize(11, 20)),
+        say(cancel(11)),
+        say(alloc(11, 20, &nodes(2, 60.0))),
+        ask("sched.expiration", &json!({"id": 10, "expiration": 1500.5})),
+        ask("feasibility.check", &json!({"jobspec": nodes(2, 60.0)})),
+        say(free(1, &whole("0", 0.0, 0.0), true)),
+        answer(ACQUIRE, &json!({"up": "4"})),
+        committed(),
+        say(cancel(11)),
+        say(alloc(12, 31, &nodes(5, 60.0))),
+        ask("feasibility.check", &json!({"jobspec": nodes(9, 60.0)})),
+        ask("sched.nothing", &json!({})),
+        say(free(2, &whole("2", 0.0, 0.0), true)),
+        say(free(11, &whole("3", 0.0, 0.0), false)),
+        committed(),
+        answer(ACQUIRE, &json!({"property-add": {"p": "0-2"}, "property-remove": {"p": "1"}})),
+        say(free(11, &whole("4", 0.0, 0.0), true)),
+        answer(ACQUIRE, &json!({"down": "5", "shrink": "5", "expiration": 8000.0})),
+        say(alloc(13, 16, &nodes(1, 0.0))),
+        say(alloc(14, 16, &nodes(1, 60.0))),
+        committed(),
+        say(cancel(12)),
+        say(free(10, &whole("0", 0.0, 0.0), true)),
+        committed(),
+        ask("sched.expiration", &json!({"id": 13, "expiration": 0.0})),
+        say(from_job_manager("sched.free", &json!({"id": 14}))),
+        say(alloc(10, 16, &nodes(1, 60.0))),
+        committed(),
+    ]
+}
+
+#[derive(Debug, Clone)]
+enum Mistake {
+    Drop,
+    Twice,
+    Swap(prop::sample::Index),
+    Cut(prop::sample::Index),
+    Replace(prop::sample::Index, Value),
+    Remove(prop::sample::Index),
+    Whole(String),
+    Errnum(i32),
+    /// An answer comes as one to nothing; a request loses or gains a matchtag.
+    Tag(u32),
+    NoResponse,
+    Guest,
+}
+
+fn values() -> impl Strategy<Value = Value> {
+    prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        (0u64..16).prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        any::<u64>().prop_map(Value::from),
+        any::<f64>().prop_map(Value::from),
+        prop::sample::select(vec![
+            "",
+            "0",
+            "0-5",
+            "3,5",
+            "0-4294967294",
+            "0-99999999999999999999",
+            "1-",
+            "node[0-9999999]",
+            "ƒ1",
+            "x\ny",
+        ])
+        .prop_map(Value::from),
+        Just(json!([])),
+        Just(json!({})),
+        Just(json!([[1, 2], 3, "x"])),
+        Just(nodes(1, 60.0)),
+        Just(whole("0-5", 1.0, 2.0)),
+    ]
+}
+
+fn mistakes() -> impl Strategy<Value = Mistake> {
+    let index = any::<prop::sample::Index>;
+    prop_oneof![
+        1 => Just(Mistake::Drop),
+        2 => Just(Mistake::Twice),
+        2 => index().prop_map(Mistake::Swap),
+        1 => index().prop_map(Mistake::Cut),
+        6 => (index(), values()).prop_map(|(at, value)| Mistake::Replace(at, value)),
+        3 => index().prop_map(Mistake::Remove),
+        1 => prop::sample::select(vec!["", "[]", "7", "null", "\"x\"", "{}", "{\"id\":", "\u{0}{}"])
+            .prop_map(|text| Mistake::Whole(text.to_owned())),
+        2 => prop::sample::select(vec![1, 2, 5, 17, 22, 38, 61, 71, 113, 125, 9999]).prop_map(Mistake::Errnum),
+        1 => prop::sample::select(vec![0, 1, 3, 5, 7, 9, 4711]).prop_map(Mistake::Tag),
+        1 => Just(Mistake::NoResponse),
+        1 => Just(Mistake::Guest),
+    ]
+}
+
+/// How many values there are in a value, itself not counted.
+fn count(value: &Value) -> usize {
+    match value {
+        Value::Array(list) => list.iter().map(|each| 1 + count(each)).sum(),
+        Value::Object(map) => map.values().map(|each| 1 + count(each)).sum(),
+        _ => 0,
+    }
+}
+
+/// Replace the value with this number, or take it away.
+fn change(value: &mut Value, at: &mut usize, new: &Option<Value>) -> bool {
+    match value {
+        Value::Array(list) => {
+            for index in 0..list.len() {
+                if *at == 0 {
+                    match new {
+                        Some(new) => list[index] = new.clone(),
+                        None => drop(list.remove(index)),
+                    }
+                    return true;
+                }
+                *at -= 1;
+                if change(&mut list[index], at, new) {
+                    return true;
+                }
+            }
+            false
+        }
+        Value::Object(map) => {
+            let keys: Vec<String> = map.keys().cloned().collect();
+            for key in keys {
+                if *at == 0 {
+                    match new {
+                        Some(new) => drop(map.insert(key, new.clone())),
+                        None => drop(map.remove(&key)),
+                    }
+                    return true;
+                }
+                *at -= 1;
+                if map.get_mut(&key).is_some_and(|inner| change(inner, at, new)) {
+                    return true;
+                }
+            }
+            false
+        }
+        _ => false,
+    }
+}
+
+fn text_of(step: &Step) -> Option<String> {
+    match step {
+        Step::Say(message) => message.text().map(str::to_owned),
+        Step::Answer { payload, .. } => payload.clone(),
+    }
+}
+
+fn with_text(step: &mut Step, text: &str) {
+    match step {
+        Step::Say(message) => *message = message.clone().with_text(text),
+        Step::Answer { payload, .. } => *payload = Some(text.to_owned()),
+    }
+}
+
+fn apply(steps: &mut Vec<Step>, at: usize, mistake: &Mistake) {
+    match mistake {
+        Mistake::Drop => drop(steps.remove(at)),
+        Mistake::Twice => steps.insert(at, steps[at].clone()),
+        Mistake::Swap(with) => {
+            let with = with.index(steps.len());
+            steps.swap(at, with);
+        }
+        Mistake::Cut(to) => {
+            if let Some(text) = text_of(&steps[at]) {
+                let mut end = to.index(text.len() + 1);
+                while !text.is_char_boundary(end) {
+                    end -= 1;
+                }
+                with_text(&mut steps[at], &text[..end]);
+            }
+        }
+        Mistake::Whole(text) => with_text(&mut steps[at], text),
+        Mistake::Replace(which, _) | Mistake::Remove(which) => {
+            let Some(mut value) = text_of(&steps[at]).and_then(|text| serde_json::from_str(&text).ok())
+            else {
+                return;
+            };
+            if count(&value) > 0 {
+                let new = if let Mistake::Replace(_, new) = mistake { Some(new.clone()) } else { None };
+                let mut which = which.index(count(&value));
+                change(&mut value, &mut which, &new);
+                with_text(&mut steps[at], &value.to_string());
+            }
+        }
+        Mistake::Errnum(number) => match &mut steps[at] {
+            Step::Answer { errnum, .. } => *errnum = *number,
+            // A request that turned into an answer.
+            Step::Say(message) => {
+                message.kind = Kind::Response { errnum: number.unsigned_abs(), matchtag: message.matchtag() };
+            }
+        },
+        Mistake::Tag(tag) => match &steps[at] {
+            Step::Answer { topic, errnum, payload } => {
+                let mut stray =
+                    Message::request(topic).respond_error(*errnum, payload.as_deref().unwrap_or(""));
+                stray.kind = Kind::Response { errnum: errnum.unsigned_abs(), matchtag: *tag };
+                steps[at] = Step::Say(stray);
+            }
+            Step::Say(message) => steps[at] = Step::Say(message.clone().with_matchtag(*tag)),
+        },
+        Mistake::NoResponse => {
+            if let Step::Say(message) = &mut steps[at] {
+                *message = message.clone().noresponse();
+            }
+        }
+        Mistake::Guest => {
+            if let Step::Say(message) = &mut steps[at] {
+                (message.userid, message.rolemask) = (2001, GUEST);
+            }
+        }
+    }
+}
+
+/// What the broker knows, and holds against us.
+#[derive(Default)]
+struct Books {
+    /// Our requests that are not over, in order.
+    asked: VecDeque<Message>,
+    /// Jobs of our commits that are not answered, by matchtag.
+    commits: BTreeMap<u32, Vec<u64>>,
+    /// Requests for resources that were delivered and not retired, by job.
+    pending: BTreeMap<u64, u32>,
+    /// R is durable, and SUCCESS not said.
+    committed: BTreeMap<u64, u32>,
+    /// SUCCESS was said, and no free came since.
+    held: BTreeSet<u64>,
+    /// Questions that want an answer, by matchtag.
+    questions: BTreeSet<u32>,
+    last_tag: u32,
+    over: bool,
+}
+
+/// Matchtags of questions; those of requests of ours are below.
+const QUESTIONS: u32 = 1 << 20;
+
+fn job_of_key(key: &Value) -> u64 {
+    let key = key.as_str().unwrap();
+    key["job.".len()..].trim_end_matches(".R").parse::<JobId>().expect("dothex").0
+}
+
+impl Books {
+    /// Look at what we sent.
+    fn read(&mut self, host: &Host, sent: Vec<Message>) {
+        assert!(!self.over || sent.is_empty(), "after the end: {sent:?}");
+        for message in sent {
+            if message.is_request() {
+                if message.wants_response() {
+                    let tag = message.matchtag();
+                    assert!(tag != 0 && self.asked.iter().all(|old| old.matchtag() != tag));
+                    if message.topic() == "kvs.commit" {
+                        let ops = message.json().unwrap()["ops"].as_array().unwrap().clone();
+                        self.commits.insert(tag, ops.iter().map(|op| job_of_key(&op["key"])).collect());
+                    }
+                    self.asked.push_back(message);
+                }
+            } else if message.topic() == "sched.alloc" && message.errnum() != 0 {
+                assert_eq!(message.errnum(), errno::EPERM, "only guests hear an error number");
+            } else if let Some((id, kind)) = verdict(&message) {
+                let pending = self.pending.entry(id).or_default();
+                assert!(*pending > 0, "type {kind} for {id}, which nobody asked for");
+                *pending -= u32::from(kind != 1);
+                if kind == 0 {
+                    let committed = self.committed.entry(id).or_default();
+                    assert!(*committed > 0, "SUCCESS for {id} without a commit");
+                    *committed -= 1;
+                    assert!(message.json().unwrap()["R"].is_object());
+                    assert!(self.held.insert(id), "two SUCCESS for {id}");
+                }
+            } else if message.matchtag() > QUESTIONS {
+                assert!(self.questions.remove(&message.matchtag()), "answered twice: {message:?}");
+            }
+        }
+        self.over |= host.fatal.is_some();
+    }
+
+    fn deliver(&mut self, host: &mut Host, step: Step) {
+        let mut message = match step {
+            Step::Say(message) => message,
+            Step::Answer { topic, errnum, payload } => {
+                let Some(request) = self.asked.iter().find(|m| m.topic() == topic) else { return };
+                let answer = request.respond_error(errnum, "");
+                match payload {
+                    Some(text) => answer.with_text(&text),
+                    None => answer,
+                }
+            }
+        };
+        let id = message.json().ok().and_then(|payload| payload["id"].as_u64());
+        let (owner, asks) = (message.is_from_owner(), message.wants_response());
+        match message.topic() {
+            _ if self.over => {}
+            _ if message.is_response() => {
+                let (tag, good) = (message.matchtag(), message.errnum() == 0);
+                self.asked.retain(|request| request.matchtag() != tag || (good && request.is_streaming()));
+                // Whoever has this matchtag takes it for an answer, also when it was meant for another.
+                let jobs = self.commits.remove(&tag).filter(|_| good);
+                for job in jobs.into_iter().flatten() {
+                    *self.committed.entry(job).or_default() += 1;
+                }
+            }
+            "sched.alloc" if asks && owner => {
+                if let Some(id) = id {
+                    *self.pending.entry(id).or_default() += 1;
+                }
+            }
+            "sched.free" if owner => self.held.retain(|held| Some(*held) != id),
+            "feasibility.check" | "sched.expiration" | "sched.nothing" if asks => {
+                self.last_tag += 1;
+                message = message.with_matchtag(QUESTIONS + self.last_tag);
+                self.questions.insert(message.matchtag());
+            }
+            _ => {}
+        }
+        let before = counted(host);
+        let bad = message.is_request() && message.json().is_err();
+        let was_over = self.over;
+        let sent = host.say(message.clone());
+        assert!(!bad || was_over || counted(host) > before || !host.session.is_serving(), "{message:?}");
+        self.read(host, sent);
+    }
+
+    /// The broker comes to its senses: everything of ours is answered, every request withdrawn.
+    fn finish(&mut self, host: &mut Host) {
+        let ids: Vec<u64> = self.pending.iter().filter(|(_, count)| **count > 0).map(|(id, _)| *id).collect();
+        for id in ids.iter().chain(&ids) {
+            self.deliver(host, Step::Say(cancel(*id)));
+            while !self.over
+                && let Some(at) = self.asked.iter().position(|m| m.topic() != "resource.acquire")
+            {
+                let errnum = match self.asked[at].topic() {
+                    "job-manager.sched-hello" => errno::ENODATA,
+                    "job-info.lookup" | "kvs.lookup" => errno::ENOENT,
+                    _ => 0,
+                };
+                let answer = self.asked[at].respond_error(errnum, "");
+                self.deliver(host, Step::Say(answer));
+            }
+        }
+        if host.session.is_serving() && host.engine.is_some() {
+            assert_eq!(host.session.outstanding(), 0, "{:?}", host.session);
+        }
+        let goodbye = host.shutdown();
+        self.read(host, goodbye);
+        assert!(self.questions.is_empty(), "never answered: {:?}", self.questions);
+    }
+}
+
+/// All that was counted as wrong.
+fn counted(host: &Host) -> u64 {
+    let stats = host.session.stats();
+    stats.malformed + stats.unexpected + stats.guests_refused + stats.unknown_methods
+}
+
+fn play(steps: Vec<Step>) -> (Host, Books) {
+    let mut host = Host::new();
+    let mut books = Books::default();
+    let begun = host.begun();
+    books.read(&host, begun);
+    for step in steps {
+        host.now += 1.0;
+        books.deliver(&mut host, step);
+    }
+    (host, books)
+}
+
+#[test]
+fn the_conversation_is_a_good_one() {
+    let (mut host, mut books) = play(conversation());
+    assert!(host.session.is_serving() && host.fatal.is_none());
+    let stats = host.session.stats();
+    assert_eq!((stats.malformed, stats.unexpected, stats.guests_refused), (0, 0, 0));
+    assert_eq!((stats.hello_jobs, stats.hello_lost, stats.unknown_methods), (2, 0, 1));
+    // Jobs 10, 11, 13, 14, and 10 again.
+    assert_eq!((stats.started, stats.allocs, stats.denied), (5, 7, 0), "{stats:?}");
+    assert!(stats.canceled == 2 && stats.cancels_ignored == 1 && stats.annotated > 0, "{stats:?}");
+    books.finish(&mut host);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(1500) })]
+
+    #[test]
+    fn whatever_the_broker_does_wrong_we_do_right(
+        errors in prop::collection::vec((any::<prop::sample::Index>(), mistakes()), 1..8),
+    ) {
+        let mut steps = conversation();
+        for (at, mistake) in &errors {
+            let at = at.index(steps.len());
+            apply(&mut steps, at, mistake);
+        }
+        let (mut host, mut books) = play(steps);
+        books.finish(&mut host);
+    }
+
+    // R12-3: guests can send what they like, by whatever name.
+    #[test]
+    fn r12_3_guests_change_nothing_whatever_they_send(
+        messages in prop::collection::vec(
+            (
+                prop::sample::select(&GUEST_TOPICS[..]),
+                prop_oneof![
+                    prop::collection::btree_map(prop::sample::select(&KEYS[..]), values(), 0..6)
+                        .prop_map(|map| json!(map).to_string()),
+                    prop::sample::select(vec!["", "[]", "{", "{\"id\": 12}"]).prop_map(str::to_owned),
+                ],
+                prop::sample::select(vec![0, role::USER, role::LOCAL, role::USER | role::LOCAL, role::ADMIN]),
+                any::<bool>(),
+                any::<bool>(),
+            ),
+            1..12,
+        ),
+    ) {
+        let (mut host, mut books) = play(conversation());
+        let before = picture(&host);
+        for (topic, payload, rolemask, noresponse, forged) in messages {
+            let mut message = Message::request(topic).with_text(&payload).with_matchtag(9);
+            (message.userid, message.rolemask) = (2001, rolemask);
+            message.push_route(if forged { "job-manager" } else { "guest" });
+            message.push_route("broker");
+            let message = if noresponse { message.noresponse() } else { message };
+            let sent = host.say(message.clone());
+            prop_assert!(sent.len() <= usize::from(!noresponse), "{:?}", sent);
+            for answer in sent {
+                prop_assert_eq!(&answer.routes, &message.routes);
+            }
+            for topic in host.control.drain(..) {
+                let open = ["ping", "resource-status", "stats-get", "policy-list", "policy-show"];
+                prop_assert!(open.contains(&topic.rsplit('.').next().unwrap()), "{}", topic);
+            }
+        }
+        prop_assert_eq!(picture(&host), before);
+        books.finish(&mut host);
+    }
+}
+
+const GUEST_TOPICS: [&str; 18] = [
+    "sched.alloc",
+    "sched.free",
+    "sched.cancel",
+    "sched.prioritize",
+    "sched.expiration",
+    "sched.hello",
+    "sched.disconnect",
+    "sched.resource-status",
+    "sched.stats-clear",
+    "feasibility.check",
+    "feasibility.disconnect",
+    "feasibility.cancel",
+    "sched-fluxgate.policy-load",
+    "sched-fluxgate.policy-swap",
+    "sched-fluxgate.config-reload",
+    "sched-fluxgate.shutdown",
+    "sched-fluxgate.disconnect",
+    "",
+];
+
+const KEYS: [&str; 12] = [
+    "id",
+    "jobs",
+    "jobspec",
+    "R",
+    "final",
+    "expiration",
+    "priority",
+    "userid",
+    "name",
+    "matchtag",
+    "ranks",
+    "up",
+];
+
+/// Everything that a guest must not change.
+fn picture(host: &Host) -> String {
+    let engine = host.engine();
+    let all = engine.resources();
+    let mut stats = host.session.stats();
+    // What was refused or read is counted.
+    (stats.guests_refused, stats.unknown_methods, stats.malformed, stats.unexpected) = (0, 0, 0, 0);
+    stats.feasibility_checks = 0;
+    format!(
+        "{stats:?} {:?} {} {:?} {:?} {:?} {} {}",
+        host.session.dialect(),
+        host.session.outstanding(),
+        engine.running_ids().collect::<Vec<_>>(),
+        engine.pending_ids().collect::<Vec<_>>(),
+        all.allocations().collect::<Vec<_>>(),
+        all.up(),
+        all.to_r_all().to_json(),
+    )
+}
