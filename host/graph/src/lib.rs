@@ -26,6 +26,8 @@
 //! `future`, `reserve`, `counts`, `play` and `plan` (when), `rout` and `recover` (R out and in), `asking` and
 //! `resources` (the face).
 //!
+//! [`model`] is the general graph beside it; its page says which of the two is for what.
+//!
 //! Time is a parameter everywhere, in seconds since the epoch; spans are half-open, `[start, end)`. Nothing here reads
 //! a clock, draws a random number or walks a hash table.
 #![forbid(unsafe_code)]
@@ -42,6 +44,7 @@ mod ledger;
 mod load;
 mod local;
 mod matcher;
+pub mod model;
 mod names;
 mod plan;
 mod play;

@@ -1,0 +1,48 @@
+//! Readers of whole models: GRUG recipes and JGF.
+//!
+//! A reader loads everything or nothing, bounds what it reads, and says where in the file something is wrong.
+//!
+//! These modules must never know what a model is used for.
+
+mod grug;
+mod jgf;
+
+use crate::error::LoadError;
+
+use super::graph::Model;
+
+pub(crate) use jgf::LINKED;
+
+/// Longest text of any format, in bytes.
+pub const TEXT_BYTES_MAX: usize = 1 << 30;
+
+impl Model {
+    /// Reads a GRUG recipe (GraphML) and makes the graph it describes.
+    ///
+    /// ```
+    /// # use fluxgate_graph::model::Model;
+    /// let recipe = r#"<graphml><graph id="g" edgedefault="directed">
+    ///     <node id="c"><data key="root">1</data><data key="type">cluster</data><data key="basename">tiny</data></node>
+    ///     <node id="n"><data key="type">node</data><data key="basename">node</data></node>
+    ///     <edge source="c" target="n"><data key="multi_scale">3</data></edge>
+    /// </graph></graphml>"#;
+    /// let model = Model::from_grug(recipe).unwrap();
+    /// assert_eq!(model.at_path("/tiny0/node2").len(), 1);
+    /// ```
+    pub fn from_grug(text: &str) -> Result<Model, LoadError> {
+        grug::load(bounded("GRUG", text)?)
+    }
+
+    /// Reads JGF (RFC 40): the graph alone, or an R whose `scheduling` holds one.
+    pub fn from_jgf(text: &str) -> Result<Model, LoadError> {
+        jgf::load(bounded("JGF", text)?)
+    }
+}
+
+fn bounded<'t>(format: &'static str, text: &'t str) -> Result<&'t str, LoadError> {
+    if text.len() > TEXT_BYTES_MAX {
+        let what = format!("{} bytes found; at most {TEXT_BYTES_MAX} are accepted", text.len());
+        return Err(LoadError::new(format, "text", what));
+    }
+    Ok(text)
+}

@@ -1,0 +1,5 @@
+//! Writers of whole models.
+//!
+//! These modules must never know what a model is used for.
+
+mod jgf;
