@@ -448,6 +448,8 @@ fn the_conversation_is_a_good_one() {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(1500) })]
 
+    // What holds: R27-SUCC-1 (no SUCCESS without a commit), R27-SUCC-4 (one end for each request), pitfall 7 (no
+    // second SUCCESS for what is held), and whoever wants an answer gets one.
     #[test]
     fn whatever_the_broker_does_wrong_we_do_right(
         errors in prop::collection::vec((any::<prop::sample::Index>(), mistakes()), 1..8),

@@ -108,7 +108,7 @@ fn r27_hello_7_ready_waits_for_the_end_of_hello() {
     let ready = host.say(second.respond_json(&json!({"R": whole("1", 900.0, 0.0)}))).remove(0);
     assert_eq!(ready.topic(), "job-manager.sched-ready");
     assert_eq!(host.engine().running(), 2);
-    // The stream is over: its matchtag means nothing any more.
+    // The stream is over (R6-1): its matchtag means nothing any more.
     assert!(host.say(hello.respond_json(&line(3, None))).is_empty());
     assert_eq!(host.session.stats().unexpected, 1);
 }

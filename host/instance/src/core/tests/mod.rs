@@ -6,6 +6,7 @@ mod life;
 mod nonsense;
 mod protocol;
 mod restart;
+mod rows;
 mod traces;
 
 use std::collections::BTreeMap;
