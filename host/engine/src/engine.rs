@@ -14,6 +14,7 @@ use crate::core::{Core, NewJob, QueueId};
 use crate::event::{Action, Event, PolicyNotice};
 use crate::pass::Pass;
 use crate::policy::{JobEvent, JobEventKind, Policy, PolicyCost, PolicyError};
+use crate::recover::HOLDS;
 use crate::stats::Stats;
 use crate::swap::{self, HandOver, Retired, Seat, SwapError, SwapState, WarmUp};
 
@@ -192,6 +193,12 @@ impl Engine {
                 Some(running) => running.committing = false,
                 None => self.core_mut().stats.unknown_jobs += 1,
             },
+            Event::Recount { jobs, unsettled, complete } => {
+                out.push(self.recount(&jobs, &unsettled, complete, now));
+            }
+            Event::Audit { theirs, unsettled, within } => {
+                out.push(Action::Audited(self.audit(&theirs, &unsettled, &within)));
+            }
         }
         self.bound_events(now, &mut out);
         out
@@ -366,7 +373,7 @@ impl Engine {
         if core.running.contains_key(&id) {
             // Legal after a race in the job manager; SUCCESS would end the interface (EEXIST).
             core.stats.denied += 1;
-            out.push(Action::Deny { id, note: "the job already holds resources".to_owned() });
+            out.push(Action::Deny { id, note: HOLDS.to_owned() });
             return;
         }
         self.withdraw(id, now);
@@ -396,7 +403,7 @@ impl Engine {
     }
 
     /// Take a waiting job out; false if it does not wait.
-    fn withdraw(&mut self, id: JobId, now: f64) -> bool {
+    pub(crate) fn withdraw(&mut self, id: JobId, now: f64) -> bool {
         let core = self.core_mut();
         let Some(slot) = core.slot_of(id) else {
             return false;
@@ -426,7 +433,7 @@ impl Engine {
         self.note(JobEventKind::Priority, id, now, f64::from(priority));
     }
 
-    fn free(&mut self, id: JobId, ranks: Option<&Idset>, last: bool, now: f64) {
+    pub(crate) fn free(&mut self, id: JobId, ranks: Option<&Idset>, last: bool, now: f64) {
         let core = self.core_mut();
         if !core.running.contains_key(&id) {
             core.stats.unknown_jobs += 1;

@@ -102,6 +102,26 @@ pub enum Event {
         /// The job.
         id: JobId,
     },
+    /// Hello was repeated: this is who holds resources, as the job manager has it (RFC 27). What the ledger has
+    /// beyond that is released. Answered with [`Action::Recounted`].
+    Recount {
+        /// Every job that holds resources, with the ranks of its R that it gave back.
+        jobs: Vec<(JobId, Idset)>,
+        /// Jobs that the answer may not know yet: their start was told after the question.
+        unsettled: Vec<JobId>,
+        /// Are these really all? If not, a job that is not named keeps what it holds.
+        complete: bool,
+    },
+    /// Does the ledger agree with what the job manager counts as allocated? Changes nothing, and is answered with
+    /// [`Action::Audited`].
+    Audit {
+        /// What is allocated, as the job manager has it.
+        theirs: Box<R>,
+        /// Jobs that it may not count yet: their start was told after the question.
+        unsettled: Vec<JobId>,
+        /// Only these ranks are compared.
+        within: Idset,
+    },
 }
 
 /// An RFC 6 error answer.
@@ -162,8 +182,37 @@ pub enum Action {
         /// For people.
         note: String,
     },
+    /// The answer to [`Event::Recount`].
+    Recounted {
+        /// Jobs that the ledger does not know: they are to be told by [`Event::Hello`].
+        unknown: Vec<JobId>,
+        /// Jobs that have lost resources, with the ranks that were released, `None` for all.
+        released: Vec<(JobId, Option<Idset>)>,
+    },
+    /// The answer to [`Event::Audit`].
+    Audited(AuditReport),
     /// Something an operator should hear of.
     Notice(PolicyNotice),
+}
+
+/// How the ledger and the job manager's own count differ.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct AuditReport {
+    /// Ranks with something that the ledger has as held, and the job manager as free.
+    pub ours: Idset,
+    /// Ranks with something that the job manager has as held, and the ledger as free.
+    pub theirs: Idset,
+    /// Jobs that hold something on the ranks [`ours`](AuditReport::ours), the first ones.
+    pub jobs: Vec<JobId>,
+    /// The differences for people, one line; empty when there are none.
+    pub text: String,
+}
+
+impl AuditReport {
+    /// Is there no difference?
+    pub fn agrees(&self) -> bool {
+        self.ours.is_empty() && self.theirs.is_empty()
+    }
 }
 
 /// News about policies.

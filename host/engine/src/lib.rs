@@ -16,6 +16,7 @@
 #![forbid(unsafe_code)]
 
 mod annotate;
+mod audit;
 mod config;
 mod core;
 mod engine;
@@ -31,7 +32,7 @@ mod swap;
 
 pub use config::Config;
 pub use engine::Engine;
-pub use event::{Action, Event, PolicyNotice, RpcError};
+pub use event::{Action, AuditReport, Event, PolicyNotice, RpcError};
 pub use explain::{Explanation, JobState, Reason};
 pub use pass::{JobView, Pass, Refusal};
 pub use policy::{

@@ -7,6 +7,9 @@ use crate::engine::Engine;
 use crate::event::{Action, RpcError};
 use crate::policy::JobEventKind;
 
+/// Why a job that holds resources is denied more of them.
+pub(crate) const HOLDS: &str = "the job already holds resources";
+
 const ENOENT: i32 = 2;
 const EBUSY: i32 = 16;
 const EINVAL: i32 = 22;
@@ -43,9 +46,16 @@ impl Engine {
             return;
         }
         match core.resources.allocate_r(id, r, free, start, end) {
+            // Everything was given back already.
+            Ok(()) if core.resources.allocation(id).is_none() => {}
             Ok(()) => {
                 let follows = core.is_instance_end(end);
                 core.running.insert(id, Running { start, end, follows, committing: false });
+                if self.withdraw(id, now) {
+                    // It asks for what it has.
+                    self.core_mut().stats.denied += 1;
+                    out.push(Action::Deny { id, note: HOLDS.to_owned() });
+                }
                 self.note(JobEventKind::Started, id, start, end);
             }
             Err(error) => out.push(Action::Raise {

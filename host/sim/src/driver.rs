@@ -336,8 +336,11 @@ impl Simulation {
                 Action::Canceled { id } => {
                     return Err(SimError::Engine(format!("job {}: cancelled, nobody asked for that", id.0)));
                 }
+                // Nobody replies, recounts or audits here.
                 Action::Annotate { .. }
                 | Action::Reply { .. }
+                | Action::Recounted { .. }
+                | Action::Audited(_)
                 | Action::Notice(PolicyNotice::Swapped { .. }) => {}
             }
         }
