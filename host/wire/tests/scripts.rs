@@ -52,6 +52,7 @@ fn describe(event: &Event) -> String {
         Event::PropertyRemove { name, ranks } => format!("property-remove {name} {ranks}"),
         Event::InstanceExpiration(expiration) => format!("instance-expiration {expiration}"),
         Event::Committed { .. } => "committed".into(),
+        Event::Recount { .. } | Event::Audit { .. } => "audit".into(),
     }
 }
 

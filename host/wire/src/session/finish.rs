@@ -53,6 +53,8 @@ impl Session {
                 }));
             }
             Action::Raise { id, kind, severity, note } => self.raise(id, &kind, severity, &note, out),
+            Action::Recounted { unknown, released } => self.on_recounted(unknown, &released, out),
+            Action::Audited(report) => self.on_audited(report, out),
             Action::Notice(notice) => tracing::info!(?notice, "policy news"),
         }
     }
@@ -106,6 +108,10 @@ impl Session {
 
     pub(super) fn on_commit(&mut self, jobs: Vec<Staged>, message: &Message, out: &mut Vec<Output>) {
         let errnum = message.errnum();
+        if jobs.is_empty() {
+            // The requests are void, and what they were given is given back.
+            return;
+        }
         if errnum != 0 {
             // No answer to these jobs: they stay pending for the job manager, which asks whoever comes next.
             let text = one_line(message.text().unwrap_or(""), NOTE_LEN_MAX);
@@ -118,6 +124,7 @@ impl Session {
                     let payload = dialect::alloc_success(id, &r, &annotations);
                     out.push(Output::Send(alloc.reply.ok().with_text(&payload)));
                     out.push(Output::Engine(Event::Committed { id }));
+                    self.watch.started(id);
                 }
                 None => self.give_back(id, out),
             }

@@ -15,12 +15,15 @@
 //!
 //! This module must never know how a job is placed, and must never read a clock.
 
+mod audit;
 mod error;
 mod finish;
 mod serve;
 mod start;
+mod watch;
 
 use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
 
 use fluxgate_engine::{Action, Event};
 use fluxgate_formats::{Idset, JobId, R};
@@ -30,6 +33,8 @@ use serde_json::Value;
 pub use self::error::SessionError;
 use self::finish::Staged;
 use self::start::{Hello, Way};
+pub use self::watch::{AUDIT_PERIOD, AuditState, WATCH_PERIOD};
+use self::watch::{Question, Watch};
 use crate::dialect::{Dialect, one_line};
 use crate::message::{Kind, Message, ReplyTo};
 use crate::proto::errno;
@@ -66,11 +71,21 @@ pub struct SessionConfig {
     pub register_name: bool,
     /// See [`Mode`].
     pub mode: Mode,
+    /// How often the job manager is asked whether it still takes us for its scheduler; zero for never.
+    pub watch: Duration,
+    /// How often the ledger is compared with the job manager's count; zero for never.
+    pub audit: Duration,
 }
 
 impl Default for SessionConfig {
     fn default() -> Self {
-        SessionConfig { name: "sched-fluxgate".into(), register_name: true, mode: Mode::Unlimited }
+        SessionConfig {
+            name: "sched-fluxgate".into(),
+            register_name: true,
+            mode: Mode::Unlimited,
+            watch: WATCH_PERIOD,
+            audit: AUDIT_PERIOD,
+        }
     }
 }
 
@@ -176,6 +191,18 @@ pub struct SessionStats {
     pub malformed: u64,
     /// Messages that make no sense at their time.
     pub unexpected: u64,
+    /// Times that the job manager took us offline, or went away.
+    pub teardowns: u64,
+    /// Hellos after the first.
+    pub rehellos: u64,
+    /// Jobs that held resources and turned out to have given them back, whole or in part.
+    pub reclaimed: u64,
+    /// Jobs that turned out to hold resources.
+    pub adopted: u64,
+    /// Comparisons with the job manager's count.
+    pub audits: u64,
+    /// Of these, differences that hello did not explain.
+    pub audit_differences: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd)]
@@ -200,6 +227,7 @@ enum Asked {
     Ready,
     Commit(Vec<Staged>),
     Raise(JobId),
+    Watch(Question),
 }
 
 #[derive(Debug)]
@@ -237,6 +265,7 @@ pub struct Session {
     last_token: u64,
     deferred: VecDeque<Message>,
     ranks: Idset,
+    watch: Watch,
     stats: SessionStats,
 }
 
@@ -262,6 +291,7 @@ impl Session {
             last_token: 0,
             deferred: VecDeque::new(),
             ranks: Idset::new(),
+            watch: Watch::default(),
             stats: SessionStats::default(),
         }
     }
@@ -396,6 +426,9 @@ impl Session {
             match asked {
                 Asked::Acquire => drop(self.asked.insert(message.matchtag(), Asked::Acquire)),
                 Asked::Hello => drop(self.asked.insert(message.matchtag(), Asked::Hello)),
+                Asked::Watch(hello @ Question::Hello) => {
+                    self.asked.insert(message.matchtag(), Asked::Watch(hello));
+                }
                 _ => {}
             }
         }
@@ -408,6 +441,7 @@ impl Session {
             Asked::Jobspec(id, way) => self.on_jobspec(id, way, message, out),
             Asked::Ready => self.on_ready(message, out),
             Asked::Commit(jobs) => self.on_commit(jobs, message, out),
+            Asked::Watch(question) => self.on_watch(question, message, out),
             Asked::Raise(id) => match message.errnum() {
                 // ENOENT: the job is inactive already, for instance in housekeeping.
                 0 | errno::ENOENT => {}

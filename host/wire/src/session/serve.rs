@@ -71,6 +71,7 @@ impl Session {
             self.unexpected(message, "the handshake is not complete");
             return None;
         }
+        self.watch.heard(message);
         message.json().map_err(|error| self.malformed(message, &error)).ok()
     }
 
@@ -92,6 +93,11 @@ impl Session {
             return self.unexpected(message, "the job is being started already");
         }
         let alloc = Alloc { reply: message.reply_to(), state: AllocState::Pending };
+        if self.watch.is_refused(id) {
+            self.allocs.insert(id, alloc);
+            tracing::error!(job = %id, "the job manager refuses to start this job");
+            return self.reject(id, "the job manager refused its resources, twice", earlier.is_some(), out);
+        }
         let full = earlier.is_none() && self.allocs.len() >= PENDING_JOBS_MAX;
         self.allocs.insert(id, alloc);
         if full {
@@ -203,6 +209,7 @@ impl Session {
                     // resources that others may have by then.
                     self.unexpected(message, "a free for a job that is being started");
                 } else {
+                    self.hello.freed(id, free.ranks.as_ref(), free.last);
                     out.push(Output::Engine(Event::Free { id, ranks: free.ranks, last: free.last }));
                 }
                 if free.answered && message.wants_response() {
@@ -296,12 +303,8 @@ impl Session {
         self.deferred.retain(|question| !theirs(&question.reply_to()));
         if service == "sched" {
             // The job manager went away with its requests. When it comes back it asks anew.
-            let gone: Vec<JobId> =
-                self.allocs.iter().filter(|(_, alloc)| theirs(&alloc.reply)).map(|(id, _)| *id).collect();
-            for id in gone {
-                if let Some(Alloc { state: AllocState::Pending, .. }) = self.allocs.remove(&id) {
-                    out.push(Output::Engine(Event::Cancel { id }));
-                }
+            if self.watch.is_peer(&sender) && message.is_from_owner() {
+                self.go_offline("the job manager went away", out);
             }
         }
         out.push(Output::Disconnected { service: service.to_owned(), sender });

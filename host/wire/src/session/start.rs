@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use fluxgate_engine::Event;
-use fluxgate_formats::{JobId, R};
+use fluxgate_formats::{Idset, JobId, R};
 use serde_json::{Value, json};
 
 use super::{Asked, LOOKUPS_MAX, Mode, NOTE_LEN_MAX, Output, Phase, Session, SessionError};
@@ -26,9 +26,32 @@ pub(super) struct Hello {
     jobs: BTreeMap<JobId, (HelloJob, Result<Box<R>, String>)>,
     waiting: VecDeque<JobId>,
     in_flight: usize,
-    streaming: bool,
+    pub(super) streaming: bool,
     told: bool,
     single: bool,
+}
+
+impl Hello {
+    /// Jobs are to be looked up that a repeated hello told.
+    pub(super) fn again(&mut self) {
+        self.forget();
+        self.told = true;
+    }
+
+    /// Whatever was told does not count any more.
+    pub(super) fn forget(&mut self) {
+        self.jobs.clear();
+        self.waiting.clear();
+    }
+
+    /// A job gave something back while its R is being looked up.
+    pub(super) fn freed(&mut self, id: JobId, ranks: Option<&Idset>, last: bool) {
+        match (self.jobs.get_mut(&id), ranks) {
+            (Some((job, _)), Some(ranks)) if !last => job.free = job.free.union(ranks),
+            (Some(_), _) => drop(self.jobs.remove(&id)),
+            (None, _) => {}
+        }
+    }
 }
 
 /// Fetch both the decoded and the current value.
@@ -60,7 +83,7 @@ pub(super) fn looked_up(name: &str, way: Way, message: &Message) -> Result<Value
     .map_err(|error| error.to_string())
 }
 
-fn words(message: &Message) -> (i32, String) {
+pub(super) fn words(message: &Message) -> (i32, String) {
     (message.errnum(), one_line(message.text().unwrap_or(""), NOTE_LEN_MAX))
 }
 
@@ -111,17 +134,27 @@ impl Session {
             self.malformed(message, &format_args!("up names ranks {unknown} that are not in resources"));
         }
         let (up, expiration) = (up.intersection(&self.ranks), resources.expiration);
+        self.watch.inventory(&up);
         out.push(Output::Inventory { resources, up });
         if expiration > 0.0 {
             out.push(Output::Engine(Event::InstanceExpiration(expiration)));
         }
         self.phase = Phase::Hello;
         self.hello.streaming = true;
-        let request = Message::request("job-manager.sched-hello").streaming();
-        self.ask(request.with_json(&json!({"partial-ok": true})), Asked::Hello, out);
+        let request = self.hello_request();
+        self.ask(request, Asked::Hello, out);
         // Feasibility can be judged from the inventory alone; whoever asked before waits for nothing more.
         for question in std::mem::take(&mut self.deferred) {
             self.on_request(question, out);
+        }
+    }
+
+    pub(super) fn hello_request(&self) -> Message {
+        let request = Message::request("job-manager.sched-hello");
+        if self.hello.streaming {
+            request.streaming().with_json(&json!({"partial-ok": true}))
+        } else {
+            request
         }
     }
 
@@ -136,7 +169,8 @@ impl Session {
             errno::EPROTO | errno::EINVAL if self.hello.streaming && self.hello.jobs.is_empty() => {
                 // The founding revision knows neither the flag nor the payload.
                 self.hello.streaming = false;
-                return self.ask(Message::request("job-manager.sched-hello"), Asked::Hello, out);
+                let request = self.hello_request();
+                return self.ask(request, Asked::Hello, out);
             }
             _ => return self.fatal(SessionError::Hello { errnum, text }, out),
         }
@@ -162,6 +196,10 @@ impl Session {
 
     fn hello_job(&mut self, job: HelloJob, out: &mut Vec<Output>) {
         self.stats.hello_jobs += 1;
+        self.hello_lookup(job, out);
+    }
+
+    pub(super) fn hello_lookup(&mut self, job: HelloJob, out: &mut Vec<Output>) {
         let id = job.id;
         if self.hello.jobs.insert(id, (job, Err(String::new()))).is_none() {
             self.hello.waiting.push_back(id);
@@ -200,9 +238,10 @@ impl Session {
 
     /// When everything is told and found: the engine gets the jobs, in the order of their ids and not in
     /// that of the answers, so that every restart goes the same way.
-    fn hello_progress(&mut self, out: &mut Vec<Output>) {
+    pub(super) fn hello_progress(&mut self, out: &mut Vec<Output>) {
         let hello = &self.hello;
-        if self.phase != Phase::Hello || !hello.told || hello.in_flight > 0 || !hello.waiting.is_empty() {
+        let looking = self.phase == Phase::Hello || self.watch.is_looking_up();
+        if !looking || !hello.told || hello.in_flight > 0 || !hello.waiting.is_empty() {
             return;
         }
         for (id, (job, r)) in std::mem::take(&mut self.hello.jobs) {
@@ -215,6 +254,10 @@ impl Session {
                     r,
                     free: job.free,
                 })),
+                // In an audit nobody is killed for what cannot be read: what he holds is withheld.
+                Err(error) if self.watch.is_looking_up() && !self.watch.is_offline() => {
+                    tracing::warn!(job = %id, error, "holds resources, but its R cannot be found");
+                }
                 Err(error) => {
                     self.stats.hello_lost += 1;
                     let note = format!("failed to reallocate R for running job: {error}");
@@ -222,8 +265,12 @@ impl Session {
                 }
             }
         }
-        self.phase = Phase::Readying;
-        self.send_ready(out);
+        if self.phase == Phase::Hello {
+            self.phase = Phase::Readying;
+            self.send_ready(out);
+        } else {
+            self.recounted(out);
+        }
     }
 
     pub(super) fn raise(&mut self, id: JobId, kind: &str, severity: u8, note: &str, out: &mut Vec<Output>) {
@@ -233,7 +280,7 @@ impl Session {
         self.ask(Message::request("job-manager.raise").with_json(&payload), Asked::Raise(id), out);
     }
 
-    fn send_ready(&mut self, out: &mut Vec<Output>) {
+    pub(super) fn send_ready(&mut self, out: &mut Vec<Output>) {
         let payload = match self.config.mode {
             Mode::Unlimited => json!({"mode": "unlimited"}),
             Mode::Limited(_) if self.hello.single => json!({"mode": "single"}),
@@ -251,9 +298,13 @@ impl Session {
                 self.hello.single = true;
                 return self.send_ready(out);
             }
+            errno::ENOSYS | errno::EHOSTUNREACH if self.watch.is_offline() => {
+                return self.hello_later(errnum);
+            }
             _ => return self.fatal(SessionError::Ready { errnum, text }, out),
         }
         self.phase = Phase::Serving;
+        self.online();
         let count = message.json().ok().and_then(|payload| payload.get("count")?.as_u64());
         out.push(Output::Ready { count });
     }
@@ -281,6 +332,7 @@ impl Session {
         let shrink = update.shrink.intersection(&self.ranks);
         self.ranks = self.ranks.difference(&shrink);
         let (down, up) = (update.down.intersection(&self.ranks), update.up.intersection(&self.ranks));
+        let up = self.watch.resources(&shrink, &down, &up);
         let sets = [(shrink, Event::Shrink as fn(_) -> _), (down, Event::Down), (up, Event::Up)];
         for (ranks, event) in sets {
             if !ranks.is_empty() {

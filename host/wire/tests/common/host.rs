@@ -176,6 +176,13 @@ impl Host {
         std::mem::take(&mut self.sent)
     }
 
+    /// The time comes to watch the job manager; without the passes of [`Host::say`].
+    pub fn tick(&mut self, now: f64) -> Vec<Message> {
+        let outputs = self.session.tick(now);
+        self.carry_out(outputs);
+        std::mem::take(&mut self.sent)
+    }
+
     /// The same, and every commit goes well at once.
     pub fn run(&mut self, message: Message) -> Vec<Message> {
         let mut waiting: VecDeque<Message> = self.say(message).into();

@@ -1,0 +1,470 @@
+//! Surviving what a job manager does without telling: it takes the scheduler offline, drops frees, is reloaded.
+//!
+//! ```text
+//!            queue-status says blocked            hello          unknown jobs: R     sched-ready
+//! serving ------------------------------> offline -----> recount --------------> ... -----------> serving
+//!    |       the job manager disconnects     ^  again when it does not answer                        |
+//!    |                                                                                               |
+//!    '---- resource-status --> audit --differs--> hello --> recount --> resource-status --> audit <--'
+//! ```
+//!
+//! All of this is driven by [`Session::tick`]: nothing is asked before the driver tells the time, once
+//! [`Session::next_tick`] is reached. The comparisons are the engine's ([`Event::Recount`], [`Event::Audit`]), because
+//! the one ledger is there; this only keeps the order of questions and answers. Since messages keep their order, an
+//! answer describes the moment up to which everything has arrived here; only what was started after the
+//! question may be missing from it.
+//!
+//! What the job manager counts as held and nobody here knows is *withheld*: its ranks are down until the next audit
+//! finds them free. So is a job that was given up by hello but is still being killed (R27-HELLO-10).
+//!
+//! This module must never read a clock, and never change what a job holds but by an event.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use fluxgate_engine::Event;
+use fluxgate_formats::{Idset, JobId};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::start::words;
+use super::{AllocState, Asked, Output, Phase, Session};
+use crate::dialect::{Dialect, HelloJob};
+use crate::message::Message;
+use crate::proto::errno;
+
+/// How often the job manager is asked whether it still takes us for its scheduler.
+pub const WATCH_PERIOD: Duration = Duration::from_secs(2);
+/// How often the ledger is compared with the job manager's count.
+pub const AUDIT_PERIOD: Duration = Duration::from_secs(60);
+/// The longest pause between two attempts to come back, seconds.
+const PAUSE_MAX: f64 = 60.0;
+/// A question without any answer for so long is asked anew, seconds.
+const PATIENCE: f64 = 60.0;
+/// An outage that follows ready sooner than so many periods counts as the same one again.
+const AGAIN_PERIODS: f64 = 10.0;
+/// A start that the job manager refused so often is not tried again: R of an earlier one is in its way.
+const REFUSALS_MAX: u8 = 2;
+/// Most jobs whose refused starts are remembered.
+pub(super) const REFUSED_JOBS_MAX: usize = 4096;
+/// Most queues that are asked about in turn.
+const QUEUES_MAX: usize = 1024;
+
+/// What we ask on our own account.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Question {
+    Queues,
+    Queue,
+    Hello,
+    Allocated,
+}
+
+/// Where a recount or an audit is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum Step {
+    #[default]
+    Idle,
+    /// Hello was asked; offline, or because of a difference.
+    Hello,
+    /// The engine compares.
+    Recount,
+    /// R of jobs that nobody here knows.
+    Lookup,
+    Ready,
+    /// The count was asked; for the second time after a difference, with hello between.
+    Count {
+        second: bool,
+    },
+    Audit {
+        second: bool,
+    },
+}
+
+/// How the last comparison with the job manager ended.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct AuditState {
+    /// Did the last complete one find no difference? `None` before the first, and where the job manager has no count.
+    pub agrees: Option<bool>,
+    /// The difference, for people.
+    pub text: String,
+    /// Ranks that are not used because the job manager counts something there that nobody here knows.
+    pub withheld: Idset,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Watch {
+    /// The time as the driver told it last, seconds.
+    pub(super) now: f64,
+    /// Is the job manager known to have us offline?
+    pub(super) offline: bool,
+    pub(super) step: Step,
+    /// The question of the step, and when it, or its last answer, came.
+    pub(super) tag: u32,
+    pub(super) since: f64,
+    pub(super) next_hello: f64,
+    pub(super) next_audit: f64,
+    /// Have the two methods answered? `Some(false)` when they said that they are not there.
+    watching: Option<bool>,
+    pub(super) auditing: Option<bool>,
+    poll: Option<(u32, f64)>,
+    next_poll: f64,
+    /// Named queues; none when there is only the anonymous one.
+    queues: Vec<String>,
+    queue: usize,
+    /// The list of queues is as new as the question.
+    listed: bool,
+    pub(super) told: BTreeMap<JobId, HelloJob>,
+    /// Every answer to hello could be read.
+    pub(super) complete: bool,
+    /// Jobs that were told SUCCESS after the question.
+    pub(super) unsettled: Vec<JobId>,
+    /// Who sends the requests.
+    peer: Option<String>,
+    ready_at: f64,
+    outages: u32,
+    pub(super) recheck: f64,
+    /// Jobs whose start the job manager did not keep, and how often.
+    pub(super) refused: BTreeMap<JobId, u8>,
+    /// Ranks that the resource service calls up.
+    pub(super) up: Idset,
+    pub(super) state: AuditState,
+}
+
+impl Default for Watch {
+    fn default() -> Self {
+        Watch {
+            now: f64::NEG_INFINITY,
+            offline: false,
+            step: Step::Idle,
+            tag: 0,
+            since: f64::NEG_INFINITY,
+            next_hello: f64::NEG_INFINITY,
+            next_audit: f64::NEG_INFINITY,
+            watching: None,
+            auditing: None,
+            poll: None,
+            next_poll: f64::NEG_INFINITY,
+            queues: Vec::new(),
+            queue: 0,
+            listed: false,
+            told: BTreeMap::new(),
+            complete: true,
+            unsettled: Vec::new(),
+            peer: None,
+            ready_at: f64::NEG_INFINITY,
+            outages: 0,
+            recheck: 0.0,
+            refused: BTreeMap::new(),
+            up: Idset::new(),
+            state: AuditState::default(),
+        }
+    }
+}
+
+/// Is nobody there to answer? A module that is being reloaded looks like one that never was.
+pub(super) fn gone(errnum: i32) -> bool {
+    matches!(errnum, errno::ENOSYS | errno::EHOSTUNREACH)
+}
+
+/// RFC 33: the scheduler is offline. A queue that is stopped itself has no `blocked`, and neither have job managers
+/// from before that key, but all of them give this reason.
+fn offline(status: &Value) -> bool {
+    status["blocked"] == "scheduler"
+        || (status["start"] == false && status["stop_reason"] == "Scheduler is offline")
+}
+
+impl Watch {
+    /// The inventory is known.
+    pub(super) fn inventory(&mut self, up: &Idset) {
+        self.up = up.clone();
+    }
+
+    /// Ranks changed. Returns what of `up` may be used.
+    pub(super) fn resources(&mut self, shrink: &Idset, down: &Idset, up: &Idset) -> Idset {
+        self.up = self.up.difference(shrink).difference(down).union(up);
+        self.state.withheld = self.state.withheld.difference(shrink);
+        up.difference(&self.state.withheld)
+    }
+
+    /// Whoever sends requests for resources is the job manager.
+    pub(super) fn heard(&mut self, message: &Message) {
+        if self.peer.as_deref() != message.sender() {
+            self.peer = message.sender().map(str::to_owned);
+        }
+    }
+
+    /// Is this the job manager's name?
+    pub(super) fn is_peer(&self, sender: &str) -> bool {
+        self.peer.as_deref() == Some(sender)
+    }
+
+    /// Is hello being repeated because the job manager took us offline?
+    pub(super) fn is_offline(&self) -> bool {
+        self.offline
+    }
+
+    /// Are jobs being looked up that a repeated hello told?
+    pub(super) fn is_looking_up(&self) -> bool {
+        self.step == Step::Lookup
+    }
+
+    /// A job was told SUCCESS: a question under way may have been answered before.
+    pub(super) fn started(&mut self, id: JobId) {
+        if matches!(self.step, Step::Hello | Step::Count { .. }) {
+            self.unsettled.push(id);
+        }
+    }
+
+    /// Was every start of this job lost so far, and often enough?
+    pub(super) fn is_refused(&self, id: JobId) -> bool {
+        self.refused.get(&id).is_some_and(|times| *times >= REFUSALS_MAX)
+    }
+}
+
+impl Session {
+    /// The time, in seconds of any clock that never goes back. Asks what is due; to be called when
+    /// [`Session::next_tick`] is reached, and harmless at other times.
+    pub fn tick(&mut self, now: f64) -> Vec<Output> {
+        let mut out = Vec::new();
+        if self.next_tick().is_none() || now.is_nan() {
+            return out;
+        }
+        self.watch.now = self.watch.now.max(now);
+        let now = self.watch.now;
+        self.give_up_waiting(now);
+        if self.watch.offline {
+            if self.watch.step == Step::Idle && now >= self.watch.next_hello {
+                self.repeat_hello(&mut out);
+            }
+            return out;
+        }
+        if self.watches() && self.watch.poll.is_none() && now >= self.watch.next_poll {
+            self.ask_queue(&mut out);
+        }
+        if self.audits() && self.watch.step == Step::Idle && now >= self.watch.next_audit {
+            self.ask_allocated(false, &mut out);
+        }
+        out
+    }
+
+    /// When to call [`Session::tick`] again; `None` while there is nothing to watch yet.
+    pub fn next_tick(&self) -> Option<f64> {
+        let watch = &self.watch;
+        if self.phase != Phase::Serving && !(self.phase == Phase::Readying && watch.offline) {
+            return None;
+        }
+        let asked = matches!(watch.step, Step::Hello | Step::Count { .. });
+        let step = match watch.step {
+            _ if asked => Some(watch.since + PATIENCE),
+            Step::Idle if watch.offline => Some(watch.next_hello),
+            Step::Idle if self.audits() => Some(watch.next_audit),
+            _ => None,
+        };
+        let poll = (!watch.offline && self.watches())
+            .then(|| watch.poll.map_or(watch.next_poll, |(_, since)| since + PATIENCE));
+        step.into_iter().chain(poll).min_by(f64::total_cmp)
+    }
+
+    /// How the last comparison with the job manager ended.
+    pub fn audit(&self) -> &AuditState {
+        &self.watch.state
+    }
+
+    fn watches(&self) -> bool {
+        !self.config.watch.is_zero()
+    }
+
+    /// The founding revision has no count; where it has one, it still counts what a free under way gives back.
+    pub(super) fn audits(&self) -> bool {
+        !self.config.audit.is_zero() && self.dialect == Dialect::Current && self.hello.streaming
+    }
+
+    pub(super) fn put(&mut self, request: Message, question: Question, out: &mut Vec<Output>) -> u32 {
+        self.ask(request, Asked::Watch(question), out);
+        self.last_tag
+    }
+
+    pub(super) fn step(&mut self, step: Step) {
+        self.watch.step = step;
+        self.watch.since = self.watch.now;
+    }
+
+    /// Forget questions that nobody answers.
+    fn give_up_waiting(&mut self, now: f64) {
+        let late = |since: f64| now >= since + PATIENCE;
+        if let Some((tag, _)) = self.watch.poll.filter(|(_, since)| late(*since)) {
+            self.asked.remove(&tag);
+            self.watch.poll = None;
+            self.watch.next_poll = now;
+        }
+        let asked = matches!(self.watch.step, Step::Hello | Step::Count { .. });
+        if asked && late(self.watch.since) {
+            tracing::warn!(step = ?self.watch.step, "the job manager does not answer");
+            self.forget_step();
+            (self.watch.next_hello, self.watch.next_audit) = (now, now);
+        }
+    }
+
+    fn forget_step(&mut self) {
+        self.asked.remove(&self.watch.tag);
+        self.watch.told.clear();
+        self.watch.unsettled.clear();
+        self.hello.forget();
+        self.watch.step = Step::Idle;
+    }
+
+    fn ask_queue(&mut self, out: &mut Vec<Output>) {
+        let payload = match self.watch.queues.get(self.watch.queue) {
+            Some(name) => json!({ "name": name }),
+            None => json!({}),
+        };
+        let request = Message::request("job-manager.queue-status").with_json(&payload);
+        let tag = self.put(request, Question::Queue, out);
+        self.watch.poll = Some((tag, self.watch.now));
+    }
+
+    pub(super) fn on_watch(&mut self, question: Question, message: &Message, out: &mut Vec<Output>) {
+        let tag = message.matchtag();
+        match question {
+            Question::Queues | Question::Queue if self.watch.poll.is_some_and(|(t, _)| t == tag) => {
+                self.watch.poll = None;
+                self.watch.next_poll = self.watch.now + self.config.watch.as_secs_f64();
+                match question {
+                    Question::Queues => self.on_queues(message, out),
+                    _ => self.on_queue(message, out),
+                }
+            }
+            Question::Hello if self.watch.tag == tag && self.watch.step == Step::Hello => {
+                self.watch.since = self.watch.now;
+                self.on_hello_again(message, out);
+            }
+            Question::Allocated if self.watch.tag == tag => self.on_allocated(message, out),
+            // Of a round that is over.
+            _ => drop(self.asked.remove(&tag)),
+        }
+    }
+
+    fn on_queues(&mut self, message: &Message, out: &mut Vec<Output>) {
+        let names = message.json().ok().filter(|_| message.errnum() == 0).and_then(|payload| {
+            let names = payload.get("queues")?.as_array()?.iter().take(QUEUES_MAX);
+            names.map(|name| name.as_str().map(str::to_owned)).collect::<Option<Vec<_>>>()
+        });
+        match names {
+            Some(names) => {
+                (self.watch.queues, self.watch.queue) = (names, 0);
+                self.ask_queue(out);
+            }
+            None => tracing::debug!(errnum = message.errnum(), "no list of queues"),
+        }
+    }
+
+    fn on_queue(&mut self, message: &Message, out: &mut Vec<Output>) {
+        let (errnum, text) = words(message);
+        match errnum {
+            0 => {}
+            _ if gone(errnum) && self.watch.watching == Some(true) => {
+                return self.go_offline("the job manager is gone", out);
+            }
+            // No such method, or nobody there: the two look alike, so it is asked again, if rarely.
+            errno::ENOSYS => {
+                if self.watch.watching.is_none() {
+                    tracing::info!("the job manager does not tell whether it is served");
+                }
+                self.watch.watching = Some(false);
+                self.watch.next_poll = self.watch.now + PAUSE_MAX;
+                return;
+            }
+            // Queues were configured, or others; but not twice in a row.
+            errno::EINVAL if !std::mem::replace(&mut self.watch.listed, true) => {
+                let request = Message::request("job-manager.queue-list");
+                let tag = self.put(request, Question::Queues, out);
+                return self.watch.poll = Some((tag, self.watch.now));
+            }
+            _ => {
+                self.watch.listed = false;
+                return tracing::debug!(errnum, text, "no status of the queue");
+            }
+        }
+        self.watch.listed = false;
+        let status = match message.json() {
+            Ok(status) => status,
+            Err(error) => return self.malformed(message, &error),
+        };
+        self.watch.watching = Some(true);
+        if offline(&status) {
+            return self.go_offline("the job manager took the scheduler offline without telling", out);
+        }
+        if status["start"] != true && !self.watch.queues.is_empty() {
+            // A queue that is stopped says less; the next may not be.
+            self.watch.queue = (self.watch.queue + 1) % self.watch.queues.len();
+        }
+    }
+
+    /// Every request is void (R27-FIN-3), and hello comes again.
+    pub(super) fn go_offline(&mut self, why: &str, out: &mut Vec<Output>) {
+        self.void_requests(out);
+        let serving = self.phase == Phase::Serving;
+        if !serving && (!self.watch.offline || self.watch.step == Step::Ready) {
+            // A handshake goes on, or fails, by itself: whoever is there now answers ready, once, and what it does
+            // not know of hello is found by the audit. Two readys under way could not be told apart.
+            return;
+        }
+        self.forget_step();
+        if let Some((tag, _)) = self.watch.poll.take() {
+            self.asked.remove(&tag);
+        }
+        let period = self.config.watch.max(Duration::from_millis(100)).as_secs_f64();
+        if serving {
+            self.stats.teardowns += 1;
+            let again = self.watch.now < self.watch.ready_at + AGAIN_PERIODS * period;
+            self.watch.outages = if again { self.watch.outages + 1 } else { 0 };
+            tracing::warn!(why, outages = self.watch.outages, "offline; shaking hands again");
+        }
+        self.phase = Phase::Readying;
+        self.watch.offline = true;
+        self.watch.next_hello = match self.watch.outages {
+            0 => self.watch.now,
+            n => self.watch.now + (period * f64::from(n.min(16)).exp2() / 2.0).min(PAUSE_MAX),
+        };
+    }
+
+    /// Nobody answered: once more after a while.
+    pub(super) fn hello_later(&mut self, errnum: i32) {
+        tracing::info!(errnum, "the job manager is not there yet");
+        self.forget_step();
+        let period = self.config.watch.max(Duration::from_millis(100)).as_secs_f64();
+        self.watch.next_hello = self.watch.now + period;
+    }
+
+    /// The job manager asks again for whatever still matters. What is being committed was not told, so it is given
+    /// back; its R stays in the KVS, where the next one replaces it.
+    pub(super) fn void_requests(&mut self, out: &mut Vec<Output>) {
+        for (id, alloc) in std::mem::take(&mut self.allocs) {
+            match alloc.state {
+                AllocState::Pending => out.push(Output::Engine(Event::Cancel { id })),
+                AllocState::Committing => {
+                    out.push(Output::Engine(Event::Free { id, ranks: None, last: true }));
+                }
+                AllocState::Jobspec { .. } => {}
+            }
+        }
+        self.staged.clear();
+        for asked in self.asked.values_mut() {
+            if let Asked::Commit(jobs) = asked {
+                jobs.clear();
+            }
+        }
+    }
+
+    /// Ready was answered.
+    pub(super) fn online(&mut self) {
+        self.watch.offline = false;
+        self.watch.step = Step::Idle;
+        self.watch.ready_at = self.watch.now;
+        // What was dropped between hello and ready shows now (pitfall 3).
+        self.watch.next_audit = self.watch.now;
+        self.watch.next_poll = self.watch.now + self.config.watch.as_secs_f64();
+    }
+}
