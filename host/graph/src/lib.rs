@@ -48,6 +48,7 @@ pub mod model;
 mod names;
 mod plan;
 mod play;
+pub mod query;
 mod recover;
 mod request;
 mod reserve;

@@ -30,6 +30,7 @@
 mod check;
 mod extended;
 mod graph;
+pub mod matching;
 mod planner;
 mod read;
 #[cfg(test)]
@@ -42,3 +43,4 @@ pub use graph::{CONTAINS, Direction, Edge, MODEL_DEPTH_MAX, Model, ModelError, R
 pub use planner::{FOREVER, PlanError, Planner, Span};
 pub use vertex::{EdgeId, Pool, State, Vertex, VertexId};
 pub use walk::{Aborted, Accumulator, Pruning, Scored, Visit, Walker};
+pub use write::Format;

@@ -1,5 +1,8 @@
-//! Writers of whole models.
+//! Writers: whole models, and what was booked on them.
 //!
 //! These modules must never know what a model is used for.
 
+mod booked;
 mod jgf;
+
+pub use booked::Format;

@@ -1,0 +1,215 @@
+//! Booking what was marked, and telling what was booked.
+//!
+//! A second walk follows the marks from the root. On the way up it books the units of vertices that are held exclusively,
+//! notes on each vertex what is taken below it, and lists vertices and edges, children before parents. Of types that are
+//! only given as a whole everything below is booked too.
+//!
+//! This module must never know requests or how anything is written.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::model::planner::PlanError;
+use crate::model::vertex::{EdgeId, VertexId};
+use crate::names::Name;
+
+use super::Matcher;
+
+/// A vertex or an edge of what was booked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Item {
+    /// A vertex, listed after what is below it.
+    Vertex {
+        /// Which.
+        vertex: VertexId,
+        /// Levels from the root, which is 1.
+        level: usize,
+        /// Units of it.
+        units: u64,
+        /// True when they are nobody else's.
+        exclusive: bool,
+        /// True when the vertex above is held exclusively, and this one by implication.
+        implied: bool,
+        /// What the request called it.
+        label: Option<String>,
+    },
+    /// An edge, listed after the vertex it leads to.
+    Edge {
+        /// Which.
+        edge: EdgeId,
+        /// True when the vertex it starts from is held exclusively.
+        implied: bool,
+    },
+}
+
+/// What was booked, or would have been.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Booked {
+    /// Vertices and edges, children before parents.
+    pub items: Vec<Item>,
+    /// First second.
+    pub start: i64,
+    /// One past the last second.
+    pub end: i64,
+    /// The queue the job named.
+    pub queue: Option<String>,
+}
+
+/// What is noted of a job while it is booked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Hold {
+    Allocate,
+    Reserve,
+    /// Nothing is booked.
+    Nothing,
+    /// Units are booked already; only what is taken below is noted.
+    Noted,
+}
+
+/// A walk along the marks.
+struct Walk {
+    job: u64,
+    start: i64,
+    end: i64,
+    hold: Hold,
+    now: i64,
+    seen: BTreeSet<VertexId>,
+    items: Vec<Item>,
+}
+
+/// How a vertex is come to.
+#[derive(Clone, Copy)]
+struct Step {
+    units: u64,
+    exclusive: bool,
+    /// True when a vertex above is given as a whole.
+    whole: bool,
+    implied: bool,
+    level: usize,
+}
+
+impl Matcher {
+    /// Books what was marked. On an error nothing stays booked.
+    pub(super) fn book(
+        &mut self,
+        job: u64,
+        start: i64,
+        end: i64,
+        hold: Hold,
+        now: i64,
+    ) -> Result<Booked, PlanError> {
+        if self.root_mark.round != self.round {
+            return Err(PlanError::Interval);
+        }
+        let mut walk = Walk { job, start, end, hold, now, seen: BTreeSet::new(), items: Vec::new() };
+        let step = Step {
+            units: self.root_mark.units,
+            exclusive: self.root_mark.exclusive,
+            whole: false,
+            implied: false,
+            level: 1,
+        };
+        let booked = self.book_vertex(self.root, step, &mut walk, &mut BTreeMap::new());
+        match booked {
+            Ok(0) => Err(PlanError::Over),
+            Ok(_) => Ok(Booked { items: walk.items, start, end, queue: None }),
+            Err(error) => {
+                self.messages += &format!("booking for job {job}: {error}\n");
+                for v in walk.seen {
+                    if let Some(booking) = self.ledger.get_mut(v) {
+                        booking.tree.remove(job);
+                        booking.release(job);
+                    }
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Books a vertex and what is below it; how many vertices are held exclusively, and in `taken` what that takes from
+    /// the vertices above.
+    fn book_vertex(
+        &mut self,
+        v: VertexId,
+        step: Step,
+        walk: &mut Walk,
+        taken: &mut BTreeMap<Name, i64>,
+    ) -> Result<u64, PlanError> {
+        let (type_, size) = (self.model.vertices[v.index()].type_, self.model.vertices[v.index()].size);
+        let whole = step.whole || self.exclusive_types.contains(&type_);
+        let exclusive = step.exclusive || whole;
+        walk.seen.insert(v);
+        let mut held = 0;
+        let mut below: BTreeMap<Name, i64> = BTreeMap::new();
+        let edges: Vec<EdgeId> = self.model.out_edges(v).collect();
+        for edge in edges {
+            let it = self.model.edges[edge.index()];
+            let mark = self.marks[edge.index()];
+            let marked = mark.round == self.round;
+            if it.subsystem != self.dominant || walk.seen.contains(&it.to) || !(marked || whole) {
+                continue;
+            }
+            let next = Step {
+                units: if whole { self.model.vertices[it.to.index()].size } else { mark.units },
+                exclusive: (marked && mark.exclusive) || whole,
+                whole,
+                implied: exclusive,
+                level: step.level + 1,
+            };
+            let more = self.book_vertex(it.to, next, walk, &mut below)?;
+            if more > 0 {
+                if self.policy.first_match {
+                    self.weigh(v, edge, walk.now);
+                }
+                walk.items.push(Item::Edge { edge, implied: exclusive });
+                held += more;
+            }
+        }
+        if exclusive {
+            held += 1;
+        }
+        if held == 0 {
+            return Ok(0);
+        }
+        if walk.hold != Hold::Nothing {
+            let counted = self.aggregates.below(v);
+            let totals: &[i64] = counted.map_or(&[], |b| &b.totals);
+            let mut amounts = vec![1];
+            amounts.extend(counted.iter().flat_map(|b| &b.types).map(|t| below.get(t).copied().unwrap_or(0)));
+            let booking = self.ledger.open(v, size, totals);
+            if exclusive && walk.hold != Hold::Noted {
+                let reserve = walk.hold == Hold::Reserve;
+                booking.hold(walk.job, walk.start, walk.end, step.units, reserve)?;
+            }
+            booking.tree.add(walk.job, walk.start, walk.end, &amounts)?;
+            let own = if exclusive { size as i64 } else { size as i64 - step.units as i64 };
+            for (type_, units) in std::iter::once((type_, own)).chain(below) {
+                if self.aggregates.counts(type_) {
+                    *taken.entry(type_).or_default() += units;
+                }
+            }
+        }
+        let label = self.labels.get(&v).cloned();
+        let (level, units, implied) = (step.level, step.units, step.implied);
+        walk.items.push(Item::Vertex { vertex: v, level, units, exclusive, implied, label });
+        Ok(held)
+    }
+
+    /// Notes how much is free behind an edge, of the type counted last.
+    fn weigh(&mut self, v: VertexId, edge: EdgeId, now: i64) {
+        let to = self.model.edges[edge.index()].to;
+        let Some(below) = self.aggregates.below(to) else { return };
+        let last = below.types.len();
+        let booking = self.ledger.get(to);
+        let free = booking.map_or(below.totals[last - 1], |b| b.tree.free_at(last, now));
+        if free == 0 && booking.is_none_or(|b| b.tree.is_empty()) {
+            return;
+        }
+        let free = free.max(0) as u64;
+        self.weights[edge.index()] = free;
+        let Some(list) = self.fullest.get_mut(&v) else { return };
+        list.retain(|&(_, _, e)| e != edge);
+        let unique = self.model.vertices[to.index()].unique;
+        let at = list.partition_point(|&(weight, other, _)| (weight, other) > (free, unique));
+        list.insert(at, (free, unique, edge));
+    }
+}

@@ -1,0 +1,95 @@
+//! Who holds what of a model, from when to when.
+//!
+//! Each vertex that somebody holds has a booking: a planner of its own units; and a planner of its subtree, with how many
+//! jobs are somewhere in it and, for some types, how much of them is taken below. The second is the annotation of parents
+//! that RFC 4 allows: it makes "nobody is here" and "too little is left here" cheap, and says nothing that the first
+//! planners below do not say. Vertices that nobody ever held cost nothing.
+//!
+//! This module must never know requests, policies or the clock.
+
+use std::collections::BTreeSet;
+
+use crate::model::planner::{PlanError, Planner};
+use crate::model::vertex::VertexId;
+
+/// Most jobs that may be somewhere in one subtree at a time.
+pub(crate) const JOBS_MAX: i64 = 1 << 30;
+
+/// What is booked of one vertex.
+#[derive(Debug, Clone)]
+pub(crate) struct Booking {
+    /// Its own units.
+    pub(crate) units: Planner,
+    /// Jobs in its subtree, then units of each counted type below it.
+    pub(crate) tree: Planner,
+    /// Jobs that hold units since they were started.
+    pub(crate) allocations: BTreeSet<u64>,
+    /// Jobs that hold units from a later time on.
+    pub(crate) reservations: BTreeSet<u64>,
+}
+
+/// Bookings by vertex.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Ledger {
+    bookings: Vec<Option<Box<Booking>>>,
+}
+
+impl Ledger {
+    pub(crate) fn get(&self, v: VertexId) -> Option<&Booking> {
+        self.bookings.get(v.index())?.as_deref()
+    }
+
+    pub(crate) fn get_mut(&mut self, v: VertexId) -> Option<&mut Booking> {
+        self.bookings.get_mut(v.index())?.as_deref_mut()
+    }
+
+    /// The booking of a vertex, made if there is none.
+    pub(crate) fn open(&mut self, v: VertexId, size: u64, totals: &[i64]) -> &mut Booking {
+        if self.bookings.len() <= v.index() {
+            self.bookings.resize_with(v.index() + 1, || None);
+        }
+        self.bookings[v.index()].get_or_insert_with(|| {
+            let all: Vec<i64> = std::iter::once(JOBS_MAX).chain(totals.iter().copied()).collect();
+            Box::new(Booking {
+                units: Planner::new(&[size as i64]),
+                tree: Planner::new(&all),
+                allocations: BTreeSet::new(),
+                reservations: BTreeSet::new(),
+            })
+        })
+    }
+
+    /// Vertices that have a booking.
+    pub(crate) fn booked(&self) -> impl Iterator<Item = VertexId> + '_ {
+        let used = self.bookings.iter().enumerate().filter(|(_, b)| b.is_some());
+        used.map(|(at, _)| VertexId(at as u32))
+    }
+}
+
+impl Booking {
+    /// Books units for a job.
+    pub(crate) fn hold(
+        &mut self,
+        job: u64,
+        start: i64,
+        end: i64,
+        units: u64,
+        reserve: bool,
+    ) -> Result<(), PlanError> {
+        self.units.add(job, start, end, &[units as i64])?;
+        if reserve { &mut self.reservations } else { &mut self.allocations }.insert(job);
+        Ok(())
+    }
+
+    /// Gives back what a job holds of the units; how many they were.
+    pub(crate) fn release(&mut self, job: u64) -> Option<u64> {
+        self.allocations.remove(&job);
+        self.reservations.remove(&job);
+        self.units.remove(job).map(|span| span.amounts[0] as u64)
+    }
+
+    /// True when the job is somewhere in the subtree.
+    pub(crate) fn is_tagged(&self, job: u64) -> bool {
+        self.tree.span(job).is_some()
+    }
+}

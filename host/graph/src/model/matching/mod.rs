@@ -1,0 +1,242 @@
+//! Matching requests on a whole model, vertex by vertex, as the graph scheduler of Flux does it.
+//!
+//! A request is walked down the dominant subsystem together with the graph. Where a vertex is of the type that the request
+//! asks for next, the walk goes on with what it asks inside; until the first such vertex it goes on with the request as it
+//! is, so that a request may leave out the levels above. On the way up each vertex chooses, by the [`Policy`], as many of
+//! what was found below as it was asked for, and offers itself with a score. What the root chooses is marked on the edges,
+//! and a second walk along the marks books it and tells what was booked.
+//!
+//! Units of one vertex are never split between slots: what is taken of a pool is everything free in it.
+//!
+//! [`Matcher`] is the face. Time is a parameter, in whole seconds. Nothing here reads a clock or draws a random number.
+
+mod aggregates;
+mod apply;
+
+mod flexible;
+mod ledger;
+mod order;
+mod policy;
+mod release;
+mod request;
+mod schedule;
+mod scores;
+mod select;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::names::Name;
+
+use super::graph::{Model, ModelError};
+use super::vertex::{EdgeId, State, VertexId};
+use aggregates::Aggregates;
+use ledger::Ledger;
+
+pub use aggregates::PRUNE_DEFAULT;
+pub use apply::{Booked, Item};
+
+pub use policy::{Policy, PolicyError};
+pub use release::ReleaseError;
+pub use request::Request;
+pub use schedule::{Matched, Miss, Op};
+
+/// How a matcher is set up.
+#[derive(Debug, Clone)]
+pub struct Setup {
+    /// Which of several resources that fit are taken.
+    pub policy: Policy,
+    /// The subsystems to walk, the dominant one first.
+    pub subsystems: Vec<String>,
+    /// What is counted where, such as `ALL:core,rack:node`.
+    pub prune: String,
+    /// True when slots beside each other are alternatives (`slot` among `slot`s, and `xor_slot`).
+    pub flexible: bool,
+}
+
+impl Default for Setup {
+    fn default() -> Self {
+        Setup {
+            policy: Policy {
+                prefer: policy::Prefer::HighId,
+                node_centric: true,
+                node_exclusive: false,
+                first_match: true,
+            },
+            subsystems: vec![crate::graph::CONTAINMENT.to_owned()],
+            prune: PRUNE_DEFAULT.to_owned(),
+            flexible: false,
+        }
+    }
+}
+
+/// What the root chose of an edge, while it is being booked.
+#[derive(Debug, Clone, Copy, Default)]
+struct Mark {
+    round: u32,
+    exclusive: bool,
+    units: u64,
+}
+
+/// Types that matching treats in a way of their own.
+#[derive(Debug, Clone, Copy)]
+struct Types {
+    slot: Name,
+    xor_slot: Name,
+    node: Name,
+    storage_node: Name,
+}
+
+/// A model, what is booked on it, and how to choose.
+#[derive(Debug, Clone)]
+pub struct Matcher {
+    model: Model,
+    ledger: Ledger,
+    policy: Policy,
+    flexible: bool,
+    subsystems: Vec<Name>,
+    dominant: Name,
+    root: VertexId,
+    aggregates: Aggregates,
+    types: Types,
+    /// Types of which the whole is taken.
+    exclusive_types: BTreeSet<Name>,
+    marks: Vec<Mark>,
+    root_mark: Mark,
+    seen: Vec<u32>,
+    round: u32,
+    /// Labels of the request at vertices it was matched at, this round.
+    labels: BTreeMap<VertexId, String>,
+    /// Edges out of each vertex, fullest first; kept only by policies that stop at the first match.
+    fullest: BTreeMap<VertexId, Vec<(u64, i64, EdgeId)>>,
+    weights: Vec<u64>,
+    /// What nodes above the vertex being visited add to its score.
+    factor: i64,
+    nodes_up: i64,
+    visits: (u64, u64),
+    messages: String,
+}
+
+/// Why a matcher could not be set up.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SetupError {
+    /// A subsystem without root, or none at all.
+    #[error("the model has no subsystem '{0}' with a root")]
+    Subsystem(String),
+    /// A pruning spec that is none.
+    #[error("prune filters: {0}")]
+    Prune(String),
+}
+
+impl Matcher {
+    /// A matcher on a model on which nothing is booked.
+    pub fn new(mut model: Model, setup: &Setup) -> Result<Matcher, SetupError> {
+        let mut subsystems = Vec::new();
+        for name in &setup.subsystems {
+            model.root(name).ok_or_else(|| SetupError::Subsystem(name.clone()))?;
+            subsystems.push(model.names.intern(name));
+        }
+        let dominant = *subsystems.first().ok_or_else(|| SetupError::Subsystem(String::new()))?;
+        let root = model.roots[&dominant];
+        let mut aggregates = Aggregates::parse(&mut model, &setup.prune).map_err(SetupError::Prune)?;
+        aggregates.prime(&model, dominant, root);
+        let [slot, xor_slot, node, storage_node] =
+            ["slot", "xor_slot", "node", "storage_node"].map(|t| model.names.intern(t));
+        let mut matcher = Matcher {
+            ledger: Ledger::default(),
+            policy: setup.policy,
+            flexible: setup.flexible,
+            subsystems,
+            dominant,
+            root,
+            aggregates,
+            types: Types { slot, xor_slot, node, storage_node },
+            exclusive_types: BTreeSet::new(),
+            marks: Vec::new(),
+            root_mark: Mark::default(),
+            seen: Vec::new(),
+            round: 0,
+            labels: BTreeMap::new(),
+            fullest: BTreeMap::new(),
+            weights: Vec::new(),
+            factor: 0,
+            nodes_up: 0,
+            visits: (0, 0),
+            messages: String::new(),
+            model,
+        };
+        if setup.policy.node_exclusive {
+            matcher.exclusive_types.insert(node);
+        }
+        matcher.resize();
+        Ok(matcher)
+    }
+
+    /// Makes room for everything the model has, and counts its nodes.
+    fn resize(&mut self) {
+        self.marks.resize(self.model.edge_count(), Mark::default());
+        self.seen.resize(self.model.vertex_count(), 0);
+        self.weights.resize(self.model.edge_count(), u64::MAX);
+        let nodes = self.model.vertices().filter(|v| self.model.vertices[v.index()].type_ == self.types.node);
+        let up = |v: &VertexId| self.model.vertices[v.index()].state == State::Up;
+        self.nodes_up = nodes.map(|v| if up(&v) { 1 } else { -1 }).sum::<i64>().max(0);
+    }
+
+    /// The model.
+    pub fn model(&self) -> &Model {
+        &self.model
+    }
+
+    /// Names the types of a jobspec for this matcher.
+    pub fn compile(&mut self, jobspec: &fluxgate_formats::jobspec::Jobspec) -> Request {
+        Request::compile(&mut self.model, jobspec)
+    }
+
+    /// Gives a vertex a property.
+    pub fn set_property(&mut self, v: VertexId, key: &str, value: &str) -> Result<(), ModelError> {
+        self.model.set_property(v, key, value)
+    }
+
+    /// Sets the state of a vertex; what is below it goes out of reach with it.
+    pub fn set_state(&mut self, v: VertexId, state: State) -> Result<(), ModelError> {
+        let before = self.model.set_state(v, state)?;
+        if (before == State::Up) != (state == State::Up) {
+            let below = self.model.subtree(v, self.dominant);
+            let node = |v: &VertexId| self.model.vertices[v.index()].type_ == self.types.node;
+            let nodes = below.iter().filter(|v| node(v)).count() as i64;
+            self.nodes_up += if state == State::Up { nodes } else { -nodes };
+        }
+        Ok(())
+    }
+
+    /// Vertices that the last walk entered, and those that it left with something found.
+    pub fn visits(&self) -> (u64, u64) {
+        self.visits
+    }
+
+    /// What went wrong inside the last operation, for people.
+    pub fn take_messages(&mut self) -> String {
+        std::mem::take(&mut self.messages)
+    }
+
+    /// Starts a walk: nothing is seen, nothing marked.
+    fn begin(&mut self) {
+        self.round = self.round.wrapping_add(1);
+        if self.round == 0 {
+            self.marks.fill(Mark::default());
+            self.seen.fill(0);
+            self.root_mark = Mark::default();
+            self.round = 1;
+        }
+        self.labels.clear();
+        self.factor = 0;
+        self.visits = (0, 0);
+    }
+
+    /// Units of a vertex that are free throughout an interval.
+    fn free(&self, v: VertexId, start: i64, end: i64) -> u64 {
+        let size = self.model.vertices[v.index()].size;
+        let free = |b: &ledger::Booking| b.units.free_during(0, start, end).max(0) as u64;
+        self.ledger.get(v).map_or(size, free)
+    }
+}

@@ -1,0 +1,248 @@
+//! When a request can be matched: now, later, or never.
+//!
+//! This module must never know how the graph is walked.
+
+use std::collections::BTreeMap;
+
+use crate::model::planner::FOREVER;
+use crate::model::vertex::State;
+use crate::names::Name;
+
+use super::Matcher;
+use super::apply::{Booked, Hold};
+use super::request::{Request, Want};
+use super::select::{Aim, asks_exclusively};
+
+/// What is to be done with a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Op {
+    /// Book it now or not at all.
+    Allocate,
+    /// Book it now, else at the first time it fits.
+    AllocateOrElseReserve,
+    /// Book it now, else say whether it could ever be met.
+    AllocateWithSatisfiability,
+    /// Say whether it could ever be met.
+    Satisfiability,
+    /// Find it now, and book nothing.
+    WithoutAllocating,
+    /// Find it now, else at the first time it fits, and book nothing.
+    WithoutAllocatingFuture,
+}
+
+impl Op {
+    /// All of them with their names.
+    pub const ALL: [(&'static str, Op); 6] = [
+        ("allocate", Op::Allocate),
+        ("allocate_orelse_reserve", Op::AllocateOrElseReserve),
+        ("allocate_with_satisfiability", Op::AllocateWithSatisfiability),
+        ("satisfiability", Op::Satisfiability),
+        ("without_allocating", Op::WithoutAllocating),
+        ("without_allocating_future", Op::WithoutAllocatingFuture),
+    ];
+
+    /// The one of this name.
+    pub fn parse(text: &str) -> Option<Op> {
+        Op::ALL.iter().find(|(name, _)| *name == text).map(|(_, op)| *op)
+    }
+
+    /// True when what is found is booked.
+    pub fn books(self) -> bool {
+        !matches!(self, Op::Satisfiability | Op::WithoutAllocating | Op::WithoutAllocatingFuture)
+    }
+}
+
+/// Why nothing was matched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Miss {
+    /// Not now; nothing says that it never will.
+    #[error("no matching resources are free")]
+    Busy,
+    /// Never on this machine.
+    #[error("the request cannot be satisfied")]
+    Unsatisfiable,
+    /// The request or its times make no sense; messages say more.
+    #[error("the request is invalid")]
+    Invalid,
+}
+
+/// A request that was matched.
+#[derive(Debug, Clone)]
+pub struct Matched {
+    /// When it starts.
+    pub at: i64,
+    /// What was chosen; nothing for [`Op::Satisfiability`].
+    pub booked: Booked,
+}
+
+impl Matcher {
+    /// Matches a request as of `now`, for a job that nothing is booked for yet.
+    pub fn run(&mut self, request: &Request, op: Op, job: u64, now: i64) -> Result<Matched, Miss> {
+        let before = self.exclusive_types.clone();
+        let result = self.run_primed(request, op, job, now);
+        self.exclusive_types = before;
+        result
+    }
+
+    fn run_primed(&mut self, request: &Request, op: Op, job: u64, now: i64) -> Result<Matched, Miss> {
+        if request.wants.is_empty() || now < 0 {
+            return Err(Miss::Invalid);
+        }
+        let mut wants = request.wants.clone();
+        let mut demand: BTreeMap<Name, i64> = BTreeMap::new();
+        self.prime(&mut wants, &mut demand);
+        let duration = if request.duration == 0 { FOREVER } else { request.duration };
+        let root_type = self.model.vertices[self.root.index()].type_;
+        let exclusive = asks_exclusively(&wants, root_type);
+        let mut aim = Aim {
+            start: now,
+            end: now.saturating_add(duration),
+            now: true,
+            inventory: false,
+            constraint: request.constraint.as_ref(),
+        };
+        let last = FOREVER.saturating_sub(duration).saturating_sub(1).max(0);
+        let ever =
+            Aim { start: last, end: last.saturating_add(duration), now: false, inventory: true, ..aim };
+        if op == Op::Satisfiability {
+            self.select(&wants, &ever, exclusive).map_err(never)?;
+            return Ok(Matched { at: now, booked: Booked::default() });
+        }
+        self.check_nodes(op, &aim, &demand)?;
+        match self.select(&wants, &aim, exclusive) {
+            Ok(()) => {}
+            Err(_) => match op {
+                Op::Allocate | Op::WithoutAllocating | Op::Satisfiability => return Err(Miss::Busy),
+                Op::AllocateWithSatisfiability => {
+                    self.select(&wants, &ever, exclusive).map_err(never)?;
+                    return Err(Miss::Busy);
+                }
+                Op::AllocateOrElseReserve | Op::WithoutAllocatingFuture => {
+                    aim.now = false;
+                    if !self.select_later(&wants, &mut aim, exclusive, &demand, duration) {
+                        self.select(&wants, &ever, exclusive).map_err(never)?;
+                        return Err(Miss::Busy);
+                    }
+                }
+            },
+        }
+        if aim.start == FOREVER {
+            return Err(Miss::Busy);
+        }
+        let hold = match op {
+            Op::WithoutAllocating | Op::WithoutAllocatingFuture => Hold::Nothing,
+            Op::AllocateOrElseReserve if !aim.now => Hold::Reserve,
+            _ => Hold::Allocate,
+        };
+        let mut booked = self.book(job, aim.start, aim.end, hold, now).map_err(|_| Miss::Invalid)?;
+        booked.queue.clone_from(&request.queue);
+        Ok(Matched { at: aim.start, booked })
+    }
+
+    /// Tries the times at which something changes, in order.
+    fn select_later(
+        &mut self,
+        wants: &[Want],
+        aim: &mut Aim<'_>,
+        exclusive: bool,
+        demand: &BTreeMap<Name, i64>,
+        duration: i64,
+    ) -> bool {
+        let (Some(below), Some(booking)) = (self.aggregates.below(self.root), self.ledger.get(self.root))
+        else {
+            return false;
+        };
+        let mut amounts = vec![0];
+        amounts.extend(below.types.iter().map(|t| demand.get(t).copied().unwrap_or(0)));
+        let tree = &booking.tree;
+        let fits = |&at: &i64| tree.fits(at, at.saturating_add(duration), &amounts);
+        let times: Vec<i64> = tree.changes(aim.start.saturating_add(1)).filter(fits).collect();
+        for at in times {
+            (aim.start, aim.end) = (at, at.saturating_add(duration));
+            if self.select(wants, aim, exclusive).is_ok() {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Says no early when too few nodes are up, meet the conditions or are free.
+    fn check_nodes(&self, op: Op, aim: &Aim<'_>, demand: &BTreeMap<Name, i64>) -> Result<(), Miss> {
+        let wanted = demand.get(&self.types.node).copied().unwrap_or(0);
+        let no = match op {
+            Op::AllocateWithSatisfiability | Op::Satisfiability => Miss::Unsatisfiable,
+            _ => Miss::Busy,
+        };
+        if wanted > self.nodes_up {
+            return Err(no);
+        }
+        let Some(constraint) = aim.constraint else { return Ok(()) };
+        let duration = aim.end.saturating_sub(aim.start);
+        let at = match op {
+            Op::Allocate | Op::WithoutAllocating => aim.start,
+            _ => FOREVER.saturating_sub(duration).saturating_sub(1),
+        };
+        let good = self.model.vertices().filter(|&v| {
+            let it = &self.model.vertices[v.index()];
+            it.type_ == self.types.node
+                && (no == Miss::Unsatisfiable || it.state == State::Up)
+                && self.meets(v, constraint)
+                && self.free(v, at.max(0), at.saturating_add(duration)) == 1
+        });
+        if good.take(usize::try_from(wanted).unwrap_or(0)).count() < usize::try_from(wanted).unwrap_or(0) {
+            return Err(no);
+        }
+        Ok(())
+    }
+
+    /// Sums up, for every vertex of a request, the least that it needs below it of the types that are counted.
+    fn prime(&mut self, wants: &mut [Want], to_parent: &mut BTreeMap<Name, i64>) {
+        for want in wants {
+            if want.exclusive == Some(true) {
+                self.exclusive_types.insert(want.type_);
+            }
+            let min = i64::try_from(want.count.min()).unwrap_or(i64::MAX);
+            if self.aggregates.counts(want.type_) {
+                add(to_parent, want.type_, min);
+            }
+            let mut below = BTreeMap::new();
+            self.prime(&mut want.with, &mut below);
+            let counted: Vec<(Name, i64)> = below
+                .iter()
+                .filter(|(type_, _)| self.aggregates.counts(**type_))
+                .map(|(&type_, &units)| (type_, min.saturating_mul(units)))
+                .collect();
+            let slot = want.type_ == self.types.slot || want.type_ == self.types.xor_slot;
+            if self.flexible && slot {
+                // Of alternatives only what each of them needs is sure.
+                for &(type_, units) in &counted {
+                    let known = to_parent.entry(type_).or_insert(units);
+                    *known = (*known).min(units);
+                }
+                for (type_, units) in to_parent.iter_mut() {
+                    if !below.contains_key(type_) {
+                        *units = 0;
+                    }
+                }
+            } else {
+                for (type_, units) in counted {
+                    add(to_parent, type_, units);
+                }
+            }
+            want.below = below;
+        }
+    }
+}
+
+fn add(to: &mut BTreeMap<Name, i64>, type_: Name, units: i64) {
+    let sum = to.entry(type_).or_default();
+    *sum = sum.saturating_add(units);
+}
+
+/// What cannot be had even when everything is free cannot be had.
+fn never(miss: Miss) -> Miss {
+    match miss {
+        Miss::Busy | Miss::Unsatisfiable => Miss::Unsatisfiable,
+        Miss::Invalid => Miss::Invalid,
+    }
+}

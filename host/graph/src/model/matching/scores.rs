@@ -1,0 +1,157 @@
+//! What was found below a vertex, by subsystem and type, and which of it was chosen (RFC 4, accumulator).
+//!
+//! This module must never know what a score means.
+
+use std::collections::BTreeMap;
+
+use crate::model::vertex::EdgeId;
+use crate::names::Name;
+
+/// An edge to use: so many units of the vertex it leads to.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Use {
+    /// `None` leads to the root.
+    pub(crate) edge: Option<EdgeId>,
+    pub(crate) units: u64,
+    pub(crate) exclusive: bool,
+}
+
+/// What is taken together or not at all: one vertex, or all of one slot.
+#[derive(Debug, Clone)]
+pub(crate) struct Group {
+    pub(crate) score: i64,
+    /// What it counts for: units of a vertex, 1 for a slot.
+    pub(crate) count: u64,
+    pub(crate) uses: Vec<Use>,
+}
+
+impl Group {
+    /// What the first of its edges is good for.
+    pub(crate) fn units(&self) -> u64 {
+        self.uses.first().map_or(0, |u| u.units)
+    }
+}
+
+/// True when the first is better than the second.
+pub(crate) type Better = fn(&Group, &Group) -> bool;
+
+/// Everything found of one type.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Found {
+    pub(crate) groups: Vec<Group>,
+    /// Sum of the counts with a score above 0.
+    pub(crate) qualified: u64,
+    /// Sum of all counts.
+    pub(crate) total: u64,
+    /// How many of `groups` were chosen; 0 while nobody chose.
+    pub(crate) chosen: usize,
+    next: usize,
+}
+
+impl Found {
+    fn add(&mut self, group: Group) {
+        self.total += group.count;
+        if group.score > 0 {
+            self.qualified += group.count;
+        }
+        self.groups.push(group);
+    }
+
+    /// Puts the groups in order and chooses from the front until their counts reach `count`. False, with nothing done,
+    /// when `count` is 0 or more than qualified. Which of
+    /// groups equally good come first, the sort says.
+    fn choose(&mut self, count: u64, better: Better) -> bool {
+        if count == 0 || count > self.qualified {
+            return false;
+        }
+        super::order::sort(&mut self.groups, &better);
+        let mut left = count;
+        let mut chosen = 0;
+        for group in &self.groups {
+            if left == 0 {
+                break;
+            }
+            left = left.saturating_sub(group.count);
+            chosen += 1;
+        }
+        self.chosen = chosen;
+        true
+    }
+
+    /// The next group that was not handed out yet.
+    pub(crate) fn next(&mut self) -> Option<&Group> {
+        let group = self.groups.get(self.next)?;
+        self.next += 1;
+        Some(group)
+    }
+}
+
+/// What was found below one vertex.
+#[derive(Debug, Clone)]
+pub(crate) struct Scores {
+    found: BTreeMap<(Name, Name), Found>,
+    /// True once something was chosen: what lies below is settled and its parents need not know.
+    pub(crate) settled: bool,
+    /// Of the child visited last.
+    pub(crate) score: i64,
+    /// Of the child visited last.
+    pub(crate) free: u64,
+}
+
+impl Default for Scores {
+    fn default() -> Self {
+        Scores { found: BTreeMap::new(), settled: false, score: -1, free: 0 }
+    }
+}
+
+impl Scores {
+    pub(crate) fn add(&mut self, subsystem: Name, type_: Name, group: Group) {
+        self.found.entry((subsystem, type_)).or_default().add(group);
+    }
+
+    pub(crate) fn get(&self, subsystem: Name, type_: Name) -> Option<&Found> {
+        self.found.get(&(subsystem, type_))
+    }
+
+    pub(crate) fn get_mut(&mut self, subsystem: Name, type_: Name) -> Option<&mut Found> {
+        self.found.get_mut(&(subsystem, type_))
+    }
+
+    pub(crate) fn qualified(&self, subsystem: Name, type_: Name) -> u64 {
+        self.get(subsystem, type_).map_or(0, |f| f.qualified)
+    }
+
+    pub(crate) fn total(&self, subsystem: Name, type_: Name) -> u64 {
+        self.get(subsystem, type_).map_or(0, |f| f.total)
+    }
+
+    /// All that was found in a subsystem, by type.
+    pub(crate) fn of(&self, subsystem: Name) -> impl Iterator<Item = (Name, &Found)> {
+        let from = (subsystem, Name::EMPTY)..=(subsystem, Name(u32::MAX));
+        self.found.range(from).map(|(&(_, type_), found)| (type_, found))
+    }
+
+    /// Chooses the best of a type.
+    pub(crate) fn choose(&mut self, subsystem: Name, type_: Name, count: u64, better: Better) {
+        let chosen = self.get_mut(subsystem, type_).is_some_and(|f| f.choose(count, better));
+        self.settled |= chosen;
+    }
+
+    /// Chooses everything there is of every type of a subsystem, and so puts it in order.
+    pub(crate) fn choose_all(&mut self, subsystem: Name, better: Better) {
+        let types: Vec<Name> = self.of(subsystem).map(|(type_, _)| type_).collect();
+        for type_ in types {
+            self.choose(subsystem, type_, self.qualified(subsystem, type_), better);
+        }
+    }
+
+    /// Takes over what was found further down.
+    pub(crate) fn merge(&mut self, other: Scores) {
+        for (key, found) in other.found {
+            let mine = self.found.entry(key).or_default();
+            mine.qualified += found.qualified;
+            mine.total += found.total;
+            mine.groups.extend(found.groups);
+        }
+    }
+}

@@ -1,0 +1,572 @@
+//! Walking a request and the graph down together, and choosing on the way up.
+//!
+//! This module must never know how what was chosen is booked or told.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use fluxgate_formats::constraint::{Constraint, Target};
+
+use crate::model::graph::MODEL_DEPTH_MAX;
+use crate::model::vertex::{EdgeId, State, VertexId};
+use crate::names::Name;
+
+use super::ledger::JOBS_MAX;
+use super::policy::{CLASS_PROPERTY, CLASS_WORST, Policy, Prefer};
+use super::request::Want;
+use super::schedule::Miss;
+use super::scores::{Group, Scores, Use};
+use super::{Mark, Matcher};
+
+/// What a walk is for.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Aim<'r> {
+    pub(super) start: i64,
+    pub(super) end: i64,
+    /// True when the start is the present: what runs late is in the way.
+    pub(super) now: bool,
+    /// True when only what there is counts, and not what is up.
+    pub(super) inventory: bool,
+    pub(super) constraint: Option<&'r Constraint>,
+}
+
+/// How a vertex stands to what is asked for next.
+enum Fit<'w> {
+    /// It is what was asked for; go on with what is asked inside.
+    Type(&'w [Want]),
+    /// Slots of these shapes are filled below it, so many of them.
+    Slots(&'w [Want], u64),
+    /// Nothing of the request was met yet; go on with all of it.
+    NotYet,
+    /// Not what was asked for.
+    No,
+}
+
+/// Whole groups collected towards equal shares.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Shares {
+    pub(super) per_share: u64,
+    seen: u64,
+    collected: u64,
+    pub(super) full: u64,
+}
+
+impl Shares {
+    pub(super) fn of(per_share: u64) -> Self {
+        Shares { per_share, ..Shares::default() }
+    }
+
+    /// Adds a group, which is not split: what exceeds a share is lost to the next.
+    pub(super) fn add(&mut self, count: u64) {
+        self.collected += count;
+        if self.per_share > 0 && self.collected >= self.per_share {
+            self.full += 1;
+            self.collected = 0;
+        }
+    }
+
+    fn enough(&self, shares: u64) -> bool {
+        self.per_share == 0 || self.full >= shares
+    }
+}
+
+impl Matcher {
+    /// Walks from the root and marks what was chosen.
+    pub(super) fn select(&mut self, wants: &[Want], aim: &Aim<'_>, exclusive: bool) -> Result<(), Miss> {
+        if self.flexible {
+            return self.select_flexible(wants, aim, exclusive);
+        }
+        self.select_plain(wants, aim, exclusive)
+    }
+
+    pub(super) fn select_plain(
+        &mut self,
+        wants: &[Want],
+        aim: &Aim<'_>,
+        exclusive: bool,
+    ) -> Result<(), Miss> {
+        self.begin();
+        let (root, dominant) = (self.root, self.dominant);
+        let mut found = Scores::default();
+        let inside = self.visit(root, wants, true, exclusive, aim, &mut found, 0)?;
+        let units = found.free;
+        let uses = vec![Use { edge: None, units, exclusive }];
+        let type_ = self.model.vertices[root.index()].type_;
+        found.add(dominant, type_, Group { score: found.score, count: units, uses });
+        let chosen = self.settle_root(wants, &mut found);
+        self.root_mark = Mark { round: self.round, exclusive: inside, units: chosen.unwrap_or(1) };
+        chosen.map(drop).ok_or(Miss::Unsatisfiable)
+    }
+
+    /// The root chooses. How many units of itself were asked for, or `None` when something is missing.
+    fn settle_root(&mut self, wants: &[Want], found: &mut Scores) -> Option<u64> {
+        let (dominant, better) = (self.dominant, self.policy.better());
+        for want in wants {
+            let count = want.take(found.qualified(dominant, want.type_));
+            if count == 0 {
+                return None;
+            }
+            found.choose(dominant, want.type_, count, better);
+        }
+        let mut units = 1;
+        let type_ = self.model.vertices[self.root.index()].type_;
+        for want in wants.iter().filter(|w| w.type_ == type_) {
+            units = want.take(found.free);
+            if units == 0 {
+                return None;
+            }
+        }
+        let subsystems = self.subsystems.clone();
+        if subsystems.iter().any(|&s| found.of(s).any(|(_, f)| f.qualified == 0)) {
+            return None;
+        }
+        for &subsystem in &subsystems {
+            self.mark(subsystem, found, subsystem == dominant);
+        }
+        Some(units)
+    }
+
+    /// Visits a vertex: what was found below goes to `to_parent`. True when it was visited as an exclusive one.
+    #[expect(clippy::too_many_arguments, reason = "a recursion that carries its surroundings")]
+    fn visit(
+        &mut self,
+        v: VertexId,
+        wants: &[Want],
+        pristine: bool,
+        exclusive: bool,
+        aim: &Aim<'_>,
+        to_parent: &mut Scores,
+        depth: usize,
+    ) -> Result<bool, Miss> {
+        if depth > MODEL_DEPTH_MAX {
+            return Err(Miss::Busy);
+        }
+        let type_ = self.model.vertices[v.index()].type_;
+        let exclusive = exclusive || asks_exclusively(wants, type_);
+        self.visits.0 += 1;
+        let fit = self.fit(v, wants, pristine);
+        if matches!(fit, Fit::No) {
+            return Err(Miss::Busy);
+        }
+        self.prune(v, wants, exclusive, aim)?;
+        let factor = self.enter(v)?;
+        self.seen[v.index()] = self.round;
+        let mut found = Scores::default();
+        match fit {
+            Fit::Slots(shapes, count) => self.fill_slots(v, shapes, count, aim, &mut found, depth),
+            Fit::Type(inside) => self.explore_all(v, inside, false, exclusive, aim, &mut found, depth),
+            Fit::NotYet | Fit::No => self.explore_all(v, wants, true, exclusive, aim, &mut found, depth),
+        }
+        self.factor -= factor;
+        let free = self.free(v, aim.start, aim.end);
+        if free == 0 || !self.finish(v, wants, &mut found) {
+            return Err(Miss::Busy);
+        }
+        let score = found.score;
+        if found.settled {
+            for subsystem in self.subsystems.clone() {
+                self.mark(subsystem, &found, false);
+            }
+        } else {
+            to_parent.merge(found);
+        }
+        (to_parent.free, to_parent.score) = (free, score);
+        if let Some(label) = wants.iter().rev().find(|w| w.type_ == type_).and_then(|w| w.label.clone()) {
+            self.labels.insert(v, label);
+        }
+        self.visits.1 += 1;
+        Ok(exclusive)
+    }
+
+    /// What a node adds to the scores of what is inside it.
+    fn enter(&mut self, v: VertexId) -> Result<i64, Miss> {
+        let it = &self.model.vertices[v.index()];
+        if !self.policy.node_centric || it.type_ != self.types.node {
+            return Ok(0);
+        }
+        let factor = Policy::node_factor(it.id, it.unique);
+        self.factor = self.factor.checked_add(factor).ok_or(Miss::Busy)?;
+        Ok(factor)
+    }
+
+    fn fit<'w>(&self, v: VertexId, wants: &'w [Want], pristine: bool) -> Fit<'w> {
+        if self.flexible {
+            return self.fit_flexible(v, wants, pristine);
+        }
+        let type_ = self.model.vertices[v.index()].type_;
+        let mut inside: Option<&Want> = None;
+        let mut slot: Option<&Want> = None;
+        let mut met = false;
+        for want in wants {
+            if want.type_ == type_ {
+                inside = Some(want);
+                slot = want.with.iter().rev().find(|w| w.type_ == self.types.slot).or(slot);
+            } else if want.type_ == self.types.slot {
+                slot = Some(want);
+            } else {
+                continue;
+            }
+            if std::mem::replace(&mut met, true) {
+                // Two of them match at one place: which is meant cannot be told.
+                return Fit::No;
+            }
+        }
+        match (slot.filter(|slot| self.holds(v, slot)), inside) {
+            (Some(slot), _) => Fit::Slots(std::slice::from_ref(slot), slot.enough()),
+            (None, Some(want)) => Fit::Type(&want.with),
+            (None, None) if pristine => Fit::NotYet,
+            (None, None) => Fit::No,
+        }
+    }
+
+    fn fit_flexible<'w>(&self, v: VertexId, wants: &'w [Want], pristine: bool) -> Fit<'w> {
+        let type_ = self.model.vertices[v.index()].type_;
+        let mut inside: Option<&'w Want> = None;
+        let mut slots: Option<(&'w [Want], u64)> = None;
+        let mut or_met = false;
+        for want in wants {
+            if want.type_ == type_ {
+                if inside.is_some() || or_met {
+                    return Fit::No;
+                }
+                inside = Some(want);
+                if let Some(last) = want.with.iter().rev().find(|w| w.type_ == self.types.slot) {
+                    slots = Some((&want.with, last.enough()));
+                }
+            } else if want.type_ == self.types.slot {
+                if inside.is_some() {
+                    return Fit::No;
+                }
+                slots = Some((wants, want.enough()));
+                or_met = true;
+            }
+        }
+        match (slots, inside) {
+            (Some((shapes, count)), _) if shapes.iter().any(|s| self.holds(v, s)) => {
+                Fit::Slots(shapes, count)
+            }
+            (None, Some(want)) => Fit::Type(&want.with),
+            _ if pristine => Fit::NotYet,
+            _ => Fit::No,
+        }
+    }
+
+    /// True when every type in a slot is the type of a neighbour.
+    fn holds(&self, v: VertexId, slot: &Want) -> bool {
+        slot.with.iter().all(|want| {
+            let to = |e: EdgeId| self.model.edges[e.index()].to;
+            self.model.out_edges(v).any(|e| self.model.vertices[to(e).index()].type_ == want.type_)
+        })
+    }
+
+    /// Says no where a visit would be in vain.
+    fn prune(&mut self, v: VertexId, wants: &[Want], exclusive: bool, aim: &Aim<'_>) -> Result<(), Miss> {
+        let it = &self.model.vertices[v.index()];
+        if !aim.inventory && it.state != State::Up {
+            return Err(Miss::Busy);
+        }
+        let target = it.type_ == self.types.node || it.type_ == self.types.storage_node;
+        if target && aim.constraint.is_some_and(|c| !self.meets(v, c)) {
+            return Err(Miss::Busy);
+        }
+        if self.free(v, aim.start, aim.end) == 0 {
+            return Err(Miss::Busy);
+        }
+        let type_ = it.type_;
+        let mut last = Ok(());
+        for want in wants {
+            let slot = want.type_ == self.types.slot;
+            if want.type_ != type_ && !slot {
+                continue;
+            }
+            if !slot {
+                self.check_exclusive(v, want, exclusive, aim)?;
+            }
+            last = if self.enough_below(v, want, aim) { Ok(()) } else { Err(Miss::Busy) };
+            // Of slots that are alternatives it is enough that the last one asked may be there.
+            if last.is_err() && !(self.flexible && slot) {
+                return last;
+            }
+        }
+        last
+    }
+
+    fn check_exclusive(
+        &mut self,
+        v: VertexId,
+        want: &Want,
+        exclusive: bool,
+        aim: &Aim<'_>,
+    ) -> Result<(), Miss> {
+        if exclusive && want.exclusive == Some(false) {
+            let name = self.model.text(self.model.vertices[v.index()].name);
+            let label = want.label.as_deref().unwrap_or("");
+            self.messages += &format!("exclusivity conflicts at jobspec={label} : vertex={name}\n");
+            return Err(Miss::Invalid);
+        }
+        if !exclusive && want.exclusive != Some(true) {
+            return Ok(());
+        }
+        let Some(booking) = self.ledger.get(v) else { return Ok(()) };
+        let late = aim.now && !booking.allocations.is_empty();
+        let alone = booking.tree.free_during(0, aim.start, aim.end) == JOBS_MAX;
+        if late || !alone { Err(Miss::Busy) } else { Ok(()) }
+    }
+
+    fn enough_below(&self, v: VertexId, want: &Want, aim: &Aim<'_>) -> bool {
+        let Some(below) = self.aggregates.below(v) else { return true };
+        if want.below.is_empty() {
+            return true;
+        }
+        let needs = below.types.iter().map(|t| want.below.get(t).copied().unwrap_or(0));
+        let needs: Vec<i64> = needs.collect();
+        if needs.iter().zip(&below.totals).any(|(need, total)| need > total) {
+            return false;
+        }
+        let mut amounts = vec![0];
+        amounts.extend(needs);
+        self.ledger.get(v).is_none_or(|b| b.tree.fits(aim.start, aim.end, &amounts))
+    }
+
+    pub(super) fn meets(&self, v: VertexId, constraint: &Constraint) -> bool {
+        struct Vertex<'m>(&'m Matcher, VertexId);
+        impl Target for Vertex<'_> {
+            fn host(&self) -> &str {
+                self.0.model.text(self.0.model.vertices[self.1.index()].name)
+            }
+            fn rank(&self) -> u32 {
+                u32::try_from(self.0.model.vertices[self.1.index()].rank).unwrap_or(u32::MAX)
+            }
+            fn has_property(&self, name: &str) -> bool {
+                self.0.model.property(self.1, name).is_some()
+            }
+        }
+        constraint.matches(&Vertex(self, v))
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "a recursion that carries its surroundings")]
+    fn explore_all(
+        &mut self,
+        v: VertexId,
+        wants: &[Want],
+        pristine: bool,
+        exclusive: bool,
+        aim: &Aim<'_>,
+        found: &mut Scores,
+        depth: usize,
+    ) {
+        for subsystem in self.subsystems.clone() {
+            self.explore(v, subsystem, wants, pristine, exclusive, aim, found, 1, depth);
+        }
+    }
+
+    /// Visits what is one step away in a subsystem, and keeps what qualified. False when nothing did.
+    #[expect(clippy::too_many_arguments, reason = "a recursion that carries its surroundings")]
+    pub(super) fn explore(
+        &mut self,
+        v: VertexId,
+        subsystem: Name,
+        wants: &[Want],
+        pristine: bool,
+        exclusive: bool,
+        aim: &Aim<'_>,
+        found: &mut Scores,
+        shares: u64,
+        depth: usize,
+    ) -> bool {
+        let first = self.policy.first_match;
+        let edges: Vec<EdgeId> =
+            if first { self.fullest_first(v) } else { self.model.out_edges(v).collect() };
+        let mut tallies: BTreeMap<Name, Shares> =
+            wants.iter().filter(|_| first).map(|w| (w.type_, Shares::of(w.enough()))).collect();
+        let mut done: BTreeSet<Name> = BTreeSet::new();
+        let mut any = false;
+        for edge in edges {
+            let it = self.model.edges[edge.index()];
+            let dominant = subsystem == self.dominant;
+            if it.subsystem != subsystem || (dominant && self.seen[it.to.index()] == self.round) {
+                continue;
+            }
+            let type_ = self.model.vertices[it.to.index()].type_;
+            if done.contains(&type_) {
+                continue;
+            }
+            let visited = if dominant {
+                self.visit(it.to, wants, pristine, exclusive, aim, found, depth + 1)
+            } else {
+                self.visit_beside(it.to, subsystem, wants, pristine, exclusive, aim, depth + 1)
+            };
+            let Ok(exclusive) = visited else { continue };
+            any = true;
+            let (score, count) = (found.score, found.free);
+            let uses = vec![Use { edge: Some(edge), units: count, exclusive }];
+            found.add(subsystem, type_, Group { score, count, uses });
+            if !first {
+                continue;
+            }
+            for (&type_, tally) in &mut tallies {
+                let total = found.total(subsystem, type_);
+                if total > tally.seen {
+                    let new = total - std::mem::replace(&mut tally.seen, total);
+                    tally.add(new);
+                }
+                if tally.enough(shares) {
+                    done.insert(type_);
+                }
+            }
+            if tallies.values().all(|tally| tally.enough(shares)) {
+                break;
+            }
+        }
+        any
+    }
+
+    /// Visits a vertex of a subsystem that is not the dominant one, and what it leads to there.
+    #[expect(clippy::too_many_arguments, reason = "a recursion that carries its surroundings")]
+    fn visit_beside(
+        &mut self,
+        v: VertexId,
+        subsystem: Name,
+        wants: &[Want],
+        pristine: bool,
+        exclusive: bool,
+        aim: &Aim<'_>,
+        depth: usize,
+    ) -> Result<bool, Miss> {
+        if depth > MODEL_DEPTH_MAX {
+            return Err(Miss::Busy);
+        }
+        self.prune(v, wants, exclusive, aim)?;
+        if self.model.roots.get(&subsystem) != Some(&v) {
+            let mut found = Scores::default();
+            self.explore(v, subsystem, wants, pristine, exclusive, aim, &mut found, 1, depth);
+        }
+        Ok(exclusive)
+    }
+
+    /// Fills slots below a vertex, all of which are then offered as one group each.
+    fn fill_slots(
+        &mut self,
+        v: VertexId,
+        shapes: &[Want],
+        count: u64,
+        aim: &Aim<'_>,
+        found: &mut Scores,
+        depth: usize,
+    ) {
+        if self.flexible {
+            return self.fill_alternatives(v, shapes, count, aim, found, depth);
+        }
+        let (dominant, better) = (self.dominant, self.policy.better());
+        let [slot] = shapes else { return };
+        let mut inside = Scores::default();
+        if !self.explore(v, dominant, &slot.with, false, true, aim, &mut inside, count, depth) {
+            return;
+        }
+        inside.choose_all(dominant, better);
+        let mut fit = u64::MAX;
+        for want in &slot.with {
+            let per_slot = want.take(inside.qualified(dominant, want.type_));
+            let mut shares = Shares::of(per_slot);
+            for group in inside.get(dominant, want.type_).map_or(&[][..], |f| &f.groups) {
+                shares.add(group.units());
+            }
+            fit = fit.min(shares.full);
+        }
+        for _ in 0..fit {
+            let Some(group) = self.take_slot(slot, &mut inside) else { return };
+            found.add(dominant, self.types.slot, group);
+        }
+    }
+
+    /// The next slot out of what was found for it.
+    pub(super) fn take_slot(&self, slot: &Want, inside: &mut Scores) -> Option<Group> {
+        let mut group = Group { score: 1, count: 1, uses: Vec::new() };
+        for want in &slot.with {
+            let count = want.take(inside.qualified(self.dominant, want.type_));
+            let mut taken = 0;
+            while taken < count {
+                let next = inside.get_mut(self.dominant, want.type_)?.next()?;
+                let units = next.units();
+                group.score = group.score.saturating_add(next.score);
+                group.uses.push(Use { exclusive: true, ..*next.uses.first()? });
+                taken += units;
+            }
+        }
+        Some(group)
+    }
+
+    /// A vertex chooses among what was found below it. False when there is less than was asked for.
+    fn finish(&mut self, v: VertexId, wants: &[Want], found: &mut Scores) -> bool {
+        let (dominant, better) = (self.dominant, self.policy.better());
+        let it = &self.model.vertices[v.index()];
+        let mut met = true;
+        for want in wants.iter().filter(|w| w.type_ == it.type_) {
+            for inside in &want.with {
+                let count = inside.take(found.qualified(dominant, inside.type_));
+                if count == 0 {
+                    met = false;
+                    break;
+                }
+                found.choose(dominant, inside.type_, count, better);
+            }
+        }
+        found.score = match (met, self.policy.prefer) {
+            (false, _) => 0,
+            (true, Prefer::Variation) => {
+                let class = self.model.property(v, CLASS_PROPERTY).and_then(|c| c.parse().ok());
+                1 + class.filter(|c| (0..=CLASS_WORST).contains(c)).unwrap_or(CLASS_WORST)
+            }
+            (true, _) => self.factor.saturating_add(it.id + 2),
+        };
+        met
+    }
+
+    /// Marks the edges to what was chosen; at the root also those that lead there.
+    fn mark(&mut self, subsystem: Name, found: &Scores, up_to_root: bool) {
+        for (_, it) in found.of(subsystem) {
+            for used in it.groups[..it.chosen].iter().flat_map(|g| &g.uses) {
+                let Some(edge) = used.edge else { continue };
+                let (units, exclusive) = (used.units, used.exclusive);
+                self.marks[edge.index()] = Mark { round: self.round, exclusive, units };
+                if up_to_root {
+                    self.mark_above(subsystem, found, edge);
+                }
+            }
+        }
+    }
+
+    fn mark_above(&mut self, subsystem: Name, found: &Scores, edge: EdgeId) {
+        let mut at = self.model.edges[edge.index()].from;
+        while let Some(above) = self.model.in_edge(at, subsystem) {
+            if self.marks[above.index()].round == self.round {
+                break;
+            }
+            let it = &self.model.vertices[at.index()];
+            let free = found.get(subsystem, it.type_).is_some_and(|f| f.chosen == 0);
+            if free {
+                self.marks[above.index()] = Mark { round: self.round, exclusive: false, units: it.size };
+            }
+            at = self.model.edges[above.index()].from;
+        }
+    }
+
+    /// The edges out of a vertex, those first that lead to where the most was free when something was booked there last.
+    fn fullest_first(&mut self, v: VertexId) -> Vec<EdgeId> {
+        let (model, weights) = (&self.model, &self.weights);
+        let list = self.fullest.entry(v).or_insert_with(|| {
+            let key = |e: EdgeId| {
+                let to = model.edges[e.index()].to;
+                (weights[e.index()], model.vertices[to.index()].unique, e)
+            };
+            let mut list: Vec<_> = model.out_edges(v).map(key).collect();
+            list.sort_by_key(|&(weight, unique, _)| std::cmp::Reverse((weight, unique)));
+            list
+        });
+        list.iter().map(|&(_, _, e)| e).collect()
+    }
+}
+
+/// True when a vertex of this type was asked for exclusively.
+pub(super) fn asks_exclusively(wants: &[Want], type_: Name) -> bool {
+    wants.iter().any(|w| w.type_ == type_ && w.exclusive == Some(true))
+}

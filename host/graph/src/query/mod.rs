@@ -1,0 +1,234 @@
+//! `resource-query`: a conversation with a [`Matcher`], command by command, as the graph scheduler of Flux has it.
+//!
+//! A [`Session`] loads a graph and then obeys lines such as `match allocate job.yaml`, `cancel 3` or
+//! `find status=down`. What it answers is text for people and for test suites that compare it. It reads files and a
+//! stopwatch only through its [`World`], so that a test needs neither.
+//!
+//! ```
+//! use fluxgate_graph::query::{Options, Session, Stream, World};
+//!
+//! struct Desk;
+//! impl World for Desk {
+//!     fn read(&mut self, _path: &str) -> std::io::Result<String> {
+//!         Ok("version: 9999\nresources: [{type: slot, count: 1, label: s, with: [{type: core, count: 1}]}]\n\
+//!             tasks: [{command: [app], slot: s, count: {per_slot: 1}}]\nattributes: {}".to_owned())
+//!     }
+//!     fn seconds(&mut self) -> f64 {
+//!         0.0
+//!     }
+//! }
+//! let graph = r#"{"graph": {"nodes": [{"id": "0", "metadata": {"type": "node", "id": 0, "rank": 0}},
+//!     {"id": "1", "metadata": {"type": "core", "id": 5}}], "edges": [{"source": "0", "target": "1"}]}}"#;
+//! let options = Options { load_format: "jgf".to_owned(), ..Options::default() };
+//! let mut session = Session::new(graph, &options).unwrap();
+//! let said = session.obey("match allocate job.yaml", &mut Desk);
+//! assert!(said.text(Stream::Result).starts_with("      ------core5[1:x]\n      ---node0[1:s]\n"));
+//! ```
+//!
+//! This module must never know a terminal, a file system or the time of day.
+
+mod commands;
+mod help;
+mod matches;
+
+use std::collections::BTreeMap;
+use std::io;
+
+use crate::error::LoadError;
+use crate::model::matching::{Matcher, PRUNE_DEFAULT, Policy, PolicyError, Setup, SetupError};
+use crate::model::{Format, Model};
+
+/// What a session may ask of its surroundings.
+pub trait World {
+    /// The text of a file.
+    fn read(&mut self, path: &str) -> io::Result<String>;
+
+    /// Seconds on a stopwatch that never goes back.
+    fn seconds(&mut self) -> f64;
+}
+
+/// How a session is set up; every field as the command line gives it.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Format of the graph: `grug` or `jgf`.
+    pub load_format: String,
+    /// The subsystems to match on, such as `CA` or `C+PA`.
+    pub subsystems: String,
+    /// The preference, such as `lonode`.
+    pub policy: String,
+    /// `simple`, or `flexible` for slots that are alternatives.
+    pub traverser: String,
+    /// How selections are written, such as `rv1`.
+    pub match_format: String,
+    /// What is counted where, such as `ALL:core`.
+    pub prune: String,
+    /// Whether answers say how long they took and how many vertices they visited.
+    pub elapse: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            load_format: "grug".to_owned(),
+            subsystems: "CA".to_owned(),
+            policy: "first".to_owned(),
+            traverser: "simple".to_owned(),
+            match_format: "simple".to_owned(),
+            prune: PRUNE_DEFAULT.to_owned(),
+            elapse: false,
+        }
+    }
+}
+
+/// Names of sets of subsystems, the dominant one first.
+pub const SUBSYSTEMS: [(&str, &[&str]); 14] = [
+    ("CA", &["containment"]),
+    ("IBA", &["ibnet"]),
+    ("IBBA", &["ibnetbw"]),
+    ("PA", &["power"]),
+    ("PFS1BA", &["pfs1bw"]),
+    ("C+IBA", &["containment", "ibnet"]),
+    ("C+IBBA", &["containment", "ibnetbw"]),
+    ("C+PA", &["containment", "power"]),
+    ("C+PFS1BA", &["containment", "pfs1bw"]),
+    ("IB+IBBA", &["ibnet", "ibnetbw"]),
+    ("C+P+IBA", &["containment", "power", "ibnet"]),
+    ("V+PFS1BA", &["virtual1", "pfs1bw"]),
+    ("VA", &["virtual1"]),
+    ("ALL", &["containment", "ibnet", "ibnetbw", "pfs1bw", "power"]),
+];
+
+/// Why a session could not begin.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SessionError {
+    /// The graph.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    /// The policy.
+    #[error(transparent)]
+    Policy(#[from] PolicyError),
+    /// The subsystems or the pruning spec.
+    #[error(transparent)]
+    Setup(#[from] SetupError),
+    /// Another option.
+    #[error("{option}: '{found}' found; accepted are {accepted}")]
+    Option {
+        /// Which.
+        option: &'static str,
+        /// Its value.
+        found: String,
+        /// What there is.
+        accepted: String,
+    },
+}
+
+/// Where a text belongs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stream {
+    /// What was asked for: to the file of results where there is one, else to the standard output.
+    Result,
+    /// About it: always to the standard output.
+    Info,
+    /// What went wrong: to the standard error output.
+    Error,
+}
+
+/// What a command answered, in order.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Said {
+    /// Texts and where they belong.
+    pub parts: Vec<(Stream, String)>,
+    /// True when the session is over.
+    pub quit: bool,
+}
+
+impl Said {
+    fn say(&mut self, stream: Stream, text: impl Into<String>) {
+        let text = text.into();
+        if !text.is_empty() {
+            self.parts.push((stream, text));
+        }
+    }
+
+    fn result(&mut self, text: impl Into<String>) {
+        self.say(Stream::Result, text);
+    }
+
+    fn error(&mut self, text: impl std::fmt::Display) {
+        self.say(Stream::Error, format!("ERROR: {text}\n"));
+    }
+
+    /// Everything said on one stream.
+    pub fn text(&self, stream: Stream) -> String {
+        self.parts.iter().filter(|(s, _)| *s == stream).map(|(_, text)| text.as_str()).collect()
+    }
+}
+
+/// What became of a job.
+#[derive(Debug, Clone)]
+struct Job {
+    state: &'static str,
+    at: i64,
+    jobspec: String,
+    seconds: f64,
+}
+
+/// A graph, what was booked on it, and the jobs it was booked for.
+#[derive(Debug, Clone)]
+pub struct Session {
+    matcher: Matcher,
+    format: Format,
+    elapse: bool,
+    next_job: u64,
+    jobs: BTreeMap<u64, Job>,
+    /// Shortest, longest and all match times together, in seconds.
+    times: (f64, f64, f64),
+}
+
+impl Session {
+    /// Loads a graph.
+    pub fn new(graph: &str, options: &Options) -> Result<Session, SessionError> {
+        let model = match options.load_format.as_str() {
+            "grug" => Model::from_grug(graph)?,
+            "jgf" => Model::from_jgf(graph)?,
+            _ => return Err(wrong("load-format", &options.load_format, &["grug", "jgf"])),
+        };
+        let known = SUBSYSTEMS.map(|(name, _)| name);
+        let subsystems = SUBSYSTEMS
+            .iter()
+            .find(|(name, _)| name.eq_ignore_ascii_case(&options.subsystems))
+            .ok_or_else(|| wrong("match-subsystems", &options.subsystems, &known))?;
+        let formats = Format::ALL.map(|(name, _)| name);
+        let format = Format::parse(&options.match_format)
+            .ok_or_else(|| wrong("match-format", &options.match_format, &formats))?;
+        let flexible = match options.traverser.as_str() {
+            "simple" => false,
+            "flexible" => true,
+            _ => return Err(wrong("traverser-policy", &options.traverser, &["simple", "flexible"])),
+        };
+        let setup = Setup {
+            policy: Policy::parse(&options.policy)?,
+            subsystems: subsystems.1.iter().map(|&s| s.to_owned()).collect(),
+            prune: options.prune.clone(),
+            flexible,
+        };
+        Ok(Session {
+            matcher: Matcher::new(model, &setup)?,
+            format,
+            elapse: options.elapse,
+            next_job: 1,
+            jobs: BTreeMap::new(),
+            times: (f64::MAX, 0.0, 0.0),
+        })
+    }
+
+    /// The matcher, to look at.
+    pub fn matcher(&self) -> &Matcher {
+        &self.matcher
+    }
+}
+
+fn wrong(option: &'static str, found: &str, accepted: &[&str]) -> SessionError {
+    SessionError::Option { option, found: found.to_owned(), accepted: accepted.join(", ") }
+}
