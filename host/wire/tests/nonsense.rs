@@ -17,7 +17,7 @@ use fluxgate_formats::JobId;
 use fluxgate_wire::dialect::Dialect;
 use fluxgate_wire::message::{Kind, Message};
 use fluxgate_wire::proto::{errno, role};
-use host::{Host, cancel, nodes, verdict, whole};
+use host::{Host, alloc, cancel, nodes, verdict, whole};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use talk::{Step, captured, conversation, end, founding};
@@ -454,6 +454,11 @@ proptest! {
         ),
     ) {
         let (mut host, mut books) = play(conversation());
+        // Something to lose: one job waits, and the R of another is on its way.
+        for step in [alloc(20, 16, &nodes(1, 60.0)), alloc(21, 16, &nodes(5, 60.0))] {
+            books.deliver(&mut host, Step::Say(step));
+        }
+        prop_assert!(host.session.outstanding() == 2 && host.engine().pending() == 1);
         let before = picture(&host);
         for (topic, payload, rolemask, noresponse, forged) in messages {
             let mut message = Message::request(topic).with_text(&payload).with_matchtag(9);

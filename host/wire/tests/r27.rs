@@ -190,6 +190,7 @@ fn r27_alloc_3_and_ann_1_several_answers_to_one_request() {
     let mut all = broker.decide(vec![tell(1.5)]).sent;
     all.extend(broker.decide(vec![tell(2.5), tell(3.5)]).sent);
     let commit = broker.decide(vec![start(1, "1")]).only();
+    assert!(broker.decide(vec![tell(4.5)]).nothing(), "SUCCESS takes such keys back, and comes next");
     all.extend(broker.say(commit.respond()).sent);
     assert_eq!(types(&all), [(1, 1), (1, 1), (1, 1), (1, 0)]);
     assert!(all[..3].iter().all(|m| m.json().unwrap()["annotations"].is_object()));
@@ -357,6 +358,12 @@ fn r27_free_2_3_and_4_ranks_come_back_one_by_one_until_the_last() {
         assert_eq!(host.used().to_string(), left);
     }
     assert_eq!(host.engine().running(), 0);
+    // Without the key more will follow.
+    host.start(5, &nodes(2, 60.0));
+    let silent = json!({"id": 5, "R": whole("0", 0.0, 0.0)});
+    assert!(host.run(from_job_manager("sched.free", &silent)).is_empty());
+    assert_eq!((host.used().to_string().as_str(), host.engine().running()), ("1", 1));
+    host.run(free(5, &whole("1", 0.0, 0.0), true));
     // What came back is given away again, and one rank that came back at once.
     host.start(2, &nodes(3, 60.0));
     assert_eq!(successes(&host.run(alloc(3, 16, &nodes(2, 60.0)))), [0u64; 0]);
