@@ -20,7 +20,7 @@ use fluxgate_wire::proto::{errno, role};
 use host::{Host, alloc, cancel, nodes, verdict, whole};
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use talk::{Step, captured, conversation, end, founding};
+use talk::{Step, captured, conversation, end, founding, outages};
 
 #[derive(Debug, Clone)]
 enum Mistake {
@@ -138,6 +138,7 @@ fn text_of(step: &Step) -> Option<String> {
     match step {
         Step::Say(message) => message.text().map(str::to_owned),
         Step::Answer { payload, .. } => payload.clone(),
+        Step::Wait(_) => None,
     }
 }
 
@@ -145,6 +146,7 @@ fn with_text(step: &mut Step, text: &str) {
     match step {
         Step::Say(message) => *message = message.clone().with_text(text),
         Step::Answer { payload, .. } => *payload = Some(text.to_owned()),
+        Step::Wait(_) => {}
     }
 }
 
@@ -180,6 +182,7 @@ fn apply(steps: &mut Vec<Step>, at: usize, mistake: &Mistake) {
         }
         Mistake::Errnum(number) => match &mut steps[at] {
             Step::Answer { errnum, .. } => *errnum = *number,
+            Step::Wait(seconds) => *seconds = f64::from(*number),
             // A request that turned into an answer.
             Step::Say(message) => {
                 message.kind = Kind::Response { errnum: number.unsigned_abs(), matchtag: message.matchtag() };
@@ -193,6 +196,7 @@ fn apply(steps: &mut Vec<Step>, at: usize, mistake: &Mistake) {
                 steps[at] = Step::Say(stray);
             }
             Step::Say(message) => steps[at] = Step::Say(message.clone().with_matchtag(*tag)),
+            Step::Wait(_) => {}
         },
         Mistake::NoResponse => {
             if let Step::Say(message) = &mut steps[at] {
@@ -218,8 +222,11 @@ struct Books {
     pending: BTreeMap<u64, u32>,
     /// R is durable, and SUCCESS not said.
     committed: BTreeMap<u64, u32>,
-    /// SUCCESS was said, and no free came since.
+    /// SUCCESS was said, no free came since, and no later hello left it out.
     held: BTreeSet<u64>,
+    /// What the hello under way has told, by matchtag.
+    told: BTreeMap<u32, BTreeSet<u64>>,
+    teardowns: u64,
     /// Questions that want an answer, by matchtag.
     questions: BTreeSet<u32>,
     last_tag: u32,
@@ -283,6 +290,12 @@ impl Books {
         }
         let mut message = match step {
             Step::Say(message) => message,
+            Step::Wait(seconds) => {
+                host.now += seconds;
+                let now = host.now;
+                let sent = host.tick(now);
+                return self.read(host, sent);
+            }
             Step::Answer { topic, errnum, payload } => {
                 let Some(request) = self.asked.iter().find(|m| m.topic() == topic) else { return };
                 let answer = request.respond_error(errnum, "");
@@ -298,6 +311,7 @@ impl Books {
             _ if self.over => {}
             _ if message.is_response() => {
                 let (tag, good) = (message.matchtag(), message.errnum() == 0);
+                self.hear_hello(tag, good, message.errnum(), id);
                 self.asked.retain(|request| request.matchtag() != tag || (good && request.is_streaming()));
                 // Whoever has this matchtag takes it for an answer, also when it was meant for another.
                 let jobs = self.commits.remove(&tag).filter(|_| good);
@@ -330,8 +344,28 @@ impl Books {
         let bad = expected && message.json().is_err();
         let was_over = self.over;
         let sent = host.say(message.clone());
+        if host.session.stats().teardowns > self.teardowns {
+            // Everything asked before is void.
+            self.teardowns = host.session.stats().teardowns;
+            self.pending.clear();
+            self.committed.clear();
+            self.commits.values_mut().for_each(Vec::clear);
+        }
         assert!(!bad || was_over || counted(host) > before || !host.session.is_serving(), "{message:?}");
         self.read(host, sent);
+    }
+
+    /// What hello leaves out is not held, whatever was told before.
+    fn hear_hello(&mut self, tag: u32, good: bool, errnum: i32, id: Option<u64>) {
+        let hello = "job-manager.sched-hello";
+        if self.asked.iter().any(|request| request.matchtag() == tag && request.topic() == hello) {
+            let told = self.told.entry(tag).or_default();
+            if good {
+                told.extend(id);
+            } else if errnum == errno::ENODATA {
+                self.held.retain(|held| told.contains(held));
+            }
+        }
     }
 
     /// The broker comes to its senses: everything of ours is answered, every request withdrawn.
@@ -395,6 +429,12 @@ fn the_conversation_is_a_good_one() {
     let stats = host.session.stats();
     assert_eq!((stats.malformed, stats.unexpected, stats.started, stats.canceled), (0, 0, 3, 1), "{stats:?}");
     books.finish(&mut host);
+    let (mut host, mut books) = play(outages());
+    let stats = host.session.stats();
+    assert_eq!((stats.malformed, stats.unexpected, stats.teardowns), (0, 0, 2), "{stats:?}");
+    assert!(host.session.is_serving() && stats.audits > 4 && stats.rehellos == 5, "{stats:?}");
+    assert_eq!((stats.adopted, stats.audit_differences), (1, 0), "{stats:?}");
+    books.finish(&mut host);
     for (name, steps) in captured() {
         let (mut host, mut books) = play(steps);
         let stats = host.session.stats();
@@ -433,6 +473,11 @@ proptest! {
     #[test]
     fn whatever_a_broker_of_the_founding_revision_does_wrong_we_do_right(errors in errors()) {
         play_with(founding(), &errors);
+    }
+
+    #[test]
+    fn whatever_goes_wrong_around_outages_we_do_right(errors in errors()) {
+        play_with(outages(), &errors);
     }
 
     // R12-3: guests can send what they like, by whatever name.

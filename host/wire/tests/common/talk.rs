@@ -17,6 +17,8 @@ use crate::host::{alloc, cancel, free, machine, nodes, prioritize, whole};
 pub enum Step {
     /// A request, or an answer that belongs to nothing.
     Say(Message),
+    /// So many seconds pass.
+    Wait(f64),
     /// The answer to the oldest request of ours with this topic that is not over.
     Answer { topic: String, errnum: i32, payload: Option<String> },
 }
@@ -131,6 +133,79 @@ pub fn founding() -> Vec<Step> {
         free(12),
         free(11),
         answer("resource.acquire", &json!({"down": "0"})),
+    ]
+}
+
+/// A job manager that takes the scheduler offline without a word, counts otherwise, and is reloaded.
+pub fn outages() -> Vec<Step> {
+    const ACQUIRE: &str = "resource.acquire";
+    const HELLO: &str = "job-manager.sched-hello";
+    const QUEUE: &str = "job-manager.queue-status";
+    const COUNT: &str = "job-manager.resource-status";
+    let committed = || end("kvs.commit", 0);
+    let ready = || answer("job-manager.sched-ready", &json!({"count": 0}));
+    let say = Step::Say;
+    let well = || answer(QUEUE, &json!({"enable": true, "start": true}));
+    let blocked = || answer(QUEUE, &json!({"enable": true, "start": false, "blocked": "scheduler"}));
+    let count = |ranks: &str| answer(COUNT, &json!({"allocated": whole(ranks, 0.0, 0.0)}));
+    let mut goodbye = from_job_manager("sched.disconnect", &json!({})).noresponse();
+    goodbye.payload = None;
+    vec![
+        end("service.add", 0),
+        end("service.add", 0),
+        answer(ACQUIRE, &json!({"resources": machine("0-5"), "up": "0-5"})),
+        end(HELLO, errno::ENODATA),
+        ready(),
+        say(alloc(10, 16, &nodes(1, 60.0))),
+        committed(),
+        say(alloc(11, 16, &nodes(2, 60.0))),
+        say(alloc(12, 16, &nodes(5, 60.0))),
+        Step::Wait(5.0),
+        count("0"),
+        blocked(),
+        // R of job 11 becomes durable after all, and nobody waits for it.
+        committed(),
+        Step::Wait(5.0),
+        answer(HELLO, &hello_line(10, "")),
+        end(HELLO, errno::ENODATA),
+        ready(),
+        say(alloc(11, 16, &nodes(2, 60.0))),
+        committed(),
+        say(alloc(12, 16, &nodes(5, 60.0))),
+        Step::Wait(5.0),
+        count("0-2"),
+        well(),
+        Step::Wait(100.0),
+        well(),
+        // Something else is held there, and is gone when it is looked at again.
+        count("0-3"),
+        answer(HELLO, &hello_line(10, "")),
+        answer(HELLO, &hello_line(11, "")),
+        end(HELLO, errno::ENODATA),
+        count("0-2"),
+        say(free(11, &whole("1", 0.0, 0.0), false)),
+        Step::Wait(100.0),
+        // A free of which nobody told: hello knows.
+        count("0"),
+        answer(HELLO, &hello_line(10, "")),
+        end(HELLO, errno::ENODATA),
+        count("0"),
+        well(),
+        say(free(10, &whole("0", 0.0, 0.0), true)),
+        committed(),
+        say(goodbye),
+        Step::Wait(100.0),
+        end(HELLO, errno::ENOSYS),
+        Step::Wait(100.0),
+        answer(HELLO, &hello_line(12, "0")),
+        // One that is running there, and that nobody here knows.
+        answer(HELLO, &hello_line(13, "")),
+        end(HELLO, errno::ENODATA),
+        answer("job-info.lookup", &json!({"id": 13, "R": whole("0", 900.0, 5000.0)})),
+        ready(),
+        say(alloc(14, 16, &nodes(1, 60.0))),
+        committed(),
+        Step::Wait(5.0),
     ]
 }
 
