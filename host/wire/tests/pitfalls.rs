@@ -73,6 +73,63 @@ fn pitfall_2_no_answer_that_takes_the_interface_down() {
     }
 }
 
+/// The request with this topic among those that were sent.
+fn asked(sent: Vec<Message>, topic: &str) -> Message {
+    let topics: Vec<String> = sent.iter().map(|message| message.topic().to_owned()).collect();
+    sent.into_iter().find(|message| message.topic() == topic).unwrap_or_else(|| panic!("{topic}: {topics:?}"))
+}
+
+const HELLO: &str = "job-manager.sched-hello";
+const COUNT: &str = "job-manager.resource-status";
+
+#[test]
+fn pitfall_2_and_r27_fin_2_and_fin_3_a_teardown_that_nobody_tells_is_noticed() {
+    let mut host = Host::serving(&machine("0-3"), "0-3");
+    host.start(1, &nodes(1, 60.0));
+    host.start(2, &nodes(1, 60.0));
+    host.run(alloc(3, 16, &nodes(3, 60.0)));
+    assert_eq!(host.session.outstanding(), 1);
+    host.now += 10.0;
+    let status = asked(host.tick(host.now), "job-manager.queue-status");
+    // Offline: the request that waits is void, and a free of job 1 was dropped.
+    let blocked = json!({"enable": true, "start": false, "blocked": "scheduler"});
+    assert!(host.say(status.respond_json(&blocked)).iter().all(|message| verdict(message).is_none()));
+    assert_eq!((host.session.outstanding(), host.engine().pending()), (0, 0));
+    host.now += 10.0;
+    let hello = asked(host.tick(host.now), HELLO);
+    assert_eq!(
+        hello.json().unwrap(),
+        json!({"partial-ok": true}),
+        "without it what is freed in part is killed"
+    );
+    host.say(hello.respond_json(&line(2)));
+    let ready = asked(host.say(hello.respond_error(errno::ENODATA, "")), "job-manager.sched-ready");
+    assert_eq!((host.used().len(), host.session.is_serving()), (1, false));
+    host.say(ready.respond_json(&json!({"count": 1})));
+    assert!(host.session.is_serving() && host.session.stats().teardowns == 1);
+    // It is asked again, and starts: nothing is held twice, nothing for nobody.
+    assert_eq!(successes(&host.run(alloc(3, 16, &nodes(3, 60.0)))), [3]);
+    assert_eq!((host.used().len(), host.engine().running()), (4, 2));
+}
+
+#[test]
+fn pitfall_3_a_free_that_is_dropped_between_hello_and_ready_is_found() {
+    let jobs = [(line(1), whole("0", 900.0, 5000.0)), (line(2), whole("1", 900.0, 5000.0))];
+    let (mut host, _) = Host::with_jobs(&machine("0-1"), "0-1", &jobs);
+    assert_eq!(host.used().to_string(), "0-1");
+    // Job 1 ended after hello and before ready: its free was never sent. The count is asked for at once.
+    let first = asked(host.tick(host.now), COUNT);
+    let count = json!({"allocated": whole("1", 0.0, 0.0)});
+    let hello = asked(host.say(first.respond_json(&count)), HELLO);
+    host.say(hello.respond_json(&line(2)));
+    let second = asked(host.say(hello.respond_error(errno::ENODATA, "")), COUNT);
+    host.say(second.respond_json(&count));
+    assert_eq!((host.used().to_string().as_str(), host.engine().running()), ("1", 1));
+    let audit = host.session.audit();
+    assert_eq!((audit.agrees, audit.withheld.is_empty()), (Some(true), true), "{audit:?}");
+    assert_eq!(ranks(&host.start(3, &nodes(1, 60.0))), "0");
+}
+
 #[test]
 fn pitfall_4_hello_lists_jobs_that_are_over() {
     // In housekeeping: holds two of its three ranks, and no job manager call about it would find it.
