@@ -75,6 +75,8 @@ pub(crate) enum Command {
     Replay(Replay),
     /// Show everything at once: an instance under load, policies swapped live, a report and an audit.
     Demo(Demo),
+    /// Install everything below a prefix: program, policies, man pages, Flux's and systemd's files.
+    Install(Install),
     /// Print a completion script.
     Completions {
         /// For this shell.
@@ -440,6 +442,33 @@ pub(crate) enum ConfigCmd {
         #[arg(long)]
         json: bool,
     },
+}
+
+/// `fluxgate install`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Nothing is changed unless all of it can be. Files of others are never overwritten, and files \
+    below etc and unit files that were changed since they were installed are kept."
+)]
+pub(crate) struct Install {
+    /// Where to. In the prefix of a Flux its next instances load the scheduler by themselves.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) prefix: PathBuf,
+    /// Folder of configuration. Default: etc in the prefix, or /etc for /usr.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) sysconfdir: Option<PathBuf>,
+    /// Folder with the .wasm policies to install. Default: `policies` beside this program.
+    #[arg(long, env = "FLUXGATE_POLICIES", value_name = "DIR")]
+    pub(crate) policies: Option<PathBuf>,
+    /// Only say what would be done.
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Remove what was installed.
+    #[arg(long)]
+    pub(crate) uninstall: bool,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// `fluxgate replay`.

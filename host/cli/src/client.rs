@@ -8,6 +8,7 @@ use serde_json::Value;
 use crate::args::Target;
 use crate::fail::usage;
 use crate::place;
+use crate::sched::clock::Clock;
 
 /// A connection with a runtime of its own.
 pub(crate) struct Client {
@@ -37,15 +38,38 @@ impl Client {
         Ok(self.runtime.block_on(self.client.rpc(topic, payload))?)
     }
 
+    /// Is this the embedded instance? A Flux has a command of its own for what `command` does.
+    ///
+    /// # Errors
+    /// If it is not, with the command to use.
+    pub(crate) fn embedded(&self, command: &str) -> Result<()> {
+        match self.runtime.block_on(self.client.rpc("fluxgate-instance.info", Value::Null)) {
+            Err(error) if error.errnum == fluxgate_wire::proto::errno::ENOSYS => {
+                Err(crate::invoked::elsewhere(command))
+            }
+            // Whatever else is wrong shows when it is used.
+            _ => Ok(()),
+        }
+    }
+
     /// The same for a question that only a scheduler can answer.
     pub(crate) fn sched(&self, topic: &str, payload: Value) -> Result<Value> {
         self.runtime.block_on(self.client.rpc(topic, payload)).map_err(|error| {
             if error.errnum == fluxgate_wire::proto::errno::ENOSYS {
-                anyhow!("no Fluxgate scheduler serves this instance; start one with 'fluxgate sched'")
+                anyhow!(
+                    "no Fluxgate scheduler serves this instance, or one that does not know {topic}; start one \
+                     with 'fluxgate sched'"
+                )
             } else {
                 anyhow!(error.reason())
             }
         })
+    }
+
+    /// The instance's clock: an embedded one may run faster than ours, a Flux has ours.
+    pub(crate) fn now(&self) -> f64 {
+        let info = self.rpc("fluxgate-instance.info", Value::Null).ok();
+        info.and_then(|info| info["now"].as_f64()).unwrap_or_else(|| Clock::real().now())
     }
 
     /// Open a stream of answers.

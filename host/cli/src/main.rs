@@ -9,6 +9,8 @@ mod client;
 mod cmd;
 mod demo;
 mod fail;
+mod install;
+mod invoked;
 mod machine;
 mod place;
 mod policies;
@@ -19,14 +21,14 @@ use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
-use clap::{CommandFactory, Parser};
+use clap::CommandFactory;
 use tracing_subscriber::EnvFilter;
 
 use args::{Cli, Command};
 
 fn main() -> ExitCode {
     // clap ends with exit code 2 on its own for what it cannot parse.
-    let cli = Cli::parse();
+    let cli = invoked::parse();
     let filter = EnvFilter::try_from_env("FLUXGATE_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
     tracing_subscriber::fmt()
         .with_env_filter(filter)
@@ -37,7 +39,7 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             // Nowhere to say it is no reason to panic.
-            let _ = writeln!(std::io::stderr(), "fluxgate: {error:#}");
+            let _ = writeln!(std::io::stderr(), "{}: {error:#}", invoked::name());
             ExitCode::from(fail::code(&error))
         }
     }
@@ -61,6 +63,7 @@ fn run(command: &Command) -> Result<()> {
         Command::Config(command) => cmd::config::run(command),
         Command::Replay(args) => cmd::replay::run(args),
         Command::Demo(args) => demo::run(args),
+        Command::Install(args) => install::run(args),
         Command::Completions { shell } => {
             clap_complete::generate(*shell, &mut Cli::command(), "fluxgate", &mut std::io::stdout());
             Ok(())

@@ -19,7 +19,8 @@ fn default_dir() -> Option<PathBuf> {
     let bin = exe.parent()?;
     [bin.join("policies"), bin.join("../policies"), bin.join("../lib/fluxgate/policies")]
         .into_iter()
-        .find(|dir| dir.is_dir())
+        .filter(|dir| dir.is_dir())
+        .find_map(|dir| dir.canonicalize().ok())
 }
 
 /// Where compiled components are kept: a folder of this user only.

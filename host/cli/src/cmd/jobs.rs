@@ -91,8 +91,7 @@ pub(crate) fn jobs(args: &Jobs) -> Result<()> {
         let jobs: Vec<Value> = jobs.iter().map(readable).collect();
         return render::json(&json!({ "jobs": jobs }));
     }
-    let now =
-        client.rpc("fluxgate-instance.info", json!({})).ok().and_then(|i| i["now"].as_f64()).unwrap_or(0.0);
+    let now = client.now();
     let mut table = render::table(&["JOBID", "QUEUE", "NAME", "ST", "NTASKS>", "NNODES>", "TIME>", "INFO"]);
     for job in jobs {
         let sched = &job["annotations"]["sched"];

@@ -132,6 +132,7 @@ pub(crate) fn run(args: &Submit) -> Result<()> {
         _ => args.copies,
     };
     let client = Client::connect(&args.target)?;
+    client.embedded("submit")?;
     let request = json!({"jobspec": spec, "urgency": args.urgency, "flags": 0, "copies": copies});
     let answer = client.rpc("job-ingest.submit", request)?;
     let ids: Vec<JobId> = answer["ids"]

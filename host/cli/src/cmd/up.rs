@@ -23,13 +23,16 @@ use crate::args::{DialectArg, Down, Up};
 use crate::client::Client;
 use crate::fail::usage;
 use crate::place::Place;
-use crate::{machine, policies, render};
+use crate::{invoked, machine, policies, render};
 
 /// What a process prints on standard output when it serves.
 pub(crate) const READY: &str = "ready";
 
 /// `fluxgate up`.
 pub(crate) fn up(args: &Up) -> Result<()> {
+    if invoked::as_subcommand() {
+        return Err(invoked::elsewhere("up"));
+    }
     if !(args.speed.is_finite() && (0.001..=1e6).contains(&args.speed)) {
         return Err(usage(format!("--speed {}: expected 0.001 to 1000000", args.speed)));
     }
@@ -253,6 +256,7 @@ pub(crate) fn down(args: &Down) -> Result<()> {
 }
 
 fn ask_to_stop(client: &Client) -> Result<()> {
+    client.embedded("down")?;
     client.rpc("fluxgate-instance.shutdown", json!({}))?;
     client.wait_until_closed();
     Ok(())

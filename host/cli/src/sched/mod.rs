@@ -4,7 +4,7 @@
 //! pass; nothing waits for a commit, and slow work (compiling a component, freeing a retired one) is done on
 //! another thread.
 
-mod clock;
+pub(crate) mod clock;
 mod control;
 mod roster;
 pub(crate) mod settings;

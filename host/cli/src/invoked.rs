@@ -1,0 +1,87 @@
+//! Under which name this program runs: as `fluxgate`, or as `flux gate` when Flux starts it as a subcommand.
+//!
+//! Flux hands on the bare word (`gate`) as the name of the program. Help, usage and errors then speak of `flux
+//! gate`, and commands that have nothing to do with the surrounding instance are left out of the help.
+
+use std::path::Path;
+use std::sync::OnceLock;
+
+use clap::{CommandFactory, FromArgMatches};
+
+use crate::args::Cli;
+
+/// Commands that are about the embedded instance, and what a Flux has in their place.
+pub(crate) const EMBEDDED: &[(&str, &str)] =
+    &[("up", "flux start"), ("down", "flux shutdown"), ("submit", "flux submit"), ("demo", "fluxgate demo")];
+
+/// Did Flux start this program as `flux gate`?
+pub(crate) fn as_subcommand() -> bool {
+    static ANSWER: OnceLock<bool> = OnceLock::new();
+    *ANSWER.get_or_init(|| std::env::args_os().next().is_some_and(|name| is_subcommand(Path::new(&name))))
+}
+
+fn is_subcommand(name: &Path) -> bool {
+    name.file_name().is_some_and(|name| name == "flux-gate" || name == "gate")
+}
+
+/// How this program is called.
+pub(crate) fn name() -> &'static str {
+    if as_subcommand() { "flux gate" } else { "fluxgate" }
+}
+
+/// Why `command` does nothing here.
+pub(crate) fn elsewhere(command: &str) -> anyhow::Error {
+    let instead = EMBEDDED.iter().find(|(name, _)| *name == command).map_or("flux", |(_, instead)| *instead);
+    anyhow::anyhow!(
+        "{command} is for Fluxgate's embedded instance, and this one is a Flux's: use '{instead}'"
+    )
+}
+
+/// The arguments; ends the process for help and for what cannot be parsed.
+pub(crate) fn parse() -> Cli {
+    if !as_subcommand() {
+        return <Cli as clap::Parser>::parse();
+    }
+    let matches = gate().get_matches();
+    Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+}
+
+/// The command line as `flux gate`.
+fn gate() -> clap::Command {
+    let mut command = Cli::command().name("flux-gate").bin_name("flux gate").after_help(
+        "The instance is that of FLUX_URI. Jobs, queues and resources have commands of Flux as well: flux \
+         submit, flux jobs, flux queue, flux resource.\n\nExit codes: 0 success, 1 failure, 2 usage.",
+    );
+    for (embedded, _) in EMBEDDED {
+        command = command.mut_subcommand(embedded, |c| c.hide(true));
+    }
+    command
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flux_hands_on_the_bare_word() {
+        for (name, subcommand) in [
+            ("gate", true),
+            ("flux-gate", true),
+            ("/usr/libexec/flux/cmd/flux-gate", true),
+            ("fluxgate", false),
+            ("/usr/bin/fluxgate", false),
+            ("gate/fluxgate", false),
+            ("", false),
+        ] {
+            assert_eq!(is_subcommand(Path::new(name)), subcommand, "{name}");
+        }
+    }
+
+    #[test]
+    fn the_help_speaks_of_flux_gate_and_not_of_what_is_embedded() {
+        let help = gate().render_help().to_string();
+        assert!(help.contains("Usage: flux gate") && help.contains("policy"), "{help}");
+        assert!(!help.contains("embedded") && !help.contains("'fluxgate"), "{help}");
+        gate().debug_assert();
+    }
+}
