@@ -18,7 +18,12 @@ impl Session {
         match known.map_or(*command, |(name, ..)| name) {
             "match" => self.match_one(args, world, &mut said),
             "multi-match" => self.match_many(args, world, &mut said),
+            "find" => self.find(args, &mut said),
+            "update" => self.update(args, world, &mut said),
+            "attach" => self.attach(args, world, &mut said),
+            "remove" => self.remove(args, &mut said),
             "cancel" => self.cancel(args, &mut said),
+            "partial-cancel" => self.partial_cancel(args, world, &mut said),
             "set-property" => self.set_property(args, &mut said),
             "get-property" => self.get_property(args, &mut said),
             "set-status" => self.set_status(args, &mut said),

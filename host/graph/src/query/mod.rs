@@ -28,11 +28,14 @@
 //! This module must never know a terminal, a file system or the time of day.
 
 mod commands;
+mod graph_commands;
 mod help;
 mod matches;
 
 use std::collections::BTreeMap;
 use std::io;
+
+use fluxgate_formats::rset::R;
 
 use crate::error::LoadError;
 use crate::model::matching::{Matcher, PRUNE_DEFAULT, Policy, PolicyError, Setup, SetupError};
@@ -50,8 +53,10 @@ pub trait World {
 /// How a session is set up; every field as the command line gives it.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Format of the graph: `grug` or `jgf`.
+    /// Format of the graph, one of [`LOAD_FORMATS`].
     pub load_format: String,
+    /// Types to load, separated by commas, for the formats that can leave some out.
+    pub allow: Option<String>,
     /// The subsystems to match on, such as `CA` or `C+PA`.
     pub subsystems: String,
     /// The preference, such as `lonode`.
@@ -70,6 +75,7 @@ impl Default for Options {
     fn default() -> Self {
         Options {
             load_format: "grug".to_owned(),
+            allow: None,
             subsystems: "CA".to_owned(),
             policy: "first".to_owned(),
             traverser: "simple".to_owned(),
@@ -79,6 +85,9 @@ impl Default for Options {
         }
     }
 }
+
+/// Formats of graphs. With `rv1exec_force` R is read even where it has a `scheduling` key; so it is with `rv1exec`.
+pub const LOAD_FORMATS: [&str; 6] = ["grug", "hwloc", "jgf", "jgf_shorthand", "rv1exec", "rv1exec_force"];
 
 /// Names of sets of subsystems, the dominant one first.
 pub const SUBSYSTEMS: [(&str, &[&str]); 14] = [
@@ -191,8 +200,16 @@ impl Session {
     pub fn new(graph: &str, options: &Options) -> Result<Session, SessionError> {
         let model = match options.load_format.as_str() {
             "grug" => Model::from_grug(graph)?,
-            "jgf" => Model::from_jgf(graph)?,
-            _ => return Err(wrong("load-format", &options.load_format, &["grug", "jgf"])),
+            "jgf" | "jgf_shorthand" => Model::from_jgf(graph)?,
+            "rv1exec" | "rv1exec_force" => {
+                let r = R::from_json(graph).map_err(|e| LoadError::new("R", "text", e.to_string()))?;
+                Model::from_r(&r)?
+            }
+            "hwloc" => {
+                let allow = options.allow.as_deref().map(|list| list.split(',').collect::<Vec<_>>());
+                Model::from_hwloc(graph, allow.as_deref())?
+            }
+            _ => return Err(wrong("load-format", &options.load_format, &LOAD_FORMATS)),
         };
         let known = SUBSYSTEMS.map(|(name, _)| name);
         let subsystems = SUBSYSTEMS

@@ -98,7 +98,7 @@ impl Aggregates {
             self.count_at(cluster, type_);
         }
         if self.counts(type_) {
-            *to_parent.entry(type_).or_default() += size;
+            add(to_parent, type_, size);
         }
         if leaf || depth > MODEL_DEPTH_MAX {
             return;
@@ -111,7 +111,7 @@ impl Aggregates {
             }
         }
         for (&type_, &units) in &mine {
-            *to_parent.entry(type_).or_default() += units;
+            add(to_parent, type_, units);
         }
         let own = self.at.get(&type_).into_iter().flatten().copied();
         let every = self.everywhere.iter().copied().filter(|&t| t != type_);
@@ -121,4 +121,10 @@ impl Aggregates {
             self.below[v.index()] = Some(Box::new(Below { types, totals }));
         }
     }
+}
+
+/// Adds units of a type to a sum, which stops at the largest number there is.
+pub(crate) fn add(to: &mut BTreeMap<Name, i64>, type_: Name, units: i64) {
+    let sum = to.entry(type_).or_default();
+    *sum = sum.saturating_add(units);
 }

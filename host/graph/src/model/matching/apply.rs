@@ -13,6 +13,7 @@ use crate::model::vertex::{EdgeId, VertexId};
 use crate::names::Name;
 
 use super::Matcher;
+use super::aggregates::add;
 
 /// A vertex or an edge of what was booked.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -184,7 +185,7 @@ impl Matcher {
             let own = if exclusive { size as i64 } else { size as i64 - step.units as i64 };
             for (type_, units) in std::iter::once((type_, own)).chain(below) {
                 if self.aggregates.counts(type_) {
-                    *taken.entry(type_).or_default() += units;
+                    add(taken, type_, units);
                 }
             }
         }

@@ -88,6 +88,19 @@ impl Booking {
         self.units.remove(job).map(|span| span.amounts[0] as u64)
     }
 
+    /// Counts other totals below; `from` says which of the quantities counted before each of them is.
+    pub(crate) fn recount(&mut self, totals: &[i64], from: &[Option<usize>]) {
+        let all: Vec<i64> = std::iter::once(JOBS_MAX).chain(totals.iter().copied()).collect();
+        let mut tree = Planner::new(&all);
+        for (job, span) in self.tree.spans() {
+            let kept = from.iter().map(|at| at.and_then(|at| span.amounts.get(at + 1)).copied().unwrap_or(0));
+            let amounts: Vec<i64> = std::iter::once(1).chain(kept).collect();
+            let added = tree.add(job, span.start, span.end, &amounts);
+            debug_assert!(added.is_ok(), "what is taken below is below");
+        }
+        self.tree = tree;
+    }
+
     /// True when the job is somewhere in the subtree.
     pub(crate) fn is_tagged(&self, job: u64) -> bool {
         self.tree.span(job).is_some()

@@ -12,6 +12,9 @@
 
 mod aggregates;
 mod apply;
+mod claim;
+mod find;
+mod grow;
 
 mod flexible;
 mod ledger;
@@ -35,6 +38,8 @@ use ledger::Ledger;
 pub use aggregates::PRUNE_DEFAULT;
 pub use apply::{Booked, Item};
 
+pub use claim::Term;
+pub use find::{FindError, Usage};
 pub use policy::{Policy, PolicyError};
 pub use release::ReleaseError;
 pub use request::Request;

@@ -2,89 +2,118 @@
 //!
 //! This module must never know requests.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use crate::model::vertex::VertexId;
+use crate::names::Name;
 
 use super::Matcher;
+use super::aggregates::add;
 
 /// Why nothing was given back.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReleaseError {
     /// The job holds nothing here.
-    #[error("job {0} holds nothing")]
+    #[error("job {0} holds nothing here")]
     Unknown(u64),
+    /// The job does not hold one of the vertices.
+    #[error("job {0} does not hold '{1}'")]
+    NotHeld(u64, String),
 }
 
 impl Matcher {
     /// Gives back everything that a job holds or has reserved.
     pub fn cancel(&mut self, job: u64) -> Result<(), ReleaseError> {
         self.visits = (0, 0);
-        if self.ledger.get(self.root).is_some_and(|b| b.is_tagged(job)) {
-            // What was noted on the way up when it was booked leads the way down.
-            let mut stack = vec![self.root];
-            while let Some(v) = stack.pop() {
-                self.visits.0 += 1;
-                let Some(booking) = self.ledger.get_mut(v) else { continue };
-                if booking.tree.remove(job).is_none() {
-                    continue;
-                }
-                booking.release(job);
-                self.visits.1 += 1;
-                let below = self.model.out_edges(v).map(|e| &self.model.edges[e.index()]);
-                stack.extend(below.filter(|e| e.subsystem == self.dominant).map(|e| e.to));
-            }
-            return Ok(());
-        }
-        let mut any = false;
-        let booked: Vec<VertexId> = self.ledger.booked().collect();
-        for v in booked {
-            if let Some(booking) = self.ledger.get_mut(v) {
-                any |= booking.release(job).is_some() | booking.tree.remove(job).is_some();
-            }
-        }
-        if any { Ok(()) } else { Err(ReleaseError::Unknown(job)) }
-    }
-
-    /// Gives back what a job holds on one vertex and below it, and corrects what is noted above. False when the job
-    /// holds nothing any more.
-    pub fn release_below(&mut self, job: u64, vertex: VertexId) -> Result<bool, ReleaseError> {
-        let below = self.model.subtree(vertex, self.dominant);
-        let mut freed: std::collections::BTreeMap<crate::names::Name, i64> = Default::default();
-        let mut any = false;
-        for v in below {
-            let it = &self.model.vertices[v.index()];
-            let (type_, size) = (it.type_, it.size as i64);
-            let Some(booking) = self.ledger.get_mut(v) else { continue };
-            any |= booking.tree.remove(job).is_some();
-            if booking.release(job).is_some() && self.aggregates.counts(type_) {
-                *freed.entry(type_).or_default() += size;
-            }
-        }
-        if !any {
+        if self.ledger.get(self.root).is_none_or(|b| !b.is_tagged(job)) {
             return Err(ReleaseError::Unknown(job));
         }
-        let mut at = vertex;
-        while let Some(up) = self.model.parent(at, self.dominant) {
-            let still = self
-                .model
-                .steps(up, self.dominant)
-                .any(|v| self.ledger.get(v).is_some_and(|b| b.is_tagged(job)));
-            let own = self.ledger.get(up).is_some_and(|b| b.units.span(job).is_some());
-            let types = self.aggregates.below(up).map_or(&[][..], |b| &b.types).to_vec();
-            if let Some(booking) = self.ledger.get_mut(up) {
-                if still || own {
-                    let held = booking.tree.span(job).map(|s| s.amounts.clone()).unwrap_or_default();
-                    let mut less = vec![0];
-                    for (type_, held) in types.iter().zip(held.iter().skip(1)) {
-                        less.push(freed.get(type_).copied().unwrap_or(0).min(*held));
-                    }
-                    booking.tree.reduce(job, &less);
-                } else {
-                    booking.tree.remove(job);
-                }
+        // What was noted on the way up when it was booked leads the way down.
+        let mut stack = vec![self.root];
+        while let Some(v) = stack.pop() {
+            self.visits.0 += 1;
+            let Some(booking) = self.ledger.get_mut(v) else { continue };
+            if booking.tree.remove(job).is_none() {
+                continue;
             }
-            at = up;
+            booking.release(job);
+            self.visits.1 += 1;
+            let below = self.model.out_edges(v).map(|e| &self.model.edges[e.index()]);
+            stack.extend(below.filter(|e| e.subsystem == self.dominant).map(|e| e.to));
         }
-        Ok(self.ledger.get(self.root).is_some_and(|b| b.is_tagged(job)))
+        Ok(())
+    }
+
+    /// Gives back the vertices of these ranks, with all that is below them. True when the job holds nothing any more.
+    pub fn release_ranks(&mut self, job: u64, ranks: &BTreeSet<i64>) -> Result<bool, ReleaseError> {
+        let ranked = self.model.vertices().filter(|v| ranks.contains(&self.model.vertices[v.index()].rank));
+        let ranked: Vec<VertexId> = ranked.collect();
+        let below = ranked.into_iter().flat_map(|v| self.model.subtree(v, self.dominant));
+        let held: BTreeSet<VertexId> =
+            below.filter(|&v| self.ledger.get(v).is_some_and(|b| b.is_tagged(job))).collect();
+        self.release(job, &held)
+    }
+
+    /// Gives back these vertices. True when the job holds nothing any more. On an error nothing was given back.
+    pub fn release(&mut self, job: u64, vertices: &BTreeSet<VertexId>) -> Result<bool, ReleaseError> {
+        self.visits = (0, 0);
+        if vertices.is_empty() {
+            return Err(ReleaseError::Unknown(job));
+        }
+        for &v in vertices {
+            if self.ledger.get(v).is_none_or(|b| !b.is_tagged(job)) {
+                let name = self.model.vertex(v).map_or("", |it| self.model.text(it.name));
+                return Err(ReleaseError::NotHeld(job, name.to_owned()));
+            }
+        }
+        // What is counted above each, and how much less of it the job takes now.
+        let mut less: BTreeMap<VertexId, BTreeMap<Name, i64>> = BTreeMap::new();
+        for &v in vertices {
+            let type_ = self.model.vertices[v.index()].type_;
+            let Some(booking) = self.ledger.get_mut(v) else { continue };
+            booking.tree.remove(job);
+            let freed = booking.release(job).unwrap_or(0) as i64;
+            let mut at = v;
+            while let Some(up) = self.model.parent(at, self.dominant) {
+                add(less.entry(up).or_default(), type_, freed);
+                at = up;
+            }
+        }
+        for (above, freed) in &less {
+            let types = self.aggregates.below(*above).map_or(&[][..], |b| &b.types);
+            let Some(booking) = self.ledger.get_mut(*above) else { continue };
+            let Some(span) = booking.tree.span(job) else { continue };
+            let taken = types.iter().zip(span.amounts.iter().skip(1));
+            let freed = taken.map(|(t, &taken)| freed.get(t).copied().unwrap_or(0).min(taken));
+            let amounts: Vec<i64> = std::iter::once(0).chain(freed).collect();
+            booking.tree.reduce(job, &amounts);
+        }
+        // Whoever has nothing left below and holds nothing himself is left, the deepest first.
+        let mut above: Vec<VertexId> = less.into_keys().collect();
+        above.sort_by_key(|&v| std::cmp::Reverse(self.depth(v)));
+        for v in above {
+            let own = self.ledger.get(v).is_some_and(|b| b.units.span(job).is_some());
+            let tagged = |v: VertexId| self.ledger.get(v).is_some_and(|b| b.is_tagged(job));
+            let left = !own && !self.model.steps(v, self.dominant).any(tagged);
+            if let Some(booking) = self.ledger.get_mut(v).filter(|_| left) {
+                booking.tree.remove(job);
+            }
+        }
+        Ok(self.ledger.get(self.root).is_none_or(|b| !b.is_tagged(job)))
+    }
+
+    fn depth(&self, mut v: VertexId) -> usize {
+        let mut depth = 0;
+        while let Some(up) = self.model.parent(v, self.dominant) {
+            depth += 1;
+            v = up;
+        }
+        depth
+    }
+
+    /// Jobs that are at a vertex or below it.
+    pub(super) fn jobs_at(&self, v: VertexId) -> Vec<u64> {
+        self.ledger.get(v).map_or(Vec::new(), |b| b.tree.spans().map(|(job, _)| job).collect())
     }
 }

@@ -9,6 +9,7 @@ use crate::model::vertex::State;
 use crate::names::Name;
 
 use super::Matcher;
+use super::aggregates::add;
 use super::apply::{Booked, Hold};
 use super::request::{Request, Want};
 use super::select::{Aim, asks_exclusively};
@@ -232,11 +233,6 @@ impl Matcher {
             want.below = below;
         }
     }
-}
-
-fn add(to: &mut BTreeMap<Name, i64>, type_: Name, units: i64) {
-    let sum = to.entry(type_).or_default();
-    *sum = sum.saturating_add(units);
 }
 
 /// What cannot be had even when everything is free cannot be had.

@@ -2,7 +2,7 @@
 //!
 //! This module must never know what a score means.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::vertex::EdgeId;
 use crate::names::Name;
@@ -50,9 +50,9 @@ pub(crate) struct Found {
 
 impl Found {
     fn add(&mut self, group: Group) {
-        self.total += group.count;
+        self.total = self.total.saturating_add(group.count);
         if group.score > 0 {
-            self.qualified += group.count;
+            self.qualified = self.qualified.saturating_add(group.count);
         }
         self.groups.push(group);
     }
@@ -60,11 +60,11 @@ impl Found {
     /// Puts the groups in order and chooses from the front until their counts reach `count`. False, with nothing done,
     /// when `count` is 0 or more than qualified. Which of
     /// groups equally good come first, the sort says.
-    fn choose(&mut self, count: u64, better: Better) -> bool {
+    fn choose(&mut self, count: u64, better: &dyn Fn(&Group, &Group) -> bool) -> bool {
         if count == 0 || count > self.qualified {
             return false;
         }
-        super::order::sort(&mut self.groups, &better);
+        super::order::sort(&mut self.groups, better);
         let mut left = count;
         let mut chosen = 0;
         for group in &self.groups {
@@ -133,8 +133,32 @@ impl Scores {
 
     /// Chooses the best of a type.
     pub(crate) fn choose(&mut self, subsystem: Name, type_: Name, count: u64, better: Better) {
-        let chosen = self.get_mut(subsystem, type_).is_some_and(|f| f.choose(count, better));
+        let chosen = self.get_mut(subsystem, type_).is_some_and(|f| f.choose(count, &better));
         self.settled |= chosen;
+    }
+
+    /// Chooses those of a type whose scores follow one another closely: first all of the highest run of consecutive
+    /// scores. `seen` collects the scores of all types asked for so far.
+    pub(crate) fn choose_close(
+        &mut self,
+        subsystem: Name,
+        type_: Name,
+        count: u64,
+        seen: &mut BTreeSet<i64>,
+    ) {
+        let Some(found) = self.found.get_mut(&(subsystem, type_)) else { return };
+        seen.extend(found.groups.iter().map(|g| g.score));
+        let mut runs: BTreeMap<i64, i64> = BTreeMap::new();
+        let mut run = None;
+        for &score in seen.iter() {
+            let first = match run {
+                Some((first, last)) if last + 1 == score => first,
+                _ => score,
+            };
+            run = Some((first, score));
+            runs.insert(score, first);
+        }
+        self.settled |= found.choose(count, &|a, b| runs.get(&a.score) > runs.get(&b.score));
     }
 
     /// Chooses everything there is of every type of a subsystem, and so puts it in order.
@@ -149,8 +173,8 @@ impl Scores {
     pub(crate) fn merge(&mut self, other: Scores) {
         for (key, found) in other.found {
             let mine = self.found.entry(key).or_default();
-            mine.qualified += found.qualified;
-            mine.total += found.total;
+            mine.qualified = mine.qualified.saturating_add(found.qualified);
+            mine.total = mine.total.saturating_add(found.total);
             mine.groups.extend(found.groups);
         }
     }

@@ -57,7 +57,7 @@ impl Shares {
 
     /// Adds a group, which is not split: what exceeds a share is lost to the next.
     pub(super) fn add(&mut self, count: u64) {
-        self.collected += count;
+        self.collected = self.collected.saturating_add(count);
         if self.per_share > 0 && self.collected >= self.per_share {
             self.full += 1;
             self.collected = 0;
@@ -100,12 +100,17 @@ impl Matcher {
     /// The root chooses. How many units of itself were asked for, or `None` when something is missing.
     fn settle_root(&mut self, wants: &[Want], found: &mut Scores) -> Option<u64> {
         let (dominant, better) = (self.dominant, self.policy.better());
+        let mut close = BTreeSet::new();
         for want in wants {
             let count = want.take(found.qualified(dominant, want.type_));
             if count == 0 {
                 return None;
             }
-            found.choose(dominant, want.type_, count, better);
+            if self.policy.prefer == Prefer::Locality {
+                found.choose_close(dominant, want.type_, count, &mut close);
+            } else {
+                found.choose(dominant, want.type_, count, better);
+            }
         }
         let mut units = 1;
         let type_ = self.model.vertices[self.root.index()].type_;
@@ -489,7 +494,7 @@ impl Matcher {
                 let units = next.units();
                 group.score = group.score.saturating_add(next.score);
                 group.uses.push(Use { exclusive: true, ..*next.uses.first()? });
-                taken += units;
+                taken = taken.saturating_add(units);
             }
         }
         Some(group)
@@ -516,7 +521,7 @@ impl Matcher {
                 let class = self.model.property(v, CLASS_PROPERTY).and_then(|c| c.parse().ok());
                 1 + class.filter(|c| (0..=CLASS_WORST).contains(c)).unwrap_or(CLASS_WORST)
             }
-            (true, _) => self.factor.saturating_add(it.id + 2),
+            (true, _) => self.factor.saturating_add(it.id).saturating_add(2),
         };
         met
     }

@@ -13,7 +13,9 @@
 //! - An edge `in` is the opposite of a `contains` edge, which must be there; it is not stored twice.
 //! - The root of a subsystem is the vertex with a path of one name there; without paths, the one nothing leads to.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use fluxgate_formats::Idset;
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -103,6 +105,47 @@ pub(crate) fn fault(place: impl Into<String>, what: impl Into<String>) -> LoadEr
     LoadError::new("JGF", place, what)
 }
 
+/// A vertex that a file names, to be found in a model.
+#[derive(Debug, Clone)]
+pub(crate) struct JgfClaim {
+    /// What the file calls it.
+    pub(crate) id: String,
+    pub(crate) paths: BTreeMap<String, String>,
+    pub(crate) pool: Pool,
+    pub(crate) exclusive: bool,
+}
+
+/// Vertices, ends of edges, and ranks that a file leaves out of account.
+pub(crate) type Claims = (Vec<JgfClaim>, Vec<(String, String)>, BTreeSet<i64>);
+
+/// What a file names.
+pub(crate) fn claims(text: &str) -> Result<Claims, LoadError> {
+    let (graph, around) = parse(text)?;
+    let mut free = BTreeSet::new();
+    if let Some(ranks) = around.get("free_ranks") {
+        let text = ranks.as_str().map_or_else(|| ranks.to_string(), str::to_owned);
+        let ids: Idset = text.parse().map_err(|e| fault("free_ranks", format!("{e}")))?;
+        free = ids.iter().map(i64::from).collect();
+    }
+    let mut claims: Vec<JgfClaim> = Vec::new();
+    let mut seen: BTreeSet<&str> = BTreeSet::new();
+    for node in &graph.nodes {
+        let place = format!("node '{}'", node.id);
+        if !seen.insert(&node.id) {
+            return Err(fault(place, "this id was used before"));
+        }
+        let pool = pool(&node.id, &node.metadata, &|key| format!("{place}.metadata.{key}"))?;
+        claims.push(JgfClaim {
+            id: node.id.clone(),
+            paths: node.metadata.paths.clone().unwrap_or_default(),
+            pool,
+            exclusive: node.metadata.rest.get("exclusive") == Some(&Value::Bool(true)),
+        });
+    }
+    let edges = graph.edges.iter().map(|e| (e.source.clone(), e.target.clone())).collect();
+    Ok((claims, edges, free))
+}
+
 /// What a parser says, without the position, which stands before it.
 pub(crate) fn syntax(e: &serde_json::Error) -> LoadError {
     let text = e.to_string();
@@ -135,6 +178,30 @@ pub(crate) fn load(text: &str) -> Result<Model, LoadError> {
 }
 
 impl Model {
+    /// Adds the vertices of a JGF text that are not there yet, with the edges that lead to or from them. A vertex is
+    /// there when one of its paths leads to a vertex of its rank. On an error the model is left half changed.
+    pub(crate) fn attach_jgf(&mut self, text: &str) -> Result<(), LoadError> {
+        let mut graph = parse(text)?.0;
+        let mut ids: HashMap<String, VertexId> = HashMap::new();
+        let mut new = Vec::new();
+        for node in graph.nodes {
+            let rank = node.metadata.rank.unwrap_or(-1);
+            let paths = node.metadata.paths.iter().flat_map(BTreeMap::values);
+            let known =
+                paths.flat_map(|path| self.at_path(path)).find(|v| self.vertices[v.index()].rank == rank);
+            match known {
+                Some(known) if ids.insert(node.id.clone(), known).is_some() => {
+                    return Err(fault(format!("node '{}'", node.id), "this id was used before"));
+                }
+                Some(_) => {}
+                None => new.push(node),
+            }
+        }
+        graph.edges.retain(|e| !ids.contains_key(&e.source) || !ids.contains_key(&e.target));
+        graph.nodes = new;
+        self.add_jgf(graph, &mut ids)
+    }
+
     /// Adds the vertices and edges of a graph; `ids` knows vertices that are there already, and gets the new ones.
     pub(crate) fn add_jgf(
         &mut self,

@@ -1,17 +1,21 @@
-//! Readers of whole models: GRUG recipes and JGF.
+//! Readers of whole models: GRUG recipes, JGF, R and the XML of hwloc.
 //!
 //! A reader loads everything or nothing, bounds what it reads, and says where in the file something is wrong.
 //!
 //! These modules must never know what a model is used for.
 
 mod grug;
+mod hwloc;
 mod jgf;
+mod r;
+
+use fluxgate_formats::rset::R;
 
 use crate::error::LoadError;
 
 use super::graph::Model;
 
-pub(crate) use jgf::LINKED;
+pub(crate) use jgf::{JgfClaim, LINKED, claims as jgf_claims};
 
 /// Longest text of any format, in bytes.
 pub const TEXT_BYTES_MAX: usize = 1 << 30;
@@ -36,6 +40,18 @@ impl Model {
     /// Reads JGF (RFC 40): the graph alone, or an R whose `scheduling` holds one.
     pub fn from_jgf(text: &str) -> Result<Model, LoadError> {
         jgf::load(bounded("JGF", text)?)
+    }
+
+    /// The machine that an R (RFC 20) describes: a cluster of nodes with what R names on them. Of the `scheduling` of
+    /// R nothing is used; [`from_jgf`](Self::from_jgf) reads that.
+    pub fn from_r(r: &R) -> Result<Model, LoadError> {
+        r::load(r)
+    }
+
+    /// Reads the XML of hwloc, version 1 or 2: one machine, below a cluster. With `allow` only these types are loaded:
+    /// node, group, numanode, socket, L1cache, L2cache, L3cache, core, pu, gpu, storage.
+    pub fn from_hwloc(text: &str, allow: Option<&[&str]>) -> Result<Model, LoadError> {
+        hwloc::load(bounded("hwloc", text)?, allow)
     }
 }
 

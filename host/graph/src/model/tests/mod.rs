@@ -2,6 +2,8 @@
 
 mod base;
 mod files;
+mod hwloc;
+mod matching;
 mod planner;
 mod rules;
 mod walks;

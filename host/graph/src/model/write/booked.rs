@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 
 use crate::graph::CONTAINMENT;
 use crate::model::graph::Model;
-use crate::model::matching::{Booked, Item};
+use crate::model::matching::{Booked, Item, Usage};
 use crate::model::vertex::{EdgeId, VertexId};
 
 /// What the shorthand says of itself.
@@ -59,16 +59,14 @@ impl Format {
     }
 }
 
-/// More to say of vertices than what was booked of them.
-pub(crate) type Remarks = BTreeMap<VertexId, BTreeMap<String, String>>;
-
 impl Booked {
     /// The selection as text, with a line end; empty when the format has nothing to say.
     pub fn render(&self, model: &Model, format: Format) -> String {
-        self.render_with(model, format, &Remarks::new())
+        self.render_with(model, format, &Usage::new())
     }
 
-    pub(crate) fn render_with(&self, model: &Model, format: Format, remarks: &Remarks) -> String {
+    /// The same, with more to say of some vertices where the format has room for it.
+    pub fn render_with(&self, model: &Model, format: Format, remarks: &Usage) -> String {
         let document = match format {
             Format::Simple | Format::PrettySimple => return self.lines(model, format),
             Format::Jgf => self.jgf(model, false, remarks),
@@ -98,7 +96,7 @@ impl Booked {
         lines.concat()
     }
 
-    fn jgf(&self, model: &Model, shorthand: bool, remarks: &Remarks) -> Option<Value> {
+    fn jgf(&self, model: &Model, shorthand: bool, remarks: &Usage) -> Option<Value> {
         let (mut nodes, mut edges) = (Vec::new(), Vec::new());
         let mut complete = true;
         for item in &self.items {
@@ -173,7 +171,7 @@ impl Booked {
     }
 
     /// R; with JGF as `scheduling` where that is not `None`, and the shorthand of it where that is true.
-    fn rv1(&self, model: &Model, scheduling: Option<bool>, remarks: &Remarks) -> Option<Value> {
+    fn rv1(&self, model: &Model, scheduling: Option<bool>, remarks: &Usage) -> Option<Value> {
         let lite = self.rlite(model)?;
         let mut execution = Map::new();
         execution.insert("R_lite".to_owned(), Value::Array(lite.entries));
@@ -214,7 +212,7 @@ fn node(
     units: u64,
     exclusive: bool,
     label: Option<&str>,
-    remarks: &Remarks,
+    remarks: &Usage,
 ) -> Value {
     let it = &model.vertices[vertex.index()];
     let mut data = Map::new();
