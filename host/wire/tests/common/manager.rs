@@ -75,6 +75,11 @@ pub struct Manager {
     pub denied: BTreeSet<u64>,
     pub raised: Vec<u64>,
     pub refused: u32,
+    /// Counted as allocated, by nobody.
+    pub ghosts: Units,
+    /// Hellos and readys that arrived.
+    pub hellos: u32,
+    pub readys: u32,
     pub to_manager: VecDeque<Message>,
     pub to_kvs: VecDeque<Message>,
     pub from_manager: VecDeque<Message>,
@@ -246,6 +251,7 @@ impl Manager {
                     message.is_streaming() && message.json().unwrap()["partial-ok"] == true,
                     "R27-HELLO-9"
                 );
+                self.hellos += 1;
                 let line = |id: u64| json!({"id": id, "priority": 16, "userid": 1, "t_submit": 1.0});
                 for (id, _) in self.jobs.iter().filter(|(_, job)| job.has_resources) {
                     self.from_manager.push_back(message.respond_json(&line(*id)));
@@ -260,6 +266,7 @@ impl Manager {
                 self.from_manager.push_back(message.respond_error(errno::ENODATA, ""));
             }
             "job-manager.sched-ready" => {
+                self.readys += 1;
                 self.online = true;
                 self.from_manager.push_back(message.respond_json(&json!({"count": 0})));
                 self.pump();
@@ -274,7 +281,7 @@ impl Manager {
                 self.from_manager.push_back(message.respond_json(&status));
             }
             "job-manager.resource-status" => {
-                let all: Units = self.held().into_values().flatten().collect();
+                let all = self.held().into_values().flatten().chain(self.ghosts.iter().copied()).collect();
                 self.from_manager.push_back(message.respond_json(&json!({"allocated": to_r(&all)})));
             }
             "job-manager.raise" => {
