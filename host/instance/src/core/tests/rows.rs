@@ -204,3 +204,23 @@ fn r28_dis_1_and_x_1_an_acquisition_ends_with_its_holder_and_jobs_do_not() {
     assert_eq!(bench.frames(SCHED)[0].errnum(), 125);
     assert_eq!(bench.ask(SCHED, "resource.acquire", json!({})).unwrap_err().errnum, 71);
 }
+
+#[test]
+fn r27_fin_3_frees_are_dropped_while_offline_also_when_somebody_could_hear_them() {
+    let mut bench = Bench::ready();
+    let ids: Vec<JobId> = (0..2).map(|_| bench.submit(jobspec(4, 10.0, 20.0))).collect();
+    for (id, rank) in ids.iter().zip(["0", "1"]) {
+        bench.allocate(*id, r(rank, EPOCH, EPOCH + 20.0));
+    }
+    let waits = bench.submit(jobspec(1, 1.0, 2.0));
+    bench.respond(json!({ "id": waits, "type": 9 }));
+    assert_eq!(blocked(&mut bench), json!("scheduler"));
+    bench.frames(SCHED);
+    // Offline, with the service there and the connection open.
+    bench.advance(60.0);
+    assert_eq!((bench.state(ids[0]), bench.state(ids[1])), (64, 64));
+    assert_eq!(bench.heard(SCHED), [""; 0]);
+    assert!(bench.hello().is_empty(), "hello leaves them out, and that is all there is to know");
+    bench.ask(SCHED, "job-manager.sched-ready", json!({ "mode": "unlimited" })).unwrap();
+    assert_eq!(bench.heard(SCHED), [format!("sched.alloc id={} priority=16", waits.0)]);
+}
