@@ -2,12 +2,14 @@
 //!
 //! Edges of the type `contains` make composite pools: in one subsystem a vertex has at most one parent by them, and none
 //! contains itself. Other edges may join as they like (switches, conduits). Walks begin at the root of a subsystem; where
-//! nobody said which it is, it is the only vertex that nothing leads to.
+//! nobody said which it is, it is the only vertex that nothing leads to. Containment has one; another subsystem may have
+//! none, and is then walked from wherever one likes.
 //!
 //! This module must never know a file format.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::graph::CONTAINMENT;
 use crate::names::Name;
 
 use super::graph::{CONTAINS, MODEL_DEPTH_MAX, Model, ModelError, Relation};
@@ -25,14 +27,19 @@ impl Model {
             if self.roots.contains_key(&subsystem) {
                 continue;
             }
-            let mut root = None;
+            let (mut root, mut several) = (None, false);
             for vertex in self.subsystem(self.text(subsystem)).map_or(Vec::new(), |s| s.0) {
-                if self.in_edge(vertex, subsystem).is_none() && root.replace(vertex).is_some() {
-                    return Err(ModelError::TwoRoots(vertex));
+                if self.in_edge(vertex, subsystem).is_none() {
+                    if root.is_some() && self.text(subsystem) == CONTAINMENT {
+                        return Err(ModelError::TwoRoots(vertex));
+                    }
+                    several |= root.replace(vertex).is_some();
                 }
             }
             let root = root.ok_or_else(|| ModelError::NoRoot(self.text(subsystem).to_owned()))?;
-            self.roots.insert(subsystem, root);
+            if !several {
+                self.roots.insert(subsystem, root);
+            }
         }
         Ok(())
     }

@@ -57,7 +57,7 @@ impl Session {
             job.state = "CANCELED";
         }
         if stats {
-            let (before, after) = self.matcher.visits();
+            let (before, after) = self.matcher.visit_counts();
             said.result(format!(
                 "{RULE}INFO: CANCEL PREORDER COUNT=\"{before}\"\nINFO: CANCEL POSTORDER COUNT=\"{after}\"\n{RULE}"
             ));

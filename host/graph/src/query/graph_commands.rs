@@ -122,7 +122,7 @@ impl Session {
             Err(error) => said.error(format!("error encountered while removing job {job}: {path}: {error}")),
         }
         if stats {
-            let (before, after) = self.matcher.visits();
+            let (before, after) = self.matcher.visit_counts();
             said.result(format!(
                 "{RULE}INFO: PARTIAL CANCEL PREORDER COUNT=\"{before}\"\n\
                  INFO: PARTIAL CANCEL POSTORDER COUNT=\"{after}\"\n{RULE}"

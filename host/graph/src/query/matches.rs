@@ -123,7 +123,7 @@ impl Session {
         if !self.elapse {
             return;
         }
-        let (before, after) = self.matcher.visits();
+        let (before, after) = self.matcher.visit_counts();
         said.say(stream, format!("INFO: ELAPSE={seconds:.6}\n"));
         said.say(
             Stream::Info,

@@ -17,6 +17,7 @@ mod find;
 mod grow;
 
 mod flexible;
+mod flow;
 mod ledger;
 mod order;
 mod policy;
@@ -40,6 +41,7 @@ pub use apply::{Booked, Item};
 
 pub use claim::Term;
 pub use find::{FindError, Usage};
+pub use flow::FlowError;
 pub use policy::{Policy, PolicyError};
 pub use release::ReleaseError;
 pub use request::Request;
@@ -117,7 +119,11 @@ pub struct Matcher {
     /// What nodes above the vertex being visited add to its score.
     factor: i64,
     nodes_up: i64,
+    /// Hops on which a job has flow.
+    flows: BTreeMap<u64, Vec<VertexId>>,
     visits: (u64, u64),
+    /// The same of the walks of one operation, counted as the graph scheduler counts them.
+    told_visits: (u64, u64),
     messages: String,
 }
 
@@ -166,7 +172,9 @@ impl Matcher {
             weights: Vec::new(),
             factor: 0,
             nodes_up: 0,
+            flows: BTreeMap::new(),
             visits: (0, 0),
+            told_visits: (0, 0),
             messages: String::new(),
             model,
         };
@@ -214,9 +222,15 @@ impl Matcher {
         Ok(())
     }
 
-    /// Vertices that the last walk entered, and those that it left with something found.
-    pub fn visits(&self) -> (u64, u64) {
-        self.visits
+    /// Vertices that the last operation entered, and those that it left with something found. A match that failed at once
+    /// leaves the numbers of the operation before, and one that looked on adds to them, as tools that compare them expect.
+    pub fn visit_counts(&self) -> (u64, u64) {
+        self.told_visits
+    }
+
+    fn count_visits(&mut self, on_top: bool) {
+        let (before, after) = if on_top { self.told_visits } else { (0, 0) };
+        self.told_visits = (before + self.visits.0, after + self.visits.1);
     }
 
     /// What went wrong inside the last operation, for people.

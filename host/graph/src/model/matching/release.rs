@@ -26,8 +26,9 @@ impl Matcher {
     /// Gives back everything that a job holds or has reserved.
     pub fn cancel(&mut self, job: u64) -> Result<(), ReleaseError> {
         self.visits = (0, 0);
+        let flowed = self.stop_flow(job);
         if self.ledger.get(self.root).is_none_or(|b| !b.is_tagged(job)) {
-            return Err(ReleaseError::Unknown(job));
+            return if flowed { Ok(()) } else { Err(ReleaseError::Unknown(job)) };
         }
         // What was noted on the way up when it was booked leads the way down.
         let mut stack = vec![self.root];
@@ -42,6 +43,7 @@ impl Matcher {
             let below = self.model.out_edges(v).map(|e| &self.model.edges[e.index()]);
             stack.extend(below.filter(|e| e.subsystem == self.dominant).map(|e| e.to));
         }
+        self.count_visits(false);
         Ok(())
     }
 
@@ -57,7 +59,7 @@ impl Matcher {
 
     /// Gives back these vertices. True when the job holds nothing any more. On an error nothing was given back.
     pub fn release(&mut self, job: u64, vertices: &BTreeSet<VertexId>) -> Result<bool, ReleaseError> {
-        self.visits = (0, 0);
+        self.told_visits = (0, 0);
         if vertices.is_empty() {
             return Err(ReleaseError::Unknown(job));
         }

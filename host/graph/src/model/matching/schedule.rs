@@ -106,16 +106,20 @@ impl Matcher {
         let ever =
             Aim { start: last, end: last.saturating_add(duration), now: false, inventory: true, ..aim };
         if op == Op::Satisfiability {
-            self.select(&wants, &ever, exclusive).map_err(never)?;
+            let possible = self.select(&wants, &ever, exclusive);
+            self.count_visits(false);
+            possible.map_err(never)?;
             return Ok(Matched { at: now, booked: Booked::default() });
         }
         self.check_nodes(op, &aim, &demand)?;
         match self.select(&wants, &aim, exclusive) {
-            Ok(()) => {}
+            Ok(()) => self.count_visits(false),
             Err(_) => match op {
                 Op::Allocate | Op::WithoutAllocating | Op::Satisfiability => return Err(Miss::Busy),
                 Op::AllocateWithSatisfiability => {
-                    self.select(&wants, &ever, exclusive).map_err(never)?;
+                    let possible = self.select(&wants, &ever, exclusive);
+                    self.count_visits(true);
+                    possible.map_err(never)?;
                     return Err(Miss::Busy);
                 }
                 Op::AllocateOrElseReserve | Op::WithoutAllocatingFuture => {
@@ -160,7 +164,9 @@ impl Matcher {
         let times: Vec<i64> = tree.changes(aim.start.saturating_add(1)).filter(fits).collect();
         for at in times {
             (aim.start, aim.end) = (at, at.saturating_add(duration));
-            if self.select(wants, aim, exclusive).is_ok() {
+            let found = self.select(wants, aim, exclusive);
+            self.count_visits(true);
+            if found.is_ok() {
                 return true;
             }
         }

@@ -12,6 +12,8 @@
 //!   `id_stride` (which scope 0 does not use).
 //! - Pools of type `node` get ranks in the order they are made.
 //! - An edge to a kind met before is not cooked again.
+//! - A pool that is associated with a second one in the subsystem that contains it already is not contained twice: that
+//!   edge is of the type `linked_to`. Walks follow it all the same.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -19,8 +21,10 @@ use roxmltree::{Document, Node};
 
 use crate::error::LoadError;
 use crate::graph::CONTAINMENT;
-use crate::model::graph::{Model, ModelError, Relation, VERTICES_MAX};
+use crate::model::graph::{CONTAINS, Model, ModelError, Relation, VERTICES_MAX};
 use crate::model::vertex::{Pool, VertexId};
+
+use super::LINKED;
 
 /// Most kinds of pools, and most edges between them.
 const KINDS_MAX: usize = 10_000;
@@ -394,7 +398,16 @@ impl<'r> Cook<'r> {
         if self.made[step.target].len() > VERTICES_MAX {
             return Err(fault(&*step.place, ModelError::TooMany.to_string()));
         }
-        let joined = self.model.connect(from, to, &step.relation);
+        let mut relation = &step.relation;
+        let second;
+        if !matches!(step.method, Method::Multiply { .. }) && relation.type_ == CONTAINS {
+            let within = self.model.add_subsystem(&relation.subsystem);
+            if self.model.parent(to, within).is_some() {
+                second = Relation::of(&relation.subsystem, LINKED, "");
+                relation = &second;
+            }
+        }
+        let joined = self.model.connect(from, to, relation);
         joined.map(drop).map_err(|e| fault(&*step.place, e.to_string()))
     }
 

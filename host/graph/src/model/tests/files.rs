@@ -176,6 +176,25 @@ fn a_recipe_makes_a_machine_with_two_subsystems() {
 }
 
 #[test]
+fn a_second_association_in_containment_is_a_link() {
+    let again = "<node id=\"again\"><data key=\"type\">rack</data></node>\
+        <edge source=\"panel\" target=\"again\"><data key=\"gen_method\">ASSOCIATE_IN</data></edge>\
+        <edge source=\"cluster\" target=\"panel\"/></graph>";
+    let text =
+        RECIPE.replace("<data key=\"k0\">1</data><data key=\"type\">panel", "<data key=\"type\">panel");
+    let model = Model::from_grug(&text.replace("</graph>", again)).unwrap();
+    let (rack, containment) = (at(&model, "/c0/rack1"), model.name("containment").unwrap());
+    let types: Vec<&str> = model
+        .in_edges(rack)
+        .map(|e| model.edge(e).unwrap())
+        .filter(|e| e.subsystem == containment)
+        .map(|e| model.text(e.type_))
+        .collect();
+    assert_eq!(types, ["contains", "linked_to"]);
+    assert_eq!(at(&model, "/c0/panel0/rack1"), rack, "found on both ways");
+}
+
+#[test]
 fn recipe_errors_say_where() {
     let with = |from: &str, to: &str| RECIPE.replacen(from, to, 1);
     for (text, place, what) in [

@@ -2,6 +2,7 @@
 
 mod base;
 mod files;
+mod flow;
 mod hwloc;
 mod matching;
 mod planner;
