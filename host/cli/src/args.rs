@@ -73,6 +73,8 @@ pub(crate) enum Command {
     Config(ConfigCmd),
     /// Replay a workload log through policies, at full speed and without an instance.
     Replay(Replay),
+    /// Ask a resource graph for resources, line by line, as the graph scheduler's tool does.
+    ResourceQuery(crate::cmd::resource_query::ResourceQuery),
     /// Show everything at once: an instance under load, policies swapped live, a report and an audit.
     Demo(Demo),
     /// Install everything below a prefix: program, policies, man pages, Flux's and systemd's files.
