@@ -31,6 +31,11 @@ impl Clock {
         self.base + self.since.elapsed().as_secs_f64() * self.speed
     }
 
+    /// Real seconds since this clock was made, whatever its speed; never goes back.
+    pub(crate) fn elapsed(&self) -> f64 {
+        self.since.elapsed().as_secs_f64()
+    }
+
     /// Real time until this clock shows `time`.
     pub(crate) fn until(&self, time: f64) -> Duration {
         let seconds = (time - self.now()) / self.speed;

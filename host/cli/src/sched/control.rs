@@ -128,6 +128,7 @@ impl Scheduler {
                 "swaps": stats.swaps, "builtin_passes": stats.builtin_passes,
             },
             "session": serde_json::to_value(self.session.stats()).unwrap_or(Value::Null),
+            "audit": serde_json::to_value(self.session.audit()).unwrap_or(Value::Null),
             "policy_cost": {"calls": cost.calls, "fuel": cost.fuel, "memory": cost.memory, "nanos": cost.nanos},
             "pass": self.passes.summary(),
             "swap_pause": self.flips.summary(),

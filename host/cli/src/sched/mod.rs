@@ -13,7 +13,7 @@ mod timing;
 use std::collections::VecDeque;
 use std::io::Write;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
 use fluxgate_engine::{Action, Config as EngineConfig, Engine, PolicyNotice};
@@ -261,13 +261,17 @@ impl Scheduler {
         self.session.is_serving() && self.engine.as_ref().is_some_and(|e| e.needs_pass(self.clock.now()))
     }
 
-    fn idle_for(&self) -> std::time::Duration {
+    fn idle_for(&self) -> Duration {
         let wake = self.engine.as_ref().and_then(Engine::next_wake);
-        self.clock.until(wake.unwrap_or(f64::INFINITY))
+        let watch = self.session.next_tick().map(|time| (time - self.clock.elapsed()).max(0.0));
+        let watch = watch.and_then(|left| Duration::try_from_secs_f64(left).ok());
+        self.clock.until(wake.unwrap_or(f64::INFINITY)).min(watch.unwrap_or(Duration::MAX))
     }
 
     /// Make the passes that are due.
     fn turn(&mut self) -> Result<()> {
+        let outputs = self.session.tick(self.clock.elapsed());
+        self.carry_out(outputs);
         if self.needs_pass()
             && let Some(engine) = &mut self.engine
         {
