@@ -413,3 +413,60 @@ proptest! {
         prop_assert!(all.is_ok(), "everything came back");
     }
 }
+
+proptest! {
+    /// M16-4: find gives what a look at every vertex gives.
+    #[test]
+    fn m16_4_find_agrees_with_looking_at_every_vertex(
+        marks in prop::collection::vec((0..22usize, 0..3u8), 0..12),
+        terms in prop::collection::vec((0..5usize, any::<bool>()), 1..5),
+    ) {
+        let mut model = machine(2, 2, 3);
+        let all: Vec<VertexId> = model.vertices().collect();
+        for (vertex, mark) in marks {
+            let vertex = all[vertex % all.len()];
+            match mark {
+                0 => model.set_property(vertex, "p", "1").unwrap(),
+                1 => model.set_tag(vertex, "t", vec![]).unwrap(),
+                _ => { model.set_state(vertex, State::Failing).unwrap(); }
+            }
+        }
+        const TERMS: [&str; 5] = ["property=p", "tag=t", "state=failing", "type=core", "id=1"];
+        let mut text = String::new();
+        for (index, (term, or)) in terms.iter().enumerate() {
+            if index > 0 {
+                text += if *or { " or " } else { " and " };
+            }
+            text += TERMS[*term];
+        }
+        let holds = |v: VertexId| {
+            let it = model.vertex(v).unwrap();
+            let one = |term: usize| match term {
+                0 => model.property(v, "p").is_some(),
+                1 => model.tag(v, "t").is_some(),
+                2 => it.state() == State::Failing,
+                3 => model.text(it.type_()) == "core",
+                _ => it.id() == Some(1),
+            };
+            let first = one(terms[0].0);
+            terms[1..].iter().fold(first, |so_far, (term, or)| if *or { so_far || one(*term) } else { so_far && one(*term) })
+        };
+        // With a vertex come those above it.
+        let containment = model.name("containment").unwrap();
+        let mut expected: BTreeSet<VertexId> = BTreeSet::new();
+        for &v in all.iter().filter(|&&v| holds(v)) {
+            let mut at = Some(v);
+            while let Some(v) = at {
+                expected.insert(v);
+                at = model.parent(v, containment);
+            }
+        }
+        let matcher = matcher(model.clone(), "low");
+        let (found, _) = matcher.find(&text).unwrap();
+        let found: BTreeSet<VertexId> = found.items.iter().filter_map(|item| match item {
+            Item::Vertex { vertex, .. } => Some(*vertex),
+            Item::Edge { .. } => None,
+        }).collect();
+        prop_assert_eq!(found, expected, "{}", text);
+    }
+}

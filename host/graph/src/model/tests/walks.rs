@@ -128,6 +128,22 @@ fn m4_24_a_failing_filter_ends_the_walk() {
 }
 
 #[test]
+fn m4_26_only_what_is_good_enough_is_kept_and_parents_see_it() {
+    let mut model = machine(1, 3, 0);
+    for n in [0, 2] {
+        let node = at(&model, &format!("/cluster0/rack0/node{n}"));
+        for c in 0..=n {
+            let core = model.add(Pool::new("core", c)).unwrap();
+            model.connect(node, core, &Relation::contains()).unwrap();
+        }
+    }
+    let walker = Walker::new(&model, at(&model, "/cluster0"), "containment").unwrap();
+    let found = walker.walk(&mut Cores { at_least: 2, known: None }).unwrap();
+    let good: Vec<_> = found.best().iter().filter(|s| s.score > 0).map(|s| s.vertex).collect();
+    assert_eq!(names(&model, &good), ["node2"], "three cores below it; node0 has one and node1 none");
+}
+
+#[test]
 fn m4_27_a_sub_walk_in_another_subsystem_can_disqualify() {
     // Two nodes with a network card each; only one card reaches the file system.
     let mut model = Model::new();
