@@ -117,7 +117,7 @@ impl Matcher {
                 self.messages += &format!("booking for job {job}: {error}\n");
                 for v in walk.seen {
                     if let Some(booking) = self.ledger.get_mut(v) {
-                        booking.tree.remove(job);
+                        booking.untag(job);
                         booking.release(job);
                     }
                 }
@@ -182,6 +182,9 @@ impl Matcher {
                 booking.hold(walk.job, walk.start, walk.end, step.units, reserve)?;
             }
             booking.tree.add(walk.job, walk.start, walk.end, &amounts)?;
+            if counted.is_some() && !below.is_empty() {
+                booking.counted.insert(walk.job);
+            }
             let own = if exclusive { size as i64 } else { size as i64 - step.units as i64 };
             for (type_, units) in std::iter::once((type_, own)).chain(below) {
                 if self.aggregates.counts(type_) {

@@ -141,8 +141,10 @@ impl Matcher {
     /// How much of what is counted below a vertex is taken, by a job or by all; `None` where nothing is counted.
     fn usage(&self, v: VertexId, job: u64) -> Option<BTreeMap<String, String>> {
         let below = self.aggregates.below(v)?;
-        let tree = self.ledger.get(v).map(|b| &b.tree);
-        let span = tree.and_then(|t| t.span(job));
+        let booking = self.ledger.get(v);
+        let tree = booking.map(|b| &b.tree);
+        let span =
+            tree.and_then(|t| t.span(job)).filter(|_| booking.is_some_and(|b| b.counted.contains(&job)));
         if job != 0 && span.is_none() {
             return None;
         }
@@ -180,9 +182,7 @@ impl Matcher {
             Term::JobAlloc(job) => booking.is_some_and(|b| b.allocations.contains(job)),
             Term::JobReserved(job) => booking.is_some_and(|b| b.reservations.contains(job)),
             Term::JobTag(job) => booking.is_some_and(|b| b.is_tagged(*job)),
-            Term::JobSpan(job) => booking
-                .and_then(|b| b.tree.span(*job))
-                .is_some_and(|span| span.amounts.iter().skip(1).any(|&a| a > 0)),
+            Term::JobSpan(job) => booking.is_some_and(|b| b.counted.contains(job)),
             Term::Names(list) => list.contains(self.model.text(it.name)),
             Term::Property(key, value) => has(self.model.property(v, key), value),
             Term::Tag(key, None) => self.model.tag(v, key).is_some(),

@@ -22,6 +22,8 @@ pub(crate) struct Booking {
     pub(crate) units: Planner,
     /// Jobs in its subtree, then units of each counted type below it.
     pub(crate) tree: Planner,
+    /// Jobs that take part of what is counted below.
+    pub(crate) counted: BTreeSet<u64>,
     /// Jobs that hold units since they were started.
     pub(crate) allocations: BTreeSet<u64>,
     /// Jobs that hold units from a later time on.
@@ -53,6 +55,7 @@ impl Ledger {
             Box::new(Booking {
                 units: Planner::new(&[size as i64]),
                 tree: Planner::new(&all),
+                counted: BTreeSet::new(),
                 allocations: BTreeSet::new(),
                 reservations: BTreeSet::new(),
             })
@@ -99,6 +102,12 @@ impl Booking {
             debug_assert!(added.is_ok(), "what is taken below is below");
         }
         self.tree = tree;
+    }
+
+    /// Notes that a job is in the subtree no more; false when it was not.
+    pub(crate) fn untag(&mut self, job: u64) -> bool {
+        self.counted.remove(&job);
+        self.tree.remove(job).is_some()
     }
 
     /// True when the job is somewhere in the subtree.

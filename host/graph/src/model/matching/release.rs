@@ -35,7 +35,7 @@ impl Matcher {
         while let Some(v) = stack.pop() {
             self.visits.0 += 1;
             let Some(booking) = self.ledger.get_mut(v) else { continue };
-            if booking.tree.remove(job).is_none() {
+            if !booking.untag(job) {
                 continue;
             }
             booking.release(job);
@@ -74,7 +74,7 @@ impl Matcher {
         for &v in vertices {
             let type_ = self.model.vertices[v.index()].type_;
             let Some(booking) = self.ledger.get_mut(v) else { continue };
-            booking.tree.remove(job);
+            booking.untag(job);
             let freed = booking.release(job).unwrap_or(0) as i64;
             let mut at = v;
             while let Some(up) = self.model.parent(at, self.dominant) {
@@ -99,7 +99,7 @@ impl Matcher {
             let tagged = |v: VertexId| self.ledger.get(v).is_some_and(|b| b.is_tagged(job));
             let left = !own && !self.model.steps(v, self.dominant).any(tagged);
             if let Some(booking) = self.ledger.get_mut(v).filter(|_| left) {
-                booking.tree.remove(job);
+                booking.untag(job);
             }
         }
         Ok(self.ledger.get(self.root).is_none_or(|b| !b.is_tagged(job)))

@@ -3,6 +3,7 @@
 mod base;
 mod files;
 mod flow;
+mod formats;
 mod hwloc;
 mod matching;
 mod planner;

@@ -139,7 +139,8 @@ impl Booked {
                 let children = ["core", "gpu"].into_iter().zip(taken).filter(|(_, ids)| !ids.is_empty());
                 let children: Map<String, Value> =
                     children.map(|(t, ids)| (t.to_owned(), ids.to_string().into())).collect();
-                let rank = u32::try_from(it.rank).unwrap_or(0);
+                // A node without rank cannot be named in R.
+                let rank = u32::try_from(it.rank).ok()?;
                 nodes.entry(spaced(&Value::Object(children))).or_default().push((rank, *vertex));
             }
         }
