@@ -1,6 +1,6 @@
 //! Policies on a live instance: swapped under load, broken in every way, written from scratch.
 
-use fluxgate_tests::fixture::{World, cli, folder, note, policies};
+use fluxgate_tests::fixture::{World, cli, folder, for_both_dialects, note, policies};
 use serde_json::{Value, json};
 
 fn path(policy: &str) -> String {
@@ -14,58 +14,63 @@ fn load_broken(world: &World, mode: &str, when: &str) -> fluxgate_tests::fixture
 
 #[test]
 fn list_show_load_swap_rollback() {
-    let world = World::up(&["--nodes", "1", "--cores", "2", "--policy", "fcfs"]);
-    let list = world.cli(&["policy", "list", "--json"]).json();
-    let names: Vec<&str> =
-        list["policies"].as_array().unwrap().iter().map(|p| p["name"].as_str().unwrap()).collect();
-    assert_eq!(names, ["builtin-fcfs", "broken", "easy", "fcfs", "sjf"]);
-    assert!(world.cli(&["policy", "show", "easy"]).ok().contains("depth"));
+    for_both_dialects(&["--nodes", "1", "--cores", "2", "--policy", "fcfs"], |args| {
+        let world = World::up(args);
+        let list = world.cli(&["policy", "list", "--json"]).json();
+        let names: Vec<&str> =
+            list["policies"].as_array().unwrap().iter().map(|p| p["name"].as_str().unwrap()).collect();
+        assert_eq!(names, ["builtin-fcfs", "broken", "easy", "fcfs", "sjf"]);
+        assert!(world.cli(&["policy", "show", "easy"]).ok().contains("depth"));
 
-    let said = world.cli(&["policy", "load", &path("easy"), "--config", "depth=3", "--json"]).json();
-    assert_eq!((&said["name"], &said["active"]), (&json!("easy"), &json!(false)));
-    assert!(said["digest"].as_str().unwrap().starts_with("sha256:"));
-    let said = world.cli(&["policy", "swap", "easy", "--json"]).json();
-    assert_eq!((&said["from"], &said["to"]), (&json!("fcfs"), &json!("easy")));
-    let shown = world.cli(&["policy", "show", "easy", "--json"]).json();
-    assert_eq!((&shown["active"], &shown["config"][0]["value"]), (&json!(true), &json!("3")));
-    world.cli(&["policy", "swap", "sjf"]).ok();
-    assert_eq!(world.cli(&["policy", "rollback", "--json"]).json()["to"], "easy");
-    assert_eq!(world.cli(&["policy", "rollback", "--json"]).json()["to"], "fcfs");
-    world.cli(&["policy", "rollback"]).fails(1, &["no policy to go back to"]);
+        let said = world.cli(&["policy", "load", &path("easy"), "--config", "depth=3", "--json"]).json();
+        assert_eq!((&said["name"], &said["active"]), (&json!("easy"), &json!(false)));
+        assert!(said["digest"].as_str().unwrap().starts_with("sha256:"));
+        let said = world.cli(&["policy", "swap", "easy", "--json"]).json();
+        assert_eq!((&said["from"], &said["to"]), (&json!("fcfs"), &json!("easy")));
+        let shown = world.cli(&["policy", "show", "easy", "--json"]).json();
+        assert_eq!((&shown["active"], &shown["config"][0]["value"]), (&json!(true), &json!("3")));
+        world.cli(&["policy", "swap", "sjf"]).ok();
+        assert_eq!(world.cli(&["policy", "rollback", "--json"]).json()["to"], "easy");
+        assert_eq!(world.cli(&["policy", "rollback", "--json"]).json()["to"], "fcfs");
+        world.cli(&["policy", "rollback"]).fails(1, &["no policy to go back to"]);
+    });
 }
 
 #[test]
 fn a_thousand_swaps_under_load_lose_nothing() {
-    let world = World::up(&["--nodes", "8", "--cores", "8", "--policy", "fcfs", "--speed", "100"]);
-    world.cli(&["submit", "-n3", "-t", "5m", "--simulate", "60s", "--copies", "1500"]).ok();
-    world.cli(&["submit", "-N8", "-x", "-t", "5m", "--simulate", "20s", "--copies", "5"]).ok();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(async {
-        let (client, _requests) = fluxgate_wire::rpc::Client::connect(&world.uri()).await.unwrap();
-        let names = ["easy", "sjf", "fcfs"];
-        for i in 0..1000 {
-            let name = names[i % names.len()];
-            let said = client.rpc("sched-fluxgate.policy-swap", json!({ "name": name })).await.unwrap();
-            assert_eq!(said["to"], name);
+    for_both_dialects(&["--nodes", "8", "--cores", "8", "--policy", "fcfs", "--speed", "100"], |args| {
+        let world = World::up(args);
+        world.cli(&["submit", "-n3", "-t", "5m", "--simulate", "60s", "--copies", "1500"]).ok();
+        world.cli(&["submit", "-N8", "-x", "-t", "5m", "--simulate", "20s", "--copies", "5"]).ok();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let (client, _requests) = fluxgate_wire::rpc::Client::connect(&world.uri()).await.unwrap();
+            let names = ["easy", "sjf", "fcfs"];
+            for i in 0..1000 {
+                let name = names[i % names.len()];
+                let said = client.rpc("sched-fluxgate.policy-swap", json!({ "name": name })).await.unwrap();
+                assert_eq!(said["to"], name);
+            }
+        });
+        let stats = world.stats();
+        assert_eq!(stats["swap_pause"]["count"], 1001, "a thousand and the first policy: {stats}");
+        assert_eq!(stats["engine"]["policy_failures"], 0);
+        note(&format!("passes: {}; passes with a flip: {}", stats["pass"], stats["swap_pause"]));
+        for state in ["pending", "running"] {
+            for batch in world.jobs(state).chunks(500) {
+                world
+                    .cli(&["cancel"].into_iter().chain(batch.iter().map(String::as_str)).collect::<Vec<_>>());
+            }
         }
+        world.until("all are done", |w| w.jobs("pending").is_empty() && w.jobs("running").is_empty());
+        let audit = world.audit();
+        assert_eq!(
+            (&audit["submitted"], &audit["denied"], &audit["hellos"]),
+            (&json!(1505), &json!(0), &json!(1)),
+            "{audit}"
+        );
+        world.assert_clean();
     });
-    let stats = world.stats();
-    assert_eq!(stats["swap_pause"]["count"], 1001, "a thousand and the first policy: {stats}");
-    assert_eq!(stats["engine"]["policy_failures"], 0);
-    note(&format!("passes: {}; passes with a flip: {}", stats["pass"], stats["swap_pause"]));
-    for state in ["pending", "running"] {
-        for batch in world.jobs(state).chunks(500) {
-            world.cli(&["cancel"].into_iter().chain(batch.iter().map(String::as_str)).collect::<Vec<_>>());
-        }
-    }
-    world.until("all are done", |w| w.jobs("pending").is_empty() && w.jobs("running").is_empty());
-    let audit = world.audit();
-    assert_eq!(
-        (&audit["submitted"], &audit["denied"], &audit["hellos"]),
-        (&json!(1505), &json!(0), &json!(1)),
-        "{audit}"
-    );
-    world.assert_clean();
 }
 
 /// What the operator is told of `broken`: the kind of its last failure.
@@ -76,60 +81,67 @@ fn told(world: &World) -> Option<String> {
 
 #[test]
 fn every_mode_of_broken_at_every_moment_is_contained() {
-    let modes = [
-        ("trap", &["trap"][..]),
-        ("loop", &["fuel"]),
-        ("memory", &["memory", "trap"]),
-        ("stack", &["trap"]),
-        ("unknown-job", &["bad-decision", "trap"]),
-        ("duplicate", &["bad-decision", "trap"]),
-        ("annotation-bomb", &["bound", "bad-decision", "trap", "fuel", "memory"]),
-        ("nan-key", &["bad-value"]),
-        ("trap-in-save", &["trap"]),
-    ];
-    let world = World::up(&["--nodes", "2", "--cores", "4", "--policy", "easy", "--speed", "1000"]);
-    let mut rows = Vec::new();
-    for (mode, kinds) in modes {
-        for when in ["load", "first-pass", "mid-pass", "swap"] {
-            // One job runs and two wait, so that every kind of pass has something to do.
-            world.cli(&["submit", "-n5", "-t", "10m", "--simulate", "300s", "--copies", "3"]).ok();
-            let loaded = load_broken(&world, mode, when);
-            let outcome = if loaded.code != 0 {
-                assert!(!loaded.err.contains("thread 'main'"), "{loaded:?}");
-                format!("refused: {}", loaded.err.trim())
-            } else {
-                let swap = world.cli(&["policy", "swap", "broken"]);
-                // A pass for it to misbehave in, then a successor that asks for its state.
-                world.cli(&["submit", "-n1", "-t", "10m", "--simulate", "10s", "--copies", "2"]).ok();
-                world.until("the queue is worked off", |w| w.jobs("pending").is_empty());
-                let mut kind = told(&world);
-                if kind.is_none() {
-                    assert_eq!(load_broken(&world, "none", "load").code, 0);
-                    world.cli(&["policy", "swap", "broken"]).ok();
-                    kind = told(&world);
-                }
-                let back = world.cli(&["policy", "swap", "easy"]);
-                assert_eq!(back.code, 0, "{mode} {when}: {back:?}");
-                if let Some(kind) = &kind {
-                    assert!(kinds.contains(&kind.as_str()), "{mode} {when}: {kind}\n{}", world.log());
-                }
-                format!("swap {}, told {kind:?}", swap.code)
-            };
-            world
-                .until("all jobs are done", |w| w.jobs("pending").is_empty() && w.jobs("running").is_empty());
-            assert_eq!(world.cli(&["policy", "list", "--json"]).json()["active"], "easy", "{mode} {when}");
-            rows.push((mode, when, outcome));
+    for_both_dialects(&["--nodes", "2", "--cores", "4", "--policy", "easy", "--speed", "1000"], |args| {
+        let modes = [
+            ("trap", &["trap"][..]),
+            ("loop", &["fuel"]),
+            ("memory", &["memory", "trap"]),
+            ("stack", &["trap"]),
+            ("unknown-job", &["bad-decision", "trap"]),
+            ("duplicate", &["bad-decision", "trap"]),
+            ("annotation-bomb", &["bound", "bad-decision", "trap", "fuel", "memory"]),
+            ("nan-key", &["bad-value"]),
+            ("trap-in-save", &["trap"]),
+        ];
+        let world = World::up(args);
+        let mut rows = Vec::new();
+        for (mode, kinds) in modes {
+            for when in ["load", "first-pass", "mid-pass", "swap"] {
+                // One job runs and two wait, so that every kind of pass has something to do.
+                world.cli(&["submit", "-n5", "-t", "10m", "--simulate", "300s", "--copies", "3"]).ok();
+                let loaded = load_broken(&world, mode, when);
+                let outcome = if loaded.code != 0 {
+                    assert!(!loaded.err.contains("thread 'main'"), "{loaded:?}");
+                    format!("refused: {}", loaded.err.trim())
+                } else {
+                    let swap = world.cli(&["policy", "swap", "broken"]);
+                    // A pass for it to misbehave in, then a successor that asks for its state.
+                    world.cli(&["submit", "-n1", "-t", "10m", "--simulate", "10s", "--copies", "2"]).ok();
+                    world.until("the queue is worked off", |w| w.jobs("pending").is_empty());
+                    let mut kind = told(&world);
+                    if kind.is_none() {
+                        assert_eq!(load_broken(&world, "none", "load").code, 0);
+                        world.cli(&["policy", "swap", "broken"]).ok();
+                        kind = told(&world);
+                    }
+                    let back = world.cli(&["policy", "swap", "easy"]);
+                    assert_eq!(back.code, 0, "{mode} {when}: {back:?}");
+                    if let Some(kind) = &kind {
+                        assert!(kinds.contains(&kind.as_str()), "{mode} {when}: {kind}\n{}", world.log());
+                    }
+                    format!("swap {}, told {kind:?}", swap.code)
+                };
+                world.until("all jobs are done", |w| {
+                    w.jobs("pending").is_empty() && w.jobs("running").is_empty()
+                });
+                assert_eq!(
+                    world.cli(&["policy", "list", "--json"]).json()["active"],
+                    "easy",
+                    "{mode} {when}"
+                );
+                rows.push((mode, when, outcome));
+            }
         }
-    }
-    world.assert_clean();
-    let audit = world.audit();
-    assert_eq!(audit["submitted"], audit["completed"], "{audit}");
-    // Each mode was caught at least once by its typed reason or refused at the door.
-    for (mode, _) in modes {
-        let caught =
-            rows.iter().any(|(m, _, o)| *m == mode && (o.contains("told Some") || o.contains("refused")));
-        assert!(caught, "{mode}: {rows:#?}");
-    }
+        world.assert_clean();
+        let audit = world.audit();
+        assert_eq!(audit["submitted"], audit["completed"], "{audit}");
+        // Each mode was caught at least once by its typed reason or refused at the door.
+        for (mode, _) in modes {
+            let caught =
+                rows.iter().any(|(m, _, o)| *m == mode && (o.contains("told Some") || o.contains("refused")));
+            assert!(caught, "{mode}: {rows:#?}");
+        }
+    });
 }
 
 #[test]
@@ -145,9 +157,11 @@ fn a_new_policy_builds_and_replays() {
 
 #[test]
 fn the_audit_names_its_numbers() {
-    let world = World::up(&["--nodes", "1", "--cores", "1", "--policy", "fcfs"]);
-    let audit: Value = world.audit();
-    for key in ["submitted", "completed", "denied", "lost", "run_twice", "dropped"] {
-        assert!(audit[key].is_u64(), "{key}: {audit}");
-    }
+    for_both_dialects(&["--nodes", "1", "--cores", "1", "--policy", "fcfs"], |args| {
+        let world = World::up(args);
+        let audit: Value = world.audit();
+        for key in ["submitted", "completed", "denied", "lost", "run_twice", "dropped"] {
+            assert!(audit[key].is_u64(), "{key}: {audit}");
+        }
+    });
 }

@@ -122,7 +122,11 @@ fn run(command: Command) -> Result<()> {
         }
         Command::Bench { arguments } => {
             policies::build(&house, &[])?;
-            house.cargo("bench").args(["--workspace", "--benches"]).args(&arguments).run()
+            // Those on a real Flux start the binary.
+            house.cargo("build").args(["--release", "--workspace", "--bins"]).run()?;
+            let binary = house.target().join("release").join("fluxgate");
+            let bench = house.cargo("bench").args(["--workspace", "--benches"]).args(&arguments);
+            bench.env("FLUXGATE_BIN", &binary).run()
         }
     }
 }

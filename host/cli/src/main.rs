@@ -11,30 +11,28 @@ mod demo;
 mod fail;
 mod install;
 mod invoked;
+mod logging;
 mod machine;
 mod place;
 mod policies;
 mod render;
 mod sched;
 
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::CommandFactory;
-use tracing_subscriber::EnvFilter;
 
 use args::{Cli, Command};
 
 fn main() -> ExitCode {
+    // A broker that starts us as its module says so in the environment, not in arguments.
+    if let Some(birth) = sched::module::Birth::find() {
+        return sched::module::run(&birth);
+    }
     // clap ends with exit code 2 on its own for what it cannot parse.
     let cli = invoked::parse();
-    let filter = EnvFilter::try_from_env("FLUXGATE_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal())
-        .init();
     match run(&cli.command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -46,10 +44,14 @@ fn main() -> ExitCode {
 }
 
 fn run(command: &Command) -> Result<()> {
+    // The scheduler's log has two ends.
+    if !matches!(command, Command::Sched(_)) {
+        logging::to_stderr();
+    }
     match command {
+        Command::Sched(args) => sched::run(args),
         Command::Up(args) => cmd::up::up(args),
         Command::Down(args) => cmd::up::down(args),
-        Command::Sched(args) => sched::run(args),
         Command::Submit(args) => cmd::submit::run(args),
         Command::Jobs(args) => cmd::jobs::jobs(args),
         Command::Job(args) => cmd::jobs::job(args),

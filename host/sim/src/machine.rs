@@ -115,6 +115,9 @@ impl Machine {
                 Resources::from_r(&r).map_err(|e| e.to_string())?
             }
         };
+        if resources.totals().nodes == 0 {
+            return Err("no node found; at least one is needed".to_owned());
+        }
         Self::from_resources(resources).map_err(|e| e.to_string())
     }
 

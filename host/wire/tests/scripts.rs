@@ -100,6 +100,7 @@ impl Player {
                 Output::Disconnected { service, .. } => self.events.push(format!("disconnected {service}")),
                 Output::Fatal(error) => self.fatal = Some(error),
                 Output::Control(request) => panic!("{}: {}", self.name, request.topic),
+                Output::Shutdown => panic!("{}: these are no modules", self.name),
             }
         }
     }

@@ -5,14 +5,45 @@
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, anyhow};
-use fluxgate_engine::JobState;
+use fluxgate_engine::{Action, Event, JobState, RpcError};
 use fluxgate_formats::JobId;
 use fluxgate_policy::{Compiled, Config};
+use fluxgate_wire::module::route_text;
 use fluxgate_wire::proto::errno;
 use fluxgate_wire::session::ControlRequest;
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::TimeVal;
 use serde_json::{Map, Value, json};
 
 use super::{Scheduler, Waiting};
+
+/// Most `sched.quiescent` requests that wait at a time.
+const QUIESCENT_MAX: usize = 1024;
+/// Test aid: deny every request for resources.
+const DEBUG_FAIL_ALLOC: u32 = 1;
+/// Test aid: refuse to change an expiration.
+const DEBUG_REFUSE_EXPIRATION: u32 = 4;
+
+/// What this process has used, as RFC 5 wants it told.
+fn rusage(payload: &Value) -> Result<Value> {
+    let who = match payload.get("who").and_then(Value::as_str) {
+        None | Some("self") => UsageWho::RUSAGE_SELF,
+        Some("children") => UsageWho::RUSAGE_CHILDREN,
+        Some("thread") => UsageWho::RUSAGE_THREAD,
+        Some(who) => return Err(anyhow!("who: found {who:?}; self, children and thread are accepted")),
+    };
+    let usage = getrusage(who).context("getrusage")?;
+    let seconds = |time: TimeVal| time.tv_sec() as f64 + time.tv_usec() as f64 / 1e6;
+    Ok(json!({
+        "utime": seconds(usage.user_time()), "stime": seconds(usage.system_time()),
+        "maxrss": usage.max_rss(), "ixrss": usage.shared_integral(), "idrss": usage.unshared_data_integral(),
+        "isrss": usage.unshared_stack_integral(), "minflt": usage.minor_page_faults(),
+        "majflt": usage.major_page_faults(), "nswap": usage.full_swaps(), "inblock": usage.block_reads(),
+        "oublock": usage.block_writes(), "msgsnd": usage.ipc_sends(), "msgrcv": usage.ipc_receives(),
+        "nsignals": usage.signals(), "nvcsw": usage.voluntary_context_switches(),
+        "nivcsw": usage.involuntary_context_switches(),
+    }))
+}
 
 /// Where an answer comes from.
 enum Answer {
@@ -55,6 +86,7 @@ impl Scheduler {
     pub(super) fn control(&mut self, request: ControlRequest) {
         let answer = match request.topic.as_str() {
             "sched.resource-status" => Ok(Answer::Now(self.resource_status())),
+            "sched.quiescent" => self.quiescent(&request),
             _ => match request.method() {
                 "ping" => Ok(Answer::Now(self.ping(&request))),
                 "stats-get" => Ok(Answer::Now(self.stats())),
@@ -64,6 +96,8 @@ impl Scheduler {
                     self.flips = Default::default();
                     Ok(Answer::Now(Value::Null))
                 }
+                "rusage" => rusage(&request.payload).map(Answer::Now),
+                "debug" => self.set_debug(&request.payload).map(Answer::Now),
                 "explain" => self.explain(&request.payload).map(Answer::Now),
                 "policy-list" => Ok(Answer::Now(self.roster.list())),
                 "policy-show" => self.policy_show(&request.payload).map(Answer::Now),
@@ -86,15 +120,65 @@ impl Scheduler {
     fn ping(&self, request: &ControlRequest) -> Value {
         let mut payload = request.payload.clone();
         if let Some(object) = payload.as_object_mut() {
-            object.insert(
-                "route".to_owned(),
-                request.message.routes.as_deref().unwrap_or_default().join("!").into(),
-            );
+            let route = route_text(&request.message, self.seat.uuid.as_deref());
+            object.insert("route".to_owned(), route.into());
             object.insert("userid".to_owned(), request.message.userid.into());
             object.insert("rolemask".to_owned(), request.message.rolemask.into());
-            object.insert("rank".to_owned(), 0.into());
+            object.insert("rank".to_owned(), self.seat.rank.into());
         }
         payload
+    }
+
+    /// Answered when everything that was asked before has had its consequences: an emulator may then let time
+    /// pass. The answer counts the jobs that hold resources.
+    fn quiescent(&mut self, request: &ControlRequest) -> Result<Answer> {
+        if self.quiescent.len() >= QUIESCENT_MAX {
+            return Err(anyhow!("more than {QUIESCENT_MAX} requests wait already"));
+        }
+        self.quiescent.push(request.clone());
+        Ok(Answer::Later)
+    }
+
+    /// Tell those who wait for it that nothing is left to do, if that is so.
+    pub(super) fn answer_quiescent(&mut self) {
+        if self.quiescent.is_empty() || self.needs_pass() || !self.session.is_settled() {
+            return;
+        }
+        let running = self.engine.as_ref().map_or(0, fluxgate_engine::Engine::running);
+        for request in std::mem::take(&mut self.quiescent) {
+            self.send(request.ok(&json!({"status": 0, "alloc_current": running})));
+        }
+    }
+
+    /// RFC 5 `debug`: test aids by bit, with the numbers that Flux's own schedulers use.
+    fn set_debug(&mut self, payload: &Value) -> Result<Value> {
+        let flags = payload["flags"].as_u64().and_then(|flags| u32::try_from(flags).ok());
+        let flags = flags.ok_or_else(|| anyhow!("flags: expected an integer of 32 bits, not negative"))?;
+        match payload["op"].as_str() {
+            Some("setbit") => self.debug |= flags,
+            Some("clrbit") => self.debug &= !flags,
+            Some("set") => self.debug = flags,
+            Some("clr") => self.debug = 0,
+            _ => return Err(anyhow!("op: setbit, clrbit, set and clr are accepted")),
+        }
+        Ok(json!({"flags": self.debug}))
+    }
+
+    /// Let a test aid answer in the engine's place.
+    pub(super) fn debugged(&mut self, event: Event) -> Option<Event> {
+        let action = match event {
+            Event::Alloc { id, .. } if self.debug & DEBUG_FAIL_ALLOC != 0 => {
+                Action::Deny { id, note: "DEBUG_FAIL_ALLOC".to_owned() }
+            }
+            Event::Expiration { token, .. } if self.debug & DEBUG_REFUSE_EXPIRATION != 0 => {
+                let text = "Rejecting expiration update for testing".to_owned();
+                Action::Reply { token, result: Err(RpcError { errnum: errno::EINVAL, text }) }
+            }
+            event => return Some(event),
+        };
+        let outputs = self.session.on_actions([action]);
+        self.outputs.extend(outputs);
+        None
     }
 
     fn resource_status(&self) -> Value {

@@ -6,8 +6,10 @@
 
 pub(crate) mod clock;
 mod control;
+pub(crate) mod module;
 mod roster;
 pub(crate) mod settings;
+mod tell;
 mod timing;
 
 use std::collections::VecDeque;
@@ -19,6 +21,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use fluxgate_engine::{Action, Config as EngineConfig, Engine, PolicyNotice};
 use fluxgate_graph::Resources;
 use fluxgate_policy::Config;
+use fluxgate_wire::logging::append;
 use fluxgate_wire::message::Message;
 use fluxgate_wire::proto::errno;
 use fluxgate_wire::session::{ControlRequest, Mode, Output, Session, SessionConfig};
@@ -30,6 +33,7 @@ use tokio::sync::mpsc;
 use crate::args::Sched;
 use crate::cmd::policy::settings;
 use crate::cmd::up::READY;
+use crate::logging::{self, Line, Lines};
 use crate::policies::Shelf;
 use clock::Clock;
 use control::Loaded;
@@ -49,7 +53,18 @@ struct Waiting {
     remember: bool,
 }
 
+/// Where this scheduler sits.
+struct Seat {
+    session: SessionConfig,
+    engine: EngineConfig,
+    /// The broker's rank.
+    rank: u32,
+    /// A module's name in route stacks.
+    uuid: Option<String>,
+}
+
 struct Scheduler {
+    seat: Seat,
     clock: Clock,
     session: Session,
     /// Made when the inventory is known.
@@ -64,15 +79,49 @@ struct Scheduler {
     flips: Samples,
     /// Said `ready` on standard output.
     announced: bool,
+    /// The broker asked its module to go.
+    leaving: bool,
+    /// Test aids (RFC 5 debug method), see [`control`].
+    debug: u32,
+    /// Who waits for `sched.quiescent`.
+    quiescent: Vec<ControlRequest>,
     fatal: Option<anyhow::Error>,
     first_policy: String,
 }
 
-/// `fluxgate sched`.
+/// `fluxgate sched`: an external client of a running instance.
 pub(crate) fn run(args: &Sched) -> Result<()> {
+    let lines = logging::to_broker(true);
     let shelf = Shelf::open(args.policy.policies.as_deref())?;
+    let config: Config = settings(&args.policy.config)?.into_iter().collect();
+    let (roster, first_policy) = first_policy(&shelf, &args.policy.policy, config)?;
+    runtime()?.block_on(async {
+        let Connection { outbox, mut inbox } =
+            Connection::connect(&args.connect, &ConnectOptions::default()).await?;
+        let clock = ask_clock(&outbox, &mut inbox).await?;
+        let mode = args.limit.map_or(Mode::Unlimited, Mode::Limited);
+        let session = SessionConfig { mode, ..SessionConfig::default() };
+        let seat = Seat { session, engine: EngineConfig::default(), rank: 0, uuid: None };
+        let (mut scheduler, arrivals) = Scheduler::new(seat, clock, outbox, (shelf, roster, first_policy));
+        let result = scheduler.serve(&mut inbox, arrivals, lines).await;
+        scheduler.goodbye();
+        scheduler.outbox.flush().await;
+        match result {
+            // The instance went down, and the scheduler with it.
+            Err(error) if module::is_orderly(&error) => Ok(()),
+            result => result,
+        }
+    })
+}
+
+fn runtime() -> Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start the runtime")
+}
+
+/// Everything on the shelf can be swapped in by name; this one, with these settings, is the first.
+fn first_policy(shelf: &Shelf, policy: &str, config: Config) -> Result<(Roster, String)> {
     let mut roster = Roster::new(shelf.catalogue());
-    // Whatever lies on the shelf can be swapped in by name; a file that is no policy is only told of.
+    // A file that is no policy is only told of.
     for (name, path) in shelf.files() {
         let added = shelf
             .compile(&path.to_string_lossy())
@@ -81,73 +130,12 @@ pub(crate) fn run(args: &Sched) -> Result<()> {
             tracing::warn!(policy = name, "left out: {error:#}");
         }
     }
-    let first_policy = if args.policy.policy == fluxgate_engine::BUILTIN {
-        args.policy.policy.clone()
-    } else {
-        let config: Config = settings(&args.policy.config)?.into_iter().collect();
-        let path = shelf.find(&args.policy.policy)?;
-        roster.add(shelf.compile(&args.policy.policy)?, config, &path)?
-    };
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .context("cannot start the runtime")?;
-    runtime.block_on(serve(args, shelf, roster, first_policy))
-}
-
-async fn serve(args: &Sched, shelf: Shelf, roster: Roster, first_policy: String) -> Result<()> {
-    let Connection { outbox, mut inbox } =
-        Connection::connect(&args.connect, &ConnectOptions::default()).await?;
-    let clock = ask_clock(&outbox, &mut inbox).await?;
-    let mode = args.limit.map_or(Mode::Unlimited, Mode::Limited);
-    let (loaded, mut arrivals) = mpsc::unbounded_channel();
-    let mut scheduler = Scheduler {
-        clock,
-        session: Session::new(SessionConfig { mode, ..SessionConfig::default() }),
-        engine: None,
-        outbox,
-        outputs: VecDeque::new(),
-        roster,
-        shelf: Arc::new(shelf),
-        loaded,
-        swap: None,
-        passes: Samples::default(),
-        flips: Samples::default(),
-        announced: false,
-        fatal: None,
-        first_policy,
-    };
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    let mut terminate = signal(SignalKind::terminate())?;
-    let begin = scheduler.session.start();
-    scheduler.carry_out(begin);
-    loop {
-        scheduler.turn()?;
-        let busy = scheduler.needs_pass();
-        tokio::select! {
-            biased;
-            _ = interrupt.recv() => break,
-            _ = terminate.recv() => break,
-            message = inbox.recv() => match message {
-                Ok(message) => {
-                    scheduler.message(message);
-                    for _ in 1..MESSAGES_PER_TURN_MAX {
-                        let Some(message) = inbox.try_recv() else { break };
-                        scheduler.message(message);
-                    }
-                }
-                Err(Disconnect::Local) => break,
-                Err(reason) => bail!("the connection to the broker is lost: {reason}"),
-            },
-            Some(loaded) = arrivals.recv() => scheduler.finish_load(loaded),
-            () = tokio::time::sleep(scheduler.idle_for()), if !busy => {}
-            () = std::future::ready(()), if busy => {}
-        }
+    if policy == fluxgate_engine::BUILTIN {
+        return Ok((roster, policy.to_owned()));
     }
-    let goodbye = scheduler.session.shutdown();
-    scheduler.carry_out(goodbye);
-    scheduler.outbox.flush().await;
-    Ok(())
+    let path = shelf.find(policy)?;
+    let first = roster.add(shelf.compile(policy)?, config, &path)?;
+    Ok((roster, first))
 }
 
 /// An embedded instance has a clock of its own; a broker does not know the question.
@@ -171,6 +159,95 @@ async fn ask_clock(outbox: &Outbox, inbox: &mut Inbox) -> Result<Clock> {
 }
 
 impl Scheduler {
+    /// A scheduler that has not begun, and where finished work of other threads arrives.
+    fn new(
+        seat: Seat,
+        clock: Clock,
+        outbox: Outbox,
+        (shelf, roster, first_policy): (Shelf, Roster, String),
+    ) -> (Scheduler, mpsc::UnboundedReceiver<Loaded>) {
+        let (loaded, arrivals) = mpsc::unbounded_channel();
+        let scheduler = Scheduler {
+            clock,
+            session: Session::new(seat.session.clone()),
+            seat,
+            engine: None,
+            outbox,
+            outputs: VecDeque::new(),
+            roster,
+            shelf: Arc::new(shelf),
+            loaded,
+            swap: None,
+            passes: Samples::default(),
+            flips: Samples::default(),
+            announced: false,
+            leaving: false,
+            debug: 0,
+            quiescent: Vec::new(),
+            fatal: None,
+            first_policy,
+        };
+        (scheduler, arrivals)
+    }
+
+    /// The main loop: until somebody asks to leave, or something is fatal.
+    async fn serve(
+        &mut self,
+        inbox: &mut Inbox,
+        mut arrivals: mpsc::UnboundedReceiver<Loaded>,
+        mut lines: Lines,
+    ) -> Result<()> {
+        let mut interrupt = signal(SignalKind::interrupt())?;
+        let mut terminate = signal(SignalKind::terminate())?;
+        let begin = self.session.start();
+        self.carry_out(begin);
+        let result = loop {
+            if let Err(error) = self.turn() {
+                break Err(error);
+            }
+            if self.leaving {
+                break Ok(());
+            }
+            let busy = self.needs_pass();
+            tokio::select! {
+                biased;
+                _ = interrupt.recv() => break Ok(()),
+                _ = terminate.recv() => break Ok(()),
+                message = inbox.recv() => match message {
+                    Ok(message) => {
+                        self.message(message);
+                        for _ in 1..MESSAGES_PER_TURN_MAX {
+                            let Some(message) = inbox.try_recv() else { break };
+                            self.message(message);
+                        }
+                    }
+                    Err(Disconnect::Local) => break Ok(()),
+                    Err(reason) => break Err(anyhow!("the connection to the broker is lost: {reason}")),
+                },
+                Some(loaded) = arrivals.recv() => self.finish_load(loaded),
+                Some(line) = lines.recv() => self.log(line),
+                () = tokio::time::sleep(self.idle_for()), if !busy => {}
+                () = std::future::ready(()), if busy => {}
+            }
+        };
+        while let Some(line) = lines.try_recv() {
+            self.log(line);
+        }
+        result
+    }
+
+    /// Let everybody go who waits for us.
+    fn goodbye(&mut self) {
+        let goodbye = self.session.shutdown();
+        self.carry_out(goodbye);
+    }
+
+    fn log(&mut self, line: Line) {
+        let (time, name) = (self.clock.now(), &self.seat.session.name);
+        let message = append(line.severity, time, self.seat.rank, name, &line.text);
+        self.send(Some(message));
+    }
+
     fn message(&mut self, message: Message) {
         let outputs = self.session.on_message(message);
         self.carry_out(outputs);
@@ -190,9 +267,13 @@ impl Scheduler {
             match output {
                 Output::Send(message) => self.send(Some(message)),
                 Output::Engine(event) => {
+                    let Some(event) = self.debugged(event) else { continue };
                     let now = self.clock.now();
                     let actions = match &mut self.engine {
-                        Some(engine) => engine.step(event, now),
+                        Some(engine) => {
+                            tell::event(&event, engine);
+                            engine.step(event, now)
+                        }
                         None => continue,
                     };
                     self.actions(actions);
@@ -205,12 +286,19 @@ impl Scheduler {
                 Output::Control(request) => self.control(request),
                 Output::Ready { count } => {
                     let machine = self.engine.as_ref().map(|e| e.resources().to_r_all().summary());
-                    tracing::info!(queued = count, machine, policy = self.first_policy, "ready");
+                    let machine = machine.unwrap_or_default();
+                    let depth = match self.seat.session.mode {
+                        Mode::Unlimited => "unlimited".to_owned(),
+                        Mode::Limited(limit) => limit.to_string(),
+                    };
+                    let policy = &self.first_policy;
+                    tracing::info!(queued = count, policy, "ready: queue-depth={depth} {machine}");
                     self.announce();
                 }
                 Output::Disconnected { service, sender } => {
                     tracing::debug!(service, sender, "client is gone")
                 }
+                Output::Shutdown => self.leaving = true,
                 Output::Fatal(error) => {
                     self.fatal.get_or_insert(error.into());
                 }
@@ -240,7 +328,7 @@ impl Scheduler {
         let all = r.ranks();
         resources.set_down(&all);
         resources.set_up(up);
-        self.engine = Some(Engine::new(resources, EngineConfig::default()));
+        self.engine = Some(Engine::new(resources, self.seat.engine.clone()));
         let first = self.first_policy.clone();
         if first != fluxgate_engine::BUILTIN {
             let choice = self.roster.get(&first)?;
@@ -291,6 +379,7 @@ impl Scheduler {
             self.actions(actions);
             self.carry_out(Vec::new());
         }
+        self.answer_quiescent();
         match self.fatal.take() {
             Some(error) => Err(error),
             None => Ok(()),

@@ -89,7 +89,6 @@ impl LogLevel {
     }
 
     /// The level as this program's own log names it.
-    #[allow(dead_code)]
     pub(crate) fn filter(self) -> &'static str {
         match self {
             LogLevel::Emerg | LogLevel::Alert | LogLevel::Crit | LogLevel::Err => "error",
@@ -385,13 +384,11 @@ impl Settings {
     }
 
     /// What RFC 27 ready tells the job manager.
-    #[allow(dead_code)]
     pub(crate) fn mode(&self) -> Mode {
         self.queue_depth.map_or(Mode::Unlimited, Mode::Limited)
     }
 
     /// The engine's part of it.
-    #[allow(dead_code)]
     pub(crate) fn engine(&self) -> EngineConfig {
         EngineConfig {
             candidates_per_pass_max: self.candidates_per_pass_max,

@@ -16,12 +16,9 @@ pub(crate) const NODES_MAX: u64 = 1 << 20;
 /// Most members of one type on one node.
 pub(crate) const MEMBERS_MAX: u64 = 1 << 20;
 
-/// The machine that an R describes.
+/// The machine that an R describes. One without ranks is what an instance has whose nodes are all excluded.
 pub(crate) fn load(r: &R) -> Result<Graph, LoadError> {
     let ranks = r.ranks();
-    if ranks.is_empty() {
-        return Err(LoadError::new("R", "execution.R_lite", "no ranks found; at least one is needed"));
-    }
     if ranks.len() > NODES_MAX {
         let what = format!("{} ranks found; at most {NODES_MAX} are accepted", ranks.len());
         return Err(LoadError::new("R", "execution.R_lite", what));

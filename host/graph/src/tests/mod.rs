@@ -82,3 +82,26 @@ pub(crate) fn start(
     machine.allocate(JobId(id), &found, now, end).unwrap();
     Ok(summary)
 }
+
+/// All nodes of an instance may be excluded: nothing fits, nothing is found, and nothing breaks.
+#[test]
+fn adm_6_a_machine_without_nodes() {
+    let mut r = R::new();
+    r.expiration = 0.0;
+    let mut machine = Resources::from_r(&r).unwrap();
+    assert_eq!((machine.totals().nodes, machine.totals().cores), (0, 0));
+    machine.set_up(&Idset::new());
+    assert!(machine.to_r_all().ranks().is_empty() && machine.allocated_r().is_empty());
+    let jobspec = Jobspec::from_value(&serde_json::json!({
+        "version": 1, "resources": [{"type": "slot", "count": 1, "label": "t",
+            "with": [{"type": "core", "count": 1}]}],
+        "tasks": [{"command": ["x"], "slot": "t", "count": {"per_slot": 1}}],
+        "attributes": {"system": {"duration": 0}},
+    }))
+    .unwrap();
+    let refused = match machine.compile(&jobspec) {
+        Ok(request) => machine.satisfiable(&request).is_err(),
+        Err(_) => true,
+    };
+    assert!(refused);
+}

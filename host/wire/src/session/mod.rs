@@ -75,6 +75,12 @@ pub struct SessionConfig {
     pub watch: Duration,
     /// How often the ledger is compared with the job manager's count; zero for never.
     pub audit: Duration,
+    /// Is this the process of a broker module (RFC 5)? Then the broker registers the name itself, is told when
+    /// the services stand, and says when it is time to go.
+    pub module: bool,
+    /// Say in hello that jobs with partly released resources are understood. To switch off only to see what a
+    /// job manager does then: it kills such jobs.
+    pub partial_ok: bool,
 }
 
 impl Default for SessionConfig {
@@ -85,6 +91,8 @@ impl Default for SessionConfig {
             mode: Mode::Unlimited,
             watch: WATCH_PERIOD,
             audit: AUDIT_PERIOD,
+            module: false,
+            partial_ok: true,
         }
     }
 }
@@ -117,6 +125,8 @@ pub enum Output {
         /// The client, as it is named in route stacks.
         sender: String,
     },
+    /// The broker asks its module to go (RFC 5). The driver calls [`Session::shutdown`] and leaves.
+    Shutdown,
     /// The session is over. The driver flushes what it has to send and leaves.
     Fatal(SessionError),
 }
@@ -228,6 +238,7 @@ enum Asked {
     Commit(Vec<Staged>),
     Raise(JobId),
     Watch(Question),
+    Subscription,
 }
 
 #[derive(Debug)]
@@ -273,7 +284,7 @@ impl Session {
     /// A session that has not begun.
     pub fn new(config: SessionConfig) -> Self {
         let mut services = vec!["sched".to_owned(), "feasibility".to_owned()];
-        if config.register_name {
+        if config.register_name && !config.module {
             services.push(config.name.clone());
         }
         Session {
@@ -301,6 +312,12 @@ impl Session {
         let mut out = Vec::new();
         if self.phase == Phase::New {
             self.phase = Phase::Services;
+            if self.config.module {
+                let topic = format!("{}.stats-clear", self.config.name);
+                let request =
+                    Message::request("event.subscribe").with_json(&serde_json::json!({"topic": topic}));
+                self.ask(request, Asked::Subscription, &mut out);
+            }
             self.add_service(0, &mut out);
         }
         out
@@ -315,7 +332,8 @@ impl Session {
         match message.kind {
             Kind::Request { .. } => self.on_request(message, &mut out),
             Kind::Response { .. } => self.on_response(&message, &mut out),
-            Kind::Event { .. } | Kind::Control { .. } => {}
+            Kind::Event { .. } => self.on_event(message, &mut out),
+            Kind::Control { .. } => {}
         }
         out
     }
@@ -351,7 +369,7 @@ impl Session {
         let mut out = Vec::new();
         if self.phase != Phase::Over {
             self.farewell(&mut out);
-            if self.phase > Phase::Services {
+            if self.phase > Phase::Services && !self.config.module {
                 // Leaving in order is told; only a connection that breaks is one that was dropped.
                 for service in &self.services {
                     let request = Message::request("service.remove");
@@ -372,6 +390,13 @@ impl Session {
     /// The revision the job manager speaks; known after hello.
     pub fn dialect(&self) -> Dialect {
         self.dialect
+    }
+
+    /// Does nothing of what was decided wait to be durable or to be told, and no request for its jobspec?
+    pub fn is_settled(&self) -> bool {
+        self.phase == Phase::Serving
+            && self.staged.is_empty()
+            && self.allocs.values().all(|alloc| matches!(alloc.state, AllocState::Pending))
     }
 
     /// Requests for resources that are not retired, those being committed included.
@@ -401,7 +426,11 @@ impl Session {
     }
 
     fn fatal(&mut self, error: SessionError, out: &mut Vec<Output>) {
-        tracing::error!(%error, "the session with the broker is over");
+        if error.is_orderly() {
+            tracing::info!("leaving: {error}");
+        } else {
+            tracing::error!("the session with the broker is over: {error}");
+        }
         self.farewell(out);
         self.phase = Phase::Over;
         out.push(Output::Fatal(error));
@@ -442,6 +471,13 @@ impl Session {
             Asked::Ready => self.on_ready(message, out),
             Asked::Commit(jobs) => self.on_commit(jobs, message, out),
             Asked::Watch(question) => self.on_watch(question, message, out),
+            Asked::Subscription if message.errnum() != 0 => {
+                tracing::warn!(
+                    errnum = message.errnum(),
+                    "no subscription to stats-clear: `flux module stats --clear-all` does not reach us"
+                );
+            }
+            Asked::Subscription => {}
             Asked::Raise(id) => match message.errnum() {
                 // ENOENT: the job is inactive already, for instance in housekeeping.
                 0 | errno::ENOENT => {}

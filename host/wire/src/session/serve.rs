@@ -16,7 +16,8 @@ use crate::message::{Message, ReplyTo};
 use crate::proto::errno;
 
 /// What anybody may ask of the driver, because it changes nothing and tells nothing of other users' jobs.
-const GUEST_METHODS: &[&str] = &["ping", "resource-status", "stats-get", "policy-list", "policy-show"];
+const GUEST_METHODS: &[&str] =
+    &["ping", "resource-status", "stats-get", "rusage", "policy-list", "policy-show"];
 /// What the driver answers under the names `sched` and `feasibility`.
 const CONTROL_METHODS: &[&str] =
     &["ping", "resource-status", "stats-get", "stats-clear", "rusage", "quiescent"];
@@ -50,6 +51,7 @@ impl Session {
             ("sched", "free") => self.on_free(&message, out),
             ("sched", "expiration") => self.on_expiration(&message, out),
             ("feasibility", "check") => self.on_feasibility(message, out),
+            (_, "shutdown") if own && self.config.module => out.push(Output::Shutdown),
             _ if control => match message.json_or_empty() {
                 Ok(payload) => out.push(Output::Control(ControlRequest { topic, payload, message })),
                 Err(error) => {
@@ -61,6 +63,15 @@ impl Session {
                 self.stats.unknown_methods += 1;
                 refuse(&message, errno::ENOSYS, "", out);
             }
+        }
+    }
+
+    /// The only event that concerns a module: counters shall be cleared, everywhere (RFC 5).
+    pub(super) fn on_event(&mut self, message: Message, out: &mut Vec<Output>) {
+        let topic = message.topic().to_owned();
+        if topic.strip_suffix(".stats-clear") == Some(self.config.name.as_str()) && message.is_from_owner() {
+            let payload = Value::Object(serde_json::Map::new());
+            out.push(Output::Control(ControlRequest { topic, payload, message }));
         }
     }
 
@@ -113,6 +124,11 @@ impl Session {
         let (priority, userid, t_submit) = (request.priority, request.userid, request.t_submit);
         match request.jobspec {
             Some(jobspec) => match Jobspec::from_value(jobspec) {
+                Ok(jobspec) if jobspec.version == 1 && jobspec.system_attr("duration").is_none() => {
+                    let note =
+                        "jobspec version 1 wants a duration: attributes.system.duration is missing (RFC 25)";
+                    self.reject(id, note, earlier.is_some(), out);
+                }
                 Ok(jobspec) => {
                     let jobspec = Arc::new(jobspec);
                     out.push(Output::Engine(Event::Alloc { id, priority, userid, t_submit, jobspec }));

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::{Asked, LOOKUPS_MAX, Mode, NOTE_LEN_MAX, Output, Phase, Session, SessionError};
 use crate::dialect::{self, Dialect, HelloAnswer, HelloJob, one_line};
 use crate::message::Message;
+use crate::module::Status;
 use crate::proto::errno;
 
 /// How something of a job is looked up.
@@ -91,6 +92,10 @@ impl Session {
     pub(super) fn add_service(&mut self, index: usize, out: &mut Vec<Output>) {
         let Some(service) = self.services.get(index) else {
             self.phase = Phase::Acquiring;
+            if self.config.module {
+                // Before anything that may take long: nodes come up only after the module is loaded.
+                out.push(Output::Send(Status::Running.report()));
+            }
             return self.ask(Message::request("resource.acquire").streaming(), Asked::Acquire, out);
         };
         let request = Message::request("service.add").with_json(&json!({ "service": service }));
@@ -151,10 +156,10 @@ impl Session {
 
     pub(super) fn hello_request(&self) -> Message {
         let request = Message::request("job-manager.sched-hello");
-        if self.hello.streaming {
-            request.streaming().with_json(&json!({"partial-ok": true}))
-        } else {
-            request
+        match (self.hello.streaming, self.config.partial_ok) {
+            (true, true) => request.streaming().with_json(&json!({"partial-ok": true})),
+            (true, false) => request.streaming(),
+            (false, _) => request,
         }
     }
 

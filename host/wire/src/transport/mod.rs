@@ -9,6 +9,7 @@
 //! This module must never know topics.
 
 mod connect;
+mod inherit;
 
 use std::io::ErrorKind;
 use std::sync::Arc;

@@ -61,6 +61,7 @@ pub struct Done {
     pub control: Vec<ControlRequest>,
     pub fatal: Option<SessionError>,
     pub ready: bool,
+    pub shutdown: bool,
     pub inventory: Option<(Box<R>, Idset)>,
 }
 
@@ -75,6 +76,7 @@ impl Done {
                 Output::Fatal(error) => done.fatal = Some(error),
                 Output::Ready { .. } => done.ready = true,
                 Output::Inventory { resources, up } => done.inventory = Some((resources, up)),
+                Output::Shutdown => done.shutdown = true,
                 Output::Disconnected { .. } => {}
             }
         }

@@ -1,0 +1,181 @@
+//! The scheduler as the process of a broker module (RFC 5).
+//!
+//! `flux module load --loader=/path/of/fluxgate --name=sched-fluxgate /path/of/fluxgate policy=easy` makes the
+//! broker run this binary with nothing but a file descriptor and the name of a file. Name, arguments and
+//! configuration come in the broker's welcome; or, when a Python shim took that and became this program, in
+//! the environment.
+//!
+//! Whatever goes wrong is told to the broker before the process ends: a module that just ends takes the broker
+//! with it.
+
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow};
+use fluxgate_wire::logging::{Severity, append};
+use fluxgate_wire::module::{MODULE_URI_ENV, Status, Welcome};
+use fluxgate_wire::proto::errno;
+use fluxgate_wire::session::{SessionConfig, SessionError};
+use fluxgate_wire::transport::{Connection, Inbox, Options, Outbox};
+use serde_json::{Map, Value};
+
+use super::clock::Clock;
+use super::settings::Settings;
+use super::{Scheduler, Seat, first_policy, runtime};
+use crate::logging::{self, Lines};
+use crate::policies::Shelf;
+
+/// How long the broker may take to hear that we are going.
+const FINALIZE_TIMEOUT: Duration = Duration::from_secs(10);
+/// Matchtag of that report; a session never comes near it.
+const FINALIZE_TAG: u32 = u32::MAX;
+
+/// How the broker brought this process to life.
+pub(crate) struct Birth {
+    /// `fd://N`.
+    uri: String,
+    /// What a shim has taken in already.
+    welcome: Option<Result<Welcome>>,
+}
+
+impl Birth {
+    /// Was this process started by a broker as its module?
+    pub(crate) fn find() -> Option<Birth> {
+        let uri = std::env::var(MODULE_URI_ENV).ok()?;
+        if let Ok(name) = std::env::var("FLUXGATE_MODULE_NAME") {
+            return Some(Birth { uri, welcome: Some(from_shim(name)) });
+        }
+        // The loader is called with the file to load and nothing else.
+        let mut args = std::env::args().skip(1);
+        match (args.next(), args.next()) {
+            (Some(path), None) if path.contains('/') => Some(Birth { uri, welcome: None }),
+            _ => None,
+        }
+    }
+}
+
+/// What the shim hands on.
+fn from_shim(name: String) -> Result<Welcome> {
+    let json = |key: &str, otherwise: &str| -> Result<Value> {
+        let text = std::env::var(key).unwrap_or_else(|_| otherwise.to_owned());
+        serde_json::from_str(&text).with_context(|| format!("{key}: no JSON"))
+    };
+    let args = serde_json::from_value(json("FLUXGATE_MODULE_ARGS", "[]")?);
+    let conf: Map<String, Value> = serde_json::from_value(json("FLUXGATE_MODULE_CONF", "{}")?)
+        .context("FLUXGATE_MODULE_CONF: expected an object")?;
+    Ok(Welcome {
+        name,
+        uuid: std::env::var("FLUXGATE_MODULE_UUID").unwrap_or_default(),
+        args: args.context("FLUXGATE_MODULE_ARGS: expected an array of strings")?,
+        attrs: BTreeMap::new(),
+        conf,
+    })
+}
+
+/// Be the module, to its end.
+pub(crate) fn run(birth: &Birth) -> ExitCode {
+    let lines = logging::to_broker(false);
+    let ended = runtime().and_then(|runtime| runtime.block_on(live(birth, lines)));
+    match ended {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // The broker could not be told; this is the last place to say it.
+            use std::io::Write as _;
+            let _ = writeln!(std::io::stderr(), "fluxgate: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// From welcome to farewell. An error is one that the broker could not be told.
+async fn live(birth: &Birth, lines: Lines) -> Result<()> {
+    let greeted = birth.welcome.is_some();
+    let connection = Connection::inherit(&birth.uri, greeted, Options::default()).await?;
+    let Connection { outbox, mut inbox } = connection;
+    let welcome = match &birth.welcome {
+        Some(Ok(welcome)) => welcome.clone(),
+        Some(Err(error)) => return Err(anyhow!("{error:#}")),
+        None => Welcome::read(&inbox.recv().await?)?,
+    };
+    let result = serve(&welcome, &outbox, &mut inbox, lines).await;
+    let errnum = match &result {
+        Ok(()) => 0,
+        Err(error) if is_orderly(error) => 0,
+        Err(error) => {
+            let (time, rank, name) = (Clock::real().now(), welcome.rank(), &welcome.name);
+            outbox.send(&append(Severity::Critical, time, rank, name, &format!("{error:#}")))?;
+            errno_of(error)
+        }
+    };
+    finalize(&outbox, &mut inbox, errnum).await
+}
+
+/// Did the instance just go down?
+pub(super) fn is_orderly(error: &anyhow::Error) -> bool {
+    error.downcast_ref::<SessionError>().is_some_and(SessionError::is_orderly)
+}
+
+/// The number that `flux module load` shows.
+fn errno_of(error: &anyhow::Error) -> i32 {
+    match error.downcast_ref::<SessionError>() {
+        Some(SessionError::ServiceTaken { .. }) => errno::EEXIST,
+        Some(SessionError::ResourcesBusy) => errno::EBUSY,
+        Some(SessionError::NoResourceService) => errno::ENOSYS,
+        Some(_) => errno::EIO,
+        None => errno::EINVAL,
+    }
+}
+
+async fn serve(welcome: &Welcome, outbox: &Outbox, inbox: &mut Inbox, lines: Lines) -> Result<()> {
+    let settings = Settings::from_config(&Value::Object(welcome.conf.clone()))?.with_args(&welcome.args)?;
+    logging::set_broker_level(settings.log_level.filter())?;
+    let shelf = Shelf::open(settings.policies.as_deref())?;
+    let config = settings.policy_config.clone().into_iter().collect();
+    let (roster, first) = first_policy(&shelf, &settings.policy, config)?;
+    let session = SessionConfig {
+        name: welcome.name.clone(),
+        mode: settings.mode(),
+        module: true,
+        partial_ok: settings.hello_partial,
+        ..SessionConfig::default()
+    };
+    let engine = settings.engine();
+    let uuid = Some(welcome.uuid.clone()).filter(|uuid| !uuid.is_empty());
+    let seat = Seat { session, engine, rank: welcome.rank(), uuid };
+    let (mut scheduler, arrivals) =
+        Scheduler::new(seat, Clock::real(), outbox.clone(), (shelf, roster, first));
+    // Nobody waits for a word on standard output, which is the broker's.
+    scheduler.announced = true;
+    let result = scheduler.serve(inbox, arrivals, lines).await;
+    scheduler.goodbye();
+    result
+}
+
+/// Tell the broker that we go, answer what is still there, and say how it ended.
+async fn finalize(outbox: &Outbox, inbox: &mut Inbox, errnum: i32) -> Result<()> {
+    outbox.send(&Status::Finalizing.report().with_matchtag(FINALIZE_TAG))?;
+    let heard = tokio::time::timeout(FINALIZE_TIMEOUT, async {
+        while let Ok(message) = inbox.recv().await {
+            if message.is_response() && message.matchtag() == FINALIZE_TAG {
+                return true;
+            }
+            if message.wants_response() {
+                // A broker that is gone needs no answer.
+                let _ = outbox.send(&message.respond_error(errno::ENOSYS, ""));
+            }
+        }
+        false
+    });
+    if heard.await != Ok(true) {
+        return Err(anyhow!("the broker did not answer that we are going"));
+    }
+    while let Some(message) = inbox.try_recv() {
+        if message.wants_response() {
+            let _ = outbox.send(&message.respond_error(errno::ENOSYS, ""));
+        }
+    }
+    outbox.send(&Status::Exited(errnum).report())?;
+    outbox.flush().await;
+    Ok(())
+}

@@ -1,0 +1,107 @@
+//! A connection that the process was born with: the broker hands a module process one end of a socket pair and
+//! names it `fd://N`.
+//!
+//! The one place of this crate with `unsafe`: taking over a descriptor by its number.
+
+use std::os::fd::{FromRawFd, OwnedFd, RawFd};
+use std::os::unix::net::UnixStream as StdStream;
+use std::path::PathBuf;
+
+use nix::fcntl::{FcntlArg, FdFlag, fcntl};
+use nix::sys::socket::{AddressFamily, SockaddrLike, SockaddrStorage, getsockname};
+use tokio::net::UnixStream;
+
+use super::connect::ConnectError;
+use super::{Connection, Options};
+
+impl Connection {
+    /// Take over the connection that `uri` (`fd://N`) names. To be called once per descriptor, early in the
+    /// process. `greeted`: the other side's authentication byte was read before, by a program that then
+    /// became this one.
+    ///
+    /// # Errors
+    /// [`ConnectError`] when the descriptor is not open, is no UNIX socket, or the other side refuses.
+    pub async fn inherit(uri: &str, greeted: bool, options: Options) -> Result<Connection, ConnectError> {
+        let bad = |reason| ConnectError::BadUri { uri: uri.to_owned(), reason };
+        let number = uri.strip_prefix("fd://").ok_or_else(|| bad("this is no inherited descriptor"))?;
+        let fd: RawFd = number.parse().map_err(|_| bad("no number of a descriptor"))?;
+        if fd <= 2 {
+            return Err(bad("descriptors 0, 1 and 2 are for input, output and errors"));
+        }
+        let path = PathBuf::from(uri);
+        let owned = take(fd).ok_or_else(|| bad("this descriptor is not open"))?;
+        let family = getsockname::<SockaddrStorage>(fd).ok().and_then(|address| address.family());
+        if family != Some(AddressFamily::Unix) {
+            return Err(bad("this descriptor is no UNIX socket"));
+        }
+        let io = |source| ConnectError::Io { path: path.clone(), source };
+        fcntl(&owned, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC)).map_err(|error| io(error.into()))?;
+        let stream = StdStream::from(owned);
+        stream.set_nonblocking(true).map_err(io)?;
+        let stream = UnixStream::from_std(stream).map_err(io)?;
+        if greeted {
+            Ok(Connection::serve(stream, options))
+        } else {
+            Connection::handshake(stream, &path, options).await
+        }
+    }
+}
+
+/// Own a descriptor by its number, if it is open.
+#[allow(unsafe_code)]
+fn take(fd: RawFd) -> Option<OwnedFd> {
+    // A descriptor that is not open has no entry here.
+    std::fs::symlink_metadata(format!("/proc/self/fd/{fd}")).ok()?;
+    // SAFETY: the descriptor is open, and was inherited: nothing in this process owns it. That this is
+    // called once per number is asked of the caller.
+    Some(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::os::fd::IntoRawFd;
+
+    use serde_json::json;
+
+    use super::*;
+    use crate::message::Message;
+
+    fn run<T>(future: impl Future<Output = T>) -> T {
+        tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
+    }
+
+    #[test]
+    fn r5_1_a_pair_is_taken_over_with_or_without_greeting() {
+        for greeted in [false, true] {
+            run(async {
+                let (ours, mut theirs) = StdStream::pair().unwrap();
+                if !greeted {
+                    theirs.write_all(&[0]).unwrap();
+                }
+                let uri = format!("fd://{}", ours.into_raw_fd());
+                let connection = Connection::inherit(&uri, greeted, Options::default()).await.unwrap();
+                theirs.set_nonblocking(true).unwrap();
+                let mut broker = Connection::serve(UnixStream::from_std(theirs).unwrap(), Options::default());
+                connection.outbox.send(&Message::request("a.b").with_json(&json!({"x": 1}))).unwrap();
+                assert_eq!(broker.inbox.recv().await.unwrap().topic(), "a.b");
+            });
+        }
+    }
+
+    #[test]
+    fn what_is_no_socket_is_refused_in_words() {
+        let file = std::fs::File::open("/proc/self/status").unwrap();
+        let uri = format!("fd://{}", file.into_raw_fd());
+        for (uri, word) in [
+            (uri.as_str(), "no UNIX socket"),
+            ("fd://99999", "not open"),
+            ("fd://x", "no number"),
+            ("fd://1", "for input, output and errors"),
+            ("local:///run/flux/local", "no inherited descriptor"),
+        ] {
+            let error = run(Connection::inherit(uri, false, Options::default())).unwrap_err().to_string();
+            assert!(error.contains(word), "{uri}: {error}");
+        }
+    }
+}

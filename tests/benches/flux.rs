@@ -1,0 +1,125 @@
+//! A real Flux with fake nodes and mock execution: jobs a second, CPU seconds of the scheduler, and how long one
+//! job waits behind many that cannot run. Fluxgate beside the schedulers that this Flux brings.
+//!
+//! Needs `flux` on PATH. `FLUXGATE_BENCH_PENDING` is a list of queue depths, by default `1000,10000`.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use fluxgate_tests::fixture::{folder, note, policies, root};
+
+const NODES: u32 = 1024;
+const JOBS: u32 = 5000;
+const ROUNDS: usize = 3;
+
+/// Loads the scheduler `$SCHED`, and tells what it has used so far.
+const PRELUDE: &str = r#"
+set -e
+flux module remove sched-simple
+case $SCHED in
+fluxgate-*) name=sched-fluxgate; flux module load --loader="$FG" --name=$name "$FG" policy=${SCHED#fluxgate-} ;;
+*) name=${SCHED%% *}; flux module load $SCHED ;;
+esac
+flux module reload -f job-ingest disable-validator
+used() { flux module stats --rusage=self $name | jq '.utime + .stime'; }
+"#;
+
+/// One-node jobs that were submitted while the queue was stopped.
+const BURST: &str = r#"
+flux queue stop --quiet
+flux submit --quiet --cc=1-$JOBS -N1 --setattr=exec.test.run_duration=0.001s true
+before=$(used)
+begin=$(date +%s.%N)
+flux queue start --quiet
+flux queue drain
+after=$(used)
+last=$(flux jobs -a -c 0 -no '{t_inactive}' | sort -n | tail -1)
+echo "RESULT $(jq -n "$JOBS / ($last - $begin)") $(jq -n "$after - $before")"
+"#;
+
+/// One job behind many that cannot run, ten times.
+const BEHIND: &str = r#"
+held=$(flux submit -N1 -t 600s --setattr=exec.test.run_duration=600s true)
+flux job wait-event $held alloc > /dev/null
+[ $PENDING -eq 0 ] || flux submit --quiet --cc=1-$PENDING -N$NODES -t 600s true
+until [ "$(flux module stats $name | jq -r '.pending // .pending_jobs')" -ge $PENDING ]; do :; done
+before=$(used)
+for i in 1 2 3 4 5 6 7 8 9 10; do
+    id=$(flux submit -N1 -t 60s --urgency=$URGENCY --setattr=exec.test.run_duration=0.001s true)
+    timeout 300 flux job wait-event $id clean > /dev/null
+    flux job eventlog --format=json $id | jq -s 'map({(.name): .timestamp}) | add | .alloc - .submit'
+done > latencies
+after=$(used)
+sort -n latencies | sed -n '5p;10p' | tr '\n' ' ' > figures
+echo "RESULT $(cat figures) $(jq -n "$after - $before")"
+# Cancelling so many jobs in order takes longer than all of this.
+kill -9 $(flux getattr broker.pid)
+"#;
+
+/// Run a script; the figures behind RESULT, if it came that far.
+fn measure(scheduler: &str, script: &str, env: &[(&str, String)]) -> Option<Vec<f64>> {
+    let dir = folder();
+    let path = dir.path().join("script");
+    std::fs::write(&path, format!("{PRELUDE}{script}")).expect("the script can be written");
+    let binary = std::env::var_os("FLUXGATE_BIN")
+        .map_or_else(|| root().join("target/release/fluxgate"), PathBuf::from);
+    let mut command = Command::new("flux");
+    command.args(["start", "-s1"]);
+    command.arg(format!("--conf=fake-resources.nnodes={NODES}"));
+    command.args(["--conf=fake-resources.cores-per-node=64", "bash"]).arg(&path);
+    command.current_dir(dir.path()).env("SCHED", scheduler).env("NODES", NODES.to_string());
+    command.env("JOBS", JOBS.to_string()).env("FG", binary).env("FLUXGATE_POLICIES", policies());
+    command.env_remove("FLUX_URI").envs(env.iter().map(|(key, value)| (key, value)));
+    let output = command.output().ok()?;
+    let out = String::from_utf8_lossy(&output.stdout).into_owned();
+    let Some(line) = out.lines().find_map(|line| line.strip_prefix("RESULT ")) else {
+        note(&format!("{scheduler}: {out}{}", String::from_utf8_lossy(&output.stderr)));
+        return None;
+    };
+    Some(line.split_whitespace().filter_map(|word| word.parse().ok()).collect())
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+#[allow(clippy::print_stdout)]
+fn main() {
+    if Command::new("flux").arg("--version").output().is_err() {
+        return note("skipped: no flux");
+    }
+    let schedulers = ["fluxgate-easy", "sched-simple", "sched-backfill"];
+    println!("| scheduler | jobs/s | CPU s of the scheduler |\n|--|--:|--:|");
+    let mut rounds = vec![Vec::new(); schedulers.len()];
+    // In turns, so that a busy moment of the machine does not hit one of them only.
+    for _ in 0..ROUNDS {
+        for (index, scheduler) in schedulers.iter().enumerate() {
+            rounds[index].extend(measure(scheduler, BURST, &[]).filter(|figures| figures.len() == 2));
+        }
+    }
+    for (scheduler, rounds) in schedulers.iter().zip(rounds) {
+        let of = |index: usize| median(rounds.iter().map(|figures| figures[index]).collect());
+        println!("| {scheduler} | {:.0} | {:.2} |", of(0), of(1));
+    }
+    println!(
+        "\n| scheduler | job | pending | median ms | largest ms | CPU s for 10 |\n|--|--|--:|--:|--:|--:|"
+    );
+    let depths = std::env::var("FLUXGATE_BENCH_PENDING").unwrap_or_else(|_| "1000,10000".to_owned());
+    for depth in std::iter::once("0").chain(depths.split(',')) {
+        for (job, urgency) in [("urgent", "31"), ("backfill", "16")] {
+            for scheduler in schedulers {
+                // It cannot start anything out of order; and what takes 24 s a job is known by now.
+                let hopeless = scheduler == "sched-simple" && job == "backfill" && depth != "0";
+                if hopeless || (scheduler != "fluxgate-easy" && depth.len() > 4) {
+                    continue;
+                }
+                let env = [("PENDING", depth.to_owned()), ("URGENCY", urgency.to_owned())];
+                if let Some([middle, most, cpu]) = measure(scheduler, BEHIND, &env).as_deref() {
+                    let (middle, most) = (middle * 1e3, most * 1e3);
+                    println!("| {scheduler} | {job} | {depth} | {middle:.1} | {most:.1} | {cpu:.2} |");
+                }
+            }
+        }
+    }
+}
