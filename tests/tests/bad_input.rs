@@ -4,7 +4,7 @@
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 
-use fluxgate_tests::fixture::{World, cli, folder, policies};
+use fluxgate_tests::fixture::{World, cli, fluxgate, folder, policies, run};
 
 #[test]
 fn usage_errors_end_with_2() {
@@ -23,11 +23,29 @@ fn usage_errors_end_with_2() {
         &["up", "--dialect", "klingon"],
         &["policy", "new", "Not A Name"],
         &["replay", "x.swf", "--json", "--csv", "-"],
+        &["config"],
+        &["install", "--prefix", ""],
+        &["sched", "--connect", "x", "--limit", "0"],
     ] {
         let said = cli(args);
         assert_eq!(said.code, 2, "{args:?}: {said:?}");
         assert!(!said.err.is_empty() && !said.err.contains("panicked"), "{said:?}");
     }
+}
+
+#[test]
+fn as_a_subcommand_of_flux_the_name_is_flux_gate() {
+    let gate = |args: &[&str]| {
+        let mut command = fluxgate(args);
+        // Flux hands on the bare word.
+        std::os::unix::process::CommandExt::arg0(&mut command, "gate");
+        run(command)
+    };
+    let help = gate(&["--help"]).ok();
+    assert!(help.contains("Usage: flux gate") && !help.contains("embedded"), "{help}");
+    gate(&["frobnicate"]).fails(2, &["flux gate"]);
+    gate(&["up", "--detach"]).fails(1, &["flux gate: up", "flux start"]);
+    gate(&["status", "--uri", "/nosuch"]).fails(1, &["flux gate: ", "/nosuch"]);
 }
 
 #[test]

@@ -147,3 +147,63 @@ fn what_is_in_the_way_is_told_and_nothing_is_half_done() {
     cli(&["install", "--prefix", &path("r"), "--uninstall"]).fails(1, &["manifest.json", &other]);
     assert!(Path::new(&other).exists());
 }
+
+/// Play a script in a real Flux that finds the installed drop-in; `None` where there is no flux.
+fn in_flux(prefix: &Path, config: &str, script: &str) -> Option<fluxgate_tests::fixture::Said> {
+    if !has("flux") {
+        return None;
+    }
+    let file = prefix.join("flux.toml");
+    std::fs::write(&file, config).unwrap();
+    let path = format!("{}:{}", prefix.join("bin").display(), std::env::var("PATH").unwrap_or_default());
+    let mut command = Command::new("flux");
+    command
+        .args(["start", "-s1"])
+        .arg(format!("--config-path={}", file.display()))
+        .args(["bash", "-ec", script]);
+    command.env("FLUX_MODPROBE_PATH_APPEND", prefix.join("etc/flux/modprobe")).env("PATH", path);
+    command.env("CONFIG", &file).env("PREFIX", prefix).env_remove("FLUX_URI").env_remove("FLUXGATE_POLICIES");
+    command.stdin(Stdio::null());
+    Some(run(command))
+}
+
+#[test]
+fn a_real_flux_loads_what_was_installed_reloads_and_falls_back() {
+    let dir = folder();
+    let prefix = dir.path().join("p");
+    install(&prefix, &[]);
+    let table = "[sched-fluxgate]\npolicy = \"fcfs\"\nqueue-depth = 16\n";
+    let script = r#"
+        flux module list | grep -q 'sched-fluxgate.*feasibility,sched'
+        flux run true
+        flux gate status | grep -q 'policy *fcfs'
+        flux gate policy swap easy
+        sed -i 's/fcfs/sjf/; s/16/8/' $CONFIG
+        flux config reload
+        flux gate status | grep -q 'policy *sjf'
+        flux gate status | grep -q 'queue-depth stays 16'
+        echo 'polcy = 1' >>$CONFIG
+        ! flux config reload 2>$CONFIG.err
+        grep -q polcy $CONFIG.err
+        flux gate config show --json | grep -q '"sjf"'
+        ! flux gate submit -- true 2>$CONFIG.err
+        grep -q 'flux submit' $CONFIG.err
+        ! flux gate down 2>$CONFIG.err
+        grep -q 'flux shutdown' $CONFIG.err
+        flux run true
+        echo all of it
+    "#;
+    let Some(said) = in_flux(&prefix, table, script) else { return };
+    assert!(said.code == 0 && said.out.contains("all of it"), "{said:?}");
+
+    // A setting that is wrong keeps the instance from coming up, and says which.
+    let Some(said) = in_flux(&prefix, "[sched-fluxgate]\npolcy = 1\n", "true") else { return };
+    assert!(said.code != 0 && said.err.contains("[sched-fluxgate] polcy: unknown key"), "{said:?}");
+
+    // Without the program, the next in rank schedules.
+    std::fs::remove_file(prefix.join("bin/fluxgate")).unwrap();
+    let script = "flux module list | grep sched; flux run true";
+    let Some(said) = in_flux(&prefix, table, script) else { return };
+    assert!(said.code == 0 && said.out.contains("sched-simple"), "{said:?}");
+    assert!(said.err.contains("another scheduler is loaded"), "{said:?}");
+}

@@ -68,9 +68,11 @@ pub(crate) enum Command {
     /// Look at policies, load, swap and write them.
     #[command(subcommand)]
     Policy(PolicyCmd),
-    /// Look at the scheduler's settings, and check a file of them.
+    /// Look at the scheduler's settings, check a file of them, and have them read again.
     #[command(subcommand)]
     Config(ConfigCmd),
+    /// The scheduler at a glance: who decides, what waits and runs, what is free.
+    Status(Status),
     /// Replay a workload log through policies, at full speed and without an instance.
     Replay(Replay),
     /// Ask a resource graph for resources, line by line, as the graph scheduler's tool does.
@@ -94,9 +96,9 @@ pub(crate) enum Command {
 /// Policy to start with, and where policies are looked for.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct PolicyArgs {
-    /// Policy to begin with: a name, or a .wasm file.
-    #[arg(long, value_name = "NAME|FILE", default_value = "easy")]
-    pub(crate) policy: String,
+    /// Policy to begin with: a name, or a .wasm file. Default: easy.
+    #[arg(long, value_name = "NAME|FILE")]
+    pub(crate) policy: Option<String>,
     /// Settings of that policy.
     #[arg(long = "config", value_name = "KEY=VALUE")]
     pub(crate) config: Vec<String>,
@@ -172,6 +174,14 @@ pub(crate) struct Sched {
     /// Serve at most this many requests at once (RFC 27 limited mode). Default: unlimited.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=2_147_483_647))]
     pub(crate) limit: Option<u32>,
+    /// A Flux configuration (TOML) with the table [sched-fluxgate]. Default: the configuration of the instance.
+    /// SIGHUP and `fluxgate config reload` read it again.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config_file: Option<PathBuf>,
+    /// Settings as a broker module takes them; they win over flags, and these over the table. See `fluxgate
+    /// config check`.
+    #[arg(value_name = "KEY=VALUE")]
+    pub(crate) settings: Vec<String>,
 }
 
 /// `fluxgate submit`.
@@ -429,9 +439,39 @@ pub(crate) enum PolicyCmd {
     },
 }
 
+/// `fluxgate status`.
+#[derive(Debug, Args)]
+pub(crate) struct Status {
+    #[command(flatten)]
+    pub(crate) target: Target,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
 /// `fluxgate config`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum ConfigCmd {
+    /// The settings in force, and where each comes from: an argument, the table, or its default.
+    Show {
+        #[command(flatten)]
+        target: Target,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Bring changed settings into force. All of them are checked first: nothing changes if one is wrong.
+    Reload {
+        #[command(flatten)]
+        target: Target,
+        /// A Flux configuration (TOML) with the table [sched-fluxgate]. Default: the scheduler reads again
+        /// what it was started with, its file or the configuration of the instance.
+        #[arg(long, value_name = "FILE")]
+        file: Option<PathBuf>,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
     /// Check the [sched-fluxgate] table of a Flux configuration, and show what it would set. Asks nobody.
     Check {
         /// The configuration (TOML). Without it, only the arguments over the defaults.

@@ -66,6 +66,7 @@ fn run(command: &Command) -> Result<()> {
         Command::Replay(args) => cmd::replay::run(args),
         Command::ResourceQuery(args) => cmd::resource_query::run(args),
         Command::Demo(args) => demo::run(args),
+        Command::Status(args) => cmd::status::run(args),
         Command::Install(args) => install::run(args),
         Command::Completions { shell } => {
             clap_complete::generate(*shell, &mut Cli::command(), "fluxgate", &mut std::io::stdout());

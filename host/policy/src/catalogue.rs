@@ -199,6 +199,11 @@ impl Catalogue {
         })
     }
 
+    /// Have an entry again that was here before, in the place of what has its name now.
+    pub fn put_back(&mut self, entry: Arc<Entry>) {
+        self.entries.insert(entry.name().to_owned(), entry);
+    }
+
     /// Forget a policy. Whoever runs it, and the way back to it, are not touched.
     ///
     /// # Errors

@@ -7,5 +7,6 @@ pub(crate) mod policy;
 pub(crate) mod policy_new;
 pub(crate) mod replay;
 pub(crate) mod resource_query;
+pub(crate) mod status;
 pub(crate) mod submit;
 pub(crate) mod up;

@@ -23,6 +23,7 @@ use crate::args::{DialectArg, Down, Up};
 use crate::client::Client;
 use crate::fail::usage;
 use crate::place::Place;
+use crate::sched::settings::POLICY_DEFAULT;
 use crate::{invoked, machine, policies, render};
 
 /// What a process prints on standard output when it serves.
@@ -47,8 +48,9 @@ pub(crate) fn up(args: &Up) -> Result<()> {
     }
     // What the scheduler will refuse is refused here, before anything starts.
     let settings = super::policy::settings(&args.policy.config)?;
+    let policy = args.policy.policy.as_deref().unwrap_or(POLICY_DEFAULT);
     if !args.no_sched {
-        policies::Shelf::open(args.policy.policies.as_deref())?.check(&args.policy.policy, &settings)?;
+        policies::Shelf::open(args.policy.policies.as_deref())?.check(policy, &settings)?;
     }
     let resources = match &args.resources {
         Some(path) => Machine::load(path)?.resources,
@@ -198,7 +200,10 @@ async fn wait(child: &mut Option<tokio::process::Child>) -> std::io::Result<std:
 async fn start_sched(args: &Up, place: &Place) -> Result<tokio::process::Child> {
     let mut command =
         tokio::process::Command::new(std::env::current_exe().context("cannot find this program")?);
-    command.arg("sched").arg("--connect").arg(place.uri()).arg("--policy").arg(&args.policy.policy);
+    command.arg("sched").arg("--connect").arg(place.uri());
+    if let Some(policy) = &args.policy.policy {
+        command.arg("--policy").arg(policy);
+    }
     for setting in &args.policy.config {
         command.arg("--config").arg(setting);
     }

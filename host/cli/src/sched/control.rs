@@ -15,6 +15,7 @@ use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeVal;
 use serde_json::{Map, Value, json};
 
+use super::reload::Reload;
 use super::{Scheduler, Waiting};
 
 /// Most `sched.quiescent` requests that wait at a time.
@@ -52,12 +53,12 @@ enum Answer {
     Later,
 }
 
-/// A component that was compiled beside the scheduler.
-pub(crate) struct Loaded {
-    pub(crate) request: ControlRequest,
-    pub(crate) path: PathBuf,
-    pub(crate) config: Config,
-    pub(crate) compiled: Result<Compiled>,
+/// Components that were compiled beside the scheduler.
+pub(crate) enum Loaded {
+    /// For a request to load one.
+    Policy { request: Box<ControlRequest>, path: PathBuf, config: Config, compiled: Result<Compiled> },
+    /// For changed settings.
+    Reload(Box<Reload>, Result<Option<(PathBuf, Compiled)>>),
 }
 
 fn text<'a>(payload: &'a Value, key: &str) -> Result<&'a str> {
@@ -103,6 +104,9 @@ impl Scheduler {
                 "policy-show" => self.policy_show(&request.payload).map(Answer::Now),
                 "policy-load" => self.policy_load(&request),
                 "policy-swap" => self.policy_swap(&request),
+                "config-show" => Ok(Answer::Now(self.config_show())),
+                "config-reload" => self.config_reload(&request).map(|()| Answer::Later),
+                "config-read" => self.config_read(Some(request.clone())).map(|()| Answer::Later),
                 "policy-rollback" => self.policy_rollback(&request),
                 _ => {
                     let text = format!("{}: no such method", request.topic);
@@ -253,14 +257,17 @@ impl Scheduler {
         tokio::task::spawn_blocking(move || {
             let compiled = shelf.compile(&path.to_string_lossy());
             // Without a receiver the scheduler is gone, and so is whoever asked.
-            let _ = done.send(Loaded { request, path, config, compiled });
+            let _ = done.send(Loaded::Policy { request: Box::new(request), path, config, compiled });
         });
         Ok(Answer::Later)
     }
 
     /// A component is there.
     pub(super) fn finish_load(&mut self, loaded: Loaded) {
-        let Loaded { request, path, config, compiled } = loaded;
+        let (request, path, config, compiled) = match loaded {
+            Loaded::Policy { request, path, config, compiled } => (request, path, config, compiled),
+            Loaded::Reload(reload, compiled) => return self.finish_reload(*reload, compiled),
+        };
         let added = compiled.and_then(|compiled| {
             self.roster.add(compiled, config, &path).with_context(|| path.display().to_string())
         });
@@ -275,13 +282,14 @@ impl Scheduler {
 
     fn policy_swap(&mut self, request: &ControlRequest) -> Result<Answer> {
         let choice = self.roster.get(text(&request.payload, "name")?)?;
-        self.begin_swap(Waiting { choice, request: Some(request.clone()), remember: true })?;
+        self.begin_swap(Waiting { choice, request: Some(request.clone()), remember: true, reload: None })?;
         Ok(Answer::Later)
     }
 
     fn policy_rollback(&mut self, request: &ControlRequest) -> Result<Answer> {
         let choice = self.roster.previous().ok_or_else(|| anyhow!("there is no policy to go back to"))?;
-        let waiting = Waiting { choice: choice.clone(), request: Some(request.clone()), remember: false };
+        let (request, remember) = (Some(request.clone()), false);
+        let waiting = Waiting { choice: choice.clone(), request, remember, reload: None };
         if let Err(error) = self.begin_swap(waiting) {
             self.roster.keep(choice);
             return Err(error);

@@ -7,6 +7,7 @@
 pub(crate) mod clock;
 mod control;
 pub(crate) mod module;
+mod reload;
 mod roster;
 pub(crate) mod settings;
 mod tell;
@@ -18,7 +19,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
-use fluxgate_engine::{Action, Config as EngineConfig, Engine, PolicyNotice};
+use fluxgate_engine::{Action, Engine, PolicyNotice};
 use fluxgate_graph::Resources;
 use fluxgate_policy::Config;
 use fluxgate_wire::logging::append;
@@ -26,24 +27,26 @@ use fluxgate_wire::message::Message;
 use fluxgate_wire::proto::errno;
 use fluxgate_wire::session::{ControlRequest, Mode, Output, Session, SessionConfig};
 use fluxgate_wire::transport::{ConnectOptions, Connection, Disconnect, Inbox, Outbox};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
 use crate::args::Sched;
-use crate::cmd::policy::settings;
+use crate::cmd::policy;
 use crate::cmd::up::READY;
 use crate::logging::{self, Line, Lines};
 use crate::policies::Shelf;
 use clock::Clock;
 use control::Loaded;
+use reload::{InForce, Reload};
 use roster::{Choice, Roster};
+use settings::{Settings, read_file};
 use timing::Samples;
 
 /// Messages taken in before the engine gets its turn, so that a flood cannot keep it from scheduling.
 const MESSAGES_PER_TURN_MAX: usize = 4096;
-/// Matchtag of the one question asked before the session begins.
-const CLOCK_TAG: u32 = 1;
+/// Matchtag of the questions asked before the session begins.
+const EARLY_TAG: u32 = 1;
 
 /// Somebody who waits for a swap.
 struct Waiting {
@@ -51,12 +54,13 @@ struct Waiting {
     request: Option<ControlRequest>,
     /// Does the policy before go into the history?
     remember: bool,
+    /// Settings that are to be in force with it.
+    reload: Option<Box<Reload>>,
 }
 
 /// Where this scheduler sits.
 struct Seat {
     session: SessionConfig,
-    engine: EngineConfig,
     /// The broker's rank.
     rank: u32,
     /// A module's name in route stacks.
@@ -65,6 +69,9 @@ struct Seat {
 
 struct Scheduler {
     seat: Seat,
+    in_force: InForce,
+    /// Settings are on their way into force.
+    reloading: bool,
     clock: Clock,
     session: Session,
     /// Made when the inventory is known.
@@ -92,17 +99,25 @@ struct Scheduler {
 /// `fluxgate sched`: an external client of a running instance.
 pub(crate) fn run(args: &Sched) -> Result<()> {
     let lines = logging::to_broker(true);
-    let shelf = Shelf::open(args.policy.policies.as_deref())?;
-    let config: Config = settings(&args.policy.config)?.into_iter().collect();
-    let (roster, first_policy) = first_policy(&shelf, &args.policy.policy, config)?;
+    // What is wrong here is told before anybody is talked to.
+    let given = arguments(args)?;
+    Settings::default().with_args(&given)?;
+    let file = args.config_file.as_deref().map(std::path::absolute).transpose().context("--config-file")?;
+    let config = file.as_deref().map(read_file).transpose()?;
     runtime()?.block_on(async {
         let Connection { outbox, mut inbox } =
             Connection::connect(&args.connect, &ConnectOptions::default()).await?;
         let clock = ask_clock(&outbox, &mut inbox).await?;
-        let mode = args.limit.map_or(Mode::Unlimited, Mode::Limited);
-        let session = SessionConfig { mode, ..SessionConfig::default() };
-        let seat = Seat { session, engine: EngineConfig::default(), rank: 0, uuid: None };
-        let (mut scheduler, arrivals) = Scheduler::new(seat, clock, outbox, (shelf, roster, first_policy));
+        let config = match config {
+            Some(config) => config,
+            None => ask_config(&outbox, &mut inbox).await?,
+        };
+        let source = || file.as_deref().map_or("config.get".into(), |path| path.display().to_string());
+        let settings = Settings::from_config(&config).with_context(source)?.with_args(&given)?;
+        logging::set_broker_level(settings.log_level.name())?;
+        let seat = Seat { session: settings.session(), rank: 0, uuid: None };
+        let in_force = InForce::new(settings, given, file);
+        let (mut scheduler, arrivals) = Scheduler::new(seat, clock, outbox, in_force)?;
         let result = scheduler.serve(&mut inbox, arrivals, lines).await;
         scheduler.goodbye();
         scheduler.outbox.flush().await;
@@ -118,8 +133,23 @@ fn runtime() -> Result<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start the runtime")
 }
 
-/// Everything on the shelf can be swapped in by name; this one, with these settings, is the first.
-fn first_policy(shelf: &Shelf, policy: &str, config: Config) -> Result<(Roster, String)> {
+/// The flags of `fluxgate sched` in the words of a module's arguments, which win over them.
+fn arguments(args: &Sched) -> Result<Vec<String>> {
+    let mut given = Vec::new();
+    given.extend(args.policy.policy.iter().map(|policy| format!("policy={policy}")));
+    given.extend(
+        policy::settings(&args.policy.config)?.iter().map(|(key, value)| format!("policy.{key}={value}")),
+    );
+    given.extend(args.policy.policies.iter().map(|dir| format!("policies={}", dir.display())));
+    given.extend(args.limit.iter().map(|depth| format!("queue-depth={depth}")));
+    given.extend(args.settings.iter().cloned());
+    Ok(given)
+}
+
+/// Everything on the shelf can be swapped in by name; the one that is set, with its settings, is the first.
+fn first_policy(settings: &Settings) -> Result<(Shelf, Roster, String)> {
+    let shelf = Shelf::open(settings.policies.as_deref())?;
+    let policy = settings.policy.as_str();
     let mut roster = Roster::new(shelf.catalogue());
     // A file that is no policy is only told of.
     for (name, path) in shelf.files() {
@@ -131,31 +161,41 @@ fn first_policy(shelf: &Shelf, policy: &str, config: Config) -> Result<(Roster, 
         }
     }
     if policy == fluxgate_engine::BUILTIN {
-        return Ok((roster, policy.to_owned()));
+        return Ok((shelf, roster, policy.to_owned()));
     }
     let path = shelf.find(policy)?;
-    let first = roster.add(shelf.compile(policy)?, config, &path)?;
-    Ok((roster, first))
+    let first = roster.add(shelf.compile(policy)?, settings.policy_config.clone(), &path)?;
+    Ok((shelf, roster, first))
+}
+
+/// Ask one question before the session begins; `None` when nobody serves it.
+async fn ask(outbox: &Outbox, inbox: &mut Inbox, topic: &str) -> Result<Option<Value>> {
+    outbox.send(&Message::request(topic).with_json(&json!({})).with_matchtag(EARLY_TAG))?;
+    loop {
+        let answer = inbox.recv().await.map_err(|reason| anyhow!("the broker hung up: {reason}"))?;
+        if answer.matchtag() != EARLY_TAG || !answer.is_response() {
+            continue;
+        }
+        return match answer.errnum() {
+            0 => answer.json().map(Some).with_context(|| topic.to_owned()),
+            errno::ENOSYS => Ok(None),
+            errnum => Err(anyhow!("{topic}: the broker answers error {errnum}")),
+        };
+    }
 }
 
 /// An embedded instance has a clock of its own; a broker does not know the question.
 async fn ask_clock(outbox: &Outbox, inbox: &mut Inbox) -> Result<Clock> {
-    let question = Message::request("fluxgate-instance.info").with_json(&json!({})).with_matchtag(CLOCK_TAG);
-    outbox.send(&question)?;
-    loop {
-        let answer = inbox.recv().await.map_err(|reason| anyhow!("the broker hung up: {reason}"))?;
-        if answer.matchtag() != CLOCK_TAG || !answer.is_response() {
-            continue;
-        }
-        if answer.errnum() == errno::ENOSYS {
-            return Ok(Clock::real());
-        }
-        let payload = answer.json().context("fluxgate-instance.info")?;
-        return match (payload["now"].as_f64(), payload["speed"].as_f64()) {
-            (Some(now), Some(speed)) if speed > 0.0 => Ok(Clock::at(now, speed)),
-            _ => bail!("fluxgate-instance.info: expected numbers now and speed, found {payload}"),
-        };
+    let Some(payload) = ask(outbox, inbox, "fluxgate-instance.info").await? else { return Ok(Clock::real()) };
+    match (payload["now"].as_f64(), payload["speed"].as_f64()) {
+        (Some(now), Some(speed)) if speed > 0.0 => Ok(Clock::at(now, speed)),
+        _ => bail!("fluxgate-instance.info: expected numbers now and speed, found {payload}"),
     }
+}
+
+/// The configuration of the instance.
+async fn ask_config(outbox: &Outbox, inbox: &mut Inbox) -> Result<Value> {
+    Ok(ask(outbox, inbox, "config.get").await?.unwrap_or(Value::Null))
 }
 
 impl Scheduler {
@@ -164,13 +204,16 @@ impl Scheduler {
         seat: Seat,
         clock: Clock,
         outbox: Outbox,
-        (shelf, roster, first_policy): (Shelf, Roster, String),
-    ) -> (Scheduler, mpsc::UnboundedReceiver<Loaded>) {
+        in_force: InForce,
+    ) -> Result<(Scheduler, mpsc::UnboundedReceiver<Loaded>)> {
+        let (shelf, roster, first_policy) = first_policy(&in_force.settings)?;
         let (loaded, arrivals) = mpsc::unbounded_channel();
         let scheduler = Scheduler {
             clock,
             session: Session::new(seat.session.clone()),
             seat,
+            in_force,
+            reloading: false,
             engine: None,
             outbox,
             outputs: VecDeque::new(),
@@ -187,7 +230,7 @@ impl Scheduler {
             fatal: None,
             first_policy,
         };
-        (scheduler, arrivals)
+        Ok((scheduler, arrivals))
     }
 
     /// The main loop: until somebody asks to leave, or something is fatal.
@@ -199,6 +242,7 @@ impl Scheduler {
     ) -> Result<()> {
         let mut interrupt = signal(SignalKind::interrupt())?;
         let mut terminate = signal(SignalKind::terminate())?;
+        let mut hangup = signal(SignalKind::hangup())?;
         let begin = self.session.start();
         self.carry_out(begin);
         let result = loop {
@@ -213,6 +257,7 @@ impl Scheduler {
                 biased;
                 _ = interrupt.recv() => break Ok(()),
                 _ = terminate.recv() => break Ok(()),
+                _ = hangup.recv() => self.hangup(),
                 message = inbox.recv() => match message {
                     Ok(message) => {
                         self.message(message);
@@ -249,6 +294,9 @@ impl Scheduler {
     }
 
     fn message(&mut self, message: Message) {
+        if self.config_answer(&message) {
+            return;
+        }
         let outputs = self.session.on_message(message);
         self.carry_out(outputs);
     }
@@ -328,11 +376,11 @@ impl Scheduler {
         let all = r.ranks();
         resources.set_down(&all);
         resources.set_up(up);
-        self.engine = Some(Engine::new(resources, self.seat.engine.clone()));
+        self.engine = Some(Engine::new(resources, self.in_force.settings.engine()));
         let first = self.first_policy.clone();
         if first != fluxgate_engine::BUILTIN {
             let choice = self.roster.get(&first)?;
-            self.begin_swap(Waiting { choice, request: None, remember: false })?;
+            self.begin_swap(Waiting { choice, request: None, remember: false, reload: None })?;
         }
         Ok(())
     }
@@ -400,8 +448,11 @@ impl Scheduler {
         match notice {
             PolicyNotice::Swapped { from, to, state } => {
                 tracing::info!(from, to, state, "policy swapped");
-                let Some(Waiting { choice, request, remember }) = self.swap.take() else { return };
+                let Some(Waiting { choice, request, remember, reload }) = self.swap.take() else { return };
                 self.roster.activated(choice, remember);
+                if let Some(reload) = reload {
+                    self.apply(*reload);
+                }
                 if let Some(request) = request {
                     self.send(request.ok(&json!({"from": from, "to": to, "state": state})));
                 }
@@ -413,7 +464,11 @@ impl Scheduler {
                     "swap failed, the running policy stays: {error}"
                 );
                 self.roster.failed(&name, &error, self.clock.now());
-                if let Some(request) = self.swap.take().and_then(|w| w.request) {
+                let Some(waiting) = self.swap.take() else { return };
+                if let Some(reload) = waiting.reload {
+                    self.reload_failed(&reload, &format!("{name}: {error}"));
+                }
+                if let Some(request) = waiting.request {
                     self.send(request.error(errno::EINVAL, &format!("{name}: {error}")));
                 }
             }
@@ -436,7 +491,7 @@ impl Scheduler {
         }
         while let Some(choice) = self.roster.previous() {
             let name = choice.name().to_owned();
-            match self.begin_swap(Waiting { choice, request: None, remember: false }) {
+            match self.begin_swap(Waiting { choice, request: None, remember: false, reload: None }) {
                 Ok(()) => return tracing::warn!(to = name, "rolling back"),
                 Err(error) => tracing::error!(policy = name, "cannot roll back: {error:#}"),
             }

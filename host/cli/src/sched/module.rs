@@ -21,15 +21,18 @@ use fluxgate_wire::transport::{Connection, Inbox, Options, Outbox};
 use serde_json::{Map, Value};
 
 use super::clock::Clock;
+use super::reload::InForce;
 use super::settings::Settings;
-use super::{Scheduler, Seat, first_policy, runtime};
+use super::{Scheduler, Seat, ask_config, runtime};
 use crate::logging::{self, Lines};
-use crate::policies::Shelf;
 
 /// How long the broker may take to hear that we are going.
 const FINALIZE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Matchtag of that report; a session never comes near it.
 const FINALIZE_TAG: u32 = u32::MAX;
+
+/// The configuration, if the shim found room for it.
+const CONF_ENV: &str = "FLUXGATE_MODULE_CONF";
 
 /// How the broker brought this process to life.
 pub(crate) struct Birth {
@@ -62,8 +65,8 @@ fn from_shim(name: String) -> Result<Welcome> {
         serde_json::from_str(&text).with_context(|| format!("{key}: no JSON"))
     };
     let args = serde_json::from_value(json("FLUXGATE_MODULE_ARGS", "[]")?);
-    let conf: Map<String, Value> = serde_json::from_value(json("FLUXGATE_MODULE_CONF", "{}")?)
-        .context("FLUXGATE_MODULE_CONF: expected an object")?;
+    let conf: Map<String, Value> =
+        serde_json::from_value(json(CONF_ENV, "{}")?).context("FLUXGATE_MODULE_CONF: expected an object")?;
     Ok(Welcome {
         name,
         uuid: std::env::var("FLUXGATE_MODULE_UUID").unwrap_or_default(),
@@ -93,11 +96,17 @@ async fn live(birth: &Birth, lines: Lines) -> Result<()> {
     let greeted = birth.welcome.is_some();
     let connection = Connection::inherit(&birth.uri, greeted, Options::default()).await?;
     let Connection { outbox, mut inbox } = connection;
-    let welcome = match &birth.welcome {
+    let mut welcome = match &birth.welcome {
         Some(Ok(welcome)) => welcome.clone(),
         Some(Err(error)) => return Err(anyhow!("{error:#}")),
         None => Welcome::read(&inbox.recv().await?)?,
     };
+    if greeted
+        && std::env::var_os(CONF_ENV).is_none()
+        && let Value::Object(conf) = ask_config(&outbox, &mut inbox).await?
+    {
+        welcome.conf = conf;
+    }
     let result = serve(&welcome, &outbox, &mut inbox, lines).await;
     let errnum = match &result {
         Ok(()) => 0,
@@ -129,22 +138,12 @@ fn errno_of(error: &anyhow::Error) -> i32 {
 
 async fn serve(welcome: &Welcome, outbox: &Outbox, inbox: &mut Inbox, lines: Lines) -> Result<()> {
     let settings = Settings::from_config(&Value::Object(welcome.conf.clone()))?.with_args(&welcome.args)?;
-    logging::set_broker_level(settings.log_level.filter())?;
-    let shelf = Shelf::open(settings.policies.as_deref())?;
-    let config = settings.policy_config.clone().into_iter().collect();
-    let (roster, first) = first_policy(&shelf, &settings.policy, config)?;
-    let session = SessionConfig {
-        name: welcome.name.clone(),
-        mode: settings.mode(),
-        module: true,
-        partial_ok: settings.hello_partial,
-        ..SessionConfig::default()
-    };
-    let engine = settings.engine();
+    logging::set_broker_level(settings.log_level.name())?;
+    let session = SessionConfig { name: welcome.name.clone(), module: true, ..settings.session() };
     let uuid = Some(welcome.uuid.clone()).filter(|uuid| !uuid.is_empty());
-    let seat = Seat { session, engine, rank: welcome.rank(), uuid };
-    let (mut scheduler, arrivals) =
-        Scheduler::new(seat, Clock::real(), outbox.clone(), (shelf, roster, first));
+    let seat = Seat { session, rank: welcome.rank(), uuid };
+    let in_force = InForce::new(settings, welcome.args.clone(), None);
+    let (mut scheduler, arrivals) = Scheduler::new(seat, Clock::real(), outbox.clone(), in_force)?;
     // Nobody waits for a word on standard output, which is the broker's.
     scheduler.announced = true;
     let result = scheduler.serve(inbox, arrivals, lines).await;

@@ -90,6 +90,23 @@ impl Roster {
         })
     }
 
+    /// Who decides.
+    pub(crate) fn active(&self) -> &str {
+        self.active.name()
+    }
+
+    /// Have the policy of this name as it was before [`Roster::add`].
+    pub(crate) fn restore(&mut self, name: &str, before: Option<Choice>) {
+        match before {
+            Some(Choice::Loaded(entry)) => self.catalogue.put_back(entry),
+            Some(Choice::Builtin) => {}
+            None => {
+                // It is not there: nothing was added.
+                let _ = self.catalogue.unload(name);
+            }
+        }
+    }
+
     /// This one decides from now on. With `remember`, a rollback leads to the one before.
     pub(crate) fn activated(&mut self, choice: Choice, remember: bool) {
         if let Some(failures) = self.failures.get_mut(choice.name()) {

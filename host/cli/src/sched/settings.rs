@@ -16,11 +16,12 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
 use fluxgate_engine::Config as EngineConfig;
 use fluxgate_graph::Placement;
-use fluxgate_wire::session::Mode;
+use fluxgate_wire::session::{AUDIT_PERIOD, Mode, SessionConfig, WATCH_PERIOD};
 use serde_json::{Map, Value, json};
 
 use value::Given;
@@ -87,16 +88,6 @@ impl LogLevel {
     pub(crate) fn name(self) -> &'static str {
         LogLevel::ALL.iter().find(|(_, level)| *level == self).map_or("info", |(name, _)| name)
     }
-
-    /// The level as this program's own log names it.
-    pub(crate) fn filter(self) -> &'static str {
-        match self {
-            LogLevel::Emerg | LogLevel::Alert | LogLevel::Crit | LogLevel::Err => "error",
-            LogLevel::Warning => "warn",
-            LogLevel::Notice | LogLevel::Info => "info",
-            LogLevel::Debug => "debug",
-        }
-    }
 }
 
 /// One key: its name, what it takes, and what it is for.
@@ -129,7 +120,7 @@ pub(crate) const KEYS: &[Key] = &[
     key(
         "log-level",
         "emerg, alert, crit, err, warning, notice, info or debug",
-        "least serious line that is logged",
+        "least serious line that goes to the broker's log",
     ),
     key(
         "candidates-per-pass-max",
@@ -219,8 +210,8 @@ impl Default for Settings {
             queues_max: engine.queues_max as u64,
             annotation_bytes_per_job_max: engine.annotation_bytes_per_job_max,
             annotation_bytes_per_pass_max: engine.annotation_bytes_per_pass_max,
-            watch_period: 10.0,
-            audit_period: 60.0,
+            watch_period: WATCH_PERIOD.as_secs_f64(),
+            audit_period: AUDIT_PERIOD.as_secs_f64(),
             hello_partial: true,
             sources: BTreeMap::new(),
         }
@@ -383,9 +374,36 @@ impl Settings {
         Ok(())
     }
 
+    /// Keep the queue depth of the settings before: a running scheduler cannot change it.
+    pub(crate) fn keep_depth_of(&mut self, before: &Settings) {
+        self.queue_depth = before.queue_depth;
+        match before.sources.get("queue-depth") {
+            Some(source) => self.sources.insert("queue-depth", *source),
+            None => self.sources.remove("queue-depth"),
+        };
+    }
+
     /// What RFC 27 ready tells the job manager.
     pub(crate) fn mode(&self) -> Mode {
         self.queue_depth.map_or(Mode::Unlimited, Mode::Limited)
+    }
+
+    /// How often the job manager is watched, and the ledger audited; zero is never.
+    pub(crate) fn periods(&self) -> (Duration, Duration) {
+        let period = |seconds| Duration::try_from_secs_f64(seconds).unwrap_or_default();
+        (period(self.watch_period), period(self.audit_period))
+    }
+
+    /// The session's part of it.
+    pub(crate) fn session(&self) -> SessionConfig {
+        let (watch, audit) = self.periods();
+        SessionConfig {
+            mode: self.mode(),
+            partial_ok: self.hello_partial,
+            watch,
+            audit,
+            ..SessionConfig::default()
+        }
     }
 
     /// The engine's part of it.

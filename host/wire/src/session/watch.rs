@@ -272,6 +272,15 @@ impl Session {
         &self.watch.state
     }
 
+    /// Other periods from now on, as [`SessionConfig::watch`](super::SessionConfig::watch) and
+    /// [`SessionConfig::audit`](super::SessionConfig::audit).
+    pub fn set_periods(&mut self, watch: Duration, audit: Duration) {
+        (self.config.watch, self.config.audit) = (watch, audit);
+        // What was due later than it would be now is not waited for.
+        self.watch.next_poll = self.watch.next_poll.min(self.watch.now + watch.as_secs_f64());
+        self.watch.next_audit = self.watch.next_audit.min(self.watch.now + audit.as_secs_f64());
+    }
+
     fn watches(&self) -> bool {
         !self.config.watch.is_zero()
     }
