@@ -21,6 +21,7 @@ mod flow;
 mod ledger;
 mod order;
 mod policy;
+mod prune;
 mod release;
 mod request;
 mod schedule;

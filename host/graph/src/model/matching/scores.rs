@@ -22,13 +22,38 @@ pub(crate) struct Group {
     pub(crate) score: i64,
     /// What it counts for: units of a vertex, 1 for a slot.
     pub(crate) count: u64,
-    pub(crate) uses: Vec<Use>,
+    /// Of a vertex this is all; kept apart because most groups are vertices, and a list costs an allocation.
+    pub(crate) first: Option<Use>,
+    /// The others of a slot.
+    pub(crate) more: Vec<Use>,
 }
 
 impl Group {
     /// What the first of its edges is good for.
     pub(crate) fn units(&self) -> u64 {
-        self.uses.first().map_or(0, |u| u.units)
+        self.first.map_or(0, |u| u.units)
+    }
+
+    /// A vertex.
+    pub(crate) fn of(score: i64, used: Use) -> Self {
+        Group { score, count: used.units, first: Some(used), more: Vec::new() }
+    }
+
+    /// An empty slot.
+    pub(crate) fn slot() -> Self {
+        Group { score: 1, count: 1, first: None, more: Vec::new() }
+    }
+
+    pub(crate) fn push(&mut self, used: Use) {
+        match self.first {
+            None => self.first = Some(used),
+            Some(_) => self.more.push(used),
+        }
+    }
+
+    /// Everything that is used.
+    pub(crate) fn uses(&self) -> impl Iterator<Item = &Use> {
+        self.first.iter().chain(&self.more)
     }
 }
 

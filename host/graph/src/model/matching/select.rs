@@ -4,13 +4,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use fluxgate_formats::constraint::{Constraint, Target};
+use fluxgate_formats::constraint::Constraint;
 
 use crate::model::graph::MODEL_DEPTH_MAX;
-use crate::model::vertex::{EdgeId, State, VertexId};
+use crate::model::vertex::{EdgeId, NONE, VertexId};
 use crate::names::Name;
 
-use super::ledger::JOBS_MAX;
 use super::policy::{CLASS_PROPERTY, CLASS_WORST, Policy, Prefer};
 use super::request::Want;
 use super::schedule::Miss;
@@ -89,9 +88,8 @@ impl Matcher {
         let mut found = Scores::default();
         let inside = self.visit(root, wants, true, exclusive, aim, &mut found, 0)?;
         let units = found.free;
-        let uses = vec![Use { edge: None, units, exclusive }];
         let type_ = self.model.vertices[root.index()].type_;
-        found.add(dominant, type_, Group { score: found.score, count: units, uses });
+        found.add(dominant, type_, Group::of(found.score, Use { edge: None, units, exclusive }));
         let chosen = self.settle_root(wants, &mut found);
         self.root_mark = Mark { round: self.round, exclusive: inside, units: chosen.unwrap_or(1) };
         chosen.map(drop).ok_or(Miss::Unsatisfiable)
@@ -120,11 +118,11 @@ impl Matcher {
                 return None;
             }
         }
-        let subsystems = self.subsystems.clone();
-        if subsystems.iter().any(|&s| found.of(s).any(|(_, f)| f.qualified == 0)) {
+        if self.subsystems.iter().any(|&s| found.of(s).any(|(_, f)| f.qualified == 0)) {
             return None;
         }
-        for &subsystem in &subsystems {
+        for at in 0..self.subsystems.len() {
+            let subsystem = self.subsystems[at];
             self.mark(subsystem, found, subsystem == dominant);
         }
         Some(units)
@@ -168,8 +166,8 @@ impl Matcher {
         }
         let score = found.score;
         if found.settled {
-            for subsystem in self.subsystems.clone() {
-                self.mark(subsystem, &found, false);
+            for at in 0..self.subsystems.len() {
+                self.mark(self.subsystems[at], &found, false);
             }
         } else {
             to_parent.merge(found);
@@ -263,91 +261,6 @@ impl Matcher {
         })
     }
 
-    /// Says no where a visit would be in vain.
-    fn prune(&mut self, v: VertexId, wants: &[Want], exclusive: bool, aim: &Aim<'_>) -> Result<(), Miss> {
-        let it = &self.model.vertices[v.index()];
-        if !aim.inventory && it.state != State::Up {
-            return Err(Miss::Busy);
-        }
-        let target = it.type_ == self.types.node || it.type_ == self.types.storage_node;
-        if target && aim.constraint.is_some_and(|c| !self.meets(v, c)) {
-            return Err(Miss::Busy);
-        }
-        if self.free(v, aim.start, aim.end) == 0 {
-            return Err(Miss::Busy);
-        }
-        let type_ = it.type_;
-        let mut last = Ok(());
-        for want in wants {
-            let slot = want.type_ == self.types.slot;
-            if want.type_ != type_ && !slot {
-                continue;
-            }
-            if !slot {
-                self.check_exclusive(v, want, exclusive, aim)?;
-            }
-            last = if self.enough_below(v, want, aim) { Ok(()) } else { Err(Miss::Busy) };
-            // Of slots that are alternatives it is enough that the last one asked may be there.
-            if last.is_err() && !(self.flexible && slot) {
-                return last;
-            }
-        }
-        last
-    }
-
-    fn check_exclusive(
-        &mut self,
-        v: VertexId,
-        want: &Want,
-        exclusive: bool,
-        aim: &Aim<'_>,
-    ) -> Result<(), Miss> {
-        if exclusive && want.exclusive == Some(false) {
-            let name = self.model.text(self.model.vertices[v.index()].name);
-            let label = want.label.as_deref().unwrap_or("");
-            self.messages += &format!("exclusivity conflicts at jobspec={label} : vertex={name}\n");
-            return Err(Miss::Invalid);
-        }
-        if !exclusive && want.exclusive != Some(true) {
-            return Ok(());
-        }
-        let Some(booking) = self.ledger.get(v) else { return Ok(()) };
-        let late = aim.now && !booking.allocations.is_empty();
-        let alone = booking.tree.free_during(0, aim.start, aim.end) == JOBS_MAX;
-        if late || !alone { Err(Miss::Busy) } else { Ok(()) }
-    }
-
-    fn enough_below(&self, v: VertexId, want: &Want, aim: &Aim<'_>) -> bool {
-        let Some(below) = self.aggregates.below(v) else { return true };
-        if want.below.is_empty() {
-            return true;
-        }
-        let needs = below.types.iter().map(|t| want.below.get(t).copied().unwrap_or(0));
-        let needs: Vec<i64> = needs.collect();
-        if needs.iter().zip(&below.totals).any(|(need, total)| need > total) {
-            return false;
-        }
-        let mut amounts = vec![0];
-        amounts.extend(needs);
-        self.ledger.get(v).is_none_or(|b| b.tree.fits(aim.start, aim.end, &amounts))
-    }
-
-    pub(super) fn meets(&self, v: VertexId, constraint: &Constraint) -> bool {
-        struct Vertex<'m>(&'m Matcher, VertexId);
-        impl Target for Vertex<'_> {
-            fn host(&self) -> &str {
-                self.0.model.text(self.0.model.vertices[self.1.index()].name)
-            }
-            fn rank(&self) -> u32 {
-                u32::try_from(self.0.model.vertices[self.1.index()].rank).unwrap_or(u32::MAX)
-            }
-            fn has_property(&self, name: &str) -> bool {
-                self.0.model.property(self.1, name).is_some()
-            }
-        }
-        constraint.matches(&Vertex(self, v))
-    }
-
     #[expect(clippy::too_many_arguments, reason = "a recursion that carries its surroundings")]
     fn explore_all(
         &mut self,
@@ -359,7 +272,8 @@ impl Matcher {
         found: &mut Scores,
         depth: usize,
     ) {
-        for subsystem in self.subsystems.clone() {
+        for at in 0..self.subsystems.len() {
+            let subsystem = self.subsystems[at];
             self.explore(v, subsystem, wants, pristine, exclusive, aim, found, 1, depth);
         }
     }
@@ -379,14 +293,21 @@ impl Matcher {
         depth: usize,
     ) -> bool {
         let first = self.policy.first_match;
-        let edges: Vec<EdgeId> =
-            if first { self.fullest_first(v) } else { self.model.out_edges(v).collect() };
+        let order: Vec<EdgeId> = if first { self.fullest_first(v) } else { Vec::new() };
+        // In the order of the list where there is one, else along the chain of edges.
+        let (mut chain, mut place) = (self.model.vertices[v.index()].first_out, 0);
         let mut tallies: BTreeMap<Name, Shares> =
             wants.iter().filter(|_| first).map(|w| (w.type_, Shares::of(w.enough()))).collect();
         let mut done: BTreeSet<Name> = BTreeSet::new();
         let mut any = false;
-        for edge in edges {
+        loop {
+            let edge = match order.get(place) {
+                Some(&edge) => edge,
+                None if !first && chain != NONE => EdgeId(chain),
+                None => break,
+            };
             let it = self.model.edges[edge.index()];
+            (chain, place) = (it.next_out, place + 1);
             let dominant = subsystem == self.dominant;
             if it.subsystem != subsystem || (dominant && self.seen[it.to.index()] == self.round) {
                 continue;
@@ -403,8 +324,7 @@ impl Matcher {
             let Ok(exclusive) = visited else { continue };
             any = true;
             let (score, count) = (found.score, found.free);
-            let uses = vec![Use { edge: Some(edge), units: count, exclusive }];
-            found.add(subsystem, type_, Group { score, count, uses });
+            found.add(subsystem, type_, Group::of(score, Use { edge: Some(edge), units: count, exclusive }));
             if !first {
                 continue;
             }
@@ -485,7 +405,7 @@ impl Matcher {
 
     /// The next slot out of what was found for it.
     pub(super) fn take_slot(&self, slot: &Want, inside: &mut Scores) -> Option<Group> {
-        let mut group = Group { score: 1, count: 1, uses: Vec::new() };
+        let mut group = Group::slot();
         for want in &slot.with {
             let count = want.take(inside.qualified(self.dominant, want.type_));
             let mut taken = 0;
@@ -493,7 +413,7 @@ impl Matcher {
                 let next = inside.get_mut(self.dominant, want.type_)?.next()?;
                 let units = next.units();
                 group.score = group.score.saturating_add(next.score);
-                group.uses.push(Use { exclusive: true, ..*next.uses.first()? });
+                group.push(Use { exclusive: true, ..next.first? });
                 taken = taken.saturating_add(units);
             }
         }
@@ -529,7 +449,7 @@ impl Matcher {
     /// Marks the edges to what was chosen; at the root also those that lead there.
     fn mark(&mut self, subsystem: Name, found: &Scores, up_to_root: bool) {
         for (_, it) in found.of(subsystem) {
-            for used in it.groups[..it.chosen].iter().flat_map(|g| &g.uses) {
+            for used in it.groups[..it.chosen].iter().flat_map(Group::uses) {
                 let Some(edge) = used.edge else { continue };
                 let (units, exclusive) = (used.units, used.exclusive);
                 self.marks[edge.index()] = Mark { round: self.round, exclusive, units };
