@@ -47,50 +47,76 @@ impl Model {
     /// Checks the rules of composite pools: one parent per subsystem, no cycle, one root, a bounded depth.
     pub fn check(&self) -> Result<(), ModelError> {
         let contains = self.names.get(CONTAINS);
-        let mut parents: BTreeSet<(VertexId, Name)> = BTreeSet::new();
-        for edge in self.edges.iter().filter(|e| Some(e.type_) == contains) {
-            if !self.vertices[edge.from.index()].present || !self.vertices[edge.to.index()].present {
-                continue;
-            }
-            if !parents.insert((edge.to, edge.subsystem)) {
-                return Err(ModelError::TwoParents(edge.to));
-            }
-        }
-        for (&subsystem, &root) in &self.roots {
-            self.reach(subsystem, root, contains)?;
-        }
-        // What no root reaches along `contains` has an ancestor without parent, or is on a cycle.
-        for &(vertex, subsystem) in &parents {
-            let mut at = vertex;
-            for level in 0.. {
-                match self.parent(at, subsystem) {
-                    None => break,
-                    Some(up) if up == vertex => return Err(ModelError::Cycle(vertex)),
-                    Some(_) if level > MODEL_DEPTH_MAX => return Err(ModelError::TooDeep(vertex)),
-                    Some(up) => at = up,
+        let mut subsystems: Vec<Name> = Vec::new();
+        for vertex in self.vertices() {
+            subsystems.clear();
+            for edge in self.in_edges(vertex).map(|e| &self.edges[e.index()]) {
+                if Some(edge.type_) != contains || !self.vertices[edge.from.index()].present {
+                    continue;
                 }
+                if subsystems.contains(&edge.subsystem) {
+                    return Err(ModelError::TwoParents(vertex));
+                }
+                subsystems.push(edge.subsystem);
             }
-            if self.roots.get(&subsystem).is_some_and(|&root| root != at) {
-                return Err(ModelError::TwoRoots(at));
+        }
+        for &subsystem in &self.subsystems {
+            let root = self.roots.get(&subsystem).copied();
+            let mut reached = vec![false; self.vertices.len()];
+            if let Some(root) = root {
+                self.reach(subsystem, root, contains, &mut reached)?;
+            }
+            // What no root reaches along `contains` has an ancestor without parent, or is on a cycle.
+            for vertex in self.vertices().filter(|v| !reached[v.index()]) {
+                let top = self.top(vertex, subsystem, contains)?;
+                if top != vertex && root.is_some_and(|root| root != top) {
+                    return Err(ModelError::TwoRoots(top));
+                }
             }
         }
         Ok(())
     }
 
+    /// The last vertex on the way up along `contains`.
+    fn top(&self, vertex: VertexId, subsystem: Name, contains: Option<Name>) -> Result<VertexId, ModelError> {
+        let up = |v: VertexId| {
+            let mut edges = self.in_edges(v).map(|e| &self.edges[e.index()]);
+            edges.find(|e| e.subsystem == subsystem && Some(e.type_) == contains).map(|e| e.from)
+        };
+        let mut at = vertex;
+        for _ in 0..=MODEL_DEPTH_MAX {
+            match up(at) {
+                None => return Ok(at),
+                Some(above) if above == vertex => return Err(ModelError::Cycle(vertex)),
+                Some(above) => at = above,
+            }
+        }
+        Err(ModelError::TooDeep(vertex))
+    }
+
     /// Walks down from a root as far as [`MODEL_DEPTH_MAX`].
-    fn reach(&self, subsystem: Name, root: VertexId, contains: Option<Name>) -> Result<(), ModelError> {
+    fn reach(
+        &self,
+        subsystem: Name,
+        root: VertexId,
+        contains: Option<Name>,
+        reached: &mut [bool],
+    ) -> Result<(), ModelError> {
         let mut level = vec![root];
+        reached[root.index()] = true;
         for _ in 0..MODEL_DEPTH_MAX {
             let mut below: Vec<VertexId> = Vec::new();
             for &vertex in &level {
                 for edge in self.out_edges(vertex).map(|e| &self.edges[e.index()]) {
-                    if edge.subsystem == subsystem && Some(edge.type_) == contains {
-                        below.push(edge.to);
+                    if edge.subsystem != subsystem || Some(edge.type_) != contains {
+                        continue;
                     }
+                    if edge.to == root {
+                        return Err(ModelError::Cycle(root));
+                    }
+                    reached[edge.to.index()] = true;
+                    below.push(edge.to);
                 }
-            }
-            if below.contains(&root) {
-                return Err(ModelError::Cycle(root));
             }
             if below.is_empty() {
                 return Ok(());

@@ -92,6 +92,9 @@ impl Relation {
 /// The edge type that makes a composite pool: at most one such edge per subsystem leads to a vertex.
 pub const CONTAINS: &str = "contains";
 
+/// The name of [`CONTAINS`], which every model names right after the well-known types and the empty name.
+const CONTAINS_NAME: Name = Name(WELL_KNOWN.len() as u32 + 1);
+
 /// What is wrong with a model, and with which vertex.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -175,6 +178,8 @@ impl Default for Model {
         for type_ in WELL_KNOWN {
             names.intern(type_);
         }
+        let contains = names.intern(CONTAINS);
+        debug_assert_eq!(contains, CONTAINS_NAME);
         Model {
             names,
             vertices: Vec::new(),
@@ -374,9 +379,16 @@ impl Model {
         out.chain(back)
     }
 
-    /// The edge that leads to a vertex in a subsystem: the first, where there are several.
+    /// The edge that leads to a vertex in a subsystem; of several the one by which it is contained, else the first.
     pub fn in_edge(&self, id: VertexId, subsystem: Name) -> Option<EdgeId> {
-        self.in_edges(id).find(|e| self.edges[e.index()].subsystem == subsystem)
+        let mut first = None;
+        for edge in self.in_edges(id).filter(|e| self.edges[e.index()].subsystem == subsystem) {
+            if self.edges[edge.index()].type_ == CONTAINS_NAME {
+                return Some(edge);
+            }
+            first = first.or(Some(edge));
+        }
+        first
     }
 
     /// The vertex one step up in a subsystem. Works whether or not a file stored the opposite edges.
