@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::{at, machine};
@@ -239,5 +240,32 @@ fn real_recipes_and_graphs_load_and_survive_saving() {
         assert!(vertices == 0 || model.vertex_count() == vertices, "{file}: {}", model.vertex_count());
         let saved = model.to_jgf();
         assert_eq!(Model::from_jgf(&saved.to_string()).unwrap().to_jgf(), saved, "{file}");
+    }
+}
+
+proptest! {
+    /// Damaged files are refused or read, and nothing else happens.
+    #[test]
+    fn damaged_files_do_no_harm(
+        which in 0..3usize,
+        cuts in prop::collection::vec((any::<prop::sample::Index>(), 0..6usize, "[<>/\"{}\\[\\]:,a-z0-9=&; -]"), 1..6),
+    ) {
+        let jgf = machine(1, 1, 1).to_jgf().to_string();
+        let mut text = [RECIPE, super::hwloc::V2, &jgf][which].to_owned();
+        for (at, long, put) in cuts {
+            let at = at.index(text.len());
+            // Never longer: a recipe with larger numbers asks for a larger machine.
+            let end = (at + long.max(1)).min(text.len());
+            text.replace_range(at..end, &put);
+        }
+        let read = match which {
+            0 => Model::from_grug(&text),
+            1 => Model::from_hwloc(&text, None),
+            _ => Model::from_jgf(&text),
+        };
+        match read {
+            Err(error) => prop_assert!(!error.place.is_empty() && !error.what.is_empty()),
+            Ok(model) => prop_assert_eq!(model.check(), Ok(())),
+        }
     }
 }

@@ -3,7 +3,7 @@
 use super::{at, names};
 use crate::model::Model;
 
-const V2: &str = r#"<?xml version="1.0" encoding="UTF-8"?>
+pub(super) const V2: &str = r#"<?xml version="1.0" encoding="UTF-8"?>
 <!DOCTYPE topology SYSTEM "hwloc2.dtd">
 <topology version="2.0">
   <object type="Machine" os_index="0">
