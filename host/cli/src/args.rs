@@ -75,6 +75,9 @@ pub(crate) enum Command {
     Status(Status),
     /// Replay a workload log through policies, at full speed and without an instance.
     Replay(Replay),
+    /// Look at files that describe a machine: check them, show and search them, convert them.
+    #[command(subcommand)]
+    Graph(crate::cmd::graph::GraphCmd),
     /// Ask a resource graph for resources, line by line, as the graph scheduler's tool does.
     ResourceQuery(crate::cmd::resource_query::ResourceQuery),
     /// Show everything at once: an instance under load, policies swapped live, a report and an audit.

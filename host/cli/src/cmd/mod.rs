@@ -2,6 +2,7 @@
 
 pub(crate) mod config;
 pub(crate) mod control;
+pub(crate) mod graph;
 pub(crate) mod jobs;
 pub(crate) mod policy;
 pub(crate) mod policy_new;

@@ -41,6 +41,7 @@ mod write;
 
 pub use graph::{CONTAINS, Direction, Edge, MODEL_DEPTH_MAX, Model, ModelError, Relation, VERTICES_MAX};
 pub use planner::{FOREVER, PlanError, Planner, Span};
+pub use read::Source;
 pub use vertex::{EdgeId, Pool, State, Vertex, VertexId};
 pub use walk::{Aborted, Accumulator, Pruning, Scored, Visit, Walker};
 pub use write::Format;

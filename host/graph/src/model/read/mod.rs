@@ -1,4 +1,4 @@
-//! Readers of whole models: GRUG recipes, JGF, R and the XML of hwloc.
+//! Readers of whole models: GRUG recipes, JGF, R, the XML of hwloc and TOML.
 //!
 //! A reader loads everything or nothing, bounds what it reads, and says where in the file something is wrong.
 //!
@@ -8,12 +8,15 @@ mod grug;
 mod hwloc;
 mod jgf;
 mod r;
+mod source;
 
 use fluxgate_formats::rset::R;
 
 use crate::error::LoadError;
 
 use super::graph::Model;
+
+pub use source::Source;
 
 pub(crate) use jgf::{JgfClaim, LINKED, claims as jgf_claims};
 

@@ -1,0 +1,95 @@
+//! `fluxgate graph`: look at files that describe a machine. No instance is asked.
+//!
+//! What a file says is in the graph crate; here are the files and the looks.
+
+mod load;
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, anyhow, bail};
+use clap::{Subcommand, ValueEnum};
+use fluxgate_graph::model::{Model, Source};
+
+/// Longest file, in bytes.
+const FILE_BYTES_MAX: u64 = 1 << 30;
+
+/// What `--format` takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum FormatArg {
+    /// A GRUG recipe in GraphML.
+    Grug,
+    /// JGF (RFC 40), alone or as the scheduling key of an R.
+    Jgf,
+    /// R (RFC 20).
+    R,
+    /// The XML of hwloc.
+    Hwloc,
+    /// TOML with [[resource.config]].
+    Toml,
+}
+
+impl FormatArg {
+    fn source(self) -> Source {
+        match self {
+            FormatArg::Grug => Source::Grug,
+            FormatArg::Jgf => Source::Jgf,
+            FormatArg::R => Source::R,
+            FormatArg::Hwloc => Source::Hwloc,
+            FormatArg::Toml => Source::Toml,
+        }
+    }
+}
+
+/// `fluxgate graph`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum GraphCmd {
+    /// Load files, and say what is in them or what is wrong with them.
+    Load {
+        /// GRUG, JGF, R, hwloc XML or TOML with [[resource.config]].
+        #[arg(value_name = "FILE", required = true)]
+        files: Vec<PathBuf>,
+        /// Their format. Default: told by the content.
+        #[arg(short, long, value_enum)]
+        format: Option<FormatArg>,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// Run a subcommand.
+pub(crate) fn run(command: &GraphCmd) -> Result<()> {
+    match command {
+        GraphCmd::Load { files, format, json } => load::run(files, *format, *json),
+    }
+}
+
+/// Reads a file; the message of an error names it.
+fn read(path: &Path, format: Option<FormatArg>) -> Result<(Source, Model)> {
+    let name = path.display();
+    let text = text(path)?;
+    let source = format.map_or_else(|| Source::detect(&text), |format| Ok(format.source()));
+    let source = source.map_err(|error| anyhow!("{name}: {error}"))?;
+    let model = Model::load(&text, Some(source)).map_err(|error| anyhow!("{name}: {error}"))?;
+    Ok((source, model))
+}
+
+fn text(path: &Path) -> Result<String> {
+    let name = path.display();
+    let cannot = || format!("cannot read {name}");
+    let file = std::fs::File::open(path).with_context(cannot)?;
+    let mut bytes = Vec::new();
+    file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).with_context(cannot)?;
+    if bytes.len() as u64 > FILE_BYTES_MAX {
+        bail!("{name}: more than {FILE_BYTES_MAX} bytes");
+    }
+    if bytes.iter().all(u8::is_ascii_whitespace) {
+        bail!("{name}: the file is empty");
+    }
+    String::from_utf8(bytes).map_err(|error| {
+        let at = error.utf8_error().valid_up_to();
+        let line = error.as_bytes()[..at].iter().filter(|&&b| b == b'\n').count() + 1;
+        anyhow!("{name}: line {line}: not UTF-8 text")
+    })
+}

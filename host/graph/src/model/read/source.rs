@@ -1,0 +1,153 @@
+//! The formats of files, told apart by what is in them.
+//!
+//! This module must never know where a text comes from.
+
+use fluxgate_formats::rset::R;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+
+use crate::error::LoadError;
+use crate::load::toml;
+use crate::model::graph::Model;
+
+use super::bounded;
+
+/// A format that machines are described in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Source {
+    /// A recipe in GraphML.
+    Grug,
+    /// JGF (RFC 40), alone or as the `scheduling` of an R.
+    Jgf,
+    /// R (RFC 20).
+    R,
+    /// The XML of hwloc.
+    Hwloc,
+    /// TOML with `[[resource.config]]`.
+    Toml,
+}
+
+impl Source {
+    /// All of them with their names.
+    pub const ALL: [(&'static str, Source); 5] = [
+        ("grug", Source::Grug),
+        ("jgf", Source::Jgf),
+        ("r", Source::R),
+        ("hwloc", Source::Hwloc),
+        ("toml", Source::Toml),
+    ];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        Source::ALL.iter().find(|(_, it)| *it == self).map_or("", |(name, _)| name)
+    }
+
+    /// The one of this name.
+    pub fn parse(text: &str) -> Option<Source> {
+        Source::ALL.iter().find(|(name, _)| *name == text).map(|(_, it)| *it)
+    }
+
+    /// The format of a text by its content; an R that carries a graph is JGF. The text may still be wrong.
+    pub fn detect(text: &str) -> Result<Source, LoadError> {
+        let unknown = |place: &str, what: String| Err(LoadError::new("unknown format", place, what));
+        let text = text.trim_start_matches('\u{feff}').trim_start();
+        match text.chars().next() {
+            None => unknown("text", format!("nothing found; {ACCEPTED}")),
+            Some('<') => match element(text) {
+                Some("graphml") => Ok(Source::Grug),
+                Some("topology") => Ok(Source::Hwloc),
+                Some(other) => unknown("text", format!("XML that begins with <{other}> found; {ACCEPTED}")),
+                None => unknown("text", format!("XML without an element found; {ACCEPTED}")),
+            },
+            Some('{') => match serde_json::from_str::<Keys>(bounded("JSON", text)?) {
+                Ok(Keys { graph: Some(_), .. }) => Ok(Source::Jgf),
+                Ok(Keys { scheduling: Some(Scheduling { graph: Some(_) }), .. }) => Ok(Source::Jgf),
+                Ok(Keys { execution: Some(_), .. }) => Ok(Source::R),
+                Ok(_) => unknown("text", format!("JSON without 'graph' or 'execution' found; {ACCEPTED}")),
+                Err(e) => {
+                    let words = e.to_string();
+                    let words = words.split(" at line ").next().unwrap_or(&words);
+                    Err(LoadError::new("JSON", format!("line {} column {}", e.line(), e.column()), words))
+                }
+            },
+            Some(_) => {
+                let table = |line: &str| line.starts_with("[resource") || line.starts_with("[[resource");
+                if text.lines().any(|line| table(line.trim_start())) {
+                    return Ok(Source::Toml);
+                }
+                let start: String = text.chars().take(20).collect();
+                unknown("line 1", format!("{start:?} found; {ACCEPTED}"))
+            }
+        }
+    }
+}
+
+/// What can be read.
+const ACCEPTED: &str =
+    "a GRUG recipe (GraphML), JGF, R, hwloc XML or TOML with [[resource.config]] is accepted";
+
+#[derive(Deserialize)]
+struct Keys {
+    graph: Option<IgnoredAny>,
+    #[serde(default, deserialize_with = "scheduling")]
+    scheduling: Option<Scheduling>,
+    execution: Option<IgnoredAny>,
+}
+
+struct Scheduling {
+    graph: Option<IgnoredAny>,
+}
+
+/// `scheduling` is any scheduler's own: whatever it is, it is no error here.
+fn scheduling<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<Scheduling>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Any {
+        Graph { graph: IgnoredAny },
+        Other(IgnoredAny),
+    }
+    Ok(Some(match Any::deserialize(from)? {
+        Any::Graph { graph } => Scheduling { graph: Some(graph) },
+        Any::Other(IgnoredAny) => Scheduling { graph: None },
+    }))
+}
+
+/// The name of the first element, without prefix.
+fn element(text: &str) -> Option<&str> {
+    let mut rest = text;
+    loop {
+        rest = rest.get(rest.find('<')? + 1..)?;
+        if let Some(comment) = rest.strip_prefix("!--") {
+            rest = comment.get(comment.find("-->")?..)?;
+        } else if !rest.starts_with(['?', '!']) {
+            let end = rest.find(|c: char| c.is_whitespace() || c == '>' || c == '/')?;
+            return rest[..end].rsplit(':').next();
+        }
+    }
+}
+
+impl Model {
+    /// Reads a text of any format; `None` tells by the content which it is.
+    ///
+    /// ```
+    /// # use fluxgate_graph::model::{Model, Source};
+    /// let text = "[[resource.config]]\nhosts = \"node[0-3]\"\ncores = \"0-7\"\n";
+    /// assert_eq!(Source::detect(text).unwrap(), Source::Toml);
+    /// assert_eq!(Model::load(text, None).unwrap().at_path("/cluster0/node3/core7").len(), 1);
+    /// ```
+    pub fn load(text: &str, source: Option<Source>) -> Result<Model, LoadError> {
+        match source.map_or_else(|| Source::detect(text), Ok)? {
+            Source::Grug => Model::from_grug(text),
+            Source::Jgf => Model::from_jgf(text),
+            Source::R => {
+                let r = R::from_json(text).map_err(|e| {
+                    let words = e.to_string();
+                    LoadError::new("R", "text", words.strip_prefix("R: ").unwrap_or(&words))
+                })?;
+                Model::from_r(&r)
+            }
+            Source::Hwloc => Model::from_hwloc(text, None),
+            Source::Toml => Model::from_r(&toml::read(text)?),
+        }
+    }
+}

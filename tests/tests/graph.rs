@@ -1,0 +1,166 @@
+//! `fluxgate graph` on files that the tests write: what is in them, what is wrong with them.
+
+use std::path::{Path, PathBuf};
+
+use fluxgate_tests::fixture::{Said, cli, folder, shared};
+use serde_json::{Value, json};
+
+/// Two racks of two nodes; a node has four cores and a pool of memory.
+const GRUG: &str = r#"<?xml version="1.0"?>
+<!-- a <topology> of our own -->
+<graphml><graph id="g" edgedefault="directed">
+<node id="c"><data key="root">1</data><data key="type">cluster</data><data key="basename">tiny</data></node>
+<node id="r"><data key="type">rack</data></node>
+<node id="n"><data key="type">node</data></node>
+<node id="k"><data key="type">core</data></node>
+<node id="m"><data key="type">memory</data><data key="size">16</data><data key="unit">GB</data></node>
+<edge source="c" target="r"><data key="multi_scale">2</data></edge>
+<edge source="r" target="n"><data key="multi_scale">2</data><data key="id_scope">1</data></edge>
+<edge source="n" target="k"><data key="multi_scale">4</data></edge>
+<edge source="n" target="m"/>
+</graph></graphml>
+"#;
+
+const R: &str = r#"{"version":1,"execution":{"R_lite":[{"rank":"0-2","children":{"core":"0-3"}},
+    {"rank":"3","children":{"core":"0-3","gpu":"0-1"}}],"nodelist":["n[10-13]"],
+    "properties":{"big":"3"},"starttime":0,"expiration":0}}"#;
+
+const HWLOC: &str = r#"<?xml version="1.0"?>
+<!DOCTYPE topology SYSTEM "hwloc.dtd">
+<topology><object type="Machine"><info name="HostName" value="h7"/><object type="Package">
+<object type="Core"><object type="PU"/><object type="PU"/></object></object></object></topology>"#;
+
+const TOML: &str = "# a machine\n[[resource.config]]\nhosts = \"n[0-1]\"\ncores = \"0-3\"\n";
+
+fn write(dir: &Path, name: &str, text: &str) -> PathBuf {
+    let path = dir.join(name);
+    std::fs::write(&path, text).unwrap();
+    path
+}
+
+fn graph(words: &[&str], path: &Path, more: &[&str]) -> Said {
+    let mut args = vec!["graph"];
+    args.extend(words);
+    args.push(path.to_str().unwrap());
+    args.extend(more);
+    cli(&args)
+}
+
+/// A graph with what no other format can say: two subsystems, tags, foreign keys, states, a pool, a both-ways link.
+fn jgf() -> String {
+    json!({"origin": "here", "graph": {
+        "label": "l",
+        "nodes": [
+            {"id": "a", "label": "top", "metadata": {"type": "cluster", "id": 0, "paths": {"containment": "/cluster0"}}},
+            {"id": "b", "metadata": {"type": "node", "id": 1, "rank": 0, "status": "degraded",
+                "properties": {"ssd": "1"}, "tags": {"t": ["x"]}, "uuid": "u-1", "vendor": {"k": [1]}}},
+            {"id": "c", "metadata": {"type": "memory", "id": 0, "rank": 0, "size": 64, "unit": "GB"}},
+            {"id": "p", "metadata": {"type": "pdu", "id": 3, "paths": {"power": "/pdu3"}}}],
+        "edges": [
+            {"source": "a", "target": "b"}, {"source": "b", "target": "c"},
+            {"source": "p", "target": "b", "directed": false, "weight": 2,
+                "metadata": {"subsystem": "power", "relationship": "supplies", "watts": 5}}]}})
+    .to_string()
+}
+
+#[test]
+fn load_says_what_is_in_a_file_of_any_format() {
+    let dir = folder();
+    // The names of the files say nothing.
+    for (name, text, format, vertices, edges, ranks) in [
+        ("1", GRUG, "grug", 27, 26, 4),
+        ("2", R, "r", 23, 22, 4),
+        ("3", HWLOC, "hwloc", 6, 5, 1),
+        ("4", TOML, "toml", 11, 10, 2),
+        ("5", &jgf(), "jgf", 4, 3, 1),
+    ] {
+        let file = write(dir.path(), name, text);
+        let said = graph(&["load"], &file, &["--json"]).json();
+        let found = ["format", "vertices", "edges", "ranks"].map(|key| said[0][key].clone());
+        assert_eq!(found, [json!(format), json!(vertices), json!(edges), json!(ranks)], "{said}");
+        // By its name as well.
+        assert_eq!(graph(&["load"], &file, &["--json", "--format", format]).json(), said);
+    }
+    let said = graph(&["load"], &dir.path().join("5"), &["--json"]).json();
+    assert_eq!(
+        said[0]["subsystems"][1],
+        json!({"name": "power", "vertices": 2, "edges": 1, "root": "/pdu3"})
+    );
+    assert_eq!(said[0]["notes"], json!(["1 vertex is degraded"]));
+    let memory = json!({"type": "memory", "count": 4, "size": 64, "unit": "GB"});
+    let said = graph(&["load"], &dir.path().join("1"), &["--json"]).json();
+    assert!(said[0]["types"].as_array().unwrap().contains(&memory), "{said}");
+    let text = graph(&["load"], &dir.path().join("1"), &[]).ok();
+    for words in ["grug, 27 vertices, 26 edges, 4 ranks; checks passed", "containment", "/tiny0", "memory"] {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+}
+
+#[test]
+fn an_r_that_carries_a_graph_is_read_as_either() {
+    let dir = folder();
+    let mut r: Value = serde_json::from_str(R).unwrap();
+    r["scheduling"] = serde_json::from_str(&jgf()).unwrap();
+    let file = write(dir.path(), "r", &r.to_string());
+    assert_eq!(graph(&["load"], &file, &["--json"]).json()[0]["format"], "jgf");
+    assert_eq!(graph(&["load"], &file, &["--json", "-f", "r"]).json()[0]["vertices"], 23);
+    // What is not a graph there is another scheduler's business.
+    r["scheduling"] = json!({"writer": "other", "any": [1]});
+    let file = write(dir.path(), "r", &r.to_string());
+    assert_eq!(graph(&["load"], &file, &["--json"]).json()[0]["format"], "r");
+}
+
+#[test]
+fn bad_files_are_told_with_their_place() {
+    let dir = folder();
+    let twice = jgf().replace("\"source\":\"p\"", "\"source\":\"a\"").replace("supplies", "contains");
+    let twice = twice.replace("\"subsystem\":\"power\"", "\"subsystem\":\"containment\"");
+    for (text, words) in [
+        ("", &["the file is empty"][..]),
+        (" \n", &["the file is empty"]),
+        ("hello", &["unknown format", "\"hello\" found", "hwloc XML"]),
+        ("<html/>", &["unknown format", "<html>"]),
+        ("<!-- only", &["unknown format"]),
+        ("{\"a\":1}", &["unknown format", "without 'graph' or 'execution'"]),
+        ("{\n\"graph\":", &["JSON: line 2"]),
+        ("[[resource.config]]\nhosts = 5\n", &["TOML: line 2"]),
+        (&GRUG.replace("target=\"m\"", "target=\"x\""), &["GRUG: line 12: edge", "'x'"]),
+        (&R.replace("0-2", "0-3"), &["R: "]),
+        (&HWLOC.replace("Machine", "Bridge"), &["hwloc: ", "Machine"]),
+        (&twice, &["JGF: node 'b'", "two parents"]),
+    ] {
+        let file = write(dir.path(), "bad", text);
+        let said = graph(&["load"], &file, &[]);
+        assert!(said.err.contains(file.to_str().unwrap()) && said.out.is_empty(), "{said:?}");
+        said.fails(1, words);
+    }
+    std::fs::write(dir.path().join("bytes"), b"{\n\xff").unwrap();
+    graph(&["load"], &dir.path().join("bytes"), &[]).fails(1, &["bytes: line 2: not UTF-8"]);
+    graph(&["load"], &dir.path().join("none"), &[]).fails(1, &["cannot read", "none"]);
+    graph(&["load"], dir.path(), &[]).fails(1, &["cannot read"]);
+    graph(&["load"], &write(dir.path(), "g", GRUG), &["-f", "jgf"]).fails(1, &["JGF: line 1"]);
+    graph(&["load"], &dir.path().join("g"), &["-f", "dot"]).fails(2, &["'dot'", "hwloc"]);
+    cli(&["graph", "load"]).fails(2, &["FILE"]);
+    // The good ones among several are still told.
+    let bad = dir.path().join("none");
+    let said = graph(&["load"], &dir.path().join("g"), &["--json", bad.to_str().unwrap()]);
+    let list: Value = serde_json::from_str(&said.out).unwrap();
+    assert_eq!((&list[0]["vertices"], list[1]["error"].is_string()), (&json!(27), true));
+    said.fails(1, &["1 of 2 files"]);
+}
+
+#[test]
+fn real_graphs_load() {
+    let Some(grugs) = shared("data/fluxion/grugs") else { return };
+    let mut loaded = 0;
+    for entry in std::fs::read_dir(grugs).unwrap() {
+        let file = entry.unwrap().path();
+        let small = file.metadata().unwrap().len() < 20_000;
+        if small && file.extension().is_some_and(|ext| ext == "graphml") {
+            let said = graph(&["load"], &file, &[]);
+            assert!(said.code == 0 || said.err.contains("GRUG: "), "{said:?}");
+            loaded += usize::from(said.code == 0);
+        }
+    }
+    assert!(loaded > 0);
+}
