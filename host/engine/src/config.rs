@@ -7,7 +7,8 @@ use fluxgate_graph::Placement;
 pub struct Config {
     /// Candidates offered in one pass of one queue. Default 1,000,000: the whole of any queue seen so far.
     pub candidates_per_pass_max: u64,
-    /// Starts plus reservations decided in one pass of one queue. Default 100,000.
+    /// Starts plus reservations decided in one pass of one queue. Default 2,048: between two passes everybody
+    /// else is heard. Whoever is kept from starting by it comes next.
     pub decisions_per_pass_max: u64,
     /// Reservations that may stand at once, over all queues. Default 4,096.
     pub reservations_max: usize,
@@ -38,7 +39,7 @@ impl Default for Config {
     fn default() -> Self {
         Config {
             candidates_per_pass_max: 1_000_000,
-            decisions_per_pass_max: 100_000,
+            decisions_per_pass_max: 2_048,
             reservations_max: 4_096,
             annotation_bytes_per_job_max: 4 << 10,
             annotation_bytes_per_pass_max: 256 << 10,

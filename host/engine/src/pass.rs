@@ -9,6 +9,8 @@
 //!
 //! This module must never know how a policy is executed.
 
+mod finish;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use fluxgate_formats::JobId;
@@ -16,8 +18,7 @@ use fluxgate_graph::{NoFit, Placement, Selection, ShapeId, Totals};
 use serde_json::Value;
 
 use crate::annotate;
-use crate::core::{Core, QueueId, Running, clamp};
-use crate::event::Action;
+use crate::core::{Core, QueueId, clamp};
 use crate::explain::Reason;
 use crate::order::{OrderKey, Slot, Walk};
 use crate::policy::PolicyError;
@@ -89,6 +90,8 @@ pub struct Pass {
     rekeys: Vec<JobId>,
     wake: Option<f64>,
     blocked: bool,
+    /// A bound of this pass kept somebody from being offered or decided.
+    cut: bool,
     breach: Option<PolicyError>,
 }
 
@@ -96,15 +99,6 @@ impl std::fmt::Debug for Pass {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Pass").field("queue", &self.queue).field("now", &self.now).finish_non_exhaustive()
     }
-}
-
-/// What is left of a pass for the engine.
-pub(crate) struct Outcome {
-    pub(crate) core: Box<Core>,
-    /// Jobs whose keys were asked for again.
-    pub(crate) rekeys: Vec<JobId>,
-    /// Jobs that started, with their expected ends.
-    pub(crate) started: Vec<(JobId, f64)>,
 }
 
 impl Pass {
@@ -129,6 +123,7 @@ impl Pass {
             rekeys: Vec::new(),
             wake: None,
             blocked: false,
+            cut: false,
             breach: None,
         }
     }
@@ -201,6 +196,7 @@ impl Pass {
             }
             return Some(self.offer(slot));
         }
+        self.cut = true;
         None
     }
 
@@ -447,8 +443,10 @@ impl Pass {
         }
     }
 
-    fn at_limit(&self) -> bool {
-        (self.staged.len() + self.reserved.len()) as u64 >= self.core.config.decisions_per_pass_max
+    fn at_limit(&mut self) -> bool {
+        let decisions = (self.staged.len() + self.reserved.len()) as u64;
+        self.cut |= decisions >= self.core.config.decisions_per_pass_max;
+        decisions >= self.core.config.decisions_per_pass_max
     }
 
     fn decide(&mut self, slot: Slot) {
@@ -518,80 +516,5 @@ impl Pass {
     /// The first breach of the contract, if there was one.
     pub(crate) fn breach(&self) -> Option<&PolicyError> {
         self.breach.as_ref()
-    }
-
-    /// Undo everything that was staged.
-    pub(crate) fn abort(mut self) -> Box<Core> {
-        for staged in self.staged.drain(..) {
-            if let Some(job) = self.core.job(staged.slot) {
-                let id = job.id;
-                // It was allocated in this pass: releasing all of it cannot fail.
-                let _ = self.core.resources.release(id, None);
-            }
-        }
-        for (slot, _) in self.reserved.drain(..) {
-            if let Some(job) = self.core.job(slot) {
-                let id = job.id;
-                self.core.resources.unreserve(id);
-            }
-        }
-        self.core
-    }
-
-    /// Make everything that was staged real.
-    pub(crate) fn commit(mut self, out: &mut Vec<Action>) -> Outcome {
-        let core = &mut self.core;
-        let mut started = Vec::with_capacity(self.staged.len());
-        for staged in self.staged {
-            let Some(job) = core.remove(staged.slot) else { continue };
-            let r = core.config.write_r.then(|| core.resources.allocation_r(job.id)).flatten();
-            let r = r.unwrap_or_default();
-            let notes = self.notes.remove(&staged.slot).unwrap_or_default();
-            let summary = if core.config.annotate { r.summary() } else { String::new() };
-            let annotations = annotate::on_start(&job, &summary, notes, core.config.annotate);
-            let follows = job.duration.is_infinite();
-            let running = Running { start: self.now, end: staged.end, follows, committing: true };
-            core.running.insert(job.id, running);
-            core.stats.starts += 1;
-            started.push((job.id, staged.end));
-            out.push(Action::Start { id: job.id, r: Box::new(r), annotations });
-        }
-
-        // Whoever lost a promise, or has a new one, is told; then whoever was looked at, then newcomers.
-        let before = std::mem::take(&mut core.queues[self.queue as usize].reserved);
-        let lost = before.iter().filter_map(|id| core.slot_of(*id)).collect::<Vec<_>>();
-        for slot in &lost {
-            if let Some(job) = core.job_mut(*slot) {
-                job.t_estimate = None;
-            }
-        }
-        let mut reserved = Vec::with_capacity(self.reserved.len());
-        for (slot, start) in &self.reserved {
-            if let Some(job) = core.job_mut(*slot) {
-                job.t_estimate = Some(*start);
-                reserved.push(job.id);
-            }
-        }
-        let fresh = std::mem::take(&mut core.queues[self.queue as usize].fresh);
-        if core.config.annotate {
-            for slot in lost.into_iter().chain(self.offered).chain(fresh) {
-                let Some(job) = core.job_mut(slot) else { continue };
-                if job.queue != self.queue {
-                    continue;
-                }
-                if job.reason == Reason::Unseen {
-                    job.reason = Reason::Behind;
-                }
-                annotate::tell_reason(core, slot, out);
-            }
-            for (slot, notes) in self.notes {
-                annotate::tell(core, slot, notes, out);
-            }
-        }
-        let queue = &mut core.queues[self.queue as usize];
-        queue.reserved = reserved;
-        queue.dirty = false;
-        queue.wake = self.wake;
-        Outcome { core: self.core, rekeys: self.rekeys, started }
     }
 }

@@ -291,3 +291,24 @@ fn reasons_are_short_enough_for_a_list() {
         assert!(reason.to_string().chars().count() < 80);
     }
 }
+
+#[test]
+fn whoever_a_bound_of_the_pass_keeps_from_starting_comes_in_the_next_one() {
+    for name in ["builtin-fcfs", "easy"] {
+        let mut engine = engine(1, 8);
+        if name == "easy" {
+            install(&mut engine, Script::named("easy").run(easy), 0.0);
+        }
+        let config = Config { decisions_per_pass_max: 2, ..engine.config().clone() };
+        engine.reconfigure(config);
+        let jobs = (1..=6).map(|id| (id, cores(1, 10.0))).chain([(7, cores(8, 5.0)), (8, cores(8, 5.0))]);
+        let mut passes = vec![started(&submit(&mut engine, 0.0, jobs.collect()))];
+        // It ends, although two jobs wait for ever: only starts lead to another pass.
+        while engine.needs_pass(0.0) {
+            passes.push(started(&engine.pass(0.0)));
+            assert!(passes.len() < 10, "{name}: {passes:?}");
+        }
+        passes.retain(|pass| !pass.is_empty());
+        assert_eq!(passes, [[1, 2], [3, 4], [5, 6]], "{name}");
+    }
+}

@@ -91,7 +91,8 @@ pub enum SimError {
 
 /// The settings of the engine for a replay: nobody reads annotations, so none are made.
 pub fn replay_config() -> Config {
-    Config { annotate: false, ..Config::default() }
+    // Nobody has to be heard in between.
+    Config { annotate: false, decisions_per_pass_max: 100_000, ..Config::default() }
 }
 
 /// Run a workload to its end.
