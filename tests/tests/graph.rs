@@ -164,3 +164,107 @@ fn real_graphs_load() {
     }
     assert!(loaded > 0);
 }
+
+#[test]
+fn show_folds_equal_siblings() {
+    let dir = folder();
+    let grug = write(dir.path(), "g", GRUG);
+    insta::assert_snapshot!(graph(&["show"], &grug, &[]).ok(), @r"
+    NAME             TYPE     COUNT  SIZE   STATE  PROPERTIES
+    tiny0            cluster      1
+      rack[0-1]      rack         2
+        node[0-3]    node         4
+          core[0-3]  core        16
+          memory0    memory       4  16 GB
+    ");
+    let cut = graph(&["show"], &grug, &["--depth", "1"]).ok();
+    assert!(cut.contains("rack[0-1] ...") && !cut.contains("node"), "{cut}");
+    let r = write(dir.path(), "r", R);
+    insta::assert_snapshot!(graph(&["show"], &r, &[]).ok(), @r"
+    NAME           TYPE     COUNT  SIZE  STATE  PROPERTIES
+    cluster0       cluster      1
+      n[10-12]     node         3
+        core[0-3]  core        12
+      n13          node         1               big
+        core[0-3]  core         4
+        gpu[0-1]   gpu          2
+    ");
+    let jgf = write(dir.path(), "j", &jgf());
+    insta::assert_snapshot!(graph(&["show"], &jgf, &["--subsystem", "power"]).ok(), @r"
+    NAME     TYPE  COUNT  SIZE  STATE     PROPERTIES
+    pdu3     pdu       1
+      node1  node      1        degraded  ssd=1
+    ");
+    let said = graph(&["show"], &grug, &["--json"]).json();
+    let node = &said["groups"][0]["below"][0]["below"][0];
+    assert_eq!((&node["count"], &node["each"], &said["complete"]), (&json!(4), &json!(2), &json!(true)));
+    let words = ["no subsystem 'network'", "containment, power"];
+    graph(&["show"], &jgf, &["--subsystem", "network"]).fails(2, &words);
+    graph(&["find"], &jgf, &["type=node", "--subsystem", "network"]).fails(2, &words);
+}
+
+#[test]
+fn find_gives_what_an_expression_is_true_of() {
+    let dir = folder();
+    let grug = write(dir.path(), "g", GRUG);
+    let found = graph(&["find"], &grug, &["(type=rack and id=1) or names=node[2-3]"]).ok();
+    assert_eq!(found, "/tiny0/rack1\n/tiny0/rack1/node2\n/tiny0/rack1/node3\n");
+    assert_eq!(graph(&["find"], &grug, &["type=gpu"]).ok(), "");
+    let jgf = write(dir.path(), "j", &jgf());
+    let said = graph(&["find"], &jgf, &["property=ssd", "--json"]).json();
+    let node = json!([{"path": "/cluster0/node1", "type": "node", "name": "node1", "id": 1, "rank": 0, "size": 1,
+        "unit": "", "state": "degraded", "properties": {"ssd": "1"}}]);
+    assert_eq!(said, node);
+    let found = graph(&["find"], &jgf, &["type=pdu or tag=t", "-s", "power"]).ok();
+    assert_eq!(found, "/pdu3/node1\n/pdu3\n");
+    for (query, words) in [
+        ("", "a term is missing"),
+        ("type=node and", "a term is missing"),
+        ("(type=node", "')' is missing"),
+        ("type", "key=value is needed"),
+        ("colour=red", "no key 'colour'"),
+        ("id=x", "id is a number"),
+    ] {
+        let said = graph(&["find"], &grug, &[query]);
+        assert_eq!(said.out, "");
+        said.fails(2, &["invalid criteria", words]);
+    }
+}
+
+#[test]
+fn convert_writes_jgf_without_loss_and_nothing_else() {
+    let dir = folder();
+    let [one, two] = ["one.json", "two.json"].map(|name| dir.path().join(name));
+    let json = |path: &Path| -> Value { serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap() };
+    for text in [GRUG, R, HWLOC, TOML, &jgf()] {
+        let file = write(dir.path(), "in", text);
+        graph(&["convert"], &file, &[one.to_str().unwrap(), "--force"]).ok();
+        graph(&["convert"], &one, &[two.to_str().unwrap(), "--force"]).ok();
+        assert_eq!(json(&one), json(&two));
+        let shown = |path: &Path| graph(&["show"], path, &["--json"]).json();
+        assert_eq!(shown(&file), shown(&two));
+    }
+    // What only JGF can say is all there.
+    let kept = json(&two);
+    let node = &kept["graph"]["nodes"][1];
+    assert_eq!((&kept["origin"], &kept["graph"]["label"]), (&json!("here"), &json!("l")));
+    assert_eq!(node["metadata"]["vendor"], json!({"k": [1]}));
+    assert_eq!((&node["metadata"]["status"], &node["metadata"]["uuid"]), (&json!("degraded"), &json!("u-1")));
+    let edge = &kept["graph"]["edges"][2];
+    assert_eq!(
+        (&edge["directed"], &edge["weight"], &edge["metadata"]["watts"]),
+        (&json!(false), &json!(2), &json!(5))
+    );
+
+    let file = write(dir.path(), "in", GRUG);
+    graph(&["convert"], &file, &[two.to_str().unwrap()]).fails(1, &["two.json exists", "--force"]);
+    assert_eq!(json(&two), kept);
+    let bad = write(dir.path(), "bad", "{");
+    graph(&["convert"], &bad, &[two.to_str().unwrap(), "--force"]).fails(1, &["bad: JSON: line 1"]);
+    assert_eq!(json(&two), kept);
+    graph(&["convert"], &bad, &[dir.path().join("new").to_str().unwrap()]).fails(1, &["bad: JSON"]);
+    graph(&["convert"], &file, &[dir.path().join("no/x").to_str().unwrap()]).fails(1, &["cannot write"]);
+    let mut names: Vec<_> = std::fs::read_dir(dir.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
+    names.sort();
+    assert_eq!(names, ["bad", "in", "one.json", "two.json"]);
+}

@@ -14,7 +14,7 @@
 //! convert it, and to match requests that need more than one subsystem or types above nodes.
 //!
 //! From the ground up: `vertex`, `graph`, `extended` and `check` (what there is), `planner` (one pool over time), `read`
-//! and `write` (files), `walk` (walker, filters, accumulator).
+//! and `write` (files), `walk` (walker, filters, accumulator), `outline` (the tree with equal siblings folded).
 //!
 //! ```
 //! use fluxgate_graph::model::{Model, Pool, Relation};
@@ -31,6 +31,7 @@ mod check;
 mod extended;
 mod graph;
 pub mod matching;
+mod outline;
 mod planner;
 mod read;
 #[cfg(test)]
@@ -40,6 +41,7 @@ mod walk;
 mod write;
 
 pub use graph::{CONTAINS, Direction, Edge, MODEL_DEPTH_MAX, Model, ModelError, Relation, VERTICES_MAX};
+pub use outline::Group;
 pub use planner::{FOREVER, PlanError, Planner, Span};
 pub use read::Source;
 pub use vertex::{EdgeId, Pool, State, Vertex, VertexId};

@@ -2,7 +2,10 @@
 //!
 //! What a file says is in the graph crate; here are the files and the looks.
 
+mod convert;
+mod find;
 mod load;
+mod show;
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -56,12 +59,71 @@ pub(crate) enum GraphCmd {
         #[arg(long)]
         json: bool,
     },
+    /// Show what a machine is made of, equal siblings in one line.
+    Show {
+        /// GRUG, JGF, R, hwloc XML or TOML with [[resource.config]].
+        #[arg(value_name = "FILE")]
+        file: PathBuf,
+        /// Its format. Default: told by the content.
+        #[arg(short, long, value_enum)]
+        format: Option<FormatArg>,
+        /// The subsystem to show. Default: containment.
+        #[arg(short, long, value_name = "NAME")]
+        subsystem: Option<String>,
+        /// Levels below the root. Default: all.
+        #[arg(short, long, value_name = "N")]
+        depth: Option<usize>,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Find vertices, as 'find' of resource-query does: type=node and property=ssd.
+    Find {
+        /// GRUG, JGF, R, hwloc XML or TOML with [[resource.config]].
+        #[arg(value_name = "FILE")]
+        file: PathBuf,
+        /// Terms joined by and, or and parentheses: type=, name=, basename=, id=, size=, unit=, rank=, status=up|down,
+        /// state=, property=NAME[=VALUE], tag=NAME[=VALUE], names=HOSTLIST.
+        #[arg(value_name = "QUERY")]
+        query: String,
+        /// Its format. Default: told by the content.
+        #[arg(short, long, value_enum)]
+        format: Option<FormatArg>,
+        /// The subsystem to search. Default: containment.
+        #[arg(short, long, value_name = "NAME")]
+        subsystem: Option<String>,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Write a file of any format as JGF, which holds all that the others can say.
+    Convert {
+        /// GRUG, JGF, R, hwloc XML or TOML with [[resource.config]].
+        #[arg(value_name = "IN")]
+        input: PathBuf,
+        /// The JGF file to write.
+        #[arg(value_name = "OUT")]
+        output: PathBuf,
+        /// Format of IN. Default: told by the content.
+        #[arg(short, long, value_enum)]
+        format: Option<FormatArg>,
+        /// Overwrite OUT if there is one.
+        #[arg(long)]
+        force: bool,
+    },
 }
 
 /// Run a subcommand.
 pub(crate) fn run(command: &GraphCmd) -> Result<()> {
     match command {
         GraphCmd::Load { files, format, json } => load::run(files, *format, *json),
+        GraphCmd::Show { file, format, subsystem, depth, json } => {
+            show::run(file, *format, subsystem.as_deref(), *depth, *json)
+        }
+        GraphCmd::Find { file, query, format, subsystem, json } => {
+            find::run(file, query, *format, subsystem.as_deref(), *json)
+        }
+        GraphCmd::Convert { input, output, format, force } => convert::run(input, output, *format, *force),
     }
 }
 

@@ -78,6 +78,8 @@ struct Search {
     /// Whether to tell what is counted, and of which job; 0 is all.
     usage: Option<u64>,
     items: Vec<Item>,
+    /// Those that it is true of, without those above them.
+    holding: Vec<VertexId>,
     told: Usage,
 }
 
@@ -85,6 +87,18 @@ impl Matcher {
     /// The vertices that an expression is true of with those above them, children before parents; and, if it says
     /// `agfilter=true`, what is counted below them.
     pub fn find(&self, text: &str) -> Result<(Booked, Usage), FindError> {
+        let search = self.searched(text)?;
+        Ok((Booked { items: search.items, ..Booked::default() }, search.told))
+    }
+
+    /// The vertices that an expression is true of and no others, in the order they were added.
+    pub fn holding(&self, text: &str) -> Result<Vec<VertexId>, FindError> {
+        let mut holding = self.searched(text)?.holding;
+        holding.sort_unstable();
+        Ok(holding)
+    }
+
+    fn searched(&self, text: &str) -> Result<Search, FindError> {
         let tokens = tokens(text);
         let mut at = 0;
         let expr = expression(&tokens, &mut at, 0)?;
@@ -93,10 +107,11 @@ impl Matcher {
         }
         let (mut usage, mut job) = (false, 0);
         notes(&expr, &mut usage, &mut job);
-        let mut search = Search { expr, usage: usage.then_some(job), items: Vec::new(), told: Usage::new() };
+        let usage = usage.then_some(job);
+        let mut search = Search { expr, usage, items: Vec::new(), holding: Vec::new(), told: Usage::new() };
         let mut seen = vec![false; self.model.vertex_count()];
         self.search(self.root, Above::default(), 1, &mut seen, &mut search);
-        Ok((Booked { items: search.items, ..Booked::default() }, search.told))
+        Ok(search)
     }
 
     /// True when the vertex or one below it was found.
@@ -120,13 +135,15 @@ impl Matcher {
                 below = true;
             }
         }
-        if !self.holds_true(v, &to.expr, mine) && !below {
+        let holds = self.holds_true(v, &to.expr, mine);
+        if !holds && !below {
             return false;
         }
         if let Some(job) = to.usage {
             let Some(told) = self.usage(v, job) else { return false };
             to.told.insert(v, told);
         }
+        to.holding.extend(holds.then_some(v));
         to.items.push(Item::Vertex {
             vertex: v,
             level,

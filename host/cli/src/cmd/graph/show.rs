@@ -1,0 +1,117 @@
+//! `fluxgate graph show`: what a machine is made of, as a tree in which equal siblings are one line.
+
+use std::path::Path;
+
+use anyhow::Result;
+use fluxgate_formats::Hostlist;
+use fluxgate_graph::CONTAINMENT;
+use fluxgate_graph::model::{Group, Model, State};
+use serde_json::{Value, json};
+
+use crate::fail::usage;
+use crate::render;
+
+use super::FormatArg;
+
+/// Most lines; what more there is, is told by its number.
+const LINES_MAX: usize = 10_000;
+/// Longest list of names in a line, in characters.
+const NAMES_MAX: usize = 100;
+
+pub(super) fn run(
+    file: &Path,
+    format: Option<FormatArg>,
+    subsystem: Option<&str>,
+    depth: Option<usize>,
+    as_json: bool,
+) -> Result<()> {
+    let model = super::read(file, format)?.1;
+    let subsystem = subsystem.unwrap_or(CONTAINMENT);
+    let tree = model.outline(subsystem, depth.unwrap_or(usize::MAX));
+    let tree = tree.ok_or_else(|| unknown(file, &model, subsystem))?;
+    let mut left = LINES_MAX;
+    if as_json {
+        let groups = values(&model, &tree, &mut left);
+        return render::json(&json!({ "subsystem": subsystem, "groups": groups, "complete": left > 0 }));
+    }
+    let mut table = render::table(&["NAME", "TYPE", "COUNT>", "SIZE", "STATE", "PROPERTIES"]);
+    let mut more = 0;
+    rows(&model, &tree, 0, &mut |row| match table.row_count() < LINES_MAX {
+        true => drop(table.add_row(row)),
+        false => more += 1,
+    });
+    render::show(&table)?;
+    if more > 0 {
+        render::line(format!("... and {more} more; --depth leaves out what lies deep"))?;
+    }
+    Ok(())
+}
+
+/// The subsystem that a user asked for and the file does not have.
+pub(super) fn unknown(file: &Path, model: &Model, subsystem: &str) -> anyhow::Error {
+    let known: Vec<&str> = model.subsystems().iter().map(|&name| model.text(name)).collect();
+    let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+    usage(format!("{}: no subsystem '{subsystem}'; the file has {known}", file.display()))
+}
+
+fn rows(model: &Model, groups: &[Group], level: usize, add: &mut dyn FnMut([String; 6])) {
+    for group in groups {
+        let Some(it) = group.members.first().and_then(|&v| model.vertex(v)) else { continue };
+        let size = match (it.size(), model.text(it.unit())) {
+            (1, "") => String::new(),
+            (size, unit) => format!("{size} {unit}").trim_end().to_owned(),
+        };
+        let state = if it.state() == State::Up { "" } else { it.state().text() };
+        let more = if group.cut { " ..." } else { "" };
+        add([
+            format!("{}{}{more}", "  ".repeat(level), names(model, group)),
+            model.text(it.type_()).to_owned(),
+            group.members.len().to_string(),
+            size,
+            state.to_owned(),
+            properties(model, group).join(" "),
+        ]);
+        rows(model, &group.below, level + 1, add);
+    }
+}
+
+/// The names of a group, each once, such as `core[0-63]`.
+fn names(model: &Model, group: &Group) -> String {
+    let mut seen = std::collections::BTreeSet::new();
+    let all = group.members.iter().filter_map(|&v| model.vertex(v)).map(|it| it.name());
+    let all: Vec<&str> = all.filter(|name| seen.insert(*name)).map(|name| model.text(name)).collect();
+    let mut list = Hostlist::new();
+    // Names that are no host names are told one by one.
+    let text = match all.iter().try_for_each(|name| list.push(name)) {
+        Ok(()) => list.to_string(),
+        Err(_) => all.join(","),
+    };
+    match text.char_indices().nth(NAMES_MAX) {
+        Some((at, _)) => format!("{}... ({} names)", &text[..at], all.len()),
+        None => text,
+    }
+}
+
+fn properties(model: &Model, group: &Group) -> Vec<String> {
+    let first = group.members.first().into_iter();
+    let all = first.flat_map(|&v| model.properties(v));
+    all.map(|(key, value)| if value.is_empty() { key.to_owned() } else { format!("{key}={value}") }).collect()
+}
+
+fn values(model: &Model, groups: &[Group], left: &mut usize) -> Vec<Value> {
+    let mut all = Vec::new();
+    for group in groups {
+        let Some(it) = group.members.first().and_then(|&v| model.vertex(v)) else { continue };
+        if *left == 0 {
+            break;
+        }
+        *left -= 1;
+        all.push(json!({
+            "names": names(model, group), "type": model.text(it.type_()), "count": group.members.len(),
+            "each": group.each, "size": it.size(), "unit": model.text(it.unit()), "state": it.state().text(),
+            "properties": properties(model, group), "cut": group.cut,
+            "below": values(model, &group.below, left),
+        }));
+    }
+    all
+}
