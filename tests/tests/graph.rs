@@ -204,6 +204,30 @@ fn show_folds_equal_siblings() {
 }
 
 #[test]
+fn show_draws_a_small_picture_that_stands_alone() {
+    let dir = folder();
+    let grug = write(dir.path(), "g", &GRUG.replace("tiny", "a&lt;b"));
+    let out = dir.path().join("g.svg");
+    let out = out.to_str().unwrap();
+    graph(&["show"], &grug, &["--svg", out]).ok();
+    let picture = std::fs::read_to_string(out).unwrap();
+    assert_eq!((picture.matches("<rect ").count(), picture.matches("</text>").count()), (5, 5), "{picture}");
+    for label in [">a&lt;b0<", ">rack[0-1] ×2<", ">core[0-3] ×16<", ">memory0 ×4, 16 GB<"] {
+        assert!(picture.contains(label), "{label}: {picture}");
+    }
+    graph(&["show"], &grug, &["--svg", out]).fails(1, &["g.svg exists", "--force"]);
+    graph(&["show"], &grug, &["--svg", out, "--force", "--depth", "0"]).ok();
+    assert_eq!(std::fs::read_to_string(out).unwrap().matches("<rect ").count(), 1);
+    // Boxes that are all different: the picture is bounded, and says so.
+    let entry = |i| format!("[[resource.config]]\nhosts = \"n{i}\"\ncores = \"0-{i}\"\n");
+    let many: String = (1..601).map(entry).collect();
+    graph(&["show"], &write(dir.path(), "m", &many), &["--svg", out, "--force"]).ok();
+    let picture = std::fs::read_to_string(out).unwrap();
+    assert_eq!(picture.matches("<rect ").count(), 501);
+    assert!(picture.contains(">... and 351 more<"), "{}", &picture[picture.len() - 300..]);
+}
+
+#[test]
 fn find_gives_what_an_expression_is_true_of() {
     let dir = folder();
     let grug = write(dir.path(), "g", GRUG);

@@ -6,8 +6,9 @@ mod convert;
 mod find;
 mod load;
 mod show;
+mod svg;
 
-use std::io::Read;
+use std::io::{BufWriter, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -73,6 +74,12 @@ pub(crate) enum GraphCmd {
         /// Levels below the root. Default: all.
         #[arg(short, long, value_name = "N")]
         depth: Option<usize>,
+        /// Draw it into this file instead.
+        #[arg(long, value_name = "OUT", conflicts_with = "json")]
+        svg: Option<PathBuf>,
+        /// Overwrite OUT if there is one.
+        #[arg(long, requires = "svg")]
+        force: bool,
         /// Print JSON.
         #[arg(long)]
         json: bool,
@@ -117,8 +124,9 @@ pub(crate) enum GraphCmd {
 pub(crate) fn run(command: &GraphCmd) -> Result<()> {
     match command {
         GraphCmd::Load { files, format, json } => load::run(files, *format, *json),
-        GraphCmd::Show { file, format, subsystem, depth, json } => {
-            show::run(file, *format, subsystem.as_deref(), *depth, *json)
+        GraphCmd::Show { file, format, subsystem, depth, svg, force, json } => {
+            let picture = svg.as_deref().map(|path| (path, *force));
+            show::run(file, *format, subsystem.as_deref(), *depth, picture, *json)
         }
         GraphCmd::Find { file, query, format, subsystem, json } => {
             find::run(file, query, *format, subsystem.as_deref(), *json)
@@ -154,4 +162,38 @@ fn text(path: &Path) -> Result<String> {
         let line = error.as_bytes()[..at].iter().filter(|&&b| b == b'\n').count() + 1;
         anyhow!("{name}: line {line}: not UTF-8 text")
     })
+}
+
+/// Refuses to overwrite a file.
+fn refuse(path: &Path, force: bool) -> Result<()> {
+    if !force && path.symlink_metadata().is_ok() {
+        return Err(exists(path));
+    }
+    Ok(())
+}
+
+fn exists(path: &Path) -> anyhow::Error {
+    anyhow!("{} exists; --force overwrites it", path.display())
+}
+
+/// Writes a file whole or not at all.
+fn write(path: &Path, force: bool, content: impl FnOnce(&mut dyn Write) -> Result<()>) -> Result<()> {
+    refuse(path, force)?;
+    let cannot = || format!("cannot write {}", path.display());
+    let dir = match path.parent() {
+        Some(dir) if !dir.as_os_str().is_empty() => dir,
+        _ => Path::new("."),
+    };
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o666);
+    let mut file = tempfile::Builder::new().permissions(mode).tempfile_in(dir).with_context(cannot)?;
+    let mut to = BufWriter::new(&mut file);
+    content(&mut to).with_context(cannot)?;
+    to.flush().with_context(cannot)?;
+    drop(to);
+    let done = if force { file.persist(path) } else { file.persist_noclobber(path) };
+    match done {
+        Ok(_) => Ok(()),
+        Err(error) if !force && error.error.kind() == ErrorKind::AlreadyExists => Err(exists(path)),
+        Err(error) => Err(error.error).with_context(cannot),
+    }
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::Result;
 use fluxgate_formats::Hostlist;
 use fluxgate_graph::CONTAINMENT;
-use fluxgate_graph::model::{Group, Model, State};
+use fluxgate_graph::model::{Group, Model, State, Vertex};
 use serde_json::{Value, json};
 
 use crate::fail::usage;
@@ -23,12 +23,17 @@ pub(super) fn run(
     format: Option<FormatArg>,
     subsystem: Option<&str>,
     depth: Option<usize>,
+    picture: Option<(&Path, bool)>,
     as_json: bool,
 ) -> Result<()> {
     let model = super::read(file, format)?.1;
     let subsystem = subsystem.unwrap_or(CONTAINMENT);
     let tree = model.outline(subsystem, depth.unwrap_or(usize::MAX));
     let tree = tree.ok_or_else(|| unknown(file, &model, subsystem))?;
+    if let Some((path, force)) = picture {
+        let text = super::svg::picture(&model, &tree);
+        return super::write(path, force, |to| Ok(to.write_all(text.as_bytes())?));
+    }
     let mut left = LINES_MAX;
     if as_json {
         let groups = values(&model, &tree, &mut left);
@@ -57,17 +62,13 @@ pub(super) fn unknown(file: &Path, model: &Model, subsystem: &str) -> anyhow::Er
 fn rows(model: &Model, groups: &[Group], level: usize, add: &mut dyn FnMut([String; 6])) {
     for group in groups {
         let Some(it) = group.members.first().and_then(|&v| model.vertex(v)) else { continue };
-        let size = match (it.size(), model.text(it.unit())) {
-            (1, "") => String::new(),
-            (size, unit) => format!("{size} {unit}").trim_end().to_owned(),
-        };
         let state = if it.state() == State::Up { "" } else { it.state().text() };
         let more = if group.cut { " ..." } else { "" };
         add([
             format!("{}{}{more}", "  ".repeat(level), names(model, group)),
             model.text(it.type_()).to_owned(),
             group.members.len().to_string(),
-            size,
+            size(model, it),
             state.to_owned(),
             properties(model, group).join(" "),
         ]);
@@ -75,8 +76,16 @@ fn rows(model: &Model, groups: &[Group], level: usize, add: &mut dyn FnMut([Stri
     }
 }
 
+/// The units of a pool; nothing for one without a name.
+pub(super) fn size(model: &Model, it: &Vertex) -> String {
+    match (it.size(), model.text(it.unit())) {
+        (1, "") => String::new(),
+        (size, unit) => format!("{size} {unit}").trim_end().to_owned(),
+    }
+}
+
 /// The names of a group, each once, such as `core[0-63]`.
-fn names(model: &Model, group: &Group) -> String {
+pub(super) fn names(model: &Model, group: &Group) -> String {
     let mut seen = std::collections::BTreeSet::new();
     let all = group.members.iter().filter_map(|&v| model.vertex(v)).map(|it| it.name());
     let all: Vec<&str> = all.filter(|name| seen.insert(*name)).map(|name| model.text(name)).collect();
