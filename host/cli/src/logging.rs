@@ -74,12 +74,11 @@ where
         .with_filter(filter)
 }
 
-/// From which level on lines go to the broker, by this program's own names: error, warn, info, debug.
+/// From which level on lines go to the broker.
 ///
 /// # Errors
-/// The name is none of those.
-pub(crate) fn set_broker_level(name: &str) -> Result<()> {
-    let level: LevelFilter = name.parse().map_err(|_| anyhow!("log-level: found {name:?}"))?;
+/// The logger is gone.
+pub(crate) fn set_broker_level(level: LevelFilter) -> Result<()> {
     // Without a broker there is nothing to set.
     let Some(handle) = LEVEL.get() else { return Ok(()) };
     handle.reload(level).map_err(|error| anyhow!("log-level: {error}"))

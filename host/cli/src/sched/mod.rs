@@ -114,7 +114,7 @@ pub(crate) fn run(args: &Sched) -> Result<()> {
         };
         let source = || file.as_deref().map_or("config.get".into(), |path| path.display().to_string());
         let settings = Settings::from_config(&config).with_context(source)?.with_args(&given)?;
-        logging::set_broker_level(settings.log_level.name())?;
+        logging::set_broker_level(settings.log_level.filter())?;
         let seat = Seat { session: settings.session(), rank: 0, uuid: None };
         let in_force = InForce::new(settings, given, file);
         let (mut scheduler, arrivals) = Scheduler::new(seat, clock, outbox, in_force)?;

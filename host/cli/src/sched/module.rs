@@ -138,7 +138,7 @@ fn errno_of(error: &anyhow::Error) -> i32 {
 
 async fn serve(welcome: &Welcome, outbox: &Outbox, inbox: &mut Inbox, lines: Lines) -> Result<()> {
     let settings = Settings::from_config(&Value::Object(welcome.conf.clone()))?.with_args(&welcome.args)?;
-    logging::set_broker_level(settings.log_level.name())?;
+    logging::set_broker_level(settings.log_level.filter())?;
     let session = SessionConfig { name: welcome.name.clone(), module: true, ..settings.session() };
     let uuid = Some(welcome.uuid.clone()).filter(|uuid| !uuid.is_empty());
     let seat = Seat { session, rank: welcome.rank(), uuid };

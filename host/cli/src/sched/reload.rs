@@ -260,7 +260,7 @@ impl Scheduler {
         settings.keep_depth_of(old);
         let actions = self.engine.as_mut().map(|engine| engine.reconfigure(settings.engine()));
         if settings.log_level != old.log_level
-            && let Err(error) = logging::set_broker_level(settings.log_level.name())
+            && let Err(error) = logging::set_broker_level(settings.log_level.filter())
         {
             tracing::warn!("{error:#}");
         }

@@ -23,6 +23,7 @@ use fluxgate_engine::Config as EngineConfig;
 use fluxgate_graph::Placement;
 use fluxgate_wire::session::{AUDIT_PERIOD, Mode, SessionConfig, WATCH_PERIOD};
 use serde_json::{Map, Value, json};
+use tracing::level_filters::LevelFilter;
 
 use value::Given;
 
@@ -87,6 +88,16 @@ impl LogLevel {
 
     pub(crate) fn name(self) -> &'static str {
         LogLevel::ALL.iter().find(|(_, level)| *level == self).map_or("info", |(name, _)| name)
+    }
+
+    /// The level as this program's own log counts them; it has fewer.
+    pub(crate) fn filter(self) -> LevelFilter {
+        match self {
+            LogLevel::Emerg | LogLevel::Alert | LogLevel::Crit | LogLevel::Err => LevelFilter::ERROR,
+            LogLevel::Warning => LevelFilter::WARN,
+            LogLevel::Notice | LogLevel::Info => LevelFilter::INFO,
+            LogLevel::Debug => LevelFilter::DEBUG,
+        }
     }
 }
 

@@ -170,3 +170,17 @@ fn files_are_named_with_the_line() {
     let date = read_file(&write("d.toml", "[sched-fluxgate]\nwatch-period = 2026-01-01\n")).unwrap();
     assert!(refused(Settings::from_config(&date)).contains("watch-period"));
 }
+
+#[test]
+fn every_log_level_that_is_accepted_can_be_set() {
+    let expected = ["ERROR", "ERROR", "ERROR", "ERROR", "WARN", "INFO", "INFO", "DEBUG"];
+    let names = ["emerg", "alert", "crit", "err", "warning", "notice", "info", "debug"];
+    for (name, expected) in names.into_iter().zip(expected) {
+        let settings = Settings::from_table(&json!({ "log-level": name })).unwrap();
+        assert_eq!(
+            (settings.log_level.name(), settings.log_level.filter().to_string()),
+            (name, expected.to_lowercase())
+        );
+        crate::logging::set_broker_level(settings.log_level.filter()).unwrap();
+    }
+}
