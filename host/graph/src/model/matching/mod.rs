@@ -120,8 +120,11 @@ pub struct Matcher {
     /// What nodes above the vertex being visited add to its score.
     factor: i64,
     nodes_up: i64,
-    /// Hops on which a job has flow.
-    flows: BTreeMap<u64, Vec<VertexId>>,
+    /// The flow that jobs have.
+    flows: BTreeMap<u64, Vec<flow::Way>>,
+    /// The flow of what was selected last, and what no flow leads to beside it.
+    ways: Vec<flow::Way>,
+    cut_off: BTreeSet<VertexId>,
     visits: (u64, u64),
     /// The same of the walks of one operation, counted as the graph scheduler counts them.
     told_visits: (u64, u64),
@@ -174,6 +177,8 @@ impl Matcher {
             factor: 0,
             nodes_up: 0,
             flows: BTreeMap::new(),
+            ways: Vec::new(),
+            cut_off: BTreeSet::new(),
             visits: (0, 0),
             told_visits: (0, 0),
             messages: String::new(),

@@ -102,6 +102,7 @@ impl Matcher {
                 booking.untag(job);
             }
         }
+        self.end_ways(job, |way| vertices.contains(&way.consumer));
         Ok(self.ledger.get(self.root).is_none_or(|b| !b.is_tagged(job)))
     }
 

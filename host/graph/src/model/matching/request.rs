@@ -20,6 +20,8 @@ pub(crate) struct Want {
     pub(crate) with: Vec<Want>,
     /// Least units of each counted type that one of these needs below it.
     pub(crate) below: BTreeMap<Name, i64>,
+    /// Flow that one of these needs: in which subsystem, and how much.
+    pub(crate) flows: Vec<(Name, u64)>,
 }
 
 impl Want {
@@ -42,16 +44,24 @@ pub struct Request {
     pub(crate) duration: i64,
     pub(crate) constraint: Option<Constraint>,
     pub(crate) queue: Option<String>,
+    /// True when flow is asked for at all, and when it is asked for where there is nothing that could use it.
+    pub(crate) flowing: (bool, bool),
 }
 
 impl Request {
     /// Names the types of a jobspec in a model. Types the model does not have are no error: nothing will match them.
+    ///
+    /// A type that no vertex has, and that is the name of a subsystem, asks for flow in it: `count` units from a source
+    /// of that subsystem to the vertex that it is asked inside of, or to each of its slots.
     pub fn compile(model: &mut Model, jobspec: &Jobspec) -> Request {
         // A fraction of a second counts as one: rather reserve a little more than nothing.
         let duration = jobspec.duration().ceil();
         let duration = if duration >= i64::MAX as f64 { i64::MAX } else { duration as i64 };
+        let (mut any, mut outside) = (false, Vec::new());
+        let wants = wants(model, &jobspec.resources, &mut outside, &mut any);
         Request {
-            wants: wants(model, &jobspec.resources),
+            wants,
+            flowing: (any, !outside.is_empty()),
             duration,
             constraint: jobspec.constraints().cloned(),
             queue: jobspec.queue().map(str::to_owned),
@@ -59,14 +69,42 @@ impl Request {
     }
 }
 
-fn wants(model: &mut Model, resources: &[Resource]) -> Vec<Want> {
-    let want = |resource: &Resource| Want {
-        type_: model.names.intern(&resource.type_),
-        count: resource.count.clone(),
-        exclusive: resource.exclusive,
-        label: resource.label.clone(),
-        with: wants(model, &resource.with),
-        below: BTreeMap::new(),
-    };
-    resources.iter().map(want).collect()
+/// What is asked for; the flow in it goes to `flows` of what it is asked inside of.
+fn wants(
+    model: &mut Model,
+    resources: &[Resource],
+    flows: &mut Vec<(Name, u64)>,
+    any: &mut bool,
+) -> Vec<Want> {
+    let mut all = Vec::new();
+    for resource in resources {
+        let min = resource.count.min();
+        if let Some(subsystem) = flow(model, &resource.type_) {
+            *any = true;
+            flows.push((subsystem, min));
+            continue;
+        }
+        let mut own = Vec::new();
+        let with = wants(model, &resource.with, &mut own, any);
+        if matches!(&*resource.type_, "slot" | "xor_slot") {
+            flows.extend(own.drain(..).map(|(subsystem, units)| (subsystem, units.saturating_mul(min))));
+        }
+        all.push(Want {
+            type_: model.names.intern(&resource.type_),
+            count: resource.count.clone(),
+            exclusive: resource.exclusive,
+            label: resource.label.clone(),
+            with,
+            below: BTreeMap::new(),
+            flows: own,
+        });
+    }
+    all
+}
+
+/// The subsystem that this asks for flow in.
+fn flow(model: &Model, type_: &str) -> Option<Name> {
+    let name = model.name(type_).filter(|name| model.subsystems().contains(name))?;
+    let has_it = |v| model.vertex(v).is_some_and(|it| it.type_() == name);
+    (!model.vertices().any(has_it)).then_some(name)
 }

@@ -11,6 +11,7 @@ use crate::names::Name;
 use super::Matcher;
 use super::aggregates::add;
 use super::apply::{Booked, Hold};
+use super::claim::Term;
 use super::request::{Request, Want};
 use super::select::{Aim, asks_exclusively};
 
@@ -89,6 +90,10 @@ impl Matcher {
         if request.wants.is_empty() || now < 0 {
             return Err(Miss::Invalid);
         }
+        if request.flowing.1 {
+            self.messages += "flow is asked for outside of what could use it\n";
+            return Err(Miss::Invalid);
+        }
         let mut wants = request.wants.clone();
         let mut demand: BTreeMap<Name, i64> = BTreeMap::new();
         self.prime(&mut wants, &mut demand);
@@ -100,6 +105,7 @@ impl Matcher {
             end: now.saturating_add(duration),
             now: true,
             inventory: false,
+            flow: request.flowing.0,
             constraint: request.constraint.as_ref(),
         };
         let last = FOREVER.saturating_sub(duration).saturating_sub(1).max(0);
@@ -140,6 +146,16 @@ impl Matcher {
             _ => Hold::Allocate,
         };
         let mut booked = self.book(job, aim.start, aim.end, hold, now).map_err(|_| Miss::Invalid)?;
+        if aim.flow && hold != Hold::Nothing {
+            let term = Term { job, start: aim.start, end: aim.end, reserve: hold == Hold::Reserve };
+            let ways = std::mem::take(&mut self.ways);
+            if let Err(error) = self.open_ways(ways, term) {
+                self.messages += &format!("flow for job {job}: {error}\n");
+                let given_back = self.cancel(job);
+                debug_assert!(given_back.is_ok(), "it was booked just now");
+                return Err(Miss::Busy);
+            }
+        }
         booked.queue.clone_from(&request.queue);
         Ok(Matched { at: aim.start, booked })
     }

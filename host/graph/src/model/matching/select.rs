@@ -25,6 +25,8 @@ pub(super) struct Aim<'r> {
     pub(super) now: bool,
     /// True when only what there is counts, and not what is up.
     pub(super) inventory: bool,
+    /// True when flow is asked for.
+    pub(super) flow: bool,
     pub(super) constraint: Option<&'r Constraint>,
 }
 
@@ -71,10 +73,17 @@ impl Shares {
 impl Matcher {
     /// Walks from the root and marks what was chosen.
     pub(super) fn select(&mut self, wants: &[Want], aim: &Aim<'_>, exclusive: bool) -> Result<(), Miss> {
-        if self.flexible {
-            return self.select_flexible(wants, aim, exclusive);
+        self.cut_off.clear();
+        loop {
+            if self.flexible {
+                self.select_flexible(wants, aim, exclusive)?;
+            } else {
+                self.select_plain(wants, aim, exclusive)?;
+            }
+            if !aim.flow || self.find_ways(wants, aim) {
+                return Ok(());
+            }
         }
-        self.select_plain(wants, aim, exclusive)
     }
 
     pub(super) fn select_plain(
@@ -151,6 +160,9 @@ impl Matcher {
             return Err(Miss::Busy);
         }
         self.prune(v, wants, exclusive, aim)?;
+        if aim.flow && !self.flow_leads_to(v, wants, aim) {
+            return Err(Miss::Busy);
+        }
         let factor = self.enter(v)?;
         self.seen[v.index()] = self.round;
         let mut found = Scores::default();
