@@ -85,6 +85,11 @@ impl Resources {
         self.shapes.compile_shared(&self.graph, &self.types, jobspec)
     }
 
+    /// The same request with the nodes that it uses to itself (`true`), or as its resources say.
+    pub fn with_whole_nodes(&mut self, request: &Arc<Request>, whole_nodes: bool) -> Arc<Request> {
+        self.shapes.with_whole_nodes(&self.graph, request, whole_nodes)
+    }
+
     /// The nodes a request's constraint allows.
     pub(crate) fn eligible(&self, request: &Request) -> Arc<Eligible> {
         if request.constraint == Constraint::All {

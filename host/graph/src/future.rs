@@ -15,7 +15,7 @@ use crate::matcher;
 use crate::request::{Kind, Need, Request};
 use crate::resources::Resources;
 use crate::vertex::NONE;
-use crate::view::{Eligible, Overlay, Placement};
+use crate::view::{Eligible, Overlay, Placement, Where};
 
 /// The time at which an allocation with this expected end is taken to end, seen from `now`.
 pub(crate) fn ends_at(end: f64, now: f64) -> f64 {
@@ -57,7 +57,7 @@ pub(crate) fn earliest(res: &Resources, request: &Request, eligible: &Eligible, 
     let from = enough_counts(res, request, now)?;
     match matcher::tally(request) {
         Some((need, want)) if matcher::tally_decides(request) => {
-            by_tally(res, eligible, need, want, from, now)
+            by_tally(res, (eligible, request.whole_nodes), need, want, from, now)
         }
         _ => by_bisection(res, request, eligible, from, now),
     }
@@ -102,15 +102,19 @@ fn enough_counts(res: &Resources, request: &Request, now: f64) -> Option<f64> {
 
 fn by_tally(
     res: &Resources,
-    eligible: &Eligible,
+    (eligible, idle): (&Eligible, bool),
     need: &Need,
     want: u64,
     from: f64,
     now: f64,
 ) -> Option<f64> {
     let graph = &res.graph;
-    let fits = |class: &Class, state: &[u64]| local::capacity(graph, class, state, need, want);
-    let mut sum = res.view(None).total(eligible, (0, graph.nodes.len() as u32), &mut { fits });
+    let fits = |class: &Class, state: &[u64]| match idle && state != &*class.idle {
+        true => 0,
+        false => local::capacity(graph, class, state, need, want),
+    };
+    let all = Where { eligible, range: (0, graph.nodes.len() as u32), idle };
+    let mut sum = res.view(None).total(all, &mut { fits });
     // Nodes that others still hold parts of; one that becomes idle is not met again.
     let mut partly: BTreeMap<u32, Box<[u64]>> = BTreeMap::new();
     let mut state: Vec<u64> = Vec::new();

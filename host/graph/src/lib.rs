@@ -22,7 +22,7 @@
 //! ```
 //!
 //! How it is laid out, from the ground up: `vertex`, `graph` and `builder` (what there is), `load` (readers), `index`
-//! (what is free, by state), `request` (what is asked), `local` and `matcher` (does it fit), `ledger` (who holds what),
+//! (what is free, by state), `alternatives` and `request` (what is asked), `local` and `matcher` (does it fit), `ledger` (who holds what),
 //! `future`, `reserve`, `counts`, `play` and `plan` (when), `rout` and `recover` (R out and in), `asking` and
 //! `resources` (the face).
 //!
@@ -32,6 +32,7 @@
 //! a clock, draws a random number or walks a hash table.
 #![forbid(unsafe_code)]
 
+mod alternatives;
 mod asking;
 mod bits;
 mod builder;
@@ -61,6 +62,7 @@ mod vertex;
 mod view;
 mod why;
 
+pub use alternatives::ALTERNATIVES_MAX;
 pub use builder::{DEPTH_MAX, GraphBuilder, GraphError, POOLS_MAX, Pool, PoolId, SIZE_MAX};
 pub use error::{LoadError, NoFit, Unsatisfiable};
 pub use graph::{CONTAINMENT, Edge, Graph};

@@ -8,13 +8,17 @@
 
 use std::cmp::Reverse;
 
-use crate::graph::{Class, Graph};
+use crate::graph::{Class, ClassSlot, Graph};
 use crate::names::Name;
 use crate::request::{Level, Need};
 use crate::units;
 
 /// The mark of an interior vertex that somebody has for himself.
 pub(crate) const EXCLUSIVE: u64 = u64::MAX;
+
+/// Most questions that a walk through one node asks; what it has not found by then is not there. Needs of plain counts
+/// ask none, and nested ones a few for each slot.
+const QUESTIONS_MAX: u32 = 1 << 16;
 
 /// What is taken of one vertex.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -61,6 +65,12 @@ pub(crate) fn give_all(state: &mut [u64], taken: &[Taken]) {
     }
 }
 
+/// All of a node.
+pub(crate) fn everything(class: &Class) -> Vec<Taken> {
+    let share = |slot: &ClassSlot| if slot.leaf { Share::Units(slot.units) } else { Share::Exclusive };
+    class.slots.iter().enumerate().map(|(at, slot)| Taken { at: at as u32, share: share(slot) }).collect()
+}
+
 /// The placement of a need on one node.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Placed {
@@ -96,14 +106,7 @@ pub(crate) fn place(
     if need.level == Level::Node && need.exclusive {
         // All of the node is taken whatever is asked of it; what is asked tells the number of slots.
         let slots = if walk.all(0, &need.with) { walk.slots } else { 0 };
-        let taken = (0..class.slots.len() as u32)
-            .map(|at| {
-                let slot = &class.slots[at as usize];
-                let share = if slot.leaf { Share::Units(slot.units) } else { Share::Exclusive };
-                Taken { at, share }
-            })
-            .collect();
-        return Placed { taken, slots };
+        return Placed { taken: everything(class), slots };
     }
     match &need.flat {
         // Nothing but counts of leaves: all at once.
@@ -128,6 +131,7 @@ struct Walk<'a> {
     high: bool,
     /// Inside more than one slot, where a range is met with its least first.
     frugal: u32,
+    questions: u32,
     taken: Vec<Taken>,
     slots: u64,
     /// Leaves with a range of counts: need, scope, count so far.
@@ -142,6 +146,7 @@ impl<'a> Walk<'a> {
             state: state.to_vec(),
             high,
             frugal: 0,
+            questions: 0,
             taken: Vec::new(),
             slots: 0,
             open: Vec::new(),
@@ -228,6 +233,10 @@ impl<'a> Walk<'a> {
     }
 
     fn find(&mut self, scope: u32, need: &'a Need, limit: u64) -> u64 {
+        self.questions += 1;
+        if self.questions > QUESTIONS_MAX {
+            return 0;
+        }
         if need.slot { self.slot(scope, need, limit) } else { self.vertices(scope, need, limit) }
     }
 
@@ -243,10 +252,12 @@ impl<'a> Walk<'a> {
                 break;
             }
             found += 1;
-            if self.taken.len() == before {
-                // It takes nothing, so it would fit for ever.
-                self.slots += limit.saturating_sub(found);
-                found = limit;
+            if self.taken[before..].iter().all(|t| t.share == Share::Shared) {
+                // It takes nothing that could run out, so as many as are needed fit.
+                let rest = limit.min(need.min()).saturating_sub(found);
+                self.slots = self.slots.saturating_add(rest);
+                found += rest;
+                break;
             }
         }
         self.frugal -= several;

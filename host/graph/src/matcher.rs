@@ -13,7 +13,7 @@ use crate::local::{self, EXCLUSIVE, Placed, Share, Taken};
 use crate::request::{Level, Need, Request};
 use crate::units;
 use crate::vertex::NONE;
-use crate::view::{Eligible, Order, Overlay, Placement, View};
+use crate::view::{Eligible, Order, Overlay, Placement, View, Where};
 
 /// What a request takes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -29,7 +29,17 @@ pub(crate) struct Match {
 type Last = (*const Class, *const [u64], u64, Arc<[Taken]>, u64);
 
 /// A point to go back to: lengths of what was found, slots, and what was tracked.
-type Mark = (usize, usize, u64, Overlay);
+type Mark = (usize, usize, u64, usize);
+
+/// What was seen of a vertex before it was taken from.
+enum Before {
+    Node(u32, Option<Box<[u64]>>),
+    Upper(u32, Option<u64>),
+}
+
+/// Most steps of one search: nodes and vertices looked at. No request that is met needs a fraction of it; hostile ones
+/// (ranges of millions in ranges of millions) end here, as not met.
+const STEPS_MAX: u64 = 1 << 26;
 
 /// A search in progress.
 struct Matcher<'a> {
@@ -40,7 +50,12 @@ struct Matcher<'a> {
     high: bool,
     /// What this request took already, when a later part of it could want the same.
     scratch: Overlay,
+    /// How `scratch` was before, change by change.
+    journal: Vec<Before>,
     track: bool,
+    /// Only nodes on which nobody else has anything, and then all of them.
+    whole_nodes: bool,
+    steps: u64,
     found: Match,
     /// The last placement inside a node, by class and state: nodes in one state are placed alike.
     last: Option<Last>,
@@ -58,17 +73,44 @@ pub(crate) fn find(
 
 /// The same in any order.
 pub(crate) fn find_in(view: View<'_>, request: &Request, eligible: &Eligible, order: Order) -> Option<Match> {
+    if !request.alternatives.is_empty() {
+        return request.alternatives.iter().find_map(|one| find_in(view, one, eligible, order));
+    }
     let mut matcher = Matcher {
         view,
         eligible,
         high: matches!(order, Order::Late | Order::Placed(Placement::High)),
         order,
         scratch: Overlay::default(),
+        journal: Vec::new(),
         track: !request.single,
+        whole_nodes: request.whole_nodes,
+        steps: 0,
         found: Match::default(),
         last: None,
     };
-    matcher.all(NONE, &request.needs).then_some(matcher.found)
+    let met = matcher.all(NONE, &request.needs);
+    let mut found = matcher.found;
+    if request.whole_nodes {
+        take_whole(view.graph, &mut found);
+    }
+    met.then_some(found)
+}
+
+/// All of every node of a match.
+fn take_whole(graph: &Graph, found: &mut Match) {
+    let mut last: Option<(*const Class, Arc<[Taken]>)> = None;
+    found.nodes.sort_by_key(|(node, _)| *node);
+    found.nodes.dedup_by_key(|(node, _)| *node);
+    for (node, taken) in &mut found.nodes {
+        let class = graph.class(*node);
+        let all = match last.take() {
+            Some((of, all)) if std::ptr::eq(of, class) => all,
+            _ => local::everything(class).into(),
+        };
+        *taken = all.clone();
+        last = Some((class, all));
+    }
 }
 
 /// How much of a request's only need is there, and how much it needs: for requests that are one count over all nodes.
@@ -94,8 +136,7 @@ pub(crate) fn tally_decides(request: &Request) -> bool {
 
 impl<'a> Matcher<'a> {
     fn mark(&self) -> Mark {
-        let scratch = if self.track { self.scratch.clone() } else { self.scratch.upper_only() };
-        (self.found.nodes.len(), self.found.upper.len(), self.found.slots, scratch)
+        (self.found.nodes.len(), self.found.upper.len(), self.found.slots, self.journal.len())
     }
 
     fn undo(&mut self, mark: Mark) {
@@ -103,7 +144,26 @@ impl<'a> Matcher<'a> {
         self.found.upper.truncate(mark.1);
         self.found.slots = mark.2;
         self.last = None;
-        self.scratch = mark.3;
+        for before in self.journal.drain(mark.3..).rev() {
+            match before {
+                Before::Node(node, Some(state)) => self.scratch.set(node, state),
+                Before::Node(node, None) => self.scratch.unset(node),
+                Before::Upper(at, Some(state)) => drop(self.scratch.upper.insert(at, state)),
+                Before::Upper(at, None) => drop(self.scratch.upper.remove(&at)),
+            }
+        }
+    }
+
+    /// Remembers what this search leaves of a node.
+    fn see(&mut self, node: u32, state: Box<[u64]>) {
+        self.journal.push(Before::Node(node, self.scratch.get(node).map(Into::into)));
+        self.scratch.set(node, state);
+    }
+
+    /// One more step, or several; false when there were too many.
+    fn step(&mut self, steps: u64) -> bool {
+        self.steps = self.steps.saturating_add(steps);
+        self.steps <= STEPS_MAX
     }
 
     fn range(&self, scope: u32) -> (u32, u32) {
@@ -127,6 +187,9 @@ impl<'a> Matcher<'a> {
     }
 
     fn need(&mut self, scope: u32, need: &Need) -> bool {
+        if !self.step(1) {
+            return false;
+        }
         match need.level {
             Level::Local | Level::Node => self.spread(scope, need, need, 1),
             Level::Upper if need.slot => match need.with.as_slice() {
@@ -157,6 +220,13 @@ impl<'a> Matcher<'a> {
                 break;
             }
             marks.push(mark);
+            if need.slot && !self.took(mark) {
+                // It takes nothing that could run out, so as many as are needed fit.
+                let more = need.min().saturating_sub(marks.len() as u64);
+                let each = self.found.slots - mark.2;
+                self.found.slots = self.found.slots.saturating_add(each.saturating_mul(more));
+                return true;
+            }
         }
         match need.best(marks.len() as u64) {
             Some(best) => {
@@ -170,6 +240,14 @@ impl<'a> Matcher<'a> {
                 false
             }
         }
+    }
+
+    /// Was anything taken since that others can not have as well?
+    fn took(&self, mark: Mark) -> bool {
+        let nodes = self.found.nodes[mark.0..].iter().flat_map(|(_, taken)| taken.iter().map(|t| t.share));
+        let upper = self.found.upper[mark.1..].iter().map(|(_, share)| *share);
+        self.whole_nodes && self.found.nodes.len() > mark.0
+            || nodes.chain(upper).any(|share| share != Share::Shared)
     }
 
     /// Upper vertices of a type below `scope`, or `scope` itself when nothing is above it.
@@ -251,16 +329,7 @@ impl<'a> Matcher<'a> {
         }
         for node in first..after {
             let class = graph.class(node);
-            let taken = class
-                .slots
-                .iter()
-                .enumerate()
-                .map(|(at, s)| Taken {
-                    at: at as u32,
-                    share: if s.leaf { Share::Units(s.units) } else { Share::Exclusive },
-                })
-                .collect();
-            self.take_node(node, taken);
+            self.take_node(node, local::everything(class).into());
         }
         true
     }
@@ -303,7 +372,7 @@ impl<'a> Matcher<'a> {
             return false;
         }
         // Kept even when nothing else can want it: the overlay of upper vertices is tiny.
-        self.scratch.upper.insert(at, state);
+        self.journal.push(Before::Upper(at, self.scratch.upper.insert(at, state)));
         self.found.upper.push((at, share));
         true
     }
@@ -314,7 +383,7 @@ impl<'a> Matcher<'a> {
             for t in taken.iter() {
                 local::take(&mut state[t.at as usize], t.share);
             }
-            self.scratch.set(node, state);
+            self.see(node, state);
         }
         self.found.nodes.push((node, taken));
     }
@@ -329,6 +398,8 @@ impl<'a> Matcher<'a> {
         let mut sum = 0u64;
         let even = self.order == Order::Placed(Placement::Spread) && need.level == Level::Local;
         let scratch = std::mem::take(&mut self.scratch);
+        let mut steps = scratch.len() as u64;
+        let place = Where { eligible: self.eligible, range, idle: self.whole_nodes };
         {
             let graph = self.view.graph;
             // How often a node fits is asked with the whole limit for plain counts (it costs nothing), and else only
@@ -336,16 +407,18 @@ impl<'a> Matcher<'a> {
             let mut capacity =
                 |class: &Class, state: &[u64]| local::capacity(graph, class, state, need, limit);
             let mut sink = |node: u32, capacity: u64| {
+                steps += 1;
                 let n = if even { capacity } else { capacity.min(limit - sum) };
                 plan.push((node, n));
                 sum = sum.saturating_add(n);
                 // Spreading wants to know more nodes than the fewest that would do.
                 if even { (plan.len() as u64) < limit } else { sum < limit }
             };
-            self.view.candidates(&scratch, self.eligible, range, self.order, &mut capacity, &mut sink);
+            self.view.candidates(&scratch, place, self.order, &mut capacity, &mut sink);
         }
+        let in_time = self.step(steps);
         let best = counted.best(sum.min(limit) / per.max(1)).map(|n| n.saturating_mul(per));
-        let Some(best) = best else {
+        let Some(best) = best.filter(|_| in_time) else {
             self.scratch = scratch;
             return false;
         };
@@ -355,6 +428,7 @@ impl<'a> Matcher<'a> {
             trim(&mut plan, best, sum);
         }
         let view = self.view;
+        let mut fresh: Vec<(u32, Box<[u64]>)> = Vec::new();
         for (node, count) in plan {
             let state = view.state(&scratch, node);
             let placed = self.place(node, state, need, count);
@@ -366,14 +440,14 @@ impl<'a> Matcher<'a> {
                 for t in taken.iter() {
                     local::take(&mut after[t.at as usize], t.share);
                 }
-                self.scratch.set(node, after);
+                fresh.push((node, after));
             }
             self.found.nodes.push((node, taken));
         }
         // What was tracked before stays; what this loop took lies above it.
-        let fresh = std::mem::replace(&mut self.scratch, scratch);
-        for (node, state) in fresh.nodes() {
-            self.scratch.set(node, state.into());
+        self.scratch = scratch;
+        for (node, state) in fresh {
+            self.see(node, state);
         }
         if counted.slot && need.level == Level::Node {
             self.found.slots += best / per.max(1);

@@ -14,7 +14,7 @@ use crate::matcher::{self, Match};
 use crate::request::{Need, Request, ShapeId};
 use crate::reserve::Reservation;
 use crate::resources::Resources;
-use crate::view::{Eligible, Order, Overlay};
+use crate::view::{Eligible, Order, Overlay, Where};
 
 /// Where reservations were placed before, by job.
 pub(crate) type Hints = BTreeMap<JobId, (ShapeId, Match)>;
@@ -247,6 +247,8 @@ struct Count<'a> {
     want: u64,
     sum: u64,
     eligible: &'a Eligible,
+    /// Only nodes on which nobody has anything count.
+    idle: bool,
 }
 
 /// The times at which something changes, and what is free then.
@@ -280,8 +282,9 @@ impl<'a> Sweep<'a> {
         let count = matcher::tally(request).map(|(need, want)| {
             let all = (0, graph.nodes.len() as u32);
             let mut fits = |class: &Class, state: &[u64]| local::capacity(graph, class, state, need, want);
-            let sum = res.view(None).total(eligible, all, &mut fits);
-            Count { need, want, sum, eligible }
+            let idle = request.whole_nodes;
+            let sum = res.view(None).total(Where { eligible, range: all, idle }, &mut fits);
+            Count { need, want, sum, eligible, idle }
         });
         let mut events: Vec<(f64, Event)> = Vec::new();
         for (end, id) in res.ledger.ends().filter(|(end, _)| end.is_finite()) {
@@ -338,7 +341,11 @@ impl<'a> Sweep<'a> {
                 continue;
             }
             let state = self.overlay.get(node).unwrap_or_else(|| &self.res.index.state(node).free);
-            let fits = local::capacity(graph, graph.class(node), state, count.need, count.want);
+            let class = graph.class(node);
+            let fits = match count.idle && state != &*class.idle {
+                true => 0,
+                false => local::capacity(graph, class, state, count.need, count.want),
+            };
             count.sum = if add { count.sum.saturating_add(fits) } else { count.sum.saturating_sub(fits) };
         }
     }

@@ -11,8 +11,9 @@ use std::sync::Arc;
 
 use fluxgate_formats::Jobspec;
 use fluxgate_formats::constraint::Constraint;
-use fluxgate_formats::jobspec::{Count, Resource};
+use fluxgate_formats::jobspec::{Count, Resource, SLOT, min_count};
 
+use crate::alternatives::{self, ALTERNATIVES_MAX};
 use crate::graph::Graph;
 use crate::names::Name;
 
@@ -80,7 +81,12 @@ impl Need {
 #[derive(Debug)]
 pub struct Request {
     pub(crate) shape: ShapeId,
+    /// Empty when it is one of several [`alternatives`](Self::alternatives).
     pub(crate) needs: Vec<Need>,
+    /// The requests that this one stands for, in order of preference; empty when it stands for itself.
+    pub(crate) alternatives: Vec<Arc<Request>>,
+    /// Nobody else may use any node on which it takes something, whatever it asks of the node.
+    pub(crate) whole_nodes: bool,
     pub(crate) constraint: Constraint,
     /// The constraint asks for properties only, so a class of nodes answers as one.
     pub(crate) by_class: bool,
@@ -143,6 +149,9 @@ pub enum RequestError {
     /// A count does not fit in 32 bits.
     #[error("resources ask for {0} of type {1}; more than 4294967295 can not be counted")]
     Count(u64, String),
+    /// Its `xor_slot`s can be chosen in more than [`ALTERNATIVES_MAX`] ways.
+    #[error("resources stand for more than {ALTERNATIVES_MAX} alternatives by their xor_slots")]
+    Alternatives,
 }
 
 /// The table of shapes.
@@ -194,41 +203,103 @@ impl Shapes {
         if vertices > REQUEST_VERTICES_MAX {
             return Err(RequestError::TooLarge);
         }
-        let needs = jobspec
-            .resources
+        let constraint = jobspec.constraints().cloned().unwrap_or(Constraint::All);
+        if !alternatives::any(&jobspec.resources) {
+            return self.compile_list(graph, types, &jobspec.resources, &constraint);
+        }
+        let lists = alternatives::expand(&jobspec.resources).ok_or(RequestError::Alternatives)?;
+        let list: Vec<Arc<Request>> = lists
+            .iter()
+            .map(|resources| self.compile_list(graph, types, resources, &constraint))
+            .collect::<Result<_, _>>()?;
+        Ok(self.intern(graph, Vec::new(), list, false, constraint, [0; 4]))
+    }
+
+    fn compile_list(
+        &mut self,
+        graph: &Graph,
+        types: &Types,
+        resources: &[Resource],
+        constraint: &Constraint,
+    ) -> Result<Arc<Request>, RequestError> {
+        let needs = resources
             .iter()
             .map(|r| read(graph, types, r, false, false))
             .collect::<Result<Vec<Need>, _>>()?;
-        let constraint = jobspec.constraints().cloned().unwrap_or(Constraint::All);
+        let count = |what: &str| {
+            let n = min_count(resources, what);
+            u32::try_from(n).map_err(|_| RequestError::Count(n, what.to_owned()))
+        };
+        let counts = [count("node")?, count("core")?, count("gpu")?, count(SLOT)?];
+        Ok(self.intern(graph, needs, Vec::new(), false, constraint.clone(), counts))
+    }
+
+    /// The same request with the nodes it uses to itself, or not.
+    pub(crate) fn with_whole_nodes(
+        &mut self,
+        graph: &Graph,
+        request: &Arc<Request>,
+        whole_nodes: bool,
+    ) -> Arc<Request> {
+        if request.whole_nodes == whole_nodes {
+            return request.clone();
+        }
+        let alternatives =
+            request.alternatives.iter().map(|a| self.with_whole_nodes(graph, a, whole_nodes)).collect();
+        let counts = [request.nodes, request.cores, request.gpus, request.slots];
+        let (needs, constraint) = (request.needs.clone(), request.constraint.clone());
+        self.intern(graph, needs, alternatives, whole_nodes, constraint, counts)
+    }
+
+    /// The one request that is this.
+    fn intern(
+        &mut self,
+        graph: &Graph,
+        needs: Vec<Need>,
+        alternatives: Vec<Arc<Request>>,
+        whole_nodes: bool,
+        constraint: Constraint,
+        [nodes, cores, gpus, slots]: [u32; 4],
+    ) -> Arc<Request> {
+        let shapes = |list: &[Arc<Request>]| list.iter().map(|r| r.shape).collect::<Vec<_>>();
+        let chosen_of = shapes(&alternatives);
         let mut hasher = DefaultHasher::new();
-        needs.hash(&mut hasher);
+        (&needs, whole_nodes, &chosen_of).hash(&mut hasher);
         if constraint != Constraint::All {
             constraint.to_value().to_string().hash(&mut hasher);
         }
         let known = self.by_hash.entry(hasher.finish()).or_default();
-        if let Some(found) = known.iter().find(|r| r.needs == needs && r.constraint == constraint) {
-            return Ok(found.clone());
+        let same = |r: &&Arc<Request>| {
+            r.needs == needs
+                && r.constraint == constraint
+                && r.whole_nodes == whole_nodes
+                && shapes(&r.alternatives) == chosen_of
+        };
+        if let Some(found) = known.iter().find(same) {
+            return found.clone();
         }
-        let count =
-            |n: u64, what: &str| u32::try_from(n).map_err(|_| RequestError::Count(n, what.to_owned()));
+        let least =
+            |own: u32, of: fn(&Request) -> u32| alternatives.iter().map(|r| of(r)).min().unwrap_or(own);
         let request = Arc::new(Request {
             shape: ShapeId(self.next),
             by_class: by_class(&constraint),
-            nodes: count(jobspec.min_nodes(), "node")?,
-            cores: count(jobspec.min_cores(), "core")?,
-            gpus: count(jobspec.min_gpus(), "gpu")?,
-            slots: count(jobspec.min_slots(), "slot")?,
-            fixed: needs.iter().all(fixed),
+            nodes: least(nodes, |r| r.nodes),
+            cores: least(cores, |r| r.cores),
+            gpus: least(gpus, |r| r.gpus),
+            slots: least(slots, |r| r.slots),
+            fixed: alternatives.is_empty() && !whole_nodes && needs.iter().all(fixed),
             single: single(&needs),
-            fungible: fungible(graph, &needs, &constraint),
+            fungible: if whole_nodes { None } else { fungible(graph, &needs, &constraint) },
             needs,
+            alternatives,
+            whole_nodes,
             constraint,
         });
         known.push(request.clone());
         self.next += 1;
         self.count += 1;
         self.sweep();
-        Ok(request)
+        request
     }
 
     /// Forgets shapes that only the table still knows, once in a while.

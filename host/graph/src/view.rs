@@ -70,9 +70,9 @@ pub(crate) struct Overlay {
 }
 
 impl Overlay {
-    /// The same without nodes.
-    pub(crate) fn upper_only(&self) -> Overlay {
-        Overlay { upper: self.upper.clone(), ..Overlay::default() }
+    /// Number of nodes.
+    pub(crate) fn len(&self) -> usize {
+        self.nodes.len()
     }
 
     pub(crate) fn get(&self, node: u32) -> Option<&[u64]> {
@@ -126,6 +126,22 @@ impl Eligible {
     }
 }
 
+/// Where a search may look.
+#[derive(Clone, Copy)]
+pub(crate) struct Where<'a> {
+    pub(crate) eligible: &'a Eligible,
+    /// First node, and one past the last.
+    pub(crate) range: (u32, u32),
+    /// Only nodes on which nobody else has anything.
+    pub(crate) idle: bool,
+}
+
+impl Where<'_> {
+    fn allows(&self, class: &Class, state: &[u64]) -> bool {
+        !self.idle || state == &*class.idle
+    }
+}
+
 /// The machine as one search sees it.
 #[derive(Clone, Copy)]
 pub(crate) struct View<'a> {
@@ -170,15 +186,11 @@ impl<'a> View<'a> {
     }
 
     /// Sum of capacities over the eligible nodes.
-    pub(crate) fn total(
-        &self,
-        eligible: &Eligible,
-        range: (u32, u32),
-        capacity: &mut dyn FnMut(&Class, &[u64]) -> u64,
-    ) -> u64 {
+    pub(crate) fn total(&self, place: Where<'_>, capacity: &mut dyn FnMut(&Class, &[u64]) -> u64) -> u64 {
+        let Where { eligible, range, .. } = place;
         let mut sum = 0u64;
         let none = Overlay::default();
-        for source in self.sources(&none, eligible, range, capacity) {
+        for source in self.sources(&none, place, capacity) {
             match source.nodes {
                 Nodes::List(list) => sum = list.iter().fold(sum, |s, (_, c, ..)| s.saturating_add(*c)),
                 Nodes::State(state, capacity) => {
@@ -202,13 +214,15 @@ impl<'a> View<'a> {
     fn sources(
         &self,
         scratch: &'a Overlay,
-        eligible: &Eligible,
-        range: (u32, u32),
+        place: Where<'_>,
         capacity: &mut dyn FnMut(&Class, &[u64]) -> u64,
     ) -> Vec<Source<'a>> {
+        let Where { eligible, range, .. } = place;
         let mut sources: Vec<Source<'a>> = Vec::new();
-        let mut list = |node: u32, class: ClassId, state: &'a [u64], out: &mut Vec<_>| {
-            let capacity = capacity(&self.graph.classes[class.0 as usize], state);
+        // What this very search took is no obstacle to itself.
+        let mut list = |node: u32, class: ClassId, state: &'a [u64], own: bool, out: &mut Vec<_>| {
+            let it = &self.graph.classes[class.0 as usize];
+            let capacity = if own || place.allows(it, state) { capacity(it, state) } else { 0 };
             if capacity > 0 {
                 out.push((node, capacity, class, state));
             }
@@ -221,11 +235,12 @@ impl<'a> View<'a> {
             let mut at = range.0;
             while let Some(node) = set.next(at).filter(|&n| n < range.1) {
                 if self.index.status(node) == Status::Up {
-                    let state = scratch
-                        .get(node)
+                    let own = scratch.get(node);
+                    let state = own
                         .or_else(|| self.overlay.and_then(|o| o.get(node)))
                         .unwrap_or_else(|| &self.index.state(node).free);
-                    list(node, self.graph.nodes[node as usize].class, state, &mut found);
+                    let class = self.graph.nodes[node as usize].class;
+                    list(node, class, state, own.is_some(), &mut found);
                 }
                 at = node + 1;
             }
@@ -244,14 +259,14 @@ impl<'a> View<'a> {
                 {
                     continue;
                 }
-                list(node, class, state, &mut found);
+                list(node, class, state, layer == 0, &mut found);
             }
             if !found.is_empty() {
                 sources.push(Source { nodes: Nodes::List(found), key: (0, 0) });
             }
         }
         for state in self.index.live() {
-            if !eligible.class(state.class) {
+            if !eligible.class(state.class) || (place.idle && !state.idle) {
                 continue;
             }
             let capacity = capacity(&self.graph.classes[state.class.0 as usize], &state.free);
@@ -262,18 +277,17 @@ impl<'a> View<'a> {
         sources
     }
 
-    /// Offers the eligible nodes of `range` with a capacity, in an order, until `sink` says stop
-    /// (`false`).
+    /// Offers the nodes of a place with a capacity, in an order, until `sink` says stop (`false`).
     pub(crate) fn candidates(
         &self,
         scratch: &'a Overlay,
-        eligible: &Eligible,
-        range: (u32, u32),
+        place: Where<'_>,
         order: Order,
         capacity: &mut dyn FnMut(&Class, &[u64]) -> u64,
         sink: &mut Sink<'_>,
     ) {
-        let sources = self.sources(scratch, eligible, range, capacity);
+        let sources = self.sources(scratch, place, capacity);
+        let Where { eligible, range, .. } = place;
         let allowed = Allowed { overlay: self.overlay, scratch, eligible, range };
         match order {
             Order::Placed(Placement::First | Placement::Low) => {

@@ -2,12 +2,25 @@
 //!
 //! This module must never decide anything: the matcher said no already.
 
+use crate::graph::ClassId;
 use crate::local;
 use crate::request::{Level, Need, Request};
-use crate::view::{Eligible, View};
+use crate::view::{Eligible, View, Where};
+
+/// Most alternatives of which the reasons are given.
+const REASONS_MAX: usize = 3;
 
 /// The reason that `request` cannot be met in `view`, a view of the idle machine.
 pub(crate) fn explain(view: View<'_>, request: &Request, eligible: &Eligible) -> String {
+    if !request.alternatives.is_empty() {
+        let reasons: Vec<String> =
+            request.alternatives.iter().take(REASONS_MAX).map(|one| explain(view, one, eligible)).collect();
+        let more = match request.alternatives.len().saturating_sub(REASONS_MAX) {
+            0 => String::new(),
+            more => format!("; and {more} more"),
+        };
+        return format!("none of its alternatives can be met: {}{more}", reasons.join("; "));
+    }
     if let Some(type_) = request.needs.iter().find_map(|n| unknown(view, n)) {
         return format!("this machine has no resource of type '{type_}'");
     }
@@ -43,12 +56,33 @@ pub(crate) fn explain(view: View<'_>, request: &Request, eligible: &Eligible) ->
         && let Some((inner, want)) = crate::matcher::tally(request)
     {
         let graph = view.graph;
-        let found =
-            view.total(eligible, all, &mut |class, state| local::capacity(graph, class, state, inner, want));
+        let whole = Where { eligible, range: all, idle: false };
+        let found = view.total(whole, &mut |class, state| local::capacity(graph, class, state, inner, want));
+        if found == 0
+            && let Some(why) = too_much(view, inner, eligible)
+        {
+            return why;
+        }
         let what = if need.slot && inner.level == Level::Local { "slots" } else { &inner.text };
         return format!("it asks for {want} of '{what}', and {found} fit at once");
     }
     "no part of this machine has what it asks for together".to_owned()
+}
+
+/// What no node has enough of, when one thing alone decides.
+fn too_much(view: View<'_>, need: &Need, eligible: &Eligible) -> Option<String> {
+    let graph = view.graph;
+    let parts = need.with.iter().filter(|part| part.with.is_empty() && !part.slot);
+    parts.into_iter().find_map(|part| {
+        let fits = |class: ClassId, state: &[u64]| {
+            eligible.class(class)
+                && local::capacity(graph, &graph.classes[class.0 as usize], state, part, part.min())
+                    >= part.min()
+        };
+        let unit = if part.unit.is_empty() { String::new() } else { format!(" {}", part.unit) };
+        let short = !view.index.live().any(|state| fits(state.class, &state.free));
+        short.then(|| format!("no node has {}{unit} of '{}'", part.min(), part.text))
+    })
 }
 
 /// A type that the machine does not have.

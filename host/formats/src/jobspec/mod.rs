@@ -31,6 +31,7 @@ mod write;
 
 pub use count::{COUNT_MAX, Count, CountError, CountErrorKind, Operator};
 pub use simple::Simple;
+pub use summary::min_count;
 
 /// How deep resource vertices may nest. Hierarchies of real machines have about ten levels; JSON readers commonly give
 /// up at 128 levels, and a vertex takes two.

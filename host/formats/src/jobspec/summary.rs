@@ -26,8 +26,13 @@ impl Jobspec {
     /// The resources of type `type_` asked for at least, with every range at its minimum; `u64::MAX` when they are
     /// more than can be counted.
     pub fn min_count(&self, type_: &str) -> u64 {
-        self.resources.iter().fold(0, |sum: u64, vertex| sum.saturating_add(count(vertex, type_, 1)))
+        min_count(&self.resources, type_)
     }
+}
+
+/// The resources of type `type_` that a list asks for at least; see [`Jobspec::min_count`].
+pub fn min_count(resources: &[Resource], type_: &str) -> u64 {
+    resources.iter().fold(0, |sum: u64, vertex| sum.saturating_add(count(vertex, type_, 1)))
 }
 
 fn count(vertex: &Resource, type_: &str, outer: u64) -> u64 {
