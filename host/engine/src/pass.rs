@@ -349,8 +349,7 @@ impl Pass {
     pub fn reserve(&mut self, candidate: u32) -> Result<Result<f64, Refusal>, PolicyError> {
         self.undecided(candidate)?;
         self.blocked = true;
-        if self.at_limit() || self.core.resources.reservations().count() >= self.core.config.reservations_max
-        {
+        if self.at_limit() || self.core.resources.reservation_count() >= self.core.config.reservations_max {
             return Ok(Err(Refusal::Limit));
         }
         let Some(job) = self.core.job(candidate) else { return Ok(Err(Refusal::NotEligible)) };

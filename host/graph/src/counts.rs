@@ -11,6 +11,7 @@ use fluxgate_formats::JobId;
 
 use crate::future;
 use crate::ledger::Time;
+use crate::profile::Profile;
 use crate::request::Kind;
 use crate::reserve::Reservation;
 use crate::resources::Resources;
@@ -26,29 +27,23 @@ type Due = (f64, JobId, Pair, f64);
 struct Step {
     id: JobId,
     start: f64,
-    end: f64,
     takes: Pair,
-    /// What is spare when it has begun.
-    spare: Pair,
 }
 
 /// The future in counts.
 #[derive(Debug)]
 pub(crate) struct CountPlan {
+    /// In order of start, then as they were made.
     steps: Vec<Step>,
+    /// What running jobs and reservations leave.
+    cores: Profile,
+    gpus: Profile,
 }
 
 fn pair(kind: Kind, n: u64) -> Pair {
     match kind {
         Kind::Core => (n, 0),
         Kind::Gpu => (0, n),
-    }
-}
-
-fn part(kind: Kind, pair: Pair) -> u64 {
-    match kind {
-        Kind::Core => pair.0,
-        Kind::Gpu => pair.1,
     }
 }
 
@@ -65,7 +60,18 @@ impl CountPlan {
     pub(crate) fn make(res: &Resources, now: f64) -> Self {
         let free = res.index.free();
         let mut free = (free.cores, free.gpus);
-        let mut ends = res.ledger.ends().filter(|(end, _)| end.is_finite()).peekable();
+        let returns: Vec<(f64, Pair)> = res
+            .ledger
+            .ends()
+            .take_while(|(end, _)| end.is_finite())
+            .map(|(end, id)| (future::ends_at(end, now), res.returns(&res.ledger.jobs()[&id])))
+            .collect();
+        let mut plan = CountPlan {
+            steps: Vec::new(),
+            cores: Profile::new(free.0, returns.iter().map(|&(end, back)| (end, back.0))),
+            gpus: Profile::new(free.1, returns.iter().map(|&(end, back)| (end, back.1))),
+        };
+        let mut ends = returns.into_iter().peekable();
         let waiting: Vec<Due> = res
             .reservations
             .iter()
@@ -75,15 +81,11 @@ impl CountPlan {
         // Reservations come in order of start; `late` are those that are due and do not fit yet.
         let mut waiting = waiting.into_iter().peekable();
         let mut late: Vec<Due> = Vec::new();
-        let mut steps: Vec<Step> = Vec::new();
         let mut running: BinaryHeap<Reverse<(Time, Pair)>> = BinaryHeap::new();
         let mut at = now;
         loop {
-            while let Some(&(end, id)) = ends.peek()
-                && future::ends_at(end, now) <= at
-            {
-                free = plus(free, res.returns(&res.ledger.jobs()[&id]));
-                ends.next();
+            while let Some((_, back)) = ends.next_if(|(end, _)| *end <= at) {
+                free = plus(free, back);
             }
             while let Some(&Reverse((end, takes))) = running.peek()
                 && end.0 <= at
@@ -98,7 +100,7 @@ impl CountPlan {
                 let Some(spare) = minus(free, takes) else { return true };
                 free = spare;
                 running.push(Reverse((Time(at + duration), takes)));
-                steps.push(Step { id, start: at, end: at + duration, takes, spare });
+                plan.add(Step { id, start: at, takes }, at + duration);
                 false
             });
             let mut next = waiting.peek().map_or(f64::INFINITY, |due| due.0);
@@ -106,7 +108,7 @@ impl CountPlan {
                 break;
             }
             if let Some(&(end, _)) = ends.peek() {
-                next = next.min(future::ends_at(end, now));
+                next = next.min(end);
             }
             if let Some(Reverse((end, _))) = running.peek() {
                 next = next.min(end.0);
@@ -116,7 +118,23 @@ impl CountPlan {
             }
             at = next;
         }
-        CountPlan { steps }
+        plan
+    }
+
+    /// Takes what a step takes, if it is there, and puts it in its place.
+    fn add(&mut self, step: Step, end: f64) -> bool {
+        if !self.take(step.takes, step.start, end) {
+            return false;
+        }
+        let at = self.steps.partition_point(|s| s.start <= step.start);
+        self.steps.insert(at, step);
+        true
+    }
+
+    fn take(&mut self, units: Pair, start: f64, end: f64) -> bool {
+        self.gpus.short(units.1, start, end).is_none()
+            && self.cores.take(units.0, start, end)
+            && self.gpus.take(units.1, start, end)
     }
 
     /// When each reservation begins.
@@ -126,104 +144,46 @@ impl CountPlan {
     }
 
     /// A reservation was made; false when the plan must be made again.
-    pub(crate) fn reserved(&mut self, res: &Resources, new: &Reservation, now: f64) -> bool {
+    pub(crate) fn reserved(&mut self, new: &Reservation) -> bool {
         let Some((kind, n)) = new.request.fungible else { return false };
-        let (takes, start, end) = (pair(kind, n), new.start, new.start + new.duration);
-        let free = res.index.free();
-        let mut free = (free.cores, free.gpus);
-        for (end, id) in res.ledger.ends().filter(|(end, _)| end.is_finite()) {
-            if future::ends_at(end, now) > start {
-                break;
-            }
-            free = plus(free, res.returns(&res.ledger.jobs()[&id]));
-        }
-        for step in self.steps.iter().filter(|s| s.start <= start && start < s.end) {
-            let Some(left) = minus(free, step.takes) else { return false };
-            free = left;
-        }
-        let Some(spare) = minus(free, takes) else { return false };
-        for step in self.steps.iter_mut().filter(|s| start < s.start && s.start < end) {
-            let Some(left) = minus(step.spare, takes) else { return false };
-            step.spare = left;
-        }
-        let at = self.steps.partition_point(|s| s.start <= start);
-        self.steps.insert(at, Step { id: new.id, start, end, takes, spare });
-        true
+        let step = Step { id: new.id, start: new.start, takes: pair(kind, n) };
+        self.add(step, new.start + new.duration)
     }
 
     /// The first reservation that a start now with this usage until `end` would delay.
     pub(crate) fn delayed(&self, usage: Pair, end: f64) -> Option<JobId> {
-        self.steps.iter().find(|s| s.start < end && minus(s.spare, usage).is_none()).map(|s| s.id)
+        // Less is free only from where a reservation begins, and it fits now.
+        let first = f64::NEG_INFINITY;
+        let cores = self.cores.short(usage.0, first, end).unwrap_or(f64::INFINITY);
+        let gpus = self.gpus.short(usage.1, first, end).unwrap_or(f64::INFINITY);
+        let time = cores.min(gpus);
+        if time == f64::INFINITY {
+            return None;
+        }
+        // Of those that begin at that time, the first after which too little is left.
+        let begun = &self.steps[..self.steps.partition_point(|s| s.start <= time)];
+        let mut left = (self.cores.free_at(time), self.gpus.free_at(time));
+        let mut delayed = None;
+        for step in begun.iter().rev() {
+            if delayed.is_some() && (step.start < time || minus(left, usage).is_some()) {
+                break;
+            }
+            delayed = Some(step.id);
+            left = plus(left, step.takes);
+        }
+        delayed.or(self.steps.first().map(|s| s.id))
     }
 
     /// A job started; false when the plan must be made again.
     pub(crate) fn started(&mut self, usage: Pair, end: f64) -> bool {
-        for step in self.steps.iter_mut().filter(|s| s.start < end) {
-            match minus(step.spare, usage) {
-                Some(spare) => step.spare = spare,
-                None => return false,
-            }
-        }
-        true
+        self.take(usage, f64::NEG_INFINITY, end)
     }
 
     /// The earliest time from which on `want` are free for `duration`.
-    pub(crate) fn earliest(
-        &self,
-        res: &Resources,
-        kind: Kind,
-        want: u64,
-        now: f64,
-        duration: f64,
-    ) -> Option<f64> {
-        let jobs = res.ledger.ends().take_while(|(end, _)| end.is_finite()).map(|(end, id)| {
-            (future::ends_at(end, now), part(kind, res.returns(&res.ledger.jobs()[&id])) as i128)
-        });
-        let mut events: Vec<(f64, i128)> = Vec::new();
-        for step in &self.steps {
-            let n = part(kind, step.takes) as i128;
-            events.push((step.start, -n));
-            if step.end.is_finite() {
-                events.push((step.end, n));
-            }
-        }
-        events.sort_by(|a, b| a.0.total_cmp(&b.0));
-        let mut changes = merge(jobs, events.into_iter()).peekable();
-        let want = i128::from(want);
-        let mut free = i128::from(res.free_of(kind));
-        let mut at = now;
-        // The begin of the span in which enough is free, while it lasts.
-        let mut since: Option<f64> = None;
-        loop {
-            while let Some(&(time, change)) = changes.peek()
-                && time <= at
-            {
-                free += change;
-                changes.next();
-            }
-            if free >= want {
-                since = since.or(Some(at));
-            } else {
-                since = None;
-            }
-            match (changes.peek(), since) {
-                (Some(&(next, _)), Some(start)) if next >= start + duration => return Some(start),
-                (Some(&(next, _)), _) => at = next,
-                (None, since) => return since,
-            }
+    pub(crate) fn earliest(&self, kind: Kind, want: u64, now: f64, duration: f64) -> Option<f64> {
+        match kind {
+            Kind::Core => self.cores.earliest(want, now, duration),
+            Kind::Gpu => self.gpus.earliest(want, now, duration),
         }
     }
-}
-
-/// Two lists of events in order of time as one.
-fn merge(
-    a: impl Iterator<Item = (f64, i128)>,
-    b: impl Iterator<Item = (f64, i128)>,
-) -> impl Iterator<Item = (f64, i128)> {
-    let (mut a, mut b) = (a.peekable(), b.peekable());
-    std::iter::from_fn(move || match (a.peek(), b.peek()) {
-        (Some(x), Some(y)) if x.0 <= y.0 => a.next(),
-        (Some(_), None) => a.next(),
-        _ => b.next(),
-    })
 }

@@ -49,6 +49,7 @@ pub mod model;
 mod names;
 mod plan;
 mod play;
+mod profile;
 pub mod query;
 mod recover;
 mod request;

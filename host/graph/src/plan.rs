@@ -136,7 +136,7 @@ impl Plan {
     ) -> Option<f64> {
         let (at, found) = match (&mut self.kind, request.fungible) {
             (PlanKind::Counts(plan), Some((kind, want))) => {
-                return plan.earliest(res, kind, want, now, duration);
+                return plan.earliest(kind, want, now, duration);
             }
             (PlanKind::Counts(_), None) => {
                 let steps = play(res, now, &self.hints, None).unwrap_or_default();
@@ -156,7 +156,7 @@ impl Plan {
     }
 
     /// A reservation was made. Keeps the plan in step; false when it must be made again.
-    pub(crate) fn reserved(&mut self, res: &Resources, new: &Reservation) -> bool {
+    pub(crate) fn reserved(&mut self, new: &Reservation) -> bool {
         self.until = self.until.min(new.start);
         if let Some((shape, start, found)) = self.proposal.take()
             && shape == new.request.shape
@@ -165,7 +165,7 @@ impl Plan {
             self.hints.insert(new.id, (shape, found));
         }
         match (&mut self.kind, new.request.fungible) {
-            (PlanKind::Counts(plan), Some(_)) if new.start >= self.now => plan.reserved(res, new, self.now),
+            (PlanKind::Counts(plan), Some(_)) if new.start >= self.now => plan.reserved(new),
             _ => false,
         }
     }

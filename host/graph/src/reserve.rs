@@ -85,6 +85,10 @@ impl Reservations {
         self.by_start.values()
     }
 
+    pub(crate) fn len(&self) -> usize {
+        self.by_id.len()
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.by_start.is_empty()
     }

@@ -293,7 +293,7 @@ impl Resources {
         let new = self.reservations.add(id, request.clone(), start, duration)?;
         let mut kept = self.plan_cache().take();
         if let Some(plan) = &mut kept
-            && !plan.reserved(self, &new)
+            && !plan.reserved(&new)
         {
             plan.expire();
         }
@@ -310,6 +310,11 @@ impl Resources {
             self.changed(false, true);
         }
         found
+    }
+
+    /// How many reservations stand.
+    pub fn reservation_count(&self) -> usize {
+        self.reservations.len()
     }
 
     /// The reservations: job, start, duration, in order of start.

@@ -92,7 +92,8 @@ pub enum SimError {
 /// The settings of the engine for a replay: nobody reads annotations, so none are made.
 pub fn replay_config() -> Config {
     // Nobody has to be heard in between.
-    Config { annotate: false, decisions_per_pass_max: 100_000, ..Config::default() }
+    let reservations_max = fluxgate_graph::RESERVATIONS_MAX;
+    Config { annotate: false, decisions_per_pass_max: 100_000, reservations_max, ..Config::default() }
 }
 
 /// Run a workload to its end.
