@@ -59,6 +59,7 @@
 #[cfg(target_arch = "wasm32")]
 #[doc(hidden)]
 pub mod abi;
+pub mod backfill;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod bench;
 mod config;

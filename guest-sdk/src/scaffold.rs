@@ -19,12 +19,13 @@ macro_rules! sdk {
 }
 
 /// This package, whole.
-const SDK: [(&str, &str); 25] = sdk![
+const SDK: [(&str, &str); 26] = sdk![
     "Cargo.toml",
     "LICENSE",
     "README.md",
     "rustfmt.toml",
     "src/abi.rs",
+    "src/backfill.rs",
     "src/bench/capacity.rs",
     "src/bench/job.rs",
     "src/bench/mod.rs",

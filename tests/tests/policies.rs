@@ -19,7 +19,22 @@ fn list_show_load_swap_rollback() {
         let list = world.cli(&["policy", "list", "--json"]).json();
         let names: Vec<&str> =
             list["policies"].as_array().unwrap().iter().map(|p| p["name"].as_str().unwrap()).collect();
-        assert_eq!(names, ["builtin-fcfs", "broken", "easy", "fcfs", "sjf"]);
+        assert_eq!(
+            names,
+            [
+                "builtin-fcfs",
+                "broken",
+                "conservative",
+                "easy",
+                "fcfs",
+                "hybrid",
+                "ljf",
+                "priority",
+                "sjf",
+                "smallest-first",
+                "xf"
+            ]
+        );
         assert!(world.cli(&["policy", "show", "easy"]).ok().contains("depth"));
 
         let said = world.cli(&["policy", "load", &path("easy"), "--config", "depth=3", "--json"]).json();

@@ -1,44 +1,9 @@
-//! # easy: EASY backfilling
+//! The policy `easy`; its page is README.md beside `src/`.
 //!
-//! First come, first served, but a job behind the first that has to wait may start at once if it does not
-//! delay that one.
-//!
-//! ## The rule
-//!
-//! Each pass, over the queue in the host's order (higher priority, then earlier submission, then smaller id):
-//!
-//! 1. Start jobs in order until one has to wait. That job, the *head*, is guaranteed its earliest possible
-//!    start, the *shadow time*, computed from the running jobs' requested ends.
-//! 2. Go on behind the head in order, and start each job that fits now and does not delay the head: it ends
-//!    by the shadow time, or it uses only what the head leaves over then (the *extra nodes*). The host judges
-//!    that, because the guarantee is a reservation of a time; for a machine of equal cores its judgement is
-//!    exactly these two cases.
-//!
-//! The guarantee is planned anew in each pass: when jobs end earlier than requested, the head moves forward.
-//! It never moves back while the order of the queue stays. A head that can not be given any time (it needs
-//! nodes that are down) is passed over and the next waiting job becomes the head; after 64 of these in a row no
-//! job gets a guarantee, so that a long queue for a dead part of the machine does not make passes long. Jobs that have no limit are
-//! taken to run for ever, so they only use extra nodes.
-//!
-//! ## Settings
-//!
-//! `depth` (1 to 1000, default 1): how many waiting jobs get a guarantee. 1 is EASY; a large number
-//! approaches conservative backfilling at the price of longer passes. With more than one, jobs between heads
-//! start by rule 2.
-//!
-//! ## References
-//!
-//! D. Lifka, "The ANL/IBM SP scheduling system", JSSPP 1995. A. Mu'alem and D. Feitelson, "Utilization,
-//! predictability, workloads, and user runtime estimates in scheduling the IBM SP2 with backfilling", IEEE
-//! TPDS 12(6), 2001.
+#![doc = include_str!("../README.md")]
 
+use fluxgate_guest::backfill::{self, DEPTH_MAX};
 use fluxgate_guest::prelude::*;
-
-/// Most guarantees that may be asked for.
-const DEPTH_MAX: i64 = 1000;
-
-/// Heads without any start time that are passed over in one pass.
-const PASSED_OVER_MAX: u32 = 64;
 
 /// EASY backfilling.
 #[derive(Debug)]
@@ -68,24 +33,7 @@ impl Policy for Easy {
 
 impl Scheduling for Easy {
     fn run(&mut self, pass: &mut dyn Pass) {
-        let (mut heads, mut passed_over) = (0, 0);
-        while heads < self.depth && passed_over < PASSED_OVER_MAX {
-            let Some(job) = pass.next() else { return };
-            match pass.start(job) {
-                Err(Refusal::Busy | Refusal::DelaysReservation) => match pass.reserve(job) {
-                    Ok(shadow_time) if shadow_time.is_finite() => heads += 1,
-                    Err(Refusal::Limit) => break,
-                    Ok(_) | Err(_) => passed_over += 1,
-                },
-                Err(Refusal::Limit) => return,
-                Ok(()) | Err(Refusal::Unsatisfiable | Refusal::NotEligible) => {}
-            }
-        }
-        while let Some(job) = pass.next_fitting() {
-            if pass.start(job) == Err(Refusal::Limit) {
-                return;
-            }
-        }
+        backfill::in_queue_order(pass, self.depth);
     }
 }
 

@@ -1,12 +1,6 @@
-//! # fcfs: first come, first served
+//! The policy `fcfs`; its page is README.md beside `src/`.
 //!
-//! - **Order**: the host's own: higher priority, then earlier submission, then smaller id. With equal
-//!   priorities that is the order of arrival.
-//! - **Starts**: in that order, until the first job that has to wait. Nobody is overtaken.
-//! - A job that could never run on this machine, or that left the queue meanwhile, waits for nothing and so
-//!   holds up nobody.
-//!
-//! Utilisation is poor whenever a wide job is at the head; that is what `easy` is for.
+#![doc = include_str!("../README.md")]
 
 use fluxgate_guest::prelude::*;
 

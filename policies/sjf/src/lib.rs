@@ -1,12 +1,6 @@
-//! # sjf: shortest job first
+//! The policy `sjf`; its page is README.md beside `src/`.
 //!
-//! The smallest useful policy: it only gives the queue an order and leaves starting to the host.
-//!
-//! - **Key**: the requested duration in seconds. Jobs without a limit come last (their duration is infinite).
-//! - **Ties**: the host's rule, which is higher priority, then earlier submission, then smaller id.
-//! - **Starts**: the host's rule, which is in order until the first job that does not fit.
-//!
-//! Long jobs starve while short ones keep coming, and priorities only break ties: an example, not advice.
+#![doc = include_str!("../README.md")]
 
 use fluxgate_guest::prelude::*;
 

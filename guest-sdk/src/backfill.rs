@@ -1,0 +1,64 @@
+//! The pass that most policies make: start in an order, guarantee the first that wait, backfill behind them.
+//!
+//! With `depth` guarantees, over candidates in an order:
+//!
+//! 1. Until `depth` jobs have a guarantee: the next job starts if it fits now and delays no guarantee; else it is
+//!    guaranteed its earliest start.
+//! 2. From then on: each job that fits now and delays no guarantee starts.
+//!
+//! `depth` 0 is strict order: nothing starts behind the first job that waits. 1 is EASY backfilling; more is the
+//! hybrid between that and conservative backfilling.
+//!
+//! A job that can be given no time (it needs nodes that are down) is passed over and the next becomes a head; after
+//! [`PASSED_OVER_MAX`] of these in one pass no more jobs get a guarantee. Must never know why an order is as it is.
+
+use crate::pass::{Candidate, Pass, Refusal};
+
+/// Most guarantees that may be asked for.
+pub const DEPTH_MAX: i64 = 1000;
+
+/// Heads without any start time that are passed over in one pass.
+pub const PASSED_OVER_MAX: u32 = 64;
+
+/// One pass in the order of the queue.
+pub fn in_queue_order(pass: &mut dyn Pass, depth: u32) {
+    if heads(pass, depth, &mut |pass| pass.next()) {
+        while let Some(job) = pass.next_fitting() {
+            if pass.start(job) == Err(Refusal::Limit) {
+                return;
+            }
+        }
+    }
+}
+
+/// One pass in an order of one's own: candidates of this pass, each once. The host's knowledge of what cannot start
+/// does not help to skip any, so this is for lists that are bounded.
+pub fn in_order_of(pass: &mut dyn Pass, depth: u32, order: impl IntoIterator<Item = Candidate>) {
+    let mut order = order.into_iter();
+    if heads(pass, depth, &mut |_| order.next()) {
+        for job in order {
+            if pass.start(job) == Err(Refusal::Limit) {
+                return;
+            }
+        }
+    }
+}
+
+/// Step 1. True when step 2 is to follow.
+fn heads(pass: &mut dyn Pass, depth: u32, next: &mut dyn FnMut(&mut dyn Pass) -> Option<Candidate>) -> bool {
+    let (mut heads, mut passed_over) = (0, 0);
+    while (heads < depth || depth == 0) && passed_over < PASSED_OVER_MAX {
+        let Some(job) = next(pass) else { return false };
+        match pass.start(job) {
+            Err(refusal) if depth == 0 && refusal.job_waits() => return false,
+            Err(Refusal::Busy | Refusal::DelaysReservation) => match pass.reserve(job) {
+                Ok(time) if time.is_finite() => heads += 1,
+                Err(Refusal::Limit) => break,
+                Ok(_) | Err(_) => passed_over += 1,
+            },
+            Err(Refusal::Limit) => return false,
+            Ok(()) | Err(Refusal::Unsatisfiable | Refusal::NotEligible) => {}
+        }
+    }
+    true
+}

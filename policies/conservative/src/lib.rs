@@ -1,0 +1,186 @@
+//! The policy `conservative`; its page is README.md beside `src/`.
+//!
+#![doc = include_str!("../README.md")]
+
+use std::collections::BTreeMap;
+
+use fluxgate_guest::prelude::*;
+
+/// In which order guarantees are made anew.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Renew {
+    #[default]
+    Promise,
+    Queue,
+}
+
+/// See the page of this crate.
+#[derive(Debug, Default)]
+pub struct Conservative {
+    renew: Renew,
+    /// For each queue, the promises of its last pass by job.
+    promises: BTreeMap<u32, Vec<(JobId, f64)>>,
+}
+
+impl Policy for Conservative {
+    fn info() -> Info {
+        Info::new("conservative", "Conservative backfilling: every waiting job is guaranteed a start")
+            .version(env!("CARGO_PKG_VERSION"))
+            .key("renew", Kind::Text, "promise", "order in which guarantees are made anew: promise or queue")
+    }
+
+    fn configure(&mut self, config: &Config) -> Result<(), String> {
+        self.renew = match config.text("renew")? {
+            "promise" => Renew::Promise,
+            "queue" => Renew::Queue,
+            other => return Err(format!("`renew` is {other}, but must be promise or queue")),
+        };
+        Ok(())
+    }
+}
+
+/// A candidate in this pass.
+struct Turn {
+    /// When it was promised a start; infinite without a promise.
+    promised: f64,
+    candidate: Candidate,
+    id: JobId,
+    cores: u32,
+}
+
+impl Conservative {
+    /// All candidates, in the order in which they have their turn.
+    fn turns(&self, pass: &mut dyn Pass, before: &[(JobId, f64)]) -> Vec<Turn> {
+        let mut turns = Vec::with_capacity(before.len() + 1);
+        while let Some(candidate) = pass.next() {
+            let Job { id, priority, cores, .. } = pass.describe(candidate);
+            let promised = if priority == u32::MAX {
+                f64::NEG_INFINITY
+            } else {
+                before.binary_search_by_key(&id, |p| p.0).map_or(f64::INFINITY, |at| before[at].1)
+            };
+            turns.push(Turn { promised, candidate, id, cores });
+        }
+        if self.renew == Renew::Promise {
+            // Stable: equal promises, and jobs without one, stay in the host's order.
+            turns.sort_by(|a, b| a.promised.total_cmp(&b.promised));
+        }
+        turns
+    }
+}
+
+impl Scheduling for Conservative {
+    fn run(&mut self, pass: &mut dyn Pass) {
+        let queue = pass.queue();
+        let before = self.promises.remove(&queue).unwrap_or_default();
+        let turns = self.turns(pass, &before);
+        // What needs more than there is need not be tried.
+        let mut free = pass.totals().free_cores;
+        let mut promises = Vec::with_capacity(turns.len());
+        let mut reserving = true;
+        for (n, turn) in turns.iter().enumerate() {
+            let answer = if turn.cores > free { Err(Refusal::Busy) } else { pass.start(turn.candidate) };
+            match answer {
+                Ok(()) => free = free.saturating_sub(turn.cores),
+                Err(Refusal::Busy | Refusal::DelaysReservation) if reserving => {
+                    match pass.reserve(turn.candidate) {
+                        Ok(start) if start.is_finite() => promises.push((turn.id, start)),
+                        Err(Refusal::Limit) => reserving = false,
+                        Ok(_) | Err(_) => {}
+                    }
+                }
+                Err(Refusal::Limit) => {
+                    // The host ends the pass here; those that had no turn keep what they were promised.
+                    let rest = turns[n..].iter().filter(|t| t.promised.is_finite());
+                    promises.extend(rest.map(|t| (t.id, t.promised)));
+                    break;
+                }
+                Err(_) => {}
+            }
+        }
+        promises.sort_unstable_by_key(|p| p.0);
+        if !promises.is_empty() {
+            self.promises.insert(queue, promises);
+        }
+    }
+}
+
+export_policy!(Conservative: scheduling);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fluxgate_guest::bench::{Bench, configured};
+
+    #[test]
+    fn every_waiting_job_has_a_guarantee() {
+        let mut bench = Bench::new(10);
+        bench.job(1).cores(6).duration(100.0).running();
+        bench.job(2).cores(8).duration(50.0).submit();
+        bench.job(3).cores(10).duration(10.0).submit();
+        bench.job(4).cores(2).duration(150.0).submit();
+        bench.job(5).cores(2).duration(1000.0).submit();
+        bench.run(&mut Conservative::default());
+        // Job 4 ends just when job 3 begins; job 5 would be in its way.
+        assert_eq!(bench.started(), [4]);
+        assert_eq!(bench.reserved(), [(2, 100.0), (3, 150.0), (5, 160.0)]);
+    }
+
+    /// Job 1 ends early. In queue order job 3 moves into the hole that job 4 was promised and pushes it back.
+    fn early_end(renew: &str) -> Vec<(u64, f64)> {
+        let mut bench = Bench::new(4);
+        let mut policy = configured::<Conservative>(&[("renew", renew)]).unwrap();
+        bench.job(1).cores(2).duration(100.0).running();
+        bench.job(2).cores(2).duration(50.0).running();
+        bench.job(3).cores(3).duration(60.0).submit();
+        bench.job(4).cores(2).duration(50.0).submit();
+        bench.run(&mut policy);
+        assert_eq!(bench.reserved(), [(3, 100.0), (4, 50.0)]);
+        bench.advance(40.0);
+        bench.end(1);
+        bench.run(&mut policy);
+        assert!(bench.reserved().len() + bench.started().len() == 2);
+        let mut all: Vec<_> = bench.started().iter().map(|id| (*id, 40.0)).collect();
+        all.extend(bench.reserved());
+        all.sort_by_key(|each| each.0);
+        all
+    }
+
+    #[test]
+    fn a_promise_never_moves_back_unless_the_queue_is_to_decide() {
+        assert_eq!(early_end("promise"), [(3, 90.0), (4, 40.0)]);
+        assert_eq!(early_end("queue"), [(3, 50.0), (4, 110.0)]);
+    }
+
+    #[test]
+    fn newcomers_come_behind_all_promises() {
+        let mut bench = Bench::new(4);
+        let mut policy = Conservative::default();
+        bench.job(1).cores(4).duration(100.0).running();
+        bench.job(2).cores(4).duration(10.0).submit();
+        bench.run(&mut policy);
+        bench.job(3).cores(4).duration(10.0).priority(1000).submit();
+        bench.run(&mut policy);
+        assert_eq!(bench.reserved(), [(2, 100.0), (3, 110.0)]);
+        bench.job(4).cores(4).duration(10.0).priority(u32::MAX).submit();
+        bench.run(&mut policy);
+        assert_eq!(bench.reserved(), [(4, 100.0), (2, 110.0), (3, 120.0)]);
+    }
+
+    #[test]
+    fn a_job_without_any_time_is_passed_over() {
+        let mut bench = Bench::new(10);
+        bench.down_cores(2);
+        bench.job(1).cores(6).duration(100.0).running();
+        bench.job(2).cores(10).submit();
+        bench.job(3).cores(8).duration(10.0).submit();
+        bench.run(&mut Conservative::default());
+        assert_eq!(bench.reserved(), [(3, 100.0)]);
+    }
+
+    #[test]
+    fn settings_out_of_range_are_refused() {
+        let refusal = configured::<Conservative>(&[("renew", "never")]).unwrap_err();
+        assert!(refusal.contains("promise or queue"), "{refusal}");
+    }
+}

@@ -1,0 +1,77 @@
+//! The policy `ljf`; its page is README.md beside `src/`.
+//!
+#![doc = include_str!("../README.md")]
+
+use fluxgate_guest::backfill::{self, DEPTH_MAX};
+use fluxgate_guest::prelude::*;
+
+/// See the page of this crate.
+#[derive(Debug, Default)]
+pub struct Ljf {
+    /// How many waiting jobs get a guarantee in one pass.
+    depth: u32,
+}
+
+impl Policy for Ljf {
+    fn info() -> Info {
+        Info::new("ljf", "Longest job first: orders the queue by requested duration, longest first")
+            .version(env!("CARGO_PKG_VERSION"))
+            .key("depth", Kind::Integer, "0", "how many waiting jobs are guaranteed a start, 0 to 1000")
+    }
+
+    fn configure(&mut self, config: &Config) -> Result<(), String> {
+        self.depth = config.integer_in("depth", 0..=DEPTH_MAX)? as u32;
+        Ok(())
+    }
+}
+
+impl Ordering for Ljf {
+    fn key(&mut self, _now: f64, job: &Job) -> f64 {
+        -job.duration
+    }
+}
+
+impl Scheduling for Ljf {
+    fn run(&mut self, pass: &mut dyn Pass) {
+        backfill::in_queue_order(pass, self.depth);
+    }
+}
+
+export_policy!(Ljf: ordering, scheduling);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fluxgate_guest::bench::{Bench, configured};
+
+    #[test]
+    fn long_jobs_come_first_and_unlimited_ones_before_all() {
+        let mut bench = Bench::new(1);
+        bench.job(1).duration(20.0).submit();
+        bench.job(2).duration(500.0).submit();
+        bench.job(3).duration(f64::INFINITY).really(1.0).submit();
+        let starts = bench.run_to_end(&mut Ljf::default());
+        assert_eq!(starts, [(3, 0.0), (2, 1.0), (1, 501.0)]);
+    }
+
+    #[test]
+    fn depth_lets_others_pass_without_delay() {
+        let run = |depth: &str| {
+            let mut bench = Bench::new(4);
+            bench.job(1).cores(2).duration(100.0).running();
+            bench.job(2).cores(4).duration(900.0).priority(17).submit();
+            bench.job(3).cores(2).duration(100.0).submit();
+            bench.job(4).cores(2).duration(101.0).submit();
+            bench.run(&mut configured::<Ljf>(&[("depth", depth)]).unwrap());
+            bench.started().to_vec()
+        };
+        assert_eq!(run("0"), []);
+        assert_eq!(run("1"), [3], "job 4 would delay job 2");
+    }
+
+    #[test]
+    fn settings_out_of_range_are_refused() {
+        let refusal = configured::<Ljf>(&[("depth", "1001")]).unwrap_err();
+        assert!(refusal.contains("between 0 and 1000"), "{refusal}");
+    }
+}
