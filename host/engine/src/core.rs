@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use fluxgate_formats::JobId;
 use fluxgate_graph::{Request, Resources, ShapeId};
@@ -191,6 +192,8 @@ pub(crate) struct Core {
     pub(crate) resources: Resources,
     pub(crate) config: Config,
     pub(crate) stats: Stats,
+    /// Raised by the driver when a pass should come to its end.
+    pub(crate) interrupt: Arc<AtomicBool>,
     pub(crate) queues: Vec<Queue>,
     pub(crate) running: BTreeMap<JobId, Running>,
     /// End of the instance, infinite without limit.
@@ -227,6 +230,7 @@ impl Core {
             resources,
             config,
             stats: Stats::default(),
+            interrupt: Arc::default(),
             queues: Vec::new(),
             running: BTreeMap::new(),
             instance_end: f64::INFINITY,

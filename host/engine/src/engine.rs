@@ -4,6 +4,7 @@
 //! for each queue that has a reason for one, however many events gave it that reason.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use fluxgate_formats::{Idset, JobId, Jobspec};
 use fluxgate_graph::Resources;
@@ -110,6 +111,15 @@ impl Engine {
     /// The next time at which a pass is due although nothing happens.
     pub fn next_wake(&self) -> Option<f64> {
         self.core().queues.iter().filter_map(|q| q.wake).min_by(f64::total_cmp)
+    }
+
+    /// While this is raised, a pass offers no further candidates and takes no further decisions. What it decided
+    /// so far is carried out, guarantees that it did not come to stay as they were, and another pass is due at
+    /// once: it leaves out what the first found not to fit, so passes that are cut again and again still come
+    /// forward, unless they are all cut at their beginning. When to raise and lower it is the driver's matter,
+    /// who has a clock.
+    pub fn set_interrupt(&mut self, interrupt: Arc<AtomicBool>) {
+        self.core_mut().interrupt = interrupt;
     }
 
     /// What earlier swaps left behind; dropping it may take a while, so do that beside the engine.
@@ -222,7 +232,11 @@ impl Engine {
         for index in 0..self.core().queues.len() {
             let queue = &self.core().queues[index];
             if queue.dirty || queue.wake.is_some_and(|wake| wake <= now) {
+                let cut = self.core().stats.interrupted;
                 self.run_pass(index as QueueId, now, &mut out);
+                if self.core().stats.interrupted > cut {
+                    break;
+                }
             }
         }
         out

@@ -12,6 +12,7 @@
 mod finish;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::Ordering;
 
 use fluxgate_formats::JobId;
 use fluxgate_graph::{NoFit, Placement, Selection, ShapeId, Totals};
@@ -92,6 +93,8 @@ pub struct Pass {
     blocked: bool,
     /// A bound of this pass kept somebody from being offered or decided.
     cut: bool,
+    /// The driver wants it to end.
+    interrupted: bool,
     breach: Option<PolicyError>,
 }
 
@@ -124,6 +127,7 @@ impl Pass {
             wake: None,
             blocked: false,
             cut: false,
+            interrupted: false,
             breach: None,
         }
     }
@@ -175,7 +179,7 @@ impl Pass {
     }
 
     fn advance(&mut self, fitting: bool) -> Option<u32> {
-        while (self.offered.len() as u64) < self.core.config.candidates_per_pass_max {
+        while (self.offered.len() as u64) < self.core.config.candidates_per_pass_max && !self.interrupted() {
             let queue = self.core.queues.get(self.queue as usize)?;
             let order = queue.orders[self.core.live].as_ref()?;
             let refused = &self.refused;
@@ -203,6 +207,9 @@ impl Pass {
     /// The next job in Flux's own order; for the built-in policy only.
     fn next_native(&mut self) -> Option<u32> {
         use std::ops::Bound::{Excluded, Unbounded};
+        if self.interrupted() {
+            return None;
+        }
         let queue = self.core.queues.get(self.queue as usize)?;
         let from = self.native.map_or(Unbounded, Excluded);
         let (key, slot) = queue.native.range((from, Unbounded)).next().map(|(k, s)| (*k, *s))?;
@@ -445,7 +452,13 @@ impl Pass {
     fn at_limit(&mut self) -> bool {
         let decisions = (self.staged.len() + self.reserved.len()) as u64;
         self.cut |= decisions >= self.core.config.decisions_per_pass_max;
-        decisions >= self.core.config.decisions_per_pass_max
+        decisions >= self.core.config.decisions_per_pass_max || self.interrupted()
+    }
+
+    /// Does the driver want this pass to end?
+    fn interrupted(&mut self) -> bool {
+        self.interrupted |= self.core.interrupt.load(Ordering::Relaxed);
+        self.interrupted
     }
 
     fn decide(&mut self, slot: Slot) {

@@ -7,6 +7,8 @@ pub struct Stats {
     pub events: u64,
     /// Passes made, one per queue.
     pub passes: u64,
+    /// Of these, passes that were cut short because somebody waits (see [`crate::Engine::set_interrupt`]).
+    pub interrupted: u64,
     /// Candidates offered to policies.
     pub candidates: u64,
     /// Searches for resources.

@@ -58,14 +58,16 @@ impl Pass {
         }
 
         // Whoever lost a promise, or has a new one, is told; then whoever was looked at, then newcomers.
-        let before = std::mem::take(&mut core.queues[self.queue as usize].reserved);
+        let mut before = std::mem::take(&mut core.queues[self.queue as usize].reserved);
+        let cut = self.cut || self.interrupted;
+        let kept = if cut { keep(core, &mut before, self.now) } else { Vec::new() };
         let lost = before.iter().filter_map(|id| core.slot_of(*id)).collect::<Vec<_>>();
         for slot in &lost {
             if let Some(job) = core.job_mut(*slot) {
                 job.t_estimate = None;
             }
         }
-        let mut reserved = Vec::with_capacity(self.reserved.len());
+        let mut reserved = kept;
         for (slot, start) in &self.reserved {
             if let Some(job) = core.job_mut(*slot) {
                 job.t_estimate = Some(*start);
@@ -90,9 +92,31 @@ impl Pass {
         }
         let queue = &mut core.queues[self.queue as usize];
         queue.reserved = reserved;
-        // Whoever the bounds of a pass kept from starting comes next. Only after starts, which come to an end.
-        queue.dirty = self.cut && !started.is_empty();
+        // Whoever the bounds of a pass kept from starting comes next. Only after starts, which come to an end;
+        // an interruption ends too.
+        queue.dirty = self.interrupted || self.cut && !started.is_empty();
+        core.stats.interrupted += u64::from(self.interrupted);
         queue.wake = self.wake;
         Outcome { core: self.core, rekeys: self.rekeys, started }
     }
+}
+
+/// A pass that was cut may not have come to jobs that hold a guarantee. They keep it, as far as it is still worth
+/// something; returns them, and leaves the others in `before`.
+fn keep(core: &mut Core, before: &mut Vec<JobId>, now: f64) -> Vec<JobId> {
+    let serial = core.serial;
+    let mut kept = Vec::new();
+    before.retain(|id| {
+        let Some(job) = core.slot_of(*id).and_then(|slot| core.job(slot)) else { return true };
+        let Some(start) = job.t_estimate.filter(|start| job.decided != serial && *start >= now) else {
+            return true;
+        };
+        let (request, duration) = (job.request.clone(), job.duration);
+        let again = core.resources.reserve(*id, &request, start, duration).is_ok();
+        if again {
+            kept.push(*id);
+        }
+        !again
+    });
+    kept
 }
