@@ -15,7 +15,7 @@ use crate::core::{Core, NewJob, QueueId};
 use crate::event::{Action, Event, PolicyNotice};
 use crate::pass::Pass;
 use crate::policy::{JobEvent, JobEventKind, Policy, PolicyCost, PolicyError};
-use crate::recover::HOLDS;
+use crate::recover::{HOLDS, feasibility};
 use crate::stats::Stats;
 use crate::swap::{self, HandOver, Retired, Seat, SwapError, SwapState, WarmUp};
 
@@ -184,7 +184,7 @@ impl Engine {
                 out.push(Action::Reply { token, result });
             }
             Event::Feasibility { jobspec, token } => {
-                let result = self.feasibility(&jobspec);
+                let result = feasibility(&mut self.core_mut().resources, &jobspec);
                 out.push(Action::Reply { token, result });
             }
             Event::Up(ranks) => self.change(|r| r.set_up(&ranks)),

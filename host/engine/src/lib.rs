@@ -39,6 +39,7 @@ pub use policy::{
     Abilities, JobColumns, JobEvent, JobEventKind, Machine, MachineTotals, Policy, PolicyCost, PolicyError,
     SavedState,
 };
+pub use recover::feasibility;
 pub use stats::Stats;
 pub use swap::{Retired, SwapError, SwapState};
 

@@ -1,6 +1,7 @@
 //! What concerns jobs that hold resources already: recovery by hello, changed ends, feasibility.
 
 use fluxgate_formats::{Idset, JobId, Jobspec, R};
+use fluxgate_graph::Resources;
 
 use crate::core::{Core, Running};
 use crate::engine::Engine;
@@ -125,17 +126,20 @@ impl Engine {
         }
         self.core_mut().all_dirty();
     }
+}
 
-    /// RFC 27 feasibility: from the inventory alone, whatever is up or free.
-    pub(crate) fn feasibility(&mut self, jobspec: &Jobspec) -> Result<(), RpcError> {
-        let core = self.core_mut();
-        let request = match core.resources.compile(jobspec) {
-            Ok(request) => request,
-            Err(error) => return refuse(EINVAL, error.to_string()),
-        };
-        match core.resources.satisfiable(&request) {
-            Ok(()) => Ok(()),
-            Err(error) => refuse(EOVERFLOW, error.to_string()),
-        }
+/// RFC 27 feasibility: could this request ever be satisfied? From the inventory alone, whatever is up or free, so that
+/// [`Resources::inventory`] answers as well as the ledger does.
+///
+/// # Errors
+/// `EINVAL` for what is no request that can be understood, `EOVERFLOW` for one that nothing here satisfies.
+pub fn feasibility(resources: &mut Resources, jobspec: &Jobspec) -> Result<(), RpcError> {
+    let request = match resources.compile(jobspec) {
+        Ok(request) => request,
+        Err(error) => return refuse(EINVAL, error.to_string()),
+    };
+    match resources.satisfiable(&request) {
+        Ok(()) => Ok(()),
+        Err(error) => refuse(EOVERFLOW, error.to_string()),
     }
 }

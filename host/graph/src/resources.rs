@@ -56,6 +56,7 @@ pub struct Resources {
     totals: Totals,
     pub(crate) epoch: u64,
     pub(crate) version: u64,
+    inventory_version: u64,
     /// Advances when something happened that could let a start no longer delay a reservation.
     pub(crate) loose: u64,
     pub(crate) cache: Mutex<Cache>,
@@ -88,6 +89,7 @@ impl Clone for Resources {
             totals: self.totals,
             epoch: self.epoch,
             version: self.version,
+            inventory_version: self.inventory_version,
             loose: self.loose,
             cache: Mutex::default(),
         }
@@ -140,9 +142,39 @@ impl Resources {
             totals,
             epoch: 0,
             version: 0,
+            inventory_version: 0,
             loose: 0,
             cache: Mutex::default(),
         }
+    }
+
+    /// The machine as satisfiability sees it, for somebody who answers that beside the ledger: everything that was not
+    /// removed is up, nobody holds anything. Shares the graph. True as long as
+    /// [`inventory_version`](Self::inventory_version) stays.
+    pub fn inventory(&self) -> Resources {
+        Resources {
+            graph: self.graph.clone(),
+            index: self.inventory.clone(),
+            inventory: self.inventory.clone(),
+            idle_upper: self.idle_upper.clone(),
+            ledger: Ledger::new(&self.graph),
+            reservations: Reservations::default(),
+            types: self.types.clone(),
+            shapes: Shapes::default(),
+            everything: self.everything.clone(),
+            scheduling: None,
+            totals: Totals { up_nodes: self.totals.nodes, ..self.totals },
+            epoch: 0,
+            version: 0,
+            inventory_version: self.inventory_version,
+            loose: 0,
+            cache: Mutex::default(),
+        }
+    }
+
+    /// Advances when satisfiability changes: resources are removed, properties added or removed.
+    pub fn inventory_version(&self) -> u64 {
+        self.inventory_version
     }
 
     /// The graph.
@@ -215,6 +247,7 @@ impl Resources {
     }
 
     fn forget_satisfiable(&mut self) {
+        self.inventory_version += 1;
         let cache = self.cache.get_mut().unwrap_or_else(PoisonError::into_inner);
         cache.satisfiable.clear();
     }

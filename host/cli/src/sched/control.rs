@@ -8,7 +8,6 @@ use anyhow::{Context, Result, anyhow};
 use fluxgate_engine::{Action, Event, JobState, RpcError};
 use fluxgate_formats::JobId;
 use fluxgate_policy::{Compiled, Config};
-use fluxgate_wire::module::route_text;
 use fluxgate_wire::proto::errno;
 use fluxgate_wire::session::ControlRequest;
 use nix::sys::resource::{UsageWho, getrusage};
@@ -89,10 +88,12 @@ impl Scheduler {
             "sched.resource-status" => Ok(Answer::Now(self.resource_status())),
             "sched.quiescent" => self.quiescent(&request),
             _ => match request.method() {
-                "ping" => Ok(Answer::Now(self.ping(&request))),
+                // The front desk answers whoever wants an answer.
+                "ping" => Ok(Answer::Later),
                 "stats-get" => Ok(Answer::Now(self.stats())),
                 "stats-clear" => {
                     self.session.clear_stats();
+                    self.front.clear();
                     self.passes = Default::default();
                     self.flips = Default::default();
                     Ok(Answer::Now(Value::Null))
@@ -119,18 +120,6 @@ impl Scheduler {
             Ok(Answer::Later) => {}
             Err(error) => self.send(request.error(errno::EINVAL, &format!("{error:#}"))),
         }
-    }
-
-    fn ping(&self, request: &ControlRequest) -> Value {
-        let mut payload = request.payload.clone();
-        if let Some(object) = payload.as_object_mut() {
-            let route = route_text(&request.message, self.seat.uuid.as_deref());
-            object.insert("route".to_owned(), route.into());
-            object.insert("userid".to_owned(), request.message.userid.into());
-            object.insert("rolemask".to_owned(), request.message.rolemask.into());
-            object.insert("rank".to_owned(), self.seat.rank.into());
-        }
-        payload
     }
 
     /// Answered when everything that was asked before has had its consequences: an emulator may then let time
@@ -198,6 +187,8 @@ impl Scheduler {
     fn stats(&self) -> Value {
         let Some(engine) = &self.engine else { return json!({"ready": false}) };
         let (stats, cost, totals) = (engine.stats(), engine.policy_cost(), engine.resources().totals());
+        let mut session = self.session.stats();
+        session.feasibility_checks += self.front.answered();
         json!({
             "ready": self.session.is_serving(),
             "policy": engine.policy_name(),
@@ -214,8 +205,9 @@ impl Scheduler {
                 "reservations": stats.reservations, "refusals": stats.refusals, "denied": stats.denied,
                 "unknown_jobs": stats.unknown_jobs, "policy_failures": stats.policy_failures,
                 "swaps": stats.swaps, "builtin_passes": stats.builtin_passes,
+                "interrupted": stats.interrupted,
             },
-            "session": serde_json::to_value(self.session.stats()).unwrap_or(Value::Null),
+            "session": session,
             "audit": serde_json::to_value(self.session.audit()).unwrap_or(Value::Null),
             "policy_cost": {"calls": cost.calls, "fuel": cost.fuel, "memory": cost.memory, "nanos": cost.nanos},
             "pass": self.passes.summary(),

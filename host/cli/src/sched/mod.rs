@@ -6,6 +6,7 @@
 
 pub(crate) mod clock;
 mod control;
+mod front;
 pub(crate) mod module;
 mod reload;
 mod roster;
@@ -38,6 +39,7 @@ use crate::logging::{self, Line, Lines};
 use crate::policies::Shelf;
 use clock::Clock;
 use control::Loaded;
+use front::Front;
 use reload::{InForce, Reload};
 use roster::{Choice, Roster};
 use settings::{Settings, read_file};
@@ -76,6 +78,7 @@ struct Scheduler {
     session: Session,
     /// Made when the inventory is known.
     engine: Option<Engine>,
+    front: Front,
     outbox: Outbox,
     outputs: VecDeque<Output>,
     roster: Roster,
@@ -130,7 +133,12 @@ pub(crate) fn run(args: &Sched) -> Result<()> {
 }
 
 fn runtime() -> Result<tokio::runtime::Runtime> {
-    tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start the runtime")
+    // One thread makes the passes; the other talks.
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .context("cannot start the runtime")
 }
 
 /// The flags of `fluxgate sched` in the words of a module's arguments, which win over them.
@@ -215,6 +223,7 @@ impl Scheduler {
             in_force,
             reloading: false,
             engine: None,
+            front: Front::default(),
             outbox,
             outputs: VecDeque::new(),
             roster,
@@ -243,10 +252,11 @@ impl Scheduler {
         let mut interrupt = signal(SignalKind::interrupt())?;
         let mut terminate = signal(SignalKind::terminate())?;
         let mut hangup = signal(SignalKind::hangup())?;
+        self.front.open(inbox, &self.outbox, &self.seat);
         let begin = self.session.start();
         self.carry_out(begin);
         let result = loop {
-            if let Err(error) = self.turn() {
+            if let Err(error) = self.turn(!inbox.is_empty()) {
                 break Err(error);
             }
             if self.leaving {
@@ -376,7 +386,10 @@ impl Scheduler {
         let all = r.ranks();
         resources.set_down(&all);
         resources.set_up(up);
-        self.engine = Some(Engine::new(resources, self.in_force.settings.engine()));
+        let mut engine = Engine::new(resources, self.in_force.settings.engine());
+        engine.set_interrupt(self.front.interrupt());
+        self.front.forget();
+        self.engine = Some(engine);
         let first = self.first_policy.clone();
         if first != fluxgate_engine::BUILTIN {
             let choice = self.roster.get(&first)?;
@@ -404,18 +417,25 @@ impl Scheduler {
         self.clock.until(wake.unwrap_or(f64::INFINITY)).min(watch.unwrap_or(Duration::MAX))
     }
 
-    /// Make the passes that are due.
-    fn turn(&mut self) -> Result<()> {
+    /// Make the passes that are due; `waiting` when there are messages that were not taken in yet.
+    fn turn(&mut self, waiting: bool) -> Result<()> {
         let outputs = self.session.tick(self.clock.elapsed());
         self.carry_out(outputs);
+        if self.session.is_serving()
+            && let Some(engine) = &self.engine
+        {
+            self.front.refresh(engine);
+        }
         if self.needs_pass()
             && let Some(engine) = &mut self.engine
         {
-            let swaps = engine.stats().swaps;
+            let before = engine.stats();
             let begin = Instant::now();
+            self.front.begin(waiting);
             let actions = engine.pass(self.clock.now());
+            self.front.end(engine.stats().interrupted > before.interrupted);
             let took = begin.elapsed();
-            if engine.stats().swaps > swaps {
+            if engine.stats().swaps > before.swaps {
                 self.flips.add(took)
             } else {
                 self.passes.add(took)

@@ -32,6 +32,7 @@ use serde_json::Value;
 
 pub use self::error::SessionError;
 use self::finish::Staged;
+pub use self::serve::{feasibility_answer, feasibility_question};
 use self::start::{Hello, Way};
 pub use self::watch::{AUDIT_PERIOD, AuditState, WATCH_PERIOD};
 use self::watch::{Question, Watch};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use fluxgate_engine::Event;
+use fluxgate_engine::{Event, RpcError};
 use fluxgate_formats::{JobId, Jobspec};
 use serde_json::Value;
 
@@ -21,6 +21,24 @@ const GUEST_METHODS: &[&str] =
 /// What the driver answers under the names `sched` and `feasibility`.
 const CONTROL_METHODS: &[&str] =
     &["ping", "resource-status", "stats-get", "stats-clear", "rusage", "quiescent"];
+
+/// The jobspec that a `feasibility.check` is about.
+///
+/// # Errors
+/// What is wrong with it, in words; the answer is `EINVAL`.
+pub fn feasibility_question(message: &Message) -> Result<Jobspec, String> {
+    let payload = message.json().map_err(|error| error.to_string())?;
+    let jobspec = payload.get("jobspec").ok_or("field `jobspec`: found nothing, expected an object")?;
+    Jobspec::from_value(jobspec).map_err(|error| error.to_string())
+}
+
+/// The answer to a `feasibility.check`.
+pub fn feasibility_answer(question: &Message, result: Result<(), RpcError>) -> Message {
+    match result {
+        Ok(()) => question.respond(),
+        Err(error) => question.respond_error(error.errnum, &one_line(&error.text, NOTE_LEN_MAX)),
+    }
+}
 
 fn refuse(message: &Message, errnum: i32, text: &str, out: &mut Vec<Output>) {
     if message.wants_response() {
@@ -264,16 +282,10 @@ impl Session {
             return self.deferred.push_back(message);
         }
         self.stats.feasibility_checks += 1;
-        let payload = match message.json() {
-            Ok(payload) => payload,
-            Err(error) => {
-                self.malformed(&message, &error);
-                return refuse(&message, errno::EINVAL, &error.to_string(), out);
-            }
-        };
-        let jobspec =
-            payload.get("jobspec").ok_or("field `jobspec`: found nothing, expected an object".into());
-        match jobspec.and_then(|jobspec| Jobspec::from_value(jobspec).map_err(|error| error.to_string())) {
+        if let Err(error) = message.json() {
+            self.malformed(&message, &error);
+        }
+        match feasibility_question(&message) {
             Ok(jobspec) => {
                 if let Some(token) = self.question(&message, out) {
                     out.push(Output::Engine(Event::Feasibility { jobspec: Arc::new(jobspec), token }));

@@ -190,6 +190,28 @@ impl Inbox {
         }
     }
 
+    /// Is nothing there to be taken?
+    pub fn is_empty(&self) -> bool {
+        self.messages.is_empty()
+    }
+
+    /// From here on, have everything go through `desk`, in the same order. It sees each message as it arrives, however
+    /// busy whoever reads the inbox may be; what it keeps, it has dealt with. Must be called within a tokio runtime: a
+    /// task is started. Bytes are bounded as before, messages by twice as many.
+    pub fn through(&mut self, mut desk: impl FnMut(Message) -> Option<Message> + Send + 'static) {
+        let (onward, received) = mpsc::channel(self.messages.max_capacity());
+        let mut messages = std::mem::replace(&mut self.messages, received);
+        tokio::spawn(async move {
+            while let Some((message, permit)) = messages.recv().await {
+                if let Some(message) = desk(message)
+                    && onward.send((message, permit)).await.is_err()
+                {
+                    break;
+                }
+            }
+        });
+    }
+
     /// The next message if one is there already.
     pub fn try_recv(&mut self) -> Option<Message> {
         self.messages.try_recv().ok().map(|(message, _permit)| message)

@@ -1,0 +1,178 @@
+//! The front desk: what is answered while the scheduler is busy with a pass.
+//!
+//! It sees every message on the thread of the connection, before the main loop does. A ping and a question of
+//! feasibility need neither queue nor ledger, so it answers them itself, from a copy of the inventory. For
+//! whatever else arrives during a pass it sees to it that the pass ends soon: after [`UNDISTURBED`], or twice as
+//! long for each pass before that was cut, so that a long one is done in the end however much is asked.
+//!
+//! Must never know who waits or who holds what.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use fluxgate_engine::{Engine, feasibility};
+use fluxgate_graph::Resources;
+use fluxgate_wire::message::Message;
+use fluxgate_wire::module::route_text;
+use fluxgate_wire::session::{feasibility_answer, feasibility_question};
+use fluxgate_wire::transport::{Inbox, Outbox};
+use serde_json::Value;
+use tokio::time::Instant;
+
+use super::Seat;
+
+/// How long a pass goes on although somebody waits.
+pub(super) const UNDISTURBED: Duration = Duration::from_millis(10);
+/// Most doublings of that.
+const DOUBLINGS_MAX: u32 = 12;
+
+/// What both threads see.
+#[derive(Debug, Default)]
+struct Shared {
+    /// Nothing before it is known.
+    inventory: Mutex<Option<Resources>>,
+    /// Questions of feasibility answered here.
+    answered: AtomicU64,
+    /// The pass that is being made, 0 while there is none.
+    pass: AtomicU64,
+    /// When the pass that is being made may be cut.
+    due: Mutex<Option<Instant>>,
+    interrupt: Arc<AtomicBool>,
+}
+
+/// The main loop's side of it.
+#[derive(Debug, Default)]
+pub(super) struct Front {
+    shared: Arc<Shared>,
+    /// The version that the copy is of.
+    version: Option<u64>,
+    passes: u64,
+    /// Passes cut in a row.
+    cut: u32,
+}
+
+impl Front {
+    /// Take a place between the connection and the main loop.
+    pub(super) fn open(&self, inbox: &mut Inbox, outbox: &Outbox, seat: &Seat) {
+        let shared = Arc::clone(&self.shared);
+        let pings = [format!("{}.ping", seat.session.name), "sched.ping".into(), "feasibility.ping".into()];
+        let (rank, uuid, outbox) = (seat.rank, seat.uuid.clone(), outbox.clone());
+        inbox.through(move |message| {
+            if !message.is_request() || !message.wants_response() {
+                shared.nudge();
+                return Some(message);
+            }
+            let answer = match message.topic() {
+                "feasibility.check" => shared.feasibility(&message),
+                topic if pings.iter().any(|ping| ping == topic) => pong(&message, rank, uuid.as_deref()),
+                _ => None,
+            };
+            match answer {
+                // A connection that is gone shows when it is read.
+                Some(answer) => {
+                    let _ = outbox.send(&answer);
+                    None
+                }
+                None => {
+                    shared.nudge();
+                    Some(message)
+                }
+            }
+        });
+    }
+
+    /// The inventory may have changed.
+    pub(super) fn refresh(&mut self, engine: &Engine) {
+        let resources = engine.resources();
+        if self.version != Some(resources.inventory_version()) {
+            self.version = Some(resources.inventory_version());
+            *self.shared.inventory() = Some(resources.inventory());
+        }
+    }
+
+    /// Another inventory: nothing is known of it yet.
+    pub(super) fn forget(&mut self) {
+        self.version = None;
+        *self.shared.inventory() = None;
+    }
+
+    /// What the engine looks at during a pass.
+    pub(super) fn interrupt(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.shared.interrupt)
+    }
+
+    /// A pass begins; `waiting` when somebody waits already.
+    pub(super) fn begin(&mut self, waiting: bool) {
+        self.passes += 1;
+        let due = Instant::now() + UNDISTURBED * (1 << self.cut.min(DOUBLINGS_MAX));
+        *self.shared.due() = Some(due);
+        self.shared.interrupt.store(false, Ordering::Relaxed);
+        self.shared.pass.store(self.passes, Ordering::Release);
+        if waiting {
+            self.shared.nudge();
+        }
+    }
+
+    /// The pass is over.
+    pub(super) fn end(&mut self, interrupted: bool) {
+        self.cut = if interrupted { self.cut + 1 } else { 0 };
+        self.shared.pass.store(0, Ordering::Release);
+    }
+
+    /// Questions of feasibility answered here since the counters were cleared.
+    pub(super) fn answered(&self) -> u64 {
+        self.shared.answered.load(Ordering::Relaxed)
+    }
+
+    /// Count anew.
+    pub(super) fn clear(&self) {
+        self.shared.answered.store(0, Ordering::Relaxed);
+    }
+}
+
+impl Shared {
+    fn inventory(&self) -> std::sync::MutexGuard<'_, Option<Resources>> {
+        self.inventory.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn due(&self) -> std::sync::MutexGuard<'_, Option<Instant>> {
+        self.due.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The answer, if this is a question that can be answered here. The session deals with the others.
+    fn feasibility(&self, message: &Message) -> Option<Message> {
+        let jobspec = feasibility_question(message).ok()?;
+        let mut inventory = self.inventory();
+        let result = feasibility(inventory.as_mut()?, &jobspec);
+        self.answered.fetch_add(1, Ordering::Relaxed);
+        Some(feasibility_answer(message, result))
+    }
+
+    /// Somebody waits: if a pass is being made, it is cut when it is due.
+    fn nudge(self: &Arc<Self>) {
+        let pass = self.pass.load(Ordering::Acquire);
+        // One who looks after this pass is enough.
+        let Some(due) = self.due().take_if(|_| pass != 0) else { return };
+        let shared = Arc::clone(self);
+        tokio::spawn(async move {
+            tokio::time::sleep_until(due).await;
+            if shared.pass.load(Ordering::Acquire) == pass {
+                shared.interrupt.store(true, Ordering::Relaxed);
+            }
+        });
+    }
+}
+
+/// The answer to a ping, as RFC 5 wants it; `None` if the payload is none that it can be put into.
+fn pong(message: &Message, rank: u32, uuid: Option<&str>) -> Option<Message> {
+    let Ok(Value::Object(mut payload)) = message.json_or_empty() else { return None };
+    payload.insert("route".to_owned(), route_text(message, uuid).into());
+    payload.insert("userid".to_owned(), message.userid.into());
+    payload.insert("rolemask".to_owned(), message.rolemask.into());
+    payload.insert("rank".to_owned(), rank.into());
+    Some(message.respond_json(&Value::Object(payload)))
+}
+
+#[cfg(test)]
+mod tests;
