@@ -1,7 +1,9 @@
 //! A real Flux with fake nodes and mock execution: jobs a second, CPU seconds of the scheduler, and how long one
-//! job waits behind many that cannot run. Fluxgate beside the schedulers that this Flux brings.
+//! job waits behind many that cannot run. Fluxgate beside the schedulers that this Flux brings, Fluxion where it is
+//! installed, and one that decides nothing: what it needs is what everything around a scheduler takes.
 //!
-//! Needs `flux` on PATH. `FLUXGATE_BENCH_PENDING` is a list of queue depths, by default `1000,10000`.
+//! Needs `flux` on PATH. `FLUXGATE_BENCH_PENDING` is a list of queue depths, by default `1000,10000`;
+//! `FLUXGATE_BENCH_SCHEDULERS` a list of those to measure, by default all.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -12,16 +14,53 @@ const NODES: u32 = 1024;
 const JOBS: u32 = 5000;
 const ROUNDS: usize = 3;
 
+/// Starts every job of one node at once, one node after the other, and leaves those of more nodes waiting.
+const NULL: &str = r#"
+from flux.scheduler import Scheduler
+
+class Null(Scheduler):
+    turn = 0
+
+    def alloc(self, request, jobid, priority, userid, t_submit, jobspec):
+        if jobspec["resources"][0]["count"] != 1:
+            return
+        rank, self.turn = self.turn % 1024, self.turn + 1
+        here = {"rank": str(rank), "children": {"core": "0-63"}}
+        request.success({"version": 1, "execution": {
+            "R_lite": [here], "nodelist": [f"fake{rank}"], "starttime": t_submit, "expiration": t_submit + 3600}})
+
+    def free(self, *args, **kwargs):
+        pass
+
+    def schedule(self):
+        pass
+
+def mod_main(h, *args):
+    Null(h, *args).run()
+"#;
+
 /// Loads the scheduler `$SCHED`, and tells what it has used so far.
 const PRELUDE: &str = r#"
 set -e
-flux module remove sched-simple
+# Whatever scheduler this Flux begins with.
+for begins in sched-fluxion-qmanager sched-fluxion-feasibility sched-fluxion-resource sched-simple; do
+    if flux module list | grep -q "^$begins "; then flux module remove $begins; fi
+done
 case $SCHED in
 fluxgate-*) name=sched-fluxgate; flux module load --loader="$FG" --name=$name "$FG" policy=${SCHED#fluxgate-} ;;
+fluxion)
+    names="sched-fluxion-resource sched-fluxion-qmanager"
+    flux module load sched-fluxion-resource
+    flux module load sched-fluxion-feasibility
+    flux module load sched-fluxion-qmanager queue-policy=easy
+    ;;
+null) name=null; flux module load $NULL ;;
 *) name=${SCHED%% *}; flux module load $SCHED ;;
 esac
 flux module reload -f job-ingest disable-validator
-used() { flux module stats --rusage=self $name | jq '.utime + .stime'; }
+used() {
+    for one in ${names:-$name}; do flux module stats --rusage=self $one; done | jq -s 'map(.utime + .stime) | add'
+}
 "#;
 
 /// One-node jobs that were submitted while the queue was stopped.
@@ -43,7 +82,7 @@ held=$(flux submit -N1 -t 600s --setattr=exec.test.run_duration=600s true)
 flux job wait-event $held alloc > /dev/null
 [ $PENDING -eq 0 ] || flux submit --quiet --cc=1-$PENDING -N$NODES -t 600s true
 # One that lets itself be sent a few at a time never sees them all.
-[ $SCHED = sched-simple ] ||
+[ $SCHED = sched-simple ] || [ $SCHED = fluxion ] || [ $SCHED = null ] ||
     until [ "$(flux module stats $name | jq -r '.pending // .pending_jobs')" -ge $PENDING ]; do :; done
 # One that is not counted waits for what such a submission leaves behind.
 first=$(flux submit -N1 -t 60s --urgency=31 --setattr=exec.test.run_duration=0.001s true)
@@ -65,6 +104,8 @@ kill -9 $(flux getattr broker.pid)
 /// Run a script; the figures behind RESULT, if it came that far.
 fn measure(scheduler: &str, script: &str, env: &[(&str, String)]) -> Option<Vec<f64>> {
     let dir = folder();
+    let null = dir.path().join("null.py");
+    std::fs::write(&null, NULL).expect("the scheduler can be written");
     let path = dir.path().join("script");
     std::fs::write(&path, format!("{PRELUDE}{script}")).expect("the script can be written");
     let binary = std::env::var_os("FLUXGATE_BIN")
@@ -73,7 +114,7 @@ fn measure(scheduler: &str, script: &str, env: &[(&str, String)]) -> Option<Vec<
     command.args(["start", "-s1"]);
     command.arg(format!("--conf=fake-resources.nnodes={NODES}"));
     command.args(["--conf=fake-resources.cores-per-node=64", "bash"]).arg(&path);
-    command.current_dir(dir.path()).env("SCHED", scheduler).env("NODES", NODES.to_string());
+    command.current_dir(dir.path()).env("SCHED", scheduler).env("NULL", null).env("NODES", NODES.to_string());
     command.env("JOBS", JOBS.to_string()).env("FG", binary).env("FLUXGATE_POLICIES", policies());
     command.env_remove("FLUX_URI").envs(env.iter().map(|(key, value)| (key, value)));
     let output = command.output().ok()?;
@@ -95,7 +136,9 @@ fn main() {
     if Command::new("flux").arg("--version").output().is_err() {
         return note("skipped: no flux");
     }
-    let schedulers = ["fluxgate-easy", "sched-simple", "sched-backfill"];
+    let only = std::env::var("FLUXGATE_BENCH_SCHEDULERS").ok();
+    let mut schedulers = vec!["fluxgate-easy", "fluxion", "sched-simple", "sched-backfill", "null"];
+    schedulers.retain(|name| only.as_ref().is_none_or(|only| only.split(',').any(|one| one == *name)));
     println!("| scheduler | jobs/s | CPU s of the scheduler |\n|--|--:|--:|");
     let mut rounds = vec![Vec::new(); schedulers.len()];
     // In turns, so that a busy moment of the machine does not hit one of them only.
@@ -114,10 +157,14 @@ fn main() {
     let depths = std::env::var("FLUXGATE_BENCH_PENDING").unwrap_or_else(|_| "1000,10000".to_owned());
     for depth in std::iter::once("0").chain(depths.split(',')) {
         for (job, urgency) in [("urgent", "31"), ("backfill", "16")] {
-            for scheduler in schedulers {
-                // It cannot start anything out of order; and what takes 24 s a job is known by now.
-                let hopeless = scheduler == "sched-simple" && job == "backfill" && depth != "0";
-                if hopeless || (scheduler != "fluxgate-easy" && depth.len() > 4) {
+            for &scheduler in &schedulers {
+                // What cannot start anything out of order, or needs seconds to minutes a job behind so many.
+                let hopeless = match scheduler {
+                    "fluxgate-easy" | "null" => false,
+                    "sched-simple" => job == "backfill" || depth.len() > 4,
+                    _ => depth.len() > 4,
+                };
+                if hopeless && depth != "0" {
                     continue;
                 }
                 let env = [("PENDING", depth.to_owned()), ("URGENCY", urgency.to_owned())];

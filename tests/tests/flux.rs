@@ -27,7 +27,10 @@ state() { flux jobs -no '{state}' "$1"; }
 stat() { flux module stats sched-fluxgate | jq -r "$1"; }
 # No command may succeed that must fail; what it said is kept.
 refused() { if "$@" > refused.out 2>&1; then echo "accepted: $*"; exit 1; fi; }
-flux module remove sched-simple
+# Whatever scheduler this Flux begins with.
+for begins in sched-fluxion-qmanager sched-fluxion-feasibility sched-fluxion-resource sched-simple; do
+    if flux module list | grep -q "^$begins "; then flux module remove $begins; fi
+done
 "#;
 
 /// One broker for all nodes.
