@@ -14,6 +14,7 @@ use crate::graph::Graph;
 use crate::index::{Index, Status};
 use crate::ledger::{self, Allocation, Ledger, LedgerError, Selection};
 use crate::load;
+use crate::load::treepool::Scheduling;
 use crate::plan::Plan;
 use crate::request::{Kind, Request, Shapes, Types};
 use crate::reserve::{Reservations, ReserveError};
@@ -52,7 +53,8 @@ pub struct Resources {
     pub(crate) shapes: Shapes,
     /// What a request without constraints may use.
     pub(crate) everything: Arc<Eligible>,
-    scheduling: Option<Arc<serde_json::Value>>,
+    scheduling: Scheduling,
+    unused_topology: Option<String>,
     totals: Totals,
     pub(crate) epoch: u64,
     pub(crate) version: u64,
@@ -86,6 +88,7 @@ impl Clone for Resources {
             shapes: self.shapes.clone(),
             everything: self.everything.clone(),
             scheduling: self.scheduling.clone(),
+            unused_topology: self.unused_topology.clone(),
             totals: self.totals,
             epoch: self.epoch,
             version: self.version,
@@ -99,9 +102,16 @@ impl Clone for Resources {
 impl Resources {
     /// The machine that R describes. All nodes are down until [`set_up`](Self::set_up).
     pub fn from_r(r: &R) -> Result<Self, LoadError> {
-        let mut made = Self::from_graph(load::r::load(r)?);
-        made.scheduling = r.scheduling.clone().map(Arc::new);
+        let loaded = load::r::load(r)?;
+        let mut made = Self::from_graph(loaded.graph);
+        (made.scheduling, made.unused_topology) = (loaded.scheduling, loaded.unused);
         Ok(made)
+    }
+
+    /// Why the topology that R told (RFC 49) is not used, for all nodes or for some; `None` when it is, or there is
+    /// none. Such nodes are taken as flat: jobs get what they ask for, but not close together.
+    pub fn unused_topology(&self) -> Option<&str> {
+        self.unused_topology.as_deref()
     }
 
     /// The machine that a JGF text describes (RFC 40), all nodes down.
@@ -111,7 +121,7 @@ impl Resources {
 
     /// The machine that the `[[resource.config]]` entries of a TOML text describe, all nodes down.
     pub fn from_toml(text: &str) -> Result<Self, LoadError> {
-        Ok(Self::from_graph(load::toml::load(text)?))
+        Self::from_r(&load::toml::read(text)?)
     }
 
     /// The machine of a finished graph, all nodes down.
@@ -138,7 +148,8 @@ impl Resources {
             types,
             shapes: Shapes::default(),
             everything: Arc::new(Eligible::All),
-            scheduling: None,
+            scheduling: Scheduling::None,
+            unused_topology: None,
             totals,
             epoch: 0,
             version: 0,
@@ -162,7 +173,8 @@ impl Resources {
             types: self.types.clone(),
             shapes: Shapes::default(),
             everything: self.everything.clone(),
-            scheduling: None,
+            scheduling: Scheduling::None,
+            unused_topology: None,
             totals: Totals { up_nodes: self.totals.nodes, ..self.totals },
             epoch: 0,
             version: 0,
@@ -189,7 +201,7 @@ impl Resources {
             .filter(|&n| self.index.status(n) != Status::Gone)
             .for_each(|n| out.whole(n));
         let mut r = out.finish();
-        r.scheduling = self.scheduling.as_deref().cloned();
+        r.scheduling = self.scheduling.of(&r.ranks());
         r
     }
 
@@ -471,7 +483,7 @@ impl Resources {
         r.nslots = (nslots > 0).then_some(nslots);
         r.starttime = start;
         r.expiration = if expiration.is_finite() { expiration } else { 0.0 };
-        r.scheduling = self.scheduling.as_deref().cloned();
+        r.scheduling = self.scheduling.of(&r.ranks());
         r
     }
 

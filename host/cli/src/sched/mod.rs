@@ -384,6 +384,9 @@ impl Scheduler {
     fn inventory(&mut self, r: &fluxgate_formats::R, up: &fluxgate_formats::Idset) -> Result<()> {
         let mut resources = Resources::from_r(r).context("resource.acquire: the inventory cannot be used")?;
         let all = r.ranks();
+        if let Some(why) = resources.unused_topology() {
+            tracing::warn!("the topology of nodes is not used: {why}");
+        }
         resources.set_down(&all);
         resources.set_up(up);
         let mut engine = Engine::new(resources, self.in_force.settings.engine());

@@ -7,3 +7,4 @@
 pub(crate) mod jgf;
 pub(crate) mod r;
 pub(crate) mod toml;
+pub(crate) mod treepool;

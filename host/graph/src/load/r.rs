@@ -1,11 +1,13 @@
-//! Reading R (RFC 20): a cluster of nodes with cores, gpus and whatever else the children name.
+//! Reading R (RFC 20): a cluster of nodes with cores, gpus and whatever else the children name, and where in a node
+//! they are if R tells that ([`treepool`](super::treepool)).
 
 use std::collections::BTreeMap;
 
 use fluxgate_formats::Idset;
 use fluxgate_formats::rset::R;
 
-use crate::builder::{GraphBuilder, Pool, PoolId};
+use super::treepool::{Domain, Scheduling};
+use crate::builder::{GraphBuilder, GraphError, Pool, PoolId};
 use crate::error::LoadError;
 use crate::graph::Graph;
 use crate::names::Name;
@@ -16,8 +18,16 @@ pub(crate) const NODES_MAX: u64 = 1 << 20;
 /// Most members of one type on one node.
 pub(crate) const MEMBERS_MAX: u64 = 1 << 20;
 
+/// What an R describes.
+pub(crate) struct Loaded {
+    pub(crate) graph: Graph,
+    pub(crate) scheduling: Scheduling,
+    /// Why a topology that R has is not used, for all nodes or for some.
+    pub(crate) unused: Option<String>,
+}
+
 /// The machine that an R describes. One without ranks is what an instance has whose nodes are all excluded.
-pub(crate) fn load(r: &R) -> Result<Graph, LoadError> {
+pub(crate) fn load(r: &R) -> Result<Loaded, LoadError> {
     let ranks = r.ranks();
     if ranks.len() > NODES_MAX {
         let what = format!("{} ranks found; at most {NODES_MAX} are accepted", ranks.len());
@@ -28,10 +38,10 @@ pub(crate) fn load(r: &R) -> Result<Graph, LoadError> {
         return Err(LoadError::new("R", "execution.nodelist", what));
     }
     let mut build = GraphBuilder::new();
-    let [cluster, node] = ["cluster", "node"].map(|t| build.name(t));
+    let [cluster, node, core, gpu] = ["cluster", "node", "core", "gpu"].map(|t| build.name(t));
     let mut root = Pool::new(cluster, Ids::one(0));
     root.basename = cluster;
-    let fault = |e: crate::GraphError| LoadError::new("R", "execution", e.to_string());
+    let fault = |e: GraphError| LoadError::new("R", "execution", e.to_string());
     let root = build.add(root).map_err(fault)?;
 
     let mut properties: BTreeMap<u32, Vec<Name>> = BTreeMap::new();
@@ -65,6 +75,16 @@ pub(crate) fn load(r: &R) -> Result<Graph, LoadError> {
             }
         }
     }
+    let (scheduling, mut unused) = Scheduling::read(r.scheduling.as_ref(), &ranks);
+    let topologies = scheduling.entries();
+    let of_rank: BTreeMap<u32, usize> = topologies
+        .iter()
+        .enumerate()
+        .flat_map(|(t, one)| one.ranks.iter().map(move |rank| (rank, t)))
+        .collect();
+    // Whether R_lite and topology agree: once for each pair of them.
+    let mut agreed: BTreeMap<(usize, usize), bool> = BTreeMap::new();
+    let mut flat = Idset::new();
     for ((rank, entry), host) in entries.into_iter().zip(r.nodelist.iter()) {
         let mut pool = Pool::new(node, Ids::one(rank));
         pool.name = build.name(&host);
@@ -72,7 +92,24 @@ pub(crate) fn load(r: &R) -> Result<Graph, LoadError> {
         pool.properties = properties.remove(&rank).unwrap_or_default();
         let id: PoolId = build.add(pool).map_err(fault)?;
         build.contain(root, id);
+        let topology = of_rank.get(&rank).copied().filter(|&topology| {
+            let agrees = || {
+                let of = |type_: &str| r.r_lite[entry].children.get(type_).cloned().unwrap_or_default();
+                topologies[topology].node.ids() == (of("core"), of("gpu"))
+            };
+            let agrees = *agreed.entry((entry, topology)).or_insert_with(agrees);
+            if !agrees {
+                flat.insert(rank);
+            }
+            agrees
+        });
+        if let Some(topology) = topology {
+            inside(&mut build, id, &topologies[topology].node).map_err(fault)?;
+        }
         for (type_, ids) in &children[entry] {
+            if topology.is_some() && [core, gpu].contains(type_) {
+                continue;
+            }
             let child = build.add(Pool::new(*type_, ids.clone())).map_err(fault)?;
             build.contain(id, child);
         }
@@ -86,7 +123,28 @@ pub(crate) fn load(r: &R) -> Result<Graph, LoadError> {
     types.sort_unstable();
     types.dedup();
     graph.r_types = types;
-    Ok(graph)
+    if !flat.is_empty() {
+        unused = Some(format!("scheduling.children: ranks {flat} have other cores or gpus in R_lite"));
+    }
+    Ok(Loaded { graph, scheduling, unused })
+}
+
+/// Adds what is in a domain, and in the domains in it.
+fn inside(build: &mut GraphBuilder, pool: PoolId, domain: &Domain) -> Result<(), GraphError> {
+    for (type_, ids) in [("core", &domain.cores), ("gpu", &domain.gpus)] {
+        if !ids.is_empty() {
+            let type_ = build.name(type_);
+            let child = build.add(Pool::new(type_, members(ids)))?;
+            build.contain(pool, child);
+        }
+    }
+    for smaller in &domain.within {
+        let type_ = build.name(&smaller.type_);
+        let child = build.add(Pool::new(type_, Ids::one(smaller.id)))?;
+        build.contain(pool, child);
+        inside(build, child, smaller)?;
+    }
+    Ok(())
 }
 
 fn members(ids: &Idset) -> Ids {

@@ -12,7 +12,6 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use crate::error::LoadError;
-use crate::graph::Graph;
 use crate::load::r;
 
 /// Longest text.
@@ -50,12 +49,7 @@ struct Host {
     line: usize,
 }
 
-/// The machine that a TOML text describes.
-pub(crate) fn load(text: &str) -> Result<Graph, LoadError> {
-    r::load(&read(text)?)
-}
-
-/// The same as R.
+/// The machine that a TOML text describes, as R.
 pub(crate) fn read(text: &str) -> Result<R, LoadError> {
     if text.len() > BYTES_MAX {
         let what = format!("{} bytes found; at most {BYTES_MAX} are accepted", text.len());

@@ -6,6 +6,7 @@ mod load;
 mod model;
 mod scale;
 mod story;
+mod treepool;
 
 use std::sync::Arc;
 

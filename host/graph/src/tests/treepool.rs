@@ -1,0 +1,153 @@
+//! The inside of nodes from R's key `scheduling` (RFC 49; R49-1).
+
+use fluxgate_formats::shorthand;
+use serde_json::{Value, json};
+
+use super::*;
+
+/// Two sockets of two NUMA domains of 3 cores and a gpu.
+fn topo() -> Value {
+    let numa =
+        |n: u32| json!({"cores": format!("{}-{}", 3 * n, 3 * n + 2), "gpus": n.to_string(), "memory": 64});
+    json!({
+        "socket": [{"numa": [numa(0), numa(1)]}, {"numa": [numa(2), numa(3)]}],
+        "storage": [{"path": "/tmp", "capacity": 100, "unit": "GiB"}],
+    })
+}
+
+/// Four nodes of the same; `children` is what the topology says of them.
+fn r(children: Value) -> R {
+    R::from_value(&json!({
+        "version": 1,
+        "execution": {
+            "R_lite": [{"rank": "0-3", "children": {"core": "0-11", "gpu": "0-3"}}],
+            "nodelist": ["n[0-3]"], "starttime": 0, "expiration": 0,
+        },
+        "scheduling": {"writer": "TreePool", "children": children, "site": 7},
+    }))
+    .unwrap()
+}
+
+fn load(children: Value) -> Resources {
+    let mut m = Resources::from_r(&r(children)).unwrap();
+    m.set_up(&ids("0-3"));
+    m
+}
+
+fn count(m: &Resources, type_: &str) -> usize {
+    let graph = m.graph();
+    graph.vertices.iter().filter(|vertex| graph.text(vertex.type_) == type_).count()
+}
+
+/// Start a job of this shape, in the shorthand of RFC 46; its R.
+fn shape(m: &mut Resources, id: u64, shape: &str, placement: Placement) -> R {
+    let mut spec = Simple::default().build();
+    spec.resources = shorthand::parse(shape).unwrap();
+    let request = m.compile(&spec).unwrap();
+    let found = m.match_now(&request, 0.0, 10.0, placement).unwrap_or_else(|e| panic!("{shape}: {e:?}"));
+    m.allocate(JobId(id), &found, 0.0, 10.0).unwrap();
+    m.allocation_r(JobId(id)).unwrap()
+}
+
+#[test]
+fn r49_1_sockets_and_domains_are_vertices_and_r_stays_what_it_was() {
+    let children = json!([{"ranks": "0-3", "topo": topo()}]);
+    let m = load(children.clone());
+    assert_eq!(m.unused_topology(), None);
+    assert_eq!((count(&m, "socket"), count(&m, "numa")), (8, 16));
+    let all = m.to_r_all();
+    assert_eq!(all.summary(), "rank[0-3]/core[0-11],gpu[0-3]");
+    assert_eq!(all.scheduling.unwrap(), r(children).scheduling.unwrap());
+}
+
+#[test]
+fn r49_1_an_allocation_has_the_entries_of_its_ranks_and_their_topology_as_it_was() {
+    let mut m = load(json!([{"ranks": "0-1", "topo": topo()}, {"ranks": "2-3", "topo": topo()}]));
+    let r = shape(&mut m, 1, "slot=1/node=1/core=12", Placement::First);
+    let scheduling = r.scheduling.unwrap();
+    assert_eq!(
+        scheduling,
+        json!({"writer": "TreePool", "site": 7, "children": [{"ranks": "0", "topo": topo()}]})
+    );
+    // What is gone is in no R any more.
+    m.shrink(&ids("2-3"));
+    assert_eq!(m.to_r_all().scheduling.unwrap()["children"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn r49_1_a_domain_is_taken_whole() {
+    let mut m = load(json!([{"ranks": "0-3", "topo": topo()}]));
+    assert_eq!(shape(&mut m, 1, "slot=1/numa{x}", Placement::First).summary(), "rank0/core[0-2],gpu0");
+    assert_eq!(shape(&mut m, 2, "slot=1/socket{x}", Placement::First).summary(), "rank0/core[6-11],gpu[2-3]");
+    assert_eq!(shape(&mut m, 3, "slot=1/socket{x}", Placement::First).summary(), "rank1/core[0-5],gpu[0-1]");
+}
+
+#[test]
+fn r49_1_the_ranks_of_an_enclosing_instance_are_renumbered_by_their_order() {
+    let m = load(
+        json!([{"ranks": "7,9", "topo": topo()}, {"ranks": "4,12", "topo": {"cores": "0-11", "gpus": "0-3"}}]),
+    );
+    assert_eq!(m.unused_topology(), None);
+    assert_eq!(count(&m, "socket"), 4);
+    let scheduling = m.to_r_all().scheduling.unwrap();
+    assert_eq!(
+        (&scheduling["children"][0]["ranks"], &scheduling["children"][1]["ranks"]),
+        (&json!("1-2"), &json!("0,3"))
+    );
+}
+
+#[test]
+fn excluded_nodes_stay_in_the_topology_and_hurt_nobody() {
+    // Pitfall 15: exclusion leaves `scheduling` untrimmed.
+    let m = load(json!([{"ranks": "0-9", "topo": topo()}]));
+    assert_eq!((m.unused_topology(), count(&m, "numa")), (None, 16));
+    assert_eq!(m.to_r_all().scheduling.unwrap()["children"][0]["ranks"], "0-3");
+}
+
+#[test]
+fn where_r_lite_says_otherwise_the_node_is_flat() {
+    let other = json!({"socket": [{"cores": "0-4", "gpus": "0-1"}, {"cores": "5-10", "gpus": "2-3"}]});
+    let m = load(json!([{"ranks": "0-2", "topo": topo()}, {"ranks": "3", "topo": other}]));
+    assert_eq!(count(&m, "socket"), 6);
+    let why = m.unused_topology().unwrap();
+    assert_eq!(why, "scheduling.children: ranks 3 have other cores or gpus in R_lite");
+    assert_eq!(m.to_r_all().summary(), "rank[0-3]/core[0-11],gpu[0-3]");
+}
+
+#[test]
+fn what_is_no_topology_is_set_aside_with_a_reason_and_rides_along() {
+    let mut deep = json!({"cores": "0-11", "gpus": "0-3"});
+    for _ in 0..20 {
+        deep = json!({"box": [deep]});
+    }
+    let cases = [
+        (json!({}), "expected an array"),
+        (json!([{"topo": {}}]), "[0]: ranks: expected an idset"),
+        (json!([{"ranks": "0-3"}]), "[0]: topo: expected an object"),
+        (json!([{"ranks": "0-3", "topo": {"cores": 3}}]), "[0]: topo.cores: expected an idset, found 3"),
+        (json!([{"ranks": "0-3", "topo": {"socket": [{"cores": "x"}]}}]), "[0]: topo.socket[0].cores: "),
+        (json!([{"ranks": "0-3", "topo": {"core": [{}]}}]), "[0]: topo.core: a domain cannot be called so"),
+        (
+            json!([{"ranks": "0-3", "topo": {"a": [{"cores": "0"}], "b": [{"cores": "0"}]}}]),
+            "an id stands in two places",
+        ),
+        (json!([{"ranks": "0-3", "topo": deep}]), "more than 16 levels"),
+        (json!([{"ranks": "0-2", "topo": topo()}]), "3 ranks, but R_lite has 4"),
+        (
+            json!([{"ranks": "0-3", "topo": topo()}, {"ranks": "3", "topo": topo()}]),
+            "stands in another entry",
+        ),
+    ];
+    for (children, expected) in cases {
+        let m = load(children.clone());
+        let why = m.unused_topology().unwrap();
+        assert!(why.starts_with("scheduling.children: ") && why.contains(expected), "{why}");
+        assert_eq!(count(&m, "socket"), 0);
+        assert_eq!(m.to_r_all().scheduling.unwrap()["children"], children);
+    }
+    // Another writer's is none of ours.
+    let mut foreign = r(json!([]));
+    foreign.scheduling = Some(json!({"writer": "fluxion", "graph": {}}));
+    let m = Resources::from_r(&foreign).unwrap();
+    assert_eq!((m.unused_topology(), m.to_r_all().scheduling), (None, foreign.scheduling));
+}
