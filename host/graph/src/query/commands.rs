@@ -2,7 +2,7 @@
 //!
 //! This module must never know how matching works.
 
-use crate::model::State;
+use crate::model::{State, VertexId};
 
 use super::help::{COMMANDS, help};
 use super::matches::RULE;
@@ -82,14 +82,19 @@ impl Session {
         }
     }
 
+    /// What is at a path; says so when nothing is.
+    fn named(&self, path: &str, said: &mut Said) -> Vec<VertexId> {
+        let found = self.matcher.model().at_path(path);
+        if found.is_empty() {
+            said.result(format!("Could not find path {path} in resource graph.\n"));
+        }
+        found
+    }
+
     fn get_property(&self, args: &[&str], said: &mut Said) {
         let [path] = args else { return said.error("malformed command") };
         let model = self.matcher.model();
-        let found = model.at_path(path);
-        if found.is_empty() {
-            return said.result(format!("Could not find path {path} in resource graph.\n"));
-        }
-        for vertex in found {
+        for vertex in self.named(path, said) {
             let lines: String =
                 model.properties(vertex).map(|(key, value)| format!("{key}={value}\n")).collect();
             if lines.is_empty() {
@@ -103,9 +108,9 @@ impl Session {
 
     fn set_status(&mut self, args: &[&str], said: &mut Said) {
         let [path, word] = args else { return said.error("malformed command") };
-        let found = self.matcher.model().at_path(path);
+        let found = self.named(path, said);
         if found.is_empty() {
-            return said.result(format!("Could not find path {path} in resource graph.\n"));
+            return;
         }
         let Some(state) = State::parse(word) else { return said.error("unrecognized status") };
         for vertex in found {
@@ -118,11 +123,7 @@ impl Session {
     fn get_status(&self, args: &[&str], said: &mut Said) {
         let [path] = args else { return said.error("malformed command") };
         let model = self.matcher.model();
-        let found = model.at_path(path);
-        if found.is_empty() {
-            return said.result(format!("Could not find path {path} in resource graph.\n"));
-        }
-        for vertex in found {
+        for vertex in self.named(path, said) {
             let state = model.vertex(vertex).map_or(State::Unknown, |v| v.state());
             said.result(format!("{path} is {}\n", state.text()));
         }
