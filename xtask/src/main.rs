@@ -125,7 +125,10 @@ fn run(command: Command) -> Result<()> {
             // Those on a real Flux start the binary.
             house.cargo("build").args(["--release", "--workspace", "--bins"]).run()?;
             let binary = house.target().join("release").join("fluxgate");
-            let bench = house.cargo("bench").args(["--workspace", "--benches"]).args(&arguments);
+            // One that is named is run alone.
+            let named = arguments.iter().any(|a| a == "--bench" || a.starts_with("--bench="));
+            let all = (!named).then_some("--benches");
+            let bench = house.cargo("bench").arg("--workspace").args(all).args(&arguments);
             bench.env("FLUXGATE_BIN", &binary).run()
         }
     }
