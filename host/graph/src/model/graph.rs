@@ -257,44 +257,8 @@ impl Model {
         to: VertexId,
         relation: &Relation,
     ) -> Result<EdgeId, ModelError> {
-        if relation.subsystem.is_empty() {
-            return Err(ModelError::NoSubsystem);
-        }
-        if relation.type_.is_empty() {
-            return Err(ModelError::NoEdgeType);
-        }
-        if self.edges.len() >= VERTICES_MAX {
-            return Err(ModelError::TooMany);
-        }
-        for end in [from, to] {
-            self.vertex(end).ok_or(ModelError::NoVertex(end))?;
-        }
-        let subsystem = self.add_subsystem(&relation.subsystem);
-        let [type_, opposite] = [&relation.type_, &relation.opposite].map(|t| self.names.intern(t));
-        let id = self.edges.len() as u32;
-        self.edges.push(Edge {
-            from,
-            to,
-            subsystem,
-            type_,
-            opposite,
-            direction: relation.direction,
-            next_out: NONE,
-            next_in: NONE,
-        });
-        let source = &mut self.vertices[from.index()];
-        let before = std::mem::replace(&mut source.last_out, id);
-        match before {
-            NONE => source.first_out = id,
-            before => self.edges[before as usize].next_out = id,
-        }
-        let target = &mut self.vertices[to.index()];
-        let before = std::mem::replace(&mut target.last_in, id);
-        match before {
-            NONE => target.first_in = id,
-            before => self.edges[before as usize].next_in = id,
-        }
-        Ok(EdgeId(id))
+        let bond = self.bond(relation)?;
+        self.bind(from, to, bond)
     }
 
     /// Makes sure that a subsystem of this name exists.

@@ -34,6 +34,7 @@ pub mod matching;
 mod outline;
 mod planner;
 mod read;
+mod stencil;
 #[cfg(test)]
 mod tests;
 mod vertex;
@@ -42,7 +43,7 @@ mod write;
 
 pub use graph::{CONTAINS, Direction, Edge, MODEL_DEPTH_MAX, Model, ModelError, Relation, VERTICES_MAX};
 pub use outline::Group;
-pub use planner::{FOREVER, PlanError, Planner, Span};
+pub use planner::{Amounts, FOREVER, PlanError, Planner, Span};
 pub use read::Source;
 pub use vertex::{EdgeId, Pool, State, Vertex, VertexId};
 pub use walk::{Aborted, Accumulator, Pruning, Scored, Visit, Walker};

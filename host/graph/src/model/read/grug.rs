@@ -22,6 +22,7 @@ use roxmltree::{Document, Node};
 use crate::error::LoadError;
 use crate::graph::CONTAINMENT;
 use crate::model::graph::{CONTAINS, Model, ModelError, Relation, VERTICES_MAX};
+use crate::model::stencil::{Bond, Stencil};
 use crate::model::vertex::{Pool, VertexId};
 
 use super::LINKED;
@@ -247,6 +248,10 @@ struct Cook<'r> {
     /// Scales of the steps above, nearest first.
     scales: VecDeque<i64>,
     next_rank: i64,
+    /// Of each kind, once one was made.
+    stencils: Vec<Option<Stencil>>,
+    /// True when pools are associated by type.
+    by_type_needed: bool,
 }
 
 impl<'r> Cook<'r> {
@@ -259,6 +264,8 @@ impl<'r> Cook<'r> {
             roots: BTreeMap::new(),
             scales: VecDeque::new(),
             next_rank: 0,
+            stencils: vec![None; recipe.kinds.len()],
+            by_type_needed: recipe.steps.iter().any(|s| !matches!(s.method, Method::Multiply { .. })),
         }
     }
 
@@ -304,7 +311,7 @@ impl<'r> Cook<'r> {
             let root = match self.roots.get(source.subsystem.as_str()) {
                 Some(&root) => root,
                 None => {
-                    let root = self.make(source, 0)?;
+                    let root = self.make(step.source, 0)?;
                     self.roots.insert(&source.subsystem, root);
                     root
                 }
@@ -314,16 +321,22 @@ impl<'r> Cook<'r> {
         let sources = self.made[step.source].clone();
         match &step.method {
             Method::Multiply { scale } => {
+                let mut bond: Option<Bond> = None;
                 let more = (sources.len() as u64).saturating_mul(*scale as u64);
                 if more > (VERTICES_MAX - self.model.vertex_count()) as u64 {
                     return Err(fault(&*step.place, ModelError::TooMany.to_string()));
                 }
+                let placed = |e: ModelError| fault(&*step.place, e.to_string());
                 for (j, &from) in sources.iter().enumerate() {
                     for i in 0..*scale {
                         let id = self.id(step, i, *scale, j as i64);
-                        let to = self.make(&recipe.kinds[step.target], id)?;
+                        let to = self.make(step.target, id)?;
                         self.made[step.target].push(to);
-                        self.join(step, from, to)?;
+                        let bond = match bond {
+                            Some(bond) => bond,
+                            None => *bond.insert(self.model.bond(&step.relation).map_err(placed)?),
+                        };
+                        self.model.bind(from, to, bond).map_err(placed)?;
                     }
                 }
                 self.scales.push_front(*scale);
@@ -380,17 +393,29 @@ impl<'r> Cook<'r> {
         self.by_type.get(self.recipe.kinds[step.target].type_.as_str()).cloned().unwrap_or_default()
     }
 
-    fn make(&mut self, kind: &'r Kind, id: i64) -> Result<VertexId, LoadError> {
-        let mut pool = Pool::new(&*kind.type_, id);
-        pool.basename.clone_from(&kind.basename);
-        pool.unit.clone_from(&kind.unit);
-        pool.size = kind.size;
-        if kind.type_ == "node" {
-            pool.rank = self.next_rank;
+    fn make(&mut self, kind: usize, id: i64) -> Result<VertexId, LoadError> {
+        let recipe = self.recipe;
+        let it = &recipe.kinds[kind];
+        let wrong = |e: ModelError| fault(&*it.place, e.to_string());
+        let stencil = match &mut self.stencils[kind] {
+            Some(stencil) => stencil,
+            none => {
+                let mut pool = Pool::new(&*it.type_, id);
+                pool.basename.clone_from(&it.basename);
+                pool.unit.clone_from(&it.unit);
+                pool.size = it.size;
+                none.insert(self.model.stencil(&pool).map_err(wrong)?)
+            }
+        };
+        let mut rank = -1;
+        if it.type_ == "node" {
+            rank = self.next_rank;
             self.next_rank += 1;
         }
-        let made = self.model.add(pool).map_err(|e| fault(&*kind.place, e.to_string()))?;
-        self.by_type.entry(&kind.type_).or_default().push(made);
+        let made = self.model.add_by(stencil, id, rank).map_err(wrong)?;
+        if self.by_type_needed {
+            self.by_type.entry(&it.type_).or_default().push(made);
+        }
         Ok(made)
     }
 
