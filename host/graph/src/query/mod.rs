@@ -230,8 +230,11 @@ impl Session {
             prune: options.prune.clone(),
             flexible,
         };
+        let mut matcher = Matcher::new(model, &setup)?;
+        // Whoever wants to know how many vertices were visited wants them visited.
+        matcher.walk_always(options.elapse);
         Ok(Session {
-            matcher: Matcher::new(model, &setup)?,
+            matcher,
             format,
             elapse: options.elapse,
             next_job: 1,

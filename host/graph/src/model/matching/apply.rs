@@ -6,14 +6,17 @@
 //!
 //! This module must never know requests or how anything is written.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::cmp::Reverse;
+use std::sync::Arc;
 
-use crate::model::planner::PlanError;
-use crate::model::vertex::{EdgeId, VertexId};
+use smallvec::SmallVec;
+
+use crate::model::planner::{Amounts, PlanError};
+use crate::model::vertex::{EdgeId, NONE, VertexId};
 use crate::names::Name;
 
-use super::Matcher;
-use super::aggregates::add;
+use super::select::Fullness;
+use super::{Mark, Matcher};
 
 /// A vertex or an edge of what was booked.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -73,8 +76,21 @@ struct Walk {
     end: i64,
     hold: Hold,
     now: i64,
-    seen: BTreeSet<VertexId>,
+    /// Where it was.
+    seen: Vec<VertexId>,
     items: Vec<Item>,
+    /// The marked edges, by the vertex they start from and in the order in which they leave it.
+    marked: Vec<(VertexId, EdgeId)>,
+}
+
+/// Units taken, by type.
+type Taken = SmallVec<[(Name, i64); 4]>;
+
+fn add(to: &mut Taken, type_: Name, units: i64) {
+    match to.iter_mut().find(|(name, _)| *name == type_) {
+        Some((_, sum)) => *sum = sum.saturating_add(units),
+        None => to.push((type_, units)),
+    }
 }
 
 /// How a vertex is come to.
@@ -101,7 +117,12 @@ impl Matcher {
         if self.root_mark.round != self.round {
             return Err(PlanError::Interval);
         }
-        let mut walk = Walk { job, start, end, hold, now, seen: BTreeSet::new(), items: Vec::new() };
+        let mut marked: Vec<(VertexId, EdgeId)> =
+            self.marked.iter().map(|&e| (self.model.edges[e.index()].from, e)).collect();
+        marked.sort_unstable();
+        marked.dedup();
+        self.walked_round += 1;
+        let mut walk = Walk { job, start, end, hold, now, seen: Vec::new(), items: Vec::new(), marked };
         let step = Step {
             units: self.root_mark.units,
             exclusive: self.root_mark.exclusive,
@@ -109,7 +130,7 @@ impl Matcher {
             implied: false,
             level: 1,
         };
-        let booked = self.book_vertex(self.root, step, &mut walk, &mut BTreeMap::new());
+        let booked = self.book_vertex(self.root, step, &mut walk, &mut Taken::new());
         match booked {
             Ok(0) => Err(PlanError::Over),
             Ok(_) => Ok(Booked { items: walk.items, start, end, queue: None }),
@@ -133,20 +154,33 @@ impl Matcher {
         v: VertexId,
         step: Step,
         walk: &mut Walk,
-        taken: &mut BTreeMap<Name, i64>,
+        taken: &mut Taken,
     ) -> Result<u64, PlanError> {
         let (type_, size) = (self.model.vertices[v.index()].type_, self.model.vertices[v.index()].size);
         let whole = step.whole || self.exclusive_types.contains(&type_);
         let exclusive = step.exclusive || whole;
-        walk.seen.insert(v);
+        self.walked[v.index()] = self.walked_round;
+        walk.seen.push(v);
         let mut held = 0;
-        let mut below: BTreeMap<Name, i64> = BTreeMap::new();
-        let edges: Vec<EdgeId> = self.model.out_edges(v).collect();
-        for edge in edges {
+        let mut below = Taken::new();
+        // All edges where everything is taken, else those that are marked: there may be very many others.
+        let mut chain = self.model.vertices[v.index()].first_out;
+        let mut place = match whole || chain == NONE {
+            true => walk.marked.len(),
+            false => walk.marked.partition_point(|&(from, _)| from < v),
+        };
+        loop {
+            let edge = match walk.marked.get(place) {
+                Some(&(from, edge)) if from == v => edge,
+                None if whole && chain != NONE => EdgeId(chain),
+                _ => break,
+            };
             let it = self.model.edges[edge.index()];
+            (chain, place) = (it.next_out, place + 1);
             let mark = self.marks[edge.index()];
             let marked = mark.round == self.round;
-            if it.subsystem != self.dominant || walk.seen.contains(&it.to) || !(marked || whole) {
+            let walked = self.walked[it.to.index()] == self.walked_round;
+            if it.subsystem != self.dominant || walked || !(marked || whole) {
                 continue;
             }
             let next = Step {
@@ -174,8 +208,10 @@ impl Matcher {
         if walk.hold != Hold::Nothing {
             let counted = self.aggregates.below(v);
             let totals: &[i64] = counted.map_or(&[], |b| &b.totals);
-            let mut amounts = vec![1];
-            amounts.extend(counted.iter().flat_map(|b| &b.types).map(|t| below.get(t).copied().unwrap_or(0)));
+            let of = |t: &Name| below.iter().find(|(type_, _)| type_ == t).map_or(0, |(_, units)| *units);
+            let mut amounts: Amounts = SmallVec::new();
+            amounts.push(1);
+            amounts.extend(counted.iter().flat_map(|b| &b.types).map(of));
             let booking = self.ledger.open(v, size, totals);
             if exclusive && walk.hold != Hold::Noted {
                 let reserve = walk.hold == Hold::Reserve;
@@ -192,7 +228,7 @@ impl Matcher {
                 }
             }
         }
-        let label = self.labels.get(&v).cloned();
+        let label = if self.labels.is_empty() { None } else { self.labels.get(&v).cloned() };
         let (level, units, implied) = (step.level, step.units, step.implied);
         walk.items.push(Item::Vertex { vertex: v, level, units, exclusive, implied, label });
         Ok(held)
@@ -209,11 +245,21 @@ impl Matcher {
             return;
         }
         let free = free.max(0) as u64;
-        self.weights[edge.index()] = free;
+        let before = std::mem::replace(&mut self.weights[edge.index()], free);
         let Some(list) = self.fullest.get_mut(&v) else { return };
-        list.retain(|&(_, _, e)| e != edge);
-        let unique = self.model.vertices[to.index()].unique;
-        let at = list.partition_point(|&(weight, other, _)| (weight, other) > (free, unique));
-        list.insert(at, (free, unique, edge));
+        let list = Arc::make_mut(list);
+        let unique = Reverse(self.model.vertices[to.index()].unique);
+        let old = Fullness { weight: Reverse(before), unique, turn: self.turns[edge.index()], edge };
+        list.remove(&old);
+        // Of those that are equal the one booked last comes first.
+        self.turn -= 1;
+        self.turns[edge.index()] = self.turn;
+        list.insert(Fullness { weight: Reverse(free), unique, turn: self.turn, edge });
+    }
+
+    /// Marks an edge in this round.
+    pub(super) fn set_mark(&mut self, edge: EdgeId, exclusive: bool, units: u64) {
+        self.marks[edge.index()] = Mark { round: self.round, exclusive, units };
+        self.marked.push(edge);
     }
 }

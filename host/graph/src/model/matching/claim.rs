@@ -206,7 +206,7 @@ impl Matcher {
                 if claim.vertex == self.root {
                     self.root_mark = mark;
                 } else if let Some(edge) = self.model.in_edge(claim.vertex, self.dominant) {
-                    self.marks[edge.index()] = mark;
+                    self.set_mark(edge, mark.exclusive, mark.units);
                 }
             }
             self.book(job, start, end, Hold::Noted, 0).map_err(|error| error.to_string())

@@ -161,7 +161,7 @@ impl Matcher {
         let booking = self.ledger.get(v);
         let tree = booking.map(|b| &b.tree);
         let span =
-            tree.and_then(|t| t.span(job)).filter(|_| booking.is_some_and(|b| b.counted.contains(&job)));
+            tree.and_then(|t| t.span(job)).filter(|_| booking.is_some_and(|b| b.counted.contains(job)));
         if job != 0 && span.is_none() {
             return None;
         }
@@ -196,10 +196,10 @@ impl Matcher {
             }
             Term::Allocated(yes) => mine.allocated == *yes,
             Term::Reserved(yes) => mine.reserved == *yes,
-            Term::JobAlloc(job) => booking.is_some_and(|b| b.allocations.contains(job)),
-            Term::JobReserved(job) => booking.is_some_and(|b| b.reservations.contains(job)),
+            Term::JobAlloc(job) => booking.is_some_and(|b| b.allocations.contains(*job)),
+            Term::JobReserved(job) => booking.is_some_and(|b| b.reservations.contains(*job)),
             Term::JobTag(job) => booking.is_some_and(|b| b.is_tagged(*job)),
-            Term::JobSpan(job) => booking.is_some_and(|b| b.counted.contains(job)),
+            Term::JobSpan(job) => booking.is_some_and(|b| b.counted.contains(*job)),
             Term::Names(list) => list.contains(self.model.text(it.name)),
             Term::Property(key, value) => has(self.model.property(v, key), value),
             Term::Tag(key, None) => self.model.tag(v, key).is_some(),

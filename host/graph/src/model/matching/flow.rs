@@ -294,6 +294,7 @@ impl Matcher {
                 booking.release(job);
             }
         }
+        self.parked.reset(self.ledger.changes());
     }
 
     /// Gives back all flows of a job; false when it had none. Giving back everything the job holds does so too.

@@ -7,13 +7,42 @@
 //!
 //! This module must never know requests, policies or the clock.
 
-use std::collections::BTreeSet;
+use smallvec::SmallVec;
 
-use crate::model::planner::{PlanError, Planner};
+use crate::model::planner::{Amounts, PlanError, Planner};
 use crate::model::vertex::VertexId;
 
 /// Most jobs that may be somewhere in one subtree at a time.
 pub(crate) const JOBS_MAX: i64 = 1 << 30;
+
+/// Most changes that are noted one by one; of more only that everything may have changed.
+const TOUCHED_MAX: usize = 1 << 20;
+
+/// A set of jobs: a sorted list, as most have one member or none.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Jobs(SmallVec<[u64; 2]>);
+
+impl Jobs {
+    pub(crate) fn insert(&mut self, job: u64) {
+        if let Err(place) = self.0.binary_search(&job) {
+            self.0.insert(place, job);
+        }
+    }
+
+    pub(crate) fn remove(&mut self, job: u64) {
+        if let Ok(place) = self.0.binary_search(&job) {
+            self.0.remove(place);
+        }
+    }
+
+    pub(crate) fn contains(&self, job: u64) -> bool {
+        self.0.binary_search(&job).is_ok()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
 
 /// What is booked of one vertex.
 #[derive(Debug, Clone)]
@@ -23,17 +52,30 @@ pub(crate) struct Booking {
     /// Jobs in its subtree, then units of each counted type below it.
     pub(crate) tree: Planner,
     /// Jobs that take part of what is counted below.
-    pub(crate) counted: BTreeSet<u64>,
+    pub(crate) counted: Jobs,
     /// Jobs that hold units since they were started.
-    pub(crate) allocations: BTreeSet<u64>,
+    pub(crate) allocations: Jobs,
     /// Jobs that hold units from a later time on.
-    pub(crate) reservations: BTreeSet<u64>,
+    pub(crate) reservations: Jobs,
 }
 
 /// Bookings by vertex.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Ledger {
     bookings: Vec<Option<Box<Booking>>>,
+    /// Vertices whose bookings may have changed since somebody last asked, some of them more than once.
+    touched: Vec<VertexId>,
+    /// True when there were too many of them to note.
+    overrun: bool,
+    /// Counts everything that may have changed a booking.
+    changes: u64,
+}
+
+/// What may have changed.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Touched {
+    These(Vec<VertexId>),
+    Anything,
 }
 
 impl Ledger {
@@ -42,24 +84,55 @@ impl Ledger {
     }
 
     pub(crate) fn get_mut(&mut self, v: VertexId) -> Option<&mut Booking> {
+        self.touch(v);
         self.bookings.get_mut(v.index())?.as_deref_mut()
     }
 
     /// The booking of a vertex, made if there is none.
     pub(crate) fn open(&mut self, v: VertexId, size: u64, totals: &[i64]) -> &mut Booking {
+        self.touch(v);
         if self.bookings.len() <= v.index() {
             self.bookings.resize_with(v.index() + 1, || None);
         }
         self.bookings[v.index()].get_or_insert_with(|| {
-            let all: Vec<i64> = std::iter::once(JOBS_MAX).chain(totals.iter().copied()).collect();
+            let mut all: Amounts = SmallVec::with_capacity(totals.len() + 1);
+            all.push(JOBS_MAX);
+            all.extend_from_slice(totals);
             Box::new(Booking {
                 units: Planner::new(&[size as i64]),
                 tree: Planner::new(&all),
-                counted: BTreeSet::new(),
-                allocations: BTreeSet::new(),
-                reservations: BTreeSet::new(),
+                counted: Jobs::default(),
+                allocations: Jobs::default(),
+                reservations: Jobs::default(),
             })
         })
+    }
+
+    /// Notes that something about a vertex changed.
+    pub(crate) fn touch(&mut self, v: VertexId) {
+        self.changes += 1;
+        if self.touched.len() < TOUCHED_MAX {
+            self.touched.push(v);
+        } else {
+            self.overrun = true;
+        }
+    }
+
+    /// Notes that anything may have changed.
+    pub(crate) fn touch_all(&mut self) {
+        self.changes += 1;
+        self.overrun = true;
+    }
+
+    /// What may have changed since this was asked last.
+    pub(crate) fn take_touched(&mut self) -> Touched {
+        let touched = std::mem::take(&mut self.touched);
+        if std::mem::take(&mut self.overrun) { Touched::Anything } else { Touched::These(touched) }
+    }
+
+    /// A number that is another one after every change.
+    pub(crate) fn changes(&self) -> u64 {
+        self.changes
     }
 
     /// Vertices that have a booking.
@@ -86,8 +159,8 @@ impl Booking {
 
     /// Gives back what a job holds of the units; how many they were.
     pub(crate) fn release(&mut self, job: u64) -> Option<u64> {
-        self.allocations.remove(&job);
-        self.reservations.remove(&job);
+        self.allocations.remove(job);
+        self.reservations.remove(job);
         self.units.remove(job).map(|span| span.amounts[0] as u64)
     }
 
@@ -106,7 +179,7 @@ impl Booking {
 
     /// Notes that a job is in the subtree no more; false when it was not.
     pub(crate) fn untag(&mut self, job: u64) -> bool {
-        self.counted.remove(&job);
+        self.counted.remove(job);
         self.tree.remove(job).is_some()
     }
 

@@ -6,6 +6,11 @@
 //! what was found below as it was asked for, and offers itself with a score. What the root chooses is marked on the edges,
 //! and a second walk along the marks books it and tells what was booked.
 //!
+//! That walk is the rule; most requests are answered without it. `frame` knows which nodes are made alike, `classes` which
+//! of them are in the same condition, and `indexed` asks one of each and takes the best from lists in the order of ids, so
+//! that a match costs what is chosen and not what there is. `parked` keeps misses until something changes that could help.
+//! [`Matcher::walk_always`] switches both off; results are the same.
+//!
 //! Units of one vertex are never split between slots: what is taken of a pool is everything free in it.
 //!
 //! [`Matcher`] is the face. Time is a parameter, in whole seconds. Nothing here reads a clock or draws a random number.
@@ -13,13 +18,16 @@
 mod aggregates;
 mod apply;
 mod claim;
+mod classes;
 mod find;
-mod grow;
-
 mod flexible;
 mod flow;
+mod frame;
+mod grow;
+mod indexed;
 mod ledger;
 mod order;
+mod parked;
 mod policy;
 mod prune;
 mod release;
@@ -29,13 +37,19 @@ mod scores;
 mod select;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use crate::names::Name;
 
 use super::graph::{Model, ModelError};
 use super::vertex::{EdgeId, State, VertexId};
 use aggregates::Aggregates;
+use classes::Classes;
+use frame::{Frame, Ground};
+use indexed::Trials;
 use ledger::Ledger;
+use parked::Parked;
+use select::Fullness;
 
 pub use aggregates::PRUNE_DEFAULT;
 pub use apply::{Booked, Item};
@@ -109,14 +123,22 @@ pub struct Matcher {
     /// Types of which the whole is taken.
     exclusive_types: BTreeSet<Name>,
     marks: Vec<Mark>,
+    /// Edges marked in this round, some of them more than once.
+    marked: Vec<EdgeId>,
     root_mark: Mark,
     seen: Vec<u32>,
     round: u32,
     /// Labels of the request at vertices it was matched at, this round.
     labels: BTreeMap<VertexId, String>,
     /// Edges out of each vertex, fullest first; kept only by policies that stop at the first match.
-    fullest: BTreeMap<VertexId, Vec<(u64, i64, EdgeId)>>,
+    fullest: BTreeMap<VertexId, Arc<BTreeSet<Fullness>>>,
     weights: Vec<u64>,
+    /// The order of edges in those lists that are equal.
+    turns: Vec<i64>,
+    turn: i64,
+    /// Vertices that the walk that books has come to, by the number of the walk.
+    walked: Vec<u64>,
+    walked_round: u64,
     /// What nodes above the vertex being visited add to its score.
     factor: i64,
     nodes_up: i64,
@@ -125,6 +147,13 @@ pub struct Matcher {
     /// The flow of what was selected last, and what no flow leads to beside it.
     ways: Vec<flow::Way>,
     cut_off: BTreeSet<VertexId>,
+    /// All nodes, those that were removed included.
+    nodes: Vec<VertexId>,
+    classes: Classes,
+    trials: Trials,
+    parked: Parked,
+    /// True when nothing is to be known but by walking.
+    walks_always: bool,
     visits: (u64, u64),
     /// The same of the walks of one operation, counted as the graph scheduler counts them.
     told_visits: (u64, u64),
@@ -168,17 +197,27 @@ impl Matcher {
             types: Types { slot, xor_slot, node, storage_node },
             exclusive_types: BTreeSet::new(),
             marks: Vec::new(),
+            marked: Vec::new(),
             root_mark: Mark::default(),
             seen: Vec::new(),
             round: 0,
             labels: BTreeMap::new(),
             fullest: BTreeMap::new(),
             weights: Vec::new(),
+            turns: Vec::new(),
+            turn: 0,
+            walked: Vec::new(),
+            walked_round: 0,
             factor: 0,
             nodes_up: 0,
             flows: BTreeMap::new(),
             ways: Vec::new(),
             cut_off: BTreeSet::new(),
+            nodes: Vec::new(),
+            classes: Classes::default(),
+            trials: Trials::default(),
+            parked: Parked::default(),
+            walks_always: false,
             visits: (0, 0),
             told_visits: (0, 0),
             messages: String::new(),
@@ -196,9 +235,25 @@ impl Matcher {
         self.marks.resize(self.model.edge_count(), Mark::default());
         self.seen.resize(self.model.vertex_count(), 0);
         self.weights.resize(self.model.edge_count(), u64::MAX);
+        self.turns.resize(self.model.edge_count(), 0);
+        self.walked.resize(self.model.vertex_count(), 0);
         let nodes = self.model.vertices().filter(|v| self.model.vertices[v.index()].type_ == self.types.node);
-        let up = |v: &VertexId| self.model.vertices[v.index()].state == State::Up;
-        self.nodes_up = nodes.map(|v| if up(&v) { 1 } else { -1 }).sum::<i64>().max(0);
+        self.nodes = nodes.collect();
+        let up = |v: &&VertexId| self.model.vertices[v.index()].state == State::Up;
+        self.nodes_up = self.nodes.iter().map(|v| if up(&v) { 1 } else { -1 }).sum::<i64>().max(0);
+        let Types { node, storage_node, .. } = self.types;
+        let (model, dominant, root) = (&self.model, self.dominant, self.root);
+        let frame = Frame::build(Ground { model, dominant, root, node, storage_node });
+        self.classes = Classes::new(frame, self.policy.prefer == policy::Prefer::Variation);
+        self.trials = Trials::default();
+        self.ledger.touch_all();
+        self.parked.rebuilt(self.ledger.changes());
+    }
+
+    /// Whether every match walks the graph vertex by vertex, and none is answered by what is known of nodes in the same
+    /// condition or of misses before. What is chosen is the same; how many vertices were visited is told only then.
+    pub fn walk_always(&mut self, yes: bool) {
+        self.walks_always = yes;
     }
 
     /// The model.
@@ -208,12 +263,16 @@ impl Matcher {
 
     /// Names the types of a jobspec for this matcher.
     pub fn compile(&mut self, jobspec: &fluxgate_formats::jobspec::Jobspec) -> Request {
-        Request::compile(&mut self.model, jobspec)
+        let mut request = Request::compile(&mut self.model, jobspec);
+        request.shape = self.parked.shape(&request);
+        request
     }
 
     /// Gives a vertex a property.
     pub fn set_property(&mut self, v: VertexId, key: &str, value: &str) -> Result<(), ModelError> {
-        self.model.set_property(v, key, value)
+        self.model.set_property(v, key, value)?;
+        self.changed(v);
+        Ok(())
     }
 
     /// Sets the state of a vertex; what is below it goes out of reach with it.
@@ -225,7 +284,14 @@ impl Matcher {
             let nodes = below.iter().filter(|v| node(v)).count() as i64;
             self.nodes_up += if state == State::Up { nodes } else { -nodes };
         }
+        self.changed(v);
         Ok(())
+    }
+
+    /// Notes that a vertex is not what it was, whoever holds it.
+    fn changed(&mut self, v: VertexId) {
+        self.ledger.touch(v);
+        self.parked.reset(self.ledger.changes());
     }
 
     /// Vertices that the last operation entered, and those that it left with something found. A match that failed at once
@@ -254,6 +320,7 @@ impl Matcher {
             self.round = 1;
         }
         self.labels.clear();
+        self.marked.clear();
         self.factor = 0;
         self.visits = (0, 0);
     }

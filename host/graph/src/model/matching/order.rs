@@ -11,14 +11,22 @@
 const RUN: usize = 16;
 
 /// Sorts by a strict weak order.
-pub(super) fn sort<T>(list: &mut [T], less: &dyn Fn(&T, &T) -> bool) {
+pub(super) fn sort<T>(list: &mut [T], less: impl Fn(&T, &T) -> bool) {
+    sort_front(list, usize::MAX, less);
+}
+
+/// Brings those to the front, so many of them, that [`sort`] would, in the order in which it would. Where the others are
+/// nobody knows.
+pub(super) fn sort_front<T>(list: &mut [T], count: usize, less: impl Fn(&T, &T) -> bool) {
     if list.len() < 2 {
         return;
     }
     let depth = 2 * list.len().ilog2();
-    parts(list, depth, less);
+    let mut end = list.len();
+    parts(list, 0, depth, count, &mut end, &less);
     let guarded = list.len().min(RUN);
-    for at in 1..list.len() {
+    // Nothing behind a cut is smaller than what is before it.
+    for at in 1..end {
         // Behind the first run nothing is smaller than everything before it.
         let first = if at < guarded && less(&list[at], &list[0]) { Some(0) } else { None };
         let to = first.unwrap_or_else(|| {
@@ -32,7 +40,16 @@ pub(super) fn sort<T>(list: &mut [T], less: &dyn Fn(&T, &T) -> bool) {
     }
 }
 
-fn parts<T>(mut list: &mut [T], mut depth: u32, less: &dyn Fn(&T, &T) -> bool) {
+/// Parts a list that begins at a place of the whole one, as far as the first `count` need; `end` is where the first part
+/// begins that holds none of them.
+fn parts<T>(
+    mut list: &mut [T],
+    place: usize,
+    mut depth: u32,
+    count: usize,
+    end: &mut usize,
+    less: &impl Fn(&T, &T) -> bool,
+) {
     while list.len() > RUN {
         if depth == 0 {
             list.sort_by(|a, b| match (less(a, b), less(b, a)) {
@@ -47,13 +64,17 @@ fn parts<T>(mut list: &mut [T], mut depth: u32, less: &dyn Fn(&T, &T) -> bool) {
         list.swap(0, pivot);
         let cut = partition(list, less);
         let (before, after) = std::mem::take(&mut list).split_at_mut(cut);
-        parts(after, depth, less);
+        if place.saturating_add(cut) < count {
+            parts(after, place + cut, depth, count, end, less);
+        } else {
+            *end = (*end).min(place + cut);
+        }
         list = before;
     }
 }
 
 /// Which of three places holds the middle one.
-fn median<T>(list: &[T], a: usize, b: usize, c: usize, less: &dyn Fn(&T, &T) -> bool) -> usize {
+fn median<T>(list: &[T], a: usize, b: usize, c: usize, less: &impl Fn(&T, &T) -> bool) -> usize {
     let less = |x: usize, y: usize| less(&list[x], &list[y]);
     if less(a, b) {
         if less(b, c) {
@@ -73,7 +94,7 @@ fn median<T>(list: &[T], a: usize, b: usize, c: usize, less: &dyn Fn(&T, &T) -> 
 }
 
 /// Brings what is smaller than the first to the front of the rest; where the others begin.
-fn partition<T>(list: &mut [T], less: &dyn Fn(&T, &T) -> bool) -> usize {
+fn partition<T>(list: &mut [T], less: &impl Fn(&T, &T) -> bool) -> usize {
     let (mut low, mut high) = (1, list.len());
     loop {
         while low < list.len() && less(&list[low], &list[0]) {
@@ -102,11 +123,17 @@ mod tests {
         fn sorts_as_any_sort_does(list in prop::collection::vec(0..40i32, 0..200)) {
             let mut mine: Vec<(i32, usize)> = list.iter().copied().zip(0..).collect();
             let mut again = mine.clone();
-            sort(&mut mine, &|a, b| a.0 < b.0);
+            sort(&mut mine, |a, b| a.0 < b.0);
+            for count in [1, 2, list.len() / 3, list.len()] {
+                let mut front = again.clone();
+                sort_front(&mut front, count, |a, b| a.0 < b.0);
+                let count = count.min(front.len());
+                prop_assert_eq!(&front[..count], &mine[..count], "the front is the same");
+            }
             let mut expected = list.clone();
             expected.sort_unstable();
             prop_assert_eq!(mine.iter().map(|m| m.0).collect::<Vec<_>>(), expected);
-            sort(&mut again, &|a, b| a.0 < b.0);
+            sort(&mut again, |a, b| a.0 < b.0);
             prop_assert_eq!(&again, &mine, "the same input gives the same order");
             mine.sort_by_key(|m| m.1);
             prop_assert!(mine.iter().enumerate().all(|(i, m)| m.1 == i), "nothing lost");
@@ -116,7 +143,7 @@ mod tests {
     #[test]
     fn short_lists_stay_in_order_where_equal() {
         let mut list: Vec<(i32, usize)> = (0..16).map(|i| (i as i32 % 3, i)).collect();
-        sort(&mut list, &|a, b| a.0 < b.0);
+        sort(&mut list, |a, b| a.0 < b.0);
         assert!(list.is_sorted());
     }
 }

@@ -118,7 +118,11 @@ impl Policy {
 
     /// What a node adds to the scores of everything inside it.
     pub(crate) fn node_factor(id: i64, unique: i64) -> i64 {
-        let tie = (unique % NODE_WEIGHT - 1).abs();
-        id.saturating_add(2).saturating_mul(NODE_WEIGHT).saturating_add(tie)
+        id.saturating_add(2).saturating_mul(NODE_WEIGHT).saturating_add(Policy::tie(unique))
+    }
+
+    /// What tells nodes of the same id apart.
+    pub(crate) fn tie(unique: i64) -> i64 {
+        (unique % NODE_WEIGHT - 1).abs()
     }
 }

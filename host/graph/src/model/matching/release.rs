@@ -34,11 +34,14 @@ impl Matcher {
         let mut stack = vec![self.root];
         while let Some(v) = stack.pop() {
             self.visits.0 += 1;
-            let Some(booking) = self.ledger.get_mut(v) else { continue };
-            if !booking.untag(job) {
+            if self.ledger.get(v).is_none_or(|b| !b.is_tagged(job)) {
                 continue;
             }
-            booking.release(job);
+            let Some(booking) = self.ledger.get_mut(v) else { continue };
+            booking.untag(job);
+            if booking.release(job).is_some() {
+                self.parked.give(self.model.vertices[v.index()].type_, self.ledger.changes());
+            }
             self.visits.1 += 1;
             let below = self.model.out_edges(v).map(|e| &self.model.edges[e.index()]);
             stack.extend(below.filter(|e| e.subsystem == self.dominant).map(|e| e.to));
@@ -74,8 +77,9 @@ impl Matcher {
         for &v in vertices {
             let type_ = self.model.vertices[v.index()].type_;
             let Some(booking) = self.ledger.get_mut(v) else { continue };
-            booking.untag(job);
             let freed = booking.release(job).unwrap_or(0) as i64;
+            less.entry(v).or_default();
+            self.parked.give(type_, self.ledger.changes());
             let mut at = v;
             while let Some(up) = self.model.parent(at, self.dominant) {
                 add(less.entry(up).or_default(), type_, freed);
@@ -91,7 +95,8 @@ impl Matcher {
             let amounts: Vec<i64> = std::iter::once(0).chain(freed).collect();
             booking.tree.reduce(job, &amounts);
         }
-        // Whoever has nothing left below and holds nothing himself is left, the deepest first.
+        // Whoever has nothing left below and holds nothing himself is left, the deepest first: a node that was given back
+        // while a core in it was not is still one that the job is in.
         let mut above: Vec<VertexId> = less.into_keys().collect();
         above.sort_by_key(|&v| std::cmp::Reverse(self.depth(v)));
         for v in above {

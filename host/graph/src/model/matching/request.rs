@@ -46,6 +46,8 @@ pub struct Request {
     pub(crate) queue: Option<String>,
     /// True when flow is asked for at all, and when it is asked for where there is nothing that could use it.
     pub(crate) flowing: (bool, bool),
+    /// The same for equal requests of one matcher; 0 when nobody numbered it.
+    pub(crate) shape: u64,
 }
 
 impl Request {
@@ -65,6 +67,7 @@ impl Request {
             duration,
             constraint: jobspec.constraints().cloned(),
             queue: jobspec.queue().map(str::to_owned),
+            shape: 0,
         }
     }
 }

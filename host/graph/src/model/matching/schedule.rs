@@ -16,7 +16,7 @@ use super::request::{Request, Want};
 use super::select::{Aim, asks_exclusively};
 
 /// What is to be done with a request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Op {
     /// Book it now or not at all.
     Allocate,
@@ -80,9 +80,15 @@ pub struct Matched {
 impl Matcher {
     /// Matches a request as of `now`, for a job that nothing is booked for yet.
     pub fn run(&mut self, request: &Request, op: Op, job: u64, now: i64) -> Result<Matched, Miss> {
+        if let Some(miss) = self.parked_miss(request, op, now) {
+            return Err(miss);
+        }
         let before = self.exclusive_types.clone();
         let result = self.run_primed(request, op, job, now);
         self.exclusive_types = before;
+        if let Err(miss) = result {
+            self.park(request, op, now, miss);
+        }
         result
     }
 
@@ -107,6 +113,7 @@ impl Matcher {
             inventory: false,
             flow: request.flowing.0,
             constraint: request.constraint.as_ref(),
+            shape: request.shape,
         };
         let last = FOREVER.saturating_sub(duration).saturating_sub(1).max(0);
         let ever =
@@ -205,9 +212,9 @@ impl Matcher {
             Op::Allocate | Op::WithoutAllocating => aim.start,
             _ => FOREVER.saturating_sub(duration).saturating_sub(1),
         };
-        let good = self.model.vertices().filter(|&v| {
+        let good = self.nodes.iter().filter(|&&v| {
             let it = &self.model.vertices[v.index()];
-            it.type_ == self.types.node
+            it.present
                 && (no == Miss::Unsatisfiable || it.state == State::Up)
                 && self.meets(v, constraint)
                 && self.free(v, at.max(0), at.saturating_add(duration)) == 1

@@ -103,6 +103,14 @@ impl Found {
         true
     }
 
+    /// Chooses the groups at these places, which are in order.
+    pub(crate) fn choose_these(&mut self, places: &[usize]) {
+        for (to, &from) in places.iter().enumerate() {
+            self.groups.swap(to, from);
+        }
+        self.chosen = places.len();
+    }
+
     /// The next group that was not handed out yet.
     pub(crate) fn next(&mut self) -> Option<&Group> {
         let group = self.groups.get(self.next)?;

@@ -2,7 +2,9 @@
 //!
 //! This module must never know how what was chosen is booked or told.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use fluxgate_formats::constraint::Constraint;
 
@@ -28,6 +30,8 @@ pub(super) struct Aim<'r> {
     /// True when flow is asked for.
     pub(super) flow: bool,
     pub(super) constraint: Option<&'r Constraint>,
+    /// Shape of the request; 0 when it has none.
+    pub(super) shape: u64,
 }
 
 /// How a vertex stands to what is asked for next.
@@ -73,6 +77,9 @@ impl Shares {
 impl Matcher {
     /// Walks from the root and marks what was chosen.
     pub(super) fn select(&mut self, wants: &[Want], aim: &Aim<'_>, exclusive: bool) -> Result<(), Miss> {
+        if let Some(result) = self.select_by_class(wants, aim, exclusive) {
+            return result;
+        }
         self.cut_off.clear();
         loop {
             if self.flexible {
@@ -139,7 +146,7 @@ impl Matcher {
 
     /// Visits a vertex: what was found below goes to `to_parent`. True when it was visited as an exclusive one.
     #[expect(clippy::too_many_arguments, reason = "a recursion that carries its surroundings")]
-    fn visit(
+    pub(super) fn visit(
         &mut self,
         v: VertexId,
         wants: &[Want],
@@ -305,21 +312,22 @@ impl Matcher {
         depth: usize,
     ) -> bool {
         let first = self.policy.first_match;
-        let order: Vec<EdgeId> = if first { self.fullest_first(v) } else { Vec::new() };
+        let order = first.then(|| self.fullest_first(v));
         // In the order of the list where there is one, else along the chain of edges.
-        let (mut chain, mut place) = (self.model.vertices[v.index()].first_out, 0);
+        let mut listed = order.as_deref().map(BTreeSet::iter);
+        let mut chain = self.model.vertices[v.index()].first_out;
         let mut tallies: BTreeMap<Name, Shares> =
             wants.iter().filter(|_| first).map(|w| (w.type_, Shares::of(w.enough()))).collect();
         let mut done: BTreeSet<Name> = BTreeSet::new();
         let mut any = false;
         loop {
-            let edge = match order.get(place) {
-                Some(&edge) => edge,
-                None if !first && chain != NONE => EdgeId(chain),
-                None => break,
+            let edge = match &mut listed {
+                Some(list) => list.next().map(|it| it.edge),
+                None => (chain != NONE).then_some(EdgeId(chain)),
             };
+            let Some(edge) = edge else { break };
             let it = self.model.edges[edge.index()];
-            (chain, place) = (it.next_out, place + 1);
+            chain = it.next_out;
             let dominant = subsystem == self.dominant;
             if it.subsystem != subsystem || (dominant && self.seen[it.to.index()] == self.round) {
                 continue;
@@ -459,12 +467,12 @@ impl Matcher {
     }
 
     /// Marks the edges to what was chosen; at the root also those that lead there.
-    fn mark(&mut self, subsystem: Name, found: &Scores, up_to_root: bool) {
+    pub(super) fn mark(&mut self, subsystem: Name, found: &Scores, up_to_root: bool) {
         for (_, it) in found.of(subsystem) {
             for used in it.groups[..it.chosen].iter().flat_map(Group::uses) {
                 let Some(edge) = used.edge else { continue };
                 let (units, exclusive) = (used.units, used.exclusive);
-                self.marks[edge.index()] = Mark { round: self.round, exclusive, units };
+                self.set_mark(edge, exclusive, units);
                 if up_to_root {
                     self.mark_above(subsystem, found, edge);
                 }
@@ -481,26 +489,39 @@ impl Matcher {
             let it = &self.model.vertices[at.index()];
             let free = found.get(subsystem, it.type_).is_some_and(|f| f.chosen == 0);
             if free {
-                self.marks[above.index()] = Mark { round: self.round, exclusive: false, units: it.size };
+                let size = it.size;
+                self.set_mark(above, false, size);
             }
             at = self.model.edges[above.index()].from;
         }
     }
 
     /// The edges out of a vertex, those first that lead to where the most was free when something was booked there last.
-    fn fullest_first(&mut self, v: VertexId) -> Vec<EdgeId> {
-        let (model, weights) = (&self.model, &self.weights);
-        let list = self.fullest.entry(v).or_insert_with(|| {
-            let key = |e: EdgeId| {
-                let to = model.edges[e.index()].to;
-                (weights[e.index()], model.vertices[to.index()].unique, e)
-            };
-            let mut list: Vec<_> = model.out_edges(v).map(key).collect();
-            list.sort_by_key(|&(weight, unique, _)| std::cmp::Reverse((weight, unique)));
-            list
-        });
-        list.iter().map(|&(_, _, e)| e).collect()
+    fn fullest_first(&mut self, v: VertexId) -> Arc<BTreeSet<Fullness>> {
+        if let Some(list) = self.fullest.get(&v) {
+            return list.clone();
+        }
+        let mut list = BTreeSet::new();
+        for edge in self.model.out_edges(v) {
+            let unique = Reverse(self.model.vertices[self.model.edges[edge.index()].to.index()].unique);
+            let turn = i64::from(edge.0);
+            self.turns[edge.index()] = turn;
+            list.insert(Fullness { weight: Reverse(self.weights[edge.index()]), unique, turn, edge });
+        }
+        let list = Arc::new(list);
+        self.fullest.insert(v, list.clone());
+        list
     }
+}
+
+/// Where an edge stands among those that start from the same vertex: the more is free behind it, the earlier.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Fullness {
+    pub(super) weight: Reverse<u64>,
+    pub(super) unique: Reverse<i64>,
+    /// The order of equal ones.
+    pub(super) turn: i64,
+    pub(super) edge: EdgeId,
 }
 
 /// True when a vertex of this type was asked for exclusively.

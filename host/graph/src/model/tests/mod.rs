@@ -5,6 +5,7 @@ mod files;
 mod flow;
 mod formats;
 mod hwloc;
+mod ledger;
 mod matching;
 mod planner;
 mod rules;

@@ -1,0 +1,282 @@
+//! Nodes in the same condition, as one: what a search looks at instead of the nodes.
+//!
+//! Nodes of one make are of one class when equal parts of them are in equal states and equally booked, at the same times,
+//! by whomever. What a request finds in one of them it finds in all, so a request is tried on one node of each class, and
+//! how many there are of a class is known without looking. The nodes of a class are kept in the order of their ids, so
+//! that the lowest and the highest of a kind are at hand whatever the number of nodes. After every booking the nodes that
+//! it touched change their class; it costs what is inside those nodes, and nothing for the others.
+//!
+//! This module must never know requests.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use crate::model::graph::Model;
+use crate::model::vertex::{State, VertexId};
+use crate::names::Name;
+
+use super::frame::{Frame, Place};
+use super::ledger::{Booking, Ledger, Touched};
+use super::policy::{CLASS_PROPERTY, Policy};
+
+/// Most kinds of bookings, and most classes, whose names are remembered.
+const KNOWN_MAX: usize = 1 << 18;
+
+/// Number of a class. It is never used again for another.
+pub(super) type ClassId = u64;
+
+/// Where a node stands among those of its class: by its id, and by what else tells nodes of one id apart.
+pub(super) type Rank = (i64, i64, u32);
+
+/// Nodes in the same condition.
+#[derive(Debug, Clone)]
+pub(super) struct Class {
+    key: Box<[u32]>,
+    pub(super) members: BTreeSet<Rank>,
+    /// True when something above the nodes is not up.
+    pub(super) blocked: bool,
+}
+
+/// The nodes of a tree by class; see the module.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Classes {
+    frame: Option<Frame>,
+    /// True when classes of performance tell nodes apart.
+    graded: bool,
+    class_of: Vec<ClassId>,
+    all: BTreeMap<ClassId, Class>,
+    by_key: HashMap<Box<[u32]>, ClassId>,
+    next: ClassId,
+    /// Conditions of single vertices.
+    conditions: HashMap<Box<[i64]>, u32>,
+    dirty: Vec<u32>,
+    is_dirty: Vec<bool>,
+    upper_down: BTreeSet<VertexId>,
+    upper_held: BTreeSet<VertexId>,
+}
+
+/// No class yet.
+const UNKNOWN: ClassId = 0;
+/// Kinds of words in a key, in the high bits of a place.
+const STATE: u32 = 1 << 30;
+const GRADE: u32 = 1 << 31;
+
+impl Classes {
+    /// Begins anew on a frame, with every node to be looked at.
+    pub(super) fn new(frame: Option<Frame>, graded: bool) -> Self {
+        let count = frame.as_ref().map_or(0, |f| f.sites.len());
+        Classes {
+            frame,
+            graded,
+            class_of: vec![UNKNOWN; count],
+            next: UNKNOWN + 1,
+            dirty: (0..count as u32).collect(),
+            is_dirty: vec![true; count],
+            ..Classes::default()
+        }
+    }
+
+    /// The frame, if the graph has one and nothing above the nodes is held: then classes tell all there is to know.
+    pub(super) fn usable(&self) -> Option<&Frame> {
+        self.frame.as_ref().filter(|_| self.upper_held.is_empty())
+    }
+
+    /// The frame, if the graph has one.
+    pub(super) fn frame(&self) -> Option<&Frame> {
+        self.frame.as_ref()
+    }
+
+    /// All classes that have nodes, in the order in which they first had.
+    pub(super) fn all(&self) -> impl Iterator<Item = (ClassId, &Class)> {
+        self.all.iter().map(|(&id, class)| (id, class))
+    }
+
+    pub(super) fn get(&self, id: ClassId) -> Option<&Class> {
+        self.all.get(&id)
+    }
+
+    /// The class of a node.
+    pub(super) fn of(&self, node: u32) -> ClassId {
+        self.class_of[node as usize]
+    }
+
+    /// Looks again at what may have changed.
+    pub(super) fn refresh(&mut self, model: &Model, dominant: Name, ledger: &mut Ledger) {
+        let touched = ledger.take_touched();
+        let Some(frame) = self.frame.take() else { return };
+        match touched {
+            Touched::These(list) => {
+                for v in list {
+                    self.look(&frame, model, ledger, v);
+                }
+            }
+            Touched::Anything => {
+                for v in model.vertices() {
+                    self.look(&frame, model, ledger, v);
+                }
+            }
+        }
+        if self.by_key.len() > KNOWN_MAX || self.conditions.len() > KNOWN_MAX {
+            let (down, held) = (std::mem::take(&mut self.upper_down), std::mem::take(&mut self.upper_held));
+            let next = self.next;
+            *self = Classes::new(Some(frame.clone()), self.graded);
+            (self.upper_down, self.upper_held, self.next) = (down, held, next);
+        }
+        let dirty = std::mem::take(&mut self.dirty);
+        let mut joined: BTreeMap<ClassId, Vec<Rank>> = BTreeMap::new();
+        let mut key: Vec<u32> = Vec::new();
+        let mut words: Vec<i64> = Vec::new();
+        for &node in &dirty {
+            self.is_dirty[node as usize] = false;
+            self.key(&frame, model, dominant, ledger, node, &mut key, &mut words);
+            let old = self.class_of[node as usize];
+            let id = match self.by_key.get(&*key) {
+                Some(&id) => id,
+                None => {
+                    let id = self.next;
+                    self.next += 1;
+                    self.by_key.insert(key.as_slice().into(), id);
+                    let blocked = key[1] != 0;
+                    let class = Class { key: key.as_slice().into(), members: BTreeSet::new(), blocked };
+                    self.all.insert(id, class);
+                    id
+                }
+            };
+            if id == old {
+                continue;
+            }
+            let it = &model.vertices[frame.sites[node as usize].vertex.index()];
+            let rank = (it.id, Policy::tie(it.unique), node);
+            self.leave(old, &rank);
+            self.class_of[node as usize] = id;
+            joined.entry(id).or_default().push(rank);
+        }
+        for (id, mut ranks) in joined {
+            let Some(class) = self.all.get_mut(&id) else { continue };
+            if class.members.is_empty() {
+                ranks.sort_unstable();
+                class.members = ranks.into_iter().collect();
+            } else {
+                class.members.extend(ranks);
+            }
+        }
+        self.frame = Some(frame);
+    }
+
+    fn look(&mut self, frame: &Frame, model: &Model, ledger: &Ledger, v: VertexId) {
+        match frame.place(v) {
+            Place::Node(node) => self.soil(node),
+            Place::Nowhere => {}
+            Place::Upper => {
+                let down = model.vertices[v.index()].state != State::Up;
+                let changed = if down { self.upper_down.insert(v) } else { self.upper_down.remove(&v) };
+                if changed {
+                    frame.below(v).for_each(|node| self.soil(node));
+                }
+                if ledger.get(v).is_some_and(|b| !b.units.is_empty()) {
+                    self.upper_held.insert(v);
+                } else {
+                    self.upper_held.remove(&v);
+                }
+            }
+        }
+    }
+
+    fn soil(&mut self, node: u32) {
+        if !std::mem::replace(&mut self.is_dirty[node as usize], true) {
+            self.dirty.push(node);
+        }
+    }
+
+    fn leave(&mut self, id: ClassId, rank: &Rank) {
+        let Some(class) = self.all.get_mut(&id) else { return };
+        class.members.remove(rank);
+    }
+
+    /// Forgets classes without nodes, once they are many.
+    pub(super) fn sweep(&mut self) {
+        if self.all.len() < 64 + 2 * self.class_of.len().min(1 << 12) {
+            return;
+        }
+        let empty: Vec<ClassId> =
+            self.all.iter().filter(|(_, c)| c.members.is_empty()).map(|(&id, _)| id).collect();
+        for id in empty {
+            if let Some(class) = self.all.remove(&id) {
+                self.by_key.remove(&class.key);
+            }
+        }
+    }
+
+    /// All that a search could tell nodes apart by: the make, whether what is above is up, and for each part that is
+    /// booked, not up or graded its place and its condition.
+    #[expect(clippy::too_many_arguments, reason = "two of them are buffers to be used again")]
+    fn key(
+        &mut self,
+        frame: &Frame,
+        model: &Model,
+        dominant: Name,
+        ledger: &Ledger,
+        node: u32,
+        key: &mut Vec<u32>,
+        words: &mut Vec<i64>,
+    ) {
+        let site = &frame.sites[node as usize];
+        key.clear();
+        key.extend([site.make, u32::from(self.blocked(model, dominant, site.parent))]);
+        for (place, &v) in frame.inside(node).iter().enumerate() {
+            let place = place as u32;
+            let state = model.vertices[v.index()].state;
+            if state != State::Up {
+                key.extend([STATE | place, state as u32]);
+            }
+            if self.graded && !model.properties.is_empty() {
+                let grade = model.property(v, CLASS_PROPERTY).and_then(|c| c.parse::<u32>().ok());
+                if let Some(grade) = grade {
+                    key.extend([GRADE | place, grade]);
+                }
+            }
+            let Some(booking) = ledger.get(v) else { continue };
+            if booking.units.is_empty() && booking.tree.is_empty() && booking.allocations.is_empty() {
+                continue;
+            }
+            write(booking, words);
+            let condition = match self.conditions.get(&**words) {
+                Some(&condition) => condition,
+                None => {
+                    let next = self.conditions.len() as u32;
+                    self.conditions.insert(words.as_slice().into(), next);
+                    next
+                }
+            };
+            key.extend([place, condition]);
+        }
+    }
+
+    fn blocked(&self, model: &Model, dominant: Name, parent: VertexId) -> bool {
+        if self.upper_down.is_empty() {
+            return false;
+        }
+        let mut at = Some(parent);
+        while let Some(v) = at {
+            if self.upper_down.contains(&v) {
+                return true;
+            }
+            at = model.parent(v, dominant);
+        }
+        false
+    }
+}
+
+/// Writes a booking down without saying whose it is.
+fn write(booking: &Booking, words: &mut Vec<i64>) {
+    words.clear();
+    words.push(i64::from(!booking.allocations.is_empty()));
+    for planner in [&booking.units, &booking.tree] {
+        let mut spans: Vec<_> = planner.spans().map(|(_, s)| (s.start, s.end, &*s.amounts)).collect();
+        spans.sort_unstable();
+        words.push(spans.len() as i64);
+        for (start, end, amounts) in spans {
+            words.extend([start, end]);
+            words.extend(amounts);
+        }
+    }
+}

@@ -1,0 +1,242 @@
+//! The lasting shape of a graph that is a tree of nodes: which vertices are nodes, what is inside each, and which nodes
+//! are made alike.
+//!
+//! Vertices above the nodes are *upper* ones, and so are those beside them, such as racks of storage. Two nodes are of one
+//! make when everything inside them is equal in type, size, id and place; the ids of the nodes themselves do not count.
+//!
+//! This module must never know what is booked or in which state anything is.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use crate::model::graph::{MODEL_DEPTH_MAX, Model};
+use crate::model::vertex::{EdgeId, VertexId};
+use crate::names::Name;
+
+/// Place of a vertex that the tree does not reach.
+const NOWHERE: u32 = u32::MAX;
+/// Place of a vertex that is not inside a node.
+const UPPER: u32 = u32::MAX - 1;
+
+/// Where a vertex is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    /// In the node of this number, or the node itself.
+    Node(u32),
+    /// Above or beside the nodes.
+    Upper,
+    /// Not in the tree.
+    Nowhere,
+}
+
+/// A node of the tree.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Site {
+    pub(super) vertex: VertexId,
+    /// The edge that leads to it.
+    pub(super) edge: EdgeId,
+    pub(super) parent: VertexId,
+    /// Its make.
+    pub(super) make: u32,
+    /// Where what is inside it begins in the list of all that is inside nodes; itself comes first.
+    first: u32,
+}
+
+/// Nodes of a tree and what is inside them; see the module.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Frame {
+    /// Depth first, in the order of the edges.
+    pub(super) sites: Vec<Site>,
+    inside: Vec<VertexId>,
+    /// The edge that leads to each of `inside`.
+    edges: Vec<EdgeId>,
+    places: Vec<u32>,
+    /// The nodes below each upper vertex: from the first to before the second.
+    ranges: BTreeMap<VertexId, (u32, u32)>,
+    pub(super) upper_types: BTreeSet<Name>,
+    /// Types to which an edge of any subsystem leads from an upper vertex.
+    pub(super) neighbours: BTreeSet<Name>,
+    /// Types of which a vertex has more than one unit.
+    pub(super) sized: BTreeSet<Name>,
+    /// True when nodes lie both right below a vertex and further below it.
+    pub(super) nested: bool,
+    /// Types directly above and below each other.
+    pairs: BTreeSet<(Name, Name)>,
+}
+
+/// What a frame is built for.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Ground<'m> {
+    pub(super) model: &'m Model,
+    pub(super) dominant: Name,
+    pub(super) root: VertexId,
+    pub(super) node: Name,
+    pub(super) storage_node: Name,
+}
+
+struct Build<'m> {
+    ground: Ground<'m>,
+    frame: Frame,
+    makes: HashMap<Vec<u64>, u32>,
+    key: Vec<u64>,
+    last: Option<(Name, Name)>,
+}
+
+impl Frame {
+    /// The frame of a subsystem; `None` when it is no tree, when its root is a node, or when nodes are inside nodes.
+    pub(super) fn build(ground: Ground<'_>) -> Option<Frame> {
+        if ground.model.vertices[ground.root.index()].type_ == ground.node {
+            return None;
+        }
+        let frame = Frame { places: vec![NOWHERE; ground.model.vertex_count()], ..Frame::default() };
+        let mut build = Build { ground, frame, makes: HashMap::new(), key: Vec::new(), last: None };
+        build.upper(ground.root, 0)?;
+        Some(build.frame)
+    }
+
+    pub(super) fn place(&self, v: VertexId) -> Place {
+        match self.places.get(v.index()) {
+            None | Some(&NOWHERE) => Place::Nowhere,
+            Some(&UPPER) => Place::Upper,
+            Some(&node) => Place::Node(node),
+        }
+    }
+
+    /// Everything inside a node, itself first.
+    pub(super) fn inside(&self, node: u32) -> &[VertexId] {
+        let next = self.sites.get(node as usize + 1).map_or(self.inside.len(), |s| s.first as usize);
+        &self.inside[self.sites[node as usize].first as usize..next]
+    }
+
+    /// The edge that leads to the vertex at a place inside a node.
+    pub(super) fn edge(&self, node: u32, at: u32) -> EdgeId {
+        self.edges[(self.sites[node as usize].first + at) as usize]
+    }
+
+    /// The numbers of the nodes below an upper vertex.
+    pub(super) fn below(&self, v: VertexId) -> std::ops::Range<u32> {
+        self.ranges.get(&v).map_or(0..0, |&(from, to)| from..to)
+    }
+
+    /// Types of which something may lie above (or below) something of one of these types, themselves included.
+    pub(super) fn reach(&self, types: &BTreeSet<Name>, up: bool) -> BTreeSet<Name> {
+        let mut all = types.clone();
+        loop {
+            let next = |&&(above, below): &&(Name, Name)| all.contains(if up { &below } else { &above });
+            let found: Vec<Name> = self
+                .pairs
+                .iter()
+                .filter(next)
+                .map(|&(above, below)| if up { above } else { below })
+                .collect();
+            let before = all.len();
+            all.extend(found);
+            if all.len() == before {
+                return all;
+            }
+        }
+    }
+}
+
+impl Build<'_> {
+    fn pair(&mut self, above: Name, below: Name) {
+        if self.last != Some((above, below)) {
+            self.last = Some((above, below));
+            self.frame.pairs.insert((above, below));
+        }
+    }
+
+    /// The vertices that dominant edges lead to, with the edges; `None` when one of them was reached before or by
+    /// another edge.
+    fn children(&mut self, v: VertexId) -> Option<Vec<(EdgeId, VertexId)>> {
+        let Ground { model, dominant, .. } = self.ground;
+        let mut all = Vec::new();
+        for id in model.out_edges(v) {
+            let edge = &model.edges[id.index()];
+            if edge.subsystem != dominant {
+                continue;
+            }
+            if self.frame.places[edge.to.index()] != NOWHERE || model.in_edge(edge.to, dominant) != Some(id) {
+                return None;
+            }
+            all.push((id, edge.to));
+            self.pair(model.vertices[v.index()].type_, model.vertices[edge.to.index()].type_);
+        }
+        Some(all)
+    }
+
+    fn upper(&mut self, v: VertexId, depth: usize) -> Option<()> {
+        let Ground { model, dominant, node, .. } = self.ground;
+        if depth > MODEL_DEPTH_MAX {
+            return None;
+        }
+        let it = &model.vertices[v.index()];
+        self.frame.places[v.index()] = UPPER;
+        self.frame.upper_types.insert(it.type_);
+        if it.size > 1 {
+            self.frame.sized.insert(it.type_);
+        }
+        for edge in model.out_edges(v).map(|e| &model.edges[e.index()]) {
+            let type_ = model.vertices[edge.to.index()].type_;
+            self.frame.neighbours.insert(type_);
+            self.frame.nested |= type_ == node && edge.subsystem != dominant;
+        }
+        let first = self.frame.sites.len() as u32;
+        let (mut direct, mut further) = (false, false);
+        for (edge, child) in self.children(v)? {
+            if model.vertices[child.index()].type_ == node {
+                self.node(v, edge, child)?;
+                direct = true;
+            } else {
+                let before = self.frame.sites.len();
+                self.upper(child, depth + 1)?;
+                further |= self.frame.sites.len() > before;
+            }
+        }
+        self.frame.nested |= direct && further;
+        let last = self.frame.sites.len() as u32;
+        if last > first {
+            self.frame.ranges.insert(v, (first, last));
+        }
+        Some(())
+    }
+
+    fn node(&mut self, parent: VertexId, edge: EdgeId, vertex: VertexId) -> Option<()> {
+        let first = self.frame.inside.len() as u32;
+        let number = self.frame.sites.len() as u32;
+        self.key.clear();
+        self.inner(edge, vertex, number, 0)?;
+        let next = self.makes.len() as u32;
+        let make = match self.makes.get(&self.key) {
+            Some(&make) => make,
+            None => {
+                self.makes.insert(self.key.clone(), next);
+                next
+            }
+        };
+        self.frame.sites.push(Site { vertex, edge, parent, make, first });
+        Some(())
+    }
+
+    fn inner(&mut self, edge: EdgeId, v: VertexId, number: u32, depth: usize) -> Option<()> {
+        let Ground { model, dominant, node, storage_node, .. } = self.ground;
+        let it = &model.vertices[v.index()];
+        if depth > MODEL_DEPTH_MAX || (depth > 0 && it.type_ == node) || it.type_ == storage_node {
+            return None;
+        }
+        self.frame.places[v.index()] = number;
+        self.frame.inside.push(v);
+        self.frame.edges.push(edge);
+        if it.size > 1 {
+            self.frame.sized.insert(it.type_);
+        }
+        let id = if depth == 0 { 0 } else { it.id as u64 };
+        self.key.extend([u64::from(it.type_.0), it.size, id, depth as u64]);
+        for other in model.out_edges(v).map(|e| &model.edges[e.index()]).filter(|e| e.subsystem != dominant) {
+            self.key.extend([u64::MAX, u64::from(model.vertices[other.to.index()].type_.0)]);
+        }
+        for (edge, child) in self.children(v)? {
+            self.inner(edge, child, number, depth + 1)?;
+        }
+        Some(())
+    }
+}

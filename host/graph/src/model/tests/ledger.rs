@@ -1,0 +1,348 @@
+//! Random graphs, requests, releases and drains, played on three at once: a matcher that answers by classes of nodes, one
+//! that walks every time, and a plain list of who holds what when.
+//!
+//! The first two must choose the same; the third must never see a unit given to two, must agree on what is held and what
+//! is free at every moment, and must find nothing left when everything was given back. `FLUXGATE_MODEL_STEPS` says how many
+//! steps to play instead of a few thousand.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use fluxgate_formats::jobspec::{Checks, Jobspec};
+
+use crate::model::matching::{Item, Matcher, Op, Policy, Setup};
+use crate::model::{Model, Pool, Relation, State, VertexId};
+
+/// Steps played when nobody says how many.
+const STEPS: u64 = 3_000;
+/// Steps on one graph.
+const EPISODE: u64 = 80;
+
+const POLICIES: [&str; 10] =
+    ["first", "firstnodex", "low", "high", "lonode", "hinode", "lonodex", "hinodex", "locality", "variation"];
+
+/// Splitmix64: the same numbers on every machine.
+struct Dice(u64);
+
+impl Dice {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    fn below(&mut self, n: u64) -> u64 {
+        self.next() % n
+    }
+
+    fn one_in(&mut self, n: u64) -> bool {
+        self.below(n) == 0
+    }
+
+    fn of<'l, T>(&mut self, list: &'l [T]) -> &'l T {
+        &list[self.below(list.len() as u64) as usize]
+    }
+}
+
+fn inside(model: &mut Model, parent: VertexId, pool: Pool) -> VertexId {
+    let id = model.add(pool).unwrap();
+    model.connect(parent, id, &Relation::contains()).unwrap();
+    id
+}
+
+/// A cluster of nodes, with or without racks and sockets, of one or several makes; ids may repeat.
+fn graph(dice: &mut Dice) -> Model {
+    let mut model = Model::new();
+    let cluster = model.add(Pool::new("cluster", 0)).unwrap();
+    let (racks, sockets, repeat, graded) = (dice.one_in(2), dice.one_in(2), dice.one_in(3), dice.one_in(3));
+    let mixed = dice.one_in(3);
+    let many = if dice.one_in(4) { 24 } else { 5 };
+    let mut number = 0;
+    for r in 0..1 + dice.below(3) as i64 {
+        let above = if racks { inside(&mut model, cluster, Pool::new("rack", r)) } else { cluster };
+        let mut cores = 1 + dice.below(4) as i64;
+        for n in 0..1 + dice.below(many) as i64 {
+            let mut pool = Pool::new("node", if repeat { n } else { number });
+            pool.rank = number;
+            number += 1;
+            if graded && dice.one_in(2) {
+                pool.properties.push(("perf_class".to_owned(), dice.below(3).to_string()));
+            }
+            if dice.one_in(3) {
+                pool.properties.push(("ssd".to_owned(), String::new()));
+            }
+            let node = inside(&mut model, above, pool);
+            if mixed && dice.one_in(3) {
+                cores = 1 + dice.below(4) as i64;
+            }
+            for s in 0..if sockets { 2 } else { 1 } {
+                let place = if sockets { inside(&mut model, node, Pool::new("socket", s)) } else { node };
+                for c in 0..cores {
+                    inside(&mut model, place, Pool::new("core", s * cores + c));
+                }
+                let mut memory = Pool::new("memory", s);
+                memory.size = 1 + dice.below(3);
+                memory.size = if mixed { memory.size } else { 4 };
+                inside(&mut model, place, memory);
+            }
+            if dice.one_in(2) {
+                inside(&mut model, node, Pool::new("gpu", 0));
+            }
+        }
+        if dice.one_in(3) {
+            inside(&mut model, above, Pool::new("ssd", r));
+        }
+    }
+    model.finish().unwrap();
+    model
+}
+
+/// A request, and how many seconds it takes.
+fn request(dice: &mut Dice) -> String {
+    let n = 1 + dice.below(4);
+    let few = 1 + dice.below(3);
+    let exclusive = *dice.of(&["", ", exclusive: true"]);
+    let core = format!("{{type: core, count: {few}}}");
+    let slot = |count: u64, with: &str| format!("{{type: slot, count: {count}, label: s, with: [{with}]}}");
+    let node = |count: u64, with: &str| format!("{{type: node, count: {count}{exclusive}, with: [{with}]}}");
+    let resources = match dice.below(14) {
+        0 => slot(n, &core),
+        1 => slot(n, &node(1, &core)),
+        2 => node(n, &slot(1, &core)),
+        3 => node(n, &slot(few, "{type: core, count: 1}")),
+        4 => slot(n, "{type: node, count: 1}"),
+        5 => slot(1, &node(2, &core)),
+        6 => node(n, &slot(1, "{type: socket, count: 1, with: [{type: core, count: 1}]}")),
+        7 => slot(n, "{type: socket, count: 1}"),
+        8 => node(1, &slot(1, &format!("{core}, {{type: memory, count: {few}}}"))),
+        9 => slot(n, &format!("{{type: memory, count: {few}}}")),
+        10 => format!("{{type: rack, count: 1, with: [{}]}}", node(few, &slot(1, &core))),
+        11 => node(n, &slot(1, &format!("{core}, {{type: gpu, count: 1}}"))),
+        12 => slot(1, &format!("{{type: core, count: {{min: 1, max: {n}}}}}")),
+        _ => slot(n, "{type: ssd, count: 1}"),
+    };
+    let constraint = if dice.one_in(12) { ", constraints: {properties: [ssd]}" } else { "" };
+    let seconds = *dice.of(&[5, 10, 10, 10, 100]);
+    format!(
+        "version: 9999\nresources: [{resources}]\ntasks: [{{command: [app], slot: s, count: {{per_slot: 1}}}}]\n\
+         attributes: {{system: {{duration: {seconds}{constraint}}}}}"
+    )
+}
+
+/// What a job holds of a vertex, and when.
+#[derive(Debug, Clone, Copy)]
+struct Hold {
+    job: u64,
+    start: i64,
+    end: i64,
+    units: u64,
+}
+
+impl Hold {
+    fn meets(&self, start: i64, end: i64) -> bool {
+        self.start < end && start < self.end
+    }
+}
+
+#[derive(Default)]
+struct Plain(BTreeMap<VertexId, Vec<Hold>>);
+
+impl Plain {
+    fn at(&self, v: VertexId) -> &[Hold] {
+        self.0.get(&v).map_or(&[], Vec::as_slice)
+    }
+
+    /// Takes a booking down, and fails on anything that is given to two.
+    fn take(&mut self, model: &Model, job: u64, items: &[Item], start: i64, end: i64) {
+        let containment = model.name("containment").unwrap();
+        for item in items {
+            let Item::Vertex { vertex, units, exclusive: true, .. } = *item else { continue };
+            let it = model.vertex(vertex).unwrap();
+            let others = |v: VertexId| {
+                let foreign = self.at(v).iter().filter(|h| h.job != job && h.meets(start, end));
+                foreign.copied().collect::<Vec<Hold>>()
+            };
+            // At the beginning of each span the most is held.
+            let mine = others(vertex);
+            let times = mine.iter().map(|h| h.start.max(start)).chain([start]);
+            for at in times {
+                let held: u64 = mine.iter().filter(|h| h.start <= at && at < h.end).map(|h| h.units).sum();
+                assert!(held + units <= it.size(), "job {job}: {held} + {units} of {} at {at}", it.size());
+            }
+            let mut above = model.parent(vertex, containment);
+            while let Some(v) = above {
+                assert!(others(v).is_empty(), "job {job} inside what another holds");
+                above = model.parent(v, containment);
+            }
+            for v in model.subtree(vertex, containment).into_iter().skip(1) {
+                assert!(others(v).is_empty(), "job {job} around what another holds");
+            }
+        }
+        for item in items {
+            let Item::Vertex { vertex, units, exclusive: true, .. } = *item else { continue };
+            self.0.entry(vertex).or_default().push(Hold { job, start, end, units });
+        }
+    }
+
+    fn drop(&mut self, job: u64, at: Option<&BTreeSet<VertexId>>) {
+        for (v, holds) in &mut self.0 {
+            if at.is_none_or(|at| at.contains(v)) {
+                holds.retain(|h| h.job != job);
+            }
+        }
+        self.0.retain(|_, holds| !holds.is_empty());
+    }
+}
+
+fn is_up(model: &Model, v: VertexId) -> bool {
+    let containment = model.name("containment").unwrap();
+    let mut at = Some(v);
+    while let Some(v) = at {
+        if model.vertex(v).unwrap().state() != State::Up {
+            return false;
+        }
+        at = model.parent(v, containment);
+    }
+    true
+}
+
+fn partition(matcher: &Matcher, plain: &Plain) {
+    let all: BTreeSet<VertexId> = matcher.model().vertices().collect();
+    let find = |text: &str| matcher.holding(text).unwrap().into_iter().collect::<BTreeSet<_>>();
+    let (held, free) = (find("sched-now=allocated"), find("sched-now=free"));
+    assert!(held.is_disjoint(&free), "nothing is both");
+    assert_eq!(held.union(&free).copied().collect::<BTreeSet<_>>(), all, "nothing is neither");
+    for v in plain.0.keys() {
+        let job = plain.at(*v)[0].job;
+        let holds = find(&format!("jobid-alloc={job} or jobid-reserved={job}"));
+        assert!(holds.contains(v), "what is held is told");
+    }
+}
+
+/// Plays one graph to its end.
+fn episode(seed: u64, steps: u64) {
+    let mut dice = Dice(seed);
+    let model = graph(&mut dice);
+    let name = *dice.of(&POLICIES);
+    let setup = || Setup {
+        policy: Policy::parse(name).unwrap(),
+        prune: "ALL:core,ALL:node,ALL:memory".to_owned(),
+        ..Setup::default()
+    };
+    let mut quick = Matcher::new(model.clone(), &setup()).unwrap();
+    let mut walker = Matcher::new(model.clone(), &setup()).unwrap();
+    walker.walk_always(true);
+    let mut plain = Plain::default();
+    let mut jobs: Vec<u64> = Vec::new();
+    let shapes: Vec<Jobspec> =
+        (0..6).map(|_| Jobspec::from_yaml_with(&request(&mut dice), Checks::Scheduling).unwrap()).collect();
+    let tops: Vec<VertexId> = model
+        .vertices()
+        .filter(|&v| ["node", "rack"].contains(&model.text(model.vertex(v).unwrap().type_())))
+        .collect();
+    let mut now = 0;
+    for step in 0..steps {
+        let job = step + 1;
+        let place = format!("seed {seed} ({name}), step {step}");
+        match dice.below(12) {
+            0..=6 => {
+                let spec = dice.of(&shapes);
+                let op = dice.of(&Op::ALL).1;
+                let mine = quick.compile(spec);
+                let theirs = walker.compile(spec);
+                let (a, b) = (quick.run(&mine, op, job, now), walker.run(&theirs, op, job, now));
+                quick.take_messages();
+                walker.take_messages();
+                match (a, b) {
+                    (Ok(a), Ok(b)) => {
+                        assert_eq!((a.at, &a.booked), (b.at, &b.booked), "{place}: {op:?} {spec:?}");
+                        if op.books() {
+                            let up = a.booked.items.iter().all(|i| match i {
+                                Item::Vertex { vertex, exclusive: true, .. } => is_up(quick.model(), *vertex),
+                                _ => true,
+                            });
+                            assert!(up, "{place}: only what is up is given");
+                            let (start, end) = (a.booked.start, a.booked.end);
+                            plain.take(quick.model(), job, &a.booked.items, start, end);
+                            jobs.push(job);
+                        }
+                    }
+                    (a, b) => {
+                        assert_eq!(a.map(|m| m.at).err(), b.map(|m| m.at).err(), "{place}: {op:?} {spec:?}")
+                    }
+                }
+            }
+            7 | 8 if !jobs.is_empty() => {
+                let job = jobs.swap_remove(dice.below(jobs.len() as u64) as usize);
+                assert_eq!(quick.cancel(job), walker.cancel(job), "{place}");
+                plain.drop(job, None);
+            }
+            9 if !jobs.is_empty() => {
+                let at = dice.below(jobs.len() as u64) as usize;
+                let held: Vec<VertexId> = plain
+                    .0
+                    .iter()
+                    .filter(|(_, h)| h.iter().any(|h| h.job == jobs[at]))
+                    .map(|(&v, _)| v)
+                    .collect();
+                let some: BTreeSet<VertexId> = held.into_iter().filter(|_| dice.one_in(2)).collect();
+                let (a, b) = (quick.release(jobs[at], &some), walker.release(jobs[at], &some));
+                assert_eq!(a, b, "{place}");
+                if a.is_ok() {
+                    plain.drop(jobs[at], Some(&some));
+                }
+                if a == Ok(true) {
+                    jobs.swap_remove(at);
+                }
+            }
+            10 => {
+                let v = *dice.of(&tops);
+                let state = *dice.of(&[State::Up, State::Up, State::Down, State::Degraded]);
+                assert_eq!(quick.set_state(v, state), walker.set_state(v, state), "{place}");
+            }
+            11 if dice.one_in(3) => now += dice.below(8) as i64,
+            11 => {
+                let v = *dice.of(&tops);
+                let grade = dice.below(3).to_string();
+                assert_eq!(
+                    quick.set_property(v, "perf_class", &grade),
+                    walker.set_property(v, "perf_class", &grade)
+                );
+            }
+            _ => {}
+        }
+        if step % 16 == 0 {
+            partition(&quick, &plain);
+        }
+    }
+    // Everything given back is everything there was.
+    for job in jobs {
+        quick.cancel(job).unwrap();
+        plain.drop(job, None);
+    }
+    assert!(plain.0.is_empty());
+    for &v in &tops {
+        quick.set_state(v, State::Up).unwrap();
+    }
+    let fresh_model = quick.model().clone();
+    let mut fresh = Matcher::new(fresh_model, &setup()).unwrap();
+    fresh.walk_always(true);
+    if !name.starts_with("first") {
+        for (index, spec) in shapes.iter().enumerate() {
+            let (mine, theirs) = (quick.compile(spec), fresh.compile(spec));
+            let job = steps + 1 + index as u64;
+            let a = quick.run(&mine, Op::WithoutAllocating, job, now).map(|m| m.booked);
+            let b = fresh.run(&theirs, Op::WithoutAllocating, job, now).map(|m| m.booked);
+            assert_eq!(a, b, "seed {seed} ({name}): released is as new, {spec:?}");
+        }
+    }
+}
+
+#[test]
+fn m4_10_m16_15_m16_16_classes_walks_and_a_plain_list_agree() {
+    let steps = std::env::var("FLUXGATE_MODEL_STEPS").ok().and_then(|n| n.parse().ok()).unwrap_or(STEPS);
+    for seed in 0..steps.div_ceil(EPISODE) {
+        episode(seed, EPISODE);
+    }
+}
