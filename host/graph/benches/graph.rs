@@ -23,6 +23,33 @@ const NODE_SOCKET_CORES: &str = "{type: slot, count: N, label: s, with: [{type: 
 const IMPOSSIBLE: &str =
     "{type: node, count: 1, with: [{type: slot, count: 1, label: s, with: [{type: core, count: X}]}]}";
 
+/// The keys that a recipe may use, with what holds where it does not.
+fn keys() -> String {
+    let node =
+        [("root", "int", "0"), ("type", "string", ""), ("basename", "string", ""), ("unit", "string", "")];
+    let node = node.into_iter().chain([("size", "long", "1"), ("subsystem", "string", "containment")]);
+    let edge = [
+        ("e_subsystem", "string", "containment"),
+        ("relation", "string", "contains"),
+        ("rrelation", "string", "in"),
+        ("id_scope", "int", "0"),
+        ("id_start", "int", "0"),
+        ("id_stride", "int", "1"),
+        ("gen_method", "string", "MULTIPLY"),
+        ("multi_scale", "int", "1"),
+        ("as_tgt_subsystem", "string", "containment"),
+        ("as_tgt_uplvl", "int", "1"),
+        ("as_src_uplvl", "int", "1"),
+    ];
+    let all = node.map(|k| ("node", k)).chain(edge.into_iter().map(|k| ("edge", k)));
+    all.map(|(what, (key, type_, default))| {
+        format!(
+            "<key id='{key}' for='{what}' attr.name='{key}' attr.type='{type_}'><default>{default}</default></key>"
+        )
+    })
+    .collect()
+}
+
 /// A machine like Sierra: so many racks of 18 nodes of 2 sockets of 22 cores and 2 memory pools of 64 units, with 4 GPUs
 /// and 25 burst buffers a node, and racks of storage.
 fn recipe(racks: u32, storage: u32) -> String {
@@ -54,10 +81,12 @@ fn recipe(racks: u32, storage: u32) -> String {
             ("storage_node", "gpfs", 2, 1),
         ]);
     }
-    let mut text =
-        "<graphml><graph id='g' edgedefault='directed'><node id='cluster'><data key='root'>1</data>\
-        <data key='type'>cluster</data><data key='basename'>peak</data></node>"
-            .to_owned();
+    let mut text = format!(
+        "<?xml version='1.0' encoding='UTF-8'?><graphml xmlns='http://graphml.graphdrawing.org/xmlns'>{}\
+         <graph id='g' edgedefault='directed'><node id='cluster'><data key='root'>1</data>\
+         <data key='type'>cluster</data><data key='basename'>peak</data></node>",
+        keys()
+    );
     for (type_, size, unit) in kinds {
         text += &format!(
             "<node id='{type_}'><data key='type'>{type_}</data><data key='basename'>{type_}</data>\
@@ -232,7 +261,8 @@ fn main() {
     peer(&sierra);
 }
 
-/// The same questions to the graph scheduler's own tool: what it says that each match took.
+/// The same questions to the graph scheduler's own tool: what it says that each match took, and for misses, of which it
+/// says nothing, by how much they make a session longer.
 fn peer(sierra: &str) {
     let Some(tool) = std::env::var_os("FLUXGATE_PEER_RESOURCE_QUERY") else { return };
     let home = std::env::temp_dir().join(format!("fluxgate-graph-bench-{}", std::process::id()));
@@ -246,44 +276,38 @@ fn peer(sierra: &str) {
     let one = file("one.yaml", &text(&NODE_SOCKET_CORES.replace('N', "1")));
     let many = file("many.yaml", &text(&NODE_SOCKET_CORES.replace('N', "4000")));
     let never = file("never.yaml", &text(&IMPOSSIBLE.replace('X', "45")));
-    println!("\n| resource-query of the graph scheduler | policy | median ms |\n|--|--|--:|");
-    for policy in POLICIES {
-        let questions = [
-            ("one slot", format!("match allocate {one}\n").repeat(20)),
-            ("miss", format!("match allocate {never}\n").repeat(5)),
-            ("4,000 slots", format!("match allocate_orelse_reserve {many}\n")),
-        ];
-        for (what, commands) in questions {
-            let started = Instant::now();
-            let child = Command::new(&tool)
-                .args(["-L", &graph, "-f", "grug", "-S", "CA", "-P", policy, "-F", "rlite", "-e"])
-                .stdin(Stdio::piped())
-                .stdout(Stdio::piped())
-                .stderr(Stdio::null())
-                .spawn();
-            let Ok(mut child) = child else {
-                println!("| {} does not start | | |", tool.display());
-                return;
-            };
-            if let Some(mut to) = child.stdin.take() {
-                // A tool that ends early is told by what it did not say.
-                let _ = to.write_all(format!("{commands}quit\n").as_bytes());
-            }
-            let Ok(out) = child.wait_with_output() else { return };
-            let said = String::from_utf8_lossy(&out.stdout).into_owned();
-            let mut took: Vec<f64> = said
-                .lines()
-                .filter_map(|l| l.split("ELAPSE=").nth(1)?.trim_matches('"').trim().parse().ok())
-                .collect();
-            took.sort_by(f64::total_cmp);
-            match took.get(took.len() / 2) {
-                Some(median) => println!("| {what} | {policy} | {:.3} |", median * 1e3),
-                None => println!("| {what} | {policy} | no time told |"),
-            }
-            if policy == POLICIES[0] && what == "miss" {
-                println!("| load and 5 misses, s | {policy} | {:.3} |", started.elapsed().as_secs_f64());
-            }
-        }
+    // Seconds of the session, and of each match that it tells.
+    let ask = |policy: &str, commands: &str| -> Option<(f64, Vec<f64>)> {
+        let started = Instant::now();
+        let mut child = Command::new(&tool)
+            .args(["-L", &graph, "-f", "grug", "-S", "CA", "-P", policy, "-F", "rlite", "-e"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .ok()?;
+        // A tool that ends early is told by what it did not say.
+        let _ = child.stdin.take()?.write_all(format!("{commands}quit\n").as_bytes());
+        let out = child.wait_with_output().ok()?;
+        let said = String::from_utf8_lossy(&out.stdout).into_owned();
+        let told = |l: &str| l.split("ELAPSE=").nth(1)?.trim_matches('"').trim().parse().ok();
+        Some((started.elapsed().as_secs_f64(), said.lines().filter_map(told).collect()))
+    };
+    println!(
+        "\n| peer: policy | load s | match median ms | miss ms | 4,000 slots ms |\n|--|--:|--:|--:|--:|"
+    );
+    for policy in ["first", "low", "lonode", "locality"] {
+        let matches = format!("match allocate {one}\n").repeat(11);
+        let misses = format!("match allocate {never}\n").repeat(20);
+        let slots = format!("match allocate_orelse_reserve {many}\n");
+        let answers = (ask(policy, ""), ask(policy, &matches), ask(policy, &misses), ask(policy, &slots));
+        let (Some((load, _)), Some((_, mut took)), Some((missing, _)), Some((_, slots))) = answers else {
+            println!("| {policy} | {} does not answer | | | |", tool.display());
+            continue;
+        };
+        took.sort_by(f64::total_cmp);
+        let [one, many] = [took.get(took.len() / 2), slots.first()].map(|t| t.map_or(f64::NAN, |t| t * 1e3));
+        println!("| {policy} | {load:.2} | {one:.3} | {:.3} | {many:.1} |", (missing - load).max(0.0) * 50.0);
     }
     // Best effort: a directory of this process below the one for temporary files.
     let _ = std::fs::remove_dir_all(&home);

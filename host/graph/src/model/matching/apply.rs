@@ -122,7 +122,8 @@ impl Matcher {
         marked.sort_unstable();
         marked.dedup();
         self.walked_round += 1;
-        let mut walk = Walk { job, start, end, hold, now, seen: Vec::new(), items: Vec::new(), marked };
+        let items = Vec::with_capacity(2 * marked.len() + 1);
+        let mut walk = Walk { job, start, end, hold, now, seen: Vec::new(), items, marked };
         let step = Step {
             units: self.root_mark.units,
             exclusive: self.root_mark.exclusive,

@@ -8,7 +8,10 @@
 //!
 //! This module must never know requests.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
+
+use foldhash::HashMap;
+use smallvec::SmallVec;
 
 use crate::model::graph::Model;
 use crate::model::vertex::{State, VertexId};
@@ -16,7 +19,7 @@ use crate::names::Name;
 
 use super::frame::{Frame, Place};
 use super::ledger::{Booking, Ledger, Touched};
-use super::policy::{CLASS_PROPERTY, Policy};
+use super::policy::CLASS_PROPERTY;
 
 /// Most kinds of bookings, and most classes, whose names are remembered.
 const KNOWN_MAX: usize = 1 << 18;
@@ -50,7 +53,8 @@ pub(super) struct Classes {
     conditions: HashMap<Box<[i64]>, u32>,
     dirty: Vec<u32>,
     is_dirty: Vec<bool>,
-    upper_down: BTreeSet<VertexId>,
+    /// Vertices that are not up.
+    down: BTreeSet<VertexId>,
     upper_held: BTreeSet<VertexId>,
 }
 
@@ -64,8 +68,10 @@ impl Classes {
     /// Begins anew on a frame, with every node to be looked at.
     pub(super) fn new(frame: Option<Frame>, graded: bool) -> Self {
         let count = frame.as_ref().map_or(0, |f| f.sites.len());
+        let down = frame.as_ref().map_or(BTreeSet::new(), |f| f.down.clone());
         Classes {
             frame,
+            down,
             graded,
             class_of: vec![UNKNOWN; count],
             next: UNKNOWN + 1,
@@ -106,20 +112,20 @@ impl Classes {
         match touched {
             Touched::These(list) => {
                 for v in list {
-                    self.look(&frame, model, ledger, v);
+                    self.look(&frame, ledger, v);
                 }
             }
             Touched::Anything => {
                 for v in model.vertices() {
-                    self.look(&frame, model, ledger, v);
+                    self.look(&frame, ledger, v);
                 }
             }
         }
         if self.by_key.len() > KNOWN_MAX || self.conditions.len() > KNOWN_MAX {
-            let (down, held) = (std::mem::take(&mut self.upper_down), std::mem::take(&mut self.upper_held));
+            let (down, held) = (std::mem::take(&mut self.down), std::mem::take(&mut self.upper_held));
             let next = self.next;
             *self = Classes::new(Some(frame.clone()), self.graded);
-            (self.upper_down, self.upper_held, self.next) = (down, held, next);
+            (self.down, self.upper_held, self.next) = (down, held, next);
         }
         let dirty = std::mem::take(&mut self.dirty);
         let mut joined: BTreeMap<ClassId, Vec<Rank>> = BTreeMap::new();
@@ -144,8 +150,8 @@ impl Classes {
             if id == old {
                 continue;
             }
-            let it = &model.vertices[frame.sites[node as usize].vertex.index()];
-            let rank = (it.id, Policy::tie(it.unique), node);
+            let site = &frame.sites[node as usize];
+            let rank = (site.id, site.tie, node);
             self.leave(old, &rank);
             self.class_of[node as usize] = id;
             joined.entry(id).or_default().push(rank);
@@ -162,16 +168,28 @@ impl Classes {
         self.frame = Some(frame);
     }
 
-    fn look(&mut self, frame: &Frame, model: &Model, ledger: &Ledger, v: VertexId) {
+    /// Notes the state of a vertex.
+    pub(super) fn set_state(&mut self, v: VertexId, state: State) {
+        let down = state != State::Up;
+        let changed = if down { self.down.insert(v) } else { self.down.remove(&v) };
+        // One that is not up may be so in another way.
+        if !changed && !down {
+            return;
+        }
+        let Some(frame) = self.frame.take() else { return };
+        match frame.place(v) {
+            Place::Node(node) => self.soil(node),
+            Place::Upper => frame.below(v).for_each(|node| self.soil(node)),
+            Place::Nowhere => {}
+        }
+        self.frame = Some(frame);
+    }
+
+    fn look(&mut self, frame: &Frame, ledger: &Ledger, v: VertexId) {
         match frame.place(v) {
             Place::Node(node) => self.soil(node),
             Place::Nowhere => {}
             Place::Upper => {
-                let down = model.vertices[v.index()].state != State::Up;
-                let changed = if down { self.upper_down.insert(v) } else { self.upper_down.remove(&v) };
-                if changed {
-                    frame.below(v).for_each(|node| self.soil(node));
-                }
                 if ledger.get(v).is_some_and(|b| !b.units.is_empty()) {
                     self.upper_held.insert(v);
                 } else {
@@ -224,9 +242,8 @@ impl Classes {
         key.extend([site.make, u32::from(self.blocked(model, dominant, site.parent))]);
         for (place, &v) in frame.inside(node).iter().enumerate() {
             let place = place as u32;
-            let state = model.vertices[v.index()].state;
-            if state != State::Up {
-                key.extend([STATE | place, state as u32]);
+            if !self.down.is_empty() && self.down.contains(&v) {
+                key.extend([STATE | place, model.vertices[v.index()].state as u32]);
             }
             if self.graded && !model.properties.is_empty() {
                 let grade = model.property(v, CLASS_PROPERTY).and_then(|c| c.parse::<u32>().ok());
@@ -252,12 +269,12 @@ impl Classes {
     }
 
     fn blocked(&self, model: &Model, dominant: Name, parent: VertexId) -> bool {
-        if self.upper_down.is_empty() {
+        if self.down.is_empty() {
             return false;
         }
         let mut at = Some(parent);
         while let Some(v) = at {
-            if self.upper_down.contains(&v) {
+            if self.down.contains(&v) {
                 return true;
             }
             at = model.parent(v, dominant);
@@ -271,7 +288,8 @@ fn write(booking: &Booking, words: &mut Vec<i64>) {
     words.clear();
     words.push(i64::from(!booking.allocations.is_empty()));
     for planner in [&booking.units, &booking.tree] {
-        let mut spans: Vec<_> = planner.spans().map(|(_, s)| (s.start, s.end, &*s.amounts)).collect();
+        let mut spans: SmallVec<[_; 4]> =
+            planner.spans().map(|(_, s)| (s.start, s.end, &*s.amounts)).collect();
         spans.sort_unstable();
         words.push(spans.len() as i64);
         for (start, end, amounts) in spans {

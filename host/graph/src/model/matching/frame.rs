@@ -6,11 +6,15 @@
 //!
 //! This module must never know what is booked or in which state anything is.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
+
+use foldhash::{HashMap, HashMapExt as _};
 
 use crate::model::graph::{MODEL_DEPTH_MAX, Model};
-use crate::model::vertex::{EdgeId, VertexId};
+use crate::model::vertex::{EdgeId, State, VertexId};
 use crate::names::Name;
+
+use super::policy::Policy;
 
 /// Place of a vertex that the tree does not reach.
 const NOWHERE: u32 = u32::MAX;
@@ -37,6 +41,9 @@ pub(super) struct Site {
     pub(super) parent: VertexId,
     /// Its make.
     pub(super) make: u32,
+    pub(super) id: i64,
+    /// What tells it from others of its id.
+    pub(super) tie: i64,
     /// Where what is inside it begins in the list of all that is inside nodes; itself comes first.
     first: u32,
 }
@@ -59,6 +66,10 @@ pub(super) struct Frame {
     pub(super) sized: BTreeSet<Name>,
     /// True when nodes lie both right below a vertex and further below it.
     pub(super) nested: bool,
+    /// What was not up when the frame was built.
+    pub(super) down: BTreeSet<VertexId>,
+    /// The numbers of the nodes in the order of their ids.
+    pub(super) by_id: Vec<u32>,
     /// Types directly above and below each other.
     pairs: BTreeSet<(Name, Name)>,
 }
@@ -90,7 +101,11 @@ impl Frame {
         let frame = Frame { places: vec![NOWHERE; ground.model.vertex_count()], ..Frame::default() };
         let mut build = Build { ground, frame, makes: HashMap::new(), key: Vec::new(), last: None };
         build.upper(ground.root, 0)?;
-        Some(build.frame)
+        let mut frame = build.frame;
+        let mut by_id: Vec<u32> = (0..frame.sites.len() as u32).collect();
+        by_id.sort_by_key(|&node| frame.sites[node as usize].id);
+        frame.by_id = by_id;
+        Some(frame)
     }
 
     pub(super) fn place(&self, v: VertexId) -> Place {
@@ -164,6 +179,12 @@ impl Build<'_> {
         Some(all)
     }
 
+    fn note(&mut self, v: VertexId) {
+        if self.ground.model.vertices[v.index()].state != State::Up {
+            self.frame.down.insert(v);
+        }
+    }
+
     fn upper(&mut self, v: VertexId, depth: usize) -> Option<()> {
         let Ground { model, dominant, node, .. } = self.ground;
         if depth > MODEL_DEPTH_MAX {
@@ -172,6 +193,7 @@ impl Build<'_> {
         let it = &model.vertices[v.index()];
         self.frame.places[v.index()] = UPPER;
         self.frame.upper_types.insert(it.type_);
+        self.note(v);
         if it.size > 1 {
             self.frame.sized.insert(it.type_);
         }
@@ -213,7 +235,9 @@ impl Build<'_> {
                 next
             }
         };
-        self.frame.sites.push(Site { vertex, edge, parent, make, first });
+        let it = &self.ground.model.vertices[vertex.index()];
+        let (id, tie) = (it.id, Policy::tie(it.unique));
+        self.frame.sites.push(Site { vertex, edge, parent, make, id, tie, first });
         Some(())
     }
 
@@ -224,6 +248,7 @@ impl Build<'_> {
             return None;
         }
         self.frame.places[v.index()] = number;
+        self.note(v);
         self.frame.inside.push(v);
         self.frame.edges.push(edge);
         if it.size > 1 {

@@ -13,12 +13,15 @@
 //!
 //! This module must never know how what was chosen is booked or told.
 
-use std::collections::{BTreeMap, BinaryHeap, HashMap};
+use std::collections::{BTreeMap, BinaryHeap};
 use std::sync::Arc;
+
+use foldhash::HashMap;
 
 use crate::model::vertex::{EdgeId, VertexId};
 
 use super::classes::{ClassId, Rank};
+use super::frame::Site;
 use super::policy::{Policy, Prefer};
 use super::request::Want;
 use super::schedule::Miss;
@@ -142,7 +145,10 @@ impl Matcher {
         }
         let picks = match self.pick_from_the_front(&search, count) {
             Some(picks) => picks,
-            None => self.pick_among_all(&search, count),
+            None => match self.pick_among_alike(&search, count) {
+                Some(picks) => picks,
+                None => self.pick_among_all(&search, count),
+            },
         };
         self.mark_picks(&search, picks, aim, exclusive);
         Some(Ok(()))
@@ -272,11 +278,12 @@ impl Matcher {
     }
 
     /// How good an offer of a node is: the smaller the better.
-    fn key(&self, form: Form, node: VertexId, offer: &Offer) -> i64 {
+    fn key(&self, form: Form, site: &Site, offer: &Offer) -> i64 {
         let own = match form {
-            Form::Inside => self.weight(node).saturating_mul(offer.parts),
+            Form::Inside if !self.policy.node_centric => 0,
+            Form::Inside => self.weight(site.vertex).saturating_mul(offer.parts),
             _ if self.policy.prefer == Prefer::Variation => 0,
-            _ => self.id(node),
+            _ => site.id,
         };
         let score = offer.base.saturating_add(own);
         match self.policy.prefer {
@@ -319,12 +326,12 @@ impl Matcher {
         let (mut sum, mut left_out): (u64, Option<i64>) = (0, None);
         while let Some((std::cmp::Reverse((_, _, node)), at)) = heads.pop() {
             heads.extend(fronts[at].next().map(|rank| (std::cmp::Reverse(turned(rank)), at)));
-            let vertex = frame.sites[node as usize].vertex;
-            if sum >= count && taken.peek().is_some_and(|w| self.key(search.form, vertex, &least) > w.key) {
+            let site = &frame.sites[node as usize];
+            if sum >= count && taken.peek().is_some_and(|w| self.key(search.form, site, &least) > w.key) {
                 break;
             }
             for (offer, it) in search.trials[at].1.offers.iter().enumerate() {
-                let key = self.key(search.form, vertex, it);
+                let key = self.key(search.form, site, it);
                 taken.push(Pick { key, node, offer: offer as u32, count: it.count });
                 sum = sum.saturating_add(it.count);
                 while let Some(worst) = taken.peek().filter(|w| sum - w.count >= count) {
@@ -336,6 +343,60 @@ impl Matcher {
         }
         let worst = taken.peek()?.key;
         (sum >= count && left_out.is_none_or(|key| key > worst)).then(|| taken.into_vec())
+    }
+
+    /// Chooses among nodes that all offer the same but for their ids, laid out in the order of a walk; `None` when they
+    /// differ in more.
+    fn pick_among_alike(&self, search: &Search<'_>, count: u64) -> Option<Vec<Pick>> {
+        let frame = self.classes.frame()?;
+        let offer = *search.trials.first()?.1.offers.first()?;
+        let alike = |t: &Trial| matches!(&*t.offers, [o] if (o.base, o.count) == (offer.base, offer.count));
+        if search.form == Form::Inside || !search.trials.iter().all(|(_, t)| alike(t)) {
+            return None;
+        }
+        let fits: Vec<ClassId> = search.trials.iter().map(|(id, _)| *id).collect();
+        let mut last = (ClassId::MAX, false);
+        let offers: Vec<bool> = (0..frame.sites.len() as u32)
+            .map(|node| {
+                let class = self.classes.of(node);
+                if class != last.0 {
+                    last = (class, fits.binary_search(&class).is_ok());
+                }
+                last.1
+            })
+            .collect();
+        let key = |site: &Site| match self.policy.prefer {
+            Prefer::HighId | Prefer::Locality => -site.id,
+            Prefer::LowId => site.id,
+            Prefer::Variation => 0,
+        };
+        let mut list: Vec<(i64, u32)> = Vec::with_capacity(frame.sites.len());
+        let (mut row, mut parent, mut known) = (0, None, BTreeMap::new());
+        for (node, site) in frame.sites.iter().enumerate().filter(|&(node, _)| offers[node]) {
+            if search.form == Form::NodeSlots && parent != Some(site.parent) {
+                // Slots are filled below each parent with the best first.
+                sort_row(&mut list[row..], &mut known);
+                (row, parent) = (list.len(), Some(site.parent));
+            }
+            list.push((key(site), node as u32));
+        }
+        if search.form == Form::NodeSlots {
+            sort_row(&mut list[row..], &mut known);
+        }
+        if self.policy.prefer == Prefer::Locality {
+            let (mut runs, mut run, mut before) = (vec![0; frame.sites.len()], 0, None);
+            for &node in frame.by_id.iter().filter(|&&node| offers[node as usize]) {
+                let id = frame.sites[node as usize].id;
+                run -= i64::from(before.is_none_or(|before: i64| id.saturating_sub(before) > 1));
+                before = Some(id);
+                runs[node as usize] = run;
+            }
+            list.iter_mut().for_each(|it| it.0 = runs[it.1 as usize]);
+        }
+        let enough = usize::try_from(count.div_ceil(offer.count.max(1))).unwrap_or(usize::MAX);
+        order::sort_front(&mut list, enough, |a, b| a.0 < b.0);
+        let pick = |&(key, node): &(i64, u32)| Pick { key, node, offer: 0, count: offer.count };
+        Some(list.iter().take(enough).map(pick).collect())
     }
 
     /// Chooses among everything, laid out in the order of a walk.
@@ -360,7 +421,7 @@ impl Matcher {
                 (row, parent) = (all.len(), Some(site.parent));
             }
             for (offer, it) in trial.offers.iter().enumerate() {
-                let key = self.key(search.form, site.vertex, it);
+                let key = self.key(search.form, site, it);
                 all.push(Pick { key, node: node as u32, offer: offer as u32, count: it.count });
             }
         }
@@ -468,6 +529,29 @@ impl Matcher {
 /// True when something is asked for that others may share in where it could not be.
 fn shares(wants: &[Want]) -> bool {
     wants.iter().any(|w| w.exclusive == Some(false) || shares(&w.with))
+}
+
+/// Sorts a short list, and quickly where that is easy: where all keys differ and are in order, or all are equal. `known`
+/// says for lists of equal keys, by their length, where each place comes from.
+fn sort_row(row: &mut [(i64, u32)], known: &mut BTreeMap<usize, Vec<(i64, u32)>>) {
+    if row.len() < 2 || row.windows(2).all(|w| w[0].0 < w[1].0) {
+        return;
+    }
+    if row.windows(2).all(|w| w[0].0 > w[1].0) {
+        row.reverse();
+    } else if row.windows(2).all(|w| w[0].0 == w[1].0) {
+        let places = known.entry(row.len()).or_insert_with(|| {
+            let mut places: Vec<(i64, u32)> = (0..row.len() as u32).map(|at| (0, at)).collect();
+            order::sort(&mut places, |a, b| a.0 < b.0);
+            places
+        });
+        let before = row.to_vec();
+        for (to, &(_, from)) in row.iter_mut().zip(&*places) {
+            *to = before[from as usize];
+        }
+    } else {
+        order::sort(row, |a, b| a.0 < b.0);
+    }
 }
 
 /// Ranks picks by the runs of consecutive scores that they are in, the run of the highest scores first.

@@ -248,6 +248,7 @@ impl Matcher {
         self.trials = Trials::default();
         self.ledger.touch_all();
         self.parked.rebuilt(self.ledger.changes());
+        self.classes.refresh(&self.model, self.dominant, &mut self.ledger);
     }
 
     /// Whether every match walks the graph vertex by vertex, and none is answered by what is known of nodes in the same
@@ -284,6 +285,7 @@ impl Matcher {
             let nodes = below.iter().filter(|v| node(v)).count() as i64;
             self.nodes_up += if state == State::Up { nodes } else { -nodes };
         }
+        self.classes.set_state(v, state);
         self.changed(v);
         Ok(())
     }

@@ -7,8 +7,10 @@
 //!
 //! This module must never know how a request is met.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::sync::Arc;
+
+use foldhash::HashMap;
 
 use crate::names::Name;
 

@@ -501,14 +501,14 @@ impl Matcher {
         if let Some(list) = self.fullest.get(&v) {
             return list.clone();
         }
-        let mut list = BTreeSet::new();
+        let mut list = Vec::new();
         for edge in self.model.out_edges(v) {
             let unique = Reverse(self.model.vertices[self.model.edges[edge.index()].to.index()].unique);
             let turn = i64::from(edge.0);
             self.turns[edge.index()] = turn;
-            list.insert(Fullness { weight: Reverse(self.weights[edge.index()]), unique, turn, edge });
+            list.push(Fullness { weight: Reverse(self.weights[edge.index()]), unique, turn, edge });
         }
-        let list = Arc::new(list);
+        let list: Arc<BTreeSet<Fullness>> = Arc::new(list.into_iter().collect());
         self.fullest.insert(v, list.clone());
         list
     }
