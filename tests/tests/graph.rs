@@ -78,8 +78,14 @@ fn load_says_what_is_in_a_file_of_any_format() {
         let said = graph(&["load"], &file, &["--json"]).json();
         let found = ["format", "vertices", "edges", "ranks"].map(|key| said[0][key].clone());
         assert_eq!(found, [json!(format), json!(vertices), json!(edges), json!(ranks)], "{said}");
+        assert!(
+            said[0]["seconds"].as_f64().unwrap() >= 0.0 && said[0]["peak_bytes"].as_u64().unwrap() > 1 << 20
+        );
         // By its name as well.
-        assert_eq!(graph(&["load"], &file, &["--json", "--format", format]).json(), said);
+        let named = graph(&["load"], &file, &["--json", "--format", format]).json();
+        for key in ["format", "vertices", "edges", "types", "subsystems", "notes"] {
+            assert_eq!(named[0][key], said[0][key]);
+        }
     }
     let said = graph(&["load"], &dir.path().join("5"), &["--json"]).json();
     assert_eq!(
@@ -104,10 +110,16 @@ fn an_r_that_carries_a_graph_is_read_as_either() {
     let file = write(dir.path(), "r", &r.to_string());
     assert_eq!(graph(&["load"], &file, &["--json"]).json()[0]["format"], "jgf");
     assert_eq!(graph(&["load"], &file, &["--json", "-f", "r"]).json()[0]["vertices"], 23);
-    // What is not a graph there is another scheduler's business.
+    // The topology of nodes is read; what another scheduler wrote there is left out only when that is asked for.
+    r["scheduling"] = json!({"writer": "TreePool", "children": [{"ranks": "0-3", "topo": {"socket": [
+        {"cores": "0-1"}, {"cores": "2-3"}]}}]});
+    let file = write(dir.path(), "r", &r.to_string());
+    let said = graph(&["load"], &file, &["--json"]).json();
+    assert_eq!((&said[0]["format"], &said[0]["vertices"]), (&json!("treepool"), &json!(31)));
     r["scheduling"] = json!({"writer": "other", "any": [1]});
     let file = write(dir.path(), "r", &r.to_string());
-    assert_eq!(graph(&["load"], &file, &["--json"]).json()[0]["format"], "r");
+    graph(&["load"], &file, &[]).fails(1, &["R: scheduling.writer: writer 'other' found", "TreePool"]);
+    assert_eq!(graph(&["load"], &file, &["--json", "-f", "r"]).json()[0]["vertices"], 23);
 }
 
 #[test]
@@ -242,17 +254,23 @@ fn find_gives_what_an_expression_is_true_of() {
     let found = graph(&["find"], &jgf, &["type=pdu or tag=t", "-s", "power"]).ok();
     assert_eq!(found, "/pdu3/node1\n/pdu3\n");
     for (query, words) in [
-        ("", "a term is missing"),
-        ("type=node and", "a term is missing"),
-        ("(type=node", "')' is missing"),
-        ("type", "key=value is needed"),
-        ("colour=red", "no key 'colour'"),
-        ("id=x", "id is a number"),
+        ("", "column 1: invalid criteria: a term is missing"),
+        ("type=node and", "column 14: invalid criteria: a term is missing"),
+        ("(type=node", "column 11: invalid criteria: a ')' is missing"),
+        ("type=node)", "column 10: invalid criteria: ')' found after the end"),
+        ("type=node  type", "column 12: invalid criteria: 'type' found; key=value is needed"),
+        ("größe=1 or colour=red", "column 1: invalid criteria: there is no key 'größe'"),
+        ("not (not id=x)", "\n           ^"),
+        ("sched-now=maybe", "sched-now is allocated or free, not 'maybe'"),
     ] {
         let said = graph(&["find"], &grug, &[query]);
         assert_eq!(said.out, "");
         said.fails(2, &["invalid criteria", words]);
     }
+    let query = "sched-now=free and type=node and not property=ssd";
+    assert_eq!(graph(&["find"], &grug, &[query]).ok().lines().count(), 4);
+    let query = "sched-now=free and type=node and property=ssd";
+    assert_eq!(graph(&["find"], &jgf, &[query]).ok(), "/cluster0/node1\n");
 }
 
 #[test]

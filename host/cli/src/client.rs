@@ -38,6 +38,15 @@ impl Client {
         Ok(self.runtime.block_on(self.client.rpc(topic, payload))?)
     }
 
+    /// Ask; the inner error is what the other side answered.
+    pub(crate) fn lookup(&self, topic: &str, payload: Value) -> Result<Result<Value, i32>> {
+        match self.runtime.block_on(self.client.rpc(topic, payload)) {
+            Ok(answer) => Ok(Ok(answer)),
+            Err(error) if error.errnum != 0 => Ok(Err(error.errnum)),
+            Err(error) => Err(error.into()),
+        }
+    }
+
     /// Is this the embedded instance? A Flux has a command of its own for what `command` does.
     ///
     /// # Errors

@@ -18,8 +18,12 @@ use super::vertex::{EdgeId, NONE, Pool, VertexId};
 impl Model {
     /// Finds the roots that were not named, and checks the model. Readers end with it.
     pub fn finish(&mut self) -> Result<(), ModelError> {
-        self.find_roots()?;
-        self.check()
+        match self.find_roots() {
+            // Where something leads to everything there is a cycle, and it has a place.
+            Err(error @ ModelError::NoRoot(_)) => Err(self.check().err().unwrap_or(error)),
+            Err(error) => Err(error),
+            Ok(()) => self.check(),
+        }
     }
 
     fn find_roots(&mut self) -> Result<(), ModelError> {

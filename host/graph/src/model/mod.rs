@@ -34,6 +34,7 @@ pub mod matching;
 mod outline;
 mod planner;
 mod read;
+mod rows;
 mod stencil;
 #[cfg(test)]
 mod tests;
@@ -45,6 +46,7 @@ pub use graph::{CONTAINS, Direction, Edge, MODEL_DEPTH_MAX, Model, ModelError, R
 pub use outline::Group;
 pub use planner::{Amounts, FOREVER, PlanError, Planner, Span};
 pub use read::Source;
+pub use rows::{Changes, Delta, Row, Rows, STATE_VERSION, Saved};
 pub use vertex::{EdgeId, Pool, State, Vertex, VertexId};
 pub use walk::{Aborted, Accumulator, Pruning, Scored, Visit, Walker};
 pub use write::Format;

@@ -1,32 +1,29 @@
 //! `fluxgate graph find`: the vertices that an expression is true of.
 
-use std::path::Path;
-
 use anyhow::Result;
 use fluxgate_graph::CONTAINMENT;
-use fluxgate_graph::model::matching::{Matcher, Setup};
+use fluxgate_graph::model::matching::Setup;
 use serde_json::{Value, json};
 
 use crate::fail::usage;
 use crate::render;
 
-use super::FormatArg;
+use super::input::Input;
 
-pub(super) fn run(
-    file: &Path,
-    query: &str,
-    format: Option<FormatArg>,
-    subsystem: Option<&str>,
-    as_json: bool,
-) -> Result<()> {
-    let model = super::read(file, format)?.1;
+pub(super) fn run(input: &Input<'_>, query: &str, subsystem: Option<&str>, as_json: bool) -> Result<()> {
+    let loaded = input.load()?;
     let subsystem = subsystem.unwrap_or(CONTAINMENT);
-    if model.root(subsystem).is_none() {
-        return Err(super::show::unknown(file, &model, subsystem));
+    if loaded.model.root(subsystem).is_none() {
+        return Err(super::show::unknown(&loaded, subsystem));
     }
     let setup = Setup { subsystems: vec![subsystem.to_owned()], ..Setup::default() };
-    let matcher = Matcher::new(model, &setup)?;
-    let found = matcher.holding(query).map_err(|error| usage(format!("{query:?}: {error}")))?;
+    let matcher = loaded.matcher(&setup)?;
+    let found = matcher.holding(query).map_err(|error| {
+        // The expression in one line, and a mark below where it goes wrong.
+        let line: String = query.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+        let mark = " ".repeat(error.column().saturating_sub(1));
+        usage(format!("column {}: {error}\n  {line}\n  {mark}^", error.column()))
+    })?;
     let model = matcher.model();
     let name = model.name(subsystem);
     let mut list = Vec::new();

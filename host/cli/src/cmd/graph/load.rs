@@ -2,26 +2,26 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
+use std::time::Instant;
 
 use anyhow::{Result, bail};
-use fluxgate_graph::model::{Model, State};
+use fluxgate_graph::model::State;
 use serde_json::{Value, json};
 
 use crate::render;
 
-use super::FormatArg;
+use super::input::{Input, Loaded, Options};
 
-pub(super) fn run(files: &[PathBuf], format: Option<FormatArg>, as_json: bool) -> Result<()> {
-    if let [file] = files {
-        let (source, model) = super::read(file, format)?;
-        let report = report(file, source.name(), &model);
+pub(super) fn run(files: &[PathBuf], options: &Options, as_json: bool) -> Result<()> {
+    if files.len() < 2 {
+        let report = timed(&options.of(files.first().map(PathBuf::as_path))?)?;
         return if as_json { render::json(&json!([report])) } else { show(&report) };
     }
     // Of several files each is looked at, whatever is wrong with those before.
     let (mut reports, mut wrong) = (Vec::new(), 0);
     for file in files {
-        let report = match super::read(file, format) {
-            Ok((source, model)) => report(file, source.name(), &model),
+        let report = match options.of(Some(file)).and_then(|input| timed(&input)) {
+            Ok(report) => report,
             Err(error) => {
                 wrong += 1;
                 json!({ "file": file.to_string_lossy(), "error": format!("{error:#}") })
@@ -44,8 +44,27 @@ pub(super) fn run(files: &[PathBuf], format: Option<FormatArg>, as_json: bool) -
     Ok(())
 }
 
+/// What there is, and what it took to load it.
+fn timed(input: &Input<'_>) -> Result<Value> {
+    let begin = Instant::now();
+    let loaded = input.load()?;
+    let seconds = begin.elapsed().as_secs_f64();
+    let mut report = report(&loaded);
+    report["seconds"] = json!(seconds);
+    report["peak_bytes"] = json!(peak());
+    Ok(report)
+}
+
+/// The most memory that this process has had, in bytes.
+fn peak() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? * 1024)
+}
+
 /// What a model has. Readers refuse what RFC 4 forbids: that there is a model says that it passed.
-fn report(file: &std::path::Path, format: &str, model: &Model) -> Value {
+fn report(loaded: &Loaded) -> Value {
+    let model = &loaded.model;
     let mut types: BTreeMap<&str, (u64, u64, BTreeSet<&str>)> = BTreeMap::new();
     let mut states: BTreeMap<State, u64> = BTreeMap::new();
     let (mut ranks, mut loose, mut vertices) = (BTreeSet::new(), 0u64, 0u64);
@@ -92,7 +111,7 @@ fn report(file: &std::path::Path, format: &str, model: &Model) -> Value {
         notes.push(format!("{loose} {} in no subsystem", things(loose)));
     }
     json!({
-        "file": file.to_string_lossy(), "format": format, "vertices": vertices, "edges": edges,
+        "file": loaded.name, "format": loaded.format, "vertices": vertices, "edges": edges,
         "ranks": ranks.len(), "subsystems": subsystems, "types": types, "notes": notes,
     })
 }
@@ -111,6 +130,10 @@ fn show(report: &Value) -> Result<()> {
         "{file}: {format}, {vertices} vertices, {edges} edges, {} ranks; checks passed",
         text("ranks")
     ))?;
+    let took = report["seconds"].as_f64().unwrap_or(0.0);
+    let memory =
+        report["peak_bytes"].as_u64().map_or(String::new(), |bytes| format!(", {} MB at most", bytes >> 20));
+    render::line(format!("loaded in {took:.3} s{memory}"))?;
     for (columns, key, fields) in [
         (["SUBSYSTEM", "VERTICES>", "EDGES>", "ROOT"], "subsystems", ["name", "vertices", "edges", "root"]),
         (["TYPE", "COUNT>", "SIZE>", "UNIT"], "types", ["type", "count", "size", "unit"]),

@@ -1,22 +1,28 @@
-//! `fluxgate graph`: look at files that describe a machine. No instance is asked.
+//! `fluxgate graph`: look at what describes a machine, convert it and keep it. An instance is asked only when it is
+//! named as the source.
 //!
 //! What a file says is in the graph crate; here are the files and the looks.
 
 mod convert;
 mod find;
+mod input;
 mod load;
+mod save;
 mod show;
+mod store;
 mod svg;
 
-use std::io::{BufWriter, ErrorKind, Read, Write};
+use std::ffi::OsString;
+use std::io::{BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow};
 use clap::{Subcommand, ValueEnum};
-use fluxgate_graph::model::{Model, Source};
+use fluxgate_graph::model::Source;
 
-/// Longest file, in bytes.
-const FILE_BYTES_MAX: u64 = 1 << 30;
+use crate::fail::usage;
+
+use input::{Input, Options};
 
 /// What `--format` takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -25,12 +31,16 @@ pub(crate) enum FormatArg {
     Grug,
     /// JGF (RFC 40), alone or as the scheduling key of an R.
     Jgf,
-    /// R (RFC 20).
+    /// R (RFC 20) without what its scheduling key says.
     R,
+    /// R with the topology of nodes (RFC 49).
+    Treepool,
     /// The XML of hwloc.
     Hwloc,
     /// TOML with [[resource.config]].
     Toml,
+    /// What 'fluxgate graph save' wrote.
+    State,
 }
 
 impl FormatArg {
@@ -39,8 +49,10 @@ impl FormatArg {
             FormatArg::Grug => Source::Grug,
             FormatArg::Jgf => Source::Jgf,
             FormatArg::R => Source::R,
+            FormatArg::Treepool => Source::TreePool,
             FormatArg::Hwloc => Source::Hwloc,
             FormatArg::Toml => Source::Toml,
+            FormatArg::State => Source::State,
         }
     }
 }
@@ -50,24 +62,22 @@ impl FormatArg {
 pub(crate) enum GraphCmd {
     /// Load files, and say what is in them or what is wrong with them.
     Load {
-        /// GRUG, JGF, R, hwloc XML or TOML with [[resource.config]].
-        #[arg(value_name = "FILE", required = true)]
+        /// GRUG, JGF, R with what its scheduling key says, hwloc XML, TOML with [[resource.config]], or a saved state.
+        #[arg(value_name = "FILE")]
         files: Vec<PathBuf>,
-        /// Their format. Default: told by the content.
-        #[arg(short, long, value_enum)]
-        format: Option<FormatArg>,
+        #[command(flatten)]
+        options: Options,
         /// Print JSON.
         #[arg(long)]
         json: bool,
     },
     /// Show what a machine is made of, equal siblings in one line.
     Show {
-        /// GRUG, JGF, R, hwloc XML or TOML with [[resource.config]].
+        /// GRUG, JGF, R, hwloc XML, TOML with [[resource.config]], or a saved state.
         #[arg(value_name = "FILE")]
-        file: PathBuf,
-        /// Its format. Default: told by the content.
-        #[arg(short, long, value_enum)]
-        format: Option<FormatArg>,
+        file: Option<PathBuf>,
+        #[command(flatten)]
+        options: Options,
         /// The subsystem to show. Default: containment.
         #[arg(short, long, value_name = "NAME")]
         subsystem: Option<String>,
@@ -86,16 +96,13 @@ pub(crate) enum GraphCmd {
     },
     /// Find vertices, as 'find' of resource-query does: type=node and property=ssd.
     Find {
-        /// GRUG, JGF, R, hwloc XML or TOML with [[resource.config]].
-        #[arg(value_name = "FILE")]
-        file: PathBuf,
-        /// Terms joined by and, or and parentheses: type=, name=, basename=, id=, size=, unit=, rank=, status=up|down,
-        /// state=, property=NAME[=VALUE], tag=NAME[=VALUE], names=HOSTLIST.
-        #[arg(value_name = "QUERY")]
-        query: String,
-        /// Its format. Default: told by the content.
-        #[arg(short, long, value_enum)]
-        format: Option<FormatArg>,
+        /// The file, and terms joined by and, or and parentheses: type=, name=, basename=, id=, size=, unit=, rank=,
+        /// status=up|down, state=, property=NAME[=VALUE], tag=NAME[=VALUE], names=HOSTLIST, sched-now=allocated|free,
+        /// jobid-alloc=ID. Of an instance (--from-instance) the terms alone.
+        #[arg(value_names = ["FILE", "QUERY"], required = true, num_args = 1..=2)]
+        words: Vec<OsString>,
+        #[command(flatten)]
+        options: Options,
         /// The subsystem to search. Default: containment.
         #[arg(short, long, value_name = "NAME")]
         subsystem: Option<String>,
@@ -103,65 +110,82 @@ pub(crate) enum GraphCmd {
         #[arg(long)]
         json: bool,
     },
-    /// Write a file of any format as JGF, which holds all that the others can say.
+    /// Write a graph as JGF, which holds all that the other formats can say, or as R.
     Convert {
-        /// GRUG, JGF, R, hwloc XML or TOML with [[resource.config]].
-        #[arg(value_name = "IN")]
-        input: PathBuf,
-        /// The JGF file to write.
-        #[arg(value_name = "OUT")]
-        output: PathBuf,
-        /// Format of IN. Default: told by the content.
-        #[arg(short, long, value_enum)]
-        format: Option<FormatArg>,
+        /// The file to read, and the one to write. Of an instance (--from-instance) the one to write alone.
+        #[arg(value_names = ["IN", "OUT"], required = true, num_args = 1..=2)]
+        words: Vec<OsString>,
+        #[command(flatten)]
+        options: Options,
+        /// Format of OUT.
+        #[arg(short, long, value_enum, default_value_t = Target::Jgf)]
+        to: Target,
+        /// Of R: carry the whole graph under its scheduling key (RFC 40).
+        #[arg(long)]
+        scheduling: bool,
         /// Overwrite OUT if there is one.
         #[arg(long)]
         force: bool,
     },
+    /// Keep a graph, with what is booked on it, in a database or a file.
+    ///
+    /// Without --from and --from-instance it is the graph of the instance of FLUX_URI. What is saved can be loaded, shown,
+    /// searched and converted like any other file.
+    Save {
+        /// Where: a SQLite database if it is one or is called .db or .sqlite, else a file of JSON.
+        #[arg(value_name = "STATE")]
+        state: PathBuf,
+        /// Save everything, in place of what STATE has.
+        #[arg(long, required_unless_present = "changed", conflicts_with = "changed")]
+        whole: bool,
+        /// Save what has changed since it was saved last.
+        #[arg(long)]
+        changed: bool,
+        /// The graph of this file.
+        #[arg(long, value_name = "FILE", conflicts_with = "from_instance")]
+        from: Option<PathBuf>,
+        #[command(flatten)]
+        options: Options,
+    },
+    /// Remove what was saved; a file that is no saved state is left alone.
+    Destroy {
+        /// What 'fluxgate graph save' wrote.
+        #[arg(value_name = "STATE")]
+        state: PathBuf,
+    },
+}
+
+/// What `--to` takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Target {
+    /// JGF (RFC 40).
+    Jgf,
+    /// R (RFC 20): nodes, cores, GPUs and properties.
+    R,
 }
 
 /// Run a subcommand.
 pub(crate) fn run(command: &GraphCmd) -> Result<()> {
     match command {
-        GraphCmd::Load { files, format, json } => load::run(files, *format, *json),
-        GraphCmd::Show { file, format, subsystem, depth, svg, force, json } => {
+        GraphCmd::Load { files, options, json } => load::run(files, options, *json),
+        GraphCmd::Show { file, options, subsystem, depth, svg, force, json } => {
             let picture = svg.as_deref().map(|path| (path, *force));
-            show::run(file, *format, subsystem.as_deref(), *depth, picture, *json)
+            show::run(&options.of(file.as_deref())?, subsystem.as_deref(), *depth, picture, *json)
         }
-        GraphCmd::Find { file, query, format, subsystem, json } => {
-            find::run(file, query, *format, subsystem.as_deref(), *json)
+        GraphCmd::Find { words, options, subsystem, json } => {
+            let (file, query) = input::file_and(options, words, "QUERY")?;
+            let query = query.to_str().ok_or_else(|| usage("QUERY: not UTF-8 text"))?;
+            find::run(&options.of(file)?, query, subsystem.as_deref(), *json)
         }
-        GraphCmd::Convert { input, output, format, force } => convert::run(input, output, *format, *force),
+        GraphCmd::Convert { words, options, to, scheduling, force } => {
+            let (file, output) = input::file_and(options, words, "OUT")?;
+            convert::run(&options.of(file)?, Path::new(output), *to, *scheduling, *force)
+        }
+        GraphCmd::Save { state, changed, from, options, .. } => {
+            save::save(&Input { options, file: from.as_deref() }, state, *changed)
+        }
+        GraphCmd::Destroy { state } => save::destroy(state),
     }
-}
-
-/// Reads a file; the message of an error names it.
-fn read(path: &Path, format: Option<FormatArg>) -> Result<(Source, Model)> {
-    let name = path.display();
-    let text = text(path)?;
-    let source = format.map_or_else(|| Source::detect(&text), |format| Ok(format.source()));
-    let source = source.map_err(|error| anyhow!("{name}: {error}"))?;
-    let model = Model::load(&text, Some(source)).map_err(|error| anyhow!("{name}: {error}"))?;
-    Ok((source, model))
-}
-
-fn text(path: &Path) -> Result<String> {
-    let name = path.display();
-    let cannot = || format!("cannot read {name}");
-    let file = std::fs::File::open(path).with_context(cannot)?;
-    let mut bytes = Vec::new();
-    file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).with_context(cannot)?;
-    if bytes.len() as u64 > FILE_BYTES_MAX {
-        bail!("{name}: more than {FILE_BYTES_MAX} bytes");
-    }
-    if bytes.iter().all(u8::is_ascii_whitespace) {
-        bail!("{name}: the file is empty");
-    }
-    String::from_utf8(bytes).map_err(|error| {
-        let at = error.utf8_error().valid_up_to();
-        let line = error.as_bytes()[..at].iter().filter(|&&b| b == b'\n').count() + 1;
-        anyhow!("{name}: line {line}: not UTF-8 text")
-    })
 }
 
 /// Refuses to overwrite a file.

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::fail::usage;
 use crate::render;
 
-use super::FormatArg;
+use super::input::{Input, Loaded};
 
 /// Most lines; what more there is, is told by its number.
 const LINES_MAX: usize = 10_000;
@@ -19,29 +19,29 @@ const LINES_MAX: usize = 10_000;
 const NAMES_MAX: usize = 100;
 
 pub(super) fn run(
-    file: &Path,
-    format: Option<FormatArg>,
+    input: &Input<'_>,
     subsystem: Option<&str>,
     depth: Option<usize>,
     picture: Option<(&Path, bool)>,
     as_json: bool,
 ) -> Result<()> {
-    let model = super::read(file, format)?.1;
+    let loaded = input.load()?;
+    let model = &loaded.model;
     let subsystem = subsystem.unwrap_or(CONTAINMENT);
     let tree = model.outline(subsystem, depth.unwrap_or(usize::MAX));
-    let tree = tree.ok_or_else(|| unknown(file, &model, subsystem))?;
+    let tree = tree.ok_or_else(|| unknown(&loaded, subsystem))?;
     if let Some((path, force)) = picture {
-        let text = super::svg::picture(&model, &tree);
+        let text = super::svg::picture(model, &tree);
         return super::write(path, force, |to| Ok(to.write_all(text.as_bytes())?));
     }
     let mut left = LINES_MAX;
     if as_json {
-        let groups = values(&model, &tree, &mut left);
+        let groups = values(model, &tree, &mut left);
         return render::json(&json!({ "subsystem": subsystem, "groups": groups, "complete": left > 0 }));
     }
     let mut table = render::table(&["NAME", "TYPE", "COUNT>", "SIZE", "STATE", "PROPERTIES"]);
     let mut more = 0;
-    rows(&model, &tree, 0, &mut |row| match table.row_count() < LINES_MAX {
+    rows(model, &tree, 0, &mut |row| match table.row_count() < LINES_MAX {
         true => drop(table.add_row(row)),
         false => more += 1,
     });
@@ -52,11 +52,12 @@ pub(super) fn run(
     Ok(())
 }
 
-/// The subsystem that a user asked for and the file does not have.
-pub(super) fn unknown(file: &Path, model: &Model, subsystem: &str) -> anyhow::Error {
+/// The subsystem that a user asked for and the graph does not have.
+pub(super) fn unknown(loaded: &Loaded, subsystem: &str) -> anyhow::Error {
+    let model = &loaded.model;
     let known: Vec<&str> = model.subsystems().iter().map(|&name| model.text(name)).collect();
     let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
-    usage(format!("{}: no subsystem '{subsystem}'; the file has {known}", file.display()))
+    usage(format!("{}: no subsystem '{subsystem}'; the graph has {known}", loaded.name))
 }
 
 fn rows(model: &Model, groups: &[Group], level: usize, add: &mut dyn FnMut([String; 6])) {

@@ -1,7 +1,8 @@
 //! Finding vertices by what they are, what state they are in and who holds them.
 //!
 //! An expression is made of `key=value` terms joined by `and` and `or`, with parentheses; `and` may be left out. Neither
-//! binds tighter than the other: `a or b and c` is `(a or b) and c`, as the graph scheduler reads it.
+//! binds tighter than the other: `a or b and c` is `(a or b) and c`, as the graph scheduler reads it. `not` is of the term
+//! or the group after it.
 //!
 //! | key | value | true of a vertex |
 //! |---|---|---|
@@ -34,8 +35,26 @@ const NESTED_MAX: usize = 100;
 
 /// What is wrong with an expression.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("invalid criteria: {0}")]
-pub struct FindError(String);
+#[error("invalid criteria: {what}")]
+pub struct FindError {
+    what: String,
+    column: usize,
+}
+
+impl FindError {
+    /// Where in the expression it begins, in characters from 1.
+    pub fn column(&self) -> usize {
+        self.column
+    }
+
+    fn at(self, column: usize) -> FindError {
+        FindError { column, ..self }
+    }
+}
+
+fn wrong(what: impl Into<String>) -> FindError {
+    FindError { what: what.into(), column: 0 }
+}
 
 /// What is counted below the vertices that were found, by type.
 pub type Usage = BTreeMap<VertexId, BTreeMap<String, String>>;
@@ -43,6 +62,7 @@ pub type Usage = BTreeMap<VertexId, BTreeMap<String, String>>;
 #[derive(Debug, Clone)]
 enum Expr {
     And(Box<Expr>, Box<Expr>),
+    Not(Box<Expr>),
     Or(Box<Expr>, Box<Expr>),
     Term(Term),
 }
@@ -102,8 +122,8 @@ impl Matcher {
         let tokens = tokens(text);
         let mut at = 0;
         let expr = expression(&tokens, &mut at, 0)?;
-        if at < tokens.len() {
-            return Err(FindError(format!("'{}' found after the end of '{text}'", tokens[at])));
+        if let Some((token, column)) = tokens.get(at).filter(|(token, _)| !token.is_empty()) {
+            return Err(wrong(format!("'{token}' found after the end of '{text}'")).at(*column));
         }
         let (mut usage, mut job) = (false, 0);
         notes(&expr, &mut usage, &mut job);
@@ -179,6 +199,7 @@ impl Matcher {
         let term = match expr {
             Expr::And(a, b) => return self.holds_true(v, a, mine) && self.holds_true(v, b, mine),
             Expr::Or(a, b) => return self.holds_true(v, a, mine) || self.holds_true(v, b, mine),
+            Expr::Not(a) => return !self.holds_true(v, a, mine),
             Expr::Term(term) => term,
         };
         let it = &self.model.vertices[v.index()];
@@ -224,24 +245,29 @@ impl Matcher {
     }
 }
 
-/// Words and parentheses.
-fn tokens(text: &str) -> Vec<&str> {
+/// Words and parentheses with their columns; an empty one at the end.
+fn tokens(text: &str) -> Vec<(&str, usize)> {
     let mut all = Vec::new();
     let mut rest = text.trim_start();
+    let mut column = 1 + text.chars().count() - rest.chars().count();
     while let Some(first) = rest.chars().next() {
         let long = match first {
             '(' | ')' => 1,
             _ => rest.find(|c: char| c.is_whitespace() || c == '(' || c == ')').unwrap_or(rest.len()),
         };
-        all.push(&rest[..long]);
-        rest = rest[long..].trim_start();
+        all.push((&rest[..long], column));
+        let after = rest[long..].trim_start();
+        column += rest.chars().count() - after.chars().count();
+        rest = after;
     }
+    all.push(("", column));
     all
 }
 
-fn expression(tokens: &[&str], at: &mut usize, depth: usize) -> Result<Expr, FindError> {
+fn expression(tokens: &[(&str, usize)], at: &mut usize, depth: usize) -> Result<Expr, FindError> {
     let mut left = operand(tokens, at, depth)?;
-    while let Some(&token) = tokens.get(*at).filter(|&&token| token != ")") {
+    while !matches!(tokens[*at].0, ")" | "") {
+        let token = tokens[*at].0;
         let or = token == "or";
         if or || token == "and" {
             *at += 1;
@@ -252,18 +278,25 @@ fn expression(tokens: &[&str], at: &mut usize, depth: usize) -> Result<Expr, Fin
     Ok(left)
 }
 
-fn operand(tokens: &[&str], at: &mut usize, depth: usize) -> Result<Expr, FindError> {
-    let token = *tokens.get(*at).ok_or_else(|| FindError("a term is missing at the end".to_owned()))?;
-    *at += 1;
-    if token != "(" {
-        return term(token).map(Expr::Term);
+/// One term, a group, or what either is not; `at` stays before the empty token at the end.
+fn operand(tokens: &[(&str, usize)], at: &mut usize, depth: usize) -> Result<Expr, FindError> {
+    let (token, column) = tokens[*at];
+    if token.is_empty() {
+        return Err(wrong("a term is missing at the end").at(column));
     }
-    if depth >= NESTED_MAX {
-        return Err(FindError(format!("more than {NESTED_MAX} parentheses inside each other")));
+    *at += 1;
+    if depth >= NESTED_MAX && matches!(token, "(" | "not") {
+        return Err(wrong(format!("more than {NESTED_MAX} parentheses inside each other")).at(column));
+    }
+    if token == "not" {
+        return Ok(Expr::Not(Box::new(operand(tokens, at, depth + 1)?)));
+    }
+    if token != "(" {
+        return term(token).map(Expr::Term).map_err(|error| error.at(column));
     }
     let inside = expression(tokens, at, depth + 1)?;
-    if tokens.get(*at) != Some(&")") {
-        return Err(FindError("a ')' is missing".to_owned()));
+    if tokens[*at].0 != ")" {
+        return Err(wrong("a ')' is missing").at(tokens[*at].1));
     }
     *at += 1;
     Ok(inside)
@@ -271,24 +304,24 @@ fn operand(tokens: &[&str], at: &mut usize, depth: usize) -> Result<Expr, FindEr
 
 fn term(text: &str) -> Result<Term, FindError> {
     let (key, value) =
-        text.split_once('=').ok_or_else(|| FindError(format!("'{text}' found; key=value is needed")))?;
+        text.split_once('=').ok_or_else(|| wrong(format!("'{text}' found; key=value is needed")))?;
     let lower = value.to_ascii_lowercase();
     let one_of = |words: [&str; 2]| match words.iter().position(|w| *w == lower) {
         Some(at) => Ok(at == 0),
-        None => Err(FindError(format!("{key} is {} or {}, not '{value}'", words[0], words[1]))),
+        None => Err(wrong(format!("{key} is {} or {}, not '{value}'", words[0], words[1]))),
     };
     let job = || match value.parse::<JobId>() {
         Ok(JobId(id)) => Ok(id),
-        Err(error) => Err(FindError(format!("{key}: {error}"))),
+        Err(error) => Err(wrong(format!("{key}: {error}"))),
     };
     let pair = || match value.split_once('=') {
-        _ if value.is_empty() => Err(FindError(format!("{key} needs a name"))),
+        _ if value.is_empty() => Err(wrong(format!("{key} needs a name"))),
         Some((key, value)) => Ok((key.to_owned(), Some(value.to_owned()))),
         None => Ok((value.to_owned(), None)),
     };
     let number = |key| match value.parse() {
         Ok(n) => Ok(Term::Number(key, n)),
-        Err(_) => Err(FindError(format!("{key} is a number, not '{value}'"))),
+        Err(_) => Err(wrong(format!("{key} is a number, not '{value}'"))),
     };
     Ok(match key {
         "status" => Term::Down(one_of(["down", "up"])?),
@@ -298,7 +331,7 @@ fn term(text: &str) -> Result<Term, FindError> {
         "jobid-reserved" => Term::JobReserved(job()?),
         "jobid-tag" => Term::JobTag(job()?),
         "jobid-span" => Term::JobSpan(job()?),
-        "names" => Term::Names(value.parse().map_err(|e| FindError(format!("names: {e}")))?),
+        "names" => Term::Names(value.parse().map_err(|e| wrong(format!("names: {e}")))?),
         "property" => pair().map(|(key, value)| Term::Property(key, value))?,
         "tag" => pair().map(|(key, value)| Term::Tag(key, value))?,
         "type" => Term::Text("type", value.to_owned()),
@@ -312,12 +345,12 @@ fn term(text: &str) -> Result<Term, FindError> {
             let words = State::ALL.map(State::text).join(", ");
             Term::State(
                 State::parse(&lower)
-                    .ok_or_else(|| FindError(format!("state is one of {words}, not '{value}'")))?,
+                    .ok_or_else(|| wrong(format!("state is one of {words}, not '{value}'")))?,
             )
         }
         "agfilter" if lower == "t" || lower == "f" => Term::Usage(lower == "t"),
         "agfilter" => Term::Usage(one_of(["true", "false"])?),
-        _ => return Err(FindError(format!("there is no key '{key}'"))),
+        _ => return Err(wrong(format!("there is no key '{key}'"))),
     })
 }
 
@@ -328,6 +361,7 @@ fn notes(expr: &Expr, usage: &mut bool, job: &mut u64) {
             notes(a, usage, job);
             notes(b, usage, job);
         }
+        Expr::Not(a) => notes(a, usage, job),
         Expr::Term(Term::Usage(yes)) => *usage = *yes,
         Expr::Term(Term::JobAlloc(id) | Term::JobReserved(id) | Term::JobTag(id) | Term::JobSpan(id)) => {
             *job = *id

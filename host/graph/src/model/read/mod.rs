@@ -1,4 +1,4 @@
-//! Readers of whole models: GRUG recipes, JGF, R, the XML of hwloc and TOML.
+//! Readers of whole models: GRUG recipes, JGF, R with what its `scheduling` says, the XML of hwloc and TOML.
 //!
 //! A reader loads everything or nothing, bounds what it reads, and says where in the file something is wrong.
 //!
@@ -9,6 +9,7 @@ mod hwloc;
 mod jgf;
 mod r;
 mod source;
+mod treepool;
 
 use fluxgate_formats::rset::R;
 

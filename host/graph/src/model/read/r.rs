@@ -8,19 +8,70 @@
 
 use std::collections::BTreeMap;
 
-use fluxgate_formats::rset::R;
+use fluxgate_formats::rset::{Children, R};
 
 use crate::error::LoadError;
+use crate::graph::CONTAINMENT;
 use crate::load::r::{MEMBERS_MAX, NODES_MAX};
 use crate::model::graph::{Model, ModelError, Relation};
-use crate::model::vertex::Pool;
+use crate::model::vertex::{Pool, VertexId};
 
 fn fault(place: impl Into<String>, what: impl Into<String>) -> LoadError {
     LoadError::new("R", place, what)
 }
 
+/// A node whose inside is to be made.
+pub(super) struct Inside<'r> {
+    pub(super) vertex: VertexId,
+    pub(super) rank: u32,
+    /// What R names on it.
+    pub(super) children: &'r Children,
+    place: &'r str,
+}
+
+impl Inside<'_> {
+    /// Puts everything directly into the node.
+    pub(super) fn flat(&self, model: &mut Model) -> Result<(), LoadError> {
+        let wrong = |e: ModelError| fault(self.place, e.to_string());
+        for (type_, ids) in self.children {
+            for id in ids.iter() {
+                let mut pool = Pool::new(&**type_, i64::from(id));
+                pool.rank = i64::from(self.rank);
+                let child = model.add(pool).map_err(wrong)?;
+                model.connect(self.vertex, child, &Relation::contains()).map_err(wrong)?;
+            }
+        }
+        Ok(())
+    }
+}
+
 /// The machine that an R describes.
 pub(crate) fn load(r: &R) -> Result<Model, LoadError> {
+    build(r, &mut |model, node| node.flat(model))
+}
+
+/// Gives nodes of a graph that R has and that have nothing inside what R names on them: the shorthand of JGF leaves out
+/// what is below a vertex that is given as a whole.
+pub(crate) fn fill(model: &mut Model, r: &R) -> Result<(), LoadError> {
+    let node = model.name("node");
+    let nodes: Vec<VertexId> =
+        model.vertices().filter(|v| model.vertex(*v).map(|it| it.type_()) == node).collect();
+    for vertex in nodes {
+        let rank = model.vertex(vertex).and_then(|it| it.rank()).and_then(|rank| u32::try_from(rank).ok());
+        let Some((rank, children)) = rank.and_then(|rank| Some((rank, r.children(rank)?))) else { continue };
+        let bare = model.name(CONTAINMENT).is_some_and(|name| model.steps(vertex, name).next().is_none());
+        if bare {
+            Inside { vertex, rank, children, place: "execution" }.flat(model)?;
+        }
+    }
+    Ok(())
+}
+
+/// The same, with the inside of each node as `inside` makes it.
+pub(super) fn build(
+    r: &R,
+    inside: &mut dyn FnMut(&mut Model, &Inside<'_>) -> Result<(), LoadError>,
+) -> Result<Model, LoadError> {
     let ranks = r.ranks();
     if ranks.is_empty() || ranks.len() > NODES_MAX {
         let what = format!("{} ranks found; 1 to {NODES_MAX} are accepted", ranks.len());
@@ -61,14 +112,8 @@ pub(crate) fn load(r: &R) -> Result<Model, LoadError> {
             pool.properties = properties.remove(&rank).unwrap_or_default();
             let node = model.add(pool).map_err(wrong)?;
             model.connect(cluster, node, &contains).map_err(wrong)?;
-            for (type_, ids) in &entry.children {
-                for id in ids.iter() {
-                    let mut pool = Pool::new(&**type_, i64::from(id));
-                    pool.rank = i64::from(rank);
-                    let child = model.add(pool).map_err(wrong)?;
-                    model.connect(node, child, &contains).map_err(wrong)?;
-                }
-            }
+            let children = &entry.children;
+            inside(&mut model, &Inside { vertex: node, rank, children, place: &place })?;
         }
     }
     model.finish().map_err(wrong)?;

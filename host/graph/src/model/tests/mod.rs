@@ -1,6 +1,7 @@
 //! Tests of the whole model. Those that show a row of the requirements digest carry its number.
 
 mod base;
+mod figures;
 mod files;
 mod flow;
 mod formats;
@@ -8,7 +9,9 @@ mod hwloc;
 mod ledger;
 mod matching;
 mod planner;
+mod rows;
 mod rules;
+mod scheduling;
 mod walks;
 
 use super::{Model, Pool, Relation, VertexId};

@@ -4,5 +4,6 @@
 
 mod booked;
 mod jgf;
+mod r;
 
 pub use booked::Format;

@@ -1,0 +1,247 @@
+//! Where a graph comes from: a file of any format, a saved state, or a running instance.
+
+use std::ffi::{OsStr, OsString};
+use std::io::Read;
+use std::path::Path;
+
+use anyhow::{Context, Result, anyhow, bail};
+use clap::Args;
+use fluxgate_formats::rset::R;
+use fluxgate_graph::model::matching::{Matcher, Setup, Term};
+use fluxgate_graph::model::{FOREVER, Model, Source, State};
+use fluxgate_wire::dialect;
+use fluxgate_wire::proto::errno;
+use serde_json::{Value, json};
+
+use crate::args::Target;
+use crate::client::Client;
+use crate::fail::usage;
+use crate::{place, render};
+
+use super::{FormatArg, store};
+
+/// Longest file, in bytes.
+const FILE_BYTES_MAX: u64 = 1 << 30;
+/// Most jobs of an instance that are looked at.
+const JOBS_MAX: usize = 100_000;
+/// RFC 21: the states in which a job may hold resources.
+const HOLDING: u64 = 16 | 32;
+
+/// What every command that reads a graph takes.
+#[derive(Debug, Args)]
+pub(crate) struct Options {
+    #[command(flatten)]
+    target: Target,
+    /// Read the graph of a running instance: resource.R of its KVS, who is down, and what its jobs hold. Default: the
+    /// instance of FLUX_URI.
+    #[arg(long, value_name = "URI", num_args = 0..=1, require_equals = true, default_missing_value = "")]
+    pub(super) from_instance: Option<String>,
+    /// Format of the file. Default: told by the content.
+    #[arg(short, long, value_enum)]
+    format: Option<FormatArg>,
+    /// Of hwloc XML load only these types: node, group, numanode, socket, L1cache, L2cache, L3cache, core, pu, gpu,
+    /// storage.
+    #[arg(long, value_name = "TYPE,...", value_delimiter = ',')]
+    allow: Option<Vec<String>>,
+}
+
+/// One graph to read.
+pub(super) struct Input<'a> {
+    pub(super) options: &'a Options,
+    pub(super) file: Option<&'a Path>,
+}
+
+/// A graph, and what its source knew beside it.
+pub(super) struct Loaded {
+    /// The file or the instance.
+    pub(super) name: String,
+    /// The format.
+    pub(super) format: &'static str,
+    pub(super) model: Model,
+    jobs: Vec<(u64, R)>,
+}
+
+impl Options {
+    /// The one file that is needed where no instance is asked.
+    pub(super) fn of<'a>(&'a self, file: Option<&'a Path>) -> Result<Input<'a>> {
+        match (file, &self.from_instance) {
+            (None, None) => Err(usage("a FILE or --from-instance is needed")),
+            (Some(file), Some(_)) => {
+                Err(usage(format!("{} and --from-instance: one of them is accepted", file.display())))
+            }
+            (file, _) => Ok(Input { options: self, file }),
+        }
+    }
+}
+
+impl Input<'_> {
+    pub(super) fn load(&self) -> Result<Loaded> {
+        match self.file {
+            Some(path) => self.file(path),
+            None => self.instance(),
+        }
+    }
+
+    fn file(&self, path: &Path) -> Result<Loaded> {
+        let name = path.display().to_string();
+        let loaded = |format, model| Loaded { name: name.clone(), format, model, jobs: Vec::new() };
+        let bytes = bytes(path)?;
+        if store::is_one(&bytes) {
+            if self.options.format.is_some_and(|f| f != FormatArg::State) {
+                bail!("{name}: a SQLite database found; it is read as a state only");
+            }
+            drop(bytes);
+            let model = store::load(path)?.to_model().map_err(|error| anyhow!("{name}: SQLite: {error}"))?;
+            return Ok(loaded("sqlite", model));
+        }
+        let text = utf8(path, bytes)?;
+        let source = self.options.format.map_or_else(|| Source::detect(&text), |format| Ok(format.source()));
+        let source = source.map_err(|error| anyhow!("{name}: {error}"))?;
+        let model = match (&self.options.allow, source) {
+            (Some(allow), Source::Hwloc) => {
+                let allow: Vec<&str> = allow.iter().map(String::as_str).collect();
+                Model::from_hwloc(&text, Some(&allow))
+            }
+            (Some(_), other) => {
+                return Err(usage(format!("--allow is for hwloc XML; {name} is {}", other.name())));
+            }
+            (None, source) => Model::load(&text, Some(source)),
+        };
+        Ok(loaded(source.name(), model.map_err(|error| anyhow!("{name}: {error}"))?))
+    }
+
+    fn instance(&self) -> Result<Loaded> {
+        let uri = match self.options.from_instance.as_deref() {
+            Some(uri) if !uri.is_empty() => uri.to_owned(),
+            _ => place::uri(&self.options.target),
+        };
+        let client = Client::connect_uri(&uri)?;
+        let wrong = |what: &dyn std::fmt::Display| anyhow!("{uri}: resource.R: {what}");
+        let question = json!({ "key": "resource.R", "namespace": "primary", "flags": 0 });
+        let answer = client.rpc("kvs.lookup", question).map_err(|e| wrong(&e))?;
+        let text = dialect::kvs_value(&answer).map_err(|e| wrong(&e))?.to_string();
+        let source = self.options.format.map_or_else(|| Source::detect(&text), |format| Ok(format.source()));
+        let source = source.map_err(|e| wrong(&e))?;
+        let mut model = Model::load(&text, Some(source)).map_err(|e| wrong(&e))?;
+        mark_down(&client, &mut model).with_context(|| uri.clone())?;
+        let jobs = jobs(&client).with_context(|| uri.clone())?;
+        Ok(Loaded { name: uri, format: source.name(), model, jobs })
+    }
+}
+
+/// Nodes that the instance says are down.
+fn mark_down(client: &Client, model: &mut Model) -> Result<()> {
+    let status = client.rpc("resource.sched-status", json!({}))?;
+    let down = match &status["down"] {
+        Value::Null => return Ok(()),
+        down => R::from_value(down).context("resource.sched-status: down")?.ranks(),
+    };
+    let nodes: Vec<_> = model
+        .vertices()
+        .filter(|v| {
+            let Some(it) = model.vertex(*v) else { return false };
+            let rank = it.rank().and_then(|rank| u32::try_from(rank).ok());
+            model.text(it.type_()) == "node" && rank.is_some_and(|rank| down.contains(rank))
+        })
+        .collect();
+    for node in nodes {
+        model.set_state(node, State::Down)?;
+    }
+    Ok(())
+}
+
+/// What jobs hold.
+fn jobs(client: &Client) -> Result<Vec<(u64, R)>> {
+    let question = json!({"max_entries": JOBS_MAX, "attrs": ["id"], "constraint": {"states": [HOLDING]}});
+    let answer = client.rpc("job-list.list", question)?;
+    let mut jobs = Vec::new();
+    for id in answer["jobs"].as_array().into_iter().flatten().filter_map(|job| job["id"].as_u64()) {
+        let question = json!({"id": id, "keys": ["R"], "flags": 0});
+        let answer = match client.lookup("job-info.lookup", question)? {
+            Ok(answer) => answer,
+            // A job that ended in between holds nothing.
+            Err(error) if error == errno::ENOENT => continue,
+            Err(error) => bail!("job-info.lookup of job {id}: error {error}"),
+        };
+        let r =
+            dialect::job_info_value(&answer, "R").map_err(|e| anyhow!("job-info.lookup of job {id}: {e}"))?;
+        jobs.push((id, R::from_value(&r).with_context(|| format!("R of job {id}"))?));
+    }
+    Ok(jobs)
+}
+
+impl Loaded {
+    /// A matcher on the graph on which is booked what the jobs hold, as far as the graph has it.
+    pub(super) fn matcher(&self, setup: &Setup) -> Result<Matcher> {
+        let mut matcher = Matcher::new(self.model.clone(), setup)?;
+        for (job, r) in &self.jobs {
+            let start = r.starttime.max(0.0) as i64;
+            let end = if r.expiration > 0.0 { (r.expiration.ceil() as i64).max(start + 1) } else { FOREVER };
+            matcher
+                .claim_r(r, Term { job: *job, start, end, reserve: false })
+                .map_err(|error| anyhow!("{}: job {job}: {error}", self.name))?;
+        }
+        Ok(matcher)
+    }
+
+    /// The graph with what is booked on it as extended data.
+    pub(super) fn recorded(&self) -> Result<Model> {
+        if self.jobs.is_empty() {
+            return Ok(self.model.clone());
+        }
+        Ok(self.matcher(&Setup::default())?.recorded())
+    }
+
+    /// Says how many jobs hold something.
+    pub(super) fn tell(&self) -> Result<()> {
+        match self.jobs.len() {
+            0 => Ok(()),
+            1 => render::line("1 job holds resources"),
+            many => render::line(format!("{many} jobs hold resources")),
+        }
+    }
+}
+
+/// The bytes of a file.
+pub(super) fn bytes(path: &Path) -> Result<Vec<u8>> {
+    let name = path.display();
+    let cannot = || format!("cannot read {name}");
+    let file = std::fs::File::open(path).with_context(cannot)?;
+    let mut bytes = Vec::new();
+    file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).with_context(cannot)?;
+    if bytes.len() as u64 > FILE_BYTES_MAX {
+        bail!("{name}: more than {FILE_BYTES_MAX} bytes");
+    }
+    Ok(bytes)
+}
+
+/// The text of a file.
+pub(super) fn text(path: &Path) -> Result<String> {
+    utf8(path, bytes(path)?)
+}
+
+fn utf8(path: &Path, bytes: Vec<u8>) -> Result<String> {
+    let name = path.display();
+    if bytes.iter().all(u8::is_ascii_whitespace) {
+        bail!("{name}: the file is empty");
+    }
+    String::from_utf8(bytes).map_err(|error| {
+        let at = error.utf8_error().valid_up_to();
+        let line = error.as_bytes()[..at].iter().filter(|&&b| b == b'\n').count() + 1;
+        anyhow!("{name}: line {line}: not UTF-8 text")
+    })
+}
+
+/// The file and the other word of a command that takes both, or the word alone where an instance is asked.
+pub(super) fn file_and<'a>(
+    options: &Options,
+    words: &'a [OsString],
+    other: &str,
+) -> Result<(Option<&'a Path>, &'a OsStr)> {
+    match (words, options.from_instance.is_some()) {
+        ([word], true) => Ok((None, word)),
+        ([file, word], false) => Ok((Some(Path::new(file)), word)),
+        ([_], false) => Err(usage(format!("FILE and {other} are needed, or --from-instance and {other}"))),
+        _ => Err(usage(format!("--from-instance and {other}: no FILE is accepted beside them"))),
+    }
+}

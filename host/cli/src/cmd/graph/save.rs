@@ -1,0 +1,97 @@
+//! `fluxgate graph save` and `destroy`: a graph with what is booked on it kept in a database or a file, whole or what
+//! changed since.
+
+use std::path::Path;
+
+use anyhow::{Result, anyhow, bail};
+use fluxgate_graph::model::{Changes, Saved, Source};
+
+use crate::render;
+
+use super::input::Input;
+use super::store;
+
+pub(super) fn save(input: &Input<'_>, state: &Path, changed: bool) -> Result<()> {
+    // The state is looked at first: what cannot be saved into is told before anything is asked.
+    let database = database(state)?;
+    let loaded = input.load()?;
+    let model = loaded.recorded()?;
+    let rows = model.to_rows();
+    let name = state.display();
+    let changes = match (database, changed) {
+        (true, false) => store::save_whole(state, &rows).map(|()| None)?,
+        (true, true) => Some(store::save_changed(state, &rows)?),
+        (false, false) => {
+            if state.exists() {
+                saved(state)?;
+            }
+            write(state, &Saved::whole(rows.clone()))?;
+            None
+        }
+        (false, true) => {
+            if !state.exists() {
+                bail!("{name}: nothing was saved here yet; begin with --whole");
+            }
+            let mut before = saved(state)?;
+            let changes = before.add(&rows);
+            if !changes.is_empty() {
+                write(state, &before)?;
+            }
+            Some(changes)
+        }
+    };
+    match changes {
+        None => render::line(format!(
+            "{name}: whole, {} vertices, {} edges",
+            rows.vertices.len(),
+            rows.edges.len()
+        ))?,
+        Some(changes) => render::line(format!("{name}: {}", told(&changes)))?,
+    }
+    loaded.tell()
+}
+
+fn told(changes: &Changes) -> String {
+    if changes.is_empty() {
+        return "nothing has changed".to_owned();
+    }
+    let (vertices, edges) = (&changes.vertices, &changes.edges);
+    let (put, gone) = (vertices.put.len(), vertices.gone.len());
+    let edges = edges.put.len() + edges.gone.len();
+    format!("changed, {put} vertices saved, {gone} removed, {edges} edges changed")
+}
+
+/// True when a state is a database: it is one, or is to be one by its name.
+fn database(state: &Path) -> Result<bool> {
+    if !state.exists() {
+        return Ok(store::named(state));
+    }
+    let bytes = super::input::bytes(state)?;
+    Ok(store::is_one(&bytes) || (bytes.is_empty() && store::named(state)))
+}
+
+fn saved(state: &Path) -> Result<Saved> {
+    let name = state.display();
+    let text = super::input::text(state)?;
+    match Source::detect(&text) {
+        Ok(Source::State) => Saved::from_json(&text).map_err(|error| anyhow!("{name}: {error}")),
+        _ => Err(anyhow!("{name}: the file exists and is no state that was saved here; nothing was written")),
+    }
+}
+
+fn write(state: &Path, saved: &Saved) -> Result<()> {
+    super::write(state, true, |to| {
+        serde_json::to_writer(&mut *to, &saved.to_json())?;
+        Ok(to.write_all(b"\n")?)
+    })
+}
+
+pub(super) fn destroy(state: &Path) -> Result<()> {
+    if store::is_one(&super::input::bytes(state)?) {
+        store::destroy(state)?;
+    } else {
+        saved(state)?;
+        std::fs::remove_file(state)?;
+    }
+    render::line(format!("{}: destroyed", state.display()))
+}
