@@ -264,3 +264,25 @@ test "$(stat .session.commits)" -lt 520
 "#,
     );
 }
+
+/// M16-1: the KVS of an enclosing instance is a source of the resource graph, with what its jobs hold.
+#[test]
+fn m16_1_the_graph_of_a_flux_is_loaded_searched_and_kept() {
+    flux(
+        &[ONE],
+        r#"
+connect --policy fcfs
+running=$(mock 1h -N1 -x -t 2h); event $running alloc
+"$FG" graph load --from-instance | grep 'r, 21 vertices, 20 edges, 4 ranks'
+find() { "$FG" graph find --from-instance "$1"; }
+test "$(find 'type=node and sched-now=free' | wc -l)" = 3
+test "$(find "type=core and jobid-alloc=$running" | wc -l)" = 4
+"$FG" graph save --whole state.db | grep 'whole, 21 vertices'
+"$FG" graph save --changed state.db | grep 'nothing has changed'
+flux cancel $running; event $running clean
+"$FG" graph save --changed state.db | grep 'changed, 5 vertices saved'
+"$FG" graph load state.db | grep 'sqlite, 21 vertices, 20 edges, 4 ranks'
+refused "$FG" graph load --from-instance="$FLUX_URI-none"
+"#,
+    );
+}

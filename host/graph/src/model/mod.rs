@@ -14,7 +14,8 @@
 //! convert it, and to match requests that need more than one subsystem or types above nodes.
 //!
 //! From the ground up: `vertex`, `graph`, `extended` and `check` (what there is), `planner` (one pool over time), `read`
-//! and `write` (files), `walk` (walker, filters, accumulator), `outline` (the tree with equal siblings folded).
+//! and `write` (files), `rows` (what is saved, and what changed), `walk` (walker, filters, accumulator), `judge` (filters
+//! that are somebody else's code), `outline` (the tree with equal siblings folded).
 //!
 //! ```
 //! use fluxgate_graph::model::{Model, Pool, Relation};
@@ -30,6 +31,7 @@
 mod check;
 mod extended;
 mod graph;
+mod judge;
 pub mod matching;
 mod outline;
 mod planner;
@@ -43,6 +45,7 @@ mod walk;
 mod write;
 
 pub use graph::{CONTAINS, Direction, Edge, MODEL_DEPTH_MAX, Model, ModelError, Relation, VERTICES_MAX};
+pub use judge::{Asked, BATCH_MAX, Judge, JudgeError, Judged, Verdict};
 pub use outline::Group;
 pub use planner::{Amounts, FOREVER, PlanError, Planner, Span};
 pub use read::Source;

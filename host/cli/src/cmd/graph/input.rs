@@ -152,7 +152,7 @@ fn mark_down(client: &Client, model: &mut Model) -> Result<()> {
 
 /// What jobs hold.
 fn jobs(client: &Client) -> Result<Vec<(u64, R)>> {
-    let question = json!({"max_entries": JOBS_MAX, "attrs": ["id"], "constraint": {"states": [HOLDING]}});
+    let question = json!({"max_entries": JOBS_MAX, "attrs": ["all"], "constraint": {"states": [HOLDING]}});
     let answer = client.rpc("job-list.list", question)?;
     let mut jobs = Vec::new();
     for id in answer["jobs"].as_array().into_iter().flatten().filter_map(|job| job["id"].as_u64()) {

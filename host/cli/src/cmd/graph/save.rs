@@ -12,27 +12,20 @@ use super::input::Input;
 use super::store;
 
 pub(super) fn save(input: &Input<'_>, state: &Path, changed: bool) -> Result<()> {
-    // The state is looked at first: what cannot be saved into is told before anything is asked.
-    let database = database(state)?;
-    let loaded = input.load()?;
-    let model = loaded.recorded()?;
-    let rows = model.to_rows();
     let name = state.display();
-    let changes = match (database, changed) {
-        (true, false) => store::save_whole(state, &rows).map(|()| None)?,
-        (true, true) => Some(store::save_changed(state, &rows)?),
-        (false, false) => {
-            if state.exists() {
-                saved(state)?;
-            }
-            write(state, &Saved::whole(rows.clone()))?;
-            None
-        }
-        (false, true) => {
-            if !state.exists() {
-                bail!("{name}: nothing was saved here yet; begin with --whole");
-            }
-            let mut before = saved(state)?;
+    // A file that cannot be saved into is told before anything is asked.
+    let database = database(state)?;
+    if changed && !state.exists() {
+        bail!("{name}: nothing was saved here yet; begin with --whole");
+    }
+    let before = if !database && state.exists() { Some(saved(state)?) } else { None };
+    let loaded = input.load()?;
+    let rows = loaded.recorded()?.to_rows();
+    let changes = match (database, before.filter(|_| changed)) {
+        (true, _) if changed => Some(store::save_changed(state, &rows)?),
+        (true, _) => store::save_whole(state, &rows).map(|()| None)?,
+        (false, None) => write(state, &Saved::whole(rows.clone())).map(|()| None)?,
+        (false, Some(mut before)) => {
             let changes = before.add(&rows);
             if !changes.is_empty() {
                 write(state, &before)?;

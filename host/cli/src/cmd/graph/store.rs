@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow};
 use fluxgate_graph::model::{Changes, Delta, Row, Rows, STATE_VERSION};
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior, params};
 use serde_json::Value;
@@ -133,9 +133,6 @@ pub(super) fn save_whole(path: &Path, rows: &Rows) -> Result<()> {
 
 /// Saves what has changed since the last saving; what that is.
 pub(super) fn save_changed(path: &Path, rows: &Rows) -> Result<Changes> {
-    if !path.exists() {
-        bail!("{}: nothing was saved here yet; begin with --whole", path.display());
-    }
     let mut connection = open(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
     let mut done = || -> Result<Changes> {
         // What is read is what is changed: nobody else writes in between.

@@ -22,7 +22,7 @@ impl Matcher {
             let Some(booking) = self.ledger.get(v).filter(|b| !b.units.is_empty()) else { continue };
             let spans = booking.units.spans().map(|(job, span)| {
                 let end = if span.end == FOREVER { Value::Null } else { span.end.into() };
-                let reserved = booking.reservations.contains(&job);
+                let reserved = booking.reservations.contains(job);
                 json!({"job": job, "start": span.start, "end": end, "units": span.amounts[0], "reserved": reserved})
             });
             let set = model.set_extended(v, BOOKED, Value::Array(spans.collect()));

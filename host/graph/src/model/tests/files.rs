@@ -126,8 +126,8 @@ fn jgf_errors_say_where() {
                 json!([t("0"), t("1")]),
                 json!([{"source": "0", "target": "1"}, {"source": "1", "target": "0"}]),
             ),
-            "graph",
-            "no root",
+            "node '0'",
+            "contains itself",
         ),
     ] {
         let error = Model::from_jgf(&text).unwrap_err();

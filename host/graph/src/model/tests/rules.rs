@@ -2,7 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use fluxgate_formats::jobspec::{Checks, Jobspec};
+
 use super::{at, machine, names};
+use crate::model::matching::{Item, Matcher, Miss, Op, Policy, Setup};
 use crate::model::{Direction, Model, ModelError, Pool, Relation};
 
 fn two() -> (Model, crate::model::VertexId, crate::model::VertexId) {
@@ -84,7 +87,7 @@ fn m4_15_one_parent_per_subsystem_one_root_no_cycle() {
     let (mut model, a, b) = two();
     model.connect(a, b, &Relation::contains()).unwrap();
     model.connect(b, a, &Relation::contains()).unwrap();
-    assert_eq!(model.finish(), Err(ModelError::NoRoot("containment".to_owned())));
+    assert_eq!(model.finish(), Err(ModelError::Cycle(a)));
     model.set_root("containment", a).unwrap();
     assert_eq!(model.check(), Err(ModelError::Cycle(a)));
     // A cycle beside a tree.
@@ -153,13 +156,60 @@ fn m4_17_a_rack_is_built_from_nodes_and_answers_for_them() {
     assert_eq!(model.root("containment"), Some(rack));
 }
 
+/// What a job for so many of a type gets: paths of them, children first.
+fn allocate(matcher: &mut Matcher, job: u64, what: &str) -> Result<Vec<String>, Miss> {
+    let text = format!(
+        "version: 9999\nresources: [{{type: slot, count: 1, label: s, with: [{what}]}}]\n\
+         tasks: [{{command: [app], slot: s, count: {{per_slot: 1}}}}]\nattributes: {{system: {{duration: 60}}}}"
+    );
+    let jobspec = Jobspec::from_yaml_with(&text, Checks::Scheduling).unwrap();
+    let request = matcher.compile(&jobspec);
+    let matched = matcher.run(&request, Op::Allocate, job, 0)?;
+    let model = matcher.model();
+    let containment = model.name("containment").unwrap();
+    let held = matched.booked.items.iter().filter_map(|item| match item {
+        Item::Vertex { vertex, exclusive: true, .. } => model.path(*vertex, containment),
+        _ => None,
+    });
+    Ok(held.collect())
+}
+
 #[test]
 fn m4_21_any_granularity_from_a_center_to_a_slice() {
-    let center = machine(500, 20, 0);
-    assert_eq!(center.at_path("/cluster0/rack499/node9999").len(), 1);
-    let slice: BTreeSet<_> = [at(&machine(1, 1, 64), "/cluster0/rack0/node0/core63")].into();
-    let slice = machine(1, 1, 64).subset(&slice).unwrap();
-    assert_eq!(slice.vertex_count(), 4);
+    // The center at the granularity of racks: 10,000 nodes are pools of 20.
+    let mut center = Model::new();
+    let top = center.add(Pool::new("cluster", 0)).unwrap();
+    for n in 0..500 {
+        let rack = center.add(Pool::new("rack", n)).unwrap();
+        let nodes = center.add(Pool { size: 20, ..Pool::new("node", n) }).unwrap();
+        center.connect(top, rack, &Relation::contains()).unwrap();
+        center.connect(rack, nodes, &Relation::contains()).unwrap();
+    }
+    center.finish().unwrap();
+    let setup = Setup { policy: Policy::parse("low").unwrap(), ..Setup::default() };
+    let mut parent = Matcher::new(center, &setup).unwrap();
+    let racks = allocate(&mut parent, 1, "{type: rack, count: 2}").unwrap();
+    assert_eq!(racks, ["/cluster0/rack0", "/cluster0/rack1"]);
+    assert_eq!(allocate(&mut parent, 2, "{type: rack, count: 499}"), Err(Miss::Busy));
+    // The child sees the nodes and cores of just these racks.
+    let fine = machine(500, 20, 4);
+    let containment = fine.name("containment").unwrap();
+    let below = racks.iter().flat_map(|path| fine.subtree(at(&fine, path), containment));
+    let mut child = Matcher::new(fine.subset(&below.collect()).unwrap(), &setup).unwrap();
+    assert_eq!(child.holding("type=node").unwrap().len(), 40);
+    assert!(child.model().at_path("/cluster0/rack2").is_empty());
+    let nodes = "{type: node, count: 20, with: [{type: core, count: 4}]}";
+    for job in 1..=2 {
+        assert_eq!(allocate(&mut child, job, nodes).unwrap().len(), 20 * 5);
+    }
+    assert_eq!(allocate(&mut child, 3, "{type: core, count: 1}"), Err(Miss::Busy));
+    // One node of it is a graph again, at the granularity of cores.
+    let node = child.model().at_path("/cluster0/rack1/node39")[0];
+    let below = child.model().subtree(node, child.model().name("containment").unwrap());
+    let mut slice =
+        Matcher::new(child.model().subset(&below.into_iter().collect()).unwrap(), &setup).unwrap();
+    let got = allocate(&mut slice, 1, "{type: core, count: 3}").unwrap();
+    assert_eq!((got.len(), got[0].as_str()), (3, "/cluster0/rack1/node39/core0"));
 }
 
 #[test]

@@ -1,8 +1,11 @@
 //! Walker, filters, accumulator.
 
+use std::sync::mpsc;
+
 use super::{at, machine, names};
 use crate::model::{
-    Aborted, Accumulator, Model, ModelError, Pool, Pruning, Relation, Scored, VertexId, Visit, Walker,
+    Aborted, Accumulator, Asked, BATCH_MAX, Judge, JudgeError, Judged, Model, ModelError, Pool, Pruning,
+    Relation, Scored, Verdict, VertexId, Visit, Walker,
 };
 
 /// Writes down what it sees.
@@ -194,4 +197,104 @@ fn m4_28_the_accumulator_is_descending_and_stable() {
     }
     let order: Vec<_> = found.best().iter().map(|s| (s.vertex, s.score)).collect();
     assert_eq!(order, [(nodes[1], 9), (nodes[2], 9), (nodes[0], 3), (nodes[3], 1)]);
+}
+
+/// Says of vertices what the far side is to say too: nodes with an odd id are not worth a visit, cores score.
+fn opinion(asked: &Asked) -> Verdict {
+    Verdict {
+        descend: asked.type_ != "node" || asked.id % 2 == 0,
+        score: (asked.type_ == "core").then_some(asked.id),
+    }
+}
+
+struct Near;
+
+impl Judge for Near {
+    type Error = String;
+
+    fn judge(&mut self, batch: &[Asked]) -> Result<Vec<Verdict>, String> {
+        Ok(batch.iter().map(opinion).collect())
+    }
+}
+
+/// A judge in another thread, to whom nothing but bytes goes.
+struct Far {
+    to: mpsc::Sender<Vec<u8>>,
+    from: mpsc::Receiver<Vec<u8>>,
+    questions: usize,
+}
+
+impl Far {
+    /// Ends after so many answers, or gives one verdict too few.
+    fn new(answers: usize, short: bool) -> Far {
+        let (to, inbox) = mpsc::channel::<Vec<u8>>();
+        let (outbox, from) = mpsc::channel();
+        std::thread::spawn(move || {
+            for question in inbox.into_iter().take(answers) {
+                let asked: Vec<Asked> = serde_json::from_slice(&question).unwrap();
+                let said: Vec<Verdict> = asked.iter().skip(usize::from(short)).map(opinion).collect();
+                outbox.send(serde_json::to_vec(&said).unwrap()).unwrap();
+            }
+        });
+        Far { to, from, questions: 0 }
+    }
+}
+
+impl Judge for &mut Far {
+    type Error = String;
+
+    fn judge(&mut self, batch: &[Asked]) -> Result<Vec<Verdict>, String> {
+        self.questions += 1;
+        let gone = |_| "nobody answers".to_owned();
+        self.to.send(serde_json::to_vec(batch).unwrap()).map_err(|_| "nobody listens".to_owned())?;
+        serde_json::from_slice(&self.from.recv().map_err(gone)?).map_err(|e| e.to_string())
+    }
+}
+
+/// Keeps what is asked of filters.
+struct Logged<V>(V, Vec<(VertexId, bool)>);
+
+impl<V: Visit> Visit for Logged<V> {
+    type Error = V::Error;
+
+    fn prune(&mut self, model: &Model, v: VertexId) -> Result<Pruning, V::Error> {
+        self.1.push((v, true));
+        self.0.prune(model, v)
+    }
+
+    fn evaluate(&mut self, model: &Model, v: VertexId, below: &[Scored]) -> Result<Option<i64>, V::Error> {
+        self.1.push((v, false));
+        self.0.evaluate(model, v, below)
+    }
+}
+
+#[test]
+fn m4_24_a_filter_in_this_process_and_one_behind_messages_visit_the_same() {
+    let model = machine(10, 20, 10);
+    let walker = Walker::new(&model, at(&model, "/cluster0"), "containment").unwrap();
+    let mut near = Logged(Judged::new(Near, "containment"), Vec::new());
+    let here = walker.walk(&mut near).unwrap();
+    let mut far = Far::new(usize::MAX, false);
+    let mut there = Logged(Judged::new(&mut far, "containment"), Vec::new());
+    assert_eq!(walker.walk(&mut there).unwrap(), here);
+    assert_eq!(there.1, near.1);
+    assert_eq!(here.best().len(), 1000, "of every second node");
+    assert!(far.questions <= 2 * model.vertex_count() / BATCH_MAX + 10, "{} questions", far.questions);
+}
+
+#[test]
+fn m4_24_a_judge_that_is_gone_or_answers_wrong_ends_the_walk() {
+    let model = machine(10, 20, 10);
+    let walker = Walker::new(&model, at(&model, "/cluster0"), "containment").unwrap();
+    let mut far = Far::new(1, false);
+    let Err(Aborted { error: JudgeError::Failed(words), .. }) =
+        walker.walk(&mut Judged::new(&mut far, "containment"))
+    else {
+        panic!("the walk went on without a judge");
+    };
+    assert!(words.starts_with("nobody"), "{words}");
+    let mut far = Far::new(9, true);
+    let ended = walker.walk(&mut Judged::new(&mut far, "containment"));
+    let error = JudgeError::Count { asked: BATCH_MAX, found: BATCH_MAX - 1 };
+    assert_eq!(ended, Err(Aborted { vertex: at(&model, "/cluster0"), error }));
 }
