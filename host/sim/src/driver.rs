@@ -25,7 +25,7 @@ use fluxgate_formats::{JobId, R};
 use fluxgate_graph::Resources;
 
 use crate::jobspecs::Jobspecs;
-use crate::observe::{Observer, PROGRESS_EVERY, Progress, Started};
+use crate::observe::{Observer, PROGRESS_EVERY, Progress, Span, Started};
 use crate::workload::Job;
 
 /// Wake-ups in a row after which a run in which nothing else can happen any more is given up.
@@ -129,8 +129,9 @@ pub fn run(
             idle_wakes = 0;
         }
         sim.advance(now, observers)?;
-        while let Some(id) = sim.next_end(now) {
-            sim.step(Event::Free { id, ranks: None, last: true }, observers)?;
+        while let Some(end) = sim.next_end(now) {
+            sim.step(Event::Free { id: end.id, ranks: None, last: true }, observers)?;
+            sim.busy -= u64::from(end.cores);
             sim.ended += 1;
         }
         while let Some(job) = jobs.next_if(|j| j.submit <= now) {
@@ -154,6 +155,7 @@ pub fn run(
 struct End {
     time: f64,
     id: JobId,
+    cores: u32,
 }
 
 impl Eq for End {}
@@ -178,12 +180,15 @@ struct Waiting {
     /// Jobs from number `first` on; `None` has left. The front is never `None`.
     window: VecDeque<Option<Job>>,
     first: u64,
+    /// How many ask for so many cores.
+    widths: BTreeMap<u32, u64>,
 }
 
 impl Waiting {
     fn push(&mut self, job: Job) -> bool {
         let number = self.first + self.window.len() as u64;
         let new = self.numbers.insert(job.id, number).is_none();
+        *self.widths.entry(job.cores).or_default() += 1;
         self.window.push_back(Some(job));
         new
     }
@@ -194,6 +199,12 @@ impl Waiting {
         while let Some(None) = self.window.front() {
             self.window.pop_front();
             self.first += 1;
+        }
+        if let Some(count) = self.widths.get_mut(&job.cores) {
+            *count -= 1;
+            if *count == 0 {
+                self.widths.remove(&job.cores);
+            }
         }
         Some((number, job))
     }
@@ -217,6 +228,8 @@ struct Simulation {
     now: f64,
     waiting: Waiting,
     ends: BinaryHeap<Reverse<End>>,
+    /// Cores in use.
+    busy: u64,
     /// Starts of this instant, told when the instant is over.
     starts: Vec<(u64, Job, Box<R>)>,
     specs: Jobspecs,
@@ -236,6 +249,7 @@ impl Simulation {
             now,
             waiting: Waiting::default(),
             ends: BinaryHeap::new(),
+            busy: 0,
             starts: Vec::new(),
             specs: Jobspecs::default(),
             last_arrival: None,
@@ -267,19 +281,27 @@ impl Simulation {
     fn advance(&mut self, now: f64, observers: &mut [&mut dyn Observer]) -> Result<(), SimError> {
         if now > self.now {
             self.flush(observers)?;
+            let span = Span {
+                from: self.now,
+                to: now,
+                busy: self.busy,
+                waiting: self.waiting.len() as u64,
+                narrowest: self.waiting.widths.first_key_value().map(|(cores, _)| *cores),
+            };
+            observers.iter_mut().try_for_each(|o| o.span(&span))?;
             self.now = now;
         }
         Ok(())
     }
 
     /// The next job that ends now.
-    fn next_end(&mut self, now: f64) -> Option<JobId> {
+    fn next_end(&mut self, now: f64) -> Option<End> {
         let Reverse(end) = *self.ends.peek()?;
         if end.time > now {
             return None;
         }
         self.ends.pop();
-        Some(end.id)
+        Some(end)
     }
 
     fn arrive(&mut self, job: Job, observers: &mut [&mut dyn Observer]) -> Result<(), SimError> {
@@ -317,7 +339,8 @@ impl Simulation {
             match action {
                 Action::Start { id, r, annotations: _ } => {
                     let (number, job) = self.gone(id, "started")?;
-                    self.ends.push(Reverse(End { time: self.now + job.run_time(), id }));
+                    self.ends.push(Reverse(End { time: self.now + job.run_time(), id, cores: job.cores }));
+                    self.busy += u64::from(job.cores);
                     self.started += 1;
                     self.starts.push((number, job, r));
                     self.step(Event::Committed { id }, observers)?;

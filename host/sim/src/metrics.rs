@@ -10,11 +10,12 @@
 //!
 //! This module must never know how the schedule came about.
 
+use std::collections::BTreeMap;
 use std::io;
 
 use serde::Serialize;
 
-use crate::observe::{Observer, Started};
+use crate::observe::{Observer, Span, Started};
 
 /// Default thresholds of bounded slowdown in seconds.
 pub const THRESHOLDS: [f64; 2] = [10.0, 60.0];
@@ -41,7 +42,7 @@ const BACKFILL_01: &str = "after Mu'alem, Feitelson: Utilization, Predictability
      with Backfilling, IEEE TPDS 12(6), 2001";
 
 /// Every metric of a [`Summary`].
-pub const DEFINITIONS: [Definition; 9] = [
+pub const DEFINITIONS: [Definition; 11] = [
     Definition { name: "wait", unit: "s", formula: "b - s", source: METRICS_98 },
     Definition { name: "response", unit: "s", formula: "e - s", source: METRICS_98 },
     Definition {
@@ -70,6 +71,20 @@ pub const DEFINITIONS: [Definition; 9] = [
         formula: "share of the started jobs that left an earlier-submitted job (ties: smaller id) waiting when every \
                   start of that instant was done",
         source: BACKFILL_01,
+    },
+    Definition {
+        name: "loss_of_capacity",
+        unit: "1",
+        formula: "core-seconds that were idle while a job waited that asked for no more cores than were idle / (cores of \
+                  the machine * makespan)",
+        source: "Tang, Lan, Desai, Buettner, Yu: Reducing Fragmentation on Torus-Connected Supercomputers, IPDPS 2011",
+    },
+    Definition {
+        name: "fairness_users",
+        unit: "1",
+        formula: "(sum of x)^2 / (users * sum of x^2), x being a user's mean bounded slowdown with the first threshold: 1 when \
+                  all users have the same, 1 / users at worst",
+        source: "Jain, Chiu, Hawe: A Quantitative Measure of Fairness and Discrimination, DEC TR-301, 1984",
     },
     Definition {
         name: "quantiles",
@@ -187,6 +202,10 @@ pub struct Summary {
     pub backfilled: u64,
     /// Ratio, 0 to 1.
     pub backfilled_share: f64,
+    /// Ratio, 0 to 1.
+    pub loss_of_capacity: f64,
+    /// Ratio, 0 to 1; 0 when nothing ran.
+    pub fairness_users: f64,
 }
 
 impl Summary {
@@ -217,6 +236,8 @@ impl Summary {
             ("core_seconds".to_owned(), self.core_seconds),
             ("utilisation".to_owned(), self.utilisation),
             ("backfilled_share".to_owned(), self.backfilled_share),
+            ("loss_of_capacity".to_owned(), self.loss_of_capacity),
+            ("fairness_users".to_owned(), self.fairness_users),
         ]);
         all
     }
@@ -252,6 +273,9 @@ pub struct Metrics {
     denied: u64,
     backfilled: u64,
     core_seconds: Total,
+    lost: Total,
+    /// By user: jobs, and the sum of their bounded slowdowns.
+    users: BTreeMap<u32, (f64, Total)>,
     first_submit: f64,
     last_end: f64,
 }
@@ -273,6 +297,8 @@ impl Metrics {
             denied: 0,
             backfilled: 0,
             core_seconds: Total::default(),
+            lost: Total::default(),
+            users: BTreeMap::new(),
             first_submit: f64::INFINITY,
             last_end: f64::NEG_INFINITY,
         }
@@ -288,6 +314,18 @@ impl Metrics {
         self.core_seconds.add(f64::from(job.cores) * run);
         self.first_submit = self.first_submit.min(job.submit);
         self.last_end = self.last_end.max(job.end);
+        let threshold = self.thresholds.first().copied().unwrap_or(THRESHOLDS[0]);
+        let user = self.users.entry(job.user).or_default();
+        user.0 += 1.0;
+        user.1.add(bounded_slowdown_of(job.start - job.submit, run, threshold));
+    }
+
+    /// Jain's index over the users.
+    fn fairness(&self) -> f64 {
+        let means = || self.users.values().map(|(jobs, total)| total.value() / jobs);
+        let squares = sum(means().map(|x| x * x));
+        let total = sum(means());
+        if squares > 0.0 { total * total / (self.users.len() as f64 * squares) } else { 0.0 }
     }
 
     /// The figures so far.
@@ -329,6 +367,8 @@ impl Metrics {
             utilisation: if available > 0.0 { core_seconds / available } else { 0.0 },
             backfilled: self.backfilled,
             backfilled_share: if jobs == 0 { 0.0 } else { self.backfilled as f64 / jobs as f64 },
+            loss_of_capacity: if available > 0.0 { self.lost.value() / available } else { 0.0 },
+            fairness_users: self.fairness(),
         }
     }
 }
@@ -350,6 +390,8 @@ pub struct Job {
     pub end: f64,
     /// Cores it held.
     pub cores: u32,
+    /// Whose it was.
+    pub user: u32,
     /// Was it killed at its limit?
     pub killed: bool,
     /// Did it start before an earlier-submitted job? See [`DEFINITIONS`].
@@ -367,9 +409,18 @@ impl Observer for Metrics {
             start: s.start,
             end: s.end,
             cores: s.job.cores,
+            user: s.job.user,
             killed: s.job.killed(),
             backfilled: s.backfilled,
         });
+        Ok(())
+    }
+
+    fn span(&mut self, span: &Span) -> io::Result<()> {
+        let idle = self.cores.saturating_sub(span.busy);
+        if span.narrowest.is_some_and(|cores| u64::from(cores) <= idle) {
+            self.lost.add(idle as f64 * (span.to - span.from));
+        }
         Ok(())
     }
 
@@ -384,7 +435,7 @@ mod tests {
     use super::*;
 
     fn job(submit: f64, start: f64, end: f64, cores: u32) -> Job {
-        Job { submit, start, end, cores, killed: false, backfilled: false }
+        Job { submit, start, end, cores, user: 0, killed: false, backfilled: false }
     }
 
     #[test]
@@ -414,6 +465,29 @@ mod tests {
         assert_eq!(s.makespan_s, 305.0);
         assert_eq!(s.core_seconds, 200.0 + 20.0 + 60.0 + 200.0);
         assert_eq!(s.utilisation, 480.0 / (4.0 * 305.0));
+    }
+
+    #[test]
+    fn lost_is_what_stands_idle_while_it_would_do_for_somebody() {
+        let mut m = Metrics::new(10);
+        m.add(&job(0.0, 0.0, 100.0, 1));
+        let mut span = |busy, waiting, narrowest| {
+            m.span(&Span { from: 0.0, to: 10.0, busy, waiting, narrowest }).unwrap();
+        };
+        span(4, 1, Some(7));
+        span(4, 2, Some(6));
+        span(4, 0, None);
+        assert_eq!(m.summary().loss_of_capacity, 60.0 / 1000.0);
+    }
+
+    #[test]
+    fn fairness_is_jains_index_of_users() {
+        let mut m = Metrics::new(1);
+        // Bounded slowdowns 1 and 3 (mean 2) for one user, 6 for the other.
+        m.add(&job(0.0, 0.0, 10.0, 1));
+        m.add(&job(0.0, 20.0, 30.0, 1));
+        m.add(&Job { user: 1, ..job(0.0, 50.0, 60.0, 1) });
+        assert_eq!(m.summary().fairness_users, 64.0 / (2.0 * 40.0));
     }
 
     #[test]
@@ -461,9 +535,9 @@ mod tests {
              slowdown_max,bounded_slowdown_10_mean,bounded_slowdown_10_median,bounded_slowdown_10_p95,\
              bounded_slowdown_10_max,bounded_slowdown_60_mean,bounded_slowdown_60_median,\
              bounded_slowdown_60_p95,bounded_slowdown_60_max,makespan_s,core_seconds,utilisation,\
-             backfilled_share"
+             backfilled_share,loss_of_capacity,fairness_users"
         );
-        assert_eq!(lines[1], "fcfs,1,0,0,5,5,5,5,10,10,10,10,2,2,2,2,1,1,1,1,1,1,1,1,10,10,0.25,0");
+        assert_eq!(lines[1], "fcfs,1,0,0,5,5,5,5,10,10,10,10,2,2,2,2,1,1,1,1,1,1,1,1,10,10,0.25,0,0,1");
         assert_eq!(lines.len(), 3);
     }
 }

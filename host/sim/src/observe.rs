@@ -29,6 +29,21 @@ pub struct Started<'a> {
     pub backfilled: bool,
 }
 
+/// A span of time in which nothing changes. Times in seconds.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Span {
+    /// Its begin, after everything that happens then.
+    pub from: f64,
+    /// Its end, before anything that happens then.
+    pub to: f64,
+    /// Cores in use.
+    pub busy: u64,
+    /// Jobs that wait.
+    pub waiting: u64,
+    /// Cores that the narrowest job that waits asks for.
+    pub narrowest: Option<u32>,
+}
+
 /// How far a run is.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Progress {
@@ -51,6 +66,11 @@ pub trait Observer {
 
     /// A job starts. Called in the order of time, within an instant in the engine's order.
     fn started(&mut self, _started: &Started<'_>) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// Time moves on to the next instant.
+    fn span(&mut self, _span: &Span) -> io::Result<()> {
         Ok(())
     }
 

@@ -175,7 +175,15 @@ fn published_figures_of_fcfs_on_hpc2n() {
             let start = starts[&job.id];
             let (submit, cores, killed) = (job.submit, job.cores, job.killed());
             let end = start + job.run_time();
-            metrics.add(&metrics::Job { submit, start, end, cores, killed, backfilled: false });
+            metrics.add(&metrics::Job {
+                submit,
+                start,
+                end,
+                cores,
+                user: job.user,
+                killed,
+                backfilled: false,
+            });
         }
         let s = metrics.summary();
         let found = (s.wait_s.mean, s.bounded_slowdown[1].distribution.p95);
