@@ -22,6 +22,7 @@ use std::path::Path;
 use serde::Serialize;
 
 mod header;
+pub mod write;
 pub use header::Header;
 
 /// Longest accepted line in bytes, line end included. The logs of the Parallel Workloads Archive stay

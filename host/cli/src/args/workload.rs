@@ -1,0 +1,115 @@
+//! The arguments of `fluxgate workload`. Must never do anything.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueEnum};
+use fluxgate_sim::transform::Estimates;
+use fluxgate_sim::workload::Options;
+
+/// `fluxgate workload`.
+#[derive(Debug, Args)]
+pub(crate) struct WorkloadArgs {
+    /// What to do.
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// What can be done with workloads.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Make a workload by a model and print it in Standard Workload Format.
+    Make {
+        /// The model; its parameters are those published for all jobs.
+        #[arg(long, value_enum, default_value_t = Model::Lublin99)]
+        model: Model,
+        /// Jobs.
+        #[arg(long, value_name = "N")]
+        jobs: usize,
+        /// Cores of the machine.
+        #[arg(long, value_name = "N", default_value_t = 128, value_parser = clap::value_parser!(u32).range(1..))]
+        cores: u32,
+        /// The machine as a file, instead of --cores: R (RFC 20 JSON), TOML with [[resource.config]], or JGF.
+        #[arg(long, value_name = "FILE", conflicts_with = "cores")]
+        machine: Option<PathBuf>,
+        /// What decides everything that is drawn.
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+        /// What jobs ask for: exact (their run times), or perturbed:F (run times times an even draw from 1 to F).
+        #[arg(long, value_name = "WHICH", default_value = "exact", value_parser = crate::cmd::replay::estimates)]
+        estimates: Estimates,
+    },
+    /// What is in a log.
+    Info {
+        /// Which.
+        #[command(flatten)]
+        part: Part,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print a part of a log in Standard Workload Format.
+    Cut {
+        /// Which.
+        #[command(flatten)]
+        part: Part,
+    },
+    /// Print the jobs of a log, as replay understands them, in another format.
+    Convert {
+        /// Which.
+        #[command(flatten)]
+        part: Part,
+        /// The format.
+        #[arg(long, value_enum)]
+        to: Form,
+    },
+}
+
+/// A log, or a part of it.
+#[derive(Debug, Args)]
+pub(crate) struct Part {
+    /// Log in Standard Workload Format, plain or gzip.
+    #[arg(value_name = "LOG")]
+    pub(crate) log: PathBuf,
+    /// Only the first N jobs.
+    #[arg(long, value_name = "N")]
+    pub(crate) limit: Option<usize>,
+    /// Only jobs submitted then or later: 2002, 2002-08, 2002-08-15 (UTC), or seconds since the epoch.
+    #[arg(long, value_name = "TIME", value_parser = crate::cmd::replay::time)]
+    pub(crate) from: Option<f64>,
+    /// Only jobs submitted before then.
+    #[arg(long, value_name = "TIME", value_parser = crate::cmd::replay::time)]
+    pub(crate) until: Option<f64>,
+    /// Arrivals come that many times as fast.
+    #[arg(long, value_name = "FACTOR", value_parser = crate::cmd::replay::factor)]
+    pub(crate) load: Option<f64>,
+    /// What jobs ask for: logged, exact or perturbed:F, as in replay.
+    #[arg(long, value_name = "WHICH", default_value = "logged", value_parser = crate::cmd::replay::estimates)]
+    pub(crate) estimates: Estimates,
+    /// How lines become jobs, as in replay.
+    #[arg(long, value_name = "KEY=VALUE,..", default_value = "", value_parser = crate::cmd::replay::mapping)]
+    pub(crate) map: Options,
+    /// Seed of perturbed estimates.
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Skip lines that cannot be read, and count them; without it the first one stops the command.
+    #[arg(long)]
+    pub(crate) skip_bad: bool,
+}
+
+/// Models.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum Model {
+    /// Lublin and Feitelson, JPDC 63(11), 2003.
+    Lublin99,
+}
+
+/// Formats.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Form {
+    /// Standard Workload Format.
+    Swf,
+    /// One line a job: job,user,submit,cores,limit_s,run_s.
+    Csv,
+    /// One JSON object a line with the same fields.
+    Jsonl,
+}
