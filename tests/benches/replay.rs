@@ -29,7 +29,7 @@ fn main() {
         let Some(path) = shared(&format!("data/swf/{log}.swf.gz")) else { continue };
         let workload = Workload::load(&path, &Options::default()).expect("the log is good");
         let machine = Machine::from_header(&workload.header).expect("the header tells the machine");
-        for name in ["fcfs", "easy"] {
+        for name in ["fcfs", "easy", "conservative"] {
             let compiled = loader
                 .compile_file(&policies().join(format!("{name}.wasm")))
                 .expect("run `cargo xtask policies`");
@@ -37,6 +37,9 @@ fn main() {
             let (seconds, outcome) = timed(&workload, &machine, Box::new(component));
             let native: Box<dyn Policy> = match name {
                 "fcfs" => Box::new(NativeTwin::<policy_fcfs::Fcfs>::new(&[]).expect("no settings")),
+                "conservative" => {
+                    Box::new(NativeTwin::<policy_conservative::Conservative>::new(&[]).expect("no settings"))
+                }
                 _ => Box::new(NativeTwin::<policy_easy::Easy>::new(&[]).expect("no settings")),
             };
             let (native_seconds, _) = timed(&workload, &machine, native);

@@ -1,6 +1,7 @@
 //! Replays through the real binary: complete, valid, and the same bytes twice.
 
-use std::path::PathBuf;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
 use fluxgate_tests::fixture::{cli, folder, shared};
 
@@ -34,10 +35,9 @@ fn twice(log: &str, policy: &str, more: &[&str]) -> (serde_json::Value, Vec<u8>)
     (metrics, schedules.swap_remove(0))
 }
 
-#[test]
-fn a_small_log_as_table_json_and_csv() {
-    let dir = folder();
-    let log = dir.path().join("l.swf");
+/// A log of 200 jobs for 8 cores, and one that is wider.
+fn small_log(dir: &Path) -> String {
+    let log = dir.join("l.swf");
     let mut text = "; MaxProcs: 8\n; UnixStartTime: 0\n".to_owned();
     for i in 0..200u32 {
         let (run, cores) = (1 + i * 7919 % 100, 1 + i * 31 % 8);
@@ -51,7 +51,14 @@ fn a_small_log_as_table_json_and_csv() {
     // Wider than the machine: listed, not dropped.
     text += "201 1000 -1 10 9 -1 -1 9 20 -1 1 1 1 -1 1 -1 -1 -1\n";
     std::fs::write(&log, text).unwrap();
-    let log = log.to_str().unwrap();
+    log.to_str().unwrap().to_owned()
+}
+
+#[test]
+fn a_small_log_as_table_json_and_csv() {
+    let dir = folder();
+    let log = small_log(dir.path());
+    let log = log.as_str();
 
     let (said, schedule) = twice(log, "easy", &[]);
     assert_eq!(said["runs"][0]["metrics"]["jobs"], 200);
@@ -93,4 +100,114 @@ fn whole_logs_complete_conserve_jobs_and_repeat() {
             assert!(said["jobs"].as_u64().unwrap() > jobs, "{said}");
         }
     }
+}
+
+/// The files of a folder by name.
+fn files(dir: &Path) -> BTreeMap<String, Vec<u8>> {
+    let entries = std::fs::read_dir(dir).unwrap().map(Result::unwrap);
+    entries
+        .map(|e| (e.file_name().to_string_lossy().into_owned(), std::fs::read(e.path()).unwrap()))
+        .collect()
+}
+
+#[test]
+fn a_report_is_the_same_on_one_thread_and_on_many_and_answers_why() {
+    let dir = folder();
+    let log = small_log(dir.path());
+    let mut made = Vec::new();
+    for threads in ["1", "4"] {
+        let out = dir.path().join(threads);
+        let mut args = vec!["replay", &log, "-q", "--threads", threads, "--report", out.to_str().unwrap()];
+        for policy in ["fcfs", "easy", "hybrid:depth=2", "conservative"] {
+            args.extend(["--policy", policy]);
+        }
+        let said = cli(&args).ok();
+        assert!(said.contains("hybrid:depth=2"), "{said}");
+        made.push(files(&out));
+    }
+    assert!(made[0] == made[1], "the number of threads changed the report");
+    let names: Vec<&str> = made[0].keys().map(String::as_str).collect();
+    for name in ["report.html", "report.json", "metrics.csv", "classes.csv", "curves.csv", "gantt.easy.svg"] {
+        assert!(names.contains(&name), "{name} in {names:?}");
+    }
+    let page = String::from_utf8_lossy(&made[0]["report.html"]).into_owned();
+    assert!(page.contains("job 201") && page.contains("hybrid:depth=2"), "denied jobs are listed");
+
+    let jobs = |policy: &str| dir.path().join("1").join(format!("jobs.{policy}.jsonl"));
+    let (fcfs, easy) = (jobs("fcfs"), jobs("easy"));
+    let pair = ["replay", "--diff", fcfs.to_str().unwrap(), easy.to_str().unwrap()];
+    let view = cli(&[&pair[..], &["--json"]].concat()).json();
+    assert_eq!(view["both"], 200);
+    assert!(cli(&pair).ok().starts_with("200 jobs in both, of which "));
+    let sooner = view["sooner_s"][0][0].to_string();
+    let why = cli(&[&pair[..], &["--job", &sooner]].concat()).ok();
+    assert!(why.contains("s later in") && why.contains("cores were in use"), "{why}");
+    cli(&[&pair[..], &["--job", "201"]].concat()).fails(1, &["job 201 did not run in both"]);
+    std::fs::write(&easy, "{}\n").unwrap();
+    cli(&pair).fails(1, &["jobs.easy.jsonl", "line 1", "missing field"]);
+}
+
+#[test]
+fn a_part_of_a_log_with_more_load_and_other_estimates() {
+    let dir = folder();
+    let log = small_log(dir.path());
+    let run = |more: &[&str]| cli(&[&["replay", log.as_str(), "-q", "--json"][..], more].concat()).json();
+    assert_eq!(run(&["--from", "100", "--until", "200"])["jobs"], 20);
+    let wait = |said: &serde_json::Value| said["runs"][0]["metrics"]["wait_s"]["mean"].as_f64().unwrap();
+    let usual = run(&[]);
+    assert!(wait(&run(&["--load", "2"])) > wait(&usual));
+    // The log asks for twice the run time, so exact estimates are others.
+    assert_ne!(run(&["--estimates", "exact"])["runs"][0]["metrics"], usual["runs"][0]["metrics"]);
+    let drawn = |seed| run(&["--estimates", "perturbed:4", "--seed", seed])["runs"][0]["metrics"].clone();
+    assert_eq!(drawn("3"), drawn("3"));
+    assert_ne!(drawn("3"), drawn("4"));
+    cli(&["replay", &log, "--map", "procs=nodes"]).fails(2, &["procs=requested|allocated"]);
+    cli(&["replay", &log, "--from", "soon"]).fails(2, &["2002-08"]);
+    cli(&["replay", &log, "--from", "1e9"]).fails(1, &["no jobs"]);
+    assert!(cli(&["replay", "--definitions"]).ok().contains("Jain"));
+}
+
+#[test]
+fn nothing_is_written_before_a_bad_line_is_found() {
+    let dir = folder();
+    let log = small_log(dir.path());
+    let text = std::fs::read_to_string(&log).unwrap().replacen("\n50 ", "\n50 x ", 1);
+    std::fs::write(&log, text).unwrap();
+    let out = dir.path().join("out");
+    let args = ["replay", &log, "-q", "--report", out.to_str().unwrap()];
+    cli(&args).fails(1, &["line 52"]);
+    assert!(!out.exists());
+    cli(&[&args[..], &["--skip-bad"]].concat()).ok();
+    assert!(std::fs::read_to_string(out.join("report.html")).unwrap().contains("1 bad lines skipped"));
+}
+
+#[test]
+fn a_workload_is_made_looked_at_cut_converted_and_replayed() {
+    let dir = folder();
+    let make = |seed: &str| cli(&["workload", "make", "--jobs", "500", "--cores", "64", "--seed", seed]).ok();
+    let text = make("1");
+    assert_eq!(text, make("1"));
+    assert_ne!(text, make("2"));
+    let log = dir.path().join("made.swf");
+    std::fs::write(&log, &text).unwrap();
+    let log = log.to_str().unwrap();
+    let info = cli(&["workload", "info", log, "--json"]).json();
+    assert_eq!((&info["info"]["jobs"], &info["info"]["cores_of_machine"]), (&500.into(), &64.into()));
+    assert!(cli(&["workload", "info", log]).ok().contains("offered_load"));
+
+    let cut = cli(&["workload", "cut", log, "--limit", "100"]).ok();
+    let part = dir.path().join("part.swf");
+    std::fs::write(&part, &cut).unwrap();
+    let jobs =
+        |text: &str| text.lines().filter(|l| !l.starts_with(';')).map(str::to_owned).collect::<Vec<_>>();
+    assert_eq!(jobs(&cut), jobs(&text)[..100]);
+    let csv = cli(&["workload", "convert", part.to_str().unwrap(), "--to", "csv"]).ok();
+    assert_eq!(csv.lines().count(), 101);
+    let lines = cli(&["workload", "convert", part.to_str().unwrap(), "--to", "jsonl"]).ok();
+    let first: serde_json::Value = serde_json::from_str(lines.lines().next().unwrap()).unwrap();
+    assert_eq!(first["job"], 1);
+    assert_eq!(cli(&["replay", log, "--policy", "conservative", "-q", "--json"]).json()["jobs"], 500);
+    std::fs::write(&part, "oops\n").unwrap();
+    cli(&["workload", "info", part.to_str().unwrap()]).fails(1, &["line 1"]);
+    cli(&["workload", "make"]).fails(2, &["--jobs"]);
 }

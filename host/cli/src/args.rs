@@ -2,9 +2,14 @@
 //!
 //! This module must never do anything.
 
+mod replay;
+pub(crate) mod workload;
+
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+
+pub(crate) use replay::Replay;
 
 /// A scheduler for Flux whose policies are WebAssembly components.
 #[derive(Debug, Parser)]
@@ -74,7 +79,9 @@ pub(crate) enum Command {
     /// The scheduler at a glance: who decides, what waits and runs, what is free.
     Status(Status),
     /// Replay a workload log through policies, at full speed and without an instance.
-    Replay(Replay),
+    Replay(Box<Replay>),
+    /// Make, look at, cut and convert workloads.
+    Workload(workload::WorkloadArgs),
     /// Look at files that describe a machine: check them, show and search them, convert them.
     #[command(subcommand)]
     Graph(crate::cmd::graph::GraphCmd),
@@ -514,48 +521,6 @@ pub(crate) struct Install {
     /// Print JSON.
     #[arg(long)]
     pub(crate) json: bool,
-}
-
-/// `fluxgate replay`.
-#[derive(Debug, Args)]
-pub(crate) struct Replay {
-    /// Log in Standard Workload Format, plain or gzip.
-    #[arg(value_name = "LOG")]
-    pub(crate) log: PathBuf,
-    /// Policies, by name or .wasm file; each makes a run.
-    #[arg(long = "policy", value_name = "NAME|FILE", default_value = "easy")]
-    pub(crate) policy: Vec<String>,
-    /// Settings of the policies; a policy takes those it knows.
-    #[arg(long = "config", value_name = "KEY=VALUE")]
-    pub(crate) config: Vec<String>,
-    /// Folder with .wasm policies. Default: `policies` beside the installed binary.
-    #[arg(long, env = "FLUXGATE_POLICIES", value_name = "DIR")]
-    pub(crate) policies: Option<PathBuf>,
-    /// Resources: R (RFC 20 JSON), TOML with [[resource.config]], or JGF. Default: from the log's header.
-    #[arg(long, value_name = "FILE")]
-    pub(crate) machine: Option<PathBuf>,
-    /// Only the first N jobs.
-    #[arg(long, value_name = "N")]
-    pub(crate) limit: Option<usize>,
-    /// Skip lines that cannot be read, and count them; without it the first one stops the run.
-    #[arg(long)]
-    pub(crate) skip_bad: bool,
-    /// Write the schedule as CSV: job,submit,start,end,ranks. With several policies, one file each: the
-    /// name of the policy is put before the file's ending. - is standard output.
-    #[arg(long, value_name = "FILE")]
-    pub(crate) schedule: Option<PathBuf>,
-    /// Write the metrics as CSV, one row for each policy. - is standard output.
-    #[arg(long, value_name = "FILE")]
-    pub(crate) csv: Option<PathBuf>,
-    /// Do not have the schedule checked by the independent sweep.
-    #[arg(long)]
-    pub(crate) no_check: bool,
-    /// Print JSON.
-    #[arg(long)]
-    pub(crate) json: bool,
-    /// Show no progress.
-    #[arg(short, long)]
-    pub(crate) quiet: bool,
 }
 
 /// `fluxgate demo`.

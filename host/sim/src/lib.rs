@@ -9,8 +9,11 @@
 //!
 //! - [`swf`] reads the Standard Workload Format; [`workload`] decides which lines are jobs, and how wide and
 //!   long they are; [`machine`] is what they run on.
+//! - [`model`] makes workloads without a log; [`transform`] takes parts of one and changes load and estimates.
 //! - [`driver`] is a discrete-event loop around `fluxgate_engine::Engine`: the same engine, the same policies,
 //!   another clock.
+//! - [`record`] keeps every job; [`report`] makes pages and pictures of records, [`diff`] compares two, and [`bootstrap`]
+//!   says how sure a mean is.
 //! - [`metrics`] and [`schedule`] [`observe`] the driver; [`sweep`] checks a schedule without any of the code
 //!   that made it.
 //!
@@ -20,12 +23,18 @@
 
 #![forbid(unsafe_code)]
 
+pub mod bootstrap;
+pub mod diff;
 pub mod driver;
 mod jobspecs;
 pub mod machine;
 pub mod metrics;
+pub mod model;
 pub mod observe;
+pub mod record;
+pub mod report;
 pub mod schedule;
 pub mod sweep;
 pub mod swf;
+pub mod transform;
 pub mod workload;

@@ -11,3 +11,4 @@ pub(crate) mod resource_query;
 pub(crate) mod status;
 pub(crate) mod submit;
 pub(crate) mod up;
+pub(crate) mod workload;

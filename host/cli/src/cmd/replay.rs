@@ -1,22 +1,31 @@
 //! `fluxgate replay`: a log through policies, at full speed, checked by a judge that shares no code with the
 //! scheduler, with figures as table, JSON or CSV.
 //!
-//! Everything that can be wrong with the input is found before the first byte is written.
+//! Everything that can be wrong with the input is found before the first byte is written. Runs go side by side, one
+//! thread each; what comes out does not depend on how many.
+
+mod compare;
+mod values;
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 use std::time::Instant;
 
 use anyhow::{Context, Result, anyhow, bail};
+use fluxgate_engine::Policy;
 use fluxgate_sim::driver;
 use fluxgate_sim::machine::Machine;
 use fluxgate_sim::metrics::{self, Metrics, Summary};
 use fluxgate_sim::observe::{Observer, Progress};
+use fluxgate_sim::record::Record;
+use fluxgate_sim::report;
 use fluxgate_sim::schedule::{Collect, Writer};
 use fluxgate_sim::sweep::sweep;
+use fluxgate_sim::transform::Transform;
 use fluxgate_sim::workload::{OnBadLine, Options, Workload};
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 
 use crate::args::Replay;
@@ -24,6 +33,8 @@ use crate::cmd::policy::settings;
 use crate::fail::usage;
 use crate::policies::Shelf;
 use crate::render;
+
+pub(crate) use values::{estimates, factor, mapping, time};
 
 /// One policy's run.
 struct Run {
@@ -37,6 +48,15 @@ struct Run {
     policy_seconds: f64,
     fuel: u64,
     violations: Vec<String>,
+    /// Kept for a report.
+    record: Option<Record>,
+}
+
+/// A policy as asked for, ready to decide.
+struct Asked {
+    /// What it is called in tables and file names.
+    label: String,
+    policy: Option<Box<dyn Policy>>,
 }
 
 /// Progress of one run on standard error.
@@ -65,7 +85,7 @@ fn schedule_path(base: &Path, policy: &str, several: bool) -> PathBuf {
     }
 }
 
-fn open(path: &Path) -> Result<Box<dyn Write>> {
+fn open(path: &Path) -> Result<Box<dyn Write + Send>> {
     if path.as_os_str() == "-" {
         return Ok(Box::new(io::stdout()));
     }
@@ -75,6 +95,13 @@ fn open(path: &Path) -> Result<Box<dyn Write>> {
 
 /// Run the command.
 pub(crate) fn run(args: &Replay) -> Result<()> {
+    if args.definitions {
+        return compare::definitions(args.json);
+    }
+    if let Some(files) = &args.diff {
+        return compare::diff(&files[0], &files[1], args.job, args.json);
+    }
+    let Some(log) = &args.log else { return Err(usage("name a LOG")) };
     let outputs = [&args.schedule, &args.csv];
     let on_stdout = outputs.iter().filter(|p| p.as_deref().is_some_and(|p| p.as_os_str() == "-")).count();
     if on_stdout > 1 || (on_stdout == 1 && args.json) {
@@ -86,69 +113,152 @@ pub(crate) fn run(args: &Replay) -> Result<()> {
     {
         return Err(usage("--schedule - takes one --policy"));
     }
-    let wanted = settings(&args.config)?;
-    let shelf = Shelf::open(args.policies.as_deref())?;
-    let known = settings_of_each(&shelf, args, &wanted)?;
+    let asked = policies(args)?;
 
     let options = Options {
         on_bad_line: if args.skip_bad { OnBadLine::Skip } else { OnBadLine::Refuse },
         max_jobs: args.limit,
-        ..Options::default()
+        ..args.map
     };
-    let workload = Workload::load(&args.log, &options)?;
+    let mut workload = Workload::load(log, &options)?;
+    let transform = Transform {
+        from: args.from,
+        until: args.until,
+        load: args.load,
+        estimates: args.estimates,
+        seed: args.seed,
+    };
+    transform.apply(&mut workload.jobs);
     if workload.jobs.is_empty() {
-        bail!("{}: no jobs to replay", args.log.display());
+        bail!("{}: no jobs to replay", log.display());
     }
     let machine = match &args.machine {
         Some(path) => Machine::load(path)?,
-        None => Machine::from_header(&workload.header).with_context(|| args.log.display().to_string())?,
+        None => Machine::from_header(&workload.header).with_context(|| log.display().to_string())?,
     };
+    let notes = notes(&workload, &machine);
     if !args.quiet {
-        about(args, &workload, &machine);
+        let _ = writeln!(io::stderr(), "{}: {}", log.display(), notes.join("; "));
     }
 
-    let mut runs = Vec::new();
-    for (policy, settings) in args.policy.iter().zip(&known) {
-        runs.push(one(args, &shelf, policy, settings, &workload, &machine)?);
+    let runs = side_by_side(args, asked, &workload, &machine)?;
+    if let Some(folder) = &args.report {
+        write_report(args, folder, log, notes, &machine, &runs)?;
     }
-    report(args, &workload, &machine, &runs, on_stdout > 0)?;
+    report(args, log, &workload, &machine, &runs, on_stdout > 0)?;
     let wrong: Vec<String> =
         runs.iter().flat_map(|r| r.violations.iter().map(move |v| format!("{}: {v}", r.name))).collect();
     if wrong.is_empty() { Ok(()) } else { Err(anyhow!("the schedule is not valid:\n{}", wrong.join("\n"))) }
 }
 
-/// Settings that each policy knows; one that none knows is an error.
-fn settings_of_each(
-    shelf: &Shelf,
-    args: &Replay,
-    wanted: &[(String, String)],
-) -> Result<Vec<Vec<(String, String)>>> {
+/// Every policy that was asked for, with its settings. A setting that none knows is an error.
+fn policies(args: &Replay) -> Result<Vec<Asked>> {
+    let shelf = Shelf::open(args.policies.as_deref())?;
+    let wanted = settings(&args.config)?;
     let mut taken = vec![false; wanted.len()];
-    let mut out = Vec::new();
-    for policy in &args.policy {
-        let keys: Vec<String> = if policy == fluxgate_engine::BUILTIN {
-            Vec::new()
-        } else {
-            shelf.compile(policy)?.description().config.iter().map(|k| k.name.clone()).collect()
-        };
-        let mut mine = Vec::new();
-        for (setting, taken) in wanted.iter().zip(&mut taken) {
-            if keys.contains(&setting.0) {
-                *taken = true;
-                mine.push(setting.clone());
+    let mut all: Vec<Asked> = Vec::new();
+    for asked in &args.policy {
+        let (policy, own) = values::policy(asked);
+        let mut mine = settings(&own)?;
+        if policy != fluxgate_engine::BUILTIN {
+            let known = shelf.compile(policy)?;
+            for (setting, taken) in wanted.iter().zip(&mut taken) {
+                if known.description().config.iter().any(|key| key.name == setting.0) {
+                    *taken = true;
+                    if !mine.iter().any(|own| own.0 == setting.0) {
+                        mine.push(setting.clone());
+                    }
+                }
             }
         }
-        shelf.check(policy, &mine)?;
-        out.push(mine);
+        let made = shelf.make(policy, &mine)?;
+        let name = made.as_ref().map_or(fluxgate_engine::BUILTIN, |p| p.name());
+        let label = if own.is_empty() { name.to_owned() } else { format!("{name}:{}", own.join(",")) };
+        let same =
+            all.iter().filter(|a| a.label == label || a.label.starts_with(&format!("{label}#"))).count();
+        let label = if same == 0 { label } else { format!("{label}#{}", same + 1) };
+        all.push(Asked { label, policy: made });
     }
     match wanted.iter().zip(&taken).find(|(_, taken)| !**taken) {
         Some(((key, _), _)) => Err(usage(format!("--config {key}: none of the policies has this setting"))),
-        None => Ok(out),
+        None => Ok(all),
     }
 }
 
-/// What was understood of the log, to standard error.
-fn about(args: &Replay, workload: &Workload, machine: &Machine) {
+/// All runs, as many at a time as there are threads; the results in the order in which they were asked for.
+fn side_by_side(
+    args: &Replay,
+    asked: Vec<Asked>,
+    workload: &Workload,
+    machine: &Machine,
+) -> Result<Vec<Run>> {
+    let several = asked.len() > 1;
+    let threads = match args.threads {
+        Some(threads) => usize::from(threads),
+        None => std::thread::available_parallelism().map_or(1, usize::from),
+    };
+    // A schedule on standard output has its order from the one run there is.
+    let threads = threads.min(asked.len()).max(1);
+    let bars = MultiProgress::new();
+    let count = asked.len();
+    let left: Mutex<Vec<(usize, Asked)>> = Mutex::new(asked.into_iter().enumerate().rev().collect());
+    let done: Mutex<Vec<Option<Result<Run>>>> = Mutex::new((0..count).map(|_| None).collect());
+    let lock_error = || anyhow!("a run ended without a result");
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                while let Some((number, asked)) = left.lock().ok().and_then(|mut left| left.pop()) {
+                    let result = one(args, asked, several, workload, machine, &bars);
+                    if let Ok(mut done) = done.lock() {
+                        done[number] = Some(result);
+                    }
+                }
+            });
+        }
+    });
+    let done = done.into_inner().map_err(|_| lock_error())?;
+    done.into_iter().map(|run| run.unwrap_or_else(|| Err(lock_error()))).collect()
+}
+
+/// The report's files, once everything is known.
+fn write_report(
+    args: &Replay,
+    folder: &Path,
+    log: &Path,
+    mut notes: Vec<String>,
+    machine: &Machine,
+    runs: &[Run],
+) -> Result<()> {
+    let denied = |run: &Run| {
+        let each = run.denied.iter();
+        each.filter_map(|d| Some((d["job"].as_u64()?, render::plain(&d["reason"])))).collect()
+    };
+    notes.extend(values::told(args));
+    let input = report::Input {
+        title: format!("Replay of {}", log.file_name().map_or(log.as_os_str(), |n| n).to_string_lossy()),
+        notes,
+        cores: machine.total_cores(),
+        seed: args.seed,
+        runs: runs
+            .iter()
+            .map(|run| report::Run {
+                label: run.name.clone(),
+                summary: run.summary.clone(),
+                record: run.record.clone().unwrap_or_default(),
+                denied: denied(run),
+            })
+            .collect(),
+    };
+    std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    for file in report::make(&input) {
+        let path = folder.join(&file.name);
+        std::fs::write(&path, &file.content).with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    Ok(())
+}
+
+/// What was understood of the log.
+fn notes(workload: &Workload, machine: &Machine) -> Vec<String> {
     let mut notes = vec![format!("{} jobs, {} cores", workload.jobs.len(), machine.total_cores())];
     notes.extend(
         workload.left_out_counts().iter().map(|(why, count)| format!("{count} left out: {}", why.text())),
@@ -160,7 +270,7 @@ fn about(args: &Replay, workload: &Workload, machine: &Machine) {
         notes.push(format!("{} bad lines skipped", workload.bad.count));
         notes.extend(workload.bad.first.iter().take(3).map(ToString::to_string));
     }
-    let _ = writeln!(io::stderr(), "{}: {}", args.log.display(), notes.join("; "));
+    notes
 }
 
 fn bar(args: &Replay, policy: &str, jobs: u64) -> ProgressBar {
@@ -175,24 +285,27 @@ fn bar(args: &Replay, policy: &str, jobs: u64) -> ProgressBar {
 
 fn one(
     args: &Replay,
-    shelf: &Shelf,
-    policy: &str,
-    settings: &[(String, String)],
+    asked: Asked,
+    several: bool,
     workload: &Workload,
     machine: &Machine,
+    bars: &MultiProgress,
 ) -> Result<Run> {
-    let made = shelf.make(policy, settings)?;
-    let name = made.as_ref().map_or(fluxgate_engine::BUILTIN, |p| p.name()).to_owned();
+    let Asked { label: name, policy: made } = asked;
     let mut figures = Metrics::new(machine.total_cores());
     let mut rows = Collect::default();
-    let mut shown = Bar(bar(args, &name, workload.jobs.len() as u64));
+    let mut record = args.report.as_ref().map(|_| Record::with_places(&machine.cores));
+    let mut shown = Bar(bars.add(bar(args, &name, workload.jobs.len() as u64)));
     let mut writer = match &args.schedule {
-        Some(base) => Some(Writer::new(open(&schedule_path(base, &name, args.policy.len() > 1))?, false)?),
+        Some(base) => Some(Writer::new(open(&schedule_path(base, &name, several))?, false)?),
         None => None,
     };
     let mut observers: Vec<&mut dyn Observer> = vec![&mut figures, &mut shown];
     if !args.no_check {
         observers.push(&mut rows);
+    }
+    if let Some(record) = &mut record {
+        observers.push(record);
     }
     if let Some(writer) = &mut writer {
         observers.push(writer);
@@ -232,11 +345,13 @@ fn one(
         policy_seconds: outcome.cost.nanos as f64 / 1e9,
         fuel: outcome.cost.fuel,
         violations,
+        record,
     })
 }
 
 fn report(
     args: &Replay,
+    log: &Path,
     workload: &Workload,
     machine: &Machine,
     runs: &[Run],
@@ -269,7 +384,7 @@ fn report(
             .map(|(why, count)| json!({"reason": why.text(), "count": count}))
             .collect();
         return render::json(&json!({
-            "log": args.log.display().to_string(),
+            "log": log.display().to_string(),
             "jobs": workload.jobs.len(),
             "cores": machine.total_cores(),
             "left_out": left_out,

@@ -1,0 +1,232 @@
+//! Numbers of a report: curves over time, distributions by class of job, and how sure the means are.
+//!
+//! This module must never know how they are shown.
+
+use serde::Serialize;
+
+use super::{Run, THRESHOLD};
+use crate::bootstrap::{self, Interval, Weeks};
+use crate::metrics::{bounded_slowdown_of, quantile};
+use crate::record::Done;
+
+/// Points of a curve.
+pub(super) const BINS: usize = 320;
+
+/// A class of jobs, by run time and cores. Source: Srinivasan, Kettimuthu, Subramani, Sadayappan: Characterization of
+/// Backfilling Strategies for Parallel Job Scheduling, ICPP Workshops 2002 (an hour, 8 processors).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Class {
+    /// Its name in tables.
+    pub name: &'static str,
+    /// What is in it.
+    pub meaning: &'static str,
+    /// Longer than an hour? `None`: both.
+    long: Option<bool>,
+    /// More than 8 cores? `None`: both.
+    wide: Option<bool>,
+}
+
+/// The classes, all jobs first.
+pub const CLASSES: [Class; 5] = [
+    Class { name: "all", meaning: "all jobs", long: None, wide: None },
+    Class {
+        name: "SN",
+        meaning: "short (up to 1 h) and narrow (up to 8 cores)",
+        long: Some(false),
+        wide: Some(false),
+    },
+    Class { name: "SW", meaning: "short and wide", long: Some(false), wide: Some(true) },
+    Class { name: "LN", meaning: "long and narrow", long: Some(true), wide: Some(false) },
+    Class { name: "LW", meaning: "long and wide", long: Some(true), wide: Some(true) },
+];
+
+impl Class {
+    fn has(&self, job: &Done) -> bool {
+        self.long.is_none_or(|long| long == (job.run() > 3600.0))
+            && self.wide.is_none_or(|wide| wide == (job.cores > 8))
+    }
+}
+
+/// Five points of a distribution.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+pub struct Points {
+    /// Mean.
+    pub mean: f64,
+    /// First quartile.
+    pub q1: f64,
+    /// Median.
+    pub median: f64,
+    /// Third quartile.
+    pub q3: f64,
+    /// 95 % point.
+    pub p95: f64,
+}
+
+impl Points {
+    fn of(mut values: Vec<f64>) -> Points {
+        values.sort_unstable_by(f64::total_cmp);
+        let mean = if values.is_empty() { 0.0 } else { values.iter().sum::<f64>() / values.len() as f64 };
+        let [q1, median, q3, p95] = [0.25, 0.5, 0.75, 0.95].map(|p| quantile(&values, p));
+        Points { mean, q1, median, q3, p95 }
+    }
+}
+
+/// One class under one policy.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct ClassFigures {
+    /// The class's name.
+    pub class: &'static str,
+    /// Jobs in it.
+    pub jobs: usize,
+    /// Seconds.
+    pub wait_s: Points,
+    /// Ratio, with the threshold of the report.
+    pub bounded_slowdown: Points,
+}
+
+/// Bounded slowdown of a job as reports have it.
+pub(super) fn slowdown(job: &Done) -> f64 {
+    bounded_slowdown_of(job.wait(), job.run(), THRESHOLD)
+}
+
+/// For each run, each class.
+pub(super) fn classes(runs: &[Run]) -> Vec<Vec<ClassFigures>> {
+    let of = |run: &Run, class: &Class| {
+        let jobs: Vec<&Done> = run.record.jobs.iter().filter(|job| class.has(job)).collect();
+        ClassFigures {
+            class: class.name,
+            jobs: jobs.len(),
+            wait_s: Points::of(jobs.iter().map(|j| j.wait()).collect()),
+            bounded_slowdown: Points::of(jobs.iter().map(|j| slowdown(j)).collect()),
+        }
+    };
+    runs.iter().map(|run| CLASSES.iter().map(|class| of(run, class)).collect()).collect()
+}
+
+/// Means with intervals, and differences to the first policy's.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Comparison {
+    /// Mean wait, seconds.
+    pub wait_s: Interval,
+    /// Less the first policy's.
+    pub wait_s_more: Interval,
+    /// Mean bounded slowdown.
+    pub bounded_slowdown: Interval,
+    /// Less the first policy's.
+    pub bounded_slowdown_more: Interval,
+}
+
+/// For each run.
+pub(super) fn comparisons(runs: &[Run], seed: u64) -> Vec<Comparison> {
+    let first =
+        runs.iter().flat_map(|r| &r.record.jobs).map(|j| j.submit).min_by(f64::total_cmp).unwrap_or(0.0);
+    let of = |value: fn(&Done) -> f64| {
+        let weeks: Vec<Weeks> = runs
+            .iter()
+            .map(|run| Weeks::of(first, run.record.jobs.iter().map(|job| (job.submit, value(job)))))
+            .collect();
+        bootstrap::intervals(&weeks, seed)
+    };
+    of(Done::wait)
+        .into_iter()
+        .zip(of(slowdown))
+        .map(|((wait_s, wait_s_more), (bounded_slowdown, bounded_slowdown_more))| Comparison {
+            wait_s,
+            wait_s_more,
+            bounded_slowdown,
+            bounded_slowdown_more,
+        })
+        .collect()
+}
+
+/// Means over equal spans of time.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Curve {
+    /// When the first span begins, seconds.
+    pub from: f64,
+    /// Length of a span, seconds.
+    pub width: f64,
+    /// Cores in use.
+    pub busy: Vec<f64>,
+    /// Jobs that wait.
+    pub waiting: Vec<f64>,
+}
+
+/// For each run, over the same time.
+pub(super) fn curves(runs: &[Run]) -> Vec<Curve> {
+    let jobs = || runs.iter().flat_map(|run| &run.record.jobs);
+    let from = jobs().map(|j| j.submit).min_by(f64::total_cmp).unwrap_or(0.0);
+    let to = jobs().map(|j| j.end).max_by(f64::total_cmp).unwrap_or(from).max(from + 1.0);
+    let width = (to - from) / BINS as f64;
+    runs.iter()
+        .map(|run| {
+            let mut curve = Curve { from, width, busy: vec![0.0; BINS], waiting: vec![0.0; BINS] };
+            for job in &run.record.jobs {
+                add(&mut curve.waiting, (job.submit - from) / width, (job.start - from) / width, 1.0);
+                let (begin, end) = ((job.start - from) / width, (job.end - from) / width);
+                add(&mut curve.busy, begin, end, f64::from(job.cores));
+            }
+            curve
+        })
+        .collect()
+}
+
+/// Adds a height over a span to the means of bins.
+fn add(bins: &mut [f64], from: f64, to: f64, height: f64) {
+    let last = bins.len() - 1;
+    for (bin, mean) in
+        bins.iter_mut().enumerate().take((to as usize).min(last) + 1).skip((from as usize).min(last))
+    {
+        let part = to.min(bin as f64 + 1.0) - from.max(bin as f64);
+        *mean += height * part.max(0.0);
+    }
+}
+
+fn csv(header: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> Vec<u8> {
+    let mut csv = csv::Writer::from_writer(Vec::new());
+    // Writing to memory does not fail.
+    let _ = csv.write_record(header);
+    rows.into_iter().for_each(|row| drop(csv.write_record(row)));
+    csv.into_inner().unwrap_or_default()
+}
+
+/// One line for each policy and class.
+pub(super) fn classes_csv(runs: &[Run], classes: &[Vec<ClassFigures>]) -> Vec<u8> {
+    let header = [
+        "policy",
+        "class",
+        "jobs",
+        "wait_mean_s",
+        "wait_q1_s",
+        "wait_median_s",
+        "wait_q3_s",
+        "wait_p95_s",
+        "bounded_slowdown_mean",
+        "bounded_slowdown_q1",
+        "bounded_slowdown_median",
+        "bounded_slowdown_q3",
+        "bounded_slowdown_p95",
+    ];
+    let rows = runs.iter().zip(classes).flat_map(|(run, classes)| {
+        classes.iter().map(move |c| {
+            let mut row = vec![run.label.clone(), c.class.to_owned(), c.jobs.to_string()];
+            for p in [c.wait_s, c.bounded_slowdown] {
+                row.extend([p.mean, p.q1, p.median, p.q3, p.p95].map(|v| v.to_string()));
+            }
+            row
+        })
+    });
+    csv(&header, rows)
+}
+
+/// One line for each policy and span.
+pub(super) fn curves_csv(runs: &[Run], curves: &[Curve]) -> Vec<u8> {
+    let rows = runs.iter().zip(curves).flat_map(|(run, curve)| {
+        (0..BINS).map(move |i| {
+            let from = curve.from + i as f64 * curve.width;
+            let values = [from, from + curve.width, curve.busy[i], curve.waiting[i]];
+            std::iter::once(run.label.clone()).chain(values.map(|v| v.to_string())).collect::<Vec<String>>()
+        })
+    });
+    csv(&["policy", "from", "to", "cores_in_use", "jobs_waiting"], rows)
+}

@@ -1,0 +1,112 @@
+//! The report of a comparison: one HTML page that needs nothing else, each of its pictures as SVG, and its figures as
+//! CSV and JSON. Made as texts; whoever asked writes them.
+//!
+//! - `figures` makes numbers out of records: curves, classes, intervals.
+//! - `pictures` draws them, with the pen of `svg`.
+//! - `page` puts them on a page.
+//!
+//! The same input gives the same bytes. This module must never know how a schedule came about, or files.
+
+mod figures;
+mod page;
+mod pictures;
+mod svg;
+
+use serde_json::json;
+
+use crate::metrics::Summary;
+use crate::record::{Record, write_jsonl};
+
+pub use figures::{CLASSES, Class, ClassFigures, Comparison, Curve, Points};
+
+/// Threshold of bounded slowdown in pictures, classes and intervals, seconds.
+pub const THRESHOLD: f64 = 10.0;
+
+/// One policy's run.
+#[derive(Debug, Clone)]
+pub struct Run {
+    /// What it is called in tables; different for each run.
+    pub label: String,
+    /// Its metrics.
+    pub summary: Summary,
+    /// Its jobs, with places.
+    pub record: Record,
+    /// Jobs that were refused for good: number and reason.
+    pub denied: Vec<(u64, String)>,
+}
+
+/// Everything a report is about.
+#[derive(Debug, Clone)]
+pub struct Input {
+    /// What was replayed.
+    pub title: String,
+    /// What a reader has to know of the input: options, lines that were left out, bad lines.
+    pub notes: Vec<String>,
+    /// Cores of the machine.
+    pub cores: u64,
+    /// Seed of the intervals.
+    pub seed: u64,
+    /// In the order in which they were asked for.
+    pub runs: Vec<Run>,
+}
+
+/// A file of a report.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct File {
+    /// Its name, without folder.
+    pub name: String,
+    /// Its bytes.
+    pub content: Vec<u8>,
+}
+
+/// A label as part of a file name.
+fn file_part(label: &str) -> String {
+    label.chars().map(|c| if c.is_ascii_alphanumeric() || "-_=.".contains(c) { c } else { '-' }).collect()
+}
+
+/// All files of the report.
+pub fn make(input: &Input) -> Vec<File> {
+    let classes = figures::classes(&input.runs);
+    let comparisons = figures::comparisons(&input.runs, input.seed);
+    let curves = figures::curves(&input.runs);
+    let pictures = pictures::all(input, &classes, &curves);
+    let page = page::html(input, &classes, &comparisons, &pictures);
+
+    let mut files = vec![File { name: "report.html".to_owned(), content: page.into_bytes() }];
+    let mut csv = Vec::new();
+    // Writing to memory does not fail.
+    let _ = crate::metrics::write_csv(&mut csv, input.runs.iter().map(|r| (r.label.as_str(), &r.summary)));
+    files.push(File { name: "metrics.csv".to_owned(), content: csv });
+    files.push(File { name: "classes.csv".to_owned(), content: figures::classes_csv(&input.runs, &classes) });
+    files.push(File { name: "curves.csv".to_owned(), content: figures::curves_csv(&input.runs, &curves) });
+    let runs: Vec<_> = input
+        .runs
+        .iter()
+        .enumerate()
+        .map(|(i, run)| {
+            let denied: Vec<_> =
+                run.denied.iter().map(|(job, why)| json!({"job": job, "reason": why})).collect();
+            json!({
+                "policy": run.label, "metrics": run.summary, "comparison": comparisons[i], "classes": classes[i],
+                "denied": denied,
+            })
+        })
+        .collect();
+    let all = json!({
+        "title": input.title, "notes": input.notes, "cores": input.cores, "seed": input.seed,
+        "definitions": crate::metrics::DEFINITIONS, "runs": runs,
+    });
+    files.push(File { name: "report.json".to_owned(), content: format!("{all:#}\n").into_bytes() });
+    for run in &input.runs {
+        let mut content = Vec::new();
+        let _ = write_jsonl(&mut content, &run.record.jobs);
+        files.push(File { name: format!("jobs.{}.jsonl", file_part(&run.label)), content });
+    }
+    files.extend(
+        pictures.into_iter().map(|p| File { name: format!("{}.svg", p.name), content: p.svg.into_bytes() }),
+    );
+    files
+}
+
+#[cfg(test)]
+mod tests;
