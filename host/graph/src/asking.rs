@@ -17,10 +17,11 @@ use crate::future;
 use crate::graph::Graph;
 use crate::ledger::Selection;
 use crate::matcher::{self, Match};
+use crate::placement::Placement;
 use crate::plan::Plan;
 use crate::request::{Request, RequestError, ShapeId};
 use crate::resources::Resources;
-use crate::view::{Eligible, Overlay, Placement, View};
+use crate::view::{Eligible, Overlay, View};
 use crate::why;
 
 /// What was learned and need not be asked again. Nothing in it changes an answer.
@@ -208,7 +209,7 @@ impl Resources {
         found: Option<Match>,
         placement: Placement,
     ) -> Result<Selection, NoFit> {
-        let high = placement == Placement::High;
+        let high = placement.from_high();
         if let Some(found) = found
             && let Some(selection) = self.ledger.choose(&self.graph, &found, high)
         {

@@ -12,10 +12,11 @@ use crate::graph::{Class, Graph};
 use crate::ledger::{self, Allocation};
 use crate::local;
 use crate::matcher;
+use crate::placement::Placement;
 use crate::request::{Kind, Need, Request};
 use crate::resources::Resources;
 use crate::vertex::NONE;
-use crate::view::{Eligible, Overlay, Placement, Where};
+use crate::view::{Eligible, Overlay, Where};
 
 /// The time at which an allocation with this expected end is taken to end, seen from `now`.
 pub(crate) fn ends_at(end: f64, now: f64) -> f64 {

@@ -12,6 +12,7 @@ use std::collections::{BTreeMap, HashMap};
 use fluxgate_formats::{Hostlist, Idset};
 
 use crate::names::{Name, Names, PropSet, PropSets};
+use crate::prefer;
 use crate::vertex::{NONE, Vertex, VertexId};
 
 /// Name of the subsystem that holds the containment tree.
@@ -59,6 +60,10 @@ pub(crate) struct Class {
     pub(crate) leaves: BTreeMap<Name, Vec<u32>>,
     pub(crate) cores: u64,
     pub(crate) gpus: u64,
+    /// Performance class of its nodes, low is fast.
+    pub(crate) perf_class: u64,
+    /// Power that one of its nodes draws, in watts.
+    pub(crate) power: u64,
     core: Name,
     gpu: Name,
 }
@@ -200,7 +205,10 @@ impl Graph {
         }
         let idle: Box<[u64]> = slots.iter().map(|s| s.units).collect();
         let (core, gpu) = (self.core, self.gpu);
-        let mut class = Class { slots, idle, leaves, cores: 0, gpus: 0, core, gpu };
+        let said = |key| prefer::number(self.props.names(props).iter().map(|&n| self.text(n)), key);
+        let perf_class = said(prefer::CLASS_PROPERTY).unwrap_or(prefer::CLASS_WORST);
+        let power = said(prefer::POWER_PROPERTY).unwrap_or(u64::MAX);
+        let mut class = Class { slots, idle, leaves, cores: 0, gpus: 0, perf_class, power, core, gpu };
         (class.cores, class.gpus) = class.core_gpu_units(&class.idle);
         let id = ClassId(self.classes.len() as u32);
         self.classes.push(class);

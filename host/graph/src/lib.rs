@@ -22,7 +22,7 @@
 //! ```
 //!
 //! How it is laid out, from the ground up: `vertex`, `graph` and `builder` (what there is), `load` (readers), `index`
-//! (what is free, by state), `alternatives` and `request` (what is asked), `local` and `matcher` (does it fit), `ledger` (who holds what),
+//! (what is free, by state), `alternatives` and `request` (what is asked), `local`, `matcher` and `prefer` (does it fit, and where best), `ledger` (who holds what),
 //! `future`, `reserve`, `counts`, `play` and `plan` (when), `rout` and `recover` (R out and in), `asking` and
 //! `resources` (the face).
 //!
@@ -47,8 +47,10 @@ mod local;
 mod matcher;
 pub mod model;
 mod names;
+mod placement;
 mod plan;
 mod play;
+mod prefer;
 mod profile;
 pub mod query;
 mod recover;
@@ -69,9 +71,9 @@ pub use error::{LoadError, NoFit, Unsatisfiable};
 pub use graph::{CONTAINMENT, Edge, Graph};
 pub use ledger::{Allocation, LedgerError, Selection};
 pub use names::Name;
+pub use placement::Placement;
 pub use plan::REPLAYS_MAX;
 pub use request::{REQUEST_VERTICES_MAX, Request, RequestError, SHAPES_KEPT, ShapeId};
 pub use reserve::{RESERVATIONS_MAX, ReserveError};
 pub use resources::{Resources, Totals};
 pub use vertex::{Ids, Vertex, VertexId};
-pub use view::Placement;

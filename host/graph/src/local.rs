@@ -10,6 +10,7 @@ use std::cmp::Reverse;
 
 use crate::graph::{Class, ClassSlot, Graph};
 use crate::names::Name;
+use crate::prefer;
 use crate::request::{Level, Need};
 use crate::units;
 
@@ -93,14 +94,14 @@ pub(crate) fn capacity(graph: &Graph, class: &Class, state: &[u64], need: &Need,
     Walk::new(graph, class, state, false).repeat(need, limit)
 }
 
-/// Places `count` of `need` on a node where they fit. `high` takes from the far end.
+/// Places `count` of `need` on a node where they fit. `high` takes from the far end, `near` close together.
 pub(crate) fn place(
     graph: &Graph,
     class: &Class,
     state: &[u64],
     need: &Need,
     count: u64,
-    high: bool,
+    (high, near): (bool, bool),
 ) -> Placed {
     let mut walk = Walk::new(graph, class, state, high);
     if need.level == Level::Node && need.exclusive {
@@ -109,6 +110,10 @@ pub(crate) fn place(
         return Placed { taken: everything(class), slots };
     }
     match &need.flat {
+        Some(flat) if near && !flat.is_empty() => {
+            let slots = if need.slot { count } else { 0 };
+            return Placed { taken: prefer::near_inside(class, state, flat, count), slots };
+        }
         // Nothing but counts of leaves: all at once.
         Some(flat) if !flat.is_empty() => {
             for &(type_, per) in flat {

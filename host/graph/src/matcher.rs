@@ -10,10 +10,12 @@ use std::sync::Arc;
 
 use crate::graph::{Class, Graph};
 use crate::local::{self, EXCLUSIVE, Placed, Share, Taken};
+use crate::placement::Placement;
+use crate::prefer;
 use crate::request::{Level, Need, Request};
 use crate::units;
 use crate::vertex::NONE;
-use crate::view::{Eligible, Order, Overlay, Placement, View, Where};
+use crate::view::{Eligible, Order, Overlay, View, Where};
 
 /// What a request takes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -79,7 +81,11 @@ pub(crate) fn find_in(view: View<'_>, request: &Request, eligible: &Eligible, or
     let mut matcher = Matcher {
         view,
         eligible,
-        high: matches!(order, Order::Late | Order::Placed(Placement::High)),
+        high: match order {
+            Order::Late => true,
+            Order::Placed(placement) => placement.from_high(),
+            Order::Classes(..) => false,
+        },
         order,
         scratch: Overlay::default(),
         journal: Vec::new(),
@@ -397,6 +403,7 @@ impl<'a> Matcher<'a> {
         let mut plan: Vec<(u32, u64)> = Vec::new();
         let mut sum = 0u64;
         let even = self.order == Order::Placed(Placement::Spread) && need.level == Level::Local;
+        let near = self.order == Order::Placed(Placement::Locality);
         let scratch = std::mem::take(&mut self.scratch);
         let mut steps = scratch.len() as u64;
         let place = Where { eligible: self.eligible, range, idle: self.whole_nodes };
@@ -406,15 +413,28 @@ impl<'a> Matcher<'a> {
             // as far as it can matter.
             let mut capacity =
                 |class: &Class, state: &[u64]| local::capacity(graph, class, state, need, limit);
+            let mut order = self.order;
+            if order == Order::Placed(Placement::Variation) {
+                let room = self.view.totals(&scratch, place, &mut capacity, |class| class.perf_class);
+                let sum = room.values().fold(0u64, |sum, n| sum.saturating_add(*n)).min(limit);
+                let want = counted.best(sum / per.max(1)).map_or(0, |n| n.saturating_mul(per));
+                if let Some((first, last)) = prefer::closest(&room, want) {
+                    order = Order::Classes(first, last);
+                }
+            }
             let mut sink = |node: u32, capacity: u64| {
                 steps += 1;
-                let n = if even { capacity } else { capacity.min(limit - sum) };
+                let n = if even || near { capacity } else { capacity.min(limit - sum) };
                 plan.push((node, n));
                 sum = sum.saturating_add(n);
-                // Spreading wants to know more nodes than the fewest that would do.
-                if even { (plan.len() as u64) < limit } else { sum < limit }
+                // Spreading wants to know more nodes than the fewest that would do, and closeness all of them.
+                match (even, near) {
+                    (true, _) => (plan.len() as u64) < limit,
+                    (_, true) => capacity < limit,
+                    _ => sum < limit,
+                }
             };
-            self.view.candidates(&scratch, place, self.order, &mut capacity, &mut sink);
+            self.view.candidates(&scratch, place, order, &mut capacity, &mut sink);
         }
         let in_time = self.step(steps);
         let best = counted.best(sum.min(limit) / per.max(1)).map(|n| n.saturating_mul(per));
@@ -422,7 +442,9 @@ impl<'a> Matcher<'a> {
             self.scratch = scratch;
             return false;
         };
-        if even {
+        if near {
+            plan = prefer::near(self.view.graph, scope, plan, best);
+        } else if even {
             level_out(&mut plan, best);
         } else {
             trim(&mut plan, best, sum);
@@ -464,7 +486,8 @@ impl<'a> Matcher<'a> {
         {
             return (taken.clone(), *slots);
         }
-        let Placed { taken, slots } = local::place(graph, class, state, need, count, self.high);
+        let near = self.order == Order::Placed(Placement::Locality);
+        let Placed { taken, slots } = local::place(graph, class, state, need, count, (self.high, near));
         let taken: Arc<[Taken]> = taken.into();
         self.last = Some((key.0, key.1, key.2, taken.clone(), slots));
         (taken, slots)

@@ -18,11 +18,12 @@ use crate::graph::Graph;
 use crate::ledger::{self, Allocation};
 use crate::local;
 use crate::matcher::{self, Match};
+use crate::placement::Placement;
 use crate::play::{Extra, Hints, Step, Sweep, play};
 use crate::request::{Request, ShapeId};
 use crate::reserve::Reservation;
 use crate::resources::Resources;
-use crate::view::{Eligible, Overlay, Placement, View};
+use crate::view::{Eligible, Overlay, View};
 
 /// How often one search plays the future again before it trusts tentative places alone.
 pub const REPLAYS_MAX: usize = 64;
@@ -218,7 +219,7 @@ impl Places {
         }
         // In the way of tentative places; perhaps the reservations can go elsewhere.
         let mut delayed = None;
-        let other = if placement == Placement::High { Placement::Low } else { Placement::High };
+        let other = if placement.from_high() { Placement::Low } else { Placement::High };
         for placement in [placement, other] {
             let found = matcher::find(view, request, eligible, placement).ok_or(None)?;
             if let Some(step) = short(&self.steps, matcher::usage(&res.graph, &found), now, end) {

@@ -12,49 +12,14 @@ use std::collections::{BTreeMap, BinaryHeap};
 use crate::bits::BitSet;
 use crate::graph::{Class, ClassId, Graph};
 use crate::index::{Index, State, Status};
-
-/// Which of the places that fit is taken.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub enum Placement {
-    /// The first that is found: lowest nodes and lowest ids.
-    #[default]
-    First,
-    /// Lowest nodes and lowest ids.
-    Low,
-    /// Highest nodes and highest ids.
-    High,
-    /// The fullest nodes that still have room, so that empty ones stay empty.
-    Pack,
-    /// The emptiest nodes, as evenly as it goes.
-    Spread,
-}
-
-impl Placement {
-    /// All of them, in the order of their numbers.
-    pub const ALL: [Placement; 5] =
-        [Placement::First, Placement::Low, Placement::High, Placement::Pack, Placement::Spread];
-
-    /// The placement with this name: `first`, `low`, `high`, `pack` or `spread`.
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|p| p.name() == name)
-    }
-
-    /// Its name.
-    pub fn name(self) -> &'static str {
-        match self {
-            Placement::First => "first",
-            Placement::Low => "low",
-            Placement::High => "high",
-            Placement::Pack => "pack",
-            Placement::Spread => "spread",
-        }
-    }
-}
+use crate::placement::Placement;
 
 /// In which order candidates are offered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Order {
     Placed(Placement),
+    /// Nodes of these performance classes, from first to last, best first.
+    Classes(u64, u64),
     /// For reservations: nodes that are seen differently from now first, those with least free now before others, so
     /// that what is free now is touched last; then from the far end.
     Late,
@@ -185,30 +150,46 @@ impl<'a> View<'a> {
             .unwrap_or_else(|| self.upper[at as usize])
     }
 
-    /// Sum of capacities over the eligible nodes.
+    /// Sum of capacities over the nodes of a place.
     pub(crate) fn total(&self, place: Where<'_>, capacity: &mut dyn FnMut(&Class, &[u64]) -> u64) -> u64 {
-        let Where { eligible, range, .. } = place;
-        let mut sum = 0u64;
         let none = Overlay::default();
-        for source in self.sources(&none, place, capacity) {
+        self.totals(&none, place, capacity, |_| 0).into_values().sum()
+    }
+
+    /// Sums of capacities by a number that classes of nodes have. What saturates is more than anybody asks for.
+    pub(crate) fn totals(
+        &self,
+        scratch: &'a Overlay,
+        place: Where<'_>,
+        capacity: &mut dyn FnMut(&Class, &[u64]) -> u64,
+        number: fn(&Class) -> u64,
+    ) -> BTreeMap<u64, u64> {
+        let Where { eligible, range, .. } = place;
+        let mut sums: BTreeMap<u64, u64> = BTreeMap::new();
+        let mut add = |class: ClassId, n: u64| {
+            let sum = sums.entry(number(&self.graph.classes[class.0 as usize])).or_default();
+            *sum = sum.saturating_add(n).min(u64::MAX >> 16);
+        };
+        let seen = |n: u32| self.overlay.is_some_and(|o| o.mask.contains(n)) || scratch.mask.contains(n);
+        for source in self.sources(scratch, place, capacity) {
             match source.nodes {
-                Nodes::List(list) => sum = list.iter().fold(sum, |s, (_, c, ..)| s.saturating_add(*c)),
+                Nodes::List(list) => list.iter().for_each(|(_, capacity, class, _)| add(*class, *capacity)),
                 Nodes::State(state, capacity) => {
                     let whole = range == (0, self.graph.nodes.len() as u32)
                         && self.overlay.is_none()
+                        && scratch.len() == 0
                         && !matches!(eligible, Eligible::Nodes(_));
                     let count = if whole {
                         state.nodes.len()
                     } else {
-                        let masked = |n: &u32| self.overlay.is_some_and(|o| o.mask.contains(*n));
                         let nodes = state.nodes.range(range.0..range.1);
-                        nodes.filter(|n| !masked(n) && eligible.node(**n)).count()
+                        nodes.filter(|n| !seen(**n) && eligible.node(**n)).count()
                     };
-                    sum = sum.saturating_add(capacity.saturating_mul(count as u64));
+                    add(state.class, capacity.saturating_mul(count as u64));
                 }
             }
         }
-        sum
+        sums
     }
 
     fn sources(
@@ -290,11 +271,17 @@ impl<'a> View<'a> {
         let Where { eligible, range, .. } = place;
         let allowed = Allowed { overlay: self.overlay, scratch, eligible, range };
         match order {
-            Order::Placed(Placement::First | Placement::Low) => {
-                self.merge(&sources, &allowed, false, sink);
-            }
-            Order::Placed(Placement::High) => {
+            Order::Placed(Placement::High | Placement::HiNode | Placement::HiNodeX) => {
                 self.merge(&sources, &allowed, true, sink);
+            }
+            Order::Placed(Placement::Power) => {
+                let groups = self.by_class(sources, |class| class.power);
+                let _ = groups.values().all(|group| self.merge(group, &allowed, false, sink));
+            }
+            Order::Classes(first, last) => {
+                let groups = self.by_class(sources, |class| class.perf_class);
+                let mut groups = groups.range(first..=last);
+                let _ = groups.all(|(_, group)| self.merge(group, &allowed, false, sink));
             }
             Order::Late => {
                 let mut late: Vec<Entry<'a>> = Vec::new();
@@ -314,16 +301,44 @@ impl<'a> View<'a> {
                     self.merge(&rest, &allowed, true, sink);
                 }
             }
-            Order::Placed(placement @ (Placement::Pack | Placement::Spread)) => {
+            Order::Placed(placement @ (Placement::Pack | Placement::Locality | Placement::Spread)) => {
                 let groups = self.by_fullness(sources);
                 let mut offer = |group: &Vec<Source<'a>>| self.merge(group, &allowed, false, sink);
-                if placement == Placement::Pack {
-                    let _ = groups.values().all(&mut offer);
-                } else {
+                if placement == Placement::Spread {
                     let _ = groups.values().rev().all(&mut offer);
+                } else {
+                    let _ = groups.values().all(&mut offer);
+                }
+            }
+            Order::Placed(_) => {
+                self.merge(&sources, &allowed, false, sink);
+            }
+        }
+    }
+
+    /// Groups of nodes by a number of their class.
+    fn by_class(
+        &self,
+        sources: Vec<Source<'a>>,
+        number: fn(&Class) -> u64,
+    ) -> BTreeMap<u64, Vec<Source<'a>>> {
+        let of = |class: ClassId| number(&self.graph.classes[class.0 as usize]);
+        let mut groups: BTreeMap<u64, Vec<Source<'a>>> = BTreeMap::new();
+        for Source { nodes, key } in sources {
+            match nodes {
+                Nodes::State(state, _) => {
+                    groups.entry(of(state.class)).or_default().push(Source { nodes, key })
+                }
+                Nodes::List(list) => {
+                    let mut parts: BTreeMap<u64, Vec<Entry<'a>>> = BTreeMap::new();
+                    list.into_iter().for_each(|entry| parts.entry(of(entry.2)).or_default().push(entry));
+                    for (number, list) in parts {
+                        groups.entry(number).or_default().push(Source { nodes: Nodes::List(list), key });
+                    }
                 }
             }
         }
+        groups
     }
 
     /// Groups of nodes with equally many free gpus and cores.

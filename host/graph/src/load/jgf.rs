@@ -21,6 +21,7 @@ use crate::builder::{GraphBuilder, GraphError, Pool, PoolId};
 use crate::error::LoadError;
 use crate::graph::{CONTAINMENT, Graph};
 use crate::names::Name;
+use crate::prefer;
 use crate::vertex::Ids;
 
 /// Longest text.
@@ -87,11 +88,20 @@ struct Metadata<'a> {
     uuid: Option<Text<'a>>,
 }
 
+/// The value of a property.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Said {
+    Text(String),
+    Number(u64),
+    Other(IgnoredAny),
+}
+
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Properties {
     List(Vec<String>),
-    Map(BTreeMap<String, IgnoredAny>),
+    Map(BTreeMap<String, Said>),
 }
 
 #[derive(Deserialize)]
@@ -215,7 +225,18 @@ fn pool(build: &mut GraphBuilder, data: &Metadata<'_>) -> Result<Pool, (&'static
     pool.properties = match &data.properties {
         None => Vec::new(),
         Some(Properties::List(list)) => names(build, list.iter()),
-        Some(Properties::Map(map)) => names(build, map.keys()),
+        // Values are kept where a preference reads them.
+        Some(Properties::Map(map)) => {
+            let valued = |(key, value): (&String, &Said)| {
+                let read = [prefer::CLASS_PROPERTY, prefer::POWER_PROPERTY].contains(&key.as_str());
+                match value {
+                    Said::Text(value) if read && !value.is_empty() => format!("{key}={value}"),
+                    Said::Number(value) if read => format!("{key}={value}"),
+                    _ => key.clone(),
+                }
+            };
+            names(build, map.iter().map(valued).collect::<Vec<_>>().iter())
+        }
     };
     pool.uuid = data.uuid.as_deref().filter(|u| !u.is_empty()).map(Into::into);
     Ok(pool)

@@ -1,0 +1,93 @@
+//! Preferences among the places that fit, by name.
+//!
+//! This module must never know how places are found.
+
+/// Which of the places that fit is taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub enum Placement {
+    /// The first that is found: lowest nodes and lowest ids.
+    #[default]
+    First,
+    /// Lowest nodes and lowest ids.
+    Low,
+    /// Highest nodes and highest ids.
+    High,
+    /// The fullest nodes that still have room, so that empty ones stay empty.
+    Pack,
+    /// The emptiest nodes, as evenly as it goes.
+    Spread,
+    /// Lowest nodes; the same as `Low`, since here the node always comes before what is inside.
+    LoNode,
+    /// Highest nodes; the same as `High`.
+    HiNode,
+    /// As `First`, and nobody else on any of the nodes.
+    FirstNodeX,
+    /// As `LoNode`, and nobody else on any of the nodes.
+    LoNodeX,
+    /// As `HiNode`, and nobody else on any of the nodes.
+    HiNodeX,
+    /// As close together as possible: in one NUMA domain, socket, node, switch or rack, if any has room.
+    Locality,
+    /// Nodes whose performance classes (property `perf_class=N`) are closest to one another, then low ones.
+    Variation,
+    /// Nodes that draw least power (property `power=WATTS`); nodes that do not say come last.
+    Power,
+}
+
+impl Placement {
+    /// All of them, in the order of their numbers.
+    pub const ALL: [Placement; 13] = [
+        Placement::First,
+        Placement::Low,
+        Placement::High,
+        Placement::Pack,
+        Placement::Spread,
+        Placement::LoNode,
+        Placement::HiNode,
+        Placement::FirstNodeX,
+        Placement::LoNodeX,
+        Placement::HiNodeX,
+        Placement::Locality,
+        Placement::Variation,
+        Placement::Power,
+    ];
+
+    /// The names of all, for people.
+    pub const NAMES: &'static str = "first, low, high, pack, spread, lonode, hinode, firstnodex, lonodex, hinodex, \
+                                     locality, variation or power";
+
+    /// The placement with this name; see [`NAMES`](Self::NAMES).
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|p| p.name() == name)
+    }
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Placement::First => "first",
+            Placement::Low => "low",
+            Placement::High => "high",
+            Placement::Pack => "pack",
+            Placement::Spread => "spread",
+            Placement::LoNode => "lonode",
+            Placement::HiNode => "hinode",
+            Placement::FirstNodeX => "firstnodex",
+            Placement::LoNodeX => "lonodex",
+            Placement::HiNodeX => "hinodex",
+            Placement::Locality => "locality",
+            Placement::Variation => "variation",
+            Placement::Power => "power",
+        }
+    }
+
+    /// Does it keep others off the nodes? [`Resources::with_whole_nodes`](crate::Resources::with_whole_nodes) makes
+    /// such a request; the search itself looks at the order alone.
+    pub fn whole_nodes(self) -> bool {
+        matches!(self, Placement::FirstNodeX | Placement::LoNodeX | Placement::HiNodeX)
+    }
+
+    /// Does it begin at the far end?
+    pub(crate) fn from_high(self) -> bool {
+        matches!(self, Placement::High | Placement::HiNode | Placement::HiNodeX)
+    }
+}
