@@ -14,12 +14,13 @@ use fluxgate_formats::{JobId, Jobspec};
 use crate::bits::BitSet;
 use crate::error::{NoFit, Unsatisfiable};
 use crate::future;
-use crate::graph::Graph;
+use crate::graph::{Class, ClassId, Graph};
 use crate::ledger::Selection;
+use crate::local;
 use crate::matcher::{self, Match};
 use crate::placement::Placement;
 use crate::plan::Plan;
-use crate::request::{Request, RequestError, ShapeId};
+use crate::request::{Level, Need, Request, RequestError, ShapeId};
 use crate::resources::Resources;
 use crate::view::{Eligible, Overlay, View};
 use crate::why;
@@ -28,7 +29,11 @@ use crate::why;
 #[derive(Debug, Default)]
 pub(crate) struct Cache {
     pub(crate) eligible: HashMap<ShapeId, Arc<Eligible>>,
-    /// Shapes that did not fit, and the epoch in which they did not.
+    /// What could help each shape.
+    helps: HashMap<ShapeId, Arc<Helps>>,
+    /// Searches for a start.
+    searches: u64,
+    /// Shapes that did not fit, and when they were last helped before.
     busy: HashMap<ShapeId, u64>,
     /// Shapes that would delay a reservation: in which `loose`, from which end on, whose.
     delays: HashMap<ShapeId, (u64, f64, JobId)>,
@@ -38,6 +43,23 @@ pub(crate) struct Cache {
     pub(crate) plan: Option<Plan>,
     /// Advances when the plan was made anew with reservations at other times.
     replans: u64,
+}
+
+impl Cache {
+    /// Classes of nodes are others now.
+    pub(crate) fn forget_classes(&mut self) {
+        self.eligible.clear();
+        self.helps.clear();
+    }
+}
+
+/// Changes of what could help a shape to fit.
+#[derive(Debug)]
+struct Helps {
+    /// On nodes of these classes.
+    classes: Vec<ClassId>,
+    /// Of vertices above nodes.
+    upper: bool,
 }
 
 /// Entries of one table of the cache before it is emptied.
@@ -50,6 +72,34 @@ fn remember<K: std::hash::Hash + Eq, V>(map: &mut HashMap<K, V>, key: K, value: 
         map.clear();
     }
     map.insert(key, value);
+}
+
+/// A request taken apart.
+#[derive(Default)]
+struct Parts<'a> {
+    /// What is looked for on nodes.
+    inside: Vec<&'a Need>,
+    /// It wants vertices above nodes.
+    upper: bool,
+    /// It wants such for itself, with every node below them.
+    every_node: bool,
+}
+
+impl<'a> Parts<'a> {
+    fn of(request: &'a Request) -> Self {
+        let mut parts = Parts::default();
+        request.needs.iter().for_each(|need| parts.add(need));
+        parts
+    }
+
+    fn add(&mut self, need: &'a Need) {
+        if need.level != Level::Upper {
+            return self.inside.push(need);
+        }
+        self.upper |= !need.slot;
+        self.every_node |= !need.slot && need.exclusive;
+        need.with.iter().for_each(|inner| self.add(inner));
+    }
 }
 
 /// What an RFC 31 constraint asks of a node.
@@ -167,9 +217,10 @@ impl Resources {
         if !self.could_fit_counts(request) {
             return Err(NoFit::Busy);
         }
+        let helped = self.helped(request);
         {
             let cache = self.cache();
-            if cache.busy.get(&request.shape) == Some(&self.epoch) {
+            if cache.busy.get(&request.shape) == Some(&helped) {
                 return Err(NoFit::Busy);
             }
             if let Some(&(loose, from, id)) = cache.delays.get(&request.shape)
@@ -181,6 +232,7 @@ impl Resources {
             }
         }
         let eligible = self.eligible(request);
+        self.cache().searches += 1;
         if !self.reservations.any_before(end) {
             let found = matcher::find(self.view(None), request, &eligible, placement);
             return self.choose(request, found, placement);
@@ -203,19 +255,61 @@ impl Resources {
         })
     }
 
+    /// Searches that [`match_now`](Self::match_now) made so far. A shape that did not fit is not searched again before
+    /// something changed that could help it.
+    pub fn searches(&self) -> u64 {
+        self.cache().searches
+    }
+
+    /// The [`epoch`](Self::epoch) of the last change that could help a request to fit. What came back on nodes that
+    /// could never be part of it (without the gpus, the memory or the properties that it asks for) is none.
+    pub fn helped(&self, request: &Request) -> u64 {
+        let known = self.cache().helps.get(&request.shape).cloned();
+        let helps = known.unwrap_or_else(|| {
+            let made = Arc::new(self.helps(request));
+            remember(&mut self.cache().helps, request.shape, made.clone());
+            made
+        });
+        let classes = helps.classes.iter().filter_map(|class| self.class_epochs.get(class.0 as usize));
+        let upper = if helps.upper { self.upper_epoch } else { 0 };
+        classes.copied().fold(upper, u64::max)
+    }
+
+    fn helps(&self, request: &Request) -> Helps {
+        let graph = &self.graph;
+        let eligible = self.eligible(request);
+        let all: Vec<Parts<'_>> = match request.alternatives.as_slice() {
+            [] => vec![Parts::of(request)],
+            list => list.iter().map(|one| Parts::of(one)).collect(),
+        };
+        let helps = |(id, class): (usize, &Class)| {
+            let id = ClassId(id as u32);
+            let any = |p: &Parts<'_>| {
+                let fits = |need: &&Need| local::capacity(graph, class, &class.idle, need, 1) > 0;
+                p.every_node || p.inside.iter().any(fits)
+            };
+            (eligible.class(id) && all.iter().any(any)).then_some(id)
+        };
+        Helps {
+            classes: graph.classes.iter().enumerate().filter_map(helps).collect(),
+            upper: all.iter().any(|p| p.upper),
+        }
+    }
+
     fn choose(
         &self,
         request: &Request,
         found: Option<Match>,
         placement: Placement,
     ) -> Result<Selection, NoFit> {
-        let high = placement.from_high();
+        let high = placement.is_high();
         if let Some(found) = found
             && let Some(selection) = self.ledger.choose(&self.graph, &found, high)
         {
             return Ok(selection);
         }
-        remember(&mut self.cache().busy, request.shape, self.epoch);
+        let helped = self.helped(request);
+        remember(&mut self.cache().busy, request.shape, helped);
         Err(NoFit::Busy)
     }
 

@@ -83,7 +83,7 @@ pub(crate) fn find_in(view: View<'_>, request: &Request, eligible: &Eligible, or
         eligible,
         high: match order {
             Order::Late => true,
-            Order::Placed(placement) => placement.from_high(),
+            Order::Placed(placement) => placement.is_high(),
             Order::Classes(..) => false,
         },
         order,

@@ -87,7 +87,7 @@ impl Placement {
     }
 
     /// Does it begin at the far end?
-    pub(crate) fn from_high(self) -> bool {
+    pub(crate) fn is_high(self) -> bool {
         matches!(self, Placement::High | Placement::HiNode | Placement::HiNodeX)
     }
 }

@@ -219,7 +219,7 @@ impl Places {
         }
         // In the way of tentative places; perhaps the reservations can go elsewhere.
         let mut delayed = None;
-        let other = if placement.from_high() { Placement::Low } else { Placement::High };
+        let other = if placement.is_high() { Placement::Low } else { Placement::High };
         for placement in [placement, other] {
             let found = matcher::find(view, request, eligible, placement).ok_or(None)?;
             if let Some(step) = short(&self.steps, matcher::usage(&res.graph, &found), now, end) {

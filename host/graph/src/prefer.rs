@@ -11,6 +11,7 @@
 //!
 //! This module must never know who asks, or what is free beyond what it is told.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use crate::graph::{Class, Graph};
@@ -24,6 +25,9 @@ pub(crate) const CLASS_PROPERTY: &str = "perf_class";
 pub(crate) const CLASS_WORST: u64 = 9_999;
 /// Property of a node with the power it draws, in watts.
 pub(crate) const POWER_PROPERTY: &str = "power";
+
+/// How good a part of the machine is: deep, then with little room to spare.
+type Rank = (u32, Reverse<u64>);
 
 /// The number of a property `key=number` among others; the least when there are several.
 pub(crate) fn number<'a>(properties: impl Iterator<Item = &'a str>, key: &str) -> Option<u64> {
@@ -72,7 +76,8 @@ pub(crate) fn near(graph: &Graph, scope: u32, room: Vec<(u32, u64)>, want: u64) 
     };
     let end = graph.vertices.get(scope as usize).map_or(NONE, |v| v.end);
     let below = |v: u32| scope == NONE || (v >= scope && v < end);
-    let mut best: Option<((u32, std::cmp::Reverse<u64>), (usize, usize))> = None;
+    // Depth and room of the best part, and its slice of `room`.
+    let mut best: Option<(Rank, (usize, usize))> = None;
     let mut path: Vec<u32> = Vec::new();
     for (at, &vertex) in graph.upper.iter().enumerate() {
         while path.last().is_some_and(|&end| end <= vertex) {
@@ -84,14 +89,14 @@ pub(crate) fn near(graph: &Graph, scope: u32, room: Vec<(u32, u64)>, want: u64) 
         if !below(vertex) || sum < want {
             continue;
         }
-        let rank = (path.len() as u32, std::cmp::Reverse(sum));
+        let rank = (path.len() as u32, Reverse(sum));
         if best.as_ref().is_none_or(|(known, _)| rank > *known) {
             best = Some((rank, (from, to)));
         }
     }
     let (from, to) = best.map_or((0, room.len()), |(_, range)| range);
     let mut chosen: Vec<(u32, u64)> = room[from..to].to_vec();
-    chosen.sort_by_key(|(node, n)| (std::cmp::Reverse(*n), *node));
+    chosen.sort_by_key(|(node, n)| (Reverse(*n), *node));
     let mut left = want;
     chosen.retain_mut(|(_, n)| {
         *n = left.min(*n);
@@ -118,8 +123,8 @@ pub(crate) fn near_inside(class: &Class, state: &[u64], flat: &[(Name, u64)], co
         // All of it in the deepest part with room, the fullest of those; else as much as possible in one part.
         let best = inside.map(|at| (at, room(at, &free))).filter(|(_, n)| *n > 0).max_by_key(|&(at, n)| {
             let all = n == left;
-            let spare = if all { std::cmp::Reverse(spare(at, &free)) } else { std::cmp::Reverse(0) };
-            (n, depths[at], spare, std::cmp::Reverse(at))
+            let spare = if all { Reverse(spare(at, &free)) } else { Reverse(0) };
+            (n, depths[at], spare, Reverse(at))
         });
         let (at, n) = best.unwrap_or((0, left));
         for &(type_, per) in flat {

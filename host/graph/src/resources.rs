@@ -19,6 +19,7 @@ use crate::plan::Plan;
 use crate::request::{Kind, Request, Shapes, Types};
 use crate::reserve::{Reservations, ReserveError};
 use crate::rout::{self, RBuilder};
+use crate::vertex::NONE;
 use crate::view::{Eligible, View};
 
 /// Counts over the machine. Free means: on a node that is up, held by nobody.
@@ -57,6 +58,9 @@ pub struct Resources {
     unused_topology: Option<String>,
     totals: Totals,
     pub(crate) epoch: u64,
+    /// The epoch of the last change that could help, by class of nodes; and of vertices above nodes.
+    pub(crate) class_epochs: Vec<u64>,
+    pub(crate) upper_epoch: u64,
     pub(crate) version: u64,
     inventory_version: u64,
     /// Advances when something happened that could let a start no longer delay a reservation.
@@ -91,6 +95,8 @@ impl Clone for Resources {
             unused_topology: self.unused_topology.clone(),
             totals: self.totals,
             epoch: self.epoch,
+            class_epochs: self.class_epochs.clone(),
+            upper_epoch: self.upper_epoch,
             version: self.version,
             inventory_version: self.inventory_version,
             loose: self.loose,
@@ -152,6 +158,8 @@ impl Resources {
             unused_topology: None,
             totals,
             epoch: 0,
+            class_epochs: Vec::new(),
+            upper_epoch: 0,
             version: 0,
             inventory_version: 0,
             loose: 0,
@@ -214,6 +222,21 @@ impl Resources {
         }
     }
 
+    /// Something came back on these nodes, of which those that are down help nobody, or above nodes.
+    fn help(&mut self, nodes: impl IntoIterator<Item = u32>, upper: bool) {
+        let epoch = self.epoch + 1;
+        for node in nodes.into_iter().filter(|&node| self.index.is_up(node)) {
+            let class = self.graph.nodes[node as usize].class.0 as usize;
+            if self.class_epochs.len() <= class {
+                self.class_epochs.resize(class + 1, 0);
+            }
+            self.class_epochs[class] = epoch;
+        }
+        if upper {
+            self.upper_epoch = epoch;
+        }
+    }
+
     fn plan_cache(&mut self) -> &mut Option<Plan> {
         &mut self.cache.get_mut().unwrap_or_else(PoisonError::into_inner).plan
     }
@@ -254,6 +277,7 @@ impl Resources {
             if status == Status::Gone {
                 self.forget_satisfiable();
             }
+            self.help(nodes_of(&graph, ranks), status == Status::Up);
             self.changed(status == Status::Up, true);
         }
     }
@@ -319,9 +343,10 @@ impl Resources {
             }
         }
         let cache = self.cache.get_mut().unwrap_or_else(PoisonError::into_inner);
-        cache.eligible.clear();
+        cache.forget_classes();
         self.shapes.forget_shared();
         self.forget_satisfiable();
+        self.help(list, false);
         self.changed(true, true);
     }
 
@@ -433,7 +458,13 @@ impl Resources {
     /// holds nothing are ignored.
     pub fn release(&mut self, id: JobId, ranks: Option<&Idset>) -> Result<bool, LedgerError> {
         let graph = self.graph.clone();
+        let takes = self.ledger.jobs().get(&id).map_or(&[][..], |a| &a.takes);
+        let rank = |node: u32| graph.nodes[node as usize].rank;
+        let here = |node: &u32| ranks.is_none_or(|ranks| ranks.contains(rank(*node)));
+        let nodes: Vec<u32> = ledger::nodes(takes).map(|(node, _)| node).filter(here).collect();
+        let upper = takes.iter().any(|take| take.node == NONE);
         let last = self.ledger.release(&graph, &mut self.index, id, ranks)?;
+        self.help(nodes, upper && last);
         self.changed(true, true);
         Ok(last)
     }
