@@ -1,5 +1,7 @@
 //! Every bound and setting of the engine: name, default, reason, in one place.
 
+use std::collections::BTreeMap;
+
 use fluxgate_graph::Placement;
 
 /// See the fields; [`Config::default`] is what a site gets that sets nothing.
@@ -28,6 +30,8 @@ pub struct Config {
     pub queues_max: usize,
     /// Where jobs go when the policy has no preference.
     pub placement: Placement,
+    /// The same for jobs of some queues, by name.
+    pub queue_placements: BTreeMap<String, Placement>,
     /// Tell jobs why they wait and when they may start. Off where nobody reads it (replay).
     pub annotate: bool,
     /// Write the R of what starts. Without it [`Action::Start`](crate::Action::Start) has an empty one, for a driver
@@ -49,6 +53,7 @@ impl Default for Config {
             warm_up_per_step: 16_384,
             queues_max: 1_024,
             placement: Placement::First,
+            queue_placements: BTreeMap::new(),
             annotate: true,
             write_r: true,
         }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use fluxgate_formats::JobId;
-use fluxgate_graph::{Request, Resources, ShapeId};
+use fluxgate_graph::{Placement, Request, Resources, ShapeId};
 use serde_json::{Map, Value};
 
 use crate::config::Config;
@@ -36,6 +36,8 @@ pub(crate) struct Job {
     pub(crate) queue: QueueId,
     pub(crate) class: ClassId,
     pub(crate) request: Arc<Request>,
+    /// Where it wants to go, if its jobspec says so.
+    pub(crate) placement: Option<Placement>,
     /// Where it stands on each side, with the generation of the order that the place belongs to: a place
     /// of an older generation means nothing, so that retiring an order touches no job.
     places: [Option<(u32, OrderKey)>; 2],
@@ -73,6 +75,8 @@ pub(crate) struct Class {
     pub(crate) jobs: u32,
     /// Known not to fit until resources change.
     pub(crate) parked: bool,
+    /// When it was parked: [`Resources::helped`] of its request.
+    parked_at: u64,
 }
 
 /// One RFC 33 queue, or the anonymous one (empty name).
@@ -112,7 +116,7 @@ impl Queue {
             }
             return class;
         }
-        let made = Class { request: Arc::clone(request), duration, jobs: 1, parked: false };
+        let made = Class { request: Arc::clone(request), duration, jobs: 1, parked: false, parked_at: 0 };
         let class = match self.vacant.pop() {
             Some(class) => {
                 self.classes[class as usize] = Some(made);
@@ -145,8 +149,14 @@ impl Queue {
         self.classes.iter().enumerate().filter_map(|(i, c)| Some((i as ClassId, c.as_ref()?)))
     }
 
-    /// Park a class, or take it back.
-    pub(crate) fn set_parked(&mut self, class: ClassId, parked: bool) {
+    /// Park a class until these resources change in a way that could help it.
+    pub(crate) fn park(&mut self, class: ClassId, resources: &Resources) {
+        let Some(c) = self.classes.get_mut(class as usize).and_then(Option::as_mut) else { return };
+        c.parked_at = resources.helped(&c.request);
+        self.set_parked(class, true);
+    }
+
+    fn set_parked(&mut self, class: ClassId, parked: bool) {
         let Some(c) = self.classes.get_mut(class as usize).and_then(Option::as_mut) else { return };
         if c.parked == parked {
             return;
@@ -163,14 +173,17 @@ impl Queue {
         }
     }
 
-    /// Resources changed: take back the parked classes that the totals do not rule out.
+    /// Resources changed: take back the parked classes that this could help, unless the totals rule them out.
     pub(crate) fn unpark(&mut self, resources: &Resources) {
         let free = resources.totals().free_cores;
         let back: Vec<ClassId> = self
             .parked
             .range(..=(free, ClassId::MAX))
             .map(|(_, class)| *class)
-            .filter(|class| self.class(*class).is_some_and(|c| resources.could_fit_counts(&c.request)))
+            .filter(|class| {
+                let helped = |c: &Class| resources.helped(&c.request) != c.parked_at;
+                self.class(*class).is_some_and(|c| resources.could_fit_counts(&c.request) && helped(c))
+            })
             .collect();
         for class in back {
             self.set_parked(class, false);
@@ -222,6 +235,7 @@ pub(crate) struct NewJob {
     pub(crate) duration: f64,
     pub(crate) queue: QueueId,
     pub(crate) request: Arc<Request>,
+    pub(crate) placement: Option<Placement>,
 }
 
 impl Core {
@@ -322,6 +336,7 @@ impl Core {
             queue: new.queue,
             class,
             request: new.request,
+            placement: new.placement,
             places: [None; 2],
             offered: 0,
             decided: 0,
@@ -373,6 +388,39 @@ impl Core {
             && generation == self.generation[side]
         {
             order.remove(job.class, parked, &key);
+        }
+    }
+
+    /// Where jobs of a queue go that say nothing themselves.
+    pub(crate) fn placement_of(&self, queue: QueueId) -> Placement {
+        let name = self.queues.get(queue as usize).map_or("", |q| q.name.as_str());
+        self.config.queue_placements.get(name).copied().unwrap_or(self.config.placement)
+    }
+
+    /// Give a waiting job's request the nodes to itself, or not, as its placement says.
+    pub(crate) fn refit(&mut self, slot: Slot) {
+        let Some(job) = self.job(slot) else { return };
+        let whole = job.placement.unwrap_or(self.placement_of(job.queue)).whole_nodes();
+        let (before, places) = (job.request.clone(), job.places);
+        let request = self.resources.with_whole_nodes(&before, whole);
+        if request.shape() == before.shape() {
+            return;
+        }
+        self.unplace(slot, 0);
+        self.unplace(slot, 1);
+        let Some(job) = self.jobs.get_mut(slot as usize).and_then(Option::as_mut) else { return };
+        let queue = &mut self.queues[job.queue as usize];
+        queue.leave(job.class);
+        job.class = queue.join(&request, job.duration);
+        job.request = request;
+        let parked = queue.class(job.class).is_some_and(|c| c.parked);
+        for (side, place) in places.into_iter().enumerate() {
+            if let (Some(order), Some((generation, key))) = (&mut queue.orders[side], place)
+                && generation == self.generation[side]
+            {
+                order.insert(job.class, parked, key, slot);
+                job.places[side] = place;
+            }
         }
     }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use fluxgate_formats::{Idset, JobId, Jobspec};
-use fluxgate_graph::Resources;
+use fluxgate_graph::{Placement, Resources};
 
 use crate::BUILTIN;
 use crate::config::Config;
@@ -18,6 +18,9 @@ use crate::policy::{JobEvent, JobEventKind, Policy, PolicyCost, PolicyError};
 use crate::recover::{HOLDS, feasibility};
 use crate::stats::Stats;
 use crate::swap::{self, HandOver, Retired, Seat, SwapError, SwapState, WarmUp};
+
+/// Most characters of a refused value that are repeated.
+const FOUND_MAX: usize = 60;
 
 /// The scheduler without its surroundings. Starts with the built-in policy; see [`Engine::swap`].
 pub struct Engine {
@@ -395,13 +398,14 @@ impl Engine {
         let accepted =
             core.resources.compile_shared(jobspec).map_err(|e| e.to_string()).and_then(|request| {
                 core.resources.satisfiable(&request).map_err(|e| e.to_string())?;
+                let placement = wanted_placement(jobspec)?;
                 let queue = jobspec.queue().unwrap_or("");
                 let queue = core
                     .queue_id(queue)
                     .ok_or_else(|| format!("queue {queue}: more than {} queues", core.config.queues_max))?;
-                Ok((request, queue))
+                Ok((request, queue, placement))
             });
-        let (request, queue) = match accepted {
+        let (request, queue, placement) = match accepted {
             Ok(accepted) => accepted,
             Err(note) => {
                 core.stats.denied += 1;
@@ -411,7 +415,9 @@ impl Engine {
         };
         let asked = jobspec.duration();
         let duration = if asked > 0.0 { asked } else { f64::INFINITY };
-        core.insert(NewJob { id, priority, userid, t_submit, duration, queue, request });
+        let whole = placement.unwrap_or(core.placement_of(queue)).whole_nodes();
+        let request = core.resources.with_whole_nodes(&request, whole);
+        core.insert(NewJob { id, priority, userid, t_submit, duration, queue, request, placement });
         self.ask_key(id);
         self.note(JobEventKind::Pending, id, now, 0.0);
     }
@@ -484,4 +490,18 @@ impl Engine {
             out.push(Action::Deny { id, note });
         }
     }
+}
+
+/// The placement that a jobspec names in `attributes.system.fluxgate.placement`.
+pub(crate) fn wanted_placement(jobspec: &Jobspec) -> Result<Option<Placement>, String> {
+    let Some(value) = jobspec.system_attr("fluxgate.placement") else { return Ok(None) };
+    let placement = value.as_str().and_then(Placement::from_name);
+    placement.map(Some).ok_or_else(|| {
+        let mut found = value.to_string();
+        if found.chars().count() > FOUND_MAX {
+            found = found.chars().take(FOUND_MAX).chain("...".chars()).collect();
+        }
+        let accepted = Placement::NAMES;
+        format!("attributes.system.fluxgate.placement: expected {accepted}, found {found}")
+    })
 }

@@ -21,7 +21,7 @@ use serde_json::Value;
 use crate::annotate;
 use crate::core::{Core, QueueId, clamp};
 use crate::explain::Reason;
-use crate::order::{OrderKey, Slot, Walk};
+use crate::order::{ClassId, OrderKey, Slot, Walk};
 use crate::policy::PolicyError;
 
 /// The export that is running whenever a pass is.
@@ -194,7 +194,7 @@ impl Pass {
                 continue;
             }
             if fitting && !self.core.resources.could_fit_counts(&job.request) {
-                self.core.queues[self.queue as usize].set_parked(class, true);
+                self.park(class);
                 self.set_reason(slot, Reason::busy(&self.core, slot));
                 continue;
             }
@@ -285,7 +285,7 @@ impl Pass {
         if self.fit.as_ref().is_some_and(|(slot, _)| *slot == candidate) {
             return Ok(true);
         }
-        let placement = self.core.config.placement;
+        let placement = self.placement(candidate, None);
         Ok(match self.search(candidate, placement) {
             Ok(selection) => {
                 self.fit = Some((candidate, selection));
@@ -305,7 +305,7 @@ impl Pass {
         Ok(self.core.resources.earliest(&job.request, self.now, job.duration).unwrap_or(f64::INFINITY))
     }
 
-    /// Start the candidate now, placed as asked or by the site's default.
+    /// Start the candidate now: placed as the job wants, else as asked, else as is usual in its queue or at the site.
     ///
     /// # Errors
     /// [`PolicyError::BadDecision`] if it was not offered in this pass, or is decided already.
@@ -318,9 +318,9 @@ impl Pass {
         if self.at_limit() {
             return Ok(Err(Refusal::Limit));
         }
-        let wanted = placement.unwrap_or(self.core.config.placement);
+        let wanted = self.placement(candidate, placement);
         let found = match self.fit.take() {
-            Some((slot, selection)) if slot == candidate && wanted == self.core.config.placement => {
+            Some((slot, selection)) if slot == candidate && wanted == self.placement(candidate, None) => {
                 Ok(selection)
             }
             _ => self.search(candidate, wanted),
@@ -449,6 +449,12 @@ impl Pass {
         }
     }
 
+    /// Where a candidate goes: by its own word, by what was asked, by its queue, by the site.
+    fn placement(&self, slot: Slot, asked: Option<Placement>) -> Placement {
+        let own = self.core.job(slot).and_then(|job| job.placement);
+        own.or(asked).unwrap_or_else(|| self.core.placement_of(self.queue))
+    }
+
     fn at_limit(&mut self) -> bool {
         let decisions = (self.staged.len() + self.reserved.len()) as u64;
         self.cut |= decisions >= self.core.config.decisions_per_pass_max;
@@ -467,6 +473,13 @@ impl Pass {
             job.decided = serial;
         }
         self.fit = None;
+    }
+
+    fn park(&mut self, class: ClassId) {
+        let Core { queues, resources, .. } = &mut *self.core;
+        if let Some(queue) = queues.get_mut(self.queue as usize) {
+            queue.park(class, resources);
+        }
     }
 
     fn set_reason(&mut self, slot: Slot, reason: Reason) {
@@ -499,7 +512,7 @@ impl Pass {
                 Err(Refusal::DelaysReservation)
             }
             Err(_) => {
-                self.core.queues[self.queue as usize].set_parked(class, true);
+                self.park(class);
                 self.set_reason(slot, Reason::busy(&self.core, slot));
                 Err(Refusal::Busy)
             }

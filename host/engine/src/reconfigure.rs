@@ -44,6 +44,11 @@ impl Engine {
         for queue in &mut core.queues {
             queue.unpark_all();
         }
+        let placements = |config: &Config| (config.placement, config.queue_placements.clone());
+        if placements(&before) != placements(&core.config) {
+            let waiting: Vec<_> = core.pending_after(None).map(|(_, slot)| slot).collect();
+            waiting.into_iter().for_each(|slot| core.refit(slot));
+        }
         core.all_dirty();
         out
     }

@@ -4,7 +4,7 @@ use fluxgate_formats::{Idset, JobId, Jobspec, R};
 use fluxgate_graph::Resources;
 
 use crate::core::{Core, Running};
-use crate::engine::Engine;
+use crate::engine::{Engine, wanted_placement};
 use crate::event::{Action, RpcError};
 use crate::policy::JobEventKind;
 
@@ -134,6 +134,9 @@ impl Engine {
 /// # Errors
 /// `EINVAL` for what is no request that can be understood, `EOVERFLOW` for one that nothing here satisfies.
 pub fn feasibility(resources: &mut Resources, jobspec: &Jobspec) -> Result<(), RpcError> {
+    if let Err(error) = wanted_placement(jobspec) {
+        return refuse(EINVAL, error);
+    }
     let request = match resources.compile(jobspec) {
         Ok(request) => request,
         Err(error) => return refuse(EINVAL, error.to_string()),

@@ -185,6 +185,8 @@ impl Resources {
             unused_topology: None,
             totals: Totals { up_nodes: self.totals.nodes, ..self.totals },
             epoch: 0,
+            class_epochs: Vec::new(),
+            upper_epoch: 0,
             version: 0,
             inventory_version: self.inventory_version,
             loose: 0,
