@@ -61,7 +61,14 @@ pub(crate) fn tell_reason(core: &mut Core, slot: Slot, out: &mut Vec<Action>) {
 }
 
 /// The annotations of SUCCESS: what was told and does not outlive the wait is taken back.
-pub(crate) fn on_start(job: &Job, summary: &str, mut own: BTreeMap<String, Value>, annotate: bool) -> Value {
+///
+/// `how` is what RFC 27 calls the selection type.
+pub(crate) fn on_start(
+    job: &Job,
+    (summary, how): (&str, &str),
+    mut own: BTreeMap<String, Value>,
+    annotate: bool,
+) -> Value {
     if !annotate {
         return nest(own);
     }
@@ -71,5 +78,6 @@ pub(crate) fn on_start(job: &Job, summary: &str, mut own: BTreeMap<String, Value
         }
     }
     own.insert("sched.resource_summary".to_owned(), Value::from(summary));
+    own.entry("sched.selection_type".to_owned()).or_insert_with(|| Value::from(how));
     nest(own)
 }

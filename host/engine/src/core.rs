@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 
 use crate::config::Config;
 use crate::explain::Reason;
-use crate::order::{ClassId, Order, OrderKey, Slot};
+use crate::order::{ClassId, Order, OrderKey, Slot, Walk};
 use crate::policy::{JobColumns, Machine, MachineTotals};
 use crate::stats::Stats;
 
@@ -99,6 +99,8 @@ pub(crate) struct Queue {
     pub(crate) wake: Option<f64>,
     /// Jobs with a reservation from the last pass.
     pub(crate) reserved: Vec<JobId>,
+    /// The first job, without a reservation, whose start was estimated, and the version of the resources then.
+    pub(crate) estimated: Option<(JobId, u64)>,
     /// Jobs that no pass has looked at yet.
     pub(crate) fresh: Vec<Slot>,
 }
@@ -147,6 +149,14 @@ impl Queue {
     /// Classes in a fixed order.
     pub(crate) fn class_ids(&self) -> impl Iterator<Item = (ClassId, &Class)> {
         self.classes.iter().enumerate().filter_map(|(i, c)| Some((i as ClassId, c.as_ref()?)))
+    }
+
+    /// The first job in the order of a side, or in Flux's own where no policy is.
+    pub(crate) fn head(&self, side: Side) -> Option<Slot> {
+        match &self.orders[side] {
+            Some(order) => Walk::default().next(order, false, |_| false).map(|(_, slot)| slot),
+            None => self.native.first_key_value().map(|(_, slot)| *slot),
+        }
     }
 
     /// Park a class until these resources change in a way that could help it.

@@ -66,6 +66,8 @@ pub struct JobView {
 struct Staged {
     slot: Slot,
     end: f64,
+    /// RFC 27 `sched.selection_type`.
+    how: &'static str,
 }
 
 /// See the module text. Candidates are small numbers valid within this pass only.
@@ -335,6 +337,12 @@ impl Pass {
         };
         let Some(job) = self.core.job(candidate) else { return Ok(Err(Refusal::NotEligible)) };
         let (id, duration) = (job.id, job.duration);
+        let guessed = self.core.queues[self.queue as usize].estimated.is_some_and(|(of, _)| of == id);
+        let how = match (self.blocked, job.t_estimate) {
+            (true, _) => "backfill",
+            (false, Some(_)) if !guessed => "reserved",
+            (false, _) => "immediate",
+        };
         let end = self.core.expected_end(self.now, duration);
         if self.core.resources.allocate_owned(id, selection, self.now, end).is_err() {
             // The matcher proposed what the ledger does not have. The ledger is right.
@@ -345,7 +353,7 @@ impl Pass {
         if self.blocked {
             self.core.stats.backfilled += 1;
         }
-        self.staged.push(Staged { slot: candidate, end });
+        self.staged.push(Staged { slot: candidate, end, how });
         Ok(Ok(()))
     }
 

@@ -384,6 +384,28 @@ impl Ledger {
     }
 }
 
+/// Two lists of takes, neither of which has what the other has, as one.
+pub(crate) fn joined(a: &[Take], b: &[Take]) -> Vec<Take> {
+    let mut all: Vec<Take> = a.iter().chain(b).cloned().collect();
+    all.sort_by_key(|take| (take.node, take.vertex));
+    let mut takes: Vec<Take> = Vec::with_capacity(all.len());
+    for take in all {
+        match takes.last_mut() {
+            Some(last) if last.vertex == take.vertex => match (&mut last.what, &take.what) {
+                (What::Members(have), What::Members(more)) => {
+                    let words = have.words().iter().zip(more.words()).map(|(a, b)| a | b);
+                    *have = Bits::from_words(words.collect());
+                }
+                (What::Share(Share::Units(have)), What::Share(Share::Units(more))) => *have += more,
+                // The vertex with others, once.
+                _ => {}
+            },
+            _ => takes.push(take),
+        }
+    }
+    takes
+}
+
 /// The position and share of a take on its node.
 pub(crate) fn position(graph: &Graph, take: &Take) -> Taken {
     Taken { at: take.vertex - graph.nodes[take.node as usize].vertex, share: take.what.share() }

@@ -22,7 +22,7 @@
 //! ```
 //!
 //! How it is laid out, from the ground up: `vertex`, `graph` and `builder` (what there is), `load` (readers), `index`
-//! (what is free, by state), `alternatives` and `request` (what is asked), `local`, `matcher` and `prefer` (does it fit, and where best), `ledger` (who holds what),
+//! (what is free, by state), `alternatives` and `request` (what is asked), `local`, `matcher` and `prefer` (does it fit, and where best), `ledger` and `grow` (who holds what),
 //! `future`, `reserve`, `counts`, `play` and `plan` (when), `rout` and `recover` (R out and in), `asking` and
 //! `resources` (the face).
 //!
@@ -40,6 +40,7 @@ mod counts;
 mod error;
 mod future;
 mod graph;
+mod grow;
 mod index;
 mod ledger;
 mod load;

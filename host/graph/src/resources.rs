@@ -215,7 +215,7 @@ impl Resources {
         r
     }
 
-    fn changed(&mut self, helps: bool, plan: bool) {
+    pub(crate) fn changed(&mut self, helps: bool, plan: bool) {
         self.version += 1;
         self.epoch += u64::from(helps);
         self.loose += u64::from(helps);

@@ -6,9 +6,10 @@ use fluxgate_formats::JobId;
 
 use super::Pass;
 use crate::annotate;
-use crate::core::{Core, Running};
+use crate::core::{Core, QueueId, Running};
 use crate::event::Action;
 use crate::explain::Reason;
+use crate::order::Slot;
 
 /// What is left of a pass for the engine.
 pub(crate) struct Outcome {
@@ -48,7 +49,7 @@ impl Pass {
             let r = r.unwrap_or_default();
             let notes = self.notes.remove(&staged.slot).unwrap_or_default();
             let summary = if core.config.annotate { r.summary() } else { String::new() };
-            let annotations = annotate::on_start(&job, &summary, notes, core.config.annotate);
+            let annotations = annotate::on_start(&job, (&summary, staged.how), notes, core.config.annotate);
             let follows = job.duration.is_infinite();
             let running = Running { start: self.now, end: staged.end, follows, committing: true };
             core.running.insert(job.id, running);
@@ -61,7 +62,10 @@ impl Pass {
         let mut before = std::mem::take(&mut core.queues[self.queue as usize].reserved);
         let cut = self.cut || self.interrupted;
         let kept = if cut { keep(core, &mut before, self.now) } else { Vec::new() };
-        let lost = before.iter().filter_map(|id| core.slot_of(*id)).collect::<Vec<_>>();
+        let estimated = core.queues[self.queue as usize].estimated.take();
+        let guess = estimated.and_then(|(id, _)| core.job(core.slot_of(id)?)?.t_estimate);
+        let lost = before.iter().chain(estimated.iter().map(|(id, _)| id));
+        let mut lost = lost.filter_map(|id| core.slot_of(*id)).collect::<Vec<_>>();
         for slot in &lost {
             if let Some(job) = core.job_mut(*slot) {
                 job.t_estimate = None;
@@ -73,6 +77,9 @@ impl Pass {
                 job.t_estimate = Some(*start);
                 reserved.push(job.id);
             }
+        }
+        if reserved.is_empty() {
+            lost.extend(estimate(core, self.queue, self.now, estimated.zip(guess)));
         }
         let fresh = std::mem::take(&mut core.queues[self.queue as usize].fresh);
         if core.config.annotate {
@@ -119,4 +126,22 @@ fn keep(core: &mut Core, before: &mut Vec<JobId>, now: f64) -> Vec<JobId> {
         !again
     });
     kept
+}
+
+/// Tells the first job of a queue its earliest start where no policy promises any; asks the ledger only when something
+/// changed since. The job, if there is one.
+fn estimate(core: &mut Core, queue: QueueId, now: f64, known: Option<((JobId, u64), f64)>) -> Option<Slot> {
+    if !core.config.annotate {
+        return None;
+    }
+    let slot = core.queues[queue as usize].head(core.live)?;
+    let job = core.job(slot)?;
+    let this = (job.id, core.resources.version());
+    let start = match known {
+        Some((of, start)) if of == this => Some(start),
+        _ => core.resources.earliest(&job.request, now, job.duration).filter(|start| *start > now),
+    };
+    core.queues[queue as usize].estimated = Some(this);
+    core.job_mut(slot)?.t_estimate = start;
+    Some(slot)
 }
