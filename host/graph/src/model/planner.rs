@@ -222,6 +222,17 @@ impl Planner {
             return Err(PlanError::Over);
         }
         let width = self.totals.len();
+        if self.points.is_empty() {
+            let asked = amounts.iter().copied().chain(std::iter::repeat(0));
+            self.points.push(Point { at: start, spans: 1 });
+            self.free.extend(self.totals.iter().zip(asked).map(|(total, amount)| total - amount));
+            if end < FOREVER {
+                self.points.push(Point { at: end, spans: 1 });
+                self.free.extend_from_slice(&self.totals);
+            }
+            self.spans.insert(job, Span { start, end, amounts: amounts.into() });
+            return Ok(());
+        }
         for at in [start, end] {
             if at == FOREVER {
                 continue;
@@ -253,6 +264,11 @@ impl Planner {
     /// Takes a job's span away; what it was.
     pub fn remove(&mut self, job: u64) -> Option<Span> {
         let span = self.spans.remove(job)?;
+        if self.is_empty() {
+            self.points.clear();
+            self.free.clear();
+            return Some(span);
+        }
         self.shift(span.start, span.end, &span.amounts, 1);
         let width = self.totals.len();
         for at in [span.start, span.end] {

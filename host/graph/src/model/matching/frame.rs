@@ -42,6 +42,8 @@ pub(super) struct Site {
     /// Its make.
     pub(super) make: u32,
     pub(super) id: i64,
+    /// Its place in the order of ids: the same for equal ids, one more for the next id, and more than that after a gap.
+    pub(super) rank: i32,
     /// What tells it from others of its id.
     pub(super) tie: i64,
     /// Where what is inside it begins in the list of all that is inside nodes; itself comes first.
@@ -104,6 +106,12 @@ impl Frame {
         let mut frame = build.frame;
         let mut by_id: Vec<u32> = (0..frame.sites.len() as u32).collect();
         by_id.sort_by_key(|&node| frame.sites[node as usize].id);
+        let (mut rank, mut before) = (0, None);
+        for &node in &by_id {
+            let site = &mut frame.sites[node as usize];
+            rank += before.map_or(0, |before: i64| site.id.saturating_sub(before).min(2) as i32);
+            (site.rank, before) = (rank, Some(site.id));
+        }
         frame.by_id = by_id;
         Some(frame)
     }
@@ -237,7 +245,7 @@ impl Build<'_> {
         };
         let it = &self.ground.model.vertices[vertex.index()];
         let (id, tie) = (it.id, Policy::tie(it.unique));
-        self.frame.sites.push(Site { vertex, edge, parent, make, id, tie, first });
+        self.frame.sites.push(Site { vertex, edge, parent, make, id, rank: 0, tie, first });
         Some(())
     }
 

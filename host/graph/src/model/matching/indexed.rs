@@ -366,12 +366,12 @@ impl Matcher {
             })
             .collect();
         let key = |site: &Site| match self.policy.prefer {
-            Prefer::HighId | Prefer::Locality => -site.id,
-            Prefer::LowId => site.id,
+            Prefer::HighId | Prefer::Locality => -site.rank,
+            Prefer::LowId => site.rank,
             Prefer::Variation => 0,
         };
-        let mut list: Vec<(i64, u32)> = Vec::with_capacity(frame.sites.len());
-        let (mut row, mut parent, mut known) = (0, None, BTreeMap::new());
+        let mut list: Vec<(i32, u32)> = Vec::with_capacity(frame.sites.len());
+        let (mut row, mut parent, mut known) = (0, None, Rows::default());
         for (node, site) in frame.sites.iter().enumerate().filter(|&(node, _)| offers[node]) {
             if search.form == Form::NodeSlots && parent != Some(site.parent) {
                 // Slots are filled below each parent with the best first.
@@ -386,16 +386,17 @@ impl Matcher {
         if self.policy.prefer == Prefer::Locality {
             let (mut runs, mut run, mut before) = (vec![0; frame.sites.len()], 0, None);
             for &node in frame.by_id.iter().filter(|&&node| offers[node as usize]) {
-                let id = frame.sites[node as usize].id;
-                run -= i64::from(before.is_none_or(|before: i64| id.saturating_sub(before) > 1));
-                before = Some(id);
+                let rank = frame.sites[node as usize].rank;
+                run -= i32::from(before.is_none_or(|before| rank - before > 1));
+                before = Some(rank);
                 runs[node as usize] = run;
             }
             list.iter_mut().for_each(|it| it.0 = runs[it.1 as usize]);
         }
         let enough = usize::try_from(count.div_ceil(offer.count.max(1))).unwrap_or(usize::MAX);
         order::sort_front(&mut list, enough, |a, b| a.0 < b.0);
-        let pick = |&(key, node): &(i64, u32)| Pick { key, node, offer: 0, count: offer.count };
+        let pick =
+            |&(key, node): &(i32, u32)| Pick { key: i64::from(key), node, offer: 0, count: offer.count };
         Some(list.iter().take(enough).map(pick).collect())
     }
 
@@ -531,23 +532,30 @@ fn shares(wants: &[Want]) -> bool {
     wants.iter().any(|w| w.exclusive == Some(false) || shares(&w.with))
 }
 
-/// Sorts a short list, and quickly where that is easy: where all keys differ and are in order, or all are equal. `known`
-/// says for lists of equal keys, by their length, where each place comes from.
-fn sort_row(row: &mut [(i64, u32)], known: &mut BTreeMap<usize, Vec<(i64, u32)>>) {
+/// Where equal keys come from when a list of them is sorted, by its length; and room to move them.
+#[derive(Default)]
+struct Rows {
+    places: BTreeMap<usize, Vec<(i32, u32)>>,
+    before: Vec<(i32, u32)>,
+}
+
+/// Sorts a short list, and quickly where that is easy: where all keys differ and are in order, or all are equal.
+fn sort_row(row: &mut [(i32, u32)], known: &mut Rows) {
     if row.len() < 2 || row.windows(2).all(|w| w[0].0 < w[1].0) {
         return;
     }
     if row.windows(2).all(|w| w[0].0 > w[1].0) {
         row.reverse();
     } else if row.windows(2).all(|w| w[0].0 == w[1].0) {
-        let places = known.entry(row.len()).or_insert_with(|| {
-            let mut places: Vec<(i64, u32)> = (0..row.len() as u32).map(|at| (0, at)).collect();
+        let places = known.places.entry(row.len()).or_insert_with(|| {
+            let mut places: Vec<(i32, u32)> = (0..row.len() as u32).map(|at| (0, at)).collect();
             order::sort(&mut places, |a, b| a.0 < b.0);
             places
         });
-        let before = row.to_vec();
+        known.before.clear();
+        known.before.extend_from_slice(row);
         for (to, &(_, from)) in row.iter_mut().zip(&*places) {
-            *to = before[from as usize];
+            *to = known.before[from as usize];
         }
     } else {
         order::sort(row, |a, b| a.0 < b.0);
