@@ -35,6 +35,10 @@ pub(crate) const POLICY_DEFAULT: &str = "easy";
 const FILE_BYTES_MAX: u64 = 1 << 20;
 /// Most keys of `policy-config`.
 const POLICY_KEYS_MAX: usize = 256;
+/// Longest name of a queue, in bytes.
+const QUEUE_BYTES_MAX: usize = 256;
+/// Most queues with settings of their own.
+const QUEUES_MAX: usize = 1024;
 /// Longest period in seconds: a year.
 const PERIOD_MAX: f64 = 366.0 * 86_400.0;
 
@@ -126,7 +130,12 @@ pub(crate) const KEYS: &[Key] = &[
         "\"unlimited\" or a whole number from 1 to 2147483647",
         "requests that the job manager sends at once",
     ),
-    key("placement", "first, low, high, pack or spread", "where jobs go when the policy has no preference"),
+    key("placement", Placement::NAMES, "where jobs go when neither they nor the policy have a preference"),
+    key(
+        "queues",
+        "a table of QUEUE = { placement = NAME }; as an argument queues.QUEUE.placement=NAME",
+        "placement of the jobs of some queues",
+    ),
     key("annotate", "true or false", "tell jobs why they wait and when they may start"),
     key(
         "log-level",
@@ -176,8 +185,10 @@ pub(crate) struct Settings {
     /// Most requests that the job manager may have outstanding (RFC 27 ready), 1..=2147483647; none is
     /// unlimited.
     pub(crate) queue_depth: Option<u32>,
-    /// Where jobs go when the policy has no preference.
+    /// Where jobs go when neither they nor the policy have a preference.
     pub(crate) placement: Placement,
+    /// The same for jobs of some queues, by name.
+    pub(crate) queues: BTreeMap<String, Placement>,
     /// Tell jobs why they wait.
     pub(crate) annotate: bool,
     /// See [`LogLevel`].
@@ -213,6 +224,7 @@ impl Default for Settings {
             policies: None,
             queue_depth: None,
             placement: engine.placement,
+            queues: engine.queue_placements,
             annotate: engine.annotate,
             log_level: LogLevel::default(),
             candidates_per_pass_max: engine.candidates_per_pass_max,
@@ -290,12 +302,17 @@ impl Settings {
             self.sources.insert("policy-config", Source::Argument);
             return self.policy_setting(key, text.to_owned());
         }
+        if let Some(queue) = name.strip_prefix("queues.").and_then(|rest| rest.strip_suffix(".placement")) {
+            self.sources.insert("queues", Source::Argument);
+            return self.queue_placement(queue, Given::Text(text));
+        }
         match (name, text.strip_prefix("limited=")) {
             ("mode", Some(depth)) => self.set("queue-depth", Given::Text(depth), Source::Argument),
             ("mode", None) if text == "unlimited" => {
                 self.set("queue-depth", Given::Text(text), Source::Argument)
             }
             ("mode", None) => bail!("mode: expected unlimited or limited=N, found {text:?}"),
+            ("queues", _) => bail!("expected queues.QUEUE.placement=NAME for the placement of a queue"),
             ("policy-config", _) => bail!("expected policy.KEY=VALUE for a setting of the policy"),
             _ => self.set(name, Given::Text(text), Source::Argument),
         }
@@ -348,6 +365,20 @@ impl Settings {
                 self.placement =
                     Placement::from_name(given.text(key, 64)?).ok_or_else(|| given.refused(key))?;
             }
+            "queues" => {
+                let Given::Json(Value::Object(table)) = given else { return Err(given.refused(key)) };
+                for (queue, settings) in table {
+                    let Value::Object(settings) = settings else {
+                        bail!("{queue}: expected {{ placement = NAME }}, found {}", value::kind(settings));
+                    };
+                    for (name, value) in settings {
+                        if name != "placement" {
+                            bail!("{queue}.{name}: unknown key; known is placement");
+                        }
+                        self.queue_placement(queue, Given::Json(value))?;
+                    }
+                }
+            }
             "annotate" => self.annotate = given.flag(key)?,
             "log-level" => {
                 let name = given.text(key, 64)?.to_lowercase();
@@ -371,6 +402,22 @@ impl Settings {
             other => bail!("{other}: described, but not settable"),
         }
         self.sources.insert(key.name, source);
+        Ok(())
+    }
+
+    fn queue_placement(&mut self, queue: &str, given: Given<'_>) -> Result<()> {
+        if queue.is_empty() || queue.len() > QUEUE_BYTES_MAX {
+            bail!("expected the name of a queue, of 1 to {QUEUE_BYTES_MAX} bytes");
+        }
+        let accepted = key("placement", Placement::NAMES, "");
+        let placement = given.text(&accepted, 64).ok().and_then(Placement::from_name);
+        let placement = placement
+            .ok_or_else(|| given.refused(&accepted))
+            .with_context(|| format!("{queue}.placement"))?;
+        self.queues.insert(queue.to_owned(), placement);
+        if self.queues.len() > QUEUES_MAX {
+            bail!("at most {QUEUES_MAX} queues can have settings");
+        }
         Ok(())
     }
 
@@ -427,6 +474,7 @@ impl Settings {
             annotation_bytes_per_job_max: self.annotation_bytes_per_job_max,
             annotation_bytes_per_pass_max: self.annotation_bytes_per_pass_max,
             placement: self.placement,
+            queue_placements: self.queues.clone(),
             annotate: self.annotate,
             ..EngineConfig::default()
         }
@@ -445,6 +493,12 @@ impl Settings {
             "policies" => json!(self.policies),
             "queue-depth" => self.queue_depth.map_or_else(|| json!("unlimited"), |depth| json!(depth)),
             "placement" => json!(self.placement.name()),
+            "queues" => {
+                let entry = |(queue, placement): (&String, &Placement)| {
+                    (queue.clone(), json!({ "placement": placement.name() }))
+                };
+                Value::Object(self.queues.iter().map(entry).collect())
+            }
             "annotate" => json!(self.annotate),
             "log-level" => json!(self.log_level.name()),
             "candidates-per-pass-max" => json!(self.candidates_per_pass_max),
@@ -479,7 +533,11 @@ fn names() -> String {
 }
 
 fn argument_names() -> String {
-    let name = |key: &'static Key| if key.name == "policy-config" { "policy.KEY" } else { key.name };
+    let name = |key: &'static Key| match key.name {
+        "policy-config" => "policy.KEY",
+        "queues" => "queues.QUEUE.placement",
+        name => name,
+    };
     KEYS.iter().map(name).chain(["mode"]).collect::<Vec<_>>().join(", ")
 }
 

@@ -23,6 +23,7 @@ fn a_table_sets_every_key() {
     let table = json!({
         "policy": "/opt/mine.wasm", "policy-config": {"depth": 4, "fair": true, "window": "5m"},
         "policies": "/opt/policies", "queue-depth": 8, "placement": "pack", "annotate": false,
+        "queues": {"debug": {"placement": "lonodex"}, "batch": {}},
         "log-level": "DEBUG", "candidates-per-pass-max": 5, "decisions-per-pass-max": 6,
         "reservations-max": 0, "queues-max": 7, "annotation-bytes-per-job-max": 9,
         "annotation-bytes-per-pass-max": 10, "watch-period": "1m", "audit-period": 0,
@@ -40,6 +41,7 @@ fn a_table_sets_every_key() {
     assert_eq!((engine.reservations_max, engine.queues_max), (0, 7));
     assert_eq!((engine.annotation_bytes_per_job_max, engine.annotation_bytes_per_pass_max), (9, 10));
     assert_eq!((engine.placement, engine.annotate), (Placement::Pack, false));
+    assert_eq!(engine.queue_placements, BTreeMap::from([("debug".to_owned(), Placement::LoNodeX)]));
     // What is shown can be given back.
     let again: Map<String, Value> =
         KEYS.iter().map(|key| (key.name.to_owned(), settings.value(key.name))).collect();
@@ -76,6 +78,19 @@ fn arguments_win_over_the_table_and_later_ones_over_earlier_ones() {
 }
 
 #[test]
+fn queues_have_placements_of_their_own() {
+    let table = json!({"queues": {"debug": {"placement": "low"}, "batch": {"placement": "pack"}}});
+    let settings = Settings::from_table(&table).unwrap();
+    let settings = settings.with_args(&["queues.debug.placement=locality"]).unwrap();
+    let shown = json!({"batch": {"placement": "pack"}, "debug": {"placement": "locality"}});
+    assert_eq!((settings.value("queues"), settings.source("queues")), (shown, Source::Argument));
+    let error = refused(Settings::default().with_args(&["queues.debug.placement=best"]));
+    assert!(error.contains("debug.placement") && error.contains(Placement::NAMES), "{error}");
+    let error = refused(Settings::default().with_args(&["queues=low"]));
+    assert!(error.contains("queues.QUEUE.placement=NAME"), "{error}");
+}
+
+#[test]
 fn settings_of_a_policy_do_not_reach_another() {
     let table = json!({"policy-config": {"a": "1"}, "policy": "sjf"});
     // The order of keys in a table says nothing.
@@ -102,7 +117,12 @@ fn what_is_wrong_in_a_table_is_named() {
         (json!({"queue-depth": -1}), &["queue-depth", "found -1"]),
         (json!({"queue-depth": 1.5}), &["queue-depth", "found 1.5"]),
         (json!({"queue-depth": "many"}), &["queue-depth", "unlimited", "many"]),
-        (json!({"placement": "best"}), &["placement", "first, low, high, pack or spread", "best"]),
+        (json!({"placement": "best"}), &["placement", Placement::NAMES, "best"]),
+        (json!({"queues": {"q": {"placement": "best"}}}), &["q.placement", Placement::NAMES, "best"]),
+        (json!({"queues": {"q": {"priority": 3}}}), &["q.priority", "known is placement"]),
+        (json!({"queues": {"q": "low"}}), &["q", "{ placement = NAME }", "a string"]),
+        (json!({"queues": 3}), &["queues", "found 3"]),
+        (json!({"queues": {"": {"placement": "low"}}}), &["name of a queue"]),
         (json!({"annotate": "true"}), &["annotate", "true or false", "\"true\""]),
         (json!({"log-level": "loud"}), &["log-level", "emerg", "loud"]),
         (json!({"candidates-per-pass-max": 0}), &["candidates-per-pass-max", "from 1 to", "found 0"]),
