@@ -286,3 +286,55 @@ refused "$FG" graph load --from-instance="$FLUX_URI-none"
 "#,
     );
 }
+
+/// Stands between a scheduler and the broker, and spoils one answer when the file `spoil` appears.
+const SPOILER: &str = r#"
+import os, socket, sys, threading
+listener = socket.socket(socket.AF_UNIX)
+listener.bind("spoiler.sock")
+listener.listen(1)
+open("spoiler.ready", "w").close()
+near = listener.accept()[0]
+far = socket.socket(socket.AF_UNIX)
+far.connect(os.environ["FLUX_URI"].removeprefix("local://"))
+
+def pump(source, sink, spoils):
+    while data := source.recv(1 << 16):
+        if spoils and b'"type":0' in data and os.path.exists("spoil"):
+            os.remove("spoil")
+            data = data.replace(b'"type":0', b'"type":9', 1)
+        sink.sendall(data)
+    sink.shutdown(socket.SHUT_WR)
+
+threading.Thread(target=pump, args=(near, far, True)).start()
+pump(far, near, False)
+"#;
+
+/// An answer of an unknown type: the job manager takes the scheduler offline, tells nobody, and frees get lost.
+#[test]
+fn the_job_manager_drops_the_scheduler_without_telling_and_it_finds_out() {
+    let spoiler = format!("cat > spoiler.py <<'EOF'{SPOILER}EOF\n");
+    let script = r#"
+flux python spoiler.py &
+until test -e spoiler.ready; do :; done
+FLUX_URI=local://$PWD/spoiler.sock connect --policy easy watch-period=0.2 audit-period=1
+held=$(mock 1h -N2 -t 2h); event $held alloc
+ending=$(mock 1h -N1 -t 2h); event $ending alloc
+# From here on the job manager does not listen to the scheduler, and a free is lost.
+touch spoil
+spoilt=$(mock 0.01s -N1 -t 1m)
+while test -e spoil; do :; done
+flux cancel $ending; event $ending clean
+# It notices, shakes hands again, and both the spoilt job and those that need what was lost run.
+event $spoilt clean
+wide=$(mock 0.01s -N2 -t 1m); event $wide clean
+test "$(state $held)" = RUN
+grep -q 'shaking hands again' sched.log
+test "$(flux resource list -s allocated -no '{nnodes}')" = 2
+test "$(stat .running)" = 1
+flux cancel $held; event $held clean
+all=$(mock 0.01s -N4 -t 1m); event $all clean
+kill $pid; wait $pid || true
+"#;
+    flux(&[ONE], &format!("{spoiler}{script}"));
+}

@@ -17,6 +17,8 @@ use serde_json::{Map, Value, json};
 use super::reload::Reload;
 use super::{Scheduler, Waiting};
 
+/// Most components that are compiled at a time for `policy-load`.
+const LOADS_MAX: usize = 4;
 /// Most `sched.quiescent` requests that wait at a time.
 const QUIESCENT_MAX: usize = 1024;
 /// Test aid: deny every request for resources.
@@ -245,6 +247,10 @@ impl Scheduler {
         if !path.is_absolute() {
             return Err(anyhow!("path: expected an absolute path, found {}", path.display()));
         }
+        if self.loading >= LOADS_MAX {
+            return Err(anyhow!("{LOADS_MAX} policies are being loaded already; try again when they are"));
+        }
+        self.loading += 1;
         let (shelf, done, request) = (self.shelf.clone(), self.loaded.clone(), request.clone());
         tokio::task::spawn_blocking(move || {
             let compiled = shelf.compile(&path.to_string_lossy());
@@ -260,6 +266,7 @@ impl Scheduler {
             Loaded::Policy { request, path, config, compiled } => (request, path, config, compiled),
             Loaded::Reload(reload, compiled) => return self.finish_reload(*reload, compiled),
         };
+        self.loading -= 1;
         let added = compiled.and_then(|compiled| {
             self.roster.add(compiled, config, &path).with_context(|| path.display().to_string())
         });

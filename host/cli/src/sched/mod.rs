@@ -84,6 +84,8 @@ struct Scheduler {
     roster: Roster,
     shelf: Arc<Shelf>,
     loaded: mpsc::UnboundedSender<Loaded>,
+    /// Components that are being compiled for `policy-load`.
+    loading: usize,
     swap: Option<Waiting>,
     passes: Samples,
     flips: Samples,
@@ -229,6 +231,7 @@ impl Scheduler {
             roster,
             shelf: Arc::new(shelf),
             loaded,
+            loading: 0,
             swap: None,
             passes: Samples::default(),
             flips: Samples::default(),
