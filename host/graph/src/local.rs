@@ -104,6 +104,7 @@ pub(crate) fn place(
     (high, near): (bool, bool),
 ) -> Placed {
     let mut walk = Walk::new(graph, class, state, high);
+    walk.near = near.then(|| prefer::depths(class));
     if need.level == Level::Node && need.exclusive {
         // All of the node is taken whatever is asked of it; what is asked tells the number of slots.
         let slots = if walk.all(0, &need.with) { walk.slots } else { 0 };
@@ -141,6 +142,8 @@ struct Walk<'a> {
     slots: u64,
     /// Leaves with a range of counts: need, scope, count so far.
     open: Vec<(&'a Need, u32, u64)>,
+    /// How deep each vertex lies, if slots are to have their leaves close together.
+    near: Option<Vec<u32>>,
 }
 
 impl<'a> Walk<'a> {
@@ -155,6 +158,7 @@ impl<'a> Walk<'a> {
             taken: Vec::new(),
             slots: 0,
             open: Vec::new(),
+            near: None,
         }
     }
 
@@ -252,7 +256,8 @@ impl<'a> Walk<'a> {
         while found < limit {
             let before = self.taken.len();
             self.slots += 1;
-            if !self.all(scope, &need.with) {
+            let part = self.closest(scope, &need.with);
+            if !(part.is_some_and(|part| self.all(part, &need.with)) || self.all(scope, &need.with)) {
                 self.slots -= 1;
                 break;
             }
@@ -267,6 +272,24 @@ impl<'a> Walk<'a> {
         }
         self.frugal -= several;
         found
+    }
+
+    /// The deepest part below `scope` with room for these leaves, of those the fullest; `None` where it does not matter.
+    fn closest(&mut self, scope: u32, needs: &[Need]) -> Option<u32> {
+        let depths = self.near.as_ref()?;
+        if !needs.iter().all(|need| need.is_leafy(self.class)) {
+            return None;
+        }
+        let free = |at: u32, need: &Need| prefer::units(self.class, &self.state, at as usize, need.type_);
+        let end = self.class.slots[scope as usize].end;
+        self.questions = self.questions.saturating_add((end - scope) / 64);
+        (scope + 1..end)
+            .filter(|&at| !self.class.slots[at as usize].leaf && self.state[at as usize] != EXCLUSIVE)
+            .filter(|&at| needs.iter().all(|need| free(at, need) >= need.min()))
+            .max_by_key(|&at| {
+                let spare: u64 = needs.iter().map(|need| free(at, need)).sum();
+                (depths[at as usize], Reverse(spare), Reverse(at))
+            })
     }
 
     /// Positions of a type below `scope`, not inside one another, in order.

@@ -148,7 +148,7 @@ pub(crate) fn near_inside(class: &Class, state: &[u64], flat: &[(Name, u64)], co
 }
 
 /// How deep each vertex of a class lies.
-fn depths(class: &Class) -> Vec<u32> {
+pub(crate) fn depths(class: &Class) -> Vec<u32> {
     let mut path: Vec<u32> = Vec::new();
     let depth = |(at, slot): (usize, &crate::graph::ClassSlot)| {
         while path.last().is_some_and(|&end| end as usize <= at) {
@@ -161,7 +161,7 @@ fn depths(class: &Class) -> Vec<u32> {
 }
 
 /// Free units of a leaf type below a vertex.
-fn units(class: &Class, free: &[u64], at: usize, type_: Name) -> u64 {
+pub(crate) fn units(class: &Class, free: &[u64], at: usize, type_: Name) -> u64 {
     let end = class.slots[at].end;
     let leaves = class.leaves.get(&type_).into_iter().flatten();
     leaves.filter(|&&l| l as usize > at && l < end).map(|&l| free[l as usize]).sum()

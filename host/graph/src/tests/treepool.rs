@@ -151,3 +151,73 @@ fn what_is_no_topology_is_set_aside_with_a_reason_and_rides_along() {
     let m = Resources::from_r(&foreign).unwrap();
     assert_eq!((m.unused_topology(), m.to_r_all().scheduling), (None, foreign.scheduling));
 }
+
+/// `nodes` nodes of `domains` equal smallest domains of `cores` cores and a gpu, in sockets of `each`, or without NUMA.
+fn machine(nodes: u32, domains: u32, cores: u32, each: Option<u32>) -> Resources {
+    let domain = |d: u32| {
+        let last = (d + 1) * cores - 1;
+        json!({"cores": format!("{}-{last}", d * cores), "gpus": d.to_string()})
+    };
+    let sockets: Vec<Value> = match each {
+        None => (0..domains).map(domain).collect(),
+        Some(each) => (0..domains / each)
+            .map(|s| json!({"numa": (s * each..(s + 1) * each).map(domain).collect::<Vec<_>>()}))
+            .collect(),
+    };
+    let ranks = format!("0-{}", nodes - 1);
+    let r = json!({
+        "version": 1,
+        "execution": {
+            "R_lite": [{"rank": ranks, "children": {
+                "core": format!("0-{}", domains * cores - 1), "gpu": format!("0-{}", domains - 1)}}],
+            "nodelist": [format!("n[{ranks}]")], "starttime": 0, "expiration": 0,
+        },
+        "scheduling": {"writer": "TreePool", "children": [{"ranks": ranks, "topo": {"socket": sockets}}]},
+    });
+    let mut m = Resources::from_r(&R::from_value(&r).unwrap()).unwrap();
+    assert_eq!(m.unused_topology(), None);
+    m.set_up(&ids(&ranks));
+    m
+}
+
+/// The jobs of RFC 49's examples, one after another, close together. Where those write `slot=1/node=1/core=8` and mean
+/// part of a node it stands the other way round here: by RFC 14 all that is in a slot is the slot's, so that is a node.
+fn plays(m: &mut Resources, jobs: &[(&str, &str)]) {
+    for (id, (job, expected)) in (1..).zip(jobs) {
+        assert_eq!(shape(m, id, job, Placement::Locality).summary(), *expected, "{job}");
+    }
+}
+
+#[test]
+fn tva_1_to_11_two_sockets_of_four_numa_domains() {
+    let jobs = [
+        ("node=1/slot=1/[core=8;gpu=1]", "rank0/core[0-7],gpu0"),
+        ("node=1/slot=1/[core=8;gpu=1]", "rank0/core[15-22],gpu1"),
+        ("node/slot=8/[core=15;gpu=1]", "rank1/core[0-119],gpu[0-7]"),
+        ("node=4/slot=1/core=120", "rank[2-5]/core[0-119]"),
+        ("node=1/slot=1/core=4", "rank0/core[8-11]"),
+        ("node=1/slot=1/[core=15;gpu=1]", "rank0/core[30-44],gpu2"),
+        ("node/slot=6/[core=15;gpu=1]", "rank6/core[0-89],gpu[0-5]"),
+        ("node=1/slot=1/[core=60;gpu=4]", "rank0/core[60-119],gpu[4-7]"),
+        ("slot=1/numa{x}", "rank0/core[45-59],gpu3"),
+        ("slot=1/socket{x}", "rank7/core[0-59],gpu[0-3]"),
+        ("slot=1/node{x}", "rank8/core[0-119],gpu[0-7]"),
+    ];
+    plays(&mut machine(16, 8, 15, Some(4)), &jobs);
+}
+
+#[test]
+fn tvb_1_to_9_four_sockets_without_numa_domains() {
+    let jobs = [
+        ("node=1/slot=1/[core=24;gpu=1]", "rank0/core[0-23],gpu0"),
+        ("node=1/slot=1/[core=24;gpu=1]", "rank0/core[24-47],gpu1"),
+        ("node/slot=4/[core=24;gpu=1]", "rank1/core[0-95],gpu[0-3]"),
+        ("slot=4/node/[core=96;gpu=4]", "rank[2-5]/core[0-95],gpu[0-3]"),
+        ("node=1/slot=1/core=8", "rank0/core[48-55]"),
+        ("node=1/slot=1/[core=24;gpu=1]", "rank0/core[72-95],gpu3"),
+        ("node/slot=3/[core=24;gpu=1]", "rank6/core[0-71],gpu[0-2]"),
+        ("slot=1/socket{x}", "rank6/core[72-95],gpu3"),
+        ("slot=1/node{x}", "rank7/core[0-95],gpu[0-3]"),
+    ];
+    plays(&mut machine(1152, 4, 24, None), &jobs);
+}
