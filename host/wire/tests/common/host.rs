@@ -226,6 +226,8 @@ impl Host {
         let payload = json!({"id": id, "expiration": expiration});
         let mut answers =
             self.say(from_job_manager("sched.expiration", &payload).with_matchtag(78).with_nodeid(0));
+        // Whoever waits may be told another estimate.
+        answers.retain(|answer| answer.topic() == "sched.expiration");
         assert_eq!(answers.len(), 1, "{answers:?}");
         answers.remove(0)
     }
