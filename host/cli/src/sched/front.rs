@@ -3,12 +3,14 @@
 //! It sees every message on the thread of the connection, before the main loop does. A ping and a question of
 //! feasibility need neither queue nor ledger, so it answers them itself, from a copy of the inventory. For
 //! whatever else arrives during a pass it sees to it that the pass ends soon: after [`UNDISTURBED`], or twice as
-//! long for each pass before that was cut, so that a long one is done in the end however much is asked.
+//! long for each pass before that was cut, so that a long one is done in the end however much is asked. A pass that has
+//! gone on for [`PASS_MAX`] is cut though nobody waits, before the policy is blamed for it, and as much time is left
+//! before the next unless something happens.
 //!
 //! Must never know who waits or who holds what.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use fluxgate_engine::{Engine, feasibility};
@@ -24,8 +26,10 @@ use super::Seat;
 
 /// How long a pass goes on although somebody waits.
 pub(super) const UNDISTURBED: Duration = Duration::from_millis(10);
-/// Most doublings of that.
-const DOUBLINGS_MAX: u32 = 12;
+/// How long a pass goes on in any case; well below the default deadline of a policy.
+const PASS_MAX: Duration = Duration::from_secs(4);
+/// Most doublings of [`UNDISTURBED`]: just below that.
+const DOUBLINGS_MAX: u32 = 8;
 
 /// What both threads see.
 #[derive(Debug, Default)]
@@ -38,6 +42,8 @@ struct Shared {
     pass: AtomicU64,
     /// When the pass that is being made may be cut.
     due: Mutex<Option<Instant>>,
+    /// When it began.
+    began: Mutex<Option<Instant>>,
     interrupt: Arc<AtomicBool>,
 }
 
@@ -50,6 +56,8 @@ pub(super) struct Front {
     passes: u64,
     /// Passes cut in a row.
     cut: u32,
+    /// After a pass of the longest kind: no other until then.
+    rest: Option<Instant>,
 }
 
 impl Front {
@@ -57,6 +65,14 @@ impl Front {
     pub(super) fn open(&self, inbox: &mut Inbox, outbox: &Outbox, seat: &Seat) {
         let shared = Arc::clone(&self.shared);
         let pings = [format!("{}.ping", seat.session.name), "sched.ping".into(), "feasibility.ping".into()];
+        let watched = Arc::downgrade(&self.shared);
+        tokio::spawn(async move {
+            loop {
+                tokio::time::sleep(PASS_MAX / 4).await;
+                let Some(shared) = watched.upgrade() else { break };
+                shared.look(Instant::now());
+            }
+        });
         let (rank, uuid, outbox) = (seat.rank, seat.uuid.clone(), outbox.clone());
         inbox.through(move |message| {
             if !message.is_request() || !message.wants_response() {
@@ -105,8 +121,10 @@ impl Front {
     /// A pass begins; `waiting` when somebody waits already.
     pub(super) fn begin(&mut self, waiting: bool) {
         self.passes += 1;
-        let due = Instant::now() + UNDISTURBED * (1 << self.cut.min(DOUBLINGS_MAX));
-        *self.shared.due() = Some(due);
+        let now = Instant::now();
+        *Shared::lock(&self.shared.began) = Some(now);
+        let due = now + UNDISTURBED * (1 << self.cut.min(DOUBLINGS_MAX));
+        *Shared::lock(&self.shared.due) = Some(due);
         self.shared.interrupt.store(false, Ordering::Relaxed);
         self.shared.pass.store(self.passes, Ordering::Release);
         if waiting {
@@ -118,6 +136,18 @@ impl Front {
     pub(super) fn end(&mut self, interrupted: bool) {
         self.cut = if interrupted { self.cut + 1 } else { 0 };
         self.shared.pass.store(0, Ordering::Release);
+        let took = Shared::lock(&self.shared.began).take().map(|began| began.elapsed());
+        self.rest = took.filter(|took| interrupted && *took >= PASS_MAX).map(|took| Instant::now() + took);
+    }
+
+    /// How long no pass is made, if that is so.
+    pub(super) fn rests_for(&self) -> Option<Duration> {
+        self.rest.map(|until| until.saturating_duration_since(Instant::now())).filter(|left| !left.is_zero())
+    }
+
+    /// Something happened: no more rest.
+    pub(super) fn wake(&mut self) {
+        self.rest = None;
     }
 
     /// Questions of feasibility answered here since the counters were cleared.
@@ -132,12 +162,20 @@ impl Front {
 }
 
 impl Shared {
-    fn inventory(&self) -> std::sync::MutexGuard<'_, Option<Resources>> {
-        self.inventory.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+        mutex.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn due(&self) -> std::sync::MutexGuard<'_, Option<Instant>> {
-        self.due.lock().unwrap_or_else(PoisonError::into_inner)
+    fn inventory(&self) -> MutexGuard<'_, Option<Resources>> {
+        Shared::lock(&self.inventory)
+    }
+
+    /// Cut a pass that has gone on for too long.
+    fn look(&self, now: Instant) {
+        let began = *Shared::lock(&self.began);
+        if began.is_some_and(|began| now.saturating_duration_since(began) >= PASS_MAX) {
+            self.interrupt.store(true, Ordering::Relaxed);
+        }
     }
 
     /// The answer, if this is a question that can be answered here. The session deals with the others.
@@ -153,7 +191,7 @@ impl Shared {
     fn nudge(self: &Arc<Self>) {
         let pass = self.pass.load(Ordering::Acquire);
         // One who looks after this pass is enough.
-        let Some(due) = self.due().take_if(|_| pass != 0) else { return };
+        let Some(due) = Shared::lock(&self.due).take_if(|_| pass != 0) else { return };
         let shared = Arc::clone(self);
         tokio::spawn(async move {
             tokio::time::sleep_until(due).await;

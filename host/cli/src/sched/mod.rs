@@ -307,6 +307,7 @@ impl Scheduler {
     }
 
     fn message(&mut self, message: Message) {
+        self.front.wake();
         if self.config_answer(&message) {
             return;
         }
@@ -413,14 +414,17 @@ impl Scheduler {
     }
 
     fn needs_pass(&self) -> bool {
-        self.session.is_serving() && self.engine.as_ref().is_some_and(|e| e.needs_pass(self.clock.now()))
+        self.front.rests_for().is_none()
+            && self.session.is_serving()
+            && self.engine.as_ref().is_some_and(|e| e.needs_pass(self.clock.now()))
     }
 
     fn idle_for(&self) -> Duration {
         let wake = self.engine.as_ref().and_then(Engine::next_wake);
         let watch = self.session.next_tick().map(|time| (time - self.clock.elapsed()).max(0.0));
         let watch = watch.and_then(|left| Duration::try_from_secs_f64(left).ok());
-        self.clock.until(wake.unwrap_or(f64::INFINITY)).min(watch.unwrap_or(Duration::MAX))
+        let pass = self.clock.until(wake.unwrap_or(f64::INFINITY));
+        self.front.rests_for().unwrap_or(pass).min(watch.unwrap_or(Duration::MAX))
     }
 
     /// Make the passes that are due; `waiting` when there are messages that were not taken in yet.

@@ -117,7 +117,10 @@ async fn whoever_comes_during_a_pass_ends_it_and_each_cut_pass_gets_twice_the_ti
     for _ in 0..3 {
         let begun = Instant::now();
         front.begin(false);
-        given.push(front.shared.due().unwrap().duration_since(begun).as_millis() / UNDISTURBED.as_millis());
+        given.push(
+            Shared::lock(&front.shared.due).unwrap().duration_since(begun).as_millis()
+                / UNDISTURBED.as_millis(),
+        );
         assert!(!interrupt.load(Ordering::Relaxed), "each pass begins undisturbed");
         broker.outbox.send(&Message::request("sched.cancel").with_json(&json!({"id": 1}))).unwrap();
         while !interrupt.load(Ordering::Relaxed) {
@@ -131,6 +134,29 @@ async fn whoever_comes_during_a_pass_ends_it_and_each_cut_pass_gets_twice_the_ti
     front.end(false);
     let begun = Instant::now();
     front.begin(false);
-    let due = front.shared.due().unwrap().duration_since(begun);
+    let due = Shared::lock(&front.shared.due).unwrap().duration_since(begun);
     assert!(due < UNDISTURBED * 2, "a whole pass begins the count anew: {due:?}");
+}
+
+#[tokio::test]
+async fn a_pass_that_goes_on_and_on_is_cut_though_nobody_waits_and_a_rest_follows() {
+    let mut front = Front::default();
+    let interrupt = front.interrupt();
+    front.begin(false);
+    front.shared.look(Instant::now());
+    assert!(!interrupt.load(Ordering::Relaxed));
+    front.shared.look(Instant::now() + PASS_MAX);
+    assert!(interrupt.load(Ordering::Relaxed));
+    // As if it had taken so long.
+    *Shared::lock(&front.shared.began) = Instant::now().checked_sub(PASS_MAX * 3);
+    front.end(true);
+    assert!(front.rests_for().is_some_and(|left| left > PASS_MAX * 2));
+    front.wake();
+    assert_eq!(front.rests_for(), None);
+    // Between passes there is nothing to cut.
+    front.begin(false);
+    front.end(false);
+    front.shared.look(Instant::now() + PASS_MAX * 9);
+    assert!(!interrupt.load(Ordering::Relaxed));
+    assert_eq!(front.rests_for(), None);
 }
