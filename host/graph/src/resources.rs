@@ -211,7 +211,7 @@ impl Resources {
             .filter(|&n| self.index.status(n) != Status::Gone)
             .for_each(|n| out.whole(n));
         let mut r = out.finish();
-        r.scheduling = self.scheduling.of(&r.ranks());
+        r.scheduling = self.scheduling.of(&r);
         r
     }
 
@@ -516,7 +516,7 @@ impl Resources {
         r.nslots = (nslots > 0).then_some(nslots);
         r.starttime = start;
         r.expiration = if expiration.is_finite() { expiration } else { 0.0 };
-        r.scheduling = self.scheduling.of(&r.ranks());
+        r.scheduling = self.scheduling.of(&r);
         r
     }
 

@@ -10,6 +10,7 @@
 use std::sync::Arc;
 
 use fluxgate_formats::Idset;
+use fluxgate_formats::rset::R;
 use serde_json::{Map, Value, json};
 
 /// The writer that RFC 49 names.
@@ -73,12 +74,12 @@ impl Scheduling {
         }
     }
 
-    /// The key of an R of these ranks.
-    pub(crate) fn of(&self, ranks: &Idset) -> Option<Value> {
+    /// The key of this R, which is part of the one that was read.
+    pub(crate) fn of(&self, r: &R) -> Option<Value> {
         match self {
             Scheduling::None => None,
             Scheduling::Opaque(value) => Some(Value::clone(value)),
-            Scheduling::TreePool(pool) => Some(pool.of(ranks)),
+            Scheduling::TreePool(pool) => Some(pool.of(&r.ranks())),
         }
     }
 
@@ -113,10 +114,10 @@ impl TreePool {
                 .map_err(|why| place(format!("topo{why}")))?;
             entries.push(Entry { ranks: of, node, topo: child["topo"].clone() });
         }
-        if !ranks.is_subset(&all) && ranks.len() != all.len() {
+        let direct = ranks.is_subset(&all);
+        if !direct && ranks.len() != all.len() {
             return Err(format!("{} ranks, but R_lite has {}", all.len(), ranks.len()));
         }
-        let direct = ranks.is_subset(&all);
         for entry in &mut entries {
             entry.ranks = if direct {
                 entry.ranks.intersection(ranks)
