@@ -136,7 +136,7 @@ impl Scheduler {
 
     /// Tell those who wait for it that nothing is left to do, if that is so.
     pub(super) fn answer_quiescent(&mut self) {
-        if self.quiescent.is_empty() || self.needs_pass() || !self.session.is_settled() {
+        if self.quiescent.is_empty() || self.pass_is_due() || !self.session.is_settled() {
             return;
         }
         let running = self.engine.as_ref().map_or(0, fluxgate_engine::Engine::running);

@@ -413,10 +413,14 @@ impl Scheduler {
         }
     }
 
+    /// Is there something that a pass would do?
+    fn pass_is_due(&self) -> bool {
+        self.session.is_serving() && self.engine.as_ref().is_some_and(|e| e.needs_pass(self.clock.now()))
+    }
+
+    /// Is a pass to be made now?
     fn needs_pass(&self) -> bool {
-        self.front.rests_for().is_none()
-            && self.session.is_serving()
-            && self.engine.as_ref().is_some_and(|e| e.needs_pass(self.clock.now()))
+        self.front.rests_for().is_none() && self.pass_is_due()
     }
 
     fn idle_for(&self) -> Duration {
