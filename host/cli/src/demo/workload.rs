@@ -4,6 +4,8 @@
 //! Deterministic in the seed. The shapes follow what Lublin and Feitelson ("The workload on parallel
 //! supercomputers", JPDC 63, 2003) report; the numbers are chosen so that a demo takes a minute.
 
+use fluxgate_sim::bootstrap::Numbers;
+
 /// One job to submit.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct DemoJob {
@@ -33,30 +35,17 @@ impl DemoJob {
     }
 }
 
-/// SplitMix64 (Steele, Lea, Flood 2014): small, seedable, the same everywhere.
-struct Random(u64);
+/// What this workload draws.
+struct Random(Numbers);
 
 impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    /// In [0, 1).
-    fn unit(&mut self) -> f64 {
-        (self.next() >> 11) as f64 / (1u64 << 53) as f64
-    }
-
     fn below(&mut self, n: u64) -> u64 {
-        self.next() % n
+        self.0.bits() % n
     }
 
     /// Uniform in the logarithm.
     fn log_between(&mut self, low: f64, high: f64) -> f64 {
-        (low.ln() + self.unit() * (high.ln() - low.ln())).exp()
+        (low.ln() + self.0.unit() * (high.ln() - low.ln())).exp()
     }
 }
 
@@ -65,7 +54,7 @@ const LIMITS: [f64; 9] = [300.0, 900.0, 1800.0, 3600.0, 7200.0, 14_400.0, 28_800
 
 /// `count` jobs for a machine of `nodes` x `cores`, spread so that about `load` of it is asked for.
 pub(crate) fn make(count: u32, seed: u64, nodes: u32, cores: u32, load: f64) -> Vec<DemoJob> {
-    let mut random = Random(seed);
+    let mut random = Random(Numbers(seed));
     let mut jobs: Vec<DemoJob> = (0..count).map(|_| one(&mut random, nodes, cores)).collect();
     let work: f64 = jobs.iter().map(|j| j.cores_held(cores) as f64 * j.run).sum();
     let span = work / (f64::from(nodes) * f64::from(cores) * load);
@@ -73,10 +62,10 @@ pub(crate) fn make(count: u32, seed: u64, nodes: u32, cores: u32, load: f64) -> 
         .map(|_| {
             loop {
                 // By rejection: twice as much work comes at noon as at midnight.
-                let at = random.unit();
+                let at = random.0.unit();
                 let hour = (at * span / 86_400.0).fract();
                 let weight = 0.75 - 0.25 * (hour * std::f64::consts::TAU).cos();
-                if random.unit() < weight {
+                if random.0.unit() < weight {
                     break at * span;
                 }
             }
