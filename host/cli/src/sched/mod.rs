@@ -355,7 +355,6 @@ impl Scheduler {
                     };
                     let policy = &self.first_policy;
                     tracing::info!(queued = count, policy, "ready: queue-depth={depth} {machine}");
-                    self.announce();
                 }
                 Output::Disconnected { service, sender } => {
                     tracing::debug!(service, sender, "client is gone")
@@ -405,9 +404,10 @@ impl Scheduler {
         Ok(())
     }
 
+    /// Tell whoever started us, once the policy that was asked for decides, or has failed.
     fn announce(&mut self) {
-        if !std::mem::replace(&mut self.announced, true) {
-            // Whoever started us may wait for this line, or be gone.
+        if self.session.is_serving() && self.swap.is_none() && !std::mem::replace(&mut self.announced, true) {
+            // Nobody may be there any more.
             let mut out = std::io::stdout();
             let _ = writeln!(out, "{READY}").and_then(|()| out.flush());
         }
@@ -461,6 +461,7 @@ impl Scheduler {
             self.actions(actions);
             self.carry_out(Vec::new());
         }
+        self.announce();
         self.answer_quiescent();
         match self.fatal.take() {
             Some(error) => Err(error),
