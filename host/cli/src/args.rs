@@ -2,6 +2,7 @@
 //!
 //! This module must never do anything.
 
+pub(crate) mod policy;
 mod replay;
 pub(crate) mod workload;
 
@@ -72,7 +73,7 @@ pub(crate) enum Command {
     Queue(QueueCmd),
     /// Look at policies, load, swap and write them.
     #[command(subcommand)]
-    Policy(PolicyCmd),
+    Policy(policy::PolicyCmd),
     /// Look at the scheduler's settings, check a file of them, and have them read again.
     #[command(subcommand)]
     Config(ConfigCmd),
@@ -384,68 +385,6 @@ pub(crate) enum QueueCmd {
         target: Target,
         /// The queue; all without it.
         queue: Option<String>,
-    },
-}
-
-/// `fluxgate policy`.
-#[derive(Debug, Subcommand)]
-pub(crate) enum PolicyCmd {
-    /// Policies that the scheduler knows, and which one decides.
-    List {
-        #[command(flatten)]
-        target: Target,
-        /// Print JSON.
-        #[arg(long)]
-        json: bool,
-    },
-    /// One policy: what it says of itself, its settings, its cost.
-    Show {
-        #[command(flatten)]
-        target: Target,
-        /// Its name.
-        name: String,
-        /// Print JSON.
-        #[arg(long)]
-        json: bool,
-    },
-    /// Load a component so that it can be swapped in. Nothing changes yet.
-    Load {
-        #[command(flatten)]
-        target: Target,
-        /// The .wasm file.
-        file: PathBuf,
-        /// Its settings.
-        #[arg(long = "config", value_name = "KEY=VALUE")]
-        config: Vec<String>,
-        /// Print JSON.
-        #[arg(long)]
-        json: bool,
-    },
-    /// Let another policy decide, without dropping anything.
-    Swap {
-        #[command(flatten)]
-        target: Target,
-        /// Its name.
-        name: String,
-        /// Print JSON.
-        #[arg(long)]
-        json: bool,
-    },
-    /// Back to the policy before.
-    Rollback {
-        #[command(flatten)]
-        target: Target,
-        /// Print JSON.
-        #[arg(long)]
-        json: bool,
-    },
-    /// Write a new policy: a folder that builds, with a test.
-    New {
-        /// Its name: lower-case letters, digits and -.
-        name: String,
-        /// Where. Default: ./NAME.
-        #[arg(long, value_name = "DIR")]
-        path: Option<PathBuf>,
     },
 }
 

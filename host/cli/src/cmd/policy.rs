@@ -3,7 +3,7 @@
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
-use crate::args::PolicyCmd;
+use crate::args::policy::PolicyCmd;
 use crate::client::Client;
 use crate::fail::usage;
 use crate::{cmd, render};

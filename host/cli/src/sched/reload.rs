@@ -15,7 +15,7 @@ use fluxgate_wire::proto::errno;
 use fluxgate_wire::session::ControlRequest;
 use serde_json::{Map, Value, json};
 
-use super::control::Loaded;
+use super::policies::Loaded;
 use super::roster::Choice;
 use super::settings::{KEYS, Settings, read_file};
 use super::{Scheduler, Waiting};

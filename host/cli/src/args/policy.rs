@@ -1,0 +1,69 @@
+//! Arguments of `fluxgate policy`. Only what a person may write; what it does is in `cmd/policy.rs`.
+
+use std::path::PathBuf;
+
+use clap::Subcommand;
+
+use super::Target;
+
+/// `fluxgate policy`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum PolicyCmd {
+    /// Policies that the scheduler knows, and which one decides.
+    List {
+        #[command(flatten)]
+        target: Target,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// One policy: what it says of itself, its settings, its cost.
+    Show {
+        #[command(flatten)]
+        target: Target,
+        /// Its name.
+        name: String,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Load a component so that it can be swapped in. Nothing changes yet.
+    Load {
+        #[command(flatten)]
+        target: Target,
+        /// The .wasm file.
+        file: PathBuf,
+        /// Its settings.
+        #[arg(long = "config", value_name = "KEY=VALUE")]
+        config: Vec<String>,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Let another policy decide, without dropping anything.
+    Swap {
+        #[command(flatten)]
+        target: Target,
+        /// Its name.
+        name: String,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Back to the policy before.
+    Rollback {
+        #[command(flatten)]
+        target: Target,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Write a new policy: a folder that builds, with a test.
+    New {
+        /// Its name: lower-case letters, digits and -.
+        name: String,
+        /// Where. Default: ./NAME.
+        #[arg(long, value_name = "DIR")]
+        path: Option<PathBuf>,
+    },
+}
