@@ -29,7 +29,7 @@ use args::{Cli, Command};
 fn main() -> ExitCode {
     // A broker that starts us as its module says so in the environment, not in arguments.
     if let Some(birth) = sched::module::Birth::find() {
-        return sched::module::run(&birth);
+        return sched::module::run(birth);
     }
     // clap ends with exit code 2 on its own for what it cannot parse.
     let cli = invoked::parse();

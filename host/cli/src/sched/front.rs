@@ -1,6 +1,6 @@
 //! The front desk: what is answered while the scheduler is busy with a pass.
 //!
-//! It sees every message on the thread of the connection, before the main loop does. A ping and a question of
+//! It sees every message before the main loop does, and goes on while that makes a pass. A ping and a question of
 //! feasibility need neither queue nor ledger, so it answers them itself, from a copy of the inventory. For
 //! whatever else arrives during a pass it sees to it that the pass ends soon: after [`UNDISTURBED`], or twice as
 //! long for each pass before that was cut, so that a long one is done in the end however much is asked. A pass that has

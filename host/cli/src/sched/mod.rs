@@ -110,9 +110,10 @@ pub(crate) fn run(args: &Sched) -> Result<()> {
     Settings::default().with_args(&given)?;
     let file = args.config_file.as_deref().map(std::path::absolute).transpose().context("--config-file")?;
     let config = file.as_deref().map(read_file).transpose()?;
-    runtime()?.block_on(async {
+    let connect = args.connect.clone();
+    on_runtime(async move {
         let Connection { outbox, mut inbox } =
-            Connection::connect(&args.connect, &ConnectOptions::default()).await?;
+            Connection::connect(&connect, &ConnectOptions::default()).await?;
         let clock = ask_clock(&outbox, &mut inbox).await?;
         let config = match config {
             Some(config) => config,
@@ -135,13 +136,12 @@ pub(crate) fn run(args: &Sched) -> Result<()> {
     })
 }
 
-fn runtime() -> Result<tokio::runtime::Runtime> {
-    // One thread makes the passes; the other talks.
-    tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(1)
-        .enable_all()
-        .build()
-        .context("cannot start the runtime")
+/// Do this to its end. One thread does everything, until a pass is made: another then takes over what else there is.
+fn on_runtime(work: impl Future<Output = Result<()>> + Send + 'static) -> Result<()> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+    let runtime = runtime.context("cannot start the runtime")?;
+    let work = runtime.spawn(work);
+    runtime.block_on(work).context("the scheduler's own task")?
 }
 
 /// The flags of `fluxgate sched` in the words of a module's arguments, which win over them.
@@ -447,7 +447,9 @@ impl Scheduler {
             let before = engine.stats();
             let begin = Instant::now();
             self.front.begin(waiting);
-            let actions = engine.pass(self.clock.now());
+            let now = self.clock.now();
+            // Whatever else is to be done on this thread, the front desk's work first of all, goes on beside it.
+            let actions = tokio::task::block_in_place(|| engine.pass(now));
             self.front.end(engine.stats().interrupted > before.interrupted);
             let took = begin.elapsed();
             if engine.stats().swaps > before.swaps {

@@ -23,7 +23,7 @@ use serde_json::{Map, Value};
 use super::clock::Clock;
 use super::reload::InForce;
 use super::settings::Settings;
-use super::{Scheduler, Seat, ask_config, runtime};
+use super::{Scheduler, Seat, ask_config, on_runtime};
 use crate::logging::{self, Lines};
 
 /// How long the broker may take to hear that we are going.
@@ -77,9 +77,9 @@ fn from_shim(name: String) -> Result<Welcome> {
 }
 
 /// Be the module, to its end.
-pub(crate) fn run(birth: &Birth) -> ExitCode {
+pub(crate) fn run(birth: Birth) -> ExitCode {
     let lines = logging::to_broker(false);
-    let ended = runtime().and_then(|runtime| runtime.block_on(live(birth, lines)));
+    let ended = on_runtime(live(birth, lines));
     match ended {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -92,7 +92,7 @@ pub(crate) fn run(birth: &Birth) -> ExitCode {
 }
 
 /// From welcome to farewell. An error is one that the broker could not be told.
-async fn live(birth: &Birth, lines: Lines) -> Result<()> {
+async fn live(birth: Birth, lines: Lines) -> Result<()> {
     let greeted = birth.welcome.is_some();
     let connection = Connection::inherit(&birth.uri, greeted, Options::default()).await?;
     let Connection { outbox, mut inbox } = connection;
