@@ -6,11 +6,12 @@
 const NAME_BYTES_MAX: usize = 64;
 
 /// The template, with placeholders.
-const TEMPLATE: [(&str, &str); 5] = [
+const TEMPLATE: [(&str, &str); 6] = [
     ("Cargo.toml", include_str!("../template/Cargo.toml.in")),
     (".cargo/config.toml", include_str!("../template/cargo-config.toml")),
     (".gitignore", include_str!("../template/gitignore")),
     ("README.md", include_str!("../template/README.md")),
+    ("fluxgate-policy.toml", include_str!("../template/fluxgate-policy.toml")),
     ("src/lib.rs", include_str!("../template/lib.rs")),
 ];
 
@@ -19,7 +20,7 @@ macro_rules! sdk {
 }
 
 /// This package, whole.
-const SDK: [(&str, &str); 26] = sdk![
+const SDK: [(&str, &str); 27] = sdk![
     "Cargo.toml",
     "LICENSE",
     "README.md",
@@ -43,6 +44,7 @@ const SDK: [(&str, &str); 26] = sdk![
     "template/Cargo.toml.in",
     "template/README.md",
     "template/cargo-config.toml",
+    "template/fluxgate-policy.toml",
     "template/gitignore",
     "template/lib.rs",
     "wit/policy.wit",
@@ -53,6 +55,21 @@ const SDK: [(&str, &str); 26] = sdk![
 /// # Errors
 /// A sentence when the name is not one: 1 to 64 lower-case letters, digits and single `-` between them.
 pub fn files(name: &str) -> Result<Vec<(String, String)>, String> {
+    check_name(name)?;
+    let mut files = Vec::with_capacity(TEMPLATE.len() + SDK.len());
+    for (path, text) in TEMPLATE {
+        let text = text.replace("policy_my_policy", &format!("policy_{}", name.replace('-', "_")));
+        files.push((path.to_owned(), text.replace("MyPolicy", &type_name(name)).replace("my-policy", name)));
+    }
+    files.extend(SDK.iter().map(|(path, text)| (format!("sdk/{path}"), (*text).to_owned())));
+    Ok(files)
+}
+
+/// Is this a name for a policy?
+///
+/// # Errors
+/// A sentence when it is not: 1 to 64 lower-case letters, digits and single `-` between them.
+pub fn check_name(name: &str) -> Result<(), String> {
     let part = |part: &str| {
         !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
     };
@@ -62,13 +79,7 @@ pub fn files(name: &str) -> Result<Vec<(String, String)>, String> {
              `-` between them"
         ));
     }
-    let mut files = Vec::with_capacity(TEMPLATE.len() + SDK.len());
-    for (path, text) in TEMPLATE {
-        let text = text.replace("policy_my_policy", &format!("policy_{}", name.replace('-', "_")));
-        files.push((path.to_owned(), text.replace("MyPolicy", &type_name(name)).replace("my-policy", name)));
-    }
-    files.extend(SDK.iter().map(|(path, text)| (format!("sdk/{path}"), (*text).to_owned())));
-    Ok(files)
+    Ok(())
 }
 
 /// `my-policy` is the struct `MyPolicy`; a name that begins with a digit gets a letter before it.

@@ -1,4 +1,7 @@
-//! A look at a finished component: is it one, what does it import and what does it export?
+//! A look at a finished component (is it one, what does it import and what does it export?), and where it goes.
+
+use std::fs;
+use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use wasmparser::{Encoding, Parser, Payload};
@@ -39,6 +42,14 @@ pub(crate) fn abilities(bytes: &[u8]) -> Result<Vec<String>> {
         bail!("it does not export fluxgate:policy/policy; is there an `export_policy!`?");
     }
     Ok(short)
+}
+
+/// Put a component where it is looked for.
+pub(crate) fn place(bytes: &[u8], output: &Path) -> Result<()> {
+    // Beside it first, so that whoever watches the folder never sees half a component.
+    let beside = output.with_extension("wasm.new");
+    fs::write(&beside, bytes).with_context(|| format!("{}", beside.display()))?;
+    fs::rename(&beside, output).with_context(|| format!("{}", output.display()))
 }
 
 /// `fluxgate:policy/ordering@0.1.0` is `ordering`; other packages are none of our business.

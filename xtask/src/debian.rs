@@ -37,18 +37,11 @@ impl Debian {
         let debian = Debian { root: folder.join("root"), tools };
         let complete = folder.join("complete");
         if !complete.is_file() {
-            for program in ["apt-get", "dpkg-deb", "dpkg-query"] {
-                Program::new(program)
-                    .arg("--version")
-                    .read()
-                    .with_context(|| format!("`{program}` is needed"))?;
-            }
             eprintln!(
                 "Fetching Debian's {COMPILER} (about 140 MB) into {}; this is done once.",
                 folder.display()
             );
-            fs::create_dir_all(&folder).with_context(|| format!("{}", folder.display()))?;
-            fetch(&folder, &debian.root)?;
+            fetch(&folder, &debian.root, &[COMPILER, SOURCES])?;
             debian.version()?;
             fs::write(&complete, "")?;
         }
@@ -112,14 +105,19 @@ fn cache_folder() -> Result<PathBuf> {
     Ok(cache.context("neither XDG_CACHE_HOME nor HOME is set")?.join("fluxgate/rustc-web"))
 }
 
-/// Download compiler and sources with every library they need that is not installed, and unpack them.
-fn fetch(folder: &Path, root: &Path) -> Result<()> {
+/// Download packages with every library they need that is not installed, and unpack them into `root`. `folder` is
+/// for apt's own files.
+pub(crate) fn fetch(folder: &Path, root: &Path, packages: &[&str]) -> Result<()> {
+    for program in ["apt-get", "dpkg-deb", "dpkg-query"] {
+        Program::new(program).arg("--version").read().with_context(|| format!("`{program}` is needed"))?;
+    }
     let downloads = folder.join("downloads");
     for each in ["lists/partial", "cache/archives/partial", "downloads"] {
-        fs::create_dir_all(folder.join(each))?;
+        let each = folder.join(each);
+        fs::create_dir_all(&each).with_context(|| format!("{}", each.display()))?;
     }
     apt(folder)?.arg("update").run()?;
-    let mut wanted = VecDeque::from([COMPILER.to_owned(), SOURCES.to_owned()]);
+    let mut wanted: VecDeque<String> = packages.iter().map(|&package| package.to_owned()).collect();
     let mut seen = BTreeSet::new();
     while let Some(package) = wanted.pop_front() {
         if !seen.insert(package.clone()) {
@@ -162,7 +160,11 @@ fn downloaded(folder: &Path, package: &str) -> Result<PathBuf> {
 /// be built without them anyway.
 fn libraries_in(depends: &str) -> impl Iterator<Item = String> + '_ {
     let names = depends.split(',').filter_map(|each| each.split(['|', '(', ':']).next());
-    names.map(|name| name.trim().to_owned()).filter(|name| name.starts_with("lib") && name != "libc-dev")
+    // What only programs for this machine are compiled with.
+    let native = ["libc-dev", "libc6-dev", "libgcc-", "libstdc++-", "libobjc-"];
+    let native =
+        move |name: &str| native.iter().any(|prefix| name.starts_with(prefix) && name.ends_with("-dev"));
+    names.map(|name| name.trim().to_owned()).filter(move |name| name.starts_with("lib") && !native(name))
 }
 
 fn is_installed(package: &str) -> bool {
@@ -176,7 +178,7 @@ mod tests {
 
     #[test]
     fn libraries_of_a_depends_field() {
-        let field = "libc6 (>= 2.34), libstd-web (= 1), gcc, libc-dev, binutils (>= 2.26), libx:any | liby\n";
+        let field = "libc6 (>= 2.34), libstd-web (= 1), gcc, libc-dev, libgcc-12-dev, binutils (>= 2.26), libx:any | liby\n";
         let found: Vec<String> = libraries_in(field).collect();
         assert_eq!(found, ["libc6", "libstd-web", "libx"]);
         assert_eq!(libraries_in("").count(), 0);

@@ -2,7 +2,7 @@
 //!
 //! | command | what it does |
 //! |---|---|
-//! | `cargo xtask policies` | build the policies (or given folders) as components |
+//! | `cargo xtask policies` | build the policies (or given folders) as components; `--lang` for more than Rust |
 //! | `cargo xtask build` | policies and the binary, for use by hand |
 //! | `cargo xtask test` | policies, the binary, then the whole test suite |
 //! | `cargo xtask ci` | formatting, lints, `test` |
@@ -18,18 +18,22 @@
 mod component;
 mod debian;
 mod house;
+mod languages;
 mod policies;
 mod stamp;
 mod tidy;
 mod toolchain;
+mod tools;
 
-use std::path::PathBuf;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use clap::{Parser, Subcommand};
 
 use house::House;
+use tools::Language;
 
 /// Build, test and show Fluxgate.
 #[derive(Debug, Parser)]
@@ -47,8 +51,11 @@ enum Command {
     /// default the installed target is taken, else rustup is asked to add it, else Debian's packages are
     /// unpacked into a cache folder.
     Policies {
-        /// Folders of policies; by default all in `policies/`.
+        /// Folders of policies; by default all in `policies/` of the languages asked for.
         folders: Vec<PathBuf>,
+        /// Languages to build in: rust, c, go, js, python, or all. Tools that are missing are fetched below `target/`.
+        #[arg(long, value_delimiter = ',', default_value = "rust", value_name = "LANGUAGES")]
+        lang: Vec<String>,
         /// Put the components here instead.
         #[arg(long, conflicts_with = "check_reproducible")]
         out: Option<PathBuf>,
@@ -98,9 +105,9 @@ fn run(command: Command) -> Result<()> {
         Command::Policies { folders, check_reproducible: true, .. } => {
             policies::check_reproducible(&house, &folders)
         }
-        Command::Policies { folders, out, .. } => {
+        Command::Policies { folders, lang, out, .. } => {
             let out = out.map(std::path::absolute).transpose()?.unwrap_or_else(|| house.policies());
-            policies::build_into(&house, &folders, &out).map(drop)
+            build_policies(&house, folders, &lang, &out)
         }
         Command::Build => {
             policies::build(&house, &[])?;
@@ -132,6 +139,38 @@ fn run(command: Command) -> Result<()> {
             bench.env("FLUXGATE_BIN", &binary).run()
         }
     }
+}
+
+/// Each folder in its own language, or without folders our own in those that were asked for.
+fn build_policies(house: &House, folders: Vec<PathBuf>, asked: &[String], out: &Path) -> Result<()> {
+    let (mut rust, mut others) = (Vec::new(), Vec::new());
+    let named = !folders.is_empty();
+    for folder in folders {
+        match languages::Folder::read(&folder)? {
+            Some(other) => others.push(other),
+            None => rust.push(folder),
+        }
+    }
+    let mut with_rust = !rust.is_empty();
+    if !named {
+        let mut wanted = BTreeSet::new();
+        for name in asked {
+            match (name.as_str(), Language::named(name)) {
+                ("all", _) => {
+                    wanted.extend(Language::ALL);
+                    with_rust = true;
+                }
+                ("rust", _) => with_rust = true,
+                (_, Some(language)) => drop(wanted.insert(language)),
+                _ => bail!("--lang {name}: accepted are rust, c, go, js, python and all"),
+            }
+        }
+        others = languages::find(house, &wanted)?;
+    }
+    if with_rust {
+        policies::build_into(house, &rust, out)?;
+    }
+    languages::build(house, &others, out)
 }
 
 fn build_binary(house: &House) -> Result<PathBuf> {

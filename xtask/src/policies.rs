@@ -116,10 +116,7 @@ fn finish(house: &House, package: &Package, out: &Path, recipe: &str) -> Result<
     let bytes = fs::read(&built).with_context(|| format!("{}", built.display()))?;
     let abilities = component::abilities(&bytes).with_context(|| format!("policy {}", package.policy()))?;
     let output = package.output(out);
-    // Beside it first, so that whoever watches the folder never sees half a component.
-    let beside = output.with_extension("wasm.new");
-    fs::write(&beside, &bytes).with_context(|| format!("{}", beside.display()))?;
-    fs::rename(&beside, &output).with_context(|| format!("{}", output.display()))?;
+    component::place(&bytes, &output)?;
     stamp::write(&package.stamp(house, out), &output, recipe, &package.built(house, "d"))?;
     println!("policies: {} ({} kB; {})", package.policy(), bytes.len().div_ceil(1000), abilities.join(", "));
     Ok(())

@@ -34,14 +34,25 @@ pub(crate) fn is_fresh(stamp: &Path, output: &Path, recipe: &str) -> bool {
     inputs > 0 && output.is_file()
 }
 
-/// Write the stamp of an output that was just made. `dep_info` is the compiler's list of sources.
+/// Write the stamp of an output that cargo just made. `dep_info` is the compiler's list of sources.
 pub(crate) fn write(stamp: &Path, output: &Path, recipe: &str, dep_info: &Path) -> Result<()> {
     let text = fs::read_to_string(dep_info).with_context(|| format!("{}", dep_info.display()))?;
-    let mut inputs = BTreeSet::from([output.to_path_buf()]);
+    let mut inputs = BTreeSet::new();
     for source in sources(&text) {
         inputs.extend(manifests(&source));
         inputs.insert(source);
     }
+    write_inputs(stamp, output, recipe, inputs)
+}
+
+/// Write the stamp of an output that was made from these files.
+pub(crate) fn write_inputs(
+    stamp: &Path,
+    output: &Path,
+    recipe: &str,
+    mut inputs: BTreeSet<PathBuf>,
+) -> Result<()> {
+    inputs.insert(output.to_path_buf());
     let mut text = format!("{recipe}\n");
     for input in inputs {
         let bytes = fs::read(&input).with_context(|| format!("{}", input.display()))?;

@@ -1,0 +1,217 @@
+/* Write a Fluxgate scheduling policy in C.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * The contract of `fluxgate:policy@0.1.0` for C without a C library. `policy.wit` beside this file says what each question
+ * means; names are the same, with `fg_` before them. Times and durations are seconds, a time counts from the UNIX
+ * epoch. There is no clock, no randomness and no file.
+ *
+ * A policy names what it has, once each, at file level:
+ *
+ *     FG_POLICY(description, configure)    required
+ *     FG_ORDERING(keys)                    and any of these
+ *     FG_SCHEDULING(run)
+ *     FG_OBSERVING(observe)
+ *     FG_STATE(save, restore)
+ *
+ * Compiled for anything but WebAssembly these do nothing and the questions are plain functions, which a test defines.
+ */
+#ifndef FLUXGATE_H
+#define FLUXGATE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* ---- Records ---- */
+
+/* Text: UTF-8, not terminated by a zero. */
+typedef struct {
+    const char *at;
+    size_t length;
+} fg_text;
+
+/* A text of a string literal. */
+#define FG_TEXT(literal) ((fg_text){(literal), sizeof(literal) - 1})
+
+/* An RFC 19 FLUID. */
+typedef uint64_t fg_job_id;
+
+/* No candidate is left. */
+#define FG_NONE UINT32_MAX
+
+typedef enum {
+    FG_OK = 0,
+    FG_BUSY,               /* does not fit on what is free now */
+    FG_DELAYS_RESERVATION, /* would fit, but would delay a reservation */
+    FG_UNSATISFIABLE,      /* nothing of this machine could ever satisfy it */
+    FG_NOT_ELIGIBLE,       /* its queue is stopped, or it left the queue during this pass */
+    FG_LIMIT,              /* a bound of the host is reached: end the pass */
+} fg_refusal;
+
+/* The scalars of a candidate. */
+typedef struct {
+    fg_job_id id;
+    double t_submit, duration;
+    uint32_t priority, userid, nodes, cores, gpus;
+} fg_job;
+
+/* A batch of jobs, one array for each field; row i is job i. */
+typedef struct {
+    size_t length;
+    const fg_job_id *id;
+    const double *t_submit, *duration;
+    const uint32_t *priority, *userid, *queue, *nodes, *cores, *gpus;
+} fg_jobs;
+
+typedef enum { FG_PENDING, FG_STARTED, FG_ENDED, FG_REMOVED, FG_PRIORITY, FG_EXPIRATION } fg_event_kind;
+
+typedef struct {
+    uint8_t kind; /* a fg_event_kind */
+    fg_job_id job;
+    double time;
+    double value; /* what it means depends on the kind; see policy.wit */
+} fg_event;
+
+typedef enum { FG_BOOLEAN, FG_INTEGER, FG_FLOAT, FG_DURATION, FG_STRING } fg_config_kind;
+
+/* One setting that the policy understands. */
+typedef struct {
+    fg_text name;
+    uint8_t kind; /* a fg_config_kind */
+    fg_text initial;
+    fg_text help;
+} fg_key;
+
+/* What a policy says of itself. */
+typedef struct {
+    fg_text name, version, summary;
+    const fg_key *keys;
+    size_t key_count;
+} fg_description;
+
+/* A setting and its value, in the order of the described keys. */
+typedef struct {
+    fg_text name, value;
+} fg_setting;
+
+typedef struct {
+    uint32_t nodes, cores, gpus;
+    uint32_t free_nodes, free_cores, free_gpus;
+    uint32_t running, pending;
+} fg_totals;
+
+typedef enum { FG_ERROR, FG_WARN, FG_INFO, FG_DEBUG } fg_level;
+
+/* ---- Questions; the pass ones only inside `run` ---- */
+
+void fg_log(fg_level level, fg_text message);
+
+fg_totals fg_machine_totals(void);
+uint32_t fg_queue_count(void);
+/* Free the text with `fg_free((void *)text.at)`. */
+fg_text fg_queue_name(uint32_t index);
+
+double fg_now(void);
+uint32_t fg_queue(void);
+uint32_t fg_next(void);
+uint32_t fg_next_fitting(void);
+void fg_rewind(void);
+fg_job fg_describe(uint32_t candidate);
+bool fg_fits(uint32_t candidate);
+double fg_earliest(uint32_t candidate);
+fg_refusal fg_start(uint32_t candidate);
+fg_refusal fg_start_placed(uint32_t candidate, uint32_t placement);
+/* `*start` is the guaranteed time when the answer is FG_OK. */
+fg_refusal fg_reserve(uint32_t candidate, double *start);
+/* False when this host does not know the name. */
+bool fg_placement(fg_text name, uint32_t *placement);
+void fg_annotate(uint32_t candidate, fg_text key, fg_text json);
+void fg_rekey(uint32_t candidate);
+void fg_wake_at(double time);
+
+/* ---- Help ---- */
+
+/* Memory; zero-length is NULL. Running out of it ends the call, which the host survives. */
+void *fg_alloc(size_t bytes);
+void fg_free(void *memory);
+/* Numbers as the host writes them. False when the text is none. */
+bool fg_integer(fg_text text, int64_t *value);
+bool fg_float(fg_text text, double *value);
+
+/* ---- Exports ---- */
+
+/* The answer of `configure` and `restore`: FG_ACCEPT, or the sentence that says why not. */
+#define FG_ACCEPT ((fg_text){NULL, 0})
+
+typedef struct {
+    uint32_t version;
+    const void *data;
+    size_t length;
+} fg_state;
+
+#ifdef __wasm__
+
+/* As the canonical ABI lays it out; see fluxgate.c. */
+void *fg_abi_description(const fg_description *description);
+void *fg_abi_configure(fg_text (*configure)(const fg_setting *, size_t), fg_setting *settings, size_t count);
+void *fg_abi_keys(void (*keys)(double, const fg_jobs *, double *), void *arguments);
+void *fg_abi_save(fg_state state);
+void *fg_abi_restore(fg_text why_not);
+void fg_abi_done(void);
+
+#define FG_EXPORT(name) __attribute__((export_name("fluxgate:policy/" name)))
+#define FG_DONE(function, name)                                                                                        \
+    __attribute__((export_name("cabi_post_fluxgate:policy/" name))) void fg_done_##function(void *answer) {            \
+        (void)answer;                                                                                                  \
+        fg_abi_done();                                                                                                 \
+    }
+
+/* const fg_description description;  fg_text configure(const fg_setting *settings, size_t count); */
+#define FG_POLICY(description, configure)                                                                              \
+    FG_EXPORT("policy@0.1.0#describe") void *fg_export_describe(void) { return fg_abi_description(&(description)); }   \
+    FG_EXPORT("policy@0.1.0#configure") void *fg_export_configure(fg_setting *settings, size_t count) {                \
+        return fg_abi_configure(configure, settings, count);                                                           \
+    }                                                                                                                  \
+    FG_DONE(describe, "policy@0.1.0#describe")                                                                         \
+    FG_DONE(configure, "policy@0.1.0#configure")
+
+/* void keys(double now, const fg_jobs *jobs, double *keys); as many keys as jobs, smaller comes first */
+#define FG_ORDERING(keys)                                                                                              \
+    FG_EXPORT("ordering@0.1.0#keys") void *fg_export_keys(void *arguments) { return fg_abi_keys(keys, arguments); }    \
+    FG_DONE(keys, "ordering@0.1.0#keys")
+
+/* void run(void); one pass */
+#define FG_SCHEDULING(run)                                                                                             \
+    FG_EXPORT("scheduling@0.1.0#run") void fg_export_run(void) { run(); }
+
+/* void observe(double now, const fg_event *events, size_t count); */
+#define FG_OBSERVING(observe)                                                                                          \
+    FG_EXPORT("observing@0.1.0#observe") void fg_export_observe(double now, fg_event *events, size_t count) {          \
+        observe(now, events, count);                                                                                   \
+        fg_free(events);                                                                                               \
+    }
+
+/* fg_state save(void); the bytes stay yours.
+ * fg_text restore(fg_text from, uint32_t version, const uint8_t *data, size_t length); */
+#define FG_STATE(save, restore)                                                                                        \
+    FG_EXPORT("state@0.1.0#save") void *fg_export_save(void) { return fg_abi_save(save()); }                           \
+    FG_EXPORT("state@0.1.0#restore")                                                                                   \
+    void *fg_export_restore(char *from, size_t from_length, uint32_t version, uint8_t *data, size_t length) {          \
+        fg_text why_not = restore((fg_text){from, from_length}, version, data, length);                                \
+        fg_free(from);                                                                                                 \
+        fg_free(data);                                                                                                 \
+        return fg_abi_restore(why_not);                                                                                \
+    }                                                                                                                  \
+    FG_DONE(restore, "state@0.1.0#restore")
+
+#else
+
+#define FG_POLICY(description, configure)
+#define FG_ORDERING(keys)
+#define FG_SCHEDULING(run)
+#define FG_OBSERVING(observe)
+#define FG_STATE(save, restore)
+
+#endif
+#endif

@@ -1,0 +1,211 @@
+//! The folder of a new policy in any language, as data: template, what authors are given, and the contract.
+//!
+//! Must never write a file.
+
+use fluxgate_guest::scaffold as rust;
+
+/// The contract that lies in every folder.
+const CONTRACT: &str = include_str!("../../wit/0.1.0/policy.wit");
+
+/// Versions of tools, for the folders that name them.
+const VERSIONS: &str = include_str!("../versions.toml");
+
+/// A language that policies are written in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Language {
+    /// Rust, with the SDK in `guest-sdk`.
+    Rust,
+    /// C without a C library.
+    C,
+    /// Go.
+    Go,
+    /// JavaScript, in QuickJS.
+    Js,
+    /// Python.
+    Python,
+}
+
+impl Language {
+    /// All of them.
+    pub const ALL: [Language; 5] =
+        [Language::Rust, Language::C, Language::Go, Language::Js, Language::Python];
+
+    /// As it is written on a command line and in `fluxgate-policy.toml`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Language::Rust => "rust",
+            Language::C => "c",
+            Language::Go => "go",
+            Language::Js => "js",
+            Language::Python => "python",
+        }
+    }
+
+    /// The language of a name.
+    ///
+    /// # Errors
+    /// A sentence that lists the names.
+    pub fn named(name: &str) -> Result<Self, String> {
+        let found = Language::ALL.into_iter().find(|language| language.name() == name);
+        found.ok_or_else(|| {
+            format!("`{name}` is no language for policies; accepted are rust, c, go, js and python")
+        })
+    }
+
+    /// Files by path, with placeholders.
+    fn files(self) -> &'static [(&'static str, &'static str)] {
+        match self {
+            Language::Rust => &[],
+            Language::C => &C,
+            Language::Go => &GO,
+            Language::Js => &JS,
+            Language::Python => &PYTHON,
+        }
+    }
+}
+
+macro_rules! folder {
+    ($($path:literal = $file:literal),+ $(,)?) => { [$(($path, include_str!(concat!("../", $file)))),+] };
+}
+
+const C: [(&str, &str); 7] = folder![
+    ".gitignore" = "c/template/gitignore",
+    "README.md" = "c/template/README.md",
+    "fluxgate-policy.toml" = "c/template/fluxgate-policy.toml",
+    "policy.c" = "c/template/policy.c",
+    "sdk/fluxgate.c" = "c/fluxgate.c",
+    "sdk/fluxgate.h" = "c/fluxgate.h",
+    "test.c" = "c/template/test.c",
+];
+
+const GO: [(&str, &str); 19] = folder![
+    ".gitignore" = "go/template/gitignore",
+    "README.md" = "go/template/README.md",
+    "fluxgate-policy.toml" = "go/template/fluxgate-policy.toml",
+    "go.mod" = "go/template/go.mod.in",
+    "policy.go" = "go/template/policy.go",
+    "policy_test.go" = "go/template/policy_test.go",
+    "sdk/abi/abi.go" = "go/abi/abi.go",
+    "sdk/fluxgate.go" = "go/fluxgate.go",
+    "sdk/go.mod" = "go/go.mod",
+    "sdk/observing/export_wasm.go" = "go/observing/export_wasm.go",
+    "sdk/observing/observing.go" = "go/observing/observing.go",
+    "sdk/ordering/export_wasm.go" = "go/ordering/export_wasm.go",
+    "sdk/ordering/ordering.go" = "go/ordering/ordering.go",
+    "sdk/pass_wasm.go" = "go/pass_wasm.go",
+    "sdk/policy_wasm.go" = "go/policy_wasm.go",
+    "sdk/scheduling/export_wasm.go" = "go/scheduling/export_wasm.go",
+    "sdk/scheduling/scheduling.go" = "go/scheduling/scheduling.go",
+    "sdk/state/export_wasm.go" = "go/state/export_wasm.go",
+    "sdk/state/state.go" = "go/state/state.go",
+];
+
+const JS: [(&str, &str); 8] = folder![
+    ".gitignore" = "js/template/gitignore",
+    "README.md" = "js/template/README.md",
+    "fluxgate-policy.toml" = "js/template/fluxgate-policy.toml",
+    "package.json" = "js/template/package.json",
+    "policy.js" = "js/template/policy.js",
+    "policy.test.js" = "js/template/policy.test.js",
+    "sdk/fluxgate.js" = "js/fluxgate.js",
+    "wit/world.wit" = "js/template/world.wit",
+];
+
+const PYTHON: [(&str, &str); 8] = folder![
+    ".gitignore" = "python/template/gitignore",
+    "README.md" = "python/template/README.md",
+    "fluxgate-policy.toml" = "python/template/fluxgate-policy.toml",
+    "policy.py" = "python/template/policy.py",
+    "requirements.txt" = "python/template/requirements.txt",
+    "rule.py" = "python/template/rule.py",
+    "test_rule.py" = "python/template/test_rule.py",
+    "wit/world.wit" = "python/template/world.wit",
+];
+
+/// Every file of a new policy's folder, as (path relative to it, contents).
+///
+/// # Errors
+/// A sentence when the name is not one: 1 to 64 lower-case letters, digits and single `-` between them.
+pub fn files(language: Language, name: &str) -> Result<Vec<(String, String)>, String> {
+    rust::check_name(name)?;
+    if language == Language::Rust {
+        return rust::files(name);
+    }
+    let mut files: Vec<(String, String)> = Vec::new();
+    for (path, text) in language.files() {
+        // What all folders share has no placeholders, and a policy may well have the name of a word in it.
+        let text = if path.starts_with("sdk/") { (*text).to_owned() } else { filled(text, name) };
+        files.push(((*path).to_owned(), text));
+    }
+    let contract = match language {
+        Language::Js | Language::Python => "wit/deps/policy/policy.wit",
+        _ => "sdk/policy.wit",
+    };
+    files.push((contract.to_owned(), CONTRACT.to_owned()));
+    Ok(files)
+}
+
+/// A template with the policy's name and the versions of tools.
+fn filled(text: &str, name: &str) -> String {
+    let mut text = text.replace("my-policy", name);
+    let lines = VERSIONS.lines().filter(|line| !line.starts_with('#'));
+    for (tool, version) in lines.filter_map(|line| line.split_once(" = ")) {
+        text = text.replace(&format!("@{tool}@"), version.trim_matches('"'));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    fn walk(root: &Path, folder: &Path, found: &mut Vec<String>) {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                walk(root, &path, found);
+            } else {
+                found.push(path.strip_prefix(root).unwrap().to_string_lossy().into_owned());
+            }
+        }
+    }
+
+    #[test]
+    fn names_and_versions_are_filled_in() {
+        for language in Language::ALL {
+            let files = files(language, "night-owl2").unwrap();
+            let toml = files.iter().find(|(path, _)| path == "fluxgate-policy.toml").unwrap();
+            assert!(toml.1.contains("name = \"night-owl2\""), "{language:?}");
+            assert!(toml.1.contains(&format!("language = \"{}\"", language.name())), "{language:?}");
+            for (path, text) in files.iter().filter(|(path, _)| !path.starts_with("sdk/")) {
+                assert!(!text.contains("my-policy") && !text.contains("@js@"), "{path}");
+                assert!(!text.contains("@go@") && !text.contains("@python@"), "{path}");
+            }
+            assert_eq!(Language::named(language.name()), Ok(language));
+        }
+        let python = files(Language::Python, "x").unwrap();
+        let requirements = python.iter().find(|(path, _)| path == "requirements.txt").unwrap();
+        assert!(requirements.1.starts_with("componentize-py=="), "{requirements:?}");
+        assert!(requirements.1.trim().ends_with(|letter: char| letter.is_ascii_digit()), "{requirements:?}");
+    }
+
+    #[test]
+    fn what_is_in_the_folders_is_in_the_lists() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+        for language in Language::ALL.into_iter().skip(1) {
+            let folder = root.join(language.name());
+            let mut there = Vec::new();
+            walk(&folder, &folder, &mut there);
+            assert_eq!(there.len(), language.files().len(), "{language:?}: {there:?}");
+        }
+    }
+
+    #[test]
+    fn bad_names_are_refused() {
+        for language in Language::ALL {
+            assert!(files(language, "A b").is_err());
+        }
+        assert!(Language::named("cobol").unwrap_err().contains("rust, c, go, js and python"));
+    }
+}

