@@ -1,0 +1,75 @@
+// Write a Fluxgate scheduling policy in JavaScript.
+//
+// SPDX-License-Identifier: Apache-2.0
+//
+// The imports of `fluxgate:policy@0.1.0` as they are pleasant to use: a refusal is a value and not an error thrown, no
+// candidate is null, and numbers are never negative (the engine hands over a u32 as an i32). `policy.wit` says what
+// each question means. Times and durations are seconds. A job id is a number, exact up to 2^53 only: use it to recognise
+// a job, with its time of submission where that matters. `Date.now()` is a trap: time comes in as an argument.
+import rawLog from "fluxgate:policy/log@0.1.0";
+import rawMachine from "fluxgate:policy/machine@0.1.0";
+import raw from "fluxgate:policy/pass@0.1.0";
+
+const NONE = 0xffffffff;
+
+/** What came in as a u32, whatever its sign. */
+export const u32 = (value) => value >>> 0;
+
+const candidate = (value) => (u32(value) === NONE ? null : u32(value));
+
+/** Write to the host's log: `error`, `warn`, `info` or `debug`. */
+export const log = (level, message) => rawLog.write(level, message);
+
+export const machine = {
+    /** nodes, cores, gpus, freeNodes, freeCores, freeGpus, running, pending. */
+    totals: () => rawMachine.totals(),
+    queueCount: () => u32(rawMachine.queueCount()),
+    queueName: (index) => rawMachine.queueName(index),
+};
+
+/** The conversation of a pass; only inside `scheduling.run`. */
+export const pass = {
+    now: () => raw.now(),
+    queue: () => u32(raw.queue()),
+    /** The next candidate in order, or null when none is left. */
+    next: () => candidate(raw.next()),
+    /** Like `next`, without those that the host knows cannot start now. */
+    nextFitting: () => candidate(raw.nextFitting()),
+    rewind: () => raw.rewind(),
+    /** id, tSubmit, duration, priority, userid, nodes, cores, gpus. */
+    describe(job) {
+        const found = raw.describe(job);
+        for (const field of ["priority", "userid", "nodes", "cores", "gpus"]) found[field] = u32(found[field]);
+        return found;
+    },
+    fits: (job) => raw.fits(job),
+    earliest: (job) => raw.earliest(job),
+    /** Start it. Null when that was done, else why not: `busy`, `delays-reservation`, `limit`, ... */
+    start: (job) => refusal(() => raw.start(job)),
+    startPlaced: (job, placement) => refusal(() => raw.startPlaced(job, placement)),
+    /** Guarantee it its earliest start: `{ start, refusal }`, of which one is null. */
+    reserve(job) {
+        let start = null;
+        const why = refusal(() => {
+            start = raw.reserve(job);
+        });
+        return { start, refusal: why };
+    },
+    /** The number of a placement preference, or null when this host does not know it. */
+    placement: (name) => raw.placement(name),
+    /** `value` is anything that JSON can say; null removes the annotation. */
+    annotate: (job, key, value) => raw.annotate(job, key, JSON.stringify(value)),
+    rekey: (job) => raw.rekey(job),
+    wakeAt: (time) => raw.wakeAt(time),
+};
+
+function refusal(question) {
+    try {
+        question();
+        return null;
+    } catch (why) {
+        // The engine throws an error that carries what the host answered; anything else is a mistake.
+        if (typeof why.payload !== "string") throw why;
+        return why.payload;
+    }
+}
