@@ -1,0 +1,82 @@
+//go:build wasm
+
+// Package abi is memory that crosses the boundary of a component. Policies have no use for it.
+package abi
+
+import "unsafe"
+
+// What the host was given room for and nobody took yet; holding it here keeps it from being collected.
+var given = map[uintptr][]uint64{}
+
+// realloc is how the host gets room for what it hands over. No alignment in the contract is above 8.
+//
+//go:wasmexport cabi_realloc
+func realloc(old, oldBytes, align, bytes uint32) uint32 {
+	if bytes == 0 {
+		return align
+	}
+	made := make([]uint64, (bytes+7)/8)
+	at := uintptr(unsafe.Pointer(&made[0]))
+	if oldBytes > 0 {
+		copy(bytesOf(made), bytesOf(given[uintptr(old)])[:oldBytes])
+		delete(given, uintptr(old))
+	}
+	given[at] = made
+	return uint32(at)
+}
+
+func bytesOf(words []uint64) []byte {
+	if len(words) == 0 {
+		return nil
+	}
+	return unsafe.Slice((*byte)(unsafe.Pointer(&words[0])), 8*len(words))
+}
+
+// Take is what the host put at a place, as a slice that is the caller's from now on.
+func Take[T any](at, length uint32) []T {
+	if length == 0 {
+		return nil
+	}
+	words := given[uintptr(at)]
+	delete(given, uintptr(at))
+	return unsafe.Slice((*T)(unsafe.Pointer(&words[0])), length)
+}
+
+// TakeString is Take for text.
+func TakeString(at, length uint32) string { return string(Take[byte](at, length)) }
+
+// The answers of the export called last; what they point to must live until the host has read it.
+var kept [][]byte
+
+// Forget drops the answers before this one.
+func Forget() { kept = kept[:0] }
+
+// Keep is where some bytes are; they live until Forget.
+func Keep(bytes []byte) (at, length uint32) {
+	if len(bytes) == 0 {
+		return 1, 0
+	}
+	kept = append(kept, bytes)
+	return Address(&bytes[0]), uint32(len(bytes))
+}
+
+// KeepString is Keep for text.
+func KeepString(text string) (at, length uint32) { return Keep([]byte(text)) }
+
+// Address is where a value is. It must be held by somebody: a variable of a package, or Keep.
+func Address[T any](value *T) uint32 { return uint32(uintptr(unsafe.Pointer(value))) }
+
+// Result is a `result<_, string>` in memory.
+type Result struct{ failed, at, length uint32 }
+
+var result Result
+
+// Answer is the address of a result: what went wrong, or nil.
+func Answer(err error) uint32 {
+	result = Result{}
+	if err != nil {
+		result.failed = 1
+		result.at, result.length = KeepString(err.Error())
+	}
+	return Address(&result)
+}

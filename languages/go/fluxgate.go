@@ -1,0 +1,177 @@
+// Package fluxgate is for scheduling policies in Go.
+//
+// SPDX-License-Identifier: Apache-2.0
+//
+// It is the contract fluxgate:policy@0.1.0 for Go without WASI; policy.wit beside it says what each question means.
+// Times and durations are seconds, a time counts from the UNIX epoch. There is no file, no network and no
+// randomness, and the clock stands still.
+//
+// A policy's main package calls [Register] in init, and one function of each ability it has: [fluxgate/ordering].By,
+// [fluxgate/scheduling].With, [fluxgate/observing].With, [fluxgate/state].With. Importing the package of an ability is
+// what exports it, so import only what the policy has.
+//
+// A test is an ordinary `go test` with a [Pass] of its own.
+package fluxgate
+
+import (
+	"fmt"
+	"strconv"
+)
+
+// JobID is an RFC 19 FLUID.
+type JobID uint64
+
+// Candidate is a job that may be started in this pass; it means something only within it.
+type Candidate uint32
+
+// Job has the scalars of a candidate. Durations may be +Inf: the job asked for no limit.
+type Job struct {
+	ID                                     JobID
+	TSubmit, Duration                      float64
+	Priority, UserID, Nodes, Cores, GPUs   uint32
+}
+
+// Jobs is a batch of jobs, a slice for each field; row i is job i. The slices are the policy's during the call only.
+type Jobs struct {
+	ID                                          []JobID
+	TSubmit, Duration                           []float64
+	Priority, UserID, Queue, Nodes, Cores, GPUs []uint32
+}
+
+// Totals is what the machine has and what of it is free.
+type Totals struct {
+	Nodes, Cores, GPUs             uint32
+	FreeNodes, FreeCores, FreeGPUs uint32
+	Running, Pending               uint32
+}
+
+// Refusal says why the host did not do what a pass proposed; OK is none.
+type Refusal uint8
+
+// None of these is a breach of the contract.
+const (
+	OK                 Refusal = iota
+	Busy                       // does not fit on what is free now
+	DelaysReservation          // would fit, but would delay a reservation
+	Unsatisfiable              // nothing of this machine could ever satisfy it
+	NotEligible                // its queue is stopped, or it left the queue during this pass
+	Limit                      // a bound of the host is reached: end the pass
+)
+
+// Pass is the conversation of one pass.
+type Pass interface {
+	// Now is the time of the pass; it does not advance.
+	Now() float64
+	// Queue is the queue that the pass is about.
+	Queue() uint32
+	// Next is the next candidate in order; false when none is left.
+	Next() (Candidate, bool)
+	// NextFitting is Next without those that the host knows cannot start now.
+	NextFitting() (Candidate, bool)
+	// Rewind puts the cursor before the first candidate. Started and reserved jobs are not offered again.
+	Rewind()
+	// Describe has the scalars of a candidate.
+	Describe(Candidate) Job
+	// Fits says whether it could start now without delaying a reservation.
+	Fits(Candidate) bool
+	// Earliest is when it could start: Now if it fits now, +Inf if never.
+	Earliest(Candidate) float64
+	// Start starts it now.
+	Start(Candidate) Refusal
+	// StartPlaced starts it now, placed as Placement named it.
+	StartPlaced(Candidate, uint32) Refusal
+	// Reserve guarantees it its earliest start, which is returned with OK.
+	Reserve(Candidate) (float64, Refusal)
+	// Placement is the number of a placement preference; false when the host does not know it.
+	Placement(name string) (uint32, bool)
+	// Annotate attaches an annotation; json "null" removes it.
+	Annotate(c Candidate, key, json string)
+	// Rekey asks for the key of the candidate again before the next pass.
+	Rekey(Candidate)
+	// WakeAt asks for a pass at this time.
+	WakeAt(time float64)
+}
+
+// EventKind says what happened to a job.
+type EventKind uint8
+
+// See policy.wit for what Value means with each.
+const (
+	Pending EventKind = iota
+	Started
+	Ended
+	Removed
+	Priority
+	Expiration
+)
+
+// Event is one thing that happened to a job.
+type Event struct {
+	Kind  EventKind
+	Job   JobID
+	Time  float64
+	Value float64
+}
+
+// Kind is the kind of a setting.
+type Kind uint8
+
+// The host checks values against these.
+const (
+	Boolean Kind = iota
+	Integer
+	Float
+	Duration
+	Text
+)
+
+// Key is a setting that the policy understands.
+type Key struct {
+	Name    string
+	Kind    Kind
+	Default string
+	Help    string
+}
+
+// Description is what a policy says of itself.
+type Description struct {
+	Name, Version, Summary string
+	Keys                   []Key
+}
+
+// Settings has a value for every key, by name.
+type Settings map[string]string
+
+// Int is an integer between two bounds.
+func (s Settings) Int(name string, least, most int64) (int64, error) {
+	value, err := strconv.ParseInt(s[name], 10, 64)
+	if err != nil || value < least || value > most {
+		return 0, fmt.Errorf("`%s` is %s, but must be between %d and %d", name, s[name], least, most)
+	}
+	return value, nil
+}
+
+// Float is a number between two bounds.
+func (s Settings) Float(name string, least, most float64) (float64, error) {
+	value, err := strconv.ParseFloat(s[name], 64)
+	if err != nil || !(value >= least && value <= most) {
+		return 0, fmt.Errorf("`%s` is %s, but must be between %g and %g", name, s[name], least, most)
+	}
+	return value, nil
+}
+
+// Bool is true or false.
+func (s Settings) Bool(name string) bool { return s[name] == "true" }
+
+var (
+	description Description
+	configure   = func(Settings) error { return nil }
+)
+
+// Register says who the policy is and what takes its settings; nil when it has none.
+func Register(d Description, c func(Settings) error) {
+	description = d
+	if c != nil {
+		configure = c
+	}
+}

@@ -1,0 +1,3 @@
+module fluxgate
+
+go 1.24

@@ -1,0 +1,6 @@
+package scheduling
+
+import "fluxgate"
+
+//go:wasmexport fluxgate:policy/scheduling@0.1.0#run
+func exportRun() { run(fluxgate.HostPass{}) }

@@ -1,0 +1,7 @@
+module easy
+
+go 1.24
+
+require fluxgate v0.0.0
+
+replace fluxgate => ../../../languages/go
