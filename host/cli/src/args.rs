@@ -2,6 +2,7 @@
 //!
 //! This module must never do anything.
 
+pub(crate) mod artefact;
 pub(crate) mod policy;
 mod replay;
 pub(crate) mod workload;

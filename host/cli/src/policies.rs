@@ -44,6 +44,16 @@ impl Shelf {
         Ok(Shelf { loader, dir: dir.map(Path::to_owned).or_else(default_dir) })
     }
 
+    /// What compiles the components of this shelf.
+    pub(crate) fn loader(&self) -> &Loader {
+        &self.loader
+    }
+
+    /// The bytes of a component, not more of them than are accepted.
+    pub(crate) fn read(&self, path: &Path) -> Result<Vec<u8>> {
+        Ok(fluxgate_policy::read_component(path, self.loader.limits().component_bytes)?)
+    }
+
     /// An empty catalogue for policies of this shelf.
     pub(crate) fn catalogue(&self) -> Catalogue {
         Catalogue::new(self.loader.clone())

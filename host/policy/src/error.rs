@@ -70,7 +70,9 @@ pub enum LoadError {
         found: String,
     },
     /// An interface of the contract in a version that this host does not have.
-    #[error("{direction} {interface}@{found}; this host has version {accepted}")]
+    #[error(
+        "{direction} {interface}@{found}; this host has version {accepted}: build the component against that, or use a host that has {found}"
+    )]
     Version {
         /// `exports` or `imports`.
         direction: &'static str,

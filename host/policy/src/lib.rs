@@ -52,6 +52,6 @@ pub use limits::{
     CONFIG_KEYS_MAX, CONFIG_VALUE_BYTES_MAX, LINE_BYTES_MAX, Limits, MESSAGE_BYTES_MAX, NAME_BYTES_MAX,
     TICK_MS,
 };
-pub use loader::{Compiled, Loader};
+pub use loader::{Compiled, Loader, read_component};
 pub use meter::{CallCost, Meter, Snapshot};
 pub use policy::WasmPolicy;

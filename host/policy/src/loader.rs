@@ -114,7 +114,7 @@ impl Loader {
     /// [`LoadError::File`] around any other.
     pub fn compile_file(&self, path: &Path) -> Result<Compiled, LoadError> {
         let named = |error: LoadError| LoadError::File { path: path.to_owned(), error: Box::new(error) };
-        let bytes = read(path, self.room.limits.component_bytes).map_err(named)?;
+        let bytes = read_component(path, self.room.limits.component_bytes).map_err(named)?;
         self.compile(&bytes).map_err(named)
     }
 
@@ -273,7 +273,11 @@ pub(crate) fn flat(error: &wasmtime::Error) -> String {
     one_line(&format!("{error:#}"), MESSAGE_BYTES_MAX)
 }
 
-fn read(path: &Path, bytes_max: u64) -> Result<Vec<u8>, LoadError> {
+/// The bytes of a component's file, of which at most `bytes_max` are accepted. A larger one is not read to its end.
+///
+/// # Errors
+/// [`LoadError`] `Read`, `NotWasm` for a folder, or `TooLarge`.
+pub fn read_component(path: &Path, bytes_max: u64) -> Result<Vec<u8>, LoadError> {
     let file = File::open(path)?;
     let meta = file.metadata()?;
     if meta.is_dir() {

@@ -105,12 +105,13 @@ pub(crate) fn abilities(engine: &Engine, component: &Component) -> Result<Abilit
         found.push(name.to_owned());
         // What other packages define is of no concern: it is never called.
         let Some((PACKAGE, interface, version)) = parse(name) else { continue };
+        // First of all: what is unknown here may be known to the version that it is of.
+        check_version("exports", interface, version)?;
         let known = ABILITIES.iter().position(|ability| *ability == interface);
         if known.is_none() && interface != REQUIRED && interface != "types" {
             let known = ABILITIES.map(|ability| format!("{PACKAGE}/{ability}@{}", VERSIONS[0])).join(", ");
             return Err(LoadError::UnknownExport { interface: name.to_owned(), known });
         }
-        check_version("exports", interface, version)?;
         match known {
             Some(i) => has[i] = true,
             None => required |= interface == REQUIRED,
@@ -129,10 +130,12 @@ pub(crate) fn abilities(engine: &Engine, component: &Component) -> Result<Abilit
 }
 
 fn import(name: &str) -> Result<(), LoadError> {
-    match parse(name) {
-        Some((PACKAGE, interface, version)) if OFFERED.contains(&interface) => {
-            check_version("imports", interface, version)
-        }
+    let parsed = parse(name);
+    if let Some((PACKAGE, interface, version)) = parsed {
+        check_version("imports", interface, version)?;
+    }
+    match parsed {
+        Some((PACKAGE, interface, _)) if OFFERED.contains(&interface) => Ok(()),
         parsed => Err(LoadError::UnknownImport {
             import: name.to_owned(),
             offered: OFFERED.map(|interface| format!("{PACKAGE}/{interface}@{}", VERSIONS[0])).join(", "),

@@ -68,12 +68,18 @@ fn another_version_of_the_contract_is_named() {
         r#"(module (func (export "fluxgate:policy/ordering@0.2.0#rank")))"#,
         &[format!("{package} world w {{ export ordering; }}")],
     );
-    assert_eq!(refuse(&exports), "exports fluxgate:policy/ordering@0.2.0; this host has version 0.1.0");
+    assert_eq!(
+        refuse(&exports),
+        "exports fluxgate:policy/ordering@0.2.0; this host has version 0.1.0: build the component against that, or use a host that has 0.2.0"
+    );
     let imports = encode(
         r#"(module (import "fluxgate:policy/log@0.3.1" "say" (func)))"#,
         &["package fluxgate:policy@0.3.1; interface log { say: func(); } world w { import log; }".to_owned()],
     );
-    assert_eq!(refuse(&imports), "imports fluxgate:policy/log@0.3.1; this host has version 0.1.0");
+    assert_eq!(
+        refuse(&imports),
+        "imports fluxgate:policy/log@0.3.1; this host has version 0.1.0: build the component against that, or use a host that has 0.3.1"
+    );
     let unknown = encode(
         r#"(module (func (export "fluxgate:policy/sorting@0.1.0#go")))"#,
         &["package fluxgate:policy@0.1.0; interface sorting { go: func(); } world w { export sorting; }"

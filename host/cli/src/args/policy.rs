@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Subcommand;
 
 use super::Target;
+use super::artefact::ArtefactCmd;
 
 /// `fluxgate policy`.
 #[derive(Debug, Subcommand)]
@@ -58,6 +59,9 @@ pub(crate) enum PolicyCmd {
         #[arg(long)]
         json: bool,
     },
+    /// What is done with components, without a scheduler.
+    #[command(flatten)]
+    Artefact(ArtefactCmd),
     /// Write a new policy: a folder that builds, with a test.
     New {
         /// Its name: lower-case letters, digits and -.

@@ -1,5 +1,6 @@
 //! The commands, a file for each group. They talk to an instance over its socket like any other client.
 
+pub(crate) mod artefact;
 pub(crate) mod config;
 pub(crate) mod control;
 pub(crate) mod graph;

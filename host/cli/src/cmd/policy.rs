@@ -93,6 +93,7 @@ pub(crate) fn run(command: &PolicyCmd) -> Result<()> {
             let answer = Client::connect(target)?.sched("sched-fluxgate.policy-rollback", json!({}))?;
             swapped(&answer, *as_json)
         }
+        PolicyCmd::Artefact(command) => cmd::artefact::run(command),
         PolicyCmd::New { name, path } => cmd::policy_new::run(name, path.as_deref()),
     }
 }

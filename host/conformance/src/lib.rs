@@ -1,0 +1,70 @@
+//! What any policy component can be held against, whatever language it was written in.
+//!
+//! ```no_run
+//! use fluxgate_conformance::check;
+//! use fluxgate_policy::{Config, Limits, Loader};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let loader = Loader::new(Limits::default(), None)?;
+//! let report = check(&loader, &std::fs::read("mine.wasm")?, &Config::new());
+//! assert!(report.passed(), "{report:#?}");
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! The kit plays small worlds on the real engine with a fresh instance of the component in charge, and compares what
+//! comes out. Everything in it is fixed: the same component and limits give the same report, on any machine.
+//!
+//! - [`Check`] is one line of the report; [`CHECKS`] names them all.
+//! - `world` makes machines and jobs, `play` turns the crank, `record` stands between engine and component.
+//! - `behaviour`, `settings` and `states` are the checks by what they ask.
+//!
+//! This crate must never know about sockets, files, commands, or what a policy is called.
+
+#![deny(missing_docs)]
+
+mod behaviour;
+mod play;
+mod record;
+mod report;
+mod settings;
+mod states;
+mod world;
+
+use fluxgate_policy::{Compiled, Config, Loader};
+
+pub use report::{CHECKS, Check, Report, Verdict};
+
+use report::Reporter;
+
+/// A component with the settings that it is checked under.
+pub(crate) struct Subject<'a> {
+    pub(crate) compiled: &'a Compiled,
+    pub(crate) config: &'a Config,
+    pub(crate) loader: &'a Loader,
+}
+
+/// Hold a component against all checks, with these settings and within the limits of this loader.
+///
+/// Never fails: a component that cannot be loaded is one that fails the check `contract`, and skips the others.
+pub fn check(loader: &Loader, bytes: &[u8], config: &Config) -> Report {
+    let mut reporter = Reporter::default();
+    let compiled = match loader.compile(bytes) {
+        Ok(compiled) => compiled,
+        Err(error) => {
+            reporter.fail("contract", error.to_string());
+            return reporter.finish(None);
+        }
+    };
+    check_compiled(loader, &compiled, config, reporter)
+}
+
+fn check_compiled(loader: &Loader, compiled: &Compiled, config: &Config, mut reporter: Reporter) -> Report {
+    reporter.pass("contract", format!("{} bytes", compiled.size()));
+    let subject = Subject { compiled, config, loader };
+    if settings::check(&subject, &mut reporter) {
+        behaviour::check(&subject, &mut reporter);
+        states::check(&subject, &mut reporter);
+    }
+    reporter.finish(Some(compiled))
+}

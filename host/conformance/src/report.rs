@@ -1,0 +1,191 @@
+//! The report: which checks there are, how each ended, and why. Must never know how a check is made.
+
+use std::collections::BTreeMap;
+
+use fluxgate_engine::PolicyError;
+use fluxgate_policy::Compiled;
+use serde::Serialize;
+
+/// Every check in the order of the report: its name, and what it asks.
+pub const CHECKS: [(&str, &str); 25] = [
+    ("contract", "a component of this contract, importing only what policies get"),
+    ("describe", "describes itself the same at any time"),
+    ("settings-defaults", "accepts the default of every setting"),
+    ("settings-nonsense", "refuses absurd settings in words, or works with them"),
+    ("one-job", "starts the only job on an empty machine"),
+    ("empty-queue", "makes passes over nothing, hears of nothing"),
+    ("mixed-load", "a day of all kinds of jobs, cancelled, re-prioritised, on nodes that come and go"),
+    ("queues", "more than one queue"),
+    ("deep-queue", "ten thousand waiting jobs"),
+    ("large-ids", "decides the same when ids exceed 2^53"),
+    ("priorities", "all priorities from 1 to 4294967295"),
+    ("extreme-times", "equal, infinite, tiny and huge times and durations"),
+    ("no-resources", "a machine with nothing up, and with nothing at all"),
+    ("repeated-events", "events told twice and out of order"),
+    ("unknown-jobs", "events of jobs that it never saw"),
+    ("determinism", "two instances decide the same, with the same fuel"),
+    ("state-handover", "its successor decides the same"),
+    ("state-garbage", "a foreign or damaged state is refused or taken, never fatal"),
+    ("traps", "no trap in any of this"),
+    ("keys", "as many keys as jobs, none of them NaN"),
+    ("decisions", "decides only about what it was offered, once"),
+    ("fuel", "within the fuel and time of every call"),
+    ("memory", "within the memory"),
+    ("output", "what it hands over is within its bounds: annotations, state, text"),
+    ("log", "no message dropped or cut for its rate or size"),
+];
+
+/// How a check ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    /// As it should be.
+    Pass,
+    /// Not as it should be.
+    Fail,
+    /// Does not apply, or could not be asked.
+    Skip,
+}
+
+/// One line of a report.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Check {
+    /// Its name, one of [`CHECKS`].
+    pub name: &'static str,
+    /// What it asks, for people.
+    pub asks: &'static str,
+    /// How it ended.
+    pub verdict: Verdict,
+    /// Why; a figure where it passed. May be empty.
+    pub reason: String,
+}
+
+/// What became of a component.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Report {
+    /// The policy's name, if it came so far.
+    pub policy: Option<String>,
+    /// Its own version.
+    pub version: Option<String>,
+    /// `sha256:` and 64 hexadecimal digits.
+    pub digest: Option<String>,
+    /// Every check of [`CHECKS`], in that order.
+    pub checks: Vec<Check>,
+}
+
+impl Report {
+    /// Did nothing fail?
+    pub fn passed(&self) -> bool {
+        self.failed().next().is_none()
+    }
+
+    /// What failed.
+    pub fn failed(&self) -> impl Iterator<Item = &Check> {
+        self.checks.iter().filter(|check| check.verdict == Verdict::Fail)
+    }
+
+    /// A check by its name.
+    pub fn get(&self, name: &str) -> Option<&Check> {
+        self.checks.iter().find(|check| check.name == name)
+    }
+}
+
+/// Checks that are about a kind of breach, wherever it happens.
+const EVERYWHERE: [&str; 7] = ["traps", "keys", "decisions", "fuel", "memory", "output", "log"];
+
+/// Collects what checks find.
+#[derive(Debug, Default)]
+pub(crate) struct Reporter {
+    found: BTreeMap<&'static str, (Verdict, String)>,
+    /// The dearest call by export: fuel, its limit, and where.
+    dearest: BTreeMap<&'static str, (u64, u64)>,
+    /// Was any pass made at all?
+    played: bool,
+}
+
+impl Reporter {
+    /// The first failure of a check stays.
+    pub(crate) fn fail(&mut self, check: &'static str, reason: impl Into<String>) {
+        let failed = self.found.get(check).is_some_and(|(verdict, _)| *verdict == Verdict::Fail);
+        if !failed {
+            self.found.insert(check, (Verdict::Fail, reason.into()));
+        }
+    }
+
+    /// It went well, unless something else says otherwise.
+    pub(crate) fn pass(&mut self, check: &'static str, reason: impl Into<String>) {
+        self.found.entry(check).or_insert_with(|| (Verdict::Pass, reason.into()));
+    }
+
+    /// It does not apply.
+    pub(crate) fn skip(&mut self, check: &'static str, reason: impl Into<String>) {
+        self.found.entry(check).or_insert_with(|| (Verdict::Skip, reason.into()));
+    }
+
+    /// The component broke the contract during a check: that check fails, and the one about this kind of breach.
+    pub(crate) fn breach(&mut self, check: &'static str, error: &PolicyError) {
+        self.fail(check, error.to_string());
+        if let Some(kind) = about(error) {
+            self.fail(kind, format!("in {check}: {error}"));
+        }
+    }
+
+    /// Passes were made.
+    pub(crate) fn played(&mut self) {
+        self.played = true;
+    }
+
+    /// What a call cost, and what it might have.
+    pub(crate) fn cost(&mut self, export: &'static str, fuel: u64, limit: u64) {
+        let seen = self.dearest.entry(export).or_insert((fuel, limit));
+        // In shares of the limit, without rounding.
+        if u128::from(fuel) * u128::from(seen.1) > u128::from(seen.0) * u128::from(limit) {
+            *seen = (fuel, limit);
+        }
+    }
+
+    pub(crate) fn finish(mut self, compiled: Option<&Compiled>) -> Report {
+        if self.played {
+            let shares = self.dearest.iter().map(|(export, (fuel, limit))| {
+                format!("{export} {:.2} %", *fuel as f64 * 100.0 / (*limit).max(1) as f64)
+            });
+            let shares = shares.collect::<Vec<_>>().join(", ");
+            self.pass(
+                "fuel",
+                if shares.is_empty() { shares } else { format!("at most {shares} of the limit") },
+            );
+            for check in EVERYWHERE {
+                self.pass(check, "");
+            }
+        }
+        let checks = CHECKS.iter().map(|(name, asks)| {
+            let (verdict, reason) = self
+                .found
+                .remove(name)
+                .unwrap_or_else(|| (Verdict::Skip, "not asked: an earlier check failed".to_owned()));
+            Check { name, asks, verdict, reason }
+        });
+        let checks = checks.collect();
+        let described = compiled.map(Compiled::description);
+        Report {
+            policy: described.map(|d| d.name.clone()),
+            version: described.map(|d| d.version.clone()),
+            digest: compiled.map(|c| c.digest().to_string()),
+            checks,
+        }
+    }
+}
+
+/// The check about this kind of breach.
+fn about(error: &PolicyError) -> Option<&'static str> {
+    Some(match error {
+        PolicyError::Trap { .. } => "traps",
+        PolicyError::Fuel { .. } | PolicyError::Deadline { .. } => "fuel",
+        PolicyError::Memory { .. } => "memory",
+        PolicyError::BadDecision { .. } => "decisions",
+        PolicyError::BadValue { during: "ordering.keys", .. } => "keys",
+        PolicyError::BadValue { .. } => "output",
+        PolicyError::Bound { .. } => "output",
+        PolicyError::Refused { .. } => return None,
+    })
+}
