@@ -101,7 +101,7 @@ fn every_mode_of_broken_at_every_moment_is_contained() {
             ("trap", &["trap"][..]),
             ("loop", &["fuel"]),
             ("memory", &["memory", "trap"]),
-            ("stack", &["trap"]),
+            ("stack", &["bound", "trap"]),
             ("unknown-job", &["bad-decision", "trap"]),
             ("duplicate", &["bad-decision", "trap"]),
             ("annotation-bomb", &["bound", "bad-decision", "trap", "fuel", "memory"]),

@@ -35,12 +35,17 @@ fn cache_dir() -> Option<PathBuf> {
 impl Shelf {
     /// Open the shelf in this folder, or in the default one.
     pub(crate) fn open(dir: Option<&Path>) -> Result<Shelf> {
+        Shelf::limited(dir, Limits::default())
+    }
+
+    /// The same, with other bounds for its policies.
+    pub(crate) fn limited(dir: Option<&Path>, limits: Limits) -> Result<Shelf> {
         if let Some(dir) = dir
             && !dir.is_dir()
         {
             return Err(anyhow!("--policies {}: no such folder", dir.display()));
         }
-        let loader = Loader::new(Limits::default(), cache_dir().as_deref())?;
+        let loader = Loader::new(limits, cache_dir().as_deref())?;
         Ok(Shelf { loader, dir: dir.map(Path::to_owned).or_else(default_dir) })
     }
 

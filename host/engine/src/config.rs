@@ -4,6 +4,16 @@ use std::collections::BTreeMap;
 
 use fluxgate_graph::Placement;
 
+/// Who decides when a policy has failed, until another one is swapped in.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum OnBreach {
+    /// The built-in policy, from the same pass on: fail open.
+    #[default]
+    Fallback,
+    /// Nobody: nothing starts, what runs stays, and whoever waits is told why. Fail closed.
+    Hold,
+}
+
 /// See the fields; [`Config::default`] is what a site gets that sets nothing.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Config {
@@ -20,6 +30,10 @@ pub struct Config {
     pub annotation_bytes_per_pass_max: u64,
     /// Different annotation keys that a policy may attach to one job while it waits. Default 64.
     pub annotation_keys_per_job_max: u64,
+    /// Annotations that a policy may make in one pass, over all jobs. Default 32,768.
+    pub annotations_per_pass_max: u64,
+    /// What follows a breach. Default: the built-in policy decides.
+    pub on_breach: OnBreach,
     /// Jobs for which keys are asked in one call. Default 16,384: a call of well under a millisecond.
     pub keys_per_call: usize,
     /// Events kept for a policy until its next call; above it they are handed over at once. Default 16,384.
@@ -48,6 +62,8 @@ impl Default for Config {
             annotation_bytes_per_job_max: 4 << 10,
             annotation_bytes_per_pass_max: 256 << 10,
             annotation_keys_per_job_max: 64,
+            annotations_per_pass_max: 32_768,
+            on_breach: OnBreach::default(),
             keys_per_call: 16_384,
             events_per_call: 16_384,
             warm_up_per_step: 16_384,

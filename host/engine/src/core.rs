@@ -221,6 +221,10 @@ pub(crate) struct Core {
     pub(crate) running: BTreeMap<JobId, Running>,
     /// End of the instance, infinite without limit.
     pub(crate) instance_end: f64,
+    /// The policy that failed, while nobody decides in its place.
+    pub(crate) held: Option<Arc<str>>,
+    /// Jobs that were told so.
+    pub(crate) held_told: Vec<JobId>,
     /// Serial of the last pass.
     pub(crate) serial: u64,
     /// The side of the running policy.
@@ -258,6 +262,8 @@ impl Core {
             queues: Vec::new(),
             running: BTreeMap::new(),
             instance_end: f64::INFINITY,
+            held: None,
+            held_told: Vec::new(),
             serial: 0,
             live: 0,
             sides: [false; 2],

@@ -10,7 +10,7 @@ use fluxgate_formats::{Idset, JobId, Jobspec};
 use fluxgate_graph::{Placement, Resources};
 
 use crate::BUILTIN;
-use crate::config::Config;
+use crate::config::{Config, OnBreach};
 use crate::core::{Core, NewJob, QueueId};
 use crate::event::{Action, Event, PolicyNotice};
 use crate::pass::Pass;
@@ -162,6 +162,20 @@ impl Engine {
         Ok(out)
     }
 
+    /// Give up the swap that is on its way, if there is one: the running policy stays. The name of the successor.
+    pub fn abandon_swap(&mut self) -> Option<String> {
+        let warm_up = self.warm_up.take()?;
+        let name = warm_up.seat.policy.name().to_owned();
+        self.drop_warm_up(warm_up);
+        Some(name)
+    }
+
+    fn drop_warm_up(&mut self, warm_up: WarmUp) {
+        let left = self.core_mut().close_side(warm_up.seat.side);
+        self.retired.orders.extend(left);
+        self.retired.policies.push(warm_up.seat.policy);
+    }
+
     /// Take an event in. See [`Action`] for what comes out.
     pub fn step(&mut self, event: Event, now: f64) -> Vec<Action> {
         let mut out = Vec::new();
@@ -260,7 +274,7 @@ impl Engine {
             }
             None => {
                 let mut pass = Pass::new(core, index, now);
-                pass.run_builtin();
+                pass.run_alone();
                 (pass, Ok(()))
             }
         };
@@ -274,7 +288,7 @@ impl Engine {
             self.fail_live(error, out);
             let Some(core) = self.core.take() else { return };
             pass = Pass::new(core, index, now);
-            pass.run_builtin();
+            pass.run_alone();
         }
         let outcome = pass.commit(out);
         self.core = Some(outcome.core);
@@ -297,6 +311,9 @@ impl Engine {
             queue.unpark_all();
         }
         core.all_dirty();
+        if core.config.on_breach == OnBreach::Hold {
+            core.hold(seat.policy.name());
+        }
         out.push(Action::Notice(PolicyNotice::Failed { name: seat.policy.name().to_owned(), error }));
         self.retired.orders.extend(left);
         self.retired.policies.push(seat.policy);
@@ -317,10 +334,8 @@ impl Engine {
             Ok(false) => self.warm_up = Some(warm_up),
             Ok(true) => self.flip(warm_up, out),
             Err(error) => {
-                let left = self.core_mut().close_side(warm_up.seat.side);
                 out.push(swap::swap_failed(warm_up.seat.policy.name(), error));
-                self.retired.orders.extend(left);
-                self.retired.policies.push(warm_up.seat.policy);
+                self.drop_warm_up(warm_up);
             }
         }
     }
@@ -332,6 +347,7 @@ impl Engine {
         let old = core.live;
         core.live = warm_up.seat.side;
         core.stats.swaps += 1;
+        core.release_hold();
         let left = core.close_side(old);
         core.all_dirty();
         self.retired.orders.extend(left);

@@ -234,8 +234,8 @@ pub enum PolicyNotice {
         /// Why.
         error: PolicyError,
     },
-    /// The running policy failed. What it had staged is discarded, the built-in one decided in its place and
-    /// goes on until another policy is swapped in.
+    /// The running policy failed. What it had staged is discarded, and until another policy is swapped in it is as
+    /// [`OnBreach`](crate::OnBreach) says: the built-in one decides, from the same pass on, or nobody does.
     Failed {
         /// The policy.
         name: String,

@@ -3,6 +3,8 @@
 //! Reasons are found as a by-product of passes and kept stable: they name what the job needs, not what
 //! happens to be free at the moment, so that a job is not told the same thing in new numbers at every pass.
 
+use std::sync::Arc;
+
 use fluxgate_formats::{JobId, fsd};
 
 use crate::core::Core;
@@ -30,6 +32,8 @@ pub enum Reason {
     Delays(JobId),
     /// It has a promised start time.
     Reserved,
+    /// The policy of this name failed, and the site wants nothing to start until another one decides.
+    Held(Arc<str>),
 }
 
 impl Reason {
@@ -61,6 +65,9 @@ impl std::fmt::Display for Reason {
             }
             Reason::Delays(id) => write!(f, "would delay the reserved start of {id}"),
             Reason::Reserved => f.write_str("first in line, has a reserved start"),
+            Reason::Held(policy) => {
+                write!(f, "nothing starts: policy {policy} failed, and no other decides yet")
+            }
         }
     }
 }
@@ -120,6 +127,7 @@ impl Engine {
             });
         }
         let job = core.job(core.slot_of(id)?)?;
+        let reason = core.held.clone().map_or_else(|| job.reason.clone(), Reason::Held);
         let queue = core.queues.get(job.queue as usize)?;
         let ahead =
             queue.native.values().take_while(|slot| core.job(**slot).is_some_and(|j| j.id != id)).count();
@@ -132,14 +140,11 @@ impl Engine {
         Some(Explanation {
             state: JobState::Pending,
             queue: queue.name.clone(),
-            reason: Some(job.reason.clone()),
+            reason: Some(reason.clone()),
             ahead: ahead as u64,
             earliest,
             t_estimate: job.t_estimate,
-            text: format!(
-                "{}; its resources: {when}; jobs ahead in its queue, by priority: {ahead}",
-                job.reason
-            ),
+            text: format!("{reason}; its resources: {when}; jobs ahead in its queue, by priority: {ahead}"),
         })
     }
 }

@@ -22,6 +22,7 @@ mod core;
 mod engine;
 mod event;
 mod explain;
+mod hold;
 mod order;
 mod pass;
 mod policy;
@@ -30,7 +31,7 @@ mod recover;
 mod stats;
 mod swap;
 
-pub use config::Config;
+pub use config::{Config, OnBreach};
 pub use engine::Engine;
 pub use event::{Action, AuditReport, Event, PolicyNotice, RpcError};
 pub use explain::{Explanation, JobState, Reason};

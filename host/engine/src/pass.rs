@@ -10,6 +10,7 @@
 //! This module must never know how a policy is executed.
 
 mod finish;
+mod held;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
@@ -90,6 +91,7 @@ pub struct Pass {
     notes: BTreeMap<Slot, BTreeMap<String, Value>>,
     note_bytes: BTreeMap<Slot, u64>,
     note_bytes_total: u64,
+    note_count: u64,
     rekeys: Vec<JobId>,
     wake: Option<f64>,
     blocked: bool,
@@ -125,6 +127,7 @@ impl Pass {
             notes: BTreeMap::new(),
             note_bytes: BTreeMap::new(),
             note_bytes_total: 0,
+            note_count: 0,
             rekeys: Vec::new(),
             wake: None,
             blocked: false,
@@ -402,6 +405,7 @@ impl Pass {
         let job_bytes = self.note_bytes.entry(candidate).or_default();
         *job_bytes += size;
         self.note_bytes_total += size;
+        self.note_count += 1;
         let bounds = [
             ("annotation_bytes_per_job_max", self.core.config.annotation_bytes_per_job_max, *job_bytes),
             (
@@ -409,6 +413,7 @@ impl Pass {
                 self.core.config.annotation_bytes_per_pass_max,
                 self.note_bytes_total,
             ),
+            ("annotations_per_pass_max", self.core.config.annotations_per_pass_max, self.note_count),
         ];
         for (bound, limit, found) in bounds {
             if found > limit {
@@ -536,8 +541,16 @@ impl Pass {
         }
     }
 
+    /// Without a policy: the built-in one, unless nobody is to decide.
+    pub(crate) fn run_alone(&mut self) {
+        match self.core.held.clone() {
+            Some(policy) => self.run_held(policy),
+            None => self.run_builtin(),
+        }
+    }
+
     /// The built-in policy: strict order by priority, submission and id.
-    pub(crate) fn run_builtin(&mut self) {
+    fn run_builtin(&mut self) {
         self.core.stats.builtin_passes += 1;
         while let Some(candidate) = self.next_native() {
             if !matches!(self.start(candidate, None), Ok(Ok(()))) {

@@ -218,6 +218,14 @@ impl PolicyError {
             PolicyError::Refused { .. } => "refused",
         }
     }
+
+    /// What was run into, for statistics: the name of the bound if it was one, otherwise [`PolicyError::kind`].
+    pub fn limit(&self) -> &'static str {
+        match self {
+            PolicyError::Bound { bound, .. } => bound,
+            other => other.kind(),
+        }
+    }
 }
 
 /// Cost figures of a policy since it was created.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::config::Config;
+use crate::config::{Config, OnBreach};
 use crate::core::nest;
 use crate::engine::Engine;
 use crate::event::Action;
@@ -40,6 +40,9 @@ impl Engine {
                     out.push(Action::Annotate { id, annotations: nest(nothing) });
                 }
             }
+        }
+        if core.config.on_breach == OnBreach::Fallback {
+            core.release_hold();
         }
         for queue in &mut core.queues {
             queue.unpark_all();

@@ -27,6 +27,8 @@ pub struct Stats {
     pub unknown_jobs: u64,
     /// Policies that failed.
     pub policy_failures: u64,
+    /// Passes in which nobody decided, because a policy had failed and the site fails closed.
+    pub held_passes: u64,
     /// Swaps completed.
     pub swaps: u64,
     /// Passes decided by the built-in policy because no other was there.

@@ -29,6 +29,7 @@ pub(crate) struct Held {
     pub(crate) log_left: u32,
     charge: u64,
     charge_max: u64,
+    questions: u64,
 }
 
 impl Held {
@@ -45,6 +46,7 @@ impl Held {
             last_words: None,
             charge: 0,
             charge_max: 0,
+            questions: 0,
         }
     }
 
@@ -55,6 +57,7 @@ impl Held {
         self.memory.denied = None;
         self.charge = 0;
         self.charge_max = fuel;
+        self.questions = 0;
         self.log_left = self.log_left.saturating_add(self.limits.log_refill).min(self.limits.log_burst);
     }
 
@@ -63,6 +66,11 @@ impl Held {
         self.charge = self.charge.saturating_add(self.limits.fuel_question).saturating_add(fuel);
         if self.charge > self.charge_max {
             return Err(PolicyError::Fuel { during: self.during, limit: self.charge_max });
+        }
+        self.questions += 1;
+        let (found, limit) = (self.questions, self.limits.questions);
+        if found > limit {
+            return Err(PolicyError::Bound { during: self.during, bound: "questions", limit, found });
         }
         Ok(())
     }

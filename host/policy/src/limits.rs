@@ -59,6 +59,9 @@ pub struct Limits {
     pub fuel_observe: u64,
     /// Further fuel for each event of `observe`. 20,000.
     pub fuel_observe_event: u64,
+    /// Fuel for a whole pass: `run` and every call of `keys` and `observe` since the pass before. What `fuel-keys-row`
+    /// and `fuel-observe-event` allow comes on top. 2,000,000,000.
+    pub fuel_pass: u64,
     /// Fuel for `save`. 2,000,000,000.
     pub fuel_save: u64,
     /// Fuel for `restore`. 2,000,000,000.
@@ -72,6 +75,8 @@ pub struct Limits {
     pub fuel_plan: u64,
     /// Further fuel charged for each byte of text handed to an import. 1.
     pub fuel_text_byte: u64,
+    /// Calls of imports in one call of an export. 16,000,000; the fuel that they cost ends most policies before.
+    pub questions: u64,
 
     /// Rows of one call of `keys` and events of one call of `observe`; more are handed over in several
     /// calls. 65,536.
@@ -113,12 +118,14 @@ impl Default for Limits {
             fuel_run: 1_000_000_000,
             fuel_observe: 200_000_000,
             fuel_observe_event: 20_000,
+            fuel_pass: 2_000_000_000,
             fuel_save: 2_000_000_000,
             fuel_restore: 2_000_000_000,
             fuel_question: 50,
             fuel_fit: 500,
             fuel_plan: 20_000,
             fuel_text_byte: 1,
+            questions: 16_000_000,
             batch_rows: 65_536,
             deadline_ms: 10_000,
             copy_bytes: 64 << 20,

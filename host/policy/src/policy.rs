@@ -52,6 +52,8 @@ struct Guest {
     /// Why it may not be entered again.
     dead: Option<PolicyError>,
     cost: PolicyCost,
+    /// Fuel that is left for the pass that these calls belong to.
+    pass_fuel: u64,
 }
 
 impl std::fmt::Debug for WasmPolicy {
@@ -120,6 +122,7 @@ impl Guest {
             state: typed("state", state)?,
             dead: None,
             cost,
+            pass_fuel: part.room.limits.fuel_pass,
         })
     }
 
@@ -135,6 +138,28 @@ impl Guest {
         }
         enter(&mut self.store, &mut self.cost, call, fuel, body)
             .inspect_err(|error| self.dead = Some(error.clone()))
+    }
+
+    /// [`Guest::call`] for what belongs to a pass: no more than is left for that. `more` is what these rows or events
+    /// add to it.
+    fn call_in_pass<R>(
+        &mut self,
+        call: Call,
+        (fuel, more): (u64, u64),
+        body: impl FnOnce(&mut Store<Held>) -> wasmtime::Result<R>,
+    ) -> Result<R, PolicyError> {
+        self.pass_fuel = self.pass_fuel.saturating_add(more);
+        let (left, before) = (self.pass_fuel, self.cost.fuel);
+        let result = self.call(call, fuel.min(left), body);
+        self.pass_fuel = left.saturating_sub(self.cost.fuel.saturating_sub(before));
+        match result {
+            Err(PolicyError::Fuel { during, .. }) if left < fuel => {
+                let limit = self.limits.fuel_pass;
+                let found = limit.saturating_add(1);
+                self.condemn(PolicyError::Bound { during, bound: "fuel-pass", limit, found })
+            }
+            result => result,
+        }
     }
 
     /// What was returned is not acceptable.
@@ -160,9 +185,10 @@ impl Guest {
 
     fn keys(&mut self, now: f64, columns: types::JobColumns<'_>) -> Result<Vec<f64>, PolicyError> {
         let rows = columns.id.len();
-        let fuel = batch_fuel(self.limits.fuel_keys, self.limits.fuel_keys_row, rows);
+        let more = batch_fuel(0, self.limits.fuel_keys_row, rows);
+        let fuel = (self.limits.fuel_keys.saturating_add(more), more);
         let Some(export) = self.ordering.clone() else { return Ok(vec![0.0; rows]) };
-        let keys = self.call(Call::Keys, fuel, |store| export.call_keys(store, now, columns))?;
+        let keys = self.call_in_pass(Call::Keys, fuel, |store| export.call_keys(store, now, columns))?;
         let message = if keys.len() != rows {
             format!("{} keys for {rows} jobs", keys.len())
         } else if let Some(row) = keys.iter().position(|key| key.is_nan()) {
@@ -175,9 +201,10 @@ impl Guest {
 
     fn observe(&mut self, now: f64, events: &[JobEvent]) -> Result<(), PolicyError> {
         let Some(export) = self.observing.clone() else { return Ok(()) };
-        let fuel = batch_fuel(self.limits.fuel_observe, self.limits.fuel_observe_event, events.len());
+        let more = batch_fuel(0, self.limits.fuel_observe_event, events.len());
+        let fuel = (self.limits.fuel_observe.saturating_add(more), more);
         let events: Vec<types::JobEvent> = events.iter().map(event).collect();
-        self.call(Call::Observe, fuel, |store| export.call_observe(store, now, &events))
+        self.call_in_pass(Call::Observe, fuel, |store| export.call_observe(store, now, &events))
     }
 }
 
@@ -219,6 +246,11 @@ fn judge(error: &wasmtime::Error, held: &Held, call: Call, fuel: u64) -> PolicyE
     }
     match error.downcast_ref::<Trap>() {
         Some(Trap::OutOfFuel) => return PolicyError::Fuel { during, limit: fuel },
+        Some(Trap::StackOverflow) => {
+            let limit = limits.stack_bytes;
+            let (bound, found) = ("stack-bytes", limit.saturating_add(1));
+            return PolicyError::Bound { during, bound, limit, found };
+        }
         Some(Trap::Interrupt) => return PolicyError::Deadline { during, limit_ms: limits.deadline_ms },
         _ => {}
     }
@@ -326,7 +358,9 @@ impl Policy for WasmPolicy {
         let Some(export) = self.guest.scheduling.clone() else { return (pass, Ok(())) };
         let fuel = self.guest.limits.fuel_run;
         self.guest.store.data_mut().pass = Some(pass);
-        let result = self.guest.call(Call::Run, fuel, |store| export.call_run(store));
+        let result = self.guest.call_in_pass(Call::Run, (fuel, 0), |store| export.call_run(store));
+        // The pass is over, and the next one begins with what comes from here on.
+        self.guest.pass_fuel = self.guest.limits.fuel_pass;
         // Imports only ever borrow it, so it is there whatever happened.
         let pass = self.guest.store.data_mut().pass.take().expect("nobody else takes the pass");
         (pass, result)

@@ -31,7 +31,7 @@ pub(crate) fn run(command: &PolicyCmd) -> Result<()> {
             if *as_json {
                 return render::json(&answer);
             }
-            let mut table = render::table(&["", "NAME", "VERSION", "ABILITIES", "SUMMARY"]);
+            let mut table = render::table(&["", "NAME", "VERSION", "FAILED", "ABILITIES", "SUMMARY"]);
             for policy in answer["policies"].as_array().into_iter().flatten() {
                 let abilities: Vec<String> =
                     policy["abilities"].as_array().into_iter().flatten().map(render::plain).collect();
@@ -39,6 +39,7 @@ pub(crate) fn run(command: &PolicyCmd) -> Result<()> {
                     if policy["active"] == true { "*".to_owned() } else { String::new() },
                     render::plain(&policy["name"]),
                     render::plain(&policy["version"]),
+                    failed(policy),
                     abilities.join(","),
                     render::plain(&policy["summary"]),
                 ]);
@@ -95,6 +96,17 @@ pub(crate) fn run(command: &PolicyCmd) -> Result<()> {
         }
         PolicyCmd::Artefact(command) => cmd::artefact::run(command),
         PolicyCmd::New { name, path } => cmd::policy_new::run(name, path.as_deref()),
+    }
+}
+
+/// How often a policy failed, and whether it is out.
+fn failed(policy: &Value) -> String {
+    let count = policy["failures"].as_u64().unwrap_or(0);
+    match (count, policy["quarantined"] == true, policy["quarantined_until"].as_f64()) {
+        (0, ..) => String::new(),
+        (count, false, _) => count.to_string(),
+        (count, true, Some(_)) => format!("{count}, out for a while"),
+        (count, true, None) => format!("{count}, out"),
     }
 }
 

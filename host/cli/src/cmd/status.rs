@@ -27,6 +27,9 @@ pub(crate) fn run(args: &Status) -> Result<()> {
     let ready = stats["ready"] == true;
     row("state", if ready { "serving".to_owned() } else { "starting".to_owned() });
     row("policy", policy(&policies));
+    if let Some(policy) = stats["containment"]["held"].as_str() {
+        row("held", format!("nothing starts: policy {policy} failed; swap another in"));
+    }
     if let Some(to) = stats["swap"]["to"].as_str() {
         row("swap", format!("to {to}, {} jobs keyed", number(&stats["swap"]["keyed"])));
     }

@@ -5,11 +5,13 @@
 //! another thread.
 
 pub(crate) mod clock;
+mod contain;
 mod control;
 mod front;
 pub(crate) mod module;
 mod policies;
 mod reload;
+mod rescue;
 mod roster;
 pub(crate) mod settings;
 mod tell;
@@ -21,7 +23,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
-use fluxgate_engine::{Action, Engine, PolicyNotice};
+use fluxgate_engine::{Action, Engine};
 use fluxgate_graph::Resources;
 use fluxgate_policy::Config;
 use fluxgate_wire::logging::append;
@@ -42,7 +44,7 @@ use clock::Clock;
 use front::Front;
 use policies::Loaded;
 use reload::{InForce, Reload};
-use roster::{Choice, Roster};
+use roster::{By, Choice, Roster};
 use settings::{Settings, read_file};
 use timing::Samples;
 
@@ -59,6 +61,8 @@ struct Waiting {
     remember: bool,
     /// Settings that are to be in force with it.
     reload: Option<Box<Reload>>,
+    /// Whose wish it is.
+    by: By,
 }
 
 /// Where this scheduler sits.
@@ -157,9 +161,14 @@ fn arguments(args: &Sched) -> Result<Vec<String>> {
     Ok(given)
 }
 
+/// The folder of policies, and the bounds of what is in it.
+fn open_shelf(settings: &Settings) -> Result<Shelf> {
+    Shelf::limited(settings.policies.as_deref(), settings.guard.limits.clone())
+}
+
 /// Everything on the shelf can be swapped in by name; the one that is set, with its settings, is the first.
 fn first_policy(settings: &Settings) -> Result<(Shelf, Roster, String)> {
-    let shelf = Shelf::open(settings.policies.as_deref())?;
+    let shelf = open_shelf(settings)?;
     let policy = settings.policy.as_str();
     let mut roster = Roster::new(shelf.catalogue());
     // A file that is no policy is only told of.
@@ -400,7 +409,8 @@ impl Scheduler {
         let first = self.first_policy.clone();
         if first != fluxgate_engine::BUILTIN {
             let choice = self.roster.get(&first)?;
-            self.begin_swap(Waiting { choice, request: None, remember: false, reload: None })?;
+            let (request, by) = (None, By::Start);
+            self.begin_swap(Waiting { choice, request, remember: false, reload: None, by })?;
         }
         Ok(())
     }
@@ -429,7 +439,8 @@ impl Scheduler {
         let watch = self.session.next_tick().map(|time| (time - self.clock.elapsed()).max(0.0));
         let watch = watch.and_then(|left| Duration::try_from_secs_f64(left).ok());
         let pass = self.clock.until(wake.unwrap_or(f64::INFINITY));
-        self.front.rests_for().unwrap_or(pass).min(watch.unwrap_or(Duration::MAX))
+        let back = self.roster.next_due().map_or(Duration::MAX, |time| self.clock.until(time));
+        self.front.rests_for().unwrap_or(pass).min(watch.unwrap_or(Duration::MAX)).min(back)
     }
 
     /// Make the passes that are due; `waiting` when there are messages that were not taken in yet.
@@ -441,6 +452,7 @@ impl Scheduler {
         {
             self.front.refresh(engine);
         }
+        self.bring_back();
         if self.needs_pass()
             && let Some(engine) = &mut self.engine
         {
@@ -470,70 +482,5 @@ impl Scheduler {
             Some(error) => Err(error),
             None => Ok(()),
         }
-    }
-
-    /// Begin to replace the policy; the answer comes with the engine's notice.
-    fn begin_swap(&mut self, waiting: Waiting) -> Result<()> {
-        let successor = waiting.choice.instantiate()?;
-        let engine = self.engine.as_mut().ok_or_else(|| anyhow!("the scheduler is still starting"))?;
-        let actions = engine.swap(successor)?;
-        self.swap = Some(waiting);
-        self.actions(actions);
-        Ok(())
-    }
-
-    fn notice(&mut self, notice: PolicyNotice) {
-        match notice {
-            PolicyNotice::Swapped { from, to, state } => {
-                tracing::info!(from, to, state, "policy swapped");
-                let Some(Waiting { choice, request, remember, reload }) = self.swap.take() else { return };
-                self.roster.activated(choice, remember);
-                if let Some(reload) = reload {
-                    self.apply(*reload);
-                }
-                if let Some(request) = request {
-                    self.send(request.ok(&json!({"from": from, "to": to, "state": state})));
-                }
-            }
-            PolicyNotice::SwapFailed { name, error } => {
-                tracing::error!(
-                    policy = name,
-                    kind = error.kind(),
-                    "swap failed, the running policy stays: {error}"
-                );
-                self.roster.failed(&name, &error, self.clock.now());
-                let Some(waiting) = self.swap.take() else { return };
-                if let Some(reload) = waiting.reload {
-                    self.reload_failed(&reload, &format!("{name}: {error}"));
-                }
-                if let Some(request) = waiting.request {
-                    self.send(request.error(errno::EINVAL, &format!("{name}: {error}")));
-                }
-            }
-            PolicyNotice::Failed { name, error } => {
-                tracing::error!(
-                    policy = name,
-                    kind = error.kind(),
-                    "policy failed, its pass was decided by the built-in one: {error}"
-                );
-                self.roster.active_failed(&name, &error, self.clock.now());
-                self.go_back();
-            }
-        }
-    }
-
-    /// After a failure: back to whoever decided before, unless a swap is on its way already.
-    fn go_back(&mut self) {
-        if self.engine.as_ref().is_none_or(|e| e.swap_state().is_some()) {
-            return;
-        }
-        while let Some(choice) = self.roster.previous() {
-            let name = choice.name().to_owned();
-            match self.begin_swap(Waiting { choice, request: None, remember: false, reload: None }) {
-                Ok(()) => return tracing::warn!(to = name, "rolling back"),
-                Err(error) => tracing::error!(policy = name, "cannot roll back: {error:#}"),
-            }
-        }
-        tracing::warn!("no policy to roll back to; the built-in one decides until another is swapped in");
     }
 }

@@ -12,6 +12,7 @@ use serde_json::{Map, Value};
 
 use super::control::{Answer, text};
 use super::reload::Reload;
+use super::roster::By;
 use super::{Scheduler, Waiting};
 
 /// Most components that are compiled at a time for `policy-load`.
@@ -89,14 +90,20 @@ impl Scheduler {
 
     pub(super) fn policy_swap(&mut self, request: &ControlRequest) -> Result<Answer> {
         let choice = self.roster.get(text(&request.payload, "name")?)?;
-        self.begin_swap(Waiting { choice, request: Some(request.clone()), remember: true, reload: None })?;
+        self.give_way();
+        let request = Some(request.clone());
+        self.begin_swap(Waiting { choice, request, remember: true, reload: None, by: By::Person })?;
         Ok(Answer::Later)
     }
 
     pub(super) fn policy_rollback(&mut self, request: &ControlRequest) -> Result<Answer> {
-        let choice = self.roster.previous().ok_or_else(|| anyhow!("there is no policy to go back to"))?;
+        self.give_way();
+        let choice = self
+            .roster
+            .previous(self.clock.now())
+            .ok_or_else(|| anyhow!("there is no policy to go back to"))?;
         let (request, remember) = (Some(request.clone()), false);
-        let waiting = Waiting { choice: choice.clone(), request, remember, reload: None };
+        let waiting = Waiting { choice: choice.clone(), request, remember, reload: None, by: By::Person };
         if let Err(error) = self.begin_swap(waiting) {
             self.roster.keep(choice);
             return Err(error);

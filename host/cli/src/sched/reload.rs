@@ -16,9 +16,9 @@ use fluxgate_wire::session::ControlRequest;
 use serde_json::{Map, Value, json};
 
 use super::policies::Loaded;
-use super::roster::Choice;
+use super::roster::{By, Choice};
 use super::settings::{KEYS, Settings, read_file};
-use super::{Scheduler, Waiting};
+use super::{Scheduler, Waiting, open_shelf};
 use crate::logging;
 use crate::policies::Shelf;
 
@@ -133,6 +133,7 @@ impl Scheduler {
     /// Check a configuration, and begin to bring it into force. The answer follows.
     fn reload(&mut self, config: &Value, request: Option<ControlRequest>) -> Result<()> {
         let settings = Settings::from_config(config)?.with_args(&self.in_force.args)?;
+        self.give_way();
         if let Some(waiting) = &self.swap {
             bail!("a swap to {} is on its way; try again", waiting.choice.name());
         }
@@ -142,7 +143,7 @@ impl Scheduler {
         let changed = changes(&self.in_force.settings, &settings);
         let other = |keys: &[&str]| keys.iter().any(|key| changed.contains_key(*key));
         let (new_policy, new_shelf) =
-            (other(&["policy", "policy-config", "policies"]), changed.contains_key("policies"));
+            (other(&["policy", "policy-config", "policies", "limits"]), other(&["policies", "limits"]));
         let mut reload = Reload {
             settings,
             changed,
@@ -158,7 +159,7 @@ impl Scheduler {
         }
         let shelf = match new_shelf {
             false => Arc::clone(&self.shelf),
-            true => match Shelf::open(reload.settings.policies.as_deref()) {
+            true => match open_shelf(&reload.settings) {
                 Ok(shelf) => Arc::new(shelf),
                 Err(error) => {
                     self.reloading = false;
@@ -199,7 +200,7 @@ impl Scheduler {
             let (name, before) = (reload.policy.clone().unwrap_or_default(), reload.before.clone());
             let begun = self.roster.get(&name).and_then(|choice| {
                 let reload = Some(Box::new(reload));
-                self.begin_swap(Waiting { choice, request: None, remember: true, reload })
+                self.begin_swap(Waiting { choice, request: None, remember: true, reload, by: By::Person })
             });
             if let Err(error) = begun {
                 self.reloading = false;

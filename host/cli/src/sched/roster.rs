@@ -2,7 +2,6 @@
 //!
 //! Knows no protocol; [`super::control`] turns requests into calls of this.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -13,10 +12,11 @@ use fluxgate_engine::{
 use fluxgate_policy::{Catalogue, Compiled, Config, Entry};
 use serde_json::{Value, json};
 
+use super::contain::{Out, Records};
+use super::settings::Guard;
+
 /// Most policies remembered for rollback.
 const HISTORY_MAX: usize = 64;
-/// Most failures remembered of a policy.
-const FAILURES_MAX: usize = 16;
 
 /// A policy that can be in charge, as it was when it was chosen.
 #[derive(Debug, Clone)]
@@ -44,14 +44,17 @@ impl Choice {
     }
 }
 
-/// What is known of a policy that failed.
-#[derive(Debug, Default)]
-struct Failures {
-    count: u64,
-    /// The first ones.
-    told: Vec<Value>,
-    /// It is not returned to by itself.
-    quarantined: bool,
+/// Whose wish a swap is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum By {
+    /// The first policy of a scheduler that starts.
+    Start,
+    /// A person's, or the configuration's.
+    Person,
+    /// Nobody's: the one before failed.
+    Failure,
+    /// It was out after a failure, and its time is over.
+    Return,
 }
 
 /// See the module text.
@@ -60,12 +63,28 @@ pub(crate) struct Roster {
     active: Choice,
     /// Who decided before, the latest last.
     history: Vec<Choice>,
-    failures: BTreeMap<String, Failures>,
+    /// Who is to decide, as a person or the configuration last said.
+    wanted: Choice,
+    /// The active one is the built-in one only because another failed.
+    fallback: bool,
+    records: Records,
+    /// How often a policy came back by itself, and how often another was gone back to.
+    returns: u64,
+    rollbacks: u64,
 }
 
 impl Roster {
     pub(crate) fn new(catalogue: Catalogue) -> Self {
-        Roster { catalogue, active: Choice::Builtin, history: Vec::new(), failures: BTreeMap::new() }
+        Roster {
+            catalogue,
+            active: Choice::Builtin,
+            history: Vec::new(),
+            wanted: Choice::Builtin,
+            fallback: false,
+            records: Records::default(),
+            returns: 0,
+            rollbacks: 0,
+        }
     }
 
     /// Take in a component, after one trial instance took the settings. Returns its name.
@@ -75,7 +94,7 @@ impl Roster {
         }
         let name = self.catalogue.take(compiled, config, Some(path.to_owned()))?.name().to_owned();
         // Another component, or other settings: what failed before says nothing of it.
-        self.failures.remove(&name);
+        self.records.forget(&name);
         Ok(name)
     }
 
@@ -108,13 +127,22 @@ impl Roster {
     }
 
     /// This one decides from now on. With `remember`, a rollback leads to the one before.
-    pub(crate) fn activated(&mut self, choice: Choice, remember: bool) {
-        if let Some(failures) = self.failures.get_mut(choice.name()) {
-            // Somebody asked for it, or nobody better was left.
-            failures.quarantined = false;
+    pub(crate) fn activated(&mut self, choice: Choice, remember: bool, by: By, now: f64) {
+        match by {
+            By::Start | By::Person => {
+                self.records.pardon(choice.name());
+                self.wanted = choice.clone();
+            }
+            By::Failure => self.rollbacks += 1,
+            By::Return => {
+                self.records.returned(choice.name(), now);
+                self.returns += 1;
+            }
         }
+        // Whoever only stood in is nobody to go back to.
+        let stood_in = std::mem::replace(&mut self.fallback, false) && by == By::Return;
         let before = std::mem::replace(&mut self.active, choice);
-        if remember {
+        if remember && !stood_in {
             self.history.push(before);
             if self.history.len() > HISTORY_MAX {
                 self.history.remove(0);
@@ -122,26 +150,46 @@ impl Roster {
         }
     }
 
-    /// The running policy failed; the built-in one decides.
-    pub(crate) fn active_failed(&mut self, name: &str, error: &PolicyError, now: f64) {
-        self.failed(name, error, now);
+    /// The running policy failed; until another takes over, none decides or the built-in one.
+    pub(crate) fn active_failed(&mut self, name: &str, error: &PolicyError, now: f64, guard: &Guard) -> Out {
         self.active = Choice::Builtin;
+        self.fallback = true;
+        self.failed(name, error, now, guard)
     }
 
-    /// A policy failed, running or on its way; it stays in quarantine until a person asks for it.
-    pub(crate) fn failed(&mut self, name: &str, error: &PolicyError, now: f64) {
-        let failures = self.failures.entry(name.to_owned()).or_default();
-        failures.count += 1;
-        failures.quarantined = true;
-        if failures.told.len() < FAILURES_MAX {
-            failures.told.push(json!({"time": now, "kind": error.kind(), "reason": error.to_string()}));
+    /// The policy of a starting scheduler could not take over.
+    pub(crate) fn start_failed(&mut self, choice: Choice) {
+        self.wanted = choice;
+        self.fallback = true;
+    }
+
+    /// A policy failed, running or on its way. How long it is out.
+    pub(crate) fn failed(&mut self, name: &str, error: &PolicyError, now: f64, guard: &Guard) -> Out {
+        self.records.failed(name, error, now, guard)
+    }
+
+    /// Does the built-in one decide, or nobody, only because another failed?
+    pub(crate) fn is_fallback(&self) -> bool {
+        self.fallback
+    }
+
+    /// Whoever is wanted, was out, and may come back at this time.
+    pub(crate) fn due(&self, now: f64) -> Option<Choice> {
+        self.next_due().filter(|time| *time <= now).map(|_| self.wanted.clone())
+    }
+
+    /// When [`Roster::due`] has somebody next.
+    pub(crate) fn next_due(&self) -> Option<f64> {
+        match self.records.out(self.wanted.name()) {
+            Some(Out::Until(time)) if self.fallback || self.active.name() != self.wanted.name() => Some(time),
+            _ => None,
         }
     }
 
     /// Whoever decided before the active one and can be trusted; removed from the history.
-    pub(crate) fn previous(&mut self) -> Option<Choice> {
-        let failures = &self.failures;
-        let trusted = |choice: &Choice| !failures.get(choice.name()).is_some_and(|f| f.quarantined);
+    pub(crate) fn previous(&mut self, now: f64) -> Option<Choice> {
+        let records = &self.records;
+        let trusted = |choice: &Choice| records.trusted(choice.name(), now);
         std::iter::from_fn(|| self.history.pop()).find(trusted)
     }
 
@@ -167,17 +215,22 @@ impl Roster {
         });
         let policies: Vec<Value> =
             std::iter::once(builtin).chain(loaded).map(|p| self.with_state(p)).collect();
-        json!({"active": self.active.name(), "policies": policies})
+        json!({"active": self.active.name(), "wanted": self.wanted.name(), "policies": policies})
     }
 
     fn with_state(&self, mut policy: Value) -> Value {
-        let name = policy["name"].as_str().unwrap_or_default();
-        let failures = self.failures.get(name);
-        let active = self.active.name() == name;
-        policy["active"] = active.into();
-        policy["quarantined"] = failures.is_some_and(|f| f.quarantined).into();
-        policy["failures"] = failures.map_or(0, |f| f.count).into();
+        let name = policy["name"].as_str().unwrap_or_default().to_owned();
+        policy["active"] = (self.active.name() == name).into();
+        self.records.tell(&name, &mut policy);
         policy
+    }
+
+    /// For `stats-get`.
+    pub(crate) fn containment(&self) -> Value {
+        json!({
+            "wanted": self.wanted.name(), "breaches": self.records.breaches(),
+            "rollbacks": self.rollbacks, "returns": self.returns,
+        })
     }
 
     /// For `policy show`.
@@ -187,7 +240,7 @@ impl Roster {
             Choice::Loaded(entry) => json!(entry.summary()),
         };
         out = self.with_state(out);
-        out["failed"] = self.failures.get(name).map(|f| f.told.clone()).unwrap_or_default().into();
+        out["failed"] = self.records.told(name);
         if self.active.name() == name {
             out["cost"] = json!({
                 "calls": cost.calls,

@@ -7,6 +7,8 @@
 //!
 //! This module must never apply anything, and must never know the protocol or the graph.
 
+mod guard;
+mod keys;
 mod value;
 
 #[cfg(test)]
@@ -25,6 +27,9 @@ use fluxgate_wire::session::{AUDIT_PERIOD, Mode, SessionConfig, WATCH_PERIOD};
 use serde_json::{Map, Value, json};
 use tracing::level_filters::LevelFilter;
 
+pub(crate) use guard::Guard;
+use keys::key;
+pub(crate) use keys::{KEYS, Key};
 use value::Given;
 
 /// Name of the table in a Flux configuration.
@@ -105,71 +110,6 @@ impl LogLevel {
     }
 }
 
-/// One key: its name, what it takes, and what it is for.
-pub(crate) struct Key {
-    pub(crate) name: &'static str,
-    pub(crate) accepts: &'static str,
-    pub(crate) meaning: &'static str,
-}
-
-const fn key(name: &'static str, accepts: &'static str, meaning: &'static str) -> Key {
-    Key { name, accepts, meaning }
-}
-
-/// All keys, in the order in which they are shown.
-pub(crate) const KEYS: &[Key] = &[
-    key("policy", "a policy's name, or the path of a .wasm file", "who decides"),
-    key(
-        "policy-config",
-        "a table of KEY = VALUE; as an argument policy.KEY=VALUE",
-        "settings of that policy",
-    ),
-    key("policies", "a folder", "where policies are looked for by name"),
-    key(
-        "queue-depth",
-        "\"unlimited\" or a whole number from 1 to 2147483647",
-        "requests that the job manager sends at once",
-    ),
-    key("placement", Placement::NAMES, "where jobs go when neither they nor the policy have a preference"),
-    key(
-        "queues",
-        "a table of QUEUE = { placement = NAME }; as an argument queues.QUEUE.placement=NAME",
-        "placement of the jobs of some queues",
-    ),
-    key("annotate", "true or false", "tell jobs why they wait and when they may start"),
-    key(
-        "log-level",
-        "emerg, alert, crit, err, warning, notice, info or debug",
-        "least serious line that goes to the broker's log",
-    ),
-    key(
-        "candidates-per-pass-max",
-        "a whole number from 1 to 1000000000",
-        "jobs offered to the policy in one pass of a queue",
-    ),
-    key(
-        "decisions-per-pass-max",
-        "a whole number from 1 to 10000000",
-        "starts and reservations in one pass of a queue",
-    ),
-    key("reservations-max", "a whole number from 0 to 1000000", "reservations that stand at once"),
-    key("queues-max", "a whole number from 1 to 65536", "named queues"),
-    key(
-        "annotation-bytes-per-job-max",
-        "a whole number from 0 to 1048576",
-        "bytes that a policy attaches to one job in a pass",
-    ),
-    key(
-        "annotation-bytes-per-pass-max",
-        "a whole number from 0 to 67108864",
-        "bytes that a policy attaches to all jobs in a pass",
-    ),
-    key("watch-period", PERIOD, "how often the job manager's view of the scheduler is looked at; 0 is never"),
-    key("audit-period", PERIOD, "how often the ledger is compared with the job manager's; 0 is never"),
-];
-
-const PERIOD: &str = "seconds, or a duration like 90s, 10m, 1.5h, of at most 366d; 0 is never";
-
 /// An argument that flux-core's own schedulers take for their tests.
 const NOPARTIAL: &str = "test-hello-nopartial";
 
@@ -205,6 +145,8 @@ pub(crate) struct Settings {
     pub(crate) annotation_bytes_per_job_max: u64,
     /// As [`EngineConfig::annotation_bytes_per_pass_max`].
     pub(crate) annotation_bytes_per_pass_max: u64,
+    /// What holds policies in check.
+    pub(crate) guard: Guard,
     /// Seconds between two looks at the job manager's view of the scheduler; 0 is never.
     pub(crate) watch_period: f64,
     /// Seconds between two audits of the ledger; 0 is never.
@@ -233,6 +175,7 @@ impl Default for Settings {
             queues_max: engine.queues_max as u64,
             annotation_bytes_per_job_max: engine.annotation_bytes_per_job_max,
             annotation_bytes_per_pass_max: engine.annotation_bytes_per_pass_max,
+            guard: Guard::default(),
             watch_period: WATCH_PERIOD.as_secs_f64(),
             audit_period: AUDIT_PERIOD.as_secs_f64(),
             hello_partial: true,
@@ -306,6 +249,10 @@ impl Settings {
             self.sources.insert("queues", Source::Argument);
             return self.queue_placement(queue, Given::Text(text));
         }
+        if let Some(limit) = name.strip_prefix("limits.") {
+            self.sources.insert("limits", Source::Argument);
+            return self.guard.limit(limit, Given::Text(text));
+        }
         match (name, text.strip_prefix("limited=")) {
             ("mode", Some(depth)) => self.set("queue-depth", Given::Text(depth), Source::Argument),
             ("mode", None) if text == "unlimited" => {
@@ -313,6 +260,7 @@ impl Settings {
             }
             ("mode", None) => bail!("mode: expected unlimited or limited=N, found {text:?}"),
             ("queues", _) => bail!("expected queues.QUEUE.placement=NAME for the placement of a queue"),
+            ("limits", _) => bail!("expected limits.LIMIT=NUMBER for a bound of components"),
             ("policy-config", _) => bail!("expected policy.KEY=VALUE for a setting of the policy"),
             _ => self.set(name, Given::Text(text), Source::Argument),
         }
@@ -399,7 +347,7 @@ impl Settings {
             }
             "watch-period" => self.watch_period = given.seconds(key, PERIOD_MAX)?,
             "audit-period" => self.audit_period = given.seconds(key, PERIOD_MAX)?,
-            other => bail!("{other}: described, but not settable"),
+            _ => self.guard.set(key, given)?,
         }
         self.sources.insert(key.name, source);
         Ok(())
@@ -473,6 +421,9 @@ impl Settings {
             queues_max: usize::try_from(self.queues_max).unwrap_or(usize::MAX),
             annotation_bytes_per_job_max: self.annotation_bytes_per_job_max,
             annotation_bytes_per_pass_max: self.annotation_bytes_per_pass_max,
+            annotation_keys_per_job_max: self.guard.annotation_keys_per_job_max,
+            annotations_per_pass_max: self.guard.annotations_per_pass_max,
+            on_breach: self.guard.on_breach,
             placement: self.placement,
             queue_placements: self.queues.clone(),
             annotate: self.annotate,
@@ -509,7 +460,7 @@ impl Settings {
             "annotation-bytes-per-pass-max" => json!(self.annotation_bytes_per_pass_max),
             "watch-period" => json!(self.watch_period),
             "audit-period" => json!(self.audit_period),
-            _ => Value::Null,
+            other => self.guard.value(other),
         }
     }
 
@@ -536,6 +487,7 @@ fn argument_names() -> String {
     let name = |key: &'static Key| match key.name {
         "policy-config" => "policy.KEY",
         "queues" => "queues.QUEUE.placement",
+        "limits" => "limits.LIMIT",
         name => name,
     };
     KEYS.iter().map(name).chain(["mode"]).collect::<Vec<_>>().join(", ")

@@ -26,7 +26,9 @@ fn a_table_sets_every_key() {
         "queues": {"debug": {"placement": "lonodex"}, "batch": {}},
         "log-level": "DEBUG", "candidates-per-pass-max": 5, "decisions-per-pass-max": 6,
         "reservations-max": 0, "queues-max": 7, "annotation-bytes-per-job-max": 9,
-        "annotation-bytes-per-pass-max": 10, "watch-period": "1m", "audit-period": 0,
+        "annotation-bytes-per-pass-max": 10, "annotation-keys-per-job-max": 11, "annotations-per-pass-max": 12,
+        "limits": {"fuel-run": 13}, "on-breach": "hold", "quarantine": "1m", "quarantine-max": "2h",
+        "quarantine-tries": 4, "watch-period": "1m", "audit-period": 0,
     });
     let settings = Settings::from_config(&json!({ "sched-fluxgate": table })).unwrap();
     for key in KEYS {
@@ -40,6 +42,11 @@ fn a_table_sets_every_key() {
     assert_eq!((engine.candidates_per_pass_max, engine.decisions_per_pass_max), (5, 6));
     assert_eq!((engine.reservations_max, engine.queues_max), (0, 7));
     assert_eq!((engine.annotation_bytes_per_job_max, engine.annotation_bytes_per_pass_max), (9, 10));
+    assert_eq!((engine.annotation_keys_per_job_max, engine.annotations_per_pass_max), (11, 12));
+    assert_eq!(engine.on_breach, fluxgate_engine::OnBreach::Hold);
+    let guard = &settings.guard;
+    assert_eq!((guard.quarantine, guard.quarantine_max, guard.quarantine_tries), (60.0, 7200.0, 4));
+    assert_eq!(guard.limits.fuel_run, 13);
     assert_eq!((engine.placement, engine.annotate), (Placement::Pack, false));
     assert_eq!(engine.queue_placements, BTreeMap::from([("debug".to_owned(), Placement::LoNodeX)]));
     // What is shown can be given back.

@@ -1,0 +1,130 @@
+//! What holds policies in check: the bounds of components, what follows a breach.
+//!
+//! Must never know how any of it is enforced.
+
+use anyhow::{Context, Result, anyhow, bail};
+use fluxgate_engine::{Config as EngineConfig, OnBreach};
+use fluxgate_policy::Limits;
+use serde_json::{Map, Value, json};
+
+use super::value::{Given, kind};
+use super::{Key, PERIOD_MAX};
+
+/// Settings with a meaning for policies that misbehave. [`Guard::default`] is what a site gets that sets nothing.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Guard {
+    /// Bounds of every component.
+    pub(crate) limits: Limits,
+    /// As [`EngineConfig::annotation_keys_per_job_max`].
+    pub(crate) annotation_keys_per_job_max: u64,
+    /// As [`EngineConfig::annotations_per_pass_max`].
+    pub(crate) annotations_per_pass_max: u64,
+    /// What decides after a breach.
+    pub(crate) on_breach: OnBreach,
+    /// Seconds that a policy stays out after its first failure; 0: it does not come back by itself. Default 30.
+    pub(crate) quarantine: f64,
+    /// Seconds that it stays out at most. Default 3,600.
+    pub(crate) quarantine_max: f64,
+    /// How often it comes back by itself. Default 3.
+    pub(crate) quarantine_tries: u64,
+}
+
+impl Default for Guard {
+    fn default() -> Self {
+        let engine = EngineConfig::default();
+        Guard {
+            limits: Limits::default(),
+            annotation_keys_per_job_max: engine.annotation_keys_per_job_max,
+            annotations_per_pass_max: engine.annotations_per_pass_max,
+            on_breach: engine.on_breach,
+            quarantine: 30.0,
+            quarantine_max: 3_600.0,
+            quarantine_tries: 3,
+        }
+    }
+}
+
+const ON_BREACH: [(&str, OnBreach); 2] = [("fallback", OnBreach::Fallback), ("hold", OnBreach::Hold)];
+
+fn as_table(limits: &Limits) -> Map<String, Value> {
+    match serde_json::to_value(limits) {
+        Ok(Value::Object(table)) => table,
+        _ => Map::new(),
+    }
+}
+
+impl Guard {
+    /// Set a key of this part.
+    pub(super) fn set(&mut self, key: &Key, given: Given<'_>) -> Result<()> {
+        match key.name {
+            "annotation-keys-per-job-max" => {
+                self.annotation_keys_per_job_max = given.whole(key, 0, 65_536)?;
+            }
+            "annotations-per-pass-max" => self.annotations_per_pass_max = given.whole(key, 0, 10_000_000)?,
+            "limits" => {
+                let Given::Json(Value::Object(table)) = given else { return Err(given.refused(key)) };
+                for (name, value) in table {
+                    self.limit(name, Given::Json(value))?;
+                }
+            }
+            "on-breach" => {
+                let name = given.text(key, 64)?;
+                let known = ON_BREACH.iter().find(|(known, _)| *known == name);
+                self.on_breach = known.ok_or_else(|| given.refused(key))?.1;
+            }
+            "quarantine" => self.quarantine = given.seconds(key, PERIOD_MAX)?,
+            "quarantine-max" => self.quarantine_max = given.seconds(key, PERIOD_MAX)?,
+            "quarantine-tries" => self.quarantine_tries = given.whole(key, 0, 100)?,
+            other => bail!("{other}: described, but not settable"),
+        }
+        Ok(())
+    }
+
+    /// Set one bound of components.
+    pub(super) fn limit(&mut self, name: &str, given: Given<'_>) -> Result<()> {
+        let mut table = as_table(&self.limits);
+        let known = || as_table(&Limits::default()).keys().cloned().collect::<Vec<_>>().join(", ");
+        let place =
+            table.get_mut(name).ok_or_else(|| anyhow!("{name}: unknown limit; known are {}", known()))?;
+        let number = match given {
+            Given::Json(value) => value.as_u64(),
+            Given::Text(text) if text.bytes().all(|b| b.is_ascii_digit()) => text.parse().ok(),
+            Given::Text(_) => None,
+        };
+        let found = || match given {
+            Given::Json(value) => kind(value).to_owned(),
+            Given::Text(text) => format!("{text:?}"),
+        };
+        *place = number
+            .map(Value::from)
+            .ok_or_else(|| anyhow!("{name}: expected a whole number, found {}", found()))?;
+        let limits: Limits =
+            serde_json::from_value(Value::Object(table)).with_context(|| format!("limit {name}"))?;
+        limits.check()?;
+        self.limits = limits;
+        Ok(())
+    }
+
+    /// One value as JSON, as a table would have it.
+    pub(super) fn value(&self, key: &str) -> Value {
+        match key {
+            "annotation-keys-per-job-max" => json!(self.annotation_keys_per_job_max),
+            "annotations-per-pass-max" => json!(self.annotations_per_pass_max),
+            "limits" => {
+                // Only what differs: the rest is the default, and may be another one tomorrow.
+                let default = as_table(&Limits::default());
+                let set = as_table(&self.limits)
+                    .into_iter()
+                    .filter(|(name, value)| default.get(name) != Some(value));
+                Value::Object(set.collect())
+            }
+            "on-breach" => {
+                json!(ON_BREACH.iter().find(|(_, value)| *value == self.on_breach).map(|(name, _)| *name))
+            }
+            "quarantine" => json!(self.quarantine),
+            "quarantine-max" => json!(self.quarantine_max),
+            "quarantine-tries" => json!(self.quarantine_tries),
+            _ => Value::Null,
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! The keys that an administrator can set: one description of each.
+//!
+//! This module must never know what they do.
+
+use fluxgate_graph::Placement;
+
+/// One key: its name, what it takes, and what it is for.
+pub(crate) struct Key {
+    pub(crate) name: &'static str,
+    pub(crate) accepts: &'static str,
+    pub(crate) meaning: &'static str,
+}
+
+pub(super) const fn key(name: &'static str, accepts: &'static str, meaning: &'static str) -> Key {
+    Key { name, accepts, meaning }
+}
+
+/// All keys, in the order in which they are shown.
+pub(crate) const KEYS: &[Key] = &[
+    key("policy", "a policy's name, or the path of a .wasm file", "who decides"),
+    key(
+        "policy-config",
+        "a table of KEY = VALUE; as an argument policy.KEY=VALUE",
+        "settings of that policy",
+    ),
+    key("policies", "a folder", "where policies are looked for by name"),
+    key(
+        "queue-depth",
+        "\"unlimited\" or a whole number from 1 to 2147483647",
+        "requests that the job manager sends at once",
+    ),
+    key("placement", Placement::NAMES, "where jobs go when neither they nor the policy have a preference"),
+    key(
+        "queues",
+        "a table of QUEUE = { placement = NAME }; as an argument queues.QUEUE.placement=NAME",
+        "placement of the jobs of some queues",
+    ),
+    key("annotate", "true or false", "tell jobs why they wait and when they may start"),
+    key(
+        "log-level",
+        "emerg, alert, crit, err, warning, notice, info or debug",
+        "least serious line that goes to the broker's log",
+    ),
+    key(
+        "candidates-per-pass-max",
+        "a whole number from 1 to 1000000000",
+        "jobs offered to the policy in one pass of a queue",
+    ),
+    key(
+        "decisions-per-pass-max",
+        "a whole number from 1 to 10000000",
+        "starts and reservations in one pass of a queue",
+    ),
+    key("reservations-max", "a whole number from 0 to 1000000", "reservations that stand at once"),
+    key("queues-max", "a whole number from 1 to 65536", "named queues"),
+    key(
+        "annotation-bytes-per-job-max",
+        "a whole number from 0 to 1048576",
+        "bytes that a policy attaches to one job in a pass",
+    ),
+    key(
+        "annotation-bytes-per-pass-max",
+        "a whole number from 0 to 67108864",
+        "bytes that a policy attaches to all jobs in a pass",
+    ),
+    key(
+        "annotation-keys-per-job-max",
+        "a whole number from 0 to 65536",
+        "different annotation keys that a policy attaches to one job",
+    ),
+    key(
+        "annotations-per-pass-max",
+        "a whole number from 0 to 10000000",
+        "annotations that a policy makes in one pass",
+    ),
+    key(
+        "limits",
+        "a table of LIMIT = NUMBER; as an argument limits.LIMIT=NUMBER",
+        "bounds of every component: fuel, memory, tables, stack, output, log",
+    ),
+    key(
+        "on-breach",
+        "fallback or hold",
+        "what decides when a policy has failed: the built-in one, or nobody",
+    ),
+    key(
+        "quarantine",
+        PERIOD,
+        "how long a policy that failed stays out the first time, twice as long each time after",
+    ),
+    key("quarantine-max", PERIOD, "how long it stays out at most"),
+    key(
+        "quarantine-tries",
+        "a whole number from 0 to 100",
+        "how often it comes back by itself before a person has to ask for it",
+    ),
+    key("watch-period", PERIOD, "how often the job manager's view of the scheduler is looked at; 0 is never"),
+    key("audit-period", PERIOD, "how often the ledger is compared with the job manager's; 0 is never"),
+];
+
+const PERIOD: &str = "seconds, or a duration like 90s, 10m, 1.5h, of at most 366d; 0 is never";
