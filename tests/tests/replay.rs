@@ -161,7 +161,7 @@ fn a_part_of_a_log_with_more_load_and_other_estimates() {
     let drawn = |seed| run(&["--estimates", "perturbed:4", "--seed", seed])["runs"][0]["metrics"].clone();
     assert_eq!(drawn("3"), drawn("3"));
     assert_ne!(drawn("3"), drawn("4"));
-    cli(&["replay", &log, "--map", "procs=nodes"]).fails(2, &["procs=requested|allocated"]);
+    cli(&["replay", &log, "--map", "procs=threads"]).fails(2, &["procs=cores|nodes"]);
     cli(&["replay", &log, "--from", "soon"]).fails(2, &["2002-08"]);
     cli(&["replay", &log, "--from", "1e9"]).fails(1, &["no jobs"]);
     assert!(cli(&["replay", "--definitions"]).ok().contains("Jain"));
@@ -210,4 +210,69 @@ fn a_workload_is_made_looked_at_cut_converted_and_replayed() {
     std::fs::write(&part, "oops\n").unwrap();
     cli(&["workload", "info", part.to_str().unwrap()]).fails(1, &["line 1"]);
     cli(&["workload", "make"]).fails(2, &["--jobs"]);
+}
+
+/// The same jobs as another scheduler's accounting, as a list of Flux's, and as our own table make the same schedule.
+#[test]
+fn logs_of_other_formats_are_recognised_and_replayed_alike() {
+    let dir = folder();
+    let write = |name: &str, text: &str| {
+        let path = dir.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let jobs = [(1, 0, 100, 3), (2, 10, 50, 2), (3, 20, 30, 2), (4, 30, 10, 1)];
+    let table = |head: &str, line: &dyn Fn((u32, u32, u32, u32)) -> String| {
+        std::iter::once(head.to_owned())
+            .chain(jobs.iter().map(|job| line(*job)))
+            .collect::<Vec<_>>()
+            .join("\n")
+    };
+    let machine = write("m.toml", "[[resource.config]]\nhosts = \"n[0-1]\"\ncores = \"0-1\"\n");
+    let swf = table("; UnixStartTime: 0", &|(id, submit, run, cores)| {
+        format!("{id} {submit} -1 {run} {cores} -1 -1 {cores} {run} -1 1 7 1 -1 {} -1 -1 -1", 1 + id % 2)
+    });
+    let sacct = table(
+        "JobIDRaw|Submit|ElapsedRaw|AllocCPUS|TimelimitRaw|UID|State|Partition|Elapsed",
+        &|(id, submit, run, cores)| format!("{id}|{submit}|{run}|{cores}||7|COMPLETED|p{}|", id % 2),
+    );
+    let flux = table("", &|(id, submit, run, cores)| {
+        format!(
+            "{{\"id\": {id}, \"t_submit\": {submit}.0, \"t_run\": 500.0, \"t_cleanup\": {}.0, \"ncores\": {cores}, \
+             \"duration\": {run}.0, \"userid\": 7, \"result\": \"COMPLETED\"}}",
+            500 + run
+        )
+    });
+    let csv = table("job,user,submit,cores,limit_s,run_s", &|(id, submit, run, cores)| {
+        format!("{id},7,{submit},{cores},{run},{run}")
+    });
+    let schedule = |log: &str, more: &[&str]| {
+        let args = ["replay", log, "-q", "--policy", "easy", "--machine", &machine, "--schedule", "-"];
+        cli(&[&args[..], more].concat()).ok()
+    };
+    let swf = write("log.swf", &swf);
+    let expected = schedule(&swf, &[]);
+    assert_eq!(expected.lines().count(), 5, "{expected}");
+    let sacct = write("log.txt", &sacct);
+    for log in [&sacct, &write("log.json", &flux), &write("log.csv", &csv)] {
+        assert_eq!(schedule(log, &[]), expected, "{log}");
+    }
+    let converted = cli(&["workload", "convert", &sacct, "--to", "jsonl"]).ok();
+    assert_eq!(schedule(&write("log.jsonl", &converted), &[]), expected);
+    cli(&["workload", "info", &sacct, "--format", "swf"]).fails(1, &["log.txt: line 1", "18 numbers"]);
+    // Queues of the log are passes of their own; what is given is still sound, and says so.
+    schedule(&sacct, &["--map", "procs=cores,queue=queue"]);
+    let said = cli(&["replay", &swf, "-q", "--machine", &machine, "--map", "queue=queue", "--json"]).json();
+    assert_eq!(said["jobs"], 4);
+    // A processor that is a whole node of two cores: three of them are more than there is.
+    let said = cli(&["replay", &swf, "-q", "--machine", &machine, "--map", "procs=nodes", "--json"]).json();
+    assert_eq!(said["runs"][0]["denied"].as_array().map(Vec::len), Some(1), "{said}");
+    assert_eq!(said["runs"][0]["metrics"]["core_seconds"], 2.0 * 2.0 * 80.0 + 2.0 * 10.0, "{said}");
+    cli(&["workload", "info", &swf, "--map", "procs=nodes"]).fails(2, &["procs=nodes"]);
+    let uneven = write(
+        "u.toml",
+        "[[resource.config]]\nhosts = \"n0\"\ncores = \"0\"\n[[resource.config]]\nhosts = \"n1\"\ncores = \"0-1\"\n",
+    );
+    cli(&["replay", &swf, "-q", "--machine", &uneven, "--map", "procs=nodes"])
+        .fails(1, &["nodes of 1 to 2 cores"]);
 }

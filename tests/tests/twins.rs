@@ -47,8 +47,8 @@ fn on_a_made_up_log() {
         text +=
             &format!("{} {} -1 {run} {cores} -1 -1 {cores} {asked} -1 1 1 1 -1 1 -1 -1 -1\n", i + 1, i * 60);
     }
-    let log = fluxgate_sim::swf::Reader::new(text.as_bytes(), "made up");
-    let workload = Workload::read(log, &Options::default()).unwrap();
+    let mut log = fluxgate_sim::swf::Reader::new(text.as_bytes(), "made up");
+    let workload = Workload::read(&mut log, &Options::default()).unwrap();
     let machine = Machine::from_header(&workload.header).unwrap();
     compare(&workload, &machine);
 }

@@ -103,6 +103,18 @@ pub fn replay_config() -> Config {
 pub fn run(
     jobs: impl IntoIterator<Item = Job>,
     resources: Resources,
+    config: Config,
+    policy: Option<Box<dyn Policy>>,
+    observers: &mut [&mut dyn Observer],
+) -> Result<Outcome, SimError> {
+    run_in_queues(jobs, &BTreeMap::new(), resources, config, policy, observers)
+}
+
+/// The same with names for the numbers of queues; one without is called by its number, as `q3`.
+pub fn run_in_queues(
+    jobs: impl IntoIterator<Item = Job>,
+    queues: &BTreeMap<u32, String>,
+    resources: Resources,
     mut config: Config,
     policy: Option<Box<dyn Policy>>,
     observers: &mut [&mut dyn Observer],
@@ -110,7 +122,7 @@ pub fn run(
     config.write_r = observers.iter().any(|o| o.wants_r());
     let mut jobs = jobs.into_iter().peekable();
     let begin = jobs.peek().map_or(0.0, |j| j.submit);
-    let mut sim = Simulation::new(Engine::new(resources, config), begin);
+    let mut sim = Simulation::new(Engine::new(resources, config), begin, Jobspecs::new(queues));
     if let Some(policy) = policy {
         sim.install(policy, observers)?;
     }
@@ -243,7 +255,7 @@ struct Simulation {
 }
 
 impl Simulation {
-    fn new(engine: Engine, now: f64) -> Self {
+    fn new(engine: Engine, now: f64, specs: Jobspecs) -> Self {
         Self {
             engine,
             now,
@@ -251,7 +263,7 @@ impl Simulation {
             ends: BinaryHeap::new(),
             busy: 0,
             starts: Vec::new(),
-            specs: Jobspecs::default(),
+            specs,
             last_arrival: None,
             submitted: 0,
             started: 0,

@@ -1,4 +1,5 @@
-//! Jobspecs for jobs that are a number of cores for a time: one slot of one core for each, on any nodes.
+//! Jobspecs for jobs that are a number of cores, or of whole nodes, for a time: one slot of one core for each, on any
+//! nodes, or one slot that is all of each node.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,26 +13,36 @@ use crate::workload::Job;
 const KEPT_MAX: usize = 65_536;
 
 /// Builds jobspecs, each shape once; the engine then reads each once, too.
-#[derive(Default)]
 pub(crate) struct Jobspecs {
-    /// By cores and the bits of the limit.
-    built: BTreeMap<(u32, u64), Arc<Jobspec>>,
+    /// By cores, nodes, queue and the bits of the limit.
+    built: BTreeMap<(u32, u32, u32, u64), Arc<Jobspec>>,
+    queues: BTreeMap<u32, String>,
 }
 
 impl Jobspecs {
+    pub(crate) fn new(queues: &BTreeMap<u32, String>) -> Self {
+        Jobspecs { built: BTreeMap::new(), queues: queues.clone() }
+    }
+
     pub(crate) fn of(&mut self, job: &Job) -> Arc<Jobspec> {
         if self.built.len() >= KEPT_MAX {
             self.built.clear();
         }
-        self.built.entry((job.cores, job.limit.to_bits())).or_insert_with(|| Arc::new(build(job))).clone()
+        let queues = &self.queues;
+        let key = (job.cores, job.nodes, job.queue, job.limit.to_bits());
+        self.built.entry(key).or_insert_with(|| Arc::new(build(job, queues))).clone()
     }
 }
 
-fn build(job: &Job) -> Jobspec {
+fn build(job: &Job, queues: &BTreeMap<u32, String>) -> Jobspec {
+    let whole = job.nodes > 0;
     Simple {
-        slots: job.cores,
+        nodes: whole.then_some(job.nodes),
+        // On whole nodes the slots say it themselves.
+        slots: if whole { 0 } else { job.cores },
         cores_per_slot: 1,
         duration: job.limit,
+        queue: (job.queue > 0).then(|| queues.get(&job.queue).cloned().unwrap_or(format!("q{}", job.queue))),
         command: vec!["replayed".to_owned()],
         ..Simple::default()
     }

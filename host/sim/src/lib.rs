@@ -3,12 +3,12 @@
 //! A replay is a chain of small rooms:
 //!
 //! ```text
-//! swf --records--> workload --jobs--> driver --starts--> metrics
-//!                  machine ---------> driver --starts--> schedule (CSV) --> sweep (independent judge)
+//! source --records--> workload --jobs--> driver --starts--> metrics
+//!                     machine ---------> driver --starts--> schedule (CSV) --> sweep (independent judge)
 //! ```
 //!
-//! - [`swf`] reads the Standard Workload Format; [`workload`] decides which lines are jobs, and how wide and
-//!   long they are; [`machine`] is what they run on.
+//! - [`source`] reads logs of several formats, [`swf`] the Standard Workload Format among them; [`workload`] decides
+//!   which lines are jobs, and how wide and long they are; [`machine`] is what they run on.
 //! - [`model`] makes workloads without a log; [`transform`] takes parts of one and changes load and estimates.
 //! - [`driver`] is a discrete-event loop around `fluxgate_engine::Engine`: the same engine, the same policies,
 //!   another clock.
@@ -24,6 +24,7 @@
 #![forbid(unsafe_code)]
 
 pub mod bootstrap;
+pub mod dates;
 pub mod diff;
 pub mod driver;
 mod jobspecs;
@@ -34,6 +35,7 @@ pub mod observe;
 pub mod record;
 pub mod report;
 pub mod schedule;
+pub mod source;
 pub mod sweep;
 pub mod swf;
 pub mod transform;

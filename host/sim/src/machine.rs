@@ -49,6 +49,16 @@ pub enum MachineError {
         /// MaxProcs, 0 if missing.
         procs: u32,
     },
+    /// Whole nodes are asked for, but they are not all the same.
+    #[error(
+        "procs=nodes: found nodes of {least} to {most} cores, accepted is a machine whose nodes have equally many"
+    )]
+    Unequal {
+        /// Cores of the smallest node.
+        least: u32,
+        /// Cores of the largest.
+        most: u32,
+    },
     /// The file cannot be read.
     #[error("{file}: {source}")]
     Io {
@@ -126,6 +136,13 @@ impl Machine {
         let r = resources.to_r_all();
         resources.set_up(&r.ranks());
         Ok(Self { resources, cores: cores_of(&r) })
+    }
+
+    /// Cores of each node, when all have as many.
+    pub fn cores_per_node(&self) -> Result<u32, MachineError> {
+        let counts = self.cores.values().map(|ids| u32::try_from(ids.len()).unwrap_or(u32::MAX));
+        let (least, most) = counts.fold((u32::MAX, 0), |(least, most), n| (least.min(n), most.max(n)));
+        if least == most { Ok(most) } else { Err(MachineError::Unequal { least, most }) }
     }
 
     /// Number of cores.
@@ -208,6 +225,13 @@ mod tests {
             assert_eq!((machine.cores.len(), machine.total_cores()), (4, 16), "{text}");
             assert_eq!(machine.resources.totals().free_cores, 16);
         }
+    }
+
+    #[test]
+    fn nodes_of_equally_many_cores() {
+        assert_eq!(Machine::uniform(4, 16).unwrap().cores_per_node().unwrap(), 4);
+        let message = Machine::uniform(3, 16).unwrap().cores_per_node().unwrap_err().to_string();
+        assert!(message.contains("found nodes of 5 to 6 cores"), "{message}");
     }
 
     #[test]

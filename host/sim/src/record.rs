@@ -222,6 +222,8 @@ mod tests {
             limit: 1.0,
             run: 1.0,
             user: 0,
+            nodes: 0,
+            queue: 0,
         });
         let config = driver::replay_config();
         driver::run(jobs, machine.resources, config, None, &mut [&mut record]).unwrap();

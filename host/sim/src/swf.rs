@@ -16,14 +16,16 @@
 
 use std::fmt;
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader};
 use std::path::Path;
 
 use serde::Serialize;
 
 mod header;
+pub(crate) mod lines;
 pub mod write;
 pub use header::Header;
+use lines::Lines;
 
 /// Longest accepted line in bytes, line end included. The logs of the Parallel Workloads Archive stay
 /// below 300; the rest of a longer line is read over, not stored.
@@ -127,6 +129,33 @@ pub struct Record {
     pub think: Option<f64>,
 }
 
+impl Record {
+    /// A job of which nothing else is known.
+    pub fn new(line: u64, job: u64, submit: f64) -> Self {
+        Record {
+            line,
+            job,
+            submit,
+            wait: None,
+            run: None,
+            procs: None,
+            cpu: None,
+            memory_kb: None,
+            procs_requested: None,
+            time_requested: None,
+            memory_requested_kb: None,
+            status: Status::Unknown,
+            user: None,
+            group: None,
+            executable: None,
+            queue: None,
+            partition: None,
+            preceding: None,
+            think: None,
+        }
+    }
+}
+
 /// A line that is not a job of this format.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct BadLine {
@@ -187,10 +216,8 @@ fn after_line(line: u64) -> String {
 /// assert_eq!((job.job, job.procs_requested, job.run), (1, Some(4), Some(60.0)));
 /// ```
 pub struct Reader<R> {
-    input: R,
+    lines: Lines<R>,
     file: String,
-    line: u64,
-    buffer: Vec<u8>,
     header: Header,
     /// The first job line, met while looking for the end of the header.
     ahead: Option<Result<Record, SwfError>>,
@@ -203,28 +230,29 @@ pub type FileReader = Reader<Box<dyn BufRead + Send>>;
 impl FileReader {
     /// Open a file. Gzip is recognised by its first two bytes, not by the name.
     pub fn open(path: &Path) -> Result<Self, SwfError> {
-        let file = path.display().to_string();
-        let io_error = |source| SwfError::Io { file: file.clone(), line: 0, source };
-        let mut raw = BufReader::with_capacity(READ_BUFFER_BYTES, File::open(path).map_err(io_error)?);
-        let start = raw.fill_buf().map_err(io_error)?;
-        let input: Box<dyn BufRead + Send> = if start.starts_with(&[0x1f, 0x8b]) {
-            let plain = flate2::bufread::MultiGzDecoder::new(raw);
-            Box::new(BufReader::with_capacity(READ_BUFFER_BYTES, plain))
-        } else {
-            Box::new(raw)
-        };
-        Ok(Self::new(input, file))
+        Ok(Self::new(open_plain(path)?, path.display().to_string()))
     }
+}
+
+/// The text of a file that may be compressed with gzip.
+pub(crate) fn open_plain(path: &Path) -> Result<Box<dyn BufRead + Send>, SwfError> {
+    let io_error = |source| SwfError::Io { file: path.display().to_string(), line: 0, source };
+    let mut raw = BufReader::with_capacity(READ_BUFFER_BYTES, File::open(path).map_err(io_error)?);
+    let start = raw.fill_buf().map_err(io_error)?;
+    Ok(if start.starts_with(&[0x1f, 0x8b]) {
+        let plain = flate2::bufread::MultiGzDecoder::new(raw);
+        Box::new(BufReader::with_capacity(READ_BUFFER_BYTES, plain))
+    } else {
+        Box::new(raw)
+    })
 }
 
 impl<R: BufRead> Reader<R> {
     /// Read from anything; `file` is the name that messages use.
     pub fn new(input: R, file: impl Into<String>) -> Self {
         Self {
-            input,
+            lines: Lines::new(input),
             file: file.into(),
-            line: 0,
-            buffer: Vec::with_capacity(512),
             header: Header::default(),
             ahead: None,
             done: false,
@@ -235,7 +263,7 @@ impl<R: BufRead> Reader<R> {
     ///
     /// Fails only when the file cannot be read; a bad first job line is kept for the iterator.
     pub fn header(&mut self) -> Result<&Header, SwfError> {
-        if self.ahead.is_none() && self.line == 0 {
+        if self.ahead.is_none() && self.lines.number() == 0 {
             self.ahead = self.advance();
             if matches!(self.ahead, Some(Err(SwfError::Io { .. })))
                 && let Some(Err(error)) = self.ahead.take()
@@ -253,7 +281,7 @@ impl<R: BufRead> Reader<R> {
 
     /// Lines read so far.
     pub fn lines(&self) -> u64 {
-        self.line
+        self.lines.number()
     }
 
     /// The name that messages use.
@@ -263,67 +291,29 @@ impl<R: BufRead> Reader<R> {
 
     fn advance(&mut self) -> Option<Result<Record, SwfError>> {
         while !self.done {
-            match self.read_line() {
-                Ok(false) => self.done = true,
-                Ok(true) => {
-                    let line = trim(&self.buffer);
-                    if self.buffer.len() > MAX_LINE_BYTES {
-                        let bad = BadLine {
-                            line: self.line,
-                            field: None,
-                            found: "a longer line".to_owned(),
-                            accepted: "a line of at most 65536 bytes",
-                        };
-                        return Some(Err(SwfError::Bad { file: self.file.clone(), bad }));
-                    } else if let [b';', comment @ ..] = line {
-                        self.header.add(self.line, &String::from_utf8_lossy(comment));
+            let number = self.lines.number() + 1;
+            match self.lines.next_line() {
+                Ok(None) => self.done = true,
+                Ok(Some(line)) => {
+                    let line = match line {
+                        Ok(line) => line,
+                        Err(bad) => return Some(Err(SwfError::Bad { file: self.file.clone(), bad })),
+                    };
+                    if let [b';', comment @ ..] = line {
+                        self.header.add(number, &String::from_utf8_lossy(comment));
                     } else if !line.is_empty() {
-                        let record = parse(line, self.line);
+                        let record = parse(line, number);
                         return Some(record.map_err(|bad| SwfError::Bad { file: self.file.clone(), bad }));
                     }
                 }
                 Err(source) => {
                     self.done = true;
-                    return Some(Err(SwfError::Io { file: self.file.clone(), line: self.line, source }));
+                    let line = self.lines.number();
+                    return Some(Err(SwfError::Io { file: self.file.clone(), line, source }));
                 }
             }
         }
         None
-    }
-
-    /// Fill the buffer with the next line; false at the end. A line that is too long is read over and
-    /// leaves its first `MAX_LINE_BYTES` + 1 bytes.
-    fn read_line(&mut self) -> io::Result<bool> {
-        self.buffer.clear();
-        let most = MAX_LINE_BYTES as u64 + 1;
-        let n = (&mut self.input).take(most).read_until(b'\n', &mut self.buffer)?;
-        if n == 0 {
-            return Ok(false);
-        }
-        self.line += 1;
-        let whole = self.buffer.last() == Some(&b'\n');
-        if !whole && n as u64 == most {
-            self.skip_rest_of_line()?;
-        }
-        Ok(true)
-    }
-
-    fn skip_rest_of_line(&mut self) -> io::Result<()> {
-        loop {
-            let chunk = match self.input.fill_buf() {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                chunk => chunk?,
-            };
-            if chunk.is_empty() {
-                return Ok(());
-            }
-            let end = chunk.iter().position(|&b| b == b'\n');
-            let used = end.map_or(chunk.len(), |at| at + 1);
-            self.input.consume(used);
-            if end.is_some() {
-                return Ok(());
-            }
-        }
     }
 }
 
@@ -333,10 +323,6 @@ impl<R: BufRead> Iterator for Reader<R> {
     fn next(&mut self) -> Option<Self::Item> {
         self.ahead.take().or_else(|| self.advance())
     }
-}
-
-fn trim(line: &[u8]) -> &[u8] {
-    line.trim_ascii()
 }
 
 /// Parse one job line.
@@ -354,9 +340,6 @@ pub fn parse(line: &[u8], number: u64) -> Result<Record, BadLine> {
     let job = f.whole(1)?.ok_or_else(|| f.bad(1, "a whole number from 0 (it names the job)"))?;
     let submit = f.number(2)?.ok_or_else(|| f.bad(2, "seconds from 0 (a job needs a submit time)"))?;
     Ok(Record {
-        line: number,
-        job,
-        submit,
         wait: f.number(3)?,
         run: f.number(4)?,
         procs: f.small(5)?,
@@ -382,12 +365,31 @@ pub fn parse(line: &[u8], number: u64) -> Result<Record, BadLine> {
         partition: f.small(16)?,
         preceding: f.whole(17)?,
         think: f.number(18)?,
+        ..Record::new(number, job, submit)
     })
 }
 
 fn count_error(line: u64, found: usize) -> BadLine {
     let found = format!("{found} field{}", if found == 1 { "" } else { "s" });
     BadLine { line, field: None, found, accepted: "a line of 18 numbers, or a comment that begins with `;`" }
+}
+
+/// A bad value in a message: between backticks, without control characters, shortened.
+pub(crate) fn quoted(text: &str) -> String {
+    let mut found = String::from("`");
+    for (i, c) in text.chars().enumerate() {
+        if i == MAX_FOUND_CHARS {
+            found.push_str("...");
+            break;
+        }
+        if c.is_control() {
+            found.extend(c.escape_debug());
+        } else {
+            found.push(c);
+        }
+    }
+    found.push('`');
+    found
 }
 
 struct Fields<'a> {
@@ -397,16 +399,7 @@ struct Fields<'a> {
 
 impl Fields<'_> {
     fn bad(&self, field: usize, accepted: &'static str) -> BadLine {
-        let text = String::from_utf8_lossy(self.fields[field - 1]);
-        let mut found = String::from("`");
-        for (i, c) in text.chars().enumerate() {
-            if i == MAX_FOUND_CHARS {
-                found.push_str("...");
-                break;
-            }
-            found.extend(c.escape_debug());
-        }
-        found.push('`');
+        let found = quoted(&String::from_utf8_lossy(self.fields[field - 1]));
         BadLine { line: self.line, field: Some(field), found, accepted }
     }
 
@@ -442,7 +435,7 @@ impl Fields<'_> {
 }
 
 /// A finite decimal number. Most fields are short whole numbers, which need no general parser.
-fn parse_number(text: &[u8]) -> Option<f64> {
+pub(crate) fn parse_number(text: &[u8]) -> Option<f64> {
     let (negative, digits) = match text {
         [b'-', rest @ ..] => (true, rest),
         _ => (false, text),

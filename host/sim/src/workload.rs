@@ -25,14 +25,14 @@
 //!
 //! This module must never know about policies or the engine.
 
-use std::collections::HashSet;
-use std::io::BufRead;
+use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 
 use fluxgate_formats::JobId;
 use serde::Serialize;
 
-use crate::swf::{BadLine, FileReader, Header, Reader, Record, Status, SwfError};
+use crate::source::{self, Format, Source};
+use crate::swf::{BadLine, Header, Record, Status, SwfError};
 
 /// Most bad lines whose text is kept; all are counted.
 pub const MAX_BAD_KEPT: usize = 1000;
@@ -68,6 +68,28 @@ pub enum Width {
     Allocated,
 }
 
+/// What a processor of the log is on the machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Procs {
+    /// A core, on whatever node.
+    #[default]
+    Cores,
+    /// A node, whole. The machine has to say how many cores that is: [`Workload::on_nodes_of`].
+    Nodes,
+}
+
+/// Which field says in which queue a job is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Queues {
+    /// None: all jobs are in the one queue without a name.
+    #[default]
+    One,
+    /// Field 15, the queue.
+    Queue,
+    /// Field 16, the partition.
+    Partition,
+}
+
 /// What to do about a line that is no job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnBadLine {
@@ -85,14 +107,20 @@ pub struct Options {
     pub time_base: TimeBase,
     /// Run times above the limit.
     pub overrun: Overrun,
-    /// Cores of a job.
+    /// Processors of a job.
     pub width: Width,
+    /// What a processor is.
+    pub procs: Procs,
+    /// Queues.
+    pub queues: Queues,
     /// Shortest run time and limit in seconds, finite, not negative.
     pub min_run: f64,
     /// Bad lines.
     pub on_bad_line: OnBadLine,
     /// Read no further after that many jobs (in the order of lines).
     pub max_jobs: Option<usize>,
+    /// The format of a file; it is recognised where none is given.
+    pub format: Option<Format>,
 }
 
 impl Default for Options {
@@ -101,9 +129,12 @@ impl Default for Options {
             time_base: TimeBase::default(),
             overrun: Overrun::default(),
             width: Width::default(),
+            procs: Procs::default(),
+            queues: Queues::default(),
             min_run: 1.0,
             on_bad_line: OnBadLine::default(),
             max_jobs: None,
+            format: None,
         }
     }
 }
@@ -123,6 +154,10 @@ pub struct Job {
     pub run: f64,
     /// The log's user number, 0 if unknown.
     pub user: u32,
+    /// Whole nodes that it needs, with [`Procs::Nodes`]; 0 when it takes its cores wherever they are.
+    pub nodes: u32,
+    /// Its queue's number, with [`Queues`]; 0 for the queue without a name.
+    pub queue: u32,
 }
 
 impl Job {
@@ -196,13 +231,13 @@ pub struct Workload {
 }
 
 impl Workload {
-    /// Read a log file, plain or gzip-compressed.
+    /// Read a log file of any format, plain or gzip-compressed.
     pub fn load(path: &Path, options: &Options) -> Result<Self, SwfError> {
-        Self::read(FileReader::open(path)?, options)
+        Self::read(source::open(path, options.format)?.as_mut(), options)
     }
 
     /// Read from an open log.
-    pub fn read<R: BufRead>(mut log: Reader<R>, options: &Options) -> Result<Self, SwfError> {
+    pub fn read(log: &mut (impl Source + ?Sized), options: &Options) -> Result<Self, SwfError> {
         let second_zero = match options.time_base {
             TimeBase::Epoch => log.header()?.unix_start_time.unwrap_or(0.0),
             TimeBase::Log => 0.0,
@@ -243,9 +278,25 @@ impl Workload {
         Ok(workload)
     }
 
+    /// Tell jobs that need whole nodes how many cores these have, each of them as many.
+    pub fn on_nodes_of(&mut self, cores: u32) {
+        for job in self.jobs.iter_mut().filter(|job| job.nodes > 0) {
+            job.cores = job.nodes.saturating_mul(cores);
+        }
+    }
+
+    /// Names of the queues that jobs can be in, by number.
+    pub fn queue_names(&self, queues: Queues) -> BTreeMap<u32, String> {
+        match queues {
+            Queues::One => BTreeMap::new(),
+            Queues::Queue => self.header.queues.clone(),
+            Queues::Partition => self.header.partitions.clone(),
+        }
+    }
+
     /// How many lines were left out for each reason.
     pub fn left_out_counts(&self) -> Vec<(Reason, usize)> {
-        let mut counts = std::collections::BTreeMap::new();
+        let mut counts = BTreeMap::new();
         for l in &self.left_out {
             *counts.entry(l.reason).or_default() += 1;
         }
@@ -291,6 +342,15 @@ fn interpret(record: &Record, second_zero: f64, options: &Options) -> Result<Job
         limit,
         run,
         user: record.user.unwrap_or(0),
+        nodes: match options.procs {
+            Procs::Cores => 0,
+            Procs::Nodes => cores,
+        },
+        queue: match options.queues {
+            Queues::One => 0,
+            Queues::Queue => record.queue.unwrap_or(0),
+            Queues::Partition => record.partition.unwrap_or(0),
+        },
     })
 }
 
@@ -310,6 +370,7 @@ fn duplicate(record: &Record) -> BadLine {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::swf::Reader;
 
     /// job submit run procs requested time status
     fn line(f: [i64; 7]) -> String {
@@ -318,7 +379,7 @@ mod tests {
     }
 
     fn read(text: &str, options: &Options) -> Result<Workload, String> {
-        Workload::read(Reader::new(text.as_bytes(), "log"), options).map_err(|e| e.to_string())
+        Workload::read(&mut Reader::new(text.as_bytes(), "log"), options).map_err(|e| e.to_string())
     }
 
     fn one(fields: [i64; 7], options: &Options) -> Result<(u32, f64, f64), Reason> {

@@ -4,10 +4,12 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::workload::Selection;
+
 /// `fluxgate replay`.
 #[derive(Debug, Args)]
 pub(crate) struct Replay {
-    /// Log in Standard Workload Format, plain or gzip.
+    /// Log in Standard Workload Format, or another that --format names; plain or gzip.
     #[arg(value_name = "LOG", required_unless_present_any = ["diff", "definitions"])]
     pub(crate) log: Option<PathBuf>,
     /// Policies, by name or .wasm file, also with settings of their own: hybrid:depth=4. Each makes a run.
@@ -22,31 +24,9 @@ pub(crate) struct Replay {
     /// Resources: R (RFC 20 JSON), TOML with [[resource.config]], or JGF. Default: from the log's header.
     #[arg(long, value_name = "FILE")]
     pub(crate) machine: Option<PathBuf>,
-    /// Only the first N jobs.
-    #[arg(long, value_name = "N")]
-    pub(crate) limit: Option<usize>,
-    /// Only jobs submitted then or later: 2002, 2002-08, 2002-08-15 (UTC), or seconds since the epoch.
-    #[arg(long, value_name = "TIME", value_parser = crate::cmd::replay::time)]
-    pub(crate) from: Option<f64>,
-    /// Only jobs submitted before then.
-    #[arg(long, value_name = "TIME", value_parser = crate::cmd::replay::time)]
-    pub(crate) until: Option<f64>,
-    /// Arrivals come that many times as fast.
-    #[arg(long, value_name = "FACTOR", value_parser = crate::cmd::replay::factor)]
-    pub(crate) load: Option<f64>,
-    /// What jobs ask for: logged, exact (their run times), or perturbed:F (run times times an even draw from 1 to F).
-    #[arg(long, value_name = "WHICH", default_value = "logged", value_parser = crate::cmd::replay::estimates)]
-    pub(crate) estimates: fluxgate_sim::transform::Estimates,
-    /// How lines become jobs: procs=requested|allocated (which field), overrun=kill|raise (a run time above the request),
-    /// min-run=SECONDS.
-    #[arg(long, value_name = "KEY=VALUE,..", default_value = "", value_parser = crate::cmd::replay::mapping)]
-    pub(crate) map: fluxgate_sim::workload::Options,
-    /// Seed of whatever is drawn: perturbed estimates, confidence intervals.
-    #[arg(long, default_value_t = 1)]
-    pub(crate) seed: u64,
-    /// Skip lines that cannot be read, and count them; without it the first one stops the run.
-    #[arg(long)]
-    pub(crate) skip_bad: bool,
+    /// Which jobs, and what they are.
+    #[command(flatten)]
+    pub(crate) selection: Selection,
     /// Runs side by side. Default: as many as there are cores. The results do not depend on it.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) threads: Option<u16>,

@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
-use fluxgate_sim::transform::Estimates;
-use fluxgate_sim::workload::Options;
+use fluxgate_sim::source::Format;
+use fluxgate_sim::transform::{Estimates, Transform};
+use fluxgate_sim::workload::{OnBadLine, Options};
 
 /// `fluxgate workload`.
 #[derive(Debug, Args)]
@@ -67,13 +68,24 @@ pub(crate) enum Command {
 /// A log, or a part of it.
 #[derive(Debug, Args)]
 pub(crate) struct Part {
-    /// Log in Standard Workload Format, plain or gzip.
+    /// Log in Standard Workload Format, or another that --format names; plain or gzip.
     #[arg(value_name = "LOG")]
     pub(crate) log: PathBuf,
+    /// What of it.
+    #[command(flatten)]
+    pub(crate) selection: Selection,
+}
+
+/// Which jobs of a log, and how its lines become jobs.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Selection {
+    /// Format of the log. Default: as it looks.
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    pub(crate) format: Option<LogFormat>,
     /// Only the first N jobs.
     #[arg(long, value_name = "N")]
     pub(crate) limit: Option<usize>,
-    /// Only jobs submitted then or later: 2002, 2002-08, 2002-08-15 (UTC), or seconds since the epoch.
+    /// Only jobs submitted then or later: 2002, 2002-08, 2002-08-15, 2002-08-15T01:02 (UTC), or seconds since the epoch.
     #[arg(long, value_name = "TIME", value_parser = crate::cmd::replay::time)]
     pub(crate) from: Option<f64>,
     /// Only jobs submitted before then.
@@ -82,18 +94,68 @@ pub(crate) struct Part {
     /// Arrivals come that many times as fast.
     #[arg(long, value_name = "FACTOR", value_parser = crate::cmd::replay::factor)]
     pub(crate) load: Option<f64>,
-    /// What jobs ask for: logged, exact or perturbed:F, as in replay.
+    /// What jobs ask for: logged, exact (their run times), or perturbed:F (run times times an even draw from 1 to F).
     #[arg(long, value_name = "WHICH", default_value = "logged", value_parser = crate::cmd::replay::estimates)]
     pub(crate) estimates: Estimates,
-    /// How lines become jobs, as in replay.
+    /// How lines become jobs: procs=cores|nodes (a processor is a core, or a whole node), width=requested|allocated (which
+    /// field counts them), queue=queue|partition|none (which field names the queue; none: all jobs are in one),
+    /// overrun=kill|raise (a run time above the request), min-run=SECONDS.
     #[arg(long, value_name = "KEY=VALUE,..", default_value = "", value_parser = crate::cmd::replay::mapping)]
     pub(crate) map: Options,
-    /// Seed of perturbed estimates.
+    /// Seed of whatever is drawn: perturbed estimates, confidence intervals.
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
     /// Skip lines that cannot be read, and count them; without it the first one stops the command.
     #[arg(long)]
     pub(crate) skip_bad: bool,
+}
+
+impl Selection {
+    /// How lines become jobs.
+    pub(crate) fn options(&self) -> Options {
+        Options {
+            on_bad_line: if self.skip_bad { OnBadLine::Skip } else { OnBadLine::Refuse },
+            max_jobs: self.limit,
+            format: self.format.map(Format::from),
+            ..self.map
+        }
+    }
+
+    /// Which jobs, and what they ask for.
+    pub(crate) fn transform(&self) -> Transform {
+        let Selection { from, until, load, estimates, seed, .. } = *self;
+        Transform { from, until, load, estimates, seed }
+    }
+}
+
+/// Formats of logs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LogFormat {
+    /// Standard Workload Format.
+    Swf,
+    /// What sacct --parsable2 prints.
+    Sacct,
+    /// What flux jobs -a -c0 --json prints, or such jobs one after the other.
+    Flux,
+    /// An archive of flux dump.
+    Dump,
+    /// What fluxgate workload convert --to csv prints.
+    Csv,
+    /// What fluxgate workload convert --to jsonl prints.
+    Jsonl,
+}
+
+impl From<LogFormat> for Format {
+    fn from(format: LogFormat) -> Format {
+        match format {
+            LogFormat::Swf => Format::Swf,
+            LogFormat::Sacct => Format::Sacct,
+            LogFormat::Flux => Format::Flux,
+            LogFormat::Dump => Format::Dump,
+            LogFormat::Csv => Format::Csv,
+            LogFormat::Jsonl => Format::Jsonl,
+        }
+    }
 }
 
 /// Models.

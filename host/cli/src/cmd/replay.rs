@@ -23,8 +23,7 @@ use fluxgate_sim::record::Record;
 use fluxgate_sim::report;
 use fluxgate_sim::schedule::{Collect, Writer};
 use fluxgate_sim::sweep::sweep;
-use fluxgate_sim::transform::Transform;
-use fluxgate_sim::workload::{OnBadLine, Options, Workload};
+use fluxgate_sim::workload::{Procs, Workload};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 
@@ -115,20 +114,9 @@ pub(crate) fn run(args: &Replay) -> Result<()> {
     }
     let asked = policies(args)?;
 
-    let options = Options {
-        on_bad_line: if args.skip_bad { OnBadLine::Skip } else { OnBadLine::Refuse },
-        max_jobs: args.limit,
-        ..args.map
-    };
+    let options = args.selection.options();
     let mut workload = Workload::load(log, &options)?;
-    let transform = Transform {
-        from: args.from,
-        until: args.until,
-        load: args.load,
-        estimates: args.estimates,
-        seed: args.seed,
-    };
-    transform.apply(&mut workload.jobs);
+    args.selection.transform().apply(&mut workload.jobs);
     if workload.jobs.is_empty() {
         bail!("{}: no jobs to replay", log.display());
     }
@@ -136,6 +124,9 @@ pub(crate) fn run(args: &Replay) -> Result<()> {
         Some(path) => Machine::load(path)?,
         None => Machine::from_header(&workload.header).with_context(|| log.display().to_string())?,
     };
+    if options.procs == Procs::Nodes {
+        workload.on_nodes_of(machine.cores_per_node()?);
+    }
     let notes = notes(&workload, &machine);
     if !args.quiet {
         let _ = writeln!(io::stderr(), "{}: {}", log.display(), notes.join("; "));
@@ -238,7 +229,7 @@ fn write_report(
         title: format!("Replay of {}", log.file_name().map_or(log.as_os_str(), |n| n).to_string_lossy()),
         notes,
         cores: machine.total_cores(),
-        seed: args.seed,
+        seed: args.selection.seed,
         runs: runs
             .iter()
             .map(|run| report::Run {
@@ -311,8 +302,9 @@ fn one(
         observers.push(writer);
     }
     let begin = Instant::now();
-    let outcome = driver::run(
+    let outcome = driver::run_in_queues(
         workload.jobs.iter().copied(),
+        &workload.queue_names(args.selection.map.queues),
         machine.resources.clone(),
         driver::replay_config(),
         made,

@@ -11,10 +11,11 @@ use fluxgate_sim::metrics::Distribution;
 use fluxgate_sim::model;
 use fluxgate_sim::swf::write::{Told, write};
 use fluxgate_sim::transform::Transform;
-use fluxgate_sim::workload::{Job, OnBadLine, Options, TimeBase, Workload};
+use fluxgate_sim::workload::{Job, Procs, Workload};
 use serde_json::{Value, json};
 
 use crate::args::workload::{Command, Form, Part, WorkloadArgs};
+use crate::fail::usage;
 use crate::render;
 
 /// Run the command.
@@ -54,22 +55,15 @@ pub(crate) fn run(args: &WorkloadArgs) -> Result<()> {
 
 /// A log and the part of it that was asked for.
 fn load(part: &Part) -> Result<(Workload, Vec<Job>)> {
-    let options = Options {
-        on_bad_line: if part.skip_bad { OnBadLine::Skip } else { OnBadLine::Refuse },
-        max_jobs: part.limit,
-        time_base: TimeBase::Epoch,
-        ..part.map
-    };
+    let options = part.selection.options();
+    if options.procs == Procs::Nodes {
+        return Err(usage(
+            "--map procs=nodes: only replay has a machine that says how many cores a node has",
+        ));
+    }
     let mut workload = Workload::load(&part.log, &options)?;
-    let transform = Transform {
-        from: part.from,
-        until: part.until,
-        load: part.load,
-        estimates: part.estimates,
-        seed: part.seed,
-    };
     let mut jobs = std::mem::take(&mut workload.jobs);
-    transform.apply(&mut jobs);
+    part.selection.transform().apply(&mut jobs);
     Ok((workload, jobs))
 }
 

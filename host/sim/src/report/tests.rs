@@ -16,6 +16,8 @@ fn input() -> Input {
             limit: f64::from(1 + i * 7919 % 40_000) * 2.0,
             run: f64::from(1 + i * 7919 % 40_000),
             user: i % 7,
+            nodes: 0,
+            queue: 0,
         })
         .collect();
     let machine = Machine::uniform(4, 16).unwrap();

@@ -54,7 +54,7 @@ mod tests {
             super::Told { notes: vec!["two\nlines".to_owned()], start: 0.0, nodes: Some(8), procs: Some(64) };
         let mut text = Vec::new();
         super::write(&mut text, &told, &jobs).unwrap();
-        let read = Workload::read(Reader::new(&text[..], "made"), &Options::default()).unwrap();
+        let read = Workload::read(&mut Reader::new(&text[..], "made"), &Options::default()).unwrap();
         assert_eq!(read.jobs, jobs);
         assert_eq!((read.header.max_nodes, read.header.max_procs), (Some(8), Some(64)));
         assert_eq!(read.header.notes, ["two lines"]);

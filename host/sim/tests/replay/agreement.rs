@@ -79,7 +79,7 @@ prop_compose! {
             }
             // Ids run against submission, so that ties are not decided by accident.
             let id = JobId(n - i as u64);
-            Job { id, submit, cores, limit: f64::from(limit), run: f64::from(run), user: 0 }
+            Job { id, submit, cores, limit: f64::from(limit), run: f64::from(run), user: 0, nodes: 0, queue: 0 }
         }).collect();
         workload::sort(&mut jobs);
         jobs
@@ -96,7 +96,16 @@ proptest! {
 
 #[test]
 fn wide_jobs_are_denied_and_told() {
-    let job = |id, cores| Job { id: JobId(id), submit: 0.0, cores, limit: 1.0, run: 1.0, user: 0 };
+    let job = |id, cores| Job {
+        id: JobId(id),
+        submit: 0.0,
+        cores,
+        limit: 1.0,
+        run: 1.0,
+        user: 0,
+        nodes: 0,
+        queue: 0,
+    };
     let outcome = agree(&[job(1, 9), job(2, 8)], 4, 8, Rule::Fcfs);
     assert_eq!(outcome.denied.len(), 1);
     assert_eq!(outcome.denied[0].0, JobId(1));
@@ -113,7 +122,16 @@ fn nothing_to_do() {
 #[test]
 fn disorder_is_refused() {
     let machine = Machine::uniform(1, 1).unwrap();
-    let job = |id, submit| Job { id: JobId(id), submit, cores: 1, limit: 1.0, run: 1.0, user: 0 };
+    let job = |id, submit| Job {
+        id: JobId(id),
+        submit,
+        cores: 1,
+        limit: 1.0,
+        run: 1.0,
+        user: 0,
+        nodes: 0,
+        queue: 0,
+    };
     let run = |jobs: [Job; 2]| {
         let result = driver::run(jobs, machine.resources.clone(), driver::replay_config(), None, &mut []);
         result.unwrap_err().to_string()

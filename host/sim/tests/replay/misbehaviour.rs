@@ -49,7 +49,16 @@ impl Policy for Does {
 
 fn jobs() -> Vec<Job> {
     (1..=3)
-        .map(|id| Job { id: JobId(id), submit: id as f64, cores: 1, limit: 10.0, run: 5.0, user: 0 })
+        .map(|id| Job {
+            id: JobId(id),
+            submit: id as f64,
+            cores: 1,
+            limit: 10.0,
+            run: 5.0,
+            user: 0,
+            nodes: 0,
+            queue: 0,
+        })
         .collect()
 }
 

@@ -3,38 +3,14 @@
 //! Must never touch files.
 
 use fluxgate_sim::transform::Estimates;
-use fluxgate_sim::workload::{Options, Overrun, Width};
+use fluxgate_sim::workload::{Options, Overrun, Procs, Queues, Width};
 
 use crate::args::Replay;
 
-/// A time: seconds since the epoch, or a date in UTC as YYYY, YYYY-MM or YYYY-MM-DD, which means its begin.
+/// A time, see [`fluxgate_sim::dates::epoch`].
 pub(crate) fn time(text: &str) -> Result<f64, String> {
-    let wrong =
-        || format!("found `{text}`, accepted is 2002, 2002-08, 2002-08-15 or seconds since the epoch");
-    let parts: Vec<&str> = text.split('-').collect();
-    let dated = parts[0].len() == 4
-        && parts.len() <= 3
-        && parts.iter().all(|p| p.bytes().all(|b| b.is_ascii_digit()));
-    if !dated {
-        return text.parse().ok().filter(|t: &f64| t.is_finite()).ok_or_else(wrong);
-    }
-    let part = |i: usize| parts.get(i).map_or(Ok(1), |p| p.parse::<i64>().map_err(|_| wrong()));
-    let (year, month, day) = (part(0)?, part(1)?, part(2)?);
-    let leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
-    let longest = match month {
-        2 => 28 + i64::from(leap),
-        4 | 6 | 9 | 11 => 30,
-        1..=12 => 31,
-        _ => 0,
-    };
-    if year < 1 || day < 1 || day > longest {
-        return Err(wrong());
-    }
-    // Days from a civil date, years beginning in March (after H. Hinnant).
-    let years = year - i64::from(month <= 2);
-    let of_year = (153 * (month + if month > 2 { -3 } else { 9 }) + 2) / 5 + day - 1;
-    let of_era = (years % 400) * 365 + (years % 400) / 4 - (years % 400) / 100 + of_year;
-    Ok(((years / 400) * 146_097 + of_era - 719_468) as f64 * 86_400.0)
+    let accepted = "2002, 2002-08, 2002-08-15, 2002-08-15T01:02 or seconds since the epoch";
+    fluxgate_sim::dates::epoch(text).ok_or_else(|| format!("found `{text}`, accepted is {accepted}"))
 }
 
 /// A factor above 0.
@@ -63,8 +39,13 @@ pub(crate) fn mapping(text: &str) -> Result<Options, String> {
     let mut options = Options::default();
     for pair in text.split(',').filter(|pair| !pair.is_empty()) {
         match pair.split_once('=') {
-            Some(("procs", "requested")) => options.width = Width::Requested,
-            Some(("procs", "allocated")) => options.width = Width::Allocated,
+            Some(("procs", "cores")) => options.procs = Procs::Cores,
+            Some(("procs", "nodes")) => options.procs = Procs::Nodes,
+            Some(("width", "requested")) => options.width = Width::Requested,
+            Some(("width", "allocated")) => options.width = Width::Allocated,
+            Some(("queue", "none")) => options.queues = Queues::One,
+            Some(("queue", "queue")) => options.queues = Queues::Queue,
+            Some(("queue", "partition")) => options.queues = Queues::Partition,
             Some(("overrun", "kill")) => options.overrun = Overrun::Kill,
             Some(("overrun", "raise")) => options.overrun = Overrun::Raise,
             Some(("min-run", seconds)) => {
@@ -74,7 +55,8 @@ pub(crate) fn mapping(text: &str) -> Result<Options, String> {
             }
             _ => {
                 return Err(format!(
-                    "found `{pair}`, accepted is procs=requested|allocated, overrun=kill|raise and min-run=SECONDS"
+                    "found `{pair}`, accepted is procs=cores|nodes, width=requested|allocated, queue=queue|partition|none, \
+                     overrun=kill|raise and min-run=SECONDS"
                 ));
             }
         }
@@ -92,7 +74,7 @@ pub(super) fn policy(asked: &str) -> (&str, Vec<String>) {
 
 /// What was asked for beyond the log itself, for the page of a report.
 pub(super) fn told(args: &Replay) -> Vec<String> {
-    let mut told = Vec::new();
+    let (args, mut told) = (&args.selection, Vec::new());
     if let Some(from) = args.from {
         told.push(format!("only jobs submitted at {from} or later"));
     }
@@ -112,7 +94,15 @@ pub(super) fn told(args: &Replay) -> Vec<String> {
     }
     let (map, usual) = (args.map, Options::default());
     if map.width != usual.width {
-        told.push("cores as allocated in the log, not as requested".to_owned());
+        told.push("processors as allocated in the log, not as requested".to_owned());
+    }
+    if map.procs != usual.procs {
+        told.push("each processor of the log is a whole node".to_owned());
+    }
+    match map.queues {
+        Queues::One => {}
+        Queues::Queue => told.push("jobs are in the queues of the log".to_owned()),
+        Queues::Partition => told.push("jobs are in queues by the partitions of the log".to_owned()),
     }
     told.push(match map.overrun {
         Overrun::Kill => "a job that would run longer than it asked for is killed then".to_owned(),
@@ -126,25 +116,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times() {
-        assert_eq!(time("1970"), Ok(0.0));
-        assert_eq!(time("2000-02-29"), Ok(951_782_400.0));
-        assert_eq!(time("2002-08"), Ok(1_028_160_000.0));
-        assert_eq!(time("1999"), Ok(915_148_800.0));
-        assert_eq!(time("12345678"), Ok(12_345_678.0));
-        for wrong in ["2001-02-29", "2002-13", "2002-00", "soon", "", "inf", "2002-08-15-1"] {
-            assert!(time(wrong).unwrap_err().contains("accepted is 2002"), "{wrong}");
-        }
-    }
-
-    #[test]
     fn mappings_and_estimates() {
-        let options = mapping("procs=allocated,overrun=raise,min-run=0").unwrap();
+        let options = mapping("procs=nodes,width=allocated,queue=partition,overrun=raise,min-run=0").unwrap();
         assert_eq!(
             (options.width, options.overrun, options.min_run),
             (Width::Allocated, Overrun::Raise, 0.0)
         );
-        assert!(mapping("procs=nodes").unwrap_err().contains("procs=requested|allocated"));
+        assert_eq!((options.procs, options.queues), (Procs::Nodes, Queues::Partition));
+        assert_eq!(mapping("procs=cores,queue=queue").unwrap().queues, Queues::Queue);
+        assert!(mapping("procs=requested").unwrap_err().contains("procs=cores|nodes"));
         assert_eq!(estimates("perturbed:3"), Ok(Estimates::Perturbed(3.0)));
         assert!(estimates("perturbed:0").is_err() && estimates("guessed").is_err());
         assert!(factor("0").is_err() && factor("1.2").is_ok());

@@ -1,0 +1,100 @@
+//! Jobs as `flux jobs -a -c0 --json` lists them: one document with an array `jobs`, or one job after the other.
+//!
+//! Used are `id`, `t_submit`, `t_run` and `t_cleanup` (between them it ran), `ncores`, `duration` (0: no limit), `result`,
+//! `userid` and `queue`. A job that still runs has no known end and is left out, as is one that never started. Where a
+//! line is named, it is the how-manieth job of the list.
+
+use std::io::BufRead;
+
+use serde::Deserialize;
+use serde_json::{Deserializer, Value};
+
+use super::{Listed, Numbers, bad};
+use crate::swf::{BadLine, Record, Status, SwfError, quoted};
+
+/// Longest list that is read, in bytes: some three million jobs.
+pub const LIST_BYTES_MAX: u64 = 2 << 30;
+
+#[derive(Debug, Deserialize)]
+struct Job {
+    id: u64,
+    t_submit: f64,
+    t_run: Option<f64>,
+    t_cleanup: Option<f64>,
+    ncores: Option<u32>,
+    #[serde(default)]
+    duration: f64,
+    result: Option<String>,
+    userid: Option<u32>,
+    queue: Option<String>,
+}
+
+/// Read a list to its end.
+pub fn read(input: impl BufRead, file: &str) -> Result<Listed, SwfError> {
+    let mut listed = Listed::new(file);
+    let mut queues = Numbers::default();
+    // One byte more, so that a list that is too long shows as one that ends too early.
+    for value in Deserializer::from_reader(input.take(LIST_BYTES_MAX)).into_iter::<Value>() {
+        let value = value.map_err(|error| not_json(file, &error))?;
+        let Value::Object(mut object) = value else { return Err(no_list(file, &value)) };
+        match object.remove("jobs") {
+            Some(Value::Array(jobs)) => {
+                for job in jobs {
+                    listed.push(|line| record(job, line, &mut queues));
+                }
+            }
+            Some(other) => return Err(no_list(file, &other)),
+            None => listed.push(|line| record(Value::Object(object), line, &mut queues)),
+        }
+    }
+    listed.header.queues = queues.names();
+    Ok(listed)
+}
+
+fn not_json(file: &str, error: &serde_json::Error) -> SwfError {
+    if error.is_io() {
+        let source = std::io::Error::other(error.to_string());
+        return SwfError::Io { file: file.to_owned(), line: error.line() as u64, source };
+    }
+    let found = quoted(&error.to_string());
+    let accepted = "JSON as `flux jobs -a -c0 --json` prints it";
+    let bad = BadLine { line: error.line() as u64, field: None, found, accepted };
+    SwfError::Bad { file: file.to_owned(), bad }
+}
+
+fn no_list(file: &str, value: &Value) -> SwfError {
+    let found = quoted(&value.to_string());
+    let accepted = "an object with an array of jobs, or one job after the other";
+    SwfError::Bad { file: file.to_owned(), bad: BadLine { line: 1, field: None, found, accepted } }
+}
+
+fn record(value: Value, line: u64, queues: &mut Numbers) -> Result<Record, BadLine> {
+    let id = value["id"].to_string();
+    let wrong = |error: serde_json::Error| BadLine {
+        line,
+        field: None,
+        found: format!("job {}: {}", quoted(&id), quoted(&error.to_string())),
+        accepted: "a job with at least id, t_submit, ncores, and t_run and t_cleanup where it ran",
+    };
+    let job: Job = serde_json::from_value(value).map_err(wrong)?;
+    let times = [Some(job.t_submit), job.t_run, job.t_cleanup, Some(job.duration)];
+    if let Some(time) = times.into_iter().flatten().find(|time| !(time.is_finite() && *time >= 0.0)) {
+        return Err(bad(line, "a time", &time.to_string(), "seconds since the epoch, or for a duration"));
+    }
+    Ok(Record {
+        wait: job.t_run.map(|run| (run - job.t_submit).max(0.0)),
+        run: job.t_run.zip(job.t_cleanup).map(|(from, to)| (to - from).max(0.0)),
+        procs: job.ncores,
+        procs_requested: job.ncores,
+        time_requested: Some(job.duration).filter(|duration| *duration > 0.0),
+        status: match job.result.as_deref() {
+            Some("COMPLETED") => Status::Completed,
+            Some("CANCELED") => Status::Cancelled,
+            Some(_) => Status::Failed,
+            None => Status::Unknown,
+        },
+        user: job.userid,
+        queue: job.queue.map(|name| queues.of(&name)),
+        ..Record::new(line, job.id, job.t_submit)
+    })
+}

@@ -1,0 +1,175 @@
+//! Where jobs come from: logs of several formats, read as the records of the Standard Workload Format.
+//!
+//! | [`Format`] | what it is |
+//! |---|---|
+//! | `swf` | Standard Workload Format, see [`crate::swf`] |
+//! | `sacct` | what `sacct --parsable2` prints, see [`sacct`] |
+//! | `flux` | what `flux jobs -a -c0 --json` prints, or the same jobs one on a line, see [`flux`] |
+//! | `dump` | an archive of `flux dump`: jobspecs, eventlogs and R of the jobs, see [`dump`] |
+//! | `csv`, `jsonl` | what `fluxgate workload convert` writes, see [`table`] |
+//!
+//! All of them may be compressed with gzip. The format is recognised by how the text begins, unless it is given.
+//!
+//! This module must never know what a job means to a scheduler; that is [`crate::workload`].
+
+use std::collections::{BTreeMap, VecDeque};
+use std::io::BufRead;
+use std::path::Path;
+
+use crate::swf::{BadLine, Header, Reader, Record, SwfError, open_plain, quoted};
+
+pub mod dump;
+pub mod flux;
+pub mod sacct;
+pub mod table;
+
+/// A log that is being read: its jobs, in the order of the file.
+pub trait Source: Iterator<Item = Result<Record, SwfError>> {
+    /// What is known before the first job. Fails only when the file cannot be read.
+    fn header(&mut self) -> Result<&Header, SwfError>;
+
+    /// What is known so far.
+    fn header_so_far(&self) -> &Header;
+
+    /// The name that messages use.
+    fn file(&self) -> &str;
+}
+
+impl<R: BufRead> Source for Reader<R> {
+    fn header(&mut self) -> Result<&Header, SwfError> {
+        Reader::header(self)
+    }
+
+    fn header_so_far(&self) -> &Header {
+        Reader::header_so_far(self)
+    }
+
+    fn file(&self) -> &str {
+        Reader::file(self)
+    }
+}
+
+/// Formats of logs; see the module's page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// Standard Workload Format.
+    Swf,
+    /// `sacct --parsable2`.
+    Sacct,
+    /// `flux jobs --json`.
+    Flux,
+    /// `flux dump`.
+    Dump,
+    /// Our own table.
+    Csv,
+    /// The same, one JSON object a line.
+    Jsonl,
+}
+
+impl Format {
+    /// The format of a text that begins so.
+    fn of(start: &[u8]) -> Format {
+        if dump::begins(start) {
+            return Format::Dump;
+        }
+        let line = start.split(|b| *b == b'\n').map(|line| line.trim_ascii()).find(|line| !line.is_empty());
+        match line.unwrap_or_default() {
+            [b'{', rest @ ..] => {
+                let ours = rest.trim_ascii_start().starts_with(b"\"job\":");
+                if ours { Format::Jsonl } else { Format::Flux }
+            }
+            line if line.starts_with(table::COLUMNS.as_bytes()) => Format::Csv,
+            line if sacct::begins(line) => Format::Sacct,
+            _ => Format::Swf,
+        }
+    }
+}
+
+/// Open a log; without a format it is recognised.
+pub fn open(path: &Path, format: Option<Format>) -> Result<Box<dyn Source>, SwfError> {
+    let file = path.display().to_string();
+    let mut input = open_plain(path)?;
+    let io_error = |source| SwfError::Io { file: file.clone(), line: 0, source };
+    let format = match format {
+        Some(format) => format,
+        None => Format::of(input.fill_buf().map_err(io_error)?),
+    };
+    Ok(match format {
+        Format::Swf => Box::new(Reader::new(input, file)),
+        Format::Sacct => Box::new(sacct::Reader::new(input, file)?),
+        Format::Flux => Box::new(flux::read(input, &file)?),
+        Format::Dump => Box::new(dump::read(input, &file)?),
+        Format::Csv => Box::new(table::Reader::csv(input, file)),
+        Format::Jsonl => Box::new(table::Reader::jsonl(input, file)),
+    })
+}
+
+/// Names as the numbers that records have, in the order in which they come, from 1.
+#[derive(Debug, Default)]
+struct Numbers(BTreeMap<String, u32>);
+
+impl Numbers {
+    fn of(&mut self, name: &str) -> u32 {
+        if let Some(number) = self.0.get(name) {
+            return *number;
+        }
+        let number = u32::try_from(self.0.len() + 1).unwrap_or(u32::MAX);
+        self.0.insert(name.to_owned(), number);
+        number
+    }
+
+    fn names(self) -> BTreeMap<u32, String> {
+        self.0.into_iter().map(|(name, number)| (number, name)).collect()
+    }
+}
+
+/// Jobs that are all read already.
+#[derive(Debug)]
+pub struct Listed {
+    jobs: VecDeque<Result<Record, BadLine>>,
+    header: Header,
+    file: String,
+}
+
+impl Listed {
+    fn new(file: &str) -> Self {
+        Listed { jobs: VecDeque::new(), header: Header::default(), file: file.to_owned() }
+    }
+
+    /// One more; it is told its number, from 1.
+    fn push(&mut self, job: impl FnOnce(u64) -> Result<Record, BadLine>) {
+        let job = job(self.jobs.len() as u64 + 1);
+        self.jobs.push_back(job);
+    }
+}
+
+impl Iterator for Listed {
+    type Item = Result<Record, SwfError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let job = self.jobs.pop_front()?;
+        Some(job.map_err(|bad| SwfError::Bad { file: self.file.clone(), bad }))
+    }
+}
+
+impl Source for Listed {
+    fn header(&mut self) -> Result<&Header, SwfError> {
+        Ok(&self.header)
+    }
+
+    fn header_so_far(&self) -> &Header {
+        &self.header
+    }
+
+    fn file(&self) -> &str {
+        &self.file
+    }
+}
+
+/// A value that is not what it should be.
+fn bad(line: u64, name: &str, found: &str, accepted: &'static str) -> BadLine {
+    BadLine { line, field: None, found: format!("{name} {}", quoted(found)), accepted }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,64 @@
+//! Lines of a text, one in memory at a time, and never more than [`MAX_LINE_BYTES`] of it.
+//!
+//! Must never know what a line means.
+
+use std::io::{self, BufRead, Read};
+
+use super::{BadLine, MAX_LINE_BYTES};
+
+/// The lines of a reader, numbered from 1.
+pub(crate) struct Lines<R> {
+    input: R,
+    number: u64,
+    buffer: Vec<u8>,
+}
+
+impl<R: BufRead> Lines<R> {
+    pub(crate) fn new(input: R) -> Self {
+        Lines { input, number: 0, buffer: Vec::with_capacity(512) }
+    }
+
+    /// The number of the line that was read last, 0 before the first.
+    pub(crate) fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// The next line without white space around it; none at the end. One that is too long is read over.
+    pub(crate) fn next_line(&mut self) -> io::Result<Option<Result<&[u8], BadLine>>> {
+        self.buffer.clear();
+        let most = MAX_LINE_BYTES as u64 + 1;
+        let n = (&mut self.input).take(most).read_until(b'\n', &mut self.buffer)?;
+        if n == 0 {
+            return Ok(None);
+        }
+        self.number += 1;
+        let whole = self.buffer.last() == Some(&b'\n');
+        if !whole && n as u64 == most {
+            self.skip_rest_of_line()?;
+        }
+        if self.buffer.len() > MAX_LINE_BYTES {
+            let found = "a longer line".to_owned();
+            let accepted = "a line of at most 65536 bytes";
+            return Ok(Some(Err(BadLine { line: self.number, field: None, found, accepted })));
+        }
+        Ok(Some(Ok(self.buffer.trim_ascii())))
+    }
+
+    fn skip_rest_of_line(&mut self) -> io::Result<()> {
+        loop {
+            let chunk = match self.input.fill_buf() {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                chunk => chunk?,
+            };
+            if chunk.is_empty() {
+                return Ok(());
+            }
+            let end = chunk.iter().position(|&b| b == b'\n');
+            let used = end.map_or(chunk.len(), |at| at + 1);
+            self.input.consume(used);
+            if end.is_some() {
+                return Ok(());
+            }
+        }
+    }
+}
