@@ -5,6 +5,7 @@
 pub(crate) mod artefact;
 pub(crate) mod policy;
 mod replay;
+pub(crate) mod shadow;
 pub(crate) mod workload;
 
 use std::path::PathBuf;

@@ -276,6 +276,35 @@ impl Core {
         }
     }
 
+    /// The same machine, settings and running jobs, and nobody who waits.
+    pub(crate) fn sketch(&self) -> Core {
+        let mut core = Core::new(self.resources.clone(), self.config.clone());
+        let standing: Vec<JobId> = core.resources.reservations().map(|(id, ..)| id).collect();
+        for id in standing {
+            core.resources.unreserve(id);
+        }
+        (core.running, core.instance_end) = (self.running.clone(), self.instance_end);
+        for queue in &self.queues {
+            core.queue_id(&queue.name);
+        }
+        core
+    }
+
+    /// A waiting job as [`Core::insert`] takes it, for a core that [`Core::sketch`] gave.
+    pub(crate) fn copy_of(&self, slot: Slot) -> Option<NewJob> {
+        let job = self.job(slot)?;
+        Some(NewJob {
+            id: job.id,
+            priority: job.priority,
+            userid: job.userid,
+            t_submit: job.t_submit,
+            duration: job.duration,
+            queue: job.queue,
+            request: Arc::clone(&job.request),
+            placement: job.placement,
+        })
+    }
+
     /// The queue of this name, made if need be; `None` when there are too many.
     pub(crate) fn queue_id(&mut self, name: &str) -> Option<QueueId> {
         if let Some(id) = self.queue_ids.get(name) {

@@ -25,8 +25,8 @@ const FOUND_MAX: usize = 60;
 /// The scheduler without its surroundings. Starts with the built-in policy; see [`Engine::swap`].
 pub struct Engine {
     /// Away only while a pass has it.
-    core: Option<Box<Core>>,
-    live: Option<Seat>,
+    pub(crate) core: Option<Box<Core>>,
+    pub(crate) live: Option<Seat>,
     warm_up: Option<WarmUp>,
     retired: Retired,
     /// The resource epoch for which classes were last taken back from parking.
@@ -42,9 +42,12 @@ impl std::fmt::Debug for Engine {
 impl Engine {
     /// An engine over these resources, with no jobs.
     pub fn new(resources: Resources, config: Config) -> Self {
-        let epoch = resources.epoch();
-        let core = Some(Box::new(Core::new(resources, config)));
-        Engine { core, live: None, warm_up: None, retired: Retired::default(), epoch }
+        Engine::over(Box::new(Core::new(resources, config)))
+    }
+
+    pub(crate) fn over(core: Box<Core>) -> Self {
+        let epoch = core.resources.epoch();
+        Engine { core: Some(core), live: None, warm_up: None, retired: Retired::default(), epoch }
     }
 
     pub(crate) fn core(&self) -> &Core {
@@ -236,16 +239,7 @@ impl Engine {
         let mut out = Vec::new();
         self.forward_swap(now, &mut out);
         self.feed_live(now, &mut out);
-        let core = self.core_mut();
-        let epoch = core.resources.epoch();
-        if epoch != self.epoch {
-            self.epoch = epoch;
-            let core = self.core_mut();
-            let Core { queues, resources, .. } = core;
-            for queue in queues {
-                queue.unpark(resources);
-            }
-        }
+        self.unpark_helped();
         for index in 0..self.core().queues.len() {
             let queue = &self.core().queues[index];
             if queue.dirty || queue.wake.is_some_and(|wake| wake <= now) {
@@ -259,25 +253,42 @@ impl Engine {
         out
     }
 
-    fn run_pass(&mut self, index: QueueId, now: f64, out: &mut Vec<Action>) {
-        let Some(mut core) = self.core.take() else { return };
-        let reserved = core.queues[index as usize].reserved.clone();
-        for id in &reserved {
-            core.resources.unreserve(*id);
+    /// Take back from parking what a change since the last pass could help.
+    pub(crate) fn unpark_helped(&mut self) {
+        let epoch = self.core().resources.epoch();
+        if epoch != self.epoch {
+            self.epoch = epoch;
+            let Core { queues, resources, .. } = self.core_mut();
+            for queue in queues {
+                queue.unpark(resources);
+            }
         }
-        let (mut pass, result) = match &mut self.live {
+    }
+
+    /// The pass of one queue, by whoever decides. Nothing is final yet; the core is away until it is put back.
+    pub(crate) fn propose(&mut self, index: QueueId, now: f64) -> Option<(Pass, Result<(), PolicyError>)> {
+        let core = self.core.take()?;
+        Some(match &mut self.live {
             Some(seat) if seat.policy.abilities().scheduling => seat.policy.run(Pass::new(core, index, now)),
-            Some(_) => {
+            live => {
+                let alone = live.is_none();
                 let mut pass = Pass::new(core, index, now);
-                pass.run_in_order();
+                if alone {
+                    pass.run_alone()
+                } else {
+                    pass.run_in_order()
+                }
                 (pass, Ok(()))
             }
-            None => {
-                let mut pass = Pass::new(core, index, now);
-                pass.run_alone();
-                (pass, Ok(()))
-            }
-        };
+        })
+    }
+
+    fn run_pass(&mut self, index: QueueId, now: f64, out: &mut Vec<Action>) {
+        let core = self.core_mut();
+        for id in core.queues[index as usize].reserved.clone() {
+            core.resources.unreserve(id);
+        }
+        let Some((mut pass, result)) = self.propose(index, now) else { return };
         let verdict = match pass.breach() {
             Some(breach) => Err(breach.clone()),
             None => result,
@@ -367,7 +378,7 @@ impl Engine {
     }
 
     /// Have the policies give this job a key before the next pass.
-    fn ask_key(&mut self, id: JobId) {
+    pub(crate) fn ask_key(&mut self, id: JobId) {
         for seat in self.live.iter_mut().chain(self.warm_up.as_mut().map(|w| &mut w.seat)) {
             seat.to_key.push(id);
         }

@@ -28,6 +28,7 @@ mod pass;
 mod policy;
 mod reconfigure;
 mod recover;
+mod shadow;
 mod stats;
 mod swap;
 
@@ -41,6 +42,7 @@ pub use policy::{
     SavedState,
 };
 pub use recover::feasibility;
+pub use shadow::{DIFFERENCES_MAX, Difference, Shadow, ShadowBase, ShadowError, ShadowJobs, Tally, When};
 pub use stats::Stats;
 pub use swap::{Retired, SwapError, SwapState};
 

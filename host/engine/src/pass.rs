@@ -11,6 +11,7 @@
 
 mod finish;
 mod held;
+mod stage;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
@@ -24,6 +25,8 @@ use crate::core::{Core, QueueId, clamp};
 use crate::explain::Reason;
 use crate::order::{ClassId, OrderKey, Slot, Walk};
 use crate::policy::PolicyError;
+
+pub(crate) use stage::Staged;
 
 /// The export that is running whenever a pass is.
 const DURING: &str = "scheduling.run";
@@ -64,7 +67,7 @@ pub struct JobView {
     pub gpus: u32,
 }
 
-struct Staged {
+struct Start {
     slot: Slot,
     end: f64,
     /// RFC 27 `sched.selection_type`.
@@ -78,7 +81,7 @@ pub struct Pass {
     now: f64,
     walk: Walk,
     native: Option<OrderKey>,
-    staged: Vec<Staged>,
+    staged: Vec<Start>,
     reserved: Vec<(Slot, f64)>,
     /// Per shape, the shortest duration that was refused for a reservation: longer ones need no search.
     refused: BTreeMap<ShapeId, f64>,
@@ -356,7 +359,7 @@ impl Pass {
         if self.blocked {
             self.core.stats.backfilled += 1;
         }
-        self.staged.push(Staged { slot: candidate, end, how });
+        self.staged.push(Start { slot: candidate, end, how });
         Ok(Ok(()))
     }
 

@@ -15,7 +15,9 @@ pub struct Stats {
     pub matches: u64,
     /// Jobs started.
     pub starts: u64,
-    /// Of these, jobs that started while an earlier-ordered one of their queue stood blocked in the same pass.
+    /// Milliseconds that the jobs started had waited since their submission.
+    pub waited_ms: u64,
+    /// Of the jobs started, those that started while an earlier-ordered one of their queue stood blocked in the same pass.
     pub backfilled: u64,
     /// Reservations made.
     pub reservations: u64,

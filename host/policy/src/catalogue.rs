@@ -199,6 +199,14 @@ impl Catalogue {
         })
     }
 
+    /// The component of this entry with another configuration, in its place.
+    ///
+    /// # Errors
+    /// As [`Catalogue::take`]; the catalogue is as it was.
+    pub fn reconfigured(&mut self, entry: &Entry, config: Config) -> Result<&Arc<Entry>, LoadError> {
+        self.take(entry.compiled.clone(), config, entry.source.clone())
+    }
+
     /// Have an entry again that was here before, in the place of what has its name now.
     pub fn put_back(&mut self, entry: Arc<Entry>) {
         self.entries.insert(entry.name().to_owned(), entry);

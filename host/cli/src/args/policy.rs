@@ -6,6 +6,7 @@ use clap::Subcommand;
 
 use super::Target;
 use super::artefact::ArtefactCmd;
+use super::shadow::{DiffCmd, PromoteCmd, ShadowCmd};
 
 /// `fluxgate policy`.
 #[derive(Debug, Subcommand)]
@@ -47,10 +48,22 @@ pub(crate) enum PolicyCmd {
         target: Target,
         /// Its name.
         name: String,
+        /// Other settings for it: KEY=VALUE, or a TOML file with them.
+        #[arg(long = "config", value_name = "KEY=VALUE|FILE")]
+        config: Vec<String>,
+        /// Put it on probation for this long (30s, 10m, 2h): it is rolled back when it breaks a rule of the site.
+        #[arg(long, value_name = "DURATION")]
+        probation: Option<String>,
         /// Print JSON.
         #[arg(long)]
         json: bool,
     },
+    /// Have a candidate make its passes on the live traffic; nothing of it is carried out.
+    Shadow(ShadowCmd),
+    /// How the decisions of a shadow differ from the live ones.
+    Diff(DiffCmd),
+    /// Let a shadow decide, if the site's conditions hold.
+    Promote(PromoteCmd),
     /// Back to the policy before.
     Rollback {
         #[command(flatten)]

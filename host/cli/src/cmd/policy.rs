@@ -1,11 +1,17 @@
 //! `fluxgate policy`: look at policies, load and swap them. The scheduler holds them; this asks it.
 
+mod shadow;
+
+use std::path::Path;
+
 use anyhow::{Context, Result};
-use serde_json::{Value, json};
+use fluxgate_formats::fsd;
+use serde_json::{Map, Value, json};
 
 use crate::args::policy::PolicyCmd;
 use crate::client::Client;
 use crate::fail::usage;
+use crate::sched::settings::read_file;
 use crate::{cmd, render};
 
 /// `KEY=VALUE` flags as a map.
@@ -21,6 +27,30 @@ pub(crate) fn settings(flags: &[String]) -> Result<Vec<(String, String)>> {
 
 fn settings_json(flags: &[String]) -> Result<Value> {
     Ok(Value::Object(settings(flags)?.into_iter().map(|(k, v)| (k, v.into())).collect()))
+}
+
+/// `KEY=VALUE` flags, and TOML files with more of them, as one object. Later ones win.
+fn settings_or_files(flags: &[String]) -> Result<Value> {
+    let mut all = Map::new();
+    for flag in flags {
+        match flag.split_once('=') {
+            Some((key, value)) if !key.is_empty() => {
+                all.insert(key.to_owned(), value.into());
+            }
+            _ => match read_file(Path::new(flag))? {
+                Value::Object(table) => all.extend(table),
+                other => return Err(usage(format!("--config {flag}: expected a table, found {other}"))),
+            },
+        }
+    }
+    Ok(Value::Object(all))
+}
+
+/// Seconds on probation.
+fn probation(text: Option<&str>) -> Result<Value> {
+    let Some(text) = text else { return Ok(Value::Null) };
+    let seconds = fsd::parse(text).map_err(|error| usage(format!("--probation {text}: {error}")))?;
+    Ok(seconds.into())
 }
 
 /// Run a subcommand.
@@ -85,11 +115,17 @@ pub(crate) fn run(command: &PolicyCmd) -> Result<()> {
             )?;
             said(&answer, *as_json, || format!("loaded {}", render::plain(&answer["name"])))
         }
-        PolicyCmd::Swap { target, name, json: as_json } => {
-            let answer =
-                Client::connect(target)?.sched("sched-fluxgate.policy-swap", json!({ "name": name }))?;
+        PolicyCmd::Swap { target, name, config, probation: length, json: as_json } => {
+            let mut asked = json!({"name": name, "probation": probation(length.as_deref())?});
+            if !config.is_empty() {
+                asked["config"] = settings_or_files(config)?;
+            }
+            let answer = Client::connect(target)?.sched("sched-fluxgate.policy-swap", asked)?;
             swapped(&answer, *as_json)
         }
+        PolicyCmd::Shadow(args) => shadow::shadow(args),
+        PolicyCmd::Diff(args) => shadow::diff(args),
+        PolicyCmd::Promote(args) => shadow::promote(args),
         PolicyCmd::Rollback { target, json: as_json } => {
             let answer = Client::connect(target)?.sched("sched-fluxgate.policy-rollback", json!({}))?;
             swapped(&answer, *as_json)

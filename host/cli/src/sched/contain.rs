@@ -56,6 +56,13 @@ impl Records {
         self.add(name, error.kind(), &error.to_string(), now, guard, Some(error.limit()))
     }
 
+    /// A policy did nothing that is forbidden, but broke a rule of the site: it is out until a person asks for it.
+    pub(crate) fn expelled(&mut self, name: &str, kind: &'static str, reason: &str, now: f64) {
+        *self.breaches.entry(kind).or_default() += 1;
+        let strict = Guard { quarantine: 0.0, ..Guard::default() };
+        self.add(name, kind, reason, now, &strict, Some(kind));
+    }
+
     fn add(
         &mut self,
         name: &str,

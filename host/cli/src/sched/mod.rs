@@ -10,10 +10,12 @@ mod control;
 mod front;
 pub(crate) mod module;
 mod policies;
+mod probation;
 mod reload;
 mod rescue;
 mod roster;
 pub(crate) mod settings;
+mod shadow;
 mod tell;
 mod timing;
 
@@ -43,9 +45,11 @@ use crate::policies::Shelf;
 use clock::Clock;
 use front::Front;
 use policies::Loaded;
+use probation::Probation;
 use reload::{InForce, Reload};
 use roster::{By, Choice, Roster};
 use settings::{Settings, read_file};
+use shadow::Shadows;
 use timing::Samples;
 
 /// Messages taken in before the engine gets its turn, so that a flood cannot keep it from scheduling.
@@ -63,6 +67,28 @@ struct Waiting {
     reload: Option<Box<Reload>>,
     /// Whose wish it is.
     by: By,
+    /// Seconds on probation.
+    probation: Option<f64>,
+    /// The policy of the same name that was there before, if this one has other settings.
+    before: Option<Choice>,
+    /// A shadow that ends with it.
+    promoted: bool,
+}
+
+impl Waiting {
+    /// Nobody waits for the answer.
+    fn new(choice: Choice, by: By) -> Waiting {
+        Waiting {
+            choice,
+            request: None,
+            remember: matches!(by, By::Person | By::Return),
+            reload: None,
+            by,
+            probation: None,
+            before: None,
+            promoted: false,
+        }
+    }
 }
 
 /// Where this scheduler sits.
@@ -89,6 +115,9 @@ struct Scheduler {
     roster: Roster,
     shelf: Arc<Shelf>,
     loaded: mpsc::UnboundedSender<Loaded>,
+    shadows: Shadows,
+    /// Who decides on probation.
+    probation: Option<Probation>,
     /// Components that are being compiled for `policy-load`.
     loading: usize,
     swap: Option<Waiting>,
@@ -241,6 +270,8 @@ impl Scheduler {
             roster,
             shelf: Arc::new(shelf),
             loaded,
+            shadows: Shadows::default(),
+            probation: None,
             loading: 0,
             swap: None,
             passes: Samples::default(),
@@ -275,7 +306,7 @@ impl Scheduler {
             if self.leaving {
                 break Ok(());
             }
-            let busy = self.needs_pass();
+            let busy = self.needs_pass() || self.shadows.copying();
             tokio::select! {
                 biased;
                 _ = interrupt.recv() => break Ok(()),
@@ -341,13 +372,13 @@ impl Scheduler {
                 Output::Engine(event) => {
                     let Some(event) = self.debugged(event) else { continue };
                     let now = self.clock.now();
-                    let actions = match &mut self.engine {
-                        Some(engine) => {
-                            tell::event(&event, engine);
-                            engine.step(event, now)
-                        }
-                        None => continue,
-                    };
+                    let Some(engine) = &mut self.engine else { continue };
+                    tell::event(&event, engine);
+                    let copy = (!self.shadows.is_empty()).then(|| event.clone());
+                    let actions = engine.step(event, now);
+                    if let Some(event) = copy {
+                        self.shadows.event(&event, &actions, now);
+                    }
                     self.actions(actions);
                 }
                 Output::Inventory { resources, up } => {
@@ -405,12 +436,14 @@ impl Scheduler {
         let mut engine = Engine::new(resources, self.in_force.settings.engine());
         engine.set_interrupt(self.front.interrupt());
         self.front.forget();
+        // Whatever they compared was another scheduler.
+        self.shadows.clear();
+        self.probation = None;
         self.engine = Some(engine);
         let first = self.first_policy.clone();
         if first != fluxgate_engine::BUILTIN {
             let choice = self.roster.get(&first)?;
-            let (request, by) = (None, By::Start);
-            self.begin_swap(Waiting { choice, request, remember: false, reload: None, by })?;
+            self.begin_swap(Waiting::new(choice, By::Start))?;
         }
         Ok(())
     }
@@ -440,7 +473,8 @@ impl Scheduler {
         let watch = watch.and_then(|left| Duration::try_from_secs_f64(left).ok());
         let pass = self.clock.until(wake.unwrap_or(f64::INFINITY));
         let back = self.roster.next_due().map_or(Duration::MAX, |time| self.clock.until(time));
-        self.front.rests_for().unwrap_or(pass).min(watch.unwrap_or(Duration::MAX)).min(back)
+        let tried = self.probation_ends().map_or(Duration::MAX, |time| self.clock.until(time));
+        self.front.rests_for().unwrap_or(pass).min(watch.unwrap_or(Duration::MAX)).min(back).min(tried)
     }
 
     /// Make the passes that are due; `waiting` when there are messages that were not taken in yet.
@@ -456,7 +490,7 @@ impl Scheduler {
         if self.needs_pass()
             && let Some(engine) = &mut self.engine
         {
-            let before = engine.stats();
+            let (before, before_cost) = (engine.stats(), engine.policy_cost());
             let begin = Instant::now();
             self.front.begin(waiting);
             let now = self.clock.now();
@@ -473,9 +507,16 @@ impl Scheduler {
             if !retired.is_empty() {
                 tokio::task::spawn_blocking(move || drop(retired));
             }
+            let starts = self.starts(&actions);
+            self.tried(took, before_cost);
             self.actions(actions);
             self.carry_out(Vec::new());
+            // What is decided is on its way: now the candidates may think about it.
+            if let Some(starts) = starts {
+                self.shadows.passed(now, &starts);
+            }
         }
+        self.watch();
         self.announce();
         self.answer_quiescent();
         match self.fatal.take() {

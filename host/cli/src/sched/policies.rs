@@ -5,10 +5,11 @@
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, anyhow};
+use fluxgate_formats::JobId;
 use fluxgate_policy::{Compiled, Config};
 use fluxgate_wire::proto::errno;
 use fluxgate_wire::session::ControlRequest;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::control::{Answer, text};
 use super::reload::Reload;
@@ -18,8 +19,13 @@ use super::{Scheduler, Waiting};
 /// Most components that are compiled at a time for `policy-load`.
 const LOADS_MAX: usize = 4;
 
-/// Components that were compiled beside the scheduler.
+/// Longest probation in seconds: a year.
+const PROBATION_MAX: f64 = 366.0 * 86_400.0;
+
+/// Work that was done beside the scheduler.
 pub(crate) enum Loaded {
+    /// What a shadow answers.
+    Shadow(Box<ControlRequest>, Result<Value, (i32, String)>),
     /// For a request to load one.
     Policy { request: Box<ControlRequest>, path: PathBuf, config: Config, compiled: Result<Compiled> },
     /// For changed settings.
@@ -74,6 +80,8 @@ impl Scheduler {
         let (request, path, config, compiled) = match loaded {
             Loaded::Policy { request, path, config, compiled } => (request, path, config, compiled),
             Loaded::Reload(reload, compiled) => return self.finish_reload(*reload, compiled),
+            Loaded::Shadow(request, Ok(found)) => return self.send(request.ok(&found)),
+            Loaded::Shadow(request, Err((errnum, why))) => return self.send(request.error(errnum, &why)),
         };
         self.loading -= 1;
         let added = compiled.and_then(|compiled| {
@@ -89,25 +97,82 @@ impl Scheduler {
     }
 
     pub(super) fn policy_swap(&mut self, request: &ControlRequest) -> Result<Answer> {
-        let choice = self.roster.get(text(&request.payload, "name")?)?;
+        let payload = &request.payload;
+        let (name, probation) = (text(payload, "name")?, probation(payload)?);
+        let (choice, before) = match &payload["config"] {
+            Value::Null => (self.roster.get(name)?, None),
+            _ => {
+                let before = self.roster.get(name)?;
+                (self.roster.configured(&before, config(payload)?)?, Some(before))
+            }
+        };
         self.give_way();
         let request = Some(request.clone());
-        self.begin_swap(Waiting { choice, request, remember: true, reload: None, by: By::Person })?;
+        let put_back = before.clone();
+        let waiting = Waiting { request, probation, before, ..Waiting::new(choice, By::Person) };
+        self.begin_swap(waiting).inspect_err(|_| self.roster.put_back(put_back))?;
         Ok(Answer::Later)
     }
 
     pub(super) fn policy_rollback(&mut self, request: &ControlRequest) -> Result<Answer> {
         self.give_way();
-        let choice = self
-            .roster
-            .previous(self.clock.now())
-            .ok_or_else(|| anyhow!("there is no policy to go back to"))?;
-        let (request, remember) = (Some(request.clone()), false);
-        let waiting = Waiting { choice: choice.clone(), request, remember, reload: None, by: By::Person };
-        if let Err(error) = self.begin_swap(waiting) {
-            self.roster.keep(choice);
-            return Err(error);
-        }
+        let choice = self.roster.previous(self.clock.now());
+        let choice = choice.ok_or_else(|| anyhow!("there is no policy to go back to"))?;
+        let request = Some(request.clone());
+        let waiting = Waiting { request, remember: false, ..Waiting::new(choice.clone(), By::Person) };
+        self.begin_swap(waiting).inspect_err(|_| self.roster.keep(choice))?;
         Ok(Answer::Later)
+    }
+
+    /// Begin or end a shadow.
+    pub(super) fn policy_shadow(&mut self, payload: &Value) -> Result<Value> {
+        let name = text(payload, "name")?;
+        if payload["stop"] == true {
+            return match self.shadows.stop(name) {
+                true => Ok(json!({"name": name, "stopped": true})),
+                false => Err(anyhow!("{name} is no shadow")),
+            };
+        }
+        let choice = self.roster.get(name)?;
+        let engine = self.engine.as_ref().ok_or_else(|| anyhow!("the scheduler is still starting"))?;
+        self.shadows.begin(choice, engine, self.clock.now(), self.loaded.clone())?;
+        tracing::info!(policy = name, "shadow follows");
+        Ok(json!({"name": name, "stopped": false}))
+    }
+
+    /// What a shadow found; its thread answers.
+    pub(super) fn policy_diff(&mut self, request: &ControlRequest) -> Result<Answer> {
+        let job = match &request.payload["job"] {
+            Value::Null => None,
+            job => Some(JobId(job.as_u64().ok_or_else(|| anyhow!("job: expected a job id"))?)),
+        };
+        let name = text(&request.payload, "name")?;
+        self.shadows.ask(name, job, request, &self.in_force.settings.guard)?;
+        Ok(Answer::Later)
+    }
+
+    /// Let a shadow decide, if its gate holds.
+    pub(super) fn policy_promote(&mut self, request: &ControlRequest) -> Result<Answer> {
+        let payload = &request.payload;
+        let (name, probation, force) =
+            (text(payload, "name")?, probation(payload)?, payload["force"] == true);
+        let choice = self.shadows.promote(name, force, &self.in_force.settings.guard)?;
+        self.give_way();
+        let request = Some(request.clone());
+        self.begin_swap(Waiting { request, probation, promoted: true, ..Waiting::new(choice, By::Person) })?;
+        Ok(Answer::Later)
+    }
+}
+
+/// Seconds on probation, if it was asked for.
+fn probation(payload: &Value) -> Result<Option<f64>> {
+    match &payload["probation"] {
+        Value::Null => Ok(None),
+        value => match value.as_f64() {
+            Some(length) if length > 0.0 && length <= PROBATION_MAX => Ok(Some(length)),
+            _ => Err(anyhow!(
+                "probation: expected seconds, above 0 and at most {PROBATION_MAX}, found {value}"
+            )),
+        },
     }
 }

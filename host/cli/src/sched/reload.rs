@@ -200,7 +200,7 @@ impl Scheduler {
             let (name, before) = (reload.policy.clone().unwrap_or_default(), reload.before.clone());
             let begun = self.roster.get(&name).and_then(|choice| {
                 let reload = Some(Box::new(reload));
-                self.begin_swap(Waiting { choice, request: None, remember: true, reload, by: By::Person })
+                self.begin_swap(Waiting { reload, ..Waiting::new(choice, By::Person) })
             });
             if let Err(error) = begun {
                 self.reloading = false;
@@ -259,6 +259,7 @@ impl Scheduler {
         let old = &self.in_force.settings;
         self.in_force.depth_later = changed.remove("queue-depth").map(|change| change["to"].clone());
         settings.keep_depth_of(old);
+        self.shadows.settings(&settings.engine());
         let actions = self.engine.as_mut().map(|engine| engine.reconfigure(settings.engine()));
         if settings.log_level != old.log_level
             && let Err(error) = logging::set_broker_level(settings.log_level.filter())

@@ -3,14 +3,21 @@
 //!
 //! Who may come back and when is in [`super::contain`].
 
+use std::time::Duration;
+
 use anyhow::{Result, anyhow};
-use fluxgate_engine::{OnBreach, PolicyError, PolicyNotice};
+use fluxgate_engine::{Action, OnBreach, PolicyCost, PolicyError, PolicyNotice};
+use fluxgate_formats::{JobId, R};
 use fluxgate_wire::proto::errno;
 use serde_json::{Value, json};
 
 use super::contain::Out;
-use super::roster::By;
+use super::probation::{Figures, Probation};
+use super::roster::{By, Choice};
 use super::{Scheduler, Waiting};
+
+/// What a broken rule of a probation is counted as.
+const PROBATION: &str = "probation";
 
 /// When a policy that failed may decide again, for people.
 fn until(out: Out, now: f64) -> String {
@@ -49,10 +56,14 @@ impl Scheduler {
         match notice {
             PolicyNotice::Swapped { from, to, state } => {
                 tracing::info!(from, to, state, "policy swapped");
-                let Some(Waiting { choice, request, remember, reload, by }) = self.swap.take() else {
-                    return;
-                };
+                let Some(waiting) = self.swap.take() else { return };
+                let Waiting { choice, request, remember, reload, by, probation, promoted, .. } = waiting;
                 self.roster.activated(choice, remember, by, now);
+                let figures = self.figures();
+                self.probation = probation.map(|length| Probation::new(&to, now, length, figures));
+                if promoted {
+                    self.shadows.stop(&to);
+                }
                 if let Some(reload) = reload {
                     self.apply(*reload);
                 }
@@ -63,7 +74,11 @@ impl Scheduler {
             PolicyNotice::SwapFailed { name, error } => self.swap_failed(&name, &error, now),
             PolicyNotice::Failed { name, error } => {
                 let guard = &self.in_force.settings.guard;
-                let out = self.roster.active_failed(&name, &error, now, guard);
+                let mut out = self.roster.active_failed(&name, &error, now, guard);
+                if self.probation.take_if(|probation| probation.policy() == name).is_some() {
+                    self.roster.expelled(&name, PROBATION, &format!("it failed on probation: {error}"), now);
+                    out = Out::ForGood;
+                }
                 let instead = match self.engine.as_ref().and_then(|engine| engine.held()) {
                     Some(_) => "nothing starts until another decides",
                     None => "its pass was decided by the built-in one",
@@ -95,6 +110,7 @@ impl Scheduler {
                 engine.hold(name);
             }
         }
+        self.roster.put_back(waiting.before);
         if let Some(reload) = waiting.reload {
             self.reload_failed(&reload, &format!("{name}: {error}"));
         }
@@ -107,19 +123,22 @@ impl Scheduler {
     }
 
     /// After a failure: back to whoever decided before, unless a swap is on its way already.
-    fn go_back(&mut self) {
+    fn go_back(&mut self) -> bool {
         if self.engine.as_ref().is_none_or(|e| e.swap_state().is_some()) {
-            return;
+            return true;
         }
         while let Some(choice) = self.roster.previous(self.clock.now()) {
             let name = choice.name().to_owned();
-            let waiting = Waiting { choice, request: None, remember: false, reload: None, by: By::Failure };
-            match self.begin_swap(waiting) {
-                Ok(()) => return tracing::warn!(to = name, "rolling back"),
+            match self.begin_swap(Waiting::new(choice, By::Failure)) {
+                Ok(()) => {
+                    tracing::warn!(to = name, "rolling back");
+                    return true;
+                }
                 Err(error) => tracing::error!(policy = name, "cannot roll back: {error:#}"),
             }
         }
         tracing::warn!("there is no policy to roll back to");
+        false
     }
 
     /// The policy that is wanted comes back when its quarantine is over.
@@ -130,8 +149,7 @@ impl Scheduler {
         let now = self.clock.now();
         let Some(choice) = self.roster.due(now) else { return };
         let name = choice.name().to_owned();
-        let waiting = Waiting { choice, request: None, remember: true, reload: None, by: By::Return };
-        match self.begin_swap(waiting) {
+        match self.begin_swap(Waiting::new(choice, By::Return)) {
             Ok(()) => tracing::info!(policy = name, "its quarantine is over: it comes back"),
             Err(error) => {
                 let error = PolicyError::Refused { during: "start-up", message: format!("{error:#}") };
@@ -140,9 +158,68 @@ impl Scheduler {
         }
     }
 
+    /// What a probation counts.
+    fn figures(&self) -> Figures {
+        let Some(engine) = &self.engine else { return Figures::default() };
+        let stats = engine.stats();
+        Figures { starts: stats.starts, waited_ms: stats.waited_ms, pending: engine.pending() }
+    }
+
+    /// Passes were made; who decides may be on probation.
+    pub(super) fn tried(&mut self, took: Duration, before: PolicyCost) {
+        let Some(probation) = &mut self.probation else { return };
+        let Some(engine) = &self.engine else { return };
+        let fuel = engine.policy_cost().fuel.saturating_sub(before.fuel);
+        probation.pass(took, fuel, &self.in_force.settings.guard);
+    }
+
+    /// Whoever is on probation is looked at, and shadows that begin get the next of those who wait.
+    pub(super) fn watch(&mut self) {
+        if let Some(engine) = &self.engine {
+            self.shadows.copy(engine);
+        }
+        let (now, figures) = (self.clock.now(), self.figures());
+        let Some(probation) = &mut self.probation else { return };
+        let broken = probation.judge(now, figures, &self.in_force.settings.guard);
+        let over = now >= probation.until();
+        if broken.is_none() && !over || self.swap.is_some() {
+            return;
+        }
+        let Some(probation) = self.probation.take() else { return };
+        let name = probation.policy();
+        match broken {
+            None => tracing::info!(policy = name, "probation is over: it stays"),
+            Some(why) => {
+                tracing::error!(policy = name, "probation broken, rolling back: {why}");
+                self.roster.expelled(name, PROBATION, &why, now);
+                if !self.go_back()
+                    && let Err(error) = self.begin_swap(Waiting::new(Choice::Builtin, By::Failure))
+                {
+                    tracing::error!("the built-in policy cannot take over: {error:#}");
+                }
+            }
+        }
+    }
+
+    /// What actions start, for those who follow.
+    pub(super) fn starts(&self, actions: &[Action]) -> Option<Vec<(JobId, R)>> {
+        let started = |action: &Action| match action {
+            Action::Start { id, r, .. } => Some((*id, (**r).clone())),
+            _ => None,
+        };
+        (!self.shadows.is_empty()).then(|| actions.iter().filter_map(started).collect())
+    }
+
+    /// When a probation ends, or is judged next.
+    pub(super) fn probation_ends(&self) -> Option<f64> {
+        self.probation.as_ref().map(|probation| probation.next_look(self.clock.now()))
+    }
+
     /// For `policy list`.
     pub(super) fn policy_list(&self) -> Value {
         let mut list = self.roster.list();
+        list["shadows"] = self.shadows.tell(&self.in_force.settings.guard);
+        list["probation"] = json!(self.probation.as_ref().map(Probation::tell));
         list["held"] = json!(self.engine.as_ref().and_then(|engine| engine.held()));
         list
     }
@@ -151,6 +228,8 @@ impl Scheduler {
     pub(super) fn containment(&self) -> Value {
         let mut told = self.roster.containment();
         let settings = &self.in_force.settings;
+        told["shadows"] = self.shadows.tell(&settings.guard);
+        told["probation"] = json!(self.probation.as_ref().map(Probation::tell));
         told["on_breach"] = settings.value("on-breach");
         told["held"] = json!(self.engine.as_ref().and_then(|engine| engine.held()));
         told

@@ -109,6 +109,24 @@ impl Roster {
         })
     }
 
+    /// The same component with other settings, known by its name from now on.
+    pub(crate) fn configured(&mut self, choice: &Choice, config: Config) -> Result<Choice> {
+        match choice {
+            Choice::Builtin if config.is_empty() => Ok(Choice::Builtin),
+            Choice::Builtin => Err(anyhow!("{BUILTIN} has no settings")),
+            Choice::Loaded(entry) => {
+                Ok(Choice::Loaded(Arc::clone(self.catalogue.reconfigured(entry, config)?)))
+            }
+        }
+    }
+
+    /// Have the entry that [`Roster::configured`] replaced.
+    pub(crate) fn put_back(&mut self, before: Option<Choice>) {
+        if let Some(Choice::Loaded(entry)) = before {
+            self.catalogue.put_back(entry);
+        }
+    }
+
     /// Who decides.
     pub(crate) fn active(&self) -> &str {
         self.active.name()
@@ -166,6 +184,11 @@ impl Roster {
     /// A policy failed, running or on its way. How long it is out.
     pub(crate) fn failed(&mut self, name: &str, error: &PolicyError, now: f64, guard: &Guard) -> Out {
         self.records.failed(name, error, now, guard)
+    }
+
+    /// A policy broke a rule of the site.
+    pub(crate) fn expelled(&mut self, name: &str, kind: &'static str, reason: &str, now: f64) {
+        self.records.expelled(name, kind, reason, now);
     }
 
     /// Does the built-in one decide, or nobody, only because another failed?

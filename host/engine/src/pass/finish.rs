@@ -54,6 +54,9 @@ impl Pass {
             let running = Running { start: self.now, end: staged.end, follows, committing: true };
             core.running.insert(job.id, running);
             core.stats.starts += 1;
+            // A float becomes the nearest number there is; a submission in the future is no wait.
+            let waited = (1e3 * (self.now - job.t_submit)) as u64;
+            core.stats.waited_ms = core.stats.waited_ms.saturating_add(waited);
             started.push((job.id, staged.end));
             out.push(Action::Start { id: job.id, r: Box::new(r), annotations });
         }

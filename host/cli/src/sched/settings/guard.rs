@@ -27,6 +27,20 @@ pub(crate) struct Guard {
     pub(crate) quarantine_max: f64,
     /// How often it comes back by itself. Default 3.
     pub(crate) quarantine_tries: u64,
+    /// Rules for policies on probation; 0 is none. Seconds of a pass.
+    pub(crate) probation_pass_time_max: f64,
+    /// Fuel of a pass.
+    pub(crate) probation_fuel_max: u64,
+    /// Seconds that the jobs started had waited in the mean.
+    pub(crate) probation_wait_max: f64,
+    /// Jobs started in an hour.
+    pub(crate) probation_starts_per_hour_min: u64,
+    /// Gate of shadows: passes that one makes. Default 100.
+    pub(crate) promote_passes_min: u64,
+    /// Percent of jobs that it would have started at another time. Default 100.
+    pub(crate) promote_differences_max: u64,
+    /// Percent of what jobs waited that they would have waited with it; 0 is no bound.
+    pub(crate) promote_wait_max: u64,
 }
 
 impl Default for Guard {
@@ -40,6 +54,13 @@ impl Default for Guard {
             quarantine: 30.0,
             quarantine_max: 3_600.0,
             quarantine_tries: 3,
+            probation_pass_time_max: 0.0,
+            probation_fuel_max: 0,
+            probation_wait_max: 0.0,
+            probation_starts_per_hour_min: 0,
+            promote_passes_min: 100,
+            promote_differences_max: 100,
+            promote_wait_max: 0,
         }
     }
 }
@@ -75,6 +96,15 @@ impl Guard {
             "quarantine" => self.quarantine = given.seconds(key, PERIOD_MAX)?,
             "quarantine-max" => self.quarantine_max = given.seconds(key, PERIOD_MAX)?,
             "quarantine-tries" => self.quarantine_tries = given.whole(key, 0, 100)?,
+            "probation-pass-time-max" => self.probation_pass_time_max = given.seconds(key, PERIOD_MAX)?,
+            "probation-fuel-max" => self.probation_fuel_max = given.whole(key, 0, 1_000_000_000_000)?,
+            "probation-wait-max" => self.probation_wait_max = given.seconds(key, PERIOD_MAX)?,
+            "probation-starts-per-hour-min" => {
+                self.probation_starts_per_hour_min = given.whole(key, 0, 1_000_000_000)?;
+            }
+            "promote-passes-min" => self.promote_passes_min = given.whole(key, 0, 1_000_000_000)?,
+            "promote-differences-max" => self.promote_differences_max = given.whole(key, 0, 100)?,
+            "promote-wait-max" => self.promote_wait_max = given.whole(key, 0, 1_000_000)?,
             other => bail!("{other}: described, but not settable"),
         }
         Ok(())
@@ -124,6 +154,13 @@ impl Guard {
             "quarantine" => json!(self.quarantine),
             "quarantine-max" => json!(self.quarantine_max),
             "quarantine-tries" => json!(self.quarantine_tries),
+            "probation-pass-time-max" => json!(self.probation_pass_time_max),
+            "probation-fuel-max" => json!(self.probation_fuel_max),
+            "probation-wait-max" => json!(self.probation_wait_max),
+            "probation-starts-per-hour-min" => json!(self.probation_starts_per_hour_min),
+            "promote-passes-min" => json!(self.promote_passes_min),
+            "promote-differences-max" => json!(self.promote_differences_max),
+            "promote-wait-max" => json!(self.promote_wait_max),
             _ => Value::Null,
         }
     }

@@ -94,8 +94,44 @@ pub(crate) const KEYS: &[Key] = &[
         "a whole number from 0 to 100",
         "how often it comes back by itself before a person has to ask for it",
     ),
+    key(
+        "probation-pass-time-max",
+        PERIOD_NONE,
+        "a policy on probation is rolled back when three passes in a row take longer",
+    ),
+    key(
+        "probation-fuel-max",
+        "a whole number from 0 to 1000000000000; 0 is no bound",
+        "the same when a pass takes more fuel",
+    ),
+    key(
+        "probation-wait-max",
+        PERIOD_NONE,
+        "the same when the jobs that it started had waited longer in the mean",
+    ),
+    key(
+        "probation-starts-per-hour-min",
+        "a whole number from 0 to 1000000000; 0 is no bound",
+        "the same when fewer jobs start while some wait",
+    ),
+    key(
+        "promote-passes-min",
+        "a whole number from 0 to 1000000000",
+        "passes that a shadow makes before it is promoted",
+    ),
+    key(
+        "promote-differences-max",
+        "a whole number from 0 to 100, percent",
+        "jobs that it would have started at another time",
+    ),
+    key(
+        "promote-wait-max",
+        "a whole number from 0 to 1000000, percent; 0 is no bound",
+        "what jobs would have waited with it, of what they waited",
+    ),
     key("watch-period", PERIOD, "how often the job manager's view of the scheduler is looked at; 0 is never"),
     key("audit-period", PERIOD, "how often the ledger is compared with the job manager's; 0 is never"),
 ];
 
 const PERIOD: &str = "seconds, or a duration like 90s, 10m, 1.5h, of at most 366d; 0 is never";
+const PERIOD_NONE: &str = "seconds, or a duration like 90s, 10m, 1.5h, of at most 366d; 0 is no bound";

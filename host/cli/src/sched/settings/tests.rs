@@ -28,7 +28,9 @@ fn a_table_sets_every_key() {
         "reservations-max": 0, "queues-max": 7, "annotation-bytes-per-job-max": 9,
         "annotation-bytes-per-pass-max": 10, "annotation-keys-per-job-max": 11, "annotations-per-pass-max": 12,
         "limits": {"fuel-run": 13}, "on-breach": "hold", "quarantine": "1m", "quarantine-max": "2h",
-        "quarantine-tries": 4, "watch-period": "1m", "audit-period": 0,
+        "quarantine-tries": 4, "probation-pass-time-max": "100ms", "probation-fuel-max": 14,
+        "probation-wait-max": "1h", "probation-starts-per-hour-min": 15, "promote-passes-min": 16,
+        "promote-differences-max": 17, "promote-wait-max": 18, "watch-period": "1m", "audit-period": 0,
     });
     let settings = Settings::from_config(&json!({ "sched-fluxgate": table })).unwrap();
     for key in KEYS {
@@ -47,6 +49,10 @@ fn a_table_sets_every_key() {
     let guard = &settings.guard;
     assert_eq!((guard.quarantine, guard.quarantine_max, guard.quarantine_tries), (60.0, 7200.0, 4));
     assert_eq!(guard.limits.fuel_run, 13);
+    assert_eq!((guard.probation_pass_time_max, guard.probation_fuel_max), (0.1, 14));
+    assert_eq!((guard.probation_wait_max, guard.probation_starts_per_hour_min), (3600.0, 15));
+    let gate = (guard.promote_passes_min, guard.promote_differences_max, guard.promote_wait_max);
+    assert_eq!(gate, (16, 17, 18));
     assert_eq!((engine.placement, engine.annotate), (Placement::Pack, false));
     assert_eq!(engine.queue_placements, BTreeMap::from([("debug".to_owned(), Placement::LoNodeX)]));
     // What is shown can be given back.

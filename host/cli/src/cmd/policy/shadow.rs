@@ -1,0 +1,134 @@
+//! `fluxgate policy shadow`, `diff` and `promote`: candidates beside the policy that decides.
+
+use anyhow::Result;
+use fluxgate_formats::{JobId, fsd};
+use serde_json::{Value, json};
+
+use super::{probation, swapped};
+use crate::args::shadow::{DiffCmd, PromoteCmd, ShadowCmd};
+use crate::client::Client;
+use crate::fail::usage;
+use crate::render;
+
+/// Begin one, end one, or list them.
+pub(super) fn shadow(args: &ShadowCmd) -> Result<()> {
+    let client = Client::connect(&args.target)?;
+    let Some(name) = &args.name else {
+        let list = client.sched("sched-fluxgate.policy-list", json!({}))?;
+        let shadows = &list["shadows"];
+        if args.json {
+            return render::json(shadows);
+        }
+        let mut table = render::table(&["NAME", "PASSES", "DIFFERING", "STATE"]);
+        for shadow in shadows.as_array().into_iter().flatten() {
+            table.add_row([
+                render::plain(&shadow["name"]),
+                render::plain(&shadow["passes"]),
+                percent(&shadow["differing"]),
+                shadow["ended"].as_str().map_or_else(|| "follows".to_owned(), |why| format!("ended: {why}")),
+            ]);
+        }
+        return render::show(&table);
+    };
+    let answer = client.sched("sched-fluxgate.policy-shadow", json!({"name": name, "stop": args.stop}))?;
+    if args.json {
+        return render::json(&answer);
+    }
+    render::line(if args.stop {
+        format!("{name} is no shadow any more")
+    } else {
+        format!("{name} follows; 'policy diff {name}' compares")
+    })
+}
+
+/// What differs.
+pub(super) fn diff(args: &DiffCmd) -> Result<()> {
+    let job = match &args.job {
+        None => Value::Null,
+        Some(text) => {
+            let id: JobId = text.parse().map_err(|error| usage(format!("--job {text}: {error}")))?;
+            id.0.into()
+        }
+    };
+    let answer = Client::connect(&args.target)?
+        .sched("sched-fluxgate.policy-diff", json!({"name": args.name, "job": job}))?;
+    if args.json {
+        return render::json(&answer);
+    }
+    if args.job.is_some() {
+        return one(&answer);
+    }
+    let mut table = render::pairs();
+    let mut row = |key: &str, value: String| {
+        table.add_row([key.to_owned(), value]);
+    };
+    let jobs = &answer["jobs"];
+    row("passes", format!("{}, {} differ", answer["passes"], answer["passes_differing"]));
+    row("jobs compared", render::plain(&jobs["compared"]));
+    row("in the same pass", render::plain(&jobs["same"]));
+    for key in ["earlier", "later"] {
+        let mean = seconds(&answer[key]["mean_seconds"]);
+        row(key, format!("{}, by {mean} in the mean", answer[key]["jobs"]));
+    }
+    row("later, unknown when", render::plain(&jobs["later_unknown"]));
+    row("wait, would run", render::plain(&jobs["would_run"]));
+    let wait = &answer["mean_wait"];
+    row("mean wait", format!("{} live, {} with it", seconds(&wait["live"]), seconds(&wait["shadow"])));
+    let used = &answer["utilisation"];
+    row("utilisation", format!("{} live, {} with it", percent(&used["live"]), percent(&used["shadow"])));
+    row("fuel", render::plain(&answer["cost"]["fuel"]));
+    row("milliseconds", render::plain(&answer["cost"]["milliseconds"]));
+    if let Some(why) = answer["ended"].as_str() {
+        row("ended", why.to_owned());
+    }
+    let reasons: Vec<String> = answer["gate"].as_array().into_iter().flatten().map(render::plain).collect();
+    row("gate", if reasons.is_empty() { "holds".to_owned() } else { reasons.join("; ") });
+    render::show(&table)?;
+    let differences = answer["differences"].as_array().map(Vec::as_slice).unwrap_or_default();
+    if differences.is_empty() {
+        return Ok(());
+    }
+    render::line("")?;
+    let mut table = render::table(&["JOB", "WITH IT"]);
+    for found in differences {
+        table.add_row([render::plain(&found["job"]), how(found)]);
+    }
+    render::show(&table)
+}
+
+fn one(answer: &Value) -> Result<()> {
+    let found = &answer["job"];
+    render::line(format!("{}: {}", render::plain(&found["job"]), how(found)))
+}
+
+fn how(found: &Value) -> String {
+    if found["live"].is_null() {
+        return match (found["shadow"].as_f64(), found["promised"].as_f64()) {
+            (Some(_), _) => "waits, and would run".to_owned(),
+            _ => "waits, with a promised start".to_owned(),
+        };
+    }
+    match found["seconds"].as_f64() {
+        None => "later, it did not say when".to_owned(),
+        Some(by) if by < 0.0 => format!("{} earlier", fsd::format(-by)),
+        Some(by) if by > 0.0 => format!("{} later", fsd::format(by)),
+        Some(_) => "in the same pass".to_owned(),
+    }
+}
+
+fn seconds(value: &Value) -> String {
+    value.as_f64().map_or_else(|| "-".to_owned(), fsd::format)
+}
+
+fn percent(value: &Value) -> String {
+    value.as_f64().map_or_else(|| "-".to_owned(), |share| format!("{:.1} %", share * 100.0))
+}
+
+/// Let a shadow decide.
+pub(super) fn promote(args: &PromoteCmd) -> Result<()> {
+    let asked = json!({
+        "name": args.name, "force": args.force, "probation": probation(args.probation.as_deref())?,
+    });
+    let answer = Client::connect(&args.target)?.sched("sched-fluxgate.policy-promote", asked)?;
+    swapped(&answer, args.json)
+}

@@ -1,0 +1,54 @@
+//! A pass whose decisions are looked at and never carried out: what a shadow makes.
+//!
+//! Must never tell anybody anything.
+
+use fluxgate_formats::JobId;
+
+use super::Pass;
+use crate::core::{Core, QueueId};
+
+/// What a pass decided. It stands in the ledger until [`Staged::undo`].
+#[derive(Debug, Default)]
+pub(crate) struct Staged {
+    /// Jobs that it would start.
+    pub(crate) starts: Vec<JobId>,
+    /// Jobs that it promises a start, with its time.
+    pub(crate) reserved: Vec<(JobId, f64)>,
+    /// Jobs whose keys were asked for again.
+    pub(crate) rekeys: Vec<JobId>,
+}
+
+impl Pass {
+    /// The end of a pass that is only looked at. Those who would start still wait, but what they would hold is taken.
+    pub(crate) fn stage(mut self, into: &mut Staged) -> Box<Core> {
+        let (cut, interrupted) = (self.cut, self.interrupted);
+        let id = |slot: &u32| self.core.job(*slot).map(|job| job.id);
+        let starts: Vec<JobId> = self.staged.iter().filter_map(|staged| id(&staged.slot)).collect();
+        into.reserved.extend(self.reserved.iter().filter_map(|(slot, start)| Some((id(slot)?, *start))));
+        let again = interrupted || cut && !starts.is_empty();
+        into.starts.extend(starts);
+        into.rekeys.append(&mut self.rekeys);
+        let queue: QueueId = self.queue;
+        let wake = self.wake;
+        self.core.stats.interrupted += u64::from(interrupted);
+        if let Some(queue) = self.core.queues.get_mut(queue as usize) {
+            queue.fresh.clear();
+            queue.dirty = again;
+            queue.wake = wake;
+        }
+        self.core
+    }
+}
+
+impl Staged {
+    /// Take it all back.
+    pub(crate) fn undo(&self, core: &mut Core) {
+        for id in &self.starts {
+            // It was allocated by a pass that was staged: releasing all of it cannot fail.
+            let _ = core.resources.release(*id, None);
+        }
+        for (id, _) in &self.reserved {
+            core.resources.unreserve(*id);
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! How the decisions of a candidate differ from those that were carried out, job by job and in sum.
+//!
+//! Must never know the ledger or a policy.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use fluxgate_formats::JobId;
+
+use crate::pass::Staged;
+
+/// Most jobs whose differences are kept; the oldest go first. The sums count all of them.
+pub const DIFFERENCES_MAX: usize = 16_384;
+
+/// When the candidate would have started a job.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum When {
+    /// At this time, at the latest when the live policy did; seconds since the epoch.
+    Started(f64),
+    /// It promised this start, later than the live one.
+    Promised(f64),
+    /// Later than the live policy; it did not say when.
+    Later,
+}
+
+/// One job that was started, and when the candidate would have started it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Difference {
+    /// The job.
+    pub id: JobId,
+    /// Submission, seconds since the epoch.
+    pub t_submit: f64,
+    /// When it was started.
+    pub live: f64,
+    /// When the candidate would have.
+    pub shadow: When,
+}
+
+impl Difference {
+    /// Seconds that the candidate would have been later, negative when earlier; `None` when it did not say.
+    pub fn seconds(&self) -> Option<f64> {
+        match self.shadow {
+            When::Started(time) | When::Promised(time) => Some(time - self.live),
+            When::Later => None,
+        }
+    }
+}
+
+/// See the module text.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Tally {
+    /// Passes of the candidate.
+    pub passes: u64,
+    /// Of these, passes that would have started other jobs than the live ones.
+    pub differing: u64,
+    /// Jobs that were started, and compared.
+    pub jobs: u64,
+    /// Of these, jobs that the candidate would have started in the same pass.
+    pub same: u64,
+    /// Jobs that it would have started earlier, and the sum of the seconds.
+    pub earlier: (u64, f64),
+    /// Jobs that it promised a later start, and the sum of the seconds.
+    pub later: (u64, f64),
+    /// Jobs that it would have started later without saying when.
+    pub unknown: u64,
+    /// Over the jobs for which the candidate said when: seconds waited, live and with the candidate.
+    pub waits: (f64, f64),
+    /// Core seconds in use live, with the candidate, and in all.
+    pub core_seconds: (f64, f64, f64),
+    since: Option<(f64, (f64, f64, f64))>,
+    proposed: BTreeMap<JobId, f64>,
+    promised: BTreeMap<JobId, f64>,
+    submitted: BTreeMap<JobId, f64>,
+    differences: BTreeMap<JobId, Difference>,
+    order: VecDeque<JobId>,
+}
+
+impl Tally {
+    /// A job that is about to be started was submitted then.
+    pub(super) fn waits(&mut self, id: JobId, t_submit: f64) {
+        self.submitted.insert(id, t_submit);
+    }
+
+    /// A job left the queue, or asks anew.
+    pub(super) fn forget(&mut self, id: JobId) {
+        self.proposed.remove(&id);
+        self.promised.remove(&id);
+    }
+
+    /// A pass was made. `waits` says whether a job still does.
+    pub(super) fn pass(
+        &mut self,
+        now: f64,
+        staged: &Staged,
+        live: impl Iterator<Item = JobId>,
+        waits: impl Fn(JobId) -> bool,
+    ) {
+        self.passes += 1;
+        for id in &staged.starts {
+            self.proposed.entry(*id).or_insert(now);
+        }
+        for (id, start) in &staged.reserved {
+            self.promised.insert(*id, *start);
+        }
+        let would: BTreeSet<JobId> = staged.starts.iter().copied().collect();
+        let (mut both, mut started) = (0, 0);
+        for id in live {
+            started += 1;
+            // Not known to the candidate yet: there is nothing to compare.
+            let Some(t_submit) = self.submitted.remove(&id) else { continue };
+            let shadow = match (self.proposed.remove(&id), self.promised.remove(&id)) {
+                (Some(time), _) => When::Started(time),
+                (None, Some(time)) => When::Promised(time.max(now)),
+                (None, None) => When::Later,
+            };
+            both += usize::from(would.contains(&id));
+            self.add(Difference { id, t_submit, live: now, shadow });
+        }
+        self.differing += u64::from(both != staged.starts.len() || both != started);
+        // Whoever went away otherwise.
+        self.proposed.retain(|id, _| waits(*id));
+        self.promised.retain(|id, _| waits(*id));
+    }
+
+    fn add(&mut self, difference: Difference) {
+        self.jobs += 1;
+        let wait = difference.live - difference.t_submit;
+        match difference.seconds() {
+            None => self.unknown += 1,
+            Some(seconds) => {
+                self.waits.0 += wait;
+                self.waits.1 += wait + seconds;
+                let place = if seconds < 0.0 {
+                    &mut self.earlier
+                } else if matches!(difference.shadow, When::Promised(_)) {
+                    &mut self.later
+                } else {
+                    self.same += 1;
+                    &mut (0, 0.0)
+                };
+                place.0 += 1;
+                place.1 += seconds.abs();
+            }
+        }
+        if self.differences.insert(difference.id, difference).is_none() {
+            self.order.push_back(difference.id);
+        }
+        if self.order.len() > DIFFERENCES_MAX
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.differences.remove(&oldest);
+        }
+    }
+
+    /// Cores in use from now on, live, with the candidate, and in all.
+    pub(super) fn used(&mut self, now: f64, live: f64, shadow: f64, all: f64) {
+        if let Some((since, (before, would, of))) = self.since.replace((now, (live, shadow, all))) {
+            let took = (now - since).max(0.0);
+            self.core_seconds.0 += before * took;
+            self.core_seconds.1 += would * took;
+            self.core_seconds.2 += of * took;
+        }
+    }
+
+    /// The share of the machine that was in use, live and with the candidate; `None` before any time has passed.
+    pub fn utilisation(&self) -> Option<(f64, f64)> {
+        let (live, shadow, all) = self.core_seconds;
+        (all > 0.0).then(|| (live / all, shadow / all))
+    }
+
+    /// The share of jobs that the candidate would not have started in the same pass; 0 without jobs.
+    pub fn share_differing(&self) -> f64 {
+        if self.jobs == 0 { 0.0 } else { (self.jobs - self.same) as f64 / self.jobs as f64 }
+    }
+
+    /// What became of a job that was started.
+    pub fn difference(&self, id: JobId) -> Option<Difference> {
+        self.differences.get(&id).copied()
+    }
+
+    /// The differences that are kept, by job.
+    pub fn differences(&self) -> impl Iterator<Item = &Difference> {
+        self.differences.values()
+    }
+
+    /// When the candidate first would have started a job that still waits.
+    pub fn proposed(&self, id: JobId) -> Option<f64> {
+        self.proposed.get(&id).copied()
+    }
+
+    /// The start that it promised a job that still waits, the last time it did.
+    pub fn promised(&self, id: JobId) -> Option<f64> {
+        self.promised.get(&id).copied()
+    }
+
+    /// Jobs that wait although the candidate would have started them.
+    pub fn waiting(&self) -> usize {
+        self.proposed.len()
+    }
+}
