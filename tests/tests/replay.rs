@@ -210,6 +210,8 @@ fn a_workload_is_made_looked_at_cut_converted_and_replayed() {
     std::fs::write(&part, "oops\n").unwrap();
     cli(&["workload", "info", part.to_str().unwrap()]).fails(1, &["line 1"]);
     cli(&["workload", "make"]).fails(2, &["--jobs"]);
+    let downey = cli(&["workload", "make", "--model", "downey97", "--jobs", "50", "--cores", "16"]).ok();
+    assert!(downey.contains("downey97") && downey.lines().filter(|l| !l.starts_with(';')).count() == 50, "{downey}");
 }
 
 /// The same jobs as another scheduler's accounting, as a list of Flux's, and as our own table make the same schedule.

@@ -6,12 +6,17 @@
 //! two even distributions of their logarithm, many of them powers of two; arrivals from a gamma distribution and a cycle
 //! of the day.
 //!
+//! [`downey97`] is in a file of its own.
+//!
 //! What is drawn follows from the seed alone. This module must never know logs or machines.
 
 use fluxgate_formats::JobId;
 
 use crate::bootstrap::Numbers;
 use crate::workload::Job;
+
+mod downey;
+pub use downey::downey97;
 
 /// Most cores of the machine of a model.
 pub const CORES_MAX: u32 = 1 << 24;

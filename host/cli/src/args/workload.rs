@@ -163,6 +163,8 @@ impl From<LogFormat> for Format {
 pub(crate) enum Model {
     /// Lublin and Feitelson, JPDC 63(11), 2003.
     Lublin99,
+    /// Downey, HPDC 1997: parallelism and work even in their logarithm, jobs as wide as their average parallelism.
+    Downey97,
 }
 
 /// Formats.

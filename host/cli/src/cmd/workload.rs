@@ -6,6 +6,7 @@ use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
 use anyhow::{Result, bail};
+use clap::ValueEnum as _;
 use fluxgate_sim::machine::Machine;
 use fluxgate_sim::metrics::Distribution;
 use fluxgate_sim::model;
@@ -14,14 +15,14 @@ use fluxgate_sim::transform::Transform;
 use fluxgate_sim::workload::{Job, Procs, Workload};
 use serde_json::{Value, json};
 
-use crate::args::workload::{Command, Form, Part, WorkloadArgs};
+use crate::args::workload::{Command, Form, Model, Part, WorkloadArgs};
 use crate::fail::usage;
 use crate::render;
 
 /// Run the command.
 pub(crate) fn run(args: &WorkloadArgs) -> Result<()> {
     match &args.command {
-        Command::Make { model: _, jobs, cores, machine, seed, estimates } => {
+        Command::Make { model, jobs, cores, machine, seed, estimates } => {
             let (nodes, cores) = match machine {
                 Some(path) => {
                     let machine = Machine::load(path)?;
@@ -33,9 +34,13 @@ pub(crate) fn run(args: &WorkloadArgs) -> Result<()> {
             if cores > model::CORES_MAX {
                 bail!("found {cores} cores, accepted are at most {}", model::CORES_MAX);
             }
-            let mut made = model::lublin99(*jobs, cores, *seed);
+            let mut made = match model {
+                Model::Lublin99 => model::lublin99(*jobs, cores, *seed),
+                Model::Downey97 => model::downey97(*jobs, cores, *seed),
+            };
             Transform { estimates: *estimates, seed: *seed, ..Transform::default() }.apply(&mut made);
-            let notes = vec![format!("made by the model lublin99, seed {seed}")];
+            let name = model.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
+            let notes = vec![format!("made by the model {name}, seed {seed}")];
             output(Form::Swf, &Told { notes, start: 0.0, nodes, procs: Some(cores) }, &made)
         }
         Command::Info { part, json } => {
