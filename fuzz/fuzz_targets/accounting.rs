@@ -15,6 +15,9 @@ fuzz_target!(|bytes: &[u8]| {
     if let Ok(log) = dump::read(bytes, "fuzz") {
         log.for_each(drop);
     }
+    if let Ok(text) = std::str::from_utf8(bytes) {
+        let _ = fluxgate_sim::outages::Outages::parse(text, "fuzz", &Default::default());
+    }
     table::Reader::csv(bytes, "fuzz").for_each(drop);
     table::Reader::jsonl(bytes, "fuzz").for_each(drop);
 });

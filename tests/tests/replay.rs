@@ -211,7 +211,10 @@ fn a_workload_is_made_looked_at_cut_converted_and_replayed() {
     cli(&["workload", "info", part.to_str().unwrap()]).fails(1, &["line 1"]);
     cli(&["workload", "make"]).fails(2, &["--jobs"]);
     let downey = cli(&["workload", "make", "--model", "downey97", "--jobs", "50", "--cores", "16"]).ok();
-    assert!(downey.contains("downey97") && downey.lines().filter(|l| !l.starts_with(';')).count() == 50, "{downey}");
+    assert!(
+        downey.contains("downey97") && downey.lines().filter(|l| !l.starts_with(';')).count() == 50,
+        "{downey}"
+    );
 }
 
 /// The same jobs as another scheduler's accounting, as a list of Flux's, and as our own table make the same schedule.
@@ -277,4 +280,26 @@ fn logs_of_other_formats_are_recognised_and_replayed_alike() {
     );
     cli(&["replay", &swf, "-q", "--machine", &uneven, "--map", "procs=nodes"])
         .fails(1, &["nodes of 1 to 2 cores"]);
+}
+
+#[test]
+fn nodes_fail_while_a_log_is_replayed() {
+    let dir = folder();
+    let write = |name: &str, text: &str| {
+        let path = dir.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let log = write("log.csv", "job,user,submit,cores,limit_s,run_s\n1,1,0,4,100,100\n2,1,10,4,5,5\n");
+    let machine = write("m.toml", "[[resource.config]]\nhosts = \"n[0-1]\"\ncores = \"0-1\"\n");
+    let outages = write("o.csv", "time,ranks,change\n40,1,fail\n60,1,return\n");
+    let args = ["replay", &log, "-q", "--policy", "easy", "--machine", &machine];
+    let said = cli(&[&args[..], &["--outages", &outages, "--json"]].concat()).json();
+    let run = &said["runs"][0];
+    assert_eq!((&run["ended_by_failures"], &run["checked"]), (&1.into(), &true.into()), "{said}");
+    assert_eq!(run["metrics"]["last_end"], 65.0, "{said}");
+    let bad = write("bad.csv", "time,ranks,change\n40,2,fail\n");
+    cli(&[&args[..], &["--outages", &bad]].concat()).fails(1, &["bad.csv: line 2", "ranks of the machine"]);
+    let never = write("never.csv", "time,ranks,change\n0,0,drain\n");
+    cli(&[&args[..], &["--outages", &never]].concat()).fails(1, &["2 jobs still waited"]);
 }

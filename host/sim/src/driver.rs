@@ -4,10 +4,12 @@
 //! engine makes its one pass, in this order:
 //!
 //! 1. ends of jobs, by id;
-//! 2. arrivals, by id;
-//! 3. a wake-up that the policy asked for (it needs no event, only the pass).
+//! 2. failures, drains and returns of nodes ([`crate::outages`]);
+//! 3. arrivals, by id;
+//! 4. a wake-up that the policy asked for (it needs no event, only the pass).
 //!
-//! A job that starts at t ends at t + min(run time, limit): its end is an event like any other. Jobs of
+//! A job that starts at t ends at t + min(run time, limit), or when one of its nodes fails before: its end is an event like
+//! any other. Jobs of
 //! length 0 end at the instant at which they start, which then gets another pass. Whatever the engine
 //! wants committed is committed at once.
 //!
@@ -26,6 +28,7 @@ use fluxgate_graph::Resources;
 
 use crate::jobspecs::Jobspecs;
 use crate::observe::{Observer, PROGRESS_EVERY, Progress, Span, Started};
+use crate::outages::{Change, Outages};
 use crate::workload::Job;
 
 /// Wake-ups in a row after which a run in which nothing else can happen any more is given up.
@@ -43,6 +46,8 @@ pub struct Outcome {
     pub submitted: u64,
     /// Jobs that ran.
     pub started: u64,
+    /// Of these, jobs that ended because a node failed.
+    pub failed: u64,
     /// Jobs that were refused for good, with the reason.
     pub denied: Vec<(JobId, String)>,
     /// Jobs that still waited when nothing could happen any more. Empty with every sane policy.
@@ -107,22 +112,34 @@ pub fn run(
     policy: Option<Box<dyn Policy>>,
     observers: &mut [&mut dyn Observer],
 ) -> Result<Outcome, SimError> {
-    run_in_queues(jobs, &BTreeMap::new(), resources, config, policy, observers)
+    run_with(jobs, &Surroundings::default(), resources, config, policy, observers)
 }
 
-/// The same with names for the numbers of queues; one without is called by its number, as `q3`.
-pub fn run_in_queues(
+/// What there is besides jobs, machine and policy.
+#[derive(Debug, Clone, Default)]
+pub struct Surroundings {
+    /// Names for the numbers of queues; one without is called by its number, as `q3`.
+    pub queues: BTreeMap<u32, String>,
+    /// What happens to nodes.
+    pub outages: Outages,
+}
+
+/// The same with queues that have names, and with nodes that fail.
+pub fn run_with(
     jobs: impl IntoIterator<Item = Job>,
-    queues: &BTreeMap<u32, String>,
+    surroundings: &Surroundings,
     resources: Resources,
     mut config: Config,
     policy: Option<Box<dyn Policy>>,
     observers: &mut [&mut dyn Observer],
 ) -> Result<Outcome, SimError> {
-    config.write_r = observers.iter().any(|o| o.wants_r());
+    let outages = &surroundings.outages;
+    // Who is hit by a failure is written in R.
+    config.write_r = !outages.is_empty() || observers.iter().any(|o| o.wants_r());
     let mut jobs = jobs.into_iter().peekable();
     let begin = jobs.peek().map_or(0.0, |j| j.submit);
-    let mut sim = Simulation::new(Engine::new(resources, config), begin, Jobspecs::new(queues));
+    let mut sim = Simulation::new(Engine::new(resources, config), begin, surroundings);
+    let mut changes = outages.changes().iter().peekable();
     if let Some(policy) = policy {
         sim.install(policy, observers)?;
     }
@@ -131,8 +148,13 @@ pub fn run_in_queues(
         let arrival = jobs.peek().map(|j| j.submit);
         let end = sim.ends.peek().map(|Reverse(e)| e.time);
         let wake = sim.engine.next_wake().filter(|&t| t > sim.now);
-        let Some(now) = [arrival, end, wake].into_iter().flatten().min_by(f64::total_cmp) else { break };
-        if arrival.is_none() && end.is_none() {
+        // Before the first job they all count, after the last none does.
+        let jobs_left = arrival.is_some() || end.is_some() || !sim.waiting.is_empty();
+        let change = changes.peek().filter(|_| jobs_left).map(|(time, _)| time.max(sim.now));
+        let Some(now) = [arrival, end, wake, change].into_iter().flatten().min_by(f64::total_cmp) else {
+            break;
+        };
+        if arrival.is_none() && end.is_none() && change.is_none() {
             idle_wakes += 1;
             if sim.waiting.is_empty() || idle_wakes > IDLE_WAKES_MAX {
                 break;
@@ -145,6 +167,11 @@ pub fn run_in_queues(
             sim.step(Event::Free { id: end.id, ranks: None, last: true }, observers)?;
             sim.busy -= u64::from(end.cores);
             sim.ended += 1;
+        }
+        while let Some((_, outage)) = changes.next_if(|(time, _)| *time <= now) {
+            let ranks = outage.ranks.clone();
+            let event = if outage.change == Change::Return { Event::Up(ranks) } else { Event::Down(ranks) };
+            sim.step(event, observers)?;
         }
         while let Some(job) = jobs.next_if(|j| j.submit <= now) {
             sim.arrive(job, observers)?;
@@ -235,7 +262,7 @@ impl Waiting {
     }
 }
 
-struct Simulation {
+struct Simulation<'a> {
     engine: Engine,
     now: f64,
     waiting: Waiting,
@@ -243,8 +270,10 @@ struct Simulation {
     /// Cores in use.
     busy: u64,
     /// Starts of this instant, told when the instant is over.
-    starts: Vec<(u64, Job, Box<R>)>,
+    starts: Vec<Start>,
     specs: Jobspecs,
+    outages: &'a Outages,
+    failed: u64,
     last_arrival: Option<(f64, JobId)>,
     submitted: u64,
     started: u64,
@@ -254,8 +283,16 @@ struct Simulation {
     peak_waiting: usize,
 }
 
-impl Simulation {
-    fn new(engine: Engine, now: f64, specs: Jobspecs) -> Self {
+/// A start of this instant.
+struct Start {
+    number: u64,
+    job: Job,
+    end: f64,
+    r: Box<R>,
+}
+
+impl<'a> Simulation<'a> {
+    fn new(engine: Engine, now: f64, surroundings: &'a Surroundings) -> Self {
         Self {
             engine,
             now,
@@ -263,7 +300,9 @@ impl Simulation {
             ends: BinaryHeap::new(),
             busy: 0,
             starts: Vec::new(),
-            specs,
+            specs: Jobspecs::new(&surroundings.queues),
+            outages: &surroundings.outages,
+            failed: 0,
             last_arrival: None,
             submitted: 0,
             started: 0,
@@ -351,10 +390,15 @@ impl Simulation {
             match action {
                 Action::Start { id, r, annotations: _ } => {
                     let (number, job) = self.gone(id, "started")?;
-                    self.ends.push(Reverse(End { time: self.now + job.run_time(), id, cores: job.cores }));
+                    let whole = self.now + job.run_time();
+                    let cut =
+                        (!self.outages.is_empty()).then(|| self.outages.cut(&r.ranks(), self.now, whole));
+                    let end = cut.flatten().unwrap_or(whole);
+                    self.failed += u64::from(end < whole);
+                    self.ends.push(Reverse(End { time: end, id, cores: job.cores }));
                     self.busy += u64::from(job.cores);
                     self.started += 1;
-                    self.starts.push((number, job, r));
+                    self.starts.push(Start { number, job, end, r });
                     self.step(Event::Committed { id }, observers)?;
                 }
                 Action::Deny { id, note } => {
@@ -391,11 +435,11 @@ impl Simulation {
 
     /// Tell the starts of the instant that is over.
     fn flush(&mut self, observers: &mut [&mut dyn Observer]) -> Result<(), SimError> {
-        for (number, job, r) in self.starts.drain(..) {
+        for Start { number, job, end, r } in self.starts.drain(..) {
             let started = Started {
                 job: &job,
                 start: self.now,
-                end: self.now + job.run_time(),
+                end,
                 r: &r,
                 backfilled: self.waiting.any_before(number),
             };
@@ -418,6 +462,7 @@ impl Simulation {
             policy: self.engine.policy_name().to_owned(),
             submitted: self.submitted,
             started: self.started,
+            failed: self.failed,
             denied: self.denied,
             unfinished: self.waiting.numbers.into_keys().collect(),
             instants: self.instants,

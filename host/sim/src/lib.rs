@@ -10,6 +10,7 @@
 //! - [`source`] reads logs of several formats, [`swf`] the Standard Workload Format among them; [`workload`] decides
 //!   which lines are jobs, and how wide and long they are; [`machine`] is what they run on.
 //! - [`model`] makes workloads without a log; [`transform`] takes parts of one and changes load and estimates.
+//! - [`outages`] are failures and drains of nodes while a workload runs.
 //! - [`driver`] is a discrete-event loop around `fluxgate_engine::Engine`: the same engine, the same policies,
 //!   another clock.
 //! - [`record`] keeps every job; [`report`] makes pages and pictures of records, [`diff`] compares two, and [`bootstrap`]
@@ -32,6 +33,7 @@ pub mod machine;
 pub mod metrics;
 pub mod model;
 pub mod observe;
+pub mod outages;
 pub mod record;
 pub mod report;
 pub mod schedule;

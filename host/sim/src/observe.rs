@@ -20,7 +20,7 @@ pub struct Started<'a> {
     pub job: &'a Job,
     /// When.
     pub start: f64,
-    /// When it will end: start + min(run time, limit).
+    /// When it will end: start + min(run time, limit), or when one of its nodes fails before.
     pub end: f64,
     /// What it gets; empty when no observer [wants it](Observer::wants_r).
     pub r: &'a R,

@@ -11,6 +11,7 @@
 //! - places: only ranks of the machine, with room for the job's cores; on each rank never more than it
 //!   has, counting for every job the cores that it must at least have there (all of them if it is on
 //!   one rank; exact on machines of one-core nodes);
+//! - nodes that fail: nothing starts on a node that is out of service, and a job ends when a node of its fails;
 //! - cores, where rows tell them: as many as asked for, on the row's ranks, existing, and no core
 //!   held twice at any instant.
 
@@ -19,6 +20,7 @@ use std::fmt;
 
 use fluxgate_formats::JobId;
 
+use crate::outages::{Change, Outage};
 use crate::schedule::{Cores, Row};
 use crate::workload::Job;
 
@@ -47,6 +49,8 @@ pub enum Violation {
         /// As it must be.
         expected: f64,
     },
+    /// It started on a rank that was out of service.
+    Down(JobId, u32),
     /// A rank that the machine does not have.
     Rank(JobId, u32),
     /// Its ranks do not have as many cores as it asked for, or it holds another number of them.
@@ -106,6 +110,9 @@ impl fmt::Display for Violation {
             Violation::End { job, found, expected } => {
                 write!(f, "job {}: ends at {found}, its start and run time give {expected}", job.0)
             }
+            Violation::Down(j, rank) => {
+                write!(f, "job {}: started on rank {rank}, which was out of service", j.0)
+            }
             Violation::Rank(j, rank) => write!(f, "job {}: rank {rank} is not in the machine", j.0),
             Violation::Width { job, found, expected } => {
                 write!(f, "job {}: {found} cores where it was placed, {expected} asked for", job.0)
@@ -153,12 +160,29 @@ impl Report {
 
 /// Check a schedule of `jobs` on a machine of these cores; `denied` are the jobs that were refused.
 pub fn sweep(machine: &Cores, jobs: &[Job], denied: &[JobId], rows: &[Row]) -> Report {
+    sweep_with(machine, &[], jobs, denied, rows)
+}
+
+/// The same on a machine to which these things happen, in the order of time.
+pub fn sweep_with(
+    machine: &Cores,
+    outages: &[(f64, Outage)],
+    jobs: &[Job],
+    denied: &[JobId],
+    rows: &[Row],
+) -> Report {
     let mut report = Report { rows: rows.len() as u64, ..Report::default() };
     conservation(jobs, denied, rows, &mut report);
+    let mut history: History = BTreeMap::new();
+    for (time, outage) in outages {
+        for rank in outage.ranks.iter() {
+            history.entry(rank).or_default().push((*time, outage.change));
+        }
+    }
     let by_id: BTreeMap<JobId, &Job> = jobs.iter().map(|j| (j.id, j)).collect();
     let known: Vec<(&Row, &Job)> = rows.iter().filter_map(|r| Some((r, *by_id.get(&r.job)?))).collect();
     for &(row, job) in &known {
-        times(row, job, &mut report);
+        times(row, job, &history, &mut report);
     }
     capacity(machine, &known, &mut report);
     places(machine, &known, &mut report);
@@ -181,7 +205,10 @@ fn conservation(jobs: &[Job], denied: &[JobId], rows: &[Row], report: &mut Repor
     }
 }
 
-fn times(row: &Row, job: &Job, report: &mut Report) {
+/// What happens to each rank.
+type History = BTreeMap<u32, Vec<(f64, Change)>>;
+
+fn times(row: &Row, job: &Job, history: &History, report: &mut Report) {
     if row.submit != job.submit {
         report.add(Violation::Submit(job.id));
     }
@@ -189,7 +216,22 @@ fn times(row: &Row, job: &Job, report: &mut Report) {
         report.add(Violation::Early(job.id));
     }
     let run = if job.run > job.limit { job.limit } else { job.run };
-    let expected = row.start + run;
+    let mut expected = row.start + run;
+    if !history.is_empty() {
+        for rank in row.ranks.iter() {
+            let mut down = false;
+            for (time, change) in history.get(&rank).into_iter().flatten() {
+                if *time <= row.start {
+                    down = *change != Change::Return;
+                } else if *change == Change::Fail && *time < expected {
+                    expected = *time;
+                }
+            }
+            if down {
+                report.add(Violation::Down(job.id, rank));
+            }
+        }
+    }
     if row.end != expected {
         report.add(Violation::End { job: job.id, found: row.end, expected });
     }

@@ -24,6 +24,9 @@ pub(crate) struct Replay {
     /// Resources: R (RFC 20 JSON), TOML with [[resource.config]], or JGF. Default: from the log's header.
     #[arg(long, value_name = "FILE")]
     pub(crate) machine: Option<PathBuf>,
+    /// Failures and drains of nodes: a table with the first line time,ranks,change; a change is fail, drain or return.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) outages: Option<PathBuf>,
     /// Which jobs, and what they are.
     #[command(flatten)]
     pub(crate) selection: Selection,

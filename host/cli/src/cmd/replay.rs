@@ -15,14 +15,15 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, anyhow, bail};
 use fluxgate_engine::Policy;
-use fluxgate_sim::driver;
+use fluxgate_sim::driver::{self, Surroundings};
 use fluxgate_sim::machine::Machine;
 use fluxgate_sim::metrics::{self, Metrics, Summary};
 use fluxgate_sim::observe::{Observer, Progress};
+use fluxgate_sim::outages::Outages;
 use fluxgate_sim::record::Record;
 use fluxgate_sim::report;
 use fluxgate_sim::schedule::{Collect, Writer};
-use fluxgate_sim::sweep::sweep;
+use fluxgate_sim::sweep::sweep_with;
 use fluxgate_sim::workload::{Procs, Workload};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
@@ -40,6 +41,8 @@ struct Run {
     name: String,
     summary: Summary,
     peak_waiting: u64,
+    /// Jobs that a failed node ended.
+    failed: u64,
     denied: Vec<Value>,
     /// Seconds of this computer.
     seconds: f64,
@@ -132,7 +135,11 @@ pub(crate) fn run(args: &Replay) -> Result<()> {
         let _ = writeln!(io::stderr(), "{}: {}", log.display(), notes.join("; "));
     }
 
-    let runs = side_by_side(args, asked, &workload, &machine)?;
+    let ranks = machine.cores.keys().copied().collect();
+    let outages =
+        args.outages.as_deref().map(|path| Outages::load(path, &ranks)).transpose()?.unwrap_or_default();
+    let queues = workload.queue_names(options.queues);
+    let runs = side_by_side(args, asked, &workload, &machine, &Surroundings { queues, outages })?;
     if let Some(folder) = &args.report {
         write_report(args, folder, log, notes, &machine, &runs)?;
     }
@@ -182,6 +189,7 @@ fn side_by_side(
     asked: Vec<Asked>,
     workload: &Workload,
     machine: &Machine,
+    surroundings: &Surroundings,
 ) -> Result<Vec<Run>> {
     let several = asked.len() > 1;
     let threads = match args.threads {
@@ -199,7 +207,7 @@ fn side_by_side(
         for _ in 0..threads {
             scope.spawn(|| {
                 while let Some((number, asked)) = left.lock().ok().and_then(|mut left| left.pop()) {
-                    let result = one(args, asked, several, workload, machine, &bars);
+                    let result = one(args, asked, several, workload, machine, surroundings, &bars);
                     if let Ok(mut done) = done.lock() {
                         done[number] = Some(result);
                     }
@@ -280,6 +288,7 @@ fn one(
     several: bool,
     workload: &Workload,
     machine: &Machine,
+    surroundings: &Surroundings,
     bars: &MultiProgress,
 ) -> Result<Run> {
     let Asked { label: name, policy: made } = asked;
@@ -302,9 +311,9 @@ fn one(
         observers.push(writer);
     }
     let begin = Instant::now();
-    let outcome = driver::run_in_queues(
+    let outcome = driver::run_with(
         workload.jobs.iter().copied(),
-        &workload.queue_names(args.selection.map.queues),
+        surroundings,
         machine.resources.clone(),
         driver::replay_config(),
         made,
@@ -325,13 +334,15 @@ fn one(
     let mut violations = Vec::new();
     if !args.no_check {
         let ids: Vec<_> = outcome.denied.iter().map(|(id, _)| *id).collect();
-        let verdict = sweep(&machine.cores, &workload.jobs, &ids, &rows.rows);
+        let verdict =
+            sweep_with(&machine.cores, surroundings.outages.changes(), &workload.jobs, &ids, &rows.rows);
         violations = verdict.first.iter().map(ToString::to_string).collect();
     }
     Ok(Run {
         name,
         summary: figures.summary(),
         peak_waiting: outcome.peak_waiting,
+        failed: outcome.failed,
         denied,
         seconds,
         policy_seconds: outcome.cost.nanos as f64 / 1e9,
@@ -361,6 +372,7 @@ fn report(
                     "policy": run.name,
                     "metrics": serde_json::to_value(&run.summary)?,
                     "peak_waiting": run.peak_waiting,
+                    "ended_by_failures": run.failed,
                     "denied": run.denied,
                     "checked": !args.no_check,
                     "violations": run.violations,
@@ -400,6 +412,9 @@ fn report(
         table.add_row(std::iter::once(metric.to_owned()).chain(runs.iter().map(|r| number(value(r)))));
     };
     extra("peak_waiting", |r| r.peak_waiting as f64);
+    if args.outages.is_some() {
+        extra("ended_by_failures", |r| r.failed as f64);
+    }
     extra("computed_in_s", |r| r.seconds);
     extra("of_which_policy_s", |r| r.policy_seconds);
     render::show(&table)?;

@@ -4,4 +4,5 @@ mod agreement;
 mod logs;
 mod misbehaviour;
 mod native;
+mod outages;
 mod reference;
