@@ -36,7 +36,7 @@ fn a_candidate_is_compared_and_promoted_when_its_gate_holds() {
     for_both_dialects(&FCFS, |args| {
         let world = World::up(args);
         // One that waits since before the shadow began: it is handed over.
-        submit(&world, &["-n3", "-t", "1h", "--simulate", "600s"]);
+        let first = submit(&world, &["-n3", "-t", "100h", "--simulate", "360000s"]);
         submit(&world, &["-n4", "-t", "1h", "--simulate", "60s"]);
         world.cli(&["policy", "shadow", "easy"]).ok();
         world.cli(&["policy", "shadow", "easy"]).fails(1, &["a shadow already"]);
@@ -46,6 +46,7 @@ fn a_candidate_is_compared_and_promoted_when_its_gate_holds() {
         assert_eq!(world.jobs("running").len(), 1, "and fcfs does not");
         let told = world.cli(&["policy", "diff", "easy", "--job", &small]).ok();
         assert!(told.contains("waits, and would run"), "{told}");
+        world.cli(&["cancel", &first]).ok();
         quiet(&world);
         world.until("it is compared", |world| diff(world)["jobs"]["compared"] == 2);
         let told = diff(&world);
@@ -117,7 +118,7 @@ fn a_policy_on_probation_that_breaks_a_rule_is_rolled_back() {
 
         // Without the rule it stays, and its time goes by.
         set(&world, "probation-wait-max = \"1h\"");
-        world.cli(&["policy", "swap", "easy", "--probation", "20s"]).ok();
+        world.cli(&["policy", "swap", "easy", "--probation", "10m"]).ok();
         let list = || world.cli(&["policy", "list", "--json"]).json();
         assert_eq!(list()["probation"]["policy"], "easy");
         world.until("it is over", |_| list()["probation"].is_null());
