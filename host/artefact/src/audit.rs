@@ -1,0 +1,147 @@
+//! The record of what was done with policies: lines of JSON, appended, never changed.
+//!
+//! The file belongs to whoever runs the scheduler and nobody else may read it. A file that has grown to its bound becomes
+//! the `.1` of a new one, that one the `.2`, and so on; the oldest goes. A reader sees them as one.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, BufRead as _, BufReader, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+/// Size at which a file is closed, bytes.
+pub const FILE_BYTES_MAX: u64 = 4 << 20;
+/// Closed files that are kept.
+pub const FILES_MAX: u32 = 8;
+/// Longest line that is written, bytes; a longer one is cut to a note of its size.
+pub const LINE_BYTES_MAX: usize = 16 << 10;
+
+/// See the module text.
+#[derive(Debug, Clone)]
+pub struct Trail {
+    path: PathBuf,
+    bytes_max: u64,
+}
+
+impl Trail {
+    /// The trail in this file, which need not be there yet.
+    pub fn at(path: &Path) -> Trail {
+        Trail { path: path.to_owned(), bytes_max: FILE_BYTES_MAX }
+    }
+
+    /// The same with files of another size.
+    pub fn with_bytes_max(self, bytes_max: u64) -> Trail {
+        Trail { bytes_max, ..self }
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn older(&self, number: u32) -> PathBuf {
+        let mut name = self.path.as_os_str().to_owned();
+        name.push(format!(".{number}"));
+        name.into()
+    }
+
+    /// Append one entry. It is on the disk when this returns.
+    ///
+    /// # Errors
+    /// What the file system says.
+    pub fn append(&self, entry: &Value) -> io::Result<()> {
+        if fs::metadata(&self.path).is_ok_and(|meta| meta.len() >= self.bytes_max) {
+            for number in (1..FILES_MAX).rev() {
+                rename(&self.older(number), &self.older(number + 1))?;
+            }
+            rename(&self.path, &self.older(1))?;
+        }
+        if let Some(folder) = self.path.parent() {
+            fs::create_dir_all(folder)?;
+        }
+        let mut line = serde_json::to_string(entry)?;
+        if line.len() > LINE_BYTES_MAX {
+            let (what, time) = (&entry["what"], &entry["time"]);
+            line = serde_json::json!({"time": time, "what": what, "bytes-left-out": line.len()}).to_string();
+        }
+        line.push('\n');
+        let mut options = OpenOptions::new();
+        options.append(true).create(true).mode(0o600);
+        let mut file = options.custom_flags(nix::fcntl::OFlag::O_NOFOLLOW.bits()).open(&self.path)?;
+        // One write: lines of several writers do not mix.
+        file.write_all(line.as_bytes())?;
+        file.sync_data()
+    }
+
+    /// All entries, the oldest first. A line that a crash cut short is left out.
+    ///
+    /// # Errors
+    /// What the file system says, other than that there is no file.
+    pub fn read(&self) -> io::Result<Vec<Value>> {
+        let mut entries = Vec::new();
+        let files = (1..=FILES_MAX).rev().map(|number| self.older(number)).chain([self.path.clone()]);
+        for path in files {
+            let file = match fs::File::open(&path) {
+                Ok(file) => file,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                Err(error) => return Err(error),
+            };
+            for line in BufReader::new(file).lines() {
+                if let Ok(entry) = serde_json::from_str(&line?) {
+                    entries.push(entry);
+                }
+            }
+        }
+        Ok(entries)
+    }
+}
+
+fn rename(from: &Path, to: &Path) -> io::Result<()> {
+    match fs::rename(from, to) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        result => result,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn appended_rotated_and_read_in_order() {
+        let tmp = tempfile::tempdir().unwrap();
+        let trail = Trail::at(&tmp.path().join("state/audit.jsonl")).with_bytes_max(64);
+        assert_eq!(trail.read().unwrap(), [] as [Value; 0]);
+        for number in 0..100 {
+            trail.append(&json!({"time": number, "what": "swap"})).unwrap();
+        }
+        let times: Vec<u64> = trail.read().unwrap().iter().map(|e| e["time"].as_u64().unwrap()).collect();
+        assert_eq!(times.last(), Some(&99));
+        assert!(times.windows(2).all(|pair| pair[0] + 1 == pair[1]), "{times:?}");
+        assert!(times.len() < 40, "the oldest are gone: {times:?}");
+        let files = fs::read_dir(tmp.path().join("state")).unwrap().count();
+        assert_eq!(files, FILES_MAX as usize + 1);
+        for file in fs::read_dir(tmp.path().join("state")).unwrap() {
+            assert_eq!(file.unwrap().metadata().unwrap().permissions().mode() & 0o777, 0o600);
+        }
+    }
+
+    #[test]
+    fn a_line_cut_short_and_one_too_long() {
+        let tmp = tempfile::tempdir().unwrap();
+        let trail = Trail::at(&tmp.path().join("audit.jsonl"));
+        trail.append(&json!({"what": "load"})).unwrap();
+        let mut file = OpenOptions::new().append(true).open(trail.path()).unwrap();
+        file.write_all(b"{\"what\": \"sw\n").unwrap();
+        trail.append(&json!({"what": "swap", "settings": "x".repeat(LINE_BYTES_MAX)})).unwrap();
+        let entries = trail.read().unwrap();
+        assert_eq!(entries.len(), 2);
+        assert_eq!(entries[1]["what"], "swap");
+        assert!(entries[1]["bytes-left-out"].as_u64().unwrap() > LINE_BYTES_MAX as u64);
+    }
+}
