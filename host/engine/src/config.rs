@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use fluxgate_graph::Placement;
+use serde::{Deserialize, Serialize};
 
 /// Who decides when a policy has failed, until another one is swapped in.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum OnBreach {
     /// The built-in policy, from the same pass on: fail open.
     #[default]
@@ -15,7 +16,8 @@ pub enum OnBreach {
 }
 
 /// See the fields; [`Config::default`] is what a site gets that sets nothing.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Config {
     /// Candidates offered in one pass of one queue. Default 1,000,000: the whole of any queue seen so far.
     pub candidates_per_pass_max: u64,

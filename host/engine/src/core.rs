@@ -3,9 +3,10 @@
 //! One struct, owned, so that a pass can be moved into a policy by value and come back.
 //! This module must never know policies or protocols.
 
+pub(crate) mod checkpoint;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use fluxgate_formats::JobId;
 use fluxgate_graph::{Placement, Request, Resources, ShapeId};
@@ -13,6 +14,7 @@ use serde_json::{Map, Value};
 
 use crate::config::Config;
 use crate::explain::Reason;
+use crate::interrupt::Interrupt;
 use crate::order::{ClassId, Order, OrderKey, Slot, Walk};
 use crate::policy::{JobColumns, Machine, MachineTotals};
 use crate::stats::Stats;
@@ -216,7 +218,7 @@ pub(crate) struct Core {
     pub(crate) config: Config,
     pub(crate) stats: Stats,
     /// Raised by the driver when a pass should come to its end.
-    pub(crate) interrupt: Arc<AtomicBool>,
+    pub(crate) interrupt: Interrupt,
     pub(crate) queues: Vec<Queue>,
     pub(crate) running: BTreeMap<JobId, Running>,
     /// End of the instance, infinite without limit.
@@ -258,7 +260,7 @@ impl Core {
             resources,
             config,
             stats: Stats::default(),
-            interrupt: Arc::default(),
+            interrupt: Interrupt::default(),
             queues: Vec::new(),
             running: BTreeMap::new(),
             instance_end: f64::INFINITY,

@@ -4,7 +4,6 @@
 //! for each queue that has a reason for one, however many events gave it that reason.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use fluxgate_formats::{Idset, JobId, Jobspec};
 use fluxgate_graph::{Placement, Resources};
@@ -27,10 +26,10 @@ pub struct Engine {
     /// Away only while a pass has it.
     pub(crate) core: Option<Box<Core>>,
     pub(crate) live: Option<Seat>,
-    warm_up: Option<WarmUp>,
+    pub(crate) warm_up: Option<WarmUp>,
     retired: Retired,
     /// The resource epoch for which classes were last taken back from parking.
-    epoch: u64,
+    pub(crate) epoch: u64,
 }
 
 impl std::fmt::Debug for Engine {
@@ -117,15 +116,6 @@ impl Engine {
     /// The next time at which a pass is due although nothing happens.
     pub fn next_wake(&self) -> Option<f64> {
         self.core().queues.iter().filter_map(|q| q.wake).min_by(f64::total_cmp)
-    }
-
-    /// While this is raised, a pass offers no further candidates and takes no further decisions. What it decided
-    /// so far is carried out, guarantees that it did not come to stay as they were, and another pass is due at
-    /// once: it leaves out what the first found not to fit, so passes that are cut again and again still come
-    /// forward, unless they are all cut at their beginning. When to raise and lower it is the driver's matter,
-    /// who has a clock.
-    pub fn set_interrupt(&mut self, interrupt: Arc<AtomicBool>) {
-        self.core_mut().interrupt = interrupt;
     }
 
     /// What earlier swaps left behind; dropping it may take a while, so do that beside the engine.
@@ -237,6 +227,7 @@ impl Engine {
     /// Bring a swap forward and make the passes that are due.
     pub fn pass(&mut self, now: f64) -> Vec<Action> {
         let mut out = Vec::new();
+        self.core_mut().interrupt.begin();
         self.forward_swap(now, &mut out);
         self.feed_live(now, &mut out);
         self.unpark_helped();
@@ -250,6 +241,7 @@ impl Engine {
                 }
             }
         }
+        self.core_mut().interrupt.end();
         out
     }
 
@@ -312,7 +304,7 @@ impl Engine {
     }
 
     /// The running policy cannot be trusted any more.
-    fn fail_live(&mut self, error: PolicyError, out: &mut Vec<Action>) {
+    pub(crate) fn fail_live(&mut self, error: PolicyError, out: &mut Vec<Action>) {
         let Some(seat) = self.live.take() else { return };
         let core = self.core_mut();
         core.stats.policy_failures += 1;

@@ -6,13 +6,14 @@
 use std::sync::Arc;
 
 use fluxgate_formats::{JobId, fsd};
+use serde::{Deserialize, Serialize};
 
 use crate::core::Core;
 use crate::engine::Engine;
 use crate::order::Slot;
 
 /// Why a job waits.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Reason {
     /// No pass has looked at it yet.

@@ -23,6 +23,7 @@ mod engine;
 mod event;
 mod explain;
 mod hold;
+mod interrupt;
 mod order;
 mod pass;
 mod policy;
@@ -32,6 +33,9 @@ mod shadow;
 mod stats;
 mod swap;
 
+pub use self::core::checkpoint::{
+    Checkpoint, PendingState, PolicyState, QueueState, ResumeError, RunningState,
+};
 pub use config::{Config, OnBreach};
 pub use engine::Engine;
 pub use event::{Action, AuditReport, Event, PolicyNotice, RpcError};

@@ -59,6 +59,11 @@ impl OrderKey {
             id,
         }
     }
+
+    /// The policy's key.
+    pub(crate) fn key(&self) -> f64 {
+        self.key.0
+    }
 }
 
 /// See the module text.

@@ -14,7 +14,6 @@ mod held;
 mod stage;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::Ordering;
 
 use fluxgate_formats::JobId;
 use fluxgate_graph::{NoFit, Placement, Selection, ShapeId, Totals};
@@ -479,7 +478,7 @@ impl Pass {
 
     /// Does the driver want this pass to end?
     fn interrupted(&mut self) -> bool {
-        self.interrupted |= self.core.interrupt.load(Ordering::Relaxed);
+        self.interrupted |= self.core.interrupt.raised();
         self.interrupted
     }
 

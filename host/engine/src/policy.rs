@@ -7,6 +7,7 @@
 //! This module must never know how a policy is executed.
 
 use fluxgate_formats::JobId;
+use serde::{Deserialize, Serialize};
 
 use crate::pass::Pass;
 
@@ -47,7 +48,7 @@ impl JobColumns {
 }
 
 /// What happened to a job; mirrors `fluxgate:policy/types.job-event-kind`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum JobEventKind {
     /// It became pending.
     Pending,
@@ -64,7 +65,7 @@ pub enum JobEventKind {
 }
 
 /// One event for [`Policy::observe`].
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct JobEvent {
     /// What happened.
     pub kind: JobEventKind,
@@ -120,7 +121,7 @@ pub struct Machine {
 }
 
 /// A state handed from one policy to its successor.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SavedState {
     /// Name of the policy that saved it.
     pub from: String,

@@ -2,8 +2,10 @@
 //!
 //! This module must never know how places are found.
 
+use serde::{Deserialize, Serialize};
+
 /// Which of the places that fit is taken.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 pub enum Placement {
     /// The first that is found: lowest nodes and lowest ids.
     #[default]

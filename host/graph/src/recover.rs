@@ -7,11 +7,17 @@ use fluxgate_formats::{Idset, JobId};
 
 use crate::bits::Bits;
 use crate::graph::Graph;
+use crate::index::Status;
 use crate::ledger::{LedgerError, Take, What};
 use crate::local::Share;
 use crate::resources::Resources;
 
 impl Resources {
+    /// Ranks that were removed for good.
+    pub fn removed(&self) -> Idset {
+        self.ranks_with(Status::Gone)
+    }
+
     /// Books what `r` names, except the ranks `already_free`. Nodes that are down are no obstacle: the job runs there.
     /// A node of which it holds every core and gpu is held as a whole. An R that the inventory does not have, or that
     /// names what another job holds, is an error and changes nothing. When nothing remains, nothing is booked.

@@ -206,13 +206,25 @@ impl Resources {
 
     /// Everything that was not removed, as R, with the properties that describe the instance.
     pub fn to_r_all(&self) -> R {
-        let mut out = RBuilder::new(&self.graph);
-        (0..self.graph.nodes.len() as u32)
-            .filter(|&n| self.index.status(n) != Status::Gone)
-            .for_each(|n| out.whole(n));
-        let mut r = out.finish();
+        self.to_r(|status| status != Status::Gone)
+    }
+
+    /// The same with what was removed.
+    pub fn to_r_ever(&self) -> R {
+        self.to_r(|_| true)
+    }
+
+    fn to_r(&self, wanted: impl Fn(Status) -> bool) -> R {
+        let mut r = self.whole(wanted);
         r.scheduling = self.scheduling.of(&r);
         r
+    }
+
+    fn whole(&self, wanted: impl Fn(Status) -> bool) -> R {
+        let mut out = RBuilder::new(&self.graph);
+        let nodes = 0..self.graph.nodes.len() as u32;
+        nodes.filter(|&n| wanted(self.index.status(n))).for_each(|n| out.whole(n));
+        out.finish()
     }
 
     pub(crate) fn changed(&mut self, helps: bool, plan: bool) {
@@ -306,7 +318,7 @@ impl Resources {
         self.set_status(ranks, Status::Gone);
     }
 
-    fn ranks_with(&self, status: Status) -> Idset {
+    pub(crate) fn ranks_with(&self, status: Status) -> Idset {
         let graph = &self.graph;
         graph.by_rank.iter().filter(|&(_, &n)| self.index.status(n) == status).map(|(&r, _)| r).collect()
     }
@@ -531,11 +543,7 @@ impl Resources {
 
     /// Everything on nodes that are down, as R.
     pub fn down_r(&self) -> R {
-        let mut out = RBuilder::new(&self.graph);
-        (0..self.graph.nodes.len() as u32)
-            .filter(|&n| self.index.status(n) == Status::Down)
-            .for_each(|n| out.whole(n));
-        out.finish()
+        self.whole(|status| status == Status::Down)
     }
 
     /// Counts over the machine.

@@ -1,0 +1,414 @@
+//! All that an engine knows, put down so that another one can go on from there exactly as this one would have.
+//!
+//! What is left out can have no say in any decision: counters, caches, the orders' inner numbering. What a policy
+//! remembers beyond the state that it saves is its own matter.
+//!
+//! Must never know where a checkpoint is kept.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use fluxgate_formats::{Idset, JobId, Jobspec, R};
+use fluxgate_graph::Resources;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::{Class, Core, Job, Queue, Running};
+use crate::config::Config;
+use crate::engine::{Engine, wanted_placement};
+use crate::event::Action;
+use crate::explain::Reason;
+use crate::order::OrderKey;
+use crate::policy::{JobEvent, Policy, PolicyError, SavedState};
+use crate::swap::Seat;
+
+/// See the module text. Made by [`Engine::checkpoint`]; [`Engine::resume`] goes on from it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Checkpoint {
+    /// Everything there ever was in the inventory.
+    pub machine: R,
+    /// Ranks that take jobs.
+    pub up: Idset,
+    /// Ranks that were removed for good.
+    pub removed: Idset,
+    /// The settings.
+    pub config: Config,
+    /// End of the instance, seconds since the epoch; 0 is none.
+    pub instance_end: f64,
+    /// Jobs that hold resources.
+    pub running: Vec<RunningState>,
+    /// The queues, in the order of their numbers.
+    pub queues: Vec<QueueState>,
+    /// Waiting jobs, in the order of their ids.
+    pub pending: Vec<PendingState>,
+    /// Guarantees: job, start, duration.
+    pub reservations: Vec<(JobId, f64, f64)>,
+    /// The policy that decides, if it is not the built-in one.
+    pub policy: Option<PolicyState>,
+    /// The policy whose failure keeps everything from starting.
+    pub held: Option<String>,
+    held_told: Vec<JobId>,
+    places: u32,
+    vacant: Vec<u32>,
+    serial: u64,
+    stale: bool,
+}
+
+/// A job that holds resources.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RunningState {
+    /// The job.
+    pub id: JobId,
+    /// What it holds.
+    pub r: R,
+    /// Since when, seconds since the epoch.
+    pub start: f64,
+    /// Expected end; 0 is none.
+    pub end: f64,
+    follows: bool,
+    committing: bool,
+}
+
+/// A waiting job. Its request is told by its jobspec, which whoever keeps the checkpoint has.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PendingState {
+    /// The job.
+    pub id: JobId,
+    /// RFC 27 priority.
+    pub priority: u32,
+    /// Submitting user.
+    pub userid: u32,
+    /// Submission, seconds since the epoch.
+    pub t_submit: f64,
+    queue: u32,
+    place: u32,
+    class: u32,
+    key: Option<f64>,
+    reason: Reason,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    t_estimate: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    told_reason: Option<(Reason, Option<f64>)>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    told: BTreeMap<String, Value>,
+}
+
+/// A queue.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct QueueState {
+    /// Its name, empty for the anonymous one.
+    pub name: String,
+    dirty: bool,
+    wake: Option<f64>,
+    reserved: Vec<JobId>,
+    /// With: is the estimate still of the resources as they are?
+    estimated: Option<(JobId, bool)>,
+    fresh: Vec<u32>,
+    classes: u32,
+    vacant: Vec<u32>,
+    /// Parked classes; with: has something happened since that could help it?
+    parked: Vec<(u32, bool)>,
+}
+
+/// The policy that decides.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PolicyState {
+    /// Its name.
+    pub name: String,
+    /// What it saved, if it can.
+    pub state: Option<SavedState>,
+    events: Vec<JobEvent>,
+    to_key: Vec<JobId>,
+}
+
+/// Why an engine could not go on from a checkpoint.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum ResumeError {
+    /// The inventory is none.
+    #[error("checkpoint: machine: {0}")]
+    Machine(String),
+    /// A job does not fit in with the rest.
+    #[error("checkpoint: job {id}: {what}")]
+    Job {
+        /// The job.
+        id: JobId,
+        /// What is wrong.
+        what: String,
+    },
+    /// Numbers are beyond what can be.
+    #[error("checkpoint: {0}")]
+    Numbers(&'static str),
+    /// The policy does not take its state back.
+    #[error("policy {name}: {error}")]
+    Policy {
+        /// Its name.
+        name: String,
+        /// Why.
+        error: PolicyError,
+    },
+}
+
+fn finite(end: f64) -> f64 {
+    if end.is_finite() { end } else { 0.0 }
+}
+
+fn infinite(end: f64) -> f64 {
+    if end > 0.0 { end } else { f64::INFINITY }
+}
+
+impl Engine {
+    /// All there is to know, for [`Engine::resume`]. `None` while a swap is on its way: then ask again later.
+    ///
+    /// A policy that saves a state is asked for it. If that fails, it has failed, as it would in a swap; the actions
+    /// are to be carried out like those of [`Engine::step`].
+    pub fn checkpoint(&mut self) -> Option<(Checkpoint, Vec<Action>)> {
+        if self.warm_up.is_some() {
+            return None;
+        }
+        let mut out = Vec::new();
+        let saved = self.live.as_mut().map(|seat| {
+            let state = seat.policy.abilities().state.then(|| seat.policy.save()).transpose()?;
+            let name = seat.policy.name().to_owned();
+            Ok(PolicyState { name, state, events: seat.events.clone(), to_key: seat.to_key.clone() })
+        });
+        let policy = saved.transpose().unwrap_or_else(|error| {
+            self.fail_live(error, &mut out);
+            None
+        });
+        let stale = self.epoch != self.core().resources.epoch();
+        Some((self.core().checkpoint(policy, stale), out))
+    }
+
+    /// Go on from a checkpoint. `jobspec` has those of the waiting jobs; `policy` is a fresh instance of the one that
+    /// decided, `None` for the built-in one.
+    ///
+    /// # Errors
+    /// [`ResumeError`] names what does not fit.
+    pub fn resume(
+        checkpoint: &Checkpoint,
+        mut jobspec: impl FnMut(JobId) -> Option<Arc<Jobspec>>,
+        policy: Option<Box<dyn Policy>>,
+    ) -> Result<Engine, ResumeError> {
+        let mut core = Core::from_checkpoint(checkpoint, &mut jobspec)?;
+        let live = match (policy, &checkpoint.policy) {
+            (Some(mut policy), Some(was)) => {
+                policy.machine(core.machine());
+                if let Some(state) = &was.state {
+                    policy
+                        .restore(state)
+                        .map_err(|error| ResumeError::Policy { name: was.name.clone(), error })?;
+                }
+                let mut seat = Seat::new(policy, core.live);
+                (seat.events, seat.to_key) = (was.events.clone(), was.to_key.clone());
+                Some(seat)
+            }
+            (_, None) => None,
+            (None, Some(_)) => {
+                // Somebody else is to decide: the built-in one until then.
+                core.close_side(core.live);
+                None
+            }
+        };
+        let mut engine = Engine::over(Box::new(core));
+        engine.live = live;
+        if checkpoint.stale {
+            engine.epoch = engine.epoch.wrapping_sub(1);
+        }
+        Ok(engine)
+    }
+}
+
+impl Core {
+    fn checkpoint(&self, policy: Option<PolicyState>, stale: bool) -> Checkpoint {
+        let resources = &self.resources;
+        let running = self.running.iter().map(|(&id, running)| RunningState {
+            id,
+            r: resources.allocation_r(id).unwrap_or_default(),
+            start: running.start,
+            end: finite(running.end),
+            follows: running.follows,
+            committing: running.committing,
+        });
+        let pending = self.pending.iter().filter_map(|(&id, &place)| {
+            let job = self.job(place)?;
+            let key = job.places[self.live].filter(|(g, _)| *g == self.generation[self.live]);
+            Some(PendingState {
+                id,
+                priority: job.priority,
+                userid: job.userid,
+                t_submit: job.t_submit,
+                queue: job.queue,
+                place,
+                class: job.class,
+                key: key.map(|(_, key)| key.key()),
+                reason: job.reason.clone(),
+                t_estimate: job.t_estimate,
+                told_reason: job.told_reason.clone(),
+                told: job.told.clone(),
+            })
+        });
+        Checkpoint {
+            machine: resources.to_r_ever(),
+            up: resources.up(),
+            removed: resources.removed(),
+            config: self.config.clone(),
+            instance_end: finite(self.instance_end),
+            running: running.collect(),
+            queues: self.queues.iter().map(|queue| queue.state(resources)).collect(),
+            pending: pending.collect(),
+            reservations: resources.reservations().collect(),
+            policy,
+            held: self.held.as_deref().map(str::to_owned),
+            held_told: self.held_told.clone(),
+            places: self.jobs.len() as u32,
+            vacant: self.vacant.clone(),
+            serial: self.serial,
+            stale,
+        }
+    }
+
+    fn from_checkpoint(
+        from: &Checkpoint,
+        jobspec: &mut dyn FnMut(JobId) -> Option<Arc<Jobspec>>,
+    ) -> Result<Core, ResumeError> {
+        let mut resources =
+            Resources::from_r(&from.machine).map_err(|e| ResumeError::Machine(e.to_string()))?;
+        // A job that runs on what is down or gone was there before.
+        resources.set_up(&from.up);
+        let mut core = Core::new(resources, from.config.clone());
+        core.instance_end = infinite(from.instance_end);
+        core.serial = from.serial;
+        core.held = from.held.as_deref().map(Into::into);
+        core.held_told = from.held_told.clone();
+        for job in &from.running {
+            let wrong = |what: String| ResumeError::Job { id: job.id, what };
+            let end = infinite(job.end);
+            core.resources
+                .allocate_r(job.id, &job.r, &Idset::default(), job.start, end)
+                .map_err(|e| wrong(e.to_string()))?;
+            let (start, follows, committing) = (job.start, job.follows, job.committing);
+            core.running.insert(job.id, Running { start, end, follows, committing });
+        }
+        core.resources.shrink(&from.removed);
+        if from.policy.is_some() {
+            core.open_side(core.live);
+        }
+        let waiting = from.pending.len();
+        if from.places as usize != waiting + from.vacant.len() {
+            return Err(ResumeError::Numbers("places are neither taken nor vacant"));
+        }
+        if from.queues.iter().any(|queue| queue.classes as usize > waiting + queue.vacant.len()) {
+            return Err(ResumeError::Numbers("classes are neither in use nor vacant"));
+        }
+        core.jobs.resize(from.places as usize, None);
+        for state in &from.queues {
+            let id = core.queue_id(&state.name).ok_or(ResumeError::Numbers("more queues than queues_max"))?;
+            core.queues[id as usize].classes.resize(state.classes as usize, None);
+        }
+        for job in &from.pending {
+            let spec = jobspec(job.id);
+            core.waits(job, spec).map_err(|what| ResumeError::Job { id: job.id, what })?;
+        }
+        let mine = |place: &&u32| core.jobs.get(**place as usize).is_some_and(Option::is_none);
+        core.vacant = from.vacant.iter().filter(mine).copied().collect();
+        for (id, start, duration) in &from.reservations {
+            let slot = core.slot_of(*id);
+            let job = slot.and_then(|slot| core.job(slot));
+            let request = job.map(|job| job.request.clone());
+            let wrong = |what: &str| ResumeError::Job { id: *id, what: what.to_owned() };
+            let request = request.ok_or_else(|| wrong("has a guarantee and does not wait"))?;
+            core.resources
+                .reserve(*id, &request, *start, *duration)
+                .map_err(|_| wrong("its guarantee cannot be given"))?;
+        }
+        let Core { queues, resources, .. } = &mut core;
+        for (queue, state) in queues.iter_mut().zip(&from.queues) {
+            queue.be(state, resources);
+        }
+        Ok(core)
+    }
+
+    /// A waiting job, with the numbers it had.
+    fn waits(&mut self, job: &PendingState, spec: Option<Arc<Jobspec>>) -> Result<(), String> {
+        let spec = spec.ok_or("its jobspec is missing")?;
+        let request = self.resources.compile_shared(&spec).map_err(|e| e.to_string())?;
+        let placement = wanted_placement(&spec)?;
+        if job.queue as usize >= self.queues.len() {
+            return Err("its queue is missing".to_owned());
+        }
+        let whole = placement.unwrap_or(self.placement_of(job.queue)).whole_nodes();
+        let request = self.resources.with_whole_nodes(&request, whole);
+        let duration = infinite(spec.duration());
+        let queue = &mut self.queues[job.queue as usize];
+        let there = queue.classes.get_mut(job.class as usize).ok_or("its class is beyond the last one")?;
+        let made = || Class { request: request.clone(), duration, jobs: 0, parked: false, parked_at: 0 };
+        there.get_or_insert_with(made).jobs += 1;
+        queue.class_of.insert((request.shape(), duration.to_bits()), job.class);
+        let place = self.jobs.get_mut(job.place as usize).ok_or("its place is beyond the last one")?;
+        if place.is_some() || job.key.is_some_and(f64::is_nan) {
+            return Err("its place is taken".to_owned());
+        }
+        queue.native.insert(OrderKey::new(0.0, job.priority, job.t_submit, job.id), job.place);
+        *place = Some(Job {
+            id: job.id,
+            priority: job.priority,
+            userid: job.userid,
+            t_submit: job.t_submit,
+            duration,
+            queue: job.queue,
+            class: job.class,
+            request,
+            placement,
+            places: [None; 2],
+            offered: 0,
+            decided: 0,
+            reason: job.reason.clone(),
+            t_estimate: job.t_estimate,
+            told_reason: job.told_reason.clone(),
+            told: job.told.clone(),
+        });
+        self.pending.insert(job.id, job.place);
+        if let Some(key) = job.key {
+            self.place(job.place, key, self.live);
+        }
+        Ok(())
+    }
+}
+
+impl Queue {
+    fn state(&self, resources: &Resources) -> QueueState {
+        let parked = self.parked.iter().filter_map(|(_, id)| {
+            let class = self.class(*id)?;
+            Some((*id, resources.helped(&class.request) != class.parked_at))
+        });
+        QueueState {
+            name: self.name.clone(),
+            dirty: self.dirty,
+            wake: self.wake,
+            reserved: self.reserved.clone(),
+            estimated: self.estimated.map(|(id, version)| (id, version == resources.version())),
+            fresh: self.fresh.clone(),
+            classes: self.classes.len() as u32,
+            vacant: self.vacant.clone(),
+            parked: parked.collect(),
+        }
+    }
+
+    fn be(&mut self, state: &QueueState, resources: &Resources) {
+        self.dirty = state.dirty;
+        self.wake = state.wake;
+        self.reserved = state.reserved.clone();
+        let version = resources.version();
+        self.estimated =
+            state.estimated.map(|(id, now)| (id, if now { version } else { version.wrapping_sub(1) }));
+        self.fresh = state.fresh.clone();
+        let free = |id: &&u32| self.classes.get(**id as usize).is_some_and(Option::is_none);
+        self.vacant = state.vacant.iter().filter(free).copied().collect();
+        for (id, helped) in &state.parked {
+            self.park(*id, resources);
+            if let (true, Some(Some(class))) = (*helped, self.classes.get_mut(*id as usize)) {
+                class.parked_at = class.parked_at.wrapping_sub(1);
+            }
+        }
+    }
+}

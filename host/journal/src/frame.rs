@@ -1,0 +1,160 @@
+//! How records lie in a file: a header of the file, then frames of length, checksums and payload.
+//!
+//! A file begins with [`MAGIC`] and its number (u64). A frame is the length of the payload (u32), the CRC-32 of the payload
+//! (u32), the lower half of the CRC-32 of these eight bytes (u16), and the payload; numbers are little-endian. Because
+//! the length is checked by itself, a frame that was not written to its end (the process was killed) and one that was
+//! damaged later can be told apart: the first ends with the file.
+//!
+//! Must never know what a payload means.
+
+use std::io::{self, Read};
+
+/// What a file of a journal begins with; the digit is the version of the format.
+pub const MAGIC: &[u8; 8] = b"FLUXGJ1\n";
+/// Bytes before the first frame.
+pub const HEADER_BYTES: u64 = 16;
+/// Bytes before a payload.
+pub const FRAME_BYTES: u64 = 10;
+/// Longest payload, bytes: a checkpoint of many million jobs.
+pub const PAYLOAD_BYTES_MAX: u32 = 1 << 30;
+
+/// The header of a file.
+pub fn header(number: u64) -> [u8; HEADER_BYTES as usize] {
+    let mut out = [0; HEADER_BYTES as usize];
+    out[..8].copy_from_slice(MAGIC);
+    out[8..].copy_from_slice(&number.to_le_bytes());
+    out
+}
+
+/// Append a frame; `false`, and nothing, if the payload is too long.
+pub fn push(payload: &[u8], out: &mut Vec<u8>) -> bool {
+    let Ok(length) = u32::try_from(payload.len()) else { return false };
+    if length > PAYLOAD_BYTES_MAX {
+        return false;
+    }
+    let mut head = [0; FRAME_BYTES as usize];
+    head[..4].copy_from_slice(&length.to_le_bytes());
+    head[4..8].copy_from_slice(&crc32fast::hash(payload).to_le_bytes());
+    let check = crc32fast::hash(&head[..8]) as u16;
+    head[8..].copy_from_slice(&check.to_le_bytes());
+    out.extend_from_slice(&head);
+    out.extend_from_slice(payload);
+    true
+}
+
+/// What stands at a place of a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Found {
+    /// A payload.
+    Payload(Vec<u8>),
+    /// The end of the file.
+    End,
+    /// Here begins what was not written to its end.
+    Torn,
+    /// Something else than was written.
+    Damaged(&'static str),
+}
+
+/// Frames one after the other, out of a file of which the length is known.
+#[derive(Debug)]
+pub struct Frames<R> {
+    from: R,
+    /// Where the next frame begins.
+    offset: u64,
+    length: u64,
+}
+
+fn number(bytes: &[u8]) -> u32 {
+    bytes.iter().rev().fold(0, |n, byte| n << 8 | u32::from(*byte))
+}
+
+impl<R: Read> Frames<R> {
+    /// Read the header; `length` is that of the file. The number of the file, or what is wrong with the header.
+    ///
+    /// # Errors
+    /// What reading gives.
+    pub fn open(mut from: R, length: u64) -> io::Result<Result<(u64, Frames<R>), Found>> {
+        if length < HEADER_BYTES {
+            return Ok(Err(Found::Torn));
+        }
+        let mut head = [0; HEADER_BYTES as usize];
+        from.read_exact(&mut head)?;
+        if head.iter().all(|byte| *byte == 0) {
+            return Ok(Err(Found::Torn));
+        }
+        if &head[..8] != MAGIC {
+            return Ok(Err(Found::Damaged("this is no journal, or one of another version")));
+        }
+        let mut file = [0; 8];
+        file.copy_from_slice(&head[8..]);
+        Ok(Ok((u64::from_le_bytes(file), Frames { from, offset: HEADER_BYTES, length })))
+    }
+
+    /// Where the next frame begins.
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// The next frame. After anything but a payload the end is reached.
+    ///
+    /// # Errors
+    /// What reading gives.
+    #[allow(clippy::should_implement_trait)] // it has errors
+    pub fn next(&mut self) -> io::Result<Found> {
+        let found = self.read()?;
+        match &found {
+            Found::Payload(payload) => self.offset += FRAME_BYTES + payload.len() as u64,
+            _ => self.length = self.offset,
+        }
+        Ok(found)
+    }
+
+    fn read(&mut self) -> io::Result<Found> {
+        let left = self.length - self.offset;
+        if left == 0 {
+            return Ok(Found::End);
+        }
+        if left < FRAME_BYTES {
+            return Ok(Found::Torn);
+        }
+        let mut head = [0; FRAME_BYTES as usize];
+        self.from.read_exact(&mut head)?;
+        if number(&head[8..]) != crc32fast::hash(&head[..8]) & 0xffff {
+            return Ok(if head == [0; FRAME_BYTES as usize] && self.rest_is_zero()? {
+                // The length of the file was written, and not what is in it.
+                Found::Torn
+            } else {
+                Found::Damaged("the length of a record fails its checksum")
+            });
+        }
+        let length = number(&head[..4]);
+        if length > PAYLOAD_BYTES_MAX {
+            return Ok(Found::Damaged("a record is longer than any can be"));
+        }
+        if u64::from(length) > left - FRAME_BYTES {
+            return Ok(Found::Torn);
+        }
+        let mut payload = vec![0; length as usize];
+        self.from.read_exact(&mut payload)?;
+        if crc32fast::hash(&payload) == number(&head[4..8]) {
+            return Ok(Found::Payload(payload));
+        }
+        // The last record, cut by a loss of power: its end was never written.
+        let last = left == FRAME_BYTES + u64::from(length);
+        if last && payload.last() == Some(&0) {
+            return Ok(Found::Torn);
+        }
+        Ok(Found::Damaged("a record fails its checksum"))
+    }
+
+    fn rest_is_zero(&mut self) -> io::Result<bool> {
+        let mut block = [0; 4096];
+        loop {
+            match self.from.read(&mut block)? {
+                0 => return Ok(true),
+                n if block[..n].iter().any(|byte| *byte != 0) => return Ok(false),
+                _ => {}
+            }
+        }
+    }
+}

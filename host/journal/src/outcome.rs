@@ -1,0 +1,156 @@
+//! What came of an event or a pass: the decisions in full, and a digest over everything the engine said, to the byte.
+//!
+//! Annotations are in the digest alone: they are told to jobs by the hundred, and follow from the rest.
+//!
+//! Must never know files.
+
+use std::collections::BTreeMap;
+
+use fluxgate_engine::{Action, PolicyNotice};
+use fluxgate_formats::{Idset, JobId, R};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+/// See the module text: decisions, digest, number of annotations.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Outcome(pub Vec<Decision>, pub u64, pub u32);
+
+/// What a job got: ranks, and what of each of them.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Held(pub Vec<(Idset, BTreeMap<String, Idset>)>);
+
+impl Held {
+    fn of(r: &R) -> Held {
+        Held(r.r_lite.iter().map(|entry| (entry.rank.clone(), entry.children.clone())).collect())
+    }
+
+    /// Number of cores.
+    pub fn cores(&self) -> u64 {
+        let each = |(ranks, children): &(Idset, BTreeMap<String, Idset>)| {
+            ranks.len() * children.get("core").map_or(0, |cores| cores.len())
+        };
+        self.0.iter().map(each).sum()
+    }
+}
+
+/// One decision.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum Decision {
+    /// A job starts: what it gets, and when that ends (0: no limit).
+    #[serde(rename = "s")]
+    Start(JobId, Held, f64),
+    /// A request is refused for good.
+    #[serde(rename = "deny")]
+    Deny(JobId, String),
+    /// A request is withdrawn.
+    #[serde(rename = "canceled")]
+    Canceled(JobId),
+    /// A question is answered: its token, errno (0: yes), text.
+    #[serde(rename = "reply")]
+    Reply(u64, i32, String),
+    /// An exception on a job.
+    #[serde(rename = "raise")]
+    Raise(JobId, String),
+    /// A successor took over: from, to, with the state.
+    #[serde(rename = "swapped")]
+    Swapped(String, String, bool),
+    /// A successor failed: its name, kind of failure, text.
+    #[serde(rename = "swap-failed")]
+    SwapFailed(String, String, String),
+    /// The policy in charge failed: its name, kind of failure, text.
+    #[serde(rename = "failed")]
+    Failed(String, String, String),
+    /// Anything else, in words.
+    #[serde(rename = "other")]
+    Other(String),
+}
+
+impl Decision {
+    /// The decision of an action; annotations are none.
+    fn of(action: &Action) -> Option<Decision> {
+        Some(match action {
+            Action::Start { id, r, .. } => Decision::Start(*id, Held::of(r), r.expiration),
+            Action::Annotate { .. } => return None,
+            Action::Deny { id, note } => Decision::Deny(*id, note.clone()),
+            Action::Canceled { id } => Decision::Canceled(*id),
+            Action::Reply { token, result: Ok(()) } => Decision::Reply(*token, 0, String::new()),
+            Action::Reply { token, result: Err(error) } => {
+                Decision::Reply(*token, error.errnum, error.text.clone())
+            }
+            Action::Raise { id, kind, note, .. } => Decision::Raise(*id, format!("{kind}: {note}")),
+            Action::Notice(PolicyNotice::Swapped { from, to, state }) => {
+                Decision::Swapped(from.clone(), to.clone(), *state)
+            }
+            Action::Notice(PolicyNotice::SwapFailed { name, error }) => {
+                Decision::SwapFailed(name.clone(), error.kind().to_owned(), error.to_string())
+            }
+            Action::Notice(PolicyNotice::Failed { name, error }) => {
+                Decision::Failed(name.clone(), error.kind().to_owned(), error.to_string())
+            }
+            other => Decision::Other(format!("{other:?}")),
+        })
+    }
+
+    /// The job that it is about.
+    pub fn job(&self) -> Option<JobId> {
+        match self {
+            Decision::Start(id, ..)
+            | Decision::Deny(id, _)
+            | Decision::Canceled(id)
+            | Decision::Raise(id, _) => Some(*id),
+            _ => None,
+        }
+    }
+}
+
+impl std::fmt::Display for Decision {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Decision::Start(id, held, end) => {
+                write!(f, "start {id} on")?;
+                for (ranks, children) in &held.0 {
+                    write!(f, " rank {ranks}")?;
+                    children.iter().try_for_each(|(type_, ids)| write!(f, "/{type_}{ids}"))?;
+                }
+                if *end > 0.0 { write!(f, " until {end}") } else { Ok(()) }
+            }
+            Decision::Deny(id, note) => write!(f, "deny {id}: {note}"),
+            Decision::Canceled(id) => write!(f, "cancel {id}"),
+            Decision::Reply(token, 0, _) => write!(f, "answer {token}: yes"),
+            Decision::Reply(token, errnum, text) => write!(f, "answer {token}: error {errnum}, {text}"),
+            Decision::Raise(id, note) => write!(f, "exception on {id}: {note}"),
+            Decision::Swapped(from, to, state) => {
+                write!(f, "swapped from {from} to {to}{}", if *state { " with its state" } else { "" })
+            }
+            Decision::SwapFailed(name, _, error) => write!(f, "swap to {name} failed: {error}"),
+            Decision::Failed(name, _, error) => write!(f, "{name} failed: {error}"),
+            Decision::Other(text) => f.write_str(text),
+        }
+    }
+}
+
+impl Outcome {
+    /// What came of it; `None` when nothing did.
+    pub fn of(actions: &[Action]) -> Option<Outcome> {
+        if actions.is_empty() {
+            return None;
+        }
+        let mut hasher = Sha256::new();
+        let mut annotations = 0;
+        for action in actions {
+            let text = match action {
+                Action::Start { id, r, annotations } => format!("{} {} {annotations}\n", id.0, r.to_value()),
+                Action::Annotate { id, annotations: notes } => {
+                    annotations += 1;
+                    format!("{} {notes}\n", id.0)
+                }
+                other => format!("{other:?}\n"),
+            };
+            hasher.update(text);
+        }
+        let mut digest = [0; 8];
+        digest.copy_from_slice(&hasher.finalize()[..8]);
+        let decisions = actions.iter().filter_map(Decision::of).collect();
+        Some(Outcome(decisions, u64::from_be_bytes(digest), annotations))
+    }
+}

@@ -1,0 +1,218 @@
+//! Reads a journal back: a folder of files in their order, or one file.
+//!
+//! A file that ends in the middle of a record was cut by a kill; that is no error. Anything else that is not as it was
+//! written is told with file and offset, and what follows it in that file is not read.
+//!
+//! Must never write.
+
+use std::fs::{self, File};
+use std::io::{self, BufReader};
+use std::path::{Path, PathBuf};
+
+use crate::frame::{Found, Frames};
+use crate::record::Record;
+
+/// Why a journal cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    /// Reading failed.
+    #[error("{}: {error}", path.display())]
+    Io {
+        /// The file or folder.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+    /// Nothing is there.
+    #[error("{}: there is no journal in this folder", .0.display())]
+    Empty(PathBuf),
+    /// A file is not as it was written.
+    #[error("{}: offset {offset}: {what}; what follows in this file cannot be read", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// Where in it, bytes.
+        offset: u64,
+        /// What is wrong.
+        what: String,
+    },
+}
+
+/// Files of a folder by number, the oldest first.
+pub(crate) fn files(dir: &Path) -> io::Result<Vec<(u64, PathBuf)>> {
+    let mut out = Vec::new();
+    for entry in fs::read_dir(dir)? {
+        let path = entry?.path();
+        let stem =
+            path.file_name().and_then(|name| name.to_str()).and_then(|name| name.strip_suffix(".journal"));
+        let digits = stem.filter(|stem| stem.bytes().all(|byte| byte.is_ascii_digit()));
+        if let Some(number) = digits.and_then(|stem| stem.parse().ok()) {
+            out.push((number, path));
+        }
+    }
+    out.sort();
+    Ok(out)
+}
+
+/// Where the torn end of a file begins, if it has one.
+pub(crate) fn torn(path: &Path) -> io::Result<Option<u64>> {
+    let file = File::open(path)?;
+    let length = file.metadata()?.len();
+    let mut frames = match Frames::open(BufReader::new(file), length)? {
+        Ok((_, frames)) => frames,
+        Err(Found::Torn) => return Ok(Some(0)),
+        Err(_) => return Ok(None),
+    };
+    loop {
+        match frames.next()? {
+            Found::Payload(_) => {}
+            Found::Torn => return Ok(Some(frames.offset())),
+            Found::End | Found::Damaged(_) => return Ok(None),
+        }
+    }
+}
+
+/// The files of a journal.
+#[derive(Debug, Clone)]
+pub struct Journal {
+    files: Vec<PathBuf>,
+}
+
+/// A record with its place.
+#[derive(Debug)]
+pub struct Place {
+    /// Index of the file.
+    pub file: usize,
+    /// Where in it, bytes.
+    pub offset: u64,
+    /// The record.
+    pub record: Record,
+}
+
+/// What comes out of reading.
+#[derive(Debug)]
+pub enum Item {
+    /// A record.
+    Record(Box<Place>),
+    /// A file ends here in the middle of a record: a kill. Index of the file, offset, bytes left out.
+    Torn(usize, u64, u64),
+    /// A file cannot be read on.
+    Damaged(ReadError),
+}
+
+impl Journal {
+    /// The journal in a folder, or one file of it.
+    ///
+    /// # Errors
+    /// [`ReadError`] if there is none.
+    pub fn open(path: &Path) -> Result<Journal, ReadError> {
+        let io = |error| ReadError::Io { path: path.to_owned(), error };
+        if !fs::metadata(path).map_err(io)?.is_dir() {
+            return Ok(Journal { files: vec![path.to_owned()] });
+        }
+        let files: Vec<PathBuf> = files(path).map_err(io)?.into_iter().map(|(_, path)| path).collect();
+        match files.is_empty() {
+            true => Err(ReadError::Empty(path.to_owned())),
+            false => Ok(Journal { files }),
+        }
+    }
+
+    /// Its files, the oldest first.
+    pub fn files(&self) -> &[PathBuf] {
+        &self.files
+    }
+
+    /// Everything in it, in order.
+    pub fn items(&self) -> Items<'_> {
+        self.items_from(0)
+    }
+
+    /// Everything from the file with this index on.
+    pub fn items_from(&self, file: usize) -> Items<'_> {
+        Items { journal: self, file, frames: None }
+    }
+}
+
+/// See [`Journal::items`].
+#[derive(Debug)]
+pub struct Items<'a> {
+    journal: &'a Journal,
+    file: usize,
+    frames: Option<(Frames<BufReader<File>>, u64)>,
+}
+
+impl Items<'_> {
+    fn begin(&mut self) -> io::Result<Result<(), (Found, u64)>> {
+        let file = File::open(&self.journal.files[self.file])?;
+        let length = file.metadata()?.len();
+        Ok(match Frames::open(BufReader::with_capacity(1 << 16, file), length)? {
+            Ok((_, frames)) => {
+                self.frames = Some((frames, length));
+                Ok(())
+            }
+            Err(found) => Err((found, length)),
+        })
+    }
+
+    fn item(&mut self) -> io::Result<Option<Item>> {
+        if self.frames.is_none()
+            && let Err((found, length)) = self.begin()?
+        {
+            return Ok(self.ended(found, 0, length));
+        }
+        let Some((frames, length)) = &mut self.frames else { return Ok(None) };
+        let (offset, length) = (frames.offset(), *length);
+        let found = match frames.next()? {
+            Found::Payload(payload) => match Record::from_payload(&payload) {
+                Ok(record) => {
+                    return Ok(Some(Item::Record(Box::new(Place { file: self.file, offset, record }))));
+                }
+                Err(error) => {
+                    let item = self.damaged(offset, error.to_string());
+                    self.leave();
+                    return Ok(Some(item));
+                }
+            },
+            found => found,
+        };
+        Ok(self.ended(found, offset, length))
+    }
+
+    fn ended(&mut self, found: Found, offset: u64, length: u64) -> Option<Item> {
+        let item = match found {
+            Found::Torn => Some(Item::Torn(self.file, offset, length - offset)),
+            Found::Damaged(what) => Some(self.damaged(offset, what.to_owned())),
+            Found::End | Found::Payload(_) => None,
+        };
+        self.leave();
+        item
+    }
+
+    fn damaged(&self, offset: u64, what: String) -> Item {
+        Item::Damaged(ReadError::Damaged { path: self.journal.files[self.file].clone(), offset, what })
+    }
+
+    fn leave(&mut self) {
+        self.file += 1;
+        self.frames = None;
+    }
+}
+
+impl Iterator for Items<'_> {
+    type Item = Item;
+
+    fn next(&mut self) -> Option<Item> {
+        while self.file < self.journal.files.len() {
+            match self.item() {
+                Ok(Some(item)) => return Some(item),
+                Ok(None) => {}
+                Err(error) => {
+                    let path = self.journal.files[self.file].clone();
+                    self.leave();
+                    return Some(Item::Damaged(ReadError::Io { path, error }));
+                }
+            }
+        }
+        None
+    }
+}

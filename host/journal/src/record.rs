@@ -1,0 +1,311 @@
+//! What is written down: records, in MessagePack, with their fields in order and without names, for size.
+//!
+//! Times are seconds since the epoch. Jobspecs and policies are written once in each file, when they are first needed,
+//! and named by their numbers from then on.
+//!
+//! Must never know files.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use fluxgate_engine::{Checkpoint, Config, Event};
+use fluxgate_formats::{Idset, JobId, R};
+use serde::{Deserialize, Serialize};
+
+use crate::outcome::Outcome;
+use crate::spec::{SpecError, SpecRow};
+
+/// One record.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum Record {
+    /// Everything that is needed to go on from here. The first of every file.
+    #[serde(rename = "base")]
+    Base(Box<Base>),
+    /// What some jobs ask for.
+    #[serde(rename = "spec")]
+    Spec(Arc<SpecRow>),
+    /// A policy.
+    #[serde(rename = "policy")]
+    Policy(Arc<PolicyRow>),
+    /// An event, when it was stepped, and what came of it.
+    #[serde(rename = "e")]
+    Step(f64, Happening, Option<Outcome>),
+    /// A call of the engine's `pass`.
+    #[serde(rename = "p")]
+    Pass(PassRecord),
+    /// A swap was asked for: when, the successor's number, what came of it, why it did not begin.
+    #[serde(rename = "swap")]
+    Swap(f64, u32, Option<Outcome>, Option<String>),
+    /// Other settings, from when on, and what came of it.
+    #[serde(rename = "config")]
+    Reconfigure(f64, Box<Config>, Option<Outcome>),
+    /// A swap that was on its way was given up.
+    #[serde(rename = "abandon")]
+    Abandon(f64),
+    /// Nothing starts until a policy has been swapped in: this one could not begin.
+    #[serde(rename = "hold")]
+    Hold(f64, String),
+    /// The scheduler left in order.
+    #[serde(rename = "end")]
+    End(f64),
+}
+
+impl Record {
+    /// A short name for people.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Record::Base(_) => "checkpoint",
+            Record::Spec(_) => "jobspec",
+            Record::Policy(_) => "policy",
+            Record::Step(_, event, _) => event.kind(),
+            Record::Pass(_) => "pass",
+            Record::Swap(..) => "swap",
+            Record::Reconfigure(..) => "settings",
+            Record::Abandon(_) => "abandon",
+            Record::Hold(..) => "hold",
+            Record::End(_) => "end",
+        }
+    }
+
+    /// When, if it has a time.
+    pub fn time(&self) -> Option<f64> {
+        match self {
+            Record::Base(base) => Some(base.time),
+            Record::Spec(_) | Record::Policy(_) => None,
+            Record::Abandon(t) | Record::Hold(t, _) => Some(*t),
+            Record::Step(t, ..) | Record::Swap(t, ..) | Record::Reconfigure(t, ..) | Record::End(t) => {
+                Some(*t)
+            }
+            Record::Pass(pass) => Some(pass.0),
+        }
+    }
+
+    /// What came of it.
+    pub fn outcome(&self) -> Option<&Outcome> {
+        match self {
+            Record::Step(.., outcome) | Record::Reconfigure(.., outcome) | Record::Swap(_, _, outcome, _) => {
+                outcome.as_ref()
+            }
+            Record::Pass(pass) => pass.5.as_ref(),
+            _ => None,
+        }
+    }
+}
+
+/// A call of the engine's `pass`: when; the number of the policy in charge after it; the fuel that policy used since the
+/// call before; passes made, one per queue; at which look it was cut, if it was; what came of it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PassRecord(pub f64, pub u32, pub u64, pub u64, pub Option<u64>, pub Option<Outcome>);
+
+/// Why a file begins.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Why {
+    /// The scheduler started.
+    #[serde(rename = "start")]
+    Start,
+    /// The file before was full.
+    #[serde(rename = "rotation")]
+    Rotation,
+    /// So many records could not be written before this, for this reason.
+    #[serde(rename = "gap")]
+    Gap(u64, String),
+}
+
+/// Everything that is needed to go on.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Base {
+    /// When.
+    pub time: f64,
+    /// Why it was made.
+    pub why: Why,
+    /// Version of the program that wrote it.
+    pub version: String,
+    /// All that the engine knows.
+    pub engine: Checkpoint,
+    /// For each waiting job the number of what it asks for, and for how many seconds, 0 for no limit.
+    pub asks: BTreeMap<JobId, (u32, f64)>,
+    /// What these numbers mean.
+    pub specs: Vec<Arc<SpecRow>>,
+    /// The policy in charge.
+    pub policy: Arc<PolicyRow>,
+}
+
+/// A policy, with its settings.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct PolicyRow {
+    /// Its number in this journal.
+    pub number: u32,
+    /// Its name.
+    pub name: String,
+    /// `sha256:` and 64 digits, of the component; empty for the built-in policy.
+    pub digest: String,
+    /// What was set of it.
+    pub config: BTreeMap<String, String>,
+    /// The bounds that it lived under, as whoever executes it writes them down; empty for none.
+    #[serde(default)]
+    pub limits: String,
+}
+
+/// An event of [`fluxgate_engine::Event`], as it is written. Fields as there, unless said otherwise.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs)] // the variants of `Event`
+pub enum Happening {
+    /// id, priority, userid, t_submit, r, free
+    #[serde(rename = "hello")]
+    Hello(JobId, u32, u32, f64, Box<R>, Idset),
+    /// id, priority, userid, t_submit, number of what it asks for, seconds
+    #[serde(rename = "a")]
+    Alloc(JobId, u32, u32, f64, u32, f64),
+    #[serde(rename = "cancel")]
+    Cancel(JobId),
+    #[serde(rename = "prio")]
+    Prioritize(Vec<(JobId, u32)>),
+    /// id, ranks, last
+    #[serde(rename = "f")]
+    Free(JobId, Option<Idset>, bool),
+    /// id, expiration, token
+    #[serde(rename = "exp")]
+    Expiration(JobId, f64, u64),
+    /// number of what is asked for, seconds, token
+    #[serde(rename = "feas")]
+    Feasibility(u32, f64, u64),
+    #[serde(rename = "up")]
+    Up(Idset),
+    #[serde(rename = "down")]
+    Down(Idset),
+    #[serde(rename = "shrink")]
+    Shrink(Idset),
+    #[serde(rename = "prop+")]
+    PropertyAdd(String, Idset),
+    #[serde(rename = "prop-")]
+    PropertyRemove(String, Idset),
+    #[serde(rename = "ends")]
+    InstanceExpiration(f64),
+    #[serde(rename = "c")]
+    Committed(JobId),
+    /// jobs, unsettled, complete
+    #[serde(rename = "recount")]
+    Recount(Vec<(JobId, Idset)>, Vec<JobId>, bool),
+    /// theirs, unsettled, within
+    #[serde(rename = "audit")]
+    Audit(Box<R>, Vec<JobId>, Idset),
+}
+
+impl Happening {
+    /// A short name for people.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Happening::Hello(..) => "hello",
+            Happening::Alloc(..) => "alloc",
+            Happening::Cancel(_) => "cancel",
+            Happening::Prioritize(_) => "prioritize",
+            Happening::Free(..) => "free",
+            Happening::Expiration(..) => "expiration",
+            Happening::Feasibility(..) => "feasibility",
+            Happening::Up(_) => "up",
+            Happening::Down(_) => "down",
+            Happening::Shrink(_) => "shrink",
+            Happening::PropertyAdd(..) => "property-add",
+            Happening::PropertyRemove(..) => "property-remove",
+            Happening::InstanceExpiration(_) => "instance-expiration",
+            Happening::Committed(_) => "committed",
+            Happening::Recount(..) => "recount",
+            Happening::Audit(..) => "audit",
+        }
+    }
+
+    /// The job that it is about, if it is about one.
+    pub fn job(&self) -> Option<JobId> {
+        match self {
+            Happening::Hello(id, ..)
+            | Happening::Alloc(id, ..)
+            | Happening::Cancel(id)
+            | Happening::Free(id, ..)
+            | Happening::Expiration(id, ..)
+            | Happening::Committed(id) => Some(*id),
+            _ => None,
+        }
+    }
+
+    /// The event again; `spec` has what jobs ask for.
+    ///
+    /// # Errors
+    /// [`SpecError`] if that is not there, or is no jobspec.
+    pub fn event(
+        &self,
+        mut spec: impl FnMut(u32, f64) -> Result<Arc<fluxgate_formats::Jobspec>, SpecError>,
+    ) -> Result<Event, SpecError> {
+        Ok(match self.clone() {
+            Happening::Hello(id, priority, userid, t_submit, r, free) => {
+                Event::Hello { id, priority, userid, t_submit, r, free }
+            }
+            Happening::Alloc(id, priority, userid, t_submit, number, duration) => {
+                Event::Alloc { id, priority, userid, t_submit, jobspec: spec(number, duration)? }
+            }
+            Happening::Cancel(id) => Event::Cancel { id },
+            Happening::Prioritize(jobs) => Event::Prioritize { jobs },
+            Happening::Free(id, ranks, last) => Event::Free { id, ranks, last },
+            Happening::Expiration(id, expiration, token) => Event::Expiration { id, expiration, token },
+            Happening::Feasibility(number, duration, token) => {
+                Event::Feasibility { jobspec: spec(number, duration)?, token }
+            }
+            Happening::Up(ranks) => Event::Up(ranks),
+            Happening::Down(ranks) => Event::Down(ranks),
+            Happening::Shrink(ranks) => Event::Shrink(ranks),
+            Happening::PropertyAdd(name, ranks) => Event::PropertyAdd { name, ranks },
+            Happening::PropertyRemove(name, ranks) => Event::PropertyRemove { name, ranks },
+            Happening::InstanceExpiration(end) => Event::InstanceExpiration(end),
+            Happening::Committed(id) => Event::Committed { id },
+            Happening::Recount(jobs, unsettled, complete) => Event::Recount { jobs, unsettled, complete },
+            Happening::Audit(theirs, unsettled, within) => Event::Audit { theirs, unsettled, within },
+        })
+    }
+}
+
+/// Records above this size are deflated, bytes.
+const PLAIN_BYTES_MAX: usize = 4096;
+/// Largest record after inflating, bytes.
+const INFLATED_BYTES_MAX: u64 = 4 << 30;
+
+/// A payload is no record of this version.
+#[derive(Debug, thiserror::Error)]
+#[error("no record that this version can read: {0}")]
+pub struct RecordError(String);
+
+impl Record {
+    /// The payload of a frame.
+    pub fn to_payload(&self) -> Vec<u8> {
+        let mut out = vec![0];
+        let mut writer = rmp_serde::Serializer::new(&mut out).with_struct_map();
+        // Into memory, and nothing here refuses to be written.
+        if self.serialize(&mut writer).is_err() {
+            return Vec::new();
+        }
+        if out.len() > PLAIN_BYTES_MAX {
+            let mut packed = flate2::write::DeflateEncoder::new(vec![1], flate2::Compression::fast());
+            if let Ok(packed) =
+                std::io::Write::write_all(&mut packed, &out[1..]).and_then(|()| packed.finish())
+            {
+                return packed;
+            }
+        }
+        out
+    }
+
+    /// The record of a payload.
+    ///
+    /// # Errors
+    /// [`RecordError`] for anything else.
+    pub fn from_payload(payload: &[u8]) -> Result<Record, RecordError> {
+        let wrong = |error: &dyn std::fmt::Display| RecordError(error.to_string());
+        match payload.split_first() {
+            Some((0, plain)) => rmp_serde::from_slice(plain).map_err(|e| wrong(&e)),
+            Some((1, packed)) => {
+                use std::io::Read as _;
+                let packed = flate2::read::DeflateDecoder::new(packed).take(INFLATED_BYTES_MAX);
+                rmp_serde::from_read(std::io::BufReader::new(packed)).map_err(|e| wrong(&e))
+            }
+            _ => Err(RecordError("unknown packing".to_owned())),
+        }
+    }
+}

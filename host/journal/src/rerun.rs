@@ -1,0 +1,515 @@
+//! Runs a journal again: the same events at the same times through a fresh engine, cut where passes were cut. Every
+//! answer is held against what is written down.
+//!
+//! Where a journal begins in the middle of a scheduler's life the engine goes on from the checkpoint, with the policy's
+//! saved state. Fuel is compared only for instances that were followed from their beginning: what a policy needs for its
+//! own housekeeping is no part of its state.
+//!
+//! Must never know where policies come from.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use fluxgate_engine::{
+    Abilities, Action, Engine, JobColumns, JobEvent, Machine, Pass, Policy, PolicyCost, PolicyError,
+    ResumeError, SavedState,
+};
+use fluxgate_formats::Jobspec;
+
+use crate::outcome::{Decision, Outcome};
+use crate::reader::{Item, Journal, ReadError};
+use crate::record::{Base, PassRecord, PolicyRow, Record, Why};
+use crate::spec::{SpecError, SpecRow};
+
+/// Jobspecs kept that were read already.
+const SPECS_KEPT: usize = 1 << 16;
+/// Most decisions that a difference lists of each side.
+const LISTED_MAX: usize = 5;
+
+/// Where policies come from.
+pub trait Policies {
+    /// A fresh instance of the policy with this digest and these settings; without a digest it is no component.
+    ///
+    /// # Errors
+    /// Why there is none, for people.
+    fn make(&mut self, row: &PolicyRow) -> Result<Box<dyn Policy>, String>;
+}
+
+/// What a rerun came to.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Verified {
+    /// Records run.
+    pub records: u64,
+    /// Events stepped.
+    pub events: u64,
+    /// Passes made, one per queue.
+    pub passes: u64,
+    /// Of the calls that made them, those that were cut.
+    pub cut: u64,
+    /// Decisions compared.
+    pub decisions: u64,
+    /// Of these, jobs started.
+    pub starts: u64,
+    /// Annotations compared.
+    pub annotations: u64,
+    /// Swaps that were done.
+    pub swaps: u64,
+    /// Policies that failed, running or on their way.
+    pub breaches: u64,
+    /// Checkpoints that were reached with exactly their state.
+    pub checkpoints: u64,
+    /// Times that it went on from a checkpoint without having come there.
+    pub resumed: u64,
+    /// Schedulers' lives seen from their beginning.
+    pub lives: u64,
+    /// Gaps, with the records lost in them.
+    pub gaps: Vec<(f64, u64, String)>,
+    /// Files that end in the middle of a record, with the bytes left out.
+    pub torn: Vec<(PathBuf, u64)>,
+    /// Failures that a clock decided, taken from the journal.
+    pub deadlines: u64,
+    /// First and last time.
+    pub span: Option<(f64, f64)>,
+}
+
+/// Why a rerun did not come to its end.
+#[derive(Debug, thiserror::Error)]
+pub enum RerunError {
+    /// The journal cannot be read.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    /// The engine did something else than is written down.
+    #[error("{}: offset {offset}: {kind} at {time}: {what}", path.display())]
+    Differs {
+        /// The file.
+        path: PathBuf,
+        /// Where in it, bytes.
+        offset: u64,
+        /// Kind of record.
+        kind: &'static str,
+        /// Its time.
+        time: f64,
+        /// The difference.
+        what: String,
+    },
+    /// A record does not fit in with those before it.
+    #[error("{}: offset {offset}: {what}", path.display())]
+    Order {
+        /// The file.
+        path: PathBuf,
+        /// Where in it, bytes.
+        offset: u64,
+        /// What is wrong.
+        what: String,
+    },
+    /// There is nothing in the span of time that was asked for.
+    #[error("the journal has nothing in this span of time")]
+    Nothing,
+}
+
+/// Fails a call as a clock once did.
+struct Timed {
+    inner: Box<dyn Policy>,
+    late: Arc<AtomicBool>,
+}
+
+impl Timed {
+    fn late(&self, during: &'static str) -> Result<(), PolicyError> {
+        match self.late.load(Ordering::Relaxed) {
+            true => Err(PolicyError::Deadline { during, limit_ms: 0 }),
+            false => Ok(()),
+        }
+    }
+}
+
+impl Policy for Timed {
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    fn abilities(&self) -> Abilities {
+        self.inner.abilities()
+    }
+
+    fn machine(&mut self, machine: Machine) {
+        self.inner.machine(machine);
+    }
+
+    fn keys(&mut self, now: f64, jobs: &JobColumns) -> Result<Vec<f64>, PolicyError> {
+        self.late("ordering.keys")?;
+        self.inner.keys(now, jobs)
+    }
+
+    fn observe(&mut self, now: f64, events: &[JobEvent]) -> Result<(), PolicyError> {
+        self.late("observing.observe")?;
+        self.inner.observe(now, events)
+    }
+
+    fn run(&mut self, pass: Pass) -> (Pass, Result<(), PolicyError>) {
+        match self.late("scheduling.run") {
+            Ok(()) => self.inner.run(pass),
+            Err(error) => (pass, Err(error)),
+        }
+    }
+
+    fn save(&mut self) -> Result<SavedState, PolicyError> {
+        self.late("state.save")?;
+        self.inner.save()
+    }
+
+    fn restore(&mut self, state: &SavedState) -> Result<(), PolicyError> {
+        self.late("state.restore")?;
+        self.inner.restore(state)
+    }
+
+    fn cost(&self) -> PolicyCost {
+        self.inner.cost()
+    }
+}
+
+/// What the records so far have said of jobspecs and policies.
+#[derive(Default)]
+pub struct Tables {
+    specs: BTreeMap<u32, Arc<SpecRow>>,
+    policies: BTreeMap<u32, Arc<PolicyRow>>,
+    read: BTreeMap<(u32, u64), Arc<Jobspec>>,
+}
+
+impl Tables {
+    /// Take in what a record says of them.
+    pub fn take(&mut self, record: &Record) {
+        match record {
+            Record::Base(base) => {
+                self.specs = base.specs.iter().map(|row| (row.number, Arc::clone(row))).collect();
+                self.policies = BTreeMap::from([(base.policy.number, Arc::clone(&base.policy))]);
+                self.read.clear();
+            }
+            Record::Spec(row) => {
+                self.specs.insert(row.number, Arc::clone(row));
+            }
+            Record::Policy(row) => {
+                self.policies.insert(row.number, Arc::clone(row));
+            }
+            _ => {}
+        }
+    }
+
+    /// The policy with this number.
+    pub fn policy(&self, number: u32) -> Option<&Arc<PolicyRow>> {
+        self.policies.get(&number)
+    }
+
+    /// The jobspec of this number, for so many seconds.
+    ///
+    /// # Errors
+    /// [`SpecError`].
+    pub fn jobspec(&mut self, number: u32, duration: f64) -> Result<Arc<Jobspec>, SpecError> {
+        let key = (number, duration.to_bits());
+        if let Some(jobspec) = self.read.get(&key) {
+            return Ok(Arc::clone(jobspec));
+        }
+        let row = self.specs.get(&number).ok_or(SpecError::Unknown(number))?;
+        let jobspec = row.jobspec(duration)?;
+        if self.read.len() >= SPECS_KEPT {
+            self.read.clear();
+        }
+        self.read.insert(key, Arc::clone(&jobspec));
+        Ok(jobspec)
+    }
+
+    /// An engine that goes on from a checkpoint, with this policy.
+    ///
+    /// # Errors
+    /// [`ResumeError`].
+    pub fn resume(&mut self, base: &Base, policy: Option<Box<dyn Policy>>) -> Result<Engine, ResumeError> {
+        let jobspec = |id| {
+            let (number, duration) = base.asks.get(&id)?;
+            self.jobspec(*number, *duration).ok()
+        };
+        Engine::resume(&base.engine, jobspec, policy)
+    }
+}
+
+struct Run<'a> {
+    policies: &'a mut dyn Policies,
+    tables: Tables,
+    engine: Option<Engine>,
+    late: Arc<AtomicBool>,
+    /// A clock had a say: annotations may differ since.
+    loose: bool,
+    /// Is the instance in charge one that was followed from its beginning? And the one on its way?
+    exact: bool,
+    next_exact: bool,
+    fuel: u64,
+    passes: u64,
+    done: Verified,
+}
+
+type Differs = Result<(), String>;
+
+/// Run it again, from the last checkpoint at or before `from` until `until`.
+///
+/// # Errors
+/// [`RerunError`] at the first record that differs, or cannot be read.
+pub fn verify(
+    journal: &Journal,
+    policies: &mut dyn Policies,
+    from: Option<f64>,
+    until: Option<f64>,
+) -> Result<Verified, RerunError> {
+    let first = from.map_or(0, |from| begin(journal, from));
+    let mut run = Run {
+        policies,
+        tables: Tables::default(),
+        engine: None,
+        late: Arc::default(),
+        loose: false,
+        exact: false,
+        next_exact: false,
+        fuel: 0,
+        passes: 0,
+        done: Verified::default(),
+    };
+    for item in journal.items_from(first) {
+        let place = match item {
+            Item::Record(place) => place,
+            Item::Torn(file, _, bytes) => {
+                run.done.torn.push((journal.files()[file].clone(), bytes));
+                continue;
+            }
+            Item::Damaged(error) => return Err(error.into()),
+        };
+        let time = place.record.time();
+        if time.zip(until).is_some_and(|(time, until)| time > until) {
+            break;
+        }
+        run.tables.take(&place.record);
+        let path: &Path = &journal.files()[place.file];
+        let done = run.record(&place.record).map_err(|what| RerunError::Order {
+            path: path.to_owned(),
+            offset: place.offset,
+            what,
+        })?;
+        done.map_err(|what| RerunError::Differs {
+            path: path.to_owned(),
+            offset: place.offset,
+            kind: place.record.kind(),
+            time: time.unwrap_or_default(),
+            what,
+        })?;
+        if let Some(time) = time {
+            let begin = run.done.span.map_or(time, |(begin, _)| begin);
+            run.done.span = Some((begin, time));
+            run.done.records += 1;
+        }
+    }
+    if run.done.span.is_none() {
+        return Err(RerunError::Nothing);
+    }
+    Ok(run.done)
+}
+
+/// The file to begin with: the last one that begins at or before this time.
+pub fn begin(journal: &Journal, from: f64) -> usize {
+    (0..journal.files().len())
+        .rev()
+        .find(|file| {
+            let first = journal.items_from(*file).next();
+            matches!(first, Some(Item::Record(place)) if place.record.time().is_some_and(|t| t <= from))
+        })
+        .unwrap_or(0)
+}
+
+impl Run<'_> {
+    /// Do one record. The outer error is a journal that makes no sense, the inner one a difference.
+    fn record(&mut self, record: &Record) -> Result<Differs, String> {
+        if let Record::Base(base) = record {
+            return self.base(base);
+        }
+        let written = record.outcome();
+        let late = written.map(|o| o.0.iter().filter(|d| clocked(d)).count()).unwrap_or_default();
+        if late > 0 {
+            self.done.deadlines += late as u64;
+            self.loose = true;
+        }
+        self.late.store(late > 0, Ordering::Relaxed);
+        let engine = self.engine.as_mut().ok_or("a file begins without a checkpoint")?;
+        let actions = match record {
+            Record::Base(_) | Record::Spec(_) | Record::Policy(_) | Record::End(_) => return Ok(Ok(())),
+            Record::Step(now, happening, _) => {
+                self.done.events += 1;
+                let tables = &mut self.tables;
+                let event = happening.event(|number, duration| tables.jobspec(number, duration));
+                engine.step(event.map_err(|e| e.to_string())?, *now)
+            }
+            Record::Pass(pass) => return Ok(self.pass(pass)),
+            Record::Abandon(_) => {
+                let given_up = engine.abandon_swap();
+                return Ok(given_up
+                    .map(drop)
+                    .ok_or_else(|| "no swap is on its way that could be given up".into()));
+            }
+            Record::Hold(_, policy) => {
+                engine.hold(policy);
+                return Ok(Ok(()));
+            }
+            Record::Reconfigure(_, config, _) => engine.reconfigure(config.as_ref().clone()),
+            Record::Swap(_, number, _, failed) => {
+                let row = self.tables.policy(*number).ok_or("a policy is not in the journal")?;
+                let policy = make(self.policies, row, &self.late)?;
+                self.next_exact = true;
+                match (engine.swap(policy), failed) {
+                    (Ok(actions), None) => actions,
+                    (Err(error), Some(was)) if late > 0 || error.to_string() == *was => Vec::new(),
+                    (Ok(_), Some(was)) => {
+                        return Ok(Err(format!("it was refused with {was:?}, and is not now")));
+                    }
+                    (Err(error), _) => return Ok(Err(format!("it is refused now: {error}"))),
+                }
+            }
+        };
+        self.late.store(false, Ordering::Relaxed);
+        Ok(self.compare(written, &actions))
+    }
+
+    fn base(&mut self, base: &Base) -> Result<Differs, String> {
+        if let (Some(engine), Why::Rotation) = (&mut self.engine, &base.why) {
+            let Some((mine, _)) = engine.checkpoint() else {
+                return Ok(Err(
+                    "a checkpoint was written, and none can be made now: a swap is on its way".into()
+                ));
+            };
+            (self.fuel, self.passes) = (engine.policy_cost().fuel, engine.stats().passes);
+            self.done.checkpoints += 1;
+            return Ok(match mine == base.engine || self.loose {
+                true => Ok(()),
+                false => {
+                    Err(format!("the state is not that of the checkpoint: {}", unlike(&mine, &base.engine)))
+                }
+            });
+        }
+        match &base.why {
+            Why::Start => self.done.lives += 1,
+            Why::Rotation => self.done.resumed += 1,
+            Why::Gap(lost, why) => {
+                self.done.gaps.push((base.time, *lost, why.clone()));
+                self.done.resumed += 1;
+            }
+        }
+        let policy = match &base.engine.policy {
+            Some(_) => Some(make(self.policies, &base.policy, &self.late)?),
+            None => None,
+        };
+        let engine = self.tables.resume(base, policy).map_err(|e| e.to_string())?;
+        (self.exact, self.loose) = (base.why == Why::Start, false);
+        (self.fuel, self.passes) = (engine.policy_cost().fuel, engine.stats().passes);
+        self.engine = Some(engine);
+        Ok(Ok(()))
+    }
+
+    fn pass(&mut self, record: &PassRecord) -> Differs {
+        let PassRecord(now, _, fuel, made, cut, written) = record;
+        let Some(engine) = &mut self.engine else { return Ok(()) };
+        engine.cut_at(*cut);
+        let actions = engine.pass(*now);
+        self.late.store(false, Ordering::Relaxed);
+        let (used, passes, seen) = (engine.policy_cost().fuel, engine.stats().passes, engine.cut());
+        self.done.cut += u64::from(cut.is_some());
+        let count = passes - self.passes;
+        self.passes = passes;
+        self.done.passes += count;
+        self.compare(written.as_ref(), &actions)?;
+        let burnt = used.checked_sub(self.fuel).unwrap_or(used);
+        self.fuel = used;
+        if count != *made {
+            return Err(format!("{made} passes were made, and {count} now"));
+        }
+        if seen != *cut {
+            return Err(format!("it was cut at {cut:?}, and at {seen:?} now"));
+        }
+        if burnt != *fuel && self.exact && !self.loose {
+            return Err(format!("the policy used {fuel} units of fuel, and {burnt} now"));
+        }
+        Ok(())
+    }
+
+    fn compare(&mut self, written: Option<&Outcome>, actions: &[Action]) -> Differs {
+        let now = Outcome::of(actions);
+        let none = Outcome(Vec::new(), 0, 0);
+        let (was, is) = (written.unwrap_or(&none), now.as_ref().unwrap_or(&none));
+        for decision in &is.0 {
+            match decision {
+                Decision::Start(..) => self.done.starts += 1,
+                Decision::Swapped(..) => {
+                    self.done.swaps += 1;
+                    (self.exact, self.fuel) = (self.next_exact, 0);
+                }
+                Decision::SwapFailed(..) => self.done.breaches += 1,
+                Decision::Failed(..) => {
+                    self.done.breaches += 1;
+                    (self.exact, self.fuel) = (true, 0);
+                }
+                _ => {}
+            }
+        }
+        self.done.decisions += is.0.len() as u64;
+        self.done.annotations += u64::from(is.2);
+        if self.loose {
+            let plain = |o: &Outcome| o.0.iter().filter(|d| !clocked(d)).cloned().collect::<Vec<_>>();
+            return if plain(was) == plain(is) { Ok(()) } else { Err(listed(was, is)) };
+        }
+        if was == is { Ok(()) } else { Err(listed(was, is)) }
+    }
+}
+
+/// Did a clock decide this?
+fn clocked(decision: &Decision) -> bool {
+    matches!(decision, Decision::Failed(_, kind, _) | Decision::SwapFailed(_, kind, _) if kind == "deadline")
+}
+
+fn make(
+    policies: &mut dyn Policies,
+    row: &PolicyRow,
+    late: &Arc<AtomicBool>,
+) -> Result<Box<dyn Policy>, String> {
+    let inner = policies.make(row)?;
+    Ok(Box::new(Timed { inner, late: Arc::clone(late) }))
+}
+
+fn listed(was: &Outcome, is: &Outcome) -> String {
+    let same = was.0.iter().zip(&is.0).take_while(|(a, b)| a == b).count();
+    let words = |all: &[Decision]| -> String {
+        let rest = &all[same..];
+        let mut words: Vec<String> = rest.iter().take(LISTED_MAX).map(ToString::to_string).collect();
+        if rest.len() > LISTED_MAX {
+            words.push(format!("and {} more", rest.len() - LISTED_MAX));
+        }
+        if words.is_empty() { "nothing more".to_owned() } else { words.join(", ") }
+    };
+    if was.0 == is.0 {
+        return match was.2 == is.2 {
+            true => "the same decisions, with other annotations or another R".to_owned(),
+            false => format!("the same decisions, with {} annotations then and {} now", was.2, is.2),
+        };
+    }
+    format!("after {same} equal decisions, then: {}; now: {}", words(&was.0), words(&is.0))
+}
+
+/// In what two checkpoints differ, for people.
+fn unlike(mine: &fluxgate_engine::Checkpoint, theirs: &fluxgate_engine::Checkpoint) -> &'static str {
+    let unlike = [
+        (
+            mine.up != theirs.up || mine.removed != theirs.removed || mine.machine != theirs.machine,
+            "the machine",
+        ),
+        (mine.config != theirs.config, "the settings"),
+        (mine.running != theirs.running, "the jobs that hold resources"),
+        (mine.pending != theirs.pending, "the jobs that wait"),
+        (mine.reservations != theirs.reservations, "the guarantees"),
+        (mine.queues != theirs.queues, "the queues"),
+        (mine.policy != theirs.policy, "the policy's state"),
+    ];
+    unlike.iter().find(|(unlike, _)| *unlike).map_or("inner numbers", |(_, what)| what)
+}

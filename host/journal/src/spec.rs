@@ -1,0 +1,135 @@
+//! What jobs ask for, without who they are and how long they run: most jobs of a site ask for the same few things, so
+//! that is kept once.
+//!
+//! Only what has a say in scheduling is kept: resources, constraints, queue, and the attributes of this scheduler.
+//!
+//! Must never know files.
+
+use std::collections::BTreeMap;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+use fluxgate_formats::Jobspec;
+use fluxgate_formats::jobspec::{Checks, Resource};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+/// Attributes below `attributes.system` that have a say.
+const SYSTEM: [&str; 3] = ["queue", "constraints", "fluxgate"];
+
+/// What some jobs ask for, by number.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SpecRow {
+    /// Its number in this journal.
+    pub number: u32,
+    /// Version of the jobspec.
+    pub version: u32,
+    /// The resources (RFC 14).
+    pub resources: Value,
+    /// `attributes.system`, what of it has a say.
+    pub system: Map<String, Value>,
+}
+
+/// Why there is no jobspec.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SpecError {
+    /// The number is not known.
+    #[error("jobspec {0} is not in the journal")]
+    Unknown(u32),
+    /// It is none.
+    #[error("jobspec {0}: {1}")]
+    Wrong(u32, String),
+}
+
+impl SpecRow {
+    /// A jobspec that asks for this; `duration` in seconds, 0 for no limit.
+    ///
+    /// # Errors
+    /// [`SpecError::Wrong`] for what is none.
+    pub fn jobspec(&self, duration: f64) -> Result<Arc<Jobspec>, SpecError> {
+        let mut system = self.system.clone();
+        if duration > 0.0 {
+            system.insert("duration".to_owned(), duration.into());
+        }
+        let task = json!({"command": ["job"], "slot": "slot", "count": {"per_slot": 1}});
+        let document = json!({
+            "version": self.version, "resources": self.resources, "tasks": [task],
+            "attributes": {"system": system},
+        });
+        let read = Jobspec::from_owned(document, Checks::Scheduling);
+        read.map(Arc::new).map_err(|e| SpecError::Wrong(self.number, e.to_string()))
+    }
+}
+
+/// Rows kept before those that no job needs are dropped.
+const SWEEP_MIN: usize = 4096;
+
+struct Entry {
+    resources: Vec<Resource>,
+    system: Map<String, Value>,
+    row: Arc<SpecRow>,
+}
+
+/// The rows that are in use.
+#[derive(Default)]
+pub(crate) struct Specs {
+    rows: BTreeMap<u64, Vec<Entry>>,
+    count: usize,
+    sweep_at: usize,
+    next: u32,
+}
+
+fn system(jobspec: &Jobspec) -> Map<String, Value> {
+    let all = &jobspec.attributes.system;
+    SYSTEM.iter().filter_map(|key| Some(((*key).to_owned(), all.get(*key)?.clone()))).collect()
+}
+
+fn hash(jobspec: &Jobspec, system: &Map<String, Value>) -> u64 {
+    let mut hasher = std::hash::DefaultHasher::new();
+    (jobspec.version, &jobspec.resources).hash(&mut hasher);
+    for (key, value) in system {
+        key.hash(&mut hasher);
+        match value {
+            Value::String(text) => text.hash(&mut hasher),
+            other => other.to_string().hash(&mut hasher),
+        }
+    }
+    hasher.finish()
+}
+
+impl Specs {
+    /// The row of what a job asks for.
+    pub(crate) fn row(&mut self, jobspec: &Jobspec) -> Arc<SpecRow> {
+        let system = system(jobspec);
+        let place = hash(jobspec, &system);
+        let same = |entry: &&Entry| {
+            entry.row.version == jobspec.version
+                && entry.resources == jobspec.resources
+                && entry.system == system
+        };
+        if let Some(entry) = self.rows.get(&place).and_then(|list| list.iter().find(same)) {
+            return Arc::clone(&entry.row);
+        }
+        if self.count >= self.sweep_at.max(SWEEP_MIN) {
+            self.sweep();
+        }
+        let resources = Value::Array(jobspec.resources.iter().map(Resource::to_value).collect());
+        let row = SpecRow { number: self.next, version: jobspec.version, resources, system: system.clone() };
+        let row = Arc::new(row);
+        self.next = self.next.wrapping_add(1);
+        self.count += 1;
+        let entry = Entry { resources: jobspec.resources.clone(), system, row: Arc::clone(&row) };
+        self.rows.entry(place).or_default().push(entry);
+        row
+    }
+
+    /// Drop the rows that nobody needs any more.
+    fn sweep(&mut self) {
+        for list in self.rows.values_mut() {
+            list.retain(|entry| Arc::strong_count(&entry.row) > 1);
+        }
+        self.rows.retain(|_, list| !list.is_empty());
+        self.count = self.rows.values().map(Vec::len).sum();
+        self.sweep_at = self.count * 2;
+    }
+}

@@ -1,0 +1,132 @@
+//! A journal that is run again gives the same decisions; whatever else is told with the first record that differs.
+
+mod common;
+
+use std::collections::BTreeMap;
+
+use common::*;
+use fluxgate_engine::{Config, Event};
+use fluxgate_formats::Idset;
+use fluxgate_journal::rerun::{RerunError, verify};
+use fluxgate_journal::whatif::{Night, World};
+use fluxgate_journal::{Journal, Options, Record};
+use proptest::prelude::*;
+
+fn night(options: &Options, seed: u64, steps: u32) {
+    let mut load = Load::new(Some(options), seed);
+    for n in 0..steps {
+        load.go();
+        match n % 97 {
+            20 => load.swap("longest"),
+            40 => load.swap("broken"),
+            60 => load.swap("shortest"),
+            70 => {
+                let config =
+                    Config { reservations_max: n as usize % 5, annotate: n % 2 == 0, ..Config::default() };
+                load.engine.reconfigure(config, load.now);
+            }
+            _ => {}
+        }
+    }
+    load.engine.close(load.now);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+    #[test]
+    fn the_same_policies_decide_the_same_to_the_byte(seed in any::<u64>()) {
+        let dir = tempfile::tempdir().unwrap();
+        let options = Options::new(dir.path().join("j"));
+        night(&options, seed, 300);
+        let done = verify(&Journal::open(&options.dir).unwrap(), &mut Shelf(None), None, None).unwrap();
+        prop_assert_eq!(done.lives, 1);
+        prop_assert!(done.swaps >= 5 && done.passes > 100, "{:?}", done);
+    }
+}
+
+#[test]
+fn another_policy_differs_and_the_first_record_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = Options::new(dir.path().join("j"));
+    let mut load = Load::new(Some(&options), 9);
+    (0..300).for_each(|_| load.go());
+    load.engine.close(load.now);
+    let journal = Journal::open(&options.dir).unwrap();
+    let error = verify(&journal, &mut Shelf(Some("longest")), None, None).unwrap_err();
+    let RerunError::Differs { path, kind, .. } = &error else { panic!("{error}") };
+    // Already the name of whoever takes over is another one.
+    assert_eq!((path, *kind), (&journal.files()[0], "pass"));
+    assert!(error.to_string().contains("to shortest"), "{error}");
+}
+
+#[test]
+fn a_span_of_time_is_enough() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = Options::new(dir.path().join("j"));
+    night(&options, 10_485_959_379_895_756_131, 300);
+    let journal = Journal::open(&options.dir).unwrap();
+    let all = verify(&journal, &mut Shelf(None), None, None).unwrap();
+    assert_eq!((all.swaps, all.breaches, all.cut), (10, 3, 6), "{all:?}");
+    let (begin, end) = all.span.unwrap();
+    let half = verify(&journal, &mut Shelf(None), None, Some((begin + end) / 2.0)).unwrap();
+    assert!(half.passes > 10 && half.passes < all.passes);
+    assert!(matches!(verify(&journal, &mut Shelf(None), None, Some(1.0)), Err(RerunError::Nothing)));
+}
+
+#[test]
+fn a_job_costs_some_hundred_bytes() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = Options::new(dir.path().join("j"));
+    let mut load = Load::new(Some(&options), 1);
+    let before = 1000;
+    for _ in 0..before {
+        let id = load.submit();
+        load.pass();
+        load.step(Event::Free { id, ranks: Some(Idset::from_iter([0])), last: true });
+    }
+    load.engine.close(load.now);
+    let per_job = size(&options.dir) / before;
+    assert!(per_job < 600, "{per_job} bytes");
+    let records = Journal::open(&options.dir).unwrap();
+    let mut kinds: BTreeMap<&str, u32> = BTreeMap::new();
+    for item in records.items() {
+        if let fluxgate_journal::reader::Item::Record(place) = item {
+            *kinds.entry(place.record.kind()).or_default() += 1;
+            assert!(!matches!(place.record, Record::Step(..)) || place.record.time().is_some());
+        }
+    }
+    // What jobs ask for is written once for all that ask for the same.
+    assert!(kinds["jobspec"] <= 24 && kinds["alloc"] == 1000, "{kinds:?}");
+}
+
+#[test]
+fn another_policy_lives_in_a_world_of_its_own() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = Options::new(dir.path().join("j"));
+    let mut load = Load::new(Some(&options), 8);
+    for _ in 0..150 {
+        load.now += 1.0;
+        load.submit();
+        load.pass();
+        load.now += 1.0;
+        let first = load.engine.running_ids().next();
+        if let Some(id) = first.filter(|_| load.engine.pending() > 5) {
+            load.step(Event::Free { id, ranks: None, last: true });
+        }
+        load.pass();
+    }
+    load.engine.close(load.now);
+    let journal = Journal::open(&options.dir).unwrap();
+    let mut night = Night::read(&journal, None, None).unwrap();
+    let was = night.was();
+    assert_eq!(was.ran.len(), load.starts.len());
+    // Whoever decided then decides the same now, so every job starts when it did.
+    let same = night.with(Some(Native::make("shortest"))).unwrap();
+    let starts =
+        |world: &World| world.ran.iter().map(|r| (r.id, (r.start, r.cores))).collect::<BTreeMap<_, _>>();
+    assert_eq!(starts(&same), starts(&was));
+    let other = night.with(Some(Native::make("longest"))).unwrap();
+    assert!(starts(&other) != starts(&was) && other.ran.len() > 50, "{}", other.ran.len());
+    assert!(night.with(Some(Native::make("broken"))).unwrap_err().to_string().contains("broken"));
+    night.with(None).unwrap();
+}
