@@ -1,0 +1,150 @@
+//! What a language costs: EASY in each, its size, its compilation, the replay of a log and the passes of a deep queue.
+//!
+//! Times are of the processor and not of the clock, so that other work on the machine counts less. Languages that were
+//! not built are left out: `cargo xtask policies --lang all`.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use fluxgate_engine::{Action, Config, Engine, Event};
+use fluxgate_formats::JobId;
+use fluxgate_formats::jobspec::{Jobspec, Simple};
+use fluxgate_policy::{Compiled, Limits, Loader};
+use fluxgate_sim::driver;
+use fluxgate_sim::machine::Machine;
+use fluxgate_sim::workload::{Options, Workload};
+use fluxgate_tests::fixture::{policies, shared};
+use nix::time::{ClockId, clock_gettime};
+
+const LANGUAGES: [(&str, &str); 5] = [
+    ("Rust", "easy"),
+    ("C", "easy-c"),
+    ("Go", "easy-go"),
+    ("JavaScript", "easy-js"),
+    ("Python", "easy-python"),
+];
+
+/// Jobs that wait while passes are made.
+const PENDING: u64 = 10_000;
+const ROUNDS: u64 = 1_000;
+
+/// Seconds of processor time of the whole process, since the compiler works on several threads.
+fn processor() -> f64 {
+    let time = clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID).expect("the clock is there");
+    time.tv_sec() as f64 + time.tv_nsec() as f64 / 1e9
+}
+
+fn config(depth: u32) -> BTreeMap<String, String> {
+    [("depth".to_owned(), depth.to_string())].into_iter().collect()
+}
+
+fn job(slots: u32, duration: f64) -> Arc<Jobspec> {
+    Arc::new(Simple { slots, duration, command: vec!["x".to_owned()], ..Simple::default() }.build())
+}
+
+fn alloc(id: u64, jobspec: Arc<Jobspec>) -> Event {
+    Event::Alloc { id: JobId(id), priority: 16, userid: 1, t_submit: id as f64, jobspec }
+}
+
+/// A pass and what it starts.
+fn pass(engine: &mut Engine, event: Event, now: f64) -> Vec<JobId> {
+    let mut actions = engine.step(event, now);
+    actions.extend(engine.pass(now));
+    let mut started = Vec::new();
+    for action in actions {
+        if let Action::Start { id, .. } = action {
+            engine.step(Event::Committed { id }, now);
+            started.push(id);
+        }
+    }
+    started
+}
+
+/// Passes over a queue of [`PENDING`]: microseconds of each on the processor, the share of them inside the policy (with
+/// its questions), and the dearest one's fuel.
+fn passes(compiled: &Compiled, depth: u32) -> (f64, f64, u64) {
+    let machine = Machine::uniform(64, 2048).expect("a machine").resources;
+    let mut engine = Engine::new(machine, Config { annotate: false, ..Config::default() });
+    let policy = compiled.instantiate(&config(depth)).expect("it starts");
+    let meter = policy.meter();
+    engine.swap(Box::new(policy)).expect("no other swap");
+    engine.pass(0.0);
+    let mut running: Vec<JobId> = Vec::new();
+    for id in 0..2048 {
+        running.extend(pass(&mut engine, alloc(id, job(1, 1e6)), 0.0));
+    }
+    for i in 0..PENDING {
+        let spec = job(1024 + (i % 64) as u32, 600.0 * (1 + i % 16) as f64);
+        engine.step(alloc(10_000 + i, spec), 1.0);
+    }
+    engine.pass(1.0);
+    let nanos = || meter.snapshot().calls.iter().map(|call| call.nanos).sum::<u64>();
+    let (begin, policy_before) = (processor(), nanos());
+    let mut count = 0;
+    for round in 0..ROUNDS {
+        let now = 2.0 + round as f64;
+        pass(&mut engine, Event::Free { id: running.remove(0), ranks: None, last: true }, now);
+        running.extend(pass(&mut engine, alloc(200_000_000 + round, job(1, 1e6)), now));
+        count += 2;
+    }
+    let seconds = processor() - begin;
+    assert_eq!(running.len(), 2048, "each round ends a job and starts another");
+    let calls = meter.snapshot().calls;
+    let run = calls.iter().find(|call| call.export == "scheduling.run").expect("passes were made");
+    let share = (nanos() - policy_before) as f64 / 1e9 / seconds;
+    (seconds * 1e6 / f64::from(count), share.min(1.0), run.fuel_max)
+}
+
+#[allow(clippy::print_stdout)]
+fn main() {
+    // Without a cache: compilation is one of the figures.
+    let loader = Loader::new(Limits::default(), None).expect("wasm runs here");
+    let log = "KTH-SP2-1996-2.1-cln";
+    let workload = shared(&format!("data/swf/{log}.swf.gz"))
+        .map(|path| Workload::load(&path, &Options::default()).expect("the log is good"));
+    println!("| language | kB | compile s | start ms | memory MiB | replay of {log} s | to Rust |");
+    println!("|--|--:|--:|--:|--:|--:|--:|");
+    let mut built = Vec::new();
+    let mut rust = None;
+    for (language, name) in LANGUAGES {
+        let Ok(bytes) = std::fs::read(policies().join(format!("{name}.wasm"))) else { continue };
+        let begin = processor();
+        let compiled = loader.compile(&bytes).expect("it is a policy");
+        let compile = processor() - begin;
+        let begin = processor();
+        let policy = compiled.instantiate(&config(1)).expect("it starts");
+        let start = processor() - begin;
+        let meter = policy.meter();
+        let (replay, ratio) = workload.as_ref().map_or((f64::NAN, f64::NAN), |workload| {
+            let machine = Machine::from_header(&workload.header).expect("the header tells the machine");
+            let begin = processor();
+            let jobs = workload.jobs.iter().copied();
+            driver::run(jobs, machine.resources, driver::replay_config(), Some(Box::new(policy)), &mut [])
+                .expect("the replay runs");
+            let seconds = processor() - begin;
+            (seconds, seconds / *rust.get_or_insert(seconds))
+        });
+        println!(
+            "| {language} | {} | {compile:.2} | {:.2} | {:.1} | {replay:.2} | {ratio:.2} |",
+            bytes.len().div_ceil(1000),
+            start * 1e3,
+            meter.snapshot().memory as f64 / f64::from(1 << 20),
+        );
+        built.push((language, compiled));
+    }
+    println!();
+    println!(
+        "| language | depth | us a pass | in the policy | most fuel of a pass | share of a core at 100 passes/s |"
+    );
+    println!("|--|--:|--:|--:|--:|--:|");
+    for depth in [1, 64] {
+        for (language, compiled) in &built {
+            let (micros, share, fuel) = passes(compiled, depth);
+            println!(
+                "| {language} | {depth} | {micros:.0} | {:.0}% | {fuel} | {:.2}% |",
+                share * 100.0,
+                micros / 1e4,
+            );
+        }
+    }
+}
