@@ -149,7 +149,8 @@ mod tests {
         assert!(text("Cargo.toml").contains("name = \"policy-night-owl2\""));
         assert!(text("src/lib.rs").contains("export_policy!(NightOwl2: ordering)"));
         assert!(text("src/lib.rs").contains("Info::new(\"night-owl2\","));
-        assert!(text("README.md").contains("policy_night_owl2.wasm"));
+        assert!(text("README.md").contains("build/night-owl2.wasm"));
+        assert!(text("fluxgate-policy.toml").contains("policy_night_owl2.wasm"));
         for (path, text) in files.iter().filter(|(path, _)| !path.starts_with("sdk/")) {
             assert!(!text.contains("my-policy") && !text.contains("MyPolicy"), "{path}");
         }

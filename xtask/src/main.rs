@@ -59,6 +59,9 @@ enum Command {
         /// Put the components here instead.
         #[arg(long, conflicts_with = "check_reproducible")]
         out: Option<PathBuf>,
+        /// Run the tests that folders of other languages than Rust come with.
+        #[arg(long)]
+        test: bool,
         /// Build a second time in another folder and compare the bytes.
         #[arg(long)]
         check_reproducible: bool,
@@ -105,9 +108,9 @@ fn run(command: Command) -> Result<()> {
         Command::Policies { folders, check_reproducible: true, .. } => {
             policies::check_reproducible(&house, &folders)
         }
-        Command::Policies { folders, lang, out, .. } => {
+        Command::Policies { folders, lang, out, test, .. } => {
             let out = out.map(std::path::absolute).transpose()?.unwrap_or_else(|| house.policies());
-            build_policies(&house, folders, &lang, &out)
+            build_policies(&house, folders, &lang, test, &out)
         }
         Command::Build => {
             policies::build(&house, &[])?;
@@ -142,7 +145,13 @@ fn run(command: Command) -> Result<()> {
 }
 
 /// Each folder in its own language, or without folders our own in those that were asked for.
-fn build_policies(house: &House, folders: Vec<PathBuf>, asked: &[String], out: &Path) -> Result<()> {
+fn build_policies(
+    house: &House,
+    folders: Vec<PathBuf>,
+    asked: &[String],
+    test: bool,
+    out: &Path,
+) -> Result<()> {
     let (mut rust, mut others) = (Vec::new(), Vec::new());
     let named = !folders.is_empty();
     for folder in folders {
@@ -170,7 +179,7 @@ fn build_policies(house: &House, folders: Vec<PathBuf>, asked: &[String], out: &
     if with_rust {
         policies::build_into(house, &rust, out)?;
     }
-    languages::build(house, &others, out)
+    languages::build(house, &others, test, out)
 }
 
 fn build_binary(house: &House) -> Result<PathBuf> {

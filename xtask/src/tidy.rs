@@ -57,8 +57,8 @@ const ARROWS: &[(&str, &[&str])] = &[
             "fluxgate-wire",
             "fluxgate-instance",
             "fluxgate-sim",
-            // It writes the SDK beside a new policy.
-            "fluxgate-guest",
+            // It writes new policies.
+            "fluxgate-languages",
         ],
     ),
     ("fluxgate-guest", &[]),

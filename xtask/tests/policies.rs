@@ -77,6 +77,41 @@ fn a_new_policy_tests_and_builds_in_a_plain_folder() {
     assert!(text(&changed).contains("1 built, 0 unchanged"), "{}", text(&changed));
 }
 
+/// Where the tools were fetched already; this test fetches nothing.
+#[test]
+fn a_new_policy_in_every_language_tests_and_builds() {
+    use fluxgate_languages::scaffold::{self, Language};
+
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    for language in Language::ALL.into_iter().filter(|language| *language != Language::Rust) {
+        let name = language.name();
+        if !target.join("toolchains").join(name).join("complete").is_file() {
+            eprintln!("skipped: no toolchain for {name}; `cargo xtask policies --lang {name}` fetches it");
+            continue;
+        }
+        let mine = folder.path().join(name);
+        for (path, contents) in scaffold::files(language, &format!("night-owl-{name}")).unwrap() {
+            let path = mine.join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, contents).unwrap();
+        }
+        let out = folder.path().join("out");
+        let built = xtask(&[mine.to_str().unwrap(), "--test", "--out", out.to_str().unwrap()]);
+        assert!(built.status.success(), "{name}: {}", text(&built));
+        assert!(text(&built).contains("its tests pass"), "{name}: {}", text(&built));
+        assert!(text(&built).contains("policy, ordering"), "{name}: {}", text(&built));
+        assert!(out.join(format!("night-owl-{name}.wasm")).is_file());
+    }
+}
+
+#[test]
+fn a_language_that_nobody_speaks_is_refused() {
+    let output = xtask(&["--lang", "rust,cobol"]);
+    assert!(!output.status.success());
+    assert!(text(&output).contains("accepted are rust, c, go, js, python and all"), "{}", text(&output));
+}
+
 #[test]
 fn what_is_no_policy_is_explained() {
     let folder = tempfile::tempdir().unwrap();

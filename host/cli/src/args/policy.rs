@@ -75,10 +75,31 @@ pub(crate) enum PolicyCmd {
     /// What is done with components, without a scheduler.
     #[command(flatten)]
     Artefact(ArtefactCmd),
+    /// Build a policy's folder as its fluxgate-policy.toml says.
+    Build {
+        /// The folder.
+        #[arg(default_value = ".")]
+        folder: PathBuf,
+        /// Where the component goes. Default: FOLDER/build.
+        #[arg(long, value_name = "DIR")]
+        out: Option<PathBuf>,
+    },
+    /// Run the tests of a policy's folder as its fluxgate-policy.toml says.
+    Test {
+        /// The folder.
+        #[arg(default_value = ".")]
+        folder: PathBuf,
+        /// Where results go. Default: FOLDER/build.
+        #[arg(long, value_name = "DIR")]
+        out: Option<PathBuf>,
+    },
     /// Write a new policy: a folder that builds, with a test.
     New {
         /// Its name: lower-case letters, digits and -.
         name: String,
+        /// Language: rust, c, go, js or python.
+        #[arg(long, default_value = "rust", value_name = "LANGUAGE")]
+        lang: String,
         /// Where. Default: ./NAME.
         #[arg(long, value_name = "DIR")]
         path: Option<PathBuf>,

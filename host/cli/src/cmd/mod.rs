@@ -6,6 +6,7 @@ pub(crate) mod control;
 pub(crate) mod graph;
 pub(crate) mod jobs;
 pub(crate) mod policy;
+pub(crate) mod policy_build;
 pub(crate) mod policy_new;
 pub(crate) mod replay;
 pub(crate) mod resource_query;

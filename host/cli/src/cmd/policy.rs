@@ -131,7 +131,9 @@ pub(crate) fn run(command: &PolicyCmd) -> Result<()> {
             swapped(&answer, *as_json)
         }
         PolicyCmd::Artefact(command) => cmd::artefact::run(command),
-        PolicyCmd::New { name, path } => cmd::policy_new::run(name, path.as_deref()),
+        PolicyCmd::Build { folder, out } => cmd::policy_build::build(folder, out.as_deref()),
+        PolicyCmd::Test { folder, out } => cmd::policy_build::test(folder, out.as_deref()),
+        PolicyCmd::New { name, lang, path } => cmd::policy_new::run(name, lang, path.as_deref()),
     }
 }
 

@@ -3,14 +3,15 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use fluxgate_guest::scaffold;
+use fluxgate_languages::scaffold::{self, Language};
 
 use crate::fail::usage;
 use crate::render;
 
 /// Write the folder; nothing is left behind when that fails half-way.
-pub(crate) fn run(name: &str, path: Option<&Path>) -> Result<()> {
-    let files = scaffold::files(name).map_err(usage)?;
+pub(crate) fn run(name: &str, language: &str, path: Option<&Path>) -> Result<()> {
+    let language = Language::named(language).map_err(usage)?;
+    let files = scaffold::files(language, name).map_err(usage)?;
     let folder = path.map_or_else(|| PathBuf::from(name), Path::to_owned);
     if folder.exists() {
         bail!("{}: there is something already", folder.display());
@@ -20,7 +21,7 @@ pub(crate) fn run(name: &str, path: Option<&Path>) -> Result<()> {
         return Err(error);
     }
     render::line(format!(
-        "{0}: a new policy; try\n  cd {0}\n  cargo test\n  cargo build --release --target wasm32-unknown-unknown",
+        "{0}: a new policy; its README.md says which tools it needs. Try\n  fluxgate policy test {0}\n  fluxgate policy build {0}",
         folder.display()
     ))
 }
