@@ -145,7 +145,7 @@ const PYTHON: [(&str, &str); 8] = folder![
 /// # Errors
 /// A sentence when the name is not one: 1 to 64 lower-case letters, digits and single `-` between them.
 pub fn files(language: Language, name: &str) -> Result<Vec<(String, String)>, String> {
-    rust::check_name(name)?;
+    check_name(name)?;
     if language == Language::Rust {
         return rust::files(name);
     }

@@ -83,8 +83,8 @@ fn made_up() -> Workload {
         text +=
             &format!("{} {} -1 {run} {cores} -1 -1 {cores} {asked} -1 1 1 1 -1 1 -1 -1 -1\n", i + 1, i * 60);
     }
-    let log = fluxgate_sim::swf::Reader::new(text.as_bytes(), "made up");
-    Workload::read(log, &Options::default()).unwrap()
+    let mut log = fluxgate_sim::swf::Reader::new(text.as_bytes(), "made up");
+    Workload::read(&mut log, &Options::default()).unwrap()
 }
 
 #[test]
