@@ -46,6 +46,14 @@ fn a_candidate_is_compared_and_promoted_when_its_gate_holds() {
         assert_eq!(world.jobs("running").len(), 1, "and fcfs does not");
         let told = world.cli(&["policy", "diff", "easy", "--job", &small]).ok();
         assert!(told.contains("waits, and would run"), "{told}");
+        let watched = world.cli(&["policy", "watch", "--once", "--json"]).json();
+        let rows = watched["policies"].as_array().unwrap();
+        assert_eq!((&rows[0]["name"], &rows[0]["role"]), (&json!("fcfs"), &json!("decides")));
+        assert_eq!((&rows[1]["name"], &rows[1]["role"]), (&json!("easy"), &json!("shadow")));
+        assert!(rows.iter().all(|row| row["fuel_per_pass"].as_f64().unwrap() > 0.0), "{watched}");
+        assert!(world.cli(&["policy", "watch", "--once"]).ok().contains("FUEL/PASS"));
+        world.cli(&["policy", "watch"]).fails(2, &["--json and --once"]);
+        world.cli(&["policy", "watch", "--json", "--every", "0"]).fails(2, &["0.05"]);
         world.cli(&["cancel", &first]).ok();
         quiet(&world);
         world.until("it is compared", |world| diff(world)["jobs"]["compared"] == 2);

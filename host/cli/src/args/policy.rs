@@ -6,7 +6,7 @@ use clap::Subcommand;
 
 use super::Target;
 use super::artefact::ArtefactCmd;
-use super::shadow::{DiffCmd, PromoteCmd, ShadowCmd};
+use super::shadow::{DiffCmd, PromoteCmd, ShadowCmd, WatchCmd};
 
 /// `fluxgate policy`.
 #[derive(Debug, Subcommand)]
@@ -38,6 +38,9 @@ pub(crate) enum PolicyCmd {
         /// Its settings.
         #[arg(long = "config", value_name = "KEY=VALUE")]
         config: Vec<String>,
+        /// Swap it in as well, and load it and swap it in again whenever the file changes, until interrupted.
+        #[arg(long)]
+        watch: bool,
         /// Print JSON.
         #[arg(long)]
         json: bool,
@@ -64,6 +67,8 @@ pub(crate) enum PolicyCmd {
     Diff(DiffCmd),
     /// Let a shadow decide, if the site's conditions hold.
     Promote(PromoteCmd),
+    /// What policies cost, pass by pass: fuel, time, memory, decisions, breaches. A live view.
+    Watch(WatchCmd),
     /// Back to the policy before.
     Rollback {
         #[command(flatten)]

@@ -1,4 +1,4 @@
-//! Arguments of `fluxgate policy shadow`, `diff` and `promote`.
+//! Arguments of `fluxgate policy shadow`, `diff`, `promote` and `watch`.
 
 use clap::Args;
 
@@ -48,6 +48,22 @@ pub(crate) struct PromoteCmd {
     #[arg(long, value_name = "DURATION")]
     pub(crate) probation: Option<String>,
     /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `fluxgate policy watch`.
+#[derive(Debug, Args)]
+pub(crate) struct WatchCmd {
+    #[command(flatten)]
+    pub(crate) target: Target,
+    /// Seconds between two looks.
+    #[arg(long, value_name = "SECONDS", default_value_t = 1.0)]
+    pub(crate) every: f64,
+    /// Only once: the sums since the policy began.
+    #[arg(long)]
+    pub(crate) once: bool,
+    /// Print JSON, a line for each look.
     #[arg(long)]
     pub(crate) json: bool,
 }

@@ -1,6 +1,8 @@
 //! `fluxgate policy`: look at policies, load and swap them. The scheduler holds them; this asks it.
 
+mod author;
 mod shadow;
+mod watch;
 
 use std::path::Path;
 
@@ -105,10 +107,13 @@ pub(crate) fn run(command: &PolicyCmd) -> Result<()> {
             }
             Ok(())
         }
-        PolicyCmd::Load { target, file, config, json: as_json } => {
+        PolicyCmd::Load { target, file, config, watch, json: as_json } => {
             let settings = settings_json(config)?;
             let path =
                 std::fs::canonicalize(file).with_context(|| format!("cannot read {}", file.display()))?;
+            if *watch {
+                return author::run(target, &path, &settings, *as_json);
+            }
             let answer = Client::connect(target)?.sched(
                 "sched-fluxgate.policy-load",
                 json!({"path": path.to_string_lossy(), "config": settings}),
@@ -126,6 +131,7 @@ pub(crate) fn run(command: &PolicyCmd) -> Result<()> {
         PolicyCmd::Shadow(args) => shadow::shadow(args),
         PolicyCmd::Diff(args) => shadow::diff(args),
         PolicyCmd::Promote(args) => shadow::promote(args),
+        PolicyCmd::Watch(args) => watch::run(args),
         PolicyCmd::Rollback { target, json: as_json } => {
             let answer = Client::connect(target)?.sched("sched-fluxgate.policy-rollback", json!({}))?;
             swapped(&answer, *as_json)

@@ -1,0 +1,173 @@
+//! `fluxgate policy watch`: what the policy that decides and the shadows cost, pass by pass, live or as JSON lines.
+//!
+//! All figures come from the scheduler's counters; this takes their differences.
+
+use std::io::IsTerminal;
+use std::time::Duration;
+
+use anyhow::Result;
+use serde_json::{Value, json};
+
+use crate::args::shadow::WatchCmd;
+use crate::client::Client;
+use crate::fail::usage;
+use crate::render;
+
+/// Home, and clear what is below: the next look is drawn over the last one.
+const ANEW: &str = "\x1b[H\x1b[J";
+
+/// Run it.
+pub(super) fn run(args: &WatchCmd) -> Result<()> {
+    let client = Client::connect(&args.target)?;
+    if args.once {
+        let shown = between(&Value::Null, &sample(&client)?);
+        return if args.json { render::json(&shown) } else { table(&shown) };
+    }
+    let every = Duration::try_from_secs_f64(args.every)
+        .ok()
+        .filter(|every| (Duration::from_millis(50)..=Duration::from_secs(86_400)).contains(every))
+        .ok_or_else(|| usage(format!("--every {}: expected seconds, from 0.05 to 86400", args.every)))?;
+    if !args.json && !std::io::stdout().is_terminal() {
+        return Err(usage("policy watch draws on a terminal; --json and --once do not need one".to_owned()));
+    }
+    let mut before = Value::Null;
+    loop {
+        let now = sample(&client)?;
+        let shown = between(&before, &now);
+        if args.json {
+            render::line(shown)?;
+        } else {
+            render::line(format!("{ANEW}{} wait, {} run; Ctrl-C ends", shown["pending"], shown["running"]))?;
+            table(&shown)?;
+        }
+        before = now;
+        std::thread::sleep(every);
+    }
+}
+
+/// All counters at one time.
+fn sample(client: &Client) -> Result<Value> {
+    client.sched("sched-fluxgate.stats-get", json!({}))
+}
+
+fn number(value: &Value) -> u64 {
+    value.as_u64().unwrap_or(0)
+}
+
+/// `now` since `before`; all of it if it was counted anew.
+fn since(before: &Value, now: &Value) -> u64 {
+    number(now).checked_sub(number(before)).unwrap_or(number(now))
+}
+
+fn per(sum: f64, passes: u64) -> Value {
+    if passes == 0 { Value::Null } else { json!(sum / passes as f64) }
+}
+
+fn trouble(breaches: &Value) -> u64 {
+    breaches.as_object().into_iter().flatten().map(|(_, count)| number(count)).sum()
+}
+
+/// What happened between two samples, a row for the policy that decides and one for each shadow.
+fn between(before: &Value, now: &Value) -> Value {
+    let (engine, was) = (&now["engine"], &before["engine"]);
+    let passes = since(&was["passes"], &engine["passes"]);
+    let decided = ["starts", "reservations"].map(|key| since(&was[key], &engine[key])).iter().sum::<u64>();
+    // Another instance has counters of its own.
+    let same = before["policy"] == now["policy"]
+        && number(&before["policy_cost"]["calls"]) <= number(&now["policy_cost"]["calls"]);
+    let nothing = Value::Null;
+    let (cost, cost_was) = (&now["policy_cost"], if same { &before["policy_cost"] } else { &nothing });
+    let (told, told_was) = (&now["containment"], &before["containment"]);
+    let role = if told["held"].is_string() { "held" } else { "decides" };
+    let mut rows = vec![json!({
+        "name": now["policy"], "role": role, "passes": passes,
+        "fuel_per_pass": per(since(&cost_was["fuel"], &cost["fuel"]) as f64, passes),
+        "milliseconds_per_pass": per(since(&cost_was["nanos"], &cost["nanos"]) as f64 / 1e6, passes),
+        "memory": cost["memory"], "decisions_per_pass": per(decided as f64, passes),
+        "breaches": trouble(&told["breaches"]).saturating_sub(trouble(&told_was["breaches"])),
+    })];
+    for shadow in told["shadows"].as_array().into_iter().flatten() {
+        let list = told_was["shadows"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let was = list.iter().find(|was| was["name"] == shadow["name"] && was["since"] == shadow["since"]);
+        let was = was.unwrap_or(&nothing);
+        let passes = since(&was["passes"], &shadow["passes"]);
+        let (cost, cost_was) = (&shadow["cost"], &was["cost"]);
+        let spent = |key: &str| cost[key].as_f64().unwrap_or(0.0) - cost_was[key].as_f64().unwrap_or(0.0);
+        rows.push(json!({
+            "name": shadow["name"], "role": if shadow["ended"].is_string() { "ended" } else { "shadow" },
+            "passes": passes, "fuel_per_pass": per(spent("fuel"), passes),
+            "milliseconds_per_pass": per(spent("pass_milliseconds"), passes),
+            "memory": cost["memory"], "decisions_per_pass": Value::Null,
+            "breaches": u64::from(shadow["ended"].is_string() && !was["ended"].is_string()),
+        }));
+    }
+    json!({"pending": now["pending"], "running": now["running"], "policies": rows})
+}
+
+const HEAD: [&str; 8] =
+    ["NAME", "ROLE", "PASSES", "FUEL/PASS", "MS/PASS", "MIB", "DECISIONS/PASS", "BREACHES"];
+
+fn cells(row: &Value) -> [String; 8] {
+    let real = |key: &str, digits: usize| match row[key].as_f64() {
+        Some(number) => format!("{number:.digits$}"),
+        None => "-".to_owned(),
+    };
+    let mib = format!("{:.1}", row["memory"].as_f64().unwrap_or(0.0) / f64::from(1 << 20));
+    [
+        render::plain(&row["name"]),
+        render::plain(&row["role"]),
+        render::plain(&row["passes"]),
+        real("fuel_per_pass", 0),
+        real("milliseconds_per_pass", 3),
+        mib,
+        real("decisions_per_pass", 2),
+        render::plain(&row["breaches"]),
+    ]
+}
+
+fn table(shown: &Value) -> Result<()> {
+    let mut table = render::table(&HEAD);
+    for row in shown["policies"].as_array().into_iter().flatten() {
+        table.add_row(cells(row));
+    }
+    render::show(&table)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sampled(policy: &str, passes: u64, fuel: u64) -> Value {
+        json!({
+            "policy": policy, "pending": 3, "running": 2,
+            "engine": {"passes": passes, "starts": passes, "reservations": passes},
+            "policy_cost": {"calls": fuel, "fuel": fuel, "memory": 3 << 20, "nanos": fuel * 1000},
+            "containment": {"held": null, "breaches": {"trap": 1, "questions": passes}, "shadows": [
+                {"name": "mine", "since": 1.0, "passes": 2 * passes, "ended": null,
+                 "cost": {"fuel": fuel, "memory": 0, "pass_milliseconds": 4.0}},
+            ]},
+        })
+    }
+
+    #[test]
+    fn figures_are_those_between_two_samples() {
+        let shown = between(&sampled("easy", 10, 1000), &sampled("easy", 20, 3000));
+        let (live, shadow) = (&shown["policies"][0], &shown["policies"][1]);
+        assert_eq!((&live["passes"], &live["fuel_per_pass"]), (&json!(10), &json!(200.0)));
+        assert_eq!((&live["milliseconds_per_pass"], &live["decisions_per_pass"]), (&json!(0.2), &json!(2.0)));
+        assert_eq!(live["breaches"], 10);
+        assert_eq!((&shadow["passes"], &shadow["fuel_per_pass"]), (&json!(20), &json!(100.0)));
+        assert_eq!((&shadow["role"], &shadow["milliseconds_per_pass"]), (&json!("shadow"), &json!(0.0)));
+    }
+
+    #[test]
+    fn another_policy_begins_with_its_own_counters() {
+        let shown = between(&sampled("easy", 10, 5000), &sampled("sjf", 20, 3000));
+        assert_eq!(shown["policies"][0]["fuel_per_pass"], 300.0);
+        // The same name, swapped in again.
+        let shown = between(&sampled("easy", 10, 5000), &sampled("easy", 20, 3000));
+        assert_eq!(shown["policies"][0]["fuel_per_pass"], 300.0);
+        let shown = between(&sampled("easy", 20, 3000), &sampled("easy", 20, 3000));
+        assert_eq!(shown["policies"][0]["fuel_per_pass"], Value::Null, "no pass, no figure");
+    }
+}

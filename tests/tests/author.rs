@@ -1,0 +1,48 @@
+//! The author's loop: `policy load FILE --watch` brings every change of the file into force.
+
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
+
+use fluxgate_tests::fixture::{World, fluxgate, for_both_dialects, policies};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
+
+#[test]
+fn every_change_of_the_file_is_brought_into_force() {
+    for_both_dialects(&["--nodes", "1", "--cores", "2", "--policy", "fcfs"], |args| {
+        let world = World::up(args);
+        let shipped = |name: &str| std::fs::read(policies().join(format!("{name}.wasm"))).unwrap();
+        let file = world.dir.path().join("mine.wasm");
+        std::fs::write(&file, shipped("easy")).unwrap();
+        let mut command = fluxgate(["policy", "load", file.to_str().unwrap(), "--watch", "--json"]);
+        command.env("FLUXGATE_DIR", world.dir.path()).stdout(Stdio::piped());
+        let mut child = command.spawn().expect("the binary can be started");
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        // A slow machine may show a file that is half written; that is told, and what counts comes after it.
+        let mut next = |sought: &str| loop {
+            let said: Value = serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();
+            if said["name"] == sought || said["error"].as_str().is_some_and(|error| error.contains(sought)) {
+                return said;
+            }
+        };
+        let said = next("easy");
+        assert_eq!((&said["name"], &said["from"]), (&"easy".into(), &"fcfs".into()), "{said}");
+        // Written in place.
+        std::fs::write(&file, shipped("sjf")).unwrap();
+        next("sjf");
+        assert_eq!(world.stats()["policy"], "sjf");
+        // What is no component is told, and changes nothing.
+        std::fs::write(&file, b"not a component").unwrap();
+        next("not a WebAssembly component");
+        assert_eq!(world.stats()["policy"], "sjf");
+        // Another file in its place, as most tools do it. Other files of the folder are none of its business.
+        std::fs::write(world.dir.path().join("new.wasm"), shipped("ljf")).unwrap();
+        std::fs::rename(world.dir.path().join("new.wasm"), &file).unwrap();
+        let said = next("ljf");
+        assert_eq!((&said["name"], &said["from"]), (&"ljf".into(), &"sjf".into()), "{said}");
+        kill(Pid::from_raw(child.id() as i32), Signal::SIGINT).unwrap();
+        child.wait().unwrap();
+        world.assert_clean();
+    });
+}
