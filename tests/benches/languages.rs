@@ -143,7 +143,7 @@ fn main() {
             println!(
                 "| {language} | {depth} | {micros:.0} | {:.0}% | {fuel} | {:.2}% |",
                 share * 100.0,
-                micros / 1e4,
+                micros / 1e2,
             );
         }
     }
