@@ -56,6 +56,7 @@ pub fn fluxgate<S: AsRef<std::ffi::OsStr>>(args: impl IntoIterator<Item = S>) ->
     let mut command = Command::new(binary());
     command.args(args).env_remove("FLUX_URI").env_remove("FLUXGATE_DIR").env("FLUXGATE_POLICIES", policies());
     command.env("XDG_CACHE_HOME", root().join("target/test-cache"));
+    command.env("XDG_STATE_HOME", root().join("target/test-state"));
     command.stdin(Stdio::null());
     command
 }

@@ -2,15 +2,65 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, Result, anyhow};
+use fluxgate_artefact::keys::{Keys, Signed, signature_path};
 use fluxgate_engine::{BUILTIN, Policy};
-use fluxgate_policy::{Catalogue, Compiled, Config, Limits, Loader};
+use fluxgate_policy::{Catalogue, Compiled, Config, Digest, Limits, Loader, Manifest};
+
+/// Most signers that are remembered.
+const SIGNERS_MAX: usize = 4096;
+/// What stands before the digest that a name or path is pinned to.
+const PIN: &str = "@sha256:";
+
+/// What a site demands of a component, beside that it is one.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Rules {
+    /// It carries a manifest.
+    pub(crate) manifest: bool,
+    /// It is signed with a trusted key.
+    pub(crate) signature: bool,
+    /// Folder of the keys that are trusted. With it a signature that is there must be good, demanded or not.
+    pub(crate) keys: Option<PathBuf>,
+}
+
+impl Rules {
+    /// Does this component, read from this file, keep to them? Says who signed it.
+    pub(crate) fn admit(&self, path: &Path, bytes: &[u8]) -> Result<Option<Signed>> {
+        if self.manifest && Manifest::read(bytes)?.is_none() {
+            return Err(anyhow!(
+                "has no manifest, and require-manifest is set: `fluxgate policy seal` writes one"
+            ));
+        }
+        let signature = signature_path(path);
+        match &self.keys {
+            Some(folder) if self.signature || signature.exists() => {
+                Ok(Some(Keys::open(folder).context("trusted-keys")?.verify(bytes, &signature)?))
+            }
+            None if self.signature => {
+                Err(anyhow!("require-signature is set, but trusted-keys names no folder of keys"))
+            }
+            _ => Ok(None),
+        }
+    }
+}
+
+/// A name or path, and the digest that it is pinned to.
+pub(crate) fn pin(policy: &str) -> (&str, Option<&str>) {
+    match policy.rfind(PIN) {
+        Some(at) => (&policy[..at], Some(&policy[at + 1..])),
+        None => (policy, None),
+    }
+}
 
 /// A shelf of policies that can be loaded.
 pub(crate) struct Shelf {
     loader: Loader,
     dir: Option<PathBuf>,
+    rules: Rules,
+    /// Who signed what was compiled, by digest.
+    signers: Mutex<BTreeMap<String, String>>,
 }
 
 /// Folders in which an installed or a freshly built binary keeps its policies.
@@ -35,23 +85,29 @@ fn cache_dir() -> Option<PathBuf> {
 impl Shelf {
     /// Open the shelf in this folder, or in the default one.
     pub(crate) fn open(dir: Option<&Path>) -> Result<Shelf> {
-        Shelf::limited(dir, Limits::default())
+        Shelf::governed(dir, Limits::default(), Rules::default())
     }
 
-    /// The same, with other bounds for its policies.
-    pub(crate) fn limited(dir: Option<&Path>, limits: Limits) -> Result<Shelf> {
+    /// The same, with other bounds for its policies, and from which nothing comes that does not keep to the rules.
+    pub(crate) fn governed(dir: Option<&Path>, limits: Limits, rules: Rules) -> Result<Shelf> {
         if let Some(dir) = dir
             && !dir.is_dir()
         {
             return Err(anyhow!("--policies {}: no such folder", dir.display()));
         }
         let loader = Loader::new(limits, cache_dir().as_deref())?;
-        Ok(Shelf { loader, dir: dir.map(Path::to_owned).or_else(default_dir) })
+        let dir = dir.map(Path::to_owned).or_else(default_dir);
+        Ok(Shelf { loader, dir, rules, signers: Mutex::default() })
     }
 
     /// What compiles the components of this shelf.
     pub(crate) fn loader(&self) -> &Loader {
         &self.loader
+    }
+
+    /// The folder, if there is one.
+    pub(crate) fn folder(&self) -> Option<&Path> {
+        self.dir.as_deref()
     }
 
     /// The bytes of a component, not more of them than are accepted.
@@ -78,8 +134,9 @@ impl Shelf {
             .collect()
     }
 
-    /// The file of a name or path.
+    /// The file of a name or path, pinned or not.
     pub(crate) fn find(&self, policy: &str) -> Result<PathBuf> {
+        let (policy, _) = pin(policy);
         if policy.contains('/') || policy.ends_with(".wasm") {
             return Ok(PathBuf::from(policy));
         }
@@ -94,10 +151,43 @@ impl Shelf {
         })
     }
 
-    /// Compile the component of a name or path.
+    /// Compile the component of a name or path, if it is the one that it is pinned to and keeps to the rules.
     pub(crate) fn compile(&self, policy: &str) -> Result<Compiled> {
+        // Read once: what is judged is what is compiled.
+        let (path, bytes) = self.take(policy)?;
+        self.judge(&path, &bytes).with_context(|| path.display().to_string())
+    }
+
+    /// The file and the bytes of a name or path, if they are those that it is pinned to.
+    pub(crate) fn take(&self, policy: &str) -> Result<(PathBuf, Vec<u8>)> {
         let path = self.find(policy)?;
-        self.loader.compile_file(&path).with_context(|| path.display().to_string())
+        let bytes = self.read(&path).with_context(|| path.display().to_string())?;
+        let digest = Digest::of(&bytes).to_string();
+        match pin(policy).1.filter(|pinned| *pinned != digest) {
+            None => Ok((path, bytes)),
+            Some(pinned) => Err(anyhow!(
+                "{}: is {digest}, but is pinned to {pinned}: it was replaced, or the pin is old",
+                path.display()
+            )),
+        }
+    }
+
+    fn judge(&self, path: &Path, bytes: &[u8]) -> Result<Compiled> {
+        let digest = Digest::of(bytes).to_string();
+        let signed = self.rules.admit(path, bytes)?;
+        let compiled = self.loader.compile(bytes)?;
+        if let Some(signed) = signed {
+            let mut signers = self.signers.lock().unwrap_or_else(PoisonError::into_inner);
+            if signers.len() < SIGNERS_MAX {
+                signers.insert(digest, format!("{} ({})", signed.id, signed.key));
+            }
+        }
+        Ok(compiled)
+    }
+
+    /// Who signed the component of this digest, if it came from here.
+    pub(crate) fn signer(&self, digest: &str) -> Option<String> {
+        self.signers.lock().unwrap_or_else(PoisonError::into_inner).get(digest).cloned()
     }
 
     /// Make a policy ready to decide; `None` is the built-in one.

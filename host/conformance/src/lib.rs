@@ -24,6 +24,7 @@
 #![deny(missing_docs)]
 
 mod behaviour;
+mod measure;
 mod play;
 mod record;
 mod report;
@@ -33,6 +34,7 @@ mod world;
 
 use fluxgate_policy::{Compiled, Config, Loader};
 
+pub use measure::{Measured, measure};
 pub use report::{CHECKS, Check, Report, Verdict};
 
 use report::Reporter;

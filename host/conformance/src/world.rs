@@ -194,6 +194,6 @@ pub(crate) fn deep(count: u64) -> World {
         job
     });
     let mut world = World::new(16, 8, jobs.collect());
-    world.until = BEGIN + 1800.0;
+    world.until = BEGIN + 300.0;
     world
 }

@@ -16,6 +16,7 @@ use crate::config::{Config, ConfigKey, Description};
 use crate::digest::Digest;
 use crate::error::LoadError;
 use crate::loader::{Compiled, Loader};
+use crate::manifest::Manifest;
 use crate::policy::WasmPolicy;
 
 /// Most policies that are known at a time.
@@ -93,6 +94,7 @@ impl Entry {
             source: self.source.clone(),
             abilities: abilities.iter().filter(|(has, _)| *has).map(|(_, name)| *name).collect(),
             config: described.config.iter().map(key).collect(),
+            manifest: self.compiled.manifest().cloned(),
         }
     }
 }
@@ -116,6 +118,9 @@ pub struct Summary {
     pub abilities: Vec<&'static str>,
     /// Every configuration key with its value.
     pub config: Vec<Setting>,
+    /// The manifest in the component, if it has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub manifest: Option<Manifest>,
 }
 
 /// A configuration key with its value.

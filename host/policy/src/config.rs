@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use fluxgate_formats::fsd;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::bindings::v0_1_0::fluxgate::policy::types as wit;
 use crate::error::LoadError;
@@ -17,7 +17,7 @@ use crate::limits::{CONFIG_KEYS_MAX, CONFIG_VALUE_BYTES_MAX, LINE_BYTES_MAX, NAM
 pub type Config = BTreeMap<String, String>;
 
 /// The kind of a configuration value; mirrors `fluxgate:policy/types.config-kind`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ConfigKind {
     /// `true` or `false`.
@@ -74,7 +74,8 @@ impl fmt::Display for ConfigKind {
 }
 
 /// One key that a policy understands; mirrors `fluxgate:policy/types.config-key`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct ConfigKey {
     /// Lower-case letters, digits and `-`.
     pub name: String,

@@ -109,6 +109,14 @@ pub enum LoadError {
         /// What the linker says.
         message: String,
     },
+    /// The manifest is none, is not of this component, or asks for what this host does not have.
+    #[error("manifest: {field}{gap}{problem}", gap = if field.is_empty() { "" } else { " " })]
+    Manifest {
+        /// The field; empty for the manifest as a whole.
+        field: String,
+        /// What was found, what is accepted, and what to do.
+        problem: String,
+    },
     /// The component failed while it was started, described or configured.
     #[error(transparent)]
     Failed(#[from] PolicyError),
@@ -181,6 +189,7 @@ impl LoadError {
             LoadError::UnknownExport { .. } => "unknown-export",
             LoadError::UnknownImport { .. } => "unknown-import",
             LoadError::Signature { .. } => "signature",
+            LoadError::Manifest { .. } => "manifest",
             LoadError::Failed(error) => error.kind(),
             LoadError::Description { .. } => "description",
             LoadError::Config(_) => "config",

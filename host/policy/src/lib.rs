@@ -39,6 +39,7 @@ mod held;
 mod imports;
 mod limits;
 mod loader;
+mod manifest;
 mod meter;
 mod policy;
 mod probe;
@@ -53,5 +54,6 @@ pub use limits::{
     TICK_MS,
 };
 pub use loader::{Compiled, Loader, read_component};
+pub use manifest::{MANIFEST_BYTES_MAX, Manifest, Needs, SECTION, contract_versions};
 pub use meter::{CallCost, Meter, Snapshot};
 pub use policy::WasmPolicy;

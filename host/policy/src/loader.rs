@@ -22,6 +22,7 @@ use crate::digest::Digest;
 use crate::error::LoadError;
 use crate::held::Held;
 use crate::limits::{Limits, MESSAGE_BYTES_MAX, one_line};
+use crate::manifest::{Manifest, truth};
 use crate::policy::WasmPolicy;
 use crate::probe;
 use crate::ticker::Ticker;
@@ -83,6 +84,11 @@ impl Loader {
     pub fn compile(&self, bytes: &[u8]) -> Result<Compiled, LoadError> {
         let room = &self.room;
         probe::frame(bytes, room.limits.component_bytes)?;
+        // Before anything is compiled, and long before anything runs.
+        let manifest = Manifest::read(bytes)?;
+        if let Some(manifest) = &manifest {
+            manifest.satisfied(&room.limits)?;
+        }
         let digest = Digest::of(bytes);
         let cached = room.cache.as_ref().and_then(|cache| cache.get(&room.engine, &digest));
         let from_cache = cached.is_some();
@@ -105,7 +111,13 @@ impl Loader {
         let indices = Indices::new(&pre, abilities)?;
         let part = Part { room: room.clone(), pre, indices, abilities };
         let description = WasmPolicy::describe(&part)?;
-        Ok(Compiled { part: Arc::new(part), digest, size: bytes.len() as u64, from_cache, description })
+        let imports = probe::imports(&room.engine, &component);
+        let truth = Arc::new(truth(&description, abilities, &imports));
+        if let Some(manifest) = &manifest {
+            manifest.agrees(&truth)?;
+        }
+        let (part, manifest, size) = (Arc::new(part), manifest.map(Arc::new), bytes.len() as u64);
+        Ok(Compiled { part, digest, size, from_cache, description, manifest, truth })
     }
 
     /// [`Loader::compile`] for a file. A file beyond `component-bytes` is not read to its end.
@@ -144,6 +156,8 @@ pub struct Compiled {
     size: u64,
     from_cache: bool,
     description: Description,
+    manifest: Option<Arc<Manifest>>,
+    truth: Arc<Manifest>,
 }
 
 /// What instantiating needs.
@@ -183,6 +197,16 @@ impl Compiled {
     /// Its size in bytes.
     pub fn size(&self) -> u64 {
         self.size
+    }
+
+    /// The manifest in it, if it has one.
+    pub fn manifest(&self) -> Option<&Manifest> {
+        self.manifest.as_deref()
+    }
+
+    /// What a manifest of it has to say. Author and license are empty: no component tells them.
+    pub fn unsealed(&self) -> &Manifest {
+        &self.truth
     }
 
     /// Was it compiled before?

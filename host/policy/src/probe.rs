@@ -9,7 +9,7 @@ use crate::error::LoadError;
 /// The package of the contract.
 const PACKAGE: &str = "fluxgate:policy";
 /// Its released versions that this host runs.
-const VERSIONS: [&str; 1] = ["0.1.0"];
+pub(crate) const VERSIONS: [&str; 1] = ["0.1.0"];
 /// The interface that every policy exports.
 const REQUIRED: &str = "policy";
 /// The interfaces that it may export.
@@ -129,7 +129,19 @@ pub(crate) fn abilities(engine: &Engine, component: &Component) -> Result<Abilit
     Ok(Abilities { ordering, scheduling, observing, state })
 }
 
-fn import(name: &str) -> Result<(), LoadError> {
+/// The interfaces that it imports, in alphabetical order.
+pub(crate) fn imports(engine: &Engine, component: &Component) -> Vec<String> {
+    let mut names: Vec<String> =
+        component.component_type().imports(engine).map(|(name, _)| name.to_owned()).collect();
+    names.sort();
+    names
+}
+
+/// May a policy import this?
+///
+/// # Errors
+/// [`LoadError`] `Version` or `UnknownImport`.
+pub(crate) fn import(name: &str) -> Result<(), LoadError> {
     let parsed = parse(name);
     if let Some((PACKAGE, interface, version)) = parsed {
         check_version("imports", interface, version)?;

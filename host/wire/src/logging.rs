@@ -41,7 +41,7 @@ pub fn append(severity: Severity, time: f64, rank: u32, name: &str, text: &str) 
 
 /// Seconds since the epoch as `2026-11-21T03:13:38.099639Z`. Times before the epoch, or beyond the year
 /// 9999, read as its beginning.
-fn utc(time: f64) -> String {
+pub fn utc(time: f64) -> String {
     const YEAR_10000: f64 = 253_402_300_800.0;
     let time = if (0.0..YEAR_10000 - 1.0).contains(&time) { time } else { 0.0 };
     let micros = (time * 1e6).round() as u64;

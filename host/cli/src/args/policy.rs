@@ -15,6 +15,12 @@ pub(crate) enum PolicyCmd {
     List {
         #[command(flatten)]
         target: Target,
+        /// What is in the folder of policies instead, loaded or not; needs no scheduler.
+        #[arg(long)]
+        all: bool,
+        /// Where that is.
+        #[command(flatten)]
+        shelves: super::artefact::Shelves,
         /// Print JSON.
         #[arg(long)]
         json: bool,
@@ -89,11 +95,18 @@ pub(crate) enum PolicyCmd {
         #[arg(long, value_name = "DIR")]
         out: Option<PathBuf>,
     },
-    /// Run the tests of a policy's folder as its fluxgate-policy.toml says.
+    /// Run the tests of a policy's folder as its fluxgate-policy.toml says; then, for what it has built or for a component,
+    /// the conformance kit and a made-up workload to its end.
     Test {
-        /// The folder.
-        #[arg(default_value = ".")]
-        folder: PathBuf,
+        /// The folder, a .wasm file, or the name of a policy.
+        #[arg(value_name = "DIR|FILE|NAME", default_value = ".")]
+        policy: String,
+        /// Settings of the component. Default: its own defaults.
+        #[arg(long = "config", value_name = "KEY=VALUE")]
+        config: Vec<String>,
+        /// Where names are looked up.
+        #[command(flatten)]
+        shelves: super::artefact::Shelves,
         /// Where results go. Default: FOLDER/build.
         #[arg(long, value_name = "DIR")]
         out: Option<PathBuf>,

@@ -58,7 +58,10 @@ fn probation(text: Option<&str>) -> Result<Value> {
 /// Run a subcommand.
 pub(crate) fn run(command: &PolicyCmd) -> Result<()> {
     match command {
-        PolicyCmd::List { target, json: as_json } => {
+        PolicyCmd::List { all: true, shelves, json, .. } => {
+            cmd::artefact::list(shelves.policies.as_deref(), *json)
+        }
+        PolicyCmd::List { target, json: as_json, .. } => {
             let answer = Client::connect(target)?.sched("sched-fluxgate.policy-list", json!({}))?;
             if *as_json {
                 return render::json(&answer);
@@ -138,7 +141,9 @@ pub(crate) fn run(command: &PolicyCmd) -> Result<()> {
         }
         PolicyCmd::Artefact(command) => cmd::artefact::run(command),
         PolicyCmd::Build { folder, out } => cmd::policy_build::build(folder, out.as_deref()),
-        PolicyCmd::Test { folder, out } => cmd::policy_build::test(folder, out.as_deref()),
+        PolicyCmd::Test { policy, config, shelves, out } => {
+            cmd::policy_build::test(policy, out.as_deref(), config, shelves.policies.as_deref())
+        }
         PolicyCmd::New { name, lang, path } => cmd::policy_new::run(name, lang, path.as_deref()),
     }
 }

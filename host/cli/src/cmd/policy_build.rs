@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use fluxgate_languages::project::Project;
-use fluxgate_policy::{Limits, Loader};
+use fluxgate_policy::{Digest, Limits, Loader};
 
-use crate::render;
+use crate::{cmd, render};
 
 /// Build the component, and look whether the host takes it.
 pub(crate) fn build(folder: &Path, out: Option<&Path>) -> Result<()> {
@@ -22,18 +22,27 @@ pub(crate) fn build(folder: &Path, out: Option<&Path>) -> Result<()> {
             project.name()
         );
     }
-    render::line(format!(
-        "{}: {name}, {} kB, {}",
-        component.display(),
-        size.div_ceil(1000),
-        compiled.digest()
-    ))
+    let sealed = cmd::artefact::seal_built(folder, &component, &compiled)?;
+    let digest = Digest::of(&std::fs::read(&component).with_context(|| format!("{}", component.display()))?);
+    let note = if sealed { "" } else { ", without a manifest: name author and license for one" };
+    render::line(format!("{}: {name}, {} kB, {digest}{note}", component.display(), size.div_ceil(1000)))
 }
 
-/// Run the author's own tests.
-pub(crate) fn test(folder: &Path, out: Option<&Path>) -> Result<()> {
+/// Run the author's own tests, and look at the component if there is one.
+pub(crate) fn test(policy: &str, out: Option<&Path>, config: &[String], shelf: Option<&Path>) -> Result<()> {
+    let folder = Path::new(policy);
+    if !folder.is_dir() {
+        return cmd::artefact::test(policy, config, shelf);
+    }
     let project = Project::read(folder)?;
     let out: PathBuf = out.map_or_else(|| project.default_out(), Path::to_owned);
     let note = if project.test(&out)? { "its tests pass" } else { "it has no tests" };
-    render::line(format!("{}: {note}", project.name()))
+    render::line(format!("{}: {note}", project.name()))?;
+    let component = out.join(format!("{}.wasm", project.name()));
+    match component.exists() {
+        true => cmd::artefact::test(&component.to_string_lossy(), config, shelf),
+        false => render::line(
+            "not built yet: 'fluxgate policy build' makes the component, which is tested then, too",
+        ),
+    }
 }

@@ -18,6 +18,7 @@ pub(crate) mod settings;
 mod shadow;
 mod tell;
 mod timing;
+pub(crate) mod trail;
 
 use std::collections::VecDeque;
 use std::io::Write;
@@ -192,7 +193,7 @@ fn arguments(args: &Sched) -> Result<Vec<String>> {
 
 /// The folder of policies, and the bounds of what is in it.
 fn open_shelf(settings: &Settings) -> Result<Shelf> {
-    Shelf::limited(settings.policies.as_deref(), settings.guard.limits.clone())
+    Shelf::governed(settings.policies.as_deref(), settings.guard.limits.clone(), settings.rules.clone())
 }
 
 /// Everything on the shelf can be swapped in by name; the one that is set, with its settings, is the first.

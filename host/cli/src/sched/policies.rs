@@ -90,9 +90,14 @@ impl Scheduler {
         match added.and_then(|name| self.roster.show(&name, Default::default())) {
             Ok(shown) => {
                 tracing::info!(name = %shown["name"], digest = %shown["digest"], "policy loaded");
+                self.record("load", Some(&*request), shown["name"].as_str().unwrap_or_default(), Ok(()));
                 self.send(request.ok(&shown));
             }
-            Err(error) => self.send(request.error(errno::EINVAL, &format!("{error:#}"))),
+            Err(error) => {
+                let reason = format!("{error:#}");
+                self.record("load", Some(&*request), &path.to_string_lossy(), Err(&reason));
+                self.send(request.error(errno::EINVAL, &reason));
+            }
         }
     }
 

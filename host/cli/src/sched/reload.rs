@@ -142,8 +142,9 @@ impl Scheduler {
         }
         let changed = changes(&self.in_force.settings, &settings);
         let other = |keys: &[&str]| keys.iter().any(|key| changed.contains_key(*key));
-        let (new_policy, new_shelf) =
-            (other(&["policy", "policy-config", "policies", "limits"]), other(&["policies", "limits"]));
+        let new_shelf =
+            other(&["policies", "limits", "require-manifest", "require-signature", "trusted-keys"]);
+        let new_policy = new_shelf || other(&["policy", "policy-config"]);
         let mut reload = Reload {
             settings,
             changed,

@@ -59,6 +59,8 @@ impl Scheduler {
                 let Some(waiting) = self.swap.take() else { return };
                 let Waiting { choice, request, remember, reload, by, probation, promoted, .. } = waiting;
                 self.roster.activated(choice, remember, by, now);
+                let what = if remember { "swap" } else { "rollback" };
+                self.record(what, request.as_ref(), &to, Ok(()));
                 let figures = self.figures();
                 self.probation = probation.map(|length| Probation::new(&to, now, length, figures));
                 if promoted {
@@ -73,6 +75,7 @@ impl Scheduler {
             }
             PolicyNotice::SwapFailed { name, error } => self.swap_failed(&name, &error, now),
             PolicyNotice::Failed { name, error } => {
+                self.record("failed", None, &name, Err(&error.to_string()));
                 let guard = &self.in_force.settings.guard;
                 let mut out = self.roster.active_failed(&name, &error, now, guard);
                 if self.probation.take_if(|probation| probation.policy() == name).is_some() {
@@ -103,6 +106,8 @@ impl Scheduler {
             "swap failed, the running policy stays; {until}: {error}"
         );
         let Some(waiting) = self.swap.take() else { return };
+        let what = if waiting.remember { "swap" } else { "rollback" };
+        self.record(what, waiting.request.as_ref(), name, Err(&error.to_string()));
         if waiting.by == By::Start {
             self.roster.start_failed(waiting.choice.clone());
             let hold = self.in_force.settings.guard.on_breach == OnBreach::Hold;

@@ -27,6 +27,7 @@ use fluxgate_wire::session::{AUDIT_PERIOD, Mode, SessionConfig, WATCH_PERIOD};
 use serde_json::{Map, Value, json};
 use tracing::level_filters::LevelFilter;
 
+use crate::policies::Rules;
 pub(crate) use guard::Guard;
 use keys::key;
 pub(crate) use keys::{KEYS, Key};
@@ -122,6 +123,10 @@ pub(crate) struct Settings {
     pub(crate) policy_config: BTreeMap<String, String>,
     /// Folder with policies; none is the default one.
     pub(crate) policies: Option<PathBuf>,
+    /// What is demanded of components.
+    pub(crate) rules: Rules,
+    /// Where what is done with policies is recorded; none is the default place.
+    pub(crate) audit_trail: Option<PathBuf>,
     /// Most requests that the job manager may have outstanding (RFC 27 ready), 1..=2147483647; none is
     /// unlimited.
     pub(crate) queue_depth: Option<u32>,
@@ -164,6 +169,8 @@ impl Default for Settings {
             policy: POLICY_DEFAULT.to_owned(),
             policy_config: BTreeMap::new(),
             policies: None,
+            rules: Rules::default(),
+            audit_trail: None,
             queue_depth: None,
             placement: engine.placement,
             queues: engine.queue_placements,
@@ -302,6 +309,10 @@ impl Settings {
                 }
             }
             "policies" => self.policies = Some(given.absolute(key)?),
+            "require-manifest" => self.rules.manifest = given.flag(key)?,
+            "require-signature" => self.rules.signature = given.flag(key)?,
+            "audit-trail" => self.audit_trail = Some(given.absolute(key)?),
+            "trusted-keys" => self.rules.keys = Some(given.absolute(key)?),
             "queue-depth" => {
                 self.queue_depth = match given {
                     Given::Text("unlimited") => None,
@@ -442,6 +453,10 @@ impl Settings {
             "policy" => json!(self.policy),
             "policy-config" => json!(self.policy_config),
             "policies" => json!(self.policies),
+            "require-manifest" => json!(self.rules.manifest),
+            "require-signature" => json!(self.rules.signature),
+            "audit-trail" => json!(self.audit_trail),
+            "trusted-keys" => json!(self.rules.keys),
             "queue-depth" => self.queue_depth.map_or_else(|| json!("unlimited"), |depth| json!(depth)),
             "placement" => json!(self.placement.name()),
             "queues" => {

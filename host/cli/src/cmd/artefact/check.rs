@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use fluxgate_conformance::{Report, Verdict};
 use fluxgate_policy::Config;
 use serde_json::{Value, json};
@@ -15,8 +15,7 @@ use crate::render;
 pub(crate) fn run(policy: &str, config: &[String], as_json: bool, dir: Option<&Path>) -> Result<()> {
     let config: Config = settings(config)?.into_iter().collect();
     let shelf = Shelf::open(dir)?;
-    let path = shelf.find(policy)?;
-    let bytes = shelf.read(&path).with_context(|| path.display().to_string())?;
+    let (path, bytes) = shelf.take(policy)?;
     let report = quietly(|| fluxgate_conformance::check(shelf.loader(), &bytes, &config));
     print(&report, as_json)?;
     verdict(&report, &path)

@@ -3,14 +3,35 @@
 //! Must never know who schedules.
 
 mod check;
+mod govern;
+mod store;
+mod trial;
 
 use anyhow::Result;
 
 use crate::args::artefact::ArtefactCmd;
 
+pub(crate) use govern::seal_built;
+pub(crate) use store::list;
+pub(crate) use trial::test;
+
 /// Run a subcommand.
 pub(crate) fn run(command: &ArtefactCmd) -> Result<()> {
     match command {
+        ArtefactCmd::Bench { policy, config, json, shelves } => {
+            trial::bench(policy, config, *json, shelves.policies.as_deref())
+        }
+        ArtefactCmd::Seal { file, manifest, out } => govern::seal(file, manifest, out.as_deref()),
+        ArtefactCmd::Key { path } => govern::key(path),
+        ArtefactCmd::Sign { file, key, comment } => govern::sign(file, key, comment.as_deref()),
+        ArtefactCmd::Verify { file, key, keys, json } => {
+            govern::verify(file, key.as_deref(), keys.as_deref(), *json)
+        }
+        ArtefactCmd::Install { file, unchecked, shelves } => {
+            store::install(file, *unchecked, shelves.policies.as_deref())
+        }
+        ArtefactCmd::Remove { name, shelves } => store::remove(name, shelves.policies.as_deref()),
+        ArtefactCmd::Audit { file, json } => govern::audit(file.as_deref(), *json),
         ArtefactCmd::Check { policy, config, json, shelves } => {
             check::run(policy, config, *json, shelves.policies.as_deref())
         }

@@ -17,13 +17,21 @@ pub(super) const fn key(name: &'static str, accepts: &'static str, meaning: &'st
 
 /// All keys, in the order in which they are shown.
 pub(crate) const KEYS: &[Key] = &[
-    key("policy", "a policy's name, or the path of a .wasm file", "who decides"),
+    key(
+        "policy",
+        "a policy's name or the path of a .wasm file, with @sha256:DIGEST only if it has that one",
+        "who decides",
+    ),
     key(
         "policy-config",
         "a table of KEY = VALUE; as an argument policy.KEY=VALUE",
         "settings of that policy",
     ),
     key("policies", "a folder", "where policies are looked for by name"),
+    key("require-manifest", "true or false", "load only components that carry a manifest"),
+    key("require-signature", "true or false", "load only components signed with a trusted key"),
+    key("trusted-keys", "a folder", "where the public keys (*.pub) of trusted signers are"),
+    key("audit-trail", "a file", "where it is recorded who loaded and swapped policies"),
     key(
         "queue-depth",
         "\"unlimited\" or a whole number from 1 to 2147483647",

@@ -31,6 +31,8 @@ fn a_table_sets_every_key() {
         "quarantine-tries": 4, "probation-pass-time-max": "100ms", "probation-fuel-max": 14,
         "probation-wait-max": "1h", "probation-starts-per-hour-min": 15, "promote-passes-min": 16,
         "promote-differences-max": 17, "promote-wait-max": 18, "watch-period": "1m", "audit-period": 0,
+        "require-manifest": true, "require-signature": false, "trusted-keys": "/etc/keys",
+        "audit-trail": "/var/trail",
     });
     let settings = Settings::from_config(&json!({ "sched-fluxgate": table })).unwrap();
     for key in KEYS {

@@ -1,0 +1,65 @@
+//! Who did what with policies, and when: every load, swap, rollback and failure goes into the audit trail.
+//!
+//! A trail that cannot be written is told of and stops nothing. Must never decide anything.
+
+use std::path::PathBuf;
+use std::time::SystemTime;
+
+use fluxgate_artefact::audit::Trail;
+use fluxgate_wire::session::ControlRequest;
+use serde_json::{Value, json};
+
+use super::Scheduler;
+use super::roster::Choice;
+
+/// Where the trail is when nobody says: with what this user's programs keep.
+pub(crate) fn default_path() -> Option<PathBuf> {
+    let base = match std::env::var_os("XDG_STATE_HOME") {
+        Some(dir) if !dir.is_empty() => PathBuf::from(dir),
+        _ => PathBuf::from(std::env::var_os("HOME")?).join(".local/state"),
+    };
+    Some(base.join("fluxgate/policies.audit"))
+}
+
+/// An entry of the trail. `uid` is the user who asked; without one the scheduler did it by itself.
+pub(crate) fn entry(what: &str, uid: Option<u32>, policy: &str, verdict: Result<(), &str>) -> Value {
+    let time = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let mut entry = json!({
+        "time": time.as_secs_f64(),
+        "what": what,
+        "uid": uid,
+        "policy": policy,
+        "verdict": if verdict.is_ok() { "done" } else { "refused" },
+    });
+    if let Err(reason) = verdict {
+        entry["reason"] = reason.into();
+    }
+    entry
+}
+
+impl Scheduler {
+    /// Write down what was done with a policy, or why it was not.
+    pub(super) fn record(
+        &self,
+        what: &str,
+        request: Option<&ControlRequest>,
+        policy: &str,
+        verdict: Result<(), &str>,
+    ) {
+        let Some(path) = self.in_force.settings.audit_trail.clone().or_else(default_path) else { return };
+        let uid = request.map(|request| request.message.userid);
+        let mut line = entry(what, uid, policy, verdict);
+        line["scheduler"] = self.seat.session.name.as_str().into();
+        if let Ok(Choice::Loaded(entry)) = self.roster.get(policy) {
+            let digest = entry.digest().to_string();
+            line["signed"] = json!(self.shelf.signer(&digest));
+            line["version"] = entry.description().version.as_str().into();
+            line["digest"] = digest.into();
+            line["source"] = json!(entry.source());
+            line["settings"] = json!(entry.config());
+        }
+        if let Err(error) = Trail::at(&path).append(&line) {
+            tracing::error!(trail = %path.display(), "the audit trail cannot be written: {error}");
+        }
+    }
+}

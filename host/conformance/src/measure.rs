@@ -1,0 +1,43 @@
+//! What a component costs in the worlds of the kit: fuel, which is the same everywhere, and time, which is not.
+
+use fluxgate_policy::{Compiled, Config, LoadError, Loader, Snapshot};
+use serde::Serialize;
+
+use crate::play::{Heir, play};
+use crate::record::Recorder;
+use crate::world::{deep, mixed};
+
+/// The cost of one world.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Measured {
+    /// What was played.
+    pub world: &'static str,
+    /// Jobs in it.
+    pub jobs: usize,
+    /// Jobs that were started.
+    pub started: usize,
+    /// How it broke the contract, if it did; the figures then end there.
+    pub breach: Option<String>,
+    /// The counters of the instance.
+    pub counters: Snapshot,
+}
+
+/// Play a mixed load, and queues of a thousand and of ten thousand jobs, and say what that cost.
+///
+/// # Errors
+/// [`LoadError`] if the component cannot be started with these settings.
+pub fn measure(loader: &Loader, compiled: &Compiled, config: &Config) -> Result<Vec<Measured>, LoadError> {
+    let worlds = [("mixed-load", mixed()), ("queue-of-1000", deep(1_000)), ("queue-of-10000", deep(10_000))];
+    let measured = worlds.into_iter().map(|(name, world)| {
+        let recorder = Recorder::new(compiled.instantiate(config)?, loader.limits());
+        let trace = play(&world, &recorder, Heir::None);
+        Ok(Measured {
+            world: name,
+            jobs: world.jobs.len(),
+            started: trace.starts.len(),
+            breach: trace.breach.map(|breach| breach.to_string()),
+            counters: trace.snapshot,
+        })
+    });
+    measured.collect()
+}

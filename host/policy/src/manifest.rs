@@ -1,0 +1,407 @@
+//! What a component says of itself before any of its code runs: a manifest in a custom section.
+//!
+//! The manifest is JSON in the section [`SECTION`] on the top level of the component. It is read before anything is
+//! compiled, and what it asks for is compared with what this host has; afterwards it is held against what the
+//! component turns out to be. A component without one is loaded as ever, unless a site demands one.
+//!
+//! This module must never know who wrote a component, nor whether that can be believed.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use wasm_encoder::{CustomSection, Encode as _};
+
+use crate::config::ConfigKey;
+use crate::error::LoadError;
+use crate::limits::{LINE_BYTES_MAX, Limits, NAME_BYTES_MAX, one_line};
+use crate::probe;
+
+/// Name of the custom section.
+pub const SECTION: &str = "fluxgate:manifest";
+/// Largest manifest, bytes.
+pub const MANIFEST_BYTES_MAX: usize = 64 << 10;
+/// The format of this version.
+const FORMAT: u32 = 1;
+/// Id of a custom section in a component.
+const CUSTOM: u8 = 0;
+/// Bytes before the first section.
+const HEADER_BYTES: usize = 8;
+
+/// A manifest.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Manifest {
+    /// Version of this format: 1.
+    pub format: u32,
+    /// Name of the policy, the same as it describes.
+    pub name: String,
+    /// The policy's own version, the same as it describes.
+    pub version: String,
+    /// The version of the contract that it was built against.
+    pub wit: String,
+    /// The abilities that it exports, in the order of the contract.
+    pub abilities: Vec<String>,
+    /// Its settings, the same as it describes.
+    pub config: Vec<ConfigKey>,
+    /// Who answers for it.
+    pub author: String,
+    /// An SPDX expression, or whatever there is in its place.
+    pub license: String,
+    /// Where its source is, if that is public.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
+    /// What it needs of a host.
+    #[serde(default)]
+    pub needs: Needs,
+}
+
+/// What a component needs of a host.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Needs {
+    /// Smallest limits that it can live with, by the names of [`Limits`].
+    pub limits: std::collections::BTreeMap<String, u64>,
+    /// Interfaces that it imports, with their version.
+    pub imports: Vec<String>,
+}
+
+fn bad(field: &str, problem: impl Into<String>) -> LoadError {
+    LoadError::Manifest { field: field.to_owned(), problem: problem.into() }
+}
+
+impl Manifest {
+    /// The manifest of a component, if it has one. Nothing is executed or compiled.
+    ///
+    /// # Errors
+    /// [`LoadError::Manifest`] if there are two, or it is larger than [`MANIFEST_BYTES_MAX`], or is not a manifest.
+    pub fn read(component: &[u8]) -> Result<Option<Manifest>, LoadError> {
+        let mut found = sections(component).into_iter().filter_map(|s| s.custom(component));
+        let Some(text) = found.find(|(name, _)| *name == SECTION.as_bytes()).map(|(_, text)| text) else {
+            return Ok(None);
+        };
+        if found.any(|(name, _)| name == SECTION.as_bytes()) {
+            return Err(bad("", "is there twice; accepted is one section, see `fluxgate policy seal`"));
+        }
+        if text.len() > MANIFEST_BYTES_MAX {
+            let found = text.len();
+            return Err(bad("", format!("has {found} bytes; at most {MANIFEST_BYTES_MAX} are accepted")));
+        }
+        let format = serde_json::from_slice::<Value>(text)
+            .map_err(|error| bad("", format!("is not JSON: {error}")))?
+            .get("format")
+            .cloned();
+        if format != Some(FORMAT.into()) {
+            let found = format.map_or_else(|| "missing".to_owned(), |found| one_line(&found.to_string(), 64));
+            return Err(bad("format", format!("is {found}; this host reads {FORMAT}")));
+        }
+        let manifest: Manifest = serde_json::from_slice(text)
+            .map_err(|error| bad("", format!("is not one: {}", one_line(&error.to_string(), 200))))?;
+        manifest.check_texts()?;
+        Ok(Some(manifest))
+    }
+
+    fn check_texts(&self) -> Result<(), LoadError> {
+        let source = self.source.as_deref().unwrap_or_default();
+        let lines = [
+            ("name", self.name.as_str(), NAME_BYTES_MAX),
+            ("version", self.version.as_str(), LINE_BYTES_MAX),
+            ("wit", self.wit.as_str(), NAME_BYTES_MAX),
+            ("author", self.author.as_str(), LINE_BYTES_MAX),
+            ("license", self.license.as_str(), LINE_BYTES_MAX),
+            ("source", source, LINE_BYTES_MAX),
+        ];
+        for (field, text, max) in lines {
+            if text.len() > max || text.chars().any(char::is_control) {
+                return Err(bad(field, format!("is no line of at most {max} bytes")));
+            }
+            if text.is_empty() && field != "source" {
+                return Err(bad(field, "is empty"));
+            }
+        }
+        Ok(())
+    }
+
+    /// The component with this manifest in it, in place of one that was there. All else stays as it is, byte for byte.
+    ///
+    /// # Errors
+    /// [`LoadError::Manifest`] if it is too large, or has texts that are no lines.
+    pub fn seal(&self, component: &[u8]) -> Result<Vec<u8>, LoadError> {
+        self.check_texts()?;
+        let text = serde_json::to_vec(self).map_err(|error| bad("", error.to_string()))?;
+        if text.len() > MANIFEST_BYTES_MAX {
+            let found = text.len();
+            return Err(bad("", format!("has {found} bytes; at most {MANIFEST_BYTES_MAX} are accepted")));
+        }
+        let mut sealed = Manifest::strip(component);
+        sealed.push(CUSTOM);
+        CustomSection { name: SECTION.into(), data: text.into() }.encode(&mut sealed);
+        Ok(sealed)
+    }
+
+    /// The component without its manifest. What is no whole component comes back as it is.
+    pub fn strip(component: &[u8]) -> Vec<u8> {
+        let found = sections(component);
+        if found.last().map_or(HEADER_BYTES, |section| section.to) != component.len() {
+            return component.to_vec();
+        }
+        let mut plain = component[..HEADER_BYTES].to_vec();
+        for section in found {
+            if section.custom(component).is_none_or(|(name, _)| name != SECTION.as_bytes()) {
+                plain.extend_from_slice(&component[section.from..section.to]);
+            }
+        }
+        plain
+    }
+
+    /// Can this host give it what it needs?
+    ///
+    /// # Errors
+    /// [`LoadError::Manifest`] with the version, the limit or the import that it cannot.
+    pub(crate) fn satisfied(&self, limits: &Limits) -> Result<(), LoadError> {
+        if !probe::VERSIONS.contains(&self.wit.as_str()) {
+            let has = probe::VERSIONS.join(", ");
+            let problem = format!(
+                "is {:?}; this host has version {has} of the contract: build the component against that, or use a newer host",
+                self.wit
+            );
+            return Err(bad("wit", problem));
+        }
+        let here = serde_json::to_value(limits).unwrap_or_default();
+        for (limit, needed) in &self.needs.limits {
+            let field = format!("needs.limits.{limit}");
+            match here.get(limit).and_then(Value::as_u64) {
+                None => return Err(bad(&field, "is no limit of this host")),
+                Some(here) if here < *needed => {
+                    let problem = format!(
+                        "is {needed}; this host grants {here} (limit {limit}): raise the limit, or use a smaller policy"
+                    );
+                    return Err(bad(&field, problem));
+                }
+                Some(_) => {}
+            }
+        }
+        self.needs.imports.iter().try_for_each(|import| probe::import(import))
+    }
+
+    /// Is the component what it says?
+    ///
+    /// # Errors
+    /// [`LoadError::Manifest`] with the field that differs.
+    pub(crate) fn agrees(&self, truth: &Manifest) -> Result<(), LoadError> {
+        let lists = |list: &[String]| if list.is_empty() { "none".to_owned() } else { list.join(", ") };
+        let differs = |field: &str, says: &str, is: &str| {
+            bad(field, format!("is {says:?}, but the component itself has {is:?}; seal it again"))
+        };
+        if self.name != truth.name {
+            return Err(differs("name", &self.name, &truth.name));
+        }
+        if self.version != truth.version {
+            return Err(differs("version", &self.version, &truth.version));
+        }
+        if self.abilities != truth.abilities {
+            return Err(differs("abilities", &lists(&self.abilities), &lists(&truth.abilities)));
+        }
+        if self.config != truth.config {
+            let names = |keys: &[ConfigKey]| {
+                let shown = |k: &ConfigKey| format!("{} ({}, default {:?})", k.name, k.kind, k.default);
+                lists(&keys.iter().map(shown).collect::<Vec<_>>())
+            };
+            return Err(differs("config", &names(&self.config), &names(&truth.config)));
+        }
+        let undeclared: Vec<String> =
+            truth.needs.imports.iter().filter(|i| !self.needs.imports.contains(i)).cloned().collect();
+        if !undeclared.is_empty() {
+            let says = lists(&self.needs.imports);
+            return Err(differs("needs.imports", &says, &lists(&undeclared)));
+        }
+        Ok(())
+    }
+}
+
+/// One section on the top level.
+#[derive(Debug, Clone, Copy)]
+struct Section {
+    id: u8,
+    from: usize,
+    /// Where what follows its length begins.
+    content: usize,
+    to: usize,
+}
+
+impl Section {
+    /// Name and content, if it is a custom section.
+    fn custom(self, bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+        if self.id != CUSTOM {
+            return None;
+        }
+        let (length, at) = number(bytes, self.content)?;
+        let end = at.checked_add(length).filter(|end| *end <= self.to)?;
+        Some((&bytes[at..end], &bytes[end..self.to]))
+    }
+}
+
+/// A LEB128 number of at most 32 bits at this place, and where it ends.
+fn number(bytes: &[u8], mut at: usize) -> Option<(usize, usize)> {
+    let mut value = 0_u64;
+    for shift in [0, 7, 14, 21, 28] {
+        let byte = *bytes.get(at)?;
+        at += 1;
+        value |= u64::from(byte & 0x7f) << shift;
+        if byte & 0x80 == 0 {
+            return Some((usize::try_from(value).ok()?, at));
+        }
+    }
+    None
+}
+
+/// The sections on the top level, as far as the file is whole. Whether it is, others say better.
+fn sections(bytes: &[u8]) -> Vec<Section> {
+    let mut found = Vec::new();
+    let mut from = HEADER_BYTES;
+    while let Some(id) = bytes.get(from) {
+        let Some((size, content)) = number(bytes, from + 1) else { break };
+        let Some(to) = content.checked_add(size).filter(|to| *to <= bytes.len()) else { break };
+        found.push(Section { id: *id, from, content, to });
+        from = to;
+    }
+    found
+}
+
+/// The newest version of the contract that this host runs, and the other ones.
+pub fn contract_versions() -> &'static [&'static str] {
+    &probe::VERSIONS
+}
+
+/// What a component is: a manifest for [`Manifest::agrees`], or to begin one with.
+pub(crate) fn truth(
+    description: &crate::Description,
+    abilities: fluxgate_engine::Abilities,
+    imports: &[String],
+) -> Manifest {
+    let has = [
+        (abilities.ordering, "ordering"),
+        (abilities.scheduling, "scheduling"),
+        (abilities.observing, "observing"),
+        (abilities.state, "state"),
+    ];
+    Manifest {
+        format: FORMAT,
+        name: description.name.clone(),
+        version: description.version.clone(),
+        wit: probe::VERSIONS[0].to_owned(),
+        abilities: has.iter().filter(|(has, _)| *has).map(|(_, name)| (*name).to_owned()).collect(),
+        config: description.config.clone(),
+        author: String::new(),
+        license: String::new(),
+        source: None,
+        needs: Needs { imports: imports.to_vec(), ..Needs::default() },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn manifest() -> Manifest {
+        Manifest {
+            format: FORMAT,
+            name: "mine".to_owned(),
+            version: "1".to_owned(),
+            wit: "0.1.0".to_owned(),
+            abilities: vec!["ordering".to_owned()],
+            config: Vec::new(),
+            author: "A. Author".to_owned(),
+            license: "Apache-2.0".to_owned(),
+            source: None,
+            needs: Needs::default(),
+        }
+    }
+
+    fn component() -> Vec<u8> {
+        wat::parse_str(r#"(component (core module (func (export "f"))) (type (func)))"#).unwrap()
+    }
+
+    fn with(text: &[u8]) -> Vec<u8> {
+        let mut bytes = component();
+        bytes.push(CUSTOM);
+        CustomSection { name: SECTION.into(), data: text.into() }.encode(&mut bytes);
+        bytes
+    }
+
+    #[test]
+    fn sealed_and_read_back_and_sealed_anew() {
+        let plain = component();
+        assert_eq!(Manifest::read(&plain).unwrap(), None);
+        let sealed = manifest().seal(&plain).unwrap();
+        assert!(sealed.starts_with(&plain), "all else stays");
+        assert_eq!(Manifest::read(&sealed).unwrap(), Some(manifest()));
+        let other = Manifest { version: "2".to_owned(), ..manifest() };
+        let again = other.seal(&sealed).unwrap();
+        assert_eq!(Manifest::read(&again).unwrap(), Some(other));
+        assert_eq!(again.len(), sealed.len(), "in place of the first");
+        // Cut anywhere it is not misread, and nothing panics.
+        for end in 0..sealed.len() {
+            let _ = Manifest::read(&sealed[..end]);
+        }
+    }
+
+    #[test]
+    fn what_is_no_manifest_is_refused_in_words() {
+        let refuse = |bytes: &[u8]| Manifest::read(bytes).unwrap_err().to_string();
+        assert!(refuse(&with(b"{")).starts_with("manifest: is not JSON"));
+        assert_eq!(refuse(&with(b"{}")), "manifest: format is missing; this host reads 1");
+        assert_eq!(refuse(&with(br#"{"format":2}"#)), "manifest: format is 2; this host reads 1");
+        assert!(refuse(&with(br#"{"format":1,"nmae":"x"}"#)).contains("unknown field `nmae`"));
+        assert!(refuse(&with(&vec![b' '; MANIFEST_BYTES_MAX + 1])).contains("at most 65536 are accepted"));
+        let mut twice = manifest().seal(&component()).unwrap();
+        let one = twice.split_off(component().len());
+        let twice = [component(), one.clone(), one].concat();
+        assert!(refuse(&twice).contains("is there twice"));
+        let long = Manifest { author: "x".repeat(600), ..manifest() };
+        assert!(long.seal(&component()).unwrap_err().to_string().starts_with("manifest: author is no line"));
+        let empty = Manifest { license: String::new(), ..manifest() };
+        assert_eq!(empty.seal(&component()).unwrap_err().to_string(), "manifest: license is empty");
+    }
+
+    #[test]
+    fn what_a_host_does_not_have_is_named() {
+        let refuse = |change: fn(&mut Manifest)| {
+            let mut manifest = manifest();
+            change(&mut manifest);
+            manifest.satisfied(&Limits::default()).unwrap_err().to_string()
+        };
+        manifest().satisfied(&Limits::default()).unwrap();
+        let error = refuse(|m| m.wit = "0.2.0".to_owned());
+        assert!(error.starts_with("manifest: wit is \"0.2.0\"; this host has version 0.1.0"), "{error}");
+        let error = refuse(|m| drop(m.needs.limits.insert("memory-bytes".to_owned(), 1 << 40)));
+        assert!(
+            error.starts_with(
+                "manifest: needs.limits.memory-bytes is 1099511627776; this host grants 268435456"
+            ),
+            "{error}"
+        );
+        let error = refuse(|m| drop(m.needs.limits.insert("patience".to_owned(), 1)));
+        assert_eq!(error, "manifest: needs.limits.patience is no limit of this host");
+        let error = refuse(|m| m.needs.imports.push("wasi:clocks/wall-clock@0.2.0".to_owned()));
+        assert!(error.starts_with("imports wasi:clocks/wall-clock@0.2.0, which this host does not offer"));
+    }
+
+    #[test]
+    fn a_manifest_that_is_not_of_this_component_is_refused() {
+        let refuse = |change: fn(&mut Manifest)| {
+            let mut truth = manifest();
+            change(&mut truth);
+            manifest().agrees(&truth).unwrap_err().to_string()
+        };
+        manifest().agrees(&manifest()).unwrap();
+        assert_eq!(
+            refuse(|m| m.name = "yours".to_owned()),
+            "manifest: name is \"mine\", but the component itself has \"yours\"; seal it again"
+        );
+        assert!(refuse(|m| m.version = "2".to_owned()).starts_with("manifest: version is \"1\""));
+        assert!(refuse(|m| m.abilities.clear()).contains("the component itself has \"none\""));
+        assert!(
+            refuse(|m| m.needs.imports.push("fluxgate:policy/log@0.1.0".to_owned()))
+                .starts_with("manifest: needs.imports is \"none\"")
+        );
+    }
+}
