@@ -3,6 +3,7 @@
 //! This module must never do anything.
 
 pub(crate) mod artefact;
+pub(crate) mod journal;
 pub(crate) mod policy;
 mod replay;
 pub(crate) mod shadow;
@@ -81,8 +82,11 @@ pub(crate) enum Command {
     Config(ConfigCmd),
     /// The scheduler at a glance: who decides, what waits and runs, what is free.
     Status(Status),
-    /// Replay a workload log through policies, at full speed and without an instance.
+    /// Replay a workload log, or a scheduler's journal, through policies, at full speed and without an instance.
     Replay(Box<Replay>),
+    /// Look at what a scheduler wrote down, and check it.
+    #[command(subcommand)]
+    Journal(journal::JournalCmd),
     /// Make, look at, cut and convert workloads.
     Workload(workload::WorkloadArgs),
     /// Look at files that describe a machine: check them, show and search them, convert them.
@@ -120,6 +124,17 @@ pub(crate) struct PolicyArgs {
     pub(crate) policies: Option<PathBuf>,
 }
 
+/// Where everything is written down.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct JournalArgs {
+    /// Write every event and decision into this folder, for `fluxgate replay --journal`.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) journal: Option<PathBuf>,
+    /// Most that the journal takes on the disk: bytes, or like 64M or 1G. Default: 256M.
+    #[arg(long, value_name = "SIZE", requires = "journal")]
+    pub(crate) journal_size: Option<String>,
+}
+
 /// `fluxgate up`.
 #[derive(Debug, Args)]
 pub(crate) struct Up {
@@ -149,6 +164,8 @@ pub(crate) struct Up {
     pub(crate) dialect: DialectArg,
     #[command(flatten)]
     pub(crate) policy: PolicyArgs,
+    #[command(flatten)]
+    pub(crate) journal: JournalArgs,
     /// Return when the instance serves, and let it run.
     #[arg(long)]
     pub(crate) detach: bool,
@@ -184,6 +201,8 @@ pub(crate) struct Sched {
     pub(crate) connect: String,
     #[command(flatten)]
     pub(crate) policy: PolicyArgs,
+    #[command(flatten)]
+    pub(crate) journal: JournalArgs,
     /// Serve at most this many requests at once (RFC 27 limited mode). Default: unlimited.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=2_147_483_647))]
     pub(crate) limit: Option<u32>,

@@ -64,6 +64,7 @@ fn run(command: &Command) -> Result<()> {
         Command::Policy(command) => cmd::policy::run(command),
         Command::Config(command) => cmd::config::run(command),
         Command::Replay(args) => cmd::replay::run(args),
+        Command::Journal(command) => cmd::journal::run(command),
         Command::Workload(args) => cmd::workload::run(args),
         Command::Graph(command) => cmd::graph::run(command),
         Command::ResourceQuery(args) => cmd::resource_query::run(args),

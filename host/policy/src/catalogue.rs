@@ -15,6 +15,7 @@ use serde::Serialize;
 use crate::config::{Config, ConfigKey, Description};
 use crate::digest::Digest;
 use crate::error::LoadError;
+use crate::limits::Limits;
 use crate::loader::{Compiled, Loader};
 use crate::manifest::Manifest;
 use crate::policy::WasmPolicy;
@@ -55,6 +56,11 @@ impl Entry {
     /// The file that it came from, if it came from one.
     pub fn source(&self) -> Option<&Path> {
         self.source.as_deref()
+    }
+
+    /// The bounds that its instances live under.
+    pub fn limits(&self) -> &Limits {
+        self.compiled.limits()
     }
 
     /// What the operator set.

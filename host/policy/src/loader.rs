@@ -194,6 +194,11 @@ impl Compiled {
         self.digest
     }
 
+    /// The bounds that its instances live under.
+    pub fn limits(&self) -> &Limits {
+        &self.part.room.limits
+    }
+
     /// Its size in bytes.
     pub fn size(&self) -> u64 {
         self.size

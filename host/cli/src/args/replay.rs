@@ -10,11 +10,17 @@ use super::workload::Selection;
 #[derive(Debug, Args)]
 pub(crate) struct Replay {
     /// Log in Standard Workload Format, or another that --format names; plain or gzip.
-    #[arg(value_name = "LOG", required_unless_present_any = ["diff", "definitions"])]
+    #[arg(value_name = "LOG", required_unless_present_any = ["diff", "definitions", "journal"])]
     pub(crate) log: Option<PathBuf>,
-    /// Policies, by name or .wasm file, also with settings of their own: hybrid:depth=4. Each makes a run.
-    #[arg(long = "policy", value_name = "NAME|FILE[:KEY=VALUE,..]", default_value = "easy")]
+    /// Policies, by name or .wasm file, also with settings of their own: hybrid:depth=4. Each makes a run. Default: easy;
+    /// with --journal those that decided.
+    #[arg(long = "policy", value_name = "NAME|FILE[:KEY=VALUE,..]")]
     pub(crate) policy: Vec<String>,
+    /// Run a scheduler's journal again instead of a log: its folder, or one file of it. The decisions have to be the same
+    /// to the byte; with --policy, what that policy would have done is compared with what was done.
+    #[arg(long, value_name = "DIR|FILE", conflicts_with_all = ["log", "diff", "definitions", "machine", "limit", "load",
+        "report", "schedule", "csv"])]
+    pub(crate) journal: Option<PathBuf>,
     /// Settings of the policies; a policy takes those it knows.
     #[arg(long = "config", value_name = "KEY=VALUE")]
     pub(crate) config: Vec<String>,

@@ -5,6 +5,7 @@ pub(crate) mod config;
 pub(crate) mod control;
 pub(crate) mod graph;
 pub(crate) mod jobs;
+pub(crate) mod journal;
 pub(crate) mod policy;
 pub(crate) mod policy_build;
 pub(crate) mod policy_new;

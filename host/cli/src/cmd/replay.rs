@@ -5,6 +5,7 @@
 //! thread each; what comes out does not depend on how many.
 
 mod compare;
+mod journal;
 mod values;
 
 use std::fs::File;
@@ -33,6 +34,7 @@ use crate::cmd::policy::settings;
 use crate::fail::usage;
 use crate::policies::Shelf;
 use crate::render;
+use crate::sched::settings::POLICY_DEFAULT;
 
 pub(crate) use values::{estimates, factor, mapping, time};
 
@@ -103,6 +105,9 @@ pub(crate) fn run(args: &Replay) -> Result<()> {
     if let Some(files) = &args.diff {
         return compare::diff(&files[0], &files[1], args.job, args.json);
     }
+    if let Some(path) = &args.journal {
+        return journal::run(args, path);
+    }
     let Some(log) = &args.log else { return Err(usage("name a LOG")) };
     let outputs = [&args.schedule, &args.csv];
     let on_stdout = outputs.iter().filter(|p| p.as_deref().is_some_and(|p| p.as_os_str() == "-")).count();
@@ -115,7 +120,7 @@ pub(crate) fn run(args: &Replay) -> Result<()> {
     {
         return Err(usage("--schedule - takes one --policy"));
     }
-    let asked = policies(args)?;
+    let asked = policies(args, &Shelf::open(args.policies.as_deref())?)?;
 
     let options = args.selection.options();
     let mut workload = Workload::load(log, &options)?;
@@ -150,12 +155,12 @@ pub(crate) fn run(args: &Replay) -> Result<()> {
 }
 
 /// Every policy that was asked for, with its settings. A setting that none knows is an error.
-fn policies(args: &Replay) -> Result<Vec<Asked>> {
-    let shelf = Shelf::open(args.policies.as_deref())?;
+fn policies(args: &Replay, shelf: &Shelf) -> Result<Vec<Asked>> {
     let wanted = settings(&args.config)?;
     let mut taken = vec![false; wanted.len()];
     let mut all: Vec<Asked> = Vec::new();
-    for asked in &args.policy {
+    let usual = [POLICY_DEFAULT.to_owned()];
+    for asked in if args.policy.is_empty() { &usual[..] } else { &args.policy } {
         let (policy, own) = values::policy(asked);
         let mut mine = settings(&own)?;
         if policy != fluxgate_engine::BUILTIN {

@@ -23,7 +23,7 @@ use crate::args::{DialectArg, Down, Up};
 use crate::client::Client;
 use crate::fail::usage;
 use crate::place::Place;
-use crate::sched::settings::POLICY_DEFAULT;
+use crate::sched::settings::{POLICY_DEFAULT, Settings};
 use crate::{invoked, machine, policies, render};
 
 /// What a process prints on standard output when it serves.
@@ -51,6 +51,9 @@ pub(crate) fn up(args: &Up) -> Result<()> {
     let policy = args.policy.policy.as_deref().unwrap_or(POLICY_DEFAULT);
     if !args.no_sched {
         policies::Shelf::open(args.policy.policies.as_deref())?.check(policy, &settings)?;
+    }
+    if let Some(size) = &args.journal.journal_size {
+        Settings::default().with_args(&[format!("journal-size={size}")])?;
     }
     let resources = match &args.resources {
         Some(path) => Machine::load(path)?.resources,
@@ -209,6 +212,12 @@ async fn start_sched(args: &Up, place: &Place) -> Result<tokio::process::Child> 
     }
     if let Some(dir) = &args.policy.policies {
         command.arg("--policies").arg(dir);
+    }
+    if let Some(journal) = &args.journal.journal {
+        command.arg("--journal").arg(journal);
+    }
+    if let Some(size) = &args.journal.journal_size {
+        command.arg("--journal-size").arg(size);
     }
     command.stdin(Stdio::null()).stdout(Stdio::piped()).kill_on_drop(true);
     let mut child = command.spawn().context("cannot start the scheduler")?;

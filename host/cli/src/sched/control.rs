@@ -11,7 +11,7 @@ use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeVal;
 use serde_json::{Value, json};
 
-use super::Scheduler;
+use super::{Scheduler, journal};
 
 /// Most `sched.quiescent` requests that wait at a time.
 const QUIESCENT_MAX: usize = 1024;
@@ -111,7 +111,7 @@ impl Scheduler {
         if self.quiescent.is_empty() || self.pass_is_due() || !self.session.is_settled() {
             return;
         }
-        let running = self.engine.as_ref().map_or(0, fluxgate_engine::Engine::running);
+        let running = self.engine.as_ref().map_or(0, |e| e.running());
         for request in std::mem::take(&mut self.quiescent) {
             self.send(request.ok(&json!({"status": 0, "alloc_current": running})));
         }
@@ -185,6 +185,7 @@ impl Scheduler {
             "session": session,
             "audit": serde_json::to_value(self.session.audit()).unwrap_or(Value::Null),
             "policy_cost": {"calls": cost.calls, "fuel": cost.fuel, "memory": cost.memory, "nanos": cost.nanos},
+            "journal": journal::figures(engine),
             "pass": self.passes.summary(),
             "swap_pause": self.flips.summary(),
         })

@@ -8,12 +8,13 @@ pub(crate) mod clock;
 mod contain;
 mod control;
 mod front;
+mod journal;
 pub(crate) mod module;
 mod policies;
 mod probation;
 mod reload;
 mod rescue;
-mod roster;
+pub(crate) mod roster;
 pub(crate) mod settings;
 mod shadow;
 mod tell;
@@ -28,6 +29,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow, bail};
 use fluxgate_engine::{Action, Engine};
 use fluxgate_graph::Resources;
+use fluxgate_journal::Recorded;
 use fluxgate_policy::Config;
 use fluxgate_wire::logging::append;
 use fluxgate_wire::message::Message;
@@ -109,7 +111,7 @@ struct Scheduler {
     clock: Clock,
     session: Session,
     /// Made when the inventory is known.
-    engine: Option<Engine>,
+    engine: Option<Recorded>,
     front: Front,
     outbox: Outbox,
     outputs: VecDeque<Output>,
@@ -186,6 +188,11 @@ fn arguments(args: &Sched) -> Result<Vec<String>> {
         policy::settings(&args.policy.config)?.iter().map(|(key, value)| format!("policy.{key}={value}")),
     );
     given.extend(args.policy.policies.iter().map(|dir| format!("policies={}", dir.display())));
+    if let Some(journal) = &args.journal.journal {
+        let journal = std::path::absolute(journal).context("--journal")?;
+        given.push(format!("journal={}", journal.display()));
+    }
+    given.extend(args.journal.journal_size.iter().map(|size| format!("journal-size={size}")));
     given.extend(args.limit.iter().map(|depth| format!("queue-depth={depth}")));
     given.extend(args.settings.iter().cloned());
     Ok(given)
@@ -340,6 +347,9 @@ impl Scheduler {
     fn goodbye(&mut self) {
         let goodbye = self.session.shutdown();
         self.carry_out(goodbye);
+        if let Some(engine) = &mut self.engine {
+            engine.close(self.clock.now());
+        }
     }
 
     fn log(&mut self, line: Line) {
@@ -434,8 +444,13 @@ impl Scheduler {
         }
         resources.set_down(&all);
         resources.set_up(up);
-        let mut engine = Engine::new(resources, self.in_force.settings.engine());
-        engine.set_interrupt(self.front.interrupt());
+        let engine = Engine::new(resources, self.in_force.settings.engine());
+        let writer = match &mut self.engine {
+            Some(before) => before.take_writer(),
+            None => journal::open(&self.in_force.settings),
+        };
+        let mut engine = Recorded::new(engine, writer, self.clock.now());
+        engine.aside().set_interrupt(self.front.interrupt());
         self.front.forget();
         // Whatever they compared was another scheduler.
         self.shadows.clear();
@@ -469,7 +484,7 @@ impl Scheduler {
     }
 
     fn idle_for(&self) -> Duration {
-        let wake = self.engine.as_ref().and_then(Engine::next_wake);
+        let wake = self.engine.as_ref().and_then(|e| e.next_wake());
         let watch = self.session.next_tick().map(|time| (time - self.clock.elapsed()).max(0.0));
         let watch = watch.and_then(|left| Duration::try_from_secs_f64(left).ok());
         let pass = self.clock.until(wake.unwrap_or(f64::INFINITY));
@@ -504,7 +519,7 @@ impl Scheduler {
             } else {
                 self.passes.add(took)
             }
-            let retired = engine.take_retired();
+            let retired = engine.aside().take_retired();
             if !retired.is_empty() {
                 tokio::task::spawn_blocking(move || drop(retired));
             }
@@ -518,6 +533,7 @@ impl Scheduler {
             }
         }
         self.watch();
+        self.keep_journal(waiting);
         self.announce();
         self.answer_quiescent();
         match self.fatal.take() {

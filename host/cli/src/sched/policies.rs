@@ -51,7 +51,7 @@ fn config(payload: &Value) -> Result<Config> {
 
 impl Scheduler {
     pub(super) fn policy_show(&self, payload: &Value) -> Result<Value> {
-        let cost = self.engine.as_ref().map(fluxgate_engine::Engine::policy_cost).unwrap_or_default();
+        let cost = self.engine.as_ref().map(|e| e.policy_cost()).unwrap_or_default();
         self.roster.show(text(payload, "name")?, cost)
     }
 

@@ -36,13 +36,15 @@ pub(super) struct InForce {
     file: Option<PathBuf>,
     /// The queue depth that the next start will bring.
     depth_later: Option<Value>,
+    /// The journal's settings changed, for the next start.
+    journal_later: bool,
     /// Who waits for the broker's configuration; `None` is a signal.
     readers: Vec<Option<ControlRequest>>,
 }
 
 impl InForce {
     pub(super) fn new(settings: Settings, args: Vec<String>, file: Option<PathBuf>) -> InForce {
-        InForce { settings, args, file, depth_later: None, readers: Vec::new() }
+        InForce { settings, args, file, depth_later: None, journal_later: false, readers: Vec::new() }
     }
 }
 
@@ -259,9 +261,12 @@ impl Scheduler {
         }
         let old = &self.in_force.settings;
         self.in_force.depth_later = changed.remove("queue-depth").map(|change| change["to"].clone());
-        settings.keep_depth_of(old);
+        let later = ["journal", "journal-size"].map(|key| changed.remove(key).is_some());
+        self.in_force.journal_later = later.contains(&true);
+        settings.keep_fixed_of(old);
         self.shadows.settings(&settings.engine());
-        let actions = self.engine.as_mut().map(|engine| engine.reconfigure(settings.engine()));
+        let now = self.clock.now();
+        let actions = self.engine.as_mut().map(|engine| engine.reconfigure(settings.engine(), now));
         if settings.log_level != old.log_level
             && let Err(error) = logging::set_broker_level(settings.log_level.filter())
         {
@@ -293,6 +298,9 @@ impl Scheduler {
                  learns it in the handshake only",
                 self.in_force.settings.value("queue-depth"),
             ));
+        }
+        if self.in_force.journal_later {
+            notes.push("the journal stays as it is until the scheduler is started again".to_owned());
         }
         let (active, configured) = (self.roster.active(), &self.first_policy);
         if self.engine.is_some() && self.swap.is_none() && active != configured {

@@ -34,7 +34,7 @@ impl Scheduler {
     pub(super) fn begin_swap(&mut self, waiting: Waiting) -> Result<()> {
         let successor = waiting.choice.instantiate()?;
         let engine = self.engine.as_mut().ok_or_else(|| anyhow!("the scheduler is still starting"))?;
-        let actions = engine.swap(successor)?;
+        let actions = engine.swap(successor, &waiting.choice.identity(), self.clock.now())?;
         self.swap = Some(waiting);
         self.actions(actions);
         Ok(())
@@ -44,7 +44,7 @@ impl Scheduler {
     pub(super) fn give_way(&mut self) {
         let Some(waiting) = self.swap.take_if(|w| matches!(w.by, By::Failure | By::Return)) else { return };
         if let Some(engine) = &mut self.engine {
-            engine.abandon_swap();
+            engine.abandon_swap(self.clock.now());
         }
         if waiting.by == By::Failure {
             self.roster.keep(waiting.choice);
@@ -112,7 +112,7 @@ impl Scheduler {
             self.roster.start_failed(waiting.choice.clone());
             let hold = self.in_force.settings.guard.on_breach == OnBreach::Hold;
             if let Some(engine) = self.engine.as_mut().filter(|_| hold) {
-                engine.hold(name);
+                engine.hold(name, now);
             }
         }
         self.roster.put_back(waiting.before);

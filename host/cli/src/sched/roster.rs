@@ -9,6 +9,7 @@ use anyhow::{Result, anyhow};
 use fluxgate_engine::{
     Abilities, BUILTIN, JobColumns, JobEvent, Pass, Policy, PolicyCost, PolicyError, SavedState,
 };
+use fluxgate_journal::PolicyRow;
 use fluxgate_policy::{Catalogue, Compiled, Config, Entry};
 use serde_json::{Value, json};
 
@@ -32,6 +33,22 @@ impl Choice {
         match self {
             Choice::Builtin => BUILTIN,
             Choice::Loaded(entry) => entry.name(),
+        }
+    }
+
+    /// What a journal calls it by.
+    pub(crate) fn identity(&self) -> PolicyRow {
+        let name = self.name().to_owned();
+        match self {
+            Choice::Builtin => PolicyRow { name, ..PolicyRow::default() },
+            Choice::Loaded(entry) => PolicyRow {
+                number: 0,
+                name,
+                digest: entry.digest().to_string(),
+                config: entry.config().clone(),
+                // All of it can be written as JSON.
+                limits: serde_json::to_string(entry.limits()).unwrap_or_default(),
+            },
         }
     }
 
@@ -277,7 +294,7 @@ impl Roster {
 }
 
 /// The built-in policy as one that can be swapped in: no abilities, so the engine decides in strict order.
-struct Builtin;
+pub(crate) struct Builtin;
 
 impl Policy for Builtin {
     fn name(&self) -> &str {

@@ -152,6 +152,10 @@ pub(crate) struct Settings {
     pub(crate) annotation_bytes_per_pass_max: u64,
     /// What holds policies in check.
     pub(crate) guard: Guard,
+    /// Folder of the journal; none is no journal.
+    pub(crate) journal: Option<PathBuf>,
+    /// Most bytes that it takes.
+    pub(crate) journal_size: u64,
     /// Seconds between two looks at the job manager's view of the scheduler; 0 is never.
     pub(crate) watch_period: f64,
     /// Seconds between two audits of the ledger; 0 is never.
@@ -183,6 +187,8 @@ impl Default for Settings {
             annotation_bytes_per_job_max: engine.annotation_bytes_per_job_max,
             annotation_bytes_per_pass_max: engine.annotation_bytes_per_pass_max,
             guard: Guard::default(),
+            journal: None,
+            journal_size: fluxgate_journal::writer::BYTES_DEFAULT,
             watch_period: WATCH_PERIOD.as_secs_f64(),
             audit_period: AUDIT_PERIOD.as_secs_f64(),
             hello_partial: true,
@@ -356,6 +362,10 @@ impl Settings {
             "annotation-bytes-per-pass-max" => {
                 self.annotation_bytes_per_pass_max = given.whole(key, 0, 64 << 20)?;
             }
+            "journal" => self.journal = Some(given.absolute(key)?),
+            "journal-size" => {
+                self.journal_size = given.bytes(key, fluxgate_journal::writer::BYTES_MIN, 1 << 40)?;
+            }
             "watch-period" => self.watch_period = given.seconds(key, PERIOD_MAX)?,
             "audit-period" => self.audit_period = given.seconds(key, PERIOD_MAX)?,
             _ => self.guard.set(key, given)?,
@@ -391,13 +401,16 @@ impl Settings {
         Ok(())
     }
 
-    /// Keep the queue depth of the settings before: a running scheduler cannot change it.
-    pub(crate) fn keep_depth_of(&mut self, before: &Settings) {
+    /// Keep of the settings before what a running scheduler cannot change: the queue depth, and where its journal is.
+    pub(crate) fn keep_fixed_of(&mut self, before: &Settings) {
         self.queue_depth = before.queue_depth;
-        match before.sources.get("queue-depth") {
-            Some(source) => self.sources.insert("queue-depth", *source),
-            None => self.sources.remove("queue-depth"),
-        };
+        (self.journal, self.journal_size) = (before.journal.clone(), before.journal_size);
+        for key in ["queue-depth", "journal", "journal-size"] {
+            match before.sources.get(key) {
+                Some(source) => self.sources.insert(key, *source),
+                None => self.sources.remove(key),
+            };
+        }
     }
 
     /// What RFC 27 ready tells the job manager.
@@ -473,6 +486,8 @@ impl Settings {
             "queues-max" => json!(self.queues_max),
             "annotation-bytes-per-job-max" => json!(self.annotation_bytes_per_job_max),
             "annotation-bytes-per-pass-max" => json!(self.annotation_bytes_per_pass_max),
+            "journal" => json!(self.journal),
+            "journal-size" => json!(self.journal_size),
             "watch-period" => json!(self.watch_period),
             "audit-period" => json!(self.audit_period),
             other => self.guard.value(other),

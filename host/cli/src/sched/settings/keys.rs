@@ -137,6 +137,12 @@ pub(crate) const KEYS: &[Key] = &[
         "a whole number from 0 to 1000000, percent; 0 is no bound",
         "what jobs would have waited with it, of what they waited",
     ),
+    key("journal", "a folder", "where every event and decision is written down, for replay; none is nowhere"),
+    key(
+        "journal-size",
+        "bytes, as a whole number or like 64M or 1G, from 1M to 1024G",
+        "most that the journal takes on the disk",
+    ),
     key("watch-period", PERIOD, "how often the job manager's view of the scheduler is looked at; 0 is never"),
     key("audit-period", PERIOD, "how often the ledger is compared with the job manager's; 0 is never"),
 ];

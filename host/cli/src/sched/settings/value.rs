@@ -70,6 +70,25 @@ impl<'a> Given<'a> {
         number.filter(|n| (least..=most).contains(n)).ok_or_else(|| self.refused(key))
     }
 
+    /// Bytes: a whole number, or one with K, M or G (powers of 1024), in this range.
+    pub(super) fn bytes(self, key: &Key, least: u64, most: u64) -> Result<u64> {
+        let text = match self {
+            Given::Json(Value::String(text)) => text,
+            Given::Json(_) => return self.whole(key, least, most),
+            Given::Text(text) => text,
+        };
+        let (digits, shift) = match text.bytes().last() {
+            Some(b'K') => (&text[..text.len() - 1], 10),
+            Some(b'M') => (&text[..text.len() - 1], 20),
+            Some(b'G') => (&text[..text.len() - 1], 30),
+            _ => (text, 0),
+        };
+        let plain = digits.bytes().all(|b| b.is_ascii_digit());
+        let number: Option<u64> = if plain { digits.parse().ok() } else { None };
+        let number = number.and_then(|n| n.checked_mul(1 << shift));
+        number.filter(|n| (least..=most).contains(n)).ok_or_else(|| self.refused(key))
+    }
+
     /// True or false.
     pub(super) fn flag(self, key: &Key) -> Result<bool> {
         let flag = match self {

@@ -1,0 +1,208 @@
+//! `fluxgate journal`: what a scheduler wrote down, for people. Must never write.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Result, anyhow, bail};
+use fluxgate_formats::JobId;
+use fluxgate_journal::reader::{Item, Place};
+use fluxgate_journal::{Happening, Journal, Record, Why};
+use serde_json::{Value, json};
+
+use crate::args::journal::{Check, JournalCmd, Show};
+use crate::render;
+
+/// Run the command.
+pub(crate) fn run(command: &JournalCmd) -> Result<()> {
+    match command {
+        JournalCmd::Show(args) => show(args),
+        JournalCmd::Check(args) => check(args),
+    }
+}
+
+fn show(args: &Show) -> Result<()> {
+    let journal = Journal::open(&args.journal)?;
+    let job =
+        args.job.as_ref().map(|id| id.parse::<JobId>()).transpose().map_err(|e| anyhow!("--job: {e}"))?;
+    let mut wrong = None;
+    for item in journal.items() {
+        match item {
+            Item::Record(place) => {
+                let time = place.record.time().unwrap_or(f64::NEG_INFINITY);
+                let out = args.from.is_some_and(|from| time < from) || args.until.is_some_and(|t| time > t);
+                if out || job.is_some_and(|job| !concerns(&place.record, job)) {
+                    continue;
+                }
+                match args.json {
+                    true => render::line(as_json(&journal, &place))?,
+                    false => render::line(text(&place.record))?,
+                }
+            }
+            Item::Torn(file, offset, bytes) if !args.json => {
+                render::line(format!(
+                    "{}: {bytes} bytes left by a kill at {offset}",
+                    journal.files()[file].display()
+                ))?;
+            }
+            Item::Torn(..) => {}
+            Item::Damaged(error) => wrong = Some(error),
+        }
+    }
+    wrong.map_or(Ok(()), |error| Err(error.into()))
+}
+
+fn concerns(record: &Record, job: JobId) -> bool {
+    let named = |record: &Record| match record {
+        Record::Step(_, Happening::Prioritize(jobs), _) => jobs.iter().any(|(id, _)| *id == job),
+        Record::Step(_, happening, _) => happening.job() == Some(job),
+        _ => false,
+    };
+    named(record) || record.outcome().is_some_and(|o| o.0.iter().any(|decision| decision.job() == Some(job)))
+}
+
+fn as_json(journal: &Journal, place: &Place) -> Value {
+    let record = serde_json::to_value(&place.record).unwrap_or(Value::Null);
+    json!({
+        "file": journal.files()[place.file].file_name().map(|name| name.to_string_lossy()), "offset": place.offset,
+        "kind": place.record.kind(), "time": place.record.time(), "record": record,
+        "digest": place.record.outcome().map(|outcome| format!("{:016x}", outcome.1)),
+    })
+}
+
+fn text(record: &Record) -> String {
+    let what = match record {
+        Record::Base(base) => format!(
+            "{}, {} jobs run, {} wait, {} decides",
+            why(&base.why),
+            base.engine.running.len(),
+            base.engine.pending.len(),
+            base.policy.name
+        ),
+        Record::Spec(row) => format!("number {}", row.number),
+        Record::Policy(row) => format!("number {}: {} {} {:?}", row.number, row.name, row.digest, row.config),
+        Record::Step(_, happening, _) => event(happening),
+        Record::Pass(pass) => {
+            let cut = pass.4.map_or_else(String::new, |look| format!(", cut at look {look}"));
+            format!("policy {}, {} units of fuel, {} queues{cut}", pass.1, pass.2, pass.3)
+        }
+        Record::Swap(_, number, _, error) => {
+            format!(
+                "to policy {number}{}",
+                error.as_ref().map_or_else(String::new, |e| format!(", refused: {e}"))
+            )
+        }
+        Record::Hold(_, policy) => clean(policy),
+        Record::Reconfigure(..) | Record::Abandon(_) | Record::End(_) => String::new(),
+    };
+    let time = record.time().map_or_else(|| "-".to_owned(), |time| format!("{time:.6}"));
+    let mut line = format!("{time:>17} {:12} {what}", record.kind());
+    if let Some(outcome) = record.outcome() {
+        for decision in &outcome.0 {
+            line += &format!("\n{:>17}   {}", "", clean(&decision.to_string()));
+        }
+        if outcome.2 > 0 {
+            line += &format!("\n{:>17}   {} annotations", "", outcome.2);
+        }
+    }
+    line
+}
+
+/// Without control characters: some of it was said by a policy, or comes from a file.
+fn clean(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
+
+fn why(why: &Why) -> String {
+    match why {
+        Why::Start => "the scheduler starts".to_owned(),
+        Why::Rotation => "the file before is full".to_owned(),
+        Why::Gap(lost, why) => format!("a gap of {lost} records before ({why})"),
+    }
+}
+
+fn event(happening: &Happening) -> String {
+    match happening {
+        Happening::Alloc(id, priority, user, _, number, seconds) => {
+            format!("{id} of user {user}, priority {priority}, jobspec {number}, {seconds} s")
+        }
+        Happening::Free(id, ranks, last) => {
+            let ranks = ranks.as_ref().map_or_else(|| "all".to_owned(), |ranks| format!("ranks {ranks}"));
+            format!("{id} {ranks}{}", if *last { ", its last" } else { "" })
+        }
+        Happening::Prioritize(jobs) => {
+            jobs.iter().map(|(id, priority)| format!("{id}={priority}")).collect::<Vec<_>>().join(" ")
+        }
+        Happening::Expiration(id, end, _) => format!("{id} to {end}"),
+        Happening::Up(ranks) | Happening::Down(ranks) | Happening::Shrink(ranks) => format!("ranks {ranks}"),
+        Happening::PropertyAdd(name, ranks) | Happening::PropertyRemove(name, ranks) => {
+            format!("{} on ranks {ranks}", clean(name))
+        }
+        Happening::InstanceExpiration(end) => end.to_string(),
+        other => other.job().map_or_else(String::new, |id| id.to_string()),
+    }
+}
+
+fn check(args: &Check) -> Result<()> {
+    let journal = Journal::open(&args.journal)?;
+    let mut kinds: BTreeMap<&str, u64> = BTreeMap::new();
+    let (mut decisions, mut starts, mut span) = (0, 0, None::<(f64, f64)>);
+    let (mut torn, mut wrong, mut gaps) = (Vec::new(), Vec::new(), Vec::new());
+    for item in journal.items() {
+        let record = match item {
+            Item::Record(place) => place.record,
+            Item::Torn(file, offset, bytes) => {
+                let file = journal.files()[file].display().to_string();
+                torn.push(json!({"file": file, "offset": offset, "bytes": bytes}));
+                continue;
+            }
+            Item::Damaged(error) => {
+                wrong.push(error.to_string());
+                continue;
+            }
+        };
+        *kinds.entry(record.kind()).or_default() += 1;
+        if let Some(time) = record.time() {
+            span = Some((span.map_or(time, |(from, _)| from), time));
+        }
+        if let Some(outcome) = record.outcome() {
+            decisions += outcome.0.len();
+            starts += outcome
+                .0
+                .iter()
+                .filter(|d| matches!(d, fluxgate_journal::outcome::Decision::Start(..)))
+                .count();
+        }
+        if let Record::Base(base) = &record
+            && let Why::Gap(lost, why) = &base.why
+        {
+            gaps.push(json!({"time": base.time, "lost": lost, "why": why}));
+        }
+    }
+    let bytes: u64 = journal.files().iter().filter_map(|f| Some(std::fs::metadata(f).ok()?.len())).sum();
+    if args.json {
+        render::json(&json!({
+            "files": journal.files().len(), "bytes": bytes, "from": span.map(|s| s.0), "until": span.map(|s| s.1),
+            "records": kinds, "decisions": decisions, "starts": starts, "gaps": gaps, "torn": torn, "wrong": wrong,
+        }))?;
+    } else {
+        let all: u64 = kinds.values().sum();
+        render::line(format!("{} files, {bytes} bytes, {all} records", journal.files().len()))?;
+        if let Some((from, until)) = span {
+            render::line(format!("from {from:.3} until {until:.3}: {decisions} decisions, {starts} starts"))?;
+        }
+        for (kind, count) in &kinds {
+            render::line(format!("{count:>10} {kind}"))?;
+        }
+        for gap in &gaps {
+            let why = clean(&render::plain(&gap["why"]));
+            render::line(format!("gap before {}: {} records are missing ({why})", gap["time"], gap["lost"]))?;
+        }
+        for t in &torn {
+            let file = render::plain(&t["file"]);
+            render::line(format!(
+                "{file}: ends in the middle of a record at {}, as a kill leaves it",
+                t["offset"]
+            ))?;
+        }
+    }
+    if wrong.is_empty() { Ok(()) } else { bail!("{}", wrong.join("\n")) }
+}

@@ -1,0 +1,237 @@
+//! `fluxgate replay --journal`: what a scheduler did, done again and compared; or what another policy would have done.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use fluxgate_engine::{BUILTIN, Policy};
+use fluxgate_journal::rerun::{Policies, Verified, verify};
+use fluxgate_journal::whatif::{Night, Ran, World};
+use fluxgate_journal::{Journal, PolicyRow};
+use fluxgate_policy::{Compiled, Digest, Limits};
+use fluxgate_sim::diff::{LISTED_MAX, Pair};
+use fluxgate_sim::record::Done;
+use serde_json::{Value, json};
+
+use crate::args::Replay;
+use crate::policies::Shelf;
+use crate::render;
+use crate::sched::roster::Builtin;
+
+/// Components of the shelf, found by their digests.
+struct ByDigest {
+    shelf: Shelf,
+    folder: Option<PathBuf>,
+    found: Vec<(String, Compiled)>,
+}
+
+impl ByDigest {
+    fn find(&mut self, row: &PolicyRow) -> Result<&Compiled> {
+        let same =
+            |(limits, c): &(String, Compiled)| *limits == row.limits && c.digest().to_string() == row.digest;
+        if let Some(at) = self.found.iter().position(same) {
+            return Ok(&self.found[at].1);
+        }
+        for path in self.shelf.files().into_values() {
+            // A file that cannot be read is not the one.
+            let Ok(bytes) = std::fs::read(&path) else { continue };
+            if Digest::of(&bytes).to_string() == row.digest {
+                // The bounds decide when a policy fails, so they are those of then.
+                let limits = match row.limits.is_empty() {
+                    true => Limits::default(),
+                    false => {
+                        serde_json::from_str(&row.limits).context("bounds of the policy in the journal")?
+                    }
+                };
+                let shelf = Shelf::limited(self.folder.as_deref(), limits)?;
+                self.found.push((row.limits.clone(), shelf.compile(&path.to_string_lossy())?));
+                return self.found.last().map(|(_, c)| c).context("it was put there just now");
+            }
+        }
+        bail!(
+            "policy {} with the digest {} is not among the {} files of {}; name the folder that has it with --policies",
+            row.name,
+            row.digest,
+            self.shelf.files().len(),
+            self.shelf
+                .folder()
+                .map_or_else(|| "any folder of policies".to_owned(), |dir| dir.display().to_string())
+        )
+    }
+}
+
+impl Policies for ByDigest {
+    fn make(&mut self, row: &PolicyRow) -> Result<Box<dyn Policy>, String> {
+        if row.digest.is_empty() {
+            return match row.name == BUILTIN {
+                true => Ok(Box::new(Builtin)),
+                false => Err(format!("policy {}: it is no component", row.name)),
+            };
+        }
+        let compiled = self.find(row).map_err(|e| format!("{e:#}"))?;
+        let made = compiled.instantiate(&row.config).map_err(|e| format!("policy {}: {e}", row.name))?;
+        Ok(Box::new(made))
+    }
+}
+
+/// Run the command.
+pub(super) fn run(args: &Replay, path: &Path) -> Result<()> {
+    let journal = Journal::open(path)?;
+    let shelf = Shelf::open(args.policies.as_deref())?;
+    if !args.policy.is_empty() {
+        return what_if(args, path, &journal, &shelf);
+    }
+    let mut policies = ByDigest { shelf, folder: args.policies.clone(), found: Vec::new() };
+    let done = verify(&journal, &mut policies, args.selection.from, args.selection.until)?;
+    tell(args, &journal, &done)
+}
+
+fn tell(args: &Replay, journal: &Journal, done: &Verified) -> Result<()> {
+    let (from, until) = done.span.unwrap_or_default();
+    if args.json {
+        let gaps: Vec<Value> = done
+            .gaps
+            .iter()
+            .map(|(time, lost, why)| json!({"time": time, "lost": lost, "why": why}))
+            .collect();
+        let torn: Vec<Value> =
+            done.torn.iter().map(|(file, bytes)| json!({"file": file, "bytes": bytes})).collect();
+        return render::json(&json!({
+            "verified": true, "files": journal.files().len(), "records": done.records, "events": done.events,
+            "passes": done.passes, "cut": done.cut, "decisions": done.decisions, "starts": done.starts,
+            "annotations": done.annotations, "swaps": done.swaps, "breaches": done.breaches,
+            "checkpoints": done.checkpoints, "resumed": done.resumed, "lives": done.lives,
+            "deadlines": done.deadlines, "gaps": gaps, "torn": torn, "from": from, "until": until,
+        }));
+    }
+    render::line(format!(
+        "verified {} passes and {} decisions ({} starts) of {} events: the same, to the byte",
+        done.passes, done.decisions, done.starts, done.events
+    ))?;
+    render::line(format!(
+        "from {from:.3} until {until:.3}: {} passes cut, {} swaps, {} breaches, {} annotations",
+        done.cut, done.swaps, done.breaches, done.annotations
+    ))?;
+    if done.resumed > 0 || done.lives > 1 || done.checkpoints > 0 {
+        render::line(format!(
+            "{} schedulers from their start, {} times on from a checkpoint, {} checkpoints reached in the same state",
+            done.lives, done.resumed, done.checkpoints
+        ))?;
+    }
+    for (time, lost, why) in &done.gaps {
+        render::line(format!("gap before {time}: {lost} records are missing ({why})"))?;
+    }
+    for (file, bytes) in &done.torn {
+        render::line(format!("{}: {bytes} bytes at its end were left by a kill", file.display()))?;
+    }
+    if done.deadlines > 0 {
+        render::line(format!(
+            "{} policies were failed by the clock; that is taken from the journal",
+            done.deadlines
+        ))?;
+    }
+    Ok(())
+}
+
+/// Figures of one world.
+fn figures(world: &World, cores: u64, span: (f64, f64)) -> Value {
+    let count = world.ran.len() as f64;
+    let waits: Vec<f64> = world.ran.iter().map(|ran| (ran.start - ran.submit).max(0.0)).collect();
+    let mean = if count > 0.0 { waits.iter().sum::<f64>() / count } else { 0.0 };
+    let busy: f64 = world.ran.iter().map(|ran| (ran.end.min(span.1) - ran.start) * ran.cores as f64).sum();
+    let room = (span.1 - span.0) * cores as f64;
+    json!({
+        "started": world.ran.len(), "waiting": world.waiting.len(), "mean_wait_s": mean,
+        "max_wait_s": waits.iter().copied().fold(0.0, f64::max),
+        "utilisation": if room > 0.0 { busy / room } else { 0.0 },
+        "open": world.ran.iter().filter(|ran| !ran.known).count(),
+    })
+}
+
+fn done(ran: &Ran) -> Done {
+    Done {
+        job: ran.id.0,
+        user: ran.user,
+        cores: u32::try_from(ran.cores).unwrap_or(u32::MAX),
+        submit: ran.submit,
+        start: ran.start,
+        end: ran.end,
+        limit: ran.limit,
+        backfilled: false,
+    }
+}
+
+fn what_if(args: &Replay, path: &Path, journal: &Journal, shelf: &Shelf) -> Result<()> {
+    let asked = super::policies(args, shelf)?;
+    let mut night = Night::read(journal, args.selection.from, args.selection.until)?;
+    let was = night.was();
+    let (cores, span) = (night.cores(), night.span);
+    let before: Vec<Done> = was.ran.iter().map(done).collect();
+    let deciders = night.deciders.join(", ");
+    let mut runs = Vec::new();
+    for asked in asked {
+        let world = night.with(asked.policy).with_context(|| format!("replay with {}", asked.label))?;
+        runs.push((asked.label, world));
+    }
+    let mut told = Vec::new();
+    for (label, world) in &runs {
+        let after: Vec<Done> = world.ran.iter().map(done).collect();
+        let view = Pair::new(&before, &after).overview();
+        let figures = figures(world, cores, span);
+        if args.json {
+            let open: Vec<u64> = world.ran.iter().filter(|ran| !ran.known).map(|ran| ran.id.0).collect();
+            told.push(json!({
+                "policy": label, "figures": figures, "both": view.both, "same": view.same, "only_journal": view.only_a,
+                "only_here": view.only_b, "first": view.first, "later_s": view.later, "sooner_s": view.sooner,
+                "total_s": view.total, "end_unknown": open, "passes": world.passes, "fuel": world.fuel,
+            }));
+            continue;
+        }
+        render::line(format!(
+            "{label}: {} jobs start in both, {} at the same time, {} later, {} sooner; {} start only in the journal, {} only here",
+            view.both,
+            view.same,
+            view.later.len(),
+            view.sooner.len(),
+            view.only_a.len(),
+            view.only_b.len()
+        ))?;
+        for (words, list) in [("later", &view.later), ("sooner", &view.sooner)] {
+            for (job, seconds) in list.iter().take(LISTED_MAX) {
+                render::line(format!("  job {}: {seconds:.1} s {words}", fluxgate_formats::JobId(*job)))?;
+            }
+            if list.len() > LISTED_MAX {
+                render::line(format!("  and {} more {words}; --json lists all", list.len() - LISTED_MAX))?;
+            }
+        }
+    }
+    let all = figures(&was, cores, span);
+    if args.json {
+        let damaged: Vec<String> = night.damaged.iter().map(ToString::to_string).collect();
+        return render::json(&json!({
+            "journal": path.display().to_string(), "from": span.0, "until": span.1, "cores": cores,
+            "decided": night.deciders, "lost": night.lost, "damaged": damaged, "was": all, "runs": told,
+        }));
+    }
+    let mut columns = vec!["FIGURE".to_owned(), format!("{deciders}>")];
+    columns.extend(runs.iter().map(|(label, _)| format!("{label}>")));
+    let names: Vec<&str> = columns.iter().map(String::as_str).collect();
+    let mut table = render::table(&names);
+    let each: Vec<Value> =
+        std::iter::once(all).chain(runs.iter().map(|(_, world)| figures(world, cores, span))).collect();
+    for key in ["started", "waiting", "mean_wait_s", "max_wait_s", "utilisation", "open"] {
+        let values = each.iter().map(|figures| super::number(figures[key].as_f64().unwrap_or_default()));
+        table.add_row(std::iter::once(key.to_owned()).chain(values));
+    }
+    render::line(table)?;
+    render::line(
+        "open: jobs of which nobody knows how long they run; they are taken to run to the end of the journal",
+    )?;
+    if night.lost > 0 || !night.damaged.is_empty() {
+        render::line(format!(
+            "the journal is not whole: {} records are missing, {} files are damaged",
+            night.lost,
+            night.damaged.len()
+        ))?;
+    }
+    Ok(())
+}
