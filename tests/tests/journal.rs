@@ -35,7 +35,9 @@ fn live_through(world: &World) {
             .ok();
         world.cli(&["undrain", "1"]).ok();
     }
-    world.cli(&["policy", "load", &path("broken"), "--config", "mode=trap", "--config", "when=run"]).ok();
+    world
+        .cli(&["policy", "load", &path("broken"), "--config", "mode=trap", "--config", "when=first-pass"])
+        .ok();
     world.cli(&["policy", "swap", "broken"]);
     world.cli(&["submit", "-n2", "-t", "1m", "--simulate", "9s", "--copies", "20"]).ok();
     world.until("the policy fails", |world| world.stats()["engine"]["policy_failures"] != 0);

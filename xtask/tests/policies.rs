@@ -1,6 +1,7 @@
 //! `cargo xtask policies` as a person runs it.
 
 use std::fs;
+use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -87,7 +88,10 @@ fn a_new_policy_in_every_language_tests_and_builds() {
     for language in Language::ALL.into_iter().filter(|language| *language != Language::Rust) {
         let name = language.name();
         if !target.join("toolchains").join(name).join("complete").is_file() {
-            eprintln!("skipped: no toolchain for {name}; `cargo xtask policies --lang {name}` fetches it");
+            let _ = writeln!(
+                std::io::stderr(),
+                "skipped: no toolchain for {name}; `cargo xtask policies --lang {name}` fetches it"
+            );
             continue;
         }
         let mine = folder.path().join(name);

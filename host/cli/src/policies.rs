@@ -120,11 +120,6 @@ impl Shelf {
         Catalogue::new(self.loader.clone())
     }
 
-    /// The folder, if there is one.
-    pub(crate) fn folder(&self) -> Option<&Path> {
-        self.dir.as_deref()
-    }
-
     /// The files on the shelf by name, in order of name.
     pub(crate) fn files(&self) -> BTreeMap<String, PathBuf> {
         let entries = self.dir.as_ref().and_then(|dir| std::fs::read_dir(dir).ok());

@@ -372,14 +372,14 @@ mod tests {
         manifest().satisfied(&Limits::default()).unwrap();
         let error = refuse(|m| m.wit = "0.2.0".to_owned());
         assert!(error.starts_with("manifest: wit is \"0.2.0\"; this host has version 0.1.0"), "{error}");
-        let error = refuse(|m| drop(m.needs.limits.insert("memory-bytes".to_owned(), 1 << 40)));
+        let error = refuse(|m| m.needs.limits.extend([("memory-bytes".to_owned(), 1 << 40)]));
         assert!(
             error.starts_with(
                 "manifest: needs.limits.memory-bytes is 1099511627776; this host grants 268435456"
             ),
             "{error}"
         );
-        let error = refuse(|m| drop(m.needs.limits.insert("patience".to_owned(), 1)));
+        let error = refuse(|m| m.needs.limits.extend([("patience".to_owned(), 1)]));
         assert_eq!(error, "manifest: needs.limits.patience is no limit of this host");
         let error = refuse(|m| m.needs.imports.push("wasi:clocks/wall-clock@0.2.0".to_owned()));
         assert!(error.starts_with("imports wasi:clocks/wall-clock@0.2.0, which this host does not offer"));

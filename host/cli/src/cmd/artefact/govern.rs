@@ -9,6 +9,7 @@ use fluxgate_artefact::keys::{self, Keys, signature_path};
 use fluxgate_policy::{Compiled, Digest, Limits, Manifest, read_component};
 use fluxgate_wire::logging::utc;
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
 use crate::policies::Shelf;
@@ -23,7 +24,7 @@ const PASSWORD: &str = "FLUXGATE_KEY_PASSWORD";
 /// What a person says of a component: the part of `fluxgate-policy.toml` that goes into the manifest. How its folder is
 /// built and tested is somebody else's matter.
 #[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct Source {
     /// Name of the policy.
     pub(super) name: String,
@@ -33,6 +34,13 @@ pub(super) struct Source {
     pub(super) license: Option<String>,
     /// Where its source is.
     pub(super) source: Option<String>,
+    /// How the folder is built and tested.
+    #[serde(rename = "language")]
+    _language: Option<IgnoredAny>,
+    #[serde(rename = "build")]
+    _build: Option<IgnoredAny>,
+    #[serde(rename = "test")]
+    _test: Option<IgnoredAny>,
     /// Smallest limits that it can live with.
     #[serde(default)]
     pub(super) needs: std::collections::BTreeMap<String, u64>,

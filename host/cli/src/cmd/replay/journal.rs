@@ -13,7 +13,7 @@ use fluxgate_sim::record::Done;
 use serde_json::{Value, json};
 
 use crate::args::Replay;
-use crate::policies::Shelf;
+use crate::policies::{Rules, Shelf};
 use crate::render;
 use crate::sched::roster::Builtin;
 
@@ -42,7 +42,7 @@ impl ByDigest {
                         serde_json::from_str(&row.limits).context("bounds of the policy in the journal")?
                     }
                 };
-                let shelf = Shelf::limited(self.folder.as_deref(), limits)?;
+                let shelf = Shelf::governed(self.folder.as_deref(), limits, Rules::default())?;
                 self.found.push((row.limits.clone(), shelf.compile(&path.to_string_lossy())?));
                 return self.found.last().map(|(_, c)| c).context("it was put there just now");
             }
