@@ -151,7 +151,14 @@ impl Engine {
         let side = 1 - core.live;
         let left = core.open_side(side);
         self.retired.orders.extend(left);
-        self.warm_up = Some(WarmUp::new(successor, side, state));
+        let mut warm_up = WarmUp::new(successor, side, state);
+        if let Some(live) = self.live.as_ref().filter(|_| state)
+            && warm_up.seat.policy.abilities().observing
+        {
+            // What the saved state does not know yet, its heir hears as well.
+            warm_up.seat.events.clone_from(&live.events);
+        }
+        self.warm_up = Some(warm_up);
         Ok(out)
     }
 

@@ -178,6 +178,33 @@ fn a_swap_hands_over_state_and_keeps_everything() {
     assert_eq!(started(&engine.pass(3.0)), [3], "the new order counts");
 }
 
+/// What happened between the last call of the running policy and the swap is in no saved state.
+#[test]
+fn who_inherits_a_state_hears_what_it_does_not_know_yet() {
+    let heard = |heir: bool| {
+        let mut engine = engine(1, 2);
+        let mut old = Script::named("old").run(fcfs);
+        let (before, after) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Mutex::new(Vec::new())));
+        old.seen = Some(Arc::clone(&before));
+        old.state = Some(Ok(vec![]));
+        install(&mut engine, old, 0.0);
+        submit(&mut engine, 1.0, vec![(1, cores(1, 0.0))]);
+        engine.step(free(1), 2.0);
+        let mut new = Script::named("new").run(fcfs);
+        new.seen = Some(Arc::clone(&after));
+        new.state = heir.then(|| Ok(vec![]));
+        install(&mut engine, new, 2.0);
+        let kinds = |seen: &Mutex<Vec<fluxgate_engine::JobEvent>>| {
+            seen.lock().unwrap().iter().map(|event| event.kind).collect::<Vec<_>>()
+        };
+        (kinds(&before), kinds(&after))
+    };
+    let (before, after) = heard(true);
+    assert_eq!(before, [JobEventKind::Pending]);
+    assert_eq!(after, [JobEventKind::Started, JobEventKind::Ended]);
+    assert_eq!(heard(false).1, [], "who begins anew asks nobody about the past");
+}
+
 #[test]
 fn jobs_that_come_and_go_while_a_successor_warms_up_are_not_forgotten() {
     let config = fluxgate_engine::Config { warm_up_per_step: 1, ..Default::default() };
