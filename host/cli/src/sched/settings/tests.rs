@@ -33,6 +33,7 @@ fn a_table_sets_every_key() {
         "promote-differences-max": 17, "promote-wait-max": 18, "watch-period": "1m", "audit-period": 0,
         "require-manifest": true, "require-signature": false, "trusted-keys": "/etc/keys",
         "audit-trail": "/var/trail",
+        "journal": "/var/journal", "journal-size": "128M",
     });
     let settings = Settings::from_config(&json!({ "sched-fluxgate": table })).unwrap();
     for key in KEYS {
