@@ -221,7 +221,6 @@ pub struct Reader<R> {
     header: Header,
     /// The first job line, met while looking for the end of the header.
     ahead: Option<Result<Record, SwfError>>,
-    done: bool,
 }
 
 /// A reader over a file of either kind.
@@ -250,13 +249,7 @@ pub(crate) fn open_plain(path: &Path) -> Result<Box<dyn BufRead + Send>, SwfErro
 impl<R: BufRead> Reader<R> {
     /// Read from anything; `file` is the name that messages use.
     pub fn new(input: R, file: impl Into<String>) -> Self {
-        Self {
-            lines: Lines::new(input),
-            file: file.into(),
-            header: Header::default(),
-            ahead: None,
-            done: false,
-        }
+        Self { lines: Lines::new(input), file: file.into(), header: Header::default(), ahead: None }
     }
 
     /// The directives above the first job. Reads up to that job if that was not yet done.
@@ -290,30 +283,14 @@ impl<R: BufRead> Reader<R> {
     }
 
     fn advance(&mut self) -> Option<Result<Record, SwfError>> {
-        while !self.done {
-            let number = self.lines.number() + 1;
-            match self.lines.next_line() {
-                Ok(None) => self.done = true,
-                Ok(Some(line)) => {
-                    let line = match line {
-                        Ok(line) => line,
-                        Err(bad) => return Some(Err(SwfError::Bad { file: self.file.clone(), bad })),
-                    };
-                    if let [b';', comment @ ..] = line {
-                        self.header.add(number, &String::from_utf8_lossy(comment));
-                    } else if !line.is_empty() {
-                        let record = parse(line, number);
-                        return Some(record.map_err(|bad| SwfError::Bad { file: self.file.clone(), bad }));
-                    }
-                }
-                Err(source) => {
-                    self.done = true;
-                    let line = self.lines.number();
-                    return Some(Err(SwfError::Io { file: self.file.clone(), line, source }));
-                }
+        let header = &mut self.header;
+        self.lines.next_of(&self.file, |line, number| {
+            if let [b';', comment @ ..] = line {
+                header.add(number, &String::from_utf8_lossy(comment));
+                return None;
             }
-        }
-        None
+            Some(parse(line, number))
+        })
     }
 }
 

@@ -26,7 +26,9 @@ pub mod table;
 /// A log that is being read: its jobs, in the order of the file.
 pub trait Source: Iterator<Item = Result<Record, SwfError>> {
     /// What is known before the first job. Fails only when the file cannot be read.
-    fn header(&mut self) -> Result<&Header, SwfError>;
+    fn header(&mut self) -> Result<&Header, SwfError> {
+        Ok(self.header_so_far())
+    }
 
     /// What is known so far.
     fn header_so_far(&self) -> &Header;
@@ -153,10 +155,6 @@ impl Iterator for Listed {
 }
 
 impl Source for Listed {
-    fn header(&mut self) -> Result<&Header, SwfError> {
-        Ok(&self.header)
-    }
-
     fn header_so_far(&self) -> &Header {
         &self.header
     }

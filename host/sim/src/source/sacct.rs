@@ -81,32 +81,21 @@ pub struct Reader<R> {
     columns: Columns,
     users: Numbers,
     partitions: Numbers,
-    done: bool,
 }
 
 impl<R: BufRead> Reader<R> {
     /// Read from anything; `file` is the name that messages use. Fails when the columns are not there.
     pub fn new(input: R, file: impl Into<String>) -> Result<Self, SwfError> {
         let (file, mut lines) = (file.into(), Lines::new(input));
-        let columns = loop {
-            let line = match lines.next_line() {
-                Ok(line) => line,
-                Err(source) => return Err(SwfError::Io { file, line: lines.number(), source }),
-            };
-            match line {
-                None => break None,
-                Some(Ok([])) => {}
-                Some(Ok(line)) => break Columns::read(&String::from_utf8_lossy(line)),
-                Some(Err(bad)) => return Err(SwfError::Bad { file, bad }),
-            }
-        };
+        let columns = lines.next_of(&file, |line, _| Some(Ok(Columns::read(&String::from_utf8_lossy(line)))));
+        let columns = columns.transpose()?.flatten();
         let Some(columns) = columns else {
             let found = "no such columns".to_owned();
             let bad = BadLine { line: lines.number().max(1), field: None, found, accepted: USE };
             return Err(SwfError::Bad { file, bad });
         };
         let (users, partitions) = (Numbers::default(), Numbers::default());
-        Ok(Reader { lines, file, header: Header::default(), columns, users, partitions, done: false })
+        Ok(Reader { lines, file, header: Header::default(), columns, users, partitions })
     }
 }
 
@@ -114,39 +103,21 @@ impl<R: BufRead> Iterator for Reader<R> {
     type Item = Result<Record, SwfError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        while !self.done {
-            let number = self.lines.number() + 1;
-            let record = match self.lines.next_line() {
-                Err(source) => {
-                    self.done = true;
-                    return Some(Err(SwfError::Io { file: self.file.clone(), line: number - 1, source }));
-                }
-                Ok(None) => break,
-                Ok(Some(Ok([]))) => continue,
-                Ok(Some(Err(bad))) => Err(bad),
-                Ok(Some(Ok(line))) => {
-                    let line = String::from_utf8_lossy(line);
-                    job(&line, number, &self.columns, &mut self.users, &mut self.partitions)
-                }
-            };
+        let Reader { lines, file, header, columns, users, partitions } = self;
+        lines.next_of(file, |line, number| {
+            let record = job(&String::from_utf8_lossy(line), number, columns, users, partitions);
             if let Ok(Record { queue: Some(queue), .. }) = &record
-                && !self.header.queues.contains_key(queue)
-                && let Some((name, _)) = self.partitions.0.iter().find(|(_, number)| *number == queue)
+                && !header.queues.contains_key(queue)
+                && let Some((name, _)) = partitions.0.iter().find(|(_, number)| *number == queue)
             {
-                self.header.queues.insert(*queue, name.clone());
+                header.queues.insert(*queue, name.clone());
             }
-            return Some(record.map_err(|bad| SwfError::Bad { file: self.file.clone(), bad }));
-        }
-        self.done = true;
-        None
+            Some(record)
+        })
     }
 }
 
 impl<R: BufRead> Source for Reader<R> {
-    fn header(&mut self) -> Result<&Header, SwfError> {
-        Ok(&self.header)
-    }
-
     fn header_so_far(&self) -> &Header {
         &self.header
     }

@@ -18,19 +18,12 @@ pub struct Reader<R> {
     json: bool,
     file: String,
     header: Header,
-    done: bool,
 }
 
 impl<R: BufRead> Reader<R> {
     /// Comma-separated values.
     pub fn csv(input: R, file: impl Into<String>) -> Self {
-        Reader {
-            lines: Lines::new(input),
-            json: false,
-            file: file.into(),
-            header: Header::default(),
-            done: false,
-        }
+        Reader { lines: Lines::new(input), json: false, file: file.into(), header: Header::default() }
     }
 
     /// JSON objects.
@@ -43,30 +36,15 @@ impl<R: BufRead> Iterator for Reader<R> {
     type Item = Result<Record, SwfError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        while !self.done {
-            let number = self.lines.number() + 1;
-            let record = match self.lines.next_line() {
-                Err(source) => {
-                    self.done = true;
-                    return Some(Err(SwfError::Io { file: self.file.clone(), line: number - 1, source }));
-                }
-                Ok(None) => break,
-                Ok(Some(Ok([]))) => continue,
-                Ok(Some(Ok(line))) if !self.json && line == COLUMNS.as_bytes() => continue,
-                Ok(Some(line)) => line.and_then(|line| job(line, number, self.json)),
-            };
-            return Some(record.map_err(|bad| SwfError::Bad { file: self.file.clone(), bad }));
-        }
-        self.done = true;
-        None
+        let json = self.json;
+        self.lines.next_of(&self.file, |line, number| {
+            let names = !json && line == COLUMNS.as_bytes();
+            (!names).then(|| job(line, number, json))
+        })
     }
 }
 
 impl<R: BufRead> Source for Reader<R> {
-    fn header(&mut self) -> Result<&Header, SwfError> {
-        Ok(&self.header)
-    }
-
     fn header_so_far(&self) -> &Header {
         &self.header
     }

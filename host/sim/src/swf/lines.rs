@@ -4,18 +4,20 @@
 
 use std::io::{self, BufRead, Read};
 
-use super::{BadLine, MAX_LINE_BYTES};
+use super::{BadLine, MAX_LINE_BYTES, SwfError};
 
 /// The lines of a reader, numbered from 1.
 pub(crate) struct Lines<R> {
     input: R,
     number: u64,
     buffer: Vec<u8>,
+    /// Nothing more comes: the end, or an error of the system.
+    done: bool,
 }
 
 impl<R: BufRead> Lines<R> {
     pub(crate) fn new(input: R) -> Self {
-        Lines { input, number: 0, buffer: Vec::with_capacity(512) }
+        Lines { input, number: 0, buffer: Vec::with_capacity(512), done: false }
     }
 
     /// The number of the line that was read last, 0 before the first.
@@ -23,8 +25,37 @@ impl<R: BufRead> Lines<R> {
         self.number
     }
 
+    /// What `parse` makes of the next line that is not empty and of which it makes something, by its number; none at the
+    /// end, and after the system has failed. `file` is the name that messages use.
+    pub(crate) fn next_of<T>(
+        &mut self,
+        file: &str,
+        mut parse: impl FnMut(&[u8], u64) -> Option<Result<T, BadLine>>,
+    ) -> Option<Result<T, SwfError>> {
+        while !self.done {
+            let number = self.number + 1;
+            let made = match self.next_line() {
+                Ok(None) => {
+                    self.done = true;
+                    None
+                }
+                Ok(Some(Ok([]))) => None,
+                Ok(Some(Ok(line))) => parse(line, number),
+                Ok(Some(Err(bad))) => Some(Err(bad)),
+                Err(source) => {
+                    self.done = true;
+                    return Some(Err(SwfError::Io { file: file.to_owned(), line: self.number, source }));
+                }
+            };
+            if let Some(made) = made {
+                return Some(made.map_err(|bad| SwfError::Bad { file: file.to_owned(), bad }));
+            }
+        }
+        None
+    }
+
     /// The next line without white space around it; none at the end. One that is too long is read over.
-    pub(crate) fn next_line(&mut self) -> io::Result<Option<Result<&[u8], BadLine>>> {
+    fn next_line(&mut self) -> io::Result<Option<Result<&[u8], BadLine>>> {
         self.buffer.clear();
         let most = MAX_LINE_BYTES as u64 + 1;
         let n = (&mut self.input).take(most).read_until(b'\n', &mut self.buffer)?;
