@@ -20,7 +20,7 @@ use crate::local;
 use crate::matcher::{self, Match};
 use crate::placement::Placement;
 use crate::plan::Plan;
-use crate::request::{Level, Need, Request, RequestError, ShapeId};
+use crate::request::{self, Level, Need, Request, RequestError, ShapeId};
 use crate::resources::Resources;
 use crate::view::{Eligible, Overlay, View};
 use crate::why;
@@ -55,11 +55,13 @@ impl Cache {
 
 /// Changes of what could help a shape to fit.
 #[derive(Debug)]
-struct Helps {
-    /// On nodes of these classes.
-    classes: Vec<ClassId>,
+pub(crate) struct Helps {
+    /// On nodes of these classes, in order.
+    pub(crate) classes: Vec<ClassId>,
     /// Of vertices above nodes.
     upper: bool,
+    /// So many nodes on which nobody has anything, whichever of these classes, are all that it takes.
+    pub(crate) nodes: Option<u64>,
 }
 
 /// Entries of one table of the cache before it is emptied.
@@ -100,6 +102,21 @@ impl<'a> Parts<'a> {
         self.every_node |= !need.slot && need.exclusive;
         need.with.iter().for_each(|inner| self.add(inner));
     }
+}
+
+/// How many nodes a request takes, when those on which nobody has anything are all the same to it and no others will do.
+fn whole_nodes(graph: &Graph, request: &Request, classes: &[ClassId]) -> Option<u64> {
+    let (need, want) = matcher::tally(request)?;
+    let alone = request.whole_nodes || (need.level == Level::Node && need.exclusive);
+    if !alone || !request.needs.iter().all(request::fixed) {
+        return None;
+    }
+    let mut each = classes.iter().map(|class| {
+        let class = &graph.classes[class.0 as usize];
+        local::capacity(graph, class, &class.idle, need, want)
+    });
+    let first = each.next().filter(|n| *n > 0)?;
+    each.all(|n| n == first).then(|| want.div_ceil(first))
 }
 
 /// What an RFC 31 constraint asks of a node.
@@ -264,18 +281,22 @@ impl Resources {
     /// The [`epoch`](Self::epoch) of the last change that could help a request to fit. What came back on nodes that
     /// could never be part of it (without the gpus, the memory or the properties that it asks for) is none.
     pub fn helped(&self, request: &Request) -> u64 {
-        let known = self.cache().helps.get(&request.shape).cloned();
-        let helps = known.unwrap_or_else(|| {
-            let made = Arc::new(self.helps(request));
-            remember(&mut self.cache().helps, request.shape, made.clone());
-            made
-        });
+        let helps = self.helps(request);
         let classes = helps.classes.iter().filter_map(|class| self.class_epochs.get(class.0 as usize));
         let upper = if helps.upper { self.upper_epoch } else { 0 };
         classes.copied().fold(upper, u64::max)
     }
 
-    fn helps(&self, request: &Request) -> Helps {
+    pub(crate) fn helps(&self, request: &Request) -> Arc<Helps> {
+        if let Some(known) = self.cache().helps.get(&request.shape) {
+            return known.clone();
+        }
+        let made = Arc::new(self.find_helps(request));
+        remember(&mut self.cache().helps, request.shape, made.clone());
+        made
+    }
+
+    fn find_helps(&self, request: &Request) -> Helps {
         let graph = &self.graph;
         let eligible = self.eligible(request);
         let all: Vec<Parts<'_>> = match request.alternatives.as_slice() {
@@ -290,10 +311,12 @@ impl Resources {
             };
             (eligible.class(id) && all.iter().any(any)).then_some(id)
         };
-        Helps {
-            classes: graph.classes.iter().enumerate().filter_map(helps).collect(),
-            upper: all.iter().any(|p| p.upper),
-        }
+        let classes: Vec<ClassId> = graph.classes.iter().enumerate().filter_map(helps).collect();
+        let nodes = match *eligible {
+            Eligible::Nodes(_) => None,
+            _ => whole_nodes(graph, request, &classes),
+        };
+        Helps { classes, upper: all.iter().any(|p| p.upper), nodes }
     }
 
     fn choose(

@@ -1,23 +1,100 @@
-//! A plan of counts: exact where every reservation asks only for so many cores or gpus, wherever they are.
+//! A plan of counts: exact where every reservation asks only for so many units of one kind, wherever they are.
 //!
-//! Such requests fit if and only if enough units are free, so the future is a step function of two numbers.
+//! Such requests fit if and only if enough units are free, so the future is a step function of one or two numbers. The
+//! units are cores and gpus; or nodes on which nobody has anything, when all reservations take such, and the same.
 //!
 //! This module must never know places.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::sync::Arc;
 
 use fluxgate_formats::JobId;
 
+use crate::asking::Helps;
+use crate::bits::BitSet;
 use crate::future;
-use crate::ledger::Time;
+use crate::graph::ClassId;
+use crate::ledger::{self, Allocation, Time};
+use crate::matcher::{self, Match};
 use crate::profile::Profile;
-use crate::request::Kind;
+use crate::request::{Kind, Request};
 use crate::reserve::Reservation;
 use crate::resources::Resources;
 
-/// Free cores and gpus.
+/// Free cores and gpus; or idle nodes and nothing.
 type Pair = (u64, u64);
+
+/// What is counted.
+#[derive(Debug, Clone)]
+enum Units {
+    /// Cores and gpus, wherever they are.
+    Parts,
+    /// Nodes of these classes, on which nobody has anything.
+    Nodes(Arc<Helps>),
+}
+
+impl Units {
+    /// What all reservations can be counted in; `None` when they are of several kinds.
+    fn of(res: &Resources) -> Option<Units> {
+        let first = res.reservations.iter().next()?;
+        let units = match first.request.fungible {
+            Some(_) => Units::Parts,
+            None => Units::Nodes(res.helps(&first.request)),
+        };
+        res.reservations.iter().all(|r| units.takes(res, &r.request).is_some()).then_some(units)
+    }
+
+    /// What a request takes wherever it is; `None` when it is to be counted in something else.
+    fn takes(&self, res: &Resources, request: &Request) -> Option<Pair> {
+        match self {
+            Units::Parts => request.fungible.map(|(kind, n)| match kind {
+                Kind::Core => (n, 0),
+                Kind::Gpu => (0, n),
+            }),
+            Units::Nodes(ours) => {
+                let theirs = res.helps(request);
+                let same = Arc::ptr_eq(ours, &theirs) || ours.classes == theirs.classes;
+                Some((theirs.nodes.filter(|_| same)?, 0))
+            }
+        }
+    }
+
+    fn free(&self, res: &Resources) -> Pair {
+        match self {
+            Units::Parts => (res.index.free().cores, res.index.free().gpus),
+            Units::Nodes(of) => (res.index.idle_of(&of.classes), 0),
+        }
+    }
+
+    /// What running jobs give back, in order of time.
+    fn returns(&self, res: &Resources, now: f64) -> Vec<(f64, Pair)> {
+        let Units::Nodes(of) = self else {
+            let ends = res.ledger.ends().take_while(|(end, _)| end.is_finite());
+            let back = |(end, id)| (future::ends_at(end, now), res.returns(&res.ledger.jobs()[&id]));
+            return ends.map(back).collect();
+        };
+        // A node is back when the last job there ends.
+        let mut seen = BitSet::new(res.graph.nodes.len());
+        let mut returns: Vec<(f64, Pair)> = Vec::new();
+        for (end, id) in res.ledger.ends().rev() {
+            let last = ledger::nodes(&res.ledger.jobs()[&id].takes)
+                .filter(|(node, _)| seen.insert(*node) && res.index.is_up(*node))
+                .filter(|(node, _)| is_of(res, *node, &of.classes))
+                .count() as u64;
+            if last > 0 && end.is_finite() {
+                returns.push((future::ends_at(end, now), (last, 0)));
+            }
+        }
+        returns.reverse();
+        returns
+    }
+}
+
+/// Is a node of one of these classes?
+fn is_of(res: &Resources, node: u32, classes: &[ClassId]) -> bool {
+    classes.binary_search(&res.graph.nodes[node as usize].class).is_ok()
+}
 
 /// A reservation to come: start, job, what it takes, for how long.
 type Due = (f64, JobId, Pair, f64);
@@ -33,18 +110,11 @@ struct Step {
 /// The future in counts.
 #[derive(Debug)]
 pub(crate) struct CountPlan {
+    units: Units,
     /// In order of start, then as they were made.
     steps: Vec<Step>,
     /// What running jobs and reservations leave.
-    cores: Profile,
-    gpus: Profile,
-}
-
-fn pair(kind: Kind, n: u64) -> Pair {
-    match kind {
-        Kind::Core => (n, 0),
-        Kind::Gpu => (0, n),
-    }
+    free: (Profile, Profile),
 }
 
 fn minus(a: Pair, b: Pair) -> Option<Pair> {
@@ -56,28 +126,22 @@ fn plus(a: Pair, b: Pair) -> Pair {
 }
 
 impl CountPlan {
-    /// Plays the future: each reservation begins as soon as it should and can.
-    pub(crate) fn make(res: &Resources, now: f64) -> Self {
-        let free = res.index.free();
-        let mut free = (free.cores, free.gpus);
-        let returns: Vec<(f64, Pair)> = res
-            .ledger
-            .ends()
-            .take_while(|(end, _)| end.is_finite())
-            .map(|(end, id)| (future::ends_at(end, now), res.returns(&res.ledger.jobs()[&id])))
-            .collect();
-        let mut plan = CountPlan {
-            steps: Vec::new(),
-            cores: Profile::new(free.0, returns.iter().map(|&(end, back)| (end, back.0))),
-            gpus: Profile::new(free.1, returns.iter().map(|&(end, back)| (end, back.1))),
-        };
+    /// Plays the future: each reservation begins as soon as it should and can. `None` when counts do not tell.
+    pub(crate) fn make(res: &Resources, now: f64) -> Option<Self> {
+        let units = Units::of(res)?;
+        let mut free = units.free(res);
+        let returns = units.returns(res, now);
+        let profiles = (
+            Profile::new(free.0, returns.iter().map(|&(end, back)| (end, back.0))),
+            Profile::new(free.1, returns.iter().map(|&(end, back)| (end, back.1))),
+        );
         let mut ends = returns.into_iter().peekable();
         let waiting: Vec<Due> = res
             .reservations
             .iter()
-            .filter_map(|r| Some((r.start.max(now), r.id, r.request.fungible?, r.duration)))
-            .map(|(start, id, (kind, n), duration)| (start, id, pair(kind, n), duration))
+            .filter_map(|r| Some((r.start.max(now), r.id, units.takes(res, &r.request)?, r.duration)))
             .collect();
+        let mut plan = CountPlan { units, steps: Vec::new(), free: profiles };
         // Reservations come in order of start; `late` are those that are due and do not fit yet.
         let mut waiting = waiting.into_iter().peekable();
         let mut late: Vec<Due> = Vec::new();
@@ -118,7 +182,21 @@ impl CountPlan {
             }
             at = next;
         }
-        plan
+        Some(plan)
+    }
+
+    /// Do counts tell whether and when this request can start?
+    pub(crate) fn decides(&self, res: &Resources, request: &Request) -> bool {
+        // What takes nodes that reservations want, and others, does better to take the others.
+        matches!(self.units, Units::Parts) || self.units.takes(res, request).is_some()
+    }
+
+    /// What a match takes of the units.
+    pub(crate) fn usage(&self, res: &Resources, found: &Match) -> Pair {
+        match self.units {
+            Units::Parts => matcher::usage(&res.graph, found),
+            Units::Nodes(_) => (found.nodes.len() as u64, 0),
+        }
     }
 
     /// Takes what a step takes, if it is there, and puts it in its place.
@@ -132,9 +210,10 @@ impl CountPlan {
     }
 
     fn take(&mut self, units: Pair, start: f64, end: f64) -> bool {
-        self.gpus.short(units.1, start, end).is_none()
-            && self.cores.take(units.0, start, end)
-            && self.gpus.take(units.1, start, end)
+        let (first, second) = &mut self.free;
+        second.short(units.1, start, end).is_none()
+            && first.take(units.0, start, end)
+            && second.take(units.1, start, end)
     }
 
     /// When each reservation begins.
@@ -144,9 +223,9 @@ impl CountPlan {
     }
 
     /// A reservation was made; false when the plan must be made again.
-    pub(crate) fn reserved(&mut self, new: &Reservation) -> bool {
-        let Some((kind, n)) = new.request.fungible else { return false };
-        let step = Step { id: new.id, start: new.start, takes: pair(kind, n) };
+    pub(crate) fn reserved(&mut self, res: &Resources, new: &Reservation) -> bool {
+        let Some(takes) = self.units.takes(res, &new.request) else { return false };
+        let step = Step { id: new.id, start: new.start, takes };
         self.add(step, new.start + new.duration)
     }
 
@@ -154,15 +233,14 @@ impl CountPlan {
     pub(crate) fn delayed(&self, usage: Pair, end: f64) -> Option<JobId> {
         // Less is free only from where a reservation begins, and it fits now.
         let first = f64::NEG_INFINITY;
-        let cores = self.cores.short(usage.0, first, end).unwrap_or(f64::INFINITY);
-        let gpus = self.gpus.short(usage.1, first, end).unwrap_or(f64::INFINITY);
-        let time = cores.min(gpus);
+        let short = |free: &Profile, n| free.short(n, first, end).unwrap_or(f64::INFINITY);
+        let time = short(&self.free.0, usage.0).min(short(&self.free.1, usage.1));
         if time == f64::INFINITY {
             return None;
         }
         // Of those that begin at that time, the first after which too little is left.
         let begun = &self.steps[..self.steps.partition_point(|s| s.start <= time)];
-        let mut left = (self.cores.free_at(time), self.gpus.free_at(time));
+        let mut left = (self.free.0.free_at(time), self.free.1.free_at(time));
         let mut delayed = None;
         for step in begun.iter().rev() {
             if delayed.is_some() && (step.start < time || minus(left, usage).is_some()) {
@@ -174,16 +252,42 @@ impl CountPlan {
         delayed.or(self.steps.first().map(|s| s.id))
     }
 
-    /// A job started; false when the plan must be made again.
-    pub(crate) fn started(&mut self, usage: Pair, end: f64) -> bool {
-        self.take(usage, f64::NEG_INFINITY, end)
+    /// A job is about to start; false when the plan must be made again.
+    pub(crate) fn started(&mut self, res: &Resources, new: &Allocation) -> bool {
+        let usage = match &self.units {
+            Units::Parts => (new.cores, new.gpus),
+            Units::Nodes(of) => {
+                let mut count = 0;
+                for (node, _) in ledger::nodes(&new.takes).filter(|(node, _)| is_of(res, *node, &of.classes))
+                {
+                    // On a node that is shared it may stay on when the others have gone.
+                    if !res.index.state(node).idle {
+                        return false;
+                    }
+                    count += 1;
+                }
+                (count, 0)
+            }
+        };
+        self.take(usage, f64::NEG_INFINITY, new.end)
     }
 
-    /// The earliest time from which on `want` are free for `duration`.
-    pub(crate) fn earliest(&self, kind: Kind, want: u64, now: f64, duration: f64) -> Option<f64> {
-        match kind {
-            Kind::Core => self.cores.earliest(want, now, duration),
-            Kind::Gpu => self.gpus.earliest(want, now, duration),
+    /// The earliest time from which on a request that counts [decide](Self::decides) has what it wants for `duration`.
+    pub(crate) fn earliest(
+        &self,
+        res: &Resources,
+        request: &Request,
+        now: f64,
+        duration: f64,
+    ) -> Option<f64> {
+        match self.units.takes(res, request)? {
+            (0, n) => self.free.1.earliest(n, now, duration),
+            (n, _) => self.free.0.earliest(n, now, duration),
         }
+    }
+
+    /// Does the plan know when this request can start?
+    pub(crate) fn times(&self, res: &Resources, request: &Request) -> bool {
+        self.units.takes(res, request).is_some()
     }
 }

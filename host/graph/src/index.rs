@@ -173,6 +173,12 @@ impl Index {
         self.live.iter().map(|&s| &self.states[s as usize])
     }
 
+    /// Nodes of these classes, in order, that are up and on which nobody has anything.
+    pub(crate) fn idle_of(&self, classes: &[ClassId]) -> u64 {
+        let wanted = |s: &&State| s.idle && classes.binary_search(&s.class).is_ok();
+        self.live().filter(wanted).map(|s| s.nodes.len() as u64).sum()
+    }
+
     /// Totals over nodes that are up.
     pub(crate) fn free(&self) -> Free {
         self.free

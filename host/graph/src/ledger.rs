@@ -205,7 +205,7 @@ impl Ledger {
     }
 
     /// Jobs by expected end, earliest first.
-    pub(crate) fn ends(&self) -> impl Iterator<Item = (f64, JobId)> + '_ {
+    pub(crate) fn ends(&self) -> impl DoubleEndedIterator<Item = (f64, JobId)> + '_ {
         self.ends.iter().map(|&(t, id)| (t.0, id))
     }
 

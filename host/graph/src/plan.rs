@@ -4,10 +4,11 @@
 //! placed on what is free then, on late-freed nodes first so that what is free now stays usable in between. A start
 //! now is admitted when the reservations can still begin on time.
 //!
-//! Two kinds of plan. When every reservation asks only for cores or gpus wherever they are, counts decide and are
-//! exact: a start may use what is spare at each reservation's begin. With one reservation that is the shadow time and
-//! extra nodes of EASY. Otherwise a start is first looked for outside the tentative places, then anywhere, playing the
-//! future again with it.
+//! Two kinds of plan. When every reservation asks only for cores or gpus wherever they are, or only for idle nodes of
+//! the same classes, counts decide and are exact: a start may use what is spare at each reservation's begin. With one
+//! reservation that is the shadow time and extra nodes of EASY. Otherwise a start is first looked for outside the
+//! tentative places, then anywhere, playing the future again with it. Places are also made beside counts, for a
+//! request of which counts do not tell enough.
 //!
 //! This module must never know why a job has a reservation.
 
@@ -34,17 +35,14 @@ pub(crate) struct Plan {
     now: f64,
     /// The first time at which something was to happen: from then on it must be made again.
     until: f64,
-    kind: PlanKind,
+    /// When all reservations can be counted.
+    counts: Option<CountPlan>,
+    /// When somebody needs them.
+    places: Option<Places>,
     /// Places found since, better than those of the plan.
     hints: Hints,
     /// The answer of the last search for a start: shape, start and place, in case it is to be reserved.
     proposal: Option<(ShapeId, f64, Match)>,
-}
-
-#[derive(Debug)]
-enum PlanKind {
-    Counts(CountPlan),
-    Places(Places),
 }
 
 /// A plan of places.
@@ -58,18 +56,11 @@ struct Places {
 impl Plan {
     /// Plays the future; `hints` tell where reservations were before.
     pub(crate) fn make(res: &Resources, now: f64, hints: Hints) -> Plan {
-        let counting = res.reservations.iter().all(|r| r.request.fungible.is_some());
-        let kind = if counting {
-            PlanKind::Counts(CountPlan::make(res, now))
-        } else {
-            let steps = play(res, now, &hints, None).unwrap_or_default();
-            let outside = vec![None; steps.len()];
-            PlanKind::Places(Places { steps, outside })
-        };
         let first_end = res.ledger.ends().map(|(end, _)| end).next().unwrap_or(f64::INFINITY);
         let first_start = res.reservations.iter().map(|r| r.start).next().unwrap_or(f64::INFINITY);
         // Beyond that, a job overstays or a reservation is late, and times move.
-        Plan { now, until: first_end.min(first_start), kind, hints: Hints::new(), proposal: None }
+        let counts = CountPlan::make(res, now);
+        Plan { now, until: first_end.min(first_start), counts, places: None, hints, proposal: None }
     }
 
     /// It must be made again; until then it is good for hints.
@@ -79,22 +70,35 @@ impl Plan {
     }
 
     /// Where its reservations were.
-    pub(crate) fn into_hints(self) -> Hints {
-        let mut hints = self.hints;
-        if let PlanKind::Places(places) = self.kind {
-            for step in places.steps {
-                hints.entry(step.id).or_insert((step.shape, step.found));
-            }
+    pub(crate) fn into_hints(mut self) -> Hints {
+        self.forget_places();
+        self.hints
+    }
+
+    /// Places are to be made again, where they were as far as possible.
+    fn forget_places(&mut self) {
+        for step in self.places.take().map(|places| places.steps).unwrap_or_default() {
+            self.hints.entry(step.id).or_insert((step.shape, step.found));
         }
-        hints
+    }
+
+    /// The places, and those found since that are better.
+    fn places(&mut self, res: &Resources) -> (&mut Places, &mut Hints) {
+        let Plan { now, places, hints, .. } = self;
+        let places = places.get_or_insert_with(|| {
+            let steps = play(res, *now, &std::mem::take(hints), None).unwrap_or_default();
+            let outside = vec![None; steps.len()];
+            Places { steps, outside }
+        });
+        (places, hints)
     }
 
     /// When each reservation begins.
     #[cfg(test)]
-    pub(crate) fn starts(&self) -> Vec<(JobId, f64)> {
-        match &self.kind {
-            PlanKind::Counts(plan) => plan.starts(),
-            PlanKind::Places(places) => places.steps.iter().map(|s| (s.id, s.start)).collect(),
+    pub(crate) fn starts(&mut self, res: &Resources) -> Vec<(JobId, f64)> {
+        match &self.counts {
+            Some(counts) => counts.starts(),
+            None => self.places(res).0.steps.iter().map(|s| (s.id, s.start)).collect(),
         }
     }
 
@@ -113,18 +117,16 @@ impl Plan {
         end: f64,
         placement: Placement,
     ) -> Result<Match, Option<JobId>> {
-        match &mut self.kind {
-            PlanKind::Counts(plan) => {
-                let found = matcher::find(res.view(None), request, eligible, placement).ok_or(None)?;
-                match plan.delayed(matcher::usage(&res.graph, &found), end) {
-                    None => Ok(found),
-                    Some(id) => Err(Some(id)),
-                }
-            }
-            PlanKind::Places(places) => {
-                places.admit(res, request, eligible, (self.now, end), placement, &mut self.hints)
-            }
+        if let Some(counts) = self.counts.as_ref().filter(|counts| counts.decides(res, request)) {
+            let found = matcher::find(res.view(None), request, eligible, placement).ok_or(None)?;
+            return match counts.delayed(counts.usage(res, &found), end) {
+                None => Ok(found),
+                Some(id) => Err(Some(id)),
+            };
         }
+        let now = self.now;
+        let (places, hints) = self.places(res);
+        places.admit(res, request, eligible, (now, end), placement, hints)
     }
 
     pub(crate) fn earliest(
@@ -135,29 +137,17 @@ impl Plan {
         now: f64,
         duration: f64,
     ) -> Option<f64> {
-        let (at, found) = match (&mut self.kind, request.fungible) {
-            (PlanKind::Counts(plan), Some((kind, want))) => {
-                return plan.earliest(kind, want, now, duration);
-            }
-            (PlanKind::Counts(_), None) => {
-                let steps = play(res, now, &self.hints, None).unwrap_or_default();
-                for step in &steps {
-                    self.hints.insert(step.id, (step.shape, step.found.clone()));
-                }
-                let outside = vec![None; steps.len()];
-                let mut places = Places { steps, outside };
-                places.earliest(res, request, eligible, (now, duration), &mut self.hints)?
-            }
-            (PlanKind::Places(places), _) => {
-                places.earliest(res, request, eligible, (now, duration), &mut self.hints)?
-            }
-        };
+        if let Some(counts) = self.counts.as_ref().filter(|counts| counts.times(res, request)) {
+            return counts.earliest(res, request, now, duration);
+        }
+        let (places, hints) = self.places(res);
+        let (at, found) = places.earliest(res, request, eligible, (now, duration), hints)?;
         self.proposal = Some((request.shape, at, found));
         Some(at)
     }
 
     /// A reservation was made. Keeps the plan in step; false when it must be made again.
-    pub(crate) fn reserved(&mut self, new: &Reservation) -> bool {
+    pub(crate) fn reserved(&mut self, res: &Resources, new: &Reservation) -> bool {
         self.until = self.until.min(new.start);
         if let Some((shape, start, found)) = self.proposal.take()
             && shape == new.request.shape
@@ -165,24 +155,28 @@ impl Plan {
         {
             self.hints.insert(new.id, (shape, found));
         }
-        match (&mut self.kind, new.request.fungible) {
-            (PlanKind::Counts(plan), Some(_)) if new.start >= self.now => plan.reserved(new),
+        self.forget_places();
+        match &mut self.counts {
+            Some(counts) if new.start >= self.now => counts.reserved(res, new),
             _ => false,
         }
     }
 
     /// An allocation is about to begin. Keeps the plan in step; false when it must be made again.
-    pub(crate) fn started(&mut self, graph: &Graph, new: &Allocation) -> bool {
+    pub(crate) fn started(&mut self, res: &Resources, new: &Allocation) -> bool {
         self.until = self.until.min(new.end);
-        match &mut self.kind {
-            PlanKind::Counts(plan) => plan.started((new.cores, new.gpus), new.end),
-            PlanKind::Places(places) => places.started(graph, new),
+        if self.places.as_mut().is_some_and(|places| !places.started(&res.graph, new)) {
+            self.forget_places();
         }
+        if self.counts.as_mut().is_some_and(|counts| !counts.started(res, new)) {
+            self.counts = None;
+        }
+        self.counts.is_some() || self.places.is_some()
     }
 
     /// The allocation was booked: what is free now changed on its nodes.
     pub(crate) fn refresh(&mut self, view: View<'_>, new: &Allocation) {
-        if let PlanKind::Places(places) = &mut self.kind {
+        if let Some(places) = &mut self.places {
             for n in 0..places.steps.len() {
                 let Some(mut outside) = places.outside[n].take() else { continue };
                 for (node, _) in ledger::nodes(&new.takes) {

@@ -428,7 +428,8 @@ fn by_class(constraint: &Constraint) -> bool {
     }
 }
 
-fn fixed(need: &Need) -> bool {
+/// Every count is one number.
+pub(crate) fn fixed(need: &Need) -> bool {
     need.count.fixed().is_some() && need.with.iter().all(fixed)
 }
 

@@ -377,7 +377,7 @@ impl Resources {
         let new = self.reservations.add(id, request.clone(), start, duration)?;
         let mut kept = self.plan_cache().take();
         if let Some(plan) = &mut kept
-            && !plan.reserved(&new)
+            && !plan.reserved(self, &new)
         {
             plan.expire();
         }
@@ -453,7 +453,7 @@ impl Resources {
         let allocation = Allocation { start, end, takes, nslots, cores, gpus };
         let graph = self.graph.clone();
         let mut kept = self.plan_cache().take();
-        let in_step = kept.as_mut().is_some_and(|plan| plan.started(&graph, &allocation));
+        let in_step = kept.as_mut().is_some_and(|plan| plan.started(self, &allocation));
         self.ledger.book(&graph, &mut self.index, id, allocation);
         if let Some(plan) = &mut kept
             && !in_step

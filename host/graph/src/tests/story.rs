@@ -75,7 +75,7 @@ const SHAPES: [(&str, &str); 12] = [
 
 /// When each reservation would begin.
 fn starts(m: &Resources, now: f64) -> Vec<(JobId, f64)> {
-    let mut list = m.with_plan(now, |plan, _| plan.starts());
+    let mut list = m.with_plan(now, |plan, _| plan.starts(m));
     list.sort_by_key(|(id, _)| *id);
     list
 }
