@@ -25,6 +25,7 @@
 #![forbid(unsafe_code)]
 
 pub mod bootstrap;
+mod bounded;
 pub mod dates;
 pub mod diff;
 pub mod driver;

@@ -18,6 +18,7 @@ use std::path::Path;
 
 use fluxgate_formats::Idset;
 
+use crate::bounded::Bounded;
 use crate::dates::epoch;
 use crate::swf::quoted;
 
@@ -90,7 +91,7 @@ impl Outages {
         let io_error = |source| OutageError::Io { file: file.clone(), source };
         let mut text = String::new();
         let input = std::fs::File::open(path).map_err(io_error)?;
-        input.take(FILE_BYTES_MAX).read_to_string(&mut text).map_err(io_error)?;
+        Bounded::new(input, FILE_BYTES_MAX).read_to_string(&mut text).map_err(io_error)?;
         Self::parse(&text, &file, machine)
     }
 

@@ -11,6 +11,7 @@ use std::io::{BufRead, Read};
 use fluxgate_formats::{JobId, Jobspec, R, eventlog};
 
 use super::{Listed, Numbers};
+use crate::bounded::Bounded;
 use crate::swf::{BadLine, Record, Status, SwfError, quoted};
 
 /// Largest archive that is read, in bytes, unpacked.
@@ -34,7 +35,7 @@ struct Parts {
 pub fn read(input: impl BufRead, file: &str) -> Result<Listed, SwfError> {
     let io_error = |source| SwfError::Io { file: file.to_owned(), line: 0, source };
     let mut parts: BTreeMap<JobId, Parts> = BTreeMap::new();
-    let mut archive = tar::Archive::new(input.take(ARCHIVE_BYTES_MAX));
+    let mut archive = tar::Archive::new(Bounded::new(input, ARCHIVE_BYTES_MAX));
     for entry in archive.entries().map_err(io_error)? {
         let entry = entry.map_err(io_error)?;
         let path = String::from_utf8_lossy(&entry.path_bytes()).into_owned();
@@ -122,7 +123,11 @@ fn record(
             None => Status::Unknown,
         },
         user: last("submit").and_then(|event| u32::try_from(event.get("userid")?.as_u64()?).ok()),
-        queue: spec.queue().map(|name| queues.of(name)),
+        queue: spec
+            .queue()
+            .map(|name| queues.of(name, line))
+            .transpose()
+            .map_err(|bad| (bad.found, bad.accepted))?,
         ..Record::new(line, id.0, submit)
     })
 }

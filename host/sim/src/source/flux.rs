@@ -10,6 +10,7 @@ use serde::Deserialize;
 use serde_json::{Deserializer, Value};
 
 use super::{Listed, Numbers, bad};
+use crate::bounded::Bounded;
 use crate::swf::{BadLine, Record, Status, SwfError, quoted};
 
 /// Longest list that is read, in bytes: some three million jobs.
@@ -33,8 +34,7 @@ struct Job {
 pub fn read(input: impl BufRead, file: &str) -> Result<Listed, SwfError> {
     let mut listed = Listed::new(file);
     let mut queues = Numbers::default();
-    // One byte more, so that a list that is too long shows as one that ends too early.
-    for value in Deserializer::from_reader(input.take(LIST_BYTES_MAX)).into_iter::<Value>() {
+    for value in Deserializer::from_reader(Bounded::new(input, LIST_BYTES_MAX)).into_iter::<Value>() {
         let value = value.map_err(|error| not_json(file, &error))?;
         let Value::Object(mut object) = value else { return Err(no_list(file, &value)) };
         match object.remove("jobs") {
@@ -94,7 +94,7 @@ fn record(value: Value, line: u64, queues: &mut Numbers) -> Result<Record, BadLi
             None => Status::Unknown,
         },
         user: job.userid,
-        queue: job.queue.map(|name| queues.of(&name)),
+        queue: job.queue.map(|name| queues.of(&name, line)).transpose()?,
         ..Record::new(line, job.id, job.t_submit)
     })
 }

@@ -106,18 +106,25 @@ pub fn open(path: &Path, format: Option<Format>) -> Result<Box<dyn Source>, SwfE
     })
 }
 
+/// Most names of one kind (users, queues) in a log.
+const NAMES_MAX: usize = 1 << 20;
+
 /// Names as the numbers that records have, in the order in which they come, from 1.
 #[derive(Debug, Default)]
 struct Numbers(BTreeMap<String, u32>);
 
 impl Numbers {
-    fn of(&mut self, name: &str) -> u32 {
+    /// The number of a name that stands in this line; fails when there are too many.
+    fn of(&mut self, name: &str, line: u64) -> Result<u32, BadLine> {
         if let Some(number) = self.0.get(name) {
-            return *number;
+            return Ok(*number);
         }
-        let number = u32::try_from(self.0.len() + 1).unwrap_or(u32::MAX);
+        if self.0.len() >= NAMES_MAX {
+            return Err(bad(line, "one name more", name, "at most 1048576 users or queues"));
+        }
+        let number = self.0.len() as u32 + 1;
         self.0.insert(name.to_owned(), number);
-        number
+        Ok(number)
     }
 
     fn names(self) -> BTreeMap<u32, String> {

@@ -209,9 +209,9 @@ fn job(
     };
     record.user = match (field(columns.uid), field(columns.user)) {
         (Some(text), _) => Some(whole("UID", text)?),
-        (None, user) => user.map(|name| users.of(name)),
+        (None, user) => user.map(|name| users.of(name, number)).transpose()?,
     };
-    record.queue = field(columns.partition).map(|name| partitions.of(name));
+    record.queue = field(columns.partition).map(|name| partitions.of(name, number)).transpose()?;
     Ok(record)
 }
 
