@@ -17,6 +17,11 @@ const ANNOTATIONS: usize = 64;
 /// Messages of a log bomb.
 const MESSAGES: usize = 1_000_000;
 
+/// Bytes, keys and annotations of what is too much to be given back.
+const OUTPUT_BYTES: usize = 2 << 20;
+const OUTPUT_KEYS: usize = 1_000_000;
+const OUTPUT_ANNOTATIONS: usize = 1_000;
+
 /// What it does.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Mode {
@@ -24,58 +29,85 @@ pub(crate) enum Mode {
     None,
     Trap,
     Loop,
+    Drip,
     Memory,
+    Hoard,
     Stack,
-    UnknownJob,
-    Duplicate,
+    Recursion,
+    Output,
     AnnotationBomb,
     LogBomb,
     NanKey,
+    EqualKeys,
     ShortKeys,
+    UnknownJob,
+    ForeignJob,
+    FinishedJob,
+    Duplicate,
+    Contradiction,
+    Lie,
     TrapInSave,
 }
 
-pub(crate) const MODES: [(&str, Mode); 12] = [
+pub(crate) const MODES: [(&str, Mode); 21] = [
     ("none", Mode::None),
     ("trap", Mode::Trap),
     ("loop", Mode::Loop),
+    ("drip", Mode::Drip),
     ("memory", Mode::Memory),
+    ("hoard", Mode::Hoard),
     ("stack", Mode::Stack),
-    ("unknown-job", Mode::UnknownJob),
-    ("duplicate", Mode::Duplicate),
+    ("recursion", Mode::Recursion),
+    ("output", Mode::Output),
     ("annotation-bomb", Mode::AnnotationBomb),
     ("log-bomb", Mode::LogBomb),
     ("nan-key", Mode::NanKey),
+    ("equal-keys", Mode::EqualKeys),
     ("short-keys", Mode::ShortKeys),
+    ("unknown-job", Mode::UnknownJob),
+    ("foreign-job", Mode::ForeignJob),
+    ("finished-job", Mode::FinishedJob),
+    ("duplicate", Mode::Duplicate),
+    ("contradiction", Mode::Contradiction),
+    ("lie", Mode::Lie),
     ("trap-in-save", Mode::TrapInSave),
 ];
 
-pub(crate) const MODE_HELP: &str = "what it does: none, trap, loop, memory, stack, unknown-job, duplicate, \
-     annotation-bomb, log-bomb, nan-key, short-keys or trap-in-save";
+pub(crate) const MODE_HELP: &str = "what it does: none, trap, loop, drip, memory, hoard, stack, recursion, output, annotation-bomb, log-bomb, \
+     nan-key, equal-keys, short-keys, unknown-job, foreign-job, finished-job, duplicate, contradiction, lie or trap-in-save";
 
 /// The moment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum When {
-    Load,
+    /// No setting can ask for it: there are none yet. See [`crate::written`].
+    Describe,
+    Configure,
     #[default]
     FirstPass,
     MidPass,
+    Annotate,
     Swap,
+    Save,
+    Restore,
     Observe,
     Keys,
 }
 
-pub(crate) const WHENS: [(&str, When); 6] = [
-    ("load", When::Load),
+pub(crate) const WHENS: [(&str, When); 10] = [
+    ("load", When::Configure),
+    ("configure", When::Configure),
     ("first-pass", When::FirstPass),
     ("mid-pass", When::MidPass),
+    ("annotate", When::Annotate),
     ("swap", When::Swap),
+    ("save", When::Save),
+    ("restore", When::Restore),
     ("observe", When::Observe),
     ("keys", When::Keys),
 ];
 
-pub(crate) const WHEN_HELP: &str =
-    "the moment: load, first-pass, mid-pass, swap (save and restore), observe or keys";
+pub(crate) const WHEN_HELP: &str = "the moment: configure (or load), first-pass, mid-pass, annotate, swap (save and restore), save, restore, \
+     observe or keys";
 
 impl Mode {
     pub(crate) fn from_name(name: &str) -> Result<Self, String> {
@@ -83,7 +115,12 @@ impl Mode {
     }
 
     pub(crate) fn is_about_keys(self) -> bool {
-        matches!(self, Mode::NanKey | Mode::ShortKeys)
+        matches!(self, Mode::NanKey | Mode::EqualKeys | Mode::ShortKeys)
+    }
+
+    /// Does it begin at its moment and go on from there?
+    pub(crate) fn lasts(self) -> bool {
+        self.is_about_keys() || self == Mode::Lie
     }
 }
 
@@ -92,9 +129,8 @@ impl When {
         by_name("when", &WHENS, name)
     }
 
-    /// Does this moment make bad keys bad from the beginning?
-    pub(crate) fn is_at_once(self) -> bool {
-        matches!(self, When::Load | When::Swap | When::Keys)
+    pub(crate) fn is_in_pass(self) -> bool {
+        matches!(self, When::FirstPass | When::MidPass | When::Annotate)
     }
 }
 
@@ -106,55 +142,124 @@ fn by_name<T: Copy>(setting: &str, known: &[(&str, T)], name: &str) -> Result<T,
     })
 }
 
-/// Misbehave inside a pass, at this candidate, or at the next one if there is none.
-pub(crate) fn in_pass(mode: Mode, pass: &mut dyn Pass, at: Option<Candidate>) {
-    match mode {
-        Mode::UnknownJob => {
-            let _ = pass.start(Candidate::from_raw(NEVER_OFFERED));
-        }
-        Mode::Duplicate => {
-            if let Some(job) = at.or_else(|| pass.next()) {
-                // It may have to wait, in which case it is reserved twice.
-                for _ in 0..2 {
-                    if pass.start(job).is_err() {
-                        let _ = pass.reserve(job);
+/// A misdeed with what it needs.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Misdeed {
+    pub(crate) mode: Mode,
+    /// Turns of a drip, MiB of a hoard.
+    pub(crate) work: u64,
+    /// For the decisions about jobs that are none of this pass.
+    pub(crate) odd: Option<Candidate>,
+}
+
+impl Misdeed {
+    /// Misbehave inside a pass, at this candidate, or at the next one if there is none.
+    pub(crate) fn in_pass(self, pass: &mut dyn Pass, at: Option<Candidate>) {
+        match self.mode {
+            Mode::UnknownJob | Mode::ForeignJob | Mode::FinishedJob => {
+                if let Some(candidate) = self.stranger() {
+                    let _ = pass.start(candidate);
+                }
+            }
+            Mode::Duplicate => {
+                if let Some(job) = at.or_else(|| pass.next()) {
+                    // It may have to wait, in which case it is reserved twice.
+                    for _ in 0..2 {
+                        if pass.start(job).is_err() {
+                            let _ = pass.reserve(job);
+                        }
                     }
                 }
             }
-        }
-        Mode::AnnotationBomb => {
-            if let Some(job) = at.or_else(|| pass.next()) {
-                let json = format!("\"{}\"", "x".repeat(ANNOTATION_BYTES));
-                for number in 0..ANNOTATIONS {
-                    pass.annotate(job, &format!("user.bomb{number}"), &json);
+            Mode::Contradiction => {
+                if let Some(job) = pass.next().or(at) {
+                    let _ = pass.reserve(job);
+                    let _ = pass.start(job);
                 }
             }
-        }
-        other => anywhere(other),
-    }
-}
-
-/// Misbehave where no pass may be asked.
-pub(crate) fn outside_pass(mode: Mode) {
-    match mode {
-        Mode::UnknownJob | Mode::Duplicate | Mode::AnnotationBomb => {
-            if let Some(mut pass) = stray_pass() {
-                in_pass(mode, pass.as_mut(), None);
+            Mode::AnnotationBomb => {
+                if let Some(job) = at.or_else(|| pass.next()) {
+                    let json = format!("\"{}\"", "x".repeat(ANNOTATION_BYTES));
+                    for number in 0..ANNOTATIONS {
+                        pass.annotate(job, &format!("user.bomb{number}"), &json);
+                    }
+                }
             }
+            Mode::Output => {
+                if let Some(job) = at.or_else(|| pass.next()) {
+                    pass.annotate(job, "user.much", &format!("\"{}\"", too_much()));
+                }
+            }
+            _ => self.anywhere(),
         }
-        other => anywhere(other),
+    }
+
+    /// Misbehave among the annotations of a candidate.
+    pub(crate) fn in_annotations(self, pass: &mut dyn Pass, job: Candidate) {
+        pass.annotate(job, "user.note", "\"before\"");
+        match self.mode {
+            Mode::UnknownJob | Mode::ForeignJob | Mode::FinishedJob => {
+                if let Some(candidate) = self.stranger() {
+                    pass.annotate(candidate, "user.note", "\"not mine\"");
+                }
+            }
+            Mode::NanKey => pass.annotate(job, "user.note", "NaN"),
+            Mode::Duplicate => pass.annotate(job, "user.note", "\"again\""),
+            Mode::Output => {
+                (0..OUTPUT_ANNOTATIONS)
+                    .for_each(|number| pass.annotate(job, &format!("user.note{number}"), "1"));
+            }
+            _ => self.in_pass(pass, Some(job)),
+        }
+        pass.annotate(job, "user.note", "\"after\"");
+    }
+
+    /// Misbehave where no pass may be asked.
+    pub(crate) fn outside_pass(self) {
+        match self.mode {
+            Mode::UnknownJob
+            | Mode::ForeignJob
+            | Mode::FinishedJob
+            | Mode::Duplicate
+            | Mode::Contradiction
+            | Mode::AnnotationBomb
+            | Mode::Output => {
+                if let Some(mut pass) = stray_pass() {
+                    // Any number will do: nobody offered one.
+                    Misdeed { odd: Some(Candidate::from_raw(0)), ..self }.in_pass(pass.as_mut(), None);
+                }
+            }
+            _ => self.anywhere(),
+        }
+    }
+
+    fn stranger(self) -> Option<Candidate> {
+        if self.mode == Mode::UnknownJob { Some(Candidate::from_raw(NEVER_OFFERED)) } else { self.odd }
+    }
+
+    fn anywhere(self) {
+        match self.mode {
+            Mode::Trap => panic!("told to trap"),
+            Mode::Loop => forever(),
+            Mode::Drip => turns(self.work),
+            Mode::Memory => eat_memory(),
+            Mode::Hoard => hoard(self.work),
+            Mode::Stack => drop(black_box(deeper(black_box(1)))),
+            Mode::Recursion => drop(black_box(narrower(black_box(1)))),
+            Mode::LogBomb => (0..MESSAGES).for_each(|number| log::warn(&format!("message {number}"))),
+            _ => {}
+        }
     }
 }
 
-fn anywhere(mode: Mode) {
-    match mode {
-        Mode::Trap => panic!("told to trap"),
-        Mode::Loop => forever(),
-        Mode::Memory => eat_memory(),
-        Mode::Stack => drop(black_box(deeper(black_box(1)))),
-        Mode::LogBomb => (0..MESSAGES).for_each(|number| log::warn(&format!("message {number}"))),
-        _ => {}
-    }
+/// More text than anybody should give back.
+pub(crate) fn too_much() -> String {
+    "x".repeat(OUTPUT_BYTES)
+}
+
+/// More keys than there are jobs.
+pub(crate) fn too_many() -> Vec<f64> {
+    vec![0.0; OUTPUT_KEYS]
 }
 
 fn only_in_a_component() {
@@ -165,23 +270,40 @@ fn only_in_a_component() {
 
 fn forever() {
     only_in_a_component();
-    let mut turns = 0u64;
     loop {
-        turns = black_box(turns.wrapping_add(1));
+        turns(u64::MAX);
     }
+}
+
+fn turns(count: u64) {
+    for turn in 0..count {
+        black_box(turn);
+    }
+}
+
+/// Memory that is never given back.
+fn hoard(mebibytes: u64) {
+    let bytes = usize::try_from(mebibytes << 20).unwrap_or(usize::MAX);
+    std::mem::forget(black_box(vec![1_u8; bytes]));
 }
 
 fn eat_memory() {
     only_in_a_component();
-    let mut eaten: Vec<Vec<u8>> = Vec::new();
     loop {
-        eaten.push(black_box(vec![1; 1 << 20]));
+        hoard(1);
     }
 }
 
+/// Fills the stack that the policy's language keeps in its memory.
 fn deeper(depth: u64) -> u64 {
     only_in_a_component();
     let room = black_box([depth; 64]);
     // No stack is this deep; the compiler need not know.
     if depth == u64::MAX { 0 } else { deeper(black_box(depth + 1)).wrapping_add(room[7]) }
+}
+
+/// Fills the stack of the machine: what it keeps is in no memory.
+fn narrower(depth: u64) -> u64 {
+    only_in_a_component();
+    if depth == u64::MAX { 0 } else { narrower(depth + 1).rotate_left(1) ^ depth }
 }

@@ -13,39 +13,74 @@
 //! | `none` | nothing |
 //! | `trap` | it panics |
 //! | `loop` | it never returns |
+//! | `drip` | it goes round `work` times, once a call |
 //! | `memory` | it allocates until there is no more |
-//! | `stack` | it calls itself until the stack is full |
-//! | `unknown-job` | it starts a candidate that was never offered |
-//! | `duplicate` | it starts or reserves the same candidate twice |
+//! | `hoard` | it takes `work` MiB, once a call, and never gives them back |
+//! | `stack` | it calls itself until the stack in its memory is full |
+//! | `recursion` | it calls itself until the stack of the machine is full |
+//! | `output` | it gives back more than anybody should: two megabytes of text, a million keys, a thousand annotations |
 //! | `annotation-bomb` | it annotates a job with eight megabytes, many times |
 //! | `log-bomb` | it writes a million messages to the log |
 //! | `nan-key` | its keys are NaN |
+//! | `equal-keys` | its keys are 0 and -0 in turn, which is the same |
 //! | `short-keys` | it gives fewer keys than there are jobs |
+//! | `unknown-job` | it starts a candidate that was never offered |
+//! | `foreign-job` | it starts a candidate that waits in another queue |
+//! | `finished-job` | it starts a candidate that it started before and that has ended |
+//! | `duplicate` | it starts or reserves the same candidate twice |
+//! | `contradiction` | it reserves a candidate and starts it as well |
+//! | `lie` | the state that it saves is not its own, and it takes any state for good |
 //! | `trap-in-save` | it panics when asked for its state |
 //!
 //! `when`: the moment.
 //!
 //! | when | the moment |
 //! |---|---|
-//! | `load` | in `configure` |
+//! | `configure` | in `configure`; `load` is the same |
 //! | `first-pass` | at the beginning of a pass, after `after` good ones |
 //! | `mid-pass` | in a pass, once a start is staged or one candidate was looked at, after `after` good ones |
+//! | `annotate` | the same, between two annotations |
 //! | `swap` | in `save` (as the old policy) and in `restore` (as the new one) |
-//! | `observe` | when events are delivered |
-//! | `keys` | when keys are asked for |
+//! | `save`, `restore` | in one of them |
+//! | `observe` | when events are delivered, after `after` good passes |
+//! | `keys` | when keys are asked for, after `after` good passes |
 //!
-//! Where mode and moment do not meet, the nearest thing is done: outside a pass, `unknown-job`, `duplicate` and
-//! `annotation-bomb` call the pass all the same, which the contract forbids; `nan-key` and `short-keys`
-//! begin at once with `load`, `swap` and `keys` (from the first keys on) and after the moment's pass with the
-//! others, for which they have all candidates asked again; `trap-in-save` is always in `save`.
+//! In `describe` there are no settings yet. What it does there is written in the component itself: the text
+//! `misdeed in describe: none` among its data, up to 43 characters after the colon and a blank. Whoever wants another
+//! mode writes it over that text, with `work` behind it for those that need it: `hoard 9`. The settings then add a second
+//! misdeed to it, unless it is one that lasts.
+//!
+//! Where mode and moment do not meet, the nearest thing is done: outside a pass, decisions call the pass all the same,
+//! which the contract forbids; bad keys and lies last from their moment on, in a pass after having all candidates asked
+//! again, and between annotations `nan-key` annotates NaN; `trap-in-save` is always in `save`.
 //!
 //! Natively an endless loop, a full memory or stack would take the test with it, so these panic there.
 
 mod damage;
 
+use std::collections::BTreeMap;
+use std::hint::black_box;
+
 use fluxgate_guest::prelude::*;
 
-use damage::{Mode, When};
+use damage::{Misdeed, Mode, When};
+
+/// What it does in `describe`; see the module text.
+static WRITTEN: [u8; 64] = *b"misdeed in describe: none                                       ";
+/// Where the mode begins.
+const WRITTEN_FROM: usize = 21;
+
+/// The misdeed that is written in the component.
+pub(crate) fn written() -> Result<Misdeed, String> {
+    // The compiler must not know what is there: it may be written over.
+    let text = black_box(&WRITTEN).get(WRITTEN_FROM..).unwrap_or_default();
+    let text = str::from_utf8(text).map_err(|error| error.to_string())?;
+    let mut words = text.split_whitespace();
+    let mode = Mode::from_name(words.next().unwrap_or_default())?;
+    let work =
+        words.next().map_or(Ok(0), str::parse).map_err(|error| format!("work in describe: {error}"))?;
+    Ok(Misdeed { mode, work, odd: None })
+}
 
 /// Misbehaves on demand.
 #[derive(Debug, Default)]
@@ -54,58 +89,128 @@ pub struct Broken {
     when: When,
     /// Passes that go well before it misbehaves.
     after: u64,
+    /// Turns of a drip, MiB of a hoard.
+    work: u64,
     /// Passes begun.
     passes: u64,
     /// Events seen; the state.
     events: u64,
-    /// Keys are bad from now on.
-    bad_keys: bool,
+    /// Keys, or its state, are bad from now on.
+    spoilt: bool,
+    /// The last candidate that had to wait, and its queue.
+    waits: Option<(u32, Candidate)>,
+    /// The candidates that it started, by job.
+    started: BTreeMap<JobId, Candidate>,
+    /// One of them whose job has ended.
+    finished: Option<Candidate>,
 }
 
 impl Broken {
     /// Is it time, at this moment outside a pass?
     fn due(&self, moment: When) -> bool {
-        self.when == moment
+        self.when == moment && self.passes >= self.after
     }
 
     /// Is it time, at this moment of the current pass?
     fn due_in_pass(&self, moment: When) -> bool {
         self.when == moment && self.passes > self.after
     }
+
+    fn misdeed(&self, odd: Option<Candidate>) -> Misdeed {
+        Misdeed { mode: self.mode, work: self.work, odd }
+    }
+
+    /// This moment outside of a pass has come.
+    fn moment(&mut self, moment: When) {
+        if !self.due(moment) {
+            return;
+        }
+        if self.mode.lasts() {
+            self.spoilt = true;
+        } else {
+            self.misdeed(None).outside_pass();
+        }
+    }
+
+    /// A candidate that is none of this pass over this queue.
+    fn stranger(&self, queue: u32, at: Candidate) -> Option<Candidate> {
+        match self.mode {
+            Mode::ForeignJob => {
+                self.waits.filter(|(other, _)| *other != queue).map(|(_, candidate)| candidate)
+            }
+            Mode::FinishedJob => self.finished.filter(|candidate| *candidate != at),
+            _ => None,
+        }
+    }
+
+    fn is_spoilt(&self, mode: Mode) -> bool {
+        self.spoilt && self.mode == mode
+    }
 }
 
 impl Policy for Broken {
     fn info() -> Info {
-        Info::new("broken", "Misbehaves on demand, for tests; otherwise first come, first served")
+        let mut summary = "Misbehaves on demand, for tests; otherwise first come, first served";
+        match written() {
+            Ok(Misdeed { mode: Mode::Output, .. }) => summary = damage::too_much().leak(),
+            Ok(misdeed) if !misdeed.mode.lasts() => misdeed.outside_pass(),
+            _ => {}
+        }
+        Info::new("broken", summary)
             .version(env!("CARGO_PKG_VERSION"))
             .key("mode", Kind::Text, "none", damage::MODE_HELP)
             .key("when", Kind::Text, "first-pass", damage::WHEN_HELP)
-            .key("after", Kind::Integer, "0", "passes that go well before, with first-pass and mid-pass")
+            .key(
+                "after",
+                Kind::Integer,
+                "0",
+                "passes that go well before; not with configure, swap, save and restore",
+            )
+            .key("work", Kind::Integer, "0", "turns of a drip, MiB of a hoard")
     }
 
     fn configure(&mut self, config: &Config) -> Result<(), String> {
+        let count = |name: &str| -> Result<u64, String> {
+            u64::try_from(config.integer(name)?).map_err(|_| format!("`{name}` is below 0"))
+        };
         self.mode = Mode::from_name(config.text("mode")?)?;
         self.when = When::from_name(config.text("when")?)?;
-        self.after = u64::try_from(config.integer("after")?).map_err(|_| "`after` is below 0".to_owned())?;
-        self.bad_keys = self.mode.is_about_keys() && self.when.is_at_once();
-        if self.due(When::Load) {
-            damage::outside_pass(self.mode);
+        (self.after, self.work) = (count("after")?, count("work")?);
+        if matches!(self.when, When::Configure | When::Swap | When::Save | When::Restore) {
+            self.after = 0;
         }
+        let written = written()?;
+        if written.mode.lasts() {
+            (self.mode, self.when, self.spoilt) = (written.mode, When::Describe, true);
+        }
+        // As the old policy it has no other time to begin.
+        self.spoilt |= self.mode.is_about_keys() && self.when == When::Swap;
+        if self.due(When::Configure) && self.mode == Mode::Output {
+            return Err(damage::too_much());
+        }
+        self.moment(When::Configure);
         Ok(())
     }
 }
 
 impl Ordering for Broken {
-    fn key(&mut self, _now: f64, _job: &Job) -> f64 {
-        if self.bad_keys && self.mode == Mode::NanKey { f64::NAN } else { 0.0 }
+    fn key(&mut self, _now: f64, job: &Job) -> f64 {
+        if self.is_spoilt(Mode::NanKey) {
+            f64::NAN
+        } else if self.is_spoilt(Mode::EqualKeys) && job.id % 2 == 1 {
+            -0.0
+        } else {
+            0.0
+        }
     }
 
     fn keys(&mut self, now: f64, jobs: &JobColumns) -> Vec<f64> {
-        if self.due(When::Keys) {
-            damage::outside_pass(self.mode);
+        if self.due(When::Keys) && self.mode == Mode::Output {
+            return damage::too_many();
         }
+        self.moment(When::Keys);
         let mut keys: Vec<f64> = jobs.rows().map(|job| self.key(now, &job)).collect();
-        if self.bad_keys && self.mode == Mode::ShortKeys {
+        if self.is_spoilt(Mode::ShortKeys) {
             keys.pop();
         }
         keys
@@ -115,24 +220,40 @@ impl Ordering for Broken {
 impl Scheduling for Broken {
     fn run(&mut self, pass: &mut dyn Pass) {
         self.passes += 1;
-        if self.mode.is_about_keys() && (self.due_in_pass(When::FirstPass) || self.due_in_pass(When::MidPass))
-        {
-            self.bad_keys = true;
-            while let Some(job) = pass.next() {
-                pass.rekey(job);
+        let queue = pass.queue();
+        let now = self.when.is_in_pass() && self.due_in_pass(self.when);
+        if now && self.mode.lasts() && !(self.mode == Mode::NanKey && self.when == When::Annotate) {
+            self.spoilt = true;
+            if self.mode.is_about_keys() {
+                while let Some(job) = pass.next() {
+                    pass.rekey(job);
+                }
+                pass.rewind();
             }
+        }
+        if now && self.when == When::FirstPass {
+            self.misdeed(None).in_pass(pass, None);
             pass.rewind();
         }
-        if self.due_in_pass(When::FirstPass) {
-            damage::in_pass(self.mode, pass, None);
-            pass.rewind();
-        }
+        let mut done = false;
         while let Some(job) = pass.next() {
-            let refused = pass.start(job).is_err_and(Refusal::job_waits);
-            if self.due_in_pass(When::MidPass) {
-                damage::in_pass(self.mode, pass, Some(job));
+            let outcome = pass.start(job);
+            if outcome.is_ok() {
+                let id = pass.describe(job).id;
+                self.started.insert(id, job);
             }
-            if refused {
+            if now && !done {
+                // One a pass is enough for what the host lets pass.
+                done = true;
+                let misdeed = self.misdeed(self.stranger(queue, job));
+                match self.when {
+                    When::MidPass => misdeed.in_pass(pass, Some(job)),
+                    When::Annotate => misdeed.in_annotations(pass, job),
+                    _ => {}
+                }
+            }
+            if outcome.is_err_and(Refusal::job_waits) {
+                self.waits = Some((queue, job));
                 return;
             }
         }
@@ -142,24 +263,39 @@ impl Scheduling for Broken {
 impl Observing for Broken {
     fn observe(&mut self, _now: f64, events: &[JobEvent]) {
         self.events += events.len() as u64;
-        if self.due(When::Observe) {
-            damage::outside_pass(self.mode);
+        for event in events {
+            if let Happened::Ended { .. } = event.what
+                && let Some(candidate) = self.started.remove(&event.job)
+            {
+                self.finished = Some(candidate);
+            }
         }
+        self.moment(When::Observe);
     }
 }
 
 impl State for Broken {
     fn save(&self) -> Saved {
         assert!(self.mode != Mode::TrapInSave, "told to trap in save");
-        if self.due(When::Swap) {
-            damage::outside_pass(self.mode);
+        let due = self.due(When::Swap) || self.due(When::Save);
+        match self.mode {
+            Mode::Lie if due || self.spoilt => return Saved { version: u32::MAX, data: vec![0xaa; 64] },
+            Mode::Output if due => return Saved { version: 1, data: damage::too_much().into_bytes() },
+            _ if due => self.misdeed(None).outside_pass(),
+            _ => {}
         }
         Saved { version: 1, data: self.events.to_le_bytes().to_vec() }
     }
 
     fn restore(&mut self, from: &str, version: u32, data: &[u8]) -> Result<(), String> {
-        if self.due(When::Swap) {
-            damage::outside_pass(self.mode);
+        if (self.due(When::Swap) || self.due(When::Restore)) && self.mode == Mode::Output {
+            return Err(damage::too_much());
+        }
+        self.moment(When::Swap);
+        self.moment(When::Restore);
+        if self.is_spoilt(Mode::Lie) {
+            self.events = u64::MAX / 2;
+            return Ok(());
         }
         if from != "broken" || version != 1 {
             return Err(format!("not a state of mine: {from} version {version}"));
@@ -237,6 +373,28 @@ mod tests {
         let mut bench = Bench::new(1);
         bench.job(1).submit();
         bench.run(&mut broken("duplicate", "mid-pass", "0"));
+    }
+
+    #[test]
+    #[should_panic = "already started or reserved"]
+    fn reserved_and_started() {
+        two_jobs().run(&mut broken("contradiction", "mid-pass", "0"));
+    }
+
+    #[test]
+    fn a_lie_is_not_believed() {
+        let liar = broken("lie", "save", "0");
+        let saved = liar.save();
+        assert!(broken("none", "save", "0").restore("broken", saved.version, &saved.data).is_err());
+        let mut believer = broken("lie", "restore", "0");
+        believer.restore("anybody", 7, b"anything").unwrap();
+    }
+
+    #[test]
+    fn nothing_is_written_in_it() {
+        let written = written().unwrap();
+        assert_eq!((written.mode, written.work), (Mode::None, 0));
+        assert_eq!(WRITTEN[..WRITTEN_FROM], *b"misdeed in describe: ");
     }
 
     #[test]
