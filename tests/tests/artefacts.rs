@@ -220,6 +220,11 @@ fn a_scheduler_loads_only_what_the_site_allows() {
     load(&world).ok();
     world.cli(&["policy", "swap", "sjf"]).ok();
     world.cli(&["policy", "rollback"]).ok();
+    world.cli(&["policy", "swap", "nobody"]).fails(1, &["no policy \"nobody\" is loaded"]);
+    world.cli(&["policy", "swap", "sjf", "--config", "deep=3"]).fails(1, &["deep"]);
+    world.cli(&["policy", "shadow", "sjf"]).ok();
+    world.cli(&["policy", "promote", "sjf"]).fails(1, &["promote-passes-min"]);
+    world.cli(&["policy", "promote", "sjf", "--force"]).ok();
     // A key that is taken away is not trusted any more.
     fs::remove_file(site.path("keys/alice.pub")).unwrap();
     load(&world).fails(1, &["is not trusted; trusted are none"]);
@@ -229,7 +234,7 @@ fn a_scheduler_loads_only_what_the_site_allows() {
         .as_array()
         .unwrap()
         .iter()
-        .filter(|e| e["what"] != "swap" || e["policy"] == "sjf")
+        .filter(|e| e["what"] != "swap" || e["policy"] != "builtin-fcfs")
         .map(|e| format!("{} {}", e["what"].as_str().unwrap(), e["verdict"].as_str().unwrap()))
         .collect();
     assert_eq!(
@@ -242,10 +247,17 @@ fn a_scheduler_loads_only_what_the_site_allows() {
             "load done",
             "swap done",
             "rollback done",
+            "swap refused",
+            "swap refused",
+            "promote refused",
+            "promote done",
             "load refused"
         ],
         "{trail:#}"
     );
+    let refused = trail.as_array().unwrap().iter().find(|e| e["policy"] == "nobody").unwrap();
+    assert!(refused["reason"].as_str().unwrap().contains("no policy \"nobody\" is loaded"), "{refused}");
+    assert_eq!(refused["uid"], nix::unistd::getuid().as_raw());
     let swap =
         trail.as_array().unwrap().iter().find(|e| e["what"] == "swap" && e["policy"] == "sjf").unwrap();
     assert_eq!(swap["uid"], nix::unistd::getuid().as_raw());

@@ -112,6 +112,14 @@ fn limits_are_set_by_the_site_and_counted_by_name() {
         world.until("the bound", |world| {
             world.stats()["containment"]["breaches"]["questions"].as_u64().unwrap_or(0) > 0
         });
+        // No call may ask more than 40 questions: 3 messages are a burst, the others of the 40 too many.
+        let log = |world: &World| world.stats()["containment"]["log"].clone();
+        world.until("the flood", |world| log(world)["dropped"].as_u64() >= Some(30));
+        let before = log(&world);
+        assert!(before["written"].as_u64() >= Some(3) && before["cut"] == 0, "{before}");
+        // Other limits are another compiler; what was counted stays.
+        set(&world, "policy = \"easy\"\n[sched-fluxgate.limits]\nquestions = 50");
+        assert_eq!(log(&world), before);
         world.assert_clean();
     });
     let world = World::up(&["--nodes", "1", "--cores", "1", "--policy", "easy"]);

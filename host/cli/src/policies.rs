@@ -100,6 +100,11 @@ impl Shelf {
         Ok(Shelf { loader, dir, rules, signers: Mutex::default() })
     }
 
+    /// The same, counting on where another one is.
+    pub(crate) fn continuing(self, before: &Shelf) -> Shelf {
+        Shelf { loader: self.loader.clone().continuing(&before.loader), ..self }
+    }
+
     /// What compiles the components of this shelf.
     pub(crate) fn loader(&self) -> &Loader {
         &self.loader

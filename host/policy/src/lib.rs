@@ -55,5 +55,5 @@ pub use limits::{
 };
 pub use loader::{Compiled, Loader, read_component};
 pub use manifest::{MANIFEST_BYTES_MAX, Manifest, Needs, SECTION, contract_versions};
-pub use meter::{CallCost, Meter, Snapshot};
+pub use meter::{CallCost, LogTotals, Meter, Snapshot};
 pub use policy::WasmPolicy;

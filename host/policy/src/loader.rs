@@ -23,6 +23,7 @@ use crate::error::LoadError;
 use crate::held::Held;
 use crate::limits::{Limits, MESSAGE_BYTES_MAX, one_line};
 use crate::manifest::{Manifest, truth};
+use crate::meter::{LogCounts, LogTotals};
 use crate::policy::WasmPolicy;
 use crate::probe;
 use crate::ticker::Ticker;
@@ -43,6 +44,7 @@ pub(crate) struct Room {
 #[derive(Clone)]
 pub struct Loader {
     room: Arc<Room>,
+    log: Arc<LogCounts>,
 }
 
 impl fmt::Debug for Loader {
@@ -66,7 +68,20 @@ impl Loader {
         let ticker =
             Ticker::start(&engine).map_err(|error| LoadError::Engine { message: error.to_string() })?;
         let limits = Arc::new(limits);
-        Ok(Loader { room: Arc::new(Room { engine, limits, linker, cache, _ticker: ticker }) })
+        let room = Arc::new(Room { engine, limits, linker, cache, _ticker: ticker });
+        Ok(Loader { room, log: Arc::default() })
+    }
+
+    /// The same, counting on where another loader is: what is compiled from here on, and what the other one compiled, say
+    /// the same totals.
+    #[must_use]
+    pub fn continuing(self, before: &Loader) -> Loader {
+        Loader { log: before.log.clone(), ..self }
+    }
+
+    /// What became of the log messages of all instances, of those that are gone as well.
+    pub fn log_totals(&self) -> LogTotals {
+        self.log.totals()
     }
 
     /// The limits of this loader.
@@ -109,7 +124,7 @@ impl Loader {
             .instantiate_pre(&component)
             .map_err(|error| LoadError::Signature { interface: "an import", message: flat(&error) })?;
         let indices = Indices::new(&pre, abilities)?;
-        let part = Part { room: room.clone(), pre, indices, abilities };
+        let part = Part { room: room.clone(), log: self.log.clone(), pre, indices, abilities };
         let description = WasmPolicy::describe(&part)?;
         let imports = probe::imports(&room.engine, &component);
         let truth = Arc::new(truth(&description, abilities, &imports));
@@ -163,6 +178,7 @@ pub struct Compiled {
 /// What instantiating needs.
 pub(crate) struct Part {
     pub(crate) room: Arc<Room>,
+    pub(crate) log: Arc<LogCounts>,
     pub(crate) pre: InstancePre<Held>,
     pub(crate) indices: Indices,
     pub(crate) abilities: Abilities,

@@ -2,6 +2,7 @@
 //!
 //! Nothing here is ever an input of a decision.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use serde::Serialize;
@@ -55,14 +56,48 @@ struct Row {
     nanos_max: AtomicU64,
 }
 
+/// What became of log messages.
+#[derive(Debug, Default)]
+pub(crate) struct LogCounts {
+    written: AtomicU64,
+    dropped: AtomicU64,
+    cut: AtomicU64,
+}
+
+impl LogCounts {
+    fn logged(&self, cut: bool) {
+        self.written.fetch_add(1, Relaxed);
+        self.cut.fetch_add(cut.into(), Relaxed);
+    }
+
+    pub(crate) fn totals(&self) -> LogTotals {
+        LogTotals {
+            written: self.written.load(Relaxed),
+            dropped: self.dropped.load(Relaxed),
+            cut: self.cut.load(Relaxed),
+        }
+    }
+}
+
+/// What became of the log messages of many instances.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct LogTotals {
+    /// Written.
+    pub written: u64,
+    /// Dropped because there were more than `log-burst` and `log-refill` allow.
+    pub dropped: u64,
+    /// Written, but cut at `log-message-bytes`.
+    pub cut: u64,
+}
+
 /// Counters of one instance; shared, so that they can be read while the engine owns the policy.
 #[derive(Debug, Default)]
 pub struct Meter {
     rows: [Row; 8],
     memory: AtomicU64,
-    log_written: AtomicU64,
-    log_dropped: AtomicU64,
-    log_cut: AtomicU64,
+    log: LogCounts,
+    /// The same over all instances of a loader.
+    log_of_all: Arc<LogCounts>,
 }
 
 /// One export in a [`Snapshot`].
@@ -98,6 +133,11 @@ pub struct Snapshot {
 }
 
 impl Meter {
+    /// Counters that are also counted into these.
+    pub(crate) fn new(log_of_all: Arc<LogCounts>) -> Meter {
+        Meter { log_of_all, ..Meter::default() }
+    }
+
     pub(crate) fn add(&self, call: Call, fuel: u64, nanos: u64, memory: u64) {
         let row = &self.rows[call as usize];
         row.calls.fetch_add(1, Relaxed);
@@ -109,12 +149,13 @@ impl Meter {
     }
 
     pub(crate) fn logged(&self, cut: bool) {
-        self.log_written.fetch_add(1, Relaxed);
-        self.log_cut.fetch_add(cut.into(), Relaxed);
+        self.log.logged(cut);
+        self.log_of_all.logged(cut);
     }
 
     pub(crate) fn dropped(&self) {
-        self.log_dropped.fetch_add(1, Relaxed);
+        self.log.dropped.fetch_add(1, Relaxed);
+        self.log_of_all.dropped.fetch_add(1, Relaxed);
     }
 
     /// The counters now. Taken one by one: while a call runs they may differ by that call.
@@ -130,12 +171,13 @@ impl Meter {
                 nanos_max: row.nanos_max.load(Relaxed),
             }
         };
+        let log = self.log.totals();
         Snapshot {
             calls: Call::ALL.into_iter().map(cost).filter(|row| row.calls > 0).collect(),
             memory: self.memory.load(Relaxed),
-            log_written: self.log_written.load(Relaxed),
-            log_dropped: self.log_dropped.load(Relaxed),
-            log_cut: self.log_cut.load(Relaxed),
+            log_written: log.written,
+            log_dropped: log.dropped,
+            log_cut: log.cut,
         }
     }
 }

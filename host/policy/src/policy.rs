@@ -97,7 +97,7 @@ impl WasmPolicy {
 impl Guest {
     fn start(part: &Part) -> Result<Guest, LoadError> {
         let limits = part.room.limits.clone();
-        let meter = Arc::new(Meter::default());
+        let meter = Arc::new(Meter::new(part.log.clone()));
         let mut store = part.room.store(Held::new(limits.clone(), meter));
         let mut cost = PolicyCost::default();
         let instance = enter(&mut store, &mut cost, Call::Instantiate, limits.fuel_instantiate, |store| {

@@ -92,7 +92,11 @@ impl Scheduler {
         match answer {
             Ok(Answer::Now(payload)) => self.send(request.ok(&payload)),
             Ok(Answer::Later) => {}
-            Err(error) => self.send(request.error(errno::EINVAL, &format!("{error:#}"))),
+            Err(error) => {
+                let why = format!("{error:#}");
+                self.record_refused(&request, &why);
+                self.send(request.error(errno::EINVAL, &why));
+            }
         }
     }
 

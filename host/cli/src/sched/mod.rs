@@ -92,6 +92,16 @@ impl Waiting {
             promoted: false,
         }
     }
+
+    /// What the audit trail calls it.
+    fn what(&self) -> &'static str {
+        match self.by {
+            By::Start => "start",
+            _ if self.promoted => "promote",
+            _ if self.remember => "swap",
+            _ => "rollback",
+        }
+    }
 }
 
 /// Where this scheduler sits.

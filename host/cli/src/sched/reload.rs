@@ -163,7 +163,7 @@ impl Scheduler {
         let shelf = match new_shelf {
             false => Arc::clone(&self.shelf),
             true => match open_shelf(&reload.settings) {
-                Ok(shelf) => Arc::new(shelf),
+                Ok(shelf) => Arc::new(shelf.continuing(&self.shelf)),
                 Err(error) => {
                     self.reloading = false;
                     return Err(error.context("policies"));
@@ -208,6 +208,7 @@ impl Scheduler {
             if let Err(error) = begun {
                 self.reloading = false;
                 self.roster.restore(&name, before);
+                self.record("swap", request.as_ref(), &name, Err(&format!("{error:#}")));
                 self.refused(request, &error.context("policy"));
             }
         }

@@ -57,9 +57,9 @@ impl Scheduler {
             PolicyNotice::Swapped { from, to, state } => {
                 tracing::info!(from, to, state, "policy swapped");
                 let Some(waiting) = self.swap.take() else { return };
+                let what = waiting.what();
                 let Waiting { choice, request, remember, reload, by, probation, promoted, .. } = waiting;
                 self.roster.activated(choice, remember, by, now);
-                let what = if remember { "swap" } else { "rollback" };
                 self.record(what, request.as_ref(), &to, Ok(()));
                 let figures = self.figures();
                 self.probation = probation.map(|length| Probation::new(&to, now, length, figures));
@@ -106,8 +106,7 @@ impl Scheduler {
             "swap failed, the running policy stays; {until}: {error}"
         );
         let Some(waiting) = self.swap.take() else { return };
-        let what = if waiting.remember { "swap" } else { "rollback" };
-        self.record(what, waiting.request.as_ref(), name, Err(&error.to_string()));
+        self.record(waiting.what(), waiting.request.as_ref(), name, Err(&error.to_string()));
         if waiting.by == By::Start {
             self.roster.start_failed(waiting.choice.clone());
             let hold = self.in_force.settings.guard.on_breach == OnBreach::Hold;
@@ -139,7 +138,10 @@ impl Scheduler {
                     tracing::warn!(to = name, "rolling back");
                     return true;
                 }
-                Err(error) => tracing::error!(policy = name, "cannot roll back: {error:#}"),
+                Err(error) => {
+                    self.record("rollback", None, &name, Err(&format!("{error:#}")));
+                    tracing::error!(policy = name, "cannot roll back: {error:#}");
+                }
             }
         }
         tracing::warn!("there is no policy to roll back to");
@@ -158,6 +160,7 @@ impl Scheduler {
             Ok(()) => tracing::info!(policy = name, "its quarantine is over: it comes back"),
             Err(error) => {
                 let error = PolicyError::Refused { during: "start-up", message: format!("{error:#}") };
+                self.record("swap", None, &name, Err(&error.to_string()));
                 self.swap_failed(&name, &error, now);
             }
         }
@@ -235,6 +238,7 @@ impl Scheduler {
         let settings = &self.in_force.settings;
         told["shadows"] = self.shadows.tell(&settings.guard);
         told["probation"] = json!(self.probation.as_ref().map(Probation::tell));
+        told["log"] = json!(self.shelf.loader().log_totals());
         told["on_breach"] = settings.value("on-breach");
         told["held"] = json!(self.engine.as_ref().and_then(|engine| engine.held()));
         told

@@ -1,4 +1,5 @@
-//! Who did what with policies, and when: every load, swap, rollback and failure goes into the audit trail.
+//! Who did what with policies, and when: every load, swap, promotion, rollback and failure goes into the audit trail, and
+//! whatever of it was refused.
 //!
 //! A trail that cannot be written is told of and stops nothing. Must never decide anything.
 
@@ -11,6 +12,9 @@ use serde_json::{Value, json};
 
 use super::Scheduler;
 use super::roster::Choice;
+
+/// Most characters kept of a name or path that was refused.
+const POLICY_CHARS_MAX: usize = 4096;
 
 /// Where the trail is when nobody says: with what this user's programs keep.
 pub(crate) fn default_path() -> Option<PathBuf> {
@@ -38,6 +42,20 @@ pub(crate) fn entry(what: &str, uid: Option<u32>, policy: &str, verdict: Result<
 }
 
 impl Scheduler {
+    /// Write down that a request which would have changed something about policies was refused at once.
+    pub(super) fn record_refused(&self, request: &ControlRequest, why: &str) {
+        let (what, key) = match request.method() {
+            "policy-load" => ("load", "path"),
+            "policy-swap" => ("swap", "name"),
+            "policy-promote" => ("promote", "name"),
+            "policy-rollback" => ("rollback", "name"),
+            _ => return,
+        };
+        let policy: String =
+            request.payload[key].as_str().unwrap_or_default().chars().take(POLICY_CHARS_MAX).collect();
+        self.record(what, Some(request), &policy, Err(why));
+    }
+
     /// Write down what was done with a policy, or why it was not.
     pub(super) fn record(
         &self,
