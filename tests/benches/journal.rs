@@ -9,17 +9,13 @@ use std::time::{Duration, Instant};
 
 use fluxgate_engine::{Action, Config, Engine, Event};
 use fluxgate_formats::JobId;
-use fluxgate_formats::jobspec::{Jobspec, Simple};
 use fluxgate_journal::{Options, PolicyRow, Recorded, Writer};
 use fluxgate_policy::{Compiled, Limits, Loader};
 use fluxgate_sim::machine::Machine;
+use fluxgate_tests::crank::{CORES, job, wide};
 use fluxgate_tests::fixture::{folder, policies};
 
 const JOBS: u64 = 10_000;
-
-fn job(slots: u32, duration: f64) -> Arc<Jobspec> {
-    Arc::new(Simple { slots, duration, command: vec!["x".to_owned()], ..Simple::default() }.build())
-}
 
 struct Site {
     engine: Recorded,
@@ -30,7 +26,7 @@ struct Site {
 
 impl Site {
     fn new(easy: &Compiled, writer: Option<Writer>) -> Site {
-        let machine = Machine::uniform(64, 2048).expect("a machine").resources;
+        let machine = Machine::uniform(64, CORES as u32).expect("a machine").resources;
         let engine = Recorded::new(Engine::new(machine, Config::default()), writer, 0.0);
         let mut site = Site { engine, running: Default::default(), events: 0, now: 1.0 };
         let instance = easy.instantiate(&Default::default()).expect("easy starts");
@@ -116,11 +112,11 @@ fn main() {
     for depth in [1_000u64, 100_000, 1_000_000] {
         let mut site = Site::new(&easy, None);
         let event = |id: u64| {
-            let jobspec = job(1024 + (id % 64) as u32, 600.0 * (1 + id % 16) as f64);
-            Event::Alloc { id: JobId(id << 24), priority: 16, userid: 1, t_submit: id as f64, jobspec }
+            let (t_submit, jobspec) = (id as f64, wide(id));
+            Event::Alloc { id: JobId(id << 24), priority: 16, userid: 1, t_submit, jobspec }
         };
         // The machine is full; whoever comes waits.
-        site.submit(1, 2048);
+        site.submit(1, CORES as u32);
         for id in 2..depth + 2 {
             site.engine.step(event(id), site.now);
         }

@@ -4,15 +4,13 @@
 //! not built are left out: `cargo xtask policies --lang all`.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
-use fluxgate_engine::{Action, Config, Engine, Event};
-use fluxgate_formats::JobId;
-use fluxgate_formats::jobspec::{Jobspec, Simple};
+use fluxgate_engine::Event;
 use fluxgate_policy::{Compiled, Limits, Loader};
 use fluxgate_sim::driver;
 use fluxgate_sim::machine::Machine;
 use fluxgate_sim::workload::{Options, Workload};
+use fluxgate_tests::crank::{CORES, full, narrow, turn};
 use fluxgate_tests::fixture::{policies, shared};
 use nix::time::{ClockId, clock_gettime};
 
@@ -38,55 +36,21 @@ fn config(depth: u32) -> BTreeMap<String, String> {
     [("depth".to_owned(), depth.to_string())].into_iter().collect()
 }
 
-fn job(slots: u32, duration: f64) -> Arc<Jobspec> {
-    Arc::new(Simple { slots, duration, command: vec!["x".to_owned()], ..Simple::default() }.build())
-}
-
-fn alloc(id: u64, jobspec: Arc<Jobspec>) -> Event {
-    Event::Alloc { id: JobId(id), priority: 16, userid: 1, t_submit: id as f64, jobspec }
-}
-
-/// A pass and what it starts.
-fn pass(engine: &mut Engine, event: Event, now: f64) -> Vec<JobId> {
-    let mut actions = engine.step(event, now);
-    actions.extend(engine.pass(now));
-    let mut started = Vec::new();
-    for action in actions {
-        if let Action::Start { id, .. } = action {
-            engine.step(Event::Committed { id }, now);
-            started.push(id);
-        }
-    }
-    started
-}
-
 /// Passes over a queue of [`PENDING`]: microseconds of each on the processor, and the dearest one's fuel.
 fn passes(compiled: &Compiled, depth: u32) -> (f64, u64) {
-    let machine = Machine::uniform(64, 2048).expect("a machine").resources;
-    let mut engine = Engine::new(machine, Config { annotate: false, ..Config::default() });
     let policy = compiled.instantiate(&config(depth)).expect("it starts");
     let meter = policy.meter();
-    engine.swap(Box::new(policy)).expect("no other swap");
-    engine.pass(0.0);
-    let mut running: Vec<JobId> = Vec::new();
-    for id in 0..2048 {
-        running.extend(pass(&mut engine, alloc(id, job(1, 1e6)), 0.0));
-    }
-    for i in 0..PENDING {
-        let spec = job(1024 + (i % 64) as u32, 600.0 * (1 + i % 16) as f64);
-        engine.step(alloc(10_000 + i, spec), 1.0);
-    }
-    engine.pass(1.0);
+    let (mut engine, mut running) = full(Box::new(policy), PENDING);
     let begin = processor();
     let mut count = 0;
     for round in 0..ROUNDS {
         let now = 2.0 + round as f64;
-        pass(&mut engine, Event::Free { id: running.remove(0), ranks: None, last: true }, now);
-        running.extend(pass(&mut engine, alloc(200_000_000 + round, job(1, 1e6)), now));
+        turn(&mut engine, Event::Free { id: running.remove(0), ranks: None, last: true }, now);
+        running.extend(turn(&mut engine, narrow(200_000_000 + round), now));
         count += 2;
     }
     let seconds = processor() - begin;
-    assert_eq!(running.len(), 2048, "each round ends a job and starts another");
+    assert_eq!(running.len() as u64, CORES, "each round ends a job and starts another");
     let calls = meter.snapshot().calls;
     let run = calls.iter().find(|call| call.export == "scheduling.run").expect("passes were made");
     (seconds * 1e6 / f64::from(count), run.fuel_max)

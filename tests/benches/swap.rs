@@ -1,26 +1,41 @@
-//! What a swap adds to the pass in which it happens, at 1 k, 100 k and 1 M pending jobs: median, p99 and largest
-//! time of that pass over 200 swaps, beside an ordinary pass of the same engine.
+//! What a swap adds to the pass in which it happens, at 1 k, 100 k and 1 M pending jobs, beside an ordinary pass of the same
+//! engine just before. Then 10,000 swaps by request on a live instance under load: what became of the jobs, which is
+//! asserted, and the resident memory of the scheduler.
+//!
+//! `FLUXGATE_BENCH_SWAPS` is another number of swaps on the live instance; 0 leaves it out.
 
-use std::sync::Arc;
 use std::time::Instant;
 
 use fluxgate_engine::{Config, Engine, Event};
-use fluxgate_formats::JobId;
-use fluxgate_formats::jobspec::Simple;
 use fluxgate_policy::{Limits, Loader};
 use fluxgate_sim::machine::Machine;
 use fluxgate_sim::metrics::quantile;
-use fluxgate_tests::fixture::policies;
+use fluxgate_tests::crank::{CORES, alloc, job, wide};
+use fluxgate_tests::fixture::{World, policies};
+use serde_json::json;
 
-const SWAPS: usize = 200;
+/// Swaps at a depth, and at the largest one: a million keys take a while.
+const SWAPS: usize = 500;
+const SWAPS_DEEP: usize = 100;
+/// Swaps on the live instance, unless somebody says otherwise.
+const LIVE_SWAPS: usize = 10_000;
+/// Jobs that wait on the live instance when a tenth begins.
+const LIVE_DEPTH: u64 = 1_500;
 
 fn sorted(mut values: Vec<f64>) -> Vec<f64> {
     values.sort_by(f64::total_cmp);
     values
 }
 
+/// Resident kilobytes of a process.
+fn resident(pid: nix::unistd::Pid) -> f64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap_or_default();
+    line.split_whitespace().nth(1).and_then(|number| number.parse().ok()).unwrap_or(f64::NAN)
+}
+
 #[allow(clippy::print_stdout)]
-fn main() {
+fn depths() {
     let loader = Loader::new(Limits::default(), None).expect("wasm runs here");
     let compiled: Vec<_> = ["easy", "sjf"]
         .iter()
@@ -29,39 +44,26 @@ fn main() {
         })
         .collect();
     println!(
-        "| pending | ordinary pass p50 us | pass with the flip p50 us | p99 us | largest us | warm-up ms |"
+        "| pending | swaps | ordinary pass p50 us | pass with the flip p50 us | p99 us | added p50 us | added p99 us | largest us | warm-up ms |"
     );
-    println!("|--:|--:|--:|--:|--:|--:|");
+    println!("|--:|--:|--:|--:|--:|--:|--:|--:|--:|");
     for depth in [1_000u64, 100_000, 1_000_000] {
-        let machine = Machine::uniform(64, 2048).expect("a machine").resources;
+        let machine = Machine::uniform(64, CORES as u32).expect("a machine").resources;
         let mut engine = Engine::new(machine, Config { annotate: false, ..Config::default() });
-        for i in 0..depth + 1 {
-            let slots = if i == 0 { 2048 } else { 1024 + (i % 64) as u32 };
-            let spec = Simple {
-                slots,
-                duration: 600.0 * (1 + i % 16) as f64,
-                command: vec!["x".to_owned()],
-                ..Simple::default()
-            };
-            let event = Event::Alloc {
-                id: JobId(i + 1),
-                priority: 16,
-                userid: 1,
-                t_submit: i as f64,
-                jobspec: Arc::new(spec.build()),
-            };
-            engine.step(event, 1.0);
+        engine.step(alloc(1, job(CORES as u32, 600.0)), 1.0);
+        for number in 1..=depth {
+            engine.step(alloc(1 + number, wide(number)), 1.0);
         }
         engine.pass(1.0);
-        let (mut plain, mut flips, mut warm) = (Vec::new(), Vec::new(), Vec::new());
-        // A million keys take a second a swap: fewer rounds there.
-        let swaps = if depth > 100_000 { SWAPS / 10 } else { SWAPS };
+        let (mut plain, mut flips, mut added, mut warm) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let swaps = if depth > 100_000 { SWAPS_DEEP } else { SWAPS };
         for round in 0..swaps {
             let now = 2.0 + round as f64;
             engine.step(Event::Up("0".parse().expect("an idset")), now);
             let begin = Instant::now();
             engine.pass(now);
-            plain.push(begin.elapsed().as_secs_f64() * 1e6);
+            let ordinary = begin.elapsed().as_secs_f64() * 1e6;
+            plain.push(ordinary);
             let next = compiled[round % 2].instantiate(&Default::default()).expect("it starts");
             engine.swap(Box::new(next)).expect("no other swap");
             let warming = Instant::now();
@@ -69,21 +71,94 @@ fn main() {
                 let begin = Instant::now();
                 engine.pass(now);
                 if engine.swap_state().is_none() {
-                    flips.push(begin.elapsed().as_secs_f64() * 1e6);
+                    let flip = begin.elapsed().as_secs_f64() * 1e6;
+                    flips.push(flip);
+                    added.push(flip - ordinary);
                     break;
                 }
             }
             warm.push(warming.elapsed().as_secs_f64() * 1e3);
             drop(engine.take_retired());
         }
-        let (plain, flips, warm) = (sorted(plain), sorted(flips), sorted(warm));
+        let stats = engine.stats();
+        assert_eq!((stats.swaps, stats.policy_failures, stats.denied), (swaps as u64, 0, 0));
+        assert_eq!((engine.pending() as u64, engine.running()), (depth, 1), "nobody is lost");
+        let (plain, flips, added, warm) = (sorted(plain), sorted(flips), sorted(added), sorted(warm));
         println!(
-            "| {depth} | {:.1} | {:.1} | {:.1} | {:.1} | {:.1} |",
+            "| {depth} | {swaps} | {:.1} | {:.1} | {:.1} | {:.1} | {:.1} | {:.1} | {:.1} |",
             quantile(&plain, 0.5),
             quantile(&flips, 0.5),
             quantile(&flips, 0.99),
+            quantile(&added, 0.5),
+            quantile(&added, 0.99),
             quantile(&flips, 1.0),
             quantile(&warm, 0.5),
         );
+    }
+}
+
+#[allow(clippy::print_stdout)]
+fn live(swaps: usize) {
+    let world = World::up(&["--nodes", "8", "--cores", "8", "--policy", "fcfs", "--speed", "100"]);
+    let pid = world.scheduler().expect("a scheduler runs");
+    let mut submitted = 0;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let names = ["easy", "sjf", "fcfs"];
+    let (mut sizes, mut done) = (Vec::new(), 0usize);
+    for _ in 0..10 {
+        // As many come as went, so that the queue is as deep in every round.
+        let waiting = world.stats()["pending"].as_u64().expect("it counts them");
+        if waiting < LIVE_DEPTH {
+            let copies = (LIVE_DEPTH - waiting).to_string();
+            world.cli(&["submit", "-n3", "-t", "5m", "--simulate", "60s", "--copies", &copies]).ok();
+            submitted += LIVE_DEPTH - waiting;
+        }
+        runtime.block_on(async {
+            let (client, _requests) =
+                fluxgate_wire::rpc::Client::connect(&world.uri()).await.expect("it serves");
+            for _ in 0..swaps / 10 {
+                let name = names[done % names.len()];
+                let said = client.rpc("sched-fluxgate.policy-swap", json!({ "name": name })).await;
+                assert_eq!(said.expect("nothing refuses it")["to"], name);
+                done += 1;
+            }
+        });
+        sizes.push(resident(pid));
+    }
+    let stats = world.stats();
+    let (pause, breaches) = (stats["swap_pause"].clone(), stats["containment"]["breaches"].clone());
+    assert_eq!((&stats["engine"]["policy_failures"], &breaches), (&json!(0), &json!({})), "{stats}");
+    for state in ["pending", "running"] {
+        for batch in world.jobs(state).chunks(500) {
+            world.cli(&["cancel"].into_iter().chain(batch.iter().map(String::as_str)).collect::<Vec<_>>());
+        }
+    }
+    world.until("all are done", |w| w.jobs("pending").is_empty() && w.jobs("running").is_empty());
+    let audit = world.audit();
+    assert_eq!(audit["submitted"], submitted, "{audit}");
+    for nobody in ["denied", "lost", "run_twice"] {
+        assert_eq!(audit[nobody], 0, "{nobody}: {audit}");
+    }
+    println!(
+        "\n| swaps on a live instance | jobs | lost, run twice or denied | pass with the flip p50 us | p99 us | resident kB after a tenth | at the end | growth | after each tenth |"
+    );
+    println!("|--:|--:|--:|--:|--:|--:|--:|--:|:--|");
+    let kilobytes: Vec<String> = sizes.iter().map(|kb| format!("{kb:.0}")).collect();
+    let (first, last) = (sizes[0], sizes[sizes.len() - 1]);
+    println!(
+        "| {done} | {submitted} | 0 | {:.1} | {:.1} | {first:.0} | {last:.0} | {:+.1}% | {} |",
+        pause["p50_us"].as_f64().unwrap_or(f64::NAN),
+        pause["p99_us"].as_f64().unwrap_or(f64::NAN),
+        (last / first - 1.0) * 100.0,
+        kilobytes.join(" "),
+    );
+}
+
+fn main() {
+    depths();
+    let swaps = std::env::var("FLUXGATE_BENCH_SWAPS");
+    match swaps.map_or(LIVE_SWAPS, |text| text.parse().expect("FLUXGATE_BENCH_SWAPS: expected a number")) {
+        0 => {}
+        swaps => live(swaps),
     }
 }

@@ -3,6 +3,7 @@
 //!
 //! The suites use the binary and the public crates as a user does; nothing here may know private items.
 
+pub mod crank;
 pub mod fixture;
 pub mod native_twin;
 pub mod semantics;

@@ -4,12 +4,10 @@
 
 use std::sync::OnceLock;
 
-use fluxgate_engine::Policy;
 use fluxgate_policy::{Compiled, Limits, Loader};
-use fluxgate_sim::driver;
 use fluxgate_sim::machine::Machine;
-use fluxgate_sim::schedule::{Collect, Row};
 use fluxgate_sim::workload::{Options, Workload};
+use fluxgate_tests::crank::{made_up, schedule};
 use fluxgate_tests::fixture::{note, policies, shared};
 use fluxgate_tests::native_twin::NativeTwin;
 
@@ -46,14 +44,6 @@ fn built() -> &'static [Built] {
     })
 }
 
-fn schedule(workload: &Workload, machine: &Machine, policy: Box<dyn Policy>) -> Vec<Row> {
-    let mut rows = Collect::default();
-    let jobs = workload.jobs.iter().copied();
-    driver::run(jobs, machine.resources.clone(), driver::replay_config(), Some(policy), &mut [&mut rows])
-        .expect("the replay runs");
-    rows.rows
-}
-
 /// Every language against Rust compiled natively, with one guarantee and with several.
 fn compare(workload: &Workload, machine: &Machine) {
     let native = |depth: &str| {
@@ -74,22 +64,9 @@ fn compare(workload: &Workload, machine: &Machine) {
     }
 }
 
-/// A queue that is never empty for long: jobs of many widths, some asking for far more time than they take.
-fn made_up() -> Workload {
-    let mut text = "; MaxNodes: 8\n; MaxProcs: 32\n; UnixStartTime: 0\n".to_owned();
-    for i in 0..1500u64 {
-        let (run, cores) = (1 + i * 7919 % 400, 1 + i * i % 32);
-        let asked = run * (1 + i % 5);
-        text +=
-            &format!("{} {} -1 {run} {cores} -1 -1 {cores} {asked} -1 1 1 1 -1 1 -1 -1 -1\n", i + 1, i * 60);
-    }
-    let mut log = fluxgate_sim::swf::Reader::new(text.as_bytes(), "made up");
-    Workload::read(&mut log, &Options::default()).unwrap()
-}
-
 #[test]
 fn five_languages_one_schedule_of_a_made_up_log() {
-    let workload = made_up();
+    let workload = made_up(1500);
     let machine = Machine::from_header(&workload.header).unwrap();
     compare(&workload, &machine);
 }

@@ -1,0 +1,104 @@
+//! False alarms: a million passes by the policies of this house as components, with more busy loops beside them than the
+//! machine has cores. A policy that is merely slow because the machine is busy breaks no limit: fuel judges, not time.
+//!
+//! Each policy has a full machine and a queue behind it; a job ends, another comes and starts, and after either there is a
+//! pass. `FLUXGATE_BENCH_PASSES` is another number of passes over all policies.
+
+use std::hint::black_box;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use fluxgate_engine::Event;
+use fluxgate_policy::{Limits, Loader};
+use fluxgate_tests::crank::{CORES, full, narrow, turn};
+use fluxgate_tests::fixture::policies;
+
+const PASSES: u64 = 1_000_000;
+/// Jobs that wait behind each policy.
+const PENDING: u64 = 200;
+/// Busy loops for each core.
+const LOOPS_PER_CORE: usize = 2;
+const POLICIES: [&str; 9] =
+    ["conservative", "easy", "fcfs", "hybrid", "ljf", "priority", "sjf", "smallest-first", "xf"];
+
+/// Ends the busy loops when it goes.
+struct Stop<'a>(&'a AtomicBool);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+#[allow(clippy::print_stdout)]
+fn passes(each: u64) -> u64 {
+    let limits = Limits::default();
+    let loader = Loader::new(limits.clone(), None).expect("wasm runs here");
+    println!(
+        "| policy | passes | breaches | most fuel of a pass | of the limit | longest call ms | of the deadline |"
+    );
+    println!("|--|--:|--:|--:|--:|--:|--:|");
+    let mut breaches = 0;
+    for name in POLICIES {
+        let file = policies().join(format!("{name}.wasm"));
+        let policy = loader.load_file(&file, &Default::default()).expect("run `cargo xtask policies`");
+        let meter = policy.meter();
+        let (mut engine, mut running) = full(Box::new(policy), PENDING);
+        let before = engine.stats().passes;
+        let mut round = 0;
+        while engine.stats().passes - before < each {
+            let now = 2.0 + round as f64;
+            let ended = running.remove((round % CORES) as usize);
+            turn(&mut engine, Event::Free { id: ended, ranks: None, last: true }, now);
+            running.extend(turn(&mut engine, narrow(200_000_000 + round), now));
+            round += 1;
+        }
+        let stats = engine.stats();
+        assert_eq!(engine.policy_name() == name, stats.policy_failures == 0);
+        assert_eq!(running.len() as u64, CORES, "{name}: each round ends a job and starts another");
+        breaches += stats.policy_failures;
+        let calls = meter.snapshot().calls;
+        // Some of them only give keys.
+        let fuel =
+            calls.iter().filter(|call| call.export == "scheduling.run").map(|call| call.fuel_max).max();
+        let fuel = fuel.unwrap_or(0);
+        let slowest = calls.iter().map(|call| call.nanos_max).max().unwrap_or(0) as f64 / 1e6;
+        println!(
+            "| {name} | {} | {} | {fuel} | {:.2}% | {slowest:.1} | {:.2}% |",
+            stats.passes - before,
+            stats.policy_failures,
+            fuel as f64 / limits.fuel_run as f64 * 100.0,
+            slowest / limits.deadline_ms as f64 * 100.0,
+        );
+    }
+    breaches
+}
+
+#[allow(clippy::print_stdout)]
+fn main() {
+    let passes_wanted = std::env::var("FLUXGATE_BENCH_PASSES");
+    let wanted =
+        passes_wanted.map_or(PASSES, |text| text.parse().expect("FLUXGATE_BENCH_PASSES: expected a number"));
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let loops = cores * LOOPS_PER_CORE;
+    let over = AtomicBool::new(false);
+    let begin = Instant::now();
+    let breaches = std::thread::scope(|scope| {
+        for _ in 0..loops {
+            scope.spawn(|| {
+                let mut turns = 0u64;
+                while !over.load(Ordering::Relaxed) {
+                    turns = black_box(turns.wrapping_add(1));
+                }
+            });
+        }
+        // Also when it panics: the scope waits for all of them.
+        let _stop = Stop(&over);
+        passes(wanted.div_ceil(POLICIES.len() as u64))
+    });
+    println!(
+        "\n{breaches} breaches; {loops} busy loops on {cores} cores; {:.0} s",
+        begin.elapsed().as_secs_f64()
+    );
+    assert_eq!(breaches, 0, "a clean pass was taken for a breach");
+}
