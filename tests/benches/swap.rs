@@ -1,24 +1,28 @@
 //! What a swap adds to the pass in which it happens, at 1 k, 100 k and 1 M pending jobs, beside an ordinary pass of the same
-//! engine just before. Then 10,000 swaps by request on a live instance under load: what became of the jobs, which is
-//! asserted, and the resident memory of the scheduler.
+//! engine just before. Then 10,000 swaps in a row under load, once of this engine and once by request on a live instance:
+//! what became of the jobs, which is asserted, and the resident memory.
 //!
-//! `FLUXGATE_BENCH_SWAPS` is another number of swaps on the live instance; 0 leaves it out.
+//! `FLUXGATE_BENCH_SWAPS` is another number of swaps in a row; `FLUXGATE_BENCH_PART` (`depths`, `engine` or `live`) is one
+//! of the three tables.
 
 use std::time::Instant;
 
 use fluxgate_engine::{Config, Engine, Event};
-use fluxgate_policy::{Limits, Loader};
+use fluxgate_formats::JobId;
+use fluxgate_policy::{Compiled, Limits, Loader};
 use fluxgate_sim::machine::Machine;
 use fluxgate_sim::metrics::quantile;
-use fluxgate_tests::crank::{CORES, alloc, job, wide};
+use fluxgate_tests::crank::{CORES, alloc, full, job, turn, wide};
 use fluxgate_tests::fixture::{World, policies};
 use serde_json::json;
 
 /// Swaps at a depth, and at the largest one: a million keys take a while.
 const SWAPS: usize = 500;
 const SWAPS_DEEP: usize = 100;
-/// Swaps on the live instance, unless somebody says otherwise.
-const LIVE_SWAPS: usize = 10_000;
+/// Swaps in a row, unless somebody says otherwise.
+const IN_A_ROW: usize = 10_000;
+/// Jobs that wait in the engine meanwhile.
+const DEPTH: u64 = 10_000;
 /// Jobs that wait on the live instance when a tenth begins.
 const LIVE_DEPTH: u64 = 1_500;
 
@@ -28,21 +32,79 @@ fn sorted(mut values: Vec<f64>) -> Vec<f64> {
 }
 
 /// Resident kilobytes of a process.
-fn resident(pid: nix::unistd::Pid) -> f64 {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+fn resident(process: &str) -> f64 {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
     let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap_or_default();
     line.split_whitespace().nth(1).and_then(|number| number.parse().ok()).unwrap_or(f64::NAN)
 }
 
+fn compiled() -> Vec<Compiled> {
+    let loader = Loader::new(Limits::default(), None).expect("wasm runs here");
+    let file = |name: &&str| {
+        let file = policies().join(format!("{name}.wasm"));
+        loader.compile_file(&file).expect("run `cargo xtask policies`")
+    };
+    ["easy", "sjf"].iter().map(file).collect()
+}
+
+/// A row of sizes: after a tenth, at the end, by how much it grew, and all of them.
+fn growth(sizes: &[f64]) -> String {
+    let all: Vec<String> = sizes.iter().map(|kilobytes| format!("{kilobytes:.0}")).collect();
+    let (first, last) = (sizes[0], sizes[sizes.len() - 1]);
+    format!("{first:.0} | {last:.0} | {:+.2}% | {}", (last / first - 1.0) * 100.0, all.join(" "))
+}
+
+#[allow(clippy::print_stdout)]
+fn in_a_row(swaps: usize) {
+    let compiled = compiled();
+    let first = compiled[1].instantiate(&Default::default()).expect("it starts");
+    let (mut engine, mut running) = full(Box::new(first), DEPTH);
+    let before = engine.stats();
+    let mut sizes = Vec::new();
+    for number in 0..swaps {
+        // Between any two, somebody ends, somebody starts, and somebody comes, is raised and goes.
+        let now = 2.0 + number as f64;
+        let id = 100_000_000 + number as u64;
+        let next = compiled[number % 2].instantiate(&Default::default()).expect("it starts");
+        engine.swap(Box::new(next)).expect("no other swap");
+        let ended = running.remove(number % running.len());
+        running.extend(turn(&mut engine, Event::Free { id: ended, ranks: None, last: true }, now));
+        let soon = Event::Alloc {
+            id: JobId(2 * id),
+            priority: u32::MAX,
+            userid: 1,
+            t_submit: now,
+            jobspec: job(1, 1e6),
+        };
+        running.extend(turn(&mut engine, soon, now));
+        running.extend(turn(&mut engine, alloc(id, wide(id)), now));
+        running.extend(turn(&mut engine, Event::Prioritize { jobs: vec![(JobId(id), 20)] }, now));
+        running.extend(turn(&mut engine, Event::Cancel { id: JobId(id) }, now));
+        assert!(engine.swap_state().is_none(), "it is done by now");
+        assert_eq!(running.len() as u64, CORES, "who ended is followed by another");
+        drop(engine.take_retired());
+        if (number + 1).is_multiple_of(swaps / 10) {
+            sizes.push(resident("self"));
+        }
+    }
+    let stats = engine.stats();
+    assert_eq!((stats.swaps - before.swaps, stats.starts - before.starts), (swaps as u64, swaps as u64));
+    assert_eq!((stats.policy_failures, stats.denied, stats.unknown_jobs), (0, 0, 0));
+    assert_eq!((engine.pending() as u64, engine.running() as u64), (DEPTH, CORES), "nobody is lost");
+    let mut once: Vec<JobId> = running.clone();
+    once.sort_unstable();
+    once.dedup();
+    assert_eq!(once.len(), running.len(), "nobody is started twice");
+    println!(
+        "\n| swaps in a row | pending | lost, started twice or denied | resident kB after a tenth | at the end | growth | after each tenth |"
+    );
+    println!("|--:|--:|--:|--:|--:|--:|:--|");
+    println!("| {swaps} | {DEPTH} | 0 | {} |", growth(&sizes));
+}
+
 #[allow(clippy::print_stdout)]
 fn depths() {
-    let loader = Loader::new(Limits::default(), None).expect("wasm runs here");
-    let compiled: Vec<_> = ["easy", "sjf"]
-        .iter()
-        .map(|p| {
-            loader.compile_file(&policies().join(format!("{p}.wasm"))).expect("run `cargo xtask policies`")
-        })
-        .collect();
+    let compiled = compiled();
     println!(
         "| pending | swaps | ordinary pass p50 us | pass with the flip p50 us | p99 us | added p50 us | added p99 us | largest us | warm-up ms |"
     );
@@ -123,7 +185,7 @@ fn live(swaps: usize) {
                 done += 1;
             }
         });
-        sizes.push(resident(pid));
+        sizes.push(resident(&pid.to_string()));
     }
     let stats = world.stats();
     let (pause, breaches) = (stats["swap_pause"].clone(), stats["containment"]["breaches"].clone());
@@ -143,22 +205,28 @@ fn live(swaps: usize) {
         "\n| swaps on a live instance | jobs | lost, run twice or denied | pass with the flip p50 us | p99 us | resident kB after a tenth | at the end | growth | after each tenth |"
     );
     println!("|--:|--:|--:|--:|--:|--:|--:|--:|:--|");
-    let kilobytes: Vec<String> = sizes.iter().map(|kb| format!("{kb:.0}")).collect();
-    let (first, last) = (sizes[0], sizes[sizes.len() - 1]);
     println!(
-        "| {done} | {submitted} | 0 | {:.1} | {:.1} | {first:.0} | {last:.0} | {:+.1}% | {} |",
+        "| {done} | {submitted} | 0 | {:.1} | {:.1} | {} |",
         pause["p50_us"].as_f64().unwrap_or(f64::NAN),
         pause["p99_us"].as_f64().unwrap_or(f64::NAN),
-        (last / first - 1.0) * 100.0,
-        kilobytes.join(" "),
+        growth(&sizes),
     );
 }
 
 fn main() {
-    depths();
     let swaps = std::env::var("FLUXGATE_BENCH_SWAPS");
-    match swaps.map_or(LIVE_SWAPS, |text| text.parse().expect("FLUXGATE_BENCH_SWAPS: expected a number")) {
-        0 => {}
-        swaps => live(swaps),
+    let swaps = swaps.map_or(IN_A_ROW, |text| text.parse().expect("FLUXGATE_BENCH_SWAPS: expected a number"));
+    assert!(swaps >= 10 && swaps.is_multiple_of(10), "FLUXGATE_BENCH_SWAPS: expected a multiple of 10");
+    let part = std::env::var("FLUXGATE_BENCH_PART").ok();
+    let wanted = |name: &str| part.as_deref().is_none_or(|part| part == name);
+    // What was there before would be in its memory: first this one.
+    if wanted("engine") {
+        in_a_row(swaps);
+    }
+    if wanted("depths") {
+        depths();
+    }
+    if wanted("live") {
+        live(swaps);
     }
 }

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-/// Most samples kept of each kind; older ones are overwritten in turn.
-const SAMPLES_MAX: usize = 1 << 16;
+/// Most samples kept of each kind; older ones are overwritten in turn. Enough for a hundredth, and soon no more memory.
+const SAMPLES_MAX: usize = 1 << 13;
 
 /// Durations of one kind of pass.
 #[derive(Debug, Default)]
