@@ -4,6 +4,7 @@
 
 #![forbid(unsafe_code)]
 
+mod arena;
 mod args;
 mod client;
 mod cmd;
@@ -29,6 +30,7 @@ use args::{Cli, Command};
 fn main() -> ExitCode {
     // A broker that starts us as its module says so in the environment, not in arguments.
     if let Some(birth) = sched::module::Birth::find() {
+        arena::one();
         return sched::module::run(birth);
     }
     // clap ends with exit code 2 on its own for what it cannot parse.
@@ -49,7 +51,10 @@ fn run(command: &Command) -> Result<()> {
         logging::to_stderr();
     }
     match command {
-        Command::Sched(args) => sched::run(args),
+        Command::Sched(args) => {
+            arena::one();
+            sched::run(args)
+        }
         Command::Up(args) => cmd::up::up(args),
         Command::Down(args) => cmd::up::down(args),
         Command::Submit(args) => cmd::submit::run(args),
