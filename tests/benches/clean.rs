@@ -26,8 +26,18 @@ const FLEETING_DURATION: f64 = 10.0 * FLEETING as f64;
 const EXPEDITED: u32 = u32::MAX;
 /// Busy loops for each core.
 const LOOPS_PER_CORE: usize = 2;
-const POLICIES: [&str; 9] =
-    ["conservative", "easy", "fcfs", "hybrid", "ljf", "priority", "sjf", "smallest-first", "xf"];
+const POLICIES: [&str; 9] = [
+    "conservative",
+    "easy",
+    "fcfs",
+    "hybrid",
+    "ljf",
+    "multifactor",
+    "priority",
+    "sjf",
+    "smallest-first",
+    "xf",
+];
 
 /// Ends the busy loops when it goes.
 struct Stop<'a>(&'a AtomicBool);

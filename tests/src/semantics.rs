@@ -29,6 +29,17 @@ pub enum Rule {
         /// Do promises decide the order?
         by_promise: bool,
     },
+    /// By weighted factors, largest sum in billionths first; then as [`Rule::InOrder`].
+    Multifactor {
+        /// What age, fair share and size count.
+        weights: [f64; 3],
+        /// Seconds after which a job gets no older.
+        max_age: f64,
+        /// Seconds in which usage is half forgotten.
+        half_life: f64,
+        /// Guarantees.
+        depth: usize,
+    },
 }
 
 /// Cores that are taken from one time until just before another.
@@ -76,6 +87,8 @@ struct Machine {
     /// In the order of submission, then id; with the promise of the last pass.
     queue: Vec<(Job, f64)>,
     starts: Starts,
+    /// Every job that arrived so far.
+    seen: Vec<Job>,
 }
 
 impl Machine {
@@ -83,6 +96,30 @@ impl Machine {
         self.queue.retain(|(waiting, _)| waiting.id != job.id);
         self.running.push(Running { job, start: self.now });
         self.starts.insert(job.id, self.now);
+    }
+
+    /// Core-seconds of a user until now, each second decayed since.
+    fn usage(&self, user: u32, half_life: f64) -> f64 {
+        let of = |job: &&Job| job.user == user && self.starts.contains_key(&job.id);
+        let spent = self.seen.iter().filter(of).map(|job| {
+            let start = self.starts[&job.id];
+            let end = (start + job.run_time()).min(self.now);
+            // The integral of 2^(-(now - t) / half-life) from start to end.
+            let until = |t: f64| f64::exp2(-(self.now - t) / half_life);
+            f64::from(job.cores) * half_life / std::f64::consts::LN_2 * (until(end) - until(start))
+        });
+        spent.sum()
+    }
+
+    /// Users that were seen, and the fair share of each: 2^-(its part of all usage / its part of all users).
+    fn fair_shares(&self, half_life: f64) -> BTreeMap<u32, f64> {
+        let mut users: Vec<u32> = self.seen.iter().map(|job| job.user).collect();
+        users.sort_unstable();
+        users.dedup();
+        let usage: Vec<f64> = users.iter().map(|user| self.usage(*user, half_life)).collect();
+        let all: f64 = usage.iter().sum();
+        let fair = |used: f64| if all > 0.0 { f64::exp2(-(used / all) * users.len() as f64) } else { 1.0 };
+        users.iter().zip(usage).map(|(user, used)| (*user, fair(used))).collect()
     }
 
     fn pass(&mut self, rule: Rule) {
@@ -97,6 +134,18 @@ impl Machine {
                     turns.sort_by(|a, b| a.1.total_cmp(&b.1));
                 }
                 usize::MAX
+            }
+            Rule::Multifactor { weights: [age, fair, size], max_age, half_life, depth } => {
+                let shares = self.fair_shares(half_life);
+                let score = |job: &Job| {
+                    let old = ((self.now - job.submit) / max_age).min(1.0);
+                    let large = f64::from(job.cores) / f64::from(self.cores);
+                    // Everybody has priority 16 of 31.
+                    let sum = age * old + fair * shares[&job.user] + size * large + 16.0 / 31.0;
+                    (sum * 1e9).round()
+                };
+                turns.sort_by(|a, b| score(&b.0).total_cmp(&score(&a.0)));
+                depth
             }
         };
         let mut guaranteed: Vec<Taken> = Vec::new();
@@ -121,8 +170,14 @@ impl Machine {
 pub fn schedule(jobs: &[Job], cores: u32, rule: Rule) -> (Starts, f64) {
     let mut coming: Vec<Job> = jobs.iter().copied().filter(|job| job.cores <= cores).collect();
     coming.sort_by(|a, b| b.submit.total_cmp(&a.submit).then(b.id.cmp(&a.id)));
-    let mut machine =
-        Machine { now: 0.0, cores, running: Vec::new(), queue: Vec::new(), starts: Starts::new() };
+    let mut machine = Machine {
+        now: 0.0,
+        cores,
+        running: Vec::new(),
+        queue: Vec::new(),
+        starts: Starts::new(),
+        seen: Vec::new(),
+    };
     let mut moved_back = 0.0;
     loop {
         let ends = machine.running.iter().map(|r| r.start + r.job.run_time());
@@ -134,6 +189,7 @@ pub fn schedule(jobs: &[Job], cores: u32, rule: Rule) -> (Starts, f64) {
         machine.running.retain(|r| r.start + r.job.run_time() > now);
         while let Some(job) = coming.pop_if(|job| job.submit <= now) {
             machine.queue.push((job, f64::INFINITY));
+            machine.seen.push(job);
         }
         let before = machine.queue.clone();
         machine.pass(rule);

@@ -24,9 +24,19 @@ fn loader() -> &'static Loader {
 
 #[test]
 fn every_shipped_policy_passes() {
-    for name in
-        ["broken", "conservative", "easy", "fcfs", "hybrid", "ljf", "priority", "sjf", "smallest-first", "xf"]
-    {
+    for name in [
+        "broken",
+        "conservative",
+        "easy",
+        "fcfs",
+        "hybrid",
+        "ljf",
+        "multifactor",
+        "priority",
+        "sjf",
+        "smallest-first",
+        "xf",
+    ] {
         let Some(bytes) = component(name) else { return };
         let report = check(loader(), &bytes, &Config::new());
         assert!(report.passed(), "{name}: {:#?}", report.failed().collect::<Vec<_>>());

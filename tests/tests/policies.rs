@@ -29,6 +29,7 @@ fn list_show_load_swap_rollback() {
                 "fcfs",
                 "hybrid",
                 "ljf",
+                "multifactor",
                 "priority",
                 "sjf",
                 "smallest-first",

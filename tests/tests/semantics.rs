@@ -61,6 +61,16 @@ fn cases() -> Vec<Case> {
         in_order("xf", &[], xf, 1),
         in_order("xf", &[("formula", "wfp"), ("depth", "3")], wfp, 3),
         in_order("xf", &[("formula", "unicef"), ("depth", "0")], unicef, 0),
+        case(
+            "multifactor",
+            &[("weight-size", "0.5"), ("max-age", "60"), ("half-life", "40")],
+            Rule::Multifactor { weights: [1.0, 1.0, 0.5], max_age: 60.0, half_life: 40.0, depth: 1 },
+        ),
+        case(
+            "multifactor",
+            &[("weight-age", "0.25"), ("max-age", "1d"), ("half-life", "1d"), ("depth", "0")],
+            Rule::Multifactor { weights: [0.25, 1.0, 0.0], max_age: 86400.0, half_life: 86400.0, depth: 0 },
+        ),
         case("conservative", &[], Rule::Conservative { by_promise: true }),
         case("conservative", &[("renew", "queue")], Rule::Conservative { by_promise: false }),
     ]
@@ -78,6 +88,7 @@ fn twin(policy: &str, settings: Settings) -> Box<dyn Policy> {
             Box::new(NativeTwin::<policy_smallest_first::SmallestFirst>::new(settings).unwrap())
         }
         "xf" => Box::new(NativeTwin::<policy_xf::Xf>::new(settings).unwrap()),
+        "multifactor" => Box::new(NativeTwin::<policy_multifactor::Multifactor>::new(settings).unwrap()),
         "conservative" => Box::new(NativeTwin::<policy_conservative::Conservative>::new(settings).unwrap()),
         other => panic!("no twin of {other}"),
     }
@@ -112,18 +123,18 @@ fn agree(jobs: &[Job], machine: &Machine, case: &Case, policy: Box<dyn Policy>) 
 
 prop_compose! {
     /// Short, bursty and full of ties.
-    fn workloads()(fields in prop::collection::vec((0..12_u32, 1..10_u32, 1..40_u32, 0..50_u32, 0..3_u32), 1..60))
+    fn workloads()(fields in prop::collection::vec((0..12_u32, 1..10_u32, 1..40_u32, 0..50_u32, 0..3_u32, 0..4_u32), 1..60))
         -> Vec<Job>
     {
         let mut submit = 0.0;
         let n = fields.len() as u64;
-        let mut jobs: Vec<Job> = fields.into_iter().enumerate().map(|(i, (gap, cores, limit, run, burst))| {
+        let mut jobs: Vec<Job> = fields.into_iter().enumerate().map(|(i, (gap, cores, limit, run, burst, user))| {
             if burst == 0 {
                 submit += f64::from(gap);
             }
             // Ids run against submission, so that ties are not decided by accident.
             let id = JobId(n - i as u64);
-            Job { id, submit, cores, limit: f64::from(limit), run: f64::from(run), user: 0, nodes: 0, queue: 0 }
+            Job { id, submit, cores, limit: f64::from(limit), run: f64::from(run), user, nodes: 0, queue: 0 }
         }).collect();
         workload::sort(&mut jobs);
         jobs

@@ -30,9 +30,19 @@ fn same_source_same_bytes_in_another_folder() {
     let output = xtask(&["--check-reproducible"]);
     let text = text(&output);
     assert!(output.status.success(), "{text}");
-    for name in
-        ["broken", "conservative", "easy", "fcfs", "hybrid", "ljf", "priority", "sjf", "smallest-first", "xf"]
-    {
+    for name in [
+        "broken",
+        "conservative",
+        "easy",
+        "fcfs",
+        "hybrid",
+        "ljf",
+        "multifactor",
+        "priority",
+        "sjf",
+        "smallest-first",
+        "xf",
+    ] {
         let line = text.lines().find(|line| line.starts_with(&format!("reproducible: {name} ")));
         assert!(line.is_some_and(|line| line.ends_with(" same")), "{text}");
     }

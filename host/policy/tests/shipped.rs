@@ -26,9 +26,19 @@ fn columns(durations: &[f64]) -> JobColumns {
 
 #[test]
 fn all_of_them_load_with_their_defaults() {
-    for name in
-        ["broken", "conservative", "easy", "fcfs", "hybrid", "ljf", "priority", "sjf", "smallest-first", "xf"]
-    {
+    for name in [
+        "broken",
+        "conservative",
+        "easy",
+        "fcfs",
+        "hybrid",
+        "ljf",
+        "multifactor",
+        "priority",
+        "sjf",
+        "smallest-first",
+        "xf",
+    ] {
         let Some(path) = shipped(name) else { return };
         let policy = Loader::new(Limits::default(), None).unwrap().load_file(&path, &Config::new()).unwrap();
         assert_eq!(policy.name(), name);

@@ -1,0 +1,203 @@
+//! Who shares the machine with whom: accounts, their shares, and what they used.
+//!
+//! This module must never know queues or passes.
+
+use std::collections::BTreeMap;
+
+use fluxgate_guest::prelude::*;
+
+use crate::decay::{Decay, Usage};
+
+/// Who pays for a job, and its cores.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Charged {
+    account: usize,
+    cores: u32,
+}
+
+/// Accounts by name; a user that belongs to none has one of its own, whose name is the user's number.
+#[derive(Debug, Clone)]
+pub struct Accounts {
+    decay: Decay,
+    names: Vec<String>,
+    shares: Vec<f64>,
+    used: Vec<Usage>,
+    by_name: BTreeMap<String, usize>,
+    /// Users that belong to somebody else's account.
+    members: BTreeMap<u32, usize>,
+    waiting: BTreeMap<JobId, Charged>,
+    /// With the time at which they received their cores.
+    running: BTreeMap<JobId, (Charged, f64)>,
+}
+
+/// The settings could not be read.
+type Bad = String;
+
+/// Parts of a list such as `physics=2, 1001=1`.
+pub fn pairs<'a>(key: &str, text: &'a str) -> Result<Vec<(&'a str, &'a str)>, Bad> {
+    let parts = text.split(',').map(str::trim).filter(|part| !part.is_empty());
+    parts
+        .map(|part| {
+            let pair = part.split_once('=').map(|(name, value)| (name.trim(), value.trim()));
+            pair.filter(|(name, _)| !name.is_empty()).ok_or_else(|| {
+                format!("`{key}` has `{part}`, but must be a list like NAME=VALUE, NAME=VALUE")
+            })
+        })
+        .collect()
+}
+
+/// A finite number that is not negative.
+pub fn number(key: &str, name: &str, text: &str) -> Result<f64, Bad> {
+    let value = text.parse().ok().filter(|value: &f64| value.is_finite() && *value >= 0.0);
+    value.ok_or_else(|| format!("`{key}` gives {name} `{text}`, but must be a number, 0 or more"))
+}
+
+impl Default for Accounts {
+    fn default() -> Self {
+        Accounts {
+            decay: Decay { half_life: f64::INFINITY },
+            names: Vec::new(),
+            shares: Vec::new(),
+            used: Vec::new(),
+            by_name: BTreeMap::new(),
+            members: BTreeMap::new(),
+            waiting: BTreeMap::new(),
+            running: BTreeMap::new(),
+        }
+    }
+}
+
+impl Accounts {
+    /// Reads `shares` (`NAME=SHARES`, of accounts or users) and `accounts` (`NAME=USER USER ...`).
+    pub fn new(half_life: f64, shares: &str, accounts: &str) -> Result<Self, Bad> {
+        let mut made = Accounts { decay: Decay { half_life }, ..Accounts::default() };
+        for (name, text) in pairs("shares", shares)? {
+            let value = number("shares", name, text)?;
+            let account = made.account(name);
+            made.shares[account] = value;
+        }
+        for (name, users) in pairs("accounts", accounts)? {
+            let account = made.account(name);
+            for user in users.split_whitespace() {
+                let user = user.parse().map_err(|_| {
+                    format!("`accounts` gives {name} `{user}`, but must be user numbers with spaces between")
+                })?;
+                if made.members.insert(user, account).is_some_and(|other| other != account) {
+                    return Err(format!("`accounts` has user {user} in two accounts"));
+                }
+            }
+        }
+        Ok(made)
+    }
+
+    fn account(&mut self, name: &str) -> usize {
+        if let Some(known) = self.by_name.get(name) {
+            return *known;
+        }
+        self.names.push(name.to_owned());
+        self.shares.push(1.0);
+        self.used.push(Usage::default());
+        self.by_name.insert(name.to_owned(), self.names.len() - 1);
+        self.names.len() - 1
+    }
+
+    fn of_user(&mut self, user: u32) -> usize {
+        match self.members.get(&user) {
+            Some(account) => *account,
+            None => self.account(&user.to_string()),
+        }
+    }
+
+    /// A job is known from when it waits.
+    pub fn waits(&mut self, job: &Job) {
+        let account = self.of_user(job.userid);
+        self.waiting.insert(job.id, Charged { account, cores: job.cores.max(1) });
+    }
+
+    /// It received its cores.
+    pub fn starts(&mut self, id: JobId, at: f64) {
+        if let Some(job) = self.waiting.remove(&id) {
+            self.running.insert(id, (job, at));
+        }
+    }
+
+    /// It left without having had any.
+    pub fn leaves(&mut self, id: JobId) {
+        self.waiting.remove(&id);
+    }
+
+    /// It gave them back.
+    pub fn ends(&mut self, id: JobId, at: f64) {
+        let Some((job, start)) = self.running.remove(&id) else { return };
+        let used = self.decay.later(self.used[job.account], at);
+        // What ended earlier than the last that did is told late, and is older by that much.
+        let late = self.decay.left(used.at - at);
+        let more = f64::from(job.cores) * self.decay.held(at - start) * late;
+        self.used[job.account] = Usage { ended: used.ended + more, at: used.at };
+    }
+
+    /// The fair-share factor of every account, by number: 2^(-(used / shares) / damping), both as parts of all.
+    pub fn factors(&self, now: f64, damping: f64) -> Vec<f64> {
+        let mut used: Vec<f64> = self.used.iter().map(|used| self.decay.later(*used, now).ended).collect();
+        for (job, start) in self.running.values() {
+            used[job.account] += f64::from(job.cores) * self.decay.held(now - start);
+        }
+        let all_used: f64 = used.iter().sum();
+        let all_shares: f64 = self.shares.iter().sum();
+        let factor = |(used, shares): (&f64, &f64)| match *shares > 0.0 {
+            _ if all_used <= 0.0 => 1.0,
+            true => crate::decay::exp2(-(used / all_used) / (shares / all_shares) / damping),
+            false => 0.0,
+        };
+        used.iter().zip(&self.shares).map(factor).collect()
+    }
+
+    /// The number of the account of a job that waits.
+    pub fn of(&self, id: JobId) -> Option<usize> {
+        self.waiting.get(&id).map(|job| job.account)
+    }
+
+    /// What was learned, one account or job a line.
+    pub fn save(&self) -> String {
+        let mut text = String::new();
+        for (name, used) in self.names.iter().zip(&self.used).filter(|(_, used)| used.ended > 0.0) {
+            text += &format!("used {} {} {name}\n", used.ended, used.at);
+        }
+        for (id, (job, start)) in &self.running {
+            text += &format!("job {id} {} {start} {}\n", job.cores, self.names[job.account]);
+        }
+        text
+    }
+
+    /// Takes over what [`save`](Self::save) made, decayed by the settings of this one from now on.
+    pub fn restore(&mut self, text: &str) -> Result<(), Bad> {
+        let mut made = self.clone();
+        for (line, n) in text.lines().zip(1..) {
+            made.line(line).ok_or_else(|| format!("line {n} is `{line}`, which is no usage and no job"))?;
+        }
+        *self = made;
+        Ok(())
+    }
+
+    fn line(&mut self, line: &str) -> Option<()> {
+        let number = |text: &str| text.parse().ok().filter(|value: &f64| !value.is_nan() && *value >= 0.0);
+        let (kind, rest) = line.split_once(' ')?;
+        match kind {
+            "used" => {
+                let mut parts = rest.splitn(3, ' ');
+                let (ended, at, name) = (number(parts.next()?)?, number(parts.next()?)?, parts.next()?);
+                let account = self.account(name);
+                self.used[account] = Usage { ended, at };
+            }
+            "job" => {
+                let mut parts = rest.splitn(4, ' ');
+                let (id, cores) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
+                let (start, name) = (number(parts.next()?)?, parts.next()?);
+                let account = self.account(name);
+                self.running.insert(id, (Charged { account, cores }, start));
+            }
+            _ => return None,
+        }
+        Some(())
+    }
+}

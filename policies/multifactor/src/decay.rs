@@ -1,0 +1,93 @@
+//! Core-seconds that are forgotten by half in every half-life.
+//!
+//! This module must never know who used them. Powers of two are made here from plain sums and products, so that a
+//! component and a native build have the same bits.
+
+/// 2 to the power of `x`, to the last digits of f64; 0 far below, infinity far above.
+pub fn exp2(x: f64) -> f64 {
+    if x.is_nan() || x >= 1024.0 {
+        return if x.is_nan() { x } else { f64::INFINITY };
+    }
+    if x < -1022.0 {
+        return 0.0;
+    }
+    let whole = x.floor();
+    let part = (x - whole) * std::f64::consts::LN_2;
+    // The series of e^part, from its last term inwards: part is below 0.7, so the 20th is below 1e-20.
+    let series = (1..=20).rev().fold(1.0, |sum, n| 1.0 + part / f64::from(n) * sum);
+    // whole lies between -1022 and 1023: an exponent of its own.
+    series * f64::from_bits(((whole as i64 + 1023) as u64) << 52)
+}
+
+/// Usage up to some time, of those who stopped and of those who still hold cores.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Usage {
+    /// Decayed core-seconds of jobs that ended, as of `at`.
+    pub ended: f64,
+    /// See there.
+    pub at: f64,
+}
+
+/// How usage decays.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Decay {
+    /// Seconds; infinite: nothing is ever forgotten.
+    pub half_life: f64,
+}
+
+impl Decay {
+    /// What is left of one unit after so many seconds.
+    pub fn left(self, seconds: f64) -> f64 {
+        if self.half_life.is_infinite() { 1.0 } else { exp2(-seconds.max(0.0) / self.half_life) }
+    }
+
+    /// Decayed core-seconds, at the end of it, of one core held for so many seconds.
+    pub fn held(self, seconds: f64) -> f64 {
+        let seconds = seconds.max(0.0);
+        if self.half_life.is_infinite() {
+            return seconds;
+        }
+        self.half_life / std::f64::consts::LN_2 * (1.0 - self.left(seconds))
+    }
+
+    /// Usage as of another, later time.
+    pub fn later(self, usage: Usage, at: f64) -> Usage {
+        if at <= usage.at {
+            return usage;
+        }
+        Usage { ended: usage.ended * self.left(at - usage.at), at }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn powers_of_two() {
+        for i in -12_000..12_000 {
+            let x = f64::from(i) / 11.7;
+            let (ours, theirs) = (exp2(x), x.exp2());
+            assert!(
+                ours == theirs || (ours / theirs - 1.0).abs() < 4e-16 || theirs < f64::MIN_POSITIVE,
+                "{x}"
+            );
+        }
+        assert_eq!((exp2(-1.0), exp2(0.0), exp2(10.0)), (0.5, 1.0, 1024.0));
+    }
+
+    /// The closed form is the sum of small slices, each decayed from when it was used.
+    #[test]
+    fn usage_is_the_integral() {
+        let decay = Decay { half_life: 100.0 };
+        let (from, to, now) = (30.0, 250.0, 400.0);
+        let steps = 100_000;
+        let slice = (to - from) / f64::from(steps);
+        let sum: f64 =
+            (0..steps).map(|i| slice * decay.left(now - (from + (f64::from(i) + 0.5) * slice))).sum();
+        let ended = Usage { ended: decay.held(to - from), at: to };
+        assert!((decay.later(ended, now).ended - sum).abs() < 1e-6);
+        let never = Decay { half_life: f64::INFINITY };
+        assert_eq!((never.held(7.0), never.left(1e9)), (7.0, 1.0));
+    }
+}

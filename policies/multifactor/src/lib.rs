@@ -1,0 +1,183 @@
+//! The policy `multifactor`; its page is README.md beside `src/`.
+//!
+#![doc = include_str!("../README.md")]
+
+mod accounts;
+mod decay;
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use accounts::Accounts;
+use fluxgate_guest::backfill::{self, DEPTH_MAX};
+use fluxgate_guest::prelude::*;
+
+/// Most jobs that may be scored in a pass.
+const WINDOW_MAX: i64 = 100_000;
+/// The format of what is saved.
+const STATE_VERSION: u32 = 1;
+
+/// What each factor counts.
+#[derive(Debug, Clone, Copy)]
+struct Weights {
+    age: f64,
+    fair_share: f64,
+    size: f64,
+    priority: f64,
+}
+
+/// See the page of this crate.
+#[derive(Debug)]
+pub struct Multifactor {
+    weights: Weights,
+    max_age: f64,
+    small: bool,
+    priority_full: f64,
+    damping: f64,
+    accounts: Accounts,
+    /// How many waiting jobs get a guarantee in one pass.
+    depth: u32,
+    /// How many waiting jobs are scored.
+    window: usize,
+}
+
+impl Default for Multifactor {
+    fn default() -> Self {
+        Multifactor {
+            weights: Weights { age: 1.0, fair_share: 1.0, size: 0.0, priority: 1.0 },
+            max_age: 604_800.0,
+            small: false,
+            priority_full: 31.0,
+            damping: 1.0,
+            accounts: Accounts::default(),
+            depth: 1,
+            window: 10_000,
+        }
+    }
+}
+
+impl Policy for Multifactor {
+    fn info() -> Info {
+        Info::new("multifactor", "Age, fair share, size and priority, weighted, with backfilling")
+            .version(env!("CARGO_PKG_VERSION"))
+            .key("weight-age", Kind::Float, "1", "what a wait of max-age counts, 0 or more")
+            .key("weight-fair-share", Kind::Float, "1", "what an account counts that used nothing, 0 or more")
+            .key("weight-size", Kind::Float, "0", "what a job of the favoured size counts, 0 or more")
+            .key("weight-priority", Kind::Float, "1", "what a job of priority-full counts, 0 or more")
+            .key("max-age", Kind::Duration, "7d", "wait after which a job gets no older")
+            .key("half-life", Kind::Duration, "7d", "time in which usage is half forgotten; inf: never")
+            .key("damping", Kind::Float, "1", "how slowly usage tells, above 0")
+            .key("shares", Kind::Text, "", "shares of accounts or users, NAME=NUMBER, ...; 1 where not named")
+            .key("accounts", Kind::Text, "", "users of accounts, NAME=USER USER, ...; others are their own")
+            .key("favor", Kind::Text, "large", "the size that weight-size is for: large or small")
+            .key("priority-full", Kind::Integer, "31", "priority that counts in full, 1 to 4294967294")
+            .key("depth", Kind::Integer, "1", "how many waiting jobs are guaranteed a start, 0 to 1000")
+            .key("window", Kind::Integer, "10000", "how many waiting jobs are scored, 1 to 100000")
+    }
+
+    fn configure(&mut self, config: &Config) -> Result<(), String> {
+        let weight = |key: &str| match config.float(key)? {
+            value if value.is_finite() && value >= 0.0 => Ok(value),
+            value => Err(format!("`{key}` is {value}, but must be a finite number, 0 or more")),
+        };
+        self.weights = Weights {
+            age: weight("weight-age")?,
+            fair_share: weight("weight-fair-share")?,
+            size: weight("weight-size")?,
+            priority: weight("weight-priority")?,
+        };
+        let positive = |key: &str, value: f64| match value > 0.0 {
+            true => Ok(value),
+            false => Err(format!("`{key}` is {value}, but must be above 0")),
+        };
+        self.max_age = positive("max-age", config.duration("max-age")?)?;
+        self.damping = positive("damping", config.float("damping")?)?;
+        let half_life = positive("half-life", config.duration("half-life")?)?;
+        self.accounts = Accounts::new(half_life, config.text("shares")?, config.text("accounts")?)?;
+        self.small = match config.text("favor")? {
+            "large" => false,
+            "small" => true,
+            other => return Err(format!("`favor` is {other}, but must be large or small")),
+        };
+        self.priority_full = config.integer_in("priority-full", 1..=i64::from(u32::MAX) - 1)? as f64;
+        self.depth = config.integer_in("depth", 0..=DEPTH_MAX)? as u32;
+        self.window = config.integer_in("window", 1..=WINDOW_MAX)? as usize;
+        Ok(())
+    }
+}
+
+impl Multifactor {
+    /// The sum of weighted factors, each from 0 to 1, in billionths.
+    fn score(&self, now: f64, machine_cores: u32, fair_share: f64, job: &Job) -> f64 {
+        if job.priority == u32::MAX {
+            return f64::INFINITY;
+        }
+        let age = ((now - job.t_submit) / self.max_age).clamp(0.0, 1.0);
+        let size = (f64::from(job.cores.max(1)) / f64::from(machine_cores.max(1))).min(1.0);
+        let size = if self.small { 1.0 - size } else { size };
+        let priority = (f64::from(job.priority) / self.priority_full).min(1.0);
+        let w = &self.weights;
+        let sum = w.age * age + w.fair_share * fair_share + w.size * size + w.priority * priority;
+        (sum * 1e9).round()
+    }
+}
+
+impl Ordering for Multifactor {
+    /// The host's order stays; this is where jobs and their users become known.
+    fn key(&mut self, _now: f64, job: &Job) -> f64 {
+        self.accounts.waits(job);
+        0.0
+    }
+}
+
+impl Observing for Multifactor {
+    fn observe(&mut self, _now: f64, events: &[JobEvent]) {
+        for event in events {
+            match event.what {
+                Happened::Started { .. } => self.accounts.starts(event.job, event.time),
+                Happened::Ended { .. } => self.accounts.ends(event.job, event.time),
+                Happened::Removed => self.accounts.leaves(event.job),
+                _ => {}
+            }
+        }
+    }
+}
+
+impl Scheduling for Multifactor {
+    fn run(&mut self, pass: &mut dyn Pass) {
+        let (now, cores) = (pass.now(), pass.totals().cores);
+        let factors = self.accounts.factors(now, self.damping);
+        let mut scored = Vec::new();
+        while scored.len() < self.window {
+            let Some(candidate) = pass.next() else { break };
+            let job = pass.describe(candidate);
+            let fair_share = self.accounts.of(job.id).map_or(1.0, |account| factors[account]);
+            // No score is negative, so its bits are in order. Equal ones stay in the host's order.
+            let score = self.score(now, cores, fair_share, &job).to_bits();
+            scored.push((score, Reverse(scored.len()), candidate));
+        }
+        // Where little can start, few are ever taken out.
+        let mut scored = BinaryHeap::from(scored);
+        let order = std::iter::from_fn(|| scored.pop().map(|(.., candidate)| candidate));
+        backfill::in_order_of(pass, self.depth, order);
+    }
+}
+
+impl State for Multifactor {
+    fn save(&self) -> Saved {
+        Saved { version: STATE_VERSION, data: self.accounts.save().into_bytes() }
+    }
+
+    fn restore(&mut self, from: &str, version: u32, data: &[u8]) -> Result<(), String> {
+        if (from, version) != ("multifactor", STATE_VERSION) {
+            return Err(format!("only usage that multifactor saved in format {STATE_VERSION} is understood"));
+        }
+        let text = std::str::from_utf8(data).map_err(|_| "the usage is no text".to_owned())?;
+        self.accounts.restore(text)
+    }
+}
+
+export_policy!(Multifactor: ordering, scheduling, observing, state);
+
+#[cfg(test)]
+mod tests;
