@@ -42,6 +42,11 @@ impl Package {
         self.name.strip_prefix("policy-").unwrap_or(&self.name)
     }
 
+    /// How it is built, and from which folder: two copies of the house may share what they build.
+    fn recipe(&self, recipe: &str) -> String {
+        format!("{recipe}; {}", self.manifest.display())
+    }
+
     fn output(&self, out: &Path) -> PathBuf {
         out.join(format!("{}.wasm", self.policy()))
     }
@@ -75,7 +80,7 @@ pub(crate) fn build_into(house: &House, folders: &[PathBuf], out: &Path) -> Resu
 
     let mut stale: BTreeMap<&Path, Vec<&Package>> = BTreeMap::new();
     for package in &packages {
-        if !stamp::is_fresh(&package.stamp(house, out), &package.output(out), &recipe) {
+        if !stamp::is_fresh(&package.stamp(house, out), &package.output(out), &package.recipe(&recipe)) {
             stale.entry(&package.workspace).or_default().push(package);
         }
     }
@@ -83,7 +88,7 @@ pub(crate) fn build_into(house: &House, folders: &[PathBuf], out: &Path) -> Resu
     for (workspace, packages) in stale {
         compile(house, &toolchain, workspace, &packages)?;
         for package in packages {
-            finish(house, package, out, &recipe)?;
+            finish(house, package, out, &package.recipe(&recipe))?;
         }
     }
     let unchanged = packages.len() - built;
