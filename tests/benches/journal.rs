@@ -132,6 +132,7 @@ fn main() {
             asks: (2..depth + 2).map(|id| (JobId(id << 24), ((id % 64) as u32, 600.0))).collect(),
             specs: Vec::new(),
             policy: Arc::default(),
+            own: std::collections::BTreeMap::new(),
         }));
         println!("| {depth} | {took:.1} | {} |", base.to_payload().len());
     }

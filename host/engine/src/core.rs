@@ -4,6 +4,7 @@
 //! This module must never know policies or protocols.
 
 pub(crate) mod checkpoint;
+pub(crate) mod post;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -17,12 +18,13 @@ use crate::explain::Reason;
 use crate::interrupt::Interrupt;
 use crate::order::{ClassId, Order, OrderKey, Slot, Walk};
 use crate::policy::{JobColumns, Machine, MachineTotals};
-use crate::stats::Stats;
+use crate::stats::{QueueCounts, Stats};
+use post::At;
 
 /// Index into [`Core::queues`].
 pub(crate) type QueueId = u32;
 
-/// There are two sides: the running policy's, and the one where a successor is warmed up. A swap changes
+/// A queue has two sides: the running policy's, and the one where a successor is warmed up. A swap changes
 /// which is which and moves nothing.
 pub(crate) type Side = usize;
 
@@ -67,6 +69,8 @@ pub(crate) struct Running {
     pub(crate) follows: bool,
     /// The start was told but R is not known to be durable.
     pub(crate) committing: bool,
+    /// The queue that it waited in; hello does not tell.
+    pub(crate) queue: Option<QueueId>,
 }
 
 /// Jobs of one queue with equal request and duration.
@@ -92,6 +96,13 @@ pub(crate) struct Queue {
     parked: BTreeSet<(u32, ClassId)>,
     /// The order on each [`Side`]; `None` where no policy is.
     pub(crate) orders: [Option<Order>; 2],
+    generation: [u32; 2],
+    /// The side of the running policy.
+    live: Side,
+    /// A policy of its own decides here, or its fallback.
+    pub(crate) own: bool,
+    /// That policy failed, and nobody decides in its place.
+    pub(crate) held: Option<Arc<str>>,
     /// Flux's own order: priority, submission, id. Always there, so that the built-in policy can take over
     /// in the middle of a pass.
     pub(crate) native: BTreeMap<OrderKey, Slot>,
@@ -105,6 +116,8 @@ pub(crate) struct Queue {
     pub(crate) estimated: Option<(JobId, u64)>,
     /// Jobs that no pass has looked at yet.
     pub(crate) fresh: Vec<Slot>,
+    /// What was done here.
+    pub(crate) counts: QueueCounts,
 }
 
 impl Queue {
@@ -153,9 +166,14 @@ impl Queue {
         self.classes.iter().enumerate().filter_map(|(i, c)| Some((i as ClassId, c.as_ref()?)))
     }
 
-    /// The first job in the order of a side, or in Flux's own where no policy is.
-    pub(crate) fn head(&self, side: Side) -> Option<Slot> {
-        match &self.orders[side] {
+    /// The order of the running policy.
+    pub(crate) fn order(&self) -> Option<&Order> {
+        self.orders[self.live].as_ref()
+    }
+
+    /// The first job in the order of the running policy, or in Flux's own where there is none.
+    pub(crate) fn head(&self) -> Option<Slot> {
+        match self.order() {
             Some(order) => Walk::default().next(order, false, |_| false).map(|(_, slot)| slot),
             None => self.native.first_key_value().map(|(_, slot)| *slot),
         }
@@ -223,17 +241,14 @@ pub(crate) struct Core {
     pub(crate) running: BTreeMap<JobId, Running>,
     /// End of the instance, infinite without limit.
     pub(crate) instance_end: f64,
-    /// The policy that failed, while nobody decides in its place.
+    /// The default policy that failed, while nobody decides in its place.
     pub(crate) held: Option<Arc<str>>,
     /// Jobs that were told so.
     pub(crate) held_told: Vec<JobId>,
     /// Serial of the last pass.
     pub(crate) serial: u64,
-    /// The side of the running policy.
-    pub(crate) live: Side,
-    /// Is there a policy on this side?
-    sides: [bool; 2],
-    generation: [u32; 2],
+    /// Is there a default policy, and one on its way? For the orders of new queues.
+    open: [bool; 2],
     jobs: Vec<Option<Job>>,
     vacant: Vec<Slot>,
     pending: BTreeMap<JobId, Slot>,
@@ -267,9 +282,7 @@ impl Core {
             held: None,
             held_told: Vec::new(),
             serial: 0,
-            live: 0,
-            sides: [false; 2],
-            generation: [0; 2],
+            open: [false; 2],
             jobs: Vec::new(),
             vacant: Vec::new(),
             pending: BTreeMap::new(),
@@ -318,12 +331,17 @@ impl Core {
         let id = self.queues.len() as QueueId;
         self.queues.push(Queue {
             name: name.to_owned(),
-            orders: self.sides.map(|open| open.then(Order::default)),
+            orders: self.open.map(|open| open.then(Order::default)),
             ..Queue::default()
         });
         self.queue_ids.insert(name.to_owned(), id);
         self.queue_names = self.queues.iter().map(|q| q.name.clone()).collect();
         Some(id)
+    }
+
+    /// The queue of this name, if there is one.
+    pub(crate) fn known_queue(&self, name: &str) -> Option<QueueId> {
+        self.queue_ids.get(name).copied()
     }
 
     /// What a policy may know outside of a pass.
@@ -414,16 +432,18 @@ impl Core {
         Some(job)
     }
 
-    /// Place a job in the order of a side.
-    pub(crate) fn place(&mut self, slot: Slot, key: f64, side: Side) {
+    /// Place a job in the order of the running policy, or of the one on its way.
+    pub(crate) fn place(&mut self, slot: Slot, key: f64, at: At) {
+        let Some(queue) = self.job(slot).map(|job| job.queue as usize) else { return };
+        let side = self.queues[queue].side(at);
         self.unplace(slot, side);
         let Some(job) = self.jobs.get_mut(slot as usize).and_then(Option::as_mut) else { return };
         let place = OrderKey::new(key, job.priority, job.t_submit, job.id);
-        let queue = &mut self.queues[job.queue as usize];
+        let queue = &mut self.queues[queue];
         let parked = queue.class(job.class).is_some_and(|c| c.parked);
         if let Some(order) = &mut queue.orders[side] {
             order.insert(job.class, parked, place, slot);
-            job.places[side] = Some((self.generation[side], place));
+            job.places[side] = Some((queue.generation[side], place));
         }
     }
 
@@ -432,7 +452,7 @@ impl Core {
         let queue = &mut self.queues[job.queue as usize];
         let parked = queue.class(job.class).is_some_and(|c| c.parked);
         if let (Some(order), Some((generation, key))) = (&mut queue.orders[side], job.places[side].take())
-            && generation == self.generation[side]
+            && generation == queue.generation[side]
         {
             order.remove(job.class, parked, &key);
         }
@@ -463,7 +483,7 @@ impl Core {
         let parked = queue.class(job.class).is_some_and(|c| c.parked);
         for (side, place) in places.into_iter().enumerate() {
             if let (Some(order), Some((generation, key))) = (&mut queue.orders[side], place)
-                && generation == self.generation[side]
+                && generation == queue.generation[side]
             {
                 order.insert(job.class, parked, key, slot);
                 job.places[side] = place;
@@ -481,24 +501,6 @@ impl Core {
         job.priority = priority;
         queue.native.insert(OrderKey::new(0.0, priority, job.t_submit, job.id), slot);
         queue.dirty = true;
-    }
-
-    /// A policy comes to this side: empty orders for it. Returns those that were there, for dropping where
-    /// it costs nobody time.
-    pub(crate) fn open_side(&mut self, side: Side) -> Vec<Order> {
-        self.close_or_open(side, true)
-    }
-
-    /// The policy of this side is gone.
-    pub(crate) fn close_side(&mut self, side: Side) -> Vec<Order> {
-        self.close_or_open(side, false)
-    }
-
-    fn close_or_open(&mut self, side: Side, open: bool) -> Vec<Order> {
-        self.sides[side] = open;
-        self.generation[side] = self.generation[side].wrapping_add(1);
-        let fresh = || open.then(Order::default);
-        self.queues.iter_mut().filter_map(|q| std::mem::replace(&mut q.orders[side], fresh())).collect()
     }
 
     /// Append a job as a row.

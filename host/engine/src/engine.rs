@@ -3,20 +3,22 @@
 //! [`Engine::step`] does work that depends on the event, not on what waits; [`Engine::pass`] runs one pass
 //! for each queue that has a reason for one, however many events gave it that reason.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use fluxgate_formats::{Idset, JobId, Jobspec};
 use fluxgate_graph::{Placement, Resources};
 
 use crate::BUILTIN;
-use crate::config::{Config, OnBreach};
+use crate::config::Config;
 use crate::core::{Core, NewJob, QueueId};
-use crate::event::{Action, Event, PolicyNotice};
+use crate::event::{Action, Event};
 use crate::pass::Pass;
-use crate::policy::{JobEvent, JobEventKind, Policy, PolicyCost, PolicyError};
+use crate::policy::{JobEventKind, PolicyCost, PolicyError};
 use crate::recover::{HOLDS, feasibility};
+use crate::seats::Own;
 use crate::stats::Stats;
-use crate::swap::{self, HandOver, Retired, Seat, SwapError, SwapState, WarmUp};
+use crate::swap::{Retired, Seat, WarmUp};
 
 /// Most characters of a refused value that are repeated.
 const FOUND_MAX: usize = 60;
@@ -25,9 +27,12 @@ const FOUND_MAX: usize = 60;
 pub struct Engine {
     /// Away only while a pass has it.
     pub(crate) core: Option<Box<Core>>,
+    /// The default policy, and its successor on the way.
     pub(crate) live: Option<Seat>,
     pub(crate) warm_up: Option<WarmUp>,
-    retired: Retired,
+    /// The queues with a policy of their own, or with one on its way.
+    pub(crate) own: BTreeMap<QueueId, Own>,
+    pub(crate) retired: Retired,
     /// The resource epoch for which classes were last taken back from parking.
     pub(crate) epoch: u64,
 }
@@ -46,7 +51,8 @@ impl Engine {
 
     pub(crate) fn over(core: Box<Core>) -> Self {
         let epoch = core.resources.epoch();
-        Engine { core: Some(core), live: None, warm_up: None, retired: Retired::default(), epoch }
+        let retired = Retired::default();
+        Engine { core: Some(core), live: None, warm_up: None, own: BTreeMap::new(), retired, epoch }
     }
 
     pub(crate) fn core(&self) -> &Core {
@@ -92,24 +98,19 @@ impl Engine {
         self.core().pending_after(None).map(|(id, _)| id)
     }
 
-    /// Name of the policy that decides.
+    /// Name of the default policy: it decides all queues without a policy of their own.
     pub fn policy_name(&self) -> &str {
         self.live.as_ref().map_or(BUILTIN, |seat| seat.policy.name())
     }
 
-    /// Cost of the policy that decides, nothing for the built-in one.
+    /// Its cost, nothing for the built-in one.
     pub fn policy_cost(&self) -> PolicyCost {
         self.live.as_ref().map(|seat| seat.policy.cost()).unwrap_or_default()
     }
 
-    /// The swap that is on its way.
-    pub fn swap_state(&self) -> Option<SwapState> {
-        self.warm_up.as_ref().map(WarmUp::progress)
-    }
-
     /// Is there anything for [`Engine::pass`] to do now?
     pub fn needs_pass(&self, now: f64) -> bool {
-        self.warm_up.is_some()
+        self.is_swapping()
             || self.core().queues.iter().any(|q| q.dirty || q.wake.is_some_and(|wake| wake <= now))
     }
 
@@ -121,59 +122,6 @@ impl Engine {
     /// What earlier swaps left behind; dropping it may take a while, so do that beside the engine.
     pub fn take_retired(&mut self) -> Retired {
         std::mem::take(&mut self.retired)
-    }
-
-    /// Begin to replace the running policy. The successor is given the old one's state now; it is warmed up
-    /// by the following calls of [`Engine::pass`] and takes over in one of them, told by
-    /// [`PolicyNotice::Swapped`] or [`PolicyNotice::SwapFailed`].
-    ///
-    /// # Errors
-    /// [`SwapError`] if another swap is on its way or the successor failed at once. The returned actions
-    /// are to be carried out like those of [`Engine::step`].
-    pub fn swap(&mut self, mut successor: Box<dyn Policy>) -> Result<Vec<Action>, SwapError> {
-        if let Some(other) = &self.warm_up {
-            return Err(SwapError::InProgress(other.seat.policy.name().to_owned()));
-        }
-        let mut out = Vec::new();
-        let state = match swap::hand_over(self.live.as_mut(), successor.as_mut()) {
-            HandOver::Done(state) => state,
-            HandOver::LiveFailed(error) => {
-                self.fail_live(error, &mut out);
-                false
-            }
-            HandOver::SuccessorFailed(error) => {
-                let name = successor.name().to_owned();
-                self.retired.policies.push(successor);
-                return Err(SwapError::Failed { name, error });
-            }
-        };
-        let core = self.core_mut();
-        let side = 1 - core.live;
-        let left = core.open_side(side);
-        self.retired.orders.extend(left);
-        let mut warm_up = WarmUp::new(successor, side, state);
-        if let Some(live) = self.live.as_ref().filter(|_| state)
-            && warm_up.seat.policy.abilities().observing
-        {
-            // What the saved state does not know yet, its heir hears as well.
-            warm_up.seat.events.clone_from(&live.events);
-        }
-        self.warm_up = Some(warm_up);
-        Ok(out)
-    }
-
-    /// Give up the swap that is on its way, if there is one: the running policy stays. The name of the successor.
-    pub fn abandon_swap(&mut self) -> Option<String> {
-        let warm_up = self.warm_up.take()?;
-        let name = warm_up.seat.policy.name().to_owned();
-        self.drop_warm_up(warm_up);
-        Some(name)
-    }
-
-    fn drop_warm_up(&mut self, warm_up: WarmUp) {
-        let left = self.core_mut().close_side(warm_up.seat.side);
-        self.retired.orders.extend(left);
-        self.retired.policies.push(warm_up.seat.policy);
     }
 
     /// Take an event in. See [`Action`] for what comes out.
@@ -231,12 +179,12 @@ impl Engine {
         out
     }
 
-    /// Bring a swap forward and make the passes that are due.
+    /// Bring swaps forward and make the passes that are due.
     pub fn pass(&mut self, now: f64) -> Vec<Action> {
         let mut out = Vec::new();
         self.core_mut().interrupt.begin();
-        self.forward_swap(now, &mut out);
-        self.feed_live(now, &mut out);
+        self.forward_swaps(now, &mut out);
+        self.feed_all(now, &mut out);
         self.unpark_helped();
         for index in 0..self.core().queues.len() {
             let queue = &self.core().queues[index];
@@ -266,8 +214,9 @@ impl Engine {
 
     /// The pass of one queue, by whoever decides. Nothing is final yet; the core is away until it is put back.
     pub(crate) fn propose(&mut self, index: QueueId, now: f64) -> Option<(Pass, Result<(), PolicyError>)> {
+        let post = self.core().post_of(index);
         let core = self.core.take()?;
-        Some(match &mut self.live {
+        Some(match self.live_at(post) {
             Some(seat) if seat.policy.abilities().scheduling => seat.policy.run(Pass::new(core, index, now)),
             live => {
                 let alone = live.is_none();
@@ -295,103 +244,20 @@ impl Engine {
         if let Err(error) = verdict {
             // The pass is a transaction: nothing of it stays, and the built-in policy decides instead.
             self.core = Some(pass.abort());
-            self.fail_live(error, out);
+            let post = self.core().post_of(index);
+            self.fail_live(post, error, out);
             let Some(core) = self.core.take() else { return };
             pass = Pass::new(core, index, now);
             pass.run_alone();
         }
         let outcome = pass.commit(out);
         self.core = Some(outcome.core);
-        if let Some(seat) = &mut self.live {
+        let post = self.core().post_of(index);
+        if let Some(seat) = self.live_at(post) {
             seat.to_key.extend(outcome.rekeys);
         }
         for (id, end) in outcome.started {
-            self.note(JobEventKind::Started, id, now, end);
-        }
-    }
-
-    /// The running policy cannot be trusted any more.
-    pub(crate) fn fail_live(&mut self, error: PolicyError, out: &mut Vec<Action>) {
-        let Some(seat) = self.live.take() else { return };
-        let core = self.core_mut();
-        core.stats.policy_failures += 1;
-        let left = core.close_side(core.live);
-        for queue in &mut core.queues {
-            // It may have been parked on what the failed pass had staged.
-            queue.unpark_all();
-        }
-        core.all_dirty();
-        if core.config.on_breach == OnBreach::Hold {
-            core.hold(seat.policy.name());
-        }
-        out.push(Action::Notice(PolicyNotice::Failed { name: seat.policy.name().to_owned(), error }));
-        self.retired.orders.extend(left);
-        self.retired.policies.push(seat.policy);
-    }
-
-    fn feed_live(&mut self, now: f64, out: &mut Vec<Action>) {
-        let Some(mut seat) = self.live.take() else { return };
-        let fed = seat.feed(self.core_mut(), now);
-        self.live = Some(seat);
-        if let Err(error) = fed {
-            self.fail_live(error, out);
-        }
-    }
-
-    fn forward_swap(&mut self, now: f64, out: &mut Vec<Action>) {
-        let Some(mut warm_up) = self.warm_up.take() else { return };
-        match warm_up.step(self.core_mut(), now) {
-            Ok(false) => self.warm_up = Some(warm_up),
-            Ok(true) => self.flip(warm_up, out),
-            Err(error) => {
-                out.push(swap::swap_failed(warm_up.seat.policy.name(), error));
-                self.drop_warm_up(warm_up);
-            }
-        }
-    }
-
-    fn flip(&mut self, warm_up: WarmUp, out: &mut Vec<Action>) {
-        let from = self.policy_name().to_owned();
-        let to = warm_up.seat.policy.name().to_owned();
-        let core = self.core_mut();
-        let old = core.live;
-        core.live = warm_up.seat.side;
-        core.stats.swaps += 1;
-        core.release_hold();
-        let left = core.close_side(old);
-        core.all_dirty();
-        self.retired.orders.extend(left);
-        if let Some(seat) = self.live.replace(warm_up.seat) {
-            self.retired.policies.push(seat.policy);
-        }
-        out.push(Action::Notice(PolicyNotice::Swapped { from, to, state: warm_up.state }));
-    }
-
-    /// Tell the policies what happened to a job.
-    pub(crate) fn note(&mut self, kind: JobEventKind, job: JobId, time: f64, value: f64) {
-        for seat in self.live.iter_mut().chain(self.warm_up.as_mut().map(|w| &mut w.seat)) {
-            if seat.policy.abilities().observing {
-                seat.events.push(JobEvent { kind, job, time, value });
-            }
-        }
-    }
-
-    /// Have the policies give this job a key before the next pass.
-    pub(crate) fn ask_key(&mut self, id: JobId) {
-        for seat in self.live.iter_mut().chain(self.warm_up.as_mut().map(|w| &mut w.seat)) {
-            seat.to_key.push(id);
-        }
-    }
-
-    fn bound_events(&mut self, now: f64, out: &mut Vec<Action>) {
-        let most = self.core().config.events_per_call;
-        if self.live.as_ref().is_some_and(|seat| seat.events.len() >= most || seat.to_key.len() >= most) {
-            self.feed_live(now, out);
-        }
-        let warm =
-            self.warm_up.as_ref().is_some_and(|w| w.seat.events.len() >= most || w.seat.to_key.len() >= most);
-        if warm {
-            self.forward_swap(now, out);
+            self.note(JobEventKind::Started, id, Some(index), now, end);
         }
     }
 
@@ -444,8 +310,8 @@ impl Engine {
         let whole = placement.unwrap_or(core.placement_of(queue)).whole_nodes();
         let request = core.resources.with_whole_nodes(&request, whole);
         core.insert(NewJob { id, priority, userid, t_submit, duration, queue, request, placement });
-        self.ask_key(id);
-        self.note(JobEventKind::Pending, id, now, 0.0);
+        self.ask_key(id, queue);
+        self.note(JobEventKind::Pending, id, Some(queue), now, 0.0);
     }
 
     /// Take a waiting job out; false if it does not wait.
@@ -454,14 +320,16 @@ impl Engine {
         let Some(slot) = core.slot_of(id) else {
             return false;
         };
+        let mut queue = None;
         if let Some(job) = core.remove(slot) {
+            queue = Some(job.queue);
             core.resources.unreserve(id);
             let queue = &mut core.queues[job.queue as usize];
             queue.reserved.retain(|other| *other != id);
             // It may have been what the queue waited for.
             queue.dirty = true;
         }
-        self.note(JobEventKind::Removed, id, now, 0.0);
+        self.note(JobEventKind::Removed, id, queue, now, 0.0);
         true
     }
 
@@ -471,12 +339,12 @@ impl Engine {
             core.stats.unknown_jobs += 1;
             return;
         };
-        if core.job(slot).is_some_and(|job| job.priority == priority) {
+        let Some(queue) = core.job(slot).filter(|job| job.priority != priority).map(|job| job.queue) else {
             return;
-        }
+        };
         core.set_priority(slot, priority);
-        self.ask_key(id);
-        self.note(JobEventKind::Priority, id, now, f64::from(priority));
+        self.ask_key(id, queue);
+        self.note(JobEventKind::Priority, id, Some(queue), now, f64::from(priority));
     }
 
     pub(crate) fn free(&mut self, id: JobId, ranks: Option<&Idset>, last: bool, now: f64) {
@@ -491,8 +359,9 @@ impl Engine {
         }
         core.all_dirty();
         if gone || last {
-            let start = core.running.remove(&id).map_or(0.0, |running| running.start);
-            self.note(JobEventKind::Ended, id, now, start);
+            let (start, queue) =
+                core.running.remove(&id).map_or((0.0, None), |running| (running.start, running.queue));
+            self.note(JobEventKind::Ended, id, queue, now, start);
         }
     }
 

@@ -242,4 +242,20 @@ pub enum PolicyNotice {
         /// Why.
         error: PolicyError,
     },
+    /// One of the above, about the policy that a queue has of its own.
+    Queue {
+        /// The queue.
+        queue: String,
+        /// What there is to say.
+        notice: Box<PolicyNotice>,
+    },
+    /// The default policy decides this queue again.
+    GivenBack {
+        /// The queue.
+        queue: String,
+        /// The policy that left.
+        from: String,
+        /// The default policy.
+        to: String,
+    },
 }

@@ -89,6 +89,8 @@ pub struct Explanation {
     pub state: JobState,
     /// Name of its queue, empty for the anonymous one or a running job.
     pub queue: String,
+    /// Name of the policy that decides that queue, empty for a running job.
+    pub policy: String,
     /// For a waiting job, why it waits.
     pub reason: Option<Reason>,
     /// Jobs ahead of it in Flux's own order (priority, submission, id) in its queue.
@@ -111,6 +113,7 @@ impl Engine {
             return Some(Explanation {
                 state: JobState::Running,
                 queue: String::new(),
+                policy: String::new(),
                 reason: None,
                 ahead: 0,
                 earliest: None,
@@ -128,7 +131,7 @@ impl Engine {
             });
         }
         let job = core.job(core.slot_of(id)?)?;
-        let reason = core.held.clone().map_or_else(|| job.reason.clone(), Reason::Held);
+        let reason = core.held_in(job.queue).map_or_else(|| job.reason.clone(), Reason::Held);
         let queue = core.queues.get(job.queue as usize)?;
         let ahead =
             queue.native.values().take_while(|slot| core.job(**slot).is_some_and(|j| j.id != id)).count();
@@ -141,6 +144,7 @@ impl Engine {
         Some(Explanation {
             state: JobState::Pending,
             queue: queue.name.clone(),
+            policy: self.decider(job.queue).to_owned(),
             reason: Some(reason.clone()),
             ahead: ahead as u64,
             earliest,

@@ -29,12 +29,13 @@ mod pass;
 mod policy;
 mod reconfigure;
 mod recover;
+mod seats;
 mod shadow;
 mod stats;
 mod swap;
 
 pub use self::core::checkpoint::{
-    Checkpoint, PendingState, PolicyState, QueueState, ResumeError, RunningState,
+    Checkpoint, OwnState, PendingState, PolicyState, QueueState, ResumeError, RunningState,
 };
 pub use config::{Config, OnBreach};
 pub use engine::Engine;
@@ -46,8 +47,9 @@ pub use policy::{
     SavedState,
 };
 pub use recover::feasibility;
+pub use seats::Decider;
 pub use shadow::{DIFFERENCES_MAX, Difference, Shadow, ShadowBase, ShadowError, ShadowJobs, Tally, When};
-pub use stats::Stats;
+pub use stats::{QueueCounts, Stats};
 pub use swap::{Retired, SwapError, SwapState};
 
 /// Name of the built-in policy: strict order by priority, submission and id, no backfilling. It needs no

@@ -188,7 +188,7 @@ impl Pass {
     fn advance(&mut self, fitting: bool) -> Option<u32> {
         while (self.offered.len() as u64) < self.core.config.candidates_per_pass_max && !self.interrupted() {
             let queue = self.core.queues.get(self.queue as usize)?;
-            let order = queue.orders[self.core.live].as_ref()?;
+            let order = queue.order()?;
             let refused = &self.refused;
             let (class, slot) = self.walk.next(order, fitting, |class| {
                 queue.class(class).is_none_or(|c| {
@@ -545,7 +545,7 @@ impl Pass {
 
     /// Without a policy: the built-in one, unless nobody is to decide.
     pub(crate) fn run_alone(&mut self) {
-        match self.core.held.clone() {
+        match self.core.held_in(self.queue) {
             Some(policy) => self.run_held(policy),
             None => self.run_builtin(),
         }

@@ -42,7 +42,9 @@ impl Engine {
             }
         }
         if core.config.on_breach == OnBreach::Fallback {
-            core.release_hold();
+            for post in core.posts() {
+                core.release_hold(post);
+            }
         }
         for queue in &mut core.queues {
             queue.unpark_all();

@@ -51,13 +51,13 @@ impl Engine {
             Ok(()) if core.resources.allocation(id).is_none() => {}
             Ok(()) => {
                 let follows = core.is_instance_end(end);
-                core.running.insert(id, Running { start, end, follows, committing: false });
+                core.running.insert(id, Running { start, end, follows, committing: false, queue: None });
                 if self.withdraw(id, now) {
                     // It asks for what it has.
                     self.core_mut().stats.denied += 1;
                     out.push(Action::Deny { id, note: HOLDS.to_owned() });
                 }
-                self.note(JobEventKind::Started, id, start, end);
+                self.note(JobEventKind::Started, id, None, start, end);
             }
             Err(error) => out.push(Action::Raise {
                 id,
@@ -95,11 +95,12 @@ impl Engine {
             return refuse(EBUSY, format!("would delay the reserved start of {reserved}"));
         }
         let follows = core.is_instance_end(end);
+        let mut queue = None;
         if let Some(running) = core.running.get_mut(&id) {
-            (running.end, running.follows) = (end, follows);
+            (running.end, running.follows, queue) = (end, follows, running.queue);
         }
         core.all_dirty();
-        self.note(JobEventKind::Expiration, id, now, end);
+        self.note(JobEventKind::Expiration, id, queue, now, end);
         Ok(())
     }
 
@@ -118,10 +119,11 @@ impl Engine {
             let core = self.core_mut();
             // An end before its start is none that the ledger can hold; the job is about to be ended.
             if core.resources.set_end(id, end).is_ok() {
+                let mut queue = None;
                 if let Some(running) = core.running.get_mut(&id) {
-                    running.end = end;
+                    (running.end, queue) = (end, running.queue);
                 }
-                self.note(JobEventKind::Expiration, id, now, end);
+                self.note(JobEventKind::Expiration, id, queue, now, end);
             }
         }
         self.core_mut().all_dirty();

@@ -17,6 +17,7 @@ use std::sync::atomic::AtomicBool;
 use fluxgate_formats::{Idset, JobId, R};
 
 use crate::config::Config;
+use crate::core::post::{At, Post};
 use crate::core::{Core, NewJob, Running};
 use crate::engine::Engine;
 use crate::event::Event;
@@ -99,10 +100,9 @@ impl Shadow {
     pub fn new(base: ShadowBase, candidate: Box<dyn Policy>) -> Shadow {
         let mut core = base.0;
         core.config = own(core.config.clone());
-        core.live = 0;
-        core.open_side(0);
+        core.open(Post::Default, At::Live);
         let mut engine = Engine::over(core);
-        engine.live = Some(Seat::new(candidate, 0));
+        engine.live = Some(Seat::new(candidate));
         Shadow { engine, tally: Tally::default() }
     }
 
@@ -122,9 +122,9 @@ impl Shadow {
             let core = self.engine.core_mut();
             // One that came in the meantime is known better.
             if core.slot_of(job.id).is_none() && !core.running.contains_key(&job.id) {
-                let id = job.id;
+                let (id, queue) = (job.id, job.queue);
                 core.insert(job);
-                self.engine.ask_key(id);
+                self.engine.ask_key(id, queue);
             }
         }
     }
@@ -195,7 +195,7 @@ impl Engine {
     /// Make the passes that are due, and leave in the ledger what they decided.
     fn look(&mut self, now: f64) -> Result<Staged, PolicyError> {
         if let Some(mut seat) = self.live.take() {
-            let fed = seat.feed(self.core_mut(), now);
+            let fed = seat.feed(self.core_mut(), now, Post::Default, At::Live);
             self.live = Some(seat);
             fed?;
         }
@@ -232,9 +232,10 @@ impl Engine {
         core.resources
             .allocate_r(id, r, &Idset::default(), start, end)
             .map_err(|error| ShadowError::LostTrack { id, message: error.to_string() })?;
+        let queue = waited.as_ref().map(|job| job.queue);
         let follows = waited.is_some_and(|job| job.duration.is_infinite());
-        core.running.insert(id, Running { start, end, follows, committing: true });
-        self.note(JobEventKind::Started, id, now, end);
+        core.running.insert(id, Running { start, end, follows, committing: true, queue });
+        self.note(JobEventKind::Started, id, queue, now, end);
         Ok(())
     }
 }

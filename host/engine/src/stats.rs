@@ -1,5 +1,16 @@
 //! Counters. They are told to people and never an input of a decision.
 
+/// What was done in one queue since it was first heard of.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct QueueCounts {
+    /// Passes made.
+    pub passes: u64,
+    /// Jobs started.
+    pub starts: u64,
+    /// Reservations made.
+    pub reservations: u64,
+}
+
 /// What the engine did since it was made.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Stats {

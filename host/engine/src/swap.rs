@@ -6,11 +6,14 @@
 //! entries) is put aside for the driver to drop where it costs nobody time.
 //!
 //! A successor that fails on the way is discarded; the running policy was never touched.
+//!
+//! All queues without a policy of their own have one, the default policy. Each other queue has its own, which comes,
+//! is replaced and goes in the same way, beside whatever happens to the others (see `seats.rs`).
 
 use fluxgate_formats::JobId;
 
-use crate::core::{Core, Side};
-use crate::event::{Action, PolicyNotice};
+use crate::core::Core;
+use crate::core::post::{At, Post};
 use crate::order::Order;
 use crate::policy::{JobColumns, JobEvent, Policy, PolicyError};
 
@@ -20,6 +23,17 @@ pub enum SwapError {
     /// Another one is on its way.
     #[error("a swap to {0} is in progress; try again when it is done")]
     InProgress(String),
+    /// No more queues are possible.
+    #[error("queue {name}: more than {max} queues")]
+    Queues {
+        /// The queue.
+        name: String,
+        /// How many are possible.
+        max: usize,
+    },
+    /// There is nothing to give up.
+    #[error("queue {0} has no policy of its own")]
+    NotOwn(String),
     /// The successor failed before it saw a job.
     #[error("{name}: {error}")]
     Failed {
@@ -62,18 +76,22 @@ impl std::fmt::Debug for Retired {
 /// A policy with what it still has to hear of.
 pub(crate) struct Seat {
     pub(crate) policy: Box<dyn Policy>,
-    pub(crate) side: Side,
     pub(crate) events: Vec<JobEvent>,
     pub(crate) to_key: Vec<JobId>,
 }
 
 impl Seat {
-    pub(crate) fn new(policy: Box<dyn Policy>, side: Side) -> Self {
-        Seat { policy, side, events: Vec::new(), to_key: Vec::new() }
+    pub(crate) fn new(policy: Box<dyn Policy>) -> Self {
+        Seat { policy, events: Vec::new(), to_key: Vec::new() }
     }
 
-    /// Hand over what happened, then ask for the keys that are due.
-    pub(crate) fn feed(&mut self, core: &mut Core, now: f64) -> Result<(), PolicyError> {
+    /// Is it time to hand over what happened, before it gets too much?
+    pub(crate) fn is_full(&self, most: usize) -> bool {
+        self.events.len() >= most || self.to_key.len() >= most
+    }
+
+    /// Hand over what happened, then ask for the keys that are due of the jobs in its queues.
+    pub(crate) fn feed(&mut self, core: &mut Core, now: f64, post: Post, at: At) -> Result<(), PolicyError> {
         if self.events.is_empty() && self.to_key.is_empty() {
             return Ok(());
         }
@@ -84,22 +102,32 @@ impl Seat {
         }
         let due = std::mem::take(&mut self.to_key);
         for ids in due.chunks(core.config.keys_per_call.max(1)) {
-            self.key(core, now, ids)?;
+            self.key(core, now, ids, post, at)?;
         }
         Ok(())
     }
 
-    /// Ask for the keys of these jobs, those that still wait, and place them.
-    pub(crate) fn key(&mut self, core: &mut Core, now: f64, ids: &[JobId]) -> Result<(), PolicyError> {
-        let slots: Vec<_> = ids.iter().filter_map(|id| core.slot_of(*id)).collect();
+    /// Ask for the keys of these jobs, those that still wait in the queues of this post, and place them. Returns how
+    /// many there are.
+    pub(crate) fn key(
+        &mut self,
+        core: &mut Core,
+        now: f64,
+        ids: &[JobId],
+        post: Post,
+        at: At,
+    ) -> Result<usize, PolicyError> {
+        let slots = ids.iter().filter_map(|id| core.slot_of(*id));
+        let slots: Vec<_> = slots.filter(|slot| core.is_of(*slot, post)).collect();
+        let count = slots.len();
         if slots.is_empty() {
-            return Ok(());
+            return Ok(0);
         }
         if !self.policy.abilities().ordering {
             for slot in slots {
-                core.place(slot, 0.0, self.side);
+                core.place(slot, 0.0, at);
             }
-            return Ok(());
+            return Ok(count);
         }
         let mut rows = JobColumns::default();
         for slot in &slots {
@@ -114,45 +142,74 @@ impl Seat {
             return Err(bad(format!("the key of job {} is NaN", rows.id[row])));
         }
         for (slot, key) in slots.into_iter().zip(keys) {
-            core.place(slot, key, self.side);
+            core.place(slot, key, at);
         }
-        Ok(())
+        Ok(count)
+    }
+}
+
+/// How far somebody is with the keys of those who wait.
+#[derive(Debug, Default)]
+pub(crate) struct CatchUp {
+    /// The last waiting job that was looked at; ids are walked in ascending order.
+    after: Option<JobId>,
+    keyed: u64,
+}
+
+impl CatchUp {
+    pub(crate) fn progress(&self, to: &str) -> SwapState {
+        SwapState { to: to.to_owned(), keyed: self.keyed }
+    }
+
+    /// Have a policy key one more portion of the jobs of this post, beside whoever decides it now; true when there are
+    /// no more.
+    pub(crate) fn step(
+        &mut self,
+        seat: &mut Seat,
+        core: &mut Core,
+        now: f64,
+        post: Post,
+    ) -> Result<bool, PolicyError> {
+        let portion = core.config.warm_up_per_step.max(1);
+        let ids: Vec<JobId> = core.pending_after(self.after).take(portion).map(|(id, _)| id).collect();
+        seat.policy.machine(core.machine());
+        for ids in ids.chunks(core.config.keys_per_call.max(1)) {
+            self.keyed += seat.key(core, now, ids, post, At::Next)? as u64;
+        }
+        if let Some(last) = ids.last() {
+            self.after = Some(*last);
+        }
+        Ok(ids.len() < portion)
     }
 }
 
 /// A successor on its way.
 pub(crate) struct WarmUp {
     pub(crate) seat: Seat,
-    /// The last waiting job that was keyed; ids are walked in ascending order.
-    after: Option<JobId>,
-    keyed: u64,
+    post: Post,
+    keys: CatchUp,
     /// It took over the predecessor's state.
     pub(crate) state: bool,
 }
 
 impl WarmUp {
-    pub(crate) fn new(policy: Box<dyn Policy>, side: Side, state: bool) -> Self {
-        WarmUp { seat: Seat::new(policy, side), after: None, keyed: 0, state }
+    pub(crate) fn new(policy: Box<dyn Policy>, post: Post, state: bool) -> Self {
+        WarmUp { seat: Seat::new(policy), post, keys: CatchUp::default(), state }
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        self.seat.policy.name()
     }
 
     pub(crate) fn progress(&self) -> SwapState {
-        SwapState { to: self.seat.policy.name().to_owned(), keyed: self.keyed }
+        self.keys.progress(self.name())
     }
 
     /// Key one more portion; true when the successor has caught up.
     pub(crate) fn step(&mut self, core: &mut Core, now: f64) -> Result<bool, PolicyError> {
-        let portion = core.config.warm_up_per_step.max(1);
-        let ids: Vec<JobId> = core.pending_after(self.after).take(portion).map(|(id, _)| id).collect();
-        self.seat.policy.machine(core.machine());
-        for ids in ids.chunks(core.config.keys_per_call.max(1)) {
-            self.seat.key(core, now, ids)?;
-        }
-        self.keyed += ids.len() as u64;
-        if let Some(last) = ids.last() {
-            self.after = Some(*last);
-        }
-        self.seat.feed(core, now)?;
-        Ok(ids.len() < portion)
+        let done = self.keys.step(&mut self.seat, core, now, self.post)?;
+        self.seat.feed(core, now, self.post, At::Next)?;
+        Ok(done)
     }
 }
 
@@ -182,9 +239,4 @@ pub(crate) fn hand_over(live: Option<&mut Seat>, successor: &mut dyn Policy) -> 
         Err(PolicyError::Refused { .. }) => HandOver::Done(false),
         Err(error) => HandOver::SuccessorFailed(error),
     }
-}
-
-/// The notice of a successor that did not make it.
-pub(crate) fn swap_failed(name: &str, error: PolicyError) -> Action {
-    Action::Notice(PolicyNotice::SwapFailed { name: name.to_owned(), error })
 }

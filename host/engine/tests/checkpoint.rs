@@ -200,7 +200,7 @@ proptest! {
         }
         let checkpoint = one.engine.checkpoint().unwrap().0;
         let policy: Option<Box<dyn Policy>> = if builtin { None } else { Some(Box::new(Easy { seen: 99 })) };
-        let engine = Engine::resume(&checkpoint, |id| one.specs.get(&id).cloned(), policy).unwrap();
+        let engine = Engine::resume(&checkpoint, |id| one.specs.get(&id).cloned(), policy, BTreeMap::new()).unwrap();
         let mut other = World { engine, specs: one.specs.clone(), now: one.now, next: one.next };
         prop_assert_eq!(&other.engine.checkpoint().unwrap().0, &checkpoint);
         for op in &after {
@@ -225,7 +225,7 @@ fn what_does_not_fit_in_is_named() {
     let good = of_one_job();
     assert_eq!((good.running.len(), good.pending.len()), (1, 1));
     let resume = |checkpoint: &Checkpoint, spec: Option<Arc<Jobspec>>| {
-        Engine::resume(checkpoint, |_| spec.clone(), None).err().map(|e| e.to_string())
+        Engine::resume(checkpoint, |_| spec.clone(), None, BTreeMap::new()).err().map(|e| e.to_string())
     };
     assert_eq!(resume(&good, Some(cores(1, 5.0))), None);
     assert_eq!(resume(&good, None).unwrap(), "checkpoint: job ƒ3: its jobspec is missing");
@@ -235,7 +235,7 @@ fn what_does_not_fit_in_is_named() {
     let mut lost = good.clone();
     lost.pending.clear();
     assert_eq!(
-        Engine::resume(&lost, |_| None, None).err(),
+        Engine::resume(&lost, |_| None, None, BTreeMap::new()).err(),
         Some(ResumeError::Numbers("places are neither taken nor vacant"))
     );
 }

@@ -18,6 +18,7 @@
 
 mod files;
 pub mod frame;
+mod meter;
 pub mod outcome;
 pub mod reader;
 pub mod record;

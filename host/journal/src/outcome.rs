@@ -60,6 +60,12 @@ pub enum Decision {
     /// The policy in charge failed: its name, kind of failure, text.
     #[serde(rename = "failed")]
     Failed(String, String, String),
+    /// One of these three about the policy that a queue has of its own: the queue, and what.
+    #[serde(rename = "queue")]
+    Queue(String, Box<Decision>),
+    /// The default policy decides a queue again: the queue, from, to.
+    #[serde(rename = "given-back")]
+    GivenBack(String, String, String),
     /// Anything else, in words.
     #[serde(rename = "other")]
     Other(String),
@@ -78,17 +84,27 @@ impl Decision {
                 Decision::Reply(*token, error.errnum, error.text.clone())
             }
             Action::Raise { id, kind, note, .. } => Decision::Raise(*id, format!("{kind}: {note}")),
-            Action::Notice(PolicyNotice::Swapped { from, to, state }) => {
-                Decision::Swapped(from.clone(), to.clone(), *state)
-            }
-            Action::Notice(PolicyNotice::SwapFailed { name, error }) => {
-                Decision::SwapFailed(name.clone(), error.kind().to_owned(), error.to_string())
-            }
-            Action::Notice(PolicyNotice::Failed { name, error }) => {
-                Decision::Failed(name.clone(), error.kind().to_owned(), error.to_string())
-            }
+            Action::Notice(notice) => Decision::noted(notice),
             other => Decision::Other(format!("{other:?}")),
         })
+    }
+
+    fn noted(notice: &PolicyNotice) -> Decision {
+        match notice {
+            PolicyNotice::Swapped { from, to, state } => Decision::Swapped(from.clone(), to.clone(), *state),
+            PolicyNotice::SwapFailed { name, error } => {
+                Decision::SwapFailed(name.clone(), error.kind().to_owned(), error.to_string())
+            }
+            PolicyNotice::Failed { name, error } => {
+                Decision::Failed(name.clone(), error.kind().to_owned(), error.to_string())
+            }
+            PolicyNotice::Queue { queue, notice } => {
+                Decision::Queue(queue.clone(), Box::new(Decision::noted(notice)))
+            }
+            PolicyNotice::GivenBack { queue, from, to } => {
+                Decision::GivenBack(queue.clone(), from.clone(), to.clone())
+            }
+        }
     }
 
     /// The job that it is about.
@@ -124,6 +140,8 @@ impl std::fmt::Display for Decision {
             }
             Decision::SwapFailed(name, _, error) => write!(f, "swap to {name} failed: {error}"),
             Decision::Failed(name, _, error) => write!(f, "{name} failed: {error}"),
+            Decision::Queue(queue, what) => write!(f, "queue {queue}: {what}"),
+            Decision::GivenBack(queue, from, to) => write!(f, "queue {queue}: {from} gave it back to {to}"),
             Decision::Other(text) => f.write_str(text),
         }
     }

@@ -45,6 +45,19 @@ pub enum Record {
     /// Nothing starts until a policy has been swapped in: this one could not begin.
     #[serde(rename = "hold")]
     Hold(f64, String),
+    /// A swap of the policy that a queue has of its own was asked for: when, the queue, the successor's number, what came
+    /// of it, why it did not begin.
+    #[serde(rename = "qswap")]
+    QueueSwap(f64, String, u32, Option<Outcome>, Option<String>),
+    /// The default policy is to decide a queue again: when, the queue, why that did not begin.
+    #[serde(rename = "qback")]
+    GiveBack(f64, String, Option<String>),
+    /// What was on its way for a queue was given up.
+    #[serde(rename = "qabandon")]
+    QueueAbandon(f64, String),
+    /// Nothing starts in a queue until a policy has been swapped in: this one could not begin.
+    #[serde(rename = "qhold")]
+    QueueHold(f64, String, String),
     /// The scheduler left in order.
     #[serde(rename = "end")]
     End(f64),
@@ -63,6 +76,10 @@ impl Record {
             Record::Reconfigure(..) => "settings",
             Record::Abandon(_) => "abandon",
             Record::Hold(..) => "hold",
+            Record::QueueSwap(..) => "queue-swap",
+            Record::GiveBack(..) => "give-back",
+            Record::QueueAbandon(..) => "queue-abandon",
+            Record::QueueHold(..) => "queue-hold",
             Record::End(_) => "end",
         }
     }
@@ -73,6 +90,8 @@ impl Record {
             Record::Base(base) => Some(base.time),
             Record::Spec(_) | Record::Policy(_) => None,
             Record::Abandon(t) | Record::Hold(t, _) => Some(*t),
+            Record::QueueSwap(t, ..) | Record::GiveBack(t, ..) => Some(*t),
+            Record::QueueAbandon(t, _) | Record::QueueHold(t, ..) => Some(*t),
             Record::Step(t, ..) | Record::Swap(t, ..) | Record::Reconfigure(t, ..) | Record::End(t) => {
                 Some(*t)
             }
@@ -86,14 +105,15 @@ impl Record {
             Record::Step(.., outcome) | Record::Reconfigure(.., outcome) | Record::Swap(_, _, outcome, _) => {
                 outcome.as_ref()
             }
+            Record::QueueSwap(_, _, _, outcome, _) => outcome.as_ref(),
             Record::Pass(pass) => pass.5.as_ref(),
             _ => None,
         }
     }
 }
 
-/// A call of the engine's `pass`: when; the number of the policy in charge after it; the fuel that policy used since the
-/// call before; passes made, one per queue; at which look it was cut, if it was; what came of it.
+/// A call of the engine's `pass`: when; the number of the default policy after it; the fuel that it and the policies that
+/// queues have of their own used since the call before; passes made, one per queue; at which look it was cut, if it was; what came of it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PassRecord(pub f64, pub u32, pub u64, pub u64, pub Option<u64>, pub Option<Outcome>);
 
@@ -126,8 +146,11 @@ pub struct Base {
     pub asks: BTreeMap<JobId, (u32, f64)>,
     /// What these numbers mean.
     pub specs: Vec<Arc<SpecRow>>,
-    /// The policy in charge.
+    /// The default policy.
     pub policy: Arc<PolicyRow>,
+    /// The policies that queues have of their own, by queue.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub own: BTreeMap<String, Arc<PolicyRow>>,
 }
 
 /// A policy, with its settings.

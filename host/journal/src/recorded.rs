@@ -11,6 +11,7 @@ use std::sync::Arc;
 use fluxgate_engine::{Action, BUILTIN, Config, Engine, Event, Policy, PolicyNotice, SwapError};
 use fluxgate_formats::JobId;
 
+use crate::meter::Meter;
 use crate::record::{Base, Happening, PassRecord, PolicyRow, Record, Why};
 use crate::spec::{SpecRow, Specs};
 use crate::writer::{Entry, Figures, Writer};
@@ -25,11 +26,13 @@ struct Log {
     /// What each waiting job asks for.
     asks: BTreeMap<JobId, (Arc<SpecRow>, f64)>,
     policies: Vec<Arc<PolicyRow>>,
-    /// Who decides, and who is on the way.
+    /// Who decides by default, and who is on the way.
     live: Arc<PolicyRow>,
     next: Option<Arc<PolicyRow>>,
-    /// The fuel that the one who decides had used at the last pass.
-    fuel: u64,
+    /// The same for queues with a policy of their own.
+    own: BTreeMap<String, Arc<PolicyRow>>,
+    own_next: BTreeMap<String, Arc<PolicyRow>>,
+    meter: Meter,
     passes: u64,
 }
 
@@ -65,7 +68,9 @@ impl Recorded {
                 policies: vec![Arc::clone(&builtin)],
                 live: Arc::clone(&builtin),
                 next: None,
-                fuel: 0,
+                own: BTreeMap::new(),
+                own_next: BTreeMap::new(),
+                meter: Meter::default(),
                 passes: engine.stats().passes,
             })
         };
@@ -108,10 +113,8 @@ impl Recorded {
         let actions = self.engine.pass(now);
         let Some(log) = &mut self.log else { return actions };
         log.follow(&actions);
-        let (fuel, passes) = (self.engine.policy_cost().fuel, self.engine.stats().passes);
-        let used = fuel.checked_sub(log.fuel).unwrap_or(fuel);
-        let made = passes - log.passes;
-        (log.fuel, log.passes) = (fuel, passes);
+        let (used, passes) = (log.meter.look(&self.engine), self.engine.stats().passes);
+        let made = passes - std::mem::replace(&mut log.passes, passes);
         let record = PassRecord(now, log.live.number, used, made, self.engine.cut(), None);
         let live = Arc::clone(&log.live);
         log.push(Record::Pass(record), &actions, None, Some(live));
@@ -141,6 +144,64 @@ impl Recorded {
         log.follow(actions);
         log.push(Record::Swap(now, row.number, None, error), actions, None, Some(row));
         result
+    }
+
+    /// As [`Engine::swap_queue`]; `row` says who the successor is, whatever its number.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn swap_queue(
+        &mut self,
+        queue: &str,
+        successor: Box<dyn Policy>,
+        row: &PolicyRow,
+        now: f64,
+    ) -> Result<Vec<Action>, SwapError> {
+        let result = self.engine.swap_queue(queue, successor);
+        let Some(log) = &mut self.log else { return result };
+        let row = log.policy(row);
+        let (actions, error) = match &result {
+            Ok(actions) => {
+                log.own_next.insert(queue.to_owned(), Arc::clone(&row));
+                (actions.as_slice(), None)
+            }
+            Err(error) => (&[][..], Some(error.to_string())),
+        };
+        log.follow(actions);
+        let record = Record::QueueSwap(now, queue.to_owned(), row.number, None, error);
+        log.push(record, actions, None, Some(row));
+        result
+    }
+
+    /// As [`Engine::give_back`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn give_back(&mut self, queue: &str, now: f64) -> Result<(), SwapError> {
+        let result = self.engine.give_back(queue);
+        if let Some(log) = &mut self.log {
+            let error = result.as_ref().err().map(ToString::to_string);
+            log.push(Record::GiveBack(now, queue.to_owned(), error), &[], None, None);
+        }
+        result
+    }
+
+    /// As [`Engine::abandon_queue_swap`].
+    pub fn abandon_queue_swap(&mut self, queue: &str, now: f64) -> Option<String> {
+        let name = self.engine.abandon_queue_swap(queue)?;
+        if let Some(log) = &mut self.log {
+            log.own_next.remove(queue);
+            log.push(Record::QueueAbandon(now, queue.to_owned()), &[], None, None);
+        }
+        Some(name)
+    }
+
+    /// As [`Engine::hold_queue`].
+    pub fn hold_queue(&mut self, queue: &str, policy: &str, now: f64) {
+        self.engine.hold_queue(queue, policy);
+        if let Some(log) = &mut self.log {
+            log.push(Record::QueueHold(now, queue.to_owned(), policy.to_owned()), &[], None, None);
+        }
     }
 
     /// As [`Engine::reconfigure`].
@@ -188,7 +249,7 @@ impl Recorded {
         // There is none while a swap is on its way; the next turn asks again.
         let Some((engine, actions)) = self.engine.checkpoint() else { return Vec::new() };
         log.follow(&actions);
-        log.fuel = self.engine.policy_cost().fuel;
+        log.meter.look(&self.engine);
         let mut specs = BTreeMap::new();
         let mut asks = BTreeMap::new();
         for job in &engine.pending {
@@ -204,6 +265,7 @@ impl Recorded {
             asks,
             specs: specs.into_values().collect(),
             policy: Arc::clone(&log.live),
+            own: log.own.clone(),
         };
         log.push(Record::Base(Box::new(base)), &[], None, None);
         actions
@@ -280,16 +342,39 @@ impl Log {
                 Action::Start { id, .. } | Action::Deny { id, .. } | Action::Canceled { id } => {
                     self.asks.remove(id);
                 }
+                Action::Notice(PolicyNotice::Queue { queue, notice }) => self.follow_queue(queue, notice),
+                Action::Notice(PolicyNotice::GivenBack { queue, .. }) => {
+                    self.own.remove(queue);
+                    self.meter.forget(Some(queue));
+                }
                 Action::Notice(PolicyNotice::Swapped { .. }) => {
                     if let Some(next) = self.next.take() {
-                        (self.live, self.fuel) = (next, 0);
+                        self.live = next;
+                        self.meter.forget(None);
                     }
                 }
                 Action::Notice(PolicyNotice::SwapFailed { .. }) => self.next = None,
                 Action::Notice(PolicyNotice::Failed { .. }) => {
-                    (self.live, self.fuel) = (Arc::clone(&self.policies[0]), 0);
+                    self.live = Arc::clone(&self.policies[0]);
+                    self.meter.forget(None);
                 }
                 _ => {}
+            }
+        }
+    }
+
+    fn follow_queue(&mut self, queue: &str, notice: &PolicyNotice) {
+        match notice {
+            PolicyNotice::Swapped { .. } => {
+                if let Some(next) = self.own_next.remove(queue) {
+                    self.own.insert(queue.to_owned(), next);
+                }
+                self.meter.forget(Some(queue));
+            }
+            PolicyNotice::SwapFailed { .. } => drop(self.own_next.remove(queue)),
+            _ => {
+                self.own.remove(queue);
+                self.meter.forget(Some(queue));
             }
         }
     }

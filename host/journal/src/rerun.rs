@@ -7,17 +7,18 @@
 //!
 //! Must never know where policies come from.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use fluxgate_engine::{
     Abilities, Action, Engine, JobColumns, JobEvent, Machine, Pass, Policy, PolicyCost, PolicyError,
-    ResumeError, SavedState,
+    ResumeError, SavedState, SwapError,
 };
 use fluxgate_formats::Jobspec;
 
+use crate::meter::Meter;
 use crate::outcome::{Decision, Outcome};
 use crate::reader::{Item, Journal, ReadError};
 use crate::record::{Base, PassRecord, PolicyRow, Record, Why};
@@ -183,7 +184,8 @@ impl Tables {
         match record {
             Record::Base(base) => {
                 self.specs = base.specs.iter().map(|row| (row.number, Arc::clone(row))).collect();
-                self.policies = BTreeMap::from([(base.policy.number, Arc::clone(&base.policy))]);
+                let rows = std::iter::once(&base.policy).chain(base.own.values());
+                self.policies = rows.map(|row| (row.number, Arc::clone(row))).collect();
                 self.read.clear();
             }
             Record::Spec(row) => {
@@ -194,6 +196,11 @@ impl Tables {
             }
             _ => {}
         }
+    }
+
+    /// Names of queues that jobs ask for.
+    pub(crate) fn queues(&self) -> impl Iterator<Item = &str> {
+        self.specs.values().filter_map(|row| row.system.get("queue")?.as_str())
     }
 
     /// The policy with this number.
@@ -219,16 +226,21 @@ impl Tables {
         Ok(jobspec)
     }
 
-    /// An engine that goes on from a checkpoint, with this policy.
+    /// An engine that goes on from a checkpoint, with this policy and those that queues have of their own.
     ///
     /// # Errors
     /// [`ResumeError`].
-    pub fn resume(&mut self, base: &Base, policy: Option<Box<dyn Policy>>) -> Result<Engine, ResumeError> {
+    pub fn resume(
+        &mut self,
+        base: &Base,
+        policy: Option<Box<dyn Policy>>,
+        own: BTreeMap<String, Box<dyn Policy>>,
+    ) -> Result<Engine, ResumeError> {
         let jobspec = |id| {
             let (number, duration) = base.asks.get(&id)?;
             self.jobspec(*number, *duration).ok()
         };
-        Engine::resume(&base.engine, jobspec, policy)
+        Engine::resume(&base.engine, jobspec, policy, own)
     }
 }
 
@@ -242,7 +254,9 @@ struct Run<'a> {
     /// Is the instance in charge one that was followed from its beginning? And the one on its way?
     exact: bool,
     next_exact: bool,
-    fuel: u64,
+    /// Queues with a policy of their own that was not followed from its beginning.
+    vague: BTreeSet<String>,
+    meter: Meter,
     passes: u64,
     done: Verified,
 }
@@ -268,7 +282,8 @@ pub fn verify(
         loose: false,
         exact: false,
         next_exact: false,
-        fuel: 0,
+        vague: BTreeSet::new(),
+        meter: Meter::default(),
         passes: 0,
         done: Verified::default(),
     };
@@ -355,18 +370,41 @@ impl Run<'_> {
                 engine.hold(policy);
                 return Ok(Ok(()));
             }
+            Record::QueueAbandon(_, queue) => {
+                let given_up = engine.abandon_queue_swap(queue);
+                return Ok(given_up.map(drop).ok_or_else(|| {
+                    format!("nothing is on its way for queue {queue} that could be given up")
+                }));
+            }
+            Record::QueueHold(_, queue, policy) => {
+                engine.hold_queue(queue, policy);
+                return Ok(Ok(()));
+            }
+            Record::GiveBack(_, queue, was) => {
+                let is = engine.give_back(queue).err().map(|error| error.to_string());
+                return Ok(match is == *was {
+                    true => Ok(()),
+                    false => {
+                        Err(format!("giving back queue {queue} was refused with {was:?}, and {is:?} now"))
+                    }
+                });
+            }
+            Record::QueueSwap(_, queue, number, _, failed) => {
+                let row = self.tables.policy(*number).ok_or("a policy is not in the journal")?;
+                let policy = make(self.policies, row, &self.late)?;
+                match begun(engine.swap_queue(queue, policy), failed.as_deref(), late > 0) {
+                    Ok(actions) => actions,
+                    Err(differs) => return Ok(Err(differs)),
+                }
+            }
             Record::Reconfigure(_, config, _) => engine.reconfigure(config.as_ref().clone()),
             Record::Swap(_, number, _, failed) => {
                 let row = self.tables.policy(*number).ok_or("a policy is not in the journal")?;
                 let policy = make(self.policies, row, &self.late)?;
                 self.next_exact = true;
-                match (engine.swap(policy), failed) {
-                    (Ok(actions), None) => actions,
-                    (Err(error), Some(was)) if late > 0 || error.to_string() == *was => Vec::new(),
-                    (Ok(_), Some(was)) => {
-                        return Ok(Err(format!("it was refused with {was:?}, and is not now")));
-                    }
-                    (Err(error), _) => return Ok(Err(format!("it is refused now: {error}"))),
+                match begun(engine.swap(policy), failed.as_deref(), late > 0) {
+                    Ok(actions) => actions,
+                    Err(differs) => return Ok(Err(differs)),
                 }
             }
         };
@@ -381,7 +419,8 @@ impl Run<'_> {
                     "a checkpoint was written, and none can be made now: a swap is on its way".into()
                 ));
             };
-            (self.fuel, self.passes) = (engine.policy_cost().fuel, engine.stats().passes);
+            self.meter.look(engine);
+            self.passes = engine.stats().passes;
             self.done.checkpoints += 1;
             return Ok(match mine == base.engine || self.loose {
                 true => Ok(()),
@@ -402,9 +441,17 @@ impl Run<'_> {
             Some(_) => Some(make(self.policies, &base.policy, &self.late)?),
             None => None,
         };
-        let engine = self.tables.resume(base, policy).map_err(|e| e.to_string())?;
+        let mut own = BTreeMap::new();
+        for queue in base.engine.own.iter().filter(|own| own.policy.is_some()).map(|own| &own.queue) {
+            let row = base.own.get(queue).ok_or_else(|| format!("queue {queue}: its policy is not named"))?;
+            own.insert(queue.clone(), make(self.policies, row, &self.late)?);
+        }
+        self.vague = own.keys().cloned().collect();
+        let engine = self.tables.resume(base, policy, own).map_err(|e| e.to_string())?;
         (self.exact, self.loose) = (base.why == Why::Start, false);
-        (self.fuel, self.passes) = (engine.policy_cost().fuel, engine.stats().passes);
+        self.meter = Meter::default();
+        self.meter.look(&engine);
+        self.passes = engine.stats().passes;
         self.engine = Some(engine);
         Ok(Ok(()))
     }
@@ -415,22 +462,21 @@ impl Run<'_> {
         engine.cut_at(*cut);
         let actions = engine.pass(*now);
         self.late.store(false, Ordering::Relaxed);
-        let (used, passes, seen) = (engine.policy_cost().fuel, engine.stats().passes, engine.cut());
+        let (passes, seen) = (engine.stats().passes, engine.cut());
         self.done.cut += u64::from(cut.is_some());
         let count = passes - self.passes;
         self.passes = passes;
         self.done.passes += count;
         self.compare(written.as_ref(), &actions)?;
-        let burnt = used.checked_sub(self.fuel).unwrap_or(used);
-        self.fuel = used;
+        let burnt = self.engine.as_ref().map(|engine| self.meter.look(engine)).unwrap_or_default();
         if count != *made {
             return Err(format!("{made} passes were made, and {count} now"));
         }
         if seen != *cut {
             return Err(format!("it was cut at {cut:?}, and at {seen:?} now"));
         }
-        if burnt != *fuel && self.exact && !self.loose {
-            return Err(format!("the policy used {fuel} units of fuel, and {burnt} now"));
+        if burnt != *fuel && self.exact && self.vague.is_empty() && !self.loose {
+            return Err(format!("the policies used {fuel} units of fuel, and {burnt} now"));
         }
         Ok(())
     }
@@ -440,18 +486,35 @@ impl Run<'_> {
         let none = Outcome(Vec::new(), 0, 0);
         let (was, is) = (written.unwrap_or(&none), now.as_ref().unwrap_or(&none));
         for decision in &is.0 {
-            match decision {
-                Decision::Start(..) => self.done.starts += 1,
-                Decision::Swapped(..) => {
-                    self.done.swaps += 1;
-                    (self.exact, self.fuel) = (self.next_exact, 0);
+            let (queue, decision) = match decision {
+                Decision::Queue(queue, decision) => (Some(queue.as_str()), &**decision),
+                Decision::GivenBack(queue, ..) => (Some(queue.as_str()), decision),
+                decision => (None, decision),
+            };
+            let exact = match decision {
+                Decision::Start(..) => {
+                    self.done.starts += 1;
+                    continue;
                 }
-                Decision::SwapFailed(..) => self.done.breaches += 1,
+                Decision::SwapFailed(..) => {
+                    self.done.breaches += 1;
+                    continue;
+                }
+                Decision::Swapped(..) | Decision::GivenBack(..) => {
+                    self.done.swaps += 1;
+                    self.next_exact
+                }
                 Decision::Failed(..) => {
                     self.done.breaches += 1;
-                    (self.exact, self.fuel) = (true, 0);
+                    true
                 }
-                _ => {}
+                _ => continue,
+            };
+            self.meter.forget(queue);
+            match queue {
+                // Whoever comes to a queue is followed from then on.
+                Some(queue) => drop(self.vague.remove(queue)),
+                None => self.exact = exact,
             }
         }
         self.done.decisions += is.0.len() as u64;
@@ -466,7 +529,25 @@ impl Run<'_> {
 
 /// Did a clock decide this?
 fn clocked(decision: &Decision) -> bool {
-    matches!(decision, Decision::Failed(_, kind, _) | Decision::SwapFailed(_, kind, _) if kind == "deadline")
+    match decision {
+        Decision::Failed(_, kind, _) | Decision::SwapFailed(_, kind, _) => kind == "deadline",
+        Decision::Queue(_, decision) => clocked(decision),
+        _ => false,
+    }
+}
+
+/// What came of a swap that was asked for, if it is what came of it then; `late` when a clock had a say.
+fn begun(
+    begun: Result<Vec<Action>, SwapError>,
+    failed: Option<&str>,
+    late: bool,
+) -> Result<Vec<Action>, String> {
+    match (begun, failed) {
+        (Ok(actions), None) => Ok(actions),
+        (Err(error), Some(was)) if late || error.to_string() == was => Ok(Vec::new()),
+        (Ok(_), Some(was)) => Err(format!("it was refused with {was:?}, and is not now")),
+        (Err(error), _) => Err(format!("it is refused now: {error}")),
+    }
 }
 
 fn make(
@@ -510,6 +591,7 @@ fn unlike(mine: &fluxgate_engine::Checkpoint, theirs: &fluxgate_engine::Checkpoi
         (mine.reservations != theirs.reservations, "the guarantees"),
         (mine.queues != theirs.queues, "the queues"),
         (mine.policy != theirs.policy, "the policy's state"),
+        (mine.own != theirs.own, "the state of the policies that queues have of their own"),
     ];
     unlike.iter().find(|(unlike, _)| *unlike).map_or("inner numbers", |(_, what)| what)
 }

@@ -138,7 +138,10 @@ impl Night {
             let seconds = base.asks.get(&job.id).map_or(0.0, |(_, seconds)| *seconds);
             jobs.insert(job.id, (job.userid, job.t_submit, seconds));
         }
-        let deciders = vec![base.policy.name.clone()];
+        let mut deciders = vec![base.policy.name.clone()];
+        for row in base.own.values().filter(|row| row.name != base.policy.name) {
+            deciders.push(row.name.clone());
+        }
         let record = Record::Base(base);
         tables.take(&record);
         let Record::Base(base) = record else { unreachable!("made just above") };
@@ -170,8 +173,11 @@ impl Night {
                     Decision::Deny(id, _) | Decision::Canceled(id) => {
                         self.left.insert(*id);
                     }
-                    Decision::Swapped(_, to, _) if !self.deciders.contains(to) => {
-                        self.deciders.push(to.clone())
+                    Decision::Swapped(_, to, _) => self.decided(to),
+                    Decision::Queue(_, what) => {
+                        if let Decision::Swapped(_, to, _) = &**what {
+                            self.decided(to);
+                        }
                     }
                     _ => {}
                 }
@@ -205,6 +211,12 @@ impl Night {
         }
     }
 
+    fn decided(&mut self, name: &str) {
+        if !self.deciders.iter().any(|known| known == name) {
+            self.deciders.push(name.to_owned());
+        }
+    }
+
     fn ran(&self, id: JobId, start: f64, cores: u64, end: Option<f64>) -> Ran {
         let (user, submit, seconds) = self.jobs.get(&id).copied().unwrap_or((0, start, 0.0));
         let limit = if seconds > 0.0 { seconds } else { f64::INFINITY };
@@ -224,6 +236,12 @@ impl Night {
         World { ran, waiting, ..World::default() }
     }
 
+    /// Names of the queues that jobs are in.
+    pub fn queues(&self) -> BTreeSet<String> {
+        let known = self.base.engine.queues.iter().map(|queue| queue.name.as_str());
+        known.chain(self.tables.queues()).map(str::to_owned).collect()
+    }
+
     /// Cores of the machine.
     pub fn cores(&self) -> u64 {
         let each = |entry: &fluxgate_formats::rset::RLite| {
@@ -232,19 +250,33 @@ impl Night {
         self.base.engine.machine.r_lite.iter().map(each).sum()
     }
 
-    /// What this policy would have done; `None` is the built-in one.
+    /// What this policy would have done, whoever decided which queue in the journal; `None` is the built-in one. `own` are
+    /// policies that queues have of their own instead, by queue.
     ///
     /// # Errors
     /// [`WhatIfError`].
-    pub fn with(&mut self, policy: Option<Box<dyn Policy>>) -> Result<World, WhatIfError> {
+    pub fn with(
+        &mut self,
+        policy: Option<Box<dyn Policy>>,
+        own: Vec<(String, Box<dyn Policy>)>,
+    ) -> Result<World, WhatIfError> {
         let wrong = |e: &dyn std::fmt::Display| WhatIfError::Wrong(e.to_string());
         let mut base = self.base.clone();
         base.engine.policy = None;
+        base.engine.own.clear();
         base.engine.config = quiet(&base.engine.config);
-        let mut engine = self.tables.resume(&base, None).map_err(|e| wrong(&e))?;
+        let mut engine = self.tables.resume(&base, None, BTreeMap::new()).map_err(|e| wrong(&e))?;
+        // Everybody is in place before the first pass.
+        let failed = |e: &dyn std::fmt::Display| WhatIfError::Policy(e.to_string());
+        let mut begun = Vec::new();
         if let Some(policy) = policy {
-            engine.swap(policy).map_err(|e| WhatIfError::Policy(e.to_string()))?;
+            begun.extend(engine.swap(policy).map_err(|e| failed(&e))?);
+            begun.extend(engine.finish_swaps(base.time));
         }
+        for (queue, policy) in own {
+            begun.extend(engine.swap_queue(&queue, policy).map_err(|e| failed(&e))?);
+        }
+        begun.extend(engine.finish_swaps(base.time));
         let mut play = Play {
             night: self,
             engine,
@@ -259,13 +291,15 @@ impl Night {
                 play.ends.push(Reverse(End(*end, job.id)));
             }
         }
+        play.follow(begun, base.time)?;
         play.passes(base.time)?;
         play.story()?;
         let mut world = play.world;
         let (waiting, stats) = (play.engine.pending_ids().collect(), play.engine.stats());
         world.waiting = waiting;
         world.passes = stats.passes;
-        world.fuel = play.engine.policy_cost().fuel;
+        let own: u64 = play.engine.own_costs().map(|(_, cost)| cost.fuel).sum();
+        world.fuel = play.engine.policy_cost().fuel + own;
         Ok(world)
     }
 }
@@ -412,9 +446,17 @@ impl Play<'_> {
                     self.world.ran.push(ran);
                     self.step(Event::Committed { id }, now)?;
                 }
-                Action::Notice(
-                    PolicyNotice::Failed { name, error } | PolicyNotice::SwapFailed { name, error },
-                ) => return Err(WhatIfError::Policy(format!("{name}: {error}"))),
+                Action::Notice(notice) => {
+                    let (what, notice) = match notice {
+                        PolicyNotice::Queue { queue, notice } => (format!(" of queue {queue}"), *notice),
+                        notice => (String::new(), notice),
+                    };
+                    if let PolicyNotice::Failed { name, error } | PolicyNotice::SwapFailed { name, error } =
+                        notice
+                    {
+                        return Err(WhatIfError::Policy(format!("{name}{what}: {error}")));
+                    }
+                }
                 _ => {}
             }
         }

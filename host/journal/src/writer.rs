@@ -364,6 +364,7 @@ impl Thread {
             if let Some(now) = &mut self.files.now {
                 now.specs = base.specs.iter().map(|row| row.number).collect();
                 now.policies.insert(base.policy.number);
+                now.policies.extend(base.own.values().map(|row| row.number));
             }
             self.count(1, content.len());
             return Ok(());
@@ -371,6 +372,7 @@ impl Thread {
         let outcome = Outcome::of(&actions);
         match &mut record {
             Record::Step(_, _, o) | Record::Swap(_, _, o, _) | Record::Reconfigure(_, _, o) => *o = outcome,
+            Record::QueueSwap(_, _, _, o, _) => *o = outcome,
             Record::Pass(pass) => pass.5 = outcome,
             _ => {}
         }

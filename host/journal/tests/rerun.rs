@@ -9,6 +9,7 @@ use fluxgate_engine::{Config, Event};
 use fluxgate_formats::Idset;
 use fluxgate_journal::rerun::{RerunError, verify};
 use fluxgate_journal::whatif::{Night, World};
+use fluxgate_journal::writer::BYTES_MIN;
 use fluxgate_journal::{Journal, Options, Record};
 use proptest::prelude::*;
 
@@ -31,8 +32,58 @@ fn night(options: &Options, seed: u64, steps: u32) {
     load.engine.close(load.now);
 }
 
+/// The same, with policies that queues have of their own: they come, fail, are replaced and go. What `broken` does later
+/// is no part of the state that it saves.
+fn night_of_queues(options: &Options, seed: u64, steps: u32, broken: &'static str) {
+    let mut load = Load::new(Some(options), seed);
+    for n in 0..steps {
+        load.go();
+        // A scheduler has something else to do as well.
+        while load.engine.figures().unwrap().waiting > 100 {
+            std::thread::yield_now();
+        }
+        match n % 89 {
+            10 => load.seat("debug", Some("longest")),
+            25 => load.swap("longest"),
+            33 => load.seat("batch", Some(broken)),
+            50 => load.seat("debug", Some(broken)),
+            65 => load.seat("debug", None),
+            75 => load.seat("batch", Some("shortest")),
+            80 => load.engine.hold_queue("debug", "lost", load.now),
+            84 => load.seat("debug", Some("shortest")),
+            _ => {}
+        }
+    }
+    load.engine.close(load.now);
+}
+
+#[test]
+fn queues_with_policies_of_their_own_are_repeated_over_files_and_into_the_middle() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = Options { bytes_max: BYTES_MIN, ..Options::new(dir.path().join("j")) };
+    night_of_queues(&options, 7, 9000, "longest");
+    let journal = Journal::open(&options.dir).unwrap();
+    assert!(journal.files().len() > 2);
+    let done = verify(&journal, &mut Shelf(None), None, None).unwrap();
+    assert!(done.checkpoints > 0 && done.swaps > 20, "{done:?}");
+    for file in journal.files() {
+        verify(&Journal::open(file).unwrap(), &mut Shelf(None), None, None).unwrap();
+    }
+    let night = Night::read(&journal, None, None).unwrap();
+    assert!(night.deciders.len() >= 2, "{:?}", night.deciders);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+    #[test]
+    fn so_do_policies_of_single_queues(seed in any::<u64>()) {
+        let dir = tempfile::tempdir().unwrap();
+        let options = Options::new(dir.path().join("j"));
+        night_of_queues(&options, seed, 300, "broken");
+        let done = verify(&Journal::open(&options.dir).unwrap(), &mut Shelf(None), None, None).unwrap();
+        prop_assert!(done.swaps >= 8 && done.breaches >= 2 && done.passes > 100, "{:?}", done);
+    }
+
     #[test]
     fn the_same_policies_decide_the_same_to_the_byte(seed in any::<u64>()) {
         let dir = tempfile::tempdir().unwrap();
@@ -121,12 +172,12 @@ fn another_policy_lives_in_a_world_of_its_own() {
     let was = night.was();
     assert_eq!(was.ran.len(), load.starts.len());
     // Whoever decided then decides the same now, so every job starts when it did.
-    let same = night.with(Some(Native::make("shortest"))).unwrap();
+    let same = night.with(Some(Native::make("shortest")), Vec::new()).unwrap();
     let starts =
         |world: &World| world.ran.iter().map(|r| (r.id, (r.start, r.cores))).collect::<BTreeMap<_, _>>();
     assert_eq!(starts(&same), starts(&was));
-    let other = night.with(Some(Native::make("longest"))).unwrap();
+    let other = night.with(Some(Native::make("longest")), Vec::new()).unwrap();
     assert!(starts(&other) != starts(&was) && other.ran.len() > 50, "{}", other.ran.len());
-    assert!(night.with(Some(Native::make("broken"))).unwrap_err().to_string().contains("broken"));
-    night.with(None).unwrap();
+    assert!(night.with(Some(Native::make("broken")), Vec::new()).unwrap_err().to_string().contains("broken"));
+    night.with(None, Vec::new()).unwrap();
 }

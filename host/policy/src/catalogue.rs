@@ -192,15 +192,11 @@ impl Catalogue {
         config: Config,
         source: Option<PathBuf>,
     ) -> Result<&Arc<Entry>, LoadError> {
-        let values = compiled.description().values(&config)?;
         let name = compiled.description().name.clone();
         if self.entries.len() >= ENTRIES_MAX && !self.entries.contains_key(&name) {
             return Err(LoadError::CatalogueFull { limit: ENTRIES_MAX });
         }
-        let entry = Entry { compiled, config, values, source };
-        // Thrown away again: what cannot be started now is better refused now than in the middle of a swap.
-        drop(entry.instantiate()?);
-        let entry = Arc::new(entry);
+        let entry = self.apart(compiled, config, source)?;
         Ok(match self.entries.entry(name) {
             std::collections::btree_map::Entry::Occupied(mut place) => {
                 place.insert(entry);
@@ -208,6 +204,31 @@ impl Catalogue {
             }
             std::collections::btree_map::Entry::Vacant(place) => place.insert(entry),
         })
+    }
+
+    /// A component with a configuration, tried out and not taken: nobody finds it here.
+    ///
+    /// # Errors
+    /// As [`Catalogue::take`].
+    pub fn apart(
+        &self,
+        compiled: Compiled,
+        config: Config,
+        source: Option<PathBuf>,
+    ) -> Result<Arc<Entry>, LoadError> {
+        let values = compiled.description().values(&config)?;
+        let entry = Entry { compiled, config, values, source };
+        // Thrown away again: what cannot be started now is better refused now than in the middle of a swap.
+        drop(entry.instantiate()?);
+        Ok(Arc::new(entry))
+    }
+
+    /// The component of this entry with another configuration, tried out and not taken.
+    ///
+    /// # Errors
+    /// As [`Catalogue::take`].
+    pub fn variant(&self, entry: &Entry, config: Config) -> Result<Arc<Entry>, LoadError> {
+        self.apart(entry.compiled.clone(), config, entry.source.clone())
     }
 
     /// The component of this entry with another configuration, in its place.

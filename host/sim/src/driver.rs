@@ -60,7 +60,7 @@ pub struct Outcome {
     pub end: f64,
     /// The engine's counters.
     pub engine: Stats,
-    /// Cost of the policy. Its time is measured, thus not reproducible.
+    /// Cost of the policies, all in one. Their time is measured, thus not reproducible.
     pub cost: PolicyCost,
 }
 
@@ -124,13 +124,28 @@ pub struct Surroundings {
     pub outages: Outages,
 }
 
-/// The same with queues that have names, and with nodes that fail.
+/// Who decides: a default policy, `None` for the built-in one, and policies that queues have of their own, by name.
+#[derive(Default)]
+pub struct Deciders {
+    /// Decides all queues that have none of their own.
+    pub default: Option<Box<dyn Policy>>,
+    /// The others.
+    pub queues: Vec<(String, Box<dyn Policy>)>,
+}
+
+impl From<Option<Box<dyn Policy>>> for Deciders {
+    fn from(default: Option<Box<dyn Policy>>) -> Self {
+        Deciders { default, queues: Vec::new() }
+    }
+}
+
+/// The same with queues that have names and, as the case may be, policies of their own, and with nodes that fail.
 pub fn run_with(
     jobs: impl IntoIterator<Item = Job>,
     surroundings: &Surroundings,
     resources: Resources,
     mut config: Config,
-    policy: Option<Box<dyn Policy>>,
+    policies: impl Into<Deciders>,
     observers: &mut [&mut dyn Observer],
 ) -> Result<Outcome, SimError> {
     let outages = &surroundings.outages;
@@ -140,9 +155,7 @@ pub fn run_with(
     let begin = jobs.peek().map_or(0.0, |j| j.submit);
     let mut sim = Simulation::new(Engine::new(resources, config), begin, surroundings);
     let mut changes = outages.changes().iter().peekable();
-    if let Some(policy) = policy {
-        sim.install(policy, observers)?;
-    }
+    sim.install(policies.into(), observers)?;
     let mut idle_wakes = 0;
     loop {
         let arrival = jobs.peek().map(|j| j.submit);
@@ -291,6 +304,18 @@ struct Start {
     r: Box<R>,
 }
 
+/// What all policies cost.
+fn cost(engine: &Engine) -> PolicyCost {
+    let mut all = engine.policy_cost();
+    for (_, own) in engine.own_costs() {
+        all.calls += own.calls;
+        all.fuel += own.fuel;
+        all.memory += own.memory;
+        all.nanos += own.nanos;
+    }
+    all
+}
+
 impl<'a> Simulation<'a> {
     fn new(engine: Engine, now: f64, surroundings: &'a Surroundings) -> Self {
         Self {
@@ -313,20 +338,21 @@ impl<'a> Simulation<'a> {
         }
     }
 
-    /// Put the policy in place before the first job comes: with an empty queue that takes one pass.
-    fn install(
-        &mut self,
-        policy: Box<dyn Policy>,
-        observers: &mut [&mut dyn Observer],
-    ) -> Result<(), SimError> {
-        let actions = self.engine.swap(policy).map_err(|e| SimError::Swap(e.to_string()))?;
-        self.carry_out(actions, observers)?;
-        let actions = self.engine.pass(self.now);
-        self.carry_out(actions, observers)?;
-        if self.engine.swap_state().is_some() {
-            return Err(SimError::Swap("it is not ready after a pass over an empty queue".to_owned()));
+    /// Put the policies in place before the first job comes.
+    fn install(&mut self, policies: Deciders, observers: &mut [&mut dyn Observer]) -> Result<(), SimError> {
+        let failed = |e: fluxgate_engine::SwapError| SimError::Swap(e.to_string());
+        if let Some(policy) = policies.default {
+            let actions = self.engine.swap(policy).map_err(failed)?;
+            self.carry_out(actions, observers)?;
+            let actions = self.engine.finish_swaps(self.now);
+            self.carry_out(actions, observers)?;
         }
-        Ok(())
+        for (queue, policy) in policies.queues {
+            let actions = self.engine.swap_queue(&queue, policy).map_err(failed)?;
+            self.carry_out(actions, observers)?;
+        }
+        let actions = self.engine.finish_swaps(self.now);
+        self.carry_out(actions, observers)
     }
 
     fn advance(&mut self, now: f64, observers: &mut [&mut dyn Observer]) -> Result<(), SimError> {
@@ -411,6 +437,12 @@ impl<'a> Simulation<'a> {
                 ) => {
                     return Err(SimError::Policy { name, error });
                 }
+                Action::Notice(PolicyNotice::Queue { queue, notice }) => match *notice {
+                    PolicyNotice::Failed { name, error } | PolicyNotice::SwapFailed { name, error } => {
+                        return Err(SimError::Policy { name: format!("{name} of queue {queue}"), error });
+                    }
+                    _ => {}
+                },
                 Action::Raise { id, kind, note, .. } => {
                     return Err(SimError::Engine(format!("exception {kind} on job {}: {note}", id.0)));
                 }
@@ -422,7 +454,7 @@ impl<'a> Simulation<'a> {
                 | Action::Reply { .. }
                 | Action::Recounted { .. }
                 | Action::Audited(_)
-                | Action::Notice(PolicyNotice::Swapped { .. }) => {}
+                | Action::Notice(PolicyNotice::Swapped { .. } | PolicyNotice::GivenBack { .. }) => {}
             }
         }
         Ok(())
@@ -469,7 +501,7 @@ impl<'a> Simulation<'a> {
             peak_waiting: self.peak_waiting as u64,
             end: self.now,
             engine: self.engine.stats(),
-            cost: self.engine.policy_cost(),
+            cost: cost(&self.engine),
         }
     }
 }

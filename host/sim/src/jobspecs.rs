@@ -7,7 +7,7 @@ use std::sync::Arc;
 use fluxgate_formats::Jobspec;
 use fluxgate_formats::jobspec::Simple;
 
-use crate::workload::Job;
+use crate::workload::{Job, queue_name};
 
 /// Shapes that are kept built. The logs at hand have 1,700 to 2,700.
 const KEPT_MAX: usize = 65_536;
@@ -42,7 +42,7 @@ fn build(job: &Job, queues: &BTreeMap<u32, String>) -> Jobspec {
         slots: if whole { 0 } else { job.cores },
         cores_per_slot: 1,
         duration: job.limit,
-        queue: (job.queue > 0).then(|| queues.get(&job.queue).cloned().unwrap_or(format!("q{}", job.queue))),
+        queue: (job.queue > 0).then(|| queue_name(job.queue, queues)),
         command: vec!["replayed".to_owned()],
         ..Simple::default()
     }

@@ -25,7 +25,7 @@
 //!
 //! This module must never know about policies or the engine.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::Path;
 
 use fluxgate_formats::JobId;
@@ -76,6 +76,11 @@ pub enum Procs {
     Cores,
     /// A node, whole. The machine has to say how many cores that is: [`Workload::on_nodes_of`].
     Nodes,
+}
+
+/// What the queue of this number is called.
+pub(crate) fn queue_name(number: u32, names: &BTreeMap<u32, String>) -> String {
+    names.get(&number).cloned().unwrap_or_else(|| format!("q{number}"))
 }
 
 /// Which field says in which queue a job is.
@@ -283,6 +288,13 @@ impl Workload {
         for job in self.jobs.iter_mut().filter(|job| job.nodes > 0) {
             job.cores = job.nodes.saturating_mul(cores);
         }
+    }
+
+    /// Names of the queues that jobs are in; `names` are those that have one, as [`Workload::queue_names`] gives them.
+    pub fn queues_in_use(&self, names: &BTreeMap<u32, String>) -> BTreeSet<String> {
+        let numbers: BTreeSet<u32> =
+            self.jobs.iter().map(|job| job.queue).filter(|queue| *queue > 0).collect();
+        numbers.into_iter().map(|number| queue_name(number, names)).collect()
     }
 
     /// Names of the queues that jobs can be in, by number.

@@ -57,12 +57,26 @@ pub(crate) enum PolicyCmd {
         target: Target,
         /// Its name.
         name: String,
+        /// Only for this queue, which then has a policy of its own; the default policy goes on deciding the others.
+        #[arg(long, value_name = "QUEUE")]
+        queue: Option<String>,
         /// Other settings for it: KEY=VALUE, or a TOML file with them.
         #[arg(long = "config", value_name = "KEY=VALUE|FILE")]
         config: Vec<String>,
         /// Put it on probation for this long (30s, 10m, 2h): it is rolled back when it breaks a rule of the site.
-        #[arg(long, value_name = "DURATION")]
+        #[arg(long, value_name = "DURATION", conflicts_with = "queue")]
         probation: Option<String>,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Let the default policy decide a queue again that has one of its own.
+    Unset {
+        #[command(flatten)]
+        target: Target,
+        /// The queue.
+        #[arg(long, value_name = "QUEUE")]
+        queue: String,
         /// Print JSON.
         #[arg(long)]
         json: bool,
@@ -79,6 +93,9 @@ pub(crate) enum PolicyCmd {
     Rollback {
         #[command(flatten)]
         target: Target,
+        /// Only for this queue: back to what decided it before.
+        #[arg(long, value_name = "QUEUE")]
+        queue: Option<String>,
         /// Print JSON.
         #[arg(long)]
         json: bool,

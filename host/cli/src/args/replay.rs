@@ -16,6 +16,9 @@ pub(crate) struct Replay {
     /// with --journal those that decided.
     #[arg(long = "policy", value_name = "NAME|FILE[:KEY=VALUE,..]")]
     pub(crate) policy: Vec<String>,
+    /// A policy that decides one queue in every run, while --policy decides the others.
+    #[arg(long = "queue-policy", value_name = "QUEUE=NAME|FILE[:KEY=VALUE,..]", conflicts_with = "diff")]
+    pub(crate) queue_policy: Vec<String>,
     /// Run a scheduler's journal again instead of a log: its folder, or one file of it. The decisions have to be the same
     /// to the byte; with --policy, what that policy would have done is compared with what was done.
     #[arg(long, value_name = "DIR|FILE", conflicts_with_all = ["log", "diff", "definitions", "machine", "limit", "load",

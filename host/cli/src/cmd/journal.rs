@@ -90,6 +90,16 @@ fn text(record: &Record) -> String {
                 error.as_ref().map_or_else(String::new, |e| format!(", refused: {e}"))
             )
         }
+        Record::QueueSwap(_, queue, number, _, error) => {
+            let refused = error.as_ref().map_or_else(String::new, |e| format!(", refused: {e}"));
+            format!("{} to policy {number}{refused}", clean(queue))
+        }
+        Record::GiveBack(_, queue, error) => {
+            let refused = error.as_ref().map_or_else(String::new, |e| format!(", refused: {e}"));
+            format!("{} to the default policy{refused}", clean(queue))
+        }
+        Record::QueueAbandon(_, queue) => clean(queue),
+        Record::QueueHold(_, queue, policy) => format!("{} for {}", clean(queue), clean(policy)),
         Record::Hold(_, policy) => clean(policy),
         Record::Reconfigure(..) | Record::Abandon(_) | Record::End(_) => String::new(),
     };

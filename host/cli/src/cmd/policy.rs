@@ -79,6 +79,22 @@ pub(crate) fn run(command: &PolicyCmd) -> Result<()> {
                     render::plain(&policy["summary"]),
                 ]);
             }
+            render::show(&table)?;
+            let own: Vec<&Value> = own_queues(&answer).collect();
+            if own.is_empty() {
+                return Ok(());
+            }
+            render::line("")?;
+            let mut table = render::table(&["QUEUE", "POLICY", "WANTED", "FAILED", "WAIT>"]);
+            for queue in own {
+                table.add_row([
+                    render::plain(&queue["name"]),
+                    render::plain(&queue["policy"]),
+                    render::plain(&queue["wanted"]),
+                    failed(queue),
+                    render::plain(&queue["pending"]),
+                ]);
+            }
             render::show(&table)
         }
         PolicyCmd::Show { target, name, json: as_json } => {
@@ -123,8 +139,8 @@ pub(crate) fn run(command: &PolicyCmd) -> Result<()> {
             )?;
             said(&answer, *as_json, || format!("loaded {}", render::plain(&answer["name"])))
         }
-        PolicyCmd::Swap { target, name, config, probation: length, json: as_json } => {
-            let mut asked = json!({"name": name, "probation": probation(length.as_deref())?});
+        PolicyCmd::Swap { target, name, queue, config, probation: length, json: as_json } => {
+            let mut asked = json!({"name": name, "queue": queue, "probation": probation(length.as_deref())?});
             if !config.is_empty() {
                 asked["config"] = settings_or_files(config)?;
             }
@@ -135,8 +151,14 @@ pub(crate) fn run(command: &PolicyCmd) -> Result<()> {
         PolicyCmd::Diff(args) => shadow::diff(args),
         PolicyCmd::Promote(args) => shadow::promote(args),
         PolicyCmd::Watch(args) => watch::run(args),
-        PolicyCmd::Rollback { target, json: as_json } => {
-            let answer = Client::connect(target)?.sched("sched-fluxgate.policy-rollback", json!({}))?;
+        PolicyCmd::Unset { target, queue, json: as_json } => {
+            let asked = json!({ "queue": queue });
+            let answer = Client::connect(target)?.sched("sched-fluxgate.policy-unset", asked)?;
+            swapped(&answer, *as_json)
+        }
+        PolicyCmd::Rollback { target, queue, json: as_json } => {
+            let asked = json!({ "queue": queue });
+            let answer = Client::connect(target)?.sched("sched-fluxgate.policy-rollback", asked)?;
             swapped(&answer, *as_json)
         }
         PolicyCmd::Artefact(command) => cmd::artefact::run(command),
@@ -146,6 +168,12 @@ pub(crate) fn run(command: &PolicyCmd) -> Result<()> {
         }
         PolicyCmd::New { name, lang, path } => cmd::policy_new::run(name, lang, path.as_deref()),
     }
+}
+
+/// The queues that have a policy of their own, or want one.
+pub(crate) fn own_queues(list: &Value) -> impl Iterator<Item = &Value> {
+    let queues = list["queues"].as_array().into_iter().flatten();
+    queues.filter(|queue| queue["own"] == true || queue["wanted"] != "default")
 }
 
 /// How often a policy failed, and whether it is out.
@@ -166,6 +194,8 @@ fn said(answer: &Value, as_json: bool, text: impl Fn() -> String) -> Result<()> 
 fn swapped(answer: &Value, as_json: bool) -> Result<()> {
     said(answer, as_json, || {
         let state = if answer["state"] == true { ", with its state" } else { "" };
-        format!("{} took over from {}{state}", render::plain(&answer["to"]), render::plain(&answer["from"]))
+        let queue = answer["queue"].as_str().map_or_else(String::new, |queue| format!("queue {queue}: "));
+        let (from, to) = (render::plain(&answer["from"]), render::plain(&answer["to"]));
+        format!("{queue}{to} took over from {from}{state}")
     })
 }

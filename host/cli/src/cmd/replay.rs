@@ -8,6 +8,7 @@ mod compare;
 mod journal;
 mod values;
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -16,7 +17,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, anyhow, bail};
 use fluxgate_engine::Policy;
-use fluxgate_sim::driver::{self, Surroundings};
+use fluxgate_sim::driver::{self, Deciders, Surroundings};
 use fluxgate_sim::machine::Machine;
 use fluxgate_sim::metrics::{self, Metrics, Summary};
 use fluxgate_sim::observe::{Observer, Progress};
@@ -34,6 +35,7 @@ use crate::cmd::policy::settings;
 use crate::fail::usage;
 use crate::policies::Shelf;
 use crate::render;
+use crate::sched::roster::Builtin;
 use crate::sched::settings::POLICY_DEFAULT;
 
 pub(crate) use values::{estimates, factor, mapping, time};
@@ -61,6 +63,8 @@ struct Asked {
     /// What it is called in tables and file names.
     label: String,
     policy: Option<Box<dyn Policy>>,
+    /// By queue.
+    queues: Vec<(String, Box<dyn Policy>)>,
 }
 
 /// Progress of one run on standard error.
@@ -144,6 +148,7 @@ pub(crate) fn run(args: &Replay) -> Result<()> {
     let outages =
         args.outages.as_deref().map(|path| Outages::load(path, &ranks)).transpose()?.unwrap_or_default();
     let queues = workload.queue_names(options.queues);
+    check_queues(args, &workload.queues_in_use(&queues))?;
     let runs = side_by_side(args, asked, &workload, &machine, &Surroundings { queues, outages })?;
     if let Some(folder) = &args.report {
         write_report(args, folder, log, notes, &machine, &runs)?;
@@ -180,12 +185,51 @@ fn policies(args: &Replay, shelf: &Shelf) -> Result<Vec<Asked>> {
         let same =
             all.iter().filter(|a| a.label == label || a.label.starts_with(&format!("{label}#"))).count();
         let label = if same == 0 { label } else { format!("{label}#{}", same + 1) };
-        all.push(Asked { label, policy: made });
+        let queues = queue_policies(args, shelf)?;
+        let own: String =
+            queues.iter().map(|(queue, policy)| format!("+{queue}={}", policy.name())).collect();
+        all.push(Asked { label: label + &own, policy: made, queues });
     }
     match wanted.iter().zip(&taken).find(|(_, taken)| !**taken) {
         Some(((key, _), _)) => Err(usage(format!("--config {key}: none of the policies has this setting"))),
         None => Ok(all),
     }
+}
+
+/// The policies that queues have of their own, fresh instances.
+fn queue_policies(args: &Replay, shelf: &Shelf) -> Result<Vec<(String, Box<dyn Policy>)>> {
+    let mut all: Vec<(String, Box<dyn Policy>)> = Vec::new();
+    for asked in &args.queue_policy {
+        let wrong = || usage(format!("--queue-policy {asked}: expected QUEUE=POLICY"));
+        let (queue, policy) = asked.split_once('=').ok_or_else(wrong)?;
+        if queue.is_empty() || policy.is_empty() {
+            return Err(wrong());
+        }
+        if all.iter().any(|(known, _)| known == queue) {
+            return Err(usage(format!("--queue-policy {asked}: queue {queue} has one already")));
+        }
+        let (policy, own) = values::policy(policy);
+        let made = shelf.make(policy, &settings(&own)?)?.unwrap_or_else(|| Box::new(Builtin));
+        all.push((queue.to_owned(), made));
+    }
+    Ok(all)
+}
+
+/// Every queue that a policy is named for has to be there.
+fn check_queues(args: &Replay, there: &BTreeSet<String>) -> Result<()> {
+    for asked in &args.queue_policy {
+        let queue = asked.split_once('=').map_or(asked.as_str(), |(queue, _)| queue);
+        if !there.contains(queue) {
+            let names: Vec<&str> = there.iter().map(String::as_str).filter(|name| !name.is_empty()).collect();
+            let names = if names.is_empty() {
+                "no job is in a named queue".to_owned()
+            } else {
+                format!("queues are {}", names.join(", "))
+            };
+            bail!("--queue-policy {asked}: no job is in queue {queue}; {names}");
+        }
+    }
+    Ok(())
 }
 
 /// All runs, as many at a time as there are threads; the results in the order in which they were asked for.
@@ -296,7 +340,7 @@ fn one(
     surroundings: &Surroundings,
     bars: &MultiProgress,
 ) -> Result<Run> {
-    let Asked { label: name, policy: made } = asked;
+    let Asked { label: name, policy: default, queues } = asked;
     let mut figures = Metrics::new(machine.total_cores());
     let mut rows = Collect::default();
     let mut record = args.report.as_ref().map(|_| Record::with_places(&machine.cores));
@@ -321,7 +365,7 @@ fn one(
         surroundings,
         machine.resources.clone(),
         driver::replay_config(),
-        made,
+        Deciders { default, queues },
         &mut observers,
     )
     .with_context(|| format!("replay with {name}"))?;

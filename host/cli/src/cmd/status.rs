@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use crate::args::Status;
 use crate::client::Client;
+use crate::cmd::policy::own_queues;
 use crate::{place, render};
 
 /// Run it.
@@ -27,6 +28,20 @@ pub(crate) fn run(args: &Status) -> Result<()> {
     let ready = stats["ready"] == true;
     row("state", if ready { "serving".to_owned() } else { "starting".to_owned() });
     row("policy", policy(&policies));
+    for queue in own_queues(&policies) {
+        let (name, decides) = (render::plain(&queue["name"]), render::plain(&queue["policy"]));
+        let mut text = format!("{decides}, {} wait", number(&queue["pending"]));
+        if queue["quarantined"] == true {
+            text += &format!("; {} is in quarantine", render::plain(&queue["wanted"]));
+        }
+        if let Some(policy) = queue["held"].as_str() {
+            text += &format!("; nothing starts: policy {policy} failed");
+        }
+        if let Some(to) = queue["swap"]["to"].as_str() {
+            text += &format!("; swap to {to}, {} jobs keyed", number(&queue["swap"]["keyed"]));
+        }
+        row(&format!("queue {name}"), text);
+    }
     if let Some(policy) = stats["containment"]["held"].as_str() {
         row("held", format!("nothing starts: policy {policy} failed; swap another in"));
     }

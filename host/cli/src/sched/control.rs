@@ -76,6 +76,7 @@ impl Scheduler {
                 "policy-show" => self.policy_show(&request.payload).map(Answer::Now),
                 "policy-load" => self.policy_load(&request),
                 "policy-swap" => self.policy_swap(&request),
+                "policy-unset" => self.policy_unset(&request),
                 "policy-shadow" => self.policy_shadow(&request.payload).map(Answer::Now),
                 "policy-diff" => self.policy_diff(&request),
                 "policy-promote" => self.policy_promote(&request),
@@ -171,6 +172,7 @@ impl Scheduler {
             "ready": self.session.is_serving(),
             "policy": engine.policy_name(),
             "swap": engine.swap_state().map(|s| json!({"to": s.to, "keyed": s.keyed})),
+            "queues": self.queues(),
             "pending": engine.pending(),
             "running": engine.running(),
             "resources": {
@@ -205,6 +207,7 @@ impl Scheduler {
             "id": id.0,
             "state": match why.state { JobState::Pending => "pending", JobState::Running => "running" },
             "queue": why.queue,
+            "policy": why.policy,
             "reason": why.reason.map(|r| r.to_string()),
             "ahead": why.ahead,
             "earliest": why.earliest,

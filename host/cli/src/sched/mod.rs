@@ -4,6 +4,7 @@
 //! pass; nothing waits for a commit, and slow work (compiling a component, freeing a retired one) is done on
 //! another thread.
 
+mod chair;
 pub(crate) mod clock;
 mod contain;
 mod control;
@@ -12,6 +13,7 @@ mod journal;
 pub(crate) mod module;
 mod policies;
 mod probation;
+mod queues;
 mod reload;
 mod rescue;
 pub(crate) mod roster;
@@ -21,7 +23,7 @@ mod tell;
 mod timing;
 pub(crate) mod trail;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::io::Write;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -49,9 +51,10 @@ use clock::Clock;
 use front::Front;
 use policies::Loaded;
 use probation::Probation;
+use queues::Queues;
 use reload::{InForce, Reload};
 use roster::{By, Choice, Roster};
-use settings::{Settings, read_file};
+use settings::{QueuePolicy, Settings, read_file};
 use shadow::Shadows;
 use timing::Samples;
 
@@ -62,6 +65,8 @@ const EARLY_TAG: u32 = 1;
 
 /// Somebody who waits for a swap.
 struct Waiting {
+    /// The queue whose own policy it is about; without, the default policy.
+    queue: Option<String>,
     choice: Choice,
     request: Option<ControlRequest>,
     /// Does the policy before go into the history?
@@ -82,6 +87,7 @@ impl Waiting {
     /// Nobody waits for the answer.
     fn new(choice: Choice, by: By) -> Waiting {
         Waiting {
+            queue: None,
             choice,
             request: None,
             remember: matches!(by, By::Person | By::Return),
@@ -97,10 +103,16 @@ impl Waiting {
     fn what(&self) -> &'static str {
         match self.by {
             By::Start => "start",
+            By::Person if matches!(self.choice, Choice::Default) => "unset",
             _ if self.promoted => "promote",
             _ if self.remember => "swap",
             _ => "rollback",
         }
+    }
+
+    /// It is about the policy of this queue.
+    fn at(self, queue: Option<&str>) -> Waiting {
+        Waiting { queue: queue.map(str::to_owned), ..self }
     }
 }
 
@@ -133,7 +145,9 @@ struct Scheduler {
     probation: Option<Probation>,
     /// Components that are being compiled for `policy-load`.
     loading: usize,
-    swap: Option<Waiting>,
+    /// What is on its way: of the default policy, and of queues.
+    swaps: BTreeMap<Option<String>, Waiting>,
+    queues: Queues,
     passes: Samples,
     flips: Samples,
     /// Said `ready` on standard output.
@@ -146,6 +160,8 @@ struct Scheduler {
     quiescent: Vec<ControlRequest>,
     fatal: Option<anyhow::Error>,
     first_policy: String,
+    /// Who is to decide queues, as configured.
+    first_queues: Vec<(String, Choice)>,
 }
 
 /// `fluxgate sched`: an external client of a running instance.
@@ -235,6 +251,25 @@ fn first_policy(settings: &Settings) -> Result<(Shelf, Roster, String)> {
     Ok((shelf, roster, first))
 }
 
+/// Who is to decide queues, compiled and tried.
+fn first_queues(settings: &Settings, shelf: &Shelf, roster: &Roster) -> Result<Vec<(String, Choice)>> {
+    let make = |(queue, own): (&String, &QueuePolicy)| {
+        let choice = own.choice(shelf, roster).with_context(|| format!("queues.{queue}.policy"))?;
+        Ok((queue.clone(), choice))
+    };
+    settings.queue_policies().map(make).collect()
+}
+
+impl QueuePolicy {
+    fn choice(&self, shelf: &Shelf, roster: &Roster) -> Result<Choice> {
+        if self.policy == fluxgate_engine::BUILTIN {
+            return roster.variant(&Choice::Builtin, self.config.clone());
+        }
+        let path = shelf.find(&self.policy)?;
+        roster.apart(shelf.compile(&self.policy)?, self.config.clone(), &path)
+    }
+}
+
 /// Ask one question before the session begins; `None` when nobody serves it.
 async fn ask(outbox: &Outbox, inbox: &mut Inbox, topic: &str) -> Result<Option<Value>> {
     outbox.send(&Message::request(topic).with_json(&json!({})).with_matchtag(EARLY_TAG))?;
@@ -274,6 +309,7 @@ impl Scheduler {
         in_force: InForce,
     ) -> Result<(Scheduler, mpsc::UnboundedReceiver<Loaded>)> {
         let (shelf, roster, first_policy) = first_policy(&in_force.settings)?;
+        let first_queues = first_queues(&in_force.settings, &shelf, &roster)?;
         let (loaded, arrivals) = mpsc::unbounded_channel();
         let scheduler = Scheduler {
             clock,
@@ -291,7 +327,8 @@ impl Scheduler {
             shadows: Shadows::default(),
             probation: None,
             loading: 0,
-            swap: None,
+            swaps: BTreeMap::new(),
+            queues: Queues::default(),
             passes: Samples::default(),
             flips: Samples::default(),
             announced: false,
@@ -300,6 +337,7 @@ impl Scheduler {
             quiescent: Vec::new(),
             fatal: None,
             first_policy,
+            first_queues,
         };
         Ok((scheduler, arrivals))
     }
@@ -370,7 +408,7 @@ impl Scheduler {
 
     fn message(&mut self, message: Message) {
         self.front.wake();
-        if self.config_answer(&message) {
+        if self.config_answer(&message) || self.queues_answer(&message) {
             return;
         }
         let outputs = self.session.on_message(message);
@@ -465,18 +503,23 @@ impl Scheduler {
         // Whatever they compared was another scheduler.
         self.shadows.clear();
         self.probation = None;
+        self.swaps.clear();
+        self.forget_queues();
         self.engine = Some(engine);
         let first = self.first_policy.clone();
         if first != fluxgate_engine::BUILTIN {
             let choice = self.roster.get(&first)?;
             self.begin_swap(Waiting::new(choice, By::Start))?;
         }
+        self.seat(self.first_queues.clone(), By::Start);
+        self.seat_queues();
         Ok(())
     }
 
     /// Tell whoever started us, once the policy that was asked for decides, or has failed.
     fn announce(&mut self) {
-        if self.session.is_serving() && self.swap.is_none() && !std::mem::replace(&mut self.announced, true) {
+        let settled = self.swaps.is_empty() && !self.queues_wait();
+        if self.session.is_serving() && settled && !std::mem::replace(&mut self.announced, true) {
             // Nobody may be there any more.
             let mut out = std::io::stdout();
             let _ = writeln!(out, "{READY}").and_then(|()| out.flush());
@@ -513,6 +556,7 @@ impl Scheduler {
             self.front.refresh(engine);
         }
         self.bring_back();
+        self.seat_queues();
         if self.needs_pass()
             && let Some(engine) = &mut self.engine
         {
@@ -542,6 +586,7 @@ impl Scheduler {
                 self.shadows.passed(now, &starts);
             }
         }
+        self.seat_queues();
         self.watch();
         self.keep_journal(waiting);
         self.announce();

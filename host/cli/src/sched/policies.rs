@@ -4,7 +4,7 @@
 
 use std::path::PathBuf;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, bail};
 use fluxgate_formats::JobId;
 use fluxgate_policy::{Compiled, Config};
 use fluxgate_wire::proto::errno;
@@ -12,6 +12,7 @@ use fluxgate_wire::session::ControlRequest;
 use serde_json::{Map, Value, json};
 
 use super::control::{Answer, text};
+use super::queues::queue;
 use super::reload::Reload;
 use super::roster::By;
 use super::{Scheduler, Waiting};
@@ -22,6 +23,13 @@ const LOADS_MAX: usize = 4;
 /// Longest probation in seconds: a year.
 const PROBATION_MAX: f64 = 366.0 * 86_400.0;
 
+/// Components of changed settings: of the default policy, if it is to be another one, and of queues; without one, it is
+/// the built-in policy or none of its own.
+pub(crate) struct Components {
+    pub(crate) default: Option<(PathBuf, Compiled)>,
+    pub(crate) queues: Vec<(String, Option<(PathBuf, Compiled)>)>,
+}
+
 /// Work that was done beside the scheduler.
 pub(crate) enum Loaded {
     /// What a shadow answers.
@@ -29,7 +37,7 @@ pub(crate) enum Loaded {
     /// For a request to load one.
     Policy { request: Box<ControlRequest>, path: PathBuf, config: Config, compiled: Result<Compiled> },
     /// For changed settings.
-    Reload(Box<Reload>, Result<Option<(PathBuf, Compiled)>>),
+    Reload(Box<Reload>, Result<Components>),
 }
 
 fn config(payload: &Value) -> Result<Config> {
@@ -90,12 +98,18 @@ impl Scheduler {
         match added.and_then(|name| self.roster.show(&name, Default::default())) {
             Ok(shown) => {
                 tracing::info!(name = %shown["name"], digest = %shown["digest"], "policy loaded");
-                self.record("load", Some(&*request), shown["name"].as_str().unwrap_or_default(), Ok(()));
+                self.record(
+                    "load",
+                    Some(&*request),
+                    None,
+                    shown["name"].as_str().unwrap_or_default(),
+                    Ok(()),
+                );
                 self.send(request.ok(&shown));
             }
             Err(error) => {
                 let reason = format!("{error:#}");
-                self.record("load", Some(&*request), &path.to_string_lossy(), Err(&reason));
+                self.record("load", Some(&*request), None, &path.to_string_lossy(), Err(&reason));
                 self.send(request.error(errno::EINVAL, &reason));
             }
         }
@@ -104,6 +118,9 @@ impl Scheduler {
     pub(super) fn policy_swap(&mut self, request: &ControlRequest) -> Result<Answer> {
         let payload = &request.payload;
         let (name, probation) = (text(payload, "name")?, probation(payload)?);
+        if let Some(queue) = queue(payload)? {
+            return self.policy_swap_queue(request, queue, name, probation);
+        }
         let (choice, before) = match &payload["config"] {
             Value::Null => (self.roster.get(name)?, None),
             _ => {
@@ -111,7 +128,7 @@ impl Scheduler {
                 (self.roster.configured(&before, config(payload)?)?, Some(before))
             }
         };
-        self.give_way();
+        self.give_way(None);
         let request = Some(request.clone());
         let put_back = before.clone();
         let waiting = Waiting { request, probation, before, ..Waiting::new(choice, By::Person) };
@@ -119,13 +136,54 @@ impl Scheduler {
         Ok(Answer::Later)
     }
 
+    /// A policy of its own for one queue.
+    fn policy_swap_queue(
+        &mut self,
+        request: &ControlRequest,
+        queue: &str,
+        name: &str,
+        probation: Option<f64>,
+    ) -> Result<Answer> {
+        if probation.is_some() {
+            bail!("probation: accepted for the default policy only, that is without a queue");
+        }
+        let known = self.roster.get(name)?;
+        let choice = match &request.payload["config"] {
+            Value::Null => known,
+            _ => self.roster.variant(&known, config(&request.payload)?)?,
+        };
+        if !self.shadows.is_empty() {
+            bail!(
+                "a shadow is compared with one policy that decides all queues; end shadows with 'policy shadow --stop' \
+                 first"
+            );
+        }
+        if !self.queue_is_there(queue, request)? {
+            return Ok(Answer::Later);
+        }
+        self.give_way(Some(queue));
+        let waiting = Waiting::new(choice, By::Person).at(Some(queue));
+        self.begin_swap(Waiting { request: Some(request.clone()), ..waiting })?;
+        Ok(Answer::Later)
+    }
+
     pub(super) fn policy_rollback(&mut self, request: &ControlRequest) -> Result<Answer> {
-        self.give_way();
-        let choice = self.roster.previous(self.clock.now());
-        let choice = choice.ok_or_else(|| anyhow!("there is no policy to go back to"))?;
+        let queue = queue(&request.payload)?;
+        if let Some(queue) = queue
+            && !self.queue_is_there(queue, request)?
+        {
+            return Ok(Answer::Later);
+        }
+        self.give_way(queue);
+        let choice = self.roster.at(queue).previous(self.clock.now());
+        let choice = choice.ok_or_else(|| match queue {
+            None => anyhow!("there is no policy to go back to"),
+            Some(queue) => anyhow!("queue {queue}: there is no policy to go back to"),
+        })?;
         let request = Some(request.clone());
-        let waiting = Waiting { request, remember: false, ..Waiting::new(choice.clone(), By::Person) };
-        self.begin_swap(waiting).inspect_err(|_| self.roster.keep(choice))?;
+        let waiting = Waiting::new(choice.clone(), By::Person).at(queue);
+        let begun = self.begin_swap(Waiting { request, remember: false, ..waiting });
+        begun.inspect_err(|_| self.roster.at(queue).keep(choice))?;
         Ok(Answer::Later)
     }
 
@@ -138,6 +196,7 @@ impl Scheduler {
                 false => Err(anyhow!("{name} is no shadow")),
             };
         }
+        self.all_by_one()?;
         let choice = self.roster.get(name)?;
         let engine = self.engine.as_ref().ok_or_else(|| anyhow!("the scheduler is still starting"))?;
         self.shadows.begin(choice, engine, self.clock.now(), self.loaded.clone())?;
@@ -162,7 +221,7 @@ impl Scheduler {
         let (name, probation, force) =
             (text(payload, "name")?, probation(payload)?, payload["force"] == true);
         let choice = self.shadows.promote(name, force, &self.in_force.settings.guard)?;
-        self.give_way();
+        self.give_way(None);
         let request = Some(request.clone());
         self.begin_swap(Waiting { request, probation, promoted: true, ..Waiting::new(choice, By::Person) })?;
         Ok(Answer::Later)

@@ -15,7 +15,7 @@ use fluxgate_wire::proto::errno;
 use fluxgate_wire::session::ControlRequest;
 use serde_json::{Map, Value, json};
 
-use super::policies::Loaded;
+use super::policies::{Components, Loaded};
 use super::roster::{By, Choice};
 use super::settings::{KEYS, Settings, read_file};
 use super::{Scheduler, Waiting, open_shelf};
@@ -60,6 +60,10 @@ pub(crate) struct Reload {
     /// The policy of the same name that was there before.
     before: Option<Choice>,
     policy: Option<String>,
+    /// Is the default policy to be another one, or another instance?
+    swap: bool,
+    /// Who is to decide these queues.
+    queues: Vec<(String, Choice)>,
 }
 
 /// What is different, key by key.
@@ -135,8 +139,8 @@ impl Scheduler {
     /// Check a configuration, and begin to bring it into force. The answer follows.
     fn reload(&mut self, config: &Value, request: Option<ControlRequest>) -> Result<()> {
         let settings = Settings::from_config(config)?.with_args(&self.in_force.args)?;
-        self.give_way();
-        if let Some(waiting) = &self.swap {
+        self.give_way(None);
+        if let Some(waiting) = self.swaps.get(&None) {
             bail!("a swap to {} is on its way; try again", waiting.choice.name());
         }
         if std::mem::replace(&mut self.reloading, true) {
@@ -155,8 +159,11 @@ impl Scheduler {
             others: Vec::new(),
             before: None,
             policy: None,
+            swap: new_policy,
+            queues: Vec::new(),
         };
-        if !new_policy {
+        let others = reload.settings.other_queue_policies(&self.in_force.settings, new_shelf);
+        if !new_policy && others.is_empty() {
             self.apply(reload);
             return Ok(());
         }
@@ -172,12 +179,24 @@ impl Scheduler {
         };
         let done = self.loaded.clone();
         tokio::task::spawn_blocking(move || {
-            let policy = reload.settings.policy.clone();
-            let compiled = if policy == BUILTIN {
-                Ok(None)
-            } else {
-                shelf.find(&policy).and_then(|path| Ok(Some((path, shelf.compile(&policy)?))))
+            let component = |policy: &str| match policy {
+                BUILTIN => Ok(None),
+                policy => shelf.find(policy).and_then(|path| Ok(Some((path, shelf.compile(policy)?)))),
             };
+            let compiled = || {
+                let default = match reload.swap {
+                    true => component(&reload.settings.policy).context("policy")?,
+                    false => None,
+                };
+                let mut queues = Vec::new();
+                for queue in others {
+                    let own = reload.settings.queue_policy(&queue);
+                    let made = own.map_or(Ok(None), |own| component(&own.policy));
+                    queues.push((queue.clone(), made.with_context(|| format!("queues.{queue}.policy"))?));
+                }
+                Ok(Components { default, queues })
+            };
+            let compiled = compiled();
             if new_shelf {
                 let files = shelf.files().into_values();
                 let good = files.filter_map(|path| Some((path.clone(), shelf.compile(path.to_str()?).ok()?)));
@@ -191,13 +210,12 @@ impl Scheduler {
     }
 
     /// The policy is compiled, or cannot be.
-    pub(super) fn finish_reload(&mut self, reload: Reload, compiled: Result<Option<(PathBuf, Compiled)>>) {
+    pub(super) fn finish_reload(&mut self, reload: Reload, compiled: Result<Components>) {
         let (request, mut reload) = (reload.request.clone(), reload);
         if let Err(error) = self.try_reload(&mut reload, compiled) {
             self.abandon(&reload);
-            self.refused(request, &error.context("policy"));
-        } else if self.engine.is_none() {
-            self.first_policy = reload.policy.clone().unwrap_or_default();
+            self.refused(request, &error);
+        } else if self.engine.is_none() || !reload.swap {
             self.apply(reload);
         } else {
             let (name, before) = (reload.policy.clone().unwrap_or_default(), reload.before.clone());
@@ -208,24 +226,36 @@ impl Scheduler {
             if let Err(error) = begun {
                 self.reloading = false;
                 self.roster.restore(&name, before);
-                self.record("swap", request.as_ref(), &name, Err(&format!("{error:#}")));
+                self.record("swap", request.as_ref(), None, &name, Err(&format!("{error:#}")));
                 self.refused(request, &error.context("policy"));
             }
         }
     }
 
-    fn try_reload(
-        &mut self,
-        reload: &mut Reload,
-        compiled: Result<Option<(PathBuf, Compiled)>>,
-    ) -> Result<()> {
-        let Some((path, compiled)) = compiled? else {
+    fn try_reload(&mut self, reload: &mut Reload, compiled: Result<Components>) -> Result<()> {
+        let Components { default, queues } = compiled?;
+        for (queue, component) in queues {
+            let at = || format!("queues.{queue}.policy");
+            let own = reload.settings.queue_policy(&queue).cloned();
+            let choice = match (component, own) {
+                (_, None) => Choice::Default,
+                (None, Some(own)) => self.roster.variant(&Choice::Builtin, own.config).with_context(at)?,
+                (Some((path, compiled)), Some(own)) => {
+                    self.roster.apart(compiled, own.config, &path).with_context(at)?
+                }
+            };
+            reload.queues.push((queue, choice));
+        }
+        if !reload.swap {
+            return Ok(());
+        }
+        let Some((path, compiled)) = default else {
             reload.policy = Some(BUILTIN.to_owned());
             return Ok(());
         };
         reload.before = self.roster.get(&compiled.description().name).ok();
-        let name = self.roster.add(compiled, reload.settings.policy_config.clone(), &path)?;
-        reload.policy = Some(name);
+        let config = reload.settings.policy_config.clone();
+        reload.policy = Some(self.roster.add(compiled, config, &path).context("policy")?);
         Ok(())
     }
 
@@ -245,7 +275,7 @@ impl Scheduler {
 
     /// Nothing can go wrong any more: it is in force from here on.
     pub(super) fn apply(&mut self, reload: Reload) {
-        let Reload { mut settings, mut changed, request, shelf, others, policy, .. } = reload;
+        let Reload { mut settings, mut changed, request, shelf, others, policy, queues, .. } = reload;
         self.reloading = false;
         if let Some(shelf) = shelf {
             self.shelf = shelf;
@@ -259,6 +289,12 @@ impl Scheduler {
         }
         if let Some(name) = policy {
             self.first_policy = name;
+        }
+        for (queue, choice) in &queues {
+            self.first_queues.retain(|(known, _)| known != queue);
+            if settings.queue_policy(queue).is_some() {
+                self.first_queues.push((queue.clone(), choice.clone()));
+            }
         }
         let old = &self.in_force.settings;
         self.in_force.depth_later = changed.remove("queue-depth").map(|change| change["to"].clone());
@@ -277,6 +313,9 @@ impl Scheduler {
         self.session.set_periods(watch, audit);
         self.in_force.settings = settings;
         self.actions(actions.unwrap_or_default());
+        if self.engine.is_some() {
+            self.seat(queues, By::Person);
+        }
         let notes = self.config_notes();
         let keys: Vec<&str> = changed.keys().map(String::as_str).collect();
         let keys = if keys.is_empty() { "nothing changed".to_owned() } else { keys.join(", ") };
@@ -304,10 +343,17 @@ impl Scheduler {
             notes.push("the journal stays as it is until the scheduler is started again".to_owned());
         }
         let (active, configured) = (self.roster.active(), &self.first_policy);
-        if self.engine.is_some() && self.swap.is_none() && active != configured {
+        if self.engine.is_some() && !self.swaps.contains_key(&None) && active != configured {
             notes.push(format!(
                 "{active} decides, not {configured} as configured: it was swapped in by hand, or {configured} failed"
             ));
+        }
+        for (queue, choice) in &self.first_queues {
+            let Some(chair) = self.roster.look(Some(queue)) else { continue };
+            let (active, configured) = (chair.active().name(), choice.name());
+            if !self.swaps.contains_key(&Some(queue.clone())) && active != configured {
+                notes.push(format!("queue {queue}: {active} decides, not {configured} as configured"));
+            }
         }
         notes
     }

@@ -1,5 +1,5 @@
-//! Swaps from their beginning to their end, and what is done when a policy fails: back to the one before, and back
-//! to the one that is wanted when its quarantine is over.
+//! Swaps from their beginning to their end, of the default policy and of those that queues have of their own; and what is
+//! done when a policy fails: back to the one before, and back to the one that is wanted when its quarantine is over.
 //!
 //! Who may come back and when is in [`super::contain`].
 
@@ -11,6 +11,7 @@ use fluxgate_formats::{JobId, R};
 use fluxgate_wire::proto::errno;
 use serde_json::{Value, json};
 
+use super::chair::Chair;
 use super::contain::Out;
 use super::probation::{Figures, Probation};
 use super::roster::{By, Choice};
@@ -29,89 +30,153 @@ fn until(out: Out, now: f64) -> String {
     }
 }
 
+/// For people: of which queue this is said.
+fn of(queue: Option<&str>) -> String {
+    queue.map_or_else(String::new, |queue| format!("queue {queue}: "))
+}
+
 impl Scheduler {
-    /// Begin to replace the policy; the answer comes with the engine's notice.
+    /// Begin to replace a policy; the answer comes with the engine's notice.
     pub(super) fn begin_swap(&mut self, waiting: Waiting) -> Result<()> {
-        let successor = waiting.choice.instantiate()?;
-        let engine = self.engine.as_mut().ok_or_else(|| anyhow!("the scheduler is still starting"))?;
-        let actions = engine.swap(successor, &waiting.choice.identity(), self.clock.now())?;
-        self.swap = Some(waiting);
+        let now = self.clock.now();
+        let starting = || anyhow!("the scheduler is still starting");
+        let actions = match (&waiting.queue, &waiting.choice) {
+            (Some(queue), Choice::Default) => {
+                let engine = self.engine.as_mut().ok_or_else(starting)?;
+                engine.give_back(queue, now)?;
+                Vec::new()
+            }
+            (queue, choice) => {
+                let successor = choice.instantiate()?;
+                let engine = self.engine.as_mut().ok_or_else(starting)?;
+                match queue {
+                    Some(queue) => engine.swap_queue(queue, successor, &choice.identity(), now)?,
+                    None => engine.swap(successor, &choice.identity(), now)?,
+                }
+            }
+        };
+        self.swaps.insert(waiting.queue.clone(), waiting);
         self.actions(actions);
         Ok(())
     }
 
-    /// A person wants another policy: a swap that nobody asked for makes way.
-    pub(super) fn give_way(&mut self) {
-        let Some(waiting) = self.swap.take_if(|w| matches!(w.by, By::Failure | By::Return)) else { return };
+    /// A person wants another policy, by default or for a queue: a swap there that nobody asked for makes way.
+    pub(super) fn give_way(&mut self, queue: Option<&str>) {
+        let at = queue.map(str::to_owned);
+        let nobodys = |waiting: &&Waiting| matches!(waiting.by, By::Failure | By::Return);
+        if self.swaps.get(&at).filter(nobodys).is_none() {
+            return;
+        }
+        let Some(waiting) = self.swaps.remove(&at) else { return };
         if let Some(engine) = &mut self.engine {
-            engine.abandon_swap(self.clock.now());
+            match queue {
+                None => engine.abandon_swap(self.clock.now()),
+                Some(queue) => engine.abandon_queue_swap(queue, self.clock.now()),
+            };
         }
         if waiting.by == By::Failure {
-            self.roster.keep(waiting.choice);
+            self.roster.at(queue).keep(waiting.choice);
         }
     }
 
     pub(super) fn notice(&mut self, notice: PolicyNotice) {
-        let now = self.clock.now();
         match notice {
-            PolicyNotice::Swapped { from, to, state } => {
-                tracing::info!(from, to, state, "policy swapped");
-                let Some(waiting) = self.swap.take() else { return };
-                let what = waiting.what();
-                let Waiting { choice, request, remember, reload, by, probation, promoted, .. } = waiting;
-                self.roster.activated(choice, remember, by, now);
-                self.record(what, request.as_ref(), &to, Ok(()));
-                let figures = self.figures();
-                self.probation = probation.map(|length| Probation::new(&to, now, length, figures));
-                if promoted {
-                    self.shadows.stop(&to);
-                }
-                if let Some(reload) = reload {
-                    self.apply(*reload);
-                }
-                if let Some(request) = request {
-                    self.send(request.ok(&json!({"from": from, "to": to, "state": state})));
-                }
-            }
-            PolicyNotice::SwapFailed { name, error } => self.swap_failed(&name, &error, now),
-            PolicyNotice::Failed { name, error } => {
-                self.record("failed", None, &name, Err(&error.to_string()));
-                let guard = &self.in_force.settings.guard;
-                let mut out = self.roster.active_failed(&name, &error, now, guard);
-                if self.probation.take_if(|probation| probation.policy() == name).is_some() {
-                    self.roster.expelled(&name, PROBATION, &format!("it failed on probation: {error}"), now);
-                    out = Out::ForGood;
-                }
-                let instead = match self.engine.as_ref().and_then(|engine| engine.held()) {
-                    Some(_) => "nothing starts until another decides",
-                    None => "its pass was decided by the built-in one",
-                };
-                let until = until(out, now);
-                tracing::error!(
-                    policy = name,
-                    kind = error.kind(),
-                    "policy failed, {instead}; {until}: {error}"
-                );
-                self.go_back();
-            }
+            PolicyNotice::Queue { queue, notice } => self.notice_at(Some(&queue), *notice),
+            PolicyNotice::GivenBack { queue, from, to } => self.swapped(Some(&queue), from, to, false),
+            notice => return self.notice_at(None, notice),
+        }
+        // A queue that is done with its own may have been in the way.
+        let chair = self.roster.at(None);
+        if chair.is_fallback() && chair.has_history() && !self.swaps.contains_key(&None) {
+            self.go_back(None);
         }
     }
 
-    fn swap_failed(&mut self, name: &str, error: &PolicyError, now: f64) {
-        let out = self.roster.failed(name, error, now, &self.in_force.settings.guard);
+    fn notice_at(&mut self, queue: Option<&str>, notice: PolicyNotice) {
+        match notice {
+            PolicyNotice::Swapped { from, to, state } => self.swapped(queue, from, to, state),
+            PolicyNotice::SwapFailed { name, error } => self.swap_failed(queue, &name, &error),
+            PolicyNotice::Failed { name, error } => self.policy_failed(queue, &name, &error),
+            // The engine wraps a notice once.
+            PolicyNotice::Queue { .. } | PolicyNotice::GivenBack { .. } => {}
+        }
+    }
+
+    fn swapped(&mut self, queue: Option<&str>, from: String, to: String, state: bool) {
+        let now = self.clock.now();
+        tracing::info!(from, to, state, "{}policy swapped", of(queue));
+        let Some(waiting) = self.swaps.remove(&queue.map(str::to_owned)) else { return };
+        let what = waiting.what();
+        let Waiting { choice, request, remember, reload, by, probation, promoted, .. } = waiting;
+        self.roster.at(queue).activated(choice, remember, by, now);
+        self.record(what, request.as_ref(), queue, &to, Ok(()));
+        if queue.is_none() {
+            let figures = self.figures();
+            self.probation = probation.map(|length| Probation::new(&to, now, length, figures));
+            if promoted {
+                self.shadows.stop(&to);
+            }
+        }
+        if let Some(reload) = reload {
+            self.apply(*reload);
+        }
+        if let Some(request) = request {
+            let mut answer = json!({"from": from, "to": to, "state": state});
+            if let Some(queue) = queue {
+                answer["queue"] = queue.into();
+            }
+            self.send(request.ok(&answer));
+        }
+    }
+
+    /// The policy that decides failed.
+    fn policy_failed(&mut self, queue: Option<&str>, name: &str, error: &PolicyError) {
+        let now = self.clock.now();
+        self.record("failed", None, queue, name, Err(&error.to_string()));
+        let chair = self.roster.at(queue);
+        let mut out = chair.active_failed(name, error, now, &self.in_force.settings.guard);
+        if queue.is_none() && self.probation.take_if(|probation| probation.policy() == name).is_some() {
+            chair.expelled(name, PROBATION, &format!("it failed on probation: {error}"), now);
+            out = Out::ForGood;
+        }
+        let instead = match self.is_held(queue) {
+            true => "nothing starts until another decides",
+            false => "its pass was decided by the built-in one",
+        };
         let until = until(out, now);
+        let kind = error.kind();
+        tracing::error!(policy = name, kind, "{}policy failed, {instead}; {until}: {error}", of(queue));
+        self.go_back(queue);
+    }
+
+    fn is_held(&self, queue: Option<&str>) -> bool {
+        let Some(engine) = &self.engine else { return false };
+        match queue {
+            None => engine.held().is_some(),
+            Some(queue) => engine.deciders().any(|decider| decider.queue == queue && decider.held.is_some()),
+        }
+    }
+
+    fn swap_failed(&mut self, queue: Option<&str>, name: &str, error: &PolicyError) {
+        let now = self.clock.now();
+        let out = self.roster.at(queue).failed(name, error, now, &self.in_force.settings.guard);
+        let (until, kind) = (until(out, now), error.kind());
         tracing::error!(
             policy = name,
-            kind = error.kind(),
-            "swap failed, the running policy stays; {until}: {error}"
+            kind,
+            "{}swap failed, the running policy stays; {until}: {error}",
+            of(queue)
         );
-        let Some(waiting) = self.swap.take() else { return };
-        self.record(waiting.what(), waiting.request.as_ref(), name, Err(&error.to_string()));
+        let Some(waiting) = self.swaps.remove(&queue.map(str::to_owned)) else { return };
+        self.record(waiting.what(), waiting.request.as_ref(), queue, name, Err(&error.to_string()));
         if waiting.by == By::Start {
-            self.roster.start_failed(waiting.choice.clone());
+            self.roster.at(queue).start_failed(waiting.choice.clone());
             let hold = self.in_force.settings.guard.on_breach == OnBreach::Hold;
             if let Some(engine) = self.engine.as_mut().filter(|_| hold) {
-                engine.hold(name, now);
+                match queue {
+                    None => engine.hold(name, now),
+                    Some(queue) => engine.hold_queue(queue, name, now),
+                }
             }
         }
         self.roster.put_back(waiting.before);
@@ -119,49 +184,68 @@ impl Scheduler {
             self.reload_failed(&reload, &format!("{name}: {error}"));
         }
         if let Some(request) = waiting.request {
-            self.send(request.error(errno::EINVAL, &format!("{name}: {error}")));
+            self.send(request.error(errno::EINVAL, &format!("{}{name}: {error}", of(queue))));
         }
-        if self.roster.is_fallback() {
-            self.go_back();
+        if self.roster.at(queue).is_fallback() {
+            self.go_back(queue);
         }
     }
 
-    /// After a failure: back to whoever decided before, unless a swap is on its way already.
-    fn go_back(&mut self) -> bool {
-        if self.engine.as_ref().is_none_or(|e| e.swap_state().is_some()) {
+    /// After a failure: back to whoever decided before, unless something is on its way already.
+    fn go_back(&mut self, queue: Option<&str>) -> bool {
+        let in_the_way = match queue {
+            None => self.engine.as_ref().is_none_or(|engine| engine.swap_in_the_way().is_some()),
+            Some(_) => self.engine.is_none() || self.swaps.contains_key(&queue.map(str::to_owned)),
+        };
+        if in_the_way {
             return true;
         }
-        while let Some(choice) = self.roster.previous(self.clock.now()) {
+        while let Some(choice) = self.roster.at(queue).previous(self.clock.now()) {
             let name = choice.name().to_owned();
-            match self.begin_swap(Waiting::new(choice, By::Failure)) {
+            match self.begin_swap(Waiting::new(choice, By::Failure).at(queue)) {
                 Ok(()) => {
-                    tracing::warn!(to = name, "rolling back");
+                    tracing::warn!(to = name, "{}rolling back", of(queue));
                     return true;
                 }
                 Err(error) => {
-                    self.record("rollback", None, &name, Err(&format!("{error:#}")));
-                    tracing::error!(policy = name, "cannot roll back: {error:#}");
+                    self.record("rollback", None, queue, &name, Err(&format!("{error:#}")));
+                    tracing::error!(policy = name, "{}cannot roll back: {error:#}", of(queue));
                 }
             }
         }
-        tracing::warn!("there is no policy to roll back to");
+        if queue.is_none() {
+            tracing::warn!("there is no policy to roll back to");
+        }
         false
     }
 
-    /// The policy that is wanted comes back when its quarantine is over.
+    /// The policies that are wanted come back when their quarantine is over.
     pub(super) fn bring_back(&mut self) {
-        if self.swap.is_some() || self.reloading || self.engine.is_none() {
+        let Some(engine) = &self.engine else { return };
+        if self.reloading {
             return;
         }
         let now = self.clock.now();
-        let Some(choice) = self.roster.due(now) else { return };
+        if engine.swap_in_the_way().is_none() {
+            self.bring_back_at(None, now);
+        }
+        for queue in self.roster.queues() {
+            // A queue that the default policy decides has to wait for that one's swap.
+            if !self.swaps.contains_key(&None) && !self.swaps.contains_key(&Some(queue.clone())) {
+                self.bring_back_at(Some(&queue), now);
+            }
+        }
+    }
+
+    fn bring_back_at(&mut self, queue: Option<&str>, now: f64) {
+        let Some(choice) = self.roster.look(queue).and_then(|chair| chair.due(now)) else { return };
         let name = choice.name().to_owned();
-        match self.begin_swap(Waiting::new(choice, By::Return)) {
-            Ok(()) => tracing::info!(policy = name, "its quarantine is over: it comes back"),
+        match self.begin_swap(Waiting::new(choice, By::Return).at(queue)) {
+            Ok(()) => tracing::info!(policy = name, "{}its quarantine is over: it comes back", of(queue)),
             Err(error) => {
                 let error = PolicyError::Refused { during: "start-up", message: format!("{error:#}") };
-                self.record("swap", None, &name, Err(&error.to_string()));
-                self.swap_failed(&name, &error, now);
+                self.record("swap", None, queue, &name, Err(&error.to_string()));
+                self.swap_failed(queue, &name, &error);
             }
         }
     }
@@ -190,7 +274,7 @@ impl Scheduler {
         let Some(probation) = &mut self.probation else { return };
         let broken = probation.judge(now, figures, &self.in_force.settings.guard);
         let over = now >= probation.until();
-        if broken.is_none() && !over || self.swap.is_some() {
+        if broken.is_none() && !over || self.swaps.contains_key(&None) {
             return;
         }
         let Some(probation) = self.probation.take() else { return };
@@ -199,8 +283,8 @@ impl Scheduler {
             None => tracing::info!(policy = name, "probation is over: it stays"),
             Some(why) => {
                 tracing::error!(policy = name, "probation broken, rolling back: {why}");
-                self.roster.expelled(name, PROBATION, &why, now);
-                if !self.go_back()
+                self.roster.at(None).expelled(name, PROBATION, &why, now);
+                if !self.go_back(None)
                     && let Err(error) = self.begin_swap(Waiting::new(Choice::Builtin, By::Failure))
                 {
                     tracing::error!("the built-in policy cannot take over: {error:#}");
@@ -229,12 +313,13 @@ impl Scheduler {
         list["shadows"] = self.shadows.tell(&self.in_force.settings.guard);
         list["probation"] = json!(self.probation.as_ref().map(Probation::tell));
         list["held"] = json!(self.engine.as_ref().and_then(|engine| engine.held()));
+        list["queues"] = self.queues();
         list
     }
 
     /// For `stats-get`.
     pub(super) fn containment(&self) -> Value {
-        let mut told = self.roster.containment();
+        let mut told = self.roster.look(None).map(Chair::containment).unwrap_or_default();
         let settings = &self.in_force.settings;
         told["shadows"] = self.shadows.tell(&settings.guard);
         told["probation"] = json!(self.probation.as_ref().map(Probation::tell));

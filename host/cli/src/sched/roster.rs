@@ -1,23 +1,23 @@
-//! Who decides: the policies that can, the one in charge, those before it, and who failed.
+//! Who can decide, and who does: by default, and in queues with a policy of their own.
 //!
 //! Knows no protocol; [`super::control`] turns requests into calls of this.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Result, anyhow};
 use fluxgate_engine::{
-    Abilities, BUILTIN, JobColumns, JobEvent, Pass, Policy, PolicyCost, PolicyError, SavedState,
+    Abilities, BUILTIN, Decider, JobColumns, JobEvent, Pass, Policy, PolicyCost, PolicyError, SavedState,
 };
 use fluxgate_journal::PolicyRow;
 use fluxgate_policy::{Catalogue, Compiled, Config, Entry};
 use serde_json::{Value, json};
 
-use super::contain::{Out, Records};
-use super::settings::Guard;
+use super::chair::Chair;
 
-/// Most policies remembered for rollback.
-const HISTORY_MAX: usize = 64;
+/// What a queue is decided by that has no policy of its own.
+const DEFAULT: &str = "default";
 
 /// A policy that can be in charge, as it was when it was chosen.
 #[derive(Debug, Clone)]
@@ -26,6 +26,8 @@ pub(crate) enum Choice {
     Builtin,
     /// A component.
     Loaded(Arc<Entry>),
+    /// Of a queue: no policy of its own.
+    Default,
 }
 
 impl Choice {
@@ -33,6 +35,7 @@ impl Choice {
         match self {
             Choice::Builtin => BUILTIN,
             Choice::Loaded(entry) => entry.name(),
+            Choice::Default => DEFAULT,
         }
     }
 
@@ -40,7 +43,7 @@ impl Choice {
     pub(crate) fn identity(&self) -> PolicyRow {
         let name = self.name().to_owned();
         match self {
-            Choice::Builtin => PolicyRow { name, ..PolicyRow::default() },
+            Choice::Builtin | Choice::Default => PolicyRow { name, ..PolicyRow::default() },
             Choice::Loaded(entry) => PolicyRow {
                 number: 0,
                 name,
@@ -55,7 +58,7 @@ impl Choice {
     /// A fresh instance, ready to be swapped in.
     pub(crate) fn instantiate(&self) -> Result<Box<dyn Policy>> {
         Ok(match self {
-            Choice::Builtin => Box::new(Builtin),
+            Choice::Builtin | Choice::Default => Box::new(Builtin),
             Choice::Loaded(entry) => Box::new(entry.instantiate()?),
         })
     }
@@ -77,30 +80,59 @@ pub(crate) enum By {
 /// See the module text.
 pub(crate) struct Roster {
     catalogue: Catalogue,
-    active: Choice,
-    /// Who decided before, the latest last.
-    history: Vec<Choice>,
-    /// Who is to decide, as a person or the configuration last said.
-    wanted: Choice,
-    /// The active one is the built-in one only because another failed.
-    fallback: bool,
-    records: Records,
-    /// How often a policy came back by itself, and how often another was gone back to.
-    returns: u64,
-    rollbacks: u64,
+    default: Chair,
+    queues: BTreeMap<String, Chair>,
 }
 
 impl Roster {
     pub(crate) fn new(catalogue: Catalogue) -> Self {
-        Roster {
-            catalogue,
-            active: Choice::Builtin,
-            history: Vec::new(),
-            wanted: Choice::Builtin,
-            fallback: false,
-            records: Records::default(),
-            returns: 0,
-            rollbacks: 0,
+        Roster { catalogue, default: Chair::new(Choice::Builtin), queues: BTreeMap::new() }
+    }
+
+    /// Who decides by default, or in this queue.
+    pub(crate) fn at(&mut self, queue: Option<&str>) -> &mut Chair {
+        match queue {
+            None => &mut self.default,
+            Some(queue) => self.queues.entry(queue.to_owned()).or_insert_with(|| Chair::new(Choice::Default)),
+        }
+    }
+
+    /// The same, without making one.
+    pub(crate) fn look(&self, queue: Option<&str>) -> Option<&Chair> {
+        queue.map_or(Some(&self.default), |queue| self.queues.get(queue))
+    }
+
+    /// The queues in which somebody else decides, did, or is wanted.
+    pub(crate) fn queues(&self) -> Vec<String> {
+        self.queues.keys().cloned().collect()
+    }
+
+    /// When somebody may come back by itself next.
+    pub(crate) fn next_due(&self) -> Option<f64> {
+        let chairs = std::iter::once(&self.default).chain(self.queues.values());
+        chairs.filter_map(Chair::next_due).min_by(f64::total_cmp)
+    }
+
+    /// No queue has a policy of its own yet.
+    pub(crate) fn restart(&mut self) {
+        self.queues.values_mut().for_each(|chair| chair.restart(Choice::Default));
+    }
+
+    /// A component with settings that only one queue is to have; known by name is who was known before. One trial
+    /// instance takes the settings.
+    pub(crate) fn apart(&self, compiled: Compiled, config: Config, path: &Path) -> Result<Choice> {
+        if compiled.description().name == BUILTIN {
+            return Err(anyhow!("the name {BUILTIN} is taken"));
+        }
+        Ok(Choice::Loaded(self.catalogue.apart(compiled, config, Some(path.to_owned()))?))
+    }
+
+    /// The same of one that is loaded.
+    pub(crate) fn variant(&self, choice: &Choice, config: Config) -> Result<Choice> {
+        match choice {
+            Choice::Loaded(entry) => Ok(Choice::Loaded(self.catalogue.variant(entry, config)?)),
+            other if config.is_empty() => Ok(other.clone()),
+            other => Err(anyhow!("{} has no settings", other.name())),
         }
     }
 
@@ -111,7 +143,9 @@ impl Roster {
         }
         let name = self.catalogue.take(compiled, config, Some(path.to_owned()))?.name().to_owned();
         // Another component, or other settings: what failed before says nothing of it.
-        self.records.forget(&name);
+        for chair in std::iter::once(&mut self.default).chain(self.queues.values_mut()) {
+            chair.records.forget(&name);
+        }
         Ok(name)
     }
 
@@ -129,8 +163,8 @@ impl Roster {
     /// The same component with other settings, known by its name from now on.
     pub(crate) fn configured(&mut self, choice: &Choice, config: Config) -> Result<Choice> {
         match choice {
-            Choice::Builtin if config.is_empty() => Ok(Choice::Builtin),
-            Choice::Builtin => Err(anyhow!("{BUILTIN} has no settings")),
+            Choice::Builtin | Choice::Default if config.is_empty() => Ok(choice.clone()),
+            Choice::Builtin | Choice::Default => Err(anyhow!("{} has no settings", choice.name())),
             Choice::Loaded(entry) => {
                 Ok(Choice::Loaded(Arc::clone(self.catalogue.reconfigured(entry, config)?)))
             }
@@ -144,98 +178,21 @@ impl Roster {
         }
     }
 
-    /// Who decides.
+    /// Who decides by default.
     pub(crate) fn active(&self) -> &str {
-        self.active.name()
+        self.default.active().name()
     }
 
     /// Have the policy of this name as it was before [`Roster::add`].
     pub(crate) fn restore(&mut self, name: &str, before: Option<Choice>) {
         match before {
             Some(Choice::Loaded(entry)) => self.catalogue.put_back(entry),
-            Some(Choice::Builtin) => {}
+            Some(Choice::Builtin | Choice::Default) => {}
             None => {
                 // It is not there: nothing was added.
                 let _ = self.catalogue.unload(name);
             }
         }
-    }
-
-    /// This one decides from now on. With `remember`, a rollback leads to the one before.
-    pub(crate) fn activated(&mut self, choice: Choice, remember: bool, by: By, now: f64) {
-        match by {
-            By::Start | By::Person => {
-                self.records.pardon(choice.name());
-                self.wanted = choice.clone();
-            }
-            By::Failure => self.rollbacks += 1,
-            By::Return => {
-                self.records.returned(choice.name(), now);
-                self.returns += 1;
-            }
-        }
-        // Whoever only stood in is nobody to go back to.
-        let stood_in = std::mem::replace(&mut self.fallback, false) && by == By::Return;
-        let before = std::mem::replace(&mut self.active, choice);
-        if remember && !stood_in {
-            self.history.push(before);
-            if self.history.len() > HISTORY_MAX {
-                self.history.remove(0);
-            }
-        }
-    }
-
-    /// The running policy failed; until another takes over, none decides or the built-in one.
-    pub(crate) fn active_failed(&mut self, name: &str, error: &PolicyError, now: f64, guard: &Guard) -> Out {
-        self.active = Choice::Builtin;
-        self.fallback = true;
-        self.failed(name, error, now, guard)
-    }
-
-    /// The policy of a starting scheduler could not take over.
-    pub(crate) fn start_failed(&mut self, choice: Choice) {
-        self.wanted = choice;
-        self.fallback = true;
-    }
-
-    /// A policy failed, running or on its way. How long it is out.
-    pub(crate) fn failed(&mut self, name: &str, error: &PolicyError, now: f64, guard: &Guard) -> Out {
-        self.records.failed(name, error, now, guard)
-    }
-
-    /// A policy broke a rule of the site.
-    pub(crate) fn expelled(&mut self, name: &str, kind: &'static str, reason: &str, now: f64) {
-        self.records.expelled(name, kind, reason, now);
-    }
-
-    /// Does the built-in one decide, or nobody, only because another failed?
-    pub(crate) fn is_fallback(&self) -> bool {
-        self.fallback
-    }
-
-    /// Whoever is wanted, was out, and may come back at this time.
-    pub(crate) fn due(&self, now: f64) -> Option<Choice> {
-        self.next_due().filter(|time| *time <= now).map(|_| self.wanted.clone())
-    }
-
-    /// When [`Roster::due`] has somebody next.
-    pub(crate) fn next_due(&self) -> Option<f64> {
-        match self.records.out(self.wanted.name()) {
-            Some(Out::Until(time)) if self.fallback || self.active.name() != self.wanted.name() => Some(time),
-            _ => None,
-        }
-    }
-
-    /// Whoever decided before the active one and can be trusted; removed from the history.
-    pub(crate) fn previous(&mut self, now: f64) -> Option<Choice> {
-        let records = &self.records;
-        let trusted = |choice: &Choice| records.trusted(choice.name(), now);
-        std::iter::from_fn(|| self.history.pop()).find(trusted)
-    }
-
-    /// The way back to [`Roster::previous`] was not taken after all.
-    pub(crate) fn keep(&mut self, choice: Choice) {
-        self.history.push(choice);
     }
 
     /// For `policy list`.
@@ -255,42 +212,66 @@ impl Roster {
         });
         let policies: Vec<Value> =
             std::iter::once(builtin).chain(loaded).map(|p| self.with_state(p)).collect();
-        json!({"active": self.active.name(), "wanted": self.wanted.name(), "policies": policies})
+        json!({"active": self.active(), "wanted": self.default.wanted().name(), "policies": policies})
     }
 
     fn with_state(&self, mut policy: Value) -> Value {
         let name = policy["name"].as_str().unwrap_or_default().to_owned();
-        policy["active"] = (self.active.name() == name).into();
-        self.records.tell(&name, &mut policy);
+        policy["active"] = (self.active() == name).into();
+        let decides = self.queues.iter().filter(|(_, chair)| chair.active().name() == name);
+        policy["queues"] = decides.map(|(queue, _)| queue.as_str()).collect();
+        self.default.records.tell(&name, &mut policy);
         policy
     }
 
-    /// For `stats-get`.
-    pub(crate) fn containment(&self) -> Value {
-        json!({
-            "wanted": self.wanted.name(), "breaches": self.records.breaches(),
-            "rollbacks": self.rollbacks, "returns": self.returns,
-        })
+    /// A queue, for `policy list` and `stats-get`: who decides it, and what became of those who did.
+    pub(crate) fn tell(&self, decider: &Decider<'_>) -> Value {
+        let chair = self.queues.get(decider.queue);
+        let wanted = chair.map_or(DEFAULT, |chair| chair.wanted().name());
+        let mut told = json!({
+            "name": decider.queue, "policy": decider.policy, "own": decider.own, "held": decider.held,
+            "pending": decider.pending, "wanted": wanted, "passes": decider.counts.passes,
+            "starts": decider.counts.starts, "reservations": decider.counts.reservations,
+            "swap": decider.swap.as_ref().map(|s| json!({"to": s.to, "keyed": s.keyed})),
+        });
+        if let Some(chair) = chair {
+            chair.records.tell(wanted, &mut told);
+            told["containment"] = chair.containment();
+            if let Choice::Loaded(entry) = chair.active() {
+                told["digest"] = entry.digest().to_string().into();
+                told["config"] = json!(entry.config());
+            }
+        }
+        if decider.own {
+            told["cost"] = cost_of(&decider.cost);
+        }
+        told
     }
 
     /// For `policy show`.
     pub(crate) fn show(&self, name: &str, cost: PolicyCost) -> Result<Value> {
         let mut out = match self.get(name)? {
-            Choice::Builtin => json!({"name": BUILTIN, "version": env!("CARGO_PKG_VERSION"), "config": []}),
+            Choice::Builtin | Choice::Default => {
+                json!({"name": BUILTIN, "version": env!("CARGO_PKG_VERSION"), "config": []})
+            }
             Choice::Loaded(entry) => json!(entry.summary()),
         };
         out = self.with_state(out);
-        out["failed"] = self.records.told(name);
-        if self.active.name() == name {
-            out["cost"] = json!({
-                "calls": cost.calls,
-                "fuel": cost.fuel,
-                "memory": cost.memory,
-                "milliseconds": cost.nanos as f64 / 1e6,
-            });
+        out["failed"] = self.default.records.told(name);
+        if self.active() == name {
+            out["cost"] = cost_of(&cost);
         }
         Ok(out)
     }
+}
+
+fn cost_of(cost: &PolicyCost) -> Value {
+    json!({
+        "calls": cost.calls,
+        "fuel": cost.fuel,
+        "memory": cost.memory,
+        "milliseconds": cost.nanos as f64 / 1e6,
+    })
 }
 
 /// The built-in policy as one that can be swapped in: no abilities, so the engine decides in strict order.

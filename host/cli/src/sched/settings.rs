@@ -9,12 +9,13 @@
 
 mod guard;
 mod keys;
+mod queue;
 mod value;
 
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -31,6 +32,8 @@ use crate::policies::Rules;
 pub(crate) use guard::Guard;
 use keys::key;
 pub(crate) use keys::{KEYS, Key};
+use queue::Queue;
+pub(crate) use queue::QueuePolicy;
 use value::Given;
 
 /// Name of the table in a Flux configuration.
@@ -132,8 +135,10 @@ pub(crate) struct Settings {
     pub(crate) queue_depth: Option<u32>,
     /// Where jobs go when neither they nor the policy have a preference.
     pub(crate) placement: Placement,
-    /// The same for jobs of some queues, by name.
-    pub(crate) queues: BTreeMap<String, Placement>,
+    /// What is set of some queues, by name.
+    queues: BTreeMap<String, Queue>,
+    /// The queues that there are, if the configuration says so.
+    queues_there: Option<BTreeSet<String>>,
     /// Tell jobs why they wait.
     pub(crate) annotate: bool,
     /// See [`LogLevel`].
@@ -177,7 +182,8 @@ impl Default for Settings {
             audit_trail: None,
             queue_depth: None,
             placement: engine.placement,
-            queues: engine.queue_placements,
+            queues: BTreeMap::new(),
+            queues_there: None,
             annotate: engine.annotate,
             log_level: LogLevel::default(),
             candidates_per_pass_max: engine.candidates_per_pass_max,
@@ -217,6 +223,7 @@ impl Settings {
                     .with_context(|| format!("[{TABLE}] {name}"))?;
             }
         }
+        settings.check_queues().with_context(|| format!("[{TABLE}]"))?;
         Ok(settings)
     }
 
@@ -227,7 +234,12 @@ impl Settings {
     pub(crate) fn from_config(config: &Value) -> Result<Settings> {
         match config {
             Value::Null => Ok(Settings::default()),
-            Value::Object(tables) => Settings::from_table(tables.get(TABLE).unwrap_or(&Value::Null)),
+            Value::Object(tables) => {
+                let mut settings = Settings::from_table(tables.get(TABLE).unwrap_or(&Value::Null))?;
+                settings.queues_there = Settings::queues_in(tables);
+                settings.check_queues().with_context(|| format!("[{TABLE}]"))?;
+                Ok(settings)
+            }
             other => bail!("configuration: expected an object, found {}", value::kind(other)),
         }
     }
@@ -238,11 +250,16 @@ impl Settings {
     /// # Errors
     /// The first argument that is unknown or whose value is not accepted.
     pub(crate) fn with_args<S: AsRef<str>>(mut self, args: &[S]) -> Result<Settings> {
+        let policy = |arg: &&str| {
+            let name = arg.split_once('=').map_or(*arg, |(name, _)| name);
+            name == "policy" || name.starts_with("queues.") && name.ends_with(".policy")
+        };
         for first in [true, false] {
-            for arg in args.iter().map(AsRef::as_ref).filter(|arg| arg.starts_with("policy=") == first) {
+            for arg in args.iter().map(AsRef::as_ref).filter(|arg| policy(arg) == first) {
                 self.argument(arg).with_context(|| format!("argument {:?}", value::shortened(arg)))?;
             }
         }
+        self.check_queues()?;
         Ok(self)
     }
 
@@ -258,9 +275,9 @@ impl Settings {
             self.sources.insert("policy-config", Source::Argument);
             return self.policy_setting(key, text.to_owned());
         }
-        if let Some(queue) = name.strip_prefix("queues.").and_then(|rest| rest.strip_suffix(".placement")) {
+        if let Some(rest) = name.strip_prefix("queues.") {
             self.sources.insert("queues", Source::Argument);
-            return self.queue_placement(queue, Given::Text(text));
+            return self.queue_argument(rest, text);
         }
         if let Some(limit) = name.strip_prefix("limits.") {
             self.sources.insert("limits", Source::Argument);
@@ -272,7 +289,9 @@ impl Settings {
                 self.set("queue-depth", Given::Text(text), Source::Argument)
             }
             ("mode", None) => bail!("mode: expected unlimited or limited=N, found {text:?}"),
-            ("queues", _) => bail!("expected queues.QUEUE.placement=NAME for the placement of a queue"),
+            ("queues", _) => bail!(
+                "expected queues.QUEUE.placement=NAME for the placement of a queue, queues.QUEUE.policy=NAME for its policy"
+            ),
             ("limits", _) => bail!("expected limits.LIMIT=NUMBER for a bound of components"),
             ("policy-config", _) => bail!("expected policy.KEY=VALUE for a setting of the policy"),
             _ => self.set(name, Given::Text(text), Source::Argument),
@@ -302,16 +321,8 @@ impl Settings {
             }
             "policy-config" => {
                 let Given::Json(Value::Object(table)) = given else { return Err(given.refused(key)) };
-                for (name, value) in table {
-                    let text = match value {
-                        Value::String(text) => text.clone(),
-                        Value::Bool(_) | Value::Number(_) => value.to_string(),
-                        other => bail!(
-                            "{name}: expected a string, a number or a boolean, found {}",
-                            value::kind(other)
-                        ),
-                    };
-                    self.policy_setting(name, text)?;
+                for (name, text) in queue::config(table)? {
+                    self.policy_setting(&name, text)?;
                 }
             }
             "policies" => self.policies = Some(given.absolute(key)?),
@@ -332,17 +343,7 @@ impl Settings {
             }
             "queues" => {
                 let Given::Json(Value::Object(table)) = given else { return Err(given.refused(key)) };
-                for (queue, settings) in table {
-                    let Value::Object(settings) = settings else {
-                        bail!("{queue}: expected {{ placement = NAME }}, found {}", value::kind(settings));
-                    };
-                    for (name, value) in settings {
-                        if name != "placement" {
-                            bail!("{queue}.{name}: unknown key; known is placement");
-                        }
-                        self.queue_placement(queue, Given::Json(value))?;
-                    }
-                }
+                self.queue_table(table)?;
             }
             "annotate" => self.annotate = given.flag(key)?,
             "log-level" => {
@@ -371,22 +372,6 @@ impl Settings {
             _ => self.guard.set(key, given)?,
         }
         self.sources.insert(key.name, source);
-        Ok(())
-    }
-
-    fn queue_placement(&mut self, queue: &str, given: Given<'_>) -> Result<()> {
-        if queue.is_empty() || queue.len() > QUEUE_BYTES_MAX {
-            bail!("expected the name of a queue, of 1 to {QUEUE_BYTES_MAX} bytes");
-        }
-        let accepted = key("placement", Placement::NAMES, "");
-        let placement = given.text(&accepted, 64).ok().and_then(Placement::from_name);
-        let placement = placement
-            .ok_or_else(|| given.refused(&accepted))
-            .with_context(|| format!("{queue}.placement"))?;
-        self.queues.insert(queue.to_owned(), placement);
-        if self.queues.len() > QUEUES_MAX {
-            bail!("at most {QUEUES_MAX} queues can have settings");
-        }
         Ok(())
     }
 
@@ -449,7 +434,7 @@ impl Settings {
             annotations_per_pass_max: self.guard.annotations_per_pass_max,
             on_breach: self.guard.on_breach,
             placement: self.placement,
-            queue_placements: self.queues.clone(),
+            queue_placements: self.queue_placements(),
             annotate: self.annotate,
             ..EngineConfig::default()
         }
@@ -472,12 +457,7 @@ impl Settings {
             "trusted-keys" => json!(self.rules.keys),
             "queue-depth" => self.queue_depth.map_or_else(|| json!("unlimited"), |depth| json!(depth)),
             "placement" => json!(self.placement.name()),
-            "queues" => {
-                let entry = |(queue, placement): (&String, &Placement)| {
-                    (queue.clone(), json!({ "placement": placement.name() }))
-                };
-                Value::Object(self.queues.iter().map(entry).collect())
-            }
+            "queues" => self.queues_value(),
             "annotate" => json!(self.annotate),
             "log-level" => json!(self.log_level.name()),
             "candidates-per-pass-max" => json!(self.candidates_per_pass_max),
@@ -516,7 +496,7 @@ fn names() -> String {
 fn argument_names() -> String {
     let name = |key: &'static Key| match key.name {
         "policy-config" => "policy.KEY",
-        "queues" => "queues.QUEUE.placement",
+        "queues" => "queues.QUEUE.placement, queues.QUEUE.policy, queues.QUEUE.policy.KEY",
         "limits" => "limits.LIMIT",
         name => name,
     };

@@ -49,11 +49,14 @@ impl Scheduler {
             "policy-swap" => ("swap", "name"),
             "policy-promote" => ("promote", "name"),
             "policy-rollback" => ("rollback", "name"),
+            "policy-unset" => ("unset", "name"),
             _ => return,
         };
         let policy: String =
             request.payload[key].as_str().unwrap_or_default().chars().take(POLICY_CHARS_MAX).collect();
-        self.record(what, Some(request), &policy, Err(why));
+        let queue = request.payload["queue"].as_str();
+        let queue: Option<String> = queue.map(|queue| queue.chars().take(POLICY_CHARS_MAX).collect());
+        self.record(what, Some(request), queue.as_deref(), &policy, Err(why));
     }
 
     /// Write down what was done with a policy, or why it was not.
@@ -61,14 +64,21 @@ impl Scheduler {
         &self,
         what: &str,
         request: Option<&ControlRequest>,
+        queue: Option<&str>,
         policy: &str,
         verdict: Result<(), &str>,
     ) {
         let Some(path) = self.in_force.settings.audit_trail.clone().or_else(default_path) else { return };
         let uid = request.map(|request| request.message.userid);
         let mut line = entry(what, uid, policy, verdict);
+        if let Some(queue) = queue {
+            line["queue"] = queue.into();
+        }
         line["scheduler"] = self.seat.session.name.as_str().into();
-        if let Ok(Choice::Loaded(entry)) = self.roster.get(policy) {
+        // A queue may have it with settings of its own.
+        let there = self.roster.look(queue).map(|chair| chair.active().clone());
+        let there = there.filter(|choice| choice.name() == policy).or_else(|| self.roster.get(policy).ok());
+        if let Some(Choice::Loaded(entry)) = there {
             let digest = entry.digest().to_string();
             line["signed"] = json!(self.shelf.signer(&digest));
             line["version"] = entry.description().version.as_str().into();

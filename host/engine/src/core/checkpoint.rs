@@ -13,6 +13,7 @@ use fluxgate_graph::Resources;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::post::{At, Post};
 use super::{Class, Core, Job, Queue, Running};
 use crate::config::Config;
 use crate::engine::{Engine, wanted_placement};
@@ -20,6 +21,7 @@ use crate::event::Action;
 use crate::explain::Reason;
 use crate::order::OrderKey;
 use crate::policy::{JobEvent, Policy, PolicyError, SavedState};
+use crate::seats::Own;
 use crate::swap::Seat;
 
 /// See the module text. Made by [`Engine::checkpoint`]; [`Engine::resume`] goes on from it.
@@ -43,9 +45,12 @@ pub struct Checkpoint {
     pub pending: Vec<PendingState>,
     /// Guarantees: job, start, duration.
     pub reservations: Vec<(JobId, f64, f64)>,
-    /// The policy that decides, if it is not the built-in one.
+    /// The default policy, if it is not the built-in one.
     pub policy: Option<PolicyState>,
-    /// The policy whose failure keeps everything from starting.
+    /// The queues with a policy of their own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub own: Vec<OwnState>,
+    /// The default policy whose failure keeps everything from starting.
     pub held: Option<String>,
     held_told: Vec<JobId>,
     places: u32,
@@ -67,6 +72,8 @@ pub struct RunningState {
     pub end: f64,
     follows: bool,
     committing: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    queue: Option<u32>,
 }
 
 /// A waiting job. Its request is told by its jobspec, which whoever keeps the checkpoint has.
@@ -110,7 +117,18 @@ pub struct QueueState {
     parked: Vec<(u32, bool)>,
 }
 
-/// The policy that decides.
+/// A queue with a policy of its own.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct OwnState {
+    /// Its name.
+    pub queue: String,
+    /// The policy; without one it failed.
+    pub policy: Option<PolicyState>,
+    /// The policy whose failure keeps everything from starting there.
+    pub held: Option<String>,
+}
+
+/// A policy that decides.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PolicyState {
     /// Its name.
@@ -138,6 +156,9 @@ pub enum ResumeError {
     /// Numbers are beyond what can be.
     #[error("checkpoint: {0}")]
     Numbers(&'static str),
+    /// A queue is missing that has a policy of its own.
+    #[error("checkpoint: no queue {0}, which has a policy of its own")]
+    Queue(String),
     /// The policy does not take its state back.
     #[error("policy {name}: {error}")]
     Policy {
@@ -162,25 +183,37 @@ impl Engine {
     /// A policy that saves a state is asked for it. If that fails, it has failed, as it would in a swap; the actions
     /// are to be carried out like those of [`Engine::step`].
     pub fn checkpoint(&mut self) -> Option<(Checkpoint, Vec<Action>)> {
-        if self.warm_up.is_some() {
+        if self.is_swapping() {
             return None;
         }
         let mut out = Vec::new();
-        let saved = self.live.as_mut().map(|seat| {
+        let policy = self.saved(Post::Default, &mut out);
+        let mut own = Vec::new();
+        for id in self.own.keys().copied().collect::<Vec<_>>() {
+            let policy = self.saved(Post::Queue(id), &mut out);
+            let queue = &self.core().queues[id as usize];
+            let held = queue.held.as_deref().map(str::to_owned);
+            own.push(OwnState { queue: queue.name.clone(), policy, held });
+        }
+        let stale = self.epoch != self.core().resources.epoch();
+        Some((self.core().checkpoint(policy, own, stale), out))
+    }
+
+    /// What there is to say of the policy at a post. One that fails in that is there no more.
+    fn saved(&mut self, post: Post, out: &mut Vec<Action>) -> Option<PolicyState> {
+        let saved = self.live_at(post).map(|seat| {
             let state = seat.policy.abilities().state.then(|| seat.policy.save()).transpose()?;
             let name = seat.policy.name().to_owned();
             Ok(PolicyState { name, state, events: seat.events.clone(), to_key: seat.to_key.clone() })
         });
-        let policy = saved.transpose().unwrap_or_else(|error| {
-            self.fail_live(error, &mut out);
+        saved.transpose().unwrap_or_else(|error| {
+            self.fail_live(post, error, out);
             None
-        });
-        let stale = self.epoch != self.core().resources.epoch();
-        Some((self.core().checkpoint(policy, stale), out))
+        })
     }
 
-    /// Go on from a checkpoint. `jobspec` has those of the waiting jobs; `policy` is a fresh instance of the one that
-    /// decided, `None` for the built-in one.
+    /// Go on from a checkpoint. `jobspec` has those of the waiting jobs; `policy` is a fresh instance of the default
+    /// one, `None` for the built-in one; `own` those that queues have of their own, by queue.
     ///
     /// # Errors
     /// [`ResumeError`] names what does not fit.
@@ -188,29 +221,19 @@ impl Engine {
         checkpoint: &Checkpoint,
         mut jobspec: impl FnMut(JobId) -> Option<Arc<Jobspec>>,
         policy: Option<Box<dyn Policy>>,
+        mut own: BTreeMap<String, Box<dyn Policy>>,
     ) -> Result<Engine, ResumeError> {
         let mut core = Core::from_checkpoint(checkpoint, &mut jobspec)?;
-        let live = match (policy, &checkpoint.policy) {
-            (Some(mut policy), Some(was)) => {
-                policy.machine(core.machine());
-                if let Some(state) = &was.state {
-                    policy
-                        .restore(state)
-                        .map_err(|error| ResumeError::Policy { name: was.name.clone(), error })?;
-                }
-                let mut seat = Seat::new(policy, core.live);
-                (seat.events, seat.to_key) = (was.events.clone(), was.to_key.clone());
-                Some(seat)
-            }
-            (_, None) => None,
-            (None, Some(_)) => {
-                // Somebody else is to decide: the built-in one until then.
-                core.close_side(core.live);
-                None
-            }
-        };
+        let live = seated(&mut core, policy, checkpoint.policy.as_ref(), Post::Default)?;
+        let mut seats = BTreeMap::new();
+        for was in &checkpoint.own {
+            let id = core.known_queue(&was.queue).ok_or_else(|| ResumeError::Queue(was.queue.clone()))?;
+            let policy = own.remove(&was.queue);
+            let live = seated(&mut core, policy, was.policy.as_ref(), Post::Queue(id))?;
+            seats.insert(id, Own { live, next: None });
+        }
         let mut engine = Engine::over(Box::new(core));
-        engine.live = live;
+        (engine.live, engine.own) = (live, seats);
         if checkpoint.stale {
             engine.epoch = engine.epoch.wrapping_sub(1);
         }
@@ -218,8 +241,35 @@ impl Engine {
     }
 }
 
+/// A policy where another instance of it was.
+fn seated(
+    core: &mut Core,
+    policy: Option<Box<dyn Policy>>,
+    was: Option<&PolicyState>,
+    post: Post,
+) -> Result<Option<Seat>, ResumeError> {
+    Ok(match (policy, was) {
+        (Some(mut policy), Some(was)) => {
+            policy.machine(core.machine());
+            if let Some(state) = &was.state {
+                let failed = |error| ResumeError::Policy { name: was.name.clone(), error };
+                policy.restore(state).map_err(failed)?;
+            }
+            let mut seat = Seat::new(policy);
+            (seat.events, seat.to_key) = (was.events.clone(), was.to_key.clone());
+            Some(seat)
+        }
+        (_, None) => None,
+        (None, Some(_)) => {
+            // Somebody else is to decide: the built-in one until then.
+            core.close(post, At::Live);
+            None
+        }
+    })
+}
+
 impl Core {
-    fn checkpoint(&self, policy: Option<PolicyState>, stale: bool) -> Checkpoint {
+    fn checkpoint(&self, policy: Option<PolicyState>, own: Vec<OwnState>, stale: bool) -> Checkpoint {
         let resources = &self.resources;
         let running = self.running.iter().map(|(&id, running)| RunningState {
             id,
@@ -228,10 +278,12 @@ impl Core {
             end: finite(running.end),
             follows: running.follows,
             committing: running.committing,
+            queue: running.queue,
         });
         let pending = self.pending.iter().filter_map(|(&id, &place)| {
             let job = self.job(place)?;
-            let key = job.places[self.live].filter(|(g, _)| *g == self.generation[self.live]);
+            let queue = &self.queues[job.queue as usize];
+            let key = job.places[queue.live].filter(|(g, _)| *g == queue.generation[queue.live]);
             Some(PendingState {
                 id,
                 priority: job.priority,
@@ -258,6 +310,7 @@ impl Core {
             pending: pending.collect(),
             reservations: resources.reservations().collect(),
             policy,
+            own,
             held: self.held.as_deref().map(str::to_owned),
             held_told: self.held_told.clone(),
             places: self.jobs.len() as u32,
@@ -287,12 +340,10 @@ impl Core {
                 .allocate_r(job.id, &job.r, &Idset::default(), job.start, end)
                 .map_err(|e| wrong(e.to_string()))?;
             let (start, follows, committing) = (job.start, job.follows, job.committing);
-            core.running.insert(job.id, Running { start, end, follows, committing });
+            let queue = job.queue;
+            core.running.insert(job.id, Running { start, end, follows, committing, queue });
         }
         core.resources.shrink(&from.removed);
-        if from.policy.is_some() {
-            core.open_side(core.live);
-        }
         let waiting = from.pending.len();
         if from.places as usize != waiting + from.vacant.len() {
             return Err(ResumeError::Numbers("places are neither taken nor vacant"));
@@ -304,6 +355,17 @@ impl Core {
         for state in &from.queues {
             let id = core.queue_id(&state.name).ok_or(ResumeError::Numbers("more queues than queues_max"))?;
             core.queues[id as usize].classes.resize(state.classes as usize, None);
+        }
+        for own in &from.own {
+            let id = core.known_queue(&own.queue).ok_or_else(|| ResumeError::Queue(own.queue.clone()))?;
+            let queue = &mut core.queues[id as usize];
+            (queue.own, queue.held) = (true, own.held.as_deref().map(Into::into));
+            if own.policy.is_some() {
+                core.open(Post::Queue(id), At::Live);
+            }
+        }
+        if from.policy.is_some() {
+            core.open(Post::Default, At::Live);
         }
         for job in &from.pending {
             let spec = jobspec(job.id);
@@ -369,7 +431,7 @@ impl Core {
         });
         self.pending.insert(job.id, job.place);
         if let Some(key) = job.key {
-            self.place(job.place, key, self.live);
+            self.place(job.place, key, At::Live);
         }
         Ok(())
     }

@@ -51,7 +51,13 @@ impl Pass {
             let summary = if core.config.annotate { r.summary() } else { String::new() };
             let annotations = annotate::on_start(&job, (&summary, staged.how), notes, core.config.annotate);
             let follows = job.duration.is_infinite();
-            let running = Running { start: self.now, end: staged.end, follows, committing: true };
+            let running = Running {
+                start: self.now,
+                end: staged.end,
+                follows,
+                committing: true,
+                queue: Some(self.queue),
+            };
             core.running.insert(job.id, running);
             core.stats.starts += 1;
             // A float becomes the nearest number there is; a submission in the future is no wait.
@@ -101,6 +107,9 @@ impl Pass {
             }
         }
         let queue = &mut core.queues[self.queue as usize];
+        queue.counts.passes += 1;
+        queue.counts.starts += started.len() as u64;
+        queue.counts.reservations += self.reserved.len() as u64;
         queue.reserved = reserved;
         // Whoever the bounds of a pass kept from starting comes next. Only after starts, which come to an end;
         // an interruption ends too.
@@ -137,7 +146,7 @@ fn estimate(core: &mut Core, queue: QueueId, now: f64, known: Option<((JobId, u6
     if !core.config.annotate {
         return None;
     }
-    let slot = core.queues[queue as usize].head(core.live)?;
+    let slot = core.queues[queue as usize].head()?;
     let job = core.job(slot)?;
     let this = (job.id, core.resources.version());
     let start = match known {

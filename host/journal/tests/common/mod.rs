@@ -147,6 +147,23 @@ impl Load {
         self.pass();
     }
 
+    /// A policy of its own for a queue; the default one again without.
+    pub fn seat(&mut self, queue: &str, name: Option<&str>) {
+        match name {
+            Some(name) => {
+                let (name, digest) = (name.to_owned(), format!("sha256:{name}"));
+                let row = PolicyRow { name, digest, ..PolicyRow::default() };
+                let made = Native::make(&row.name);
+                if let Ok(actions) = self.engine.swap_queue(queue, made, &row, self.now) {
+                    self.follow(actions);
+                }
+            }
+            // Refused when there is none; that is written down as well.
+            None => drop(self.engine.give_back(queue, self.now)),
+        }
+        self.pass();
+    }
+
     fn follow(&mut self, actions: Vec<Action>) {
         for action in actions {
             if let Action::Start { id, .. } = action {

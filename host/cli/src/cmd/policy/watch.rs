@@ -67,15 +67,37 @@ fn trouble(breaches: &Value) -> u64 {
     breaches.as_object().into_iter().flatten().map(|(_, count)| number(count)).sum()
 }
 
-/// What happened between two samples, a row for the policy that decides and one for each shadow.
+/// The queues that a policy of their own decides.
+fn own(sample: &Value) -> impl Iterator<Item = &Value> {
+    sample["queues"].as_array().into_iter().flatten().filter(|queue| queue["own"] == true)
+}
+
+/// The same queue in another sample, if it was decided by the same instance.
+fn same_queue<'a>(before: &'a Value, queue: &Value) -> &'a Value {
+    let calls = |queue: &Value| number(&queue["cost"]["calls"]);
+    let same = |was: &&Value| {
+        was["name"] == queue["name"] && was["policy"] == queue["policy"] && calls(was) <= calls(queue)
+    };
+    own(before).find(same).unwrap_or(&Value::Null)
+}
+
+/// What happened between two samples: a row for the default policy, one for each queue with a policy of its own, and one for
+/// each shadow.
 fn between(before: &Value, now: &Value) -> Value {
     let (engine, was) = (&now["engine"], &before["engine"]);
-    let passes = since(&was["passes"], &engine["passes"]);
-    let decided = ["starts", "reservations"].map(|key| since(&was[key], &engine[key])).iter().sum::<u64>();
+    let nothing = Value::Null;
+    let known = |queue: &Value| {
+        let all = before["queues"].as_array().map(Vec::as_slice).unwrap_or_default();
+        all.iter().find(|was| was["name"] == queue["name"]).unwrap_or(&nothing).clone()
+    };
+    // What queues with policies of their own did is not the default policy's.
+    let others = |key: &str| own(now).map(|queue| since(&known(queue)[key], &queue[key])).sum::<u64>();
+    let mine = |key: &str| since(&was[key], &engine[key]).saturating_sub(others(key));
+    let passes = mine("passes");
+    let decided = mine("starts") + mine("reservations");
     // Another instance has counters of its own.
     let same = before["policy"] == now["policy"]
         && number(&before["policy_cost"]["calls"]) <= number(&now["policy_cost"]["calls"]);
-    let nothing = Value::Null;
     let (cost, cost_was) = (&now["policy_cost"], if same { &before["policy_cost"] } else { &nothing });
     let (told, told_was) = (&now["containment"], &before["containment"]);
     let role = if told["held"].is_string() { "held" } else { "decides" };
@@ -86,6 +108,22 @@ fn between(before: &Value, now: &Value) -> Value {
         "memory": cost["memory"], "decisions_per_pass": per(decided as f64, passes),
         "breaches": trouble(&told["breaches"]).saturating_sub(trouble(&told_was["breaches"])),
     })];
+    for queue in own(now) {
+        let (was, is) = (known(queue), &queue["cost"]);
+        let before = &same_queue(before, queue)["cost"];
+        let passes = since(&was["passes"], &queue["passes"]);
+        let decided = ["starts", "reservations"].map(|key| since(&was[key], &queue[key])).iter().sum::<u64>();
+        let spent = |key: &str| is[key].as_f64().unwrap_or(0.0) - before[key].as_f64().unwrap_or(0.0);
+        let failed = |queue: &Value| trouble(&queue["containment"]["breaches"]);
+        let name = render::plain(&queue["name"]);
+        rows.push(json!({
+            "name": queue["policy"], "role": format!("queue {name}"), "queue": name, "passes": passes,
+            "fuel_per_pass": per(spent("fuel"), passes),
+            "milliseconds_per_pass": per(spent("milliseconds"), passes),
+            "memory": is["memory"], "decisions_per_pass": per(decided as f64, passes),
+            "breaches": failed(queue).saturating_sub(failed(&was)),
+        }));
+    }
     for shadow in told["shadows"].as_array().into_iter().flatten() {
         let list = told_was["shadows"].as_array().map(Vec::as_slice).unwrap_or_default();
         let was = list.iter().find(|was| was["name"] == shadow["name"] && was["since"] == shadow["since"]);
@@ -158,6 +196,29 @@ mod tests {
         assert_eq!(live["breaches"], 10);
         assert_eq!((&shadow["passes"], &shadow["fuel_per_pass"]), (&json!(20), &json!(100.0)));
         assert_eq!((&shadow["role"], &shadow["milliseconds_per_pass"]), (&json!("shadow"), &json!(0.0)));
+    }
+
+    #[test]
+    fn a_queue_with_a_policy_of_its_own_has_a_row_of_its_own() {
+        let with = |passes: u64, policy: &str, fuel: u64| {
+            let mut sample = sampled("easy", 3 * passes, 600 * passes);
+            sample["queues"] = json!([
+                {"name": "debug", "policy": policy, "own": true, "passes": passes, "starts": passes, "reservations": 0,
+                 "cost": {"calls": fuel, "fuel": fuel, "memory": 0, "milliseconds": 1.0},
+                 "containment": {"breaches": {"trap": passes}}},
+                {"name": "batch", "policy": "easy", "own": false, "passes": 2 * passes, "starts": 0, "reservations": 0},
+            ]);
+            sample
+        };
+        let shown = between(&with(10, "fcfs", 500), &with(20, "fcfs", 900));
+        let (live, queue) = (&shown["policies"][0], &shown["policies"][1]);
+        assert_eq!((&live["passes"], &live["fuel_per_pass"]), (&json!(20), &json!(300.0)));
+        assert_eq!((&queue["name"], &queue["role"]), (&json!("fcfs"), &json!("queue debug")));
+        assert_eq!((&queue["passes"], &queue["fuel_per_pass"]), (&json!(10), &json!(40.0)));
+        assert_eq!((&queue["decisions_per_pass"], &queue["breaches"]), (&json!(1.0), &json!(10)));
+        // Another instance has counters of its own.
+        let shown = between(&with(10, "sjf", 500), &with(20, "fcfs", 900));
+        assert_eq!(shown["policies"][1]["fuel_per_pass"], 90.0);
     }
 
     #[test]

@@ -13,6 +13,7 @@ use fluxgate_sim::record::Done;
 use serde_json::{Value, json};
 
 use crate::args::Replay;
+use crate::fail::usage;
 use crate::policies::{Rules, Shelf};
 use crate::render;
 use crate::sched::roster::Builtin;
@@ -77,6 +78,11 @@ impl Policies for ByDigest {
 pub(super) fn run(args: &Replay, path: &Path) -> Result<()> {
     let journal = Journal::open(path)?;
     let shelf = Shelf::open(args.policies.as_deref())?;
+    if args.policy.is_empty() && !args.queue_policy.is_empty() {
+        return Err(usage(
+            "--queue-policy: with --journal name who decides the other queues as well: --policy NAME",
+        ));
+    }
     if !args.policy.is_empty() {
         return what_if(args, path, &journal, &shelf);
     }
@@ -163,13 +169,15 @@ fn done(ran: &Ran) -> Done {
 fn what_if(args: &Replay, path: &Path, journal: &Journal, shelf: &Shelf) -> Result<()> {
     let asked = super::policies(args, shelf)?;
     let mut night = Night::read(journal, args.selection.from, args.selection.until)?;
+    super::check_queues(args, &night.queues())?;
     let was = night.was();
     let (cores, span) = (night.cores(), night.span);
     let before: Vec<Done> = was.ran.iter().map(done).collect();
     let deciders = night.deciders.join(", ");
     let mut runs = Vec::new();
     for asked in asked {
-        let world = night.with(asked.policy).with_context(|| format!("replay with {}", asked.label))?;
+        let world =
+            night.with(asked.policy, asked.queues).with_context(|| format!("replay with {}", asked.label))?;
         runs.push((asked.label, world));
     }
     let mut told = Vec::new();

@@ -107,6 +107,39 @@ fn queues_have_placements_of_their_own() {
 }
 
 #[test]
+fn queues_have_policies_of_their_own() {
+    let table = json!({"queues": {
+        "debug": {"placement": "low", "policy": "fcfs", "policy-config": {"depth": "4"}},
+        "batch": {"policy": "easy"},
+    }});
+    let config = json!({"queues": {"debug": {}, "batch": {}, "a.b": {}}, "sched-fluxgate": table});
+    let settings = Settings::from_config(&config).unwrap();
+    assert_eq!(settings.value("queues"), table["queues"]);
+    let settings = settings.with_args(&["queues.debug.policy=sjf", "queues.a.b.policy=hybrid"]).unwrap();
+    let settings = settings.with_args(&["queues.a.b.policy.depth=9"]).unwrap();
+    let of = |name: &str| settings.queue_policy(name).map(|own| (own.policy.as_str(), own.config.len()));
+    // What was set of another policy does not reach this one.
+    assert_eq!(
+        (of("debug"), of("batch"), of("a.b")),
+        (Some(("sjf", 0)), Some(("easy", 0)), Some(("hybrid", 1)))
+    );
+    let before = Settings::from_config(&config).unwrap();
+    assert_eq!(settings.other_queue_policies(&before, false), ["a.b", "debug"]);
+    assert_eq!(before.other_queue_policies(&settings, true), ["a.b", "batch", "debug"]);
+
+    // The configuration says which queues there are.
+    let unknown = json!({"queues": {"debug": {}}, "sched-fluxgate": table});
+    let error = refused(Settings::from_config(&unknown));
+    assert!(error.contains("no queue \"batch\"") && error.contains("queues are: debug"), "{error}");
+    let error = refused(before.with_args(&["queues.nosuch.policy=easy"]));
+    assert!(error.contains("no queue \"nosuch\"") && error.contains("a.b, batch, debug"), "{error}");
+    let error = refused(Settings::default().with_args(&["queues.debug.policy.depth=1"]));
+    assert!(error.contains("there is no queues.debug.policy"), "{error}");
+    let error = refused(Settings::default().with_args(&["queues.debug.nosuch=1"]));
+    assert!(error.contains("known are placement, policy"), "{error}");
+}
+
+#[test]
 fn settings_of_a_policy_do_not_reach_another() {
     let table = json!({"policy-config": {"a": "1"}, "policy": "sjf"});
     // The order of keys in a table says nothing.
@@ -135,8 +168,15 @@ fn what_is_wrong_in_a_table_is_named() {
         (json!({"queue-depth": "many"}), &["queue-depth", "unlimited", "many"]),
         (json!({"placement": "best"}), &["placement", Placement::NAMES, "best"]),
         (json!({"queues": {"q": {"placement": "best"}}}), &["q.placement", Placement::NAMES, "best"]),
-        (json!({"queues": {"q": {"priority": 3}}}), &["q.priority", "known is placement"]),
-        (json!({"queues": {"q": "low"}}), &["q", "{ placement = NAME }", "a string"]),
+        (json!({"queues": {"q": {"priority": 3}}}), &["q.priority", "known are placement, policy"]),
+        (json!({"queues": {"q": "low"}}), &["q", "{ placement = NAME, policy = NAME }", "a string"]),
+        (json!({"queues": {"q": {"policy": 3}}}), &["q.policy", "a policy's name", "found 3"]),
+        (json!({"queues": {"q": {"policy": "a/b.wasm"}}}), &["q.policy", "absolute"]),
+        (json!({"queues": {"q": {"policy-config": {"a": 1}}}}), &["q.policy-config", "no queues.q.policy"]),
+        (
+            json!({"queues": {"q": {"policy": "p", "policy-config": {"a": []}}}}),
+            &["q.policy-config", "a: expected"],
+        ),
         (json!({"queues": 3}), &["queues", "found 3"]),
         (json!({"queues": {"": {"placement": "low"}}}), &["name of a queue"]),
         (json!({"annotate": "true"}), &["annotate", "true or false", "\"true\""]),

@@ -1,0 +1,201 @@
+//! Queues with policies of their own: which queues there are, who decides them, and what is still to be begun.
+//!
+//! How a swap goes is in [`super::rescue`]. Whether a queue exists the job manager knows.
+
+use anyhow::{Result, anyhow, bail};
+use fluxgate_wire::message::Message;
+use fluxgate_wire::proto::errno;
+use fluxgate_wire::session::ControlRequest;
+use serde_json::{Value, json};
+
+use super::control::Answer;
+use super::roster::{By, Choice};
+use super::{Scheduler, Waiting};
+
+/// Matchtag of `job-manager.queue-list`, far from those that the session counts up from 1.
+const QUEUES_TAG: u32 = u32::MAX - 2;
+/// Most requests that wait for the names of the queues.
+const ASKERS_MAX: usize = 64;
+
+/// The queue that a request is about.
+pub(super) fn queue(payload: &Value) -> Result<Option<&str>> {
+    match &payload["queue"] {
+        Value::Null => Ok(None),
+        Value::String(queue) if !queue.is_empty() => Ok(Some(queue)),
+        _ => Err(anyhow!("queue: expected the name of a queue")),
+    }
+}
+
+/// What waits to be begun or answered.
+#[derive(Default)]
+pub(super) struct Queues {
+    /// Requests about queues of which nobody knows yet whether there are such.
+    askers: Vec<ControlRequest>,
+    /// The names, while those requests are served.
+    known: Vec<String>,
+    /// Swaps for which another one is in the way.
+    later: Vec<Waiting>,
+}
+
+impl Scheduler {
+    /// Is there a queue of this name? `None` when the job manager has to be asked.
+    fn is_queue(&self, queue: &str) -> bool {
+        let seen = |engine: &fluxgate_journal::Recorded| engine.deciders().any(|d| d.queue == queue);
+        self.queues.known.iter().any(|known| known == queue) || self.engine.as_ref().is_some_and(seen)
+    }
+
+    /// Serve this request when the job manager has said that there is such a queue; true when that is known already.
+    pub(super) fn queue_is_there(&mut self, queue: &str, request: &ControlRequest) -> Result<bool> {
+        if self.engine.is_none() {
+            bail!("the scheduler is still starting");
+        }
+        if self.is_queue(queue) {
+            return Ok(true);
+        }
+        if self.queues.askers.len() >= ASKERS_MAX {
+            bail!("more than {ASKERS_MAX} requests wait for the names of the queues");
+        }
+        self.queues.askers.push(request.clone());
+        if self.queues.askers.len() == 1 {
+            let question =
+                Message::request("job-manager.queue-list").with_json(&json!({})).with_matchtag(QUEUES_TAG);
+            self.send(Some(question));
+        }
+        Ok(false)
+    }
+
+    /// Are these the names of the queues? Then those who wait for them are served.
+    pub(super) fn queues_answer(&mut self, message: &Message) -> bool {
+        if !(message.is_response() && message.matchtag() == QUEUES_TAG) {
+            return false;
+        }
+        let names: Result<Vec<String>> = match message.errnum() {
+            0 => message.json().map_err(|e| anyhow!("job-manager.queue-list: {e}")).map(|answer| {
+                let names = answer["queues"].as_array().into_iter().flatten();
+                names.filter_map(|name| Some(name.as_str()?.to_owned())).collect()
+            }),
+            errnum => Err(anyhow!("job-manager.queue-list: the job manager answers error {errnum}")),
+        };
+        for request in std::mem::take(&mut self.queues.askers) {
+            let asked = request.payload["queue"].as_str().unwrap_or_default().to_owned();
+            let refused = match &names {
+                Ok(names) if names.contains(&asked) => {
+                    self.queues.known.clone_from(names);
+                    self.control(request);
+                    self.queues.known.clear();
+                    continue;
+                }
+                Ok(names) if names.is_empty() => {
+                    format!("no queue {asked:?}: this instance has no named queues")
+                }
+                Ok(names) => format!("no queue {asked:?}; queues are {}", names.join(", ")),
+                Err(error) => format!("{error:#}"),
+            };
+            self.record_refused(&request, &refused);
+            self.send(request.error(errno::EINVAL, &refused));
+        }
+        true
+    }
+
+    /// Let the default policy decide a queue again.
+    pub(super) fn policy_unset(&mut self, request: &ControlRequest) -> Result<Answer> {
+        let queue = queue(&request.payload)?.ok_or_else(|| anyhow!("queue: expected the name of a queue"))?;
+        if self.engine.as_ref().is_some_and(|engine| engine.own_policy(queue).is_some()) {
+            self.give_way(Some(queue));
+            let waiting = Waiting::new(Choice::Default, By::Person).at(Some(queue));
+            self.begin_swap(Waiting { request: Some(request.clone()), ..waiting })?;
+        } else if self.queue_is_there(queue, request)? {
+            bail!("queue {queue} has no policy of its own");
+        }
+        Ok(Answer::Later)
+    }
+
+    /// A shadow stands for one policy that decides all queues.
+    pub(super) fn all_by_one(&self) -> Result<()> {
+        let own = |engine: &fluxgate_journal::Recorded| {
+            let own = engine.deciders().filter(|d| d.own || d.swap.is_some());
+            own.map(|d| d.queue.to_owned()).collect::<Vec<_>>()
+        };
+        let own = self.engine.as_ref().map(own).unwrap_or_default();
+        if own.is_empty() {
+            return Ok(());
+        }
+        bail!(
+            "a shadow is compared with one policy that decides all queues, and {} decided by policies of their own: \
+             'policy unset --queue {}' first",
+            if own.len() == 1 {
+                format!("queue {} is", own[0])
+            } else {
+                format!("queues {} are", own.join(", "))
+            },
+            own[0]
+        )
+    }
+
+    /// These are to decide their queues, as soon as nothing is in the way.
+    pub(super) fn seat(&mut self, choices: Vec<(String, Choice)>, by: By) {
+        if !choices.is_empty() && !self.shadows.is_empty() {
+            tracing::warn!("shadows end: queues get policies of their own");
+            self.shadows.clear();
+        }
+        for (queue, choice) in choices {
+            let is = |waiting: &Waiting| waiting.queue.as_deref() == Some(&queue);
+            self.queues.later.retain(|waiting| !is(waiting));
+            self.queues.later.push(Waiting::new(choice, by).at(Some(&queue)));
+        }
+    }
+
+    /// The scheduler begins anew: what was to come is forgotten.
+    pub(super) fn forget_queues(&mut self) {
+        self.queues.later.clear();
+        self.roster.restart();
+    }
+
+    /// Is there something still to be begun?
+    pub(super) fn queues_wait(&self) -> bool {
+        !self.queues.later.is_empty()
+    }
+
+    /// Begin what nothing is in the way of any more.
+    pub(super) fn seat_queues(&mut self) {
+        if self.engine.is_none() || self.swaps.contains_key(&None) {
+            return;
+        }
+        for waiting in std::mem::take(&mut self.queues.later) {
+            let queue = waiting.queue.clone();
+            self.give_way(queue.as_deref());
+            if self.swaps.contains_key(&queue) {
+                self.queues.later.push(waiting);
+                continue;
+            }
+            let own = |engine: &fluxgate_journal::Recorded| {
+                queue.as_deref().is_some_and(|queue| engine.own_policy(queue).is_some())
+            };
+            if waiting.choice.name() == Choice::Default.name() && !self.engine.as_ref().is_some_and(own) {
+                // It is so already.
+                continue;
+            }
+            let (choice, by, at) = (waiting.choice.clone(), waiting.by, queue.unwrap_or_default());
+            if let Err(error) = self.begin_swap(waiting) {
+                tracing::error!(policy = choice.name(), "queue {at}: its policy cannot take over: {error:#}");
+                if by == By::Start {
+                    let error = fluxgate_engine::PolicyError::Refused {
+                        during: "start-up",
+                        message: format!("{error:#}"),
+                    };
+                    let now = self.clock.now();
+                    let guard = &self.in_force.settings.guard;
+                    let chair = self.roster.at(Some(&at));
+                    chair.failed(choice.name(), &error, now, guard);
+                    chair.start_failed(choice);
+                }
+            }
+        }
+    }
+
+    /// Who decides which queue, for `policy list` and `stats-get`.
+    pub(super) fn queues(&self) -> Value {
+        let Some(engine) = &self.engine else { return json!([]) };
+        engine.deciders().map(|decider| self.roster.tell(&decider)).collect()
+    }
+}
