@@ -2,8 +2,8 @@
 //!
 //! Jobs come, nodes go and come back and settings change as they did. A job runs as long as it did, from whenever it
 //! starts here. How long a job would have run that never did, or was still running when the journal ends, nobody knows: it
-//! runs to the end of the journal, and that is told. A job that somebody cancelled is cancelled at the same time, whether
-//! it waits here or runs.
+//! runs to the end of the journal, and that is told. A job that ended while there was no scheduler counts as having ended
+//! when there was one again. A job that somebody cancelled is cancelled at the same time, whether it waits here or runs.
 //!
 //! Must never know where policies come from.
 
@@ -52,6 +52,8 @@ pub struct Night {
     jobs: BTreeMap<JobId, (u32, f64, f64)>,
     starts: BTreeMap<JobId, (f64, u64)>,
     ends: BTreeMap<JobId, f64>,
+    /// Jobs that ran when a scheduler ended, and did not come back to the next one so far; and when that began.
+    missing: (BTreeSet<JobId>, f64),
     /// Jobs that left the queue without starting.
     left: BTreeSet<JobId>,
     /// Records that are missing in it.
@@ -126,6 +128,7 @@ impl Night {
             }
         }
         let mut night = night.ok_or(WhatIfError::Nothing)?;
+        night.miss();
         night.damaged = damaged;
         Ok(night)
     }
@@ -152,12 +155,19 @@ impl Night {
             jobs,
             starts: BTreeMap::new(),
             ends: BTreeMap::new(),
+            missing: (BTreeSet::new(), span.0),
             left: BTreeSet::new(),
             lost: 0,
             damaged: Vec::new(),
             span,
             deciders,
         }
+    }
+
+    /// Those that did not come back have ended.
+    fn miss(&mut self) {
+        let (missing, time) = &mut self.missing;
+        self.ends.extend(std::mem::take(missing).into_iter().map(|id| (id, *time)));
     }
 
     fn take(&mut self, record: Record) {
@@ -189,12 +199,23 @@ impl Night {
                 if let Why::Gap(lost, _) = base.why {
                     self.lost += lost;
                 }
+                if base.why == Why::Start {
+                    self.miss();
+                    let before = self.base.engine.running.iter().map(|job| job.id);
+                    let ran = self.starts.keys().copied().chain(before);
+                    self.missing = (ran.filter(|id| !self.ends.contains_key(id)).collect(), base.time);
+                }
                 base.specs.iter().for_each(|row| self.tables.take(&Record::Spec(row.clone())));
             }
             Record::Spec(_) | Record::Policy(_) => self.tables.take(&record),
             Record::Step(time, happening, _) => {
                 match &happening {
+                    Happening::Hello(id, ..) => {
+                        self.missing.0.remove(id);
+                    }
                     Happening::Alloc(id, _, user, submit, _, seconds) => {
+                        // Whatever runs was told before anybody asks.
+                        self.miss();
                         self.jobs.entry(*id).or_insert((*user, *submit, *seconds));
                     }
                     Happening::Free(id, _, true) => {

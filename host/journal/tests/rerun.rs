@@ -181,3 +181,34 @@ fn another_policy_lives_in_a_world_of_its_own() {
     assert!(night.with(Some(Native::make("broken")), Vec::new()).unwrap_err().to_string().contains("broken"));
     night.with(None, Vec::new()).unwrap();
 }
+
+/// Nobody saw it end: neither does it run for ever, nor does it keep others from starting.
+#[test]
+fn what_ended_while_there_was_no_scheduler_has_ended_when_there_is_one_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = Options::new(dir.path().join("j"));
+    let mut first = Load::at(Some(&options), 3, 1000.0);
+    let (ended, stays) = (first.submit(), first.submit());
+    first.pass();
+    assert_eq!(first.starts.len(), 2);
+    let held = first.engine.resources().allocation_r(stays).unwrap();
+    first.engine.close(first.now);
+
+    let mut second = Load::at(Some(&options), 4, 5000.0);
+    let (r, free) = (Box::new(held), Idset::new());
+    second.step(Event::Hello { id: stays, priority: 16, userid: 1, t_submit: 1000.0, r, free });
+    second.now += 1.0;
+    let later = second.submit();
+    second.pass();
+    second.now += 9.0;
+    second.step(Event::Free { id: stays, ranks: None, last: true });
+    second.engine.close(second.now);
+
+    let mut night = Night::read(&Journal::open(&options.dir).unwrap(), None, None).unwrap();
+    let was = night.was();
+    let end = |world: &World, job| world.ran.iter().find(|r| r.id == job).map(|r| (r.end, r.known));
+    assert_eq!((end(&was, ended), end(&was, stays)), (Some((5000.0, true)), Some((5010.0, true))));
+    let world = night.with(Some(Native::make("shortest")), Vec::new()).unwrap();
+    assert_eq!((end(&world, ended), end(&world, stays)), (end(&was, ended), end(&was, stays)));
+    assert!(end(&world, later).is_some());
+}

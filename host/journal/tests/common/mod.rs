@@ -125,9 +125,14 @@ pub struct Load {
 
 impl Load {
     pub fn new(options: Option<&Options>, seed: u64) -> Load {
+        Load::at(options, seed, 1000.0)
+    }
+
+    /// A scheduler that starts at this time, in which ids begin where no other's end.
+    pub fn at(options: Option<&Options>, seed: u64, now: f64) -> Load {
         let writer = options.map(|options| Writer::open(options).unwrap());
-        let engine = Recorded::new(Engine::new(machine(), Config::default()), writer, 1000.0);
-        let mut load = Load { engine, now: 1000.0, dice: seed, next: 0, starts: Vec::new() };
+        let engine = Recorded::new(Engine::new(machine(), Config::default()), writer, now);
+        let mut load = Load { engine, now, dice: seed, next: now as u64, starts: Vec::new() };
         load.swap("shortest");
         load
     }
