@@ -26,7 +26,7 @@ const FLEETING_DURATION: f64 = 10.0 * FLEETING as f64;
 const EXPEDITED: u32 = u32::MAX;
 /// Busy loops for each core.
 const LOOPS_PER_CORE: usize = 2;
-const POLICIES: [&str; 9] = [
+const POLICIES: [&str; 10] = [
     "conservative",
     "easy",
     "fcfs",
