@@ -148,14 +148,11 @@ fn what_is_wrong_is_refused_by_name_and_changes_nothing() {
     swap(&["nosuch", "--queue", "debug"]).fails(1, &["no policy \"nosuch\" is loaded", "easy"]);
     swap(&["hybrid", "--queue", "debug", "--config", "depht=3"]).fails(1, &["depht"]);
     swap(&["fcfs", "--queue", ""]).fails(1, &["queue: expected the name of a queue"]);
-    swap(&["fcfs", "--queue", "debug", "--probation", "1m"]).fails(2, &["--probation", "--queue"]);
+    swap(&["fcfs", "--queue", "debug", "--probation", "x"]).fails(2, &["--probation x"]);
     site.cli(&["policy", "unset", "--queue", "debug"]).fails(1, &["queue debug has no policy of its own"]);
     site.cli(&["policy", "unset", "--queue", "nosuch"]).fails(1, &["no queue \"nosuch\""]);
     site.cli(&["policy", "rollback", "--queue", "debug"])
         .fails(1, &["queue debug: there is no policy to go back to"]);
-    let asked = json!({"name": "fcfs", "queue": "debug", "probation": 60});
-    let error = site.world.rpc("sched-fluxgate.policy-swap", asked).unwrap_err();
-    assert!(error.contains("default policy only"), "{error}");
     let own = |table: &str, words: &[&str]| {
         site.write(&format!("{TWO}{table}"));
         site.cli(&["config", "reload"]).fails(1, words);
@@ -337,4 +334,38 @@ fn a_log_is_replayed_with_a_policy_for_each_queue() {
         cli(&["replay", "-q", log.to_str().unwrap(), "--map", "queue=queue", "--queue-policy", "q2=sjf"])
             .ok();
     assert!(table.contains("easy+q2=sjf"), "{table}");
+}
+
+#[test]
+fn the_policy_of_one_queue_may_be_on_probation() {
+    let site = Site::up(&format!("{TWO}probation-fuel-max = 1\n"), &[]);
+    let submit = |queue: &str| {
+        site.cli(&["submit", "--queue", queue, "-n1", "-t", "5m", "--simulate", "1s"]).ok();
+    };
+    let probation = || {
+        let list = site.cli(&["policy", "list", "--json"]).json();
+        let queues = list["queues"].as_array().unwrap();
+        queues.iter().find(|queue| queue["name"] == "debug").unwrap()["probation"]["policy"].clone()
+    };
+    let swap = ["policy", "swap", "fcfs", "--queue", "debug", "--probation", "10m"];
+    site.cli(&swap).ok();
+    assert_eq!(probation(), json!("fcfs"));
+    // What others do is none of its business.
+    submit("batch");
+    site.world.until("it has run", |world| world.jobs("inactive").len() == 1);
+    assert_eq!(probation(), json!("fcfs"));
+    submit("debug");
+    site.world.until("it is rolled back", |_| site.who()[2] == json!(["easy", false]));
+    let log = std::fs::read_to_string(site.world.dir.path().join("sched-log")).unwrap();
+    assert!(log.contains("queue debug: probation broken, rolling back"), "{log}");
+
+    // Without the rule it stays, and its time goes by.
+    site.write(TWO);
+    let file = site.world.dir.path().join("flux.toml");
+    site.cli(&["config", "reload", "--file", file.to_str().unwrap()]).ok();
+    site.cli(&swap).ok();
+    submit("debug");
+    site.world.until("it is over", |_| probation().is_null());
+    assert_eq!(site.who()[2], json!(["fcfs", true]));
+    site.world.assert_clean();
 }

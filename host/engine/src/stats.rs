@@ -7,6 +7,8 @@ pub struct QueueCounts {
     pub passes: u64,
     /// Jobs started.
     pub starts: u64,
+    /// Milliseconds that they had waited since their submission.
+    pub waited_ms: u64,
     /// Reservations made.
     pub reservations: u64,
 }

@@ -64,7 +64,7 @@ pub(crate) enum PolicyCmd {
         #[arg(long = "config", value_name = "KEY=VALUE|FILE")]
         config: Vec<String>,
         /// Put it on probation for this long (30s, 10m, 2h): it is rolled back when it breaks a rule of the site.
-        #[arg(long, value_name = "DURATION", conflicts_with = "queue")]
+        #[arg(long, value_name = "DURATION")]
         probation: Option<String>,
         /// Print JSON.
         #[arg(long)]

@@ -141,8 +141,8 @@ struct Scheduler {
     shelf: Arc<Shelf>,
     loaded: mpsc::UnboundedSender<Loaded>,
     shadows: Shadows,
-    /// Who decides on probation.
-    probation: Option<Probation>,
+    /// Who decides on probation, all queues or one.
+    probations: BTreeMap<Option<String>, Probation>,
     /// Components that are being compiled for `policy-load`.
     loading: usize,
     /// What is on its way: of the default policy, and of queues.
@@ -325,7 +325,7 @@ impl Scheduler {
             shelf: Arc::new(shelf),
             loaded,
             shadows: Shadows::default(),
-            probation: None,
+            probations: BTreeMap::new(),
             loading: 0,
             swaps: BTreeMap::new(),
             queues: Queues::default(),
@@ -502,7 +502,7 @@ impl Scheduler {
         self.front.forget();
         // Whatever they compared was another scheduler.
         self.shadows.clear();
-        self.probation = None;
+        self.probations.clear();
         self.swaps.clear();
         self.forget_queues();
         self.engine = Some(engine);
@@ -557,6 +557,7 @@ impl Scheduler {
         }
         self.bring_back();
         self.seat_queues();
+        let spent = if self.probations.is_empty() { Vec::new() } else { self.spent() };
         if self.needs_pass()
             && let Some(engine) = &mut self.engine
         {
@@ -578,7 +579,7 @@ impl Scheduler {
                 tokio::task::spawn_blocking(move || drop(retired));
             }
             let starts = self.starts(&actions);
-            self.tried(took, before_cost);
+            self.tried(took, before_cost, &spent);
             self.actions(actions);
             self.carry_out(Vec::new());
             // What is decided is on its way: now the candidates may think about it.

@@ -144,9 +144,6 @@ impl Scheduler {
         name: &str,
         probation: Option<f64>,
     ) -> Result<Answer> {
-        if probation.is_some() {
-            bail!("probation: accepted for the default policy only, that is without a queue");
-        }
         let known = self.roster.get(name)?;
         let choice = match &request.payload["config"] {
             Value::Null => known,
@@ -163,7 +160,7 @@ impl Scheduler {
         }
         self.give_way(Some(queue));
         let waiting = Waiting::new(choice, By::Person).at(Some(queue));
-        self.begin_swap(Waiting { request: Some(request.clone()), ..waiting })?;
+        self.begin_swap(Waiting { request: Some(request.clone()), probation, ..waiting })?;
         Ok(Answer::Later)
     }
 

@@ -196,6 +196,13 @@ impl Scheduler {
     /// Who decides which queue, for `policy list` and `stats-get`.
     pub(super) fn queues(&self) -> Value {
         let Some(engine) = &self.engine else { return json!([]) };
-        engine.deciders().map(|decider| self.roster.tell(&decider)).collect()
+        let row = |decider: fluxgate_engine::Decider<'_>| {
+            let mut row = self.roster.tell(&decider);
+            if decider.own {
+                row["probation"] = self.probation(Some(decider.queue));
+            }
+            row
+        };
+        engine.deciders().map(row).collect()
     }
 }

@@ -30,6 +30,9 @@ fn until(out: Out, now: f64) -> String {
     }
 }
 
+/// A queue, passes made there, and what its policy has cost.
+pub(super) type Spent = (String, u64, PolicyCost);
+
 /// For people: of which queue this is said.
 fn of(queue: Option<&str>) -> String {
     queue.map_or_else(String::new, |queue| format!("queue {queue}: "))
@@ -110,12 +113,14 @@ impl Scheduler {
         let Waiting { choice, request, remember, reload, by, probation, promoted, .. } = waiting;
         self.roster.at(queue).activated(choice, remember, by, now);
         self.record(what, request.as_ref(), queue, &to, Ok(()));
-        if queue.is_none() {
-            let figures = self.figures();
-            self.probation = probation.map(|length| Probation::new(&to, now, length, figures));
-            if promoted {
-                self.shadows.stop(&to);
-            }
+        let probation = probation.map(|length| Probation::new(&to, now, length, self.figures(queue)));
+        let at = queue.map(str::to_owned);
+        match probation {
+            Some(probation) => self.probations.insert(at, probation),
+            None => self.probations.remove(&at),
+        };
+        if promoted {
+            self.shadows.stop(&to);
         }
         if let Some(reload) = reload {
             self.apply(*reload);
@@ -135,7 +140,9 @@ impl Scheduler {
         self.record("failed", None, queue, name, Err(&error.to_string()));
         let chair = self.roster.at(queue);
         let mut out = chair.active_failed(name, error, now, &self.in_force.settings.guard);
-        if queue.is_none() && self.probation.take_if(|probation| probation.policy() == name).is_some() {
+        let at = queue.map(str::to_owned);
+        if self.probations.get(&at).is_some_and(|probation| probation.policy() == name) {
+            self.probations.remove(&at);
             chair.expelled(name, PROBATION, &format!("it failed on probation: {error}"), now);
             out = Out::ForGood;
         }
@@ -250,19 +257,43 @@ impl Scheduler {
         }
     }
 
-    /// What a probation counts.
-    fn figures(&self) -> Figures {
+    /// What a probation counts: in all queues, or in the one that it is about.
+    fn figures(&self, queue: Option<&str>) -> Figures {
         let Some(engine) = &self.engine else { return Figures::default() };
-        let stats = engine.stats();
-        Figures { starts: stats.starts, waited_ms: stats.waited_ms, pending: engine.pending() }
+        let Some(queue) = queue else {
+            let stats = engine.stats();
+            return Figures { starts: stats.starts, waited_ms: stats.waited_ms, pending: engine.pending() };
+        };
+        let decider = engine.deciders().find(|decider| decider.queue == queue);
+        decider.map_or_else(Figures::default, |decider| {
+            let counts = decider.counts;
+            Figures { starts: counts.starts, waited_ms: counts.waited_ms, pending: decider.pending }
+        })
     }
 
-    /// Passes were made; who decides may be on probation.
-    pub(super) fn tried(&mut self, took: Duration, before: PolicyCost) {
-        let Some(probation) = &mut self.probation else { return };
-        let Some(engine) = &self.engine else { return };
-        let fuel = engine.policy_cost().fuel.saturating_sub(before.fuel);
-        probation.pass(took, fuel, &self.in_force.settings.guard);
+    /// The queues of which the policy is on probation: passes and cost so far.
+    pub(super) fn spent(&self) -> Vec<Spent> {
+        let Some(engine) = &self.engine else { return Vec::new() };
+        let tried = |queue: &str| self.probations.keys().any(|at| at.as_deref() == Some(queue));
+        let deciders = engine.deciders().filter(|decider| tried(decider.queue));
+        deciders.map(|decider| (decider.queue.to_owned(), decider.counts.passes, decider.cost)).collect()
+    }
+
+    /// Passes were made; who decides may be on probation. The policy of a queue is judged by the time that it took itself.
+    pub(super) fn tried(&mut self, took: Duration, before: PolicyCost, spent: &[Spent]) {
+        let guard = self.in_force.settings.guard.clone();
+        if let Some(engine) = &self.engine
+            && let Some(probation) = self.probations.get_mut(&None)
+        {
+            probation.pass(took, engine.policy_cost().fuel.saturating_sub(before.fuel), &guard);
+        }
+        for ((queue, passes, cost), (_, passes_before, before)) in self.spent().into_iter().zip(spent) {
+            let Some(probation) = self.probations.get_mut(&Some(queue)) else { continue };
+            if passes > *passes_before {
+                let took = Duration::from_nanos(cost.nanos.saturating_sub(before.nanos));
+                probation.pass(took, cost.fuel.saturating_sub(before.fuel), &guard);
+            }
+        }
     }
 
     /// Whoever is on probation is looked at, and shadows that begin get the next of those who wait.
@@ -270,24 +301,31 @@ impl Scheduler {
         if let Some(engine) = &self.engine {
             self.shadows.copy(engine);
         }
-        let (now, figures) = (self.clock.now(), self.figures());
-        let Some(probation) = &mut self.probation else { return };
+        let tried: Vec<Option<String>> = self.probations.keys().cloned().collect();
+        tried.iter().for_each(|at| self.judge(at));
+    }
+
+    /// Is this probation over, or broken?
+    fn judge(&mut self, at: &Option<String>) {
+        let queue = at.as_deref();
+        let (now, figures) = (self.clock.now(), self.figures(queue));
+        let Some(probation) = self.probations.get_mut(at) else { return };
         let broken = probation.judge(now, figures, &self.in_force.settings.guard);
         let over = now >= probation.until();
-        if broken.is_none() && !over || self.swaps.contains_key(&None) {
+        if broken.is_none() && !over || self.swaps.contains_key(at) {
             return;
         }
-        let Some(probation) = self.probation.take() else { return };
+        let Some(probation) = self.probations.remove(at) else { return };
         let name = probation.policy();
         match broken {
-            None => tracing::info!(policy = name, "probation is over: it stays"),
+            None => tracing::info!(policy = name, "{}probation is over: it stays", of(queue)),
             Some(why) => {
-                tracing::error!(policy = name, "probation broken, rolling back: {why}");
-                self.roster.at(None).expelled(name, PROBATION, &why, now);
-                if !self.go_back(None)
-                    && let Err(error) = self.begin_swap(Waiting::new(Choice::Builtin, By::Failure))
+                tracing::error!(policy = name, "{}probation broken, rolling back: {why}", of(queue));
+                self.roster.at(queue).expelled(name, PROBATION, &why, now);
+                if !self.go_back(queue)
+                    && let Err(error) = self.begin_swap(Waiting::new(Choice::Builtin, By::Failure).at(queue))
                 {
-                    tracing::error!("the built-in policy cannot take over: {error:#}");
+                    tracing::error!("{}the built-in policy cannot take over: {error:#}", of(queue));
                 }
             }
         }
@@ -304,14 +342,20 @@ impl Scheduler {
 
     /// When a probation ends, or is judged next.
     pub(super) fn probation_ends(&self) -> Option<f64> {
-        self.probation.as_ref().map(|probation| probation.next_look(self.clock.now()))
+        let now = self.clock.now();
+        self.probations.values().map(|probation| probation.next_look(now)).min_by(f64::total_cmp)
+    }
+
+    /// The probation of a queue's policy, or of the default one.
+    pub(super) fn probation(&self, queue: Option<&str>) -> Value {
+        json!(self.probations.get(&queue.map(str::to_owned)).map(Probation::tell))
     }
 
     /// For `policy list`.
     pub(super) fn policy_list(&self) -> Value {
         let mut list = self.roster.list();
         list["shadows"] = self.shadows.tell(&self.in_force.settings.guard);
-        list["probation"] = json!(self.probation.as_ref().map(Probation::tell));
+        list["probation"] = self.probation(None);
         list["held"] = json!(self.engine.as_ref().and_then(|engine| engine.held()));
         list["queues"] = self.queues();
         list
@@ -322,7 +366,7 @@ impl Scheduler {
         let mut told = self.roster.look(None).map(Chair::containment).unwrap_or_default();
         let settings = &self.in_force.settings;
         told["shadows"] = self.shadows.tell(&settings.guard);
-        told["probation"] = json!(self.probation.as_ref().map(Probation::tell));
+        told["probation"] = self.probation(None);
         told["log"] = json!(self.shelf.loader().log_totals());
         told["on_breach"] = settings.value("on-breach");
         told["held"] = json!(self.engine.as_ref().and_then(|engine| engine.held()));

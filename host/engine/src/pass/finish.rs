@@ -43,6 +43,7 @@ impl Pass {
     pub(crate) fn commit(mut self, out: &mut Vec<Action>) -> Outcome {
         let core = &mut self.core;
         let mut started = Vec::with_capacity(self.staged.len());
+        let mut waited_ms: u64 = 0;
         for staged in self.staged {
             let Some(job) = core.remove(staged.slot) else { continue };
             let r = core.config.write_r.then(|| core.resources.allocation_r(job.id)).flatten();
@@ -63,6 +64,7 @@ impl Pass {
             // A float becomes the nearest number there is; a submission in the future is no wait.
             let waited = (1e3 * (self.now - job.t_submit)) as u64;
             core.stats.waited_ms = core.stats.waited_ms.saturating_add(waited);
+            waited_ms = waited_ms.saturating_add(waited);
             started.push((job.id, staged.end));
             out.push(Action::Start { id: job.id, r: Box::new(r), annotations });
         }
@@ -109,6 +111,7 @@ impl Pass {
         let queue = &mut core.queues[self.queue as usize];
         queue.counts.passes += 1;
         queue.counts.starts += started.len() as u64;
+        queue.counts.waited_ms = queue.counts.waited_ms.saturating_add(waited_ms);
         queue.counts.reservations += self.reserved.len() as u64;
         queue.reserved = reserved;
         // Whoever the bounds of a pass kept from starting comes next. Only after starts, which come to an end;
