@@ -41,7 +41,8 @@ fn every_change_of_the_file_is_brought_into_force() {
         std::fs::rename(world.dir.path().join("new.wasm"), &file).unwrap();
         let said = next("ljf");
         assert_eq!((&said["name"], &said["from"]), (&"ljf".into(), &"sjf".into()), "{said}");
-        kill(Pid::from_raw(child.id() as i32), Signal::SIGINT).unwrap();
+        // Not SIGINT: what a shell starts in the background ignores that.
+        kill(Pid::from_raw(child.id() as i32), Signal::SIGTERM).unwrap();
         child.wait().unwrap();
         world.assert_clean();
     });
