@@ -557,7 +557,7 @@ impl Scheduler {
         }
         self.bring_back();
         self.seat_queues();
-        let spent = if self.probations.is_empty() { Vec::new() } else { self.spent() };
+        let spent = self.spent();
         if self.needs_pass()
             && let Some(engine) = &mut self.engine
         {

@@ -3,6 +3,7 @@
 //!
 //! Who may come back and when is in [`super::contain`].
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::{Result, anyhow};
@@ -30,8 +31,8 @@ fn until(out: Out, now: f64) -> String {
     }
 }
 
-/// A queue, passes made there, and what its policy has cost.
-pub(super) type Spent = (String, u64, PolicyCost);
+/// By queue: passes made there, and what its policy has cost.
+pub(super) type Spent = BTreeMap<String, (u64, PolicyCost)>;
 
 /// For people: of which queue this is said.
 fn of(queue: Option<&str>) -> String {
@@ -272,26 +273,31 @@ impl Scheduler {
     }
 
     /// The queues of which the policy is on probation: passes and cost so far.
-    pub(super) fn spent(&self) -> Vec<Spent> {
-        let Some(engine) = &self.engine else { return Vec::new() };
+    pub(super) fn spent(&self) -> Spent {
+        let Some(engine) = self.engine.as_ref().filter(|_| !self.probations.is_empty()) else {
+            return Spent::new();
+        };
         let tried = |queue: &str| self.probations.keys().any(|at| at.as_deref() == Some(queue));
         let deciders = engine.deciders().filter(|decider| tried(decider.queue));
-        deciders.map(|decider| (decider.queue.to_owned(), decider.counts.passes, decider.cost)).collect()
+        deciders.map(|decider| (decider.queue.to_owned(), (decider.counts.passes, decider.cost))).collect()
     }
 
     /// Passes were made; who decides may be on probation. The policy of a queue is judged by the time that it took itself.
-    pub(super) fn tried(&mut self, took: Duration, before: PolicyCost, spent: &[Spent]) {
-        let guard = self.in_force.settings.guard.clone();
+    pub(super) fn tried(&mut self, took: Duration, before: PolicyCost, spent: &Spent) {
+        let now = self.spent();
+        let guard = &self.in_force.settings.guard;
         if let Some(engine) = &self.engine
             && let Some(probation) = self.probations.get_mut(&None)
         {
-            probation.pass(took, engine.policy_cost().fuel.saturating_sub(before.fuel), &guard);
+            probation.pass(took, engine.policy_cost().fuel.saturating_sub(before.fuel), guard);
         }
-        for ((queue, passes, cost), (_, passes_before, before)) in self.spent().into_iter().zip(spent) {
-            let Some(probation) = self.probations.get_mut(&Some(queue)) else { continue };
-            if passes > *passes_before {
+        for (queue, (passes, cost)) in now {
+            let Some((_, before)) = spent.get(&queue).filter(|(before, _)| passes > *before) else {
+                continue;
+            };
+            if let Some(probation) = self.probations.get_mut(&Some(queue)) {
                 let took = Duration::from_nanos(cost.nanos.saturating_sub(before.nanos));
-                probation.pass(took, cost.fuel.saturating_sub(before.fuel), &guard);
+                probation.pass(took, cost.fuel.saturating_sub(before.fuel), guard);
             }
         }
     }
