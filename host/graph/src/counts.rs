@@ -35,14 +35,13 @@ enum Units {
 }
 
 impl Units {
-    /// What all reservations can be counted in; `None` when they are of several kinds.
+    /// What reservations can be counted in, if all of them can in one thing.
     fn of(res: &Resources) -> Option<Units> {
-        let first = res.reservations.iter().next()?;
-        let units = match first.request.fungible {
+        let first = &res.reservations.iter().next()?.request;
+        Some(match first.fungible {
             Some(_) => Units::Parts,
-            None => Units::Nodes(res.helps(&first.request)),
-        };
-        res.reservations.iter().all(|r| units.takes(res, &r.request).is_some()).then_some(units)
+            None => Units::Nodes(res.helps(first)),
+        })
     }
 
     /// What a request takes wherever it is; `None` when it is to be counted in something else.
@@ -129,6 +128,8 @@ impl CountPlan {
     /// Plays the future: each reservation begins as soon as it should and can. `None` when counts do not tell.
     pub(crate) fn make(res: &Resources, now: f64) -> Option<Self> {
         let units = Units::of(res)?;
+        let due = |r: &Reservation| Some((r.start.max(now), r.id, units.takes(res, &r.request)?, r.duration));
+        let waiting: Vec<Due> = res.reservations.iter().map(due).collect::<Option<_>>()?;
         let mut free = units.free(res);
         let returns = units.returns(res, now);
         let profiles = (
@@ -136,11 +137,6 @@ impl CountPlan {
             Profile::new(free.1, returns.iter().map(|&(end, back)| (end, back.1))),
         );
         let mut ends = returns.into_iter().peekable();
-        let waiting: Vec<Due> = res
-            .reservations
-            .iter()
-            .filter_map(|r| Some((r.start.max(now), r.id, units.takes(res, &r.request)?, r.duration)))
-            .collect();
         let mut plan = CountPlan { units, steps: Vec::new(), free: profiles };
         // Reservations come in order of start; `late` are those that are due and do not fit yet.
         let mut waiting = waiting.into_iter().peekable();
@@ -185,10 +181,15 @@ impl CountPlan {
         Some(plan)
     }
 
-    /// Do counts tell whether and when this request can start?
+    /// What a request takes wherever it is; `None` when counts do not tell when it can start.
+    pub(crate) fn takes(&self, res: &Resources, request: &Request) -> Option<Pair> {
+        self.units.takes(res, request)
+    }
+
+    /// Do counts tell whether this request can start?
     pub(crate) fn decides(&self, res: &Resources, request: &Request) -> bool {
         // What takes nodes that reservations want, and others, does better to take the others.
-        matches!(self.units, Units::Parts) || self.units.takes(res, request).is_some()
+        matches!(self.units, Units::Parts) || self.takes(res, request).is_some()
     }
 
     /// What a match takes of the units.
@@ -272,22 +273,11 @@ impl CountPlan {
         self.take(usage, f64::NEG_INFINITY, new.end)
     }
 
-    /// The earliest time from which on a request that counts [decide](Self::decides) has what it wants for `duration`.
-    pub(crate) fn earliest(
-        &self,
-        res: &Resources,
-        request: &Request,
-        now: f64,
-        duration: f64,
-    ) -> Option<f64> {
-        match self.units.takes(res, request)? {
+    /// The earliest time from which on what a request [takes](Self::takes) is free for `duration`.
+    pub(crate) fn earliest(&self, takes: Pair, now: f64, duration: f64) -> Option<f64> {
+        match takes {
             (0, n) => self.free.1.earliest(n, now, duration),
             (n, _) => self.free.0.earliest(n, now, duration),
         }
-    }
-
-    /// Does the plan know when this request can start?
-    pub(crate) fn times(&self, res: &Resources, request: &Request) -> bool {
-        self.units.takes(res, request).is_some()
     }
 }

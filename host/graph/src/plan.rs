@@ -137,8 +137,10 @@ impl Plan {
         now: f64,
         duration: f64,
     ) -> Option<f64> {
-        if let Some(counts) = self.counts.as_ref().filter(|counts| counts.times(res, request)) {
-            return counts.earliest(res, request, now, duration);
+        if let Some(counts) = &self.counts
+            && let Some(takes) = counts.takes(res, request)
+        {
+            return counts.earliest(takes, now, duration);
         }
         let (places, hints) = self.places(res);
         let (at, found) = places.earliest(res, request, eligible, (now, duration), hints)?;
