@@ -35,6 +35,21 @@ pub fn policies() -> PathBuf {
     std::env::var_os("FLUXGATE_POLICIES").map_or_else(|| root().join("target/policies"), PathBuf::from)
 }
 
+/// The policies of this house, by name.
+pub const SHIPPED: [&str; 11] = [
+    "broken",
+    "conservative",
+    "easy",
+    "fcfs",
+    "hybrid",
+    "ljf",
+    "multifactor",
+    "priority",
+    "sjf",
+    "smallest-first",
+    "xf",
+];
+
 /// A file of the shared data, or `None` with a printed line where it is not there.
 pub fn shared(path: &str) -> Option<PathBuf> {
     let base = std::env::var_os("FLUXGATE_SHARED").map_or_else(|| root().join("../shared"), PathBuf::from);

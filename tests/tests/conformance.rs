@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 
 use fluxgate_conformance::{CHECKS, Report, Verdict, check};
 use fluxgate_policy::{Config, Limits, Loader};
-use fluxgate_tests::fixture::{cli, folder, note, policies};
+use fluxgate_tests::fixture::{SHIPPED, cli, folder, note, policies};
 
 fn component(name: &str) -> Option<Vec<u8>> {
     let path = policies().join(format!("{name}.wasm"));
@@ -24,19 +24,7 @@ fn loader() -> &'static Loader {
 
 #[test]
 fn every_shipped_policy_passes() {
-    for name in [
-        "broken",
-        "conservative",
-        "easy",
-        "fcfs",
-        "hybrid",
-        "ljf",
-        "multifactor",
-        "priority",
-        "sjf",
-        "smallest-first",
-        "xf",
-    ] {
+    for name in SHIPPED {
         let Some(bytes) = component(name) else { return };
         let report = check(loader(), &bytes, &Config::new());
         assert!(report.passed(), "{name}: {:#?}", report.failed().collect::<Vec<_>>());

@@ -1,6 +1,6 @@
 //! Policies on a live instance: swapped under load, broken in every way, written from scratch.
 
-use fluxgate_tests::fixture::{World, cli, folder, for_both_dialects, note, policies};
+use fluxgate_tests::fixture::{SHIPPED, World, cli, folder, for_both_dialects, note, policies};
 use serde_json::{Value, json};
 
 fn path(policy: &str) -> String {
@@ -19,23 +19,7 @@ fn list_show_load_swap_rollback() {
         let list = world.cli(&["policy", "list", "--json"]).json();
         let names: Vec<&str> =
             list["policies"].as_array().unwrap().iter().map(|p| p["name"].as_str().unwrap()).collect();
-        assert_eq!(
-            names,
-            [
-                "builtin-fcfs",
-                "broken",
-                "conservative",
-                "easy",
-                "fcfs",
-                "hybrid",
-                "ljf",
-                "multifactor",
-                "priority",
-                "sjf",
-                "smallest-first",
-                "xf"
-            ]
-        );
+        assert_eq!(names, [&["builtin-fcfs"], &SHIPPED[..]].concat());
         assert!(world.cli(&["policy", "show", "easy"]).ok().contains("depth"));
 
         let said = world.cli(&["policy", "load", &path("easy"), "--config", "depth=3", "--json"]).json();
