@@ -351,13 +351,9 @@ impl Site {
     fn pass(&mut self, now: f64) {
         let before = self.engine.stats().builtin_passes;
         let actions = self.engine.pass(now);
-        let starts = actions.iter().filter_map(|action| match action {
-            Action::Start { id, r, .. } => Some((*id, (**r).clone())),
-            _ => None,
-        });
-        let starts = starts.collect::<Vec<_>>();
+        let passed = self.engine.passed(&actions);
         if let Some(shadow) = &mut self.shadow
-            && let Err(error) = shadow.passed(now, &starts)
+            && let Err(error) = shadow.passed(now, &passed)
         {
             match error {
                 ShadowError::Failed(error) => self.failed(Came::Ended, &error),
@@ -382,7 +378,7 @@ impl Site {
             if at == COMES
                 && let Some(Part::Shadows(bad)) = part.take_if(|part| matches!(part, Part::Shadows(_)))
             {
-                let mut shadow = Shadow::new(site.engine.shadow_base(), bad);
+                let mut shadow = Shadow::new(site.engine.shadow_base(), bad, None);
                 shadow.take(site.engine.shadow_jobs(None, DAY.len()));
                 site.shadow = Some(shadow);
             }

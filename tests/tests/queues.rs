@@ -168,14 +168,63 @@ fn what_is_wrong_is_refused_by_name_and_changes_nothing() {
     );
     own("[sched-fluxgate.queues.debug]\npriority = 1\n", &["debug.priority", "placement, policy"]);
 
-    // A shadow stands for one policy over all queues.
-    site.cli(&["policy", "shadow", "fcfs"]).ok();
-    swap(&["fcfs", "--queue", "debug"]).fails(1, &["policy shadow --stop"]);
-    site.cli(&["policy", "shadow", "--stop", "fcfs"]).ok();
-    swap(&["fcfs", "--queue", "debug"]).ok();
-    site.cli(&["policy", "shadow", "sjf"])
-        .fails(1, &["queue debug is decided", "policy unset --queue debug"]);
-    assert_eq!(site.who(), json!(["easy", null, ["fcfs", true]]));
+    site.cli(&["policy", "shadow", "fcfs", "--queue", "nosuch"])
+        .fails(1, &["no queue \"nosuch\"", "batch, debug"]);
+    site.cli(&["policy", "shadow", "--stop", "fcfs", "--queue", "debug"])
+        .fails(1, &["fcfs (queue debug) is no shadow", "shadows are: none"]);
+    site.cli(&["policy", "promote", "fcfs"]).fails(1, &["policy shadow fcfs", "is no shadow"]);
+    assert_eq!(site.who(), json!(["easy", null, null]));
+}
+
+/// A candidate for a queue is compared there only, beside one for the default policy and beside swaps of other queues, and
+/// what is promoted is that queue's policy.
+#[test]
+fn a_candidate_for_one_queue_shadows_it_and_is_promoted_there() {
+    let site = Site::up(TWO, &[]);
+    let diff = |more: &[&str]| site.cli(&[&["policy", "diff", "fcfs", "--json"], more].concat()).json();
+    site.cli(&["policy", "shadow", "fcfs", "--queue", "debug"]).ok();
+    site.cli(&["policy", "shadow", "fcfs", "--queue", "debug"])
+        .fails(1, &["fcfs (queue debug) is a shadow already"]);
+    site.cli(&["policy", "shadow", "fcfs", "--queue", "batch"]).ok();
+    site.cli(&["policy", "diff", "fcfs"]).fails(1, &["several queues", "--queue"]);
+    let submit = |queue: &str, slots: &str, limit: &str, length: &str| {
+        site.cli(&["submit", "--queue", queue, slots, "-t", limit, "--simulate", length]).ok();
+    };
+    submit("batch", "-n3", "100h", "360000s");
+    submit("debug", "-n4", "1h", "60s");
+    // The live policy lets it past the one before; the candidate would not.
+    submit("debug", "-n1", "5m", "60s");
+    let debug = ["--queue", "debug"];
+    site.world.until("it is compared", |_| diff(&debug)["jobs"]["compared"] == 1);
+    let told = diff(&debug);
+    assert_eq!((&told["queue"], &told["jobs"]["same"]), (&json!("debug"), &json!(0)), "{told}");
+    assert_eq!(diff(&["--queue", "batch"])["jobs"]["same"], 1, "the job of batch starts with either");
+    assert!(site.cli(&["policy", "shadow"]).ok().contains("debug"));
+
+    // Other queues may get policies meanwhile, also those that a candidate for the default policy would decide.
+    site.cli(&["policy", "shadow", "sjf"]).ok();
+    site.cli(&["policy", "swap", "hybrid", "--queue", "batch"]).ok();
+    site.cli(&["policy", "promote", "fcfs", "--queue", "debug"])
+        .fails(1, &["promote-passes-min is 100", "--force"]);
+    let said = site.cli(&["policy", "promote", "fcfs", "--queue", "debug", "--force"]).ok();
+    assert_eq!(said.trim(), "queue debug: fcfs took over from easy");
+    assert_eq!(site.who(), json!(["easy", ["hybrid", true], ["fcfs", true]]));
+    site.cli(&["policy", "unset", "--queue", "batch"]).ok();
+    submit("batch", "-n1", "5m", "60s");
+    site.world.until("sjf is asked for it", |_| {
+        let told = site.cli(&["policy", "diff", "sjf", "--json"]).json();
+        assert_eq!(told["ended"], Value::Null, "{told}");
+        told["jobs"]["compared"] == 1
+    });
+    let list = site.cli(&["policy", "list", "--json"]).json();
+    let rows =
+        list["shadows"].as_array().unwrap().iter().map(|row| (row["name"].clone(), row["queue"].clone()));
+    assert_eq!(
+        rows.collect::<Vec<_>>(),
+        [(json!("fcfs"), json!("batch")), (json!("sjf"), Value::Null)],
+        "who was promoted is no shadow any more"
+    );
+    site.world.assert_clean();
 }
 
 #[test]

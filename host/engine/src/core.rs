@@ -300,7 +300,9 @@ impl Core {
         }
         (core.running, core.instance_end) = (self.running.clone(), self.instance_end);
         for queue in &self.queues {
-            core.queue_id(&queue.name);
+            if let Some(id) = core.queue_id(&queue.name) {
+                core.queues[id as usize].own = queue.own;
+            }
         }
         core
     }

@@ -35,6 +35,8 @@ pub struct Engine {
     pub(crate) retired: Retired,
     /// The resource epoch for which classes were last taken back from parking.
     pub(crate) epoch: u64,
+    /// The queues for which the last call of [`Engine::pass`] made passes.
+    pub(crate) last: Vec<QueueId>,
 }
 
 impl std::fmt::Debug for Engine {
@@ -51,8 +53,15 @@ impl Engine {
 
     pub(crate) fn over(core: Box<Core>) -> Self {
         let epoch = core.resources.epoch();
-        let retired = Retired::default();
-        Engine { core: Some(core), live: None, warm_up: None, own: BTreeMap::new(), retired, epoch }
+        Engine {
+            core: Some(core),
+            live: None,
+            warm_up: None,
+            own: BTreeMap::new(),
+            retired: Retired::default(),
+            epoch,
+            last: Vec::new(),
+        }
     }
 
     pub(crate) fn core(&self) -> &Core {
@@ -182,6 +191,7 @@ impl Engine {
     /// Bring swaps forward and make the passes that are due.
     pub fn pass(&mut self, now: f64) -> Vec<Action> {
         let mut out = Vec::new();
+        self.last.clear();
         self.core_mut().interrupt.begin();
         self.forward_swaps(now, &mut out);
         self.feed_all(now, &mut out);
@@ -190,6 +200,7 @@ impl Engine {
             let queue = &self.core().queues[index];
             if queue.dirty || queue.wake.is_some_and(|wake| wake <= now) {
                 let cut = self.core().stats.interrupted;
+                self.last.push(index as QueueId);
                 self.run_pass(index as QueueId, now, &mut out);
                 if self.core().stats.interrupted > cut {
                     break;

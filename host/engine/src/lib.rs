@@ -48,7 +48,9 @@ pub use policy::{
 };
 pub use recover::feasibility;
 pub use seats::Decider;
-pub use shadow::{DIFFERENCES_MAX, Difference, Shadow, ShadowBase, ShadowError, ShadowJobs, Tally, When};
+pub use shadow::{
+    DIFFERENCES_MAX, Difference, Passed, Shadow, ShadowBase, ShadowError, ShadowJobs, Tally, When,
+};
 pub use stats::{QueueCounts, Stats};
 pub use swap::{Retired, SwapError, SwapState};
 

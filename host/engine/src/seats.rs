@@ -84,14 +84,14 @@ impl Engine {
         }
     }
 
-    fn take_live(&mut self, post: Post) -> Option<Seat> {
+    pub(crate) fn take_live(&mut self, post: Post) -> Option<Seat> {
         match post {
             Post::Default => self.live.take(),
             Post::Queue(queue) => self.own.get_mut(&queue)?.live.take(),
         }
     }
 
-    fn set_live(&mut self, post: Post, seat: Seat) -> Option<Seat> {
+    pub(crate) fn set_live(&mut self, post: Post, seat: Seat) -> Option<Seat> {
         match post {
             Post::Default => self.live.replace(seat),
             Post::Queue(queue) => self.own.entry(queue).or_default().live.replace(seat),
@@ -99,7 +99,7 @@ impl Engine {
     }
 
     /// Name of the policy at a post.
-    fn name_at(&self, post: Post) -> &str {
+    pub(crate) fn name_at(&self, post: Post) -> &str {
         let seat = match post {
             Post::Default => self.live.as_ref(),
             Post::Queue(queue) => self.own.get(&queue).and_then(|own| own.live.as_ref()),

@@ -3,19 +3,9 @@
 mod common;
 
 use common::*;
-use fluxgate_engine::{Action, Config, Engine, Event, Pass, PolicyError, Shadow, ShadowError, When};
-use fluxgate_formats::{JobId, R};
+use fluxgate_engine::{Config, Engine, Event, Pass, PolicyError, Shadow, ShadowError, When};
+use fluxgate_formats::JobId;
 use proptest::prelude::*;
-
-fn starts(actions: &[Action]) -> Vec<(JobId, R)> {
-    actions
-        .iter()
-        .filter_map(|action| match action {
-            Action::Start { id, r, .. } => Some((*id, (**r).clone())),
-            _ => None,
-        })
-        .collect()
-}
 
 /// A live engine with a shadow that is told everything.
 struct Both {
@@ -26,7 +16,7 @@ struct Both {
 impl Both {
     fn new(mut live: Engine, candidate: Script) -> Both {
         live.pass(0.0);
-        let mut shadow = Shadow::new(live.shadow_base(), Box::new(candidate));
+        let mut shadow = Shadow::new(live.shadow_base(), Box::new(candidate), None);
         let mut after = None;
         loop {
             // Portions of one, to have many of them.
@@ -45,7 +35,7 @@ impl Both {
 
     fn pass(&mut self, now: f64) -> Result<Vec<u64>, ShadowError> {
         let out = self.live.pass(now);
-        self.shadow.passed(now, &starts(&out))?;
+        self.shadow.passed(now, &self.live.passed(&out))?;
         Ok(started(&out))
     }
 }
@@ -176,6 +166,23 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
+/// What happens in a step, if there is anything.
+fn event(step: &Step, live: &Engine, next: &mut u64) -> Option<Event> {
+    match *step {
+        Step::Submit(n, duration, debug) => {
+            *next += 1;
+            let spec = if debug { queued(n, duration, "debug") } else { cores(n, duration) };
+            Some(alloc(*next, spec))
+        }
+        Step::Free(i) => live.running_ids().nth(i).map(|id| free(id.0)),
+        Step::Cancel(i) => live.pending_ids().nth(i).map(|id| Event::Cancel { id }),
+        Step::Priority(i, p) => live.pending_ids().nth(i).map(|id| Event::Prioritize { jobs: vec![(id, p)] }),
+        Step::Down(n) => Some(Event::Down(n.to_string().parse().unwrap())),
+        Step::Up(n) => Some(Event::Up(n.to_string().parse().unwrap())),
+        Step::Wait => None,
+    }
+}
+
 proptest! {
     /// The live engine starts the same jobs on the same resources with a shadow and without one, and the shadow's copy
     /// is always what the live engine has.
@@ -193,25 +200,11 @@ proptest! {
             let now = 1.0 + i as f64;
             if i == begin {
                 let candidate = if backfills { Script::named("c").run(greedy) } else { Script::named("c").run(fcfs) };
-                let mut made = Shadow::new(with.shadow_base(), Box::new(candidate));
+                let mut made = Shadow::new(with.shadow_base(), Box::new(candidate), None);
                 made.take(with.shadow_jobs(None, usize::MAX));
                 shadow = Some(made);
             }
-            let event = match step {
-                Step::Submit(n, duration, debug) => {
-                    next += 1;
-                    let spec = if debug { queued(n, duration, "debug") } else { cores(n, duration) };
-                    Some(alloc(next, spec))
-                }
-                Step::Free(i) => with.running_ids().nth(i).map(|id| free(id.0)),
-                Step::Cancel(i) => with.pending_ids().nth(i).map(|id| Event::Cancel { id }),
-                Step::Priority(i, p) => {
-                    with.pending_ids().nth(i).map(|id| Event::Prioritize { jobs: vec![(id, p)] })
-                }
-                Step::Down(n) => Some(Event::Down(n.to_string().parse().unwrap())),
-                Step::Up(n) => Some(Event::Up(n.to_string().parse().unwrap())),
-                Step::Wait => None,
-            };
+            let event = event(&step, &with, &mut next);
             if let Some(event) = event {
                 alone.step(event.clone(), now);
                 with.step(event.clone(), now);
@@ -222,7 +215,7 @@ proptest! {
             let (first, second) = (alone.pass(now), with.pass(now));
             prop_assert_eq!(format!("{first:?}"), format!("{second:?}"));
             if let Some(shadow) = &mut shadow {
-                shadow.passed(now, &starts(&second)).unwrap();
+                shadow.passed(now, &with.passed(&second)).unwrap();
                 prop_assert_eq!(shadow.jobs(), (with.pending(), with.running()));
                 let tally = shadow.tally();
                 prop_assert_eq!(tally.jobs, tally.same + tally.earlier.0 + tally.later.0 + tally.unknown);
@@ -233,6 +226,79 @@ proptest! {
             }
         }
     }
+}
+
+/// EASY, by whatever name.
+fn same(name: &'static str) -> Script {
+    Script::named(name).run(easy)
+}
+
+proptest! {
+    /// Whoever decides which queue: a candidate of the same kind agrees in every pass, for the default policy and for
+    /// that of a queue; and one of another kind keeps in step.
+    #[test]
+    fn a_candidate_for_some_queues_agrees_with_its_like(
+        steps in prop::collection::vec((step(), 0u32..12), 1..100),
+        of_queue in any::<bool>(),
+        other in any::<bool>(),
+        own in any::<bool>(),
+    ) {
+        let mut live = engine(4, 4);
+        install(&mut live, same("live"), 0.0);
+        if own {
+            live.swap_queue("debug", Box::new(same("own"))).unwrap();
+            live.finish_swaps(0.0);
+        }
+        let candidate = if other { Script::named("candidate").run(greedy) } else { same("candidate") };
+        let mut shadow = Shadow::new(live.shadow_base(), Box::new(candidate), of_queue.then_some("debug"));
+        prop_assert_eq!(shadow.name(), "candidate");
+        let mut next = 1u64;
+        for (i, (step, turn)) in steps.into_iter().enumerate() {
+            let now = 1.0 + i as f64;
+            match turn {
+                0 => drop(live.swap_queue("debug", Box::new(same("own")))),
+                1 => drop(live.give_back("debug")),
+                _ => {}
+            }
+            shadow.queues(live.queue_names());
+            live.finish_swaps(now);
+            shadow.queues(live.queue_names());
+            if let Some(event) = event(&step, &live, &mut next) {
+                live.step(event.clone(), now);
+                shadow.step(event, now);
+            }
+            let out = live.pass(now);
+            shadow.passed(now, &live.passed(&out)).unwrap();
+            prop_assert_eq!(shadow.jobs(), (live.pending(), live.running()));
+            let tally = shadow.tally();
+            prop_assert_eq!(tally.jobs, tally.same + tally.earlier.0 + tally.later.0 + tally.unknown);
+            if !other {
+                prop_assert_eq!(tally.differing, 0);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_candidate_for_one_queue_is_compared_there_and_nowhere_else() {
+    let mut both = Both::new(live(1, 4), Script::named("unused").run(fcfs));
+    both.shadow =
+        Shadow::new(both.live.shadow_base(), Box::new(Script::named("candidate").run(greedy)), Some("debug"));
+    // Nobody heard of that queue yet.
+    both.step(alloc(1, cores(3, 600.0)), 0.0);
+    both.pass(0.0).unwrap();
+    assert_eq!((both.shadow.name(), both.shadow.tally().passes), ("candidate", 0));
+    // The second one cannot start, and the third may not pass it; the candidate would let it, but only in its queue.
+    both.step(alloc(2, queued(4, 60.0, "debug")), 1.0);
+    both.step(alloc(3, queued(1, 60.0, "debug")), 1.0);
+    both.pass(1.0).unwrap();
+    assert_eq!(both.shadow.tally().proposed(JobId(3)), Some(1.0));
+    both.step(alloc(4, cores(4, 60.0)), 2.0);
+    both.step(alloc(5, cores(1, 60.0)), 2.0);
+    assert_eq!(both.pass(2.0).unwrap(), [0u64; 0]);
+    assert_eq!(both.shadow.tally().proposed(JobId(5)), None);
+    assert_eq!(both.shadow.tally().jobs, 0, "the first job was started in another queue");
+    assert_eq!(both.shadow.jobs(), (4, 1));
 }
 
 #[test]

@@ -11,6 +11,9 @@ pub(crate) struct ShadowCmd {
     pub(crate) target: Target,
     /// The candidate's name; without it, the shadows there are.
     pub(crate) name: Option<String>,
+    /// For the policy of this queue instead of the default one.
+    #[arg(long, value_name = "QUEUE", requires = "name")]
+    pub(crate) queue: Option<String>,
     /// End it.
     #[arg(long, requires = "name")]
     pub(crate) stop: bool,
@@ -26,6 +29,9 @@ pub(crate) struct DiffCmd {
     pub(crate) target: Target,
     /// The shadow's name.
     pub(crate) name: String,
+    /// The queue it is a shadow for; needed only if it is one for several.
+    #[arg(long, value_name = "QUEUE")]
+    pub(crate) queue: Option<String>,
     /// Only this job, in any FLUID form.
     #[arg(long, value_name = "JOBID")]
     pub(crate) job: Option<String>,
@@ -41,6 +47,9 @@ pub(crate) struct PromoteCmd {
     pub(crate) target: Target,
     /// The shadow's name.
     pub(crate) name: String,
+    /// The queue it is a shadow for; needed only if it is one for several.
+    #[arg(long, value_name = "QUEUE")]
+    pub(crate) queue: Option<String>,
     /// Whatever its gate says.
     #[arg(long)]
     pub(crate) force: bool,

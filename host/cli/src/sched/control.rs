@@ -77,7 +77,7 @@ impl Scheduler {
                 "policy-load" => self.policy_load(&request),
                 "policy-swap" => self.policy_swap(&request),
                 "policy-unset" => self.policy_unset(&request),
-                "policy-shadow" => self.policy_shadow(&request.payload).map(Answer::Now),
+                "policy-shadow" => self.policy_shadow(&request),
                 "policy-diff" => self.policy_diff(&request),
                 "policy-promote" => self.policy_promote(&request),
                 "config-show" => Ok(Answer::Now(self.config_show())),

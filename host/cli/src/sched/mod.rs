@@ -578,13 +578,13 @@ impl Scheduler {
             if !retired.is_empty() {
                 tokio::task::spawn_blocking(move || drop(retired));
             }
-            let starts = self.starts(&actions);
+            let passed = self.passed(&actions);
             self.tried(took, before_cost, &spent);
             self.actions(actions);
             self.carry_out(Vec::new());
             // What is decided is on its way: now the candidates may think about it.
-            if let Some(starts) = starts {
-                self.shadows.passed(now, &starts);
+            if let Some(passed) = passed {
+                self.shadows.passed(now, &passed);
             }
         }
         self.seat_queues();

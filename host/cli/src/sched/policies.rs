@@ -4,7 +4,7 @@
 
 use std::path::PathBuf;
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow};
 use fluxgate_formats::JobId;
 use fluxgate_policy::{Compiled, Config};
 use fluxgate_wire::proto::errno;
@@ -149,12 +149,6 @@ impl Scheduler {
             Value::Null => known,
             _ => self.roster.variant(&known, config(&request.payload)?)?,
         };
-        if !self.shadows.is_empty() {
-            bail!(
-                "a shadow is compared with one policy that decides all queues; end shadows with 'policy shadow --stop' \
-                 first"
-            );
-        }
         if !self.queue_is_there(queue, request)? {
             return Ok(Answer::Later);
         }
@@ -185,20 +179,23 @@ impl Scheduler {
     }
 
     /// Begin or end a shadow.
-    pub(super) fn policy_shadow(&mut self, payload: &Value) -> Result<Value> {
-        let name = text(payload, "name")?;
-        if payload["stop"] == true {
-            return match self.shadows.stop(name) {
-                true => Ok(json!({"name": name, "stopped": true})),
-                false => Err(anyhow!("{name} is no shadow")),
-            };
+    pub(super) fn policy_shadow(&mut self, request: &ControlRequest) -> Result<Answer> {
+        let (name, queue) = (text(&request.payload, "name")?, queue(&request.payload)?);
+        let stop = request.payload["stop"] == true;
+        if stop {
+            self.shadows.stop(name, queue)?;
+        } else {
+            let choice = self.roster.get(name)?;
+            if let Some(queue) = queue
+                && !self.queue_is_there(queue, request)?
+            {
+                return Ok(Answer::Later);
+            }
+            let engine = self.engine.as_ref().ok_or_else(|| anyhow!("the scheduler is still starting"))?;
+            self.shadows.begin(choice, queue, engine, self.clock.now(), self.loaded.clone())?;
+            tracing::info!(policy = name, queue, "shadow follows");
         }
-        self.all_by_one()?;
-        let choice = self.roster.get(name)?;
-        let engine = self.engine.as_ref().ok_or_else(|| anyhow!("the scheduler is still starting"))?;
-        self.shadows.begin(choice, engine, self.clock.now(), self.loaded.clone())?;
-        tracing::info!(policy = name, "shadow follows");
-        Ok(json!({"name": name, "stopped": false}))
+        Ok(Answer::Now(json!({"name": name, "queue": queue, "stopped": stop})))
     }
 
     /// What a shadow found; its thread answers.
@@ -207,8 +204,8 @@ impl Scheduler {
             Value::Null => None,
             job => Some(JobId(job.as_u64().ok_or_else(|| anyhow!("job: expected a job id"))?)),
         };
-        let name = text(&request.payload, "name")?;
-        self.shadows.ask(name, job, request, &self.in_force.settings.guard)?;
+        let (name, queue) = (text(&request.payload, "name")?, queue(&request.payload)?);
+        self.shadows.ask(name, queue, job, request, &self.in_force.settings.guard)?;
         Ok(Answer::Later)
     }
 
@@ -217,10 +214,12 @@ impl Scheduler {
         let payload = &request.payload;
         let (name, probation, force) =
             (text(payload, "name")?, probation(payload)?, payload["force"] == true);
-        let choice = self.shadows.promote(name, force, &self.in_force.settings.guard)?;
-        self.give_way(None);
+        let guard = &self.in_force.settings.guard;
+        let (choice, queue) = self.shadows.promote(name, queue(payload)?, force, guard)?;
+        self.give_way(queue.as_deref());
         let request = Some(request.clone());
-        self.begin_swap(Waiting { request, probation, promoted: true, ..Waiting::new(choice, By::Person) })?;
+        let waiting = Waiting::new(choice, By::Person).at(queue.as_deref());
+        self.begin_swap(Waiting { request, probation, promoted: true, ..waiting })?;
         Ok(Answer::Later)
     }
 }

@@ -110,34 +110,8 @@ impl Scheduler {
         Ok(Answer::Later)
     }
 
-    /// A shadow stands for one policy that decides all queues.
-    pub(super) fn all_by_one(&self) -> Result<()> {
-        let own = |engine: &fluxgate_journal::Recorded| {
-            let own = engine.deciders().filter(|d| d.own || d.swap.is_some());
-            own.map(|d| d.queue.to_owned()).collect::<Vec<_>>()
-        };
-        let own = self.engine.as_ref().map(own).unwrap_or_default();
-        if own.is_empty() {
-            return Ok(());
-        }
-        bail!(
-            "a shadow is compared with one policy that decides all queues, and {} decided by policies of their own: \
-             'policy unset --queue {}' first",
-            if own.len() == 1 {
-                format!("queue {} is", own[0])
-            } else {
-                format!("queues {} are", own.join(", "))
-            },
-            own[0]
-        )
-    }
-
     /// These are to decide their queues, as soon as nothing is in the way.
     pub(super) fn seat(&mut self, choices: Vec<(String, Choice)>, by: By) {
-        if !choices.is_empty() && !self.shadows.is_empty() {
-            tracing::warn!("shadows end: queues get policies of their own");
-            self.shadows.clear();
-        }
         for (queue, choice) in choices {
             let is = |waiting: &Waiting| waiting.queue.as_deref() == Some(&queue);
             self.queues.later.retain(|waiting| !is(waiting));

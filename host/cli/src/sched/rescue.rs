@@ -7,8 +7,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::{Result, anyhow};
-use fluxgate_engine::{Action, OnBreach, PolicyCost, PolicyError, PolicyNotice};
-use fluxgate_formats::{JobId, R};
+use fluxgate_engine::{Action, OnBreach, Passed, PolicyCost, PolicyError, PolicyNotice};
 use fluxgate_wire::proto::errno;
 use serde_json::{Value, json};
 
@@ -59,6 +58,10 @@ impl Scheduler {
                 }
             }
         };
+        if waiting.queue.is_some() {
+            // The queue may be one that nobody heard of before.
+            self.queues_followed();
+        }
         self.swaps.insert(waiting.queue.clone(), waiting);
         self.actions(actions);
         Ok(())
@@ -120,8 +123,12 @@ impl Scheduler {
             Some(probation) => self.probations.insert(at, probation),
             None => self.probations.remove(&at),
         };
+        if queue.is_some() {
+            self.queues_followed();
+        }
         if promoted {
-            self.shadows.stop(&to);
+            // It may have been stopped by hand meanwhile.
+            let _ = self.shadows.stop(&to, queue);
         }
         if let Some(reload) = reload {
             self.apply(*reload);
@@ -337,13 +344,16 @@ impl Scheduler {
         }
     }
 
-    /// What actions start, for those who follow.
-    pub(super) fn starts(&self, actions: &[Action]) -> Option<Vec<(JobId, R)>> {
-        let started = |action: &Action| match action {
-            Action::Start { id, r, .. } => Some((*id, (**r).clone())),
-            _ => None,
-        };
-        (!self.shadows.is_empty()).then(|| actions.iter().filter_map(started).collect())
+    /// What was decided, for those who follow.
+    pub(super) fn passed(&self, actions: &[Action]) -> Option<Passed> {
+        self.engine.as_ref().filter(|_| !self.shadows.is_empty()).map(|engine| engine.passed(actions))
+    }
+
+    /// Those who follow hear which queues have policies of their own.
+    fn queues_followed(&mut self) {
+        if let Some(engine) = self.engine.as_ref().filter(|_| !self.shadows.is_empty()) {
+            self.shadows.queues(engine);
+        }
     }
 
     /// When a probation ends, or is judged next.

@@ -11,9 +11,9 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 use fluxgate_engine::{
-    Action, Config, Engine, Event, PolicyCost, Shadow, ShadowBase, ShadowError, ShadowJobs, Tally, When,
+    Action, Config, Engine, Event, Passed, PolicyCost, Shadow, ShadowError, ShadowJobs, Tally, When,
 };
-use fluxgate_formats::{JobId, R};
+use fluxgate_formats::JobId;
 use fluxgate_wire::proto::errno;
 use fluxgate_wire::session::ControlRequest;
 use serde_json::{Value, json};
@@ -36,7 +36,9 @@ const NAMED_MAX: usize = 50;
 enum Note {
     Jobs(ShadowJobs),
     Event(Box<Event>, f64),
-    Passed(f64, Vec<(JobId, R)>),
+    Passed(f64, Passed),
+    /// The queues there are, and whether each has a policy of its own.
+    Queues(Vec<(String, bool)>),
     Settings(Box<Config>),
     Ask(Box<ControlRequest>, Option<JobId>, Value),
 }
@@ -96,10 +98,21 @@ impl Drop for Candidate {
     }
 }
 
-/// All candidates by name.
+/// A candidate's name, and the queue whose policy it would be; `None` for the default one.
+type Key = (String, Option<String>);
+
+/// All candidates.
 #[derive(Default)]
 pub(super) struct Shadows {
-    candidates: BTreeMap<String, Candidate>,
+    candidates: BTreeMap<Key, Candidate>,
+}
+
+/// A candidate in words.
+fn words((name, queue): &Key) -> String {
+    match queue {
+        None => name.clone(),
+        Some(queue) => format!("{name} (queue {queue})"),
+    }
 }
 
 impl Shadows {
@@ -107,13 +120,14 @@ impl Shadows {
     pub(super) fn begin(
         &mut self,
         choice: Choice,
+        queue: Option<&str>,
         engine: &Engine,
         now: f64,
         answers: UnboundedSender<Loaded>,
     ) -> Result<()> {
-        let name = choice.name().to_owned();
-        if self.candidates.contains_key(&name) {
-            bail!("{name} is a shadow already; 'policy shadow --stop {name}' ends it");
+        let key: Key = (choice.name().to_owned(), queue.map(str::to_owned));
+        if self.candidates.contains_key(&key) {
+            bail!("{} is a shadow already; 'policy shadow --stop {}' ends it", words(&key), key.0);
         }
         if self.candidates.len() >= SHADOWS_MAX {
             bail!("{SHADOWS_MAX} shadows are there already; stop one first");
@@ -123,19 +137,39 @@ impl Shadows {
         let seen = Arc::new(Mutex::new(Seen::default()));
         let interrupt = Arc::new(AtomicBool::new(false));
         let base = engine.shadow_base();
-        let (theirs, stop) = (Arc::clone(&seen), Arc::clone(&interrupt));
+        let (theirs, stop, of) = (Arc::clone(&seen), Arc::clone(&interrupt), key.1.clone());
         std::thread::Builder::new()
             .name("shadow".to_owned())
-            .spawn(move || follow(base, policy, &inbox, &theirs, stop, &answers))
+            .spawn(move || follow(Shadow::new(base, policy, of.as_deref()), &inbox, &theirs, stop, &answers))
             .context("a thread for the shadow")?;
         let copying = Some(None);
-        self.candidates.insert(name, Candidate { choice, since: now, notes, seen, interrupt, copying });
+        self.candidates.insert(key, Candidate { choice, since: now, notes, seen, interrupt, copying });
         Ok(())
     }
 
+    /// The one of this name, and for this queue where there are several.
+    fn find(&self, name: &str, queue: Option<&str>) -> Result<Key> {
+        let key: Key = (name.to_owned(), queue.map(str::to_owned));
+        let like: Vec<&Key> = self.candidates.keys().filter(|known| known.0 == name).collect();
+        match like.as_slice() {
+            _ if self.candidates.contains_key(&key) => Ok(key),
+            [one] if queue.is_none() => Ok((*one).clone()),
+            [_, _, ..] if queue.is_none() => {
+                bail!("{name} is a shadow for several queues; say which with --queue")
+            }
+            _ => {
+                let known: Vec<String> = self.candidates.keys().map(words).collect();
+                let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+                bail!("{} is no shadow; shadows are: {known}", words(&key))
+            }
+        }
+    }
+
     /// End one.
-    pub(super) fn stop(&mut self, name: &str) -> bool {
-        self.candidates.remove(name).is_some()
+    pub(super) fn stop(&mut self, name: &str, queue: Option<&str>) -> Result<()> {
+        let key = self.find(name, queue)?;
+        self.candidates.remove(&key);
+        Ok(())
     }
 
     /// End all: the scheduler begins anew.
@@ -185,10 +219,18 @@ impl Shadows {
         }
     }
 
-    /// The engine made its passes, and started these.
-    pub(super) fn passed(&mut self, now: f64, starts: &[(JobId, R)]) {
+    /// The engine made its passes, and decided this.
+    pub(super) fn passed(&mut self, now: f64, passed: &Passed) {
         for candidate in self.following() {
-            candidate.tell(Note::Passed(now, starts.to_vec()));
+            candidate.tell(Note::Passed(now, passed.clone()));
+        }
+    }
+
+    /// There may be other queues now, or other policies of their own.
+    pub(super) fn queues(&mut self, engine: &Engine) {
+        for candidate in self.following() {
+            let queues = engine.queue_names().map(|(name, own)| (name.to_owned(), own));
+            candidate.tell(Note::Queues(queues.collect()));
         }
     }
 
@@ -203,41 +245,44 @@ impl Shadows {
     pub(super) fn ask(
         &mut self,
         name: &str,
+        queue: Option<&str>,
         job: Option<JobId>,
         request: &ControlRequest,
         guard: &Guard,
     ) -> Result<()> {
-        let known = self.candidates.keys().cloned().collect::<Vec<_>>().join(", ");
-        let Some(candidate) = self.candidates.get_mut(name) else {
-            bail!("{name} is no shadow; shadows are: {}", if known.is_empty() { "none" } else { &known });
-        };
+        let key = self.find(name, queue)?;
+        let candidate = &self.candidates[&key];
         let head = json!({
-            "name": name, "since": candidate.since, "ended": candidate.seen().ended.map(|(_, why)| why),
+            "name": name, "queue": key.1, "since": candidate.since, "ended": candidate.seen().ended.map(|(_, why)| why),
             "gate": gate(&candidate.seen(), guard),
         });
         let note = Note::Ask(Box::new(request.clone()), job, head);
         candidate.notes.try_send(note).map_err(|_| anyhow::anyhow!("{name} does not answer; it is behind"))
     }
 
-    /// The candidate of this name, if its gate holds or is not asked for.
-    pub(super) fn promote(&self, name: &str, force: bool, guard: &Guard) -> Result<Choice> {
-        let candidate = self
-            .candidates
-            .get(name)
-            .with_context(|| format!("{name} is no shadow; 'policy shadow {name}' first"))?;
+    /// The candidate of this name with the queue that it is for, if its gate holds or is not asked for.
+    pub(super) fn promote(
+        &self,
+        name: &str,
+        queue: Option<&str>,
+        force: bool,
+        guard: &Guard,
+    ) -> Result<(Choice, Option<String>)> {
+        let key = self.find(name, queue).with_context(|| format!("'policy shadow {name}' first"))?;
+        let candidate = &self.candidates[&key];
         let reasons = gate(&candidate.seen(), guard);
         if !force && !reasons.is_empty() {
-            bail!("{name} is not promoted: {}; --force overrides", reasons.join("; "));
+            bail!("{} is not promoted: {}; --force overrides", words(&key), reasons.join("; "));
         }
-        Ok(candidate.choice.clone())
+        Ok((candidate.choice.clone(), key.1))
     }
 
     /// For `policy list` and `stats-get`.
     pub(super) fn tell(&self, guard: &Guard) -> Value {
-        let told = self.candidates.iter().map(|(name, candidate)| {
+        let told = self.candidates.iter().map(|((name, queue), candidate)| {
             let seen = candidate.seen();
             json!({
-                "name": name, "since": candidate.since, "passes": seen.passes,
+                "name": name, "queue": queue, "since": candidate.since, "passes": seen.passes,
                 "copying": candidate.copying.is_some(), "differing": seen.share,
                 "cost": cost(&seen.cost, seen.nanos), "ended": seen.ended.as_ref().map(|(_, why)| why),
                 "ended_by": seen.ended.as_ref().map(|(kind, _)| kind), "gate": gate(&seen, guard),
@@ -283,14 +328,12 @@ fn cost(cost: &PolicyCost, nanos: u64) -> Value {
 
 /// The life of a shadow, on its thread.
 fn follow(
-    base: ShadowBase,
-    policy: Box<dyn fluxgate_engine::Policy>,
+    mut shadow: Shadow,
     inbox: &Receiver<Note>,
     seen: &Mutex<Seen>,
     interrupt: Arc<AtomicBool>,
     answers: &UnboundedSender<Loaded>,
 ) {
-    let mut shadow = Shadow::new(base, policy);
     shadow.set_interrupt(interrupt);
     let look = || seen.lock().unwrap_or_else(PoisonError::into_inner);
     while let Ok(note) = inbox.recv() {
@@ -306,9 +349,12 @@ fn follow(
             Note::Jobs(jobs) => shadow.take(jobs),
             Note::Event(event, now) => shadow.step(*event, now),
             Note::Settings(config) => shadow.reconfigure(*config),
-            Note::Passed(now, starts) => {
+            Note::Queues(queues) => {
+                shadow.queues(queues.iter().map(|(name, own)| (name.as_str(), *own)));
+            }
+            Note::Passed(now, live) => {
                 let begin = Instant::now();
-                let passed = shadow.passed(now, &starts);
+                let passed = shadow.passed(now, &live);
                 let took = u64::try_from(begin.elapsed().as_nanos()).unwrap_or(u64::MAX);
                 let mut seen = look();
                 let tally = shadow.tally();

@@ -36,7 +36,7 @@ impl Queue {
     }
 
     /// Another generation of orders on one side, empty or none. The one before.
-    fn renew(&mut self, side: Side, open: bool) -> Option<Order> {
+    pub(crate) fn renew(&mut self, side: Side, open: bool) -> Option<Order> {
         self.generation[side] = self.generation[side].wrapping_add(1);
         std::mem::replace(&mut self.orders[side], open.then(Order::default))
     }

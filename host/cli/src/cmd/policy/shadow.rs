@@ -19,10 +19,11 @@ pub(super) fn shadow(args: &ShadowCmd) -> Result<()> {
         if args.json {
             return render::json(shadows);
         }
-        let mut table = render::table(&["NAME", "PASSES", "DIFFERING", "STATE"]);
+        let mut table = render::table(&["NAME", "QUEUE", "PASSES", "DIFFERING", "STATE"]);
         for shadow in shadows.as_array().into_iter().flatten() {
             table.add_row([
                 render::plain(&shadow["name"]),
+                shadow["queue"].as_str().unwrap_or("-").to_owned(),
                 render::plain(&shadow["passes"]),
                 percent(&shadow["differing"]),
                 shadow["ended"].as_str().map_or_else(|| "follows".to_owned(), |why| format!("ended: {why}")),
@@ -30,7 +31,8 @@ pub(super) fn shadow(args: &ShadowCmd) -> Result<()> {
         }
         return render::show(&table);
     };
-    let answer = client.sched("sched-fluxgate.policy-shadow", json!({"name": name, "stop": args.stop}))?;
+    let asked = json!({"name": name, "queue": args.queue, "stop": args.stop});
+    let answer = client.sched("sched-fluxgate.policy-shadow", asked)?;
     if args.json {
         return render::json(&answer);
     }
@@ -51,7 +53,7 @@ pub(super) fn diff(args: &DiffCmd) -> Result<()> {
         }
     };
     let answer = Client::connect(&args.target)?
-        .sched("sched-fluxgate.policy-diff", json!({"name": args.name, "job": job}))?;
+        .sched("sched-fluxgate.policy-diff", json!({"name": args.name, "queue": args.queue, "job": job}))?;
     if args.json {
         return render::json(&answer);
     }
@@ -127,7 +129,8 @@ fn percent(value: &Value) -> String {
 /// Let a shadow decide.
 pub(super) fn promote(args: &PromoteCmd) -> Result<()> {
     let asked = json!({
-        "name": args.name, "force": args.force, "probation": probation(args.probation.as_deref())?,
+        "name": args.name, "queue": args.queue, "force": args.force,
+        "probation": probation(args.probation.as_deref())?,
     });
     let answer = Client::connect(&args.target)?.sched("sched-fluxgate.policy-promote", asked)?;
     swapped(&answer, args.json)

@@ -126,13 +126,19 @@ fn between(before: &Value, now: &Value) -> Value {
     }
     for shadow in told["shadows"].as_array().into_iter().flatten() {
         let list = told_was["shadows"].as_array().map(Vec::as_slice).unwrap_or_default();
-        let was = list.iter().find(|was| was["name"] == shadow["name"] && was["since"] == shadow["since"]);
+        let is = |was: &&Value| ["name", "queue", "since"].iter().all(|key| was[key] == shadow[key]);
+        let was = list.iter().find(is);
         let was = was.unwrap_or(&nothing);
         let passes = since(&was["passes"], &shadow["passes"]);
         let (cost, cost_was) = (&shadow["cost"], &was["cost"]);
         let spent = |key: &str| cost[key].as_f64().unwrap_or(0.0) - cost_was[key].as_f64().unwrap_or(0.0);
         rows.push(json!({
-            "name": shadow["name"], "role": if shadow["ended"].is_string() { "ended" } else { "shadow" },
+            "name": shadow["name"], "queue": shadow["queue"],
+            "role": match (shadow["ended"].as_str(), shadow["queue"].as_str()) {
+                (Some(_), _) => "ended".to_owned(),
+                (None, Some(queue)) => format!("shadow {queue}"),
+                (None, None) => "shadow".to_owned(),
+            },
             "passes": passes, "fuel_per_pass": per(spent("fuel"), passes),
             "milliseconds_per_pass": per(spent("pass_milliseconds"), passes),
             "memory": cost["memory"], "decisions_per_pass": Value::Null,
