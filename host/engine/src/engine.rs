@@ -14,7 +14,7 @@ use crate::config::Config;
 use crate::core::{Core, NewJob, QueueId};
 use crate::event::{Action, Event};
 use crate::pass::Pass;
-use crate::policy::{JobEventKind, PolicyCost, PolicyError};
+use crate::policy::{JobEventKind, PolicyCost, PolicyError, SavedState};
 use crate::recover::{HOLDS, feasibility};
 use crate::seats::Own;
 use crate::stats::Stats;
@@ -35,6 +35,8 @@ pub struct Engine {
     pub(crate) retired: Retired,
     /// The resource epoch for which classes were last taken back from parking.
     pub(crate) epoch: u64,
+    /// What the next successor is offered.
+    pub(crate) offer: Option<SavedState>,
     /// The queues for which the last call of [`Engine::pass`] made passes.
     pub(crate) last: Vec<QueueId>,
 }
@@ -60,6 +62,7 @@ impl Engine {
             own: BTreeMap::new(),
             retired: Retired::default(),
             epoch,
+            offer: None,
             last: Vec::new(),
         }
     }

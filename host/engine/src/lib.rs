@@ -24,6 +24,7 @@ mod event;
 mod explain;
 mod hold;
 mod interrupt;
+mod memory;
 mod order;
 mod pass;
 mod policy;

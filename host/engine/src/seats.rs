@@ -12,7 +12,7 @@ use crate::core::QueueId;
 use crate::core::post::{At, Post};
 use crate::engine::Engine;
 use crate::event::{Action, PolicyNotice};
-use crate::policy::{JobEvent, JobEventKind, Policy, PolicyCost, PolicyError};
+use crate::policy::{JobEvent, JobEventKind, Policy, PolicyCost, PolicyError, SavedState};
 use crate::stats::QueueCounts;
 use crate::swap::{CatchUp, HandOver, Seat, SwapError, SwapState, WarmUp, hand_over};
 
@@ -181,11 +181,12 @@ impl Engine {
     /// [`SwapError`] if another swap is on its way or the successor failed at once. The returned actions
     /// are to be carried out like those of [`Engine::step`].
     pub fn swap(&mut self, successor: Box<dyn Policy>) -> Result<Vec<Action>, SwapError> {
+        let kept = self.offer.take();
         if let Some(other) = self.swap_in_the_way() {
             return Err(in_progress(other));
         }
         let mut out = Vec::new();
-        self.warm_up = Some(self.begin(successor, Post::Default, Post::Default, &mut out)?);
+        self.warm_up = Some(self.begin(successor, kept, Post::Default, Post::Default, &mut out)?);
         Ok(out)
     }
 
@@ -195,6 +196,7 @@ impl Engine {
     /// # Errors
     /// As [`Engine::swap`]; and if there are too many queues.
     pub fn swap_queue(&mut self, queue: &str, successor: Box<dyn Policy>) -> Result<Vec<Action>, SwapError> {
+        let kept = self.offer.take();
         let core = self.core_mut();
         let max = core.config.queues_max;
         let id = core.queue_id(queue).ok_or_else(|| SwapError::Queues { name: queue.to_owned(), max })?;
@@ -203,7 +205,7 @@ impl Engine {
             return Err(in_progress(other));
         }
         let mut out = Vec::new();
-        let warm_up = self.begin(successor, Post::Queue(id), before, &mut out)?;
+        let warm_up = self.begin(successor, kept, Post::Queue(id), before, &mut out)?;
         self.own.entry(id).or_default().next = Some(Next::Swap(warm_up));
         Ok(out)
     }
@@ -242,11 +244,12 @@ impl Engine {
     fn begin(
         &mut self,
         mut successor: Box<dyn Policy>,
+        kept: Option<SavedState>,
         post: Post,
         before: Post,
         out: &mut Vec<Action>,
     ) -> Result<WarmUp, SwapError> {
-        let state = match hand_over(self.live_at(before), successor.as_mut()) {
+        let state = match hand_over(self.live_at(before), kept, successor.as_mut()) {
             HandOver::Done(state) => state,
             HandOver::LiveFailed(error) => {
                 self.fail_live(before, error, out);

@@ -15,7 +15,7 @@ use fluxgate_formats::JobId;
 use crate::core::Core;
 use crate::core::post::{At, Post};
 use crate::order::Order;
-use crate::policy::{JobColumns, JobEvent, Policy, PolicyError};
+use crate::policy::{JobColumns, JobEvent, Policy, PolicyError, SavedState};
 
 /// Why a swap did not begin.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -223,16 +223,24 @@ pub(crate) enum HandOver {
     SuccessorFailed(PolicyError),
 }
 
-/// Offer the live policy's state to the successor.
-pub(crate) fn hand_over(live: Option<&mut Seat>, successor: &mut dyn Policy) -> HandOver {
-    let Some(live) = live else { return HandOver::Done(false) };
-    if !live.policy.abilities().state || !successor.abilities().state {
+/// Offer the live policy's state to the successor, or without one the state that is kept.
+pub(crate) fn hand_over(
+    live: Option<&mut Seat>,
+    kept: Option<SavedState>,
+    successor: &mut dyn Policy,
+) -> HandOver {
+    if !successor.abilities().state {
         return HandOver::Done(false);
     }
-    let state = match live.policy.save() {
-        Ok(state) => state,
-        Err(error) => return HandOver::LiveFailed(error),
+    let state = match live {
+        Some(live) if live.policy.abilities().state => match live.policy.save() {
+            Ok(state) => Some(state),
+            Err(error) => return HandOver::LiveFailed(error),
+        },
+        Some(_) => None,
+        None => kept,
     };
+    let Some(state) = state else { return HandOver::Done(false) };
     match successor.restore(&state) {
         Ok(()) => HandOver::Done(true),
         // It starts cold, by its own choice.

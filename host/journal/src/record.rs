@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use fluxgate_engine::{Checkpoint, Config, Event};
+use fluxgate_engine::{Checkpoint, Config, Event, SavedState};
 use fluxgate_formats::{Idset, JobId, R};
 use serde::{Deserialize, Serialize};
 
@@ -58,6 +58,12 @@ pub enum Record {
     /// Nothing starts in a queue until a policy has been swapped in: this one could not begin.
     #[serde(rename = "qhold")]
     QueueHold(f64, String, String),
+    /// What the next successor is offered, if nobody decides there.
+    #[serde(rename = "offer")]
+    Offer(f64, SavedState),
+    /// The policies that decide were asked for their states, and what came of it.
+    #[serde(rename = "states")]
+    States(f64, Option<Outcome>),
     /// The scheduler left in order.
     #[serde(rename = "end")]
     End(f64),
@@ -80,6 +86,8 @@ impl Record {
             Record::GiveBack(..) => "give-back",
             Record::QueueAbandon(..) => "queue-abandon",
             Record::QueueHold(..) => "queue-hold",
+            Record::Offer(..) => "offer",
+            Record::States(..) => "states",
             Record::End(_) => "end",
         }
     }
@@ -91,6 +99,7 @@ impl Record {
             Record::Spec(_) | Record::Policy(_) => None,
             Record::Abandon(t) | Record::Hold(t, _) => Some(*t),
             Record::QueueSwap(t, ..) | Record::GiveBack(t, ..) => Some(*t),
+            Record::Offer(t, _) | Record::States(t, _) => Some(*t),
             Record::QueueAbandon(t, _) | Record::QueueHold(t, ..) => Some(*t),
             Record::Step(t, ..) | Record::Swap(t, ..) | Record::Reconfigure(t, ..) | Record::End(t) => {
                 Some(*t)
@@ -105,7 +114,7 @@ impl Record {
             Record::Step(.., outcome) | Record::Reconfigure(.., outcome) | Record::Swap(_, _, outcome, _) => {
                 outcome.as_ref()
             }
-            Record::QueueSwap(_, _, _, outcome, _) => outcome.as_ref(),
+            Record::QueueSwap(_, _, _, outcome, _) | Record::States(_, outcome) => outcome.as_ref(),
             Record::Pass(pass) => pass.5.as_ref(),
             _ => None,
         }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use fluxgate_engine::{Action, BUILTIN, Config, Engine, Event, Policy, PolicyNotice, SwapError};
+use fluxgate_engine::{Action, BUILTIN, Config, Engine, Event, Policy, PolicyNotice, SavedState, SwapError};
 use fluxgate_formats::JobId;
 
 use crate::meter::Meter;
@@ -230,6 +230,25 @@ impl Recorded {
         if let Some(log) = &mut self.log {
             log.push(Record::Hold(now, policy.to_owned()), &[], None, None);
         }
+    }
+
+    /// As [`Engine::states`].
+    pub fn states(&mut self, now: f64) -> (Vec<(Option<String>, SavedState)>, Vec<Action>) {
+        let (states, actions) = self.engine.states();
+        if let Some(log) = &mut self.log {
+            log.follow(&actions);
+            log.meter.look(&self.engine);
+            log.push(Record::States(now, None), &actions, None, None);
+        }
+        (states, actions)
+    }
+
+    /// As [`Engine::offer`].
+    pub fn offer(&mut self, state: SavedState, now: f64) {
+        if let Some(log) = &mut self.log {
+            log.push(Record::Offer(now, state.clone()), &[], None, None);
+        }
+        self.engine.offer(state);
     }
 
     /// Between two passes: write a checkpoint if the journal wants one. `quiet` when nothing else is to be done now.

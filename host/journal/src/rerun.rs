@@ -376,6 +376,15 @@ impl Run<'_> {
                     format!("nothing is on its way for queue {queue} that could be given up")
                 }));
             }
+            Record::Offer(_, state) => {
+                engine.offer(state.clone());
+                return Ok(Ok(()));
+            }
+            Record::States(..) => {
+                let (_, actions) = engine.states();
+                self.meter.look(engine);
+                actions
+            }
             Record::QueueHold(_, queue, policy) => {
                 engine.hold_queue(queue, policy);
                 return Ok(Ok(()));

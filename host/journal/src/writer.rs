@@ -372,7 +372,7 @@ impl Thread {
         let outcome = Outcome::of(&actions);
         match &mut record {
             Record::Step(_, _, o) | Record::Swap(_, _, o, _) | Record::Reconfigure(_, _, o) => *o = outcome,
-            Record::QueueSwap(_, _, _, o, _) => *o = outcome,
+            Record::QueueSwap(_, _, _, o, _) | Record::States(_, o) => *o = outcome,
             Record::Pass(pass) => pass.5 = outcome,
             _ => {}
         }

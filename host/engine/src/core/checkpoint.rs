@@ -200,7 +200,7 @@ impl Engine {
     }
 
     /// What there is to say of the policy at a post. One that fails in that is there no more.
-    fn saved(&mut self, post: Post, out: &mut Vec<Action>) -> Option<PolicyState> {
+    pub(crate) fn saved(&mut self, post: Post, out: &mut Vec<Action>) -> Option<PolicyState> {
         let saved = self.live_at(post).map(|seat| {
             let state = seat.policy.abilities().state.then(|| seat.policy.save()).transpose()?;
             let name = seat.policy.name().to_owned();

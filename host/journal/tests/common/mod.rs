@@ -38,7 +38,7 @@ pub fn spec(slots: u32, duration: f64, queue: &str) -> Arc<Jobspec> {
 }
 
 /// Backfills after the first that does not fit; tells a number that it remembers; `sign` is its order; fails in the pass
-/// `breaks`.
+/// `breaks`. `mute` fails when it is asked for its state.
 pub struct Native {
     pub name: String,
     pub sign: f64,
@@ -95,6 +95,9 @@ impl Policy for Native {
         (pass, Ok(()))
     }
     fn save(&mut self) -> Result<SavedState, PolicyError> {
+        if self.name == "mute" {
+            return Err(PolicyError::Trap { during: "state.save", message: "it does not speak".to_owned() });
+        }
         Ok(SavedState { from: self.name.clone(), version: 1, data: vec![self.seen] })
     }
     fn restore(&mut self, state: &SavedState) -> Result<(), PolicyError> {
@@ -121,6 +124,8 @@ pub struct Load {
     dice: u64,
     next: u64,
     pub starts: Vec<(JobId, f64)>,
+    /// What policies had learned when they were asked last.
+    pub states: Vec<(Option<String>, SavedState)>,
 }
 
 impl Load {
@@ -132,7 +137,8 @@ impl Load {
     pub fn at(options: Option<&Options>, seed: u64, now: f64) -> Load {
         let writer = options.map(|options| Writer::open(options).unwrap());
         let engine = Recorded::new(Engine::new(machine(), Config::default()), writer, now);
-        let mut load = Load { engine, now, dice: seed, next: now as u64, starts: Vec::new() };
+        let mut load =
+            Load { engine, now, dice: seed, next: now as u64, starts: Vec::new(), states: Vec::new() };
         load.swap("shortest");
         load
     }
@@ -167,6 +173,20 @@ impl Load {
             None => drop(self.engine.give_back(queue, self.now)),
         }
         self.pass();
+    }
+
+    /// Ask the policies for what they have learned.
+    pub fn remember(&mut self) {
+        let (states, actions) = self.engine.states(self.now);
+        self.states = states;
+        self.follow(actions);
+    }
+
+    /// Offer the next successor what was learned by whoever decided then.
+    pub fn offer(&mut self) {
+        if let Some((_, state)) = self.states.first() {
+            self.engine.offer(state.clone(), self.now);
+        }
     }
 
     fn follow(&mut self, actions: Vec<Action>) {
