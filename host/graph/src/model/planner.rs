@@ -1,17 +1,20 @@
 //! What is promised of a pool over time: for each of several quantities, how much is free when.
 //!
-//! A planner holds spans, each half-open `[start, end)` and of one job, and the *points* at which what is free changes:
-//! times in order, with the amounts free from each until the next. A question about an interval reads the points inside
-//! it, so its cost follows the number of spans that begin or end there and not how many there are in all. Sorted lists are
-//! the whole structure on purpose: most pools never see more than one span at a time, which lies inside the planner
-//! without an allocation of its own, and booking a core takes a fraction of a microsecond. Where there are many (the
-//! roots), points are still a sorted list, which searches fast and moves in one piece; spans become an ordered map.
+//! A planner holds spans, each half-open `[start, end)` and of one job, in one of three forms by how many there are:
+//!
+//! - none or one, inside the planner itself: what is free is what there is, less the span while it lasts. Most pools never
+//!   see more, and then booking a core writes a few words and makes no list.
+//! - a few, as a list in the order of the jobs: what is free at a time is summed up from those that hold then.
+//! - many (the roots), as an ordered map; and beside it the *points* at which what is free changes: times in order, with
+//!   the amounts free from each until the next. A question about an interval reads the points inside it, so its cost
+//!   follows the number of spans that begin or end there and not how many there are in all. Points are a sorted list on
+//!   purpose, which searches fast and moves in one piece.
 //!
 //! Time is in whole seconds; the end of time is [`FOREVER`]. This module must never know what its quantities are.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use smallvec::{SmallVec, smallvec};
+use smallvec::SmallVec;
 
 /// The end of time: a span that ends here does not end.
 pub const FOREVER: i64 = i64::MAX;
@@ -33,14 +36,6 @@ pub enum PlanError {
 /// One amount for each quantity.
 pub type Amounts = SmallVec<[i64; 3]>;
 
-/// A time at which what is free changes.
-#[derive(Debug, Clone, Copy)]
-struct Point {
-    at: i64,
-    /// Spans that begin or end here.
-    spans: u32,
-}
-
 /// What a job holds, and when.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Span {
@@ -52,140 +47,163 @@ pub struct Span {
     pub amounts: Amounts,
 }
 
-/// Most spans that are kept in a list.
-const FEW: usize = 16;
+/// Most spans that are kept without points.
+const FEW: usize = 4;
 
-/// Spans by job.
+/// A span and whose it is.
+type Entry = (u64, Span);
+
+/// Spans by how many there are; see the module.
 #[derive(Debug, Clone)]
 enum Spans {
+    None,
+    One(Entry),
     /// In the order of the jobs.
-    Few(SmallVec<[(u64, Span); 1]>),
-    Many(BTreeMap<u64, Span>),
+    Few(Vec<Entry>),
+    Many(Box<Points>),
 }
 
-impl Spans {
-    fn get(&self, job: u64) -> Option<&Span> {
-        match self {
-            Spans::Few(list) => list.iter().find(|(id, _)| *id == job).map(|(_, span)| span),
-            Spans::Many(map) => map.get(&job),
-        }
-    }
+/// A time at which what is free changes.
+#[derive(Debug, Clone, Copy)]
+struct Point {
+    at: i64,
+    /// Spans that begin or end here.
+    spans: u32,
+}
 
-    fn get_mut(&mut self, job: u64) -> Option<&mut Span> {
-        match self {
-            Spans::Few(list) => list.iter_mut().find(|(id, _)| *id == job).map(|(_, span)| span),
-            Spans::Many(map) => map.get_mut(&job),
-        }
-    }
-
-    fn insert(&mut self, job: u64, span: Span) {
-        if let Spans::Few(list) = self {
-            if list.len() < FEW {
-                let place = list.partition_point(|(id, _)| *id < job);
-                list.insert(place, (job, span));
-                return;
-            }
-            *self = Spans::Many(std::mem::take(list).into_iter().collect());
-        }
-        if let Spans::Many(map) = self {
-            map.insert(job, span);
-        }
-    }
-
-    fn remove(&mut self, job: u64) -> Option<Span> {
-        match self {
-            Spans::Few(list) => {
-                let place = list.iter().position(|(id, _)| *id == job)?;
-                Some(list.remove(place).1)
-            }
-            Spans::Many(map) => map.remove(&job),
-        }
-    }
-
-    fn iter(&self) -> impl Iterator<Item = (u64, &Span)> {
-        let (few, many) = match self {
-            Spans::Few(list) => (Some(list.iter().map(|(job, span)| (*job, span))), None),
-            Spans::Many(map) => (None, Some(map.iter().map(|(job, span)| (*job, span)))),
-        };
-        few.into_iter().flatten().chain(many.into_iter().flatten())
-    }
+/// Many spans, and what is free between their beginnings and ends.
+#[derive(Debug, Clone)]
+struct Points {
+    /// In the order of their times.
+    points: Vec<Point>,
+    /// As many amounts for each point, in the same order.
+    free: Vec<i64>,
+    spans: BTreeMap<u64, Span>,
 }
 
 /// Spans of jobs over time, and what they leave.
 #[derive(Debug, Clone)]
 pub struct Planner {
     totals: Amounts,
-    /// In the order of their times.
-    points: SmallVec<[Point; 2]>,
-    /// As many amounts for each point, in the same order.
-    free: SmallVec<[i64; 4]>,
     spans: Spans,
 }
 
-impl Planner {
-    /// A planner of so much of each quantity.
-    pub fn new(totals: &[i64]) -> Self {
-        Planner {
-            totals: totals.into(),
-            points: SmallVec::new(),
-            free: SmallVec::new(),
-            spans: Spans::Few(SmallVec::new()),
+impl Span {
+    fn holds_at(&self, at: i64) -> bool {
+        self.start <= at && at < self.end
+    }
+
+    /// How much of a quantity.
+    fn of(&self, quantity: usize) -> i64 {
+        self.amounts.get(quantity).copied().unwrap_or(0)
+    }
+
+    /// Times at which what is free changes by it.
+    fn ends(&self) -> impl Iterator<Item = i64> {
+        std::iter::once(self.start).chain((self.end < FOREVER).then_some(self.end))
+    }
+
+    /// Takes so much away, if it is no more than there is.
+    fn reduce(&mut self, amounts: &[i64]) -> bool {
+        let enough = self.amounts.iter().zip(amounts).all(|(have, less)| (0..=*have).contains(less));
+        if !enough || amounts.len() > self.amounts.len() {
+            return false;
+        }
+        for (have, less) in self.amounts.iter_mut().zip(amounts) {
+            *have -= less;
+        }
+        true
+    }
+
+    fn is_nothing(&self) -> bool {
+        self.amounts.iter().all(|&amount| amount == 0)
+    }
+}
+
+impl Spans {
+    /// Those without points: all, or none where they are many.
+    fn few(&self) -> &[Entry] {
+        match self {
+            Spans::None | Spans::Many(_) => &[],
+            Spans::One(entry) => std::slice::from_ref(entry),
+            Spans::Few(list) => list,
         }
     }
 
-    /// How much there is of each quantity.
-    pub fn totals(&self) -> &[i64] {
-        &self.totals
-    }
-
-    /// The span of a job.
-    pub fn span(&self, job: u64) -> Option<&Span> {
-        self.spans.get(job)
-    }
-
-    /// All spans, by job.
-    pub fn spans(&self) -> impl Iterator<Item = (u64, &Span)> {
-        self.spans.iter()
-    }
-
-    /// True when nothing is promised.
-    pub fn is_empty(&self) -> bool {
-        match &self.spans {
-            Spans::Few(list) => list.is_empty(),
-            Spans::Many(map) => map.is_empty(),
+    fn few_mut(&mut self) -> &mut [Entry] {
+        match self {
+            Spans::None | Spans::Many(_) => &mut [],
+            Spans::One(entry) => std::slice::from_mut(entry),
+            Spans::Few(list) => list,
         }
     }
 
-    /// What is free from a point on.
-    fn amounts(&self, point: usize) -> &[i64] {
-        let width = self.totals.len();
+    fn insert(&mut self, job: u64, span: Span, totals: &[i64]) {
+        *self = match std::mem::replace(self, Spans::None) {
+            Spans::None => Spans::One((job, span)),
+            Spans::One(first) => {
+                let both = if first.0 < job { [first, (job, span)] } else { [(job, span), first] };
+                Spans::Few(both.into())
+            }
+            Spans::Few(mut list) if list.len() < FEW => {
+                let place = list.partition_point(|(id, _)| *id < job);
+                list.insert(place, (job, span));
+                Spans::Few(list)
+            }
+            Spans::Few(list) => {
+                let mut points =
+                    Box::new(Points { points: Vec::new(), free: Vec::new(), spans: BTreeMap::new() });
+                for (job, span) in list.into_iter().chain([(job, span)]) {
+                    points.insert(job, span, totals);
+                }
+                Spans::Many(points)
+            }
+            Spans::Many(mut points) => {
+                points.insert(job, span, totals);
+                Spans::Many(points)
+            }
+        };
+    }
+
+    fn remove(&mut self, job: u64, totals: &[i64]) -> Option<Span> {
+        match self {
+            Spans::None => None,
+            Spans::One((id, _)) if *id != job => None,
+            Spans::One(_) => match std::mem::replace(self, Spans::None) {
+                Spans::One((_, span)) => Some(span),
+                _ => None,
+            },
+            Spans::Few(list) => {
+                let place = list.iter().position(|(id, _)| *id == job)?;
+                let (_, span) = list.remove(place);
+                if let [_] = &**list {
+                    *self = list.pop().map_or(Spans::None, Spans::One);
+                }
+                Some(span)
+            }
+            Spans::Many(points) => {
+                let span = points.remove(job, totals)?;
+                if points.spans.is_empty() {
+                    *self = Spans::None;
+                }
+                Some(span)
+            }
+        }
+    }
+}
+
+impl Points {
+    /// What is free from a point on, in so many quantities.
+    fn amounts(&self, point: usize, width: usize) -> &[i64] {
         &self.free[point * width..(point + 1) * width]
     }
 
     /// What is free at a time.
-    fn all_at(&self, at: i64) -> &[i64] {
+    fn all_at<'p>(&'p self, at: i64, totals: &'p [i64]) -> &'p [i64] {
         match self.points.partition_point(|p| p.at <= at) {
-            0 => &self.totals,
-            next => self.amounts(next - 1),
+            0 => totals,
+            next => self.amounts(next - 1, totals.len()),
         }
-    }
-
-    /// How much of a quantity is free at a time.
-    pub fn free_at(&self, quantity: usize, at: i64) -> i64 {
-        self.all_at(at)[quantity]
-    }
-
-    /// The least of a quantity that is free at any time of an interval.
-    pub fn free_during(&self, quantity: usize, start: i64, end: i64) -> i64 {
-        let inside = self.inside(start, end).map(|p| self.amounts(p)[quantity]);
-        inside.fold(self.free_at(quantity, start), i64::min)
-    }
-
-    /// True when so much of every quantity is free throughout an interval; a quantity that is not named is not asked
-    /// for.
-    pub fn fits(&self, start: i64, end: i64, amounts: &[i64]) -> bool {
-        let enough = |free: &[i64]| amounts.iter().zip(free).all(|(want, free)| want <= free);
-        enough(self.all_at(start)) && self.inside(start, end).all(|p| enough(self.amounts(p)))
     }
 
     /// Points after `start` and before `end`.
@@ -195,10 +213,150 @@ impl Planner {
         from..to
     }
 
+    fn insert(&mut self, job: u64, span: Span, totals: &[i64]) {
+        let width = totals.len();
+        for at in span.ends() {
+            let place = self.points.partition_point(|p| p.at < at);
+            if self.points.get(place).is_none_or(|p| p.at != at) {
+                let free: Amounts = self.all_at(at, totals).into();
+                self.points.insert(place, Point { at, spans: 0 });
+                self.free.splice(place * width..place * width, free);
+            }
+            self.points[place].spans += 1;
+        }
+        self.shift(&span, &span.amounts, -1, width);
+        self.spans.insert(job, span);
+    }
+
+    fn shift(&mut self, span: &Span, amounts: &[i64], sign: i64, width: usize) {
+        let from = self.points.partition_point(|p| p.at < span.start);
+        let to = from + self.points[from..].partition_point(|p| p.at < span.end);
+        for free in self.free[from * width..to * width].chunks_exact_mut(width.max(1)) {
+            for (free, amount) in free.iter_mut().zip(amounts) {
+                *free += sign * amount;
+            }
+        }
+    }
+
+    fn remove(&mut self, job: u64, totals: &[i64]) -> Option<Span> {
+        let width = totals.len();
+        let span = self.spans.remove(&job)?;
+        self.shift(&span, &span.amounts, 1, width);
+        for at in span.ends() {
+            let Ok(place) = self.points.binary_search_by_key(&at, |p| p.at) else { continue };
+            self.points[place].spans -= 1;
+            if self.points[place].spans == 0 {
+                self.points.remove(place);
+                self.free.drain(place * width..(place + 1) * width);
+            }
+        }
+        Some(span)
+    }
+}
+
+impl Planner {
+    /// A planner of so much of each quantity.
+    pub fn new(totals: &[i64]) -> Self {
+        Planner { totals: Amounts::from_slice(totals), spans: Spans::None }
+    }
+
+    /// How much there is of each quantity.
+    pub fn totals(&self) -> &[i64] {
+        &self.totals
+    }
+
+    /// The span of a job.
+    pub fn span(&self, job: u64) -> Option<&Span> {
+        match &self.spans {
+            Spans::Many(points) => points.spans.get(&job),
+            few => few.few().iter().find(|(id, _)| *id == job).map(|(_, span)| span),
+        }
+    }
+
+    /// The span that is the only one.
+    pub(crate) fn only(&self) -> Option<&Span> {
+        match &self.spans {
+            Spans::One((_, span)) => Some(span),
+            _ => None,
+        }
+    }
+
+    /// All spans, by job.
+    pub fn spans(&self) -> impl Iterator<Item = (u64, &Span)> {
+        let many = match &self.spans {
+            Spans::Many(points) => Some(points.spans.iter()),
+            _ => None,
+        };
+        let few = self.spans.few().iter().map(|(job, span)| (*job, span));
+        few.chain(many.into_iter().flatten().map(|(&job, span)| (job, span)))
+    }
+
+    /// True when nothing is promised.
+    pub fn is_empty(&self) -> bool {
+        matches!(self.spans, Spans::None)
+    }
+
+    /// How much of a quantity is free at a time.
+    pub fn free_at(&self, quantity: usize, at: i64) -> i64 {
+        match &self.spans {
+            Spans::Many(points) => points.all_at(at, &self.totals)[quantity],
+            few => {
+                let held = few.few().iter().filter(|(_, span)| span.holds_at(at));
+                self.totals[quantity] - held.map(|(_, span)| span.of(quantity)).sum::<i64>()
+            }
+        }
+    }
+
+    /// The least of a quantity that is free at any time of an interval.
+    pub fn free_during(&self, quantity: usize, start: i64, end: i64) -> i64 {
+        match &self.spans {
+            Spans::None => self.totals[quantity],
+            Spans::One((_, span)) => {
+                // An interval without length is a moment.
+                let held = span.holds_at(start) || (start < span.start && span.start < end);
+                self.totals[quantity] - if held { span.of(quantity) } else { 0 }
+            }
+            Spans::Few(list) => {
+                let starts = list.iter().map(|(_, s)| s.start).filter(|&at| start < at && at < end);
+                starts.map(|at| self.free_at(quantity, at)).fold(self.free_at(quantity, start), i64::min)
+            }
+            Spans::Many(points) => {
+                let inside =
+                    points.inside(start, end).map(|p| points.amounts(p, self.totals.len())[quantity]);
+                inside.fold(self.free_at(quantity, start), i64::min)
+            }
+        }
+    }
+
+    /// True when so much of every quantity is free throughout an interval; a quantity that is not named is not asked
+    /// for.
+    pub fn fits(&self, start: i64, end: i64, amounts: &[i64]) -> bool {
+        let enough = |free: &[i64]| amounts.iter().zip(free).all(|(want, free)| want <= free);
+        match &self.spans {
+            Spans::None => enough(&self.totals),
+            Spans::One(_) | Spans::Few(_) => {
+                let free = |quantity| self.free_during(quantity, start, end);
+                amounts.iter().take(self.totals.len()).enumerate().all(|(q, &want)| want <= free(q))
+            }
+            Spans::Many(points) => {
+                let mut inside = points.inside(start, end);
+                enough(points.all_at(start, &self.totals))
+                    && inside.all(|p| enough(points.amounts(p, self.totals.len())))
+            }
+        }
+    }
+
     /// The times from `from` on at which what is free changes, in order.
     pub fn changes(&self, from: i64) -> impl Iterator<Item = i64> + '_ {
-        let first = self.points.partition_point(|p| p.at < from);
-        self.points[first..].iter().map(|p| p.at)
+        let ends = self.spans.few().iter().flat_map(|(_, span)| span.ends());
+        let mut few: SmallVec<[i64; 2 * FEW]> = ends.filter(|&at| at >= from).collect();
+        few.sort_unstable();
+        few.dedup();
+        let many = match &self.spans {
+            Spans::Many(points) => &points.points[points.points.partition_point(|p| p.at < from)..],
+            _ => &[],
+        };
+        few.into_iter().chain(many.iter().map(|p| p.at))
     }
 
     /// The first time from `from` on at which so much is free for so long: `from` itself, or a point.
@@ -215,87 +373,53 @@ impl Planner {
         if start < 0 || end <= start {
             return Err(PlanError::Interval);
         }
-        if self.spans.get(job).is_some() {
+        if self.is_empty() {
+            // Most of what is ever booked is booked like this.
+            if amounts.iter().zip(&self.totals).any(|(want, total)| !(0..=*total).contains(want)) {
+                return Err(PlanError::Over);
+            }
+            let amounts = Amounts::from_slice(&amounts[..amounts.len().min(self.totals.len())]);
+            self.spans = Spans::One((job, Span { start, end, amounts }));
+            return Ok(());
+        }
+        if self.span(job).is_some() {
             return Err(PlanError::Exists(job));
         }
         if amounts.iter().any(|&amount| amount < 0) || !self.fits(start, end, amounts) {
             return Err(PlanError::Over);
         }
-        let width = self.totals.len();
-        if self.points.is_empty() {
-            let asked = amounts.iter().copied().chain(std::iter::repeat(0));
-            self.points.push(Point { at: start, spans: 1 });
-            self.free.extend(self.totals.iter().zip(asked).map(|(total, amount)| total - amount));
-            if end < FOREVER {
-                self.points.push(Point { at: end, spans: 1 });
-                self.free.extend_from_slice(&self.totals);
-            }
-            self.spans.insert(job, Span { start, end, amounts: amounts.into() });
-            return Ok(());
-        }
-        for at in [start, end] {
-            if at == FOREVER {
-                continue;
-            }
-            let place = self.points.partition_point(|p| p.at < at);
-            if self.points.get(place).is_none_or(|p| p.at != at) {
-                let free: Amounts = self.all_at(at).into();
-                self.points.insert(place, Point { at, spans: 0 });
-                self.free.insert_from_slice(place * width, &free);
-            }
-            self.points[place].spans += 1;
-        }
-        self.shift(start, end, amounts, -1);
-        self.spans.insert(job, Span { start, end, amounts: amounts.into() });
+        let amounts = Amounts::from_slice(&amounts[..amounts.len().min(self.totals.len())]);
+        self.spans.insert(job, Span { start, end, amounts }, &self.totals);
         Ok(())
-    }
-
-    fn shift(&mut self, start: i64, end: i64, amounts: &[i64], sign: i64) {
-        let width = self.totals.len();
-        let from = self.points.partition_point(|p| p.at < start);
-        let to = from + self.points[from..].partition_point(|p| p.at < end);
-        for free in self.free[from * width..to * width].chunks_exact_mut(width.max(1)) {
-            for (free, amount) in free.iter_mut().zip(amounts) {
-                *free += sign * amount;
-            }
-        }
     }
 
     /// Takes a job's span away; what it was.
     pub fn remove(&mut self, job: u64) -> Option<Span> {
-        let span = self.spans.remove(job)?;
-        if self.is_empty() {
-            self.points.clear();
-            self.free.clear();
-            return Some(span);
-        }
-        self.shift(span.start, span.end, &span.amounts, 1);
-        let width = self.totals.len();
-        for at in [span.start, span.end] {
-            let Ok(place) = self.points.binary_search_by_key(&at, |p| p.at) else { continue };
-            self.points[place].spans -= 1;
-            if self.points[place].spans == 0 {
-                self.points.remove(place);
-                self.free.drain(place * width..(place + 1) * width);
-            }
-        }
-        Some(span)
+        self.spans.remove(job, &self.totals)
     }
 
     /// Makes a job's span smaller by so much of each quantity, and takes it away when nothing is left of those it was
     /// counted in. False, with nothing changed, when the job has no span or less than that.
     pub fn reduce(&mut self, job: u64, amounts: &[i64]) -> bool {
-        let Some(span) = self.spans.get_mut(job) else { return false };
-        let enough = span.amounts.iter().zip(amounts).all(|(have, less)| (0..=*have).contains(less));
-        if !enough || amounts.len() > span.amounts.len() {
-            return false;
-        }
-        for (have, less) in span.amounts.iter_mut().zip(amounts) {
-            *have -= less;
-        }
-        let (start, end) = (span.start, span.end);
-        let gone = span.amounts.iter().all(|&a| a == 0);
-        self.shift(start, end, amounts, 1);
+        let gone = match &mut self.spans {
+            Spans::Many(points) => {
+                let Some(span) = points.spans.get_mut(&job) else { return false };
+                if !span.reduce(amounts) {
+                    return false;
+                }
+                let span = span.clone();
+                points.shift(&span, amounts, 1, self.totals.len());
+                span.is_nothing()
+            }
+            few => {
+                let entry = few.few_mut().iter_mut().find(|(id, _)| *id == job);
+                let Some((_, span)) = entry else { return false };
+                if !span.reduce(amounts) {
+                    return false;
+                }
+                span.is_nothing()
+            }
+        };
         if gone {
             self.remove(job);
         }
@@ -304,20 +428,23 @@ impl Planner {
 
     /// Changes how much there is; what is promised stays promised, so less than nothing may be free afterwards.
     pub fn set_totals(&mut self, totals: &[i64]) {
-        let width = self.totals.len();
-        let mut free: SmallVec<[i64; 4]> = smallvec![0; self.points.len() * totals.len()];
-        for point in 0..self.points.len() {
-            for (index, total) in totals.iter().enumerate() {
-                let was = (index < width).then(|| self.amounts(point)[index] - self.totals[index]);
-                free[point * totals.len() + index] = was.unwrap_or(0) + total;
+        if let Spans::Many(points) = &mut self.spans {
+            let width = self.totals.len();
+            let mut free = Vec::with_capacity(points.points.len() * totals.len());
+            for point in 0..points.points.len() {
+                for (index, total) in totals.iter().enumerate() {
+                    let was =
+                        (index < width).then(|| points.amounts(point, width)[index] - self.totals[index]);
+                    free.push(was.unwrap_or(0) + total);
+                }
             }
+            points.free = free;
         }
-        self.free = free;
         self.totals = totals.into();
     }
 
     /// Every time at which a span begins or ends.
     pub fn times(&self) -> BTreeSet<i64> {
-        self.points.iter().map(|p| p.at).collect()
+        self.changes(0).collect()
     }
 }

@@ -15,7 +15,7 @@ use crate::model::planner::{Amounts, PlanError};
 use crate::model::vertex::{EdgeId, NONE, VertexId};
 use crate::names::Name;
 
-use super::select::Fullness;
+use super::fullest::Fullness;
 use super::{Mark, Matcher};
 
 /// A vertex or an edge of what was booked.
@@ -209,10 +209,11 @@ impl Matcher {
         if walk.hold != Hold::Nothing {
             let counted = self.aggregates.below(v);
             let totals: &[i64] = counted.map_or(&[], |b| &b.totals);
-            let of = |t: &Name| below.iter().find(|(type_, _)| type_ == t).map_or(0, |(_, units)| *units);
             let mut amounts: Amounts = SmallVec::new();
             amounts.push(1);
-            amounts.extend(counted.iter().flat_map(|b| &b.types).map(of));
+            for type_ in counted.map_or(&[][..], |b| &b.types) {
+                amounts.push(below.iter().find(|(name, _)| name == type_).map_or(0, |(_, units)| *units));
+            }
             let booking = self.ledger.open(v, size, totals);
             if exclusive && walk.hold != Hold::Noted {
                 let reserve = walk.hold == Hold::Reserve;
@@ -222,8 +223,10 @@ impl Matcher {
             if counted.is_some() && !below.is_empty() {
                 booking.counted.insert(walk.job);
             }
-            let own = if exclusive { size as i64 } else { size as i64 - step.units as i64 };
-            for (type_, units) in std::iter::once((type_, own)).chain(below) {
+            if self.aggregates.counts(type_) {
+                add(taken, type_, if exclusive { size as i64 } else { size as i64 - step.units as i64 });
+            }
+            for &(type_, units) in &below {
                 if self.aggregates.counts(type_) {
                     add(taken, type_, units);
                 }
@@ -251,11 +254,10 @@ impl Matcher {
         let list = Arc::make_mut(list);
         let unique = Reverse(self.model.vertices[to.index()].unique);
         let old = Fullness { weight: Reverse(before), unique, turn: self.turns[edge.index()], edge };
-        list.remove(&old);
         // Of those that are equal the one booked last comes first.
         self.turn -= 1;
         self.turns[edge.index()] = self.turn;
-        list.insert(Fullness { weight: Reverse(free), unique, turn: self.turn, edge });
+        list.replace(&old, Fullness { weight: Reverse(free), unique, turn: self.turn, edge });
     }
 
     /// Marks an edge in this round.

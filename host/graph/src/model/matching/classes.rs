@@ -35,6 +35,8 @@ pub(super) type Rank = (i64, i64, u32);
 pub(super) struct Class {
     key: Box<[u32]>,
     pub(super) members: BTreeSet<Rank>,
+    /// The same by their numbers: from each to the last before a gap. Kept only for preferences that ask for it.
+    pub(super) stretches: BTreeMap<u32, u32>,
     /// True when something above the nodes is not up.
     pub(super) blocked: bool,
 }
@@ -43,19 +45,53 @@ pub(super) struct Class {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Classes {
     frame: Option<Frame>,
-    /// True when classes of performance tell nodes apart.
     graded: bool,
+    stretched: bool,
     class_of: Vec<ClassId>,
     all: BTreeMap<ClassId, Class>,
     by_key: HashMap<Box<[u32]>, ClassId>,
     next: ClassId,
     /// Conditions of single vertices.
     conditions: HashMap<Box<[i64]>, u32>,
+    /// The one that was looked up last: parts of a node are mostly alike.
+    last: (Vec<i64>, u32),
     dirty: Vec<u32>,
     is_dirty: Vec<bool>,
     /// Vertices that are not up.
     down: BTreeSet<VertexId>,
     upper_held: BTreeSet<VertexId>,
+}
+
+impl Class {
+    /// Adds a node to the stretches.
+    fn stretch(&mut self, node: u32) {
+        let mut from = node;
+        let before = self.stretches.range_mut(..node).next_back();
+        if let Some((&before, last)) = before.filter(|(_, last)| **last + 1 == node) {
+            (*last, from) = (node, before);
+        }
+        let joined = node.checked_add(1).and_then(|next| self.stretches.remove(&next));
+        if from == node || joined.is_some() {
+            self.stretches.insert(from, joined.unwrap_or(node));
+        }
+    }
+
+    /// Takes a node out of the stretches.
+    fn unstretch(&mut self, node: u32) {
+        let Some((&from, last)) = self.stretches.range_mut(..=node).next_back() else { return };
+        let old = *last;
+        if old < node {
+            return;
+        }
+        if from == node {
+            self.stretches.remove(&from);
+        } else {
+            *last = node - 1;
+        }
+        if node < old {
+            self.stretches.insert(node + 1, old);
+        }
+    }
 }
 
 /// No class yet.
@@ -65,14 +101,16 @@ const STATE: u32 = 1 << 30;
 const GRADE: u32 = 1 << 31;
 
 impl Classes {
-    /// Begins anew on a frame, with every node to be looked at.
-    pub(super) fn new(frame: Option<Frame>, graded: bool) -> Self {
+    /// Begins anew on a frame, with every node to be looked at. Classes of performance tell nodes apart when `graded`;
+    /// stretches of nodes are known when `stretched`.
+    pub(super) fn new(frame: Option<Frame>, graded: bool, stretched: bool) -> Self {
         let count = frame.as_ref().map_or(0, |f| f.sites.len());
         let down = frame.as_ref().map_or(BTreeSet::new(), |f| f.down.clone());
         Classes {
             frame,
             down,
             graded,
+            stretched,
             class_of: vec![UNKNOWN; count],
             next: UNKNOWN + 1,
             dirty: (0..count as u32).collect(),
@@ -124,7 +162,7 @@ impl Classes {
         if self.by_key.len() > KNOWN_MAX || self.conditions.len() > KNOWN_MAX {
             let (down, held) = (std::mem::take(&mut self.down), std::mem::take(&mut self.upper_held));
             let next = self.next;
-            *self = Classes::new(Some(frame.clone()), self.graded);
+            *self = Classes::new(Some(frame.clone()), self.graded, self.stretched);
             (self.down, self.upper_held, self.next) = (down, held, next);
         }
         let dirty = std::mem::take(&mut self.dirty);
@@ -142,8 +180,9 @@ impl Classes {
                     self.next += 1;
                     self.by_key.insert(key.as_slice().into(), id);
                     let blocked = key[1] != 0;
-                    let class = Class { key: key.as_slice().into(), members: BTreeSet::new(), blocked };
-                    self.all.insert(id, class);
+                    let key = key.as_slice().into();
+                    let (members, stretches) = (BTreeSet::new(), BTreeMap::new());
+                    self.all.insert(id, Class { key, members, stretches, blocked });
                     id
                 }
             };
@@ -158,6 +197,9 @@ impl Classes {
         }
         for (id, mut ranks) in joined {
             let Some(class) = self.all.get_mut(&id) else { continue };
+            if self.stretched {
+                ranks.iter().for_each(|&(_, _, node)| class.stretch(node));
+            }
             if class.members.is_empty() {
                 ranks.sort_unstable();
                 class.members = ranks.into_iter().collect();
@@ -208,6 +250,9 @@ impl Classes {
     fn leave(&mut self, id: ClassId, rank: &Rank) {
         let Some(class) = self.all.get_mut(&id) else { return };
         class.members.remove(rank);
+        if self.stretched {
+            class.unstretch(rank.2);
+        }
     }
 
     /// Forgets classes without nodes, once they are many.
@@ -256,15 +301,19 @@ impl Classes {
                 continue;
             }
             write(booking, words);
-            let condition = match self.conditions.get(&**words) {
-                Some(&condition) => condition,
-                None => {
-                    let next = self.conditions.len() as u32;
-                    self.conditions.insert(words.as_slice().into(), next);
-                    next
-                }
-            };
-            key.extend([place, condition]);
+            if *words != self.last.0 {
+                let next = self.conditions.len() as u32;
+                let condition = match self.conditions.get(&**words) {
+                    Some(&condition) => condition,
+                    None => {
+                        self.conditions.insert(words.as_slice().into(), next);
+                        next
+                    }
+                };
+                self.last.0.clone_from(words);
+                self.last.1 = condition;
+            }
+            key.extend([place, self.last.1]);
         }
     }
 
@@ -288,13 +337,24 @@ fn write(booking: &Booking, words: &mut Vec<i64>) {
     words.clear();
     words.push(i64::from(!booking.allocations.is_empty()));
     for planner in [&booking.units, &booking.tree] {
+        let from = words.len();
+        words.push(0);
+        if planner.is_empty() {
+            continue;
+        }
+        if let Some(one) = planner.only() {
+            words[from] = 1;
+            words.extend([one.start, one.end]);
+            words.extend_from_slice(&one.amounts);
+            continue;
+        }
         let mut spans: SmallVec<[_; 4]> =
             planner.spans().map(|(_, s)| (s.start, s.end, &*s.amounts)).collect();
         spans.sort_unstable();
-        words.push(spans.len() as i64);
+        words[from] = spans.len() as i64;
         for (start, end, amounts) in spans {
             words.extend([start, end]);
-            words.extend(amounts);
+            words.extend_from_slice(amounts);
         }
     }
 }

@@ -64,6 +64,12 @@ pub(super) struct Frame {
     pub(super) upper_types: BTreeSet<Name>,
     /// Types to which an edge of any subsystem leads from an upper vertex.
     pub(super) neighbours: BTreeSet<Name>,
+    /// The types to which edges of any subsystem lead from each upper vertex.
+    pub(super) leads: HashMap<VertexId, Vec<Name>>,
+    /// Numbers of the nodes that are the first right below their parent, or the first again.
+    pub(super) rows: Vec<u32>,
+    /// Numbers of the nodes whose rank is not the one after that of the node before.
+    pub(super) breaks: Vec<u32>,
     /// Types of which a vertex has more than one unit.
     pub(super) sized: BTreeSet<Name>,
     /// True when nodes lie both right below a vertex and further below it.
@@ -113,6 +119,15 @@ impl Frame {
             (site.rank, before) = (rank, Some(site.id));
         }
         frame.by_id = by_id;
+        for node in 0..frame.sites.len() {
+            let (site, before) = (&frame.sites[node], node.checked_sub(1).map(|before| &frame.sites[before]));
+            if before.is_none_or(|before| before.parent != site.parent) {
+                frame.rows.push(node as u32);
+            }
+            if before.is_none_or(|before| before.rank.checked_add(1) != Some(site.rank)) {
+                frame.breaks.push(node as u32);
+            }
+        }
         Some(frame)
     }
 
@@ -205,11 +220,16 @@ impl Build<'_> {
         if it.size > 1 {
             self.frame.sized.insert(it.type_);
         }
+        let mut leads: Vec<Name> = Vec::new();
         for edge in model.out_edges(v).map(|e| &model.edges[e.index()]) {
             let type_ = model.vertices[edge.to.index()].type_;
             self.frame.neighbours.insert(type_);
+            if !leads.contains(&type_) {
+                leads.push(type_);
+            }
             self.frame.nested |= type_ == node && edge.subsystem != dominant;
         }
+        self.frame.leads.insert(v, leads);
         let first = self.frame.sites.len() as u32;
         let (mut direct, mut further) = (false, false);
         for (edge, child) in self.children(v)? {

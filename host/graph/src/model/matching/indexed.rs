@@ -34,7 +34,7 @@ const TRIALS_MAX: usize = 1 << 14;
 
 /// What a request asks of nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Form {
+pub(super) enum Form {
     /// Nodes.
     Node,
     /// Slots of one node each.
@@ -45,19 +45,19 @@ enum Form {
 
 /// One group that a node offers.
 #[derive(Debug, Clone, Copy)]
-struct Offer {
+pub(super) struct Offer {
     /// Its score, but for what follows from the node's id.
-    base: i64,
+    pub(super) base: i64,
     /// How many vertices it is made of: to each of them the node adds its own weight.
     parts: i64,
-    count: u64,
+    pub(super) count: u64,
 }
 
 /// What the nodes of a class have for a request.
 #[derive(Debug, Default)]
 pub(super) struct Trial {
     /// In the order in which the node offers them.
-    offers: Vec<Offer>,
+    pub(super) offers: Vec<Offer>,
     /// Sum of their counts.
     count: u64,
     /// What was marked inside the node: where, whether exclusively, how many units.
@@ -83,24 +83,24 @@ pub(super) struct Trials(HashMap<Circumstances, Arc<Trial>>);
 
 /// A choice: a group of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Pick {
+pub(super) struct Pick {
     /// The smaller the better.
-    key: i64,
-    node: u32,
-    offer: u32,
-    count: u64,
+    pub(super) key: i64,
+    pub(super) node: u32,
+    pub(super) offer: u32,
+    pub(super) count: u64,
 }
 
 /// What a search by classes goes by.
-struct Search<'w> {
-    form: Form,
+pub(super) struct Search<'w> {
+    pub(super) form: Form,
     want: &'w Want,
     wants: &'w [Want],
     /// What nodes are asked, and how they are come to.
     asked: &'w [Want],
     pristine: bool,
     exclusive: bool,
-    trials: Vec<(ClassId, Arc<Trial>)>,
+    pub(super) trials: Vec<(ClassId, Arc<Trial>)>,
 }
 
 impl Matcher {
@@ -143,13 +143,11 @@ impl Matcher {
         if count == 0 {
             return Some(Err(Miss::Busy));
         }
-        let picks = match self.pick_from_the_front(&search, count) {
-            Some(picks) => picks,
-            None => match self.pick_among_alike(&search, count) {
-                Some(picks) => picks,
-                None => self.pick_among_all(&search, count),
-            },
-        };
+        let picks = self
+            .pick_from_the_front(&search, count)
+            .or_else(|| self.pick_from_stretches(&search, count))
+            .or_else(|| self.pick_among_alike(&search, count))
+            .unwrap_or_else(|| self.pick_among_all(&search, count));
         self.mark_picks(&search, picks, aim, exclusive);
         Some(Ok(()))
     }

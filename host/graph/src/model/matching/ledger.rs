@@ -18,29 +18,56 @@ pub(crate) const JOBS_MAX: i64 = 1 << 30;
 /// Most changes that are noted one by one; of more only that everything may have changed.
 const TOUCHED_MAX: usize = 1 << 20;
 
-/// A set of jobs: a sorted list, as most have one member or none.
+/// A set of jobs, most of which have one member or none.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Jobs(SmallVec<[u64; 2]>);
+pub(crate) enum Jobs {
+    #[default]
+    None,
+    One(u64),
+    /// In order; may be empty.
+    Many(Vec<u64>),
+}
 
 impl Jobs {
     pub(crate) fn insert(&mut self, job: u64) {
-        if let Err(place) = self.0.binary_search(&job) {
-            self.0.insert(place, job);
+        match self {
+            Jobs::None => *self = Jobs::One(job),
+            Jobs::One(first) if *first == job => {}
+            Jobs::One(first) => *self = Jobs::Many(vec![job.min(*first), job.max(*first)]),
+            Jobs::Many(list) => {
+                if let Err(place) = list.binary_search(&job) {
+                    list.insert(place, job);
+                }
+            }
         }
     }
 
     pub(crate) fn remove(&mut self, job: u64) {
-        if let Ok(place) = self.0.binary_search(&job) {
-            self.0.remove(place);
+        match self {
+            Jobs::One(first) if *first == job => *self = Jobs::None,
+            Jobs::None | Jobs::One(_) => {}
+            Jobs::Many(list) => {
+                if let Ok(place) = list.binary_search(&job) {
+                    list.remove(place);
+                }
+            }
         }
     }
 
     pub(crate) fn contains(&self, job: u64) -> bool {
-        self.0.binary_search(&job).is_ok()
+        match self {
+            Jobs::None => false,
+            Jobs::One(first) => *first == job,
+            Jobs::Many(list) => list.binary_search(&job).is_ok(),
+        }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        match self {
+            Jobs::None => true,
+            Jobs::One(_) => false,
+            Jobs::Many(list) => list.is_empty(),
+        }
     }
 }
 
@@ -59,10 +86,22 @@ pub(crate) struct Booking {
     pub(crate) reservations: Jobs,
 }
 
+/// Bookings that are made room for at a time.
+const PIECE: usize = 256;
+
+/// Which piece a booking is in, and where; `None` for none.
+fn place(number: u32) -> Option<(usize, usize)> {
+    let number = number.checked_sub(1)? as usize;
+    Some((number / PIECE, number % PIECE))
+}
+
 /// Bookings by vertex.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Ledger {
-    bookings: Vec<Option<Box<Booking>>>,
+    /// Where the booking of each vertex is, from 1; 0 where there is none.
+    places: Vec<u32>,
+    /// In pieces that never move: a booking stays once it was made, and so many at a time cost one allocation.
+    bookings: Vec<Vec<Booking>>,
     /// Vertices whose bookings may have changed since somebody last asked, some of them more than once.
     touched: Vec<VertexId>,
     /// True when there were too many of them to note.
@@ -80,32 +119,43 @@ pub(crate) enum Touched {
 
 impl Ledger {
     pub(crate) fn get(&self, v: VertexId) -> Option<&Booking> {
-        self.bookings.get(v.index())?.as_deref()
+        let (piece, at) = place(*self.places.get(v.index())?)?;
+        self.bookings.get(piece)?.get(at)
     }
 
     pub(crate) fn get_mut(&mut self, v: VertexId) -> Option<&mut Booking> {
         self.touch(v);
-        self.bookings.get_mut(v.index())?.as_deref_mut()
+        let (piece, at) = place(*self.places.get(v.index())?)?;
+        self.bookings.get_mut(piece)?.get_mut(at)
     }
 
     /// The booking of a vertex, made if there is none.
     pub(crate) fn open(&mut self, v: VertexId, size: u64, totals: &[i64]) -> &mut Booking {
         self.touch(v);
-        if self.bookings.len() <= v.index() {
-            self.bookings.resize_with(v.index() + 1, || None);
+        if self.places.len() <= v.index() {
+            self.places.resize(v.index() + 1, 0);
         }
-        self.bookings[v.index()].get_or_insert_with(|| {
-            let mut all: Amounts = SmallVec::with_capacity(totals.len() + 1);
+        let (piece, at) = place(self.places[v.index()]).unwrap_or_else(|| {
+            let full = |piece: &Vec<Booking>| piece.len() == PIECE;
+            if self.bookings.last().is_none_or(full) {
+                self.bookings.push(Vec::with_capacity(PIECE));
+            }
+            let piece = self.bookings.len() - 1;
+            let at = self.bookings[piece].len();
+            let mut all: Amounts = SmallVec::new();
             all.push(JOBS_MAX);
             all.extend_from_slice(totals);
-            Box::new(Booking {
+            self.bookings[piece].push(Booking {
                 units: Planner::new(&[size as i64]),
                 tree: Planner::new(&all),
-                counted: Jobs::default(),
-                allocations: Jobs::default(),
-                reservations: Jobs::default(),
-            })
-        })
+                counted: Jobs::None,
+                allocations: Jobs::None,
+                reservations: Jobs::None,
+            });
+            self.places[v.index()] = (piece * PIECE + at + 1) as u32;
+            (piece, at)
+        });
+        &mut self.bookings[piece][at]
     }
 
     /// Notes that something about a vertex changed.
@@ -137,7 +187,7 @@ impl Ledger {
 
     /// Vertices that have a booking.
     pub(crate) fn booked(&self) -> impl Iterator<Item = VertexId> + '_ {
-        let used = self.bookings.iter().enumerate().filter(|(_, b)| b.is_some());
+        let used = self.places.iter().enumerate().filter(|&(_, &place)| place != 0);
         used.map(|(at, _)| VertexId(at as u32))
     }
 }

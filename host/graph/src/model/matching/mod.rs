@@ -8,7 +8,8 @@
 //!
 //! That walk is the rule; most requests are answered without it. `frame` knows which nodes are made alike, `classes` which
 //! of them are in the same condition, and `indexed` asks one of each and takes the best from lists in the order of ids, so
-//! that a match costs what is chosen and not what there is. `parked` keeps misses until something changes that could help.
+//! that a match costs what is chosen and not what there is; `stretches` does so for preferences by which many nodes are
+//! equally good. `parked` keeps misses until something changes that could help.
 //! [`Matcher::walk_always`] switches both off; results are the same.
 //!
 //! Units of one vertex are never split between slots: what is taken of a pool is everything free in it.
@@ -17,12 +18,14 @@
 
 mod aggregates;
 mod apply;
+mod blocks;
 mod claim;
 mod classes;
 mod find;
 mod flexible;
 mod flow;
 mod frame;
+mod fullest;
 mod grow;
 mod indexed;
 mod ledger;
@@ -36,6 +39,7 @@ mod request;
 mod schedule;
 mod scores;
 mod select;
+mod stretches;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -47,10 +51,10 @@ use super::vertex::{EdgeId, State, VertexId};
 use aggregates::Aggregates;
 use classes::Classes;
 use frame::{Frame, Ground};
+use fullest::Fullest;
 use indexed::Trials;
 use ledger::Ledger;
 use parked::Parked;
-use select::Fullness;
 
 pub use aggregates::PRUNE_DEFAULT;
 pub use apply::{Booked, Item};
@@ -133,7 +137,7 @@ pub struct Matcher {
     /// Labels of the request at vertices it was matched at, this round.
     labels: BTreeMap<VertexId, String>,
     /// Edges out of each vertex, fullest first; kept only by policies that stop at the first match.
-    fullest: BTreeMap<VertexId, Arc<BTreeSet<Fullness>>>,
+    fullest: BTreeMap<VertexId, Arc<Fullest>>,
     weights: Vec<u64>,
     /// The order of edges in those lists that are equal.
     turns: Vec<i64>,
@@ -246,7 +250,9 @@ impl Matcher {
         let Types { node, storage_node, .. } = self.types;
         let (model, dominant, root) = (&self.model, self.dominant, self.root);
         let frame = Frame::build(Ground { model, dominant, root, node, storage_node });
-        self.classes = Classes::new(frame, self.policy.prefer == policy::Prefer::Variation);
+        let graded = self.policy.prefer == policy::Prefer::Variation;
+        let stretched = graded || self.policy.prefer == policy::Prefer::Locality;
+        self.classes = Classes::new(frame, graded, stretched);
         self.trials = Trials::default();
         self.ledger.touch_all();
         self.parked.rebuilt(self.ledger.changes());

@@ -8,7 +8,7 @@
 //! This module must never know what is sorted.
 
 /// Runs of at most so many are left to the insertion sort.
-const RUN: usize = 16;
+pub(super) const RUN: usize = 16;
 
 /// Sorts by a strict weak order.
 pub(super) fn sort<T>(list: &mut [T], less: impl Fn(&T, &T) -> bool) {

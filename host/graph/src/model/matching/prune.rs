@@ -7,7 +7,10 @@
 
 use fluxgate_formats::constraint::{Constraint, Target};
 
+use smallvec::SmallVec;
+
 use crate::model::vertex::{State, VertexId};
+use crate::names::Name;
 
 use super::Matcher;
 use super::ledger::JOBS_MAX;
@@ -81,13 +84,13 @@ impl Matcher {
         if want.below.is_empty() {
             return true;
         }
-        let needs = below.types.iter().map(|t| want.below.get(t).copied().unwrap_or(0));
-        let needs: Vec<i64> = needs.collect();
-        if needs.iter().zip(&below.totals).any(|(need, total)| need > total) {
+        let need = |t: &Name| want.below.get(t).copied().unwrap_or(0);
+        if below.types.iter().zip(&below.totals).any(|(t, &total)| need(t) > total) {
             return false;
         }
-        let mut amounts = vec![0];
-        amounts.extend(needs);
+        let mut amounts: SmallVec<[i64; 8]> = SmallVec::new();
+        amounts.push(0);
+        amounts.extend(below.types.iter().map(need));
         self.ledger.get(v).is_none_or(|b| b.tree.fits(aim.start, aim.end, &amounts))
     }
 

@@ -12,6 +12,7 @@ use crate::model::graph::MODEL_DEPTH_MAX;
 use crate::model::vertex::{EdgeId, NONE, VertexId};
 use crate::names::Name;
 
+use super::fullest::{Fullest, Fullness};
 use super::policy::{CLASS_PROPERTY, CLASS_WORST, Policy, Prefer};
 use super::request::Want;
 use super::schedule::Miss;
@@ -274,6 +275,9 @@ impl Matcher {
 
     /// True when every type in a slot is the type of a neighbour.
     fn holds(&self, v: VertexId, slot: &Want) -> bool {
+        if let Some(types) = self.classes.frame().and_then(|frame| frame.leads.get(&v)) {
+            return slot.with.iter().all(|want| types.contains(&want.type_));
+        }
         slot.with.iter().all(|want| {
             let to = |e: EdgeId| self.model.edges[e.index()].to;
             self.model.out_edges(v).any(|e| self.model.vertices[to(e).index()].type_ == want.type_)
@@ -314,7 +318,7 @@ impl Matcher {
         let first = self.policy.first_match;
         let order = first.then(|| self.fullest_first(v));
         // In the order of the list where there is one, else along the chain of edges.
-        let mut listed = order.as_deref().map(BTreeSet::iter);
+        let mut listed = order.as_deref().map(Fullest::iter);
         let mut chain = self.model.vertices[v.index()].first_out;
         let mut tallies: BTreeMap<Name, Shares> =
             wants.iter().filter(|_| first).map(|w| (w.type_, Shares::of(w.enough()))).collect();
@@ -334,6 +338,12 @@ impl Matcher {
             }
             let type_ = self.model.vertices[it.to.index()].type_;
             if done.contains(&type_) {
+                continue;
+            }
+            let named = |want: &Want| want.type_ == type_ || want.type_ == self.types.slot;
+            if dominant && !pristine && !wants.iter().any(named) {
+                // A visit would say no at once.
+                self.visits.0 += 1;
                 continue;
             }
             let visited = if dominant {
@@ -497,7 +507,7 @@ impl Matcher {
     }
 
     /// The edges out of a vertex, those first that lead to where the most was free when something was booked there last.
-    fn fullest_first(&mut self, v: VertexId) -> Arc<BTreeSet<Fullness>> {
+    fn fullest_first(&mut self, v: VertexId) -> Arc<Fullest> {
         if let Some(list) = self.fullest.get(&v) {
             return list.clone();
         }
@@ -508,20 +518,10 @@ impl Matcher {
             self.turns[edge.index()] = turn;
             list.push(Fullness { weight: Reverse(self.weights[edge.index()]), unique, turn, edge });
         }
-        let list: Arc<BTreeSet<Fullness>> = Arc::new(list.into_iter().collect());
+        let list = Arc::new(Fullest::new(list));
         self.fullest.insert(v, list.clone());
         list
     }
-}
-
-/// Where an edge stands among those that start from the same vertex: the more is free behind it, the earlier.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Fullness {
-    pub(super) weight: Reverse<u64>,
-    pub(super) unique: Reverse<i64>,
-    /// The order of equal ones.
-    pub(super) turn: i64,
-    pub(super) edge: EdgeId,
 }
 
 /// True when a vertex of this type was asked for exclusively.
