@@ -15,6 +15,7 @@ use serde_json::{Map, Value};
 
 use crate::config::Config;
 use crate::explain::Reason;
+use crate::forecast::Habits;
 use crate::interrupt::Interrupt;
 use crate::order::{ClassId, Order, OrderKey, Slot, Walk};
 use crate::policy::{JobColumns, Machine, MachineTotals};
@@ -71,6 +72,8 @@ pub(crate) struct Running {
     pub(crate) committing: bool,
     /// The queue that it waited in; hello does not tell.
     pub(crate) queue: Option<QueueId>,
+    /// Whose it is; hello does not tell.
+    pub(crate) user: Option<u32>,
 }
 
 /// Jobs of one queue with equal request and duration.
@@ -118,6 +121,8 @@ pub(crate) struct Queue {
     pub(crate) fresh: Vec<Slot>,
     /// What was done here.
     pub(crate) counts: QueueCounts,
+    /// The policy that decides has let a job pass one that was ordered before it. For forecasts alone.
+    pub(crate) backfills: bool,
 }
 
 impl Queue {
@@ -239,6 +244,8 @@ pub(crate) struct Core {
     pub(crate) interrupt: Interrupt,
     pub(crate) queues: Vec<Queue>,
     pub(crate) running: BTreeMap<JobId, Running>,
+    /// How much jobs use of the time that they ask for. For forecasts alone.
+    pub(crate) habits: Habits,
     /// End of the instance, infinite without limit.
     pub(crate) instance_end: f64,
     /// The default policy that failed, while nobody decides in its place.
@@ -278,6 +285,7 @@ impl Core {
             interrupt: Interrupt::default(),
             queues: Vec::new(),
             running: BTreeMap::new(),
+            habits: Habits::default(),
             instance_end: f64::INFINITY,
             held: None,
             held_told: Vec::new(),

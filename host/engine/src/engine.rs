@@ -373,8 +373,10 @@ impl Engine {
         }
         core.all_dirty();
         if gone || last {
-            let (start, queue) =
-                core.running.remove(&id).map_or((0.0, None), |running| (running.start, running.queue));
+            let (start, queue) = core.running.remove(&id).map_or((0.0, None), |running| {
+                core.habits.ended(&running, now);
+                (running.start, running.queue)
+            });
             self.note(JobEventKind::Ended, id, queue, now, start);
         }
     }

@@ -22,6 +22,7 @@ mod core;
 mod engine;
 mod event;
 mod explain;
+mod forecast;
 mod hold;
 mod interrupt;
 mod memory;
@@ -42,6 +43,7 @@ pub use config::{Config, OnBreach};
 pub use engine::Engine;
 pub use event::{Action, AuditReport, Event, PolicyNotice, RpcError};
 pub use explain::{Explanation, JobState, Reason};
+pub use forecast::{FORECAST_JOBS_MAX, Forecast, ForecastBase};
 pub use pass::{JobView, Pass, Refusal};
 pub use policy::{
     Abilities, JobColumns, JobEvent, JobEventKind, Machine, MachineTotals, Policy, PolicyCost, PolicyError,

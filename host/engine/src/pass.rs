@@ -29,6 +29,8 @@ pub(crate) use stage::Staged;
 
 /// The export that is running whenever a pass is.
 const DURING: &str = "scheduling.run";
+/// RFC 27 `sched.selection_type` of a job that passed another.
+const BACKFILL: &str = "backfill";
 
 /// Why the gate did not do what was proposed. None of these is the policy's fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -344,7 +346,7 @@ impl Pass {
         let (id, duration) = (job.id, job.duration);
         let guessed = self.core.queues[self.queue as usize].estimated.is_some_and(|(of, _)| of == id);
         let how = match (self.blocked, job.t_estimate) {
-            (true, _) => "backfill",
+            (true, _) => BACKFILL,
             (false, Some(_)) if !guessed => "reserved",
             (false, _) => "immediate",
         };

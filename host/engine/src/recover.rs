@@ -51,7 +51,8 @@ impl Engine {
             Ok(()) if core.resources.allocation(id).is_none() => {}
             Ok(()) => {
                 let follows = core.is_instance_end(end);
-                core.running.insert(id, Running { start, end, follows, committing: false, queue: None });
+                let known = Running { start, end, follows, committing: false, queue: None, user: None };
+                core.running.insert(id, known);
                 if self.withdraw(id, now) {
                     // It asks for what it has.
                     self.core_mut().stats.denied += 1;

@@ -419,8 +419,9 @@ impl Engine {
             .map_err(|error| ShadowError::LostTrack { id, message: error.to_string() })?;
         let waited = core.slot_of(id).and_then(|slot| core.remove(slot));
         let queue = waited.as_ref().map(|job| job.queue);
+        let user = waited.as_ref().map(|job| job.userid);
         let follows = waited.is_some_and(|job| job.duration.is_infinite());
-        core.running.insert(id, Running { start, end, follows, committing: true, queue });
+        core.running.insert(id, Running { start, end, follows, committing: true, queue, user });
         self.note(JobEventKind::Started, id, queue, now, end);
         Ok(())
     }

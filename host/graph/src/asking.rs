@@ -362,6 +362,15 @@ impl Resources {
     ///
     /// Allocations whose expected end has passed are taken to end right after `now`.
     pub fn earliest(&self, request: &Request, now: f64, duration: f64) -> Option<f64> {
+        self.earliest_from(request, now, now, duration)
+    }
+
+    /// The same for a start at `from` or later, seen from `now`.
+    pub fn earliest_from(&self, request: &Request, now: f64, from: f64, duration: f64) -> Option<f64> {
+        let from = from.max(now);
+        if from > now {
+            return self.find_earliest(request, now, from, duration);
+        }
         let key = (request.shape, duration.to_bits());
         if let Some(&(version, at, answer)) = self.cache().earliest.get(&key)
             && version == self.version
@@ -369,13 +378,17 @@ impl Resources {
         {
             return answer;
         }
-        let eligible = self.eligible(request);
-        let answer = if self.reservations.is_empty() {
-            future::earliest(self, request, &eligible, now)
-        } else {
-            self.with_plan(now, |plan, _| plan.earliest(self, request, &eligible, now, duration))
-        };
+        let answer = self.find_earliest(request, now, now, duration);
         remember(&mut self.cache().earliest, key, (self.version, now.to_bits(), answer));
         answer
+    }
+
+    fn find_earliest(&self, request: &Request, now: f64, from: f64, duration: f64) -> Option<f64> {
+        let eligible = self.eligible(request);
+        if self.reservations.is_empty() {
+            // More is free the later it is.
+            return future::earliest(self, request, &eligible, now).map(|at| at.max(from));
+        }
+        self.with_plan(now, |plan, _| plan.earliest(self, request, &eligible, (now, from), duration))
     }
 }

@@ -134,16 +134,16 @@ impl Plan {
         res: &Resources,
         request: &Request,
         eligible: &Eligible,
-        now: f64,
+        (now, from): (f64, f64),
         duration: f64,
     ) -> Option<f64> {
         if let Some(counts) = &self.counts
             && let Some(takes) = counts.takes(res, request)
         {
-            return counts.earliest(takes, now, duration);
+            return counts.earliest(takes, from, duration);
         }
         let (places, hints) = self.places(res);
-        let (at, found) = places.earliest(res, request, eligible, (now, duration), hints)?;
+        let (at, found) = places.earliest(res, request, eligible, (now, from, duration), hints)?;
         self.proposal = Some((request.shape, at, found));
         Some(at)
     }
@@ -304,13 +304,14 @@ impl Places {
         res: &Resources,
         request: &Request,
         eligible: &Eligible,
-        (now, duration): (f64, f64),
+        (now, from, duration): (f64, f64, f64),
         hints: &mut Hints,
     ) -> Option<(f64, Match)> {
         let mut replays = 0;
         let mut sweep = Sweep::new(res, now, &self.steps, request, eligible);
         while let Some(at) = sweep.next() {
-            if !sweep.enough() {
+            let at = at.max(from);
+            if sweep.until() <= at || !sweep.enough() {
                 continue;
             }
             let end = at + duration;

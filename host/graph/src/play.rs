@@ -350,6 +350,11 @@ impl<'a> Sweep<'a> {
         }
     }
 
+    /// What it sees holds until then, infinite after the last time.
+    pub(crate) fn until(&self) -> f64 {
+        self.events.get(self.next).map_or(f64::INFINITY, |(time, _)| *time)
+    }
+
     /// Could what the sweep looks for be there, by count?
     pub(crate) fn enough(&self) -> bool {
         self.count.as_ref().is_none_or(|c| c.sum >= c.want)

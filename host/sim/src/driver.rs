@@ -22,7 +22,9 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::io;
 
-use fluxgate_engine::{Action, Config, Engine, Event, Policy, PolicyCost, PolicyNotice, Stats};
+use fluxgate_engine::{
+    Action, Config, Engine, Event, FORECAST_JOBS_MAX, Policy, PolicyCost, PolicyNotice, Stats,
+};
 use fluxgate_formats::{JobId, R};
 use fluxgate_graph::Resources;
 
@@ -122,6 +124,9 @@ pub struct Surroundings {
     pub queues: BTreeMap<u32, String>,
     /// What happens to nodes.
     pub outages: Outages,
+    /// Ask for the expected start of every waiting job: when it was submitted, and again whenever so many seconds have
+    /// passed.
+    pub forecasts: Option<f64>,
 }
 
 /// Who decides: a default policy, `None` for the built-in one, and policies that queues have of their own, by name.
@@ -191,6 +196,9 @@ pub fn run_with(
         }
         let actions = sim.engine.pass(now);
         sim.carry_out(actions, observers)?;
+        if let Some(every) = surroundings.forecasts {
+            sim.forecast(every, arrival.is_some_and(|t| t <= now), observers)?;
+        }
         sim.instants += 1;
         if sim.instants.is_multiple_of(PROGRESS_EVERY) {
             let progress = sim.progress();
@@ -294,6 +302,8 @@ struct Simulation<'a> {
     denied: Vec<(JobId, String)>,
     instants: u64,
     peak_waiting: usize,
+    /// When all that wait were forecast last.
+    forecast_all: f64,
 }
 
 /// A start of this instant.
@@ -335,6 +345,7 @@ impl<'a> Simulation<'a> {
             denied: Vec::new(),
             instants: 0,
             peak_waiting: 0,
+            forecast_all: f64::NEG_INFINITY,
         }
     }
 
@@ -457,6 +468,26 @@ impl<'a> Simulation<'a> {
                 | Action::Notice(PolicyNotice::Swapped { .. } | PolicyNotice::GivenBack { .. }) => {}
             }
         }
+        Ok(())
+    }
+
+    /// Forecasts are due: somebody came, or the last ones of all are long ago.
+    fn forecast(
+        &mut self,
+        every: f64,
+        arrived: bool,
+        observers: &mut [&mut dyn Observer],
+    ) -> Result<(), SimError> {
+        let again = self.now >= self.forecast_all + every;
+        if self.waiting.is_empty() || !(again || arrived) {
+            return Ok(());
+        }
+        if again {
+            self.forecast_all = self.now;
+        }
+        let base = self.engine.forecast_base(self.now, FORECAST_JOBS_MAX);
+        let forecasts = base.forecast(self.now);
+        observers.iter_mut().try_for_each(|o| o.forecasts(self.now, &forecasts, again))?;
         Ok(())
     }
 

@@ -26,6 +26,7 @@
 
 pub mod bootstrap;
 mod bounded;
+pub mod calibration;
 pub mod dates;
 pub mod diff;
 pub mod driver;

@@ -6,6 +6,7 @@
 
 use std::io;
 
+use fluxgate_engine::Forecast;
 use fluxgate_formats::R;
 
 use crate::workload::Job;
@@ -71,6 +72,12 @@ pub trait Observer {
 
     /// Time moves on to the next instant.
     fn span(&mut self, _span: &Span) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// When waiting jobs are expected to start, asked after everything that happened at this instant: because somebody came,
+    /// or, with `all`, because it is time to ask again.
+    fn forecasts(&mut self, _now: f64, _forecasts: &[Forecast], _all: bool) -> io::Result<()> {
         Ok(())
     }
 

@@ -341,7 +341,7 @@ impl Core {
                 .map_err(|e| wrong(e.to_string()))?;
             let (start, follows, committing) = (job.start, job.follows, job.committing);
             let queue = job.queue;
-            core.running.insert(job.id, Running { start, end, follows, committing, queue });
+            core.running.insert(job.id, Running { start, end, follows, committing, queue, user: None });
         }
         core.resources.shrink(&from.removed);
         let waiting = from.pending.len();

@@ -110,6 +110,7 @@ impl Core {
         let flipped = self.queues_of(post).map(|queue| {
             let before = queue.live;
             queue.live = queue.side(At::Next);
+            queue.backfills = false;
             queue.dirty = !queue.native.is_empty();
             queue.renew(before, false)
         });

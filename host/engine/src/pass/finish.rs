@@ -4,7 +4,7 @@
 
 use fluxgate_formats::JobId;
 
-use super::Pass;
+use super::{BACKFILL, Pass};
 use crate::annotate;
 use crate::core::{Core, QueueId, Running};
 use crate::event::Action;
@@ -43,7 +43,7 @@ impl Pass {
     pub(crate) fn commit(mut self, out: &mut Vec<Action>) -> Outcome {
         let core = &mut self.core;
         let mut started = Vec::with_capacity(self.staged.len());
-        let mut waited_ms: u64 = 0;
+        let (mut waited_ms, mut backfills): (u64, bool) = (0, false);
         for staged in self.staged {
             let Some(job) = core.remove(staged.slot) else { continue };
             let r = core.config.write_r.then(|| core.resources.allocation_r(job.id)).flatten();
@@ -58,7 +58,9 @@ impl Pass {
                 follows,
                 committing: true,
                 queue: Some(self.queue),
+                user: Some(job.userid),
             };
+            backfills |= staged.how == BACKFILL;
             core.running.insert(job.id, running);
             core.stats.starts += 1;
             // A float becomes the nearest number there is; a submission in the future is no wait.
@@ -109,6 +111,7 @@ impl Pass {
             }
         }
         let queue = &mut core.queues[self.queue as usize];
+        queue.backfills |= backfills;
         queue.counts.passes += 1;
         queue.counts.starts += started.len() as u64;
         queue.counts.waited_ms = queue.counts.waited_ms.saturating_add(waited_ms);

@@ -44,6 +44,31 @@ fn spans_are_half_open() {
     assert!(m.match_now(&one, 0.0, 10.5, Placement::First).is_ok());
 }
 
+#[test]
+fn not_before_a_time() {
+    for whole in [false, true] {
+        let mut m = cluster(4, 1, 0);
+        let want = |m: &mut Resources, n| if whole { nodes(m, n) } else { cores(m, n, 1) };
+        let (one, two, four) = (want(&mut m, 1), want(&mut m, 2), want(&mut m, 4));
+        start(&mut m, 1, &two, 0.0, 10.0, Placement::First).unwrap();
+        let from = |m: &Resources, request, from, duration| m.earliest_from(request, 1.0, from, duration);
+        assert_eq!(from(&m, &four, 0.0, 5.0), Some(10.0));
+        assert_eq!(from(&m, &four, 12.0, 5.0), Some(12.0));
+        m.reserve(JobId(2), &four, 20.0, 5.0).unwrap();
+        assert_eq!(from(&m, &two, 0.0, 5.0), Some(1.0));
+        assert_eq!(from(&m, &two, 3.0, 17.0), Some(3.0), "it ends as the reservation begins");
+        assert_eq!(from(&m, &two, 4.0, 17.0), Some(25.0));
+        assert_eq!(from(&m, &one, 20.0, 1.0), Some(25.0));
+        assert_eq!(from(&m, &one, 30.0, 1.0), Some(30.0), "after all that is known");
+        // Beside a reservation that counts do not tell of, places decide.
+        let other = if whole { cores(&mut m, 1, 1) } else { nodes(&mut m, 1) };
+        m.reserve(JobId(3), &other, 30.0, 5.0).unwrap();
+        assert_eq!(from(&m, &four, 26.0, 5.0), Some(35.0));
+        assert_eq!(from(&m, &two, 26.5, 5.0), Some(26.5));
+        assert_eq!(from(&m, &two, 40.0, 5.0), Some(40.0));
+    }
+}
+
 /// EASY: a backfilled job ends before the shadow time, or uses only extra nodes.
 #[test]
 fn shadow_time_and_extra_nodes() {

@@ -2,7 +2,8 @@
 
 use fluxgate_engine::Policy;
 use fluxgate_formats::JobId;
-use fluxgate_sim::driver::{self, Outcome};
+use fluxgate_sim::calibration::{Calibration, Made};
+use fluxgate_sim::driver::{self, Outcome, Surroundings};
 use fluxgate_sim::machine::Machine;
 use fluxgate_sim::metrics::Metrics;
 use fluxgate_sim::observe::Observer;
@@ -91,6 +92,27 @@ proptest! {
     fn random_workloads(jobs in workloads(), nodes in 1..9_u32) {
         agree(&jobs, nodes, 8, Rule::Fcfs);
         agree(&jobs, nodes, 8, Rule::Easy);
+    }
+}
+
+proptest! {
+    /// Nobody who comes later changes a start of FCFS, and all jobs run for what they ask: every forecast comes true.
+    #[test]
+    fn forecasts_of_fcfs_come_true(mut jobs in workloads(), nodes in 1..9_u32) {
+        jobs.iter_mut().for_each(|job| job.run = job.limit);
+        let machine = Machine::uniform(nodes, 8).unwrap();
+        let mut found = Calibration::new(7.0);
+        let surroundings = Surroundings { forecasts: Some(7.0), ..Surroundings::default() };
+        let config = driver::replay_config();
+        let mut observers: [&mut dyn Observer; 1] = [&mut found];
+        let outcome =
+            driver::run_with(jobs, &surroundings, machine.resources, config, None, &mut observers).unwrap();
+        let found = found.calibrated();
+        let told: u64 = found.errors.iter().filter(|e| e.made == Made::Submission && e.horizon == "all").map(|e| e.count).sum();
+        prop_assert_eq!((found.untold, found.at_once + told), (0, outcome.started));
+        for errors in found.errors {
+            prop_assert_eq!((errors.mean_abs_s, errors.early, errors.late), (0.0, 0.0, 0.0));
+        }
     }
 }
 

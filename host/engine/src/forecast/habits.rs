@@ -1,0 +1,82 @@
+//! How much of the time that they ask for jobs use: what is expected of a job, from those that ended.
+//!
+//! For each user a histogram of the share of the limit that was used, newer jobs counting more; for users of whom little
+//! is known the one of all jobs. Learned beside the decisions, which never look at it.
+//!
+//! This module must never know what waits.
+
+use std::collections::BTreeMap;
+
+use crate::core::Running;
+
+/// Bins of a histogram, equal parts of the limit; one more is for jobs that used all of it.
+const BINS: usize = 20;
+/// What a job's count is multiplied with when the same user's next one ends.
+const USER_FADES: f64 = 0.9;
+/// The same for the histogram of all.
+const ALL_FADE: f64 = 0.998;
+/// All jobs together count like so many of the user's own.
+const PRIOR: f64 = 0.5;
+/// Users that are told apart; of more, all jobs are taken together.
+pub(crate) const USERS_MAX: usize = 16_384;
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Histogram([f64; BINS + 1]);
+
+impl Histogram {
+    fn add(&mut self, share: f64, fade: f64) {
+        self.0.iter_mut().for_each(|weight| *weight *= fade);
+        self.0[((share * BINS as f64) as usize).min(BINS)] += 1.0;
+    }
+
+    fn weight(&self) -> f64 {
+        self.0.iter().sum()
+    }
+}
+
+/// See the module.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Habits {
+    all: Histogram,
+    users: BTreeMap<u32, Histogram>,
+}
+
+impl Habits {
+    /// A job ended.
+    pub(crate) fn ended(&mut self, job: &Running, now: f64) {
+        let (ran, limit) = (now - job.start, job.end - job.start);
+        let Some(user) = job.user.filter(|_| limit.is_finite() && limit > 0.0 && ran >= 0.0) else { return };
+        let share = (ran / limit).min(1.0);
+        self.all.add(share, ALL_FADE);
+        if self.users.len() < USERS_MAX || self.users.contains_key(&user) {
+            self.users.entry(user).or_default().add(share, USER_FADES);
+        }
+    }
+
+    /// Expected length of a job that asked for `limit` seconds and has run for `ran` of them: the mean over those of its
+    /// user's jobs, and a little of everybody's, that ran longer than that. The limit where nothing is known.
+    pub(crate) fn length(&self, user: Option<u32>, limit: f64, ran: f64) -> f64 {
+        if !limit.is_finite() {
+            return limit;
+        }
+        let done = (ran / limit).clamp(0.0, 1.0);
+        let own = user.and_then(|user| self.users.get(&user)).copied().unwrap_or_default();
+        let all = self.all.weight();
+        let part = if all > 0.0 { PRIOR / all } else { 0.0 };
+        let (mut weight, mut sum) = (0.0, 0.0);
+        for bin in 0..BINS {
+            let (from, to) = (bin as f64 / BINS as f64, (bin + 1) as f64 / BINS as f64);
+            if to <= done {
+                continue;
+            }
+            let from = from.max(done);
+            // Of the bin in which it is, the part that is left.
+            let counts = (own.0[bin] + part * self.all.0[bin]) * (to - from) * BINS as f64;
+            weight += counts;
+            sum += counts * (from + to) / 2.0;
+        }
+        let whole = own.0[BINS] + part * self.all.0[BINS];
+        (weight, sum) = (weight + whole, sum + whole);
+        if weight > 0.0 { limit * (sum / weight) } else { limit }
+    }
+}

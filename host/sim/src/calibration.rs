@@ -1,0 +1,222 @@
+//! How good forecasts of starts were: the start that came less the one that was expected, by how far ahead it was.
+//!
+//! A sample is one forecast of one job. The first of each job is the one of its submission; others follow while it waits.
+//! Jobs that start at the instant of their submission have none, and are counted.
+//!
+//! This module must never know how a forecast is made.
+
+use std::collections::BTreeMap;
+use std::io;
+
+use fluxgate_engine::Forecast;
+use fluxgate_formats::JobId;
+use serde::Serialize;
+
+use crate::metrics::quantile;
+use crate::observe::{Observer, Started};
+
+/// Horizon classes: the name, and below how many seconds from forecast to expected start.
+pub const HORIZONS: [(&str, f64); 5] = [
+    ("under 10 min", 600.0),
+    ("under 1 h", 3600.0),
+    ("under 6 h", 21_600.0),
+    ("under 1 d", 86_400.0),
+    ("1 d and more", f64::INFINITY),
+];
+
+/// Errors up to this count as on time, seconds.
+pub const ON_TIME: f64 = 60.0;
+
+/// Most samples of one job.
+pub const SAMPLES_PER_JOB_MAX: usize = 256;
+
+/// When a forecast was made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Made {
+    /// When the job was submitted.
+    Submission,
+    /// Later, while it waited.
+    Waiting,
+}
+
+impl Made {
+    /// Its name in files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Made::Submission => "submission",
+            Made::Waiting => "waiting",
+        }
+    }
+}
+
+/// The errors of one class. Seconds, positive: it started later than expected.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Errors {
+    /// When the forecasts were made.
+    pub made: Made,
+    /// Name of the class, see [`HORIZONS`]; `all` for all together.
+    pub horizon: &'static str,
+    /// Forecasts.
+    pub count: u64,
+    /// Median error.
+    pub median_s: f64,
+    /// 0.1 quantile.
+    pub p10_s: f64,
+    /// 0.9 quantile.
+    pub p90_s: f64,
+    /// Mean of the errors without their signs.
+    pub mean_abs_s: f64,
+    /// The same for "it starts now": the mean of what they still waited.
+    pub mean_wait_s: f64,
+    /// Share that started more than [`ON_TIME`] before.
+    pub early: f64,
+    /// Share that started more than [`ON_TIME`] after.
+    pub late: f64,
+}
+
+/// All of one run.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Calibrated {
+    /// Seconds between two forecasts of all that wait.
+    pub every_s: f64,
+    /// Jobs that started at once.
+    pub at_once: u64,
+    /// Jobs that waited and of which no forecast at submission told a time: too many were before them, or none was known.
+    pub untold: u64,
+    /// By when it was made, then by horizon, all together first.
+    pub errors: Vec<Errors>,
+}
+
+/// Gathers what [`Calibrated`] tells.
+#[derive(Debug, Clone, Default)]
+pub struct Calibration {
+    every: f64,
+    /// Of those that wait: when, and the expected start.
+    waiting: BTreeMap<JobId, Vec<(f64, Option<f64>)>>,
+    at_once: u64,
+    untold: u64,
+    /// Horizon, error and rest of the wait.
+    samples: BTreeMap<Made, Vec<[f64; 3]>>,
+}
+
+impl Calibration {
+    /// With so many seconds between two forecasts of all that wait.
+    pub fn new(every: f64) -> Calibration {
+        Calibration { every, ..Calibration::default() }
+    }
+
+    /// The figures so far.
+    pub fn calibrated(&self) -> Calibrated {
+        let mut errors = Vec::new();
+        for (&made, samples) in &self.samples {
+            errors.extend(figures(made, "all", samples));
+            let mut from = f64::NEG_INFINITY;
+            for (name, below) in HORIZONS {
+                let some: Vec<_> = samples.iter().filter(|s| s[0] >= from && s[0] < below).copied().collect();
+                errors.extend(figures(made, name, &some));
+                from = below;
+            }
+        }
+        Calibrated { every_s: self.every, at_once: self.at_once, untold: self.untold, errors }
+    }
+}
+
+fn figures(made: Made, horizon: &'static str, samples: &[[f64; 3]]) -> Option<Errors> {
+    let n = samples.len();
+    let mut errors: Vec<f64> = samples.iter().map(|s| s[1]).collect();
+    errors.sort_unstable_by(f64::total_cmp);
+    let share = |count: usize| count as f64 / n as f64;
+    let mean = |each: &dyn Fn(&[f64; 3]) -> f64| samples.iter().map(each).sum::<f64>() / n as f64;
+    (n > 0).then(|| Errors {
+        made,
+        horizon,
+        count: n as u64,
+        median_s: quantile(&errors, 0.5),
+        p10_s: quantile(&errors, 0.1),
+        p90_s: quantile(&errors, 0.9),
+        mean_abs_s: mean(&|s| s[1].abs()),
+        mean_wait_s: mean(&|s| s[2]),
+        early: share(errors.partition_point(|e| *e < -ON_TIME)),
+        late: share(n - errors.partition_point(|e| *e <= ON_TIME)),
+    })
+}
+
+impl Observer for Calibration {
+    fn wants_r(&self) -> bool {
+        false
+    }
+
+    fn forecasts(&mut self, now: f64, forecasts: &[Forecast], all: bool) -> io::Result<()> {
+        for told in forecasts {
+            let of = self.waiting.entry(told.id).or_default();
+            if of.is_empty() || (all && of.len() < SAMPLES_PER_JOB_MAX) {
+                of.push((now, told.start));
+            }
+        }
+        Ok(())
+    }
+
+    fn started(&mut self, s: &Started<'_>) -> io::Result<()> {
+        let told = self.waiting.remove(&s.job.id).unwrap_or_default();
+        if s.start == s.job.submit {
+            self.at_once += 1;
+            return Ok(());
+        }
+        let at_submission = |made: f64| made == s.job.submit;
+        self.untold += u64::from(!told.iter().any(|(made, start)| at_submission(*made) && start.is_some()));
+        for (made, start) in told {
+            let Some(expected) = start else { continue };
+            let kind = if at_submission(made) { Made::Submission } else { Made::Waiting };
+            let sample = [expected - made, s.start - expected, s.start - made];
+            self.samples.entry(kind).or_default().push(sample);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fluxgate_formats::R;
+
+    use super::*;
+    use crate::workload::Job;
+
+    fn told(id: u64, start: Option<f64>) -> Forecast {
+        Forecast { id: JobId(id), start, promised: None }
+    }
+
+    fn start(to: &mut Calibration, id: u64, submit: f64, start: f64) {
+        let job = Job { id: JobId(id), submit, cores: 1, limit: 9.0, run: 9.0, user: 0, nodes: 0, queue: 0 };
+        let r = R::default();
+        to.started(&Started { job: &job, start, end: start + 9.0, r: &r, backfilled: false }).unwrap();
+    }
+
+    #[test]
+    fn by_hand() {
+        let mut c = Calibration::new(60.0);
+        c.forecasts(0.0, &[told(1, Some(100.0)), told(2, Some(5000.0)), told(3, None)], true).unwrap();
+        // Asked because somebody else came: no sample. Then because it is time.
+        c.forecasts(10.0, &[told(1, Some(80.0)), told(4, Some(200.0))], false).unwrap();
+        c.forecasts(60.0, &[told(1, Some(150.0)), told(3, Some(90.0))], true).unwrap();
+        start(&mut c, 1, 0.0, 300.0);
+        start(&mut c, 2, 0.0, 4800.0);
+        start(&mut c, 3, 0.0, 90.0);
+        start(&mut c, 4, 10.0, 230.0);
+        start(&mut c, 5, 300.0, 300.0);
+        let found = c.calibrated();
+        assert_eq!((found.at_once, found.untold), (1, 1), "5, and 3 at its submission");
+        let one = |made, horizon: &str| {
+            found.errors.iter().find(|e| e.made == made && e.horizon == horizon).cloned()
+        };
+        // Errors 200, -200 and 30: one early, one late, one on time.
+        let all = one(Made::Submission, "all").unwrap();
+        assert_eq!((all.count, all.median_s, all.mean_abs_s), (3, 30.0, 430.0 / 3.0));
+        assert_eq!((all.early, all.late), (1.0 / 3.0, 1.0 / 3.0));
+        assert_eq!((all.p10_s, all.p90_s), (-154.0, 166.0));
+        assert_eq!(one(Made::Submission, "under 6 h").map(|e| (e.count, e.median_s)), Some((1, -200.0)));
+        assert_eq!(one(Made::Submission, "under 1 h"), None);
+        let later = one(Made::Waiting, "under 10 min").unwrap();
+        assert_eq!((later.count, later.mean_abs_s, later.mean_wait_s), (2, 75.0, 135.0));
+    }
+}
