@@ -303,3 +303,30 @@ fn nodes_fail_while_a_log_is_replayed() {
     let never = write("never.csv", "time,ranks,change\n0,0,drain\n");
     cli(&[&args[..], &["--outages", &never]].concat()).fails(1, &["2 jobs still waited"]);
 }
+
+#[test]
+fn expected_starts_are_held_against_those_that_came() {
+    let dir = folder();
+    let log = small_log(dir.path());
+    let out = dir.path().join("out");
+    let args = ["replay", &log, "--policy", "fcfs", "--policy", "easy", "--forecast=100", "-q", "--no-check"];
+    let text = cli(&args).ok();
+    assert!(text.contains("submission") && text.contains("MEAN_ABS_S"), "{text}");
+    let told = cli(&[&args[..], &["--json", "--report", out.to_str().unwrap()]].concat()).json();
+    for run in told["runs"].as_array().unwrap() {
+        let found = &run["forecasts"];
+        let all = found["errors"].as_array().unwrap().iter().find(|e| e["horizon"] == "all").unwrap();
+        let jobs = found["at_once"].as_u64().unwrap()
+            + found["untold"].as_u64().unwrap()
+            + all["count"].as_u64().unwrap();
+        assert_eq!(jobs, 200, "each job once");
+        // All jobs use half of what they ask for, which is soon known.
+        let (error, wait) = (all["abs_s"]["mean"].as_f64().unwrap(), all["mean_wait_s"].as_f64().unwrap());
+        assert!(error < 0.25 * wait, "{error} of {wait}");
+    }
+    let without = cli(&["replay", &log, "--policy", "easy", "-q", "--json"]).json();
+    assert_eq!(without["runs"][0]["metrics"], told["runs"][1]["metrics"], "a forecast changes nothing");
+    let csv = std::fs::read_to_string(out.join("forecasts.csv")).unwrap();
+    assert!(csv.lines().any(|line| line.starts_with("easy,submission,all,")), "{csv}");
+    assert!(out.join("forecasts.svg").is_file());
+}

@@ -14,14 +14,15 @@ use serde::Serialize;
 
 use crate::metrics::quantile;
 use crate::observe::{Observer, Started};
+use crate::points::Points;
 
 /// Horizon classes: the name, and below how many seconds from forecast to expected start.
 pub const HORIZONS: [(&str, f64); 5] = [
-    ("under 10 min", 600.0),
-    ("under 1 h", 3600.0),
-    ("under 6 h", 21_600.0),
-    ("under 1 d", 86_400.0),
-    ("1 d and more", f64::INFINITY),
+    ("< 10 min", 600.0),
+    ("< 1 h", 3600.0),
+    ("< 6 h", 21_600.0),
+    ("< 1 d", 86_400.0),
+    (">= 1 d", f64::INFINITY),
 ];
 
 /// Errors up to this count as on time, seconds.
@@ -31,10 +32,11 @@ pub const ON_TIME: f64 = 60.0;
 pub const SAMPLES_PER_JOB_MAX: usize = 256;
 
 /// When a forecast was made.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Made {
     /// When the job was submitted.
+    #[default]
     Submission,
     /// Later, while it waited.
     Waiting,
@@ -51,7 +53,7 @@ impl Made {
 }
 
 /// The errors of one class. Seconds, positive: it started later than expected.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Errors {
     /// When the forecasts were made.
     pub made: Made,
@@ -65,14 +67,32 @@ pub struct Errors {
     pub p10_s: f64,
     /// 0.9 quantile.
     pub p90_s: f64,
-    /// Mean of the errors without their signs.
-    pub mean_abs_s: f64,
+    /// The errors without their signs.
+    pub abs_s: Points,
     /// The same for "it starts now": the mean of what they still waited.
     pub mean_wait_s: f64,
     /// Share that started more than [`ON_TIME`] before.
     pub early: f64,
     /// Share that started more than [`ON_TIME`] after.
     pub late: f64,
+}
+
+impl Errors {
+    /// Every figure with its column name, without [`made`](Self::made) and [`horizon`](Self::horizon).
+    pub fn figures(&self) -> [(&'static str, f64); 10] {
+        [
+            ("count", self.count as f64),
+            ("median_s", self.median_s),
+            ("p10_s", self.p10_s),
+            ("p90_s", self.p90_s),
+            ("mean_abs_s", self.abs_s.mean),
+            ("median_abs_s", self.abs_s.median),
+            ("p95_abs_s", self.abs_s.p95),
+            ("mean_wait_s", self.mean_wait_s),
+            ("early", self.early),
+            ("late", self.late),
+        ]
+    }
 }
 
 /// All of one run.
@@ -127,7 +147,6 @@ fn figures(made: Made, horizon: &'static str, samples: &[[f64; 3]]) -> Option<Er
     let mut errors: Vec<f64> = samples.iter().map(|s| s[1]).collect();
     errors.sort_unstable_by(f64::total_cmp);
     let share = |count: usize| count as f64 / n as f64;
-    let mean = |each: &dyn Fn(&[f64; 3]) -> f64| samples.iter().map(each).sum::<f64>() / n as f64;
     (n > 0).then(|| Errors {
         made,
         horizon,
@@ -135,8 +154,8 @@ fn figures(made: Made, horizon: &'static str, samples: &[[f64; 3]]) -> Option<Er
         median_s: quantile(&errors, 0.5),
         p10_s: quantile(&errors, 0.1),
         p90_s: quantile(&errors, 0.9),
-        mean_abs_s: mean(&|s| s[1].abs()),
-        mean_wait_s: mean(&|s| s[2]),
+        abs_s: Points::of(samples.iter().map(|s| s[1].abs()).collect()),
+        mean_wait_s: samples.iter().map(|s| s[2]).sum::<f64>() / n as f64,
         early: share(errors.partition_point(|e| *e < -ON_TIME)),
         late: share(n - errors.partition_point(|e| *e <= ON_TIME)),
     })
@@ -211,12 +230,12 @@ mod tests {
         };
         // Errors 200, -200 and 30: one early, one late, one on time.
         let all = one(Made::Submission, "all").unwrap();
-        assert_eq!((all.count, all.median_s, all.mean_abs_s), (3, 30.0, 430.0 / 3.0));
+        assert_eq!((all.count, all.median_s, all.abs_s.mean), (3, 30.0, 430.0 / 3.0));
         assert_eq!((all.early, all.late), (1.0 / 3.0, 1.0 / 3.0));
         assert_eq!((all.p10_s, all.p90_s), (-154.0, 166.0));
-        assert_eq!(one(Made::Submission, "under 6 h").map(|e| (e.count, e.median_s)), Some((1, -200.0)));
-        assert_eq!(one(Made::Submission, "under 1 h"), None);
-        let later = one(Made::Waiting, "under 10 min").unwrap();
-        assert_eq!((later.count, later.mean_abs_s, later.mean_wait_s), (2, 75.0, 135.0));
+        assert_eq!(one(Made::Submission, "< 6 h").map(|e| (e.count, e.median_s)), Some((1, -200.0)));
+        assert_eq!(one(Made::Submission, "< 1 h"), None);
+        let later = one(Made::Waiting, "< 10 min").unwrap();
+        assert_eq!((later.count, later.abs_s.mean, later.mean_wait_s), (2, 75.0, 135.0));
     }
 }

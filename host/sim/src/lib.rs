@@ -36,6 +36,7 @@ pub mod metrics;
 pub mod model;
 pub mod observe;
 pub mod outages;
+pub mod points;
 pub mod record;
 pub mod report;
 pub mod schedule;

@@ -5,6 +5,7 @@
 //! thread each; what comes out does not depend on how many.
 
 mod compare;
+mod forecasts;
 mod journal;
 mod values;
 
@@ -17,6 +18,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, anyhow, bail};
 use fluxgate_engine::Policy;
+use fluxgate_sim::calibration::{Calibrated, Calibration};
 use fluxgate_sim::driver::{self, Deciders, Surroundings};
 use fluxgate_sim::machine::Machine;
 use fluxgate_sim::metrics::{self, Metrics, Summary};
@@ -56,6 +58,8 @@ struct Run {
     violations: Vec<String>,
     /// Kept for a report.
     record: Option<Record>,
+    /// With `--forecast`.
+    forecasts: Option<Calibrated>,
 }
 
 /// A policy as asked for, ready to decide.
@@ -149,7 +153,8 @@ pub(crate) fn run(args: &Replay) -> Result<()> {
         args.outages.as_deref().map(|path| Outages::load(path, &ranks)).transpose()?.unwrap_or_default();
     let queues = workload.queue_names(options.queues);
     check_queues(args, &workload.queues_in_use(&queues))?;
-    let runs = side_by_side(args, asked, &workload, &machine, &Surroundings { queues, outages })?;
+    let surroundings = Surroundings { queues, outages, forecasts: args.forecast };
+    let runs = side_by_side(args, asked, &workload, &machine, &surroundings)?;
     if let Some(folder) = &args.report {
         write_report(args, folder, log, notes, &machine, &runs)?;
     }
@@ -294,6 +299,7 @@ fn write_report(
                 summary: run.summary.clone(),
                 record: run.record.clone().unwrap_or_default(),
                 denied: denied(run),
+                forecasts: run.forecasts.clone(),
             })
             .collect(),
     };
@@ -356,6 +362,10 @@ fn one(
     if let Some(record) = &mut record {
         observers.push(record);
     }
+    let mut calibration = surroundings.forecasts.map(Calibration::new);
+    if let Some(calibration) = &mut calibration {
+        observers.push(calibration);
+    }
     if let Some(writer) = &mut writer {
         observers.push(writer);
     }
@@ -398,6 +408,7 @@ fn one(
         fuel: outcome.cost.fuel,
         violations,
         record,
+        forecasts: calibration.map(|c| c.calibrated()),
     })
 }
 
@@ -420,6 +431,7 @@ fn report(
                 Ok(json!({
                     "policy": run.name,
                     "metrics": serde_json::to_value(&run.summary)?,
+                    "forecasts": serde_json::to_value(&run.forecasts)?,
                     "peak_waiting": run.peak_waiting,
                     "ended_by_failures": run.failed,
                     "denied": run.denied,
@@ -467,6 +479,7 @@ fn report(
     extra("computed_in_s", |r| r.seconds);
     extra("of_which_policy_s", |r| r.policy_seconds);
     render::show(&table)?;
+    forecasts::show(runs)?;
     for run in runs {
         for denied in run.denied.iter().take(10) {
             render::line(format!(

@@ -6,7 +6,8 @@ use serde::Serialize;
 
 use super::{Run, THRESHOLD};
 use crate::bootstrap::{self, Interval, Weeks};
-use crate::metrics::{bounded_slowdown_of, quantile};
+use crate::metrics::bounded_slowdown_of;
+use crate::points::Points;
 use crate::record::Done;
 
 /// Points of a curve.
@@ -44,30 +45,6 @@ impl Class {
     fn has(&self, job: &Done) -> bool {
         self.long.is_none_or(|long| long == (job.run() > 3600.0))
             && self.wide.is_none_or(|wide| wide == (job.cores > 8))
-    }
-}
-
-/// Five points of a distribution.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
-pub struct Points {
-    /// Mean.
-    pub mean: f64,
-    /// First quartile.
-    pub q1: f64,
-    /// Median.
-    pub median: f64,
-    /// Third quartile.
-    pub q3: f64,
-    /// 95 % point.
-    pub p95: f64,
-}
-
-impl Points {
-    fn of(mut values: Vec<f64>) -> Points {
-        values.sort_unstable_by(f64::total_cmp);
-        let mean = if values.is_empty() { 0.0 } else { values.iter().sum::<f64>() / values.len() as f64 };
-        let [q1, median, q3, p95] = [0.25, 0.5, 0.75, 0.95].map(|p| quantile(&values, p));
-        Points { mean, q1, median, q3, p95 }
     }
 }
 
@@ -182,7 +159,7 @@ fn add(bins: &mut [f64], from: f64, to: f64, height: f64) {
     }
 }
 
-fn csv(header: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> Vec<u8> {
+pub(super) fn csv(header: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> Vec<u8> {
     let mut csv = csv::Writer::from_writer(Vec::new());
     // Writing to memory does not fail.
     let _ = csv.write_record(header);

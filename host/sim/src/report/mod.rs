@@ -2,22 +2,25 @@
 //! CSV and JSON. Made as texts; whoever asked writes them.
 //!
 //! - `figures` makes numbers out of records: curves, classes, intervals.
+//! - `forecasts` is about expected starts.
 //! - `pictures` draws them, with the pen of `svg`.
 //! - `page` puts them on a page.
 //!
 //! The same input gives the same bytes. This module must never know how a schedule came about, or files.
 
 mod figures;
+mod forecasts;
 mod page;
 mod pictures;
 mod svg;
 
 use serde_json::json;
 
+use crate::calibration::Calibrated;
 use crate::metrics::Summary;
 use crate::record::{Record, write_jsonl};
 
-pub use figures::{CLASSES, Class, ClassFigures, Comparison, Curve, Points};
+pub use figures::{CLASSES, Class, ClassFigures, Comparison, Curve};
 
 /// Threshold of bounded slowdown in pictures, classes and intervals, seconds.
 pub const THRESHOLD: f64 = 10.0;
@@ -33,6 +36,8 @@ pub struct Run {
     pub record: Record,
     /// Jobs that were refused for good: number and reason.
     pub denied: Vec<(u64, String)>,
+    /// How good forecasts of starts were, if any were made.
+    pub forecasts: Option<Calibrated>,
 }
 
 /// Everything a report is about.
@@ -79,6 +84,9 @@ pub fn make(input: &Input) -> Vec<File> {
     files.push(File { name: "metrics.csv".to_owned(), content: csv });
     files.push(File { name: "classes.csv".to_owned(), content: figures::classes_csv(&input.runs, &classes) });
     files.push(File { name: "curves.csv".to_owned(), content: figures::curves_csv(&input.runs, &curves) });
+    if input.runs.iter().any(|run| run.forecasts.is_some()) {
+        files.push(File { name: "forecasts.csv".to_owned(), content: forecasts::csv(&input.runs) });
+    }
     let runs: Vec<_> = input
         .runs
         .iter()
@@ -88,7 +96,7 @@ pub fn make(input: &Input) -> Vec<File> {
                 run.denied.iter().map(|(job, why)| json!({"job": job, "reason": why})).collect();
             json!({
                 "policy": run.label, "metrics": run.summary, "comparison": comparisons[i], "classes": classes[i],
-                "denied": denied,
+                "denied": denied, "forecasts": run.forecasts,
             })
         })
         .collect();

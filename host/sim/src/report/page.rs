@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use super::figures::{CLASSES, ClassFigures, Comparison};
 use super::pictures::Shown;
 use super::svg::{escape, number};
-use super::{Input, THRESHOLD};
+use super::{Input, THRESHOLD, forecasts};
 use crate::bootstrap::{DRAWS, Interval};
 use crate::metrics::DEFINITIONS;
 
@@ -56,6 +56,7 @@ pub(super) fn html(
     }
     page.push_str("<h2>By class of job</h2>\n");
     table_of_classes(&mut page, input, classes);
+    forecasts::table(&mut page, input);
     denied(&mut page, input);
     page.push_str("<h2>Definitions</h2>\n<dl class=\"defs\">\n");
     for d in DEFINITIONS {

@@ -4,7 +4,7 @@
 
 use super::figures::{BINS, CLASSES, ClassFigures, Curve, slowdown};
 use super::svg::{Axis, Picture, colour, date};
-use super::{Input, Run, THRESHOLD, file_part};
+use super::{Input, Run, THRESHOLD, file_part, forecasts};
 use crate::record::Done;
 
 /// Most jobs in a Gantt picture.
@@ -52,6 +52,9 @@ pub(super) fn all(input: &Input, classes: &[Vec<ClassFigures>], curves: &[Curve]
     let axis = Axis::ratio(&label, p95(|c| c.bounded_slowdown.p95.max(c.bounded_slowdown.mean)));
     let svg = by_class("Bounded slowdown by class of job", axis, &names, classes, false);
     show("slowdown-by-class", caption, svg);
+    if let Some((svg, caption)) = forecasts::picture(input) {
+        show("forecasts", caption, svg);
+    }
     if let Some(window) = window(input, curves) {
         for run in &input.runs {
             let caption =

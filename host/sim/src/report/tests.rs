@@ -1,9 +1,11 @@
 //! The report as whoever opens it sees it.
 
 use super::*;
+use crate::calibration::Calibration;
 use crate::driver;
 use crate::machine::Machine;
 use crate::metrics::Metrics;
+use crate::observe::Observer;
 use crate::workload::Job;
 use fluxgate_formats::JobId;
 
@@ -25,11 +27,27 @@ fn input() -> Input {
     for label in ["first", "<second>"] {
         let mut metrics = Metrics::new(16);
         let mut record = Record::with_places(&machine.cores);
+        let mut found = Calibration::new(3600.0);
         let config = driver::replay_config();
-        driver::run(jobs.clone(), machine.resources.clone(), config, None, &mut [&mut metrics, &mut record])
-            .unwrap();
+        let surroundings = driver::Surroundings { forecasts: Some(3600.0), ..Default::default() };
+        let mut observers: [&mut dyn Observer; 3] = [&mut metrics, &mut record, &mut found];
+        driver::run_with(
+            jobs.clone(),
+            &surroundings,
+            machine.resources.clone(),
+            config,
+            None,
+            &mut observers,
+        )
+        .unwrap();
         let denied = vec![(99, "too <wide>".to_owned())];
-        runs.push(Run { label: label.to_owned(), summary: metrics.summary(), record, denied });
+        runs.push(Run {
+            label: label.to_owned(),
+            summary: metrics.summary(),
+            record,
+            denied,
+            forecasts: Some(found.calibrated()),
+        });
     }
     Input { title: "made & up".to_owned(), notes: vec!["one note".to_owned()], cores: 16, seed: 1, runs }
 }
@@ -43,7 +61,11 @@ fn text(files: &[File], name: &str) -> String {
 fn a_page_that_stands_alone_with_its_files() {
     let files = make(&input());
     let page = text(&files, "report.html");
-    assert_eq!(page.matches("<svg").count(), 8, "utilisation, queue, two shares, two by class, two Gantt");
+    assert_eq!(
+        page.matches("<svg").count(),
+        9,
+        "utilisation, queue, two shares, two by class, forecasts, two Gantt"
+    );
     assert_eq!(page.matches("<svg").count(), page.matches("</svg>").count());
     for outside in ["http://", "https://", "src=", "@import", "url("] {
         let allowed = page.replace("http://www.w3.org/2000/svg", "");
@@ -55,12 +77,18 @@ fn a_page_that_stands_alone_with_its_files() {
     assert!(!page.contains("<second>") && !page.contains("NaN"));
     assert_eq!(text(&files, "metrics.csv").lines().count(), 3);
     assert_eq!(text(&files, "classes.csv").lines().count(), 1 + 2 * 5);
+    assert_eq!(
+        text(&files, "forecasts.csv").lines().filter(|l| l.starts_with("first,submission,all,")).count(),
+        1
+    );
+    assert!(page.contains("Expected starts"));
     assert_eq!(text(&files, "curves.csv").lines().count(), 1 + 2 * 320);
     assert_eq!(text(&files, "jobs.-second-.jsonl").lines().count(), 400);
     let json: serde_json::Value = serde_json::from_str(&text(&files, "report.json")).unwrap();
     assert_eq!(json["runs"][1]["classes"][0]["jobs"], 400);
+    assert_eq!(json["runs"][0]["forecasts"]["errors"][0]["horizon"], "all");
     assert_eq!(json["runs"][1]["comparison"]["wait_s_more"]["mean"], 0.0);
-    assert!(files.iter().filter(|f| f.name.ends_with(".svg")).count() == 8);
+    assert!(files.iter().filter(|f| f.name.ends_with(".svg")).count() == 9);
     assert_eq!(make(&input()), files, "a second time the same bytes");
 }
 

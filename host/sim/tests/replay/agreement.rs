@@ -111,7 +111,7 @@ proptest! {
         let told: u64 = found.errors.iter().filter(|e| e.made == Made::Submission && e.horizon == "all").map(|e| e.count).sum();
         prop_assert_eq!((found.untold, found.at_once + told), (0, outcome.started));
         for errors in found.errors {
-            prop_assert_eq!((errors.mean_abs_s, errors.early, errors.late), (0.0, 0.0, 0.0));
+            prop_assert_eq!((errors.abs_s.mean, errors.early, errors.late), (0.0, 0.0, 0.0));
         }
     }
 }

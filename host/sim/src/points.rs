@@ -1,0 +1,32 @@
+//! A distribution in five points, for tables and pictures.
+//!
+//! This module must never know what is distributed.
+
+use serde::Serialize;
+
+use crate::metrics::quantile;
+
+/// Five points of a distribution.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+pub struct Points {
+    /// Mean.
+    pub mean: f64,
+    /// First quartile.
+    pub q1: f64,
+    /// Median.
+    pub median: f64,
+    /// Third quartile.
+    pub q3: f64,
+    /// 95 % point.
+    pub p95: f64,
+}
+
+impl Points {
+    /// Of some values, none of them NaN; all 0 of none.
+    pub fn of(mut values: Vec<f64>) -> Points {
+        values.sort_unstable_by(f64::total_cmp);
+        let mean = if values.is_empty() { 0.0 } else { values.iter().sum::<f64>() / values.len() as f64 };
+        let [q1, median, q3, p95] = [0.25, 0.5, 0.75, 0.95].map(|p| quantile(&values, p));
+        Points { mean, q1, median, q3, p95 }
+    }
+}
