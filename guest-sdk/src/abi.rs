@@ -44,8 +44,19 @@ ability!(scheduling, "with-scheduling");
 ability!(observing, "with-observing");
 ability!(state, "with-state");
 
+/// What was gained after the release: imported only by components that use it.
+pub mod many {
+    wit_bindgen::generate!({
+        path: "wit",
+        world: "with-many",
+        with: { "fluxgate:policy/types@0.1.0": super::base::fluxgate::policy::types },
+        generate_all,
+    });
+}
+
 pub use base::fluxgate::policy::types as wit;
 use base::fluxgate::policy::{log as host_log, machine as host_machine, pass as host};
+use many::fluxgate::policy::many as host_many;
 
 type Instance<P> = LocalKey<RefCell<P>>;
 
@@ -204,6 +215,24 @@ impl Pass for HostPass {
     }
     fn next_fitting(&mut self) -> Option<Candidate> {
         candidate(host::next_fitting())
+    }
+    fn next_jobs(&mut self, most: u32) -> Vec<(Candidate, Job)> {
+        let host_many::Candidates { candidate, jobs } = host_many::next(most);
+        let rows = candidate.iter().enumerate().map(|(row, candidate)| {
+            let job = Job {
+                id: jobs.id[row],
+                t_submit: jobs.t_submit[row],
+                duration: jobs.duration[row],
+                priority: jobs.priority[row],
+                userid: jobs.userid[row],
+                queue: jobs.queue[row],
+                nodes: jobs.nodes[row],
+                cores: jobs.cores[row],
+                gpus: jobs.gpus[row],
+            };
+            (Candidate::from_raw(*candidate), job)
+        });
+        rows.collect()
     }
     fn rewind(&mut self) {
         host::rewind();

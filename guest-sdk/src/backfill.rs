@@ -12,7 +12,11 @@
 //! A job that can be given no time (it needs nodes that are down) is passed over and the next becomes a head; after
 //! [`PASSED_OVER_MAX`] of these in one pass no more jobs get a guarantee. Must never know why an order is as it is.
 
-use crate::pass::{Candidate, Pass, Refusal};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use crate::job::Job;
+use crate::pass::{Candidate, Pass, Refusal, each_job};
 
 /// Most guarantees that may be asked for.
 pub const DEPTH_MAX: i64 = 1000;
@@ -42,6 +46,24 @@ pub fn in_order_of(pass: &mut dyn Pass, depth: u32, order: impl IntoIterator<Ite
             }
         }
     }
+}
+
+/// One pass by score, the largest first; equal scores stay in the host's order. The first `window` candidates are scored,
+/// and those behind them wait.
+pub fn by_score(pass: &mut dyn Pass, depth: u32, window: usize, mut score: impl FnMut(&Job) -> f64) {
+    let mut scored = Vec::new();
+    each_job(pass, window, |candidate, job| {
+        scored.push((in_order(score(&job)), Reverse(scored.len()), candidate));
+    });
+    // Where little can start, few are ever taken out.
+    let mut scored = BinaryHeap::from(scored);
+    in_order_of(pass, depth, std::iter::from_fn(|| scored.pop().map(|(.., candidate)| candidate)));
+}
+
+/// A number in the order of [`f64::total_cmp`].
+fn in_order(score: f64) -> u64 {
+    let bits = score.to_bits();
+    if bits >> 63 == 0 { bits | 1 << 63 } else { !bits }
 }
 
 /// Step 1. True when step 2 is to follow.

@@ -74,7 +74,7 @@ pub mod scaffold;
 
 pub use config::{Config, Info, Key, Kind};
 pub use job::{Happened, Job, JobColumns, JobEvent, JobId, Totals};
-pub use pass::{Candidate, Pass, Placement, Refusal};
+pub use pass::{Candidate, JOBS_MAX, Pass, Placement, Refusal, each_job};
 pub use policy::{Exported, Observing, Ordering, Policy, Saved, Scheduling, State};
 
 /// The pass outside of a pass, to which every question is a breach of the contract. Only for policies that
@@ -91,6 +91,6 @@ pub fn stray_pass() -> Option<Box<dyn Pass>> {
 pub mod prelude {
     pub use crate::{
         Candidate, Config, Happened, Info, Job, JobColumns, JobEvent, JobId, Kind, Observing, Ordering, Pass,
-        Placement, Policy, Refusal, Saved, Scheduling, State, Totals, export_policy,
+        Placement, Policy, Refusal, Saved, Scheduling, State, Totals, each_job, export_policy,
     };
 }

@@ -20,7 +20,7 @@ macro_rules! sdk {
 }
 
 /// This package, whole.
-const SDK: [(&str, &str); 27] = sdk![
+const SDK: [(&str, &str); 28] = sdk![
     "Cargo.toml",
     "LICENSE",
     "README.md",
@@ -47,6 +47,7 @@ const SDK: [(&str, &str); 27] = sdk![
     "template/fluxgate-policy.toml",
     "template/gitignore",
     "template/lib.rs",
+    "wit/many.wit",
     "wit/policy.wit",
 ];
 

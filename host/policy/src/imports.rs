@@ -7,12 +7,15 @@ use fluxgate_engine::{MachineTotals, Pass, PolicyError, Refusal};
 use fluxgate_graph::Placement;
 use wasmtime::Result;
 
-use crate::bindings::v0_1_0::fluxgate::policy::{log, machine, pass, types};
+use crate::bindings::v0_1_0::fluxgate::policy::{log, machine, many, pass, types};
 use crate::held::Held;
 use crate::limits::one_line;
 
 /// What `next` answers at the end.
 const NONE_LEFT: u32 = u32::MAX;
+
+/// Rows of `many.next` at a time; part of the contract.
+const MANY_ROWS: u32 = 4096;
 
 /// Placement preferences by number. Append only: numbers live as long as an instance.
 const PLACEMENTS: [(&str, Placement); 5] = [
@@ -30,7 +33,7 @@ impl Held {
         let during = self.during;
         self.pass.as_mut().ok_or_else(|| PolicyError::Trap {
             during,
-            message: format!("pass.{question} was called outside of scheduling.run"),
+            message: format!("{question} was called outside of scheduling.run"),
         })
     }
 
@@ -143,30 +146,64 @@ impl machine::Host for Held {
     }
 }
 
+impl many::Host for Held {
+    fn next(&mut self, most: u32) -> Result<many::Candidates> {
+        let mut candidate = Vec::new();
+        let mut jobs = types::JobColumnsResult {
+            id: Vec::new(),
+            t_submit: Vec::new(),
+            duration: Vec::new(),
+            priority: Vec::new(),
+            userid: Vec::new(),
+            queue: Vec::new(),
+            nodes: Vec::new(),
+            cores: Vec::new(),
+            gpus: Vec::new(),
+        };
+        let queue = self.pass("many.next", 0)?.queue();
+        for _ in 0..most.min(MANY_ROWS) {
+            let pass = self.pass("many.next", 0)?;
+            let Some(next) = pass.next() else { break };
+            let job = pass.describe(next)?;
+            candidate.push(next);
+            jobs.id.push(job.id.0);
+            jobs.t_submit.push(job.t_submit);
+            jobs.duration.push(job.duration);
+            jobs.priority.push(job.priority);
+            jobs.userid.push(job.userid);
+            jobs.queue.push(queue);
+            jobs.nodes.push(job.nodes);
+            jobs.cores.push(job.cores);
+            jobs.gpus.push(job.gpus);
+        }
+        Ok(many::Candidates { candidate, jobs })
+    }
+}
+
 impl pass::Host for Held {
     fn now(&mut self) -> Result<f64> {
-        Ok(self.pass("now", 0)?.now())
+        Ok(self.pass("pass.now", 0)?.now())
     }
 
     fn queue(&mut self) -> Result<u32> {
-        Ok(self.pass("queue", 0)?.queue())
+        Ok(self.pass("pass.queue", 0)?.queue())
     }
 
     fn next(&mut self) -> Result<u32> {
-        Ok(self.pass("next", 0)?.next().unwrap_or(NONE_LEFT))
+        Ok(self.pass("pass.next", 0)?.next().unwrap_or(NONE_LEFT))
     }
 
     fn next_fitting(&mut self) -> Result<u32> {
-        Ok(self.pass("next-fitting", 0)?.next_fitting().unwrap_or(NONE_LEFT))
+        Ok(self.pass("pass.next-fitting", 0)?.next_fitting().unwrap_or(NONE_LEFT))
     }
 
     fn rewind(&mut self) -> Result<()> {
-        self.pass("rewind", 0)?.rewind();
+        self.pass("pass.rewind", 0)?.rewind();
         Ok(())
     }
 
     fn describe(&mut self, candidate: u32) -> Result<pass::Job> {
-        let job = self.pass("describe", 0)?.describe(candidate)?;
+        let job = self.pass("pass.describe", 0)?.describe(candidate)?;
         Ok(pass::Job {
             id: job.id.0,
             t_submit: job.t_submit,
@@ -181,16 +218,16 @@ impl pass::Host for Held {
 
     fn fits(&mut self, candidate: u32) -> Result<bool> {
         let fuel = self.limits.fuel_fit;
-        Ok(self.pass("fits", fuel)?.fits(candidate)?)
+        Ok(self.pass("pass.fits", fuel)?.fits(candidate)?)
     }
 
     fn earliest(&mut self, candidate: u32) -> Result<f64> {
         let fuel = self.limits.fuel_plan;
-        Ok(self.pass("earliest", fuel)?.earliest(candidate)?)
+        Ok(self.pass("pass.earliest", fuel)?.earliest(candidate)?)
     }
 
     fn start(&mut self, candidate: u32) -> Result<Result<(), types::Refusal>> {
-        self.start_as("start", candidate, None)
+        self.start_as("pass.start", candidate, None)
     }
 
     fn start_placed(&mut self, candidate: u32, placement: u32) -> Result<Result<(), types::Refusal>> {
@@ -198,36 +235,36 @@ impl pass::Host for Held {
             let message = format!("pass.start-placed: {placement} is not a number that pass.placement gave");
             return Err(PolicyError::BadDecision { during: self.during, message }.into());
         };
-        self.start_as("start-placed", candidate, Some(*how))
+        self.start_as("pass.start-placed", candidate, Some(*how))
     }
 
     fn reserve(&mut self, candidate: u32) -> Result<Result<f64, types::Refusal>> {
         if self.tired() {
             // Asking for it says whether there is such a candidate at all.
-            self.pass("reserve", 0)?.describe(candidate)?;
+            self.pass("pass.reserve", 0)?.describe(candidate)?;
             return Ok(Err(types::Refusal::Limit));
         }
         let fuel = self.limits.fuel_plan;
-        Ok(self.pass("reserve", fuel)?.reserve(candidate)?.map_err(refusal))
+        Ok(self.pass("pass.reserve", fuel)?.reserve(candidate)?.map_err(refusal))
     }
 
     fn placement(&mut self, name: String) -> Result<Option<u32>> {
         let fuel = self.text_fuel(&name);
-        self.pass("placement", fuel)?;
+        self.pass("pass.placement", fuel)?;
         Ok(PLACEMENTS.iter().position(|(known, _)| *known == name).map(clamp))
     }
 
     fn annotate(&mut self, candidate: u32, key: String, json: String) -> Result<()> {
         let fuel = self.text_fuel(&key).saturating_add(self.text_fuel(&json));
-        Ok(self.pass("annotate", fuel)?.annotate(candidate, &key, &json)?)
+        Ok(self.pass("pass.annotate", fuel)?.annotate(candidate, &key, &json)?)
     }
 
     fn rekey(&mut self, candidate: u32) -> Result<()> {
-        Ok(self.pass("rekey", 0)?.rekey(candidate)?)
+        Ok(self.pass("pass.rekey", 0)?.rekey(candidate)?)
     }
 
     fn wake_at(&mut self, time: f64) -> Result<()> {
-        self.pass("wake-at", 0)?.wake_at(time);
+        self.pass("pass.wake-at", 0)?.wake_at(time);
         Ok(())
     }
 }

@@ -300,6 +300,7 @@ fn linker(engine: &Engine) -> wasmtime::Result<Linker<Held>> {
     imports::types::add_to_linker::<_, HasSelf<Held>>(&mut linker, |held| held)?;
     imports::log::add_to_linker::<_, HasSelf<Held>>(&mut linker, |held| held)?;
     imports::machine::add_to_linker::<_, HasSelf<Held>>(&mut linker, |held| held)?;
+    imports::many::add_to_linker::<_, HasSelf<Held>>(&mut linker, |held| held)?;
     imports::pass::add_to_linker::<_, HasSelf<Held>>(&mut linker, |held| held)?;
     Ok(linker)
 }

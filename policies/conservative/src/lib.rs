@@ -52,15 +52,14 @@ impl Conservative {
     /// All candidates, in the order in which they have their turn.
     fn turns(&self, pass: &mut dyn Pass, before: &[(JobId, f64)]) -> Vec<Turn> {
         let mut turns = Vec::with_capacity(before.len() + 1);
-        while let Some(candidate) = pass.next() {
-            let Job { id, priority, cores, .. } = pass.describe(candidate);
+        each_job(pass, usize::MAX, |candidate, Job { id, priority, cores, .. }| {
             let promised = if priority == u32::MAX {
                 f64::NEG_INFINITY
             } else {
                 before.binary_search_by_key(&id, |p| p.0).map_or(f64::INFINITY, |at| before[at].1)
             };
             turns.push(Turn { promised, candidate, id, cores });
-        }
+        });
         if self.renew == Renew::Promise {
             // Stable: equal promises, and jobs without one, stay in the host's order.
             turns.sort_by(|a, b| a.promised.total_cmp(&b.promised));

@@ -5,9 +5,6 @@
 mod accounts;
 mod decay;
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
-
 use accounts::Accounts;
 use fluxgate_guest::backfill::{self, DEPTH_MAX};
 use fluxgate_guest::prelude::*;
@@ -147,19 +144,10 @@ impl Scheduling for Multifactor {
     fn run(&mut self, pass: &mut dyn Pass) {
         let (now, cores) = (pass.now(), pass.totals().cores);
         let factors = self.accounts.factors(now, self.damping);
-        let mut scored = Vec::new();
-        while scored.len() < self.window {
-            let Some(candidate) = pass.next() else { break };
-            let job = pass.describe(candidate);
+        backfill::by_score(pass, self.depth, self.window, |job| {
             let fair_share = self.accounts.of(job.id).map_or(1.0, |account| factors[account]);
-            // No score is negative, so its bits are in order. Equal ones stay in the host's order.
-            let score = self.score(now, cores, fair_share, &job).to_bits();
-            scored.push((score, Reverse(scored.len()), candidate));
-        }
-        // Where little can start, few are ever taken out.
-        let mut scored = BinaryHeap::from(scored);
-        let order = std::iter::from_fn(|| scored.pop().map(|(.., candidate)| candidate));
-        backfill::in_order_of(pass, self.depth, order);
+            self.score(now, cores, fair_share, job)
+        });
     }
 }
 

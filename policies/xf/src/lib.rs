@@ -75,15 +75,7 @@ impl Formula {
 impl Scheduling for Xf {
     fn run(&mut self, pass: &mut dyn Pass) {
         let now = pass.now();
-        let mut scored = Vec::new();
-        while scored.len() < self.window {
-            let Some(candidate) = pass.next() else { break };
-            let job = pass.describe(candidate);
-            scored.push((self.formula.score(now, &job), candidate));
-        }
-        // Stable: equal scores stay in the host's order.
-        scored.sort_by(|a, b| b.0.total_cmp(&a.0));
-        backfill::in_order_of(pass, self.depth, scored.into_iter().map(|(_, candidate)| candidate));
+        backfill::by_score(pass, self.depth, self.window, |job| self.formula.score(now, job));
     }
 }
 
