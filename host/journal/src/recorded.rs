@@ -235,7 +235,9 @@ impl Recorded {
     /// As [`Engine::states`].
     pub fn states(&mut self, now: f64) -> (Vec<(Option<String>, SavedState)>, Vec<Action>) {
         let (states, actions) = self.engine.states();
-        if let Some(log) = &mut self.log {
+        // Nobody has one, or failed in this: nothing was done.
+        let done = !states.is_empty() || !actions.is_empty();
+        if let Some(log) = self.log.as_mut().filter(|_| done) {
             log.follow(&actions);
             log.meter.look(&self.engine);
             log.push(Record::States(now, None), &actions, None, None);

@@ -101,7 +101,10 @@ fn text(record: &Record) -> String {
         Record::QueueAbandon(_, queue) => clean(queue),
         Record::QueueHold(_, queue, policy) => format!("{} for {}", clean(queue), clean(policy)),
         Record::Hold(_, policy) => clean(policy),
-        Record::Reconfigure(..) | Record::Abandon(_) | Record::End(_) => String::new(),
+        Record::Offer(_, state) => {
+            format!("{} bytes of {}, version {}", state.data.len(), clean(&state.from), state.version)
+        }
+        Record::Reconfigure(..) | Record::States(..) | Record::Abandon(_) | Record::End(_) => String::new(),
     };
     let time = record.time().map_or_else(|| "-".to_owned(), |time| format!("{time:.6}"));
     let mut line = format!("{time:>17} {:12} {what}", record.kind());

@@ -192,6 +192,7 @@ impl Scheduler {
             "audit": serde_json::to_value(self.session.audit()).unwrap_or(Value::Null),
             "policy_cost": {"calls": cost.calls, "fuel": cost.fuel, "memory": cost.memory, "nanos": cost.nanos},
             "journal": journal::figures(engine),
+            "learned": self.memories(),
             "pass": self.passes.summary(),
             "swap_pause": self.flips.summary(),
         })

@@ -4,12 +4,14 @@
 //! pass; nothing waits for a commit, and slow work (compiling a component, freeing a retired one) is done on
 //! another thread.
 
+mod begin;
 mod chair;
 pub(crate) mod clock;
 mod contain;
 mod control;
 mod front;
 mod journal;
+mod memory;
 pub(crate) mod module;
 mod policies;
 mod probation;
@@ -24,13 +26,11 @@ mod timing;
 pub(crate) mod trail;
 
 use std::collections::{BTreeMap, VecDeque};
-use std::io::Write;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
-use fluxgate_engine::{Action, Engine};
-use fluxgate_graph::Resources;
+use fluxgate_engine::Action;
 use fluxgate_journal::Recorded;
 use fluxgate_policy::Config;
 use fluxgate_wire::logging::append;
@@ -49,6 +49,7 @@ use crate::logging::{self, Line, Lines};
 use crate::policies::Shelf;
 use clock::Clock;
 use front::Front;
+use memory::Memory;
 use policies::Loaded;
 use probation::Probation;
 use queues::Queues;
@@ -147,6 +148,7 @@ struct Scheduler {
     loading: usize,
     /// What is on its way: of the default policy, and of queues.
     swaps: BTreeMap<Option<String>, Waiting>,
+    memory: Memory,
     queues: Queues,
     passes: Samples,
     flips: Samples,
@@ -328,6 +330,7 @@ impl Scheduler {
             probations: BTreeMap::new(),
             loading: 0,
             swaps: BTreeMap::new(),
+            memory: Memory::default(),
             queues: Queues::default(),
             passes: Samples::default(),
             flips: Samples::default(),
@@ -395,6 +398,7 @@ impl Scheduler {
     fn goodbye(&mut self) {
         let goodbye = self.session.shutdown();
         self.carry_out(goodbye);
+        self.remember_last();
         if let Some(engine) = &mut self.engine {
             engine.close(self.clock.now());
         }
@@ -484,48 +488,6 @@ impl Scheduler {
         }
     }
 
-    fn inventory(&mut self, r: &fluxgate_formats::R, up: &fluxgate_formats::Idset) -> Result<()> {
-        let mut resources = Resources::from_r(r).context("resource.acquire: the inventory cannot be used")?;
-        let all = r.ranks();
-        if let Some(why) = resources.unused_topology() {
-            tracing::warn!("the topology of nodes is not used: {why}");
-        }
-        resources.set_down(&all);
-        resources.set_up(up);
-        let engine = Engine::new(resources, self.in_force.settings.engine());
-        let writer = match &mut self.engine {
-            Some(before) => before.take_writer(),
-            None => journal::open(&self.in_force.settings),
-        };
-        let mut engine = Recorded::new(engine, writer, self.clock.now());
-        engine.aside().set_interrupt(self.front.interrupt());
-        self.front.forget();
-        // Whatever they compared was another scheduler.
-        self.shadows.clear();
-        self.probations.clear();
-        self.swaps.clear();
-        self.forget_queues();
-        self.engine = Some(engine);
-        let first = self.first_policy.clone();
-        if first != fluxgate_engine::BUILTIN {
-            let choice = self.roster.get(&first)?;
-            self.begin_swap(Waiting::new(choice, By::Start))?;
-        }
-        self.seat(self.first_queues.clone(), By::Start);
-        self.seat_queues();
-        Ok(())
-    }
-
-    /// Tell whoever started us, once the policy that was asked for decides, or has failed.
-    fn announce(&mut self) {
-        let settled = self.swaps.is_empty() && !self.queues_wait();
-        if self.session.is_serving() && settled && !std::mem::replace(&mut self.announced, true) {
-            // Nobody may be there any more.
-            let mut out = std::io::stdout();
-            let _ = writeln!(out, "{READY}").and_then(|()| out.flush());
-        }
-    }
-
     /// Is there something that a pass would do?
     fn pass_is_due(&self) -> bool {
         self.session.is_serving() && self.engine.as_ref().is_some_and(|e| e.needs_pass(self.clock.now()))
@@ -543,7 +505,14 @@ impl Scheduler {
         let pass = self.clock.until(wake.unwrap_or(f64::INFINITY));
         let back = self.roster.next_due().map_or(Duration::MAX, |time| self.clock.until(time));
         let tried = self.probation_ends().map_or(Duration::MAX, |time| self.clock.until(time));
-        self.front.rests_for().unwrap_or(pass).min(watch.unwrap_or(Duration::MAX)).min(back).min(tried)
+        let learned = self.memory_due().map_or(Duration::MAX, |left| Duration::from_secs_f64(left.max(0.0)));
+        self.front
+            .rests_for()
+            .unwrap_or(pass)
+            .min(learned)
+            .min(watch.unwrap_or(Duration::MAX))
+            .min(back)
+            .min(tried)
     }
 
     /// Make the passes that are due; `waiting` when there are messages that were not taken in yet.
@@ -589,6 +558,7 @@ impl Scheduler {
         }
         self.seat_queues();
         self.watch();
+        self.remember();
         self.keep_journal(waiting);
         self.announce();
         self.answer_quiescent();

@@ -51,7 +51,11 @@ impl Scheduler {
             }
             (queue, choice) => {
                 let successor = choice.instantiate()?;
+                let kept = successor.abilities().state.then(|| self.recalled(queue.as_deref())).flatten();
                 let engine = self.engine.as_mut().ok_or_else(starting)?;
+                if let Some(kept) = kept {
+                    engine.offer(kept, now);
+                }
                 match queue {
                     Some(queue) => engine.swap_queue(queue, successor, &choice.identity(), now)?,
                     None => engine.swap(successor, &choice.identity(), now)?,

@@ -157,6 +157,8 @@ pub(crate) struct Settings {
     pub(crate) annotation_bytes_per_pass_max: u64,
     /// What holds policies in check.
     pub(crate) guard: Guard,
+    /// Folder in which policies keep what they have learned; none is only in memory.
+    pub(crate) policy_state: Option<PathBuf>,
     /// Folder of the journal; none is no journal.
     pub(crate) journal: Option<PathBuf>,
     /// Most bytes that it takes.
@@ -193,6 +195,7 @@ impl Default for Settings {
             annotation_bytes_per_job_max: engine.annotation_bytes_per_job_max,
             annotation_bytes_per_pass_max: engine.annotation_bytes_per_pass_max,
             guard: Guard::default(),
+            policy_state: None,
             journal: None,
             journal_size: fluxgate_journal::writer::BYTES_DEFAULT,
             watch_period: WATCH_PERIOD.as_secs_f64(),
@@ -363,6 +366,7 @@ impl Settings {
             "annotation-bytes-per-pass-max" => {
                 self.annotation_bytes_per_pass_max = given.whole(key, 0, 64 << 20)?;
             }
+            "policy-state" => self.policy_state = Some(given.absolute(key)?),
             "journal" => self.journal = Some(given.absolute(key)?),
             "journal-size" => {
                 self.journal_size = given.bytes(key, fluxgate_journal::writer::BYTES_MIN, 1 << 40)?;
@@ -466,6 +470,7 @@ impl Settings {
             "queues-max" => json!(self.queues_max),
             "annotation-bytes-per-job-max" => json!(self.annotation_bytes_per_job_max),
             "annotation-bytes-per-pass-max" => json!(self.annotation_bytes_per_pass_max),
+            "policy-state" => json!(self.policy_state),
             "journal" => json!(self.journal),
             "journal-size" => json!(self.journal_size),
             "watch-period" => json!(self.watch_period),

@@ -138,6 +138,11 @@ pub(crate) const KEYS: &[Key] = &[
         "a whole number from 0 to 1000000, percent; 0 is no bound",
         "what jobs would have waited with it, of what they waited",
     ),
+    key(
+        "policy-state",
+        "a folder",
+        "where what policies have learned is kept over a restart; none is nowhere",
+    ),
     key("journal", "a folder", "where every event and decision is written down, for replay; none is nowhere"),
     key(
         "journal-size",

@@ -32,7 +32,7 @@ fn a_table_sets_every_key() {
         "probation-wait-max": "1h", "probation-starts-per-hour-min": 15, "promote-passes-min": 16,
         "promote-differences-max": 17, "promote-wait-max": 18, "watch-period": "1m", "audit-period": 0,
         "require-manifest": true, "require-signature": false, "trusted-keys": "/etc/keys",
-        "audit-trail": "/var/trail",
+        "audit-trail": "/var/trail", "policy-state": "/var/learned",
         "journal": "/var/journal", "journal-size": "128M",
     });
     let settings = Settings::from_config(&json!({ "sched-fluxgate": table })).unwrap();
