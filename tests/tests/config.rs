@@ -85,6 +85,50 @@ fn settings_come_from_table_and_arguments_and_are_shown_with_their_source() {
     assert!(status.contains("sjf") && status.contains("serving") && status.contains("2/2 cores"), "{status}");
 }
 
+/// Jobs in a state, with all that is known of them.
+fn listed(world: &World, state: &str) -> Vec<Value> {
+    let list = world.cli(&["jobs", "--json", "--count", "0", "--filter", state]).json();
+    list["jobs"].as_array().unwrap().clone()
+}
+
+#[test]
+fn r27_ann_3_whoever_waits_is_told_when_it_is_expected_to_start() {
+    let table = |estimates: &str| format!("[sched-fluxgate]\npolicy = \"easy\"\nestimates = {estimates}\n");
+    let site = Site::start(&table("\"10ms\""), &[]);
+    site.world.cli(&["submit", "-n2", "-t", "1h", "--simulate", "1h"]).ok();
+    site.world.until("it runs", |world| listed(world, "running").len() == 1);
+    site.world.cli(&["submit", "-n2", "-t", "30m", "--simulate", "1h", "--copies", "3"]).ok();
+    let told = |world: &World| -> Vec<f64> {
+        let jobs = listed(world, "pending");
+        let mut told: Vec<f64> =
+            jobs.iter().filter_map(|job| job["annotations"]["sched"]["t_estimate"].as_f64()).collect();
+        told.sort_by(f64::total_cmp);
+        told
+    };
+    // One is promised a start, two are told what is expected: half an hour after one another.
+    site.world.until("all are told", |world| told(world).len() == 3);
+    let starts = told(&site.world);
+    assert!(starts.windows(2).all(|pair| (pair[1] - pair[0] - 1800.0).abs() < 2.0), "{starts:?}");
+    assert_eq!(site.world.stats()["expected"]["told"], 2);
+    // What is not wanted any more is taken back; the promise stands.
+    site.write(&table("0"));
+    site.world.cli(&["config", "reload"]).ok();
+    site.world.until("taken back", |world| told(world).len() == 1);
+    site.write(&table("\"10ms\""));
+    site.world.cli(&["config", "reload"]).ok();
+    // Something has to happen before a forecast is made again: the first of them goes.
+    let first = listed(&site.world, "pending").iter().map(|job| job["id"].as_u64().unwrap()).min().unwrap();
+    site.world.cli(&["cancel", &first.to_string()]).ok();
+    site.world.until("both are told", |world| listed(world, "pending").len() == 2 && told(world).len() == 2);
+    // It is taken back from whoever starts.
+    let running = listed(&site.world, "running")[0]["id"].as_u64().unwrap();
+    site.world.cli(&["cancel", &running.to_string()]).ok();
+    site.world.until("another runs", |world| {
+        listed(world, "running").first().is_some_and(|job| job["id"].as_u64() != Some(running))
+    });
+    assert_eq!(listed(&site.world, "running")[0]["annotations"]["sched"].get("t_estimate"), None);
+}
+
 #[test]
 fn adm_15_a_reload_is_checked_whole_and_a_bad_one_changes_nothing() {
     let site = Site::start("[sched-fluxgate]\npolicy = \"fcfs\"\n", &["audit-period=30"]);

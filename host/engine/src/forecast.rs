@@ -75,6 +75,12 @@ impl Queue {
 }
 
 impl Engine {
+    /// Does this job wait, without a start that the engine itself promises or estimates for it?
+    pub fn lacks_estimate(&self, id: JobId) -> bool {
+        let core = self.core();
+        core.slot_of(id).and_then(|slot| core.job(slot)).is_some_and(|job| job.t_estimate.is_none())
+    }
+
     /// What a forecast of the first `most` jobs (at most [`FORECAST_JOBS_MAX`]) is made from. Its cost depends on the machine,
     /// on who runs, and on `most`.
     pub fn forecast_base(&self, now: f64, most: usize) -> ForecastBase {

@@ -41,6 +41,7 @@ impl Scheduler {
         self.probations.clear();
         self.swaps.clear();
         self.forget_queues();
+        self.expected.forget();
         self.engine = Some(engine);
         let first = self.first_policy.clone();
         if first != fluxgate_engine::BUILTIN {

@@ -193,6 +193,7 @@ impl Scheduler {
             "policy_cost": {"calls": cost.calls, "fuel": cost.fuel, "memory": cost.memory, "nanos": cost.nanos},
             "journal": journal::figures(engine),
             "learned": self.memories(),
+            "expected": self.expected.figures(),
             "pass": self.passes.summary(),
             "swap_pause": self.flips.summary(),
         })

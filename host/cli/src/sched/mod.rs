@@ -9,6 +9,8 @@ mod chair;
 pub(crate) mod clock;
 mod contain;
 mod control;
+mod due;
+mod expected;
 mod front;
 mod journal;
 mod memory;
@@ -27,7 +29,7 @@ pub(crate) mod trail;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::{Context, Result, anyhow, bail};
 use fluxgate_engine::Action;
@@ -48,6 +50,7 @@ use crate::cmd::up::READY;
 use crate::logging::{self, Line, Lines};
 use crate::policies::Shelf;
 use clock::Clock;
+use expected::Expected;
 use front::Front;
 use memory::Memory;
 use policies::Loaded;
@@ -150,6 +153,7 @@ struct Scheduler {
     swaps: BTreeMap<Option<String>, Waiting>,
     memory: Memory,
     queues: Queues,
+    expected: Expected,
     passes: Samples,
     flips: Samples,
     /// Said `ready` on standard output.
@@ -332,6 +336,7 @@ impl Scheduler {
             swaps: BTreeMap::new(),
             memory: Memory::default(),
             queues: Queues::default(),
+            expected: Expected::default(),
             passes: Samples::default(),
             flips: Samples::default(),
             announced: false,
@@ -475,7 +480,8 @@ impl Scheduler {
     fn actions(&mut self, actions: Vec<Action>) {
         let mut rest = Vec::with_capacity(actions.len());
         let mut notices = Vec::new();
-        for action in actions {
+        for mut action in actions {
+            self.expected.heed(&mut action);
             match action {
                 Action::Notice(notice) => notices.push(notice),
                 other => rest.push(other),
@@ -486,33 +492,6 @@ impl Scheduler {
         for notice in notices {
             self.notice(notice);
         }
-    }
-
-    /// Is there something that a pass would do?
-    fn pass_is_due(&self) -> bool {
-        self.session.is_serving() && self.engine.as_ref().is_some_and(|e| e.needs_pass(self.clock.now()))
-    }
-
-    /// Is a pass to be made now?
-    fn needs_pass(&self) -> bool {
-        self.front.rests_for().is_none() && self.pass_is_due()
-    }
-
-    fn idle_for(&self) -> Duration {
-        let wake = self.engine.as_ref().and_then(|e| e.next_wake());
-        let watch = self.session.next_tick().map(|time| (time - self.clock.elapsed()).max(0.0));
-        let watch = watch.and_then(|left| Duration::try_from_secs_f64(left).ok());
-        let pass = self.clock.until(wake.unwrap_or(f64::INFINITY));
-        let back = self.roster.next_due().map_or(Duration::MAX, |time| self.clock.until(time));
-        let tried = self.probation_ends().map_or(Duration::MAX, |time| self.clock.until(time));
-        let learned = self.memory_due().map_or(Duration::MAX, |left| Duration::from_secs_f64(left.max(0.0)));
-        self.front
-            .rests_for()
-            .unwrap_or(pass)
-            .min(learned)
-            .min(watch.unwrap_or(Duration::MAX))
-            .min(back)
-            .min(tried)
     }
 
     /// Make the passes that are due; `waiting` when there are messages that were not taken in yet.
@@ -560,6 +539,7 @@ impl Scheduler {
         self.watch();
         self.remember();
         self.keep_journal(waiting);
+        self.expect(waiting);
         self.announce();
         self.answer_quiescent();
         match self.fatal.take() {

@@ -3,8 +3,10 @@
 //! Who decides is in [`super::roster`]; how a swap goes is the engine's matter.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
+use fluxgate_engine::Forecast;
 use fluxgate_formats::JobId;
 use fluxgate_policy::{Compiled, Config};
 use fluxgate_wire::proto::errno;
@@ -38,6 +40,8 @@ pub(crate) enum Loaded {
     Policy { request: Box<ControlRequest>, path: PathBuf, config: Config, compiled: Result<Compiled> },
     /// For changed settings.
     Reload(Box<Reload>, Result<Components>),
+    /// When waiting jobs are expected to start.
+    Forecast { took: Duration, forecasts: Vec<Forecast> },
 }
 
 fn config(payload: &Value) -> Result<Config> {
@@ -88,6 +92,7 @@ impl Scheduler {
         let (request, path, config, compiled) = match loaded {
             Loaded::Policy { request, path, config, compiled } => (request, path, config, compiled),
             Loaded::Reload(reload, compiled) => return self.finish_reload(*reload, compiled),
+            Loaded::Forecast { took, forecasts } => return self.tell_expected(took, &forecasts),
             Loaded::Shadow(request, Ok(found)) => return self.send(request.ok(&found)),
             Loaded::Shadow(request, Err((errnum, why))) => return self.send(request.error(errnum, &why)),
         };

@@ -48,6 +48,8 @@ const POLICY_KEYS_MAX: usize = 256;
 const QUEUE_BYTES_MAX: usize = 256;
 /// Most queues with settings of their own.
 const QUEUES_MAX: usize = 1024;
+/// Seconds between two forecasts where a site says nothing: nobody waits less attentively than that.
+const ESTIMATES: f64 = 60.0;
 /// Longest period in seconds: a year.
 const PERIOD_MAX: f64 = 366.0 * 86_400.0;
 
@@ -141,6 +143,8 @@ pub(crate) struct Settings {
     queues_there: Option<BTreeSet<String>>,
     /// Tell jobs why they wait.
     pub(crate) annotate: bool,
+    /// Seconds between two forecasts of when waiting jobs start; 0 is never.
+    pub(crate) estimates: f64,
     /// See [`LogLevel`].
     pub(crate) log_level: LogLevel,
     /// As [`EngineConfig::candidates_per_pass_max`].
@@ -187,6 +191,7 @@ impl Default for Settings {
             queues: BTreeMap::new(),
             queues_there: None,
             annotate: engine.annotate,
+            estimates: ESTIMATES,
             log_level: LogLevel::default(),
             candidates_per_pass_max: engine.candidates_per_pass_max,
             decisions_per_pass_max: engine.decisions_per_pass_max,
@@ -349,6 +354,7 @@ impl Settings {
                 self.queue_table(table)?;
             }
             "annotate" => self.annotate = given.flag(key)?,
+            "estimates" => self.estimates = given.seconds(key, PERIOD_MAX)?,
             "log-level" => {
                 let name = given.text(key, 64)?.to_lowercase();
                 let level = LogLevel::ALL.iter().find(|(known, _)| *known == name);
@@ -463,6 +469,7 @@ impl Settings {
             "placement" => json!(self.placement.name()),
             "queues" => self.queues_value(),
             "annotate" => json!(self.annotate),
+            "estimates" => json!(self.estimates),
             "log-level" => json!(self.log_level.name()),
             "candidates-per-pass-max" => json!(self.candidates_per_pass_max),
             "decisions-per-pass-max" => json!(self.decisions_per_pass_max),

@@ -46,6 +46,11 @@ pub(crate) const KEYS: &[Key] = &[
     ),
     key("annotate", "true or false", "tell jobs why they wait and when they may start"),
     key(
+        "estimates",
+        PERIOD,
+        "how often jobs without a promised start are told when they are expected to start; 0 is never",
+    ),
+    key(
         "log-level",
         "emerg, alert, crit, err, warning, notice, info or debug",
         "least serious line that goes to the broker's log",

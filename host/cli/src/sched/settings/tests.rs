@@ -22,7 +22,7 @@ fn without_anything_the_defaults_are_those_of_the_engine() {
 fn a_table_sets_every_key() {
     let table = json!({
         "policy": "/opt/mine.wasm", "policy-config": {"depth": 4, "fair": true, "window": "5m"},
-        "policies": "/opt/policies", "queue-depth": 8, "placement": "pack", "annotate": false,
+        "policies": "/opt/policies", "queue-depth": 8, "placement": "pack", "annotate": false, "estimates": "5m",
         "queues": {"debug": {"placement": "lonodex"}, "batch": {}},
         "log-level": "DEBUG", "candidates-per-pass-max": 5, "decisions-per-pass-max": 6,
         "reservations-max": 0, "queues-max": 7, "annotation-bytes-per-job-max": 9,
@@ -42,7 +42,7 @@ fn a_table_sets_every_key() {
     assert_eq!(settings.value("policy-config"), json!({"depth": "4", "fair": "true", "window": "5m"}));
     assert_eq!(settings.mode(), Mode::Limited(8));
     assert_eq!(settings.log_level, LogLevel::Debug);
-    assert_eq!((settings.watch_period, settings.audit_period), (60.0, 0.0));
+    assert_eq!((settings.watch_period, settings.audit_period, settings.estimates), (60.0, 0.0, 300.0));
     let engine = settings.engine();
     assert_eq!((engine.candidates_per_pass_max, engine.decisions_per_pass_max), (5, 6));
     assert_eq!((engine.reservations_max, engine.queues_max), (0, 7));
