@@ -330,3 +330,40 @@ fn expected_starts_are_held_against_those_that_came() {
     assert!(csv.lines().any(|line| line.starts_with("easy,submission,all,")), "{csv}");
     assert!(out.join("forecasts.svg").is_file());
 }
+
+#[test]
+fn fair_starts_and_energy_are_told_when_asked_for() {
+    let dir = folder();
+    let log = small_log(dir.path());
+    let args = [
+        "replay",
+        &log,
+        "--policy",
+        "fcfs",
+        "--policy",
+        "sjf",
+        "-q",
+        "--json",
+        "--fair-start",
+        "300",
+        "--watts",
+        "100:350",
+    ];
+    let told = cli(&args).json();
+    let fair = |run: usize| told["runs"][run]["metrics"]["fair_start"].clone();
+    // All 201 jobs, but the one that can never run. Under FCFS nobody who comes later delays anybody.
+    assert_eq!(fair(0)["samples"], 200);
+    assert_eq!((&fair(0)["unfair_share"], &fair(0)["miss_s"]["max"]), (&0.0.into(), &0.0.into()));
+    assert!(fair(1)["unfair_share"].as_f64().unwrap() > 0.1, "shorter jobs come first: {}", fair(1));
+    assert_eq!(fair(1), cli(&args).json()["runs"][1]["metrics"]["fair_start"], "the same twice");
+    for run in told["runs"].as_array().unwrap() {
+        let metrics = &run["metrics"];
+        let f = |name: &str| metrics[name].as_f64().unwrap();
+        // The header's eight processors are eight nodes.
+        let kwh = f("makespan_s") * 8.0 * (100.0 + 250.0 * f("utilisation")) / 3.6e6;
+        assert!((f("energy_kwh") - kwh).abs() < 1e-9 * kwh, "{kwh} {metrics}");
+    }
+    let table = cli(&["replay", &log, "--fair-start=5", "-q"]).ok();
+    assert!(table.contains("fair_start_miss_mean_s") && !table.contains("energy"), "{table}");
+    cli(&["replay", &log, "--watts", "350:100"]).fails(2, &["--watts", "IDLE:BUSY"]);
+}

@@ -30,6 +30,7 @@ pub mod calibration;
 pub mod dates;
 pub mod diff;
 pub mod driver;
+pub mod fair;
 mod jobspecs;
 pub mod machine;
 pub mod metrics;

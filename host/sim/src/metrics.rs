@@ -15,84 +15,14 @@ use std::io;
 
 use serde::Serialize;
 
+mod definitions;
+
 use crate::observe::{Observer, Span, Started};
+
+pub use definitions::{DEFINITIONS, Definition};
 
 /// Default thresholds of bounded slowdown in seconds.
 pub const THRESHOLDS: [f64; 2] = [10.0, 60.0];
-
-/// What a metric means, for tables, help and pages.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct Definition {
-    /// Its name in JSON and CSV (there with the statistic and the unit appended).
-    pub name: &'static str,
-    /// Unit of the value: `s`, `core_s`, `1` for a ratio, `jobs` for a count.
-    pub unit: &'static str,
-    /// The formula.
-    pub formula: &'static str,
-    /// Where the definition comes from.
-    pub source: &'static str,
-}
-
-const METRICS_98: &str =
-    "Feitelson, Rudolph: Metrics and Benchmarking for Parallel Job Scheduling, JSSPP 1998, LNCS 1459";
-const CONVERGENCE_01: &str =
-    "Feitelson: Metrics for Parallel Job Scheduling and Their Convergence, JSSPP 2001, LNCS 2221";
-const THEORY_97: &str = "Feitelson, Rudolph, Schwiegelshohn, Sevcik, Wong: Theory and Practice in Parallel Job Scheduling, JSSPP 1997, LNCS 1291";
-const BACKFILL_01: &str = "after Mu'alem, Feitelson: Utilization, Predictability, Workloads, and User Runtime Estimates in Scheduling the IBM SP2 \
-     with Backfilling, IEEE TPDS 12(6), 2001";
-
-/// Every metric of a [`Summary`].
-pub const DEFINITIONS: [Definition; 11] = [
-    Definition { name: "wait", unit: "s", formula: "b - s", source: METRICS_98 },
-    Definition { name: "response", unit: "s", formula: "e - s", source: METRICS_98 },
-    Definition {
-        name: "slowdown",
-        unit: "1",
-        formula: "(e - s) / r, over jobs with r > 0",
-        source: CONVERGENCE_01,
-    },
-    Definition {
-        name: "bounded_slowdown",
-        unit: "1",
-        formula: "max(1, (e - s) / max(r, threshold))",
-        source: THEORY_97,
-    },
-    Definition { name: "makespan", unit: "s", formula: "max e - min s", source: METRICS_98 },
-    Definition { name: "core_seconds", unit: "core_s", formula: "sum of c r", source: METRICS_98 },
-    Definition {
-        name: "utilisation",
-        unit: "1",
-        formula: "core_seconds / (cores of the machine * makespan)",
-        source: METRICS_98,
-    },
-    Definition {
-        name: "backfilled_share",
-        unit: "1",
-        formula: "share of the started jobs that left an earlier-submitted job (ties: smaller id) waiting when every \
-                  start of that instant was done",
-        source: BACKFILL_01,
-    },
-    Definition {
-        name: "loss_of_capacity",
-        unit: "1",
-        formula: "core-seconds that were idle while a job waited that asked for no more cores than were idle / (cores of \
-                  the machine * makespan)",
-        source: "Tang, Lan, Desai, Buettner, Yu: Reducing Fragmentation on Torus-Connected Supercomputers, IPDPS 2011",
-    },
-    Definition {
-        name: "fairness_users",
-        unit: "1",
-        formula: "(sum of x)^2 / (users * sum of x^2), x being a user's mean bounded slowdown with the first threshold: 1 when \
-                  all users have the same, 1 / users at worst",
-        source: "Jain, Chiu, Hawe: A Quantitative Measure of Fairness and Discrimination, DEC TR-301, 1984",
-    },
-    Definition {
-        name: "quantiles",
-        unit: "1",
-        formula: "linear interpolation of order statistics, h = (n - 1) p (type 7)",
-        source: "Hyndman, Fan: Sample Quantiles in Statistical Packages, The American Statistician 50(4), 1996",
-    },
-];
 
 /// The distribution of one per-job metric. All 0 when there are no jobs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
@@ -206,6 +136,45 @@ pub struct Summary {
     pub loss_of_capacity: f64,
     /// Ratio, 0 to 1; 0 when nothing ran.
     pub fairness_users: f64,
+    /// Against the start without those who came later, if that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fair_start: Option<FairStart>,
+    /// kWh, if it is known what nodes draw.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub energy_kwh: Option<f64>,
+}
+
+/// How much later jobs started than they would have if nobody had come after them.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct FairStart {
+    /// Jobs looked at.
+    pub samples: u64,
+    /// Ratio of those that started later, 0 to 1.
+    pub unfair_share: f64,
+    /// By how much, 0 for those that did not; seconds.
+    pub miss_s: Distribution,
+}
+
+impl FairStart {
+    /// Of pairs of start and fair start.
+    pub fn of(starts: &[(f64, f64)]) -> Self {
+        let mut misses: Vec<f64> = starts.iter().map(|(start, fair)| (start - fair).max(0.0)).collect();
+        let unfair = misses.iter().filter(|miss| **miss > 0.0).count();
+        FairStart {
+            samples: starts.len() as u64,
+            unfair_share: unfair as f64 / starts.len().max(1) as f64,
+            miss_s: Distribution::of(&mut misses),
+        }
+    }
+}
+
+/// What a node draws, in watts.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct NodeWatts {
+    /// With no core in use.
+    pub idle: f64,
+    /// With all cores in use.
+    pub busy: f64,
 }
 
 impl Summary {
@@ -239,7 +208,19 @@ impl Summary {
             ("loss_of_capacity".to_owned(), self.loss_of_capacity),
             ("fairness_users".to_owned(), self.fairness_users),
         ]);
+        if let Some(fair) = &self.fair_start {
+            all.push(("fair_start_samples".to_owned(), fair.samples as f64));
+            all.push(("fair_start_unfair_share".to_owned(), fair.unfair_share));
+            all.extend(fair.miss_s.named().map(|(stat, v)| (format!("fair_start_miss_{stat}_s"), v)));
+        }
+        all.extend(self.energy_kwh.map(|energy| ("energy_kwh".to_owned(), energy)));
         all
+    }
+
+    /// The energy of so many equal nodes from the first submission to the last end; see [`DEFINITIONS`].
+    pub fn energy_kwh(&self, nodes: u64, watts: NodeWatts) -> f64 {
+        let all = nodes as f64 * self.makespan_s;
+        (all * watts.idle + all * self.utilisation * (watts.busy - watts.idle)) / 3.6e6
     }
 }
 
@@ -369,6 +350,8 @@ impl Metrics {
             backfilled_share: if jobs == 0 { 0.0 } else { self.backfilled as f64 / jobs as f64 },
             loss_of_capacity: if available > 0.0 { self.lost.value() / available } else { 0.0 },
             fairness_users: self.fairness(),
+            fair_start: None,
+            energy_kwh: None,
         }
     }
 }
@@ -488,6 +471,29 @@ mod tests {
         m.add(&job(0.0, 20.0, 30.0, 1));
         m.add(&Job { user: 1, ..job(0.0, 50.0, 60.0, 1) });
         assert_eq!(m.summary().fairness_users, 64.0 / (2.0 * 40.0));
+    }
+
+    #[test]
+    fn energy_and_fair_starts_are_told_when_they_are_known() {
+        let mut m = Metrics::new(4);
+        m.add(&job(0.0, 0.0, 3600.0, 2));
+        let mut s = m.summary();
+        let names = |s: &Summary| s.figures().into_iter().map(|(name, _)| name).collect::<Vec<_>>();
+        assert_eq!(names(&s).last().map(String::as_str), Some("fairness_users"));
+        // Half of two nodes for an hour.
+        s.energy_kwh = Some(s.energy_kwh(2, NodeWatts { idle: 100.0, busy: 300.0 }));
+        assert_eq!(s.energy_kwh, Some(0.4));
+        s.fair_start = Some(FairStart::of(&[(10.0, 10.0), (10.0, 12.0), (30.0, 20.0), (50.0, 20.0)]));
+        let fair = s.fair_start.unwrap();
+        assert_eq!(
+            (fair.samples, fair.unfair_share, fair.miss_s.mean, fair.miss_s.max),
+            (4, 0.5, 10.0, 30.0)
+        );
+        assert!(
+            names(&s).contains(&"fair_start_miss_mean_s".to_owned())
+                && names(&s).contains(&"energy_kwh".to_owned())
+        );
+        assert_eq!(FairStart::of(&[]).unfair_share, 0.0);
     }
 
     #[test]

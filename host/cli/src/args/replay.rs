@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use fluxgate_sim::metrics::NodeWatts;
 
 use super::workload::Selection;
 
@@ -41,6 +42,15 @@ pub(crate) struct Replay {
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, require_equals = true, default_missing_value = "3600",
         value_parser = crate::cmd::replay::factor, conflicts_with_all = ["journal", "diff", "definitions"])]
     pub(crate) forecast: Option<f64>,
+    /// For so many jobs, drawn with --seed: would they have started earlier if nobody had come after them? Each costs a
+    /// replay up to that job.
+    #[arg(long, value_name = "JOBS", value_parser = clap::value_parser!(u32).range(1..),
+        conflicts_with_all = ["journal", "diff", "definitions"])]
+    pub(crate) fair_start: Option<u32>,
+    /// What a node draws with none and with all of its cores in use, for the energy of the schedule.
+    #[arg(long, value_name = "IDLE:BUSY", value_parser = crate::cmd::replay::watts,
+        conflicts_with_all = ["journal", "diff", "definitions"])]
+    pub(crate) watts: Option<NodeWatts>,
     /// Which jobs, and what they are.
     #[command(flatten)]
     pub(crate) selection: Selection,

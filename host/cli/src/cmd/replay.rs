@@ -5,6 +5,7 @@
 //! thread each; what comes out does not depend on how many.
 
 mod compare;
+mod fair;
 mod forecasts;
 mod journal;
 mod values;
@@ -20,6 +21,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use fluxgate_engine::Policy;
 use fluxgate_sim::calibration::{Calibrated, Calibration};
 use fluxgate_sim::driver::{self, Deciders, Surroundings};
+use fluxgate_sim::fair::{self as sample, Starts};
 use fluxgate_sim::machine::Machine;
 use fluxgate_sim::metrics::{self, Metrics, Summary};
 use fluxgate_sim::observe::{Observer, Progress};
@@ -37,10 +39,10 @@ use crate::cmd::policy::settings;
 use crate::fail::usage;
 use crate::policies::Shelf;
 use crate::render;
-use crate::sched::roster::Builtin;
 use crate::sched::settings::POLICY_DEFAULT;
 
-pub(crate) use values::{estimates, factor, mapping, time};
+use fair::{Recipe, Recipes};
+pub(crate) use values::{estimates, factor, mapping, time, watts};
 
 /// One policy's run.
 struct Run {
@@ -69,6 +71,8 @@ struct Asked {
     policy: Option<Box<dyn Policy>>,
     /// By queue.
     queues: Vec<(String, Box<dyn Policy>)>,
+    /// For more of the same.
+    again: Recipes,
 }
 
 /// Progress of one run on standard error.
@@ -184,16 +188,18 @@ fn policies(args: &Replay, shelf: &Shelf) -> Result<Vec<Asked>> {
                 }
             }
         }
-        let made = shelf.make(policy, &mine)?;
+        let default = Recipe::of(shelf, policy, &mine)?;
+        let made = default.make()?;
         let name = made.as_ref().map_or(fluxgate_engine::BUILTIN, |p| p.name());
         let label = if own.is_empty() { name.to_owned() } else { format!("{name}:{}", own.join(",")) };
         let same =
             all.iter().filter(|a| a.label == label || a.label.starts_with(&format!("{label}#"))).count();
         let label = if same == 0 { label } else { format!("{label}#{}", same + 1) };
-        let queues = queue_policies(args, shelf)?;
+        let again = Recipes { default, queues: queue_policies(args, shelf)? };
+        let queues = again.of_queues()?;
         let own: String =
             queues.iter().map(|(queue, policy)| format!("+{queue}={}", policy.name())).collect();
-        all.push(Asked { label: label + &own, policy: made, queues });
+        all.push(Asked { label: label + &own, policy: made, queues, again });
     }
     match wanted.iter().zip(&taken).find(|(_, taken)| !**taken) {
         Some(((key, _), _)) => Err(usage(format!("--config {key}: none of the policies has this setting"))),
@@ -201,9 +207,9 @@ fn policies(args: &Replay, shelf: &Shelf) -> Result<Vec<Asked>> {
     }
 }
 
-/// The policies that queues have of their own, fresh instances.
-fn queue_policies(args: &Replay, shelf: &Shelf) -> Result<Vec<(String, Box<dyn Policy>)>> {
-    let mut all: Vec<(String, Box<dyn Policy>)> = Vec::new();
+/// The policies that queues have of their own.
+fn queue_policies(args: &Replay, shelf: &Shelf) -> Result<Vec<(String, Recipe)>> {
+    let mut all: Vec<(String, Recipe)> = Vec::new();
     for asked in &args.queue_policy {
         let wrong = || usage(format!("--queue-policy {asked}: expected QUEUE=POLICY"));
         let (queue, policy) = asked.split_once('=').ok_or_else(wrong)?;
@@ -214,8 +220,7 @@ fn queue_policies(args: &Replay, shelf: &Shelf) -> Result<Vec<(String, Box<dyn P
             return Err(usage(format!("--queue-policy {asked}: queue {queue} has one already")));
         }
         let (policy, own) = values::policy(policy);
-        let made = shelf.make(policy, &settings(&own)?)?.unwrap_or_else(|| Box::new(Builtin));
-        all.push((queue.to_owned(), made));
+        all.push((queue.to_owned(), Recipe::of(shelf, policy, &settings(&own)?)?));
     }
     Ok(all)
 }
@@ -346,7 +351,7 @@ fn one(
     surroundings: &Surroundings,
     bars: &MultiProgress,
 ) -> Result<Run> {
-    let Asked { label: name, policy: default, queues } = asked;
+    let Asked { label: name, policy: default, queues, again } = asked;
     let mut figures = Metrics::new(machine.total_cores());
     let mut rows = Collect::default();
     let mut record = args.report.as_ref().map(|_| Record::with_places(&machine.cores));
@@ -361,6 +366,13 @@ fn one(
     }
     if let Some(record) = &mut record {
         observers.push(record);
+    }
+    let places = args.fair_start.map_or_else(Vec::new, |samples| {
+        sample::draw(workload.jobs.len(), samples as usize, args.selection.seed)
+    });
+    let mut starts = Starts::of(&workload.jobs, &places);
+    if args.fair_start.is_some() {
+        observers.push(&mut starts);
     }
     let mut calibration = surroundings.forecasts.map(Calibration::new);
     if let Some(calibration) = &mut calibration {
@@ -381,6 +393,12 @@ fn one(
     .with_context(|| format!("replay with {name}"))?;
     let seconds = begin.elapsed().as_secs_f64();
     drop(observers);
+    let mut summary = figures.summary();
+    if args.fair_start.is_some() {
+        let found = fair::compare(&again, (&places, &starts), workload, machine, surroundings, &shown.0)?;
+        summary.fair_start = Some(found);
+    }
+    summary.energy_kwh = args.watts.map(|watts| summary.energy_kwh(machine.cores.len() as u64, watts));
     shown.0.finish_and_clear();
     if let Some(writer) = writer {
         writer.finish().context("cannot write the schedule")?.flush().context("cannot write the schedule")?;
@@ -399,7 +417,7 @@ fn one(
     }
     Ok(Run {
         name,
-        summary: figures.summary(),
+        summary,
         peak_waiting: outcome.peak_waiting,
         failed: outcome.failed,
         denied,

@@ -2,6 +2,7 @@
 //!
 //! Must never touch files.
 
+use fluxgate_sim::metrics::NodeWatts;
 use fluxgate_sim::transform::Estimates;
 use fluxgate_sim::workload::{Options, Overrun, Procs, Queues, Width};
 
@@ -17,6 +18,16 @@ pub(crate) fn time(text: &str) -> Result<f64, String> {
 pub(crate) fn factor(text: &str) -> Result<f64, String> {
     let value = text.parse().ok().filter(|f: &f64| f.is_finite() && *f > 0.0);
     value.ok_or_else(|| format!("found `{text}`, accepted is a number above 0"))
+}
+
+/// What a node draws.
+pub(crate) fn watts(text: &str) -> Result<NodeWatts, String> {
+    let watts = |text: &str| text.parse().ok().filter(|w: &f64| w.is_finite() && *w >= 0.0);
+    let both = text.split_once(':').and_then(|(idle, busy)| Some((watts(idle)?, watts(busy)?)));
+    let accepted = "two numbers of watts, the first no larger, such as 100:350";
+    let both = both.filter(|(idle, busy)| idle <= busy);
+    both.map(|(idle, busy)| NodeWatts { idle, busy })
+        .ok_or_else(|| format!("found `{text}`, accepted is {accepted}"))
 }
 
 /// What jobs ask for.
@@ -128,6 +139,8 @@ mod tests {
         assert_eq!(estimates("perturbed:3"), Ok(Estimates::Perturbed(3.0)));
         assert!(estimates("perturbed:0").is_err() && estimates("guessed").is_err());
         assert!(factor("0").is_err() && factor("1.2").is_ok());
+        assert_eq!(watts("100:350"), Ok(NodeWatts { idle: 100.0, busy: 350.0 }));
+        assert!(["100", "350:100", "-1:5", "a:b", "1:inf"].iter().all(|text| watts(text).is_err()));
     }
 
     #[test]
