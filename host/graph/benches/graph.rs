@@ -2,8 +2,9 @@
 //! of 4,000 slots, and the same match on 64 to 131,072 nodes. Tables on standard output, never assertions.
 //!
 //! With `FLUXGATE_PEER_RESOURCE_QUERY` naming a `resource-query` of the graph scheduler of Flux the same questions are
-//! put to it too. Names of preferences as arguments (`-- first locality`) stop after the matches by these, which is what a
-//! profiler wants.
+//! put to it too. With arguments only what they name is done, which is what a profiler wants: matches by preferences
+//! (`-- first locality`), matches with a constraint (`-- constraints`), many slots (`-- slots`) or the growing machine
+//! (`-- curve`).
 
 #![allow(clippy::print_stdout)]
 
@@ -115,14 +116,22 @@ fn flat(nodes: u32) -> String {
 }
 
 fn text(resources: &str) -> String {
+    text_where(resources, "{}")
+}
+
+fn text_where(resources: &str, constraints: &str) -> String {
     format!(
         "version: 9999\nresources: [{resources}]\ntasks: [{{command: [app], slot: s, count: {{per_slot: 1}}}}]\n\
-         attributes: {{system: {{duration: 3600}}}}\n"
+         attributes: {{system: {{duration: 3600, constraints: {constraints}}}}}\n"
     )
 }
 
 fn jobspec(resources: &str) -> Jobspec {
     Jobspec::from_yaml_with(&text(resources), Checks::Scheduling).expect("a jobspec")
+}
+
+fn jobspec_where(resources: &str, constraints: &str) -> Jobspec {
+    Jobspec::from_yaml_with(&text_where(resources, constraints), Checks::Scheduling).expect("a jobspec")
 }
 
 /// Seconds of processor time of this thread.
@@ -192,6 +201,20 @@ fn load(name: &str, recipe: &str) -> Model {
     model
 }
 
+fn slots(model: &Model) {
+    println!("\n| allocate-or-reserve of 4,000 slots | policy | ms | CPU ms |\n|--|--|--:|--:|");
+    for policy in ["first", "low", "lonode", "high"] {
+        let mut matcher = matcher(model, policy);
+        let request = matcher.compile(&jobspec(&NODE_SOCKET_CORES.replace('N', "4000")));
+        for (what, job) in [("now", 1), ("reserved", 2)] {
+            let t = times(1, |_| {
+                matcher.run(&request, Op::AllocateOrElseReserve, job, 0).expect("it fits");
+            });
+            println!("| {what} | {policy} | {:.2} | {:.2} |", t.first / 1e3, t.cpu / 1e3);
+        }
+    }
+}
+
 fn main() {
     let sierra = recipe(240, 24);
     println!("| machine | vertices | load s | CPU s | peak MB |\n|--|--:|--:|--:|--:|");
@@ -200,13 +223,32 @@ fn main() {
 
     println!("\n| policy | first match us | median us | worst us | CPU us |\n|--|--:|--:|--:|--:|");
     let named: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with('-')).collect();
-    for policy in POLICIES.into_iter().filter(|p| named.is_empty() || named.iter().any(|n| n == p)) {
+    let asked = |name: &str| named.is_empty() || named.iter().any(|n| n == name);
+    for policy in POLICIES.into_iter().filter(|p| asked(p)) {
         let mut matcher = matcher(&model, policy);
         let request = matcher.compile(&slot);
         let t = allocate(&mut matcher, &request, MATCHES);
         println!("| {policy} | {:.0} | {:.1} | {:.0} | {:.1} |", t.first, t.median, t.worst, t.cpu);
     }
 
+    if asked("constraints") {
+        println!(
+            "\n| 1,000 of 4,320 nodes meet it: policy | first match us | median us | CPU us |\n|--|--:|--:|--:|"
+        );
+        for policy in POLICIES {
+            let mut matcher = matcher(&model, policy);
+            let spec = jobspec_where(&NODE_SOCKET_CORES.replace('N', "1"), "{hostlist: ['node[1000-1999]']}");
+            let request = matcher.compile(&spec);
+            let t = allocate(&mut matcher, &request, MATCHES / 2);
+            println!("| {policy} | {:.0} | {:.1} | {:.1} |", t.first, t.median, t.cpu);
+        }
+    }
+    if asked("slots") {
+        slots(&model);
+    }
+    if named.iter().any(|n| n == "curve") {
+        curve();
+    }
     if !named.is_empty() {
         return;
     }
@@ -229,21 +271,17 @@ fn main() {
         println!("| known shape | {policy} | {:.2} | {:.1} | {:.2} |", t.median, t.worst, t.cpu);
     }
 
-    println!("\n| allocate-or-reserve of 4,000 slots | policy | ms | CPU ms |\n|--|--|--:|--:|");
-    for policy in ["first", "low", "lonode", "high"] {
-        let mut matcher = matcher(&model, policy);
-        let request = matcher.compile(&jobspec(&NODE_SOCKET_CORES.replace('N', "4000")));
-        for (what, job) in [("now", 1), ("reserved", 2)] {
-            let t = times(1, |_| {
-                matcher.run(&request, Op::AllocateOrElseReserve, job, 0).expect("it fits");
-            });
-            println!("| {what} | {policy} | {:.2} | {:.2} |", t.first / 1e3, t.cpu / 1e3);
-        }
-    }
     drop(model);
 
+    curve();
+    peer(&sierra);
+}
+
+/// The same match on ever more nodes.
+fn curve() {
     println!(
-        "\n| nodes | low median us | lonode median us | first median us | miss, new shape us |\n|--:|--:|--:|--:|--:|"
+        "\n| nodes | low median us | lonode median us | first median us | miss, new shape us | low, 64 nodes meet a \
+         constraint us | first, so | miss, so |\n|--:|--:|--:|--:|--:|--:|--:|--:|"
     );
     let cores =
         "{type: slot, count: 1, label: s, with: [{type: node, count: 1, with: [{type: core, count: 2}]}]}";
@@ -254,16 +292,30 @@ fn main() {
             let request = matcher.compile(&jobspec(cores));
             allocate(&mut matcher, &request, 60).median
         });
+        let hosts = "{hostlist: ['node[0-63]']}";
+        let [low_there, first_there] = ["low", "first"].map(|policy| {
+            let mut matcher = matcher(&model, policy);
+            let request = matcher.compile(&jobspec_where(cores, hosts));
+            allocate(&mut matcher, &request, 60).median
+        });
         let mut matcher = matcher(&model, "low");
         let requests: Vec<Request> =
             (5..25).map(|n| matcher.compile(&jobspec(&IMPOSSIBLE.replace('X', &n.to_string())))).collect();
         let miss = times(requests.len() as u64, |i| {
             matcher.run(&requests[i as usize], Op::Allocate, 1, 0).expect_err("too many cores");
         });
+        let requests: Vec<Request> = (5..25)
+            .map(|n| matcher.compile(&jobspec_where(&IMPOSSIBLE.replace('X', &n.to_string()), hosts)))
+            .collect();
+        let miss_there = times(requests.len() as u64, |i| {
+            matcher.run(&requests[i as usize], Op::Allocate, 1, 0).expect_err("too many cores");
+        });
         let [low, lonode, first] = medians;
-        println!("| {nodes} | {low:.1} | {lonode:.1} | {first:.1} | {:.1} |", miss.median);
+        println!(
+            "| {nodes} | {low:.1} | {lonode:.1} | {first:.1} | {:.1} | {low_there:.1} | {first_there:.1} | {:.1} |",
+            miss.median, miss_there.median
+        );
     }
-    peer(&sierra);
 }
 
 /// The same questions to the graph scheduler's own tool: what it says that each match took, and for misses, of which it

@@ -80,7 +80,12 @@ struct Walk {
     seen: Vec<VertexId>,
     items: Vec<Item>,
     /// The marked edges, by the vertex they start from and in the order in which they leave it.
-    marked: Vec<(VertexId, EdgeId)>,
+    marked: Vec<u64>,
+}
+
+/// An edge in the list of those that are marked: in order by where it starts, then by itself.
+fn pack(from: VertexId, edge: EdgeId) -> u64 {
+    u64::from(from.0) << 32 | u64::from(edge.0)
 }
 
 /// Units taken, by type.
@@ -117,8 +122,8 @@ impl Matcher {
         if self.root_mark.round != self.round {
             return Err(PlanError::Interval);
         }
-        let mut marked: Vec<(VertexId, EdgeId)> =
-            self.marked.iter().map(|&e| (self.model.edges[e.index()].from, e)).collect();
+        let mut marked: Vec<u64> =
+            self.marked.iter().map(|&e| pack(self.model.edges[e.index()].from, e)).collect();
         marked.sort_unstable();
         marked.dedup();
         self.walked_round += 1;
@@ -168,11 +173,11 @@ impl Matcher {
         let mut chain = self.model.vertices[v.index()].first_out;
         let mut place = match whole || chain == NONE {
             true => walk.marked.len(),
-            false => walk.marked.partition_point(|&(from, _)| from < v),
+            false => walk.marked.partition_point(|&edge| edge < pack(v, EdgeId(0))),
         };
         loop {
             let edge = match walk.marked.get(place) {
-                Some(&(from, edge)) if from == v => edge,
+                Some(&edge) if edge >> 32 == u64::from(v.0) => EdgeId(edge as u32),
                 None if whole && chain != NONE => EdgeId(chain),
                 _ => break,
             };

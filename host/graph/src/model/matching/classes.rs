@@ -24,19 +24,28 @@ use super::policy::CLASS_PROPERTY;
 /// Most kinds of bookings, and most classes, whose names are remembered.
 const KNOWN_MAX: usize = 1 << 18;
 
+/// Most changes of class that are remembered.
+const MOVES_MAX: usize = 1 << 16;
+
 /// Number of a class. It is never used again for another.
 pub(super) type ClassId = u64;
 
 /// Where a node stands among those of its class: by its id, and by what else tells nodes of one id apart.
 pub(super) type Rank = (i64, i64, u32);
 
+/// Nodes by their ids and by their numbers.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Members {
+    pub(super) ranks: BTreeSet<Rank>,
+    /// By their numbers: from each to the last before a gap. Kept only for preferences that ask for it.
+    pub(super) stretches: BTreeMap<u32, u32>,
+}
+
 /// Nodes in the same condition.
 #[derive(Debug, Clone)]
 pub(super) struct Class {
     key: Box<[u32]>,
-    pub(super) members: BTreeSet<Rank>,
-    /// The same by their numbers: from each to the last before a gap. Kept only for preferences that ask for it.
-    pub(super) stretches: BTreeMap<u32, u32>,
+    pub(super) members: Members,
     /// True when something above the nodes is not up.
     pub(super) blocked: bool,
 }
@@ -57,12 +66,48 @@ pub(super) struct Classes {
     last: (Vec<i64>, u32),
     dirty: Vec<u32>,
     is_dirty: Vec<bool>,
+    /// Nodes that changed their class, the last ones only, and how many there were before these.
+    moves: Vec<u32>,
+    moved: u64,
     /// Vertices that are not up.
     down: BTreeSet<VertexId>,
     upper_held: BTreeSet<VertexId>,
 }
 
-impl Class {
+impl Members {
+    /// Adds nodes.
+    pub(super) fn extend(&mut self, mut ranks: Vec<Rank>, stretched: bool) {
+        if stretched {
+            ranks.iter().for_each(|&(_, _, node)| self.stretch(node));
+        }
+        if self.ranks.is_empty() {
+            ranks.sort_unstable();
+            self.ranks = ranks.into_iter().collect();
+        } else {
+            self.ranks.extend(ranks);
+        }
+    }
+
+    pub(super) fn remove(&mut self, rank: &Rank, stretched: bool) {
+        self.ranks.remove(rank);
+        if stretched {
+            self.unstretch(rank.2);
+        }
+    }
+
+    /// True when one of them has a number from `from` to before `to`.
+    pub(super) fn any_in(&self, from: u32, to: u32) -> bool {
+        self.stretches.range(..to).next_back().is_some_and(|(_, &last)| last >= from)
+    }
+
+    /// Those with a number from `from` to before `to`, in order.
+    pub(super) fn numbers(&self, from: u32, to: u32) -> impl Iterator<Item = u32> {
+        let first = self.stretches.range(..from).next_back();
+        let others = self.stretches.range(from..to.max(from));
+        let all = first.into_iter().chain(others);
+        all.flat_map(move |(&first, &last)| first.max(from)..last.saturating_add(1).min(to))
+    }
+
     /// Adds a node to the stretches.
     fn stretch(&mut self, node: u32) {
         let mut from = node;
@@ -143,6 +188,16 @@ impl Classes {
         self.class_of[node as usize]
     }
 
+    /// How often nodes have changed their class.
+    pub(super) fn moves(&self) -> u64 {
+        self.moved + self.moves.len() as u64
+    }
+
+    /// The nodes that changed their class since there were so many changes; `None` when nobody knows any more.
+    pub(super) fn moved_since(&self, before: u64) -> Option<&[u32]> {
+        self.moves.get(usize::try_from(before.checked_sub(self.moved)?).ok()?..)
+    }
+
     /// Looks again at what may have changed.
     pub(super) fn refresh(&mut self, model: &Model, dominant: Name, ledger: &mut Ledger) {
         let touched = ledger.take_touched();
@@ -161,9 +216,9 @@ impl Classes {
         }
         if self.by_key.len() > KNOWN_MAX || self.conditions.len() > KNOWN_MAX {
             let (down, held) = (std::mem::take(&mut self.down), std::mem::take(&mut self.upper_held));
-            let next = self.next;
+            let (next, moved) = (self.next, self.moved + self.moves.len() as u64 + 1);
             *self = Classes::new(Some(frame.clone()), self.graded, self.stretched);
-            (self.down, self.upper_held, self.next) = (down, held, next);
+            (self.down, self.upper_held, self.next, self.moved) = (down, held, next, moved);
         }
         let dirty = std::mem::take(&mut self.dirty);
         let mut joined: BTreeMap<ClassId, Vec<Rank>> = BTreeMap::new();
@@ -181,8 +236,7 @@ impl Classes {
                     self.by_key.insert(key.as_slice().into(), id);
                     let blocked = key[1] != 0;
                     let key = key.as_slice().into();
-                    let (members, stretches) = (BTreeSet::new(), BTreeMap::new());
-                    self.all.insert(id, Class { key, members, stretches, blocked });
+                    self.all.insert(id, Class { key, members: Members::default(), blocked });
                     id
                 }
             };
@@ -190,21 +244,19 @@ impl Classes {
                 continue;
             }
             let site = &frame.sites[node as usize];
-            let rank = (site.id, site.tie, node);
+            let rank = site.place_by_id(node);
             self.leave(old, &rank);
             self.class_of[node as usize] = id;
+            if self.moves.len() >= MOVES_MAX {
+                self.moved += self.moves.len() as u64;
+                self.moves.clear();
+            }
+            self.moves.push(node);
             joined.entry(id).or_default().push(rank);
         }
-        for (id, mut ranks) in joined {
-            let Some(class) = self.all.get_mut(&id) else { continue };
-            if self.stretched {
-                ranks.iter().for_each(|&(_, _, node)| class.stretch(node));
-            }
-            if class.members.is_empty() {
-                ranks.sort_unstable();
-                class.members = ranks.into_iter().collect();
-            } else {
-                class.members.extend(ranks);
+        for (id, ranks) in joined {
+            if let Some(class) = self.all.get_mut(&id) {
+                class.members.extend(ranks, self.stretched);
             }
         }
         self.frame = Some(frame);
@@ -249,10 +301,7 @@ impl Classes {
 
     fn leave(&mut self, id: ClassId, rank: &Rank) {
         let Some(class) = self.all.get_mut(&id) else { return };
-        class.members.remove(rank);
-        if self.stretched {
-            class.unstretch(rank.2);
-        }
+        class.members.remove(rank, self.stretched);
     }
 
     /// Forgets classes without nodes, once they are many.
@@ -261,7 +310,7 @@ impl Classes {
             return;
         }
         let empty: Vec<ClassId> =
-            self.all.iter().filter(|(_, c)| c.members.is_empty()).map(|(&id, _)| id).collect();
+            self.all.iter().filter(|(_, c)| c.members.ranks.is_empty()).map(|(&id, _)| id).collect();
         for id in empty {
             if let Some(class) = self.all.remove(&id) {
                 self.by_key.remove(&class.key);

@@ -50,6 +50,13 @@ pub(super) struct Site {
     first: u32,
 }
 
+impl Site {
+    /// Where the node of this number stands among others by its id.
+    pub(super) fn place_by_id(&self, node: u32) -> (i64, i64, u32) {
+        (self.id, self.tie, node)
+    }
+}
+
 /// Nodes of a tree and what is inside them; see the module.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Frame {

@@ -9,7 +9,9 @@
 //! scores of all nodes are laid out in the order of a walk and sorted as far as is needed. What was chosen is then visited
 //! in earnest, node by node, or marked as it was marked in the one that stood for its class.
 //!
-//! Everything that does not fit (several subsystems, types above nodes, conditions, alternatives) is walked.
+//! Of a request with a constraint only the nodes that meet it are looked at ([`View`]).
+//!
+//! Everything that does not fit (several subsystems, types above nodes, flow, alternatives) is walked.
 //!
 //! This module must never know how what was chosen is booked or told.
 
@@ -20,14 +22,16 @@ use foldhash::HashMap;
 
 use crate::model::vertex::{EdgeId, VertexId};
 
-use super::classes::{ClassId, Rank};
+use super::classes::{ClassId, Classes, Members, Rank};
 use super::frame::Site;
+use super::offering::Offering;
 use super::policy::{Policy, Prefer};
 use super::request::Want;
 use super::schedule::Miss;
 use super::scores::{Group, Scores, Use};
 use super::select::Aim;
-use super::{Mark, Matcher, order};
+use super::views::View;
+use super::{Mark, Matcher};
 
 /// Most trials that are remembered.
 const TRIALS_MAX: usize = 1 << 14;
@@ -101,6 +105,23 @@ pub(super) struct Search<'w> {
     pristine: bool,
     exclusive: bool,
     pub(super) trials: Vec<(ClassId, Arc<Trial>)>,
+    /// The nodes that meet the constraint, if there is one.
+    pub(super) view: Option<View>,
+}
+
+impl Search<'_> {
+    /// The nodes of a class to choose from.
+    pub(super) fn members<'m>(&'m self, classes: &'m Classes, id: ClassId) -> Option<&'m Members> {
+        match &self.view {
+            Some(view) => view.classes.get(&id),
+            None => classes.get(id).map(|class| &class.members),
+        }
+    }
+
+    /// True when a node may be chosen from.
+    pub(super) fn meets(&self, node: u32) -> bool {
+        self.view.as_ref().is_none_or(|view| view.has(node))
+    }
 }
 
 impl Matcher {
@@ -115,7 +136,7 @@ impl Matcher {
             || aim.shape == 0
             || aim.flow
             || self.subsystems.len() != 1
-            || aim.constraint.is_some()
+            || (aim.constraint.is_some() && aim.terms == 0)
         {
             return None;
         }
@@ -133,22 +154,52 @@ impl Matcher {
             pristine: !inside_slot,
             exclusive: inside_slot || exclusive,
             trials: Vec::new(),
+            view: self.view(aim),
         };
-        let total = self.try_classes(&mut search, aim);
-        let count = want.take(total);
+        let result = self.select_from_classes(&mut search, aim, exclusive);
+        if result.is_none() && self.is_steady(wants) {
+            let classes = search.trials.iter().map(|(id, _)| *id).collect();
+            self.offering = Some(Offering { classes, view: search.view, terms: aim.terms });
+        } else if let Some(view) = search.view {
+            self.views.give_back(aim.terms, view);
+        }
+        result
+    }
+
+    /// The nodes that meet the constraint, by class.
+    pub(super) fn view(&mut self, aim: &Aim<'_>) -> Option<View> {
+        let constraint = aim.constraint.filter(|_| aim.terms > 0)?;
+        let mut views = std::mem::take(&mut self.views);
+        let view = self.classes.frame().map(|frame| {
+            let meets = |node: u32| self.meets(frame.sites[node as usize].vertex, constraint);
+            views.take(aim.terms, &self.classes, meets)
+        });
+        self.views = views;
+        view
+    }
+
+    /// Selects from the classes; `None` when a walk has to choose.
+    fn select_from_classes(
+        &mut self,
+        search: &mut Search<'_>,
+        aim: &Aim<'_>,
+        exclusive: bool,
+    ) -> Option<Result<(), Miss>> {
+        let total = self.try_classes(search, aim);
+        let count = search.want.take(total);
         if self.policy.first_match {
             // Which are first depends on more than ids, but that there are too few does not.
-            return (count == 0 && self.is_steady(wants)).then_some(Err(Miss::Busy));
+            return (count == 0 && self.is_steady(search.wants)).then_some(Err(Miss::Busy));
         }
         if count == 0 {
             return Some(Err(Miss::Busy));
         }
         let picks = self
-            .pick_from_the_front(&search, count)
-            .or_else(|| self.pick_from_stretches(&search, count))
-            .or_else(|| self.pick_among_alike(&search, count))
-            .unwrap_or_else(|| self.pick_among_all(&search, count));
-        self.mark_picks(&search, picks, aim, exclusive);
+            .pick_from_the_front(search, count)
+            .or_else(|| self.pick_from_stretches(search, count))
+            .or_else(|| self.pick_among_alike(search, count))
+            .unwrap_or_else(|| self.pick_among_all(search, count));
+        self.mark_picks(search, picks, aim, exclusive);
         Some(Ok(()))
     }
 
@@ -191,11 +242,17 @@ impl Matcher {
 
     /// Tries the request on one node of each class; how much there is in all.
     fn try_classes(&mut self, search: &mut Search<'_>, aim: &Aim<'_>) -> u64 {
-        let live = |(id, class): (ClassId, &super::classes::Class)| {
-            let &(_, _, node) = class.members.first()?;
-            (!class.blocked || aim.inventory).then_some((id, node, class.members.len() as u64))
+        let live = |id: ClassId, members: &Members, blocked: bool| {
+            let &(_, _, node) = members.ranks.first()?;
+            (!blocked || aim.inventory).then_some((id, node, members.ranks.len() as u64))
         };
-        let live: Vec<(ClassId, u32, u64)> = self.classes.all().filter_map(live).collect();
+        let live: Vec<(ClassId, u32, u64)> = match &search.view {
+            None => self.classes.all().filter_map(|(id, c)| live(id, &c.members, c.blocked)).collect(),
+            Some(view) => {
+                let blocked = |id: ClassId| self.classes.get(id).is_none_or(|class| class.blocked);
+                view.classes.iter().filter_map(|(&id, members)| live(id, members, blocked(id))).collect()
+            }
+        };
         let mut total: u64 = 0;
         if self.trials.0.len() > TRIALS_MAX {
             self.trials.0.clear();
@@ -276,7 +333,7 @@ impl Matcher {
     }
 
     /// How good an offer of a node is: the smaller the better.
-    fn key(&self, form: Form, site: &Site, offer: &Offer) -> i64 {
+    pub(super) fn key(&self, form: Form, site: &Site, offer: &Offer) -> i64 {
         let own = match form {
             Form::Inside if !self.policy.node_centric => 0,
             Form::Inside => self.weight(site.vertex).saturating_mul(offer.parts),
@@ -307,7 +364,7 @@ impl Matcher {
         let mut heads: BinaryHeap<(std::cmp::Reverse<Rank>, usize)> = BinaryHeap::new();
         let turned = |&(id, tie, node): &Rank| if low { (id, tie, node) } else { (-id, -tie, node) };
         for (at, (class, _)) in search.trials.iter().enumerate() {
-            let members = &self.classes.get(*class)?.members;
+            let members = &search.members(&self.classes, *class)?.ranks;
             let mut front: Box<dyn Iterator<Item = &Rank>> =
                 if low { Box::new(members.iter()) } else { Box::new(members.iter().rev()) };
             heads.extend(front.next().map(|rank| (std::cmp::Reverse(turned(rank)), at)));
@@ -341,106 +398,6 @@ impl Matcher {
         }
         let worst = taken.peek()?.key;
         (sum >= count && left_out.is_none_or(|key| key > worst)).then(|| taken.into_vec())
-    }
-
-    /// Chooses among nodes that all offer the same but for their ids, laid out in the order of a walk; `None` when they
-    /// differ in more.
-    fn pick_among_alike(&self, search: &Search<'_>, count: u64) -> Option<Vec<Pick>> {
-        let frame = self.classes.frame()?;
-        let offer = *search.trials.first()?.1.offers.first()?;
-        let alike = |t: &Trial| matches!(&*t.offers, [o] if (o.base, o.count) == (offer.base, offer.count));
-        if search.form == Form::Inside || !search.trials.iter().all(|(_, t)| alike(t)) {
-            return None;
-        }
-        let fits: Vec<ClassId> = search.trials.iter().map(|(id, _)| *id).collect();
-        let mut last = (ClassId::MAX, false);
-        let offers: Vec<bool> = (0..frame.sites.len() as u32)
-            .map(|node| {
-                let class = self.classes.of(node);
-                if class != last.0 {
-                    last = (class, fits.binary_search(&class).is_ok());
-                }
-                last.1
-            })
-            .collect();
-        let key = |site: &Site| match self.policy.prefer {
-            Prefer::HighId | Prefer::Locality => -site.rank,
-            Prefer::LowId => site.rank,
-            Prefer::Variation => 0,
-        };
-        let mut list: Vec<(i32, u32)> = Vec::with_capacity(frame.sites.len());
-        let (mut row, mut parent, mut known) = (0, None, Rows::default());
-        for (node, site) in frame.sites.iter().enumerate().filter(|&(node, _)| offers[node]) {
-            if search.form == Form::NodeSlots && parent != Some(site.parent) {
-                // Slots are filled below each parent with the best first.
-                sort_row(&mut list[row..], &mut known);
-                (row, parent) = (list.len(), Some(site.parent));
-            }
-            list.push((key(site), node as u32));
-        }
-        if search.form == Form::NodeSlots {
-            sort_row(&mut list[row..], &mut known);
-        }
-        if self.policy.prefer == Prefer::Locality {
-            let (mut runs, mut run, mut before) = (vec![0; frame.sites.len()], 0, None);
-            for &node in frame.by_id.iter().filter(|&&node| offers[node as usize]) {
-                let rank = frame.sites[node as usize].rank;
-                run -= i32::from(before.is_none_or(|before| rank - before > 1));
-                before = Some(rank);
-                runs[node as usize] = run;
-            }
-            list.iter_mut().for_each(|it| it.0 = runs[it.1 as usize]);
-        }
-        let enough = usize::try_from(count.div_ceil(offer.count.max(1))).unwrap_or(usize::MAX);
-        order::sort_front(&mut list, enough, |a, b| a.0 < b.0);
-        let pick =
-            |&(key, node): &(i32, u32)| Pick { key: i64::from(key), node, offer: 0, count: offer.count };
-        Some(list.iter().take(enough).map(pick).collect())
-    }
-
-    /// Chooses among everything, laid out in the order of a walk.
-    fn pick_among_all(&self, search: &Search<'_>, count: u64) -> Vec<Pick> {
-        let Some(frame) = self.classes.frame() else { return Vec::new() };
-        let trials: BTreeMap<ClassId, &Trial> = search.trials.iter().map(|(id, t)| (*id, &**t)).collect();
-        let mut all: Vec<Pick> = Vec::new();
-        let mut last: Option<(ClassId, Option<&Trial>)> = None;
-        let (mut row, mut parent) = (0, None);
-        let less = |a: &Pick, b: &Pick| a.key < b.key;
-        for (node, site) in frame.sites.iter().enumerate() {
-            let class = self.classes.of(node as u32);
-            let trial = match last {
-                Some((id, trial)) if id == class => trial,
-                _ => trials.get(&class).copied(),
-            };
-            last = Some((class, trial));
-            let Some(trial) = trial else { continue };
-            if search.form == Form::NodeSlots && parent != Some(site.parent) {
-                // Slots are filled below each parent with the best first.
-                order::sort(&mut all[row..], less);
-                (row, parent) = (all.len(), Some(site.parent));
-            }
-            for (offer, it) in trial.offers.iter().enumerate() {
-                let key = self.key(search.form, site, it);
-                all.push(Pick { key, node: node as u32, offer: offer as u32, count: it.count });
-            }
-        }
-        if search.form == Form::NodeSlots {
-            order::sort(&mut all[row..], less);
-        }
-        if self.policy.prefer == Prefer::Locality {
-            by_runs(&mut all);
-        }
-        let most = usize::try_from(count).unwrap_or(usize::MAX);
-        order::sort_front(&mut all, most, less);
-        let mut left = count;
-        let enough = all.iter().take_while(|pick| {
-            let more = left > 0;
-            left = left.saturating_sub(pick.count);
-            more
-        });
-        let long = enough.count();
-        all.truncate(long);
-        all
     }
 
     /// Marks what was chosen as a walk does.
@@ -528,52 +485,4 @@ impl Matcher {
 /// True when something is asked for that others may share in where it could not be.
 fn shares(wants: &[Want]) -> bool {
     wants.iter().any(|w| w.exclusive == Some(false) || shares(&w.with))
-}
-
-/// Where equal keys come from when a list of them is sorted, by its length; and room to move them.
-#[derive(Default)]
-struct Rows {
-    places: BTreeMap<usize, Vec<(i32, u32)>>,
-    before: Vec<(i32, u32)>,
-}
-
-/// Sorts a short list, and quickly where that is easy: where all keys differ and are in order, or all are equal.
-fn sort_row(row: &mut [(i32, u32)], known: &mut Rows) {
-    if row.len() < 2 || row.windows(2).all(|w| w[0].0 < w[1].0) {
-        return;
-    }
-    if row.windows(2).all(|w| w[0].0 > w[1].0) {
-        row.reverse();
-    } else if row.windows(2).all(|w| w[0].0 == w[1].0) {
-        let places = known.places.entry(row.len()).or_insert_with(|| {
-            let mut places: Vec<(i32, u32)> = (0..row.len() as u32).map(|at| (0, at)).collect();
-            order::sort(&mut places, |a, b| a.0 < b.0);
-            places
-        });
-        known.before.clear();
-        known.before.extend_from_slice(row);
-        for (to, &(_, from)) in row.iter_mut().zip(&*places) {
-            *to = known.before[from as usize];
-        }
-    } else {
-        order::sort(row, |a, b| a.0 < b.0);
-    }
-}
-
-/// Ranks picks by the runs of consecutive scores that they are in, the run of the highest scores first.
-fn by_runs(all: &mut [Pick]) {
-    let mut scores: Vec<i64> = all.iter().map(|p| p.key.saturating_neg()).collect();
-    scores.sort_unstable();
-    scores.dedup();
-    // Where each run begins.
-    let starts: Vec<i64> = scores
-        .iter()
-        .enumerate()
-        .filter(|&(at, &score)| at == 0 || scores[at - 1] + 1 != score)
-        .map(|(_, &score)| score)
-        .collect();
-    for pick in all {
-        let run = starts.partition_point(|&s| s <= pick.key.saturating_neg());
-        pick.key = -(run as i64);
-    }
 }

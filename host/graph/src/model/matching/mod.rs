@@ -9,7 +9,8 @@
 //! That walk is the rule; most requests are answered without it. `frame` knows which nodes are made alike, `classes` which
 //! of them are in the same condition, and `indexed` asks one of each and takes the best from lists in the order of ids, so
 //! that a match costs what is chosen and not what there is; `stretches` does so for preferences by which many nodes are
-//! equally good. `parked` keeps misses until something changes that could help.
+//! equally good, and `views` for requests with a constraint. A walk that stops at the first match is led by `offering` to
+//! where something is. `parked` keeps misses until something changes that could help.
 //! [`Matcher::walk_always`] switches both off; results are the same.
 //!
 //! Units of one vertex are never split between slots: what is taken of a pool is everything free in it.
@@ -17,6 +18,7 @@
 //! [`Matcher`] is the face. Time is a parameter, in whole seconds. Nothing here reads a clock or draws a random number.
 
 mod aggregates;
+mod among;
 mod apply;
 mod blocks;
 mod claim;
@@ -29,6 +31,7 @@ mod fullest;
 mod grow;
 mod indexed;
 mod ledger;
+mod offering;
 mod order;
 mod parked;
 mod policy;
@@ -40,6 +43,7 @@ mod schedule;
 mod scores;
 mod select;
 mod stretches;
+mod views;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -54,7 +58,9 @@ use frame::{Frame, Ground};
 use fullest::Fullest;
 use indexed::Trials;
 use ledger::Ledger;
+use offering::Offering;
 use parked::Parked;
+use views::Views;
 
 pub use aggregates::PRUNE_DEFAULT;
 pub use apply::{Booked, Item};
@@ -157,6 +163,9 @@ pub struct Matcher {
     nodes: Vec<VertexId>,
     classes: Classes,
     trials: Trials,
+    views: Views,
+    /// Where a walk that stops at the first match has to look, while there is one.
+    offering: Option<Offering>,
     parked: Parked,
     /// True when nothing is to be known but by walking.
     walks_always: bool,
@@ -222,6 +231,8 @@ impl Matcher {
             nodes: Vec::new(),
             classes: Classes::default(),
             trials: Trials::default(),
+            views: Views::default(),
+            offering: None,
             parked: Parked::default(),
             walks_always: false,
             visits: (0, 0),
@@ -251,9 +262,10 @@ impl Matcher {
         let (model, dominant, root) = (&self.model, self.dominant, self.root);
         let frame = Frame::build(Ground { model, dominant, root, node, storage_node });
         let graded = self.policy.prefer == policy::Prefer::Variation;
-        let stretched = graded || self.policy.prefer == policy::Prefer::Locality;
+        let stretched = graded || self.policy.first_match || self.policy.prefer == policy::Prefer::Locality;
         self.classes = Classes::new(frame, graded, stretched);
         self.trials = Trials::default();
+        self.views = Views::default();
         self.ledger.touch_all();
         self.parked.rebuilt(self.ledger.changes());
         self.classes.refresh(&self.model, self.dominant, &mut self.ledger);
@@ -274,12 +286,14 @@ impl Matcher {
     pub fn compile(&mut self, jobspec: &fluxgate_formats::jobspec::Jobspec) -> Request {
         let mut request = Request::compile(&mut self.model, jobspec);
         request.shape = self.parked.shape(&request);
+        request.terms = self.parked.terms(&request);
         request
     }
 
     /// Gives a vertex a property.
     pub fn set_property(&mut self, v: VertexId, key: &str, value: &str) -> Result<(), ModelError> {
         self.model.set_property(v, key, value)?;
+        self.views.clear();
         self.changed(v);
         Ok(())
     }

@@ -67,7 +67,10 @@ impl Parked {
 
     /// The number of a shape, from 1; equal requests have equal numbers, and no other ever has the same.
     pub(super) fn shape(&mut self, request: &Request) -> u64 {
-        let text = format!("{:?}", (&request.wants, request.duration, &request.constraint));
+        self.number(format!("{:?}", (&request.wants, request.duration, &request.constraint)))
+    }
+
+    fn number(&mut self, text: String) -> u64 {
         if let Some(&shape) = self.shapes.get(&text) {
             return shape;
         }
@@ -77,6 +80,11 @@ impl Parked {
         self.last += 1;
         self.shapes.insert(text, self.last);
         self.last
+    }
+
+    /// The number of a constraint, from 1; 0 for none.
+    pub(super) fn terms(&mut self, request: &Request) -> u64 {
+        request.constraint.as_ref().map_or(0, |constraint| self.number(format!("where {constraint:?}")))
     }
 
     /// What became of a request before, if it would come to the same now.

@@ -48,6 +48,8 @@ pub struct Request {
     pub(crate) flowing: (bool, bool),
     /// The same for equal requests of one matcher; 0 when nobody numbered it.
     pub(crate) shape: u64,
+    /// The same for equal constraints of one matcher; 0 when there is none or nobody numbered it.
+    pub(crate) terms: u64,
 }
 
 impl Request {
@@ -68,6 +70,7 @@ impl Request {
             constraint: jobspec.constraints().cloned(),
             queue: jobspec.queue().map(str::to_owned),
             shape: 0,
+            terms: 0,
         }
     }
 }

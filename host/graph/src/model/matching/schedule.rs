@@ -114,6 +114,7 @@ impl Matcher {
             flow: request.flowing.0,
             constraint: request.constraint.as_ref(),
             shape: request.shape,
+            terms: request.terms,
         };
         let last = FOREVER.saturating_sub(duration).saturating_sub(1).max(0);
         let ever =
@@ -197,7 +198,7 @@ impl Matcher {
     }
 
     /// Says no early when too few nodes are up, meet the conditions or are free.
-    fn check_nodes(&self, op: Op, aim: &Aim<'_>, demand: &BTreeMap<Name, i64>) -> Result<(), Miss> {
+    fn check_nodes(&mut self, op: Op, aim: &Aim<'_>, demand: &BTreeMap<Name, i64>) -> Result<(), Miss> {
         let wanted = demand.get(&self.types.node).copied().unwrap_or(0);
         let no = match op {
             Op::AllocateWithSatisfiability | Op::Satisfiability => Miss::Unsatisfiable,
@@ -212,17 +213,44 @@ impl Matcher {
             Op::Allocate | Op::WithoutAllocating => aim.start,
             _ => FOREVER.saturating_sub(duration).saturating_sub(1),
         };
+        let until = at.saturating_add(duration);
+        if let Some(good) = self.good_nodes(aim, at.max(0), until, no == Miss::Unsatisfiable) {
+            return if u64::try_from(wanted).is_ok_and(|wanted| good < wanted) { Err(no) } else { Ok(()) };
+        }
         let good = self.nodes.iter().filter(|&&v| {
             let it = &self.model.vertices[v.index()];
             it.present
                 && (no == Miss::Unsatisfiable || it.state == State::Up)
                 && self.meets(v, constraint)
-                && self.free(v, at.max(0), at.saturating_add(duration)) == 1
+                && self.free(v, at.max(0), until) == 1
         });
         if good.take(usize::try_from(wanted).unwrap_or(0)).count() < usize::try_from(wanted).unwrap_or(0) {
             return Err(no);
         }
         Ok(())
+    }
+
+    /// How many nodes meet the constraint and are free and, unless `any_state`, up; `None` when classes do not tell.
+    fn good_nodes(&mut self, aim: &Aim<'_>, start: i64, end: i64, any_state: bool) -> Option<u64> {
+        if self.walks_always {
+            return None;
+        }
+        self.classes.refresh(&self.model, self.dominant, &mut self.ledger);
+        self.classes.frame().filter(|frame| frame.sites.len() == self.nodes.len())?;
+        let view = self.view(aim)?;
+        let frame = self.classes.frame()?;
+        let mut good = 0;
+        for members in view.classes.values() {
+            let Some(&(_, _, node)) = members.ranks.first() else { continue };
+            let v = frame.sites[node as usize].vertex;
+            if (any_state || self.model.vertices[v.index()].state == State::Up)
+                && self.free(v, start, end) == 1
+            {
+                good += members.ranks.len() as u64;
+            }
+        }
+        self.views.give_back(aim.terms, view);
+        Some(good)
     }
 
     /// Sums up, for every vertex of a request, the least that it needs below it of the types that are counted.

@@ -33,6 +33,8 @@ pub(super) struct Aim<'r> {
     pub(super) constraint: Option<&'r Constraint>,
     /// Shape of the request; 0 when it has none.
     pub(super) shape: u64,
+    /// Number of the constraint; 0 when it has none.
+    pub(super) terms: u64,
 }
 
 /// How a vertex stands to what is asked for next.
@@ -81,6 +83,12 @@ impl Matcher {
         if let Some(result) = self.select_by_class(wants, aim, exclusive) {
             return result;
         }
+        let result = self.select_by_walk(wants, aim, exclusive);
+        self.end_offering();
+        result
+    }
+
+    fn select_by_walk(&mut self, wants: &[Want], aim: &Aim<'_>, exclusive: bool) -> Result<(), Miss> {
         self.cut_off.clear();
         loop {
             if self.flexible {
@@ -318,6 +326,7 @@ impl Matcher {
         let first = self.policy.first_match;
         let order = first.then(|| self.fullest_first(v));
         // In the order of the list where there is one, else along the chain of edges.
+        let mut few = if first { self.few_offers(v).map(Vec::into_iter) } else { None };
         let mut listed = order.as_deref().map(Fullest::iter);
         let mut chain = self.model.vertices[v.index()].first_out;
         let mut tallies: BTreeMap<Name, Shares> =
@@ -325,9 +334,10 @@ impl Matcher {
         let mut done: BTreeSet<Name> = BTreeSet::new();
         let mut any = false;
         loop {
-            let edge = match &mut listed {
-                Some(list) => list.next().map(|it| it.edge),
-                None => (chain != NONE).then_some(EdgeId(chain)),
+            let edge = match (&mut few, &mut listed) {
+                (Some(few), _) => few.next(),
+                (None, Some(list)) => list.next().map(|it| it.edge),
+                (None, None) => (chain != NONE).then_some(EdgeId(chain)),
             };
             let Some(edge) = edge else { break };
             let it = self.model.edges[edge.index()];
@@ -344,6 +354,9 @@ impl Matcher {
             if dominant && !pristine && !wants.iter().any(named) {
                 // A visit would say no at once.
                 self.visits.0 += 1;
+                continue;
+            }
+            if dominant && !self.may_offer(it.to) {
                 continue;
             }
             let visited = if dominant {

@@ -59,7 +59,7 @@ impl Matcher {
             if one.count != offer.count || (close && one.base != offer.base) {
                 return None;
             }
-            let class = self.classes.get(*id)?;
+            let class = search.members(&self.classes, *id)?;
             if stretches.len() + class.stretches.len() > FEW + frame.sites.len() / 8 {
                 return None;
             }

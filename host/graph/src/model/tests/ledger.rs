@@ -98,6 +98,22 @@ fn graph(dice: &mut Dice) -> Model {
     model
 }
 
+/// What nodes have to meet.
+fn constraint(dice: &mut Dice) -> String {
+    let (from, to) = (dice.below(4), 1 + dice.below(30));
+    match dice.below(7) {
+        0 | 1 => "properties: [ssd]".to_owned(),
+        2 => "properties: [^ssd]".to_owned(),
+        3 => format!("ranks: ['{from}-{}']", from + to),
+        4 => format!("hostlist: ['node[{from}-{}]']", from + to),
+        5 => format!("not: [{{{}}}]", constraint(dice)),
+        _ => format!(
+            "or: [{{ranks: ['{to}']}}, {{and: [{{{}}}, {{hostlist: ['node[0-9]']}}]}}]",
+            constraint(dice)
+        ),
+    }
+}
+
 /// A request, and how many seconds it takes.
 fn request(dice: &mut Dice) -> String {
     let n = 1 + dice.below(4);
@@ -122,7 +138,8 @@ fn request(dice: &mut Dice) -> String {
         12 => slot(1, &format!("{{type: core, count: {{min: 1, max: {n}}}}}")),
         _ => slot(n, "{type: ssd, count: 1}"),
     };
-    let constraint = if dice.one_in(12) { ", constraints: {properties: [ssd]}" } else { "" };
+    let constraint =
+        if dice.one_in(3) { format!(", constraints: {{{}}}", constraint(dice)) } else { String::new() };
     let seconds = *dice.of(&[5, 10, 10, 10, 100]);
     format!(
         "version: 9999\nresources: [{resources}]\ntasks: [{{command: [app], slot: s, count: {{per_slot: 1}}}}]\n\
@@ -305,9 +322,11 @@ fn episode(seed: u64, steps: u64) {
             11 => {
                 let v = *dice.of(&tops);
                 let grade = dice.below(3).to_string();
+                let key = *dice.of(&["perf_class", "ssd"]);
                 assert_eq!(
-                    quick.set_property(v, "perf_class", &grade),
-                    walker.set_property(v, "perf_class", &grade)
+                    quick.set_property(v, key, &grade),
+                    walker.set_property(v, key, &grade),
+                    "{place}"
                 );
             }
             _ => {}
