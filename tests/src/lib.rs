@@ -7,3 +7,4 @@ pub mod crank;
 pub mod fixture;
 pub mod native_twin;
 pub mod semantics;
+pub mod site;

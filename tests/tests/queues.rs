@@ -1,82 +1,11 @@
 //! Queues with policies of their own on a live scheduler: by settings and by hand, seen, kept, failing alone, given back,
 //! repeated from the journal; and what is refused.
 
-use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Child, Stdio};
 
-use fluxgate_tests::fixture::{World, cli, fluxgate, policies};
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use fluxgate_tests::fixture::{cli, policies};
+use fluxgate_tests::site::{Site, TWO};
 use serde_json::{Value, json};
-
-/// An instance with two queues, and `fluxgate sched --config-file` on it.
-struct Site {
-    world: World,
-    sched: Child,
-    /// Keeps the pipe of the scheduler open.
-    _out: BufReader<std::process::ChildStdout>,
-}
-
-fn start(world: &World, args: &[&str]) -> (Child, BufReader<std::process::ChildStdout>) {
-    let file = world.dir.path().join("flux.toml");
-    let mut command = fluxgate(["sched", "--connect", &world.uri(), "--config-file"]);
-    let log = std::fs::OpenOptions::new().create(true).append(true).open(world.dir.path().join("sched-log"));
-    command.arg(&file).args(args).stdout(Stdio::piped()).stderr(log.unwrap());
-    let mut sched = command.spawn().expect("the binary can be started");
-    let mut out = BufReader::new(sched.stdout.take().unwrap());
-    let mut line = String::new();
-    while out.read_line(&mut line).unwrap() > 0 && line != "ready\n" {
-        line.clear();
-    }
-    (sched, out)
-}
-
-impl Site {
-    fn up(table: &str, args: &[&str]) -> Site {
-        let queues = ["--queue", "batch", "--queue", "debug", "--no-sched", "--speed", "100"];
-        let world = World::up(&[&["--nodes", "1", "--cores", "4"][..], &queues].concat());
-        std::fs::write(world.dir.path().join("flux.toml"), table).unwrap();
-        let (sched, out) = start(&world, args);
-        Site { world, sched, _out: out }
-    }
-
-    fn restart(&mut self, args: &[&str]) {
-        kill(Pid::from_raw(self.sched.id() as i32), Signal::SIGTERM).unwrap();
-        self.sched.wait().unwrap();
-        let (sched, out) = start(&self.world, args);
-        (self.sched, self._out) = (sched, out);
-    }
-
-    fn write(&self, table: &str) {
-        std::fs::write(self.world.dir.path().join("flux.toml"), table).unwrap();
-    }
-
-    fn cli(&self, args: &[&str]) -> fluxgate_tests::fixture::Said {
-        self.world.cli(args)
-    }
-
-    /// Who decides: by default, in `batch`, in `debug`; with the last two, is it the queue's own?
-    fn who(&self) -> Value {
-        let list = self.cli(&["policy", "list", "--json"]).json();
-        let queue = |name: &str| {
-            let queues = list["queues"].as_array().unwrap();
-            let found = queues.iter().find(|queue| queue["name"] == name);
-            found.map_or(Value::Null, |queue| json!([queue["policy"], queue["own"]]))
-        };
-        json!([list["active"], queue("batch"), queue("debug")])
-    }
-}
-
-impl Drop for Site {
-    fn drop(&mut self) {
-        let _ = self.sched.kill();
-        let _ = self.sched.wait();
-    }
-}
-
-const TWO: &str =
-    "[queues.batch]\n[queues.debug]\n[sched-fluxgate]\npolicy = \"easy\"\non-breach = \"fallback\"\n";
 
 fn replay(journal: &Path, more: &[&str]) -> Value {
     cli(&[&["replay", "--json", "--journal", journal.to_str().unwrap()], more].concat()).json()

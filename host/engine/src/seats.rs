@@ -249,7 +249,10 @@ impl Engine {
         before: Post,
         out: &mut Vec<Action>,
     ) -> Result<WarmUp, SwapError> {
-        let state = match hand_over(self.live_at(before), kept, successor.as_mut()) {
+        // A queue that gets a policy of its own has had one before, if there is something kept: that is its state.
+        let own = kept.is_some() && post != before;
+        let live = self.live_at(before).filter(|_| !own);
+        let state = match hand_over(live, kept, successor.as_mut()) {
             HandOver::Done(state) => state,
             HandOver::LiveFailed(error) => {
                 self.fail_live(before, error, out);
@@ -264,7 +267,7 @@ impl Engine {
         let left = self.core_mut().open(post, At::Next);
         self.retired.orders.extend(left);
         let mut warm_up = WarmUp::new(successor, post, state);
-        if let Some(live) = self.live_at(before).filter(|_| state)
+        if let Some(live) = self.live_at(before).filter(|_| state && !own)
             && warm_up.seat.policy.abilities().observing
         {
             // What the saved state does not know yet, its heir hears as well.

@@ -93,6 +93,32 @@ fn a_state_is_offered_where_nobody_decides_and_to_the_next_only() {
 }
 
 #[test]
+fn a_queue_has_its_own_again_and_not_that_of_the_default_policy() {
+    let mut engine = engine(1, 1);
+    engine.swap(learned("default", 1)).unwrap();
+    engine.finish_swaps(0.0);
+    let offered = |engine: &mut Engine| {
+        let own = learned("own", 2);
+        let offered = Arc::clone(&own.offered);
+        engine.swap_queue("debug", own).unwrap();
+        engine.finish_swaps(0.0);
+        offered.lock().unwrap().clone()
+    };
+    engine.offer(state(7));
+    assert_eq!(offered(&mut engine), [state(7)]);
+    // Now it has one that can hand over.
+    engine.offer(state(8));
+    assert_eq!(offered(&mut engine)[0].data, [2]);
+    engine.give_back("debug").unwrap();
+    engine.finish_swaps(0.0);
+    assert_eq!(
+        offered(&mut engine)[0].data,
+        [1],
+        "without anything kept it inherits from the default policy"
+    );
+}
+
+#[test]
 fn it_may_be_refused_and_is_no_accident() {
     let mut engine = engine(1, 1);
     let refuses = |error: PolicyError| Box::new(Learned { answer: Err(error), ..*learned("heir", 0) });
@@ -113,13 +139,15 @@ fn it_may_be_refused_and_is_no_accident() {
 #[test]
 fn all_that_decide_are_asked_and_one_that_fails_has_failed() {
     let mut engine = engine(1, 1);
-    assert_eq!(engine.states().0, []);
+    assert_eq!(engine.states(1.0).0, []);
     install(&mut engine, Script::named("plain").run(fcfs), 0.0);
+    assert!(!engine.learns());
     engine.swap_queue("a", learned("own", 3)).unwrap();
     let mute = Learned { number: Err(trap()), ..*learned("mute", 0) };
     engine.swap_queue("b", Box::new(mute)).unwrap();
     engine.finish_swaps(0.0);
-    let (states, out) = engine.states();
+    assert!(engine.learns());
+    let (states, out) = engine.states(1.0);
     let own = SavedState { from: "own".to_owned(), version: 1, data: vec![3] };
     assert_eq!(states, [(Some("a".to_owned()), own)]);
     let failed = PolicyNotice::Failed { name: "mute".to_owned(), error: trap() };

@@ -232,12 +232,13 @@ impl Recorded {
         }
     }
 
-    /// As [`Engine::states`].
+    /// As [`Engine::states`]; nothing happens if nobody has one.
     pub fn states(&mut self, now: f64) -> (Vec<(Option<String>, SavedState)>, Vec<Action>) {
-        let (states, actions) = self.engine.states();
-        // Nobody has one, or failed in this: nothing was done.
-        let done = !states.is_empty() || !actions.is_empty();
-        if let Some(log) = self.log.as_mut().filter(|_| done) {
+        if !self.engine.learns() {
+            return (Vec::new(), Vec::new());
+        }
+        let (states, actions) = self.engine.states(now);
+        if let Some(log) = &mut self.log {
             log.follow(&actions);
             log.meter.look(&self.engine);
             log.push(Record::States(now, None), &actions, None, None);

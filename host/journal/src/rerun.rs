@@ -380,8 +380,8 @@ impl Run<'_> {
                 engine.offer(state.clone());
                 return Ok(Ok(()));
             }
-            Record::States(..) => {
-                let (_, actions) = engine.states();
+            Record::States(now, _) => {
+                let (_, actions) = engine.states(*now);
                 self.meter.look(engine);
                 actions
             }

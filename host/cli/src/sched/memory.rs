@@ -187,6 +187,17 @@ impl Scheduler {
         self.memory.kept.get(&queue.map(str::to_owned)).cloned()
     }
 
+    /// A queue has no policy of its own any more: what that had learned is of no use there.
+    pub(super) fn forget_queue(&mut self, queue: &str) {
+        let queue = Some(queue.to_owned());
+        if self.memory.kept.remove(&queue).is_some()
+            && let Some(folder) = &self.in_force.settings.policy_state
+        {
+            // There may be none yet.
+            let _ = fs::remove_file(file(folder, queue.as_deref()));
+        }
+    }
+
     /// For `stats-get`.
     pub(super) fn memories(&self) -> Value {
         let row = |(queue, state): (&Option<String>, &SavedState)| json!({"queue": queue, "policy": state.from, "version": state.version, "bytes": state.data.len()});

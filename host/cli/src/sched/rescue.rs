@@ -93,7 +93,10 @@ impl Scheduler {
     pub(super) fn notice(&mut self, notice: PolicyNotice) {
         match notice {
             PolicyNotice::Queue { queue, notice } => self.notice_at(Some(&queue), *notice),
-            PolicyNotice::GivenBack { queue, from, to } => self.swapped(Some(&queue), from, to, false),
+            PolicyNotice::GivenBack { queue, from, to } => {
+                self.forget_queue(&queue);
+                self.swapped(Some(&queue), from, to, false);
+            }
             notice => return self.notice_at(None, notice),
         }
         // A queue that is done with its own may have been in the way.
