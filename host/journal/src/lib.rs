@@ -25,6 +25,7 @@ pub mod record;
 mod recorded;
 pub mod rerun;
 pub mod spec;
+mod unlike;
 pub mod whatif;
 pub mod writer;
 
