@@ -16,9 +16,11 @@ pub(crate) struct House {
 }
 
 impl House {
-    /// The workspace that this program was built in.
+    /// The workspace whose cargo runs this program; without one, that it was built in.
     pub(crate) fn find() -> Result<Self> {
-        let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+        // A target folder that two copies of the house share may hold the program of the other.
+        let here = env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
+        let here = Path::new(&here);
         let root = here.parent().context("xtask lies in the workspace's root")?.to_path_buf();
         let target = match env::var_os("CARGO_TARGET_DIR").filter(|dir| !dir.is_empty()) {
             Some(dir) => env::current_dir()?.join(dir),
