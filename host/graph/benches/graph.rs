@@ -3,8 +3,8 @@
 //!
 //! With `FLUXGATE_PEER_RESOURCE_QUERY` naming a `resource-query` of the graph scheduler of Flux the same questions are
 //! put to it too. With arguments only what they name is done, which is what a profiler wants: matches by preferences
-//! (`-- first locality`), matches with a constraint (`-- constraints`), many slots (`-- slots`) or the growing machine
-//! (`-- curve`).
+//! (`-- first locality`), matches with a constraint (`-- constraints`), of racks (`-- racks`), many slots (`-- slots`) or
+//! the growing machine (`-- curve`).
 
 #![allow(clippy::print_stdout)]
 
@@ -22,6 +22,8 @@ const POLICIES: [&str; 10] =
 const MATCHES: u64 = 1_000;
 const NODE_SOCKET_CORES: &str = "{type: slot, count: N, label: s, with: [{type: node, count: 1, with: \
     [{type: socket, count: 1, with: [{type: core, count: 4}]}]}]}";
+const RACKS: &str = "{type: rack, count: 2, with: [{type: node, count: 3, with: [{type: slot, count: 1, label: s, \
+    with: [{type: socket, count: 1, with: [{type: core, count: 4}]}]}]}]}";
 const IMPOSSIBLE: &str =
     "{type: node, count: 1, with: [{type: slot, count: 1, label: s, with: [{type: core, count: X}]}]}";
 
@@ -240,6 +242,17 @@ fn main() {
             let spec = jobspec_where(&NODE_SOCKET_CORES.replace('N', "1"), "{hostlist: ['node[1000-1999]']}");
             let request = matcher.compile(&spec);
             let t = allocate(&mut matcher, &request, MATCHES / 2);
+            println!("| {policy} | {:.0} | {:.1} | {:.1} |", t.first, t.median, t.cpu);
+        }
+    }
+    if asked("racks") {
+        println!(
+            "\n| 3 nodes in each of 2 racks: policy | first match us | median us | CPU us |\n|--|--:|--:|--:|"
+        );
+        for policy in POLICIES {
+            let mut matcher = matcher(&model, policy);
+            let request = matcher.compile(&jobspec(RACKS));
+            let t = allocate(&mut matcher, &request, MATCHES / 10);
             println!("| {policy} | {:.0} | {:.1} | {:.1} |", t.first, t.median, t.cpu);
         }
     }

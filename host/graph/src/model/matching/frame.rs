@@ -77,6 +77,8 @@ pub(super) struct Frame {
     pub(super) rows: Vec<u32>,
     /// Numbers of the nodes whose rank is not the one after that of the node before.
     pub(super) breaks: Vec<u32>,
+    /// The lowest id of all, or 0.
+    pub(super) lowest: i64,
     /// Types of which a vertex has more than one unit.
     pub(super) sized: BTreeSet<Name>,
     /// True when nodes lie both right below a vertex and further below it.
@@ -162,6 +164,11 @@ impl Frame {
         self.ranges.get(&v).map_or(0..0, |&(from, to)| from..to)
     }
 
+    /// True when everything of a type lies right below the only vertex of another.
+    pub(super) fn only_below(&self, type_: Name, above: Name) -> bool {
+        self.pairs.iter().all(|&(from, to)| to != above && (to != type_ || from == above))
+    }
+
     /// Types of which something may lie above (or below) something of one of these types, themselves included.
     pub(super) fn reach(&self, types: &BTreeSet<Name>, up: bool) -> BTreeSet<Name> {
         let mut all = types.clone();
@@ -221,6 +228,7 @@ impl Build<'_> {
             return None;
         }
         let it = &model.vertices[v.index()];
+        self.frame.lowest = self.frame.lowest.min(it.id);
         self.frame.places[v.index()] = UPPER;
         self.frame.upper_types.insert(it.type_);
         self.note(v);
@@ -282,6 +290,7 @@ impl Build<'_> {
         if depth > MODEL_DEPTH_MAX || (depth > 0 && it.type_ == node) || it.type_ == storage_node {
             return None;
         }
+        self.frame.lowest = self.frame.lowest.min(it.id);
         self.frame.places[v.index()] = number;
         self.note(v);
         self.frame.inside.push(v);

@@ -11,7 +11,8 @@
 //!
 //! Of a request with a constraint only the nodes that meet it are looked at ([`View`]).
 //!
-//! Everything that does not fit (several subsystems, types above nodes, flow, alternatives) is walked.
+//! Requests for nodes in racks and the like go to `above`. Everything that does not fit (several subsystems, flow,
+//! alternatives) is walked.
 //!
 //! This module must never know how what was chosen is booked or told.
 
@@ -63,7 +64,7 @@ pub(super) struct Trial {
     /// In the order in which the node offers them.
     pub(super) offers: Vec<Offer>,
     /// Sum of their counts.
-    count: u64,
+    pub(super) count: u64,
     /// What was marked inside the node: where, whether exclusively, how many units.
     marks: Vec<(u32, bool, u64)>,
     labels: Vec<(u32, String)>,
@@ -98,12 +99,12 @@ pub(super) struct Pick {
 /// What a search by classes goes by.
 pub(super) struct Search<'w> {
     pub(super) form: Form,
-    want: &'w Want,
-    wants: &'w [Want],
+    pub(super) want: &'w Want,
+    pub(super) wants: &'w [Want],
     /// What nodes are asked, and how they are come to.
     asked: &'w [Want],
     pristine: bool,
-    exclusive: bool,
+    pub(super) exclusive: bool,
     pub(super) trials: Vec<(ClassId, Arc<Trial>)>,
     /// The nodes that meet the constraint, if there is one.
     pub(super) view: Option<View>,
@@ -140,26 +141,38 @@ impl Matcher {
         {
             return None;
         }
-        let form = self.form(wants)?;
+        let above = self.asks_above(wants).filter(|_| !shares(wants));
+        let form = match above {
+            Some(_) => Form::Node,
+            None => self.form(wants)?,
+        };
         self.classes.refresh(&self.model, self.dominant, &mut self.ledger);
         self.classes.sweep();
         self.classes.usable()?;
         let [want] = wants else { return None };
         let inside_slot = form == Form::NodeSlots;
+        let alone = above.is_some_and(|(want, _)| want.exclusive == Some(true));
         let mut search = Search {
             form,
-            want,
+            want: above.map_or(want, |(_, inner)| inner),
             wants,
-            asked: if inside_slot { &want.with } else { wants },
-            pristine: !inside_slot,
-            exclusive: inside_slot || exclusive,
+            asked: if inside_slot || above.is_some() { &want.with } else { wants },
+            pristine: !inside_slot && above.is_none(),
+            exclusive: inside_slot || exclusive || alone,
             trials: Vec::new(),
             view: self.view(aim),
         };
-        let result = self.select_from_classes(&mut search, aim, exclusive);
-        if result.is_none() && self.is_steady(wants) {
+        let result = match above {
+            Some(_) if self.policy.first_match => {
+                self.try_classes(&mut search, aim);
+                None
+            }
+            Some(_) => self.select_above(&mut search, aim, exclusive),
+            None => self.select_from_classes(&mut search, aim, exclusive),
+        };
+        if result.is_none() && self.policy.first_match && self.is_steady(wants) {
             let classes = search.trials.iter().map(|(id, _)| *id).collect();
-            self.offering = Some(Offering { classes, view: search.view, terms: aim.terms });
+            self.offering = Some(Offering { classes, view: search.view, terms: aim.terms, only: None });
         } else if let Some(view) = search.view {
             self.views.give_back(aim.terms, view);
         }
@@ -241,7 +254,7 @@ impl Matcher {
     }
 
     /// Tries the request on one node of each class; how much there is in all.
-    fn try_classes(&mut self, search: &mut Search<'_>, aim: &Aim<'_>) -> u64 {
+    pub(super) fn try_classes(&mut self, search: &mut Search<'_>, aim: &Aim<'_>) -> u64 {
         let live = |id: ClassId, members: &Members, blocked: bool| {
             let &(_, _, node) = members.ranks.first()?;
             (!blocked || aim.inventory).then_some((id, node, members.ranks.len() as u64))

@@ -17,6 +17,7 @@
 //!
 //! [`Matcher`] is the face. Time is a parameter, in whole seconds. Nothing here reads a clock or draws a random number.
 
+mod above;
 mod aggregates;
 mod among;
 mod apply;

@@ -28,6 +28,8 @@ pub(super) struct Offering {
     /// Nodes that meet the constraint, if there is one, and its number.
     pub(super) view: Option<View>,
     pub(super) terms: u64,
+    /// The only nodes that are to be looked at, in order, where these are known.
+    pub(super) only: Option<Vec<u32>>,
 }
 
 impl Matcher {
@@ -43,14 +45,18 @@ impl Matcher {
         let (Some(offering), Some(frame)) = (&self.offering, self.classes.frame()) else { return true };
         match frame.place(v) {
             Place::Node(node) if frame.sites[node as usize].vertex == v => {
+                if let Some(only) = &offering.only {
+                    return only.binary_search(&node).is_ok();
+                }
                 offering.view.as_ref().is_none_or(|view| view.has(node))
                     && offering.classes.binary_search(&self.classes.of(node)).is_ok()
             }
             Place::Node(_) | Place::Nowhere => true,
-            Place::Upper if offering.classes.len() > FEW => true,
+            Place::Upper if offering.only.is_some() || offering.classes.len() > FEW => true,
             Place::Upper => {
                 let below = frame.below(v);
-                self.members_of(offering).any(|members| members.any_in(below.start, below.end))
+                !below.is_empty()
+                    && self.members_of(offering).any(|members| members.any_in(below.start, below.end))
             }
         }
     }

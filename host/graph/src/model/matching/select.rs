@@ -121,7 +121,7 @@ impl Matcher {
     }
 
     /// The root chooses. How many units of itself were asked for, or `None` when something is missing.
-    fn settle_root(&mut self, wants: &[Want], found: &mut Scores) -> Option<u64> {
+    pub(super) fn settle_root(&mut self, wants: &[Want], found: &mut Scores) -> Option<u64> {
         let (dominant, better) = (self.dominant, self.policy.better());
         let mut close = BTreeSet::new();
         for want in wants {
@@ -464,7 +464,7 @@ impl Matcher {
     }
 
     /// A vertex chooses among what was found below it. False when there is less than was asked for.
-    fn finish(&mut self, v: VertexId, wants: &[Want], found: &mut Scores) -> bool {
+    pub(super) fn finish(&mut self, v: VertexId, wants: &[Want], found: &mut Scores) -> bool {
         let (dominant, better) = (self.dominant, self.policy.better());
         let it = &self.model.vertices[v.index()];
         let mut met = true;

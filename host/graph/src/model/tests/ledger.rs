@@ -122,7 +122,7 @@ fn request(dice: &mut Dice) -> String {
     let core = format!("{{type: core, count: {few}}}");
     let slot = |count: u64, with: &str| format!("{{type: slot, count: {count}, label: s, with: [{with}]}}");
     let node = |count: u64, with: &str| format!("{{type: node, count: {count}{exclusive}, with: [{with}]}}");
-    let resources = match dice.below(14) {
+    let resources = match dice.below(16) {
         0 => slot(n, &core),
         1 => slot(n, &node(1, &core)),
         2 => node(n, &slot(1, &core)),
@@ -135,6 +135,8 @@ fn request(dice: &mut Dice) -> String {
         9 => slot(n, &format!("{{type: memory, count: {few}}}")),
         10 => format!("{{type: rack, count: 1, with: [{}]}}", node(few, &slot(1, &core))),
         11 => node(n, &slot(1, &format!("{core}, {{type: gpu, count: 1}}"))),
+        13 => format!("{{type: rack, count: {few}{exclusive}, with: [{}]}}", node(n, &slot(few, &core))),
+        14 => format!("{{type: rack, count: {{min: 1, max: {n}}}, with: [{}]}}", node(few, &slot(1, &core))),
         12 => slot(1, &format!("{{type: core, count: {{min: 1, max: {n}}}}}")),
         _ => slot(n, "{type: ssd, count: 1}"),
     };
@@ -275,8 +277,11 @@ fn episode(seed: u64, steps: u64) {
                     (Ok(a), Ok(b)) => {
                         assert_eq!((a.at, &a.booked), (b.at, &b.booked), "{place}: {op:?} {spec:?}");
                         if op.books() {
+                            // Who asks for a rack alone gets all that is in it.
                             let up = a.booked.items.iter().all(|i| match i {
-                                Item::Vertex { vertex, exclusive: true, .. } => is_up(quick.model(), *vertex),
+                                Item::Vertex { vertex, exclusive: true, implied: false, .. } => {
+                                    is_up(quick.model(), *vertex)
+                                }
                                 _ => true,
                             });
                             assert!(up, "{place}: only what is up is given");
