@@ -110,6 +110,10 @@ fn r27_ann_3_whoever_waits_is_told_when_it_is_expected_to_start() {
     let starts = told(&site.world);
     assert!(starts.windows(2).all(|pair| (pair[1] - pair[0] - 1800.0).abs() < 2.0), "{starts:?}");
     assert_eq!(site.world.stats()["expected"]["told"], 2);
+    let last = listed(&site.world, "pending").iter().map(|job| job["id"].as_u64().unwrap()).max().unwrap();
+    let why = site.world.rpc("sched-fluxgate.explain", json!({ "id": last })).unwrap();
+    assert_eq!((&why["t_estimate"], &why["expected"]), (&Value::Null, &json!(starts[2])), "{why}");
+    assert!(why["text"].as_str().unwrap().contains("expected to start in "), "{why}");
     // What is not wanted any more is taken back; the promise stands.
     site.write(&table("0"));
     site.world.cli(&["config", "reload"]).ok();

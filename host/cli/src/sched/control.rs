@@ -4,7 +4,7 @@
 
 use anyhow::{Context, Result, anyhow};
 use fluxgate_engine::{Action, Event, JobState, RpcError};
-use fluxgate_formats::JobId;
+use fluxgate_formats::{JobId, fsd};
 use fluxgate_wire::proto::errno;
 use fluxgate_wire::session::ControlRequest;
 use nix::sys::resource::{UsageWho, getrusage};
@@ -202,9 +202,16 @@ impl Scheduler {
     fn explain(&self, payload: &Value) -> Result<Value> {
         let id = payload["id"].as_u64().map(JobId).ok_or_else(|| anyhow!("id: expected a job id"))?;
         let engine = self.engine.as_ref().ok_or_else(|| anyhow!("the scheduler is still starting"))?;
-        let why = engine
-            .explain(id, self.clock.now())
+        let now = self.clock.now();
+        let mut why = engine
+            .explain(id, now)
             .ok_or_else(|| anyhow!("job {id}: the scheduler does not know it; it neither waits nor runs"))?;
+        let expected = self.expected.start(id).filter(|_| why.t_estimate.is_none());
+        if let Some(start) = expected {
+            // In minutes: it is not known any better.
+            let left = ((start - now) / 60.0).round().max(0.0) * 60.0;
+            why.text += &format!("; expected to start in {}", fsd::format(left));
+        }
         Ok(json!({
             "id": id.0,
             "state": match why.state { JobState::Pending => "pending", JobState::Running => "running" },
@@ -214,6 +221,7 @@ impl Scheduler {
             "ahead": why.ahead,
             "earliest": why.earliest,
             "t_estimate": why.t_estimate,
+            "expected": expected,
             "text": why.text,
         }))
     }

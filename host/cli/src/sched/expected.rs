@@ -49,6 +49,11 @@ impl Expected {
         json!({ "told": self.told.len(), "making": self.busy })
     }
 
+    /// What a job was told here.
+    pub(super) fn start(&self, id: JobId) -> Option<f64> {
+        self.told.get(&id).copied()
+    }
+
     /// Everybody begins anew.
     pub(super) fn forget(&mut self) {
         (self.of, self.told) = (None, BTreeMap::new());
