@@ -1,4 +1,4 @@
-//! Random graphs, requests, releases and drains, played on three at once: a matcher that answers by classes of nodes, one
+//! Random graphs, requests, releases, drains and nodes taken out, played on three at once: a matcher that answers by classes of nodes, one
 //! that walks every time, and a plain list of who holds what when.
 //!
 //! The first two must choose the same; the third must never see a unit given to two, must agree on what is held and what
@@ -114,15 +114,19 @@ fn constraint(dice: &mut Dice) -> String {
     }
 }
 
-/// A request, and how many seconds it takes.
-fn request(dice: &mut Dice) -> String {
+/// A request, and how many seconds it takes; with slots that are alternatives when these are known.
+fn request(dice: &mut Dice, flexible: bool) -> String {
     let n = 1 + dice.below(4);
     let few = 1 + dice.below(3);
     let exclusive = *dice.of(&["", ", exclusive: true"]);
     let core = format!("{{type: core, count: {few}}}");
     let slot = |count: u64, with: &str| format!("{{type: slot, count: {count}, label: s, with: [{with}]}}");
     let node = |count: u64, with: &str| format!("{{type: node, count: {count}{exclusive}, with: [{with}]}}");
-    let resources = match dice.below(16) {
+    let resources = match if flexible { 12 + dice.below(8) } else { dice.below(16) } {
+        16 => format!("{}, {}", slot(n, &core), slot(n, "{type: gpu, count: 1}")),
+        17 => node(1, &format!("{}, {}", slot(few, "{type: gpu, count: 1}"), slot(few, &core))),
+        18 => node(n, &format!("{}, {}", slot(1, "{type: memory, count: 2}"), slot(1, &core))),
+        19 => slot(n, "{type: core, count: {min: 1, max: 4, operand: 2, operator: '*'}}"),
         0 => slot(n, &core),
         1 => slot(n, &node(1, &core)),
         2 => node(n, &slot(1, &core)),
@@ -204,6 +208,10 @@ impl Plain {
         }
     }
 
+    fn holds(&self, job: u64) -> bool {
+        self.0.values().flatten().any(|h| h.job == job)
+    }
+
     fn drop(&mut self, job: u64, at: Option<&BTreeSet<VertexId>>) {
         for (v, holds) in &mut self.0 {
             if at.is_none_or(|at| at.contains(v)) {
@@ -244,7 +252,9 @@ fn episode(seed: u64, steps: u64) {
     let mut dice = Dice(seed);
     let model = graph(&mut dice);
     let name = *dice.of(&POLICIES);
+    let flexible = dice.one_in(5);
     let setup = || Setup {
+        flexible,
         policy: Policy::parse(name).unwrap(),
         prune: "ALL:core,ALL:node,ALL:memory".to_owned(),
         ..Setup::default()
@@ -254,9 +264,10 @@ fn episode(seed: u64, steps: u64) {
     walker.walk_always(true);
     let mut plain = Plain::default();
     let mut jobs: Vec<u64> = Vec::new();
-    let shapes: Vec<Jobspec> =
-        (0..6).map(|_| Jobspec::from_yaml_with(&request(&mut dice), Checks::Scheduling).unwrap()).collect();
-    let tops: Vec<VertexId> = model
+    let shapes: Vec<Jobspec> = (0..6)
+        .map(|_| Jobspec::from_yaml_with(&request(&mut dice, flexible), Checks::Scheduling).unwrap())
+        .collect();
+    let mut tops: Vec<VertexId> = model
         .vertices()
         .filter(|&v| ["node", "rack"].contains(&model.text(model.vertex(v).unwrap().type_())))
         .collect();
@@ -322,6 +333,20 @@ fn episode(seed: u64, steps: u64) {
                 let v = *dice.of(&tops);
                 let state = *dice.of(&[State::Up, State::Up, State::Down, State::Degraded]);
                 assert_eq!(quick.set_state(v, state), walker.set_state(v, state), "{place}");
+            }
+            11 if tops.len() > 3 && dice.one_in(6) => {
+                // Nodes that are up are counted anew when the graph changes; what is down then is another question.
+                for &v in &tops {
+                    assert_eq!(quick.set_state(v, State::Up), walker.set_state(v, State::Up), "{place}");
+                }
+                let gone = BTreeSet::from([dice.below(12) as i64]);
+                assert_eq!(quick.remove_ranks(&gone), walker.remove_ranks(&gone), "{place}");
+                let left: BTreeSet<VertexId> = quick.model().vertices().collect();
+                assert_eq!(left, walker.model().vertices().collect(), "{place}");
+                tops.retain(|v| left.contains(v));
+                plain.0.retain(|v, _| left.contains(v));
+                // Who holds nothing any more is gone.
+                jobs.retain(|&job| plain.holds(job));
             }
             11 if dice.one_in(3) => now += dice.below(8) as i64,
             11 => {
