@@ -46,6 +46,39 @@ struct Turn {
     candidate: Candidate,
     id: JobId,
     cores: u32,
+    /// Where it is among the promises of the last pass.
+    before: Option<usize>,
+}
+
+/// The promises of the last pass in the order of ids, and which of them were made again.
+struct Promises {
+    before: Vec<(JobId, f64)>,
+    /// By place in `before`; not a number where nothing is promised any more.
+    renewed: Vec<f64>,
+    new: Vec<(JobId, f64)>,
+}
+
+impl Promises {
+    fn of(before: Vec<(JobId, f64)>) -> Self {
+        Promises { renewed: vec![f64::NAN; before.len()], before, new: Vec::new() }
+    }
+
+    fn make(&mut self, turn: &Turn, start: f64) {
+        match turn.before {
+            Some(at) => self.renewed[at] = start,
+            None => self.new.push((turn.id, start)),
+        }
+    }
+
+    /// All that stand now, in the order of ids. Most were there before, and are in order.
+    fn standing(self) -> Vec<(JobId, f64)> {
+        let renewed = self.before.iter().zip(self.renewed).map(|((id, _), start)| (*id, start));
+        let mut all: Vec<_> = renewed.filter(|(_, start)| !start.is_nan()).chain(self.new).collect();
+        if !all.is_sorted_by_key(|p| p.0) {
+            all.sort_unstable_by_key(|p| p.0);
+        }
+        all
+    }
 }
 
 impl Conservative {
@@ -53,12 +86,13 @@ impl Conservative {
     fn turns(&self, pass: &mut dyn Pass, before: &[(JobId, f64)]) -> Vec<Turn> {
         let mut turns = Vec::with_capacity(before.len() + 1);
         each_job(pass, usize::MAX, |candidate, Job { id, priority, cores, .. }| {
-            let promised = if priority == u32::MAX {
-                f64::NEG_INFINITY
-            } else {
-                before.binary_search_by_key(&id, |p| p.0).map_or(f64::INFINITY, |at| before[at].1)
+            let place = before.binary_search_by_key(&id, |p| p.0).ok();
+            let promised = match place {
+                _ if priority == u32::MAX => f64::NEG_INFINITY,
+                Some(at) => before[at].1,
+                None => f64::INFINITY,
             };
-            turns.push(Turn { promised, candidate, id, cores });
+            turns.push(Turn { promised, candidate, id, cores, before: place });
         });
         if self.renew == Renew::Promise {
             // Stable: equal promises, and jobs without one, stay in the host's order.
@@ -75,7 +109,7 @@ impl Scheduling for Conservative {
         let turns = self.turns(pass, &before);
         // What needs more than there is need not be tried.
         let mut free = pass.totals().free_cores;
-        let mut promises = Vec::with_capacity(turns.len());
+        let mut promises = Promises::of(before);
         let mut reserving = true;
         for (n, turn) in turns.iter().enumerate() {
             let answer = if turn.cores > free { Err(Refusal::Busy) } else { pass.start(turn.candidate) };
@@ -83,7 +117,7 @@ impl Scheduling for Conservative {
                 Ok(()) => free = free.saturating_sub(turn.cores),
                 Err(Refusal::Busy | Refusal::DelaysReservation) if reserving => {
                     match pass.reserve(turn.candidate) {
-                        Ok(start) if start.is_finite() => promises.push((turn.id, start)),
+                        Ok(start) if start.is_finite() => promises.make(turn, start),
                         Err(Refusal::Limit) => reserving = false,
                         Ok(_) | Err(_) => {}
                     }
@@ -91,13 +125,13 @@ impl Scheduling for Conservative {
                 Err(Refusal::Limit) => {
                     // The host ends the pass here; those that had no turn keep what they were promised.
                     let rest = turns[n..].iter().filter(|t| t.promised.is_finite());
-                    promises.extend(rest.map(|t| (t.id, t.promised)));
+                    rest.for_each(|turn| promises.make(turn, turn.promised));
                     break;
                 }
                 Err(_) => {}
             }
         }
-        promises.sort_unstable_by_key(|p| p.0);
+        let promises = promises.standing();
         if !promises.is_empty() {
             self.promises.insert(queue, promises);
         }
