@@ -154,6 +154,7 @@ pub struct Matcher {
     walked_round: u64,
     /// What nodes above the vertex being visited add to its score.
     factor: i64,
+    /// Nodes that are up, with all that they lie in.
     nodes_up: i64,
     /// The flow that jobs have.
     flows: BTreeMap<u64, Vec<flow::Way>>,
@@ -257,8 +258,7 @@ impl Matcher {
         self.walked.resize(self.model.vertex_count(), 0);
         let nodes = self.model.vertices().filter(|v| self.model.vertices[v.index()].type_ == self.types.node);
         self.nodes = nodes.collect();
-        let up = |v: &&VertexId| self.model.vertices[v.index()].state == State::Up;
-        self.nodes_up = self.nodes.iter().map(|v| if up(&v) { 1 } else { -1 }).sum::<i64>().max(0);
+        self.nodes_up = self.nodes.iter().filter(|v| self.is_up(**v) && self.is_reached(**v)).count() as i64;
         let Types { node, storage_node, .. } = self.types;
         let (model, dominant, root) = (&self.model, self.dominant, self.root);
         let frame = Frame::build(Ground { model, dominant, root, node, storage_node });
@@ -303,14 +303,34 @@ impl Matcher {
     pub fn set_state(&mut self, v: VertexId, state: State) -> Result<(), ModelError> {
         let before = self.model.set_state(v, state)?;
         if (before == State::Up) != (state == State::Up) {
-            let below = self.model.subtree(v, self.dominant);
-            let node = |v: &VertexId| self.model.vertices[v.index()].type_ == self.types.node;
-            let nodes = below.iter().filter(|v| node(v)).count() as i64;
+            let nodes = if self.is_reached(v) { self.nodes_reached(v) } else { 0 };
             self.nodes_up += if state == State::Up { nodes } else { -nodes };
         }
         self.classes.set_state(v, state);
         self.changed(v);
         Ok(())
+    }
+
+    fn is_up(&self, v: VertexId) -> bool {
+        self.model.vertices[v.index()].state == State::Up
+    }
+
+    /// Is all that a vertex lies in up?
+    fn is_reached(&self, v: VertexId) -> bool {
+        let above = |v: &VertexId| self.model.parent(*v, self.dominant);
+        std::iter::successors(above(&v), above).all(|v| self.is_up(v))
+    }
+
+    /// Nodes that are out of reach when this vertex is not up: it, and those below with nothing between that is down.
+    fn nodes_reached(&self, v: VertexId) -> i64 {
+        let (mut nodes, mut left) = (0, vec![v]);
+        while let Some(at) = left.pop() {
+            if at == v || self.is_up(at) {
+                nodes += i64::from(self.model.vertices[at.index()].type_ == self.types.node);
+                left.extend(self.model.steps(at, self.dominant));
+            }
+        }
+        nodes
     }
 
     /// Notes that a vertex is not what it was, whoever holds it.
