@@ -117,7 +117,8 @@ impl Matcher {
             }
         } else {
             while let (_, Some(next)) = mix(slots, &types, &left, &mut known, 0) {
-                let Some(group) = self.take_slot(&slots[next], &mut inside) else { return };
+                // Of a pool of units a slot may be the last one, whatever is left of it.
+                let Some(group) = self.take_slot(&slots[next], &mut inside) else { break };
                 groups.push(group);
                 if !spend(&slots[next], &types, &mut left) {
                     break;

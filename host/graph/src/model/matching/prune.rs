@@ -39,7 +39,7 @@ impl Matcher {
             return Err(Miss::Busy);
         }
         let type_ = it.type_;
-        let mut last = Ok(());
+        let mut alternatives = None;
         for want in wants {
             let slot = want.type_ == self.types.slot;
             if want.type_ != type_ && !slot {
@@ -48,13 +48,15 @@ impl Matcher {
             if !slot {
                 self.check_exclusive(v, want, exclusive, aim)?;
             }
-            last = if self.enough_below(v, want, aim) { Ok(()) } else { Err(Miss::Busy) };
-            // Of slots that are alternatives it is enough that the last one asked may be there.
-            if last.is_err() && !(self.flexible && slot) {
-                return last;
+            let enough = self.enough_below(v, want, aim);
+            if self.flexible && slot {
+                alternatives = Some(enough || alternatives == Some(true));
+            } else if !enough {
+                return Err(Miss::Busy);
             }
         }
-        last
+        // Of slots that are alternatives one is enough.
+        if alternatives == Some(false) { Err(Miss::Busy) } else { Ok(()) }
     }
 
     fn check_exclusive(

@@ -255,6 +255,7 @@ impl Matcher {
 
     /// Sums up, for every vertex of a request, the least that it needs below it of the types that are counted.
     fn prime(&mut self, wants: &mut [Want], to_parent: &mut BTreeMap<Name, i64>) {
+        let mut sure: Option<BTreeMap<Name, i64>> = None;
         for want in wants {
             if want.exclusive == Some(true) {
                 self.exclusive_types.insert(want.type_);
@@ -273,13 +274,13 @@ impl Matcher {
             let slot = want.type_ == self.types.slot || want.type_ == self.types.xor_slot;
             if self.flexible && slot {
                 // Of alternatives only what each of them needs is sure.
-                for &(type_, units) in &counted {
-                    let known = to_parent.entry(type_).or_insert(units);
-                    *known = (*known).min(units);
-                }
-                for (type_, units) in to_parent.iter_mut() {
-                    if !below.contains_key(type_) {
-                        *units = 0;
+                let mine: BTreeMap<Name, i64> = counted.into_iter().collect();
+                match &mut sure {
+                    None => sure = Some(mine),
+                    Some(sure) => {
+                        for (type_, units) in sure {
+                            *units = mine.get(type_).copied().unwrap_or(0).min(*units);
+                        }
                     }
                 }
             } else {
@@ -288,6 +289,9 @@ impl Matcher {
                 }
             }
             want.below = below;
+        }
+        for (type_, units) in sure.unwrap_or_default() {
+            add(to_parent, type_, units);
         }
     }
 }

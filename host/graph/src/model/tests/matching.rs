@@ -218,6 +218,26 @@ fn m16_9_reservations_begin_when_what_is_in_the_way_ends() {
 }
 
 #[test]
+fn of_slots_that_are_alternatives_one_is_enough_whichever_comes_last() {
+    for taken in ["core", "memory"] {
+        for turned in [false, true] {
+            let policy = Policy::parse("low").unwrap();
+            let setup =
+                Setup { policy, flexible: true, prune: "ALL:core,ALL:memory".to_owned(), ..Setup::default() };
+            let mut matcher = Matcher::new(machine(1, 1, 2), &setup).unwrap();
+            let all = if taken == "core" { cores(2) } else { "{type: memory, count: 32}".to_owned() };
+            run(&mut matcher, Op::Allocate, 1, &slot(1, &all), 100).unwrap();
+            let mut either = [slot(1, &cores(1)), slot(1, "{type: memory, count: 1}")];
+            if turned {
+                either.reverse();
+            }
+            let found = run(&mut matcher, Op::Allocate, 2, &either.join(", "), 10);
+            assert!(found.is_ok(), "{taken} is taken, turned {turned}: {found:?}");
+        }
+    }
+}
+
+#[test]
 fn m16_14_what_cannot_be_booked_whole_is_not_booked_at_all() {
     let mut matcher = matcher(machine(1, 2, 2), "low");
     assert_eq!(run(&mut matcher, Op::Allocate, 1, &slot(5, &cores(1)), 100), Err(Miss::Busy));
