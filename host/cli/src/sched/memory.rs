@@ -37,6 +37,13 @@ pub(super) struct Memory {
     writing: Option<JoinHandle<()>>,
 }
 
+impl Memory {
+    /// What is kept for whoever comes to a queue, or to all without a policy of their own.
+    pub(super) fn recalled(&self, queue: Option<&str>) -> Option<&SavedState> {
+        self.kept.get(&queue.map(str::to_owned))
+    }
+}
+
 /// The line before a state.
 #[derive(Serialize, Deserialize)]
 struct Head {
@@ -180,11 +187,6 @@ impl Scheduler {
                 }
             }
         }
-    }
-
-    /// What is kept for whoever comes to a queue, or to all without a policy of their own.
-    pub(super) fn recalled(&self, queue: Option<&str>) -> Option<SavedState> {
-        self.memory.kept.get(&queue.map(str::to_owned)).cloned()
     }
 
     /// A queue has no policy of its own any more: what that had learned is of no use there.

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::{Result, anyhow};
-use fluxgate_engine::{Action, OnBreach, Passed, PolicyCost, PolicyError, PolicyNotice};
+use fluxgate_engine::{Action, BUILTIN, OnBreach, Passed, PolicyCost, PolicyError, PolicyNotice};
 use fluxgate_wire::proto::errno;
 use serde_json::{Value, json};
 
@@ -51,10 +51,15 @@ impl Scheduler {
             }
             (queue, choice) => {
                 let successor = choice.instantiate()?;
-                let kept = successor.abilities().state.then(|| self.recalled(queue.as_deref())).flatten();
                 let engine = self.engine.as_mut().ok_or_else(starting)?;
-                if let Some(kept) = kept {
-                    engine.offer(kept, now);
+                // Whoever else decides hands over a state of its own.
+                let nobody = match queue {
+                    Some(queue) => engine.own_policy(queue).is_none_or(|name| name == BUILTIN),
+                    None => engine.policy_name() == BUILTIN,
+                };
+                let heir = nobody && successor.abilities().state;
+                if let Some(kept) = self.memory.recalled(queue.as_deref()).filter(|_| heir) {
+                    engine.offer(kept.clone(), now);
                 }
                 match queue {
                     Some(queue) => engine.swap_queue(queue, successor, &choice.identity(), now)?,
