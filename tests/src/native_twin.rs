@@ -19,15 +19,6 @@ use fluxgate_guest as guest;
 use fluxgate_guest::machine::{Snapshot, set_snapshot};
 use fluxgate_guest::{Candidate, Exported, Happened};
 
-/// Placement preferences by number, as the component host has them.
-const PLACEMENTS: [(&str, Placement); 5] = [
-    ("first", Placement::First),
-    ("low", Placement::Low),
-    ("high", Placement::High),
-    ("pack", Placement::Pack),
-    ("spread", Placement::Spread),
-];
-
 /// A policy of the SDK as a policy of the engine.
 #[derive(Debug)]
 pub struct NativeTwin<P> {
@@ -271,9 +262,9 @@ impl guest::Pass for TwinPass {
         candidate: Candidate,
         placement: guest::Placement,
     ) -> Result<(), guest::Refusal> {
-        let known = PLACEMENTS.get(placement.raw() as usize);
-        let (_, placement) = self.ask(|_| {
-            known.copied().ok_or_else(|| PolicyError::BadDecision {
+        let known = Placement::ALL.get(placement.raw() as usize).copied();
+        let placement = self.ask(|_| {
+            known.filter(|known| !known.whole_nodes()).ok_or_else(|| PolicyError::BadDecision {
                 during: "scheduling.run",
                 message: format!("{} is not a number that `placement` gave", placement.raw()),
             })
@@ -284,7 +275,8 @@ impl guest::Pass for TwinPass {
         self.ask(|pass| pass.reserve(candidate.raw())).map_err(refusal)
     }
     fn placement(&mut self, name: &str) -> Option<guest::Placement> {
-        let number = PLACEMENTS.iter().position(|(known, _)| *known == name)?;
+        let named = |known: &Placement| known.name() == name && !known.whole_nodes();
+        let number = Placement::ALL.iter().position(named)?;
         Some(guest::Placement::from_raw(clamp(number)))
     }
     fn annotate(&mut self, candidate: Candidate, key: &str, json: &str) {

@@ -17,14 +17,11 @@ const NONE_LEFT: u32 = u32::MAX;
 /// Rows of `many.next` at a time; part of the contract.
 const MANY_ROWS: u32 = 4096;
 
-/// Placement preferences by number. Append only: numbers live as long as an instance.
-const PLACEMENTS: [(&str, Placement); 5] = [
-    ("first", Placement::First),
-    ("low", Placement::Low),
-    ("high", Placement::High),
-    ("pack", Placement::Pack),
-    ("spread", Placement::Spread),
-];
+/// The placement that this number stands for. Those that keep nodes whole are other requests, which are not a policy's
+/// to make.
+fn offered(number: u32) -> Option<Placement> {
+    Placement::ALL.get(number as usize).copied().filter(|placement| !placement.whole_nodes())
+}
 
 impl Held {
     /// The pass, if one is going on. `question` is for the message.
@@ -231,11 +228,11 @@ impl pass::Host for Held {
     }
 
     fn start_placed(&mut self, candidate: u32, placement: u32) -> Result<Result<(), types::Refusal>> {
-        let Some((_, how)) = PLACEMENTS.get(placement as usize) else {
+        let Some(how) = offered(placement) else {
             let message = format!("pass.start-placed: {placement} is not a number that pass.placement gave");
             return Err(PolicyError::BadDecision { during: self.during, message }.into());
         };
-        self.start_as("pass.start-placed", candidate, Some(*how))
+        self.start_as("pass.start-placed", candidate, Some(how))
     }
 
     fn reserve(&mut self, candidate: u32) -> Result<Result<f64, types::Refusal>> {
@@ -251,7 +248,8 @@ impl pass::Host for Held {
     fn placement(&mut self, name: String) -> Result<Option<u32>> {
         let fuel = self.text_fuel(&name);
         self.pass("pass.placement", fuel)?;
-        Ok(PLACEMENTS.iter().position(|(known, _)| *known == name).map(clamp))
+        let mut numbers = 0..clamp(Placement::ALL.len());
+        Ok(numbers.find(|number| offered(*number).is_some_and(|known| known.name() == name)))
     }
 
     fn annotate(&mut self, candidate: u32, key: String, json: String) -> Result<()> {
