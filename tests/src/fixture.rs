@@ -36,17 +36,20 @@ pub fn policies() -> PathBuf {
 }
 
 /// The policies of this house, by name.
-pub const SHIPPED: [&str; 11] = [
+pub const SHIPPED: [&str; 14] = [
     "broken",
     "conservative",
     "easy",
+    "easy-plus-plus",
     "fcfs",
     "hybrid",
     "ljf",
     "multifactor",
+    "packing",
     "priority",
     "sjf",
     "smallest-first",
+    "topology",
     "xf",
 ];
 

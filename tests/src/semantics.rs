@@ -40,6 +40,15 @@ pub enum Rule {
         /// Guarantees.
         depth: usize,
     },
+    /// EASY; behind the first job that waits the widest come first.
+    BestFit,
+    /// EASY by predicted run times.
+    Predicted {
+        /// Jobs of a user whose mean length is the prediction; with 0, and until there are so many, it is what is requested.
+        history: usize,
+        /// Behind the first that waits, shortest prediction first.
+        shortest: bool,
+    },
 }
 
 /// Cores that are taken from one time until just before another.
@@ -72,11 +81,24 @@ fn earliest(cores: u32, taken: &[Taken], want: u32, now: f64, duration: f64) -> 
 struct Running {
     job: Job,
     start: f64,
+    /// How long it was predicted to run when it started.
+    predicted: f64,
 }
 
 impl Running {
     fn taken(&self) -> Taken {
         Taken { from: self.start, to: self.start + self.job.limit, cores: self.job.cores }
+    }
+
+    /// When it is expected to end, after a correction for each time that it outlived its prediction.
+    fn expected_end(&self, now: f64) -> f64 {
+        let minutes = [1, 5, 15, 30, 60, 120, 300, 600, 1200, 3000, 6000].into_iter();
+        let mut corrections = minutes.chain(std::iter::repeat(6000)).map(|minutes| f64::from(minutes * 60));
+        let mut length = self.predicted;
+        while self.start + length.min(self.job.limit) <= now {
+            length += corrections.next().expect("there is always another");
+        }
+        self.start + length.min(self.job.limit)
     }
 }
 
@@ -89,12 +111,18 @@ struct Machine {
     starts: Starts,
     /// Every job that arrived so far.
     seen: Vec<Job>,
+    /// Users and lengths of jobs that ended, in that order.
+    ended: Vec<(u32, f64)>,
+    /// How many of them make a prediction.
+    history: usize,
+    /// When the policy wants another pass.
+    wake: Option<f64>,
 }
 
 impl Machine {
     fn start(&mut self, job: Job) {
         self.queue.retain(|(waiting, _)| waiting.id != job.id);
-        self.running.push(Running { job, start: self.now });
+        self.running.push(Running { job, start: self.now, predicted: self.predict(&job) });
         self.starts.insert(job.id, self.now);
     }
 
@@ -122,7 +150,51 @@ impl Machine {
         users.iter().zip(usage).map(|(user, used)| (*user, fair(used))).collect()
     }
 
+    /// The mean length of the last jobs of the user, or what the job requests where that is less or these are too few.
+    fn predict(&self, job: &Job) -> f64 {
+        let of_user: Vec<f64> =
+            self.ended.iter().filter(|(user, _)| *user == job.user).map(|e| e.1).collect();
+        let few = self.history == 0 || of_user.len() < self.history;
+        let last = &of_user[of_user.len() - if few { 0 } else { self.history }..];
+        let mean = if few { job.limit } else { last.iter().sum::<f64>() / self.history as f64 };
+        mean.min(job.limit).max(1.0)
+    }
+
+    fn free(&self) -> u32 {
+        self.cores - self.running.iter().map(|r| r.job.cores).sum::<u32>()
+    }
+
+    /// The first job that waits is expected to start at the shadow time; the others may neither be expected to run beyond
+    /// it nor take more cores than are left then.
+    fn predicted_pass(&mut self, shortest: bool) {
+        while let Some((job, _)) = self.queue.first().copied().filter(|(job, _)| job.cores <= self.free()) {
+            self.start(job);
+        }
+        let Some((head, _)) = self.queue.first().copied() else { return };
+        let free_at = |time: f64| {
+            let gone = self.running.iter().filter(|r| r.expected_end(self.now) <= time);
+            self.free() + gone.map(|r| r.job.cores).sum::<u32>()
+        };
+        let mut ends: Vec<f64> = self.running.iter().map(|r| r.expected_end(self.now)).collect();
+        ends.sort_by(f64::total_cmp);
+        let shadow = ends.into_iter().find(|&end| free_at(end) >= head.cores).expect("it fits the machine");
+        let mut extra = free_at(shadow) - head.cores;
+        let mut others: Vec<Job> = self.queue[1..].iter().map(|(job, _)| *job).collect();
+        if shortest {
+            others.sort_by(|a, b| self.predict(a).total_cmp(&self.predict(b)));
+        }
+        for job in others {
+            let in_time = self.now + self.predict(&job) <= shadow;
+            if job.cores <= self.free() && (in_time || job.cores <= extra) {
+                extra -= if in_time { 0 } else { job.cores };
+                self.start(job);
+            }
+        }
+        self.wake = Some(shadow);
+    }
+
     fn pass(&mut self, rule: Rule) {
+        self.wake = None;
         let mut turns = self.queue.clone();
         let most = match rule {
             Rule::InOrder { key, depth } => {
@@ -147,6 +219,21 @@ impl Machine {
                 turns.sort_by(|a, b| score(&b.0).total_cmp(&score(&a.0)));
                 depth
             }
+            Rule::BestFit => {
+                // Who waits is not known before those ahead have started.
+                let mut free = self.free();
+                let fits = |(job, _): &&(Job, f64)| {
+                    let fits = job.cores <= free;
+                    free -= if fits { job.cores } else { 0 };
+                    fits
+                };
+                let behind = turns.iter().take_while(fits).count() + 1;
+                if let Some(behind) = turns.get_mut(behind..) {
+                    behind.sort_by_key(|(job, _)| std::cmp::Reverse(job.cores));
+                }
+                1
+            }
+            Rule::Predicted { shortest, .. } => return self.predicted_pass(shortest),
         };
         let mut guaranteed: Vec<Taken> = Vec::new();
         for (job, _) in turns {
@@ -177,15 +264,22 @@ pub fn schedule(jobs: &[Job], cores: u32, rule: Rule) -> (Starts, f64) {
         queue: Vec::new(),
         starts: Starts::new(),
         seen: Vec::new(),
+        ended: Vec::new(),
+        history: if let Rule::Predicted { history, .. } = rule { history } else { 0 },
+        wake: None,
     };
     let mut moved_back = 0.0;
     loop {
         let ends = machine.running.iter().map(|r| r.start + r.job.run_time());
-        let Some(now) = ends.chain(coming.last().map(|job| job.submit)).min_by(f64::total_cmp) else {
+        let others = coming.last().map(|job| job.submit).into_iter().chain(machine.wake);
+        let Some(now) = ends.chain(others).min_by(f64::total_cmp) else {
             assert!(machine.queue.is_empty(), "jobs wait for an empty machine");
             return (machine.starts, moved_back);
         };
         machine.now = now;
+        machine.running.sort_by_key(|r| r.job.id);
+        let over = machine.running.iter().filter(|r| r.start + r.job.run_time() <= now);
+        machine.ended.extend(over.map(|r| (r.job.user, now - r.start)));
         machine.running.retain(|r| r.start + r.job.run_time() > now);
         while let Some(job) = coming.pop_if(|job| job.submit <= now) {
             machine.queue.push((job, f64::INFINITY));

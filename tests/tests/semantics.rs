@@ -50,6 +50,18 @@ fn cases() -> Vec<Case> {
     vec![
         in_order("fcfs", &[], arrival, 0),
         in_order("easy", &[], arrival, 1),
+        case("easy-plus-plus", &[], Rule::Predicted { history: 2, shortest: true }),
+        case(
+            "easy-plus-plus",
+            &[("history", "3"), ("backfill", "queue")],
+            Rule::Predicted { history: 3, shortest: false },
+        ),
+        // By requested durations and in the order of the queue it is EASY.
+        in_order("easy-plus-plus", &[("history", "0"), ("backfill", "queue")], arrival, 1),
+        case("packing", &[], Rule::BestFit),
+        in_order("packing", &[("backfill", "queue")], arrival, 1),
+        in_order("topology", &[], arrival, 1),
+        in_order("topology", &[("depth", "3")], arrival, 3),
         in_order("hybrid", &[("depth", "4")], arrival, 4),
         in_order("priority", &[], arrival, 0),
         in_order("priority", &[("depth", "1")], arrival, 1),
@@ -80,6 +92,9 @@ fn twin(policy: &str, settings: Settings) -> Box<dyn Policy> {
     match policy {
         "fcfs" => Box::new(NativeTwin::<policy_fcfs::Fcfs>::new(settings).unwrap()),
         "easy" => Box::new(NativeTwin::<policy_easy::Easy>::new(settings).unwrap()),
+        "easy-plus-plus" => {
+            Box::new(NativeTwin::<policy_easy_plus_plus::EasyPlusPlus>::new(settings).unwrap())
+        }
         "hybrid" => Box::new(NativeTwin::<policy_hybrid::Hybrid>::new(settings).unwrap()),
         "priority" => Box::new(NativeTwin::<policy_priority::Priority>::new(settings).unwrap()),
         "sjf" => Box::new(NativeTwin::<policy_sjf::Sjf>::new(settings).unwrap()),
@@ -89,6 +104,8 @@ fn twin(policy: &str, settings: Settings) -> Box<dyn Policy> {
         }
         "xf" => Box::new(NativeTwin::<policy_xf::Xf>::new(settings).unwrap()),
         "multifactor" => Box::new(NativeTwin::<policy_multifactor::Multifactor>::new(settings).unwrap()),
+        "packing" => Box::new(NativeTwin::<policy_packing::Packing>::new(settings).unwrap()),
+        "topology" => Box::new(NativeTwin::<policy_topology::Topology>::new(settings).unwrap()),
         "conservative" => Box::new(NativeTwin::<policy_conservative::Conservative>::new(settings).unwrap()),
         other => panic!("no twin of {other}"),
     }

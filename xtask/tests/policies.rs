@@ -34,13 +34,16 @@ fn same_source_same_bytes_in_another_folder() {
         "broken",
         "conservative",
         "easy",
+        "easy-plus-plus",
         "fcfs",
         "hybrid",
         "ljf",
         "multifactor",
+        "packing",
         "priority",
         "sjf",
         "smallest-first",
+        "topology",
         "xf",
     ] {
         let line = text.lines().find(|line| line.starts_with(&format!("reproducible: {name} ")));

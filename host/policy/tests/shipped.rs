@@ -30,13 +30,16 @@ fn all_of_them_load_with_their_defaults() {
         "broken",
         "conservative",
         "easy",
+        "easy-plus-plus",
         "fcfs",
         "hybrid",
         "ljf",
         "multifactor",
+        "packing",
         "priority",
         "sjf",
         "smallest-first",
+        "topology",
         "xf",
     ] {
         let Some(path) = shipped(name) else { return };

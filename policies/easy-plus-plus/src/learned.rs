@@ -1,0 +1,177 @@
+//! What is known of jobs: how long those of a user ran, who holds how many cores, and when each is expected to end.
+//!
+//! This module must never know queues or passes.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use fluxgate_guest::prelude::*;
+
+/// What a prediction grows by each time a job outlives it, in seconds: 1, 5, 15 and 30 minutes, 1, 2, 5, 10, 20, 50 and 100
+/// hours, and from then on the last again.
+pub const CORRECTIONS: [f64; 11] =
+    [60.0, 300.0, 900.0, 1800.0, 3600.0, 7200.0, 18_000.0, 36_000.0, 72_000.0, 180_000.0, 360_000.0];
+
+/// Nobody is expected to run shorter, seconds; and who overstays the requested end is expected to end so much later.
+const SHORTEST: f64 = 1.0;
+
+/// A job that waits.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Waiting {
+    user: u32,
+    cores: u32,
+    duration: f64,
+}
+
+/// A job that holds cores.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Running {
+    user: u32,
+    /// How many.
+    pub cores: u32,
+    start: f64,
+    /// How long it was expected to run when it started, seconds.
+    predicted: f64,
+    /// When it has to end.
+    limit: f64,
+}
+
+impl Running {
+    /// When it is expected to end, later than `now`.
+    pub fn end(&self, now: f64) -> f64 {
+        let mut length = self.predicted;
+        let mut corrections = CORRECTIONS.iter();
+        let mut more = CORRECTIONS[0];
+        while self.start + length <= now && self.start + length < self.limit {
+            more = corrections.next().copied().unwrap_or(more);
+            length += more;
+        }
+        let end = (self.start + length).min(self.limit);
+        if end > now { end } else { now + SHORTEST }
+    }
+}
+
+/// See the module text.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Learned {
+    /// How many lengths make a prediction; 0 goes by what is requested.
+    history: usize,
+    /// How long the last jobs of each user ran, in seconds, in the order of their ends.
+    lengths: BTreeMap<u32, VecDeque<f64>>,
+    waiting: BTreeMap<JobId, Waiting>,
+    running: BTreeMap<JobId, Running>,
+}
+
+impl Learned {
+    /// Predictions from so many jobs of a user.
+    pub fn new(history: usize) -> Self {
+        Learned { history, ..Learned::default() }
+    }
+
+    /// How long a job of this user that asks for so many seconds will run.
+    pub fn predict(&self, user: u32, duration: f64) -> f64 {
+        match self.lengths.get(&user) {
+            Some(lengths) if self.history > 0 && lengths.len() == self.history => {
+                let mean = lengths.iter().sum::<f64>() / self.history as f64;
+                duration.min(mean).max(SHORTEST)
+            }
+            _ => duration.max(SHORTEST),
+        }
+    }
+
+    /// A job is known from when it waits.
+    pub fn waits(&mut self, job: &Job, cores: u32) {
+        self.waiting.insert(job.id, Waiting { user: job.userid, cores, duration: job.duration });
+    }
+
+    /// What a job that is about to start takes, where that is known better than from what it asks for.
+    pub fn takes(&mut self, id: JobId, cores: u32) {
+        if let Some(job) = self.waiting.get_mut(&id) {
+            job.cores = cores;
+        }
+    }
+
+    /// It received its cores, and has to end at `limit`.
+    pub fn starts(&mut self, id: JobId, at: f64, limit: f64) {
+        let Some(job) = self.waiting.remove(&id) else { return };
+        let predicted = self.predict(job.user, job.duration);
+        self.running.insert(id, Running { user: job.user, cores: job.cores, start: at, predicted, limit });
+    }
+
+    /// It has another time at which it has to end.
+    pub fn limited(&mut self, id: JobId, limit: f64) {
+        if let Some(job) = self.running.get_mut(&id) {
+            job.limit = limit;
+        }
+    }
+
+    /// It left without having had any.
+    pub fn leaves(&mut self, id: JobId) {
+        self.waiting.remove(&id);
+    }
+
+    /// It gave them back.
+    pub fn ends(&mut self, id: JobId, at: f64) {
+        let Some(job) = self.running.remove(&id) else { return };
+        self.ran(job.user, (at - job.start).max(0.0));
+    }
+
+    fn ran(&mut self, user: u32, length: f64) {
+        let lengths = self.lengths.entry(user).or_default();
+        lengths.push_back(length);
+        while lengths.len() > self.history {
+            lengths.pop_front();
+        }
+    }
+
+    /// Jobs that hold cores, by id.
+    pub fn running(&self) -> impl Iterator<Item = &Running> {
+        self.running.values()
+    }
+
+    /// What was learned, one user or job a line.
+    pub fn save(&self) -> String {
+        let mut text = String::new();
+        for (user, lengths) in self.lengths.iter().filter(|(_, lengths)| !lengths.is_empty()) {
+            let lengths: String = lengths.iter().map(|length| format!(" {length}")).collect();
+            text += &format!("ran {user}{lengths}\n");
+        }
+        for (id, job) in &self.running {
+            let Running { user, cores, start, predicted, limit } = job;
+            text += &format!("runs {id} {user} {cores} {start} {predicted} {limit}\n");
+        }
+        text
+    }
+
+    /// Takes over what [`save`](Self::save) made; of more lengths than are wanted the last count.
+    pub fn restore(&mut self, text: &str) -> Result<(), String> {
+        let mut made = self.clone();
+        for (line, n) in text.lines().zip(1..) {
+            made.line(line).ok_or_else(|| format!("line {n} is `{line}`, which is no user and no job"))?;
+        }
+        *self = made;
+        Ok(())
+    }
+
+    fn line(&mut self, line: &str) -> Option<()> {
+        let number = |text: &str| text.parse().ok().filter(|value: &f64| !value.is_nan() && *value >= 0.0);
+        let mut parts = line.split(' ');
+        match parts.next()? {
+            "ran" => {
+                let user = parts.next()?.parse().ok()?;
+                let lengths = parts.map(|part| number(part).filter(|length| length.is_finite()));
+                let lengths = lengths.collect::<Option<Vec<f64>>>().filter(|lengths| !lengths.is_empty())?;
+                lengths.into_iter().for_each(|length| self.ran(user, length));
+            }
+            "runs" => {
+                let (id, user) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
+                let cores = parts.next()?.parse().ok()?;
+                let (start, predicted) = (number(parts.next()?)?, number(parts.next()?)?);
+                let limit = number(parts.next()?).filter(|_| parts.next().is_none() && start.is_finite())?;
+                self.waiting.remove(&id);
+                self.running.insert(id, Running { user, cores, start, predicted, limit });
+            }
+            _ => return None,
+        }
+        Some(())
+    }
+}

@@ -1,0 +1,101 @@
+//! The policy `topology`; its page is README.md beside `src/`.
+//!
+#![doc = include_str!("../README.md")]
+
+use fluxgate_guest::backfill::{DEPTH_MAX, PASSED_OVER_MAX};
+use fluxgate_guest::prelude::*;
+
+/// See the page of this crate.
+#[derive(Debug)]
+pub struct Topology {
+    /// How many waiting jobs get a guarantee in one pass.
+    depth: u32,
+}
+
+impl Default for Topology {
+    fn default() -> Self {
+        Topology { depth: 1 }
+    }
+}
+
+impl Policy for Topology {
+    fn info() -> Info {
+        Info::new("topology", "EASY that keeps each job in one node, switch or rack where there is room")
+            .version(env!("CARGO_PKG_VERSION"))
+            .key("depth", Kind::Integer, "1", "how many waiting jobs are guaranteed a start, 1 to 1000")
+    }
+
+    fn configure(&mut self, config: &Config) -> Result<(), String> {
+        self.depth = config.integer_in("depth", 1..=DEPTH_MAX)? as u32;
+        Ok(())
+    }
+}
+
+/// Close together; where the host does not know that, on few nodes; else as the site says.
+fn place(pass: &mut dyn Pass) -> Option<Placement> {
+    ["locality", "pack"].into_iter().find_map(|name| pass.placement(name))
+}
+
+fn start(pass: &mut dyn Pass, candidate: Candidate, place: Option<Placement>) -> Result<(), Refusal> {
+    match place {
+        Some(place) => pass.start_placed(candidate, place),
+        None => pass.start(candidate),
+    }
+}
+
+impl Scheduling for Topology {
+    fn run(&mut self, pass: &mut dyn Pass) {
+        let place = place(pass);
+        let (mut heads, mut passed_over) = (0, 0);
+        while heads < self.depth && passed_over < PASSED_OVER_MAX {
+            let Some(candidate) = pass.next() else { return };
+            match start(pass, candidate, place) {
+                Ok(()) | Err(Refusal::Unsatisfiable | Refusal::NotEligible) => {}
+                Err(Refusal::Limit) => return,
+                Err(Refusal::Busy | Refusal::DelaysReservation) => match pass.reserve(candidate) {
+                    Ok(time) if time.is_finite() => heads += 1,
+                    Err(Refusal::Limit) => break,
+                    Ok(_) | Err(_) => passed_over += 1,
+                },
+            }
+        }
+        while let Some(candidate) = pass.next_fitting() {
+            if start(pass, candidate, place) == Err(Refusal::Limit) {
+                return;
+            }
+        }
+    }
+}
+
+export_policy!(Topology: scheduling);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fluxgate_guest::bench::{Bench, configured};
+
+    #[test]
+    fn jobs_start_as_under_easy_and_close_together() {
+        let mut bench = Bench::new(10);
+        bench.job(1).cores(6).duration(100.0).submit();
+        bench.job(2).cores(8).duration(50.0).submit();
+        bench.job(3).cores(4).duration(101.0).submit();
+        bench.job(4).cores(2).duration(101.0).submit();
+        bench.run(&mut Topology::default());
+        assert_eq!((bench.started(), bench.reserved()), (&[1, 4][..], vec![(2, 100.0)]));
+        assert_eq!(bench.placement(4), Some("pack"), "the bench knows no place that is closer");
+    }
+
+    #[test]
+    fn depth_guarantees_more_waiting_jobs() {
+        let mut bench = Bench::new(10);
+        bench.job(1).cores(6).duration(100.0).running();
+        bench.job(2).cores(8).duration(50.0).submit();
+        bench.job(3).cores(10).duration(10.0).submit();
+        bench.job(4).cores(1).duration(1000.0).submit();
+        bench.run(&mut configured::<Topology>(&[("depth", "2")]).unwrap());
+        assert_eq!((bench.started(), bench.reserved()), (&[][..], vec![(2, 100.0), (3, 150.0)]));
+        let refusal = configured::<Topology>(&[("depth", "0")]).unwrap_err();
+        assert!(refusal.contains("between 1 and 1000"), "{refusal}");
+    }
+}
