@@ -13,6 +13,7 @@ use fluxgate_formats::{JobId, Jobspec};
 
 use crate::bits::BitSet;
 use crate::error::{NoFit, Unsatisfiable};
+use crate::flow;
 use crate::future;
 use crate::graph::{Class, ClassId, Graph};
 use crate::ledger::Selection;
@@ -40,6 +41,8 @@ pub(crate) struct Cache {
     /// Earliest starts: version, now, answer.
     earliest: HashMap<(ShapeId, u64), (u64, u64, Option<f64>)>,
     pub(crate) satisfiable: HashMap<ShapeId, Result<(), Unsatisfiable>>,
+    /// What flow a shape waits for: version, answer.
+    short: HashMap<ShapeId, (u64, Option<String>)>,
     pub(crate) plan: Option<Plan>,
     /// Advances when the plan was made anew with reservations at other times.
     replans: u64,
@@ -58,7 +61,7 @@ impl Cache {
 pub(crate) struct Helps {
     /// On nodes of these classes, in order.
     pub(crate) classes: Vec<ClassId>,
-    /// Of vertices above nodes.
+    /// Of vertices above nodes, or of flow.
     upper: bool,
     /// So many nodes on which nobody has anything, whichever of these classes, are all that it takes.
     pub(crate) nodes: Option<u64>,
@@ -107,6 +110,9 @@ impl<'a> Parts<'a> {
 /// How many nodes a request takes, when those on which nobody has anything are all the same to it and no others will do.
 fn whole_nodes(graph: &Graph, request: &Request, classes: &[ClassId]) -> Option<u64> {
     let (need, want) = matcher::tally(request)?;
+    if request.flow {
+        return None;
+    }
     let alone = request.whole_nodes || (need.level == Level::Node && need.exclusive);
     if !alone || !request.needs.iter().all(request::fixed) {
         return None;
@@ -208,6 +214,21 @@ impl Resources {
         };
         remember(&mut self.cache().satisfiable, request.shape, result.clone());
         result
+    }
+
+    /// The flow for which a request does not start now, in words; `None` when it waits for something else. Costs a search.
+    pub fn short_flow(&self, request: &Request) -> Option<String> {
+        if !request.flow || !self.could_fit_counts(request) {
+            return None;
+        }
+        if let Some((version, known)) = self.cache().short.get(&request.shape)
+            && *version == self.version
+        {
+            return known.clone();
+        }
+        let made = flow::why::waiting(self.view(None), request, &self.eligible(request));
+        remember(&mut self.cache().short, request.shape, (self.version, made.clone()));
+        made
     }
 
     /// Is enough free by totals alone? When not, the request cannot fit now. Costs nothing.
@@ -316,7 +337,7 @@ impl Resources {
             Eligible::Nodes(_) => None,
             _ => whole_nodes(graph, request, &classes),
         };
-        Helps { classes, upper: all.iter().any(|p| p.upper), nodes }
+        Helps { classes, upper: request.flow || all.iter().any(|p| p.upper), nodes }
     }
 
     fn choose(

@@ -8,6 +8,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::flow::find::{Channels, Parts as Linked};
 use crate::graph::{CONTAINMENT, Edge, Graph, Parts};
 use crate::names::{Name, Names, PropSet, PropSets};
 use crate::vertex::{Ids, NONE, Vertex, VertexId};
@@ -238,7 +239,21 @@ impl GraphBuilder {
                 None => GraphError::Empty,
             });
         };
-        Layout::new(self, &children, &linked).run(root, &outside, &parent)
+        let node_type = self.names.get("node");
+        let by_type = node_type.is_some_and(|node| self.pools.iter().any(|p| p.type_ == node));
+        let channels = Channels::of(&Linked {
+            names: &self.names,
+            pools: &self.pools,
+            edges: &self.edges,
+            parent: &parent,
+            contains: &|pool| !children.of(pool as usize).is_empty(),
+            is_node: &|pool| match &self.pools[pool as usize] {
+                it if by_type => Some(it.type_) == node_type,
+                it => it.rank.is_some() && outside.binary_search(&pool).is_err(),
+            },
+        });
+        outside.retain(|pool| !channels.carries(*pool));
+        Layout::new(self, &children, &linked, channels).run(root, &outside, &parent)
     }
 
     /// A vertex has at most one parent in each subsystem that contains.
@@ -309,10 +324,11 @@ struct Layout<'a> {
     words: usize,
     node_type: Name,
     by_type: bool,
+    channels: Channels,
 }
 
 impl<'a> Layout<'a> {
-    fn new(mut build: GraphBuilder, children: &'a Children, linked: &'a [bool]) -> Self {
+    fn new(mut build: GraphBuilder, children: &'a Children, linked: &'a [bool], channels: Channels) -> Self {
         let node_type = build.name("node");
         let by_type = build.pools.iter().any(|p| p.type_ == node_type);
         let count = build.pools.len();
@@ -327,6 +343,7 @@ impl<'a> Layout<'a> {
             words: 0,
             node_type,
             by_type,
+            channels,
         }
     }
 
@@ -362,10 +379,14 @@ impl<'a> Layout<'a> {
             }
         }
         // What is below a parent but was not reached from the root hangs on a cycle.
-        if let Some(pool) = (0..parent.len()).find(|&p| parent[p] != NONE && self.vertex_of[p] == NONE) {
+        let lost =
+            |p: usize| parent[p] != NONE && self.vertex_of[p] == NONE && !self.channels.carries(p as u32);
+        if let Some(pool) = (0..parent.len()).find(|&p| lost(p)) {
             return Err(GraphError::Cycle(PoolId(pool as u32)));
         }
-        for &pool in outside {
+        // Pools that carry flow come last.
+        let carriers: Vec<u32> = self.channels.carriers().collect();
+        for &pool in outside.iter().chain(&carriers) {
             self.push(&[pool], NONE, NONE);
             if let Some(last) = self.vertices.last_mut() {
                 last.end = NONE;
@@ -382,7 +403,7 @@ impl<'a> Layout<'a> {
         }
         let mut order: Vec<Name> = Vec::new();
         let mut sorted: Vec<(usize, u32, u32)> = Vec::with_capacity(children.len());
-        for &child in children {
+        for &child in children.iter().filter(|&&child| !self.channels.carries(child)) {
             let it = &self.build.pools[child as usize];
             let type_ = order.iter().position(|&t| t == it.type_).unwrap_or_else(|| {
                 order.push(it.type_);
@@ -493,7 +514,8 @@ impl<'a> Layout<'a> {
                 subsystem,
             })
             .collect();
-        Ok(Graph::assemble(Parts {
+        let (channels, vertex_of) = (self.channels, self.vertex_of);
+        let mut graph = Graph::assemble(Parts {
             names: self.build.names,
             props: self.build.props,
             vertices: self.vertices,
@@ -501,6 +523,8 @@ impl<'a> Layout<'a> {
             edges,
             uuids: self.uuids,
             bit_words: self.words,
-        }))
+        });
+        graph.set_flows(channels, &vertex_of);
+        Ok(graph)
     }
 }

@@ -8,6 +8,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::flow;
 use crate::graph::{Class, Graph};
 use crate::ledger::{self, Allocation};
 use crate::local;
@@ -43,6 +44,9 @@ fn give_back_upper(graph: &Graph, now: &[u64], overlay: &mut Overlay, allocation
             local::give(state, take.what.share());
         }
     }
+    ledger::each_pool(graph, &allocation.flows, |at, units| {
+        flow::credit(overlay.upper.entry(at).or_insert(now[at as usize]), units);
+    });
 }
 
 /// The earliest start when there are no reservations.

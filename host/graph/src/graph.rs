@@ -11,6 +11,8 @@ use std::collections::{BTreeMap, HashMap};
 
 use fluxgate_formats::{Hostlist, Idset};
 
+use crate::flow::Flows;
+use crate::flow::find::Channels;
 use crate::names::{Name, Names, PropSet, PropSets};
 use crate::prefer;
 use crate::vertex::{NONE, Vertex, VertexId};
@@ -109,6 +111,8 @@ pub struct Graph {
     /// First node at or after each upper vertex, and one past the last, by position in `upper`.
     pub(crate) upper_nodes: Vec<(u32, u32)>,
     pub(crate) edges: Vec<Edge>,
+    /// What carries flow; its pools follow in `upper` after the vertices of the containment tree.
+    pub(crate) flows: Flows,
     pub(crate) uuids: BTreeMap<u32, Box<str>>,
     /// First R id of a vertex whose own ids do not tell its members apart on their node.
     pub(crate) renumbered: BTreeMap<u32, u32>,
@@ -149,6 +153,7 @@ impl Graph {
             upper: Vec::new(),
             upper_nodes: Vec::new(),
             edges,
+            flows: Flows::default(),
             uuids,
             renumbered: BTreeMap::new(),
             bit_words,
@@ -403,10 +408,31 @@ impl Graph {
 impl Graph {
     pub(crate) fn is_upper_leaf(&self, at: u32) -> bool {
         let vertex = self.upper[at as usize];
-        self.vertices[vertex as usize].end == vertex + 1
+        // Pools of flow lie outside the containment tree.
+        [vertex + 1, NONE].contains(&self.vertices[vertex as usize].end)
+    }
+
+    /// How many of them are part of the containment tree; pools of flow follow.
+    pub(crate) fn upper_tree(&self) -> usize {
+        self.upper.len() - self.flows.len()
+    }
+
+    /// Pools of flow are the last vertices.
+    pub(crate) fn set_flows(&mut self, channels: Channels, vertex_of: &[u32]) {
+        let first = self.upper.len() as u32;
+        let mut of: BTreeMap<u32, u32> = BTreeMap::new();
+        if channels.carriers().next().is_some() {
+            of.extend(self.nodes.iter().zip(0..).map(|(it, node)| (it.vertex, node)));
+        }
+        self.upper.extend(channels.carriers().map(|pool| vertex_of[pool as usize]));
+        self.flows =
+            channels.finish(first, self.nodes.len(), |pool| of.get(&vertex_of[pool as usize]).copied());
     }
 
     pub(crate) fn upper_idle(&self, at: u32) -> u64 {
+        if let Some(idle) = self.flows.idle(at) {
+            return idle;
+        }
         if self.is_upper_leaf(at) { self.vertices[self.upper[at as usize] as usize].units() } else { 0 }
     }
 }

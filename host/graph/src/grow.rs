@@ -4,6 +4,7 @@
 
 use fluxgate_formats::JobId;
 
+use crate::flow;
 use crate::ledger::{self, Allocation, LedgerError, Selection};
 use crate::resources::Resources;
 
@@ -19,13 +20,15 @@ impl Resources {
             }
         }
         self.ledger.check(&self.graph, &self.index, &selection.takes)?;
+        self.ledger.check_flows(&self.graph, &selection.flows)?;
         let graph = self.graph.clone();
+        let flows = flow::merged(held.flows.iter().chain(&selection.flows).copied());
         let takes = ledger::joined(&held.takes, &selection.takes);
         let nslots = held.nslots.saturating_add(selection.nslots);
         let (cores, gpus) = ledger::count(&graph, &takes);
         // All of it is free together: what it held a moment ago, and what was just found free.
         self.ledger.release(&graph, &mut self.index, id, None)?;
-        let all = Allocation { start, end, takes, nslots, cores, gpus };
+        let all = Allocation { start, end, takes, flows, nslots, cores, gpus };
         self.ledger.book(&graph, &mut self.index, id, all);
         self.changed(false, true);
         Ok(())

@@ -10,11 +10,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use fluxgate_formats::{Idset, JobId};
 
 use crate::bits::{self, Bits};
+use crate::flow::{self, Flow};
 use crate::graph::Graph;
 use crate::index::Index;
 use crate::local::{self, Share, Taken};
 use crate::matcher::Match;
-use crate::vertex::NONE;
+use crate::vertex::{NONE, VertexId};
 
 /// A time with a total order; never NaN.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -68,6 +69,7 @@ impl What {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Selection {
     pub(crate) takes: Vec<Take>,
+    pub(crate) flows: Vec<Flow>,
     pub(crate) nslots: u32,
 }
 
@@ -91,6 +93,8 @@ pub struct Allocation {
     /// When it is expected to end; infinite without limit.
     pub end: f64,
     pub(crate) takes: Vec<Take>,
+    /// What flows to its nodes, in order of node.
+    pub(crate) flows: Vec<Flow>,
     pub(crate) nslots: u32,
     pub(crate) cores: u64,
     pub(crate) gpus: u64,
@@ -243,7 +247,9 @@ impl Ledger {
             takes.push(Take { node: NONE, vertex, what: self.name(graph, vertex, share, high)? });
         }
         let slots = u32::try_from(found.slots).unwrap_or(u32::MAX);
-        Some(Selection { takes, nslots: slots })
+        let flows =
+            if found.flows.is_empty() { Vec::new() } else { flow::merged(found.flows.iter().copied()) };
+        Some(Selection { takes, flows, nslots: slots })
     }
 
     fn name(&self, graph: &Graph, vertex: u32, share: Share, high: bool) -> Option<What> {
@@ -290,12 +296,28 @@ impl Ledger {
                 format!("{}{}", graph.text(it.type_), graph.r_id(take.vertex, busy.unwrap_or(0)))
             }
             What::Share(_) => {
-                graph.vertex_name(crate::VertexId(take.vertex), 0).unwrap_or_else(|| "vertex".to_owned())
+                graph.vertex_name(VertexId(take.vertex), 0).unwrap_or_else(|| "vertex".to_owned())
             }
         };
         match graph.nodes.get(take.node as usize) {
             Some(node) => LedgerError::InUse { rank: node.rank, what },
             None => LedgerError::PoolInUse(what),
+        }
+    }
+
+    /// Is there enough on every pool that flows go through?
+    pub(crate) fn check_flows(&self, graph: &Graph, flows: &[Flow]) -> Result<(), LedgerError> {
+        let mut sums: BTreeMap<u32, u64> = BTreeMap::new();
+        each_pool(graph, flows, |at, units| {
+            let sum = sums.entry(at).or_default();
+            *sum = sum.saturating_add(units);
+        });
+        match sums.into_iter().find(|(at, units)| flow::room(self.upper[*at as usize]) < *units) {
+            Some((at, _)) => {
+                let vertex = VertexId(graph.upper[at as usize]);
+                Err(LedgerError::PoolInUse(graph.vertex_name(vertex, 0).unwrap_or_default()))
+            }
+            None => Ok(()),
         }
     }
 
@@ -314,6 +336,7 @@ impl Ledger {
                 local::take(&mut self.upper[at], take.what.share());
             }
         }
+        each_pool(graph, &allocation.flows, |at, units| flow::force(&mut self.upper[at as usize], units));
         let mut taken = Vec::new();
         for (node, takes) in nodes(&allocation.takes) {
             taken.clear();
@@ -347,6 +370,12 @@ impl Ledger {
         allocation.takes = kept;
         (allocation.cores, allocation.gpus) = count(graph, &allocation.takes);
         let last = allocation.takes.is_empty();
+        let ends = |flow: &Flow| {
+            last || ranks.is_none_or(|ranks| ranks.contains(graph.nodes[flow.node as usize].rank))
+        };
+        let (ended, flows): (Vec<Flow>, Vec<Flow>) =
+            std::mem::take(&mut allocation.flows).into_iter().partition(ends);
+        allocation.flows = flows;
         let end = allocation.end;
         if last {
             self.jobs.remove(&id);
@@ -365,6 +394,7 @@ impl Ledger {
                 local::give(&mut self.upper[at], take.what.share());
             }
         }
+        each_pool(graph, &ended, |at, units| flow::credit(&mut self.upper[at as usize], units));
         let mut taken = Vec::new();
         for (node, takes) in nodes(&gone) {
             taken.clear();
@@ -381,6 +411,13 @@ impl Ledger {
         self.ends.remove(&(Time(old), id));
         self.ends.insert((Time(end), id));
         Ok(old)
+    }
+}
+
+/// Every pool that flows go through, with what goes.
+pub(crate) fn each_pool(graph: &Graph, flows: &[Flow], mut each: impl FnMut(u32, u64)) {
+    for flow in flows {
+        graph.flows.up(flow.pool).for_each(|at| each(at, flow.units));
     }
 }
 

@@ -22,8 +22,8 @@
 //! ```
 //!
 //! How it is laid out, from the ground up: `vertex`, `graph` and `builder` (what there is), `load` (readers), `index`
-//! (what is free, by state), `alternatives` and `request` (what is asked), `local`, `matcher` and `prefer` (does it fit, and where best), `ledger` and `grow` (who holds what),
-//! `future`, `reserve`, `counts`, `play` and `plan` (when), `rout` and `recover` (R out and in), `asking` and
+//! (what is free, by state), `alternatives` and `request` (what is asked), `local`, `matcher` and `prefer` (does it fit, and where best), `flow` (what flows to nodes), `ledger` and `grow` (who holds what),
+//! `future`, `reserve`, `counts`, `play` and `plan` (when), `rout`, `given` and `recover` (R out and in), `asking` and
 //! `resources` (the face).
 //!
 //! [`model`] is the general graph beside it; its page says which of the two is for what.
@@ -38,7 +38,9 @@ mod bits;
 mod builder;
 mod counts;
 mod error;
+mod flow;
 mod future;
+mod given;
 mod graph;
 mod grow;
 mod index;

@@ -8,6 +8,9 @@
 
 use std::sync::Arc;
 
+mod channel;
+
+use crate::flow::Flow;
 use crate::graph::{Class, Graph};
 use crate::local::{self, EXCLUSIVE, Placed, Share, Taken};
 use crate::placement::Placement;
@@ -24,6 +27,8 @@ pub(crate) struct Match {
     pub(crate) nodes: Vec<(u32, Arc<[Taken]>)>,
     /// Of upper vertices, by position in `Graph::upper`.
     pub(crate) upper: Vec<(u32, Share)>,
+    /// To nodes; a node may come more than once.
+    pub(crate) flows: Vec<Flow>,
     pub(crate) slots: u64,
 }
 
@@ -31,7 +36,7 @@ pub(crate) struct Match {
 type Last = (*const Class, *const [u64], u64, Arc<[Taken]>, u64);
 
 /// A point to go back to: lengths of what was found, slots, and what was tracked.
-type Mark = (usize, usize, u64, usize);
+type Mark = (usize, usize, u64, usize, usize);
 
 /// What was seen of a vertex before it was taken from.
 enum Before {
@@ -134,6 +139,9 @@ pub(crate) fn tally(request: &Request) -> Option<(&Need, u64)> {
 
 /// Is there a match if and only if the [`tally`] suffices?
 pub(crate) fn tally_decides(request: &Request) -> bool {
+    if request.flow {
+        return false;
+    }
     match request.needs.as_slice() {
         [need] if need.level == Level::Upper => need.with.iter().all(|inner| inner.count.fixed().is_some()),
         _ => true,
@@ -142,13 +150,15 @@ pub(crate) fn tally_decides(request: &Request) -> bool {
 
 impl<'a> Matcher<'a> {
     fn mark(&self) -> Mark {
-        (self.found.nodes.len(), self.found.upper.len(), self.found.slots, self.journal.len())
+        let Match { nodes, upper, flows, slots } = &self.found;
+        (nodes.len(), upper.len(), *slots, self.journal.len(), flows.len())
     }
 
     fn undo(&mut self, mark: Mark) {
         self.found.nodes.truncate(mark.0);
         self.found.upper.truncate(mark.1);
         self.found.slots = mark.2;
+        self.found.flows.truncate(mark.4);
         self.last = None;
         for before in self.journal.drain(mark.3..).rev() {
             match before {
@@ -253,6 +263,7 @@ impl<'a> Matcher<'a> {
         let nodes = self.found.nodes[mark.0..].iter().flat_map(|(_, taken)| taken.iter().map(|t| t.share));
         let upper = self.found.upper[mark.1..].iter().map(|(_, share)| *share);
         self.whole_nodes && self.found.nodes.len() > mark.0
+            || self.found.flows.len() > mark.4
             || nodes.chain(upper).any(|share| share != Share::Shared)
     }
 
@@ -260,7 +271,7 @@ impl<'a> Matcher<'a> {
     fn vertices(&mut self, scope: u32, need: &Need) -> bool {
         let graph = self.view.graph;
         let (start, end) = match scope {
-            NONE => (0, graph.upper.len()),
+            NONE => (0, graph.upper_tree()),
             _ => {
                 let at = graph.upper_index(scope).unwrap_or(0);
                 let end = graph.vertices[scope as usize].end;
@@ -326,9 +337,10 @@ impl<'a> Matcher<'a> {
         if !self.all(vertex, &need.with) {
             return false;
         }
-        let slots = self.found.slots;
+        let (slots, flows) = (self.found.slots, self.found.flows[mark.4..].to_vec());
         self.undo(mark);
         self.found.slots = slots;
+        flows.into_iter().for_each(|flow| self.take_flow(flow));
         for u in inside {
             let idle = graph.upper_idle(u);
             self.take_upper(u, if graph.is_upper_leaf(u) { Share::Units(idle) } else { Share::Exclusive });
@@ -397,6 +409,9 @@ impl<'a> Matcher<'a> {
     /// Counts `need` (a node, or something inside nodes) over the nodes of `scope`. `counted` is the vertex of the
     /// request whose count says how many, in steps of `per`.
     fn spread(&mut self, scope: u32, need: &Need, counted: &Need, per: u64) -> bool {
+        if !need.flows.is_empty() {
+            return self.channel(scope, need, counted, per);
+        }
         let range = self.range(scope);
         self.last = None;
         let limit = counted.limit().saturating_mul(per);
@@ -449,6 +464,15 @@ impl<'a> Matcher<'a> {
         } else {
             trim(&mut plan, best, sum);
         }
+        self.settle(scratch, plan, need);
+        if counted.slot && need.level == Level::Node {
+            self.found.slots += best / per.max(1);
+        }
+        true
+    }
+
+    /// Takes so much of a need on nodes that have it, seen through what this search took before.
+    fn settle(&mut self, scratch: Overlay, plan: Vec<(u32, u64)>, need: &Need) {
         let view = self.view;
         let mut fresh: Vec<(u32, Box<[u64]>)> = Vec::new();
         for (node, count) in plan {
@@ -471,10 +495,6 @@ impl<'a> Matcher<'a> {
         for (node, state) in fresh {
             self.see(node, state);
         }
-        if counted.slot && need.level == Level::Node {
-            self.found.slots += best / per.max(1);
-        }
-        true
     }
 
     fn place(&mut self, node: u32, state: &[u64], need: &Need, count: u64) -> (Arc<[Taken]>, u64) {

@@ -178,6 +178,9 @@ impl Plan {
 
     /// The allocation was booked: what is free now changed on its nodes.
     pub(crate) fn refresh(&mut self, view: View<'_>, new: &Allocation) {
+        if let Some(places) = self.places.as_mut().filter(|_| above_nodes(new)) {
+            places.outside.fill(None);
+        }
         if let Some(places) = &mut self.places {
             for n in 0..places.steps.len() {
                 let Some(mut outside) = places.outside[n].take() else { continue };
@@ -292,7 +295,7 @@ impl Places {
                     }
                 }
             }
-            if new.takes.iter().any(|t| t.node == crate::vertex::NONE) {
+            if above_nodes(new) {
                 return false;
             }
         }
@@ -350,6 +353,11 @@ impl Places {
         }
         None
     }
+}
+
+/// Does it take anything that belongs to no node?
+fn above_nodes(allocation: &Allocation) -> bool {
+    !allocation.flows.is_empty() || allocation.takes.iter().any(|t| t.node == crate::vertex::NONE)
 }
 
 /// The first reservation beginning in a span that could not have what it takes beside this usage, wherever both are.

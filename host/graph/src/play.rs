@@ -6,8 +6,9 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use fluxgate_formats::JobId;
 
+use crate::flow;
 use crate::future;
-use crate::graph::Class;
+use crate::graph::{Class, Graph};
 use crate::ledger::{self, Time};
 use crate::local;
 use crate::matcher::{self, Match};
@@ -57,6 +58,10 @@ fn hold(res: &Resources, overlay: &mut Overlay, found: &Match, take: bool) {
             local::give(state, share);
         }
     }
+    ledger::each_pool(&res.graph, &found.flows, |at, units| {
+        let state = overlay.upper.entry(at).or_insert(res.ledger.upper()[at as usize]);
+        if take { flow::force(state, units) } else { flow::credit(state, units) }
+    });
 }
 
 /// A start to try: a match that holds from `start` to `end`, and the steps that must begin when they did before.
@@ -153,7 +158,7 @@ pub(crate) fn play(
                         after: Overlay::default(),
                     });
                     let index = steps.len() - 1;
-                    let after = held(&steps, &over, &overlay);
+                    let after = held(&res.graph, &steps, &over, &overlay);
                     steps[index].after = after;
                 }
                 None => match &extra {
@@ -191,7 +196,7 @@ pub(crate) fn play(
 }
 
 /// The states of all nodes that a planned reservation holds now.
-fn held(steps: &[Step], over: &BTreeMap<(Time, usize), ()>, overlay: &Overlay) -> Overlay {
+fn held(graph: &Graph, steps: &[Step], over: &BTreeMap<(Time, usize), ()>, overlay: &Overlay) -> Overlay {
     let mut after = Overlay::default();
     for &(_, index) in over.keys() {
         for (node, _) in &steps[index].found.nodes {
@@ -202,6 +207,11 @@ fn held(steps: &[Step], over: &BTreeMap<(Time, usize), ()>, overlay: &Overlay) -
         for (at, _) in &steps[index].found.upper {
             if let Some(&state) = overlay.upper.get(at) {
                 after.upper.insert(*at, state);
+            }
+        }
+        for at in steps[index].found.flows.iter().flat_map(|flow| graph.flows.up(flow.pool)) {
+            if let Some(&state) = overlay.upper.get(&at) {
+                after.upper.insert(at, state);
             }
         }
     }
@@ -234,7 +244,13 @@ fn still(res: &Resources, overlay: &Overlay, eligible: &Eligible, found: &Match)
             && eligible.node(*node)
             && shares.iter().all(|t| state.get_mut(t.at as usize).is_some_and(|s| local::take(s, t.share)))
     });
+    let mut flows = true;
+    ledger::each_pool(&res.graph, &found.flows, |at, units| {
+        let state = taken.upper.entry(at).or_insert_with(|| view.upper(&none, at));
+        flows &= flow::debit(state, units);
+    });
     nodes
+        && flows
         && found.upper.iter().all(|&(at, share)| {
             let state = taken.upper.entry(at).or_insert_with(|| view.upper(&none, at));
             local::take(state, share)

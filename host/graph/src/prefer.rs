@@ -79,7 +79,7 @@ pub(crate) fn near(graph: &Graph, scope: u32, room: Vec<(u32, u64)>, want: u64) 
     // Depth and room of the best part, and its slice of `room`.
     let mut best: Option<(Rank, (usize, usize))> = None;
     let mut path: Vec<u32> = Vec::new();
-    for (at, &vertex) in graph.upper.iter().enumerate() {
+    for (at, &vertex) in graph.upper[..graph.upper_tree()].iter().enumerate() {
         while path.last().is_some_and(|&end| end <= vertex) {
             path.pop();
         }

@@ -6,9 +6,10 @@ use fluxgate_formats::rset::R;
 use fluxgate_formats::{Idset, JobId};
 
 use crate::bits::Bits;
+use crate::flow::read;
 use crate::graph::Graph;
 use crate::index::Status;
-use crate::ledger::{LedgerError, Take, What};
+use crate::ledger::{LedgerError, Selection, Take, What};
 use crate::local::Share;
 use crate::resources::Resources;
 
@@ -20,7 +21,8 @@ impl Resources {
 
     /// Books what `r` names, except the ranks `already_free`. Nodes that are down are no obstacle: the job runs there.
     /// A node of which it holds every core and gpu is held as a whole. An R that the inventory does not have, or that
-    /// names what another job holds, is an error and changes nothing. When nothing remains, nothing is booked.
+    /// names what another job holds, is an error and changes nothing. When nothing remains, nothing is booked. Flow that it
+    /// has is booked also where pools carry less than they did: then they are short until it ends.
     pub fn allocate_r(
         &mut self,
         id: JobId,
@@ -59,8 +61,8 @@ impl Resources {
         if takes.is_empty() {
             return Ok(());
         }
-        let nslots = r.nslots.unwrap_or(0);
-        self.enter(id, takes, nslots, start, end)
+        let flows = read::held(&graph, r, already_free);
+        self.enter(id, Selection { takes, flows, nslots: r.nslots.unwrap_or(0) }, start, end)
     }
 }
 

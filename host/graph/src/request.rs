@@ -13,6 +13,8 @@ use fluxgate_formats::Jobspec;
 use fluxgate_formats::constraint::Constraint;
 use fluxgate_formats::jobspec::{Count, Resource, SLOT, min_count};
 
+mod asked;
+
 use crate::alternatives::{self, ALTERNATIVES_MAX};
 use crate::graph::Graph;
 use crate::names::Name;
@@ -58,6 +60,8 @@ pub(crate) struct Need {
     pub(crate) level: Level,
     /// Only counts of leaf types below, so that divisions decide.
     pub(crate) flat: Option<Box<[(Name, u64)]>>,
+    /// Flow to the node on which it is, for each: subsystem and units, as [`crate::flow`] numbers and counts them.
+    pub(crate) flows: Box<[(u32, u64)]>,
     pub(crate) with: Vec<Need>,
 }
 
@@ -100,6 +104,8 @@ pub struct Request {
     pub(crate) single: bool,
     /// So many cores, or gpus, wherever they are.
     pub(crate) fungible: Option<(Kind, u64)>,
+    /// It asks for flow.
+    pub(crate) flow: bool,
 }
 
 /// What totals are kept of.
@@ -152,6 +158,9 @@ pub enum RequestError {
     /// Its `xor_slot`s can be chosen in more than [`ALTERNATIVES_MAX`] ways.
     #[error("resources stand for more than {ALTERNATIVES_MAX} alternatives by their xor_slots")]
     Alternatives,
+    /// Flow is asked for in a way that does not say how much goes where: the subsystem, and what is wrong.
+    #[error("flow of '{0}' {1}")]
+    Flow(String, &'static str),
 }
 
 /// The table of shapes.
@@ -222,10 +231,7 @@ impl Shapes {
         resources: &[Resource],
         constraint: &Constraint,
     ) -> Result<Arc<Request>, RequestError> {
-        let needs = resources
-            .iter()
-            .map(|r| read(graph, types, r, false, false))
-            .collect::<Result<Vec<Need>, _>>()?;
+        let needs = asked::list(graph, types, resources)?;
         let count = |what: &str| {
             let n = min_count(resources, what);
             u32::try_from(n).map_err(|_| RequestError::Count(n, what.to_owned()))
@@ -290,6 +296,7 @@ impl Shapes {
             fixed: alternatives.is_empty() && !whole_nodes && needs.iter().all(fixed),
             single: single(&needs),
             fungible: if whole_nodes { None } else { fungible(graph, &needs, &constraint) },
+            flow: needs.iter().any(asked::flows) || alternatives.iter().any(|r| r.flow),
             needs,
             alternatives,
             whole_nodes,
@@ -340,7 +347,8 @@ impl Types {
                 }
             }
         }
-        types.upper = graph.upper.iter().map(|&v| graph.vertices[v as usize].type_).collect();
+        types.upper =
+            graph.upper[..graph.upper_tree()].iter().map(|&v| graph.vertices[v as usize].type_).collect();
         types
     }
 }
@@ -361,6 +369,7 @@ fn read(
     let with = r
         .with
         .iter()
+        .filter(|child| asked::kind(graph, types, child).is_none())
         .map(|child| read(graph, types, child, in_slot || slot, in_node || node))
         .collect::<Result<Vec<Need>, _>>()?;
     let above = with.iter().any(|n| n.level != Level::Local);
@@ -383,8 +392,10 @@ fn read(
         whole: r.exclusive == Some(true),
         level,
         flat: None,
+        flows: Box::default(),
         with,
     };
+    asked::gather(graph, types, r, &mut need)?;
     need.flat = flat(types, &need);
     Ok(need)
 }
@@ -448,7 +459,7 @@ fn single(needs: &[Need]) -> bool {
 
 fn fungible(graph: &Graph, needs: &[Need], constraint: &Constraint) -> Option<(Kind, u64)> {
     let [need] = needs else { return None };
-    if need.level != Level::Local || *constraint != Constraint::All {
+    if !need.flows.is_empty() || need.level != Level::Local || *constraint != Constraint::All {
         return None;
     }
     match need.flat.as_deref()? {

@@ -18,7 +18,6 @@ use crate::load::treepool::Scheduling;
 use crate::plan::Plan;
 use crate::request::{Kind, Request, Shapes, Types};
 use crate::reserve::{Reservations, ReserveError};
-use crate::rout::{self, RBuilder};
 use crate::vertex::NONE;
 use crate::view::{Eligible, View};
 
@@ -54,7 +53,7 @@ pub struct Resources {
     pub(crate) shapes: Shapes,
     /// What a request without constraints may use.
     pub(crate) everything: Arc<Eligible>,
-    scheduling: Scheduling,
+    pub(crate) scheduling: Scheduling,
     unused_topology: Option<String>,
     totals: Totals,
     pub(crate) epoch: u64,
@@ -202,29 +201,6 @@ impl Resources {
     /// The graph.
     pub fn graph(&self) -> &Graph {
         &self.graph
-    }
-
-    /// Everything that was not removed, as R, with the properties that describe the instance.
-    pub fn to_r_all(&self) -> R {
-        self.to_r(|status| status != Status::Gone)
-    }
-
-    /// The same with what was removed.
-    pub fn to_r_ever(&self) -> R {
-        self.to_r(|_| true)
-    }
-
-    fn to_r(&self, wanted: impl Fn(Status) -> bool) -> R {
-        let mut r = self.whole(wanted);
-        r.scheduling = self.scheduling.of(&r);
-        r
-    }
-
-    fn whole(&self, wanted: impl Fn(Status) -> bool) -> R {
-        let mut out = RBuilder::new(&self.graph);
-        let nodes = 0..self.graph.nodes.len() as u32;
-        nodes.filter(|&n| wanted(self.index.status(n))).for_each(|n| out.whole(n));
-        out.finish()
     }
 
     pub(crate) fn changed(&mut self, helps: bool, plan: bool) {
@@ -431,17 +407,19 @@ impl Resources {
                 return Err(LedgerError::Down(self.graph.nodes[node as usize].rank));
             }
         }
-        self.enter(id, selection.takes, selection.nslots, start, end)
+        self.ledger.check_flows(&self.graph, &selection.flows)?;
+        self.enter(id, selection, start, end)
     }
 
+    /// Books what is there; of flow also what is not.
     pub(crate) fn enter(
         &mut self,
         id: JobId,
-        takes: Vec<ledger::Take>,
-        nslots: u32,
+        selection: Selection,
         start: f64,
         end: f64,
     ) -> Result<(), LedgerError> {
+        let Selection { takes, flows, nslots } = selection;
         if self.ledger.jobs().contains_key(&id) {
             return Err(LedgerError::Exists(id));
         }
@@ -450,7 +428,7 @@ impl Resources {
         }
         self.ledger.check(&self.graph, &self.index, &takes)?;
         let (cores, gpus) = ledger::count(&self.graph, &takes);
-        let allocation = Allocation { start, end, takes, nslots, cores, gpus };
+        let allocation = Allocation { start, end, takes, flows, nslots, cores, gpus };
         let graph = self.graph.clone();
         let mut kept = self.plan_cache().take();
         let in_step = kept.as_mut().is_some_and(|plan| plan.started(self, &allocation));
@@ -472,13 +450,16 @@ impl Resources {
     /// holds nothing are ignored.
     pub fn release(&mut self, id: JobId, ranks: Option<&Idset>) -> Result<bool, LedgerError> {
         let graph = self.graph.clone();
-        let takes = self.ledger.jobs().get(&id).map_or(&[][..], |a| &a.takes);
+        let held = self.ledger.jobs().get(&id);
+        let takes = held.map_or(&[][..], |a| &a.takes);
         let rank = |node: u32| graph.nodes[node as usize].rank;
         let here = |node: &u32| ranks.is_none_or(|ranks| ranks.contains(rank(*node)));
         let nodes: Vec<u32> = ledger::nodes(takes).map(|(node, _)| node).filter(here).collect();
         let upper = takes.iter().any(|take| take.node == NONE);
+        let flows = held.map_or(0, |a| a.flows.len());
         let last = self.ledger.release(&graph, &mut self.index, id, ranks)?;
-        self.help(nodes, upper && last);
+        let ended = flows > 0 && self.ledger.jobs().get(&id).is_none_or(|a| a.flows.len() < flows);
+        self.help(nodes, upper && last || ended);
         self.changed(true, true);
         Ok(last)
     }
@@ -505,45 +486,6 @@ impl Resources {
     /// All allocations, by job.
     pub fn allocations(&self) -> impl Iterator<Item = (JobId, &Allocation)> {
         self.ledger.jobs().iter().map(|(&id, a)| (id, a))
-    }
-
-    /// The R of a selection: what a job gets. `expiration` 0 means none.
-    pub fn selection_to_r(&self, selection: &Selection, start: f64, expiration: f64) -> R {
-        self.complete(rout::of_takes(&self.graph, &selection.takes), selection.nslots, start, expiration)
-    }
-
-    /// The R of what a job holds now. `None` when it holds nothing.
-    pub fn allocation_r(&self, id: JobId) -> Option<R> {
-        let allocation = self.allocation(id)?;
-        let end = if allocation.end.is_finite() { allocation.end } else { 0.0 };
-        Some(self.complete(
-            rout::of_takes(&self.graph, &allocation.takes),
-            allocation.nslots,
-            allocation.start,
-            end,
-        ))
-    }
-
-    fn complete(&self, mut r: R, nslots: u32, start: f64, expiration: f64) -> R {
-        r.nslots = (nslots > 0).then_some(nslots);
-        r.starttime = start;
-        r.expiration = if expiration.is_finite() { expiration } else { 0.0 };
-        r.scheduling = self.scheduling.of(&r);
-        r
-    }
-
-    /// Everything that jobs hold, as R.
-    pub fn allocated_r(&self) -> R {
-        let mut out = RBuilder::new(&self.graph);
-        for allocation in self.ledger.jobs().values() {
-            out.takes(&allocation.takes);
-        }
-        out.finish()
-    }
-
-    /// Everything on nodes that are down, as R.
-    pub fn down_r(&self) -> R {
-        self.whole(|status| status == Status::Down)
     }
 
     /// Counts over the machine.

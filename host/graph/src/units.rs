@@ -36,6 +36,19 @@ fn bytes(unit: &str) -> Option<u128> {
     Some(base.pow(power as u32 + 1))
 }
 
+/// What flows in units without a prefix: bytes and bits per second, watts.
+const FLOWING: [&str; 3] = ["B/s", "b/s", "W"];
+
+/// A unit of flow as the unit without a prefix, and how many of those it is. Case tells bits from bytes.
+pub(crate) fn flowing(unit: &str) -> Option<(&'static str, u64)> {
+    let base = FLOWING.into_iter().find(|base| unit.ends_with(base))?;
+    let factor = match &unit[..unit.len() - base.len()] {
+        "" => 1,
+        prefix => bytes(&format!("{prefix}B"))?,
+    };
+    Some((base, factor.try_into().ok()?))
+}
+
 /// The scale between the unit of a request and that of a pool; `None` when they cannot be compared.
 /// A side that names no unit counts in the other's.
 pub(crate) fn scale(request: &str, pool: &str) -> Option<Scale> {
@@ -67,5 +80,12 @@ mod tests {
         assert_eq!(scale("GB", "W"), None);
         assert_eq!(scale("parsec", "GB"), None);
         assert_eq!(scale("GB", "MB").unwrap().request_units(2500), 2);
+        assert_eq!((flowing("kW"), flowing("W")), (Some(("W", 1000)), Some(("W", 1))));
+        assert_eq!(
+            (flowing("GB/s"), flowing("Gb/s")),
+            (Some(("B/s", 1_000_000_000)), Some(("b/s", 1_000_000_000)))
+        );
+        assert_eq!(flowing("MiB/s"), Some(("B/s", 1 << 20)));
+        assert_eq!((flowing("horse"), flowing("GB"), flowing("xW")), (None, None, None));
     }
 }

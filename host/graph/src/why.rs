@@ -2,6 +2,7 @@
 //!
 //! This module must never decide anything: the matcher said no already.
 
+use crate::flow;
 use crate::graph::ClassId;
 use crate::local;
 use crate::request::{Level, Need, Request};
@@ -22,7 +23,11 @@ pub(crate) fn explain(view: View<'_>, request: &Request, eligible: &Eligible) ->
         return format!("none of its alternatives can be met: {}{more}", reasons.join("; "));
     }
     if let Some(type_) = request.needs.iter().find_map(|n| unknown(view, n)) {
-        return format!("this machine has no resource of type '{type_}'");
+        let name = view.graph.names.get(type_);
+        return match name.and_then(|name| view.graph.flows.find(name)?.1.refused.as_ref()) {
+            Some(why) => format!("this machine can not give away '{type_}': {why}"),
+            None => format!("this machine has no resource of type '{type_}'"),
+        };
     }
     let all = (0, view.graph.nodes.len() as u32);
     let mut nodes = 0u64;
@@ -48,6 +53,9 @@ pub(crate) fn explain(view: View<'_>, request: &Request, eligible: &Eligible) ->
                 _ => format!("it asks for {wanted} {what}, and {found} on nodes that{there}"),
             };
         }
+    }
+    if let Some(why) = flow::why::never(view, request, eligible) {
+        return why;
     }
     if nodes == 0 {
         return "no node meets its constraints".to_owned();

@@ -16,6 +16,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
+use serde_json::Value;
 
 use crate::builder::{GraphBuilder, GraphError, Pool, PoolId};
 use crate::error::LoadError;
@@ -110,6 +111,7 @@ struct JsonEdge<'a> {
     source: Cow<'a, str>,
     #[serde(borrow)]
     target: Cow<'a, str>,
+    directed: Option<bool>,
     #[serde(borrow)]
     metadata: Option<EdgeMetadata<'a>>,
 }
@@ -121,6 +123,19 @@ struct EdgeMetadata<'a> {
     #[serde(borrow)]
     relationship: Option<Text<'a>>,
     name: Option<BTreeMap<String, String>>,
+}
+
+/// Has a graph edges of other subsystems than containment?
+pub(crate) fn has_more(graph: &Value) -> bool {
+    let edges = graph.get("edges").and_then(Value::as_array);
+    edges.is_some_and(|edges| {
+        edges.iter().any(|edge| {
+            let metadata = &edge["metadata"];
+            let other = |name: &str| name != CONTAINMENT;
+            metadata["subsystem"].as_str().is_some_and(other)
+                || metadata["name"].as_object().is_some_and(|names| names.keys().any(|name| other(name)))
+        })
+    })
 }
 
 fn fault(place: impl Into<String>, what: impl Into<String>) -> LoadError {
@@ -160,6 +175,9 @@ pub(crate) fn load(text: &str) -> Result<Graph, LoadError> {
             Some(EdgeMetadata { subsystem: Some(subsystem), relationship, .. }) => {
                 let type_ = relationship.as_deref().unwrap_or("contains");
                 build.edge(from, to, type_, subsystem);
+                if edge.directed == Some(false) && &**subsystem != CONTAINMENT {
+                    build.edge(to, from, type_, subsystem);
+                }
             }
             Some(EdgeMetadata { name: Some(name), .. }) if !name.is_empty() => {
                 for (subsystem, type_) in name {

@@ -5,10 +5,13 @@ use std::collections::BTreeMap;
 
 use fluxgate_formats::Idset;
 use fluxgate_formats::rset::R;
+use serde_json::{Map, Value};
 
+use super::jgf;
 use super::treepool::{Domain, Scheduling};
 use crate::builder::{GraphBuilder, GraphError, Pool, PoolId};
 use crate::error::LoadError;
+use crate::flow::{read, write};
 use crate::graph::Graph;
 use crate::names::Name;
 use crate::vertex::Ids;
@@ -75,7 +78,9 @@ pub(crate) fn load(r: &R) -> Result<Loaded, LoadError> {
             }
         }
     }
-    let (scheduling, mut unused) = Scheduling::read(r.scheduling.as_ref(), &ranks);
+    let told = flow_of(r);
+    let (scheduling, mut unused) = Scheduling::read(told.rest.as_ref().or(r.scheduling.as_ref()), &ranks);
+    let mut of_node: BTreeMap<u32, PoolId> = BTreeMap::new();
     let topologies = scheduling.entries();
     let of_rank: BTreeMap<u32, usize> = topologies
         .iter()
@@ -92,6 +97,9 @@ pub(crate) fn load(r: &R) -> Result<Loaded, LoadError> {
         pool.properties = properties.remove(&rank).unwrap_or_default();
         let id: PoolId = build.add(pool).map_err(fault)?;
         build.contain(root, id);
+        if told.flow.is_some() {
+            of_node.insert(rank, id);
+        }
         let topology = of_rank.get(&rank).copied().filter(|&topology| {
             let agrees = || {
                 let of = |type_: &str| r.r_lite[entry].children.get(type_).cloned().unwrap_or_default();
@@ -118,7 +126,12 @@ pub(crate) fn load(r: &R) -> Result<Loaded, LoadError> {
         let what = format!("a property is given to rank {rank}, which is not in R_lite");
         return Err(LoadError::new("R", "execution.properties", what));
     }
+    let mut wrong: Vec<String> = told.wrong.into_iter().collect();
+    if let Some(flow) = &told.flow {
+        wrong.extend(read::add(&mut build, flow, r, &of_node).err());
+    }
     let mut graph = build.finish().map_err(fault)?;
+    wrong.extend(graph.flows.refused(&graph));
     let mut types: Vec<Name> = children.iter().flatten().map(|(type_, _)| *type_).collect();
     types.sort_unstable();
     types.dedup();
@@ -126,7 +139,40 @@ pub(crate) fn load(r: &R) -> Result<Loaded, LoadError> {
     if !flat.is_empty() {
         unused = Some(format!("scheduling.children: ranks {flat} have other cores or gpus in R_lite"));
     }
+    let wrong = wrong.into_iter().map(|why| format!("scheduling: {why}"));
+    unused = unused.into_iter().chain(wrong).reduce(|all, why| format!("{all}; {why}"));
     Ok(Loaded { graph, scheduling, unused })
+}
+
+/// What R tells of flow.
+struct Told {
+    flow: Option<Map<String, Value>>,
+    /// `scheduling` without it.
+    rest: Option<Value>,
+    wrong: Option<String>,
+}
+
+/// Its own key, or else the other subsystems of a graph that stands there (RFC 40).
+fn flow_of(r: &R) -> Told {
+    let mut told = Told { flow: None, rest: None, wrong: None };
+    let Some(Value::Object(scheduling)) = &r.scheduling else { return told };
+    if let Some(flow) = read::key(r.scheduling.as_ref()) {
+        told.flow = Some(flow.clone());
+        let mut rest = scheduling.clone();
+        rest.remove(read::KEY);
+        told.rest = Some(Value::Object(rest));
+    } else if scheduling.get("graph").is_some_and(jgf::has_more) {
+        match jgf::load(&Value::Object(scheduling.clone()).to_string()) {
+            Ok(graph) => {
+                let mut all = R { r_lite: r.r_lite.clone(), nodelist: r.nodelist.clone(), ..R::default() };
+                write::machine(&graph, &mut all);
+                told.flow = read::key(all.scheduling.as_ref()).cloned();
+                told.wrong = graph.flows.refused(&graph).reduce(|all, why| format!("{all}; {why}"));
+            }
+            Err(error) => told.wrong = Some(format!("flow in the graph: {error}")),
+        }
+    }
+    told
 }
 
 /// Adds what is in a domain, and in the domains in it.

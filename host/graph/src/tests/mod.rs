@@ -1,6 +1,8 @@
 //! Tests of the crate through its face.
 
 mod basic;
+mod flow;
+mod flow_model;
 mod future;
 mod load;
 mod model;

@@ -74,7 +74,7 @@ const SHAPES: [(&str, &str); 12] = [
 ];
 
 /// When each reservation would begin.
-fn starts(m: &Resources, now: f64) -> Vec<(JobId, f64)> {
+pub(super) fn starts(m: &Resources, now: f64) -> Vec<(JobId, f64)> {
     let mut list = m.with_plan(now, |plan, _| plan.starts(m));
     list.sort_by_key(|(id, _)| *id);
     list
@@ -82,7 +82,7 @@ fn starts(m: &Resources, now: f64) -> Vec<(JobId, f64)> {
 
 /// Does every reservation begin when it was promised? Not after nodes went down or jobs overstayed; then they begin as
 /// soon as they can, and what comes between may change their order.
-fn on_time(m: &Resources, now: f64, starts: &[(JobId, f64)]) -> bool {
+pub(super) fn on_time(m: &Resources, now: f64, starts: &[(JobId, f64)]) -> bool {
     let promised: std::collections::BTreeMap<JobId, f64> =
         m.reservations().map(|(id, start, _)| (id, start.max(now))).collect();
     promised.len() == starts.len() && starts.iter().all(|(id, start)| promised[id] == *start)

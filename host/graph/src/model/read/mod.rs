@@ -4,6 +4,7 @@
 //!
 //! These modules must never know what a model is used for.
 
+mod flow;
 mod grug;
 mod hwloc;
 mod jgf;

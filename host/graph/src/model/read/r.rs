@@ -16,6 +16,8 @@ use crate::load::r::{MEMBERS_MAX, NODES_MAX};
 use crate::model::graph::{Model, ModelError, Relation};
 use crate::model::vertex::{Pool, VertexId};
 
+use super::flow;
+
 fn fault(place: impl Into<String>, what: impl Into<String>) -> LoadError {
     LoadError::new("R", place, what)
 }
@@ -95,6 +97,7 @@ pub(super) fn build(
             properties.entry(rank).or_default().push((property.clone(), String::new()));
         }
     }
+    let mut nodes: BTreeMap<u32, VertexId> = BTreeMap::new();
     for (index, entry) in r.r_lite.iter().enumerate() {
         let place = format!("execution.R_lite[{index}]");
         for (type_, ids) in &entry.children {
@@ -112,10 +115,12 @@ pub(super) fn build(
             pool.properties = properties.remove(&rank).unwrap_or_default();
             let node = model.add(pool).map_err(wrong)?;
             model.connect(cluster, node, &contains).map_err(wrong)?;
+            nodes.insert(rank, node);
             let children = &entry.children;
             inside(&mut model, &Inside { vertex: node, rank, children, place: &place })?;
         }
     }
+    flow::add(&mut model, r, &nodes)?;
     model.finish().map_err(wrong)?;
     Ok(model)
 }

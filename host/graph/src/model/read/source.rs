@@ -147,11 +147,12 @@ fn written(writer: Option<&str>) -> Result<Source, LoadError> {
     match writer.unwrap_or("fluxion") {
         "fluxion" | "fluxion:jgf" | SHORTHAND => Ok(Source::Jgf),
         "TreePool" => Ok(Source::TreePool),
+        crate::flow::write::WRITER => Ok(Source::R),
         other => {
             let short: String = other.chars().take(60).collect();
             let what = format!(
-                "writer '{short}' found; fluxion:jgf, {SHORTHAND} and TreePool are accepted, and when it is read as R \
-                 alone any"
+                "writer '{short}' found; fluxion:jgf, {SHORTHAND}, TreePool and fluxgate are accepted, and when it is read \
+                 as R alone any"
             );
             Err(LoadError::new("R", "scheduling.writer", what))
         }

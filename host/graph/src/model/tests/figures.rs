@@ -61,7 +61,7 @@ fn all_example_graphs_load_and_are_saved_without_loss() {
             count += 1;
         }
     }
-    assert_eq!(count, 7);
+    assert_eq!(count, 8);
     let both = figure("figure2");
     let (switches, edges) = both.subsystem("io").unwrap();
     assert_eq!(both.edge(edges[0]).unwrap().direction, Direction::Both);

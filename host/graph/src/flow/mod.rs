@@ -1,0 +1,186 @@
+//! Channeled pools (RFC 4) on the compact graph: flow such as power or bandwidth, from a source through pools to nodes.
+//!
+//! A subsystem beside containment is a forest of pools with a capacity each, and every node hangs on at most one of them.
+//! A job that wants so much flow at a node gets it on that pool and on every pool above it, or not at all. What is left of a
+//! pool stands in the one ledger beside other vertices above nodes ([`Graph::upper`]), and in every view of the future; a
+//! request without flow never looks there.
+//!
+//! This module must never know what flows, or jobs.
+
+pub(crate) mod find;
+pub(crate) mod read;
+pub(crate) mod why;
+pub(crate) mod write;
+
+use crate::builder::SIZE_MAX;
+use crate::graph::Graph;
+use crate::names::Name;
+use crate::units;
+use crate::vertex::NONE;
+
+/// What a pool of which nothing is left has in the ledger. A job that is taken over from before keeps what it holds also
+/// where less is there now; then it is less than this.
+const EMPTY: u64 = 1 << 62;
+
+/// So much flow to one node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Flow {
+    pub(crate) node: u32,
+    /// The pool that the node hangs on, by its position in `Graph::upper`.
+    pub(crate) pool: u32,
+    /// Units without a prefix.
+    pub(crate) units: u64,
+}
+
+/// One subsystem.
+#[derive(Debug, Clone)]
+pub(crate) struct Kind {
+    pub(crate) name: Name,
+    /// In what its pools, and requests that do not say, are counted; may be empty.
+    pub(crate) unit: Name,
+    /// Units in which the ledger counts, by one of those.
+    pub(crate) scale: u64,
+    /// The pool that each node hangs on, or [`NONE`].
+    pub(crate) entry: Vec<u32>,
+    /// Why nothing of it can be given away.
+    pub(crate) refused: Option<String>,
+}
+
+/// A pool.
+#[derive(Debug, Clone, Copy)]
+struct Hop {
+    /// What feeds it, by position in `Graph::upper`, or [`NONE`].
+    above: u32,
+    kind: u32,
+    size: u64,
+}
+
+/// All subsystems that may carry flow.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Flows {
+    pub(crate) kinds: Vec<Kind>,
+    /// Position of the first pool in `Graph::upper`.
+    first: u32,
+    hops: Vec<Hop>,
+}
+
+impl Flows {
+    fn hop(&self, at: u32) -> Option<&Hop> {
+        self.hops.get(at.checked_sub(self.first)? as usize)
+    }
+
+    /// What an idle pool has in the ledger; `None` of what is no pool of flow.
+    pub(crate) fn idle(&self, at: u32) -> Option<u64> {
+        self.hop(at).map(|hop| EMPTY + hop.size)
+    }
+
+    /// A pool, and those that feed it.
+    pub(crate) fn up(&self, pool: u32) -> impl Iterator<Item = u32> + '_ {
+        std::iter::successors(Some(pool), |at| self.hop(*at).map(|hop| hop.above))
+            .take_while(|at| *at != NONE)
+    }
+
+    /// The pools of a subsystem, with what each can carry.
+    pub(crate) fn pools(&self, kind: usize) -> impl Iterator<Item = (u32, u64)> + '_ {
+        let of = move |hop: &&(usize, &Hop)| hop.1.kind as usize == kind;
+        let at = |(index, hop): (usize, &Hop)| (self.first + index as u32, hop.size);
+        self.hops.iter().enumerate().filter(move |hop| of(&hop)).map(at)
+    }
+
+    /// What feeds a pool.
+    pub(crate) fn above(&self, at: u32) -> Option<u32> {
+        self.hop(at).map(|hop| hop.above).filter(|above| *above != NONE)
+    }
+
+    /// The subsystem of a pool.
+    pub(crate) fn kind_of(&self, at: u32) -> Option<usize> {
+        self.hop(at).map(|hop| hop.kind as usize)
+    }
+
+    /// The subsystem of this name, whether it can carry flow or not.
+    pub(crate) fn find(&self, name: Name) -> Option<(usize, &Kind)> {
+        self.kinds.iter().enumerate().find(|(_, kind)| kind.name == name)
+    }
+
+    /// How many pools there are.
+    pub(crate) fn len(&self) -> usize {
+        self.hops.len()
+    }
+
+    /// Why subsystems are not used, if some are not.
+    pub(crate) fn refused<'a>(&'a self, graph: &'a Graph) -> impl Iterator<Item = String> + 'a {
+        self.kinds
+            .iter()
+            .filter_map(|kind| Some(format!("{}: {}", graph.text(kind.name), kind.refused.as_ref()?)))
+    }
+}
+
+impl Kind {
+    /// What so many of a unit are in the ledger; `None` when the unit cannot be compared, or it is too much.
+    pub(crate) fn amount(&self, graph: &Graph, count: u64, unit: &str) -> Option<u64> {
+        let own = graph.text(self.unit);
+        let factor = if unit.is_empty() || own.is_empty() || unit == own {
+            self.scale
+        } else {
+            let (base, factor) = units::flowing(unit)?;
+            let (ours, _) = units::flowing(own)?;
+            (base == ours).then_some(factor)?
+        };
+        count.checked_mul(factor).filter(|n| *n <= SIZE_MAX)
+    }
+
+    /// An amount of the ledger in the largest of its units that says it whole.
+    pub(crate) fn counted<'a>(&self, graph: &'a Graph, units: u64) -> (u64, &'a str) {
+        let own = graph.text(self.unit);
+        match units::flowing(own) {
+            Some((base, _)) if !units.is_multiple_of(self.scale) => (units, base),
+            _ => (units / self.scale.max(1), own),
+        }
+    }
+
+    /// The same for people.
+    pub(crate) fn said(&self, graph: &Graph, units: u64) -> String {
+        match self.counted(graph, units) {
+            (count, "") => count.to_string(),
+            (count, unit) => format!("{count} {unit}"),
+        }
+    }
+}
+
+/// What is left of a pool.
+pub(crate) fn room(state: u64) -> u64 {
+    state.saturating_sub(EMPTY)
+}
+
+/// Takes so much of a pool; false, and nothing done, when it is not there.
+pub(crate) fn debit(state: &mut u64, units: u64) -> bool {
+    let enough = room(*state) >= units;
+    if enough {
+        *state -= units;
+    }
+    enough
+}
+
+/// Takes so much of a pool whether it is there or not.
+pub(crate) fn force(state: &mut u64, units: u64) {
+    *state = state.saturating_sub(units);
+}
+
+/// Gives so much back.
+pub(crate) fn credit(state: &mut u64, units: u64) {
+    *state = state.saturating_add(units);
+}
+
+/// Flows with those of one node and pool as one.
+pub(crate) fn merged(flows: impl IntoIterator<Item = Flow>) -> Vec<Flow> {
+    let mut all: Vec<Flow> = flows.into_iter().collect();
+    all.sort_unstable();
+    all.dedup_by(|b, a| {
+        let same = (a.node, a.pool) == (b.node, b.pool);
+        if same {
+            a.units = a.units.saturating_add(b.units);
+        }
+        same
+    });
+    all
+}
