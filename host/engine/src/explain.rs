@@ -35,16 +35,22 @@ pub enum Reason {
     Reserved,
     /// The policy of this name failed, and the site wants nothing to start until another one decides.
     Held(Arc<str>),
+    /// What shall flow to its nodes is used by others: how much of what, and where it is short.
+    Flow(Arc<str>),
 }
 
 impl Reason {
     /// What a waiting job needs is not free.
     pub(crate) fn busy(core: &Core, slot: Slot) -> Reason {
-        core.job(slot).map_or(Reason::Unseen, |job| Reason::Busy {
+        let Some(job) = core.job(slot) else { return Reason::Unseen };
+        if let Some(short) = core.resources.short_flow(&job.request) {
+            return Reason::Flow(short.into());
+        }
+        Reason::Busy {
             nodes: job.request.min_nodes(),
             cores: job.request.min_cores(),
             gpus: job.request.min_gpus(),
-        })
+        }
     }
 }
 
@@ -64,6 +70,7 @@ impl std::fmt::Display for Reason {
                 }
                 if sep.is_empty() { f.write_str("resources that are in use or down") } else { Ok(()) }
             }
+            Reason::Flow(short) => f.write_str(short),
             Reason::Delays(id) => write!(f, "would delay the reserved start of {id}"),
             Reason::Reserved => f.write_str("first in line, has a reserved start"),
             Reason::Held(policy) => {
