@@ -148,6 +148,12 @@ impl Engine {
             Some(t) if t <= now => "they are free now, other jobs come first".to_owned(),
             Some(t) => format!("they could be free in {}", fsd::format((t - now).ceil())),
         };
+        // Whoever has a reserved start is told what for as well.
+        let short = match &reason {
+            Reason::Flow(_) => None,
+            _ => core.resources.short_flow(&job.request),
+        };
+        let short = short.map_or(String::new(), |short| format!(" ({short})"));
         Some(Explanation {
             state: JobState::Pending,
             queue: queue.name.clone(),
@@ -156,7 +162,9 @@ impl Engine {
             ahead: ahead as u64,
             earliest,
             t_estimate: job.t_estimate,
-            text: format!("{reason}; its resources: {when}; jobs ahead in its queue, by priority: {ahead}"),
+            text: format!(
+                "{reason}{short}; its resources: {when}; jobs ahead in its queue, by priority: {ahead}"
+            ),
         })
     }
 }
