@@ -2,7 +2,7 @@
 //!
 //! This module must never know queues or passes.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use fluxgate_guest::prelude::*;
 
@@ -58,6 +58,8 @@ pub struct Learned {
     /// How long the last jobs of each user ran, in seconds, in the order of their ends.
     lengths: BTreeMap<u32, VecDeque<f64>>,
     waiting: BTreeMap<JobId, Waiting>,
+    /// Those of them that started in a pass and were not heard of since: a successor may hear of them first.
+    starting: BTreeSet<JobId>,
     running: BTreeMap<JobId, Running>,
 }
 
@@ -87,11 +89,13 @@ impl Learned {
     pub fn takes(&mut self, id: JobId, cores: u32) {
         if let Some(job) = self.waiting.get_mut(&id) {
             job.cores = cores;
+            self.starting.insert(id);
         }
     }
 
     /// It received its cores, and has to end at `limit`.
     pub fn starts(&mut self, id: JobId, at: f64, limit: f64) {
+        self.starting.remove(&id);
         let Some(job) = self.waiting.remove(&id) else { return };
         let predicted = self.predict(job.user, job.duration);
         self.running.insert(id, Running { user: job.user, cores: job.cores, start: at, predicted, limit });
@@ -106,6 +110,7 @@ impl Learned {
 
     /// It left without having had any.
     pub fn leaves(&mut self, id: JobId) {
+        self.starting.remove(&id);
         self.waiting.remove(&id);
     }
 
@@ -135,6 +140,9 @@ impl Learned {
             let lengths: String = lengths.iter().map(|length| format!(" {length}")).collect();
             text += &format!("ran {user}{lengths}\n");
         }
+        for (id, job) in self.starting.iter().filter_map(|id| Some((id, self.waiting.get(id)?))) {
+            text += &format!("starts {id} {} {} {}\n", job.user, job.cores, job.duration);
+        }
         for (id, job) in &self.running {
             let Running { user, cores, start, predicted, limit } = job;
             text += &format!("runs {id} {user} {cores} {start} {predicted} {limit}\n");
@@ -161,6 +169,13 @@ impl Learned {
                 let lengths = parts.map(|part| number(part).filter(|length| length.is_finite()));
                 let lengths = lengths.collect::<Option<Vec<f64>>>().filter(|lengths| !lengths.is_empty())?;
                 lengths.into_iter().for_each(|length| self.ran(user, length));
+            }
+            "starts" => {
+                let (id, user) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
+                let cores = parts.next()?.parse().ok()?;
+                let duration = number(parts.next()?).filter(|_| parts.next().is_none())?;
+                self.waiting.insert(id, Waiting { user, cores, duration });
+                self.starting.insert(id);
             }
             "runs" => {
                 let (id, user) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);

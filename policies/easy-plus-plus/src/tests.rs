@@ -129,9 +129,16 @@ fn what_was_learned_survives_a_swap() {
     let mut first = EasyPlusPlus::default();
     let mut bench = waiting_head(&mut first);
     bench.run(&mut first);
-    // Of its starts it hears before the next pass.
+    // Of its starts it hears before the next pass; a successor hears of them in its place.
+    let early = first.save();
+    assert_eq!(String::from_utf8(early.data.clone()).unwrap(), "ran 1 100 300\nstarts 1 1 6 10000\n");
+    let mut heir = EasyPlusPlus::default();
+    heir.restore("easy-plus-plus", STATE_VERSION, &early.data).unwrap();
+    let started = JobEvent { job: 1, time: 400.0, what: Happened::Started { end: 10_400.0 } };
+    heir.observe(400.0, &[started]);
     bench.run(&mut first);
     let saved = first.save();
+    assert_eq!(heir.save(), saved);
     let text = String::from_utf8(saved.data.clone()).unwrap();
     assert_eq!(text, "ran 1 100 300\nruns 1 1 6 400 200 10400\n");
     let mut second = EasyPlusPlus::default();
@@ -139,7 +146,16 @@ fn what_was_learned_survives_a_swap() {
     assert_eq!(second.save(), saved);
     assert!(second.restore("easy", STATE_VERSION, &saved.data).is_err());
     assert!(second.restore("easy-plus-plus", 2, &saved.data).is_err());
-    for bad in ["ran 1", "ran x 1", "ran 1 -1", "ran 1 inf", "runs 1 1 1 0 1", "runs 1 1 1 0 1 2 3", "x 1"] {
+    for bad in [
+        "ran 1",
+        "ran x 1",
+        "ran 1 -1",
+        "ran 1 inf",
+        "runs 1 1 1 0 1",
+        "runs 1 1 1 0 1 2 3",
+        "starts 1 1 1",
+        "x 1",
+    ] {
         let error = second.restore("easy-plus-plus", STATE_VERSION, bad.as_bytes()).unwrap_err();
         assert!(error.contains("line 1"), "{error}");
     }
