@@ -102,3 +102,51 @@ fn what_comes_back_on_a_node_that_is_down_helps_when_it_is_up() {
     assert_eq!(cost(&mut engine, free(1), 2.0), (0, vec![]));
     assert_eq!(cost(&mut engine, Event::Up("0".parse().unwrap()), 3.0), (1, vec![10]));
 }
+
+/// M4-18: what waits for power is not searched for when cores come back without any.
+#[test]
+fn what_waits_for_power_is_searched_when_power_comes_back() {
+    let r = json!({
+        "version": 1,
+        "execution": {
+            "R_lite": [{"rank": "0-1", "children": {"core": "0-3", "gpu": "0"}}, {"rank": "2", "children": {"core": "0-3"}}],
+            "nodelist": ["n[0-2]"], "starttime": 0, "expiration": 0,
+        },
+        "scheduling": {"flow": {"power": {"unit": "W", "pools": [{"name": "rack", "size": 1000, "hosts": "n[0-2]"}]}}},
+    });
+    let mut resources = Resources::from_r(&R::from_value(&r).unwrap()).unwrap();
+    resources.set_up(&"0-2".parse().unwrap());
+    let mut engine = Engine::new(resources, Config::default());
+    let any = Script::named("any").run(|pass| {
+        while let Some(c) = pass.next_fitting() {
+            let _ = pass.start(c, None)?;
+        }
+        Ok(())
+    });
+    install(&mut engine, any, 0.0);
+    let power = |gpus: u32, watts: u32| {
+        let text = format!(
+            r#"{{"version":9999,"resources":[{{"type":"slot","count":1,"label":"x","with":[{{"type":"core","count":1}},
+                {{"type":"gpu","count":{gpus}}},{{"type":"power","count":{watts}}}]}}],"tasks":[{{"command":["a"],
+                "slot":"x","count":{{"per_slot":1}}}}],"attributes":{{"system":{{"duration":9}}}}}}"#
+        );
+        Arc::new(Jobspec::from_json(&text).unwrap())
+    };
+    let jobs = vec![(1, power(1, 600)), (2, on(2, 1, 0))];
+    assert_eq!(started(&submit(&mut engine, 0.0, jobs)), [1, 2]);
+    let jobs = (100..1100).map(|id| (id, power(1, 500))).collect();
+    assert!(started(&submit(&mut engine, 1.0, jobs)).is_empty());
+    let said = engine.explain(fluxgate_formats::JobId(100), 1.0).unwrap();
+    assert!(
+        said.text.starts_with("insufficient power: needs 500 W, rack has too little left;"),
+        "{}",
+        said.text
+    );
+    assert_eq!(said.earliest, Some(9.0));
+    // Cores come back where no gpu is, and no power with them.
+    assert_eq!(cost(&mut engine, free(2), 2.0), (0, vec![]));
+    // Two times 500 W and two gpus: both start, and one more search tells that no other does.
+    let (searches, begun) = cost(&mut engine, free(1), 3.0);
+    assert_eq!(begun, [100, 101]);
+    assert!(searches <= 3, "{searches}");
+}

@@ -22,7 +22,7 @@ impl Resources {
         self.ledger.check(&self.graph, &self.index, &selection.takes)?;
         self.ledger.check_flows(&self.graph, &selection.flows)?;
         let graph = self.graph.clone();
-        let flows = flow::merged(held.flows.iter().chain(&selection.flows).copied());
+        let flows = flow::merged(held.flows.iter().chain(&selection.flows).copied()).into();
         let takes = ledger::joined(&held.takes, &selection.takes);
         let nslots = held.nslots.saturating_add(selection.nslots);
         let (cores, gpus) = ledger::count(&graph, &takes);

@@ -94,7 +94,7 @@ pub struct Allocation {
     pub end: f64,
     pub(crate) takes: Vec<Take>,
     /// What flows to its nodes, in order of node.
-    pub(crate) flows: Vec<Flow>,
+    pub(crate) flows: Box<[Flow]>,
     pub(crate) nslots: u32,
     pub(crate) cores: u64,
     pub(crate) gpus: u64,
@@ -375,7 +375,7 @@ impl Ledger {
         };
         let (ended, flows): (Vec<Flow>, Vec<Flow>) =
             std::mem::take(&mut allocation.flows).into_iter().partition(ends);
-        allocation.flows = flows;
+        allocation.flows = flows.into();
         let end = allocation.end;
         if last {
             self.jobs.remove(&id);

@@ -420,6 +420,7 @@ impl Resources {
         end: f64,
     ) -> Result<(), LedgerError> {
         let Selection { takes, flows, nslots } = selection;
+        let flows = flows.into();
         if self.ledger.jobs().contains_key(&id) {
             return Err(LedgerError::Exists(id));
         }
