@@ -11,6 +11,8 @@ use crate::names::{Name, Names};
 use crate::units;
 use crate::vertex::NONE;
 
+/// Most subsystems that are looked at; nothing flows through others.
+const SUBSYSTEMS_MAX: usize = 64;
 /// What is never a pool of flow: it is given away as what it is.
 const COUNTED: [&str; 2] = ["core", "gpu"];
 
@@ -26,6 +28,9 @@ pub(crate) struct Parts<'a> {
     pub(crate) contains: &'a dyn Fn(u32) -> bool,
     pub(crate) is_node: &'a dyn Fn(u32) -> bool,
 }
+
+/// An edge: from, to, type.
+type Link = (u32, u32, Name);
 
 /// A subsystem, in numbers of pools.
 struct Found {
@@ -54,14 +59,15 @@ pub(crate) struct Channels {
 impl Channels {
     pub(crate) fn of(parts: &Parts<'_>) -> Channels {
         let mut channels = Channels::default();
-        let mut names: Vec<Name> = Vec::new();
-        for &(.., subsystem) in parts.edges {
-            if !names.contains(&subsystem) {
-                names.push(subsystem);
+        let mut edges: BTreeMap<Name, Vec<Link>> = BTreeMap::new();
+        for &(from, to, type_, subsystem) in parts.edges {
+            if edges.len() < SUBSYSTEMS_MAX || edges.contains_key(&subsystem) {
+                edges.entry(subsystem).or_default().push((from.0, to.0, type_));
             }
         }
-        for name in names {
-            let found = match One::read(parts, name).and_then(|one| channels.add(parts, name, &one)) {
+        for (name, edges) in edges {
+            let one = One::read(parts, name, &edges);
+            let found = match one.and_then(|one| channels.add(parts, name, &one)) {
                 Ok(found) => found,
                 Err(why) => {
                     Found { name, unit: Name::EMPTY, scale: 1, entries: Vec::new(), refused: Some(why) }
@@ -92,19 +98,24 @@ impl Channels {
             .values()
             .map(|it| Hop { above: position(it.above), kind: it.kind, size: it.size })
             .collect();
-        let kind = |found: Found| {
+        let mut sources: Vec<Vec<u32>> = vec![Vec::new(); self.kinds.len()];
+        for (pool, it) in self.carriers.iter().filter(|(_, it)| it.above == NONE) {
+            sources[it.kind as usize].push(position(*pool));
+        }
+        let kind = |(found, sources): (Found, Vec<u32>)| {
             let mut entry = Vec::new();
             if found.refused.is_none() {
                 entry.resize(nodes, NONE);
             }
-            for (consumer, pool) in found.entries {
+            for &(consumer, pool) in &found.entries {
                 if let Some(slot) = node(consumer).and_then(|n| entry.get_mut(n as usize)) {
                     *slot = position(pool);
                 }
             }
-            Kind { name: found.name, unit: found.unit, scale: found.scale, entry, refused: found.refused }
+            let Found { name, unit, scale, refused, .. } = found;
+            Kind { name, unit, scale, entry, sources, refused }
         };
-        Flows { kinds: self.kinds.into_iter().map(kind).collect(), first, hops }
+        Flows { kinds: self.kinds.into_iter().zip(sources).map(kind).collect(), first, hops }
     }
 
     fn add(&mut self, parts: &Parts<'_>, name: Name, one: &One) -> Result<Found, String> {
@@ -131,13 +142,13 @@ struct One {
 }
 
 impl One {
-    fn read(parts: &Parts<'_>, name: Name) -> Result<One, String> {
+    fn read(parts: &Parts<'_>, name: Name, edges: &[Link]) -> Result<One, String> {
         let mut one = One { carriers: BTreeSet::new(), source: BTreeMap::new(), nodes: BTreeSet::new() };
-        for &(from, to, type_, _) in parts.edges.iter().filter(|edge| edge.3 == name) {
+        for &(from, to, type_) in edges {
             // The opposite of an edge that is there as well.
             let (from, to) = match parts.names.text(type_).eq_ignore_ascii_case("in") {
-                true => (to.0, from.0),
-                false => (from.0, to.0),
+                true => (to, from),
+                false => (from, to),
             };
             for v in [from, to] {
                 match (parts.is_node)(v) {

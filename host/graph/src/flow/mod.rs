@@ -42,6 +42,8 @@ pub(crate) struct Kind {
     pub(crate) scale: u64,
     /// The pool that each node hangs on, or [`NONE`].
     pub(crate) entry: Vec<u32>,
+    /// Pools that nothing feeds.
+    pub(crate) sources: Vec<u32>,
     /// Why nothing of it can be given away.
     pub(crate) refused: Option<String>,
 }

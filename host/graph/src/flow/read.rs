@@ -12,6 +12,7 @@
 //!
 //! This module must never know what is free.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use fluxgate_formats::rset::R;
@@ -29,6 +30,8 @@ use crate::vertex::{Ids, NONE};
 pub(crate) const KEY: &str = "flow";
 /// Relation of the edges.
 const RELATION: &str = "conduit_of";
+/// Most hosts that are named together, there or not.
+const HOSTS_MAX: usize = 1 << 23;
 /// Type of a pool that names none.
 const TYPE: &str = "pool";
 /// Type of a pool of a host's own.
@@ -63,13 +66,15 @@ struct SaidPool {
 struct Ranks {
     all: Idset,
     of_host: BTreeMap<String, Vec<u32>>,
+    /// How many more hosts may be named.
+    left: Cell<usize>,
 }
 
 impl Ranks {
     fn new(r: &R) -> Self {
         let mut of_host: BTreeMap<String, Vec<u32>> = BTreeMap::new();
         r.hosts().for_each(|(rank, host)| of_host.entry(host).or_default().push(rank));
-        Ranks { all: r.ranks(), of_host }
+        Ranks { all: r.ranks(), of_host, left: Cell::new(HOSTS_MAX) }
     }
 
     /// The ranks that a pool names and that are there.
@@ -77,6 +82,9 @@ impl Ranks {
         let mut found = Vec::new();
         if let Some(text) = &pool.hosts {
             let hosts = Hostlist::parse(text).map_err(|error| format!(".hosts: {error}"))?;
+            let left = self.left.get().checked_sub(hosts.len());
+            self.left
+                .set(left.ok_or_else(|| format!(".hosts: more than {HOSTS_MAX} found with those before"))?);
             found.extend(hosts.iter().filter_map(|host| self.of_host.get(&host)).flatten());
         }
         if let Some(text) = &pool.ranks {

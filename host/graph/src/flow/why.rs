@@ -113,8 +113,8 @@ fn short(
     // All sources together.
     for &(kind, units) in &need.flows {
         let kind = kind as usize;
-        let sources = graph.flows.pools(kind).map(|(at, _)| at).filter(|at| graph.flows.above(*at).is_none());
-        let rooms: Vec<(u64, u32)> = sources.map(|at| (room(view.upper(&none, at)), at)).collect();
+        let sources = graph.flows.kinds[kind].sources.iter();
+        let rooms: Vec<(u64, u32)> = sources.map(|at| (room(view.upper(&none, *at)), *at)).collect();
         let sum = rooms.iter().fold(0u64, |sum, (room, _)| sum.saturating_add(*room));
         if let Some(&(_, most)) = rooms.iter().max().filter(|_| sum / units.max(1) < times) {
             return Some(Short { kind, units, times, pool: Some(most) });

@@ -56,8 +56,8 @@ impl Room<'_> {
     fn sources(&self) -> u64 {
         let flows = &self.view.graph.flows;
         let most = |&(kind, units): &(u32, u64)| {
-            let sources = flows.pools(kind as usize).filter(|(at, _)| flows.above(*at).is_none());
-            sources.fold(0u64, |sum, (at, _)| sum.saturating_add(self.of(at) / units.max(1)))
+            let sources = flows.kinds[kind as usize].sources.iter();
+            sources.fold(0u64, |sum, at| sum.saturating_add(self.of(*at) / units.max(1)))
         };
         self.flows.iter().map(most).min().unwrap_or(u64::MAX)
     }

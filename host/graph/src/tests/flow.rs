@@ -332,6 +332,10 @@ fn what_is_no_tree_carries_nothing_and_says_why() {
             pools(json!([{"name": "a", "type": "power", "size": 1, "hosts": "n0"}])),
             "given away by its own type",
         ),
+        (
+            pools(json!(vec![json!({"name": null, "each": 1, "hosts": "n[10-1000000]"}); 9])),
+            "pools[8].hosts: more than",
+        ),
         (json!({"power": {"pool": []}}), "unknown field `pool`"),
         (json!({"containment": {"pools": []}}), "no name for a subsystem"),
     ] {
@@ -359,6 +363,13 @@ fn m4_19_flow_that_goes_both_ways_is_not_given_away() {
         let request = ask(&mut m, &on_nodes(1, r#"{"type":"io","count":4}"#));
         m.satisfiable(&request).map_err(|e| e.why)
     };
+    // However many subsystems a file names, each edge is looked at once.
+    let many: Vec<Value> = (0..20_000)
+        .map(|n| json!({"source": "0", "target": "1", "metadata": {"subsystem": format!("s{n}"), "relationship": "r"}}))
+        .chain([json!({"source": "0", "target": "1"})])
+        .collect();
+    let nodes = json!([{"id": "0", "metadata": {"type": "node", "rank": 0}}, {"id": "1", "metadata": {"type": "core"}}]);
+    assert!(Resources::from_jgf(&json!({"graph": {"nodes": nodes, "edges": many}}).to_string()).is_ok());
     assert_eq!(edge(true), Ok(()));
     assert_eq!(
         edge(false),
