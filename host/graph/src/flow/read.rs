@@ -187,7 +187,12 @@ fn entries(build: &mut GraphBuilder, said: &Said, ranks: &Ranks) -> Result<Vec<E
             }
             None => hosts,
         };
-        entries.push(Entry { pool: made(build, said, pool, size), edges, from: None });
+        let mut shared = made(build, said, pool, size);
+        if shared.name == Name::EMPTY {
+            // So that it is called the same when it is written and read again.
+            shared.name = build.name(&format!("{}{index}", pool.type_.as_deref().unwrap_or(TYPE)));
+        }
+        entries.push(Entry { pool: shared, edges, from: None });
     }
     let above = |index: usize| {
         let from = said.pools[index].from.as_deref();

@@ -255,6 +255,12 @@ fn a_machine_is_written_as_it_was_read() {
     assert_eq!(again.to_r_all(), r);
     assert_eq!(*again.idle_upper, *m.idle_upper);
     assert_eq!(again.graph().subsystems(), ["containment", "power", "io"]);
+    // Pools without names are called the same ever after.
+    let pool = |n: u32| json!({"size": 1, "hosts": format!("n{n}")});
+    let unnamed = with(json!({"power": {"pools": [pool(0), pool(1)]}})).to_r_all();
+    let named = unnamed.scheduling.as_ref().unwrap()["flow"]["power"]["pools"].clone();
+    assert_eq!((&named[0]["name"], &named[1]["name"]), (&json!("pool0"), &json!("pool1")));
+    assert_eq!(Resources::from_r(&unnamed).unwrap().to_r_all(), unnamed);
     // What else stands there stays, with the topology of nodes as well.
     let mut value = cluster(4, 4, 0).to_r_all().to_value();
     value["scheduling"] = json!({"writer": "TreePool", "children": [{"ranks": "0-3", "topo": {"socket": [
