@@ -406,3 +406,32 @@ fn the_capped_machine_of_the_documents() {
     );
     assert_eq!(m.earliest(&request, 0.0, 3600.0), Some(3600.0));
 }
+
+/// Several ranks of one host are told apart by rank, and renumbered by their order.
+#[test]
+fn m16_17_ranks_of_one_host_keep_their_flow() {
+    let r = json!({"version": 1, "execution": {"R_lite": [{"rank": "0-2", "children": {"core": "0-3"}}],
+        "nodelist": ["h,h,h"], "starttime": 0, "expiration": 0}, "scheduling": {"flow": {"power": {"pools": [
+            {"name": "strip", "size": 9, "ranks": "0-2"}]}}}});
+    let mut m = Resources::from_r(&R::from_value(&r).unwrap()).unwrap();
+    assert_eq!(m.unused_topology(), None);
+    m.set_up(&ids("1-2"));
+    let [two, one] = [kw(2, 3), kw(1, 2)].map(|text| ask(&mut m, &text));
+    start(&mut m, 1, &two, 0.0, 9.0, Placement::First).unwrap();
+    start(&mut m, 2, &one, 0.0, 9.0, Placement::High).unwrap();
+    let pools = json!([{"ranks": "1-2", "each": 3}]);
+    assert_eq!(held(&m, 1), json!({"power": {"of": "1-2", "pools": pools}}));
+    let given = [1, 2].map(|id| m.allocation_r(JobId(id)).unwrap());
+    let mut again = Resources::from_r(&m.to_r_all()).unwrap();
+    for (id, r) in (1..).zip(&given) {
+        again.allocate_r(JobId(id), r, &Idset::new(), 0.0, 9.0).unwrap();
+        assert_eq!(again.allocation_r(JobId(id)).as_ref(), Some(r));
+    }
+    assert_eq!(again.ledger.upper(), m.ledger.upper());
+    // In an instance in the second job its only rank is 0.
+    let mut r = given[1].to_value();
+    r["execution"]["R_lite"] = json!([{"rank": "0", "children": {"core": "0"}}]);
+    let mut child = Resources::from_r(&R::from_value(&r).unwrap()).unwrap();
+    let [fits, more] = [kw(1, 2), kw(1, 3)].map(|text| ask(&mut child, &text));
+    assert!(child.satisfiable(&fits).is_ok() && child.satisfiable(&more).is_err());
+}
