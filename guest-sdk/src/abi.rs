@@ -49,7 +49,10 @@ pub mod many {
     wit_bindgen::generate!({
         path: "wit",
         world: "with-many",
-        with: { "fluxgate:policy/types@0.1.0": super::base::fluxgate::policy::types },
+        with: {
+            "fluxgate:policy/types@0.1.0": super::base::fluxgate::policy::types,
+            "fluxgate:policy/pass@0.1.0": super::base::fluxgate::policy::pass,
+        },
         generate_all,
     });
 }
@@ -203,6 +206,20 @@ fn refusal(refusal: wit::Refusal) -> Refusal {
     }
 }
 
+fn asked(job: host::Job, queue: u32) -> Job {
+    Job {
+        id: job.id,
+        t_submit: job.t_submit,
+        duration: job.duration,
+        priority: job.priority,
+        userid: job.userid,
+        queue,
+        nodes: job.nodes,
+        cores: job.cores,
+        gpus: job.gpus,
+    }
+}
+
 impl Pass for HostPass {
     fn now(&mut self) -> f64 {
         host::now()
@@ -217,39 +234,15 @@ impl Pass for HostPass {
         candidate(host::next_fitting())
     }
     fn next_jobs(&mut self, most: u32) -> Vec<(Candidate, Job)> {
-        let host_many::Candidates { candidate, jobs } = host_many::next(most);
-        let rows = candidate.iter().enumerate().map(|(row, candidate)| {
-            let job = Job {
-                id: jobs.id[row],
-                t_submit: jobs.t_submit[row],
-                duration: jobs.duration[row],
-                priority: jobs.priority[row],
-                userid: jobs.userid[row],
-                queue: jobs.queue[row],
-                nodes: jobs.nodes[row],
-                cores: jobs.cores[row],
-                gpus: jobs.gpus[row],
-            };
-            (Candidate::from_raw(*candidate), job)
-        });
-        rows.collect()
+        let queue = self.queue();
+        let rows = host_many::next(most).into_iter();
+        rows.map(|row| (Candidate::from_raw(row.candidate), asked(row.job, queue))).collect()
     }
     fn rewind(&mut self) {
         host::rewind();
     }
     fn describe(&mut self, candidate: Candidate) -> Job {
-        let job = host::describe(candidate.raw());
-        Job {
-            id: job.id,
-            t_submit: job.t_submit,
-            duration: job.duration,
-            priority: job.priority,
-            userid: job.userid,
-            queue: self.queue(),
-            nodes: job.nodes,
-            cores: job.cores,
-            gpus: job.gpus,
-        }
+        asked(host::describe(candidate.raw()), self.queue())
     }
     fn fits(&mut self, candidate: Candidate) -> bool {
         host::fits(candidate.raw())
@@ -265,6 +258,10 @@ impl Pass for HostPass {
     }
     fn reserve(&mut self, candidate: Candidate) -> Result<f64, Refusal> {
         host::reserve(candidate.raw()).map_err(refusal)
+    }
+    fn start_or_reserve(&mut self, candidates: &[Candidate]) -> Vec<f64> {
+        let numbers: Vec<u32> = candidates.iter().map(|candidate| candidate.raw()).collect();
+        host_many::start_or_reserve(&numbers)
     }
     fn placement(&mut self, name: &str) -> Option<Placement> {
         host::placement(name).map(Placement::from_raw)

@@ -120,6 +120,23 @@ pub trait Pass {
     /// Guarantee it its earliest start, which is returned: nothing started later may delay it. The
     /// guarantee is of a time, not of a place, and lasts until the queue's next pass plans anew.
     fn reserve(&mut self, candidate: Candidate) -> Result<f64, Refusal>;
+    /// For each in turn [`Pass::start`], and where it has to wait [`Pass::reserve`]: negative infinity if it has been
+    /// started, the start that is guaranteed, not a number if it can be given neither. Shorter when a bound of the host was
+    /// reached before the end, and never longer than [`JOBS_MAX`].
+    fn start_or_reserve(&mut self, candidates: &[Candidate]) -> Vec<f64> {
+        let mut starts = Vec::with_capacity(candidates.len());
+        for candidate in candidates.iter().take(JOBS_MAX as usize) {
+            let start = match self.start(*candidate) {
+                Err(Refusal::Busy | Refusal::DelaysReservation) => self.reserve(*candidate),
+                answer => answer.map(|()| f64::NEG_INFINITY),
+            };
+            match start {
+                Err(Refusal::Limit) => break,
+                start => starts.push(start.unwrap_or(f64::NAN)),
+            }
+        }
+        starts
+    }
     /// A placement preference by name: at least `first`, `low`, `high`, `pack` and `spread`.
     fn placement(&mut self, name: &str) -> Option<Placement>;
     /// Attach an annotation (RFC 27): `key` is `sched.NAME` or `user.NAME`, `json` the value as JSON

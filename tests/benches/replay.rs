@@ -1,6 +1,6 @@
 //! Jobs a second of a whole replay, and the share of time spent in WebAssembly (with the questions it asks), for
 //! each log and policy, beside the same policy compiled natively: seconds of processor time, medians of runs in turns.
-//! Arguments choose policies: `cargo xtask bench --bench replay -- easy`.
+//! Arguments choose policies and logs: `cargo xtask bench --bench replay -- easy KTH`.
 
 use std::time::Duration;
 
@@ -12,6 +12,16 @@ use fluxgate_sim::workload::{Options, Workload};
 use fluxgate_tests::fixture::{policies, shared};
 use fluxgate_tests::native_twin::NativeTwin;
 use nix::time::{ClockId, clock_gettime};
+
+const LOGS: [&str; 3] = ["KTH-SP2-1996-2.1-cln", "HPC2N-2002-2.1-cln", "SDSC-BLUE-2000-4.2-cln"];
+const POLICIES: [&str; 3] = ["fcfs", "easy", "conservative"];
+
+/// Those that an argument is the beginning of; all when none is.
+fn chosen<'a>(of: &[&'a str], arguments: &[String]) -> Vec<&'a str> {
+    let some: Vec<_> =
+        of.iter().copied().filter(|one| arguments.iter().any(|argument| one.starts_with(argument))).collect();
+    if some.is_empty() { of.to_vec() } else { some }
+}
 
 /// Runs of each kind.
 const ROUNDS: usize = 5;
@@ -45,18 +55,15 @@ fn median(mut of: Vec<f64>) -> f64 {
 
 #[allow(clippy::print_stdout)]
 fn main() {
-    let chosen: Vec<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect();
+    let arguments: Vec<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect();
     let loader = Loader::new(Limits::default(), None).expect("wasm runs here");
     println!("| log | jobs | policy | CPU s | jobs/s | share in wasm | native CPU s | wasm/native |");
     println!("|--|--:|--|--:|--:|--:|--:|--:|");
-    for log in ["KTH-SP2-1996-2.1-cln", "HPC2N-2002-2.1-cln", "SDSC-BLUE-2000-4.2-cln"] {
+    for log in chosen(&LOGS, &arguments) {
         let Some(path) = shared(&format!("data/swf/{log}.swf.gz")) else { continue };
         let workload = Workload::load(&path, &Options::default()).expect("the log is good");
         let machine = Machine::from_header(&workload.header).expect("the header tells the machine");
-        for name in ["fcfs", "easy", "conservative"] {
-            if !chosen.is_empty() && !chosen.iter().any(|one| one == name) {
-                continue;
-            }
+        for name in chosen(&POLICIES, &arguments) {
             let compiled = loader
                 .compile_file(&policies().join(format!("{name}.wasm")))
                 .expect("run `cargo xtask policies`");

@@ -274,6 +274,18 @@ impl guest::Pass for TwinPass {
     fn reserve(&mut self, candidate: Candidate) -> Result<f64, guest::Refusal> {
         self.ask(|pass| pass.reserve(candidate.raw())).map_err(refusal)
     }
+    fn start_or_reserve(&mut self, candidates: &[Candidate]) -> Vec<f64> {
+        let mut starts = Vec::with_capacity(candidates.len());
+        for candidate in candidates.iter().take(guest::JOBS_MAX as usize) {
+            match self.ask(|pass| pass.start_or_reserve(candidate.raw())) {
+                Ok(start) => starts.push(start.unwrap_or(f64::NEG_INFINITY)),
+                Err(engine::Refusal::Limit) => break,
+                Err(_) => starts.push(f64::NAN),
+            }
+        }
+        self.show();
+        starts
+    }
     fn placement(&mut self, name: &str) -> Option<guest::Placement> {
         let named = |known: &Placement| known.name() == name && !known.whole_nodes();
         let number = Placement::ALL.iter().position(named)?;

@@ -9,6 +9,7 @@
 //!
 //! This module must never know how a policy is executed.
 
+mod either;
 mod finish;
 mod held;
 mod stage;

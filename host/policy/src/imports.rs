@@ -3,7 +3,7 @@
 //! Every answer comes from [`fluxgate_engine::Pass`]; this module translates and charges, and decides
 //! nothing. An `Err` here is a breach and ends the call.
 
-use fluxgate_engine::{MachineTotals, Pass, PolicyError, Refusal};
+use fluxgate_engine::{JobView, MachineTotals, Pass, PolicyError, Refusal};
 use fluxgate_graph::Placement;
 use wasmtime::Result;
 
@@ -83,6 +83,19 @@ fn totals_now(pass: &Pass) -> MachineTotals {
     }
 }
 
+fn asked(job: JobView) -> pass::Job {
+    pass::Job {
+        id: job.id.0,
+        t_submit: job.t_submit,
+        duration: job.duration,
+        priority: job.priority,
+        userid: job.userid,
+        nodes: job.nodes,
+        cores: job.cores,
+        gpus: job.gpus,
+    }
+}
+
 impl types::Host for Held {}
 
 impl log::Host for Held {
@@ -144,36 +157,39 @@ impl machine::Host for Held {
 }
 
 impl many::Host for Held {
-    fn next(&mut self, most: u32) -> Result<many::Candidates> {
-        let mut candidate = Vec::new();
-        let mut jobs = types::JobColumnsResult {
-            id: Vec::new(),
-            t_submit: Vec::new(),
-            duration: Vec::new(),
-            priority: Vec::new(),
-            userid: Vec::new(),
-            queue: Vec::new(),
-            nodes: Vec::new(),
-            cores: Vec::new(),
-            gpus: Vec::new(),
-        };
-        let queue = self.pass("many.next", 0)?.queue();
+    fn next(&mut self, most: u32) -> Result<Vec<many::Row>> {
+        let mut rows = Vec::new();
+        self.pass("many.next", 0)?;
         for _ in 0..most.min(MANY_ROWS) {
             let pass = self.pass("many.next", 0)?;
-            let Some(next) = pass.next() else { break };
-            let job = pass.describe(next)?;
-            candidate.push(next);
-            jobs.id.push(job.id.0);
-            jobs.t_submit.push(job.t_submit);
-            jobs.duration.push(job.duration);
-            jobs.priority.push(job.priority);
-            jobs.userid.push(job.userid);
-            jobs.queue.push(queue);
-            jobs.nodes.push(job.nodes);
-            jobs.cores.push(job.cores);
-            jobs.gpus.push(job.gpus);
+            let Some(candidate) = pass.next() else { break };
+            rows.push(many::Row { candidate, job: asked(pass.describe(candidate)?) });
         }
-        Ok(many::Candidates { candidate, jobs })
+        Ok(rows)
+    }
+
+    fn start_or_reserve(&mut self, candidates: Vec<u32>) -> Result<Vec<f64>> {
+        const QUESTION: &str = "many.start-or-reserve";
+        self.pass(QUESTION, 0)?;
+        let mut starts = Vec::with_capacity(candidates.len().min(MANY_ROWS as usize));
+        for candidate in candidates.into_iter().take(MANY_ROWS as usize) {
+            if self.tired() {
+                // Asking for it says whether there is such a candidate at all.
+                self.pass(QUESTION, 0)?.describe(candidate)?;
+                break;
+            }
+            let fuel = self.limits.fuel_fit;
+            let answer = self.pass(QUESTION, fuel)?.start_or_reserve(candidate)?;
+            if answer != Ok(None) {
+                self.charge(self.limits.fuel_plan)?;
+            }
+            match answer {
+                Ok(start) => starts.push(start.unwrap_or(f64::NEG_INFINITY)),
+                Err(Refusal::Limit) => break,
+                Err(_) => starts.push(f64::NAN),
+            }
+        }
+        Ok(starts)
     }
 }
 
@@ -200,17 +216,7 @@ impl pass::Host for Held {
     }
 
     fn describe(&mut self, candidate: u32) -> Result<pass::Job> {
-        let job = self.pass("pass.describe", 0)?.describe(candidate)?;
-        Ok(pass::Job {
-            id: job.id.0,
-            t_submit: job.t_submit,
-            duration: job.duration,
-            priority: job.priority,
-            userid: job.userid,
-            nodes: job.nodes,
-            cores: job.cores,
-            gpus: job.gpus,
-        })
+        Ok(asked(self.pass("pass.describe", 0)?.describe(candidate)?))
     }
 
     fn fits(&mut self, candidate: u32) -> Result<bool> {

@@ -183,7 +183,7 @@ impl Guest {
         }
     }
 
-    fn keys(&mut self, now: f64, columns: types::JobColumnsParam<'_>) -> Result<Vec<f64>, PolicyError> {
+    fn keys(&mut self, now: f64, columns: types::JobColumns<'_>) -> Result<Vec<f64>, PolicyError> {
         let rows = columns.id.len();
         let more = batch_fuel(0, self.limits.fuel_keys_row, rows);
         let fuel = (self.limits.fuel_keys.saturating_add(more), more);
@@ -332,7 +332,7 @@ impl Policy for WasmPolicy {
         let mut from = 0;
         while from < rows {
             let to = rows.min(from + batch);
-            let columns = types::JobColumnsParam {
+            let columns = types::JobColumns {
                 id: &ids[from..to],
                 t_submit: &jobs.t_submit[from..to],
                 duration: &jobs.duration[from..to],

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 
+use fluxgate_guest::JOBS_MAX;
 use fluxgate_guest::prelude::*;
 
 /// In which order guarantees are made anew.
@@ -45,7 +46,6 @@ struct Turn {
     promised: f64,
     candidate: Candidate,
     id: JobId,
-    cores: u32,
     /// Where it is among the promises of the last pass.
     before: Option<usize>,
 }
@@ -72,8 +72,15 @@ impl Promises {
 
     /// All that stand now, in the order of ids. Most were there before, and are in order.
     fn standing(self) -> Vec<(JobId, f64)> {
-        let renewed = self.before.iter().zip(self.renewed).map(|((id, _), start)| (*id, start));
-        let mut all: Vec<_> = renewed.filter(|(_, start)| !start.is_nan()).chain(self.new).collect();
+        let mut all = self.before;
+        let mut renewed = self.renewed.into_iter();
+        all.retain_mut(|promise| {
+            renewed.next().is_some_and(|start| {
+                promise.1 = start;
+                !start.is_nan()
+            })
+        });
+        all.extend(self.new);
         if !all.is_sorted_by_key(|p| p.0) {
             all.sort_unstable_by_key(|p| p.0);
         }
@@ -85,14 +92,20 @@ impl Conservative {
     /// All candidates, in the order in which they have their turn.
     fn turns(&self, pass: &mut dyn Pass, before: &[(JobId, f64)]) -> Vec<Turn> {
         let mut turns = Vec::with_capacity(before.len() + 1);
-        each_job(pass, usize::MAX, |candidate, Job { id, priority, cores, .. }| {
-            let place = before.binary_search_by_key(&id, |p| p.0).ok();
+        let mut likely = 0;
+        each_job(pass, usize::MAX, |candidate, Job { id, priority, .. }| {
+            // Mostly the order of the queue is that of ids.
+            let place = match before.get(likely) {
+                Some(promise) if promise.0 == id => Some(likely),
+                _ => before.binary_search_by_key(&id, |p| p.0).ok(),
+            };
+            likely = place.map_or(likely, |place| place + 1);
             let promised = match place {
                 _ if priority == u32::MAX => f64::NEG_INFINITY,
                 Some(at) => before[at].1,
                 None => f64::INFINITY,
             };
-            turns.push(Turn { promised, candidate, id, cores, before: place });
+            turns.push(Turn { promised, candidate, id, before: place });
         });
         if self.renew == Renew::Promise {
             // Stable: equal promises, and jobs without one, stay in the host's order.
@@ -107,28 +120,25 @@ impl Scheduling for Conservative {
         let queue = pass.queue();
         let before = self.promises.remove(&queue).unwrap_or_default();
         let turns = self.turns(pass, &before);
-        // What needs more than there is need not be tried.
-        let mut free = pass.totals().free_cores;
         let mut promises = Promises::of(before);
-        let mut reserving = true;
-        for (n, turn) in turns.iter().enumerate() {
-            let answer = if turn.cores > free { Err(Refusal::Busy) } else { pass.start(turn.candidate) };
-            match answer {
-                Ok(()) => free = free.saturating_sub(turn.cores),
-                Err(Refusal::Busy | Refusal::DelaysReservation) if reserving => {
-                    match pass.reserve(turn.candidate) {
-                        Ok(start) if start.is_finite() => promises.make(turn, start),
-                        Err(Refusal::Limit) => reserving = false,
-                        Ok(_) | Err(_) => {}
-                    }
-                }
-                Err(Refusal::Limit) => {
-                    // The host ends the pass here; those that had no turn keep what they were promised.
-                    let rest = turns[n..].iter().filter(|t| t.promised.is_finite());
-                    rest.for_each(|turn| promises.make(turn, turn.promised));
-                    break;
-                }
-                Err(_) => {}
+        let mut rest = turns.as_slice();
+        while !rest.is_empty() {
+            let asked: Vec<_> = rest.iter().take(JOBS_MAX as usize).map(|turn| turn.candidate).collect();
+            let starts = pass.start_or_reserve(&asked);
+            let granted = rest.iter().zip(&starts).filter(|(_, start)| start.is_finite());
+            granted.for_each(|(turn, start)| promises.make(turn, *start));
+            rest = &rest[starts.len()..];
+            if starts.len() < asked.len() {
+                break;
+            }
+        }
+        // No more guarantees: what fits and delays none starts.
+        for (n, turn) in rest.iter().enumerate() {
+            if pass.start(turn.candidate) == Err(Refusal::Limit) {
+                // The host ends the pass here; those that had no turn keep what they were promised.
+                let rest = rest[n..].iter().filter(|t| t.promised.is_finite());
+                rest.for_each(|turn| promises.make(turn, turn.promised));
+                break;
             }
         }
         let promises = promises.standing();
