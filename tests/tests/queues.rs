@@ -349,3 +349,23 @@ fn the_policy_of_one_queue_may_be_on_probation() {
     assert_eq!(site.who()[2], json!(["fcfs", true]));
     site.world.assert_clean();
 }
+
+#[test]
+fn a_queue_keeps_to_its_ceiling_until_another_is_set() {
+    let with = |bounds: &str| format!("{TWO}[sched-fluxgate.queues.debug]\n{bounds}\n");
+    let site = Site::up(&with("ceiling = 2"), &[]);
+    let copies = ["--copies", "2", "-t", "100h", "--simulate", "360000s"];
+    site.cli(&[&["submit", "--queue", "debug", "-n2"], &copies[..]].concat()).ok();
+    site.world.until("one of two waits", |_| site.world.jobs("pending").len() == 1);
+    let id = fluxgate_formats::JobId::parse(&site.world.jobs("pending")[0]).unwrap();
+    let why = || site.world.rpc("sched-fluxgate.explain", json!({"id": id.0})).unwrap().to_string();
+    site.world.until("it is known why", |_| why().contains("jobs of its queue may hold 2 cores together"));
+    let shown = site.cli(&["config", "show", "--json"]).ok();
+    assert!(shown.contains("ceiling"), "{shown}");
+    site.write(&with("ceiling = \"4\""));
+    site.cli(&["config", "reload"]).ok();
+    site.world.until("both run", |_| site.world.jobs("pending").is_empty());
+    site.write(&with("ceiling = \"half\""));
+    site.cli(&["config", "reload"]).fails(1, &["debug.ceiling", "8 nodes", "half"]);
+    site.world.assert_clean();
+}

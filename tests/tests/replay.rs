@@ -367,3 +367,54 @@ fn fair_starts_and_energy_are_told_when_asked_for() {
     assert!(table.contains("fair_start_miss_mean_s") && !table.contains("energy"), "{table}");
     cli(&["replay", &log, "--watts", "350:100"]).fails(2, &["--watts", "IDLE:BUSY"]);
 }
+
+/// Two queues on eight cores, all at once: what a ceiling and a floor leave to each.
+#[test]
+fn ceilings_and_floors_of_queues() {
+    let dir = folder();
+    let log = dir.path().join("l.swf");
+    let mut text = "; MaxProcs: 8\n; UnixStartTime: 0\n".to_owned();
+    for job in 1..=8 {
+        text += &format!("{job} 0 -1 100 2 -1 -1 2 100 -1 1 1 1 -1 {} -1 -1 -1\n", 1 + job % 2);
+    }
+    std::fs::write(&log, text).unwrap();
+    let log = log.to_str().unwrap();
+    let starts = |more: &[&str]| -> Vec<(u64, f64)> {
+        let args = ["replay", "-q", log, "--map", "queue=queue", "--schedule", "-"];
+        let out = cli(&[&args[..], more].concat()).ok();
+        let row = |line: &str| {
+            let fields: Vec<&str> = line.split(',').collect();
+            (fields[0].parse().unwrap(), fields[2].parse().unwrap())
+        };
+        let mut rows: Vec<(u64, f64)> = out.lines().skip(1).map(row).collect();
+        rows.sort_unstable_by_key(|(job, _)| *job);
+        rows
+    };
+    let of = |rows: &[(u64, f64)], odd: u64| -> Vec<f64> {
+        rows.iter().filter(|(job, _)| job % 2 == odd).map(|(_, start)| *start).collect()
+    };
+    // Even jobs are in q1, odd ones in q2, whose passes come first.
+    let plain = starts(&[]);
+    assert_eq!((of(&plain, 1), of(&plain, 0)), (vec![0.0; 4], vec![100.0; 4]));
+    let ceiling = starts(&["--queue-ceiling", "q2=25%"]);
+    assert_eq!(
+        (of(&ceiling, 1), of(&ceiling, 0)),
+        (vec![0.0, 100.0, 200.0, 300.0], vec![0.0, 0.0, 0.0, 100.0])
+    );
+    let floor = starts(&["--queue-floor", "q1=4"]);
+    assert_eq!((of(&floor, 1), of(&floor, 0)), (vec![0.0, 0.0, 100.0, 100.0], vec![0.0, 0.0, 100.0, 100.0]));
+    let none =
+        cli(&["replay", "-q", log, "--map", "queue=queue", "--queue-ceiling", "q2=1", "--json"]).json();
+    let denied = none["runs"][0]["denied"].as_array().unwrap();
+    assert_eq!(denied.len(), 4);
+    assert!(
+        denied[0]["reason"].as_str().unwrap().contains("jobs of queue q2 hold at most 1 cores"),
+        "{denied:?}"
+    );
+    let refused = |flag: &str, asked: &str, code: i32, words: &[&str]| {
+        cli(&["replay", "-q", log, "--map", "queue=queue", flag, asked]).fails(code, words);
+    };
+    refused("--queue-floor", "q1", 2, &["expected QUEUE=AMOUNT"]);
+    refused("--queue-floor", "q1=many", 2, &["--queue-floor q1=many", "8 nodes", "25%"]);
+    refused("--queue-ceiling", "q9=4", 1, &["--queue-ceiling q9=4", "no job is in queue q9"]);
+}

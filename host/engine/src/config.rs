@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use fluxgate_graph::Placement;
 use serde::{Deserialize, Serialize};
 
+use crate::bounds::QueueBounds;
+
 /// Who decides when a policy has failed, until another one is swapped in.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum OnBreach {
@@ -48,6 +50,8 @@ pub struct Config {
     pub placement: Placement,
     /// The same for jobs of some queues, by name.
     pub queue_placements: BTreeMap<String, Placement>,
+    /// Ceilings and floors of queues, by name.
+    pub queue_bounds: BTreeMap<String, QueueBounds>,
     /// Tell jobs why they wait and when they may start. Off where nobody reads it (replay).
     pub annotate: bool,
     /// Write the R of what starts. Without it [`Action::Start`](crate::Action::Start) has an empty one, for a driver
@@ -72,6 +76,7 @@ impl Default for Config {
             queues_max: 1_024,
             placement: Placement::First,
             queue_placements: BTreeMap::new(),
+            queue_bounds: BTreeMap::new(),
             annotate: true,
             write_r: true,
         }

@@ -309,6 +309,9 @@ impl Engine {
                 let queue = core
                     .queue_id(queue)
                     .ok_or_else(|| format!("queue {queue}: more than {} queues", core.config.queues_max))?;
+                if let Some(why) = core.never_within(queue, &request) {
+                    return Err(why);
+                }
                 Ok((request, queue, placement))
             });
         let (request, queue, placement) = match accepted {

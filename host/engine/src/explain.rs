@@ -33,6 +33,18 @@ pub enum Reason {
     Delays(JobId),
     /// It has a promised start time.
     Reserved,
+    /// Jobs of its queue hold as much as they may.
+    Ceiling {
+        /// Cores that they hold at most.
+        cores: u64,
+    },
+    /// What is free is kept for jobs of another queue.
+    Kept {
+        /// Name of that queue, or of the first such.
+        queue: Arc<str>,
+        /// Cores that are kept for it, as long as its jobs do not hold them.
+        cores: u64,
+    },
     /// The policy of this name failed, and the site wants nothing to start until another one decides.
     Held(Arc<str>),
     /// What shall flow to its nodes is used by others: how much of what, and where it is short.
@@ -73,6 +85,15 @@ impl std::fmt::Display for Reason {
             Reason::Flow(short) => f.write_str(short),
             Reason::Delays(id) => write!(f, "would delay the reserved start of {id}"),
             Reason::Reserved => f.write_str("first in line, has a reserved start"),
+            Reason::Ceiling { cores } => {
+                write!(f, "jobs of its queue may hold {cores} cores together, and it would be more")
+            }
+            Reason::Kept { queue, cores } if queue.is_empty() => {
+                write!(f, "what is free is kept: {cores} cores for jobs without a queue")
+            }
+            Reason::Kept { queue, cores } => {
+                write!(f, "what is free is kept: {cores} cores for queue {queue}")
+            }
             Reason::Held(policy) => {
                 write!(f, "nothing starts: policy {policy} failed, and no other decides yet")
             }
@@ -138,11 +159,16 @@ impl Engine {
             });
         }
         let job = core.job(core.slot_of(id)?)?;
-        let reason = core.held_in(job.queue).map_or_else(|| job.reason.clone(), Reason::Held);
+        let bounded = || core.over_now(id, now).unwrap_or_else(|| job.reason.clone());
+        let reason = core.held_in(job.queue).map_or_else(bounded, Reason::Held);
         let queue = core.queues.get(job.queue as usize)?;
         let ahead =
             queue.native.values().take_while(|slot| core.job(**slot).is_some_and(|j| j.id != id)).count();
-        let earliest = core.resources.earliest(&job.request, now, job.duration);
+        let mut room = core.room(job.queue, now);
+        if let Some(room) = &mut room {
+            room.forget(id);
+        }
+        let earliest = core.earliest_in(room.as_ref(), &job.request, now, job.duration);
         let when = match earliest {
             None => "no time is known at which they will be free: nodes are down, or held by jobs without time limit".to_owned(),
             Some(t) if t <= now => "they are free now, other jobs come first".to_owned(),

@@ -17,6 +17,7 @@
 
 mod annotate;
 mod audit;
+mod bounds;
 mod config;
 mod core;
 mod engine;
@@ -39,6 +40,7 @@ mod swap;
 pub use self::core::checkpoint::{
     Checkpoint, OwnState, PendingState, PolicyState, QueueState, ResumeError, RunningState,
 };
+pub use bounds::{AMOUNTS, Amount, QueueBounds, check_bounds};
 pub use config::{Config, OnBreach};
 pub use engine::Engine;
 pub use event::{Action, AuditReport, Event, PolicyNotice, RpcError};

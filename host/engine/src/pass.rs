@@ -13,6 +13,7 @@ mod either;
 mod finish;
 mod held;
 mod stage;
+mod within;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,6 +22,7 @@ use fluxgate_graph::{NoFit, Placement, Selection, ShapeId, Totals};
 use serde_json::Value;
 
 use crate::annotate;
+use crate::bounds::Room;
 use crate::core::{Core, QueueId, clamp};
 use crate::explain::Reason;
 use crate::order::{ClassId, OrderKey, Slot, Walk};
@@ -87,6 +89,10 @@ pub struct Pass {
     reserved: Vec<(Slot, f64)>,
     /// Per shape, the shortest duration that was refused for a reservation: longer ones need no search.
     refused: BTreeMap<ShapeId, f64>,
+    /// What bounds of queues leave to this one; `None`: all.
+    room: Option<Room>,
+    /// Per shape, the shortest duration that they refused, how, and why.
+    over: BTreeMap<ShapeId, (f64, Refusal, Reason)>,
     /// Shapes that no time is known for, whatever the duration: they need no second search.
     never: BTreeSet<ShapeId>,
     /// Offered candidates, to be told why they wait.
@@ -118,6 +124,8 @@ impl Pass {
         core.serial += 1;
         core.stats.passes += 1;
         Pass {
+            room: core.room(queue, now),
+            over: BTreeMap::new(),
             core,
             queue,
             now,
@@ -192,10 +200,11 @@ impl Pass {
         while (self.offered.len() as u64) < self.core.config.candidates_per_pass_max && !self.interrupted() {
             let queue = self.core.queues.get(self.queue as usize)?;
             let order = queue.order()?;
-            let refused = &self.refused;
+            let (refused, over) = (&self.refused, &self.over);
             let (class, slot) = self.walk.next(order, fitting, |class| {
                 queue.class(class).is_none_or(|c| {
                     c.parked
+                        || over.get(&c.request.shape()).is_some_and(|known| c.duration >= known.0)
                         || refused.get(&c.request.shape()).is_some_and(|shortest| c.duration >= *shortest)
                 })
             })?;
@@ -312,7 +321,8 @@ impl Pass {
     pub fn earliest(&mut self, candidate: u32) -> Result<f64, PolicyError> {
         self.undecided(candidate)?;
         let Some(job) = self.core.job(candidate) else { return Ok(f64::INFINITY) };
-        Ok(self.core.resources.earliest(&job.request, self.now, job.duration).unwrap_or(f64::INFINITY))
+        let earliest = self.core.earliest_in(self.room.as_ref(), &job.request, self.now, job.duration);
+        Ok(earliest.unwrap_or(f64::INFINITY))
     }
 
     /// Start the candidate now: placed as the job wants, else as asked, else as is usual in its queue or at the site.
@@ -357,6 +367,11 @@ impl Pass {
             self.core.stats.refusals += 1;
             return Ok(Err(Refusal::Busy));
         }
+        if let Err(refusal) = self.settle(candidate, id, end) {
+            self.core.stats.refusals += 1;
+            self.blocked = true;
+            return Ok(Err(refusal));
+        }
         self.decide(candidate);
         if self.blocked {
             self.core.stats.backfilled += 1;
@@ -380,7 +395,7 @@ impl Pass {
         let start = if self.never.contains(&request.shape()) {
             None
         } else {
-            self.core.resources.earliest(&request, self.now, duration)
+            self.core.earliest_in(self.room.as_ref(), &request, self.now, duration)
         };
         let Some(start) = start else {
             self.never.insert(request.shape());
@@ -391,10 +406,16 @@ impl Pass {
             self.core.stats.refusals += 1;
             return Ok(Err(Refusal::DelaysReservation));
         }
+        if let Some(room) = &mut self.room {
+            room.promised(u64::from(request.min_cores()), start, duration);
+        }
         self.fit = None;
         self.decide(candidate);
         self.core.stats.reservations += 1;
-        self.set_reason(candidate, Reason::Reserved);
+        // Whoever waits for a bound is told so, and when.
+        if !self.over.contains_key(&request.shape()) {
+            self.set_reason(candidate, Reason::Reserved);
+        }
         self.reserved.push((candidate, start));
         Ok(Ok(start))
     }
@@ -508,6 +529,7 @@ impl Pass {
 
     /// Find resources, and remember what a failure says of other jobs.
     fn search(&mut self, slot: Slot, placement: Placement) -> Result<Selection, Refusal> {
+        self.within(slot)?;
         let Some(job) = self.core.job(slot) else { return Err(Refusal::NotEligible) };
         let (request, duration, class) = (job.request.clone(), job.duration, job.class);
         let parked = self.core.queues[self.queue as usize].class(class).is_some_and(|c| c.parked);
@@ -540,7 +562,7 @@ impl Pass {
     /// Strict order until the first that does not start: what a policy without `scheduling` gets.
     pub(crate) fn run_in_order(&mut self) {
         while let Some(candidate) = self.next() {
-            if !matches!(self.start(candidate, None), Ok(Ok(()))) {
+            if !matches!(self.start(candidate, None), Ok(Ok(()) | Err(Refusal::Unsatisfiable))) {
                 break;
             }
         }
@@ -558,7 +580,7 @@ impl Pass {
     fn run_builtin(&mut self) {
         self.core.stats.builtin_passes += 1;
         while let Some(candidate) = self.next_native() {
-            if !matches!(self.start(candidate, None), Ok(Ok(()))) {
+            if !matches!(self.start(candidate, None), Ok(Ok(()) | Err(Refusal::Unsatisfiable))) {
                 break;
             }
         }

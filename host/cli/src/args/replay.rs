@@ -20,6 +20,12 @@ pub(crate) struct Replay {
     /// A policy that decides one queue in every run, while --policy decides the others.
     #[arg(long = "queue-policy", value_name = "QUEUE=NAME|FILE[:KEY=VALUE,..]", conflicts_with = "diff")]
     pub(crate) queue_policy: Vec<String>,
+    /// The most cores that jobs of one queue hold at one time: a number of cores, `8 nodes` or `25%`.
+    #[arg(long = "queue-ceiling", value_name = "QUEUE=AMOUNT", conflicts_with_all = ["diff", "journal"])]
+    pub(crate) queue_ceiling: Vec<String>,
+    /// Cores that jobs of other queues leave to one queue, as long as its jobs do not hold them.
+    #[arg(long = "queue-floor", value_name = "QUEUE=AMOUNT", conflicts_with_all = ["diff", "journal"])]
+    pub(crate) queue_floor: Vec<String>,
     /// Run a scheduler's journal again instead of a log: its folder, or one file of it. The decisions have to be the same
     /// to the byte; with --policy, what that policy would have done is compared with what was done.
     #[arg(long, value_name = "DIR|FILE", conflicts_with_all = ["log", "diff", "definitions", "machine", "limit", "load",

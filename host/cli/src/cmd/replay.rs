@@ -4,6 +4,7 @@
 //! Everything that can be wrong with the input is found before the first byte is written. Runs go side by side, one
 //! thread each; what comes out does not depend on how many.
 
+mod bounds;
 mod compare;
 mod fair;
 mod forecasts;
@@ -132,6 +133,7 @@ pub(crate) fn run(args: &Replay) -> Result<()> {
     {
         return Err(usage("--schedule - takes one --policy"));
     }
+    bounds::config(args)?;
     let asked = policies(args, &Shelf::open(args.policies.as_deref())?)?;
 
     let options = args.selection.options();
@@ -225,9 +227,13 @@ fn queue_policies(args: &Replay, shelf: &Shelf) -> Result<Vec<(String, Recipe)>>
     Ok(all)
 }
 
-/// Every queue that a policy is named for has to be there.
-fn check_queues(args: &Replay, there: &BTreeSet<String>) -> Result<()> {
-    for asked in &args.queue_policy {
+/// Every queue that is named has to be there.
+fn check_queues<'a>(args: &'a Replay, there: &BTreeSet<String>) -> Result<()> {
+    let asked = |flag: &'static str, list: &'a [String]| list.iter().map(move |asked| (flag, asked));
+    let all = asked("--queue-policy", &args.queue_policy)
+        .chain(asked("--queue-ceiling", &args.queue_ceiling))
+        .chain(asked("--queue-floor", &args.queue_floor));
+    for (flag, asked) in all {
         let queue = asked.split_once('=').map_or(asked.as_str(), |(queue, _)| queue);
         if !there.contains(queue) {
             let names: Vec<&str> = there.iter().map(String::as_str).filter(|name| !name.is_empty()).collect();
@@ -236,7 +242,7 @@ fn check_queues(args: &Replay, there: &BTreeSet<String>) -> Result<()> {
             } else {
                 format!("queues are {}", names.join(", "))
             };
-            bail!("--queue-policy {asked}: no job is in queue {queue}; {names}");
+            bail!("{flag} {asked}: no job is in queue {queue}; {names}");
         }
     }
     Ok(())
@@ -386,7 +392,7 @@ fn one(
         workload.jobs.iter().copied(),
         surroundings,
         machine.resources.clone(),
-        driver::replay_config(),
+        bounds::config(args)?,
         Deciders { default, queues },
         &mut observers,
     )
@@ -395,7 +401,8 @@ fn one(
     drop(observers);
     let mut summary = figures.summary();
     if args.fair_start.is_some() {
-        let found = fair::compare(&again, (&places, &starts), workload, machine, surroundings, &shown.0)?;
+        let fair = fair::Asked { recipes: &again, config: &bounds::config(args)? };
+        let found = fair.compare((&places, &starts), workload, machine, surroundings, &shown.0)?;
         summary.fair_start = Some(found);
     }
     summary.energy_kwh = args.watts.map(|watts| summary.energy_kwh(machine.cores.len() as u64, watts));

@@ -445,6 +445,7 @@ impl Settings {
             on_breach: self.guard.on_breach,
             placement: self.placement,
             queue_placements: self.queue_placements(),
+            queue_bounds: self.queue_bounds(),
             annotate: self.annotate,
             ..EngineConfig::default()
         }
@@ -508,7 +509,9 @@ fn names() -> String {
 fn argument_names() -> String {
     let name = |key: &'static Key| match key.name {
         "policy-config" => "policy.KEY",
-        "queues" => "queues.QUEUE.placement, queues.QUEUE.policy, queues.QUEUE.policy.KEY",
+        "queues" => {
+            "queues.QUEUE.placement, queues.QUEUE.policy, queues.QUEUE.policy.KEY, queues.QUEUE.ceiling, queues.QUEUE.floor"
+        }
         "limits" => "limits.LIMIT",
         name => name,
     };

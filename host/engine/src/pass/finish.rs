@@ -157,7 +157,11 @@ fn estimate(core: &mut Core, queue: QueueId, now: f64, known: Option<((JobId, u6
     let this = (job.id, core.resources.version());
     let start = match known {
         Some((of, start)) if of == this => Some(start),
-        _ => core.resources.earliest(&job.request, now, job.duration).filter(|start| *start > now),
+        _ => {
+            let room = core.room(queue, now);
+            let start = core.earliest_in(room.as_ref(), &job.request, now, job.duration);
+            start.filter(|start| *start > now)
+        }
     };
     core.queues[queue as usize].estimated = Some(this);
     core.job_mut(slot)?.t_estimate = start;

@@ -5,7 +5,7 @@
 use anyhow::{Context, Result};
 use fluxgate_engine::{BUILTIN, Policy};
 use fluxgate_policy::{Compiled, Config};
-use fluxgate_sim::driver::{self, Deciders, Surroundings};
+use fluxgate_sim::driver::{Deciders, Surroundings};
 use fluxgate_sim::fair::{self, Starts};
 use fluxgate_sim::machine::Machine;
 use fluxgate_sim::metrics::FairStart;
@@ -53,27 +53,36 @@ impl Recipes {
     }
 }
 
-/// Hold the starts of some jobs against their fair ones.
-pub(super) fn compare(
-    recipes: &Recipes,
-    (places, starts): (&[usize], &Starts),
-    workload: &Workload,
-    machine: &Machine,
-    surroundings: &Surroundings,
-    bar: &ProgressBar,
-) -> Result<FairStart> {
-    let mut pairs = Vec::with_capacity(places.len());
-    bar.set_length(places.len() as u64);
-    bar.set_message("fair starts");
-    bar.reset();
-    for &place in places {
-        bar.inc(1);
-        let Some(start) = starts.start(workload.jobs[place].id) else { continue };
-        let policies = Deciders { default: recipes.default.make()?, queues: recipes.of_queues()? };
-        let (resources, config) = (machine.resources.clone(), driver::replay_config());
-        let fair = fair::start(&workload.jobs, place, surroundings, resources, config, policies)
-            .with_context(|| format!("replay up to job {}", workload.jobs[place].id.0))?;
-        pairs.extend(fair.map(|fair| (start, fair)));
+/// What is replayed, over and over.
+pub(super) struct Asked<'a> {
+    pub(super) recipes: &'a Recipes,
+    pub(super) config: &'a fluxgate_engine::Config,
+}
+
+impl Asked<'_> {
+    /// Hold the starts of some jobs against their fair ones.
+    pub(super) fn compare(
+        &self,
+        (places, starts): (&[usize], &Starts),
+        workload: &Workload,
+        machine: &Machine,
+        surroundings: &Surroundings,
+        bar: &ProgressBar,
+    ) -> Result<FairStart> {
+        let mut pairs = Vec::with_capacity(places.len());
+        bar.set_length(places.len() as u64);
+        bar.set_message("fair starts");
+        bar.reset();
+        for &place in places {
+            bar.inc(1);
+            let Some(start) = starts.start(workload.jobs[place].id) else { continue };
+            let policies =
+                Deciders { default: self.recipes.default.make()?, queues: self.recipes.of_queues()? };
+            let (resources, config) = (machine.resources.clone(), self.config.clone());
+            let fair = fair::start(&workload.jobs, place, surroundings, resources, config, policies)
+                .with_context(|| format!("replay up to job {}", workload.jobs[place].id.0))?;
+            pairs.extend(fair.map(|fair| (start, fair)));
+        }
+        Ok(FairStart::of(&pairs))
     }
-    Ok(FairStart::of(&pairs))
 }

@@ -40,9 +40,9 @@ pub(crate) const KEYS: &[Key] = &[
     key("placement", Placement::NAMES, "where jobs go when neither they nor the policy have a preference"),
     key(
         "queues",
-        "a table of QUEUE = { placement = NAME, policy = NAME, policy-config = { KEY = VALUE } }; as arguments \
-         queues.QUEUE.placement=NAME, queues.QUEUE.policy=NAME, queues.QUEUE.policy.KEY=VALUE",
-        "placement of the jobs of some queues, and who decides them",
+        "a table of QUEUE = { placement = NAME, policy = NAME, policy-config = { KEY = VALUE }, ceiling = AMOUNT, floor = AMOUNT }; as arguments \
+         queues.QUEUE.placement=NAME, queues.QUEUE.policy=NAME, queues.QUEUE.policy.KEY=VALUE, queues.QUEUE.ceiling=AMOUNT, queues.QUEUE.floor=AMOUNT",
+        "placement of the jobs of some queues, who decides them, and how much they may hold",
     ),
     key("annotate", "true or false", "tell jobs why they wait and when they may start"),
     key(

@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, Result, bail};
+use fluxgate_engine::{AMOUNTS, Amount, QueueBounds};
 use fluxgate_graph::Placement;
 use serde_json::{Map, Value, json};
 
@@ -12,7 +13,7 @@ use super::value::{self, Given};
 use super::{POLICY_KEYS_MAX, QUEUE_BYTES_MAX, QUEUES_MAX, Settings, key};
 
 /// What a queue can have, for messages.
-const KNOWN: &str = "placement, policy and policy-config";
+const KNOWN: &str = "placement, policy, policy-config, ceiling and floor";
 
 /// A policy that decides one queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,6 +28,7 @@ pub(crate) struct QueuePolicy {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Queue {
     pub(super) placement: Option<Placement>,
+    bounds: QueueBounds,
     policy: Option<String>,
     config: BTreeMap<String, String>,
     /// Both as one, once they are known to belong together.
@@ -65,6 +67,15 @@ impl Queue {
                 let placement = given.text(&accepted, 64).ok().and_then(Placement::from_name);
                 self.placement = Some(placement.ok_or_else(|| given.refused(&accepted))?);
             }
+            "ceiling" | "floor" => {
+                let accepted = key("", AMOUNTS, "");
+                let amount = match given {
+                    Given::Json(Value::Number(cores)) => cores.as_u64().map(Amount::Cores),
+                    given => given.text(&accepted, 64)?.parse().ok(),
+                };
+                let amount = Some(amount.ok_or_else(|| given.refused(&accepted))?);
+                if name == "floor" { self.bounds.floor = amount } else { self.bounds.ceiling = amount }
+            }
             "policy" => {
                 let accepted = key("policy", "a policy's name or the path of a .wasm file", "");
                 let policy = given.text(&accepted, 4096)?.to_owned();
@@ -92,6 +103,13 @@ impl Queue {
     fn value(&self) -> Value {
         let mut out = Map::new();
         out.extend(self.placement.map(|placement| ("placement".to_owned(), json!(placement.name()))));
+        for (name, bound) in [("ceiling", self.bounds.ceiling), ("floor", self.bounds.floor)] {
+            let value = bound.map(|bound| match bound {
+                Amount::Cores(cores) => json!(cores),
+                other => json!(other.to_string()),
+            });
+            out.extend(value.map(|value| (name.to_owned(), value)));
+        }
         if let Some(own) = &self.own {
             out.insert("policy".to_owned(), json!(own.policy));
             if !own.config.is_empty() {
@@ -130,7 +148,7 @@ impl Settings {
 
     /// An argument `queues.QUEUE.KEY=VALUE`, without its first word: the name of a queue may have dots.
     pub(super) fn queue_argument(&mut self, name: &str, text: &str) -> Result<()> {
-        for key in ["placement", "policy"] {
+        for key in ["placement", "policy", "ceiling", "floor"] {
             if let Some(queue) = name.strip_suffix(key).and_then(|rest| rest.strip_suffix('.')) {
                 let set = self.queue_mut(queue)?.set(key, Given::Text(text));
                 return set.with_context(|| format!("{queue}.{key}"));
@@ -138,7 +156,7 @@ impl Settings {
         }
         match name.rsplit_once(".policy.") {
             Some((queue, key)) => self.queue_mut(queue)?.setting(key, text.to_owned()),
-            None => bail!("unknown key; known are {KNOWN}, the last as queues.QUEUE.policy.KEY=VALUE"),
+            None => bail!("unknown key; known are {KNOWN}; policy-config as queues.QUEUE.policy.KEY=VALUE"),
         }
     }
 
@@ -160,6 +178,8 @@ impl Settings {
                 bail!("queues.{name}.policy: there is no queue {name:?}; queues are: {there}");
             }
         }
+        fluxgate_engine::check_bounds(&self.queue_bounds())
+            .map_err(|why| anyhow::anyhow!("queues: {why}"))?;
         Ok(())
     }
 
@@ -192,6 +212,12 @@ impl Settings {
     pub(super) fn queue_placements(&self) -> BTreeMap<String, Placement> {
         let placed = |(name, queue): (&String, &Queue)| Some((name.clone(), queue.placement?));
         self.queues.iter().filter_map(placed).collect()
+    }
+
+    /// What the jobs of some queues may hold.
+    pub(super) fn queue_bounds(&self) -> BTreeMap<String, QueueBounds> {
+        let some = |(_, queue): &(&String, &Queue)| queue.bounds != QueueBounds::default();
+        self.queues.iter().filter(some).map(|(name, queue)| (name.clone(), queue.bounds)).collect()
     }
 
     /// As a table would have it.

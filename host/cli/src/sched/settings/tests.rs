@@ -107,6 +107,28 @@ fn queues_have_placements_of_their_own() {
 }
 
 #[test]
+fn queues_have_ceilings_and_floors() {
+    let table =
+        json!({"queues": {"debug": {"ceiling": 64, "floor": "2 nodes"}, "batch": {"ceiling": "75%"}}});
+    let settings = Settings::from_table(&table).unwrap();
+    assert_eq!(settings.value("queues"), table["queues"]);
+    let settings = settings.with_args(&["queues.batch.floor=12.5%", "queues.debug.ceiling=8"]).unwrap();
+    let bounds = settings.engine().queue_bounds;
+    assert_eq!((bounds["debug"].ceiling, bounds["debug"].floor), ("8".parse().ok(), "2 nodes".parse().ok()));
+    assert_eq!(bounds["batch"].floor, "12.5%".parse().ok());
+    for (table, words) in [
+        (json!({"queues": {"q": {"ceiling": -1}}}), &["q.ceiling", "8 nodes", "found -1"][..]),
+        (json!({"queues": {"q": {"floor": "120%"}}}), &["q.floor", "25%", "120%"]),
+        (json!({"queues": {"q": {"floor": true}}}), &["q.floor", "25%", "found true"]),
+        (json!({"queues": {"q": {"floor": 9, "ceiling": 8}}}), &["queue q", "9", "8"]),
+        (json!({"queues": {"q": {"floor": "51%"}, "r": {"floor": "50%"}}}), &["101%"]),
+    ] {
+        let error = refused(Settings::from_table(&table));
+        assert!(words.iter().all(|word| error.contains(word)), "{error}");
+    }
+}
+
+#[test]
 fn queues_have_policies_of_their_own() {
     let table = json!({"queues": {
         "debug": {"placement": "low", "policy": "fcfs", "policy-config": {"depth": "4"}},

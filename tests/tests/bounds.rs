@@ -1,0 +1,199 @@
+//! Ceilings and floors of queues, held against a program that adds up cores: strict order and EASY, job for job.
+
+use std::collections::BTreeMap;
+
+use fluxgate_engine::{Amount, Policy, QueueBounds};
+use fluxgate_formats::JobId;
+use fluxgate_sim::driver::{self, Surroundings};
+use fluxgate_sim::machine::Machine;
+use fluxgate_sim::schedule::Collect;
+use fluxgate_sim::workload::{self, Job};
+use fluxgate_tests::native_twin::NativeTwin;
+use proptest::prelude::*;
+
+/// Queues are called q1 to q3. Ceiling and floor of each, in cores.
+type Bounds = BTreeMap<u32, (Option<u32>, u32)>;
+
+/// Cores of a queue, held or promised.
+#[derive(Debug, Clone, Copy)]
+struct Held {
+    job: JobId,
+    queue: u32,
+    from: f64,
+    to: f64,
+    cores: u32,
+}
+
+struct Model<'a> {
+    cores: u32,
+    bounds: &'a Bounds,
+    running: Vec<Held>,
+    /// The promise of each queue.
+    promised: BTreeMap<u32, Held>,
+}
+
+impl Model<'_> {
+    fn held(&self) -> Vec<Held> {
+        self.running.iter().chain(self.promised.values()).copied().collect()
+    }
+
+    /// Is everything as it should be at this time, once the job is there?
+    fn good_at(&self, job: &Job, time: f64) -> bool {
+        let held = self.held();
+        let of = |queue: Option<u32>| -> u32 {
+            let mine = held.iter().filter(|h| queue.is_none_or(|queue| h.queue == queue));
+            mine.filter(|h| h.from <= time && time < h.to).map(|h| h.cores).sum()
+        };
+        let ceiling = self.bounds.get(&job.queue).and_then(|bounds| bounds.0);
+        let others = self.bounds.iter().filter(|(queue, _)| **queue != job.queue);
+        let kept: u32 = others.map(|(queue, (_, floor))| floor.saturating_sub(of(Some(*queue)))).sum();
+        ceiling.is_none_or(|most| of(Some(job.queue)) + job.cores <= most)
+            && of(None) + job.cores + kept <= self.cores
+    }
+
+    fn good(&self, job: &Job, from: f64) -> bool {
+        let begins: Vec<f64> = self.held().iter().map(|h| h.from).collect();
+        let to = from + job.limit;
+        std::iter::once(from)
+            .chain(begins.into_iter().filter(|time| from < *time && *time < to))
+            .all(|time| self.good_at(job, time))
+    }
+
+    fn earliest(&self, job: &Job, now: f64) -> f64 {
+        let ends = self.held().iter().map(|h| h.to).filter(|end| *end > now).collect::<Vec<_>>();
+        let mut times: Vec<f64> = std::iter::once(now).chain(ends).collect();
+        times.sort_by(f64::total_cmp);
+        times.into_iter().find(|time| self.good(job, *time)).expect("everything ends")
+    }
+}
+
+/// Every start; with `easy` the first that waits in each queue is promised its own, else nobody passes it.
+fn schedule(jobs: &[Job], cores: u32, bounds: &Bounds, easy: bool) -> BTreeMap<JobId, f64> {
+    let mut model = Model { cores, bounds, running: Vec::new(), promised: BTreeMap::new() };
+    let possible = |job: &&Job| {
+        let own = bounds.get(&job.queue).and_then(|bounds| bounds.0);
+        let others = bounds.iter().filter(|(queue, _)| **queue != job.queue);
+        own.is_none_or(|most| job.cores <= most)
+            && job.cores + others.map(|(_, bounds)| bounds.1).sum::<u32>() <= cores
+    };
+    let mut coming: Vec<Job> = jobs.iter().filter(possible).copied().collect();
+    coming.sort_by(|a, b| b.submit.total_cmp(&a.submit).then(b.id.cmp(&a.id)));
+    // Queues take turns in the order in which they were heard of, refused jobs included.
+    let mut heard: Vec<u32> = Vec::new();
+    for job in jobs.iter().filter(|job| job.cores <= cores) {
+        if !heard.contains(&job.queue) {
+            heard.push(job.queue);
+        }
+    }
+    let mut waiting: BTreeMap<u32, Vec<Job>> = BTreeMap::new();
+    let mut starts = BTreeMap::new();
+    let mut run: Vec<(f64, JobId)> = Vec::new();
+    loop {
+        let next = run.iter().map(|(end, _)| *end).chain(coming.last().map(|job| job.submit));
+        let Some(now) = next.min_by(f64::total_cmp) else { break };
+        let over: Vec<JobId> = run.iter().filter(|(end, _)| *end <= now).map(|(_, id)| *id).collect();
+        run.retain(|(end, _)| *end > now);
+        model.running.retain(|held| !over.contains(&held.job));
+        let mut turn: Vec<u32> = Vec::new();
+        while let Some(job) = coming.pop_if(|job| job.submit <= now) {
+            waiting.entry(job.queue).or_default().push(job);
+            turn.push(job.queue);
+        }
+        for queue in heard.iter().filter(|queue| !over.is_empty() || turn.contains(queue)) {
+            let Some(queued) = waiting.get_mut(queue) else { continue };
+            if queued.is_empty() {
+                continue;
+            }
+            model.promised.remove(queue);
+            let mut head = None;
+            queued.retain(|job| {
+                if head.is_some() && !easy {
+                    return true;
+                }
+                if model.good(job, now) {
+                    model.running.push(Held {
+                        job: job.id,
+                        queue: *queue,
+                        from: now,
+                        to: now + job.limit,
+                        cores: job.cores,
+                    });
+                    starts.insert(job.id, now);
+                    run.push((now + job.run_time(), job.id));
+                    return false;
+                }
+                if head.is_none() {
+                    head = Some(job.id);
+                    if easy {
+                        let from = model.earliest(job, now);
+                        let held =
+                            Held { job: job.id, queue: *queue, from, to: from + job.limit, cores: job.cores };
+                        model.promised.insert(*queue, held);
+                    }
+                }
+                true
+            });
+        }
+    }
+    starts
+}
+
+prop_compose! {
+    fn workloads()(fields in prop::collection::vec((0..8_u32, 1..12_u32, 1..30_u32, 1..30_u32, 1..4_u32), 1..50)) -> Vec<Job> {
+        let mut submit = 0.0;
+        let mut jobs: Vec<Job> = fields.into_iter().zip(1..).map(|((gap, cores, limit, run, queue), id)| {
+            submit += f64::from(gap / 2);
+            Job { id: JobId(id), submit, cores, limit: f64::from(limit), run: f64::from(run), user: 0, nodes: 0, queue }
+        }).collect();
+        workload::sort(&mut jobs);
+        jobs
+    }
+}
+
+prop_compose! {
+    /// Of at most 24 cores; floors are never more than there is.
+    fn bounds()(fields in prop::collection::vec((prop::option::of(2..20_u32), 0..7_u32), 3)) -> Bounds {
+        (1..).zip(fields).collect()
+    }
+}
+
+fn run(
+    jobs: &[Job],
+    machine: &Machine,
+    bounds: &Bounds,
+    policy: Option<Box<dyn Policy>>,
+) -> BTreeMap<JobId, f64> {
+    let mut config = driver::replay_config();
+    let cores = |n: u32| Amount::Cores(u64::from(n));
+    config.queue_bounds = bounds
+        .iter()
+        .map(|(queue, (ceiling, floor))| {
+            let floor = (*floor > 0).then(|| cores(*floor));
+            (format!("q{queue}"), QueueBounds { ceiling: ceiling.map(cores), floor })
+        })
+        .collect();
+    let mut rows = Collect::default();
+    let around = Surroundings::default();
+    let jobs = jobs.iter().copied();
+    let outcome =
+        driver::run_with(jobs, &around, machine.resources.clone(), config, policy, &mut [&mut rows]).unwrap();
+    assert!(outcome.unfinished.is_empty(), "{:?} wait for ever", outcome.unfinished);
+    rows.rows.iter().map(|row| (row.job, row.start)).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+    #[test]
+    fn strict_order_within_bounds(jobs in workloads(), bounds in bounds(), nodes in 4..7_u32) {
+        let machine = Machine::uniform(nodes, nodes * 4).unwrap();
+        prop_assert_eq!(run(&jobs, &machine, &bounds, None), schedule(&jobs, nodes * 4, &bounds, false));
+    }
+
+    #[test]
+    fn easy_within_bounds(jobs in workloads(), bounds in bounds(), nodes in 4..7_u32) {
+        let machine = Machine::uniform(nodes, nodes * 4).unwrap();
+        let easy = NativeTwin::<policy_easy::Easy>::new(&[]).unwrap();
+        let got = run(&jobs, &machine, &bounds, Some(Box::new(easy)));
+        prop_assert_eq!(got, schedule(&jobs, nodes * 4, &bounds, true));
+    }
+}
