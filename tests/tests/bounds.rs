@@ -6,7 +6,7 @@ use fluxgate_engine::{Amount, Policy, QueueBounds};
 use fluxgate_formats::JobId;
 use fluxgate_sim::driver::{self, Surroundings};
 use fluxgate_sim::machine::Machine;
-use fluxgate_sim::schedule::Collect;
+use fluxgate_sim::schedule::{Collect, Row};
 use fluxgate_sim::workload::{self, Job};
 use fluxgate_tests::native_twin::NativeTwin;
 use proptest::prelude::*;
@@ -157,12 +157,7 @@ prop_compose! {
     }
 }
 
-fn run(
-    jobs: &[Job],
-    machine: &Machine,
-    bounds: &Bounds,
-    policy: Option<Box<dyn Policy>>,
-) -> BTreeMap<JobId, f64> {
+fn run(jobs: &[Job], machine: &Machine, bounds: &Bounds, policy: Option<Box<dyn Policy>>) -> Vec<Row> {
     let mut config = driver::replay_config();
     let cores = |n: u32| Amount::Cores(u64::from(n));
     config.queue_bounds = bounds
@@ -178,7 +173,11 @@ fn run(
     let outcome =
         driver::run_with(jobs, &around, machine.resources.clone(), config, policy, &mut [&mut rows]).unwrap();
     assert!(outcome.unfinished.is_empty(), "{:?} wait for ever", outcome.unfinished);
-    rows.rows.iter().map(|row| (row.job, row.start)).collect()
+    rows.rows
+}
+
+fn starts(rows: &[Row]) -> BTreeMap<JobId, f64> {
+    rows.iter().map(|row| (row.job, row.start)).collect()
 }
 
 proptest! {
@@ -186,7 +185,7 @@ proptest! {
     #[test]
     fn strict_order_within_bounds(jobs in workloads(), bounds in bounds(), nodes in 4..7_u32) {
         let machine = Machine::uniform(nodes, nodes * 4).unwrap();
-        prop_assert_eq!(run(&jobs, &machine, &bounds, None), schedule(&jobs, nodes * 4, &bounds, false));
+        prop_assert_eq!(starts(&run(&jobs, &machine, &bounds, None)), schedule(&jobs, nodes * 4, &bounds, false));
     }
 
     #[test]
@@ -194,6 +193,34 @@ proptest! {
         let machine = Machine::uniform(nodes, nodes * 4).unwrap();
         let easy = NativeTwin::<policy_easy::Easy>::new(&[]).unwrap();
         let got = run(&jobs, &machine, &bounds, Some(Box::new(easy)));
-        prop_assert_eq!(got, schedule(&jobs, nodes * 4, &bounds, true));
+        prop_assert_eq!(starts(&got), schedule(&jobs, nodes * 4, &bounds, true));
+    }
+
+    /// Whoever decides: at each start what the queue holds, and what is left for the others.
+    #[test]
+    fn nobody_gets_past_them(jobs in workloads(), bounds in bounds(), nodes in 4..7_u32) {
+        let machine = Machine::uniform(nodes, nodes * 4).unwrap();
+        let policies: [Box<dyn Policy>; 4] = [
+            Box::new(NativeTwin::<policy_hybrid::Hybrid>::new(&[("depth", "4")]).unwrap()),
+            Box::new(NativeTwin::<policy_conservative::Conservative>::new(&[]).unwrap()),
+            Box::new(NativeTwin::<policy_easy_plus_plus::EasyPlusPlus>::new(&[]).unwrap()),
+            Box::new(NativeTwin::<policy_packing::Packing>::new(&[]).unwrap()),
+        ];
+        let job = |id: JobId| jobs.iter().find(|job| job.id == id).unwrap();
+        for policy in policies {
+            let rows = run(&jobs, &machine, &bounds, Some(policy));
+            for (at, row) in rows.iter().enumerate() {
+                // Itself included.
+                let there = rows[..=at].iter().filter(|other| other.end > row.start);
+                let mut held: BTreeMap<u32, u32> = BTreeMap::new();
+                there.for_each(|other| *held.entry(job(other.job).queue).or_default() += job(other.job).cores);
+                let of = |queue: &u32| held.get(queue).copied().unwrap_or(0);
+                let queue = job(row.job).queue;
+                prop_assert!(bounds[&queue].0.is_none_or(|most| of(&queue) <= most));
+                let others = bounds.iter().filter(|(other, _)| **other != queue);
+                let kept: u32 = others.map(|(other, (_, floor))| floor.saturating_sub(of(other))).sum();
+                prop_assert!(held.values().sum::<u32>() + kept <= nodes * 4);
+            }
+        }
     }
 }
