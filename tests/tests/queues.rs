@@ -353,7 +353,7 @@ fn the_policy_of_one_queue_may_be_on_probation() {
 #[test]
 fn a_queue_keeps_to_its_ceiling_until_another_is_set() {
     let with = |bounds: &str| format!("{TWO}[sched-fluxgate.queues.debug]\n{bounds}\n");
-    let site = Site::up(&with("ceiling = 2"), &[]);
+    let mut site = Site::up(&with("ceiling = 2"), &[]);
     let copies = ["--copies", "2", "-t", "100h", "--simulate", "360000s"];
     site.cli(&[&["submit", "--queue", "debug", "-n2"], &copies[..]].concat()).ok();
     site.world.until("one of two waits", |_| site.world.jobs("pending").len() == 1);
@@ -362,6 +362,11 @@ fn a_queue_keeps_to_its_ceiling_until_another_is_set() {
     site.world.until("it is known why", |_| why().contains("jobs of its queue may hold 2 cores together"));
     let shown = site.cli(&["config", "show", "--json"]).ok();
     assert!(shown.contains("ceiling"), "{shown}");
+    // What runs since before counts, for whoever comes after.
+    site.restart(&[]);
+    let why = || site.world.rpc("sched-fluxgate.explain", json!({"id": id.0})).unwrap().to_string();
+    site.world.until("it is known again", |_| why().contains("jobs of its queue may hold 2 cores together"));
+    assert_eq!(site.world.jobs("pending").len(), 1);
     site.write(&with("ceiling = \"4\""));
     site.cli(&["config", "reload"]).ok();
     site.world.until("both run", |_| site.world.jobs("pending").is_empty());

@@ -70,7 +70,7 @@ pub(crate) struct Running {
     pub(crate) follows: bool,
     /// The start was told but R is not known to be durable.
     pub(crate) committing: bool,
-    /// The queue that it waited in; hello does not tell.
+    /// The queue that it waited in, where it is known.
     pub(crate) queue: Option<QueueId>,
     /// Whose it is; hello does not tell.
     pub(crate) user: Option<u32>,

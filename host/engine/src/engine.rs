@@ -141,7 +141,10 @@ impl Engine {
         let mut out = Vec::new();
         self.core_mut().stats.events += 1;
         match event {
-            Event::Hello { id, r, free, .. } => self.hello(id, &r, &free, now, &mut out),
+            Event::Hello { id, r, free, queue, .. } => {
+                let queue = queue.and_then(|queue| self.core_mut().queue_id(&queue));
+                self.hello(id, &r, &free, queue, now, &mut out);
+            }
             Event::Alloc { id, priority, userid, t_submit, jobspec } => {
                 self.alloc(id, priority, userid, t_submit, &jobspec, now, &mut out);
             }

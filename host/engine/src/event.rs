@@ -26,6 +26,8 @@ pub enum Event {
         r: Box<R>,
         /// Ranks given back since.
         free: Idset,
+        /// The queue that it waited in, empty for the anonymous one; none where nobody knows any more.
+        queue: Option<String>,
     },
     /// A job asks for resources (RFC 27 alloc). Asking again for a pending id replaces the request.
     Alloc {

@@ -3,7 +3,7 @@
 use fluxgate_formats::{Idset, JobId, Jobspec, R};
 use fluxgate_graph::Resources;
 
-use crate::core::{Core, Running};
+use crate::core::{Core, QueueId, Running};
 use crate::engine::{Engine, wanted_placement};
 use crate::event::{Action, RpcError};
 use crate::policy::JobEventKind;
@@ -38,7 +38,15 @@ fn delayed(core: &mut Core, now: f64) -> Option<JobId> {
 impl Engine {
     /// RFC 27 hello: what a job holds goes into the ledger, or the job gets the exception that tells the job
     /// manager to forget its resources.
-    pub(crate) fn hello(&mut self, id: JobId, r: &R, free: &Idset, now: f64, out: &mut Vec<Action>) {
+    pub(crate) fn hello(
+        &mut self,
+        id: JobId,
+        r: &R,
+        free: &Idset,
+        queue: Option<QueueId>,
+        now: f64,
+        out: &mut Vec<Action>,
+    ) {
         let start = if r.starttime > 0.0 { r.starttime } else { now };
         let end = if r.expiration > 0.0 { r.expiration } else { f64::INFINITY };
         let core = self.core_mut();
@@ -51,14 +59,14 @@ impl Engine {
             Ok(()) if core.resources.allocation(id).is_none() => {}
             Ok(()) => {
                 let follows = core.is_instance_end(end);
-                let known = Running { start, end, follows, committing: false, queue: None, user: None };
+                let known = Running { start, end, follows, committing: false, queue, user: None };
                 core.running.insert(id, known);
                 if self.withdraw(id, now) {
                     // It asks for what it has.
                     self.core_mut().stats.denied += 1;
                     out.push(Action::Deny { id, note: HOLDS.to_owned() });
                 }
-                self.note(JobEventKind::Started, id, None, start, end);
+                self.note(JobEventKind::Started, id, queue, start, end);
             }
             Err(error) => out.push(Action::Raise {
                 id,

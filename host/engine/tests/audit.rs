@@ -119,6 +119,7 @@ fn a_hello_for_a_job_that_waits_denies_the_request() {
         t_submit: 0.0,
         r: Box::new(r),
         free: ids(free),
+        queue: None,
     };
     let out = engine.step(hello(2, r(&[("0", "0")]), ""), 1.0);
     assert!(matches!(&out[..], [Action::Deny { id: JobId(2), .. }]), "{out:?}");

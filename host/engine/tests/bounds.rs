@@ -6,7 +6,7 @@ mod common;
 use std::collections::BTreeMap;
 
 use common::*;
-use fluxgate_engine::{Action, Config, Engine, QueueBounds};
+use fluxgate_engine::{Action, Config, Engine, Event, QueueBounds};
 use fluxgate_formats::JobId;
 
 fn config(bounds: &[(&str, Option<&str>, Option<&str>)]) -> Config {
@@ -124,6 +124,29 @@ fn bounds_change_while_jobs_wait() {
     assert_eq!(started(&engine.pass(2.0)), [3]);
     engine.reconfigure(Config::default());
     assert_eq!(started(&engine.pass(3.0)), [2]);
+}
+
+/// Of a job that ran before there was this scheduler, hello and its jobspec tell the queue.
+#[test]
+fn what_was_started_before_counts() {
+    let bounds = || config(&[("debug", Some("8"), None)]);
+    let mut before = Engine::new(machine(4, 4), bounds());
+    submit(&mut before, 0.0, vec![(1, queued(6, 9.0, "debug"))]);
+    let mut engine = Engine::new(machine(4, 4), bounds());
+    let hello = Event::Hello {
+        id: JobId(1),
+        priority: 16,
+        userid: 1,
+        t_submit: 0.0,
+        r: Box::new(before.resources().allocation_r(JobId(1)).unwrap()),
+        free: Default::default(),
+        queue: Some("debug".to_owned()),
+    };
+    engine.step(hello, 1.0);
+    let out = submit(&mut engine, 1.0, vec![(2, queued(4, 9.0, "debug")), (3, queued(4, 9.0, "batch"))]);
+    assert_eq!(started(&out), [3]);
+    engine.step(free(1), 2.0);
+    assert_eq!(started(&engine.pass(2.0)), [2]);
 }
 
 /// Whole nodes bring more cores than a job asks for at least: what it gets counts.

@@ -335,6 +335,7 @@ fn each_hears_of_its_own_jobs_and_of_those_that_nobody_can_place() {
         t_submit: 0.0,
         r: Box::new(r),
         free: Idset::default(),
+        queue: None,
     };
     engine.step(hello, 0.5);
     submit(&mut engine, 1.0, vec![(1, queued(1, 9.0, "debug")), (2, queued(1, 9.0, "batch"))]);

@@ -188,6 +188,7 @@ fn hello_recovers_allocations_and_raises_what_does_not_fit() {
         t_submit: 1.0,
         r: Box::new(r.clone()),
         free: free.parse().unwrap(),
+        queue: None,
     };
     let mut second = engine(2, 2);
     assert!(second.step(hello(1, &r, ""), 110.0).is_empty());

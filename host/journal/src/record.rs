@@ -182,9 +182,9 @@ pub struct PolicyRow {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[allow(missing_docs)] // the variants of `Event`
 pub enum Happening {
-    /// id, priority, userid, t_submit, r, free
+    /// id, priority, userid, t_submit, r, free, queue
     #[serde(rename = "hello")]
-    Hello(JobId, u32, u32, f64, Box<R>, Idset),
+    Hello(JobId, u32, u32, f64, Box<R>, Idset, #[serde(default)] Option<String>),
     /// id, priority, userid, t_submit, number of what it asks for, seconds
     #[serde(rename = "a")]
     Alloc(JobId, u32, u32, f64, u32, f64),
@@ -268,8 +268,8 @@ impl Happening {
         mut spec: impl FnMut(u32, f64) -> Result<Arc<fluxgate_formats::Jobspec>, SpecError>,
     ) -> Result<Event, SpecError> {
         Ok(match self.clone() {
-            Happening::Hello(id, priority, userid, t_submit, r, free) => {
-                Event::Hello { id, priority, userid, t_submit, r, free }
+            Happening::Hello(id, priority, userid, t_submit, r, free, queue) => {
+                Event::Hello { id, priority, userid, t_submit, r, free, queue }
             }
             Happening::Alloc(id, priority, userid, t_submit, number, duration) => {
                 Event::Alloc { id, priority, userid, t_submit, jobspec: spec(number, duration)? }

@@ -326,8 +326,9 @@ impl Log {
                 let spec = self.specs.row(jobspec);
                 return (Happening::Feasibility(spec.number, jobspec.duration(), *token), Some(spec));
             }
-            Event::Hello { id, priority, userid, t_submit, r, free } => {
-                Happening::Hello(*id, *priority, *userid, *t_submit, r.clone(), free.clone())
+            Event::Hello { id, priority, userid, t_submit, r, free, queue } => {
+                let (r, free, queue) = (r.clone(), free.clone(), queue.clone());
+                Happening::Hello(*id, *priority, *userid, *t_submit, r, free, queue)
             }
             Event::Cancel { id } => Happening::Cancel(*id),
             Event::Prioritize { jobs } => Happening::Prioritize(jobs.clone()),

@@ -205,7 +205,7 @@ fn what_ended_while_there_was_no_scheduler_has_ended_when_there_is_one_again() {
 
     let mut second = Load::at(Some(&options), 4, 5000.0);
     let (r, free) = (Box::new(held), Idset::new());
-    second.step(Event::Hello { id: stays, priority: 16, userid: 1, t_submit: 1000.0, r, free });
+    second.step(Event::Hello { id: stays, priority: 16, userid: 1, t_submit: 1000.0, r, free, queue: None });
     second.now += 1.0;
     let later = second.submit();
     second.pass();

@@ -153,7 +153,7 @@ fn pitfall_5_the_current_r_and_not_the_one_of_the_kvs() {
     let (mut host, hello) = Host::hello(&machine("0-1"), "0-1");
     let lookup = host.say(hello.respond_json(&line(1))).remove(0);
     assert_eq!(lookup.topic(), "job-info.lookup");
-    assert_eq!(lookup.json().unwrap(), json!({"id": 1, "keys": ["R"], "flags": 3}));
+    assert_eq!(lookup.json().unwrap(), json!({"id": 1, "keys": ["R", "jobspec"], "flags": 3}));
     host.say(lookup.respond_json(&json!({"id": 1, "R": whole("0", 900.0, 7777.5)})));
     host.say(hello.respond_error(errno::ENODATA, ""));
     assert_eq!(host.engine().resources().allocation(JobId(1)).unwrap().end, 7777.5);

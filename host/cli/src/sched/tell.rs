@@ -14,7 +14,7 @@ pub(super) fn event(event: &Event, engine: &Engine) {
         return;
     }
     match event {
-        Event::Hello { id, priority, userid, t_submit, r, free } => {
+        Event::Hello { id, priority, userid, t_submit, r, free, .. } => {
             let summary = of_ranks(r, Some(&r.ranks().difference(free)));
             tracing::debug!(
                 "hello: id={id} priority={priority} userid={userid} t_submit={t_submit:.2}: {summary}"

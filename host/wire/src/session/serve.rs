@@ -159,7 +159,7 @@ impl Session {
                     alloc.state = AllocState::Jobspec { priority, userid, t_submit, canceled: false };
                 }
                 let way = if self.job_info { Way::JobInfo } else { Way::Kvs };
-                self.ask(lookup(id, "jobspec", way), Asked::Jobspec(id, way), out);
+                self.ask(lookup(id, &["jobspec"], way), Asked::Jobspec(id, way), out);
             }
         }
     }
@@ -177,7 +177,7 @@ impl Session {
             .and_then(|value| Jobspec::from_value(&value).map_err(|error| error.to_string()));
         if found.is_err() && way == Way::JobInfo {
             self.job_info &= message.errnum() != errno::ENOSYS;
-            return self.ask(lookup(id, "jobspec", Way::Kvs), Asked::Jobspec(id, Way::Kvs), out);
+            return self.ask(lookup(id, &["jobspec"], Way::Kvs), Asked::Jobspec(id, Way::Kvs), out);
         }
         let Some(alloc) = self.allocs.get_mut(&id) else { return };
         let AllocState::Jobspec { priority, userid, t_submit, canceled } = alloc.state else { return };

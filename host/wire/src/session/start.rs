@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use fluxgate_engine::Event;
-use fluxgate_formats::{Idset, JobId, R};
+use fluxgate_formats::{Idset, JobId, Jobspec, R};
 use serde_json::{Value, json};
 
 use super::{Asked, LOOKUPS_MAX, Mode, NOTE_LEN_MAX, Output, Phase, Session, SessionError};
@@ -21,10 +21,18 @@ pub(super) enum Way {
     Kvs,
 }
 
+/// What is known of a job that runs, beside what hello tells.
+#[derive(Debug)]
+struct Found {
+    r: Box<R>,
+    /// Where the KVS alone had to be asked, nobody tells.
+    queue: Option<String>,
+}
+
 /// Hello under way.
 #[derive(Debug, Default)]
 pub(super) struct Hello {
-    jobs: BTreeMap<JobId, (HelloJob, Result<Box<R>, String>)>,
+    jobs: BTreeMap<JobId, (HelloJob, Result<Found, String>)>,
     waiting: VecDeque<JobId>,
     in_flight: usize,
     pub(super) streaming: bool,
@@ -58,14 +66,15 @@ impl Hello {
 /// Fetch both the decoded and the current value.
 const JOB_INFO_DECODE_CURRENT: u32 = 3;
 
-pub(super) fn lookup(id: JobId, name: &str, way: Way) -> Message {
+/// The first of `names`, and where one request gives more than one, all of them.
+pub(super) fn lookup(id: JobId, names: &[&str], way: Way) -> Message {
     match way {
         Way::JobInfo => {
-            let payload = json!({"id": id.0, "keys": [name], "flags": JOB_INFO_DECODE_CURRENT});
+            let payload = json!({"id": id.0, "keys": names, "flags": JOB_INFO_DECODE_CURRENT});
             Message::request("job-info.lookup").with_json(&payload)
         }
         Way::Kvs => {
-            let payload = json!({"key": dialect::job_key(id, name), "namespace": "primary", "flags": 0});
+            let payload = json!({"key": dialect::job_key(id, names[0]), "namespace": "primary", "flags": 0});
             Message::request("kvs.lookup").with_json(&payload)
         }
     }
@@ -218,20 +227,27 @@ impl Session {
         {
             self.hello.in_flight += 1;
             let way = if self.job_info { Way::JobInfo } else { Way::Kvs };
-            self.ask(lookup(id, "R", way), Asked::R(id, way), out);
+            self.ask(lookup(id, &["R", "jobspec"], way), Asked::R(id, way), out);
         }
     }
 
     pub(super) fn on_r(&mut self, id: JobId, way: Way, message: &Message, out: &mut Vec<Output>) {
         let found = looked_up("R", way, message)
-            .and_then(|value| R::from_value(&value).map(Box::new).map_err(|error| error.to_string()));
+            .and_then(|value| R::from_value(&value).map_err(|error| error.to_string()))
+            .map(|r| {
+                let jobspec =
+                    (way == Way::JobInfo).then(|| looked_up("jobspec", way, message).ok()).flatten();
+                let jobspec = jobspec.and_then(|value| Jobspec::from_value(&value).ok());
+                let queue = jobspec.map(|jobspec| jobspec.queue().unwrap_or_default().to_owned());
+                Found { r: Box::new(r), queue }
+            });
         if let (Err(error), Way::JobInfo) = (&found, way) {
             if message.errnum() == errno::ENOSYS {
                 self.job_info = false;
             } else {
                 tracing::warn!(job = %id, error, "no current R from job-info, trying the KVS");
             }
-            return self.ask(lookup(id, "R", Way::Kvs), Asked::R(id, Way::Kvs), out);
+            return self.ask(lookup(id, &["R"], Way::Kvs), Asked::R(id, Way::Kvs), out);
         }
         self.hello.in_flight = self.hello.in_flight.saturating_sub(1);
         if let Some(entry) = self.hello.jobs.get_mut(&id) {
@@ -251,13 +267,14 @@ impl Session {
         }
         for (id, (job, r)) in std::mem::take(&mut self.hello.jobs) {
             match r {
-                Ok(r) => out.push(Output::Engine(Event::Hello {
+                Ok(Found { r, queue }) => out.push(Output::Engine(Event::Hello {
                     id,
                     priority: job.priority,
                     userid: job.userid,
                     t_submit: job.t_submit,
                     r,
                     free: job.free,
+                    queue,
                 })),
                 // In an audit nobody is killed for what cannot be read: what he holds is withheld.
                 Err(error) if self.watch.is_looking_up() && !self.watch.is_offline() => {
