@@ -98,7 +98,7 @@ fn a_scheduler_killed_under_load_leaves_a_journal_that_decides_the_same_again() 
     let other = replay(&journal, &["--policy", "sjf", "--policy", "builtin-fcfs"]);
     for run in other["runs"].as_array().unwrap() {
         let (both, late, soon) = (&run["both"], &run["later_s"], &run["sooner_s"]);
-        assert!(both.as_u64().unwrap() > 300, "{run}");
+        assert!(both.as_u64().unwrap() > 100, "{run}");
         assert!(late.as_array().unwrap().len() + soon.as_array().unwrap().len() > 10, "{run}");
         let used = run["figures"]["utilisation"].as_f64().unwrap();
         assert!(used > 0.0 && used <= 1.0, "{run}");
