@@ -16,7 +16,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use crate::job::Job;
-use crate::pass::{Candidate, Pass, Refusal, each_job};
+use crate::pass::{Candidate, Pass, Placement, Refusal, each_job};
 
 /// Most guarantees that may be asked for.
 pub const DEPTH_MAX: i64 = 1000;
@@ -26,12 +26,24 @@ pub const PASSED_OVER_MAX: u32 = 64;
 
 /// One pass in the order of the queue.
 pub fn in_queue_order(pass: &mut dyn Pass, depth: u32) {
-    if heads(pass, depth, &mut |pass| pass.next()) {
+    in_queue_order_at(pass, depth, None);
+}
+
+/// The same, with jobs placed by a preference; `None` leaves that to the site.
+pub fn in_queue_order_at(pass: &mut dyn Pass, depth: u32, place: Option<Placement>) {
+    if heads(pass, depth, place, &mut |pass| pass.next()) {
         while let Some(job) = pass.next_fitting() {
-            if pass.start(job) == Err(Refusal::Limit) {
+            if start(pass, job, place) == Err(Refusal::Limit) {
                 return;
             }
         }
+    }
+}
+
+fn start(pass: &mut dyn Pass, job: Candidate, place: Option<Placement>) -> Result<(), Refusal> {
+    match place {
+        Some(place) => pass.start_placed(job, place),
+        None => pass.start(job),
     }
 }
 
@@ -39,7 +51,7 @@ pub fn in_queue_order(pass: &mut dyn Pass, depth: u32) {
 /// does not help to skip any, so this is for lists that are bounded.
 pub fn in_order_of(pass: &mut dyn Pass, depth: u32, order: impl IntoIterator<Item = Candidate>) {
     let mut order = order.into_iter();
-    if heads(pass, depth, &mut |_| order.next()) {
+    if heads(pass, depth, None, &mut |_| order.next()) {
         for job in order {
             if pass.start(job) == Err(Refusal::Limit) {
                 return;
@@ -67,11 +79,16 @@ fn in_order(score: f64) -> u64 {
 }
 
 /// Step 1. True when step 2 is to follow.
-fn heads(pass: &mut dyn Pass, depth: u32, next: &mut dyn FnMut(&mut dyn Pass) -> Option<Candidate>) -> bool {
+fn heads(
+    pass: &mut dyn Pass,
+    depth: u32,
+    place: Option<Placement>,
+    next: &mut dyn FnMut(&mut dyn Pass) -> Option<Candidate>,
+) -> bool {
     let (mut heads, mut passed_over) = (0, 0);
     while (heads < depth || depth == 0) && passed_over < PASSED_OVER_MAX {
         let Some(job) = next(pass) else { return false };
-        match pass.start(job) {
+        match start(pass, job, place) {
             Err(refusal) if depth == 0 && refusal.job_waits() => return false,
             Err(Refusal::Busy | Refusal::DelaysReservation) => match pass.reserve(job) {
                 Ok(time) if time.is_finite() => heads += 1,

@@ -2,7 +2,7 @@
 //!
 #![doc = include_str!("../README.md")]
 
-use fluxgate_guest::backfill::{DEPTH_MAX, PASSED_OVER_MAX};
+use fluxgate_guest::backfill::{self, DEPTH_MAX};
 use fluxgate_guest::prelude::*;
 
 /// See the page of this crate.
@@ -36,34 +36,10 @@ fn place(pass: &mut dyn Pass) -> Option<Placement> {
     ["locality", "pack"].into_iter().find_map(|name| pass.placement(name))
 }
 
-fn start(pass: &mut dyn Pass, candidate: Candidate, place: Option<Placement>) -> Result<(), Refusal> {
-    match place {
-        Some(place) => pass.start_placed(candidate, place),
-        None => pass.start(candidate),
-    }
-}
-
 impl Scheduling for Topology {
     fn run(&mut self, pass: &mut dyn Pass) {
         let place = place(pass);
-        let (mut heads, mut passed_over) = (0, 0);
-        while heads < self.depth && passed_over < PASSED_OVER_MAX {
-            let Some(candidate) = pass.next() else { return };
-            match start(pass, candidate, place) {
-                Ok(()) | Err(Refusal::Unsatisfiable | Refusal::NotEligible) => {}
-                Err(Refusal::Limit) => return,
-                Err(Refusal::Busy | Refusal::DelaysReservation) => match pass.reserve(candidate) {
-                    Ok(time) if time.is_finite() => heads += 1,
-                    Err(Refusal::Limit) => break,
-                    Ok(_) | Err(_) => passed_over += 1,
-                },
-            }
-        }
-        while let Some(candidate) = pass.next_fitting() {
-            if start(pass, candidate, place) == Err(Refusal::Limit) {
-                return;
-            }
-        }
+        backfill::in_queue_order_at(pass, self.depth, place);
     }
 }
 
