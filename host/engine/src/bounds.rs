@@ -296,13 +296,10 @@ impl Core {
         })
     }
 
-    /// What keeps a waiting job from starting now, if bounds do.
-    pub(crate) fn over_now(&self, id: JobId, now: f64) -> Option<Reason> {
-        let job = self.job(self.slot_of(id)?)?;
-        let mut room = self.room(job.queue, now)?;
-        room.forget(id);
+    /// What keeps a waiting job from starting at the time of the room, if bounds do.
+    pub(crate) fn over_now(&self, room: &Room, request: &Request) -> Option<Reason> {
         let free = u64::from(self.resources.totals().free_cores);
-        room.over_at(free, u64::from(job.request.min_cores()), now)
+        room.over_at(free, u64::from(request.min_cores()), room.now)
     }
 }
 

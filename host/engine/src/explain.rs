@@ -159,15 +159,16 @@ impl Engine {
             });
         }
         let job = core.job(core.slot_of(id)?)?;
-        let bounded = || core.over_now(id, now).unwrap_or_else(|| job.reason.clone());
-        let reason = core.held_in(job.queue).map_or_else(bounded, Reason::Held);
-        let queue = core.queues.get(job.queue as usize)?;
-        let ahead =
-            queue.native.values().take_while(|slot| core.job(**slot).is_some_and(|j| j.id != id)).count();
         let mut room = core.room(job.queue, now);
         if let Some(room) = &mut room {
             room.forget(id);
         }
+        let over = || core.over_now(room.as_ref()?, &job.request);
+        let bounded = || over().unwrap_or_else(|| job.reason.clone());
+        let reason = core.held_in(job.queue).map_or_else(bounded, Reason::Held);
+        let queue = core.queues.get(job.queue as usize)?;
+        let ahead =
+            queue.native.values().take_while(|slot| core.job(**slot).is_some_and(|j| j.id != id)).count();
         let earliest = core.earliest_in(room.as_ref(), &job.request, now, job.duration);
         let when = match earliest {
             None => "no time is known at which they will be free: nodes are down, or held by jobs without time limit".to_owned(),
