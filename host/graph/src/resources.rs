@@ -109,7 +109,9 @@ impl Resources {
     pub fn from_r(r: &R) -> Result<Self, LoadError> {
         let loaded = load::r::load(r)?;
         let mut made = Self::from_graph(loaded.graph);
-        (made.scheduling, made.unused_topology) = (loaded.scheduling, loaded.unused);
+        let unused = loaded.unused.into_iter().chain(loaded.wrong_flow);
+        made.unused_topology = unused.reduce(|all, why| format!("{all}; {why}"));
+        made.scheduling = loaded.scheduling;
         Ok(made)
     }
 

@@ -27,6 +27,8 @@ pub(crate) struct Loaded {
     pub(crate) scheduling: Scheduling,
     /// Why a topology that R has is not used, for all nodes or for some.
     pub(crate) unused: Option<String>,
+    /// What is wrong with the flow that it has.
+    pub(crate) wrong_flow: Option<String>,
 }
 
 /// The machine that an R describes. One without ranks is what an instance has whose nodes are all excluded.
@@ -140,8 +142,8 @@ pub(crate) fn load(r: &R) -> Result<Loaded, LoadError> {
         unused = Some(format!("scheduling.children: ranks {flat} have other cores or gpus in R_lite"));
     }
     let wrong = wrong.into_iter().map(|why| format!("scheduling: {why}"));
-    unused = unused.into_iter().chain(wrong).reduce(|all, why| format!("{all}; {why}"));
-    Ok(Loaded { graph, scheduling, unused })
+    let wrong_flow = wrong.reduce(|all, why| format!("{all}; {why}"));
+    Ok(Loaded { graph, scheduling, unused, wrong_flow })
 }
 
 /// What R tells of flow.

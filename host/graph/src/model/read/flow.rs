@@ -20,7 +20,7 @@ pub(super) fn add(model: &mut Model, r: &R, nodes: &BTreeMap<u32, VertexId>) -> 
     let place = "scheduling.flow";
     let wrong = |e: ModelError| LoadError::new("R", place, e.to_string());
     let loaded = r::load(r)?;
-    if let Some(why) = loaded.unused.filter(|why| why.contains("scheduling: ")) {
+    if let Some(why) = loaded.wrong_flow {
         return Err(LoadError::new("R", place, why));
     }
     let graph = loaded.graph;
