@@ -10,8 +10,9 @@ use fluxgate_engine::{Action, Checkpoint, Engine, Event, Policy, Refusal, Resume
 use fluxgate_formats::jobspec::Jobspec;
 use fluxgate_formats::{Idset, JobId};
 use proptest::prelude::*;
+use serde_json::json;
 
-/// EASY with annotations: shortest first, one guarantee, then whoever fits. `seen` counts passes, and is saved.
+/// EASY with annotations: shortest first, three guarantees, then whoever fits. `seen` counts passes, and is saved.
 struct Easy {
     seen: u8,
 }
@@ -44,15 +45,15 @@ impl Policy for Easy {
         mut pass: fluxgate_engine::Pass,
     ) -> (fluxgate_engine::Pass, Result<(), fluxgate_engine::PolicyError>) {
         self.seen = self.seen.wrapping_add(1);
-        let mut head = true;
-        while let Some(c) = if head { pass.next() } else { pass.next_fitting() } {
+        let mut guarantees = 3;
+        while let Some(c) = if guarantees > 0 { pass.next() } else { pass.next_fitting() } {
             let note = format!("[{c}, {}]", self.seen);
             if let Err(error) = pass.annotate(c, "user.pass", &note) {
                 return (pass, Err(error));
             }
             match pass.start(c, None) {
-                Ok(Err(Refusal::Busy)) if head => {
-                    head = false;
+                Ok(Err(Refusal::Busy | Refusal::DelaysReservation)) if guarantees > 0 => {
+                    guarantees -= 1;
                     if let Err(error) = pass.reserve(c) {
                         return (pass, Err(error));
                     }
@@ -78,7 +79,7 @@ impl Policy for Easy {
 
 #[derive(Debug, Clone)]
 enum Op {
-    Alloc { slots: u32, duration: u32, queue: bool, priority: u32 },
+    Alloc { slots: u32, duration: u32, queue: bool, priority: u32, ask: u8 },
     Free(usize, bool),
     Cancel(usize),
     Prioritize(usize, u32),
@@ -93,8 +94,8 @@ enum Op {
 
 fn op() -> impl Strategy<Value = Op> {
     prop_oneof![
-        6 => (1u32..9, 0u32..20, any::<bool>(), 1u32..40)
-            .prop_map(|(slots, duration, queue, priority)| Op::Alloc { slots, duration, queue, priority }),
+        6 => (1u32..9, 0u32..20, any::<bool>(), 1u32..40, 0u8..20)
+            .prop_map(|(slots, duration, queue, priority, ask)| Op::Alloc { slots, duration, queue, priority, ask }),
         3 => (any::<usize>(), any::<bool>()).prop_map(|(n, whole)| Op::Free(n, whole)),
         1 => any::<usize>().prop_map(Op::Cancel),
         1 => (any::<usize>(), 1u32..40).prop_map(|(n, p)| Op::Prioritize(n, p)),
@@ -106,6 +107,21 @@ fn op() -> impl Strategy<Value = Op> {
         2 => (1u64..12).prop_map(Op::Cut),
         3 => (0u8..10).prop_map(Op::Wait),
     ]
+}
+
+/// Cores anywhere; in half of the cases of some of the ranks, or on nodes of its own, so that counts alone do not tell
+/// what a guarantee takes.
+fn asking(how: u8, slots: u32, duration: f64, queue: &str) -> Arc<Jobspec> {
+    let mut spec = (*queued(slots, duration, queue)).clone();
+    match how {
+        0..5 => {
+            let ranks = ["0-1", "1-2", "2-3", "1,3", "0"][usize::from(how)];
+            spec.set_system_attr("constraints", json!({"ranks": [ranks]})).unwrap();
+        }
+        5..10 => spec.set_system_attr("fluxgate.placement", json!("lonodex")).unwrap(),
+        _ => {}
+    }
+    Arc::new(spec)
 }
 
 struct World {
@@ -138,9 +154,9 @@ impl World {
         let running: Vec<JobId> = self.engine.running_ids().collect();
         let pending: Vec<JobId> = self.engine.pending_ids().collect();
         let event = match op {
-            Op::Alloc { slots, duration, queue, priority } => {
+            Op::Alloc { slots, duration, queue, priority, ask } => {
                 self.next += 1;
-                let spec = queued(*slots, f64::from(*duration), if *queue { "debug" } else { "batch" });
+                let spec = asking(*ask, *slots, f64::from(*duration), if *queue { "debug" } else { "batch" });
                 let id = JobId(self.next);
                 self.specs.insert(id, spec.clone());
                 Event::Alloc { id, priority: *priority, userid: 7, t_submit: self.now, jobspec: spec }

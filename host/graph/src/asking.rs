@@ -149,6 +149,15 @@ impl Resources {
         self.cache.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Forgets what was found and need not be asked again: the places that reservations are likely to take among it,
+    /// of which several do as well. What is chosen from here on follows from what is held, reserved and up alone, as
+    /// it does where this was read from what was written down.
+    pub fn forget(&self) {
+        let mut cache = self.cache();
+        let Cache { searches, replans, .. } = *cache;
+        *cache = Cache { searches, replans: replans + 1, ..Cache::default() };
+    }
+
     /// Compiles the resource section and constraints of a jobspec.
     pub fn compile(&mut self, jobspec: &Jobspec) -> Result<Arc<Request>, RequestError> {
         self.shapes.compile(&self.graph, &self.types, jobspec)

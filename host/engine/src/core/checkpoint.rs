@@ -196,6 +196,8 @@ impl Engine {
             own.push(OwnState { queue: queue.name.clone(), policy, held });
         }
         let stale = self.epoch != self.core().resources.epoch();
+        // Both go on without what is remembered of searches: of places that do as well, one that resumes may find another.
+        self.core().resources.forget();
         Some((self.core().checkpoint(policy, own, stale), out))
     }
 

@@ -15,6 +15,7 @@ use fluxgate_formats::{Idset, JobId, R};
 use fluxgate_graph::Resources;
 use fluxgate_journal::rerun::Policies;
 use fluxgate_journal::{Options, PolicyRow, Recorded, Writer};
+use serde_json::json;
 
 pub const NODES: u32 = 8;
 
@@ -213,7 +214,17 @@ impl Load {
         self.next += 1;
         let id = JobId(self.next << 24);
         let queue = ["batch", "debug"][self.dice(2) as usize];
-        let jobspec = spec(1 + self.dice(12) as u32, 10.0 + self.dice(8) as f64, queue);
+        let mut jobspec = spec(1 + self.dice(12) as u32, 10.0 + self.dice(8) as f64, queue);
+        // Counts do not tell where these go.
+        let asked = match self.dice(10) {
+            0 => Some(("constraints", json!({"ranks": ["0-3"]}))),
+            1 => Some(("constraints", json!({"ranks": ["2-6"]}))),
+            2 => Some(("fluxgate.placement", json!("hinodex"))),
+            _ => None,
+        };
+        if let Some((key, value)) = asked {
+            Arc::make_mut(&mut jobspec).set_system_attr(key, value).unwrap();
+        }
         let (userid, t_submit) = (self.dice(5) as u32, self.now);
         self.step(Event::Alloc { id, priority: 16, userid, t_submit, jobspec });
         id
