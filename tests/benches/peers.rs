@@ -128,7 +128,7 @@ fn main() {
             driver::run(again.jobs, resources, config, Some(Box::new(policy)), &mut [&mut metrics])
                 .expect("the replay runs");
             ours.push((spent() - begin).as_secs_f64());
-            waits.0 = metrics.summary().wait_s.mean;
+            waits.0 = metrics.summary().unwrap().wait_s.mean;
             match peer(&python, &script, &log, name, &machine) {
                 Ok((seconds, wait)) => {
                     theirs.push(seconds);

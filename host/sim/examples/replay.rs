@@ -44,7 +44,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         "{} instants, most waiting {}, {:?}",
         outcome.instants, outcome.peak_waiting, outcome.engine
     )?;
-    for (name, value) in metrics.summary().figures() {
+    for (name, value) in metrics.summary()?.figures() {
         writeln!(out, "{name:32} {value}")?;
     }
     Ok(())

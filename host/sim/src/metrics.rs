@@ -5,8 +5,8 @@
 //! is the run time in this simulation: a job killed at its limit ran until then (see
 //! [`crate::workload::Overrun`]). Jobs that never started (denied) are in no metric; they are counted.
 //!
-//! Memory: two f64 a job (wait and run time), from which every distribution is derived exactly, one
-//! at a time. No sketch: a figure that people cite must not depend on the sketch's parameters.
+//! Two f64 a job (wait and run time), in memory or, for very long logs, in a file, from which every distribution is derived
+//! exactly, one at a time. No sketch: a figure that people cite must not depend on the sketch's parameters.
 //!
 //! This module must never know how the schedule came about.
 
@@ -16,10 +16,12 @@ use std::io;
 use serde::Serialize;
 
 mod definitions;
+mod values;
 
 use crate::observe::{Observer, Span, Started};
 
 pub use definitions::{DEFINITIONS, Definition};
+use values::Values;
 
 /// Default thresholds of bounded slowdown in seconds.
 pub const THRESHOLDS: [f64; 2] = [10.0, 60.0];
@@ -244,12 +246,11 @@ pub fn write_csv<'a>(
 }
 
 /// Gathers what [`Summary`] needs while a simulation runs.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct Metrics {
     cores: u64,
     thresholds: Vec<f64>,
-    waits: Vec<f64>,
-    runs: Vec<f64>,
+    values: Values,
     killed: u64,
     denied: u64,
     backfilled: u64,
@@ -272,8 +273,7 @@ impl Metrics {
         Self {
             cores,
             thresholds: thresholds.to_vec(),
-            waits: Vec::new(),
-            runs: Vec::new(),
+            values: Values::new(),
             killed: 0,
             denied: 0,
             backfilled: 0,
@@ -286,10 +286,12 @@ impl Metrics {
     }
 
     /// Count a job that ran.
-    pub fn add(&mut self, job: &Job) {
+    ///
+    /// # Errors
+    /// There are many, and the file for them cannot be written.
+    pub fn add(&mut self, job: &Job) -> io::Result<()> {
         let run = job.end - job.start;
-        self.waits.push(job.start - job.submit);
-        self.runs.push(run);
+        self.values.push(job.start - job.submit, run)?;
         self.killed += u64::from(job.killed);
         self.backfilled += u64::from(job.backfilled);
         self.core_seconds.add(f64::from(job.cores) * run);
@@ -299,6 +301,7 @@ impl Metrics {
         let user = self.users.entry(job.user).or_default();
         user.0 += 1.0;
         user.1.add(bounded_slowdown_of(job.start - job.submit, run, threshold));
+        Ok(())
     }
 
     /// Jain's index over the users.
@@ -310,21 +313,18 @@ impl Metrics {
     }
 
     /// The figures so far.
-    pub fn summary(&self) -> Summary {
-        let jobs = self.waits.len();
-        // One scratch list serves all distributions in turn.
-        let mut values = Vec::with_capacity(jobs);
-        let mut over = |f: &dyn Fn(f64, f64) -> Option<f64>| {
-            values.clear();
-            values.extend(self.waits.iter().zip(&self.runs).filter_map(|(&wait, &run)| f(wait, run)));
-            Distribution::of(&mut values)
-        };
-        let wait_s = over(&|wait, _| Some(wait));
-        let response_s = over(&|wait, run| Some(wait + run));
-        let slowdown = over(&|wait, run| (run > 0.0).then(|| (wait + run) / run));
+    ///
+    /// # Errors
+    /// There are many jobs, and the file of them cannot be read.
+    pub fn summary(&mut self) -> io::Result<Summary> {
+        let jobs = self.values.len();
+        let mut over = |of: &dyn Fn(f64, f64) -> Option<f64>| self.values.distribution(of);
+        let wait_s = over(&|wait, _| Some(wait))?;
+        let response_s = over(&|wait, run| Some(wait + run))?;
+        let slowdown = over(&|wait, run| (run > 0.0).then(|| (wait + run) / run))?;
         let mut bounded_slowdown = Vec::new();
         for &threshold_s in &self.thresholds {
-            let distribution = over(&|wait, run| Some(bounded_slowdown_of(wait, run, threshold_s)));
+            let distribution = over(&|wait, run| Some(bounded_slowdown_of(wait, run, threshold_s)))?;
             bounded_slowdown.push(Bounded { threshold_s, distribution });
         }
         let (first_submit, last_end) =
@@ -332,8 +332,8 @@ impl Metrics {
         let makespan_s = last_end - first_submit;
         let core_seconds = self.core_seconds.value();
         let available = self.cores as f64 * makespan_s;
-        Summary {
-            jobs: jobs as u64,
+        Ok(Summary {
+            jobs,
             killed: self.killed,
             denied: self.denied,
             cores: self.cores,
@@ -352,7 +352,7 @@ impl Metrics {
             fairness_users: self.fairness(),
             fair_start: None,
             energy_kwh: None,
-        }
+        })
     }
 }
 
@@ -395,8 +395,7 @@ impl Observer for Metrics {
             user: s.job.user,
             killed: s.job.killed(),
             backfilled: s.backfilled,
-        });
-        Ok(())
+        })
     }
 
     fn span(&mut self, span: &Span) -> io::Result<()> {
@@ -424,11 +423,11 @@ mod tests {
     #[test]
     fn by_hand() {
         let mut m = Metrics::new(4);
-        m.add(&job(0.0, 0.0, 100.0, 2));
-        m.add(&job(10.0, 100.0, 105.0, 4));
-        m.add(&Job { backfilled: true, killed: true, ..job(20.0, 20.0, 50.0, 2) });
-        m.add(&job(30.0, 105.0, 305.0, 1));
-        let s = m.summary();
+        m.add(&job(0.0, 0.0, 100.0, 2)).unwrap();
+        m.add(&job(10.0, 100.0, 105.0, 4)).unwrap();
+        m.add(&Job { backfilled: true, killed: true, ..job(20.0, 20.0, 50.0, 2) }).unwrap();
+        m.add(&job(30.0, 105.0, 305.0, 1)).unwrap();
+        let s = m.summary().unwrap();
         assert_eq!((s.jobs, s.killed, s.backfilled, s.backfilled_share), (4, 1, 1, 0.25));
         // waits 0 90 0 75
         assert_eq!(s.wait_s.mean, 41.25);
@@ -453,31 +452,31 @@ mod tests {
     #[test]
     fn lost_is_what_stands_idle_while_it_would_do_for_somebody() {
         let mut m = Metrics::new(10);
-        m.add(&job(0.0, 0.0, 100.0, 1));
+        m.add(&job(0.0, 0.0, 100.0, 1)).unwrap();
         let mut span = |busy, waiting, narrowest| {
             m.span(&Span { from: 0.0, to: 10.0, busy, waiting, narrowest }).unwrap();
         };
         span(4, 1, Some(7));
         span(4, 2, Some(6));
         span(4, 0, None);
-        assert_eq!(m.summary().loss_of_capacity, 60.0 / 1000.0);
+        assert_eq!(m.summary().unwrap().loss_of_capacity, 60.0 / 1000.0);
     }
 
     #[test]
     fn fairness_is_jains_index_of_users() {
         let mut m = Metrics::new(1);
         // Bounded slowdowns 1 and 3 (mean 2) for one user, 6 for the other.
-        m.add(&job(0.0, 0.0, 10.0, 1));
-        m.add(&job(0.0, 20.0, 30.0, 1));
-        m.add(&Job { user: 1, ..job(0.0, 50.0, 60.0, 1) });
-        assert_eq!(m.summary().fairness_users, 64.0 / (2.0 * 40.0));
+        m.add(&job(0.0, 0.0, 10.0, 1)).unwrap();
+        m.add(&job(0.0, 20.0, 30.0, 1)).unwrap();
+        m.add(&Job { user: 1, ..job(0.0, 50.0, 60.0, 1) }).unwrap();
+        assert_eq!(m.summary().unwrap().fairness_users, 64.0 / (2.0 * 40.0));
     }
 
     #[test]
     fn energy_and_fair_starts_are_told_when_they_are_known() {
         let mut m = Metrics::new(4);
-        m.add(&job(0.0, 0.0, 3600.0, 2));
-        let mut s = m.summary();
+        m.add(&job(0.0, 0.0, 3600.0, 2)).unwrap();
+        let mut s = m.summary().unwrap();
         let names = |s: &Summary| s.figures().into_iter().map(|(name, _)| name).collect::<Vec<_>>();
         assert_eq!(names(&s).last().map(String::as_str), Some("fairness_users"));
         // Half of two nodes for an hour.
@@ -498,15 +497,15 @@ mod tests {
 
     #[test]
     fn nothing_ran() {
-        let s = Metrics::new(4).summary();
+        let s = Metrics::new(4).summary().unwrap();
         assert_eq!((s.jobs, s.utilisation, s.makespan_s, s.wait_s), (0, 0.0, 0.0, Distribution::default()));
     }
 
     #[test]
     fn run_time_zero_is_in_bounded_slowdown_only() {
         let mut m = Metrics::with_thresholds(1, &[10.0, 0.0]);
-        m.add(&job(0.0, 20.0, 20.0, 1));
-        let s = m.summary();
+        m.add(&job(0.0, 20.0, 20.0, 1)).unwrap();
+        let s = m.summary().unwrap();
         assert_eq!(s.slowdown, Distribution::default());
         assert_eq!(s.bounded_slowdown[0].distribution.max, 2.0);
         assert_eq!(s.bounded_slowdown[1].distribution.max, 1.0);
@@ -528,8 +527,8 @@ mod tests {
     #[test]
     fn csv_has_one_line_a_run() {
         let mut m = Metrics::new(4);
-        m.add(&job(0.0, 5.0, 10.0, 2));
-        let s = m.summary();
+        m.add(&job(0.0, 5.0, 10.0, 2)).unwrap();
+        let s = m.summary().unwrap();
         let mut out = Vec::new();
         write_csv(&mut out, [("fcfs", &s), ("easy", &s)]).unwrap();
         let text = String::from_utf8(out).unwrap();

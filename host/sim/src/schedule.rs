@@ -38,6 +38,20 @@ pub struct Row {
     pub cores: Option<Cores>,
 }
 
+impl Row {
+    /// Of a job that starts, with its cores.
+    pub fn of(s: &Started<'_>) -> Row {
+        Row {
+            job: s.job.id,
+            submit: s.job.submit,
+            start: s.start,
+            end: s.end,
+            ranks: s.r.ranks(),
+            cores: Some(cores_of(s.r)),
+        }
+    }
+}
+
 /// The cores of a resource set by rank.
 pub fn cores_of(r: &R) -> Cores {
     let mut all = Cores::new();
@@ -154,14 +168,7 @@ pub struct Collect {
 
 impl Observer for Collect {
     fn started(&mut self, s: &Started<'_>) -> io::Result<()> {
-        self.rows.push(Row {
-            job: s.job.id,
-            submit: s.job.submit,
-            start: s.start,
-            end: s.end,
-            ranks: s.r.ranks(),
-            cores: Some(cores_of(s.r)),
-        });
+        self.rows.push(Row::of(s));
         Ok(())
     }
 }

@@ -20,6 +20,8 @@ use std::fmt;
 
 use fluxgate_formats::JobId;
 
+pub mod running;
+
 use crate::outages::{Change, Outage};
 use crate::schedule::{Cores, Row};
 use crate::workload::Job;
@@ -40,6 +42,8 @@ pub enum Violation {
     Submit(JobId),
     /// It started before it was submitted.
     Early(JobId),
+    /// It was told after one that started later.
+    Order(JobId),
     /// It did not end at start + run time.
     End {
         /// The job.
@@ -107,6 +111,7 @@ impl fmt::Display for Violation {
             Violation::Unknown(j) => write!(f, "job {}: not in the workload", j.0),
             Violation::Submit(j) => write!(f, "job {}: submit time differs from the workload", j.0),
             Violation::Early(j) => write!(f, "job {}: started before it was submitted", j.0),
+            Violation::Order(j) => write!(f, "job {}: told after one that started later", j.0),
             Violation::End { job, found, expected } => {
                 write!(f, "job {}: ends at {found}, its start and run time give {expected}", job.0)
             }
@@ -173,12 +178,7 @@ pub fn sweep_with(
 ) -> Report {
     let mut report = Report { rows: rows.len() as u64, ..Report::default() };
     conservation(jobs, denied, rows, &mut report);
-    let mut history: History = BTreeMap::new();
-    for (time, outage) in outages {
-        for rank in outage.ranks.iter() {
-            history.entry(rank).or_default().push((*time, outage.change));
-        }
-    }
+    let history = history(outages);
     let by_id: BTreeMap<JobId, &Job> = jobs.iter().map(|j| (j.id, j)).collect();
     let known: Vec<(&Row, &Job)> = rows.iter().filter_map(|r| Some((r, *by_id.get(&r.job)?))).collect();
     for &(row, job) in &known {
@@ -207,6 +207,16 @@ fn conservation(jobs: &[Job], denied: &[JobId], rows: &[Row], report: &mut Repor
 
 /// What happens to each rank.
 type History = BTreeMap<u32, Vec<(f64, Change)>>;
+
+fn history(outages: &[(f64, Outage)]) -> History {
+    let mut history = History::new();
+    for (time, outage) in outages {
+        for rank in outage.ranks.iter() {
+            history.entry(rank).or_default().push((*time, outage.change));
+        }
+    }
+    history
+}
 
 fn times(row: &Row, job: &Job, history: &History, report: &mut Report) {
     if row.submit != job.submit {

@@ -38,24 +38,32 @@ pub struct Transform {
 impl Transform {
     /// Change the jobs of a workload; they stay in order.
     pub fn apply(&self, jobs: &mut Vec<Job>) {
-        jobs.retain(|job| {
-            self.from.is_none_or(|from| job.submit >= from)
-                && self.until.is_none_or(|until| job.submit < until)
-        });
-        if let (Some(load), Some(first)) = (self.load, jobs.first().map(|job| job.submit)) {
-            for job in jobs.iter_mut() {
-                job.submit = first + (job.submit - first) / load;
-            }
+        jobs.retain(|job| self.takes(job));
+        let Some(first) = jobs.first().map(|job| job.submit) else { return };
+        for job in jobs.iter_mut() {
+            self.change(job, first);
+        }
+        if self.load.is_some() {
             sort(jobs);
         }
-        for job in jobs.iter_mut() {
-            match self.estimates {
-                Estimates::Logged => {}
-                Estimates::Exact => job.limit = exact(job.run),
-                Estimates::Perturbed(most) => {
-                    let mut numbers = Numbers(self.seed ^ job.id.0.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-                    job.limit = exact(job.run) * (1.0 + (most - 1.0).max(0.0) * numbers.unit());
-                }
+    }
+
+    /// Is this job in the part?
+    pub(crate) fn takes(&self, job: &Job) -> bool {
+        self.from.is_none_or(|from| job.submit >= from) && self.until.is_none_or(|until| job.submit < until)
+    }
+
+    /// Change a job of the part, of which the first is submitted at `first`.
+    pub(crate) fn change(&self, job: &mut Job, first: f64) {
+        if let Some(load) = self.load {
+            job.submit = first + (job.submit - first) / load;
+        }
+        match self.estimates {
+            Estimates::Logged => {}
+            Estimates::Exact => job.limit = exact(job.run),
+            Estimates::Perturbed(most) => {
+                let mut numbers = Numbers(self.seed ^ job.id.0.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+                job.limit = exact(job.run) * (1.0 + (most - 1.0).max(0.0) * numbers.unit());
             }
         }
     }

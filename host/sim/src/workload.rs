@@ -25,14 +25,19 @@
 //!
 //! This module must never know about policies or the engine.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use fluxgate_formats::JobId;
 use serde::Serialize;
 
+mod reading;
+pub mod stream;
+
 use crate::source::{self, Format, Source};
 use crate::swf::{BadLine, Header, Record, Status, SwfError};
+
+use reading::{Line, Reading};
 
 /// Most bad lines whose text is kept; all are counted.
 pub const MAX_BAD_KEPT: usize = 1000;
@@ -243,42 +248,24 @@ impl Workload {
 
     /// Read from an open log.
     pub fn read(log: &mut (impl Source + ?Sized), options: &Options) -> Result<Self, SwfError> {
-        let second_zero = match options.time_base {
-            TimeBase::Epoch => log.header()?.unix_start_time.unwrap_or(0.0),
-            TimeBase::Log => 0.0,
-        };
+        let mut lines = Reading::new(log, options)?;
         let mut workload = Workload::default();
-        // Only asked for membership; its order never shows.
-        let mut seen = HashSet::new();
-        let max_jobs = options.max_jobs.unwrap_or(usize::MAX);
-        while workload.jobs.len() < max_jobs {
-            let bad = match log.next() {
-                None => break,
-                Some(Ok(record)) => match interpret(&record, second_zero, options) {
-                    Err(reason) => {
-                        let (line, job) = (record.line, record.job);
-                        workload.left_out.push(LeftOut { line, job, reason });
-                        continue;
+        for line in &mut lines {
+            match line? {
+                Line::LeftOut(line) => workload.left_out.push(line),
+                Line::Job(job, overrun) => {
+                    workload.overruns += u64::from(overrun);
+                    workload.jobs.push(job);
+                }
+                Line::Bad(bad) => {
+                    workload.bad.count += 1;
+                    if workload.bad.first.len() < MAX_BAD_KEPT {
+                        workload.bad.first.push(bad);
                     }
-                    Ok(job) if seen.insert(record.job) => {
-                        workload.overruns += u64::from(is_overrun(&record));
-                        workload.jobs.push(job);
-                        continue;
-                    }
-                    Ok(_) => duplicate(&record),
-                },
-                Some(Err(SwfError::Bad { bad, .. })) => bad,
-                Some(Err(error)) => return Err(error),
-            };
-            if options.on_bad_line == OnBadLine::Refuse {
-                return Err(SwfError::Bad { file: log.file().to_owned(), bad });
-            }
-            workload.bad.count += 1;
-            if workload.bad.first.len() < MAX_BAD_KEPT {
-                workload.bad.first.push(bad);
+                }
             }
         }
-        workload.header = log.header_so_far().clone();
+        workload.header = lines.log().header_so_far().clone();
         sort(&mut workload.jobs);
         Ok(workload)
     }

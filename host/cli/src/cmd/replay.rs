@@ -399,7 +399,7 @@ fn one(
     .with_context(|| format!("replay with {name}"))?;
     let seconds = begin.elapsed().as_secs_f64();
     drop(observers);
-    let mut summary = figures.summary();
+    let mut summary = figures.summary().context("figures")?;
     if args.fair_start.is_some() {
         let fair = fair::Asked { recipes: &again, config: &bounds::config(args)? };
         let found = fair.compare((&places, &starts), workload, machine, surroundings, &shown.0)?;

@@ -43,7 +43,7 @@ fn input() -> Input {
         let denied = vec![(99, "too <wide>".to_owned())];
         runs.push(Run {
             label: label.to_owned(),
-            summary: metrics.summary(),
+            summary: metrics.summary().unwrap(),
             record,
             denied,
             forecasts: Some(found.calibrated()),
@@ -116,7 +116,7 @@ fn nothing_ran() {
     let mut input = input();
     for run in &mut input.runs {
         run.record = Record::default();
-        run.summary = Metrics::new(16).summary();
+        run.summary = Metrics::new(16).summary().unwrap();
     }
     let page = text(&make(&input), "report.html");
     assert!(!page.contains("NaN") && !page.contains(">inf"));

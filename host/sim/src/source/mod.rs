@@ -27,7 +27,7 @@ pub mod table;
 pub trait Source: Iterator<Item = Result<Record, SwfError>> {
     /// What is known before the first job. Fails only when the file cannot be read.
     fn header(&mut self) -> Result<&Header, SwfError> {
-        Ok(self.header_so_far())
+        Ok((*self).header_so_far())
     }
 
     /// What is known so far.
@@ -35,6 +35,34 @@ pub trait Source: Iterator<Item = Result<Record, SwfError>> {
 
     /// The name that messages use.
     fn file(&self) -> &str;
+}
+
+impl<S: Source + ?Sized> Source for &mut S {
+    fn header(&mut self) -> Result<&Header, SwfError> {
+        (**self).header()
+    }
+
+    fn header_so_far(&self) -> &Header {
+        (**self).header_so_far()
+    }
+
+    fn file(&self) -> &str {
+        (**self).file()
+    }
+}
+
+impl Source for Box<dyn Source> {
+    fn header(&mut self) -> Result<&Header, SwfError> {
+        (**self).header()
+    }
+
+    fn header_so_far(&self) -> &Header {
+        (**self).header_so_far()
+    }
+
+    fn file(&self) -> &str {
+        (**self).file()
+    }
 }
 
 impl<R: BufRead> Source for Reader<R> {

@@ -182,7 +182,7 @@ fn metrics_and_schedule_see_the_same_run() {
             observers,
         )
         .unwrap();
-        (metrics.summary(), csv.finish().unwrap())
+        (metrics.summary().unwrap(), csv.finish().unwrap())
     };
     let (summary, csv) = run();
     assert_eq!(run(), (summary.clone(), csv.clone()), "a second run gives the same bytes");

@@ -175,17 +175,11 @@ fn published_figures_of_fcfs_on_hpc2n() {
             let start = starts[&job.id];
             let (submit, cores, killed) = (job.submit, job.cores, job.killed());
             let end = start + job.run_time();
-            metrics.add(&metrics::Job {
-                submit,
-                start,
-                end,
-                cores,
-                user: job.user,
-                killed,
-                backfilled: false,
-            });
+            metrics
+                .add(&metrics::Job { submit, start, end, cores, user: job.user, killed, backfilled: false })
+                .unwrap();
         }
-        let s = metrics.summary();
+        let s = metrics.summary().unwrap();
         let found = (s.wait_s.mean, s.bounded_slowdown[1].distribution.p95);
         assert!((found.0 - wait).abs() < 0.1 && (found.1 - p95).abs() < 0.01, "{overrun:?}: {found:?}");
     }

@@ -55,7 +55,7 @@ fn trial(compiled: &Compiled, config: &Config) -> Result<()> {
         if own && !outcome.unfinished.is_empty() {
             bail!("{} of {jobs} jobs of a made-up workload were never started", outcome.unfinished.len());
         }
-        let summary = figures.summary();
+        let summary = figures.summary().context("figures")?;
         table.add_row([
             outcome.policy,
             outcome.started.to_string(),
