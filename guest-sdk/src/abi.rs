@@ -15,7 +15,8 @@ use crate::config::{Config, Kind};
 use crate::job::{Happened, Job, JobColumns, JobEvent, Totals};
 use crate::log::Level;
 use crate::pass::{Candidate, Pass, Placement, Refusal};
-use crate::policy::{Observing, Ordering, Policy, Scheduling, State};
+use crate::policy::{Observing, Ordering, Policy, Ranking, Scheduling, State};
+use crate::ranking::{Node, Quantity};
 
 pub mod base {
     wit_bindgen::generate!({ path: "wit", world: "base", pub_export_macro: true, generate_all });
@@ -43,6 +44,11 @@ ability!(ordering, "with-ordering");
 ability!(scheduling, "with-scheduling");
 ability!(observing, "with-observing");
 ability!(state, "with-state");
+
+/// Gained after the release; it shares nothing with the other worlds.
+pub mod ranking {
+    wit_bindgen::generate!({ path: "wit", world: "with-ranking", pub_export_macro: true, generate_all });
+}
 
 /// What was gained after the release: imported only by components that use it.
 pub mod many {
@@ -149,6 +155,21 @@ pub fn restore<P: State>(
     data: Vec<u8>,
 ) -> Result<(), String> {
     instance.with_borrow_mut(|policy| policy.restore(&from, version, &data))
+}
+
+pub use ranking::exports::fluxgate::policy::ranking as wit_ranking;
+
+pub fn scores<P: Ranking>(instance: &'static Instance<P>, nodes: Vec<wit_ranking::Node>) -> Vec<f64> {
+    let nodes: Vec<Node> = nodes
+        .into_iter()
+        .map(|wit_ranking::Node { rank, host, path, properties, holds }| {
+            let holds = holds.into_iter();
+            let holds =
+                holds.map(|of| Quantity { kind: of.kind, amount: of.amount, unit: of.unit }).collect();
+            Node { rank, host, path, properties, holds }
+        })
+        .collect();
+    instance.with_borrow_mut(|policy| policy.scores(&nodes))
 }
 
 // ---- imports ----

@@ -18,7 +18,7 @@
 /// export_policy!(Mine: sorting); // unknown ability `sorting`
 /// ```
 ///
-/// The abilities are `ordering`, `scheduling`, `observing` and `state`; the policy must implement the
+/// The abilities are `ordering`, `scheduling`, `observing`, `state` and `ranking`; the policy must implement the
 /// trait of each. Once per crate. Natively this only implements [`crate::Exported`].
 #[macro_export]
 macro_rules! export_policy {
@@ -63,11 +63,16 @@ macro_rules! __policy_ability {
             ::std::option::Option::Some(self)
         }
     };
+    (ranking) => {
+        fn ranking(&mut self) -> ::std::option::Option<&mut dyn $crate::Ranking> {
+            ::std::option::Option::Some(self)
+        }
+    };
     ($other:ident) => {
         ::std::compile_error!(::std::concat!(
             "unknown ability `",
             ::std::stringify!($other),
-            "`; there are ordering, scheduling, observing and state"
+            "`; there are ordering, scheduling, observing, state and ranking"
         ));
     };
 }
@@ -127,6 +132,14 @@ macro_rules! __policy_component {
             }
         }
         $crate::abi::state::export!($component with_types_in $crate::abi::state);
+    };
+    (ranking $instance:ident $component:ident $policy:ty) => {
+        impl $crate::abi::wit_ranking::Guest for $component {
+            fn scores(nodes: ::std::vec::Vec<$crate::abi::wit_ranking::Node>) -> ::std::vec::Vec<f64> {
+                $crate::abi::scores(&$instance, nodes)
+            }
+        }
+        $crate::abi::ranking::export!($component with_types_in $crate::abi::ranking);
     };
     ($other:ident $instance:ident $component:ident $policy:ty) => {};
 }

@@ -36,6 +36,7 @@
 //! | [`Scheduling`] | `scheduling` | start in order, stop at the first that does not fit |
 //! | [`Observing`] | `observing` | events are not delivered |
 //! | [`State`] | `state` | a successor starts cold |
+//! | [`Ranking`] | `ranking` | the placement `ranked` takes nodes as they come |
 //!
 //! # Rules of the house
 //!
@@ -69,13 +70,15 @@ pub mod log;
 pub mod machine;
 mod pass;
 mod policy;
+mod ranking;
 #[cfg(all(not(target_arch = "wasm32"), any(test, feature = "scaffold")))]
 pub mod scaffold;
 
 pub use config::{Config, Info, Key, Kind};
 pub use job::{Happened, Job, JobColumns, JobEvent, JobId, Totals};
 pub use pass::{Candidate, JOBS_MAX, Pass, Placement, Refusal, each_job};
-pub use policy::{Exported, Observing, Ordering, Policy, Saved, Scheduling, State};
+pub use policy::{Exported, Observing, Ordering, Policy, Ranking, Saved, Scheduling, State};
+pub use ranking::{Node, Quantity};
 
 /// The pass outside of a pass, to which every question is a breach of the contract. Only for policies that
 /// test what a host does about that; nothing natively.
@@ -90,7 +93,7 @@ pub fn stray_pass() -> Option<Box<dyn Pass>> {
 /// Everything a policy usually names.
 pub mod prelude {
     pub use crate::{
-        Candidate, Config, Happened, Info, Job, JobColumns, JobEvent, JobId, Kind, Observing, Ordering, Pass,
-        Placement, Policy, Refusal, Saved, Scheduling, State, Totals, each_job, export_policy,
+        Candidate, Config, Happened, Info, Job, JobColumns, JobEvent, JobId, Kind, Node, Observing, Ordering,
+        Pass, Placement, Policy, Ranking, Refusal, Saved, Scheduling, State, Totals, each_job, export_policy,
     };
 }

@@ -6,6 +6,7 @@
 use crate::config::{Config, Info};
 use crate::job::{Job, JobColumns, JobEvent};
 use crate::pass::Pass;
+use crate::ranking::Node;
 
 /// What every policy has. A new instance is `Default`, then configured, before anything else is called.
 pub trait Policy: Default + 'static {
@@ -68,6 +69,19 @@ pub trait State {
     fn restore(&mut self, from: &str, version: u32, data: &[u8]) -> Result<(), String>;
 }
 
+/// The order in which nodes are taken by jobs whose placement is `ranked`. Asked of the site's default policy: when it
+/// comes, and when nodes or their properties change.
+pub trait Ranking {
+    /// The place of one node: smaller comes first, and NaN is a breach of the contract.
+    fn score(&mut self, node: &Node) -> f64;
+
+    /// One number per node, in order; at most 4096 at once, all in one round of calls. For policies whose numbers depend
+    /// on each other.
+    fn scores(&mut self, nodes: &[Node]) -> Vec<f64> {
+        nodes.iter().map(|node| self.score(node)).collect()
+    }
+}
+
 /// A policy with the abilities it exports. Implemented by [`crate::export_policy!`]; test bench and native
 /// twins use it to find out what a policy can do, as a host looks at a component's exports.
 pub trait Exported: Policy {
@@ -81,6 +95,10 @@ pub trait Exported: Policy {
     }
     /// The policy as its observing, if exported.
     fn observing(&mut self) -> Option<&mut dyn Observing> {
+        None
+    }
+    /// The policy as its ranking, if exported.
+    fn ranking(&mut self) -> Option<&mut dyn Ranking> {
         None
     }
     /// The policy as its state, if exported.

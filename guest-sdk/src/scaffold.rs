@@ -20,7 +20,7 @@ macro_rules! sdk {
 }
 
 /// This package, whole.
-const SDK: [(&str, &str); 28] = sdk![
+const SDK: [(&str, &str); 30] = sdk![
     "Cargo.toml",
     "LICENSE",
     "README.md",
@@ -40,6 +40,7 @@ const SDK: [(&str, &str); 28] = sdk![
     "src/machine.rs",
     "src/pass.rs",
     "src/policy.rs",
+    "src/ranking.rs",
     "src/scaffold.rs",
     "template/Cargo.toml.in",
     "template/README.md",
@@ -48,6 +49,7 @@ const SDK: [(&str, &str); 28] = sdk![
     "template/gitignore",
     "template/lib.rs",
     "wit/many.wit",
+    "wit/ranking.wit",
     "wit/policy.wit",
 ];
 

@@ -6,6 +6,8 @@ use wit_parser::{Resolve, WorldId};
 
 /// The contract, as every released version has it.
 const CONTRACT: &str = include_str!("../../wit/0.1.0/policy.wit");
+/// An ability that it gained since, in a file of its own.
+const RANKING: &str = include_str!("../../wit/0.1.0/ranking.wit");
 
 /// The version of [`CONTRACT`].
 const VERSION: &str = "0.1.0";
@@ -17,7 +19,7 @@ const DENY: &str = include_str!("deny.wat");
 const PREVIEW1: &str = "wasi_snapshot_preview1";
 
 /// Interfaces that a policy may export beside `policy`; the contract has a world `with-NAME` for each.
-const ABILITIES: [&str; 4] = ["ordering", "scheduling", "observing", "state"];
+const ABILITIES: [&str; 5] = ["ordering", "scheduling", "observing", "state", "ranking"];
 
 /// Why a module cannot become a policy.
 #[derive(Debug, thiserror::Error)]
@@ -126,7 +128,8 @@ fn abilities(module: &[u8]) -> Result<Vec<&'static str>, WrapError> {
 /// The world of a policy with these abilities.
 fn world(abilities: &[&str]) -> anyhow::Result<(Resolve, WorldId)> {
     let mut resolve = Resolve::default();
-    resolve.push_str("policy.wit", CONTRACT)?;
+    let gained = RANKING.split_once(';').map_or("", |(_, after_package)| after_package);
+    resolve.push_str("policy.wit", &[CONTRACT, gained].concat())?;
     let mut text =
         format!("package local:wrapped;\nworld wrapped {{\n  include fluxgate:policy/base@{VERSION};\n");
     for ability in abilities {

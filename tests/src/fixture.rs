@@ -36,7 +36,7 @@ pub fn policies() -> PathBuf {
 }
 
 /// The policies of this house, by name.
-pub const SHIPPED: [&str; 14] = [
+pub const SHIPPED: [&str; 15] = [
     "broken",
     "conservative",
     "easy",
@@ -49,6 +49,7 @@ pub const SHIPPED: [&str; 14] = [
     "priority",
     "sjf",
     "smallest-first",
+    "sparing",
     "topology",
     "xf",
 ];

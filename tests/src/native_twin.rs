@@ -14,7 +14,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use fluxgate_engine as engine;
 use fluxgate_engine::{Abilities, JobEventKind, Machine, MachineTotals, PolicyCost, PolicyError, SavedState};
-use fluxgate_graph::Placement;
+use fluxgate_graph::{NodeRow, Placement};
 use fluxgate_guest as guest;
 use fluxgate_guest::machine::{Snapshot, set_snapshot};
 use fluxgate_guest::{Candidate, Exported, Happened};
@@ -41,6 +41,7 @@ impl<P: Exported + Send> NativeTwin<P> {
             scheduling: policy.scheduling().is_some(),
             observing: policy.observing().is_some(),
             state: policy.state().is_some(),
+            ranking: policy.ranking().is_some(),
         };
         let name = P::info().name;
         Ok(NativeTwin { policy, name, abilities, machine: Machine::default(), calls: 0 })
@@ -93,6 +94,12 @@ impl<P: Exported + Send> engine::Policy for NativeTwin<P> {
         })
     }
 
+    fn scores(&mut self, nodes: &[NodeRow<'_>]) -> Result<Vec<f64>, PolicyError> {
+        let nodes: Vec<guest::Node> = nodes.iter().map(node).collect();
+        self.call("ranking.scores", |policy| policy.ranking().map(|ranking| ranking.scores(&nodes)))
+            .map(Option::unwrap_or_default)
+    }
+
     fn run(&mut self, pass: engine::Pass) -> (engine::Pass, Result<(), PolicyError>) {
         let mut pass = TwinPass { pass, machine: self.machine.clone() };
         let result = self.call("scheduling.run", |policy| {
@@ -120,6 +127,20 @@ impl<P: Exported + Send> engine::Policy for NativeTwin<P> {
 
     fn cost(&self) -> PolicyCost {
         PolicyCost { calls: self.calls, ..PolicyCost::default() }
+    }
+}
+
+fn node(row: &NodeRow<'_>) -> guest::Node {
+    let text = |text: &&str| (*text).to_owned();
+    let holds = row.holds.iter();
+    let holds =
+        holds.map(|of| guest::Quantity { kind: text(&of.kind), amount: of.amount, unit: text(&of.unit) });
+    guest::Node {
+        rank: row.rank,
+        host: text(&row.host),
+        path: row.path.clone(),
+        properties: row.properties.iter().map(text).collect(),
+        holds: holds.collect(),
     }
 }
 
@@ -335,7 +356,7 @@ mod tests {
         assert!(NativeTwin::<Easy>::new(&[("depth", "0")]).is_err());
         assert!(NativeTwin::<Easy>::new(&[("deep", "1")]).is_err());
         let broken = NativeTwin::<Broken>::new(&[]).unwrap().abilities();
-        assert!(broken.ordering && broken.scheduling && broken.observing && broken.state);
+        assert!(broken.ordering && broken.scheduling && broken.observing && broken.state && broken.ranking);
     }
 
     #[test]

@@ -45,7 +45,7 @@ const FUEL: u64 = 20_000_000;
 const GROWTH_MIB: u64 = 192;
 
 /// The columns: name, `when` and `after` of `broken`, and the export that misbehaves.
-const MOMENTS: [(&str, &str, &str, &str); 10] = [
+const MOMENTS: [(&str, &str, &str, &str); 11] = [
     ("load", "first-pass", "0", "policy.describe"),
     ("configure", "configure", "0", "policy.configure"),
     ("warm-up", "keys", "0", "ordering.keys"),
@@ -55,6 +55,7 @@ const MOMENTS: [(&str, &str, &str, &str); 10] = [
     ("annotate", "annotate", "0", "scheduling.run"),
     ("save", "save", "0", "state.save"),
     ("restore", "restore", "0", "state.restore"),
+    ("ranking", "rank", "0", "ranking.scores"),
     ("shadow", "mid-pass", "0", "scheduling.run"),
 ];
 
@@ -134,7 +135,7 @@ impl Came {
         match self {
             Came::Refused(_) => matches!(moment, "load" | "configure"),
             // What is bad from the beginning is noticed when it is first asked for.
-            Came::Stays(_) => matches!(moment, "load" | "configure" | "warm-up" | "restore"),
+            Came::Stays(_) => matches!(moment, "load" | "configure" | "warm-up" | "restore" | "ranking"),
             Came::Out(_) => matches!(moment, "keys" | "observe" | "pass" | "annotate" | "save"),
             Came::Ended(_) => moment == "shadow",
             Came::Cold => moment != "shadow",
@@ -164,6 +165,8 @@ impl Host {
             fuel_run: FUEL,
             fuel_observe: FUEL,
             fuel_observe_event: 0,
+            fuel_scores: FUEL,
+            fuel_scores_row: 0,
             fuel_save: FUEL,
             fuel_restore: FUEL,
             copy_bytes: 4 << 20,

@@ -26,6 +26,7 @@ fn native(name: &str) -> Box<dyn Policy> {
         "priority" => twin::<policy_priority::Priority>(),
         "sjf" => twin::<policy_sjf::Sjf>(),
         "smallest-first" => twin::<policy_smallest_first::SmallestFirst>(),
+        "sparing" => twin::<policy_sparing::Sparing>(),
         "topology" => twin::<policy_topology::Topology>(),
         "xf" => twin::<policy_xf::Xf>(),
         other => panic!("no twin of {other}"),

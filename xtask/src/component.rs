@@ -36,7 +36,7 @@ pub(crate) fn abilities(bytes: &[u8]) -> Result<Vec<String>> {
         );
     }
     let mut short: Vec<String> = exports.iter().filter_map(|name| short_name(name)).collect();
-    let order = ["policy", "ordering", "scheduling", "observing", "state"];
+    let order = ["policy", "ordering", "scheduling", "observing", "state", "ranking"];
     short.sort_by_key(|name| order.iter().position(|known| known == name));
     if !short.iter().any(|name| name == "policy") {
         bail!("it does not export fluxgate:policy/policy; is there an `export_policy!`?");

@@ -43,6 +43,7 @@ fn same_source_same_bytes_in_another_folder() {
         "priority",
         "sjf",
         "smallest-first",
+        "sparing",
         "topology",
         "xf",
     ] {

@@ -37,16 +37,20 @@ use crate::job::{Happened, Job, JobColumns, JobEvent, JobId, Totals};
 use crate::machine::{Snapshot, set_snapshot};
 use crate::pass::{Pass, Refusal};
 use crate::policy::{Exported, Policy};
+use crate::ranking::Node;
 use capacity::{Need, Use};
 use pass::{BenchPass, Staged};
 
 pub use job::JobBuilder;
 
 /// The placement preferences that the bench knows; it does not place.
-const PLACEMENTS: [&str; 5] = ["first", "low", "high", "pack", "spread"];
+const PLACEMENTS: [&str; 6] = ["first", "low", "high", "pack", "spread", "ranked"];
 
 /// RFC 27: the priority of an expedited job, which comes first under every policy.
 const EXPEDITE: u32 = u32::MAX;
+
+/// Nodes that a host asks about at once.
+const NODES_PER_CALL: usize = 4096;
 
 /// Decisions in one pass before the bench answers [`Refusal::Limit`], unless told otherwise.
 const DECISIONS_MAX: usize = 10_000;
@@ -60,6 +64,23 @@ pub fn configured<P: Policy>(settings: &[(&str, &str)]) -> Result<P, String> {
     let mut policy = P::default();
     policy.configure(&config)?;
     Ok(policy)
+}
+
+/// The order in which a host takes these nodes for jobs that are placed `ranked`, by broker rank.
+///
+/// # Panics
+/// If the policy ranks no nodes, or on a breach of the contract.
+pub fn node_order<P: Exported>(policy: &mut P, nodes: &[Node]) -> Vec<u32> {
+    let ranking = policy.ranking().expect("`ranking` is exported");
+    let mut scored: Vec<(f64, u32)> = Vec::new();
+    for portion in nodes.chunks(NODES_PER_CALL) {
+        let scores = ranking.scores(portion);
+        assert_eq!(scores.len(), portion.len(), "contract: one score per node");
+        assert!(!scores.iter().any(|score| score.is_nan()), "contract: a score is not a number");
+        scored.extend(scores.into_iter().zip(portion.iter().map(|node| node.rank)));
+    }
+    scored.sort_by(|a, b| (a.0 + 0.0).total_cmp(&(b.0 + 0.0)));
+    scored.into_iter().map(|(_, rank)| rank).collect()
 }
 
 /// A pending job.

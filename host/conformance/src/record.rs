@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use fluxgate_engine::{
     Abilities, JobColumns, JobEvent, Machine, Pass, Policy, PolicyCost, PolicyError, SavedState,
 };
+use fluxgate_graph::NodeRow;
 use fluxgate_policy::{Limits, Meter, Snapshot, WasmPolicy};
 
 /// One call into a component.
@@ -122,6 +123,12 @@ impl Policy for Recorder {
         let l = &self.limits;
         let limit = in_batches(l.fuel_observe, l.fuel_observe_event, events.len(), l.batch_rows);
         self.call("observe", events.len(), limit, |policy| policy.observe(now, events))
+    }
+
+    fn scores(&mut self, nodes: &[NodeRow<'_>]) -> Result<Vec<f64>, PolicyError> {
+        let l = &self.limits;
+        let limit = in_batches(l.fuel_scores, l.fuel_scores_row, nodes.len(), l.batch_rows);
+        self.call("scores", nodes.len(), limit, |policy| policy.scores(nodes))
     }
 
     fn run(&mut self, pass: Pass) -> (Pass, Result<(), PolicyError>) {

@@ -262,6 +262,8 @@ pub(crate) struct Core {
     queue_ids: BTreeMap<String, QueueId>,
     /// For [`Core::machine`]; made anew when a queue is.
     queue_names: Arc<[String]>,
+    /// The broker ranks in the order that the resources have of the default policy.
+    pub(crate) node_order: Option<Arc<[u32]>>,
 }
 
 /// A waiting job as [`Core::insert`] takes it.
@@ -296,6 +298,7 @@ impl Core {
             pending: BTreeMap::new(),
             queue_ids: BTreeMap::new(),
             queue_names: Arc::new([]),
+            node_order: None,
         }
     }
 
@@ -306,6 +309,7 @@ impl Core {
         for id in standing {
             core.resources.unreserve(id);
         }
+        core.node_order.clone_from(&self.node_order);
         (core.running, core.instance_end) = (self.running.clone(), self.instance_end);
         for queue in &self.queues {
             if let Some(id) = core.queue_id(&queue.name) {

@@ -201,6 +201,7 @@ impl Engine {
         self.core_mut().interrupt.begin();
         self.forward_swaps(now, &mut out);
         self.feed_all(now, &mut out);
+        self.rank_nodes(&mut out);
         self.unpark_helped();
         for index in 0..self.core().queues.len() {
             let queue = &self.core().queues[index];

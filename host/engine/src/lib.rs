@@ -30,6 +30,7 @@ mod memory;
 mod order;
 mod pass;
 mod policy;
+mod ranking;
 mod reconfigure;
 mod recover;
 mod seats;

@@ -7,6 +7,7 @@
 //! This module must never know how a policy is executed.
 
 use fluxgate_formats::JobId;
+use fluxgate_graph::NodeRow;
 use serde::{Deserialize, Serialize};
 
 use crate::pass::Pass;
@@ -88,6 +89,8 @@ pub struct Abilities {
     pub observing: bool,
     /// It can save and restore a state.
     pub state: bool,
+    /// It ranks nodes. Otherwise they are taken as they come.
+    pub ranking: bool,
 }
 
 /// Totals over what the scheduler may use; mirrors `fluxgate:policy/machine.totals`.
@@ -263,6 +266,12 @@ pub trait Policy: Send {
 
     /// What happened since the last call. Called only with [`Abilities::observing`].
     fn observe(&mut self, now: f64, events: &[JobEvent]) -> Result<(), PolicyError>;
+
+    /// A number for each of these nodes, none NaN: smaller ones come first. Called only with [`Abilities::ranking`], for
+    /// all nodes in a row. The engine checks length and NaN again.
+    fn scores(&mut self, nodes: &[NodeRow<'_>]) -> Result<Vec<f64>, PolicyError> {
+        Ok(vec![0.0; nodes.len()])
+    }
 
     /// One pass. The pass is handed over by value and always comes back, also after an error.
     /// Called only with [`Abilities::scheduling`].

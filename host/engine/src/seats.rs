@@ -330,6 +330,9 @@ impl Engine {
         let Some(seat) = self.take_live(post) else { return };
         let core = self.core_mut();
         core.stats.policy_failures += 1;
+        if post == Post::Default {
+            core.order_nodes(None);
+        }
         let left = core.close(post, At::Live);
         for queue in core.queues_of(post) {
             // It may have been parked on what the failed pass had staged.

@@ -339,6 +339,9 @@ impl Engine {
             self.set_live(post, seat);
             fed?;
         }
+        if post == Post::Default {
+            self.try_rank_nodes()?;
+        }
         self.unpark_helped();
         // The pass of a single queue would begin by dropping them all.
         let several = self.core().queues.len() > 1;

@@ -16,6 +16,7 @@ use crate::core::Core;
 use crate::core::post::{At, Post};
 use crate::order::Order;
 use crate::policy::{JobColumns, JobEvent, Policy, PolicyError, SavedState};
+use crate::ranking::Ranked;
 
 /// Why a swap did not begin.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -78,11 +79,13 @@ pub(crate) struct Seat {
     pub(crate) policy: Box<dyn Policy>,
     pub(crate) events: Vec<JobEvent>,
     pub(crate) to_key: Vec<JobId>,
+    /// The order of nodes that it gave.
+    pub(crate) ranked: Option<Ranked>,
 }
 
 impl Seat {
     pub(crate) fn new(policy: Box<dyn Policy>) -> Self {
-        Seat { policy, events: Vec::new(), to_key: Vec::new() }
+        Seat { policy, events: Vec::new(), to_key: Vec::new(), ranked: None }
     }
 
     /// Is it time to hand over what happened, before it gets too much?
@@ -209,6 +212,10 @@ impl WarmUp {
     pub(crate) fn step(&mut self, core: &mut Core, now: f64) -> Result<bool, PolicyError> {
         let done = self.keys.step(&mut self.seat, core, now, self.post)?;
         self.seat.feed(core, now, self.post, At::Next)?;
+        if done && self.post == Post::Default {
+            // Here it keeps nobody waiting.
+            self.seat.rank(core)?;
+        }
         Ok(done)
     }
 }

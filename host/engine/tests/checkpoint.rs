@@ -22,7 +22,13 @@ impl Policy for Easy {
         "easy"
     }
     fn abilities(&self) -> fluxgate_engine::Abilities {
-        fluxgate_engine::Abilities { ordering: true, scheduling: true, observing: true, state: true }
+        fluxgate_engine::Abilities {
+            ordering: true,
+            scheduling: true,
+            observing: true,
+            state: true,
+            ranking: false,
+        }
     }
     fn keys(
         &mut self,

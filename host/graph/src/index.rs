@@ -9,9 +9,11 @@
 //! This module must never know jobs, times or requests.
 
 use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
 
 use crate::graph::{Class, ClassId, Graph};
 use crate::local::{self, Taken};
+use crate::ranking::Ranking;
 
 /// Whether a node can be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,6 +36,8 @@ pub(crate) struct State {
     pub(crate) idle: bool,
     /// The nodes that are up.
     pub(crate) nodes: BTreeSet<u32>,
+    /// The same by their places in the ranking, while there is one.
+    pub(crate) ranked: BTreeSet<u32>,
     /// Nodes in this state, up or not.
     refs: u32,
     /// Its position in `live`, when there are nodes.
@@ -61,6 +65,7 @@ pub(crate) struct Index {
     scratch: Vec<u64>,
     /// States that some node is in.
     used: usize,
+    ranking: Option<Arc<Ranking>>,
 }
 
 /// States kept beside those in use before the table is packed.
@@ -78,6 +83,7 @@ impl Index {
             free: Free::default(),
             scratch: Vec::new(),
             used: 0,
+            ranking: None,
         };
         // One bulk-built set per class: inserting ascending numbers one by one costs several times as much.
         let mut by_class: Vec<Vec<u32>> = vec![Vec::new(); graph.classes.len()];
@@ -123,6 +129,7 @@ impl Index {
             gpus: gpu,
             idle: *free == *class.idle,
             nodes: BTreeSet::new(),
+            ranked: BTreeSet::new(),
             refs: 0,
             live: u32::MAX,
         });
@@ -140,6 +147,9 @@ impl Index {
     fn list(&mut self, node: u32, state: u32) {
         let it = &mut self.states[state as usize];
         it.nodes.insert(node);
+        if let Some(ranking) = &self.ranking {
+            it.ranked.insert(ranking.place(node));
+        }
         self.free.nodes += 1;
         self.free.idle += u64::from(it.idle);
         self.free.cores += it.cores;
@@ -150,6 +160,9 @@ impl Index {
     fn unlist(&mut self, node: u32, state: u32) {
         let it = &mut self.states[state as usize];
         it.nodes.remove(&node);
+        if let Some(ranking) = &self.ranking {
+            it.ranked.remove(&ranking.place(node));
+        }
         self.free.nodes -= 1;
         self.free.idle -= u64::from(it.idle);
         self.free.cores -= it.cores;
@@ -161,6 +174,20 @@ impl Index {
                 self.states[moved as usize].live = at;
             }
         }
+    }
+
+    /// The order of nodes that was set from outside.
+    pub(crate) fn ranking(&self) -> Option<&Arc<Ranking>> {
+        self.ranking.as_ref()
+    }
+
+    /// Another such order, or none.
+    pub(crate) fn set_ranking(&mut self, ranking: Option<Arc<Ranking>>) {
+        for state in &mut self.states {
+            let place = |ranking: &Arc<Ranking>| state.nodes.iter().map(|n| ranking.place(*n)).collect();
+            state.ranked = ranking.as_ref().map(place).unwrap_or_default();
+        }
+        self.ranking = ranking;
     }
 
     /// What is free on a node.

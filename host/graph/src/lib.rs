@@ -22,7 +22,7 @@
 //! ```
 //!
 //! How it is laid out, from the ground up: `vertex`, `graph` and `builder` (what there is), `load` (readers), `index`
-//! (what is free, by state), `alternatives` and `request` (what is asked), `local`, `matcher` and `prefer` (does it fit, and where best), `flow` (what flows to nodes), `ledger` and `grow` (who holds what),
+//! (what is free, by state), `alternatives` and `request` (what is asked), `local`, `matcher` and `prefer`, `ranking` (does it fit, and where best), `flow` (what flows to nodes), `ledger` and `grow` (who holds what),
 //! `future`, `reserve`, `counts`, `play` and `plan` (when), `rout`, `given` and `recover` (R out and in), `asking` and
 //! `resources` (the face).
 //!
@@ -56,6 +56,7 @@ mod play;
 mod prefer;
 mod profile;
 pub mod query;
+mod ranking;
 mod recover;
 mod request;
 mod reserve;
@@ -76,6 +77,7 @@ pub use ledger::{Allocation, LedgerError, Selection};
 pub use names::Name;
 pub use placement::Placement;
 pub use plan::REPLAYS_MAX;
+pub use ranking::{NodeRow, Quantity};
 pub use request::{REQUEST_VERTICES_MAX, Request, RequestError, SHAPES_KEPT, ShapeId};
 pub use reserve::{RESERVATIONS_MAX, ReserveError};
 pub use resources::{Resources, Totals};

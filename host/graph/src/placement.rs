@@ -34,11 +34,14 @@ pub enum Placement {
     Variation,
     /// Nodes that draw least power (property `power=WATTS`); nodes that do not say come last.
     Power,
+    /// In the order that was set from outside ([`Resources::order_nodes`](crate::Resources::order_nodes)): the running
+    /// policy ranks the nodes. As `Low` when nobody set one.
+    Ranked,
 }
 
 impl Placement {
     /// All of them, in the order of their numbers.
-    pub const ALL: [Placement; 13] = [
+    pub const ALL: [Placement; 14] = [
         Placement::First,
         Placement::Low,
         Placement::High,
@@ -52,11 +55,12 @@ impl Placement {
         Placement::Locality,
         Placement::Variation,
         Placement::Power,
+        Placement::Ranked,
     ];
 
     /// The names of all, for people.
     pub const NAMES: &'static str = "first, low, high, pack, spread, lonode, hinode, firstnodex, lonodex, hinodex, \
-                                     locality, variation or power";
+                                     locality, variation, power or ranked";
 
     /// The placement with this name; see [`NAMES`](Self::NAMES).
     pub fn from_name(name: &str) -> Option<Self> {
@@ -79,6 +83,7 @@ impl Placement {
             Placement::Locality => "locality",
             Placement::Variation => "variation",
             Placement::Power => "power",
+            Placement::Ranked => "ranked",
         }
     }
 

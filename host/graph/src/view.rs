@@ -13,6 +13,7 @@ use crate::bits::BitSet;
 use crate::graph::{Class, ClassId, Graph};
 use crate::index::{Index, State, Status};
 use crate::placement::Placement;
+use crate::ranking::Ranking;
 
 /// In which order candidates are offered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -269,19 +270,20 @@ impl<'a> View<'a> {
     ) {
         let sources = self.sources(scratch, place, capacity);
         let Where { eligible, range, .. } = place;
-        let allowed = Allowed { overlay: self.overlay, scratch, eligible, range };
+        let whole = range == (0, self.graph.nodes.len() as u32);
+        let allowed = Allowed { overlay: self.overlay, scratch, eligible, range, whole };
         match order {
             Order::Placed(Placement::High | Placement::HiNode | Placement::HiNodeX) => {
-                self.merge(&sources, &allowed, true, sink);
+                self.merge(&sources, &allowed, Way::Down, sink);
             }
             Order::Placed(Placement::Power) => {
                 let groups = self.by_class(sources, |class| class.power);
-                let _ = groups.values().all(|group| self.merge(group, &allowed, false, sink));
+                let _ = groups.values().all(|group| self.merge(group, &allowed, Way::Up, sink));
             }
             Order::Classes(first, last) => {
                 let groups = self.by_class(sources, |class| class.perf_class);
                 let mut groups = groups.range(first..=last);
-                let _ = groups.all(|(_, group)| self.merge(group, &allowed, false, sink));
+                let _ = groups.all(|(_, group)| self.merge(group, &allowed, Way::Up, sink));
             }
             Order::Late => {
                 let mut late: Vec<Entry<'a>> = Vec::new();
@@ -298,20 +300,28 @@ impl<'a> View<'a> {
                 };
                 late.sort_by_key(|&(node, ..)| (now(node), Reverse(node)));
                 if late.into_iter().all(|(node, capacity, ..)| sink(node, capacity)) {
-                    self.merge(&rest, &allowed, true, sink);
+                    self.merge(&rest, &allowed, Way::Down, sink);
                 }
             }
             Order::Placed(placement @ (Placement::Pack | Placement::Locality | Placement::Spread)) => {
                 let groups = self.by_fullness(sources);
-                let mut offer = |group: &Vec<Source<'a>>| self.merge(group, &allowed, false, sink);
+                let mut offer = |group: &Vec<Source<'a>>| self.merge(group, &allowed, Way::Up, sink);
                 if placement == Placement::Spread {
                     let _ = groups.values().rev().all(&mut offer);
                 } else {
                     let _ = groups.values().all(&mut offer);
                 }
             }
+            Order::Placed(Placement::Ranked) => {
+                self.merge(
+                    &sources,
+                    &allowed,
+                    self.index.ranking().map_or(Way::Up, |r| Way::Ranked(r)),
+                    sink,
+                );
+            }
             Order::Placed(_) => {
-                self.merge(&sources, &allowed, false, sink);
+                self.merge(&sources, &allowed, Way::Up, sink);
             }
         }
     }
@@ -360,12 +370,22 @@ impl<'a> View<'a> {
     }
 
     /// Offers the nodes of several lists in one order; false when `sink` said stop.
-    fn merge(&self, sources: &[Source<'a>], allowed: &Allowed<'_>, high: bool, sink: &mut Sink<'_>) -> bool {
-        let expand = |source| expand(source, allowed, high);
+    fn merge(
+        &self,
+        sources: &[Source<'a>],
+        allowed: &Allowed<'_>,
+        way: Way<'_>,
+        sink: &mut Sink<'_>,
+    ) -> bool {
+        let expand = |source| expand(source, allowed, way);
         if let [one] = sources {
             return expand(one).all(|(n, c, ..)| sink(n, c));
         }
-        let rank = |node: u32| if high { u32::MAX - node } else { node };
+        let rank = |node: u32| match way {
+            Way::Up => node,
+            Way::Down => u32::MAX - node,
+            Way::Ranked(ranking) => ranking.place(node),
+        };
         let mut lists: Vec<_> = sources.iter().map(expand).collect();
         let mut heads: Vec<_> = lists.iter_mut().map(Iterator::next).collect();
         let mut heap: BinaryHeap<Reverse<(u32, usize)>> =
@@ -386,26 +406,50 @@ impl<'a> View<'a> {
 
 type Entry<'a> = (u32, u64, ClassId, &'a [u64]);
 
+/// In which order of nodes.
+#[derive(Clone, Copy)]
+enum Way<'r> {
+    Up,
+    Down,
+    Ranked(&'r Ranking),
+}
+
 /// The nodes of one list, in order.
 fn expand<'s, 'a>(
     source: &'s Source<'a>,
     allowed: &'s Allowed<'_>,
-    high: bool,
+    way: Way<'s>,
 ) -> Box<dyn Iterator<Item = Entry<'a>> + 's> {
     match &source.nodes {
         Nodes::State(state, capacity) => {
             let (state, capacity): (&'a State, u64) = (state, *capacity);
             let allow = |n: &u32| allowed.allows(*n);
             let make = move |n: u32| (n, capacity, state.class, &*state.free);
-            let nodes = state.nodes.range(allowed.range.0..allowed.range.1).copied();
-            if high {
-                Box::new(nodes.rev().filter(allow).map(make))
-            } else {
-                Box::new(nodes.filter(allow).map(make))
+            let nodes = || state.nodes.range(allowed.range.0..allowed.range.1).copied();
+            match way {
+                Way::Up => Box::new(nodes().filter(allow).map(make)),
+                Way::Down => Box::new(nodes().rev().filter(allow).map(make)),
+                Way::Ranked(ranking) if allowed.whole => {
+                    let nodes = state.ranked.iter().map(|place| ranking.node(*place));
+                    Box::new(nodes.filter(allow).map(make))
+                }
+                // A part of the machine is small beside it.
+                Way::Ranked(ranking) => {
+                    let mut nodes: Vec<u32> = nodes().filter(allow).collect();
+                    nodes.sort_unstable_by_key(|node| ranking.place(*node));
+                    Box::new(nodes.into_iter().map(make))
+                }
             }
         }
-        Nodes::List(list) if high => Box::new(list.iter().rev().copied()),
-        Nodes::List(list) => Box::new(list.iter().copied()),
+        Nodes::List(list) => match way {
+            Way::Up => Box::new(list.iter().copied()),
+            Way::Down => Box::new(list.iter().rev().copied()),
+            Way::Ranked(ranking) => {
+                let mut list = list.clone();
+                list.sort_unstable_by_key(|(node, ..)| ranking.place(*node));
+                Box::new(list.into_iter())
+            }
+        },
     }
 }
 
@@ -415,6 +459,8 @@ struct Allowed<'a> {
     scratch: &'a Overlay,
     eligible: &'a Eligible,
     range: (u32, u32),
+    /// Is the range the whole machine?
+    whole: bool,
 }
 
 impl Allowed<'_> {

@@ -99,10 +99,12 @@ struct Model {
     nodes: Vec<Node>,
     /// Free cores of each socket of each node.
     free: Vec<Vec<u32>>,
+    /// Who comes first where nodes are ranked.
+    ranked: Vec<u32>,
 }
 
 impl Model {
-    fn of(plan: &Plan, machine: &Resources) -> Model {
+    fn of(plan: &Plan, machine: &Resources, ranked: &[u32]) -> Model {
         let nodes: Vec<Node> = plan.iter().flatten().flatten().copied().collect();
         let held = machine.allocated_r();
         let free = |(rank, node): (usize, &Node)| {
@@ -113,7 +115,7 @@ impl Model {
             };
             (0..SOCKETS).map(socket).collect()
         };
-        Model { free: nodes.iter().enumerate().map(free).collect(), nodes }
+        Model { free: nodes.iter().enumerate().map(free).collect(), nodes, ranked: ranked.to_vec() }
     }
 
     fn cores(&self, rank: usize) -> u32 {
@@ -133,6 +135,10 @@ impl Model {
             Placement::FirstNodeX | Placement::LoNodeX => all.collect(),
             Placement::High | Placement::HiNode | Placement::HiNodeX => all.rev().collect(),
             Placement::Pack => by(all, |rank| self.cores(rank)),
+            Placement::Ranked => {
+                let first = |rank: usize| self.ranked.iter().position(|&r| r as usize == rank);
+                by(all, |rank| first(rank).unwrap_or(usize::MAX))
+            }
             Placement::Spread => unreachable!("checked by its own rule"),
             Placement::Power => by(all, |rank| self.nodes[rank].power.unwrap_or(u64::MAX)),
             Placement::Variation => {
@@ -208,8 +214,9 @@ fn near_inside(free: &[u32], taken: &[u32], per: u32, slots: u32) {
     assert_eq!(taken, expected, "{slots} slots of {per} cores");
 }
 
-fn check(plan: &Plan, held: &[(u32, u32, bool)], slots: u32, per: u32) {
+fn check(plan: &Plan, held: &[(u32, u32, bool)], slots: u32, per: u32, ranked: &[u32]) {
     let mut machine = machine(plan);
+    machine.order_nodes(Some(ranked));
     let mut id = 0;
     for &(count, size, high) in held {
         let request = compile(&mut machine, &format!("slot={count}/core={size}"));
@@ -218,7 +225,7 @@ fn check(plan: &Plan, held: &[(u32, u32, bool)], slots: u32, per: u32) {
         id += 1;
         machine.allocate(JobId(id), &found, 0.0, 1.0).unwrap();
     }
-    let model = Model::of(plan, &machine);
+    let model = Model::of(plan, &machine, ranked);
     let shared = compile(&mut machine, &format!("slot={slots}/core={per}"));
     for placement in Placement::ALL {
         let request = machine.with_whole_nodes(&shared, placement.whole_nodes());
@@ -271,8 +278,9 @@ proptest! {
         held in proptest::collection::vec((1..4u32, 1..4u32, any::<bool>()), 0..6),
         slots in 1..9u32,
         per in 1..4u32,
+        ranked in proptest::collection::vec(0..20u32, 0..24),
     ) {
-        check(&plan, &held, slots, per);
+        check(&plan, &held, slots, per, &ranked);
     }
 }
 
@@ -284,6 +292,34 @@ fn names_of_preferences() {
         assert!(Placement::NAMES.contains(placement.name()));
     }
     assert_eq!(Placement::from_name("best"), None);
+}
+
+/// The order holds within a rack, through a reservation's view, and for nodes that come back; without one nodes are taken
+/// as they come.
+#[test]
+fn ranked_nodes_of_a_part() {
+    let node = Node { cores_per_socket: 1, class: None, power: None };
+    let mut machine = machine(&vec![vec![vec![node; 3]]; 2]);
+    let take = |machine: &mut Resources, shape: &str| {
+        let request = compile(machine, shape);
+        let found = machine.match_now(&request, 0.0, 1.0, Placement::Ranked).unwrap();
+        machine.selection_to_r(&found, 0.0, 1.0).ranks().to_string()
+    };
+    let shape = "rack=2/slot=1/node";
+    assert_eq!(take(&mut machine, shape), "0,3");
+    machine.order_nodes(Some(&[5, 2, 4, 99, 5]));
+    assert_eq!(machine.node_order(), Some(vec![5, 2, 4, 0, 1, 3]));
+    assert_eq!(take(&mut machine, shape), "2,5");
+    machine.set_down(&"2,5".parse().unwrap());
+    assert_eq!(take(&mut machine, shape), "0,4");
+    machine.set_up(&"5".parse().unwrap());
+    let whole = compile(&mut machine, "slot=4/node");
+    machine.reserve(JobId(9), &whole, 0.5, 1.0).unwrap();
+    assert_eq!(take(&mut machine.clone(), "slot=1/node"), "5", "the same in a copy");
+    machine.property_add("late", &"5".parse().unwrap());
+    assert_eq!(take(&mut machine, "slot=1/node"), "5");
+    machine.order_nodes(None);
+    assert_eq!((take(&mut machine, "slot=1/node").as_str(), machine.node_order()), ("0", None));
 }
 
 /// A memory, a gpu and cores of a slot come from one socket where one has them all.

@@ -17,6 +17,7 @@ use fluxgate_engine::{
     ResumeError, SavedState, SwapError,
 };
 use fluxgate_formats::Jobspec;
+use fluxgate_graph::NodeRow;
 
 use crate::meter::Meter;
 use crate::outcome::{Decision, Outcome};
@@ -145,6 +146,11 @@ impl Policy for Timed {
     fn observe(&mut self, now: f64, events: &[JobEvent]) -> Result<(), PolicyError> {
         self.late("observing.observe")?;
         self.inner.observe(now, events)
+    }
+
+    fn scores(&mut self, nodes: &[NodeRow<'_>]) -> Result<Vec<f64>, PolicyError> {
+        self.late("ranking.scores")?;
+        self.inner.scores(nodes)
     }
 
     fn run(&mut self, pass: Pass) -> (Pass, Result<(), PolicyError>) {

@@ -20,6 +20,7 @@ pub(crate) mod v0_1_0 {
                 include fluxgate:policy/with-scheduling@0.1.0;
                 include fluxgate:policy/with-observing@0.1.0;
                 include fluxgate:policy/with-state@0.1.0;
+                include fluxgate:policy/with-ranking@0.1.0;
             }
         ",
         world: "fluxgate:host/everything",

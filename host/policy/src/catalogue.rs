@@ -90,6 +90,7 @@ impl Entry {
             (has.scheduling, "scheduling"),
             (has.observing, "observing"),
             (has.state, "state"),
+            (has.ranking, "ranking"),
         ];
         Summary {
             name: described.name.clone(),

@@ -59,8 +59,12 @@ pub struct Limits {
     pub fuel_observe: u64,
     /// Further fuel for each event of `observe`. 20,000.
     pub fuel_observe_event: u64,
-    /// Fuel for a whole pass: `run` and every call of `keys` and `observe` since the pass before. What `fuel-keys-row`
-    /// and `fuel-observe-event` allow comes on top. 2,000,000,000.
+    /// Fuel for one call of `scores`, beside `fuel_scores_row`. 200,000,000.
+    pub fuel_scores: u64,
+    /// Further fuel for each row of `scores`. 100,000.
+    pub fuel_scores_row: u64,
+    /// Fuel for a whole pass: `run` and every call of `keys`, `observe` and `scores` since the pass before. What
+    /// `fuel-keys-row`, `fuel-observe-event` and `fuel-scores-row` allow comes on top. 2,000,000,000.
     pub fuel_pass: u64,
     /// Fuel for `save`. 2,000,000,000.
     pub fuel_save: u64,
@@ -78,7 +82,7 @@ pub struct Limits {
     /// Calls of imports in one call of an export. 16,000,000; the fuel that they cost ends most policies before.
     pub questions: u64,
 
-    /// Rows of one call of `keys` and events of one call of `observe`; more are handed over in several
+    /// Rows of one call of `keys` and of `scores`, and events of one call of `observe`; more are handed over in several
     /// calls. 65,536.
     pub batch_rows: u32,
     /// Wall-clock backstop of one call, milliseconds. Granularity is [`TICK_MS`]. 10,000.
@@ -118,6 +122,8 @@ impl Default for Limits {
             fuel_run: 1_000_000_000,
             fuel_observe: 200_000_000,
             fuel_observe_event: 20_000,
+            fuel_scores: 200_000_000,
+            fuel_scores_row: 100_000,
             fuel_pass: 2_000_000_000,
             fuel_save: 2_000_000_000,
             fuel_restore: 2_000_000_000,

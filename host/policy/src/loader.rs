@@ -255,6 +255,7 @@ pub(crate) struct Indices {
     pub(crate) scheduling: Option<exports::scheduling::GuestIndices>,
     pub(crate) observing: Option<exports::observing::GuestIndices>,
     pub(crate) state: Option<exports::state::GuestIndices>,
+    pub(crate) ranking: Option<exports::ranking::GuestIndices>,
 }
 
 impl Indices {
@@ -267,12 +268,14 @@ impl Indices {
         let scheduling = has.scheduling.then(|| exports::scheduling::GuestIndices::new(pre)).transpose();
         let observing = has.observing.then(|| exports::observing::GuestIndices::new(pre)).transpose();
         let state = has.state.then(|| exports::state::GuestIndices::new(pre)).transpose();
+        let ranking = has.ranking.then(|| exports::ranking::GuestIndices::new(pre)).transpose();
         Ok(Indices {
             policy,
             ordering: found("ordering", ordering)?,
             scheduling: found("scheduling", scheduling)?,
             observing: found("observing", observing)?,
             state: found("state", state)?,
+            ranking: found("ranking", ranking)?,
         })
     }
 }

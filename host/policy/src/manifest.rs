@@ -282,6 +282,7 @@ pub(crate) fn truth(
         (abilities.scheduling, "scheduling"),
         (abilities.observing, "observing"),
         (abilities.state, "state"),
+        (abilities.ranking, "ranking"),
     ];
     Manifest {
         format: FORMAT,

@@ -18,10 +18,11 @@ pub(crate) enum Call {
     Observe,
     Save,
     Restore,
+    Scores,
 }
 
 impl Call {
-    const ALL: [Call; 8] = [
+    const ALL: [Call; 9] = [
         Call::Instantiate,
         Call::Describe,
         Call::Configure,
@@ -30,6 +31,7 @@ impl Call {
         Call::Observe,
         Call::Save,
         Call::Restore,
+        Call::Scores,
     ];
 
     /// The name in messages: the interface and function of the contract.
@@ -43,6 +45,7 @@ impl Call {
             Call::Observe => "observing.observe",
             Call::Save => "state.save",
             Call::Restore => "state.restore",
+            Call::Scores => "ranking.scores",
         }
     }
 }
@@ -93,7 +96,7 @@ pub struct LogTotals {
 /// Counters of one instance; shared, so that they can be read while the engine owns the policy.
 #[derive(Debug, Default)]
 pub struct Meter {
-    rows: [Row; 8],
+    rows: [Row; Call::ALL.len()],
     memory: AtomicU64,
     log: LogCounts,
     /// The same over all instances of a loader.

@@ -12,6 +12,7 @@ use std::time::Instant;
 use fluxgate_engine::{
     Abilities, JobColumns, JobEvent, JobEventKind, Machine, Pass, Policy, PolicyCost, PolicyError, SavedState,
 };
+use fluxgate_graph::NodeRow;
 use wasmtime::{Store, Trap, WasmBacktrace};
 
 use crate::bindings::v0_1_0::exports::fluxgate::policy as exports;
@@ -48,6 +49,7 @@ struct Guest {
     ordering: Option<exports::ordering::Guest>,
     scheduling: Option<exports::scheduling::Guest>,
     observing: Option<exports::observing::Guest>,
+    ranking: Option<exports::ranking::Guest>,
     state: Option<exports::state::Guest>,
     /// Why it may not be entered again.
     dead: Option<PolicyError>,
@@ -112,6 +114,7 @@ impl Guest {
         let scheduling = i.scheduling.as_ref().map(|i| i.load(&mut store, &instance)).transpose();
         let observing = i.observing.as_ref().map(|i| i.load(&mut store, &instance)).transpose();
         let state = i.state.as_ref().map(|i| i.load(&mut store, &instance)).transpose();
+        let ranking = i.ranking.as_ref().map(|i| i.load(&mut store, &instance)).transpose();
         Ok(Guest {
             store,
             limits,
@@ -120,6 +123,7 @@ impl Guest {
             scheduling: typed("scheduling", scheduling)?,
             observing: typed("observing", observing)?,
             state: typed("state", state)?,
+            ranking: typed("ranking", ranking)?,
             dead: None,
             cost,
             pass_fuel: part.room.limits.fuel_pass,
@@ -205,6 +209,25 @@ impl Guest {
         let fuel = (self.limits.fuel_observe.saturating_add(more), more);
         let events: Vec<types::JobEvent> = events.iter().map(event).collect();
         self.call_in_pass(Call::Observe, fuel, |store| export.call_observe(store, now, &events))
+    }
+
+    fn scores(&mut self, nodes: &[NodeRow<'_>]) -> Result<Vec<f64>, PolicyError> {
+        let rows = nodes.len();
+        let Some(export) = self.ranking.clone() else { return Ok(vec![0.0; rows]) };
+        let more = batch_fuel(0, self.limits.fuel_scores_row, rows);
+        let fuel = (self.limits.fuel_scores.saturating_add(more), more);
+        let holds: Vec<Vec<exports::ranking::Quantity<'_>>> = nodes.iter().map(quantities).collect();
+        let columns: Vec<exports::ranking::Node<'_>> =
+            nodes.iter().zip(&holds).map(|(node, holds)| seen(node, holds)).collect();
+        let scores = self.call_in_pass(Call::Scores, fuel, |store| export.call_scores(store, &columns))?;
+        let message = if scores.len() != rows {
+            format!("{} scores for {rows} nodes", scores.len())
+        } else if let Some(row) = scores.iter().position(|score| score.is_nan()) {
+            format!("the score of rank {} is not a number", nodes[row].rank)
+        } else {
+            return Ok(scores);
+        };
+        self.condemn(PolicyError::BadValue { during: Call::Scores.name(), message })
     }
 }
 
@@ -311,6 +334,19 @@ fn event(event: &JobEvent) -> types::JobEvent {
     types::JobEvent { kind, job: event.job.0, time: event.time, value: event.value }
 }
 
+fn quantities<'a>(node: &NodeRow<'a>) -> Vec<exports::ranking::Quantity<'a>> {
+    let holds = node.holds.iter();
+    holds.map(|of| exports::ranking::Quantity { kind: of.kind, amount: of.amount, unit: of.unit }).collect()
+}
+
+fn seen<'a>(
+    node: &'a NodeRow<'a>,
+    holds: &'a [exports::ranking::Quantity<'a>],
+) -> exports::ranking::Node<'a> {
+    let NodeRow { rank, host, path, properties, .. } = node;
+    exports::ranking::Node { rank: *rank, host, path, properties, holds }
+}
+
 impl Policy for WasmPolicy {
     fn name(&self) -> &str {
         &self.name
@@ -352,6 +388,15 @@ impl Policy for WasmPolicy {
     fn observe(&mut self, now: f64, events: &[JobEvent]) -> Result<(), PolicyError> {
         let batch = self.guest.limits.batch_rows as usize;
         events.chunks(batch).try_for_each(|events| self.guest.observe(now, events))
+    }
+
+    fn scores(&mut self, nodes: &[NodeRow<'_>]) -> Result<Vec<f64>, PolicyError> {
+        let batch = self.guest.limits.batch_rows as usize;
+        let mut scores = Vec::with_capacity(nodes.len());
+        for nodes in nodes.chunks(batch) {
+            scores.append(&mut self.guest.scores(nodes)?);
+        }
+        Ok(scores)
     }
 
     fn run(&mut self, pass: Pass) -> (Pass, Result<(), PolicyError>) {

@@ -13,7 +13,7 @@ pub(crate) const VERSIONS: [&str; 1] = ["0.1.0"];
 /// The interface that every policy exports.
 const REQUIRED: &str = "policy";
 /// The interfaces that it may export.
-const ABILITIES: [&str; 4] = ["ordering", "scheduling", "observing", "state"];
+const ABILITIES: [&str; 5] = ["ordering", "scheduling", "observing", "state", "ranking"];
 /// The interfaces that it may import. `types` has no functions: it comes along with the others.
 const OFFERED: [&str; 5] = ["log", "machine", "many", "pass", "types"];
 
@@ -125,8 +125,8 @@ pub(crate) fn abilities(engine: &Engine, component: &Component) -> Result<Abilit
             found,
         });
     }
-    let [ordering, scheduling, observing, state] = has;
-    Ok(Abilities { ordering, scheduling, observing, state })
+    let [ordering, scheduling, observing, state, ranking] = has;
+    Ok(Abilities { ordering, scheduling, observing, state, ranking })
 }
 
 /// The interfaces that it imports, in alphabetical order.

@@ -39,6 +39,7 @@ fn all_of_them_load_with_their_defaults() {
         "priority",
         "sjf",
         "smallest-first",
+        "sparing",
         "topology",
         "xf",
     ] {

@@ -91,9 +91,10 @@ pub(crate) enum When {
     Restore,
     Observe,
     Keys,
+    Rank,
 }
 
-pub(crate) const WHENS: [(&str, When); 10] = [
+pub(crate) const WHENS: [(&str, When); 11] = [
     ("load", When::Configure),
     ("configure", When::Configure),
     ("first-pass", When::FirstPass),
@@ -104,10 +105,11 @@ pub(crate) const WHENS: [(&str, When); 10] = [
     ("restore", When::Restore),
     ("observe", When::Observe),
     ("keys", When::Keys),
+    ("rank", When::Rank),
 ];
 
 pub(crate) const WHEN_HELP: &str = "the moment: configure (or load), first-pass, mid-pass, annotate, swap (save and restore), save, restore, \
-     observe or keys";
+     observe, keys or rank";
 
 impl Mode {
     pub(crate) fn from_name(name: &str) -> Result<Self, String> {

@@ -1,7 +1,7 @@
 //! # broken: a policy that misbehaves on demand
 //!
 //! For tests and demonstrations of what a host does about it. Until its moment comes, and always with mode
-//! `none`, it is `fcfs` with every ability: keys are all 0, passes start in order until the first job that
+//! `none`, it is `fcfs` with every ability: keys and scores are all 0, passes start in order until the first job that
 //! waits, events are counted, and the state is that count.
 //!
 //! ## Settings
@@ -44,6 +44,7 @@
 //! | `save`, `restore` | in one of them |
 //! | `observe` | when events are delivered, after `after` good passes |
 //! | `keys` | when keys are asked for, after `after` good passes |
+//! | `rank` | when nodes are to be ranked, after `after` good passes; what is bad about keys is so about these numbers |
 //!
 //! In `describe` there are no settings yet. What it does there is written in the component itself: the text
 //! `misdeed in describe: none` among its data, up to 43 characters after the colon and a blank. Whoever wants another
@@ -217,6 +218,28 @@ impl Ordering for Broken {
     }
 }
 
+impl Ranking for Broken {
+    fn score(&mut self, node: &Node) -> f64 {
+        match self.mode {
+            Mode::NanKey if self.spoilt => f64::NAN,
+            Mode::EqualKeys if self.spoilt && node.rank % 2 == 1 => -0.0,
+            _ => 0.0,
+        }
+    }
+
+    fn scores(&mut self, nodes: &[Node]) -> Vec<f64> {
+        if self.due(When::Rank) && self.mode == Mode::Output {
+            return damage::too_many();
+        }
+        self.moment(When::Rank);
+        let mut scores: Vec<f64> = nodes.iter().map(|node| self.score(node)).collect();
+        if self.is_spoilt(Mode::ShortKeys) {
+            scores.pop();
+        }
+        scores
+    }
+}
+
 impl Scheduling for Broken {
     fn run(&mut self, pass: &mut dyn Pass) {
         self.passes += 1;
@@ -306,7 +329,7 @@ impl State for Broken {
     }
 }
 
-export_policy!(Broken: ordering, scheduling, observing, state);
+export_policy!(Broken: ordering, scheduling, observing, state, ranking);
 
 #[cfg(test)]
 mod tests {

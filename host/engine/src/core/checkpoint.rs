@@ -21,6 +21,7 @@ use crate::event::Action;
 use crate::explain::Reason;
 use crate::order::OrderKey;
 use crate::policy::{JobEvent, Policy, PolicyError, SavedState};
+use crate::ranking::Ranked;
 use crate::seats::Own;
 use crate::swap::Seat;
 
@@ -137,6 +138,9 @@ pub struct PolicyState {
     pub state: Option<SavedState>,
     events: Vec<JobEvent>,
     to_key: Vec<JobId>,
+    /// The order of nodes that it gave, by broker rank, if it stands.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    ranked: Option<Arc<[u32]>>,
 }
 
 /// Why an engine could not go on from a checkpoint.
@@ -203,10 +207,13 @@ impl Engine {
 
     /// What there is to say of the policy at a post. One that fails in that is there no more.
     pub(crate) fn saved(&mut self, post: Post, out: &mut Vec<Action>) -> Option<PolicyState> {
+        let inventory = self.core().resources.inventory_version();
         let saved = self.live_at(post).map(|seat| {
             let state = seat.policy.abilities().state.then(|| seat.policy.save()).transpose()?;
             let name = seat.policy.name().to_owned();
-            Ok(PolicyState { name, state, events: seat.events.clone(), to_key: seat.to_key.clone() })
+            let ranked = seat.ranked.as_ref().filter(|ranked| ranked.of == inventory);
+            let ranked = ranked.map(|ranked| ranked.order.clone());
+            Ok(PolicyState { name, state, events: seat.events.clone(), to_key: seat.to_key.clone(), ranked })
         });
         saved.transpose().unwrap_or_else(|error| {
             self.fail_live(post, error, out);
@@ -259,6 +266,11 @@ fn seated(
             }
             let mut seat = Seat::new(policy);
             (seat.events, seat.to_key) = (was.events.clone(), was.to_key.clone());
+            if let Some(order) = &was.ranked {
+                let of = core.resources.inventory_version();
+                seat.ranked = Some(Ranked { of, order: order.clone() });
+                core.order_nodes(Some(order.clone()));
+            }
             Some(seat)
         }
         (_, None) => None,

@@ -9,7 +9,7 @@ use fluxgate_engine::{
 };
 use fluxgate_formats::jobspec::{Jobspec, Simple};
 use fluxgate_formats::{JobId, R};
-use fluxgate_graph::Resources;
+use fluxgate_graph::{NodeRow, Resources};
 
 /// `nodes` nodes of `cores` cores, all up.
 pub fn machine(nodes: u32, cores: u32) -> Resources {
@@ -79,6 +79,7 @@ pub fn submit(engine: &mut Engine, now: f64, jobs: Vec<(u64, Arc<Jobspec>)>) -> 
 }
 
 type Run = Box<dyn FnMut(&mut Pass) -> Result<(), PolicyError> + Send>;
+type Scores = Box<dyn FnMut(&[NodeRow<'_>]) -> Result<Vec<f64>, PolicyError> + Send>;
 type Keys = Box<dyn FnMut(&JobColumns) -> Result<Vec<f64>, PolicyError> + Send>;
 
 /// A policy made of closures.
@@ -88,6 +89,7 @@ pub struct Script {
     pub keys: Option<Keys>,
     pub seen: Option<Arc<Mutex<Vec<JobEvent>>>>,
     pub state: Option<Result<Vec<u8>, PolicyError>>,
+    pub scores: Option<Scores>,
     pub restored: Arc<Mutex<Vec<SavedState>>>,
 }
 
@@ -99,12 +101,21 @@ impl Script {
             keys: None,
             seen: None,
             state: None,
+            scores: None,
             restored: Arc::default(),
         }
     }
 
     pub fn run(mut self, run: impl FnMut(&mut Pass) -> Result<(), PolicyError> + Send + 'static) -> Script {
         self.run = Some(Box::new(run));
+        self
+    }
+
+    pub fn scores(
+        mut self,
+        scores: impl FnMut(&[NodeRow<'_>]) -> Result<Vec<f64>, PolicyError> + Send + 'static,
+    ) -> Script {
+        self.scores = Some(Box::new(scores));
         self
     }
 
@@ -127,10 +138,14 @@ impl Policy for Script {
             scheduling: self.run.is_some(),
             observing: self.seen.is_some(),
             state: self.state.is_some(),
+            ranking: self.scores.is_some(),
         }
     }
     fn keys(&mut self, _: f64, jobs: &JobColumns) -> Result<Vec<f64>, PolicyError> {
         self.keys.as_mut().unwrap()(jobs)
+    }
+    fn scores(&mut self, nodes: &[NodeRow<'_>]) -> Result<Vec<f64>, PolicyError> {
+        self.scores.as_mut().unwrap()(nodes)
     }
     fn observe(&mut self, _: f64, events: &[JobEvent]) -> Result<(), PolicyError> {
         self.seen.as_ref().unwrap().lock().unwrap().extend_from_slice(events);

@@ -60,7 +60,7 @@ impl Policy for Native {
         &self.name
     }
     fn abilities(&self) -> Abilities {
-        Abilities { ordering: true, scheduling: true, observing: true, state: true }
+        Abilities { ordering: true, scheduling: true, observing: true, state: true, ranking: false }
     }
     fn keys(&mut self, _: f64, jobs: &JobColumns) -> Result<Vec<f64>, PolicyError> {
         Ok(jobs.duration.iter().map(|d| self.sign * d.min(1e6)).collect())

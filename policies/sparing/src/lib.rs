@@ -1,0 +1,141 @@
+//! The policy `sparing`; its page is README.md beside `src/`.
+//!
+#![doc = include_str!("../README.md")]
+
+use fluxgate_guest::backfill::{self, DEPTH_MAX};
+use fluxgate_guest::prelude::*;
+
+/// Most names in a list.
+const LIST_MAX: usize = 32;
+/// Kinds that tell nodes apart: a score has room for so many.
+const KINDS: usize = 3;
+/// Units of a kind that are told apart, and one more.
+const UNITS: u64 = 1 << 16;
+
+/// See the page of this crate.
+#[derive(Debug)]
+pub struct Sparing {
+    depth: u32,
+    first: Vec<String>,
+    last: Vec<String>,
+    rare: Vec<String>,
+}
+
+impl Default for Sparing {
+    fn default() -> Self {
+        let rare = vec!["gpu".to_owned(), "memory".to_owned()];
+        Sparing { depth: 1, first: Vec::new(), last: Vec::new(), rare }
+    }
+}
+
+/// Names between commas.
+fn list(config: &Config, key: &str) -> Result<Vec<String>, String> {
+    let names = config.text(key)?.split(',').map(str::trim).filter(|name| !name.is_empty());
+    let names: Vec<String> = names.map(str::to_owned).collect();
+    if names.len() > LIST_MAX {
+        return Err(format!("`{key}` has {} names; at most {LIST_MAX} are accepted", names.len()));
+    }
+    Ok(names)
+}
+
+impl Policy for Sparing {
+    fn info() -> Info {
+        Info::new("sparing", "EASY that keeps nodes with what is rare for jobs that need it")
+            .version(env!("CARGO_PKG_VERSION"))
+            .key("depth", Kind::Integer, "1", "how many waiting jobs are guaranteed a start, 1 to 1000")
+            .key("first", Kind::Text, "", "properties of nodes that are taken first, separated by commas")
+            .key("last", Kind::Text, "", "properties of nodes that are taken last, separated by commas")
+            .key(
+                "rare",
+                Kind::Text,
+                "gpu,memory",
+                "kinds of resource to keep, rarest first, separated by commas",
+            )
+    }
+
+    fn configure(&mut self, config: &Config) -> Result<(), String> {
+        self.depth = config.integer_in("depth", 1..=DEPTH_MAX)? as u32;
+        (self.first, self.last) = (list(config, "first")?, list(config, "last")?);
+        self.rare = list(config, "rare")?;
+        Ok(())
+    }
+}
+
+impl Ranking for Sparing {
+    fn score(&mut self, node: &Node) -> f64 {
+        let has = |list: &[String]| u64::from(list.iter().any(|property| node.has(property)));
+        let kinds = self.rare.iter().map(String::as_str).chain(std::iter::repeat(""));
+        let properties = 2 * (1 - has(&self.first)) + has(&self.last);
+        // Below 2^50, so exact.
+        let score = kinds
+            .take(KINDS)
+            .fold(properties, |score, kind| score * UNITS + node.amount(kind).min(UNITS - 1));
+        score as f64
+    }
+}
+
+impl Scheduling for Sparing {
+    fn run(&mut self, pass: &mut dyn Pass) {
+        let ranked = pass.placement("ranked");
+        backfill::in_queue_order_at(pass, self.depth, ranked);
+    }
+}
+
+export_policy!(Sparing: scheduling, ranking);
+
+#[cfg(test)]
+mod tests {
+    use fluxgate_guest::Quantity;
+    use fluxgate_guest::bench::{Bench, configured, node_order};
+
+    use super::*;
+
+    fn node(rank: u32, properties: &[&str], holds: &[(&str, u64)]) -> Node {
+        let holds =
+            holds.iter().map(|&(kind, amount)| Quantity { kind: kind.into(), amount, unit: "".into() });
+        let properties = properties.iter().map(|&text| text.into()).collect();
+        Node { rank, properties, holds: holds.collect(), ..Node::default() }
+    }
+
+    #[test]
+    fn what_is_rare_comes_last() {
+        let nodes = [
+            node(0, &[], &[("core", 8), ("gpu", 2), ("memory", 64)]),
+            node(1, &[], &[("core", 8), ("memory", 256)]),
+            node(2, &[], &[("core", 8), ("memory", 64)]),
+            node(3, &[], &[("core", 4), ("gpu", 1), ("memory", 256)]),
+            node(4, &[], &[("core", 99), ("memory", 64)]),
+        ];
+        assert_eq!(node_order(&mut Sparing::default(), &nodes), [2, 4, 1, 3, 0]);
+        let mut memory = configured::<Sparing>(&[("rare", "memory, gpu")]).unwrap();
+        assert_eq!(node_order(&mut memory, &nodes), [2, 4, 0, 1, 3]);
+    }
+
+    #[test]
+    fn properties_come_before_amounts() {
+        let nodes = [
+            node(0, &["old"], &[]),
+            node(1, &[], &[("gpu", 9)]),
+            node(2, &["new"], &[("gpu", u64::MAX)]),
+            node(3, &["old", "new"], &[]),
+        ];
+        let settings = [("first", "new"), ("last", "old,older")];
+        assert_eq!(node_order(&mut configured::<Sparing>(&settings).unwrap(), &nodes), [2, 3, 1, 0]);
+    }
+
+    #[test]
+    fn starts_are_ranked_where_the_host_can() {
+        let mut bench = Bench::new(4);
+        bench.job(1).cores(2).submit();
+        bench.run(&mut Sparing::default());
+        assert_eq!(bench.started(), [1]);
+        assert_eq!(bench.placement(1), Some("ranked"));
+    }
+
+    #[test]
+    fn lists_have_a_bound() {
+        let many = vec!["a"; 33].join(",");
+        let refusal = configured::<Sparing>(&[("rare", &many)]).unwrap_err();
+        assert!(refusal.contains("at most 32"), "{refusal}");
+    }
+}
