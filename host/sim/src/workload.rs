@@ -25,7 +25,7 @@
 //!
 //! This module must never know about policies or the engine.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use fluxgate_formats::JobId;
@@ -79,7 +79,7 @@ pub enum Procs {
     /// A core, on whatever node.
     #[default]
     Cores,
-    /// A node, whole. The machine has to say how many cores that is: [`Workload::on_nodes_of`].
+    /// A node, whole. The machine has to say how many cores that is: [`Job::on_nodes_of`].
     Nodes,
 }
 
@@ -98,6 +98,17 @@ pub enum Queues {
     Queue,
     /// Field 16, the partition.
     Partition,
+}
+
+impl Queues {
+    /// Names of the queues that jobs can be in, by number.
+    pub fn names(self, header: &Header) -> BTreeMap<u32, String> {
+        match self {
+            Queues::One => BTreeMap::new(),
+            Queues::Queue => header.queues.clone(),
+            Queues::Partition => header.partitions.clone(),
+        }
+    }
 }
 
 /// What to do about a line that is no job.
@@ -174,6 +185,13 @@ impl Job {
     /// How long it runs in the simulation.
     pub fn run_time(&self) -> f64 {
         self.run.min(self.limit)
+    }
+
+    /// Tell a job that needs whole nodes how many cores these have.
+    pub fn on_nodes_of(&mut self, cores: u32) {
+        if self.nodes > 0 {
+            self.cores = self.nodes.saturating_mul(cores);
+        }
     }
 
     /// Is it killed at its limit?
@@ -268,29 +286,6 @@ impl Workload {
         workload.header = lines.log().header_so_far().clone();
         sort(&mut workload.jobs);
         Ok(workload)
-    }
-
-    /// Tell jobs that need whole nodes how many cores these have, each of them as many.
-    pub fn on_nodes_of(&mut self, cores: u32) {
-        for job in self.jobs.iter_mut().filter(|job| job.nodes > 0) {
-            job.cores = job.nodes.saturating_mul(cores);
-        }
-    }
-
-    /// Names of the queues that jobs are in; `names` are those that have one, as [`Workload::queue_names`] gives them.
-    pub fn queues_in_use(&self, names: &BTreeMap<u32, String>) -> BTreeSet<String> {
-        let numbers: BTreeSet<u32> =
-            self.jobs.iter().map(|job| job.queue).filter(|queue| *queue > 0).collect();
-        numbers.into_iter().map(|number| queue_name(number, names)).collect()
-    }
-
-    /// Names of the queues that jobs can be in, by number.
-    pub fn queue_names(&self, queues: Queues) -> BTreeMap<u32, String> {
-        match queues {
-            Queues::One => BTreeMap::new(),
-            Queues::Queue => self.header.queues.clone(),
-            Queues::Partition => self.header.partitions.clone(),
-        }
     }
 
     /// How many lines were left out for each reason.

@@ -8,6 +8,7 @@ mod bounds;
 mod compare;
 mod fair;
 mod forecasts;
+mod input;
 mod journal;
 mod values;
 
@@ -21,7 +22,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, anyhow, bail};
 use fluxgate_engine::Policy;
 use fluxgate_sim::calibration::{Calibrated, Calibration};
-use fluxgate_sim::driver::{self, Deciders, Surroundings};
+use fluxgate_sim::driver::{Deciders, Surroundings};
 use fluxgate_sim::fair::{self as sample, Starts};
 use fluxgate_sim::machine::Machine;
 use fluxgate_sim::metrics::{self, Metrics, Summary};
@@ -31,7 +32,7 @@ use fluxgate_sim::record::Record;
 use fluxgate_sim::report;
 use fluxgate_sim::schedule::{Collect, Writer};
 use fluxgate_sim::sweep::sweep_with;
-use fluxgate_sim::workload::{Procs, Workload};
+use fluxgate_sim::workload::Procs;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 
@@ -43,6 +44,7 @@ use crate::render;
 use crate::sched::settings::POLICY_DEFAULT;
 
 use fair::{Recipe, Recipes};
+use input::Input;
 pub(crate) use values::{estimates, factor, mapping, time, watts};
 
 /// One policy's run.
@@ -137,19 +139,15 @@ pub(crate) fn run(args: &Replay) -> Result<()> {
     let asked = policies(args, &Shelf::open(args.policies.as_deref())?)?;
 
     let options = args.selection.options();
-    let mut workload = Workload::load(log, &options)?;
-    args.selection.transform().apply(&mut workload.jobs);
-    if workload.jobs.is_empty() {
-        bail!("{}: no jobs to replay", log.display());
-    }
+    let mut input = Input::load(args, log)?;
     let machine = match &args.machine {
         Some(path) => Machine::load(path)?,
-        None => Machine::from_header(&workload.header).with_context(|| log.display().to_string())?,
+        None => Machine::from_header(&input.survey.header).with_context(|| log.display().to_string())?,
     };
     if options.procs == Procs::Nodes {
-        workload.on_nodes_of(machine.cores_per_node()?);
+        input.on_nodes_of(machine.cores_per_node()?);
     }
-    let notes = notes(&workload, &machine);
+    let notes = input.notes(&machine);
     if !args.quiet {
         let _ = writeln!(io::stderr(), "{}: {}", log.display(), notes.join("; "));
     }
@@ -157,14 +155,14 @@ pub(crate) fn run(args: &Replay) -> Result<()> {
     let ranks = machine.cores.keys().copied().collect();
     let outages =
         args.outages.as_deref().map(|path| Outages::load(path, &ranks)).transpose()?.unwrap_or_default();
-    let queues = workload.queue_names(options.queues);
-    check_queues(args, &workload.queues_in_use(&queues))?;
+    let queues = input.queue_names(options.queues);
+    check_queues(args, &input.queues(&queues))?;
     let surroundings = Surroundings { queues, outages, forecasts: args.forecast };
-    let runs = side_by_side(args, asked, &workload, &machine, &surroundings)?;
+    let runs = side_by_side(args, asked, &input, &machine, &surroundings)?;
     if let Some(folder) = &args.report {
         write_report(args, folder, log, notes, &machine, &runs)?;
     }
-    report(args, log, &workload, &machine, &runs, on_stdout > 0)?;
+    report(args, log, &input, &machine, &runs, on_stdout > 0)?;
     let wrong: Vec<String> =
         runs.iter().flat_map(|r| r.violations.iter().map(move |v| format!("{}: {v}", r.name))).collect();
     if wrong.is_empty() { Ok(()) } else { Err(anyhow!("the schedule is not valid:\n{}", wrong.join("\n"))) }
@@ -252,7 +250,7 @@ fn check_queues<'a>(args: &'a Replay, there: &BTreeSet<String>) -> Result<()> {
 fn side_by_side(
     args: &Replay,
     asked: Vec<Asked>,
-    workload: &Workload,
+    input: &Input,
     machine: &Machine,
     surroundings: &Surroundings,
 ) -> Result<Vec<Run>> {
@@ -272,7 +270,7 @@ fn side_by_side(
         for _ in 0..threads {
             scope.spawn(|| {
                 while let Some((number, asked)) = left.lock().ok().and_then(|mut left| left.pop()) {
-                    let result = one(args, asked, several, workload, machine, surroundings, &bars);
+                    let result = one(args, asked, several, input, machine, surroundings, &bars);
                     if let Ok(mut done) = done.lock() {
                         done[number] = Some(result);
                     }
@@ -322,22 +320,6 @@ fn write_report(
     Ok(())
 }
 
-/// What was understood of the log.
-fn notes(workload: &Workload, machine: &Machine) -> Vec<String> {
-    let mut notes = vec![format!("{} jobs, {} cores", workload.jobs.len(), machine.total_cores())];
-    notes.extend(
-        workload.left_out_counts().iter().map(|(why, count)| format!("{count} left out: {}", why.text())),
-    );
-    if workload.overruns > 0 {
-        notes.push(format!("{} ran longer than they asked for", workload.overruns));
-    }
-    if workload.bad.count > 0 {
-        notes.push(format!("{} bad lines skipped", workload.bad.count));
-        notes.extend(workload.bad.first.iter().take(3).map(ToString::to_string));
-    }
-    notes
-}
-
 fn bar(args: &Replay, policy: &str, jobs: u64) -> ProgressBar {
     if args.quiet {
         return ProgressBar::hidden();
@@ -352,7 +334,7 @@ fn one(
     args: &Replay,
     asked: Asked,
     several: bool,
-    workload: &Workload,
+    input: &Input,
     machine: &Machine,
     surroundings: &Surroundings,
     bars: &MultiProgress,
@@ -361,22 +343,22 @@ fn one(
     let mut figures = Metrics::new(machine.total_cores());
     let mut rows = Collect::default();
     let mut record = args.report.as_ref().map(|_| Record::with_places(&machine.cores));
-    let mut shown = Bar(bars.add(bar(args, &name, workload.jobs.len() as u64)));
+    let mut shown = Bar(bars.add(bar(args, &name, input.survey.jobs)));
     let mut writer = match &args.schedule {
         Some(base) => Some(Writer::new(open(&schedule_path(base, &name, several))?, false)?),
         None => None,
     };
     let mut observers: Vec<&mut dyn Observer> = vec![&mut figures, &mut shown];
-    if !args.no_check {
+    if !args.no_check && input.is_whole() {
         observers.push(&mut rows);
     }
     if let Some(record) = &mut record {
         observers.push(record);
     }
     let places = args.fair_start.map_or_else(Vec::new, |samples| {
-        sample::draw(workload.jobs.len(), samples as usize, args.selection.seed)
+        sample::draw(input.jobs().len(), samples as usize, args.selection.seed)
     });
-    let mut starts = Starts::of(&workload.jobs, &places);
+    let mut starts = Starts::of(input.jobs(), &places);
     if args.fair_start.is_some() {
         observers.push(&mut starts);
     }
@@ -388,21 +370,16 @@ fn one(
         observers.push(writer);
     }
     let begin = Instant::now();
-    let outcome = driver::run_with(
-        workload.jobs.iter().copied(),
-        surroundings,
-        machine.resources.clone(),
-        bounds::config(args)?,
-        Deciders { default, queues },
-        &mut observers,
-    )
-    .with_context(|| format!("replay with {name}"))?;
+    let (config, deciders) = (bounds::config(args)?, Deciders { default, queues });
+    let (outcome, judged) = input
+        .run(machine, surroundings, config, deciders, &mut observers, !args.no_check)
+        .with_context(|| format!("replay with {name}"))?;
     let seconds = begin.elapsed().as_secs_f64();
     drop(observers);
     let mut summary = figures.summary().context("figures")?;
     if args.fair_start.is_some() {
         let fair = fair::Asked { recipes: &again, config: &bounds::config(args)? };
-        let found = fair.compare((&places, &starts), workload, machine, surroundings, &shown.0)?;
+        let found = fair.compare((&places, &starts), input.jobs(), machine, surroundings, &shown.0)?;
         summary.fair_start = Some(found);
     }
     summary.energy_kwh = args.watts.map(|watts| summary.energy_kwh(machine.cores.len() as u64, watts));
@@ -416,10 +393,12 @@ fn one(
     let denied: Vec<Value> =
         outcome.denied.iter().map(|(id, note)| json!({"job": id.0, "reason": note})).collect();
     let mut violations = Vec::new();
-    if !args.no_check {
+    if let Some(verdict) = judged {
+        violations = verdict.first.iter().map(ToString::to_string).collect();
+    } else if !args.no_check {
         let ids: Vec<_> = outcome.denied.iter().map(|(id, _)| *id).collect();
         let verdict =
-            sweep_with(&machine.cores, surroundings.outages.changes(), &workload.jobs, &ids, &rows.rows);
+            sweep_with(&machine.cores, surroundings.outages.changes(), input.jobs(), &ids, &rows.rows);
         violations = verdict.first.iter().map(ToString::to_string).collect();
     }
     Ok(Run {
@@ -440,7 +419,7 @@ fn one(
 fn report(
     args: &Replay,
     log: &Path,
-    workload: &Workload,
+    input: &Input,
     machine: &Machine,
     runs: &[Run],
     stdout_taken: bool,
@@ -468,17 +447,18 @@ fn report(
                 }))
             })
             .collect::<Result<_>>()?;
-        let left_out: Vec<Value> = workload
-            .left_out_counts()
+        let survey = &input.survey;
+        let left_out: Vec<Value> = survey
+            .left_out
             .iter()
             .map(|(why, count)| json!({"reason": why.text(), "count": count}))
             .collect();
         return render::json(&json!({
             "log": log.display().to_string(),
-            "jobs": workload.jobs.len(),
+            "jobs": survey.jobs,
             "cores": machine.total_cores(),
             "left_out": left_out,
-            "bad_lines": workload.bad.count,
+            "bad_lines": survey.bad.count,
             "runs": runs,
         }));
     }

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
 use std::path::PathBuf;
 
 use super::reading::{Line, Reading};
-use super::{Job, MAX_BAD_KEPT, Options, Reason, Skipped, Workload};
+use super::{Job, MAX_BAD_KEPT, Options, Reason, Skipped, Workload, queue_name};
 use crate::source::{self, Source};
 use crate::swf::{Header, SwfError};
 use crate::transform::Transform;
@@ -50,6 +50,13 @@ impl Survey {
             overruns: workload.overruns,
         }
     }
+
+    /// Names of the queues that jobs are in; `names` are those that have one, as [`Queues::names`](super::Queues::names)
+    /// gives them.
+    pub fn queues_in_use(&self, names: &BTreeMap<u32, String>) -> BTreeSet<String> {
+        let numbers = self.queues.iter().filter(|queue| **queue > 0);
+        numbers.map(|number| queue_name(*number, names)).collect()
+    }
 }
 
 /// How to read the jobs of a log.
@@ -61,7 +68,7 @@ pub struct Recipe {
     pub options: Options,
     /// What is changed then.
     pub transform: Transform,
-    /// Cores of each node, for jobs that need whole ones; see [`Workload::on_nodes_of`].
+    /// Cores of each node, for jobs that need whole ones; see [`Job::on_nodes_of`].
     pub cores_per_node: Option<u32>,
 }
 
@@ -213,8 +220,8 @@ impl Stream {
         self.last = Some(next);
         let first = *self.first.get_or_insert(job.submit);
         self.transform.change(&mut job, first);
-        if let Some(cores) = self.cores_per_node.filter(|_| job.nodes > 0) {
-            job.cores = job.nodes.saturating_mul(cores);
+        if let Some(cores) = self.cores_per_node {
+            job.on_nodes_of(cores);
         }
         Ok(Some(job))
     }

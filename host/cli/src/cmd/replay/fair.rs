@@ -9,7 +9,7 @@ use fluxgate_sim::driver::{Deciders, Surroundings};
 use fluxgate_sim::fair::{self, Starts};
 use fluxgate_sim::machine::Machine;
 use fluxgate_sim::metrics::FairStart;
-use fluxgate_sim::workload::Workload;
+use fluxgate_sim::workload::Job;
 use indicatif::ProgressBar;
 
 use crate::policies::Shelf;
@@ -64,7 +64,7 @@ impl Asked<'_> {
     pub(super) fn compare(
         &self,
         (places, starts): (&[usize], &Starts),
-        workload: &Workload,
+        jobs: &[Job],
         machine: &Machine,
         surroundings: &Surroundings,
         bar: &ProgressBar,
@@ -75,12 +75,12 @@ impl Asked<'_> {
         bar.reset();
         for &place in places {
             bar.inc(1);
-            let Some(start) = starts.start(workload.jobs[place].id) else { continue };
+            let Some(start) = starts.start(jobs[place].id) else { continue };
             let policies =
                 Deciders { default: self.recipes.default.make()?, queues: self.recipes.of_queues()? };
             let (resources, config) = (machine.resources.clone(), self.config.clone());
-            let fair = fair::start(&workload.jobs, place, surroundings, resources, config, policies)
-                .with_context(|| format!("replay up to job {}", workload.jobs[place].id.0))?;
+            let fair = fair::start(jobs, place, surroundings, resources, config, policies)
+                .with_context(|| format!("replay up to job {}", jobs[place].id.0))?;
             pairs.extend(fair.map(|fair| (start, fair)));
         }
         Ok(FairStart::of(&pairs))

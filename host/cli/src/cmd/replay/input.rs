@@ -1,0 +1,136 @@
+//! The log of a replay: all its jobs, or, when it is long and figures are all that is asked for, what is known of it, and
+//! how to read it again.
+//!
+//! Must never know policies.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use anyhow::{Result, bail};
+use fluxgate_sim::driver::{self, Deciders, Outcome, Surroundings};
+use fluxgate_sim::machine::Machine;
+use fluxgate_sim::observe::Observer;
+use fluxgate_sim::sweep::Report;
+use fluxgate_sim::sweep::running::{Judge, Watch};
+use fluxgate_sim::workload::stream::{self, Log, Recipe, StreamError, Survey};
+use fluxgate_sim::workload::{Job, Queues};
+
+use crate::args::Replay;
+
+/// See the module.
+pub(super) struct Input {
+    /// How to read it.
+    recipe: Recipe,
+    /// What there is in it.
+    pub(super) survey: Survey,
+    /// All its jobs, if they are kept.
+    jobs: Option<Vec<Job>>,
+    /// Something to be told of how it is read.
+    note: Option<&'static str>,
+}
+
+impl Input {
+    /// Read a log, to its end, so that whatever is wrong with it is known.
+    pub(super) fn load(args: &Replay, path: &Path) -> Result<Input> {
+        let (options, transform) = (args.selection.options(), args.selection.transform());
+        let recipe = Recipe { path: path.to_owned(), options, transform, cores_per_node: None };
+        // These look at all jobs together.
+        let whole = args.report.is_some() || args.fair_start.is_some() || args.forecast.is_some();
+        let most = if whole { usize::MAX } else { args.kept };
+        let (log, note) = match stream::load(&recipe, most) {
+            Err(StreamError::Order { .. }) => {
+                let note =
+                    "its jobs are too far out of order to be read while they run, and are all kept in memory";
+                (stream::load(&recipe, usize::MAX)?, Some(note))
+            }
+            Ok(log @ Log::Long(_)) => (log, Some("read again for each policy, while its jobs run")),
+            log => (log?, None),
+        };
+        let (survey, jobs) = match log {
+            Log::Whole(workload) => (Survey::of(&workload), Some(workload.jobs)),
+            Log::Long(survey) => (survey, None),
+        };
+        if survey.jobs == 0 {
+            bail!("{}: no jobs to replay", path.display());
+        }
+        Ok(Input { recipe, survey, jobs, note })
+    }
+
+    /// Tell jobs that need whole nodes how many cores these have, each of them as many.
+    pub(super) fn on_nodes_of(&mut self, cores: u32) {
+        self.recipe.cores_per_node = Some(cores);
+        self.jobs.iter_mut().flatten().for_each(|job| job.on_nodes_of(cores));
+    }
+
+    /// All jobs; none of a log that is read while they run.
+    pub(super) fn jobs(&self) -> &[Job] {
+        self.jobs.as_deref().unwrap_or_default()
+    }
+
+    /// Are all jobs in memory?
+    pub(super) fn is_whole(&self) -> bool {
+        self.jobs.is_some()
+    }
+
+    /// What was understood of the log.
+    pub(super) fn notes(&self, machine: &Machine) -> Vec<String> {
+        let Survey { jobs, left_out, bad, overruns, .. } = &self.survey;
+        let mut notes = vec![format!("{jobs} jobs, {} cores", machine.total_cores())];
+        notes.extend(self.note.map(str::to_owned));
+        notes.extend(left_out.iter().map(|(why, count)| format!("{count} left out: {}", why.text())));
+        if *overruns > 0 {
+            notes.push(format!("{overruns} ran longer than they asked for"));
+        }
+        if bad.count > 0 {
+            notes.push(format!("{} bad lines skipped", bad.count));
+            notes.extend(bad.first.iter().take(3).map(ToString::to_string));
+        }
+        notes
+    }
+
+    /// Names of the queues that jobs are in, of those that have a name.
+    pub(super) fn queues(&self, names: &BTreeMap<u32, String>) -> BTreeSet<String> {
+        self.survey.queues_in_use(names)
+    }
+
+    /// Names of the queues that jobs can be in, by number.
+    pub(super) fn queue_names(&self, queues: Queues) -> BTreeMap<u32, String> {
+        queues.names(&self.survey.header)
+    }
+
+    /// One run. The second is what a judge says of it who keeps no rows, where the log is not in memory and one is wanted.
+    pub(super) fn run(
+        &self,
+        machine: &Machine,
+        surroundings: &Surroundings,
+        config: fluxgate_engine::Config,
+        deciders: Deciders,
+        observers: &mut Vec<&mut dyn Observer>,
+        check: bool,
+    ) -> Result<(Outcome, Option<Report>)> {
+        let resources = machine.resources.clone();
+        if let Some(jobs) = &self.jobs {
+            let jobs = jobs.iter().copied();
+            return Ok((driver::run_with(jobs, surroundings, resources, config, deciders, observers)?, None));
+        }
+        let judge = RefCell::new(Judge::new(&machine.cores, surroundings.outages.changes()));
+        let mut watch = Watch(&judge);
+        let mut all: Vec<&mut dyn Observer> = Vec::new();
+        all.extend(observers.iter_mut().map(|observer| &mut **observer as &mut dyn Observer));
+        if check {
+            all.push(&mut watch);
+        }
+        let mut jobs = self.recipe.open()?;
+        let told = jobs.by_ref().inspect(|job| {
+            if check {
+                judge.borrow().comes(job);
+            }
+        });
+        let outcome = driver::run_with(told, surroundings, resources, config, deciders, &mut all)?;
+        // The jobs end early when the file was changed since.
+        jobs.finish()?;
+        drop(all);
+        Ok((outcome, check.then(|| judge.into_inner().report())))
+    }
+}
