@@ -418,3 +418,28 @@ fn ceilings_and_floors_of_queues() {
     refused("--queue-floor", "q1=many", 2, &["--queue-floor q1=many", "8 nodes", "25%"]);
     refused("--queue-ceiling", "q9=4", 1, &["--queue-ceiling q9=4", "no job is in queue q9"]);
 }
+
+/// Of a log that is longer than what is kept, jobs are read while they run: all comes out as of one that is in memory.
+#[test]
+fn a_log_that_is_not_kept_gives_the_same() {
+    let dir = folder();
+    let log = small_log(dir.path());
+    let more = ["--load", "3", "--estimates", "perturbed:4", "--map", "queue=queue"];
+    let run = |kept: &str| {
+        let mut args = more.to_vec();
+        args.extend(["--kept", kept]);
+        let (mut metrics, schedule) = twice(&log, "easy", &args);
+        for name in ["seconds", "policy_seconds"] {
+            metrics["runs"][0].as_object_mut().unwrap().remove(name);
+        }
+        (metrics, schedule)
+    };
+    assert!(run("200") == run("300"));
+    // What is wrong far behind is known before anything is written.
+    let text = std::fs::read_to_string(&log).unwrap() + "and so on\n";
+    std::fs::write(&log, text).unwrap();
+    let out = dir.path().join("schedule.csv");
+    let args = ["replay", &log, "--policy", "fcfs", "--kept", "5", "--schedule", out.to_str().unwrap()];
+    cli(&args).fails(1, &["l.swf", "line 204"]);
+    assert!(!out.exists());
+}

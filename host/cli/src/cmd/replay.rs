@@ -30,8 +30,7 @@ use fluxgate_sim::observe::{Observer, Progress};
 use fluxgate_sim::outages::Outages;
 use fluxgate_sim::record::Record;
 use fluxgate_sim::report;
-use fluxgate_sim::schedule::{Collect, Writer};
-use fluxgate_sim::sweep::sweep_with;
+use fluxgate_sim::schedule::Writer;
 use fluxgate_sim::workload::Procs;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
@@ -341,7 +340,6 @@ fn one(
 ) -> Result<Run> {
     let Asked { label: name, policy: default, queues, again } = asked;
     let mut figures = Metrics::new(machine.total_cores());
-    let mut rows = Collect::default();
     let mut record = args.report.as_ref().map(|_| Record::with_places(&machine.cores));
     let mut shown = Bar(bars.add(bar(args, &name, input.survey.jobs)));
     let mut writer = match &args.schedule {
@@ -349,9 +347,6 @@ fn one(
         None => None,
     };
     let mut observers: Vec<&mut dyn Observer> = vec![&mut figures, &mut shown];
-    if !args.no_check && input.is_whole() {
-        observers.push(&mut rows);
-    }
     if let Some(record) = &mut record {
         observers.push(record);
     }
@@ -392,15 +387,7 @@ fn one(
     }
     let denied: Vec<Value> =
         outcome.denied.iter().map(|(id, note)| json!({"job": id.0, "reason": note})).collect();
-    let mut violations = Vec::new();
-    if let Some(verdict) = judged {
-        violations = verdict.first.iter().map(ToString::to_string).collect();
-    } else if !args.no_check {
-        let ids: Vec<_> = outcome.denied.iter().map(|(id, _)| *id).collect();
-        let verdict =
-            sweep_with(&machine.cores, surroundings.outages.changes(), input.jobs(), &ids, &rows.rows);
-        violations = verdict.first.iter().map(ToString::to_string).collect();
-    }
+    let violations = judged.iter().flat_map(|report| report.first.iter().map(ToString::to_string)).collect();
     Ok(Run {
         name,
         summary,

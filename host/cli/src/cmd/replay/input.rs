@@ -68,11 +68,6 @@ impl Input {
         self.jobs.as_deref().unwrap_or_default()
     }
 
-    /// Are all jobs in memory?
-    pub(super) fn is_whole(&self) -> bool {
-        self.jobs.is_some()
-    }
-
     /// What was understood of the log.
     pub(super) fn notes(&self, machine: &Machine) -> Vec<String> {
         let Survey { jobs, left_out, bad, overruns, .. } = &self.survey;
@@ -99,38 +94,44 @@ impl Input {
         queues.names(&self.survey.header)
     }
 
-    /// One run. The second is what a judge says of it who keeps no rows, where the log is not in memory and one is wanted.
+    /// One run, and what a judge says of it if one is wanted.
     pub(super) fn run(
         &self,
         machine: &Machine,
         surroundings: &Surroundings,
         config: fluxgate_engine::Config,
         deciders: Deciders,
-        observers: &mut Vec<&mut dyn Observer>,
-        check: bool,
+        observers: &mut [&mut dyn Observer],
+        judged: bool,
     ) -> Result<(Outcome, Option<Report>)> {
         let resources = machine.resources.clone();
-        if let Some(jobs) = &self.jobs {
-            let jobs = jobs.iter().copied();
-            return Ok((driver::run_with(jobs, surroundings, resources, config, deciders, observers)?, None));
-        }
         let judge = RefCell::new(Judge::new(&machine.cores, surroundings.outages.changes()));
         let mut watch = Watch(&judge);
         let mut all: Vec<&mut dyn Observer> = Vec::new();
         all.extend(observers.iter_mut().map(|observer| &mut **observer as &mut dyn Observer));
-        if check {
+        if judged {
             all.push(&mut watch);
         }
-        let mut jobs = self.recipe.open()?;
-        let told = jobs.by_ref().inspect(|job| {
-            if check {
+        let comes = |job: &Job| {
+            if judged {
                 judge.borrow().comes(job);
             }
-        });
-        let outcome = driver::run_with(told, surroundings, resources, config, deciders, &mut all)?;
-        // The jobs end early when the file was changed since.
-        jobs.finish()?;
+        };
+        let outcome = match &self.jobs {
+            Some(jobs) => {
+                let jobs = jobs.iter().copied().inspect(comes);
+                driver::run_with(jobs, surroundings, resources, config, deciders, &mut all)?
+            }
+            None => {
+                let mut jobs = self.recipe.open()?;
+                let told = jobs.by_ref().inspect(comes);
+                let outcome = driver::run_with(told, surroundings, resources, config, deciders, &mut all)?;
+                // They end early when the file was changed since.
+                jobs.finish()?;
+                outcome
+            }
+        };
         drop(all);
-        Ok((outcome, check.then(|| judge.into_inner().report())))
+        Ok((outcome, judged.then(|| judge.into_inner().report())))
     }
 }
