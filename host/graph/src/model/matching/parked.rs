@@ -3,7 +3,8 @@
 //! A miss is kept by the request's shape and what was to be done with it. For a request whose counts are fixed and all of
 //! whose types come in single units, less can never be more: its miss holds until units of a type are given back that it
 //! asks for or that lie above what it asks for (or below, where it wants to be alone), or a state, a property or the graph
-//! itself changes. Of any other request every change ends the miss. Time does, too.
+//! itself changes. Of any other request every change ends the miss, and that it fits at no time to come holds until anything
+//! changes at all. Time ends every miss.
 //!
 //! This module must never know how a request is met.
 
@@ -124,6 +125,8 @@ impl Matcher {
                 helpful
             }
         };
+        // The times that are tried are those at which something ends that is counted, so a booking may bring the one that helps.
+        let helpful = helpful.filter(|_| miss == Miss::Unsatisfiable || !op.looks_ahead());
         let parking = Parking { miss, now, changes: self.ledger.changes(), helpful };
         self.parked.misses.insert((request.shape, op), parking);
     }

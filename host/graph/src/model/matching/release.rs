@@ -107,7 +107,13 @@ impl Matcher {
                 booking.untag(job);
             }
         }
-        self.end_ways(job, |way| vertices.contains(&way.consumer));
+        // Flow goes with the vertex that it is for, or with the last of what the job has in there.
+        let users: BTreeSet<VertexId> =
+            self.flows.get(&job).into_iter().flatten().map(|way| way.consumer).collect();
+        let here = |v: &VertexId| self.ledger.get(*v).is_some_and(|b| b.is_tagged(job));
+        let left: BTreeSet<VertexId> =
+            users.into_iter().filter(|v| vertices.contains(v) || !here(v)).collect();
+        self.end_ways(job, |way| left.contains(&way.consumer));
         Ok(self.ledger.get(self.root).is_none_or(|b| !b.is_tagged(job)))
     }
 

@@ -52,6 +52,11 @@ impl Op {
     pub fn books(self) -> bool {
         !matches!(self, Op::Satisfiability | Op::WithoutAllocating | Op::WithoutAllocatingFuture)
     }
+
+    /// True when times to come are tried as well.
+    pub(super) fn looks_ahead(self) -> bool {
+        matches!(self, Op::AllocateOrElseReserve | Op::WithoutAllocatingFuture)
+    }
 }
 
 /// Why nothing was matched.

@@ -1,4 +1,4 @@
-//! Random graphs, requests, releases, drains and nodes taken out, played on three at once: a matcher that answers by classes of nodes, one
+//! Random graphs, requests, releases, drains, power, nodes taken out and put in, played on three at once: a matcher that answers by classes of nodes, one
 //! that walks every time, and a plain list of who holds what when.
 //!
 //! The first two must choose the same; the third must never see a unit given to two, must agree on what is held and what
@@ -8,6 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use fluxgate_formats::jobspec::{Checks, Jobspec};
+use serde_json::json;
 
 use crate::model::matching::{Item, Matcher, Op, Policy, Setup};
 use crate::model::{Model, Pool, Relation, State, VertexId};
@@ -52,16 +53,26 @@ fn inside(model: &mut Model, parent: VertexId, pool: Pool) -> VertexId {
 }
 
 /// A cluster of nodes, with or without racks and sockets, of one or several makes; ids may repeat.
-fn graph(dice: &mut Dice) -> Model {
+fn graph(dice: &mut Dice) -> (Model, Power) {
     let mut model = Model::new();
     let cluster = model.add(Pool::new("cluster", 0)).unwrap();
     let (racks, sockets, repeat, graded) = (dice.one_in(2), dice.one_in(2), dice.one_in(3), dice.one_in(3));
     let mixed = dice.one_in(3);
     let many = if dice.one_in(4) { 24 } else { 5 };
     let mut number = 0;
+    let mut power = Power::default();
+    let powered = dice.one_in(3);
+    let supply = if powered { model.add(sized("supply", 0, 4 + dice.below(30))).ok() } else { None };
+    let way = Relation::of("power", "conduit_of", "");
     for r in 0..1 + dice.below(3) as i64 {
         let above = if racks { inside(&mut model, cluster, Pool::new("rack", r)) } else { cluster };
         let mut cores = 1 + dice.below(4) as i64;
+        let unit = supply.map(|supply| {
+            let unit = model.add(sized("unit", r, 2 + dice.below(10))).unwrap();
+            model.connect(supply, unit, &way).unwrap();
+            power.sizes.extend([supply, unit].map(|v| (v, model.vertex(v).unwrap().size())));
+            unit
+        });
         for n in 0..1 + dice.below(many) as i64 {
             let mut pool = Pool::new("node", if repeat { n } else { number });
             pool.rank = number;
@@ -75,6 +86,12 @@ fn graph(dice: &mut Dice) -> Model {
             let node = inside(&mut model, above, pool);
             if mixed && dice.one_in(3) {
                 cores = 1 + dice.below(4) as i64;
+            }
+            if let Some((supply, unit)) = supply.zip(unit)
+                && !dice.one_in(5)
+            {
+                model.connect(unit, node, &way).unwrap();
+                power.to.insert(node, [supply, unit]);
             }
             for s in 0..if sockets { 2 } else { 1 } {
                 let place = if sockets { inside(&mut model, node, Pool::new("socket", s)) } else { node };
@@ -95,7 +112,74 @@ fn graph(dice: &mut Dice) -> Model {
         }
     }
     model.finish().unwrap();
-    model
+    (model, power)
+}
+
+fn sized(type_: &str, id: i64, size: u64) -> Pool {
+    let mut pool = Pool::new(type_, id);
+    pool.size = size;
+    pool
+}
+
+/// Power as a list: what each pool has, by which pools it comes to a node, and who draws what there when.
+#[derive(Default)]
+struct Power {
+    sizes: BTreeMap<VertexId, u64>,
+    to: BTreeMap<VertexId, [VertexId; 2]>,
+    draws: Vec<(VertexId, Hold)>,
+}
+
+impl Power {
+    fn held(&self, pool: VertexId, at: i64) -> u64 {
+        let here = |(node, draw): &&(VertexId, Hold)| {
+            self.to.get(node).is_some_and(|way| way.contains(&pool)) && draw.start <= at && at < draw.end
+        };
+        self.draws.iter().filter(here).map(|(_, draw)| draw.units).sum()
+    }
+
+    /// Takes down what the nodes of a booking draw, and fails on more than there is.
+    fn take(&mut self, model: &Model, job: u64, items: &[Item], (start, end): (i64, i64), units: u64) {
+        for item in items {
+            let Item::Vertex { vertex, .. } = *item else { continue };
+            if units == 0 || model.text(model.vertex(vertex).unwrap().type_()) != "node" {
+                continue;
+            }
+            assert!(self.to.contains_key(&vertex), "job {job}: no power comes to {vertex:?}");
+            self.draws.push((vertex, Hold { job, start, end, units }));
+        }
+        let begins = self.draws.iter().map(|(_, draw)| draw.start).filter(|at| (start..end).contains(at));
+        for at in begins {
+            for (&pool, &size) in &self.sizes {
+                assert!(self.held(pool, at) <= size, "job {job}: more power than {size} at {at}");
+            }
+        }
+    }
+
+    /// A job has only what it still holds something of.
+    fn settle(&mut self, model: &Model, plain: &Plain, given: Option<(u64, &BTreeSet<VertexId>)>) {
+        let containment = model.name("containment").unwrap();
+        let gone = |v: VertexId| model.vertex(v).is_none();
+        self.draws.retain(|(node, draw)| {
+            !gone(*node)
+                && !given.is_some_and(|(job, nodes)| job == draw.job && nodes.contains(node))
+                && model
+                    .subtree(*node, containment)
+                    .into_iter()
+                    .any(|v| plain.at(v).iter().any(|h| h.job == draw.job))
+        });
+    }
+
+    /// Of each pool exactly what nobody draws is left, now and later.
+    fn agrees(&self, matcher: &Matcher, now: i64, place: &str) {
+        for (&pool, &size) in &self.sizes {
+            for at in [now, now + 7, now + 60] {
+                let left = size - self.held(pool, at);
+                let free = |units: u64| matcher.route("power", pool, pool, units, (at, at + 1)).is_ok();
+                assert!(left == 0 || free(left), "{place}: {left} of {size} are left at {at}");
+                assert!(!free(left + 1), "{place}: no more than {left} of {size} are left at {at}");
+            }
+        }
+    }
 }
 
 /// What nodes have to meet.
@@ -115,14 +199,30 @@ fn constraint(dice: &mut Dice) -> String {
 }
 
 /// A request, and how many seconds it takes; with slots that are alternatives when these are known.
-fn request(dice: &mut Dice, flexible: bool) -> String {
+/// Some ask for power, the second result is how much to each node.
+fn request(dice: &mut Dice, flexible: bool, powered: bool) -> (String, u64) {
     let n = 1 + dice.below(4);
     let few = 1 + dice.below(3);
     let exclusive = *dice.of(&["", ", exclusive: true"]);
     let core = format!("{{type: core, count: {few}}}");
     let slot = |count: u64, with: &str| format!("{{type: slot, count: {count}, label: s, with: [{with}]}}");
     let node = |count: u64, with: &str| format!("{{type: node, count: {count}{exclusive}, with: [{with}]}}");
-    let resources = match if flexible { 12 + dice.below(8) } else { dice.below(16) } {
+    let watts = if powered && dice.one_in(2) { 1 + dice.below(4) } else { 0 };
+    let power = format!("{{type: power, count: {watts}}}");
+    let resources = match if watts > 0 {
+        20 + dice.below(4)
+    } else if flexible {
+        12 + dice.below(8)
+    } else {
+        dice.below(16)
+    } {
+        20 => node(n, &format!("{}, {power}", slot(1, &core))),
+        21 => slot(n, &node(1, &format!("{core}, {power}"))),
+        22 => format!(
+            "{{type: rack, count: 1, with: [{}]}}",
+            node(few, &format!("{}, {power}", slot(1, &core)))
+        ),
+        23 => slot(1, &node(n, &format!("{core}, {power}"))),
         16 => format!("{}, {}", slot(n, &core), slot(n, "{type: gpu, count: 1}")),
         17 => node(1, &format!("{}, {}", slot(few, "{type: gpu, count: 1}"), slot(few, &core))),
         18 => node(n, &format!("{}, {}", slot(1, "{type: memory, count: 2}"), slot(1, &core))),
@@ -147,10 +247,11 @@ fn request(dice: &mut Dice, flexible: bool) -> String {
     let constraint =
         if dice.one_in(3) { format!(", constraints: {{{}}}", constraint(dice)) } else { String::new() };
     let seconds = *dice.of(&[5, 10, 10, 10, 100]);
-    format!(
+    let text = format!(
         "version: 9999\nresources: [{resources}]\ntasks: [{{command: [app], slot: s, count: {{per_slot: 1}}}}]\n\
          attributes: {{system: {{duration: {seconds}{constraint}}}}}"
-    )
+    );
+    (text, watts)
 }
 
 /// What a job holds of a vertex, and when.
@@ -234,8 +335,9 @@ fn is_up(model: &Model, v: VertexId) -> bool {
     true
 }
 
-fn partition(matcher: &Matcher, plain: &Plain) {
-    let all: BTreeSet<VertexId> = matcher.model().vertices().collect();
+fn partition(matcher: &Matcher, plain: &Plain, power: &Power) {
+    let pool = |v: &VertexId| power.sizes.contains_key(v);
+    let all: BTreeSet<VertexId> = matcher.model().vertices().filter(|v| !pool(v)).collect();
     let find = |text: &str| matcher.holding(text).unwrap().into_iter().collect::<BTreeSet<_>>();
     let (held, free) = (find("sched-now=allocated"), find("sched-now=free"));
     assert!(held.is_disjoint(&free), "nothing is both");
@@ -247,10 +349,36 @@ fn partition(matcher: &Matcher, plain: &Plain) {
     }
 }
 
+/// A node with so many cores, to be put into a rack or beside a node.
+fn node_below(model: &Model, at: VertexId, rank: u64, cores: u64) -> String {
+    let containment = model.name("containment").unwrap();
+    let rack = |v: VertexId| model.text(model.vertex(v).unwrap().type_()) == "rack";
+    let above = if rack(at) { at } else { model.parent(at, containment).unwrap() };
+    let it = model.vertex(above).unwrap();
+    let path = match rack(above) {
+        true => format!("/cluster0/{}", model.text(it.name())),
+        false => "/cluster0".to_owned(),
+    };
+    let part = |id: &str, kind: &str, number: u64, path: String| {
+        let rank = if id == "r" { -1 } else { rank as i64 };
+        json!({"id": id, "metadata": {"type": kind, "id": number, "rank": rank, "paths": {"containment": path}}})
+    };
+    let node = format!("{path}/node{rank}");
+    let mut nodes = vec![part("r", "rack", 0, path), part("n", "node", rank, node.clone())];
+    let mut edges = vec![json!({"source": "r", "target": "n"})];
+    for core in 0..cores {
+        let id = format!("c{core}");
+        nodes.push(part(&id, "core", core, format!("{node}/core{core}")));
+        edges.push(json!({"source": "n", "target": id}));
+    }
+    json!({"graph": {"nodes": nodes, "edges": edges}}).to_string()
+}
+
 /// Plays one graph to its end.
 fn episode(seed: u64, steps: u64) {
     let mut dice = Dice(seed);
-    let model = graph(&mut dice);
+    let (model, mut power) = graph(&mut dice);
+    let powered = !power.sizes.is_empty();
     let name = *dice.of(&POLICIES);
     let flexible = dice.one_in(5);
     let setup = || Setup {
@@ -264,8 +392,11 @@ fn episode(seed: u64, steps: u64) {
     walker.walk_always(true);
     let mut plain = Plain::default();
     let mut jobs: Vec<u64> = Vec::new();
-    let shapes: Vec<Jobspec> = (0..6)
-        .map(|_| Jobspec::from_yaml_with(&request(&mut dice, flexible), Checks::Scheduling).unwrap())
+    let shapes: Vec<(Jobspec, u64)> = (0..6)
+        .map(|_| {
+            let (text, watts) = request(&mut dice, flexible, powered);
+            (Jobspec::from_yaml_with(&text, Checks::Scheduling).unwrap(), watts)
+        })
         .collect();
     let mut tops: Vec<VertexId> = model
         .vertices()
@@ -277,7 +408,7 @@ fn episode(seed: u64, steps: u64) {
         let place = format!("seed {seed} ({name}), step {step}");
         match dice.below(12) {
             0..=6 => {
-                let spec = dice.of(&shapes);
+                let (spec, watts) = dice.of(&shapes);
                 let op = dice.of(&Op::ALL).1;
                 let mine = quick.compile(spec);
                 let theirs = walker.compile(spec);
@@ -298,6 +429,7 @@ fn episode(seed: u64, steps: u64) {
                             assert!(up, "{place}: only what is up is given");
                             let (start, end) = (a.booked.start, a.booked.end);
                             plain.take(quick.model(), job, &a.booked.items, start, end);
+                            power.take(quick.model(), job, &a.booked.items, (start, end), *watts);
                             jobs.push(job);
                         }
                     }
@@ -310,6 +442,7 @@ fn episode(seed: u64, steps: u64) {
                 let job = jobs.swap_remove(dice.below(jobs.len() as u64) as usize);
                 assert_eq!(quick.cancel(job), walker.cancel(job), "{place}");
                 plain.drop(job, None);
+                power.settle(quick.model(), &plain, None);
             }
             9 if !jobs.is_empty() => {
                 let at = dice.below(jobs.len() as u64) as usize;
@@ -324,6 +457,7 @@ fn episode(seed: u64, steps: u64) {
                 assert_eq!(a, b, "{place}");
                 if a.is_ok() {
                     plain.drop(jobs[at], Some(&some));
+                    power.settle(quick.model(), &plain, Some((jobs[at], &some)));
                 }
                 if a == Ok(true) {
                     jobs.swap_remove(at);
@@ -341,8 +475,21 @@ fn episode(seed: u64, steps: u64) {
                 assert_eq!(left, walker.model().vertices().collect(), "{place}");
                 tops.retain(|v| left.contains(v));
                 plain.0.retain(|v, _| left.contains(v));
+                power.settle(quick.model(), &plain, None);
                 // Who holds nothing any more is gone.
                 jobs.retain(|&job| plain.holds(job));
+            }
+            11 if dice.one_in(4) => {
+                let at = *dice.of(&tops);
+                let text = node_below(quick.model(), at, 1000 + step, 1 + dice.below(3));
+                assert_eq!(quick.attach(&text), walker.attach(&text), "{place}");
+                let added = tops.len();
+                let found = quick.model().vertices();
+                let node =
+                    |v: &VertexId| quick.model().vertex(*v).unwrap().rank() == Some(1000 + step as i64);
+                let node = found.filter(node).find(|v| quick.model().vertex(*v).unwrap().size() == 1);
+                tops.extend(node);
+                assert_eq!(tops.len(), added + 1, "{place}: {text}");
             }
             11 if dice.one_in(3) => now += dice.below(8) as i64,
             11 => {
@@ -358,7 +505,10 @@ fn episode(seed: u64, steps: u64) {
             _ => {}
         }
         if step % 16 == 0 {
-            partition(&quick, &plain);
+            partition(&quick, &plain, &power);
+        }
+        for matcher in [&quick, &walker].into_iter().filter(|_| powered) {
+            power.agrees(matcher, now, &place);
         }
     }
     // Everything given back is everything there was.
@@ -374,7 +524,7 @@ fn episode(seed: u64, steps: u64) {
     let mut fresh = Matcher::new(fresh_model, &setup()).unwrap();
     fresh.walk_always(true);
     if !name.starts_with("first") {
-        for (index, spec) in shapes.iter().enumerate() {
+        for (index, (spec, _)) in shapes.iter().enumerate() {
             let (mine, theirs) = (quick.compile(spec), fresh.compile(spec));
             let job = steps + 1 + index as u64;
             let a = quick.run(&mine, Op::WithoutAllocating, job, now).map(|m| m.booked);
