@@ -2,16 +2,19 @@
 //!
 //! Each entry names hosts and what they have; entries add up, so that a property can be given to hosts listed before.
 //! Ranks count from 0 in the order in which hosts are first named. Hosts in `resource.exclude` (a hostlist or an idset
-//! of ranks) keep their ranks and are left out. Other keys of `[resource]` are for the resource service.
+//! of ranks) keep their ranks and are left out. `[resource.flow.KIND]` is what R has in `scheduling.flow`: pools of power or
+//! bandwidth that lead to hosts. Other keys of `[resource]` are for the resource service.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use fluxgate_formats::rset::{Children, R};
 use fluxgate_formats::{Hostlist, Idset};
 use serde::Deserialize;
+use serde_json::{Value, json};
 use toml::Spanned;
 
 use crate::error::LoadError;
+use crate::flow::read;
 use crate::load::r;
 
 /// Longest text.
@@ -29,6 +32,7 @@ struct ResourceTable {
     #[serde(default)]
     config: Vec<Spanned<Entry>>,
     exclude: Option<Spanned<String>>,
+    flow: Option<Spanned<toml::Table>>,
 }
 
 #[derive(Deserialize)]
@@ -128,7 +132,33 @@ pub(crate) fn read(text: &str) -> Result<R, LoadError> {
             return Err(LoadError::new("TOML", format!("line {}: resource.config", host.line), what));
         }
     }
-    Ok(assemble(&hosts, &order, &left_out))
+    let mut r = assemble(&hosts, &order, &left_out);
+    if let Some(flow) = &table.flow {
+        let wrong = |what: String| fault(flow.span().start, "resource", what);
+        let flow = serde_json::to_value(flow.get_ref()).map_err(|e| wrong(e.to_string()))?;
+        strangers(&flow, &ranks).map_err(wrong)?;
+        r.scheduling = Some(json!({"writer": "fluxgate", read::KEY: flow}));
+        if let Some(why) = r::load(&r)?.wrong_flow {
+            return Err(wrong(why));
+        }
+    }
+    Ok(r)
+}
+
+/// Hosts that flow leads to and that nothing else names: here all of them stand in one text, so they are misspelt.
+fn strangers(flow: &Value, ranks: &HashMap<String, usize>) -> Result<(), String> {
+    for (subsystem, said) in flow.as_object().into_iter().flatten() {
+        for (index, pool) in said["pools"].as_array().into_iter().flatten().enumerate() {
+            let hosts = pool["hosts"].as_str().and_then(|text| text.parse::<Hostlist>().ok());
+            // What cannot be read, or is too much, is refused where it is used.
+            let hosts = hosts.filter(|hosts| hosts.len() as u64 <= r::NODES_MAX).unwrap_or_default();
+            if let Some(host) = hosts.iter().find(|host| !ranks.contains_key(host)) {
+                let place = format!("{}.{subsystem}.pools[{index}].hosts", read::KEY);
+                return Err(format!("{place}: there is no host '{host}'"));
+            }
+        }
+    }
+    Ok(())
 }
 
 fn assemble(hosts: &[Host], order: &[String], left_out: &Idset) -> R {

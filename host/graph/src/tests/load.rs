@@ -276,6 +276,54 @@ fn toml_entries_add_up() {
     assert_eq!(r.properties["debug"], ids("2"));
 }
 
+/// What a machine of four hosts with capped racks says of flow.
+const FLOW: &str = "[[resource.config]]\nhosts = 'n[0-4]'\ncores = '0-3'\n[resource]\nexclude = 'n4'\n[resource.flow.power]\n\
+                    unit = 'W'\n[[resource.flow.power.pools]]\nname = 'row'\nsize = 900\n[[resource.flow.power.pools]]\n\
+                    name = 'rack'\nsize = 500\nfrom = 'row'\nhosts = 'n[0-1]'\neach = 300\n[[resource.flow.power.pools]]\n\
+                    name = 'other'\nsize = 600\nfrom = 'row'\nhosts = 'n[2-4]'\n";
+
+#[test]
+fn m4_18_toml_tells_of_flow() {
+    let mut m = Resources::from_toml(FLOW).unwrap();
+    m.set_up(&ids("0-3"));
+    let spec = |watts: u32, nodes: u32| {
+        let inside = r#"{"type":"slot","count":1,"label":"x","with":[{"type":"core","count":1}]}"#;
+        let power = format!(r#"{{"type":"power","count":{watts},"unit":"W"}}"#);
+        jobspec(&format!(r#"[{{"type":"node","count":{nodes},"with":[{inside},{power}]}}]"#))
+    };
+    let request = m.compile(&spec(250, 3)).unwrap();
+    assert_eq!(
+        start(&mut m, 1, &request, 0.0, 9.0, Placement::Low).as_deref(),
+        Ok("rank[0-2]/core0"),
+        "250 each, two of them below the rack"
+    );
+    let request = m.compile(&spec(200, 1)).unwrap();
+    assert!(start(&mut m, 2, &request, 0.0, 9.0, Placement::Low).is_err(), "150 are left of the row");
+    m.release(JobId(1), None).unwrap();
+    assert!(start(&mut m, 2, &request, 0.0, 9.0, Placement::Low).is_ok());
+    let own = m.compile(&spec(301, 3)).unwrap();
+    assert!(m.satisfiable(&own).is_err(), "no host of the rack has more than 300");
+}
+
+#[test]
+fn toml_faults_of_flow_are_named() {
+    for (from, to, expected) in [
+        ("from = 'row'", "from = 'raw'", "flow.power.pools[1].from: there is no pool 'raw'"),
+        ("hosts = 'n[2-4]'", "hosts = 'n[2-5]'", "flow.power.pools[2].hosts: there is no host 'n5'"),
+        ("hosts = 'n[2-4]'", "hosts = 'n[2-'", "flow.power.pools[2].hosts: "),
+        ("hosts = 'n[2-4]'", "hosts = 'n[1-3]'", "power"),
+        ("size = 900", "size = -1", "flow.power: invalid value"),
+        ("size = 900", "size = 900\ncolour = 'red'", "unknown field `colour`"),
+        ("unit = 'W'\n", "unit = 3\n", "flow.power: invalid type"),
+    ] {
+        assert!(FLOW.contains(from), "{from}");
+        let error = Resources::from_toml(&FLOW.replacen(from, to, 1)).unwrap_err().to_string();
+        assert!(error.starts_with("TOML: line ") && error.contains(expected), "{error}\nis not: {expected}");
+    }
+    let flat = "[[resource.config]]\nhosts = 'a'\ncores = '0'\n[resource]\nflow = 3\n";
+    assert!(Resources::from_toml(flat).unwrap_err().to_string().contains("line 5: invalid type: integer"));
+}
+
 #[test]
 fn toml_faults_are_named() {
     let entry = |body: &str| format!("[[resource.config]]\n{body}\n");
