@@ -2,7 +2,7 @@
 
 #![no_main]
 
-use fluxgate_sim::source::{dump, flux, sacct, table};
+use fluxgate_sim::source::{dump, flux, jobspecs, sacct, table};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
@@ -18,6 +18,7 @@ fuzz_target!(|bytes: &[u8]| {
     if let Ok(text) = std::str::from_utf8(bytes) {
         let _ = fluxgate_sim::outages::Outages::parse(text, "fuzz", &Default::default());
     }
+    jobspecs::Reader::new(bytes, "fuzz").for_each(drop);
     table::Reader::csv(bytes, "fuzz").for_each(drop);
     table::Reader::jsonl(bytes, "fuzz").for_each(drop);
 });

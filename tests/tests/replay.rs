@@ -264,6 +264,8 @@ fn logs_of_other_formats_are_recognised_and_replayed_alike() {
     }
     let converted = cli(&["workload", "convert", &sacct, "--to", "jsonl"]).ok();
     assert_eq!(schedule(&write("log.jsonl", &converted), &[]), expected);
+    let converted = cli(&["workload", "convert", &sacct, "--to", "jobspecs"]).ok();
+    assert_eq!(schedule(&write("log.jobspecs", &converted), &[]), expected);
     cli(&["workload", "info", &sacct, "--format", "swf"]).fails(1, &["log.txt: line 1", "18 numbers"]);
     // Queues of the log are passes of their own; what is given is still sound, and says so.
     schedule(&sacct, &["--map", "procs=cores,queue=queue"]);
@@ -442,4 +444,61 @@ fn a_log_that_is_not_kept_gives_the_same() {
     let args = ["replay", &log, "--policy", "fcfs", "--kept", "5", "--schedule", out.to_str().unwrap()];
     cli(&args).fails(1, &["l.swf", "line 204"]);
     assert!(!out.exists());
+}
+
+/// What only a jobspec can say is kept in a replay: gpus, whole nodes, constraints.
+#[test]
+fn a_stream_of_jobspecs_is_replayed_on_the_real_graph() {
+    let dir = folder();
+    let write = |name: &str, text: &str| {
+        let path = dir.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let machine = write(
+        "m.toml",
+        "[[resource.config]]\nhosts = \"n[0-2]\"\ncores = \"0-3\"\ngpus = \"0\"\n\
+         [[resource.config]]\nhosts = \"n2\"\nproperties = [\"fast\"]\n",
+    );
+    let line = |submit: u32, resources: serde_json::Value, system: serde_json::Value| {
+        let task = serde_json::json!({"command": ["x"], "slot": "t", "count": {"per_slot": 1}});
+        let jobspec = serde_json::json!({
+            "version": 9999, "resources": resources, "tasks": [task], "attributes": {"system": system},
+        });
+        serde_json::json!({"t_submit": submit, "runtime": 10, "userid": 5, "jobspec": jobspec}).to_string()
+            + "\n"
+    };
+    let slot = |with: serde_json::Value| serde_json::json!([{"type": "slot", "count": 1, "label": "t", "with": with}]);
+    let gpu = slot(serde_json::json!([{"type": "core", "count": 1}, {"type": "gpu", "count": 1}]));
+    let node = serde_json::json!([{"type": "node", "count": 1, "exclusive": true,
+        "with": slot(serde_json::json!([{"type": "core", "count": 1}]))}]);
+    let limit = serde_json::json!({"duration": 20.0});
+    let fast = serde_json::json!({"duration": 20.0, "constraints": {"properties": ["fast"]}});
+    let log = line(0, gpu.clone(), fast.clone())
+        + &line(0, gpu.clone(), limit.clone())
+        + &line(0, gpu.clone(), limit.clone())
+        + &line(1, gpu.clone(), limit.clone())
+        + &line(2, node, fast)
+        + &line(3, slot(serde_json::json!([{"type": "core", "count": 5}])), limit);
+    let log = write("log.jobspecs", &log);
+    let args = ["replay", &log, "-q", "--policy", "easy", "--machine", &machine];
+    let schedule = cli(&[&args[..], &["--schedule", "-"]].concat()).ok();
+    // A gpu each; the fourth has to wait for one, the fifth for all of n2; the last fits on no node.
+    assert_eq!(
+        schedule,
+        "job,submit,start,end,ranks\n1,0,0,10,2\n2,0,0,10,0\n3,0,0,10,1\n4,1,10,20,0\n5,2,10,20,2\n"
+    );
+    let said = cli(&[&args[..], &["--json"]].concat()).json();
+    let run = &said["runs"][0];
+    // The whole node counts with all its cores.
+    assert_eq!((&run["metrics"]["core_seconds"], &run["violations"]), (&80.0.into(), &serde_json::json!([])));
+    assert_eq!(run["denied"][0]["job"], 6);
+    // As cores alone nobody needs to wait.
+    let cores = cli(&[&args[..], &["--map", "ask=cores", "--schedule", "-"]].concat()).ok();
+    assert!(cores.contains("4,1,1,11,"), "{cores}");
+    let bad = write("bad.jobspecs", "{\"t_submit\": 1, \"jobspec\": {\"version\": 1}}\n");
+    cli(&["replay", &bad, "--machine", &machine]).fails(1, &["bad.jobspecs", "line 1", "RFC 14"]);
+    let bad = write("bad.jobspecs", "{\"jobspec\": 1, \"at\": 7}\n");
+    cli(&["replay", &bad, "--machine", &machine]).fails(1, &["line 1", "unknown field", "t_submit"]);
+    cli(&["replay", &log]).fails(1, &["name the machine"]);
 }

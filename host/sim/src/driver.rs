@@ -21,11 +21,12 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::io;
+use std::sync::Arc;
 
 use fluxgate_engine::{
     Action, Config, Engine, Event, FORECAST_JOBS_MAX, Policy, PolicyCost, PolicyNotice, Stats,
 };
-use fluxgate_formats::{JobId, R};
+use fluxgate_formats::{JobId, Jobspec, R};
 use fluxgate_graph::Resources;
 
 use crate::jobspecs::Jobspecs;
@@ -124,6 +125,8 @@ pub struct Surroundings {
     pub queues: BTreeMap<u32, String>,
     /// What happens to nodes.
     pub outages: Outages,
+    /// What jobs ask for in full, by [`Job::jobspec`].
+    pub jobspecs: Vec<Arc<Jobspec>>,
     /// Ask for the expected start of every waiting job: when it was submitted, and again whenever so many seconds have
     /// passed.
     pub forecasts: Option<f64>,
@@ -154,8 +157,9 @@ pub fn run_with(
     observers: &mut [&mut dyn Observer],
 ) -> Result<Outcome, SimError> {
     let outages = &surroundings.outages;
-    // Who is hit by a failure is written in R.
-    config.write_r = !outages.is_empty() || observers.iter().any(|o| o.wants_r());
+    // Who is hit by a failure is written in R, and what a jobspec came to.
+    let told = !outages.is_empty() || !surroundings.jobspecs.is_empty();
+    config.write_r = told || observers.iter().any(|o| o.wants_r());
     let mut jobs = jobs.into_iter().peekable();
     let begin = jobs.peek().map_or(0.0, |j| j.submit);
     let mut sim = Simulation::new(Engine::new(resources, config), begin, surroundings);
@@ -335,7 +339,7 @@ impl<'a> Simulation<'a> {
             ends: BinaryHeap::new(),
             busy: 0,
             starts: Vec::new(),
-            specs: Jobspecs::new(&surroundings.queues),
+            specs: Jobspecs::new(&surroundings.queues, &surroundings.jobspecs),
             outages: &surroundings.outages,
             failed: 0,
             last_arrival: None,
@@ -374,7 +378,7 @@ impl<'a> Simulation<'a> {
                 to: now,
                 busy: self.busy,
                 waiting: self.waiting.len() as u64,
-                narrowest: self.waiting.widths.first_key_value().map(|(cores, _)| *cores),
+                narrowest: self.waiting.widths.first_key_value().map(|(cores, _)| (*cores).max(1)),
             };
             observers.iter_mut().try_for_each(|o| o.span(&span))?;
             self.now = now;
@@ -426,7 +430,11 @@ impl<'a> Simulation<'a> {
         for action in actions {
             match action {
                 Action::Start { id, r, annotations: _ } => {
-                    let (number, job) = self.gone(id, "started")?;
+                    let (number, mut job) = self.gone(id, "started")?;
+                    if job.jobspec > 0 {
+                        // It may have asked for whole nodes, or for a range.
+                        job.cores = u32::try_from(r.count("core")).unwrap_or(u32::MAX);
+                    }
                     let whole = self.now + job.run_time();
                     let cut =
                         (!self.outages.is_empty()).then(|| self.outages.cut(&r.ranks(), self.now, whole));

@@ -31,7 +31,7 @@ pub mod dates;
 pub mod diff;
 pub mod driver;
 pub mod fair;
-mod jobspecs;
+pub mod jobspecs;
 pub mod machine;
 pub mod metrics;
 pub mod model;

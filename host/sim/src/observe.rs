@@ -17,7 +17,7 @@ pub const PROGRESS_EVERY: u64 = 1024;
 /// A job that starts. Times in seconds.
 #[derive(Debug, Clone, Copy)]
 pub struct Started<'a> {
-    /// The job.
+    /// The job; its cores are those that it gets.
     pub job: &'a Job,
     /// When.
     pub start: f64,

@@ -224,6 +224,7 @@ mod tests {
             user: 0,
             nodes: 0,
             queue: 0,
+            jobspec: 0,
         });
         let config = driver::replay_config();
         driver::run(jobs, machine.resources, config, None, &mut [&mut record]).unwrap();

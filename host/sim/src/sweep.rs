@@ -338,8 +338,9 @@ fn cores(machine: &Cores, rows: &[(&Row, &Job)], report: &mut Report) {
                 }
             }
         }
-        if found != u64::from(job.cores) {
-            report.add(Violation::Width { job: job.id, found, expected: u64::from(job.cores) });
+        let asked = u64::from(job.cores);
+        if found < asked || (found > asked && job.jobspec == 0) {
+            report.add(Violation::Width { job: job.id, found, expected: asked });
         }
     }
     for ((rank, core), mut spans) in held {
@@ -367,7 +368,7 @@ mod tests {
     }
 
     fn job(id: u64, submit: f64, cores: u32, run: f64) -> Job {
-        Job { id: JobId(id), submit, cores, limit: 10.0, run, user: 0, nodes: 0, queue: 0 }
+        Job { id: JobId(id), submit, cores, limit: 10.0, run, user: 0, nodes: 0, queue: 0, jobspec: 0 }
     }
 
     fn row(id: u64, start: f64, end: f64, ranks: &str, cores: &[(u32, &str)]) -> Row {

@@ -18,7 +18,9 @@ use std::fmt;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
 use std::path::Path;
+use std::sync::Arc;
 
+use fluxgate_formats::Jobspec;
 use serde::Serialize;
 
 mod header;
@@ -127,6 +129,9 @@ pub struct Record {
     pub preceding: Option<u64>,
     /// Field 18, seconds between the end of the preceding job and this submission.
     pub think: Option<f64>,
+    /// What it asks for in full, where the log has that.
+    #[serde(skip)]
+    pub jobspec: Option<Arc<Jobspec>>,
 }
 
 impl Record {
@@ -152,6 +157,7 @@ impl Record {
             partition: None,
             preceding: None,
             think: None,
+            jobspec: None,
         }
     }
 }

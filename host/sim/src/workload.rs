@@ -27,8 +27,9 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 
-use fluxgate_formats::JobId;
+use fluxgate_formats::{JobId, Jobspec};
 use serde::Serialize;
 
 mod reading;
@@ -111,6 +112,18 @@ impl Queues {
     }
 }
 
+/// What jobs ask for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Ask {
+    /// Their jobspecs in full where the log is a stream of them; else as [`Ask::Cores`].
+    #[default]
+    Usual,
+    /// So many cores, or nodes.
+    Cores,
+    /// Their jobspecs in full, wherever the log has them: slots, gpus, memory, constraints and all.
+    Jobspec,
+}
+
 /// What to do about a line that is no job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnBadLine {
@@ -134,6 +147,8 @@ pub struct Options {
     pub procs: Procs,
     /// Queues.
     pub queues: Queues,
+    /// What jobs ask for.
+    pub ask: Ask,
     /// Shortest run time and limit in seconds, finite, not negative.
     pub min_run: f64,
     /// Bad lines.
@@ -152,6 +167,7 @@ impl Default for Options {
             width: Width::default(),
             procs: Procs::default(),
             queues: Queues::default(),
+            ask: Ask::default(),
             min_run: 1.0,
             on_bad_line: OnBadLine::default(),
             max_jobs: None,
@@ -179,6 +195,8 @@ pub struct Job {
     pub nodes: u32,
     /// Its queue's number, with [`Queues`]; 0 for the queue without a name.
     pub queue: u32,
+    /// What it asks for in full, in [`Workload::jobspecs`], from 1; 0 when its cores or nodes say it.
+    pub jobspec: u32,
 }
 
 impl Job {
@@ -256,6 +274,8 @@ pub struct Workload {
     pub bad: Skipped,
     /// Jobs that ran longer in the log than their limit (rule 6).
     pub overruns: u64,
+    /// What jobs ask for in full: each of these once, without duration, queue and tasks.
+    pub jobspecs: Vec<Arc<Jobspec>>,
 }
 
 impl Workload {
@@ -284,6 +304,7 @@ impl Workload {
             }
         }
         workload.header = lines.log().header_so_far().clone();
+        workload.jobspecs = lines.jobspecs();
         sort(&mut workload.jobs);
         Ok(workload)
     }
@@ -303,8 +324,8 @@ pub fn sort(jobs: &mut [Job]) {
     jobs.sort_by(|a, b| a.submit.total_cmp(&b.submit).then(a.id.cmp(&b.id)));
 }
 
-/// Rules 1 to 6 for one line.
-fn interpret(record: &Record, second_zero: f64, options: &Options) -> Result<Job, Reason> {
+/// Rules 1 to 6 for one line; `whole` when jobs ask for their jobspecs in full.
+fn interpret(record: &Record, second_zero: f64, options: &Options, whole: bool) -> Result<Job, Reason> {
     if record.status.is_partial() {
         return Err(Reason::PartialExecution);
     }
@@ -318,7 +339,11 @@ fn interpret(record: &Record, second_zero: f64, options: &Options) -> Result<Job
         Width::Allocated => (record.procs, record.procs_requested),
     };
     let known = |procs: Option<u32>| procs.filter(|&n| n > 0);
-    let cores = known(first).or(known(second)).ok_or(Reason::NoProcessors)?;
+    // A jobspec says itself what it is that it asks for.
+    let cores = match record.jobspec {
+        Some(_) if whole => first.or(second).unwrap_or(0),
+        _ => known(first).or(known(second)).ok_or(Reason::NoProcessors)?,
+    };
     let run = logged.max(options.min_run);
     let limit = match record.time_requested {
         Some(asked) if asked > 0.0 => asked.max(options.min_run),
@@ -345,6 +370,7 @@ fn interpret(record: &Record, second_zero: f64, options: &Options) -> Result<Job
             Queues::Queue => record.queue.unwrap_or(0),
             Queues::Partition => record.partition.unwrap_or(0),
         },
+        jobspec: 0,
     })
 }
 

@@ -99,7 +99,8 @@ pub(crate) struct Selection {
     pub(crate) estimates: Estimates,
     /// How lines become jobs: procs=cores|nodes (a processor is a core, or a whole node), width=requested|allocated (which
     /// field counts them), queue=queue|partition|none (which field names the queue; none: all jobs are in one),
-    /// overrun=kill|raise (a run time above the request), min-run=SECONDS.
+    /// ask=jobspec|cores (of logs that have jobspecs: what jobs ask for in full, or as so many cores; a stream of jobspecs has
+    /// the former), overrun=kill|raise (a run time above the request), min-run=SECONDS.
     #[arg(long, value_name = "KEY=VALUE,..", default_value = "", value_parser = crate::cmd::replay::mapping)]
     pub(crate) map: Options,
     /// Seed of whatever is drawn: perturbed estimates, confidence intervals.
@@ -139,6 +140,8 @@ pub(crate) enum LogFormat {
     Flux,
     /// An archive of flux dump.
     Dump,
+    /// Jobspecs with times: a JSON object a line with jobspec, t_submit, runtime, id and userid.
+    Jobspecs,
     /// What fluxgate workload convert --to csv prints.
     Csv,
     /// What fluxgate workload convert --to jsonl prints.
@@ -152,6 +155,7 @@ impl From<LogFormat> for Format {
             LogFormat::Sacct => Format::Sacct,
             LogFormat::Flux => Format::Flux,
             LogFormat::Dump => Format::Dump,
+            LogFormat::Jobspecs => Format::Jobspecs,
             LogFormat::Csv => Format::Csv,
             LogFormat::Jsonl => Format::Jsonl,
         }
@@ -176,4 +180,6 @@ pub(crate) enum Form {
     Csv,
     /// One JSON object a line with the same fields.
     Jsonl,
+    /// One JSON object a line with the job's whole request: jobspec, t_submit, runtime, id, userid.
+    Jobspecs,
 }

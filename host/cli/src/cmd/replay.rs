@@ -156,7 +156,8 @@ pub(crate) fn run(args: &Replay) -> Result<()> {
         args.outages.as_deref().map(|path| Outages::load(path, &ranks)).transpose()?.unwrap_or_default();
     let queues = input.queue_names(options.queues);
     check_queues(args, &input.queues(&queues))?;
-    let surroundings = Surroundings { queues, outages, forecasts: args.forecast };
+    let surroundings =
+        Surroundings { queues, outages, jobspecs: input.jobspecs.clone(), forecasts: args.forecast };
     let runs = side_by_side(args, asked, &input, &machine, &surroundings)?;
     if let Some(folder) = &args.report {
         write_report(args, folder, log, notes, &machine, &runs)?;

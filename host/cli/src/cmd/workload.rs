@@ -7,6 +7,7 @@ use std::path::Path;
 
 use anyhow::{Result, bail};
 use clap::ValueEnum as _;
+use fluxgate_sim::jobspecs::Jobspecs;
 use fluxgate_sim::machine::Machine;
 use fluxgate_sim::metrics::Distribution;
 use fluxgate_sim::model;
@@ -41,7 +42,7 @@ pub(crate) fn run(args: &WorkloadArgs) -> Result<()> {
             Transform { estimates: *estimates, seed: *seed, ..Transform::default() }.apply(&mut made);
             let name = model.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
             let notes = vec![format!("made by the model {name}, seed {seed}")];
-            output(Form::Swf, &Told { notes, start: 0.0, nodes, procs: Some(cores) }, &made)
+            output(|out| write(out, &Told { notes, start: 0.0, nodes, procs: Some(cores) }, &made))
         }
         Command::Info { part, json } => {
             let (workload, jobs) = load(part)?;
@@ -49,11 +50,11 @@ pub(crate) fn run(args: &WorkloadArgs) -> Result<()> {
         }
         Command::Cut { part } => {
             let (workload, jobs) = load(part)?;
-            output(Form::Swf, &told(&workload, part), &jobs)
+            output(|out| write(out, &told(&workload, part), &jobs))
         }
         Command::Convert { part, to } => {
             let (workload, jobs) = load(part)?;
-            output(*to, &told(&workload, part), &jobs)
+            output(|out| convert(*to, &workload, part, &jobs, out))
         }
     }
 }
@@ -87,17 +88,30 @@ fn told(workload: &Workload, part: &Part) -> Told {
     }
 }
 
-fn output(form: Form, told: &Told, jobs: &[Job]) -> Result<()> {
+/// On standard output. A reader that goes away is not an error.
+fn output(put: impl FnOnce(&mut BufWriter<io::StdoutLock<'_>>) -> io::Result<()>) -> Result<()> {
     let mut out = BufWriter::new(io::stdout().lock());
-    let written = match form {
-        Form::Swf => write(&mut out, told, jobs),
-        Form::Csv => csv(&mut out, jobs),
-        Form::Jsonl => jsonl(&mut out, jobs),
-    };
-    match written.and_then(|()| out.flush()) {
-        // A reader that went away is not an error.
+    match put(&mut out).and_then(|()| out.flush()) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         other => Ok(other?),
+    }
+}
+
+fn convert(
+    form: Form,
+    workload: &Workload,
+    part: &Part,
+    jobs: &[Job],
+    out: &mut impl Write,
+) -> io::Result<()> {
+    match form {
+        Form::Swf => write(out, &told(workload, part), jobs),
+        Form::Csv => csv(out, jobs),
+        Form::Jsonl => jsonl(out, jobs),
+        Form::Jobspecs => {
+            let names = part.selection.options().queues.names(&workload.header);
+            jobspecs(out, Jobspecs::new(&names, &workload.jobspecs), jobs)
+        }
     }
 }
 
@@ -112,6 +126,15 @@ fn jsonl(out: &mut impl Write, jobs: &[Job]) -> io::Result<()> {
     jobs.iter().try_for_each(|j| {
         let line = json!({
             "job": j.id.0, "user": j.user, "submit": j.submit, "cores": j.cores, "limit_s": j.limit, "run_s": j.run,
+        });
+        writeln!(out, "{line}")
+    })
+}
+
+fn jobspecs(out: &mut impl Write, mut specs: Jobspecs, jobs: &[Job]) -> io::Result<()> {
+    jobs.iter().try_for_each(|j| {
+        let line = json!({
+            "id": j.id.0, "userid": j.user, "t_submit": j.submit, "runtime": j.run, "jobspec": specs.of(j).to_value(),
         });
         writeln!(out, "{line}")
     })

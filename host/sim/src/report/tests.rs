@@ -20,6 +20,7 @@ fn input() -> Input {
             user: i % 7,
             nodes: 0,
             queue: 0,
+            jobspec: 0,
         })
         .collect();
     let machine = Machine::uniform(4, 16).unwrap();

@@ -7,6 +7,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, Read};
+use std::sync::Arc;
 
 use fluxgate_formats::{JobId, Jobspec, R, eventlog};
 
@@ -128,6 +129,7 @@ fn record(
             .map(|name| queues.of(name, line))
             .transpose()
             .map_err(|bad| (bad.found, bad.accepted))?,
+        jobspec: Some(Arc::new(spec)),
         ..Record::new(line, id.0, submit)
     })
 }

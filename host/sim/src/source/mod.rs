@@ -6,6 +6,7 @@
 //! | `sacct` | what `sacct --parsable2` prints, see [`sacct`] |
 //! | `flux` | what `flux jobs -a -c0 --json` prints, or the same jobs one on a line, see [`flux`] |
 //! | `dump` | an archive of `flux dump`: jobspecs, eventlogs and R of the jobs, see [`dump`] |
+//! | `jobspecs` | jobspecs with times, one on a line, see [`jobspecs`] |
 //! | `csv`, `jsonl` | what `fluxgate workload convert` writes, see [`table`] |
 //!
 //! All of them may be compressed with gzip. The format is recognised by how the text begins, unless it is given.
@@ -20,6 +21,7 @@ use crate::swf::{BadLine, Header, Reader, Record, SwfError, open_plain, quoted};
 
 pub mod dump;
 pub mod flux;
+pub mod jobspecs;
 pub mod sacct;
 pub mod table;
 
@@ -35,6 +37,11 @@ pub trait Source: Iterator<Item = Result<Record, SwfError>> {
 
     /// The name that messages use.
     fn file(&self) -> &str;
+
+    /// Is it a stream of jobspecs?
+    fn is_of_jobspecs(&self) -> bool {
+        false
+    }
 }
 
 impl<S: Source + ?Sized> Source for &mut S {
@@ -49,6 +56,10 @@ impl<S: Source + ?Sized> Source for &mut S {
     fn file(&self) -> &str {
         (**self).file()
     }
+
+    fn is_of_jobspecs(&self) -> bool {
+        (**self).is_of_jobspecs()
+    }
 }
 
 impl Source for Box<dyn Source> {
@@ -62,6 +73,10 @@ impl Source for Box<dyn Source> {
 
     fn file(&self) -> &str {
         (**self).file()
+    }
+
+    fn is_of_jobspecs(&self) -> bool {
+        (**self).is_of_jobspecs()
     }
 }
 
@@ -90,6 +105,8 @@ pub enum Format {
     Flux,
     /// `flux dump`.
     Dump,
+    /// Jobspecs with times.
+    Jobspecs,
     /// Our own table.
     Csv,
     /// The same, one JSON object a line.
@@ -104,6 +121,7 @@ impl Format {
         }
         let line = start.split(|b| *b == b'\n').map(|line| line.trim_ascii()).find(|line| !line.is_empty());
         match line.unwrap_or_default() {
+            line @ [b'{', ..] if jobspecs::begins(line) => Format::Jobspecs,
             [b'{', rest @ ..] => {
                 let ours = rest.trim_ascii_start().starts_with(b"\"job\":");
                 if ours { Format::Jsonl } else { Format::Flux }
@@ -129,6 +147,7 @@ pub fn open(path: &Path, format: Option<Format>) -> Result<Box<dyn Source>, SwfE
         Format::Sacct => Box::new(sacct::Reader::new(input, file)?),
         Format::Flux => Box::new(flux::read(input, &file)?),
         Format::Dump => Box::new(dump::read(input, &file)?),
+        Format::Jobspecs => Box::new(jobspecs::Reader::new(input, file)),
         Format::Csv => Box::new(table::Reader::csv(input, file)),
         Format::Jsonl => Box::new(table::Reader::jsonl(input, file)),
     })

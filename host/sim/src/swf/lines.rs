@@ -1,4 +1,4 @@
-//! Lines of a text, one in memory at a time, and never more than [`MAX_LINE_BYTES`] of it.
+//! Lines of a text, one in memory at a time, and never more of it than a bound.
 //!
 //! Must never know what a line means.
 
@@ -11,13 +11,20 @@ pub(crate) struct Lines<R> {
     input: R,
     number: u64,
     buffer: Vec<u8>,
+    /// Longest line in bytes.
+    most: usize,
     /// Nothing more comes: the end, or an error of the system.
     done: bool,
 }
 
 impl<R: BufRead> Lines<R> {
     pub(crate) fn new(input: R) -> Self {
-        Lines { input, number: 0, buffer: Vec::with_capacity(512), done: false }
+        Lines::up_to(input, MAX_LINE_BYTES)
+    }
+
+    /// The same, of lines that may have so many bytes.
+    pub(crate) fn up_to(input: R, most: usize) -> Self {
+        Lines { input, number: 0, buffer: Vec::with_capacity(512), most, done: false }
     }
 
     /// The number of the line that was read last, 0 before the first.
@@ -57,7 +64,7 @@ impl<R: BufRead> Lines<R> {
     /// The next line without white space around it; none at the end. One that is too long is read over.
     fn next_line(&mut self) -> io::Result<Option<Result<&[u8], BadLine>>> {
         self.buffer.clear();
-        let most = MAX_LINE_BYTES as u64 + 1;
+        let most = self.most as u64 + 1;
         let n = (&mut self.input).take(most).read_until(b'\n', &mut self.buffer)?;
         if n == 0 {
             return Ok(None);
@@ -67,9 +74,12 @@ impl<R: BufRead> Lines<R> {
         if !whole && n as u64 == most {
             self.skip_rest_of_line()?;
         }
-        if self.buffer.len() > MAX_LINE_BYTES {
+        if self.buffer.len() > self.most {
             let found = "a longer line".to_owned();
-            let accepted = "a line of at most 65536 bytes";
+            let accepted = match self.most {
+                MAX_LINE_BYTES => "a line of at most 65536 bytes",
+                _ => "a line of at most 1048576 bytes",
+            };
             return Ok(Some(Err(BadLine { line: self.number, field: None, found, accepted })));
         }
         Ok(Some(Ok(self.buffer.trim_ascii())))

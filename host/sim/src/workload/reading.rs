@@ -2,12 +2,20 @@
 //!
 //! This module must never know what comes of the jobs, and keeps none.
 
-use roaring::RoaringTreemap;
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use super::{LeftOut, OnBadLine, Options, TimeBase, duplicate, interpret, is_overrun};
+use fluxgate_formats::Jobspec;
+use roaring::RoaringTreemap;
+use serde_json::json;
+
+use super::{Ask, LeftOut, OnBadLine, Options, TimeBase, duplicate, interpret, is_overrun};
 use crate::source::Source;
 use crate::swf::{BadLine, SwfError};
 use crate::workload::Job;
+
+/// What a jobspec's system attributes say of where and how it may run.
+const ASKING: [&str; 3] = ["constraints", "fluxgate", "preemptible-after"];
 
 /// What a line is.
 #[derive(Debug)]
@@ -28,6 +36,10 @@ pub(super) struct Reading<S> {
     /// Numbers that jobs have; a bit for each where they are close to each other.
     seen: RoaringTreemap,
     jobs: usize,
+    /// Do jobs ask for their jobspecs in full?
+    whole: bool,
+    /// These, by what they say.
+    jobspecs: BTreeMap<String, (u32, Arc<Jobspec>)>,
 }
 
 impl<S: Source> Reading<S> {
@@ -36,7 +48,39 @@ impl<S: Source> Reading<S> {
             TimeBase::Epoch => log.header()?.unix_start_time.unwrap_or(0.0),
             TimeBase::Log => 0.0,
         };
-        Ok(Reading { log, options: *options, second_zero, seen: RoaringTreemap::new(), jobs: 0 })
+        let whole = match options.ask {
+            Ask::Usual => log.is_of_jobspecs(),
+            Ask::Cores => false,
+            Ask::Jobspec => true,
+        };
+        let (seen, jobspecs) = (RoaringTreemap::new(), BTreeMap::new());
+        Ok(Reading { log, options: *options, second_zero, seen, jobs: 0, whole, jobspecs })
+    }
+
+    /// What jobs ask for in full, by number.
+    pub(super) fn jobspecs(&self) -> Vec<Arc<Jobspec>> {
+        let mut all: Vec<_> = self.jobspecs.values().collect();
+        all.sort_by_key(|(number, _)| *number);
+        all.into_iter().map(|(_, spec)| Arc::clone(spec)).collect()
+    }
+
+    /// The number of a jobspec: jobs that ask for the same have the same.
+    fn number(&mut self, spec: &Jobspec) -> u32 {
+        let mut value = spec.to_value();
+        let mut system = value["attributes"]["system"].take();
+        if let Some(system) = system.as_object_mut() {
+            system.retain(|key, _| ASKING.contains(&key.as_str()));
+            // Without one it would be no jobspec.
+            system.insert("duration".to_owned(), 0.into());
+        }
+        value["attributes"] = json!({"system": system});
+        for task in value["tasks"].as_array_mut().into_iter().flatten() {
+            *task = json!({"command": ["replayed"], "slot": task["slot"], "count": task["count"]});
+        }
+        let next = self.jobspecs.len() as u32 + 1;
+        let (text, whole) =
+            (value.to_string(), || Jobspec::from_value(&value).unwrap_or_else(|_| spec.clone()));
+        self.jobspecs.entry(text).or_insert_with(|| (next, Arc::new(whole()))).0
     }
 
     pub(super) fn log(&self) -> &S {
@@ -52,12 +96,15 @@ impl<S: Source> Iterator for Reading<S> {
             return None;
         }
         let bad = match self.log.next()? {
-            Ok(record) => match interpret(&record, self.second_zero, &self.options) {
+            Ok(record) => match interpret(&record, self.second_zero, &self.options, self.whole) {
                 Err(reason) => {
                     return Some(Ok(Line::LeftOut(LeftOut { line: record.line, job: record.job, reason })));
                 }
-                Ok(job) if self.seen.insert(record.job) => {
+                Ok(mut job) if self.seen.insert(record.job) => {
                     self.jobs += 1;
+                    if let Some(spec) = record.jobspec.as_ref().filter(|_| self.whole) {
+                        (job.jobspec, job.nodes) = (self.number(spec), 0);
+                    }
                     return Some(Ok(Line::Job(job, is_overrun(&record))));
                 }
                 Ok(_) => duplicate(&record),

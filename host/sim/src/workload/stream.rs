@@ -277,8 +277,12 @@ pub fn load(recipe: &Recipe, most: usize) -> Result<Log, StreamError> {
     };
     let mut workload = Workload::load(path, &some)?;
     if workload.jobs.len() > most {
-        drop(workload);
-        return survey(recipe).map(Log::Long);
+        // What is asked for in full stays in memory anyway.
+        if workload.jobspecs.is_empty() {
+            drop(workload);
+            return survey(recipe).map(Log::Long);
+        }
+        workload = Workload::load(path, options)?;
     }
     transform.apply(&mut workload.jobs);
     Ok(Log::Whole(workload))

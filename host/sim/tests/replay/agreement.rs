@@ -80,7 +80,7 @@ prop_compose! {
             }
             // Ids run against submission, so that ties are not decided by accident.
             let id = JobId(n - i as u64);
-            Job { id, submit, cores, limit: f64::from(limit), run: f64::from(run), user: 0, nodes: 0, queue: 0 }
+            Job { id, submit, cores, limit: f64::from(limit), run: f64::from(run), user: 0, nodes: 0, queue: 0, jobspec: 0 }
         }).collect();
         workload::sort(&mut jobs);
         jobs
@@ -127,6 +127,7 @@ fn wide_jobs_are_denied_and_told() {
         user: 0,
         nodes: 0,
         queue: 0,
+        jobspec: 0,
     };
     let outcome = agree(&[job(1, 9), job(2, 8)], 4, 8, Rule::Fcfs);
     assert_eq!(outcome.denied.len(), 1);
@@ -153,6 +154,7 @@ fn disorder_is_refused() {
         user: 0,
         nodes: 0,
         queue: 0,
+        jobspec: 0,
     };
     let run = |jobs: [Job; 2]| {
         let result = driver::run(jobs, machine.resources.clone(), driver::replay_config(), None, &mut []);

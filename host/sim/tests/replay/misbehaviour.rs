@@ -58,6 +58,7 @@ fn jobs() -> Vec<Job> {
             user: 0,
             nodes: 0,
             queue: 0,
+            jobspec: 0,
         })
         .collect()
 }

@@ -6,8 +6,10 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use std::sync::Arc;
 
 use anyhow::{Result, bail};
+use fluxgate_formats::Jobspec;
 use fluxgate_sim::driver::{self, Deciders, Outcome, Surroundings};
 use fluxgate_sim::machine::Machine;
 use fluxgate_sim::observe::Observer;
@@ -26,6 +28,8 @@ pub(super) struct Input {
     pub(super) survey: Survey,
     /// All its jobs, if they are kept.
     jobs: Option<Vec<Job>>,
+    /// What they ask for in full.
+    pub(super) jobspecs: Vec<Arc<Jobspec>>,
     /// Something to be told of how it is read.
     note: Option<&'static str>,
 }
@@ -47,14 +51,14 @@ impl Input {
             Ok(log @ Log::Long(_)) => (log, Some("read again for each policy, while its jobs run")),
             log => (log?, None),
         };
-        let (survey, jobs) = match log {
-            Log::Whole(workload) => (Survey::of(&workload), Some(workload.jobs)),
-            Log::Long(survey) => (survey, None),
+        let (survey, jobs, jobspecs) = match log {
+            Log::Whole(workload) => (Survey::of(&workload), Some(workload.jobs), workload.jobspecs),
+            Log::Long(survey) => (survey, None, Vec::new()),
         };
         if survey.jobs == 0 {
             bail!("{}: no jobs to replay", path.display());
         }
-        Ok(Input { recipe, survey, jobs, note })
+        Ok(Input { recipe, survey, jobs, jobspecs, note })
     }
 
     /// Tell jobs that need whole nodes how many cores these have, each of them as many.

@@ -4,7 +4,7 @@
 
 use fluxgate_sim::metrics::NodeWatts;
 use fluxgate_sim::transform::Estimates;
-use fluxgate_sim::workload::{Options, Overrun, Procs, Queues, Width};
+use fluxgate_sim::workload::{Ask, Options, Overrun, Procs, Queues, Width};
 
 use crate::args::Replay;
 
@@ -57,6 +57,8 @@ pub(crate) fn mapping(text: &str) -> Result<Options, String> {
             Some(("queue", "none")) => options.queues = Queues::One,
             Some(("queue", "queue")) => options.queues = Queues::Queue,
             Some(("queue", "partition")) => options.queues = Queues::Partition,
+            Some(("ask", "jobspec")) => options.ask = Ask::Jobspec,
+            Some(("ask", "cores")) => options.ask = Ask::Cores,
             Some(("overrun", "kill")) => options.overrun = Overrun::Kill,
             Some(("overrun", "raise")) => options.overrun = Overrun::Raise,
             Some(("min-run", seconds)) => {
@@ -67,7 +69,7 @@ pub(crate) fn mapping(text: &str) -> Result<Options, String> {
             _ => {
                 return Err(format!(
                     "found `{pair}`, accepted is procs=cores|nodes, width=requested|allocated, queue=queue|partition|none, \
-                     overrun=kill|raise and min-run=SECONDS"
+                     ask=jobspec|cores, overrun=kill|raise and min-run=SECONDS"
                 ));
             }
         }
