@@ -502,3 +502,62 @@ fn a_stream_of_jobspecs_is_replayed_on_the_real_graph() {
     cli(&["replay", &bad, "--machine", &machine]).fails(1, &["line 1", "unknown field", "t_submit"]);
     cli(&["replay", &log]).fails(1, &["name the machine"]);
 }
+
+#[test]
+fn jobs_ask_for_flow_and_pools_are_kept() {
+    let dir = folder();
+    let log = small_log(dir.path());
+    let log = log.as_str();
+    // 500 W for 8 cores that take 50 to 100 each: not all can be in use at once.
+    let flow = ["--pool", "power=500W", "--flow", "power=50-100W/core", "--pool", "bandwidth=2GB/s", "--flow"];
+    let flow = flow.into_iter().chain(["bandwidth=25%:500MB/s/core"]).collect::<Vec<_>>();
+    let (said, _) = twice(log, "easy", &flow);
+    let (free, _) = twice(log, "easy", &["--pool", "power=5kW", "--flow", "power=50-100W/core"]);
+    let run = &said["runs"][0];
+    let [power, bandwidth] = ["power", "bandwidth"].map(|kind| {
+        let all = run["flow"].as_array().unwrap();
+        all.iter().find(|usage| usage["kind"] == kind).unwrap().clone()
+    });
+    assert_eq!((power["capacity"].as_f64(), power["unit"].as_str()), (Some(500.0), Some("W")));
+    let (peak, mean) = (power["peak"].as_f64().unwrap(), power["mean"].as_f64().unwrap());
+    assert!(mean > 100.0 && mean < peak && peak <= 500.0, "{power}");
+    assert!(bandwidth["peak"].as_f64().unwrap() <= 2.0, "{bandwidth}");
+    assert!(free["runs"][0]["flow"][0]["peak"].as_f64().unwrap() > 0.5, "the cap is one");
+    let denied = run["denied"].as_array().unwrap();
+    let why = |word: &str| denied.iter().filter(|it| it["reason"].as_str().unwrap().contains(word)).count();
+    assert!(why("power") > 0 && why("power") + why("bandwidth") + 1 >= denied.len(), "{denied:?}");
+    // Another seed, another draw.
+    let other: Vec<&str> = flow.iter().copied().chain(["--seed", "2"]).collect();
+    assert_ne!(twice(log, "easy", &other).0["runs"][0]["flow"], run["flow"]);
+
+    let out = dir.path().join("out");
+    let mut args = vec!["replay", log, "-q", "--report", out.to_str().unwrap()];
+    args.extend(&flow);
+    let table = cli(&args).ok();
+    assert!(table.contains("power_peak_W") && table.contains("bandwidth_mean_GB/s"), "{table}");
+    let files = files(&out);
+    let page = String::from_utf8(files["report.html"].clone()).unwrap();
+    assert!(page.contains("power in use") && page.contains("share of 500 W"), "no curve of power");
+    assert!(page.contains("25 % of the jobs ask for bandwidth: 500 MB/s for each core"), "no note of the rule");
+    assert!(files.contains_key("flow.power.svg"), "{:?}", files.keys());
+    assert!(files["curves.csv"].starts_with(b"policy,from,to,cores_in_use,jobs_waiting,power_in_use,"));
+
+    // A machine of a file, whole nodes, pools over pools.
+    let machine = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/graphs/capped.json");
+    let more = ["--machine", machine, "--map", "procs=nodes", "--flow", "power=700W/node", "--limit", "100"];
+    let (said, _) = twice(log, "easy", &more);
+    assert_eq!(said["runs"][0]["flow"][0]["peak"], 4900.0, "seven nodes of 700 W below 5000 W");
+
+    for (args, says) in [
+        (vec!["--flow", "power=3/core"], "no power flows in this machine; what flows is nothing"),
+        (vec!["--flow", "power"], "accepted is KIND=[SHARE%:]N[-M][UNIT]/node|core"),
+        (vec!["--pool", "power=9W", "--flow", "power=3W/node"], "say /core, or --map procs=nodes"),
+        (vec!["--pool", "power=9W", "--flow", "power=3GB/s/core"], "power is counted in W, found GB/s"),
+        (vec!["--pool", "core=9"], "a kind has the name of something else"),
+        (vec!["--pool", "power=9W", "--machine", machine], "cannot be used with"),
+    ] {
+        let all: Vec<&str> = ["replay", log, "-q"].into_iter().chain(args.iter().copied()).collect();
+        let failed = cli(&all);
+        assert!(failed.code != 0 && failed.err.contains(says), "{args:?}: {says}: {failed:?}");
+    }
+}

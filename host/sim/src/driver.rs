@@ -29,6 +29,7 @@ use fluxgate_engine::{
 use fluxgate_formats::{JobId, Jobspec, R};
 use fluxgate_graph::Resources;
 
+use crate::flow::Asks;
 use crate::jobspecs::Jobspecs;
 use crate::observe::{Observer, PROGRESS_EVERY, Progress, Span, Started};
 use crate::outages::{Change, Outages};
@@ -127,6 +128,8 @@ pub struct Surroundings {
     pub outages: Outages,
     /// What jobs ask for in full, by [`Job::jobspec`].
     pub jobspecs: Vec<Arc<Jobspec>>,
+    /// What the others ask for beside their cores.
+    pub flow: Asks,
     /// Ask for the expected start of every waiting job: when it was submitted, and again whenever so many seconds have
     /// passed.
     pub forecasts: Option<f64>,
@@ -339,7 +342,7 @@ impl<'a> Simulation<'a> {
             ends: BinaryHeap::new(),
             busy: 0,
             starts: Vec::new(),
-            specs: Jobspecs::new(&surroundings.queues, &surroundings.jobspecs),
+            specs: Jobspecs::new(&surroundings.queues, &surroundings.jobspecs).with_flow(&surroundings.flow),
             outages: &surroundings.outages,
             failed: 0,
             last_arrival: None,

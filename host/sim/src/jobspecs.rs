@@ -1,12 +1,13 @@
 //! Jobspecs for jobs that are a number of cores, or of whole nodes, for a time: one slot of one core for each, on any
-//! nodes, or one slot that is all of each node; and those that jobs bring themselves.
+//! nodes, or one slot that is all of each node, with what flows to each slot or node; and those that jobs bring themselves.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use fluxgate_formats::Jobspec;
-use fluxgate_formats::jobspec::Simple;
+use fluxgate_formats::jobspec::{Resource, Simple};
 
+use crate::flow::Asks;
 use crate::workload::{Job, queue_name};
 
 /// Shapes that are kept built. The logs at hand have 1,700 to 2,700.
@@ -14,19 +15,27 @@ const KEPT_MAX: usize = 65_536;
 
 /// Builds jobspecs, each shape once; the engine then reads each once, too.
 pub struct Jobspecs {
-    /// By cores, nodes, queue and the bits of the limit.
-    built: BTreeMap<(u32, u32, u32, u64), Arc<Jobspec>>,
+    built: BTreeMap<Key, Arc<Jobspec>>,
     /// The same for jobs that have a jobspec, by its number, queue and the bits of the limit.
     told: BTreeMap<(u32, u32, u64), Arc<Jobspec>>,
     queues: BTreeMap<u32, String>,
     jobspecs: Vec<Arc<Jobspec>>,
+    flow: Asks,
 }
+
+/// Cores, nodes, queue, the bits of the limit, and flow.
+type Key = (u32, u32, u32, u64, Box<[u64]>);
 
 impl Jobspecs {
     /// With names of the queues by number, and the [jobspecs](crate::workload::Workload::jobspecs) that jobs bring.
     pub fn new(queues: &BTreeMap<u32, String>, jobspecs: &[Arc<Jobspec>]) -> Self {
-        let (queues, jobspecs) = (queues.clone(), jobspecs.to_vec());
-        Jobspecs { built: BTreeMap::new(), told: BTreeMap::new(), queues, jobspecs }
+        let (queues, jobspecs, flow) = (queues.clone(), jobspecs.to_vec(), Asks::default());
+        Jobspecs { built: BTreeMap::new(), told: BTreeMap::new(), queues, jobspecs, flow }
+    }
+
+    /// The same, with flow for jobs that bring none.
+    pub fn with_flow(self, flow: &Asks) -> Self {
+        Jobspecs { flow: flow.clone(), ..self }
     }
 
     /// The jobspec of a job.
@@ -41,9 +50,11 @@ impl Jobspecs {
             let key = (job.jobspec, job.queue, job.limit.to_bits());
             return self.told.entry(key).or_insert_with(|| Arc::new(timed(spec, job, queues))).clone();
         }
-        let queues = &self.queues;
-        let key = (job.cores, job.nodes, job.queue, job.limit.to_bits());
-        self.built.entry(key).or_insert_with(|| Arc::new(build(job, queues))).clone()
+        let (queues, flow) = (&self.queues, &self.flow);
+        let key = (job.cores, job.nodes, job.queue, job.limit.to_bits(), flow.amounts(job));
+        let entry = self.built.entry(key);
+        let made = |key: &Key| Arc::new(build(job, queues, flow.resources(&key.4)));
+        entry.or_insert_with_key(made).clone()
     }
 }
 
@@ -58,9 +69,9 @@ fn timed(spec: &Jobspec, job: &Job, queues: &BTreeMap<u32, String>) -> Jobspec {
     spec
 }
 
-fn build(job: &Job, queues: &BTreeMap<u32, String>) -> Jobspec {
+fn build(job: &Job, queues: &BTreeMap<u32, String>, flow: Vec<Resource>) -> Jobspec {
     let whole = job.nodes > 0;
-    Simple {
+    let mut spec = Simple {
         nodes: whole.then_some(job.nodes),
         // On whole nodes the slots say it themselves.
         slots: if whole { 0 } else { job.cores },
@@ -70,5 +81,11 @@ fn build(job: &Job, queues: &BTreeMap<u32, String>) -> Jobspec {
         command: vec!["replayed".to_owned()],
         ..Simple::default()
     }
-    .build()
+    .build();
+    if let Some(first) = spec.resources.first_mut().filter(|_| !flow.is_empty()) {
+        // The node, or the slot; version 1 has nothing but those.
+        first.with.extend(flow);
+        spec.version = 9999;
+    }
+    spec
 }

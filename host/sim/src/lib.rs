@@ -10,7 +10,7 @@
 //! - [`source`] reads logs of several formats, [`swf`] the Standard Workload Format among them; [`workload`] decides
 //!   which lines are jobs, and how wide and long they are; [`machine`] is what they run on.
 //! - [`model`] makes workloads without a log; [`transform`] takes parts of one and changes load and estimates.
-//! - [`outages`] are failures and drains of nodes while a workload runs.
+//! - [`outages`] are failures and drains of nodes while a workload runs; [`flow`] is what jobs ask for beside cores.
 //! - [`driver`] is a discrete-event loop around `fluxgate_engine::Engine`: the same engine, the same policies,
 //!   another clock.
 //! - [`record`] keeps every job; [`report`] makes pages and pictures of records, [`diff`] compares two, and [`bootstrap`]
@@ -31,6 +31,7 @@ pub mod dates;
 pub mod diff;
 pub mod driver;
 pub mod fair;
+pub mod flow;
 pub mod jobspecs;
 pub mod machine;
 pub mod metrics;

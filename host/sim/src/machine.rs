@@ -12,6 +12,7 @@ use fluxgate_formats::rset::Children;
 use fluxgate_formats::{Idset, R};
 use fluxgate_graph::Resources;
 
+use crate::flow::Pools;
 use crate::schedule::{Cores, cores_of};
 use crate::swf::Header;
 
@@ -29,6 +30,8 @@ pub struct Machine {
     pub resources: Resources,
     /// Which cores there are by rank, for the sweep.
     pub cores: Cores,
+    /// What flows to nodes, for the same.
+    pub pools: Pools,
 }
 
 /// Why there is no machine.
@@ -135,7 +138,39 @@ impl Machine {
     pub fn from_resources(mut resources: Resources) -> Result<Self, MachineError> {
         let r = resources.to_r_all();
         resources.set_up(&r.ranks());
-        Ok(Self { resources, cores: cores_of(&r) })
+        Ok(Self { resources, cores: cores_of(&r), pools: Pools::of(&r) })
+    }
+
+    /// The same nodes with one pool for all of them of each kind: name, size and unit (empty: none).
+    ///
+    /// # Errors
+    /// [`MachineError::Load`], when the pools cannot be.
+    pub fn with_pools(self, pools: &[(String, u64, String)]) -> Result<Self, MachineError> {
+        if pools.is_empty() {
+            return Ok(self);
+        }
+        let failed =
+            |message: String| MachineError::Load { file: "pools of the machine".to_owned(), message };
+        let mut r = self.resources.to_r_all();
+        let hosts = r.nodelist.to_string();
+        let pool = |(name, size, unit): &(String, u64, String)| {
+            let pools = serde_json::json!([{"name": name, "size": size, "hosts": hosts}]);
+            let mut kind = serde_json::Map::from_iter([("pools".to_owned(), pools)]);
+            if !unit.is_empty() {
+                kind.insert("unit".to_owned(), unit.as_str().into());
+            }
+            (name.clone(), serde_json::Value::Object(kind))
+        };
+        let flow: serde_json::Map<_, _> = pools.iter().map(pool).collect();
+        if flow.len() < pools.len() {
+            return Err(failed("one kind is named twice".to_owned()));
+        }
+        r.scheduling = Some(serde_json::json!({"writer": "fluxgate", "flow": flow}));
+        let machine = Self::from_resources(Resources::from_r(&r).map_err(|e| failed(e.to_string()))?)?;
+        match machine.pools.kinds.len() == pools.len() {
+            true => Ok(machine),
+            false => Err(failed("a kind has the name of something else in the machine".to_owned())),
+        }
     }
 
     /// Cores of each node, when all have as many.

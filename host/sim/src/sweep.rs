@@ -13,7 +13,10 @@
 //!   one rank; exact on machines of one-core nodes);
 //! - nodes that fail: nothing starts on a node that is out of service, and a job ends when a node of its fails;
 //! - cores, where rows tell them: as many as asked for, on the row's ranks, existing, and no core
-//!   held twice at any instant.
+//!   held twice at any instant;
+//! - flow, where jobs ask for some ([`sweep_flow`]).
+
+mod flow;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -25,6 +28,8 @@ pub mod running;
 use crate::outages::{Change, Outage};
 use crate::schedule::{Cores, Row};
 use crate::workload::Job;
+
+pub use flow::sweep_flow;
 
 /// Most violations whose text is kept; all are counted.
 pub const MAX_KEPT: usize = 100;
@@ -101,6 +106,30 @@ pub enum Violation {
         /// Who got it too.
         second: JobId,
     },
+    /// Another flow to a rank than the job must have there, or one to a rank that hangs on no pool. Units without a prefix.
+    Flow {
+        /// The job.
+        job: JobId,
+        /// Name of what flows.
+        kind: String,
+        /// The rank.
+        rank: u32,
+        /// As its R says.
+        found: u64,
+        /// As it asked.
+        expected: u64,
+    },
+    /// More flow than a pool carries. Units without a prefix.
+    PoolOverfull {
+        /// From when.
+        time: f64,
+        /// Names of kind and pool.
+        pool: String,
+        /// What flows.
+        used: u64,
+        /// What it carries.
+        total: u64,
+    },
 }
 
 impl fmt::Display for Violation {
@@ -131,6 +160,12 @@ impl fmt::Display for Violation {
             }
             Violation::Overlap { time, rank, core, first, second } => {
                 write!(f, "at {time}: rank {rank} core {core}: held by job {} and job {}", first.0, second.0)
+            }
+            Violation::Flow { job, kind, rank, found, expected } => {
+                write!(f, "job {}: {found} units of {kind} on rank {rank}, {expected} due", job.0)
+            }
+            Violation::PoolOverfull { time, pool, used, total } => {
+                write!(f, "at {time}: {pool}: {used} units in use, it carries {total}")
             }
         }
     }

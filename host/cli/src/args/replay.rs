@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use fluxgate_sim::flow::Ask;
 use fluxgate_sim::metrics::NodeWatts;
 
 use super::workload::Selection;
@@ -40,6 +41,14 @@ pub(crate) struct Replay {
     /// Resources: R (RFC 20 JSON), TOML with [[resource.config]], or JGF. Default: from the log's header.
     #[arg(long, value_name = "FILE")]
     pub(crate) machine: Option<PathBuf>,
+    /// Jobs ask for flow that the machine has (power, bandwidth), so much for each node or core: power=350W/node;
+    /// between two bounds, drawn with --seed: power=100-350W/node; only a share of the jobs: bandwidth=30%:1-4GB/s/core.
+    #[arg(long, value_name = "KIND=[SHARE%:]N[-M][UNIT]/node|core", conflicts_with_all = ["journal", "diff", "definitions"])]
+    pub(crate) flow: Vec<Ask>,
+    /// A pool that feeds all nodes of the machine of the log's header: power=20kW.
+    #[arg(long, value_name = "KIND=SIZE[UNIT]", value_parser = crate::cmd::replay::pool,
+        conflicts_with_all = ["machine", "journal", "diff", "definitions"])]
+    pub(crate) pool: Vec<(String, u64, String)>,
     /// Failures and drains of nodes: a table with the first line time,ranks,change; a change is fail, drain or return.
     #[arg(long, value_name = "FILE")]
     pub(crate) outages: Option<PathBuf>,

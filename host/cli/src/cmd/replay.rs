@@ -7,6 +7,7 @@
 mod bounds;
 mod compare;
 mod fair;
+mod flow;
 mod forecasts;
 mod input;
 mod journal;
@@ -24,13 +25,15 @@ use fluxgate_engine::Policy;
 use fluxgate_sim::calibration::{Calibrated, Calibration};
 use fluxgate_sim::driver::{Deciders, Surroundings};
 use fluxgate_sim::fair::{self as sample, Starts};
+use fluxgate_sim::flow::Granted;
 use fluxgate_sim::machine::Machine;
 use fluxgate_sim::metrics::{self, Metrics, Summary};
 use fluxgate_sim::observe::{Observer, Progress};
 use fluxgate_sim::outages::Outages;
 use fluxgate_sim::record::Record;
 use fluxgate_sim::report;
-use fluxgate_sim::schedule::Writer;
+use fluxgate_sim::schedule::{Collect, Writer};
+use fluxgate_sim::sweep::sweep_flow;
 use fluxgate_sim::workload::Procs;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
@@ -44,7 +47,7 @@ use crate::sched::settings::POLICY_DEFAULT;
 
 use fair::{Recipe, Recipes};
 use input::Input;
-pub(crate) use values::{estimates, factor, mapping, time, watts};
+pub(crate) use values::{estimates, factor, mapping, pool, time, watts};
 
 /// One policy's run.
 struct Run {
@@ -64,6 +67,8 @@ struct Run {
     record: Option<Record>,
     /// With `--forecast`.
     forecasts: Option<Calibrated>,
+    /// With `--flow`.
+    flow: Option<Granted>,
 }
 
 /// A policy as asked for, ready to decide.
@@ -141,7 +146,9 @@ pub(crate) fn run(args: &Replay) -> Result<()> {
     let mut input = Input::load(args, log)?;
     let machine = match &args.machine {
         Some(path) => Machine::load(path)?,
-        None => Machine::from_header(&input.survey.header).with_context(|| log.display().to_string())?,
+        None => Machine::from_header(&input.survey.header)
+            .and_then(|machine| machine.with_pools(&args.pool))
+            .with_context(|| log.display().to_string())?,
     };
     if options.procs == Procs::Nodes {
         input.on_nodes_of(machine.cores_per_node()?);
@@ -156,8 +163,9 @@ pub(crate) fn run(args: &Replay) -> Result<()> {
         args.outages.as_deref().map(|path| Outages::load(path, &ranks)).transpose()?.unwrap_or_default();
     let queues = input.queue_names(options.queues);
     check_queues(args, &input.queues(&queues))?;
-    let surroundings =
-        Surroundings { queues, outages, jobspecs: input.jobspecs.clone(), forecasts: args.forecast };
+    let flow = flow::asks(args, &machine, options.procs)?;
+    let jobspecs = input.jobspecs.clone();
+    let surroundings = Surroundings { queues, outages, flow, jobspecs, forecasts: args.forecast };
     let runs = side_by_side(args, asked, &input, &machine, &surroundings)?;
     if let Some(folder) = &args.report {
         write_report(args, folder, log, notes, &machine, &runs)?;
@@ -300,6 +308,7 @@ fn write_report(
         title: format!("Replay of {}", log.file_name().map_or(log.as_os_str(), |n| n).to_string_lossy()),
         notes,
         cores: machine.total_cores(),
+        flows: flow::kinds(args, machine),
         seed: args.selection.seed,
         runs: runs
             .iter()
@@ -309,6 +318,7 @@ fn write_report(
                 record: run.record.clone().unwrap_or_default(),
                 denied: denied(run),
                 forecasts: run.forecasts.clone(),
+                flows: flow::spans(args, run, machine),
             })
             .collect(),
     };
@@ -362,12 +372,17 @@ fn one(
     if let Some(calibration) = &mut calibration {
         observers.push(calibration);
     }
+    let mut granted = (!surroundings.flow.is_empty()).then(|| Granted::of(&machine.pools));
+    let mut rows = Collect::default();
+    if let Some(granted) = &mut granted {
+        observers.extend([granted as &mut dyn Observer, &mut rows]);
+    }
     if let Some(writer) = &mut writer {
         observers.push(writer);
     }
     let begin = Instant::now();
     let (config, deciders) = (bounds::config(args)?, Deciders { default, queues });
-    let (outcome, judged) = input
+    let (outcome, mut judged) = input
         .run(machine, surroundings, config, deciders, &mut observers, !args.no_check)
         .with_context(|| format!("replay with {name}"))?;
     let seconds = begin.elapsed().as_secs_f64();
@@ -388,6 +403,10 @@ fn one(
     }
     let denied: Vec<Value> =
         outcome.denied.iter().map(|(id, note)| json!({"job": id.0, "reason": note})).collect();
+    if let (Some(report), Some(granted)) = (&mut judged, &granted) {
+        let (pools, asks) = (&machine.pools, &surroundings.flow);
+        sweep_flow(pools, asks, input.jobs(), &rows.rows, &granted.grants, report);
+    }
     let violations = judged.iter().flat_map(|report| report.first.iter().map(ToString::to_string)).collect();
     Ok(Run {
         name,
@@ -401,6 +420,7 @@ fn one(
         violations,
         record,
         forecasts: calibration.map(|c| c.calibrated()),
+        flow: granted,
     })
 }
 
@@ -424,6 +444,7 @@ fn report(
                     "policy": run.name,
                     "metrics": serde_json::to_value(&run.summary)?,
                     "forecasts": serde_json::to_value(&run.forecasts)?,
+                    "flow": serde_json::to_value(flow::usage(run, machine))?,
                     "peak_waiting": run.peak_waiting,
                     "ended_by_failures": run.failed,
                     "denied": run.denied,
@@ -462,15 +483,17 @@ fn report(
         let values = figures.iter().map(|f| number(f[i].1));
         table.add_row(std::iter::once(metric.clone()).chain(values));
     }
-    let mut extra = |metric: &str, value: fn(&Run) -> f64| {
-        table.add_row(std::iter::once(metric.to_owned()).chain(runs.iter().map(|r| number(value(r)))));
-    };
-    extra("peak_waiting", |r| r.peak_waiting as f64);
+    let of = |value: fn(&Run) -> f64| runs.iter().map(value).collect::<Vec<f64>>();
+    let mut extra = vec![("peak_waiting".to_owned(), of(|r| r.peak_waiting as f64))];
     if args.outages.is_some() {
-        extra("ended_by_failures", |r| r.failed as f64);
+        extra.push(("ended_by_failures".to_owned(), of(|r| r.failed as f64)));
     }
-    extra("computed_in_s", |r| r.seconds);
-    extra("of_which_policy_s", |r| r.policy_seconds);
+    extra.extend(flow::rows(runs, machine));
+    extra.push(("computed_in_s".to_owned(), of(|r| r.seconds)));
+    extra.push(("of_which_policy_s".to_owned(), of(|r| r.policy_seconds)));
+    for (metric, values) in extra {
+        table.add_row(std::iter::once(metric).chain(values.into_iter().map(number)));
+    }
     render::show(&table)?;
     forecasts::show(runs)?;
     for run in runs {

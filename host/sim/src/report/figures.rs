@@ -4,7 +4,7 @@
 
 use serde::Serialize;
 
-use super::{Run, THRESHOLD};
+use super::{Flow, Run, THRESHOLD};
 use crate::bootstrap::{self, Interval, Weeks};
 use crate::metrics::bounded_slowdown_of;
 use crate::points::Points;
@@ -127,6 +127,8 @@ pub struct Curve {
     pub busy: Vec<f64>,
     /// Jobs that wait.
     pub waiting: Vec<f64>,
+    /// What flows, by kind, in its unit.
+    pub flows: Vec<Vec<f64>>,
 }
 
 /// For each run, over the same time.
@@ -137,7 +139,15 @@ pub(super) fn curves(runs: &[Run]) -> Vec<Curve> {
     let width = (to - from) / BINS as f64;
     runs.iter()
         .map(|run| {
-            let mut curve = Curve { from, width, busy: vec![0.0; BINS], waiting: vec![0.0; BINS] };
+            let (busy, waiting) = (vec![0.0; BINS], vec![0.0; BINS]);
+            let mut curve = Curve { from, width, busy, waiting, flows: Vec::new() };
+            for spans in &run.flows {
+                let mut bins = vec![0.0; BINS];
+                for (begin, end, amount) in spans {
+                    add(&mut bins, (begin - from) / width, (end - from) / width, *amount);
+                }
+                curve.flows.push(bins);
+            }
             for job in &run.record.jobs {
                 add(&mut curve.waiting, (job.submit - from) / width, (job.start - from) / width, 1.0);
                 let (begin, end) = ((job.start - from) / width, (job.end - from) / width);
@@ -197,13 +207,16 @@ pub(super) fn classes_csv(runs: &[Run], classes: &[Vec<ClassFigures>]) -> Vec<u8
 }
 
 /// One line for each policy and span.
-pub(super) fn curves_csv(runs: &[Run], curves: &[Curve]) -> Vec<u8> {
+pub(super) fn curves_csv(runs: &[Run], curves: &[Curve], kinds: &[Flow]) -> Vec<u8> {
     let rows = runs.iter().zip(curves).flat_map(|(run, curve)| {
         (0..BINS).map(move |i| {
             let from = curve.from + i as f64 * curve.width;
             let values = [from, from + curve.width, curve.busy[i], curve.waiting[i]];
+            let values = values.into_iter().chain(curve.flows.iter().map(move |flow| flow[i]));
             std::iter::once(run.label.clone()).chain(values.map(|v| v.to_string())).collect::<Vec<String>>()
         })
     });
-    csv(&["policy", "from", "to", "cores_in_use", "jobs_waiting"], rows)
+    let kinds: Vec<String> = kinds.iter().map(|kind| format!("{}_in_use", kind.name)).collect();
+    let header = ["policy", "from", "to", "cores_in_use", "jobs_waiting"].into_iter();
+    csv(&header.chain(kinds.iter().map(String::as_str)).collect::<Vec<_>>(), rows)
 }

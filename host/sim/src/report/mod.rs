@@ -38,6 +38,19 @@ pub struct Run {
     pub denied: Vec<(u64, String)>,
     /// How good forecasts of starts were, if any were made.
     pub forecasts: Option<Calibrated>,
+    /// For each kind of [`Input::flows`], spans of its use: from, to (seconds), and how much in its unit.
+    pub flows: Vec<Vec<(f64, f64, f64)>>,
+}
+
+/// A kind of flow that jobs ask for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Flow {
+    /// Its name.
+    pub name: String,
+    /// Its unit; may be empty.
+    pub unit: String,
+    /// What the machine has of it, in that unit.
+    pub capacity: f64,
 }
 
 /// Everything a report is about.
@@ -49,6 +62,8 @@ pub struct Input {
     pub notes: Vec<String>,
     /// Cores of the machine.
     pub cores: u64,
+    /// What flows beside cores.
+    pub flows: Vec<Flow>,
     /// Seed of the intervals.
     pub seed: u64,
     /// In the order in which they were asked for.
@@ -83,7 +98,10 @@ pub fn make(input: &Input) -> Vec<File> {
     let _ = crate::metrics::write_csv(&mut csv, input.runs.iter().map(|r| (r.label.as_str(), &r.summary)));
     files.push(File { name: "metrics.csv".to_owned(), content: csv });
     files.push(File { name: "classes.csv".to_owned(), content: figures::classes_csv(&input.runs, &classes) });
-    files.push(File { name: "curves.csv".to_owned(), content: figures::curves_csv(&input.runs, &curves) });
+    files.push(File {
+        name: "curves.csv".to_owned(),
+        content: figures::curves_csv(&input.runs, &curves, &input.flows),
+    });
     if input.runs.iter().any(|run| run.forecasts.is_some()) {
         files.push(File { name: "forecasts.csv".to_owned(), content: forecasts::csv(&input.runs) });
     }

@@ -30,8 +30,20 @@ pub(super) fn all(input: &Input, classes: &[Vec<ClassFigures>], curves: &[Curve]
     };
     let hours = curves.first().map_or(0.0, |c| c.width / 3600.0);
     let means = format!("Means over spans of {hours:.1} hours.");
-    show("utilisation", means.clone(), over_time("Cores in use", &names, curves, Some(input.cores)));
-    show("queue", means, over_time("Jobs that wait", &names, curves, None));
+    let busy = |curve: &Curve| curve.busy.iter().map(|busy| busy / input.cores.max(1) as f64).collect();
+    let share = Axis::share("share of the machine");
+    show("utilisation", means.clone(), over_time("Cores in use", &names, curves, share, &busy));
+    for (i, kind) in input.flows.iter().enumerate() {
+        let all = kind.capacity.max(f64::MIN_POSITIVE);
+        let used = |curve: &Curve| curve.flows[i].iter().map(|used| used / all).collect();
+        let label = format!("share of {} {}", kind.capacity, kind.unit);
+        let svg =
+            over_time(&format!("{} in use", kind.name), &names, curves, Axis::share(label.trim_end()), &used);
+        show(&format!("flow.{}", file_part(&kind.name)), means.clone(), svg);
+    }
+    let waiting = |curve: &Curve| curve.waiting.clone();
+    let most = curves.iter().flat_map(|curve| &curve.waiting).copied().fold(0.0, f64::max);
+    show("queue", means, over_time("Jobs that wait", &names, curves, Axis::count("jobs", most), &waiting));
     let below = "How many percent of the jobs have at most so much; further left and up is better.";
     let most = |f: fn(&Done) -> f64| {
         input.runs.iter().flat_map(|r| &r.record.jobs).map(f).max_by(f64::total_cmp).unwrap_or(1.0)
@@ -69,15 +81,15 @@ pub(super) fn all(input: &Input, classes: &[Vec<ClassFigures>], curves: &[Curve]
     shown
 }
 
-fn over_time(title: &str, names: &[&str], curves: &[Curve], cores: Option<u64>) -> String {
+fn over_time(
+    title: &str,
+    names: &[&str],
+    curves: &[Curve],
+    y: Axis,
+    values: &dyn Fn(&Curve) -> Vec<f64>,
+) -> String {
     let (from, width) = curves.first().map_or((0.0, 1.0), |c| (c.from, c.width));
     let mut picture = Picture::new(title, 280.0, Axis::time(from, from + width * BINS as f64));
-    let values = |curve: &Curve| match cores {
-        Some(all) => curve.busy.iter().map(|busy| busy / all.max(1) as f64).collect(),
-        None => curve.waiting.clone(),
-    };
-    let most = curves.iter().flat_map(values).fold(0.0, f64::max);
-    let y = if cores.is_some() { Axis::share("share of the machine") } else { Axis::count("jobs", most) };
     picture.left(&y);
     for (i, curve) in curves.iter().enumerate() {
         let points =

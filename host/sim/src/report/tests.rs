@@ -48,9 +48,18 @@ fn input() -> Input {
             record,
             denied,
             forecasts: Some(found.calibrated()),
+            flows: vec![vec![(0.0, 100_000.0, 30.0)]],
         });
     }
-    Input { title: "made & up".to_owned(), notes: vec!["one note".to_owned()], cores: 16, seed: 1, runs }
+    let flows = vec![Flow { name: "power".to_owned(), unit: "kW".to_owned(), capacity: 40.0 }];
+    Input {
+        title: "made & up".to_owned(),
+        notes: vec!["one note".to_owned()],
+        cores: 16,
+        flows,
+        seed: 1,
+        runs,
+    }
 }
 
 fn text(files: &[File], name: &str) -> String {
@@ -64,8 +73,8 @@ fn a_page_that_stands_alone_with_its_files() {
     let page = text(&files, "report.html");
     assert_eq!(
         page.matches("<svg").count(),
-        9,
-        "utilisation, queue, two shares, two by class, forecasts, two Gantt"
+        10,
+        "utilisation, power, queue, two shares, two by class, forecasts, two Gantt"
     );
     assert_eq!(page.matches("<svg").count(), page.matches("</svg>").count());
     for outside in ["http://", "https://", "src=", "@import", "url("] {

@@ -1,6 +1,7 @@
 //! Replay as a user of the crate sees it.
 
 mod agreement;
+mod flow;
 mod forecasts;
 mod logs;
 mod misbehaviour;

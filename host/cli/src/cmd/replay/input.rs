@@ -40,7 +40,10 @@ impl Input {
         let (options, transform) = (args.selection.options(), args.selection.transform());
         let recipe = Recipe { path: path.to_owned(), options, transform, cores_per_node: None };
         // These look at all jobs together.
-        let whole = args.report.is_some() || args.fair_start.is_some() || args.forecast.is_some();
+        let whole = args.report.is_some()
+            || args.fair_start.is_some()
+            || args.forecast.is_some()
+            || !args.flow.is_empty();
         let most = if whole { usize::MAX } else { args.kept };
         let (log, note) = match stream::load(&recipe, most) {
             Err(StreamError::Order { .. }) => {

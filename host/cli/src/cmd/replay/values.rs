@@ -20,6 +20,14 @@ pub(crate) fn factor(text: &str) -> Result<f64, String> {
     value.ok_or_else(|| format!("found `{text}`, accepted is a number above 0"))
 }
 
+/// A pool: `KIND=SIZE[UNIT]`.
+pub(crate) fn pool(text: &str) -> Result<(String, u64, String), String> {
+    let wrong = || format!("found `{text}`, accepted is KIND=SIZE[UNIT], such as power=20kW");
+    let (kind, rest) = text.split_once('=').filter(|(kind, _)| !kind.is_empty()).ok_or_else(wrong)?;
+    let (size, unit) = rest.split_at(rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len()));
+    Ok((kind.to_owned(), size.parse().map_err(|_| wrong())?, unit.to_owned()))
+}
+
 /// What a node draws.
 pub(crate) fn watts(text: &str) -> Result<NodeWatts, String> {
     let watts = |text: &str| text.parse().ok().filter(|w: &f64| w.is_finite() && *w >= 0.0);
@@ -87,7 +95,8 @@ pub(super) fn policy(asked: &str) -> (&str, Vec<String>) {
 
 /// What was asked for beyond the log itself, for the page of a report.
 pub(super) fn told(args: &Replay) -> Vec<String> {
-    let (args, mut told) = (&args.selection, Vec::new());
+    let mut told: Vec<String> = args.flow.iter().map(super::flow::told).collect();
+    let args = &args.selection;
     if let Some(from) = args.from {
         told.push(format!("only jobs submitted at {from} or later"));
     }
@@ -143,6 +152,13 @@ mod tests {
         assert!(factor("0").is_err() && factor("1.2").is_ok());
         assert_eq!(watts("100:350"), Ok(NodeWatts { idle: 100.0, busy: 350.0 }));
         assert!(["100", "350:100", "-1:5", "a:b", "1:inf"].iter().all(|text| watts(text).is_err()));
+    }
+
+    #[test]
+    fn pools_of_kinds() {
+        assert_eq!(pool("power=20kW"), Ok(("power".to_owned(), 20, "kW".to_owned())));
+        assert_eq!(pool("licence=7").unwrap().2, "");
+        assert!(["power", "=3W", "power=W", "power=-1W"].iter().all(|text| pool(text).is_err()));
     }
 
     #[test]

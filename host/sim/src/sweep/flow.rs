@@ -1,0 +1,71 @@
+//! The judge of flow: did every job get what it asked for where it is, and did any pool ever carry more than it can?
+//!
+//! - by the rule that jobs ask by, and the cores of its row, each job has an amount on each rank: its R has to say the same (of a job
+//!   with a jobspec of its own that is taken as it is);
+//! - at no instant do the amounts of running jobs exceed a pool, or one that feeds it.
+
+use std::collections::BTreeMap;
+
+use fluxgate_formats::JobId;
+
+use super::{Report, Use, Violation};
+use crate::flow::{Asks, Grant, Pools};
+use crate::schedule::Row;
+use crate::workload::Job;
+
+/// Check what flowed to the jobs of a schedule, whose rows tell their cores; `grants` is what their Rs say.
+pub fn sweep_flow(
+    pools: &Pools,
+    asks: &Asks,
+    jobs: &[Job],
+    rows: &[Row],
+    grants: &[Grant],
+    report: &mut Report,
+) {
+    let by_id: BTreeMap<JobId, &Job> = jobs.iter().map(|job| (job.id, job)).collect();
+    let granted: BTreeMap<JobId, &Grant> = grants.iter().map(|grant| (grant.job, grant)).collect();
+    let mut used: BTreeMap<(usize, usize), Use> = BTreeMap::new();
+    for row in rows {
+        let (Some(job), Some(cores)) = (by_id.get(&row.job), &row.cores) else { continue };
+        let mut found: BTreeMap<(usize, u32), u64> = BTreeMap::new();
+        for (kind, rank, units) in granted.get(&row.job).into_iter().flat_map(|grant| &grant.flows) {
+            *found.entry((*kind, *rank)).or_default() += units;
+        }
+        let mut due: BTreeMap<(usize, u32), u64> = BTreeMap::new();
+        if job.jobspec > 0 {
+            // It says itself what it wants.
+            due.clone_from(&found);
+        } else {
+            for (rank, ids) in cores {
+                let each = asks.due(pools, job, ids.len());
+                due.extend(each.map(|(kind, units)| ((kind, *rank), units)));
+            }
+        }
+        for key in due.keys().chain(found.keys().filter(|key| !due.contains_key(key))) {
+            let [found, expected] = [&found, &due].map(|map| map.get(key).copied().unwrap_or(0));
+            let hangs = pools.kinds[key.0].at.get(&key.1);
+            if found != expected || hangs.is_none() {
+                let kind = pools.kinds[key.0].name.clone();
+                report.add(Violation::Flow { job: job.id, kind, rank: key.1, found, expected });
+            }
+        }
+        for ((kind, rank), units) in due {
+            let known = &pools.kinds[kind];
+            let mut at = known.at.get(&rank).copied();
+            // No longer way than there are pools.
+            for _ in 0..known.pools.len() {
+                let Some(pool) = at else { break };
+                used.entry((kind, pool)).or_default().add(row, units);
+                at = known.pools[pool].above;
+            }
+        }
+    }
+    for ((kind, pool), used) in used {
+        let it = &pools.kinds[kind].pools[pool];
+        let (time, used) = used.peak();
+        if used > it.size {
+            let pool = format!("{} {}", pools.kinds[kind].name, it.name);
+            report.add(Violation::PoolOverfull { time, pool, used, total: it.size });
+        }
+    }
+}
