@@ -63,8 +63,21 @@ pub mod many {
     });
 }
 
+/// The same for flow.
+pub mod flowing {
+    wit_bindgen::generate!({
+        path: "wit",
+        world: "with-flow",
+        with: {
+            "fluxgate:policy/types@0.1.0": super::base::fluxgate::policy::types,
+        },
+        generate_all,
+    });
+}
+
 pub use base::fluxgate::policy::types as wit;
 use base::fluxgate::policy::{log as host_log, machine as host_machine, pass as host};
+use flowing::fluxgate::policy::flow as host_flow;
 use many::fluxgate::policy::many as host_many;
 
 type Instance<P> = LocalKey<RefCell<P>>;
@@ -211,6 +224,31 @@ pub(crate) fn queue_name(index: u32) -> String {
 pub struct HostPass {
     /// Asked once; it does not change within a pass.
     queue: Option<u32>,
+}
+
+/// What flows, asked of the host itself: a method of `Pass` would make every component import it.
+pub(crate) mod flow {
+    use super::{Candidate, Refusal, host_flow, refusal};
+    use crate::flow::{Kind, Span};
+
+    pub(crate) fn kinds() -> Vec<Kind> {
+        let kinds = host_flow::kinds().into_iter();
+        kinds.map(|it| Kind { name: it.name, unit: it.unit, total: it.total, free: it.free }).collect()
+    }
+    pub(crate) fn asked(candidates: &[Candidate]) -> Vec<u64> {
+        let numbers: Vec<u32> = candidates.iter().map(|candidate| candidate.raw()).collect();
+        host_flow::asked(&numbers)
+    }
+    pub(crate) fn spans(kind: u32) -> Vec<Span> {
+        let spans = host_flow::spans(kind).into_iter();
+        spans.map(|it| Span { start: it.start, end: it.end, amount: it.amount }).collect()
+    }
+    pub(crate) fn earliest_after(candidate: Candidate, time: f64) -> f64 {
+        host_flow::earliest_after(candidate.raw(), time)
+    }
+    pub(crate) fn reserve_after(candidate: Candidate, time: f64) -> Result<f64, Refusal> {
+        host_flow::reserve_after(candidate.raw(), time).map_err(refusal)
+    }
 }
 
 fn candidate(number: u32) -> Option<Candidate> {

@@ -65,6 +65,7 @@ pub mod backfill;
 pub mod bench;
 mod config;
 mod export;
+pub mod flow;
 mod job;
 pub mod log;
 pub mod machine;

@@ -3,6 +3,7 @@
 //!
 //! Must never know who answers. Mirrors the WIT interface `pass` question by question.
 
+use crate::flow::Flow;
 use crate::job::{Job, Totals};
 
 /// A job offered in this pass. It means something only until the pass is over.
@@ -148,4 +149,9 @@ pub trait Pass {
     fn wake_at(&mut self, time: f64);
     /// Totals of the machine, with what is staged.
     fn totals(&mut self) -> Totals;
+    /// For whoever implements this trait outside of a component: what answers the functions of [`crate::flow`], if
+    /// anything flows. A policy asks those.
+    fn flow(&mut self) -> Option<&mut dyn Flow> {
+        None
+    }
 }

@@ -20,7 +20,7 @@ macro_rules! sdk {
 }
 
 /// This package, whole.
-const SDK: [(&str, &str); 30] = sdk![
+const SDK: [(&str, &str); 32] = sdk![
     "Cargo.toml",
     "LICENSE",
     "README.md",
@@ -34,6 +34,7 @@ const SDK: [(&str, &str); 30] = sdk![
     "src/bench/tests.rs",
     "src/config.rs",
     "src/export.rs",
+    "src/flow.rs",
     "src/job.rs",
     "src/lib.rs",
     "src/log.rs",
@@ -48,6 +49,7 @@ const SDK: [(&str, &str); 30] = sdk![
     "template/fluxgate-policy.toml",
     "template/gitignore",
     "template/lib.rs",
+    "wit/flow.wit",
     "wit/many.wit",
     "wit/ranking.wit",
     "wit/policy.wit",

@@ -14,7 +14,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use fluxgate_engine as engine;
 use fluxgate_engine::{Abilities, JobEventKind, Machine, MachineTotals, PolicyCost, PolicyError, SavedState};
-use fluxgate_graph::{NodeRow, Placement};
+use fluxgate_graph::{FlowKind, FlowSpan, NodeRow, Placement};
 use fluxgate_guest as guest;
 use fluxgate_guest::machine::{Snapshot, set_snapshot};
 use fluxgate_guest::{Candidate, Exported, Happened};
@@ -323,6 +323,33 @@ impl guest::Pass for TwinPass {
     }
     fn totals(&mut self) -> guest::Totals {
         translate(self.now_totals())
+    }
+    fn flow(&mut self) -> Option<&mut dyn guest::flow::Flow> {
+        Some(self)
+    }
+}
+
+impl guest::flow::Flow for TwinPass {
+    fn kinds(&mut self) -> Vec<guest::flow::Kind> {
+        let kinds = self.pass.flow_kinds().into_iter();
+        let kind =
+            |it: FlowKind| guest::flow::Kind { name: it.name, unit: it.unit, total: it.total, free: it.free };
+        kinds.map(kind).collect()
+    }
+    fn asked(&mut self, candidates: &[Candidate]) -> Vec<u64> {
+        let some = candidates.iter().take(guest::JOBS_MAX as usize);
+        some.flat_map(|candidate| self.ask(|pass| pass.flow_asked(candidate.raw()))).collect()
+    }
+    fn spans(&mut self, kind: u32) -> Vec<guest::flow::Span> {
+        let spans = self.pass.flow_spans(kind).into_iter();
+        let span = |it: FlowSpan| guest::flow::Span { start: it.start, end: it.end, amount: it.amount };
+        spans.map(span).collect()
+    }
+    fn earliest_after(&mut self, candidate: Candidate, time: f64) -> f64 {
+        self.ask(|pass| pass.earliest_after(candidate.raw(), time))
+    }
+    fn reserve_after(&mut self, candidate: Candidate, time: f64) -> Result<f64, guest::Refusal> {
+        self.ask(|pass| pass.reserve_after(candidate.raw(), time)).map_err(refusal)
     }
 }
 

@@ -4,28 +4,42 @@
 
 use std::ops::Add;
 
+/// Most kinds of flow.
+pub(super) const KINDS_MAX: usize = 4;
+
 /// Counts that a job needs or a machine has.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Need {
     pub(super) cores: u32,
     pub(super) gpus: u32,
+    /// By kind.
+    pub(super) flows: [u64; KINDS_MAX],
 }
 
 impl Need {
     pub(super) fn within(self, room: Need) -> bool {
-        self.cores <= room.cores && self.gpus <= room.gpus
+        let flows = || self.flows.iter().zip(&room.flows).all(|(amount, room)| amount <= room);
+        self.cores <= room.cores && self.gpus <= room.gpus && flows()
     }
 
     /// What is left after taking `other`, at least 0.
     pub(super) fn less(self, other: Need) -> Need {
-        Need { cores: self.cores.saturating_sub(other.cores), gpus: self.gpus.saturating_sub(other.gpus) }
+        self.with(other, u32::saturating_sub, u64::saturating_sub)
+    }
+
+    fn with(self, other: Need, counts: fn(u32, u32) -> u32, flow: fn(u64, u64) -> u64) -> Need {
+        Need {
+            cores: counts(self.cores, other.cores),
+            gpus: counts(self.gpus, other.gpus),
+            flows: std::array::from_fn(|kind| flow(self.flows[kind], other.flows[kind])),
+        }
     }
 }
 
 impl Add for Need {
     type Output = Need;
     fn add(self, other: Need) -> Need {
-        Need { cores: self.cores.saturating_add(other.cores), gpus: self.gpus.saturating_add(other.gpus) }
+        self.with(other, u32::saturating_add, u64::saturating_add)
     }
 }
 
@@ -51,12 +65,12 @@ pub(super) fn has_room(room: Need, uses: &[Use], need: Need, start: f64, end: f6
     std::iter::once(start).chain(starts).all(|time| (used_at(uses, time) + need).within(room))
 }
 
-/// Earliest start from `now` on with room for `duration` seconds; none when there never is. Room only grows
+/// Earliest start at `from` or later with room for `duration` seconds; none when there never is. Room only grows
 /// where a use ends, so only those moments are looked at.
-pub(super) fn earliest(room: Need, uses: &[Use], need: Need, now: f64, duration: f64) -> Option<f64> {
+pub(super) fn earliest(room: Need, uses: &[Use], need: Need, from: f64, duration: f64) -> Option<f64> {
     let mut moments: Vec<f64> =
-        uses.iter().map(|each| each.end).filter(|time| time.is_finite() && *time > now).collect();
-    moments.push(now);
+        uses.iter().map(|each| each.end).filter(|time| time.is_finite() && *time > from).collect();
+    moments.push(from);
     moments.sort_by(f64::total_cmp);
     moments.into_iter().find(|time| has_room(room, uses, need, *time, time + duration))
 }

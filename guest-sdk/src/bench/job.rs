@@ -1,6 +1,6 @@
 //! Describing a job to the bench.
 
-use super::capacity::{self, Need};
+use super::capacity::{self, KINDS_MAX, Need};
 use super::{Bench, Waiting};
 use crate::job::{Happened, Job};
 
@@ -11,6 +11,7 @@ pub struct JobBuilder<'a> {
     pub(super) bench: &'a mut Bench,
     pub(super) job: Job,
     pub(super) real_duration: Option<f64>,
+    pub(super) flows: [u64; KINDS_MAX],
 }
 
 impl<'a> JobBuilder<'a> {
@@ -23,6 +24,16 @@ impl<'a> JobBuilder<'a> {
     /// It needs this many GPUs.
     pub fn gpus(mut self, gpus: u32) -> Self {
         self.job.gpus = gpus;
+        self
+    }
+
+    /// It needs so much of a kind that [`Bench::flow`] named.
+    ///
+    /// # Panics
+    /// There is no such kind.
+    pub fn flow(mut self, name: &str, amount: u64) -> Self {
+        let kind = self.bench.kinds.iter().position(|kind| kind.name == name);
+        self.flows[kind.unwrap_or_else(|| panic!("no {name} flows on this bench"))] = amount;
         self
     }
 
@@ -94,9 +105,9 @@ impl<'a> JobBuilder<'a> {
     }
 
     fn finish(self) -> (&'a mut Bench, Waiting) {
-        let JobBuilder { bench, job, real_duration } = self;
+        let JobBuilder { bench, job, real_duration, flows } = self;
         let whole = job.nodes.saturating_mul(bench.cores_per_node());
-        let need = Need { cores: job.cores.max(whole), gpus: job.gpus };
+        let need = Need { cores: job.cores.max(whole), gpus: job.gpus, flows };
         let real_duration = real_duration.unwrap_or(job.duration);
         (bench, Waiting { job, need, real_duration, key: 0.0 })
     }

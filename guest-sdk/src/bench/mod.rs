@@ -21,7 +21,7 @@
 //! The bench does what a host does around a policy: it asks for keys, delivers events, makes passes, drops a
 //! queue's reservations at the beginning of its next pass, and schedules by itself where an ability is not
 //! exported. Two things are simpler: resources are counts without places (a job of whole nodes takes
-//! that many times the cores of a node), and a breach of the contract panics.
+//! that many times the cores of a node, flow comes from one pool for all), and a breach of the contract panics.
 //!
 //! Time starts at 0 and moves only when told.
 
@@ -33,6 +33,7 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::flow::Kind;
 use crate::job::{Happened, Job, JobColumns, JobEvent, JobId, Totals};
 use crate::machine::{Snapshot, set_snapshot};
 use crate::pass::{Pass, Refusal};
@@ -114,6 +115,7 @@ struct QueuePass<'a> {
     all: Need,
     /// What is up.
     room: Need,
+    kinds: &'a [Kind],
     totals: Totals,
     cores_per_node: u32,
     decisions_max: usize,
@@ -125,6 +127,7 @@ pub struct Bench {
     now: f64,
     nodes: u32,
     all: Need,
+    kinds: Vec<Kind>,
     down: Need,
     decisions_max: usize,
     queues: Vec<String>,
@@ -156,7 +159,8 @@ impl Bench {
         Bench {
             now: 0.0,
             nodes,
-            all: Need { cores: many(cores_per_node), gpus: many(gpus_per_node) },
+            all: Need { cores: many(cores_per_node), gpus: many(gpus_per_node), ..Need::default() },
+            kinds: Vec::new(),
             down: Need::default(),
             decisions_max: DECISIONS_MAX,
             queues: vec![String::new()],
@@ -176,6 +180,17 @@ impl Bench {
     /// Allow this many decisions in one pass.
     pub fn decisions_max(&mut self, limit: usize) {
         self.decisions_max = limit;
+    }
+
+    /// Let so much of a kind flow to all nodes, from one pool.
+    ///
+    /// # Panics
+    /// It is there already, or is the fifth.
+    pub fn flow(&mut self, name: &str, unit: &str, total: u64) {
+        assert!(self.kinds.iter().all(|kind| kind.name != name), "{name} flows already");
+        let slot = self.all.flows.get_mut(self.kinds.len()).expect("at most four kinds of flow");
+        *slot = total;
+        self.kinds.push(Kind { name: name.to_owned(), unit: unit.to_owned(), total, free: total });
     }
 
     /// Take this many cores (with their share of nothing else) down until told otherwise.
@@ -198,7 +213,7 @@ impl Bench {
             cores: 1,
             gpus: 0,
         };
-        JobBuilder { bench: self, job, real_duration: None }
+        JobBuilder { bench: self, job, real_duration: None, flows: Default::default() }
     }
 
     /// The time, seconds.
@@ -412,6 +427,7 @@ impl Bench {
             jobs: &jobs,
             all: self.all,
             room: self.room(),
+            kinds: &self.kinds,
             totals: self.totals(),
             cores_per_node: self.cores_per_node(),
             decisions_max: self.decisions_max,

@@ -4,8 +4,9 @@
 
 use super::capacity::{self, Need, Use};
 use super::{PLACEMENTS, QueuePass, Waiting};
+use crate::flow::{Flow, Kind, Span};
 use crate::job::{Job, JobId, Totals};
-use crate::pass::{Candidate, Pass, Placement, Refusal};
+use crate::pass::{Candidate, JOBS_MAX, Pass, Placement, Refusal};
 
 /// What a pass decided. Nothing of it has happened yet.
 #[derive(Debug, Default)]
@@ -74,9 +75,28 @@ impl<'a> BenchPass<'a> {
         Ok(())
     }
 
-    fn when(&self, waiting: &Waiting) -> Option<f64> {
+    fn when(&self, waiting: &Waiting, from: f64) -> Option<f64> {
+        assert!(!from.is_nan(), "contract: the time that a start is asked for is not a number");
+        let from = from.max(self.given.now);
         let uses: Vec<Use> = self.held.iter().chain(&self.guaranteed).copied().collect();
-        capacity::earliest(self.given.room, &uses, waiting.need, self.given.now, waiting.job.duration)
+        let found = || capacity::earliest(self.given.room, &uses, waiting.need, from, waiting.job.duration);
+        from.is_finite().then(found).flatten()
+    }
+
+    fn guarantee(&mut self, candidate: Candidate, from: f64) -> Result<f64, Refusal> {
+        let waiting = self.at(candidate);
+        if !waiting.need.within(self.given.all) {
+            return Err(Refusal::Unsatisfiable);
+        }
+        if self.at_limit() {
+            return Err(Refusal::Limit);
+        }
+        let start = self.when(waiting, from).ok_or(Refusal::Busy)?;
+        self.decide(candidate, waiting.job.id);
+        let planned = Use { start, end: start + waiting.job.duration, need: waiting.need };
+        self.guaranteed.push(planned);
+        self.staged.reserved.push((waiting.job.id, planned));
+        Ok(start)
     }
 
     fn at_limit(&self) -> bool {
@@ -138,7 +158,7 @@ impl Pass for BenchPass<'_> {
         self.judge(self.at(candidate)).is_ok()
     }
     fn earliest(&mut self, candidate: Candidate) -> f64 {
-        self.when(self.at(candidate)).unwrap_or(f64::INFINITY)
+        self.when(self.at(candidate), self.given.now).unwrap_or(f64::INFINITY)
     }
     fn start(&mut self, candidate: Candidate) -> Result<(), Refusal> {
         self.begin(candidate, None)
@@ -149,19 +169,7 @@ impl Pass for BenchPass<'_> {
         self.begin(candidate, name.copied())
     }
     fn reserve(&mut self, candidate: Candidate) -> Result<f64, Refusal> {
-        let waiting = self.at(candidate);
-        if !waiting.need.within(self.given.all) {
-            return Err(Refusal::Unsatisfiable);
-        }
-        if self.at_limit() {
-            return Err(Refusal::Limit);
-        }
-        let start = self.when(waiting).ok_or(Refusal::Busy)?;
-        self.decide(candidate, waiting.job.id);
-        let planned = Use { start, end: start + waiting.job.duration, need: waiting.need };
-        self.guaranteed.push(planned);
-        self.staged.reserved.push((waiting.job.id, planned));
-        Ok(start)
+        self.guarantee(candidate, self.given.now)
     }
     fn placement(&mut self, name: &str) -> Option<Placement> {
         let index = PLACEMENTS.iter().position(|known| *known == name)?;
@@ -188,5 +196,48 @@ impl Pass for BenchPass<'_> {
         totals.free_gpus = free.gpus;
         totals.free_nodes = free.cores / self.given.cores_per_node;
         totals
+    }
+    fn flow(&mut self) -> Option<&mut dyn Flow> {
+        Some(self)
+    }
+}
+
+impl Flow for BenchPass<'_> {
+    fn kinds(&mut self) -> Vec<Kind> {
+        let free = self.free_now().flows;
+        self.given.kinds.iter().zip(free).map(|(kind, free)| Kind { free, ..kind.clone() }).collect()
+    }
+    fn asked(&mut self, candidates: &[Candidate]) -> Vec<u64> {
+        let kinds = self.given.kinds.len();
+        candidates
+            .iter()
+            .take(JOBS_MAX as usize)
+            .flat_map(|candidate| self.at(*candidate).need.flows[..kinds].to_vec())
+            .collect()
+    }
+    fn spans(&mut self, kind: u32) -> Vec<Span> {
+        let Some(kind) = Some(kind as usize).filter(|kind| *kind < self.given.kinds.len()) else {
+            return Vec::new();
+        };
+        let span = |each: &Use, start| Span { start, end: each.end, amount: each.need.flows[kind] };
+        let mut held: Vec<Span> = self.held.iter().map(|each| span(each, f64::NEG_INFINITY)).collect();
+        held.retain(|span| span.amount > 0);
+        held.sort_by(|a, b| a.end.total_cmp(&b.end));
+        held.dedup_by(|b, a| {
+            let same = a.end == b.end;
+            a.amount += if same { b.amount } else { 0 };
+            same
+        });
+        let mut later: Vec<Span> = self.guaranteed.iter().map(|each| span(each, each.start)).collect();
+        later.retain(|span| span.amount > 0);
+        later.sort_by(|a, b| a.start.total_cmp(&b.start));
+        held.extend(later);
+        held
+    }
+    fn earliest_after(&mut self, candidate: Candidate, time: f64) -> f64 {
+        self.when(self.at(candidate), time).unwrap_or(f64::INFINITY)
+    }
+    fn reserve_after(&mut self, candidate: Candidate, time: f64) -> Result<f64, Refusal> {
+        self.guarantee(candidate, time)
     }
 }

@@ -246,18 +246,18 @@ impl Core {
         Some(Room { queue, now, ceiling, floors, holds })
     }
 
-    /// The earliest start of a request in a queue, within its bounds; see [`fluxgate_graph::Resources::earliest`].
+    /// The earliest start of a request in a queue, at `from` or later seen from `now`, within its bounds; see
+    /// [`fluxgate_graph::Resources::earliest_from`].
     pub(crate) fn earliest_in(
         &self,
         room: Option<&Room>,
         request: &Request,
-        now: f64,
+        (now, mut from): (f64, f64),
         duration: f64,
     ) -> Option<f64> {
-        let Some(room) = room else { return self.resources.earliest(request, now, duration) };
+        let Some(room) = room else { return self.resources.earliest_from(request, now, from, duration) };
         let free = u64::from(self.resources.totals().free_cores);
         let cores = u64::from(request.min_cores());
-        let mut from = now;
         // Each turn goes to a later end, of which there are as many as holds.
         for _ in 0..=room.holds.len() {
             from = room.from(free, cores, from, duration)?;

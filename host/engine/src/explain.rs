@@ -169,7 +169,7 @@ impl Engine {
         let queue = core.queues.get(job.queue as usize)?;
         let ahead =
             queue.native.values().take_while(|slot| core.job(**slot).is_some_and(|j| j.id != id)).count();
-        let earliest = core.earliest_in(room.as_ref(), &job.request, now, job.duration);
+        let earliest = core.earliest_in(room.as_ref(), &job.request, (now, now), job.duration);
         let when = match earliest {
             None => "no time is known at which they will be free: nodes are down, or held by jobs without time limit".to_owned(),
             Some(t) if t <= now => "they are free now, other jobs come first".to_owned(),

@@ -11,6 +11,7 @@
 
 mod either;
 mod finish;
+mod flow;
 mod held;
 mod stage;
 mod within;
@@ -321,7 +322,8 @@ impl Pass {
     pub fn earliest(&mut self, candidate: u32) -> Result<f64, PolicyError> {
         self.undecided(candidate)?;
         let Some(job) = self.core.job(candidate) else { return Ok(f64::INFINITY) };
-        let earliest = self.core.earliest_in(self.room.as_ref(), &job.request, self.now, job.duration);
+        let earliest =
+            self.core.earliest_in(self.room.as_ref(), &job.request, (self.now, self.now), job.duration);
         Ok(earliest.unwrap_or(f64::INFINITY))
     }
 
@@ -385,6 +387,11 @@ impl Pass {
     /// # Errors
     /// [`PolicyError::BadDecision`] if it was not offered in this pass, or is decided already.
     pub fn reserve(&mut self, candidate: u32) -> Result<Result<f64, Refusal>, PolicyError> {
+        self.reserve_from(candidate, self.now)
+    }
+
+    /// The same for a start at `from` or later.
+    fn reserve_from(&mut self, candidate: u32, from: f64) -> Result<Result<f64, Refusal>, PolicyError> {
         self.undecided(candidate)?;
         self.blocked = true;
         if self.at_limit() || self.core.resources.reservation_count() >= self.core.config.reservations_max {
@@ -395,7 +402,7 @@ impl Pass {
         let start = if self.never.contains(&request.shape()) {
             None
         } else {
-            self.core.earliest_in(self.room.as_ref(), &request, self.now, duration)
+            self.core.earliest_in(self.room.as_ref(), &request, (self.now, from), duration)
         };
         let Some(start) = start else {
             self.never.insert(request.shape());

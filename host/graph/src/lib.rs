@@ -72,6 +72,7 @@ mod why;
 pub use alternatives::ALTERNATIVES_MAX;
 pub use builder::{DEPTH_MAX, GraphBuilder, GraphError, POOLS_MAX, Pool, PoolId, SIZE_MAX};
 pub use error::{LoadError, NoFit, Unsatisfiable};
+pub use flow::seen::{FLOW_SPANS_MAX, FlowKind, FlowSpan};
 pub use graph::{CONTAINMENT, Edge, Graph};
 pub use ledger::{Allocation, LedgerError, Selection};
 pub use names::Name;

@@ -4,10 +4,10 @@
 //! nothing. An `Err` here is a breach and ends the call.
 
 use fluxgate_engine::{JobView, MachineTotals, Pass, PolicyError, Refusal};
-use fluxgate_graph::Placement;
+use fluxgate_graph::{FlowKind, FlowSpan, Placement};
 use wasmtime::Result;
 
-use crate::bindings::v0_1_0::fluxgate::policy::{log, machine, many, pass, types};
+use crate::bindings::v0_1_0::fluxgate::policy::{flow, log, machine, many, pass, types};
 use crate::held::Held;
 use crate::limits::one_line;
 
@@ -190,6 +190,48 @@ impl many::Host for Held {
             }
         }
         Ok(starts)
+    }
+}
+
+impl flow::Host for Held {
+    fn kinds(&mut self) -> Result<Vec<flow::Kind>> {
+        let kinds = self.pass("flow.kinds", 0)?.flow_kinds().into_iter();
+        let kind = |it: FlowKind| flow::Kind { name: it.name, unit: it.unit, total: it.total, free: it.free };
+        Ok(kinds.map(kind).collect())
+    }
+
+    fn asked(&mut self, candidates: Vec<u32>) -> Result<Vec<u64>> {
+        let mut amounts = Vec::new();
+        self.pass("flow.asked", 0)?;
+        for candidate in candidates.into_iter().take(MANY_ROWS as usize) {
+            amounts.extend(self.pass("flow.asked", 0)?.flow_asked(candidate)?);
+        }
+        Ok(amounts)
+    }
+
+    fn spans(&mut self, kind: u32) -> Result<Vec<flow::Span>> {
+        let spans = self.pass("flow.spans", 0)?.flow_spans(kind);
+        for _ in &spans {
+            self.charge(0)?;
+        }
+        let span = |it: &FlowSpan| flow::Span { start: it.start, end: it.end, amount: it.amount };
+        Ok(spans.iter().map(span).collect())
+    }
+
+    fn earliest_after(&mut self, candidate: u32, time: f64) -> Result<f64> {
+        let fuel = self.limits.fuel_plan;
+        Ok(self.pass("flow.earliest-after", fuel)?.earliest_after(candidate, time)?)
+    }
+
+    fn reserve_after(&mut self, candidate: u32, time: f64) -> Result<Result<f64, types::Refusal>> {
+        const QUESTION: &str = "flow.reserve-after";
+        if self.tired() {
+            // Asking for it says whether there is such a candidate at all.
+            self.pass(QUESTION, 0)?.describe(candidate)?;
+            return Ok(Err(types::Refusal::Limit));
+        }
+        let fuel = self.limits.fuel_plan;
+        Ok(self.pass(QUESTION, fuel)?.reserve_after(candidate, time)?.map_err(refusal))
     }
 }
 

@@ -301,6 +301,7 @@ fn settings(limits: &Limits) -> wasmtime::Config {
 fn linker(engine: &Engine) -> wasmtime::Result<Linker<Held>> {
     let mut linker = Linker::new(engine);
     imports::types::add_to_linker::<_, HasSelf<Held>>(&mut linker, |held| held)?;
+    imports::flow::add_to_linker::<_, HasSelf<Held>>(&mut linker, |held| held)?;
     imports::log::add_to_linker::<_, HasSelf<Held>>(&mut linker, |held| held)?;
     imports::machine::add_to_linker::<_, HasSelf<Held>>(&mut linker, |held| held)?;
     imports::many::add_to_linker::<_, HasSelf<Held>>(&mut linker, |held| held)?;

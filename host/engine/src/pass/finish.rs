@@ -159,7 +159,7 @@ fn estimate(core: &mut Core, queue: QueueId, now: f64, known: Option<((JobId, u6
         Some((of, start)) if of == this => Some(start),
         _ => {
             let room = core.room(queue, now);
-            let start = core.earliest_in(room.as_ref(), &job.request, now, job.duration);
+            let start = core.earliest_in(room.as_ref(), &job.request, (now, now), job.duration);
             start.filter(|start| *start > now)
         }
     };

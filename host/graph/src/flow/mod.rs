@@ -9,6 +9,7 @@
 
 pub(crate) mod find;
 pub(crate) mod read;
+pub(crate) mod seen;
 pub(crate) mod why;
 pub(crate) mod write;
 

@@ -435,3 +435,72 @@ fn m16_17_ranks_of_one_host_keep_their_flow() {
     let [fits, more] = [kw(1, 2), kw(1, 3)].map(|text| ask(&mut child, &text));
     assert!(child.satisfiable(&fits).is_ok() && child.satisfiable(&more).is_err());
 }
+
+#[test]
+fn flow_as_policies_see_it() {
+    let mut m = machine();
+    let kinds = |m: &Resources| {
+        let kinds = m.flow_kinds().into_iter();
+        kinds.map(|kind| (kind.name, kind.unit, kind.total, kind.free)).collect::<Vec<_>>()
+    };
+    let kind = |name: &str, unit: &str, total, free| (name.to_owned(), unit.to_owned(), total, free);
+    let (power, io) = (kind("power", "W", 20_000, 20_000), kind("io", "B/s", 10_000_000_000, 10_000_000_000));
+    assert_eq!(kinds(&m), [power.clone(), io.clone()]);
+    // For each of two slots on each of three nodes, and once for each node.
+    let each = r#"[{"type":"node","count":3,"with":[
+        {"type":"slot","count":2,"label":"x","with":[{"type":"core","count":1},{"type":"power","count":500,"unit":"W"}]},
+        {"type":"io","count":1}]}]"#;
+    let each = ask(&mut m, each);
+    assert_eq!(m.flow_asked(&each), [3000, 3_000_000_000]);
+    let anywhere = ask(
+        &mut m,
+        r#"[{"type":"slot","count":5,"label":"x","with":[{"type":"core","count":1},{"type":"power","count":1}]}]"#,
+    );
+    assert_eq!(m.flow_asked(&anywhere), [5000, 0]);
+    let plain = cores(&mut m, 3, 1);
+    assert_eq!(m.flow_asked(&plain), [0, 0]);
+
+    start(&mut m, 1, &each, 0.0, 100.0, Placement::First).unwrap();
+    start(&mut m, 2, &anywhere, 0.0, 50.0, Placement::First).unwrap();
+    start(&mut m, 3, &plain, 0.0, 70.0, Placement::First).unwrap();
+    assert_eq!(
+        kinds(&m),
+        [kind("power", "W", 20_000, 12_000), kind("io", "B/s", 10_000_000_000, 7_000_000_000)]
+    );
+    let begun = f64::NEG_INFINITY;
+    let spans = |m: &Resources, kind| {
+        m.flow_spans(kind).iter().map(|s| (s.start, s.end, s.amount)).collect::<Vec<_>>()
+    };
+    assert_eq!(spans(&m, 0), [(begun, 50.0, 5000), (begun, 100.0, 3000)]);
+    assert_eq!(spans(&m, 1), [(begun, 100.0, 3_000_000_000)]);
+    assert_eq!(spans(&m, 2), []);
+    m.reserve(JobId(4), &each, 100.0, 30.0).unwrap();
+    m.reserve(JobId(5), &plain, 100.0, 30.0).unwrap();
+    assert_eq!(spans(&m, 0), [(begun, 50.0, 5000), (begun, 100.0, 3000), (100.0, 130.0, 3000)]);
+    for id in 1..=3 {
+        m.release(JobId(id), None).unwrap();
+    }
+    assert_eq!(kinds(&m), [power, io]);
+    assert_eq!(spans(&m, 0), [(100.0, 130.0, 3000)]);
+}
+
+#[test]
+fn what_ends_last_stands_together() {
+    let flow =
+        json!({"power": {"unit": "W", "pools": [{"name": "row", "size": 100_000, "hosts": "n[0-3]"}]}});
+    let r = json!({"version": 1, "execution": {"R_lite": [{"rank": "0-3", "children": {"core": "0-2047"}}],
+        "nodelist": ["n[0-3]"], "starttime": 0, "expiration": 0}, "scheduling": {"writer": "fluxgate", "flow": flow}});
+    let mut m = Resources::from_r(&R::from_value(&r).unwrap()).unwrap();
+    m.set_up(&ids("0-3"));
+    let one = ask(&mut m, &kw(1, 1));
+    let jobs = crate::FLOW_SPANS_MAX as u64 + 3;
+    for id in 1..=jobs {
+        start(&mut m, id, &one, 0.0, id as f64, Placement::First).unwrap();
+    }
+    let spans = m.flow_spans(0);
+    assert_eq!(spans.len(), crate::FLOW_SPANS_MAX);
+    assert_eq!((spans[0].end, spans[0].amount), (1.0, 1));
+    let last = spans[spans.len() - 1];
+    assert_eq!((last.end, last.amount), (jobs as f64, 4));
+    assert_eq!(spans.iter().map(|span| span.amount).sum::<u64>(), jobs);
+}

@@ -1,0 +1,71 @@
+//! What flows, as a policy may ask for it in a pass, and guarantees that begin no earlier than it says.
+//!
+//! Must never know what a policy makes of it.
+
+use fluxgate_graph::{FlowKind, FlowSpan};
+
+use super::{Pass, Refusal};
+use crate::policy::PolicyError;
+
+impl Pass {
+    /// The kinds of flow, staged decisions included; the other questions number them in this order.
+    pub fn flow_kinds(&self) -> Vec<FlowKind> {
+        self.core.resources.flow_kinds()
+    }
+
+    /// Who holds flow of a kind, and who has been guaranteed some: what is held by expected end, of which none is past, then
+    /// guarantees by start. Nothing for a number that no kind has.
+    pub fn flow_spans(&self, kind: u32) -> Vec<FlowSpan> {
+        let mut spans = self.core.resources.flow_spans(kind as usize);
+        for span in &mut spans {
+            // Who overstays ends right after now.
+            span.end = if span.end > self.now { span.end } else { self.now.next_up() };
+        }
+        spans
+    }
+
+    /// The least that the candidate takes of each kind.
+    ///
+    /// # Errors
+    /// [`PolicyError::BadDecision`] if it was not offered in this pass.
+    pub fn flow_asked(&mut self, candidate: u32) -> Result<Vec<u64>, PolicyError> {
+        self.known(candidate)?;
+        let Some(job) = self.core.job(candidate) else { return self.bad("no such job".to_owned()) };
+        Ok(self.core.resources.flow_asked(&job.request))
+    }
+
+    /// [`Pass::earliest`] at this time or later.
+    ///
+    /// # Errors
+    /// [`PolicyError::BadDecision`] if it was not offered in this pass, or is decided already, or the time is not a number.
+    pub fn earliest_after(&mut self, candidate: u32, time: f64) -> Result<f64, PolicyError> {
+        self.undecided(candidate)?;
+        let Some(from) = self.after(time)? else { return Ok(f64::INFINITY) };
+        let Some(job) = self.core.job(candidate) else { return Ok(f64::INFINITY) };
+        let (room, request) = (self.room.as_ref(), &job.request);
+        Ok(self.core.earliest_in(room, request, (self.now, from), job.duration).unwrap_or(f64::INFINITY))
+    }
+
+    /// [`Pass::reserve`] at this time or later.
+    ///
+    /// # Errors
+    /// [`PolicyError::BadDecision`] if it was not offered in this pass, or is decided already, or the time is not a number.
+    pub fn reserve_after(&mut self, candidate: u32, time: f64) -> Result<Result<f64, Refusal>, PolicyError> {
+        self.undecided(candidate)?;
+        match self.after(time)? {
+            Some(from) => self.reserve_from(candidate, from),
+            None => {
+                self.blocked = true;
+                Ok(Err(Refusal::Busy))
+            }
+        }
+    }
+
+    /// A time as one that is not past; `None` is never.
+    fn after(&mut self, time: f64) -> Result<Option<f64>, PolicyError> {
+        if time.is_nan() {
+            return self.bad("the time that a start is asked for is not a number".to_owned());
+        }
+        Ok(Some(time.max(self.now)).filter(|from| from.is_finite()))
+    }
+}
