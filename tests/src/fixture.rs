@@ -36,7 +36,8 @@ pub fn policies() -> PathBuf {
 }
 
 /// The policies of this house, by name.
-pub const SHIPPED: [&str; 15] = [
+pub const SHIPPED: [&str; 17] = [
+    "bandwidth-aware",
     "broken",
     "conservative",
     "easy",
@@ -46,6 +47,7 @@ pub const SHIPPED: [&str; 15] = [
     "ljf",
     "multifactor",
     "packing",
+    "power-capped",
     "priority",
     "sjf",
     "smallest-first",

@@ -5,6 +5,7 @@
 
 pub mod crank;
 pub mod fixture;
+pub mod flowing;
 pub mod native_twin;
 pub mod semantics;
 pub mod site;

@@ -509,7 +509,8 @@ fn jobs_ask_for_flow_and_pools_are_kept() {
     let log = small_log(dir.path());
     let log = log.as_str();
     // 500 W for 8 cores that take 50 to 100 each: not all can be in use at once.
-    let flow = ["--pool", "power=500W", "--flow", "power=50-100W/core", "--pool", "bandwidth=2GB/s", "--flow"];
+    let flow =
+        ["--pool", "power=500W", "--flow", "power=50-100W/core", "--pool", "bandwidth=2GB/s", "--flow"];
     let flow = flow.into_iter().chain(["bandwidth=25%:500MB/s/core"]).collect::<Vec<_>>();
     let (said, _) = twice(log, "easy", &flow);
     let (free, _) = twice(log, "easy", &["--pool", "power=5kW", "--flow", "power=50-100W/core"]);
@@ -538,7 +539,10 @@ fn jobs_ask_for_flow_and_pools_are_kept() {
     let files = files(&out);
     let page = String::from_utf8(files["report.html"].clone()).unwrap();
     assert!(page.contains("power in use") && page.contains("share of 500 W"), "no curve of power");
-    assert!(page.contains("25 % of the jobs ask for bandwidth: 500 MB/s for each core"), "no note of the rule");
+    assert!(
+        page.contains("25 % of the jobs ask for bandwidth: 500 MB/s for each core"),
+        "no note of the rule"
+    );
     assert!(files.contains_key("flow.power.svg"), "{:?}", files.keys());
     assert!(files["curves.csv"].starts_with(b"policy,from,to,cores_in_use,jobs_waiting,power_in_use,"));
 

@@ -14,6 +14,7 @@ fn native(name: &str) -> Box<dyn Policy> {
         Box::new(NativeTwin::<P>::new(&[]).unwrap())
     }
     match name {
+        "bandwidth-aware" => twin::<policy_bandwidth_aware::BandwidthAware>(),
         "broken" => twin::<policy_broken::Broken>(),
         "conservative" => twin::<policy_conservative::Conservative>(),
         "easy" => twin::<policy_easy::Easy>(),
@@ -23,6 +24,7 @@ fn native(name: &str) -> Box<dyn Policy> {
         "ljf" => twin::<policy_ljf::Ljf>(),
         "multifactor" => twin::<policy_multifactor::Multifactor>(),
         "packing" => twin::<policy_packing::Packing>(),
+        "power-capped" => twin::<policy_power_capped::PowerCapped>(),
         "priority" => twin::<policy_priority::Priority>(),
         "sjf" => twin::<policy_sjf::Sjf>(),
         "smallest-first" => twin::<policy_smallest_first::SmallestFirst>(),

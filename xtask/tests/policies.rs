@@ -31,6 +31,7 @@ fn same_source_same_bytes_in_another_folder() {
     let text = text(&output);
     assert!(output.status.success(), "{text}");
     for name in [
+        "bandwidth-aware",
         "broken",
         "conservative",
         "easy",
@@ -40,6 +41,7 @@ fn same_source_same_bytes_in_another_folder() {
         "ljf",
         "multifactor",
         "packing",
+        "power-capped",
         "priority",
         "sjf",
         "smallest-first",

@@ -27,6 +27,7 @@ fn columns(durations: &[f64]) -> JobColumns {
 #[test]
 fn all_of_them_load_with_their_defaults() {
     for name in [
+        "bandwidth-aware",
         "broken",
         "conservative",
         "easy",
@@ -36,6 +37,7 @@ fn all_of_them_load_with_their_defaults() {
         "ljf",
         "multifactor",
         "packing",
+        "power-capped",
         "priority",
         "sjf",
         "smallest-first",

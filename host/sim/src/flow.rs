@@ -193,7 +193,7 @@ impl Asks {
 
     /// What a job must have on a node where it holds so many cores: numbers of the kinds of these pools, and amounts in
     /// units without a prefix.
-    pub(crate) fn due<'a>(
+    pub fn due<'a>(
         &'a self,
         pools: &'a Pools,
         job: &'a Job,

@@ -1,0 +1,199 @@
+//! The policy `power-capped`; its page is README.md beside `src/`.
+//!
+#![doc = include_str!("../README.md")]
+
+mod budget;
+
+use fluxgate_guest::backfill::PASSED_OVER_MAX;
+use fluxgate_guest::flow;
+use fluxgate_guest::prelude::*;
+
+use budget::{Amount, Budget, Hours, Use};
+
+/// Turns between what the budget and what the machine allows, for one guarantee.
+const TURNS_MAX: usize = 64;
+
+/// Jobs behind the head that are asked about in one question.
+const AHEAD: usize = 64;
+
+/// See the page of this crate.
+#[derive(Debug)]
+pub struct PowerCapped {
+    kind: String,
+    budget: Amount,
+    peak: Option<(Hours, Amount)>,
+}
+
+impl Default for PowerCapped {
+    fn default() -> Self {
+        PowerCapped { kind: "power".to_owned(), budget: Amount::Share(100.0), peak: None }
+    }
+}
+
+impl Policy for PowerCapped {
+    fn info() -> Info {
+        Info::new("power-capped", "EASY within a budget of power that may be lower at some hours")
+            .version(env!("CARGO_PKG_VERSION"))
+            .key("kind", Kind::Text, "power", "what is budgeted: a kind of flow that the machine has")
+            .key(
+                "budget",
+                Kind::Text,
+                "100%",
+                "most that jobs hold together: N% of it, or in W (B/s), without prefix",
+            )
+            .key(
+                "peak-hours",
+                Kind::Text,
+                "",
+                "hours of the day (UTC) with another budget: HH:MM-HH:MM; none if empty",
+            )
+            .key("peak-budget", Kind::Text, "100%", "the budget in these hours")
+    }
+
+    fn configure(&mut self, config: &Config) -> Result<(), String> {
+        let amount = |key: &str| {
+            let text = config.text(key)?;
+            let wrong = || format!("`{key}` is `{text}`, but must be 0% to 100%, or a whole number");
+            Amount::read(text).ok_or_else(wrong)
+        };
+        self.kind = config.text("kind")?.to_owned();
+        self.budget = amount("budget")?;
+        let peak = amount("peak-budget")?;
+        self.peak = match config.text("peak-hours")? {
+            "" => None,
+            text => {
+                let wrong = || format!("`peak-hours` is `{text}`, but must be two times such as 08:00-20:00");
+                Some((Hours::read(text).ok_or_else(wrong)?, peak))
+            }
+        };
+        Ok(())
+    }
+}
+
+/// What a pass knows of the budgeted kind.
+struct Within {
+    /// Its number; `None` where it does not flow.
+    kind: Option<usize>,
+    budget: Budget,
+    used: Use,
+    now: f64,
+    /// Does somebody wait?
+    waits: bool,
+}
+
+impl Within {
+    fn new(policy: &PowerCapped, pass: &mut dyn Pass) -> Within {
+        let kinds = flow::kinds(pass);
+        let kind = kinds.iter().position(|kind| kind.name == policy.kind);
+        let total = kind.map_or(0, |kind| kinds[kind].total);
+        let budget = Budget {
+            usual: policy.budget.of(total),
+            peak: policy.peak.map(|(hours, amount)| (hours, amount.of(total))),
+        };
+        let used = Use::of(kind.map(|kind| flow::spans(pass, kind)).unwrap_or_default());
+        Within { kind, budget, used, now: pass.now(), waits: false }
+    }
+
+    /// What each of these takes.
+    fn asked(&self, pass: &mut dyn Pass, candidates: &[Candidate]) -> Vec<u64> {
+        match self.kind {
+            Some(kind) => flow::asked(pass, kind, candidates),
+            None => vec![0; candidates.len()],
+        }
+    }
+
+    /// Start a job that takes so much if the budget allows; `None` where it does not.
+    fn start(
+        &mut self,
+        pass: &mut dyn Pass,
+        candidate: Candidate,
+        amount: u64,
+    ) -> Option<Result<(), Refusal>> {
+        if amount == 0 {
+            return Some(pass.start(candidate));
+        }
+        if !self.used.allows(&self.budget, amount, self.now, 0.0) {
+            return None;
+        }
+        let duration = pass.describe(candidate).duration;
+        if !self.used.allows(&self.budget, amount, self.now, duration) {
+            return None;
+        }
+        let answer = pass.start(candidate);
+        if answer.is_ok() {
+            self.used.add(f64::NEG_INFINITY, self.now + duration, amount);
+        }
+        Some(answer)
+    }
+
+    /// Guarantee a job the first start that both allow.
+    fn guarantee(&mut self, pass: &mut dyn Pass, candidate: Candidate, amount: u64) -> Result<f64, Refusal> {
+        let duration = pass.describe(candidate).duration;
+        if amount > self.budget.most() {
+            let said = format!("{{\"asked\":{amount},\"budget\":{}}}", self.budget.most());
+            pass.annotate(candidate, "sched.over_budget", &said);
+            return Err(Refusal::Busy);
+        }
+        let mut time = self.now;
+        for _ in 0..TURNS_MAX {
+            let Some(allowed) = self.used.first(&self.budget, amount, time, duration) else { break };
+            time = flow::earliest_after(pass, candidate, allowed);
+            if time.is_finite() && self.used.allows(&self.budget, amount, time, duration) {
+                let start = flow::reserve_after(pass, candidate, time)?;
+                self.used.add(start, start + duration, amount);
+                return Ok(start);
+            }
+            if time.is_infinite() {
+                break;
+            }
+        }
+        Err(Refusal::Busy)
+    }
+}
+
+impl Scheduling for PowerCapped {
+    fn run(&mut self, pass: &mut dyn Pass) {
+        let mut within = Within::new(self, pass);
+        decide(pass, &mut within);
+        if within.waits
+            && let Some(rise) = within.budget.next_rise(within.now)
+        {
+            pass.wake_at(rise);
+        }
+    }
+}
+
+fn decide(pass: &mut dyn Pass, within: &mut Within) {
+    let mut passed_over = 0;
+    while passed_over < PASSED_OVER_MAX {
+        let Some(job) = pass.next() else { return };
+        let amount = within.asked(pass, &[job])[0];
+        match within.start(pass, job, amount) {
+            Some(Ok(()) | Err(Refusal::Unsatisfiable | Refusal::NotEligible)) => continue,
+            Some(Err(Refusal::Limit)) => return,
+            None | Some(Err(Refusal::Busy | Refusal::DelaysReservation)) => within.waits = true,
+        }
+        match within.guarantee(pass, job, amount) {
+            Ok(_) => break,
+            Err(Refusal::Limit) => return,
+            Err(_) => passed_over += 1,
+        }
+    }
+    loop {
+        let some: Vec<Candidate> = std::iter::from_fn(|| pass.next_fitting()).take(AHEAD).collect();
+        let amounts = within.asked(pass, &some);
+        for (job, amount) in some.iter().zip(amounts) {
+            if within.start(pass, *job, amount) == Some(Err(Refusal::Limit)) {
+                return;
+            }
+        }
+        if some.len() < AHEAD {
+            return;
+        }
+    }
+}
+
+export_policy!(PowerCapped: scheduling);
+
+#[cfg(test)]
+mod tests;

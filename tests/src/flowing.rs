@@ -1,0 +1,208 @@
+//! What policies mean that look at what flows, as a slow program that is obviously right: the executable side of the pages of
+//! `power-capped` and `bandwidth-aware`.
+//!
+//! A machine is a number of cores and one pool, a job takes so much of both, and whether something fits is found by adding
+//! up. It shares nothing with engine, graph, driver or policies but the list of jobs.
+//!
+//! This module must never be made fast.
+
+use fluxgate_sim::workload::Job;
+
+use crate::semantics::Starts;
+
+/// Seconds of a day.
+const DAY: f64 = 86_400.0;
+
+/// What decides.
+#[derive(Debug, Clone, Copy)]
+pub enum Rule {
+    /// EASY, with flow as the machine has it.
+    Easy,
+    /// EASY within a budget of flow.
+    Capped(Budget),
+    /// EASY; behind the first job that waits comes whose flow for each core is closest to what is free for each.
+    Mixed,
+}
+
+/// So much may be in use; another amount from one second of the day until just before another.
+#[derive(Debug, Clone, Copy)]
+pub struct Budget {
+    /// Outside of those hours.
+    pub usual: u64,
+    /// From, until, and how much.
+    pub peak: Option<(f64, f64, u64)>,
+}
+
+impl Budget {
+    fn at(self, time: f64) -> u64 {
+        let Some((from, to, peak)) = self.peak else { return self.usual };
+        let day = (time / DAY).floor() * DAY;
+        // Those of today, and those that began yesterday.
+        let inside = |begin: f64| {
+            let end = if from < to { begin + to - from } else { begin + to - from + DAY };
+            begin <= time && time < end
+        };
+        if inside(day + from) || inside(day + from - DAY) { peak } else { self.usual }
+    }
+
+    /// When it changes between two times.
+    fn changes(self, after: f64, before: f64) -> Vec<f64> {
+        let Some((from, to, _)) = self.peak else { return Vec::new() };
+        let days = (after / DAY).floor() as i64..=(before / DAY).floor() as i64;
+        let times = days.flat_map(|day| [from, to].map(|of_day| day as f64 * DAY + of_day));
+        times.filter(|time| after < *time && *time < before).collect()
+    }
+
+    /// When it is larger than just before, next.
+    fn rise(self, after: f64) -> Option<f64> {
+        let times = self.changes(after, after + 3.0 * DAY).into_iter();
+        times.filter(|time| self.at(*time) > self.at(*time - 1.0)).min_by(f64::total_cmp)
+    }
+}
+
+/// A job with the flow that it takes.
+#[derive(Debug, Clone, Copy)]
+struct Wants {
+    job: Job,
+    flow: u64,
+}
+
+/// What is taken from one time until just before another.
+#[derive(Debug, Clone, Copy)]
+struct Taken {
+    from: f64,
+    to: f64,
+    cores: u64,
+    flow: u64,
+}
+
+struct Machine {
+    now: f64,
+    cores: u64,
+    flow: u64,
+    rule: Rule,
+    running: Vec<(Wants, f64)>,
+    queue: Vec<Wants>,
+    starts: Starts,
+}
+
+impl Machine {
+    fn start(&mut self, it: Wants) {
+        self.queue.retain(|waiting| waiting.job.id != it.job.id);
+        self.running.push((it, self.now));
+        self.starts.insert(it.job.id, self.now);
+    }
+
+    fn taken(&self, it: Wants, from: f64) -> Taken {
+        Taken { from, to: from + it.job.limit, cores: u64::from(it.job.cores), flow: it.flow }
+    }
+
+    fn all_taken(&self, head: Option<Taken>) -> Vec<Taken> {
+        self.running.iter().map(|(it, start)| self.taken(*it, *start)).chain(head).collect()
+    }
+
+    /// Can it be had from a time on, as long as it asks for?
+    fn room(&self, taken: &[Taken], it: Wants, start: f64) -> bool {
+        let end = start + it.job.limit;
+        let budget = if let Rule::Capped(budget) = self.rule { Some(budget) } else { None };
+        let fits = |time: f64| {
+            let active = || taken.iter().filter(|t| t.from <= time && time < t.to);
+            let (cores, flow) =
+                (active().map(|t| t.cores).sum::<u64>(), active().map(|t| t.flow).sum::<u64>());
+            let allowed = budget.is_none_or(|budget| it.flow == 0 || flow + it.flow <= budget.at(time));
+            cores + u64::from(it.job.cores) <= self.cores && flow + it.flow <= self.flow && allowed
+        };
+        let begins = taken.iter().map(|t| t.from).filter(|from| start < *from && *from < end);
+        let changes = budget.map(|budget| budget.changes(start, end)).unwrap_or_default();
+        std::iter::once(start).chain(begins).chain(changes).all(fits)
+    }
+
+    fn earliest(&self, taken: &[Taken], it: Wants) -> f64 {
+        let ends: Vec<f64> = taken.iter().map(|t| t.to).filter(|to| *to > self.now).collect();
+        let last = ends.iter().copied().fold(self.now, f64::max);
+        let changes = match self.rule {
+            Rule::Capped(budget) => budget.changes(self.now, last + 2.0 * DAY),
+            Rule::Easy | Rule::Mixed => Vec::new(),
+        };
+        let mut times: Vec<f64> = std::iter::once(self.now).chain(ends).chain(changes).collect();
+        times.sort_by(f64::total_cmp);
+        times.into_iter().find(|time| self.room(taken, it, *time)).expect("there is a time for everybody")
+    }
+
+    fn pass(&mut self) {
+        while let Some(first) = self.queue.first().copied() {
+            if !self.room(&self.all_taken(None), first, self.now) {
+                break;
+            }
+            self.start(first);
+        }
+        let Some(head) = self.queue.first().copied() else { return };
+        let head = self.taken(head, self.earliest(&self.all_taken(None), head));
+        let mut others = self.queue[1..].to_vec();
+        while !others.is_empty() {
+            let next = match self.rule {
+                Rule::Easy | Rule::Capped(_) => 0,
+                Rule::Mixed => self.closest(&others),
+            };
+            let it = others.remove(next);
+            if self.room(&self.all_taken(Some(head)), it, self.now) {
+                self.start(it);
+            }
+        }
+    }
+
+    /// The first of those whose flow for each core is closest to what is free, of flow for each core. Those that take more than is
+    /// free come first, and will not start.
+    fn closest(&self, others: &[Wants]) -> usize {
+        let (cores, flow): (u64, u64) =
+            self.running.iter().fold((0, 0), |(c, f), (it, _)| (c + u64::from(it.job.cores), f + it.flow));
+        let (cores, flow) = (self.cores - cores, self.flow - flow);
+        if let Some(at) =
+            others.iter().position(|it| u64::from(it.job.cores) > cores || it.flow > flow || cores == 0)
+        {
+            return at;
+        }
+        // |own flow / own cores - flow / cores| as a fraction, of which `cores` is left out below.
+        let distance = |it: &Wants| {
+            let own = i128::from(it.flow) * i128::from(cores) - i128::from(flow) * i128::from(it.job.cores);
+            (own.abs(), i128::from(it.job.cores))
+        };
+        let mut best = 0;
+        for (at, other) in others.iter().enumerate() {
+            let (a, b) = (distance(other), distance(&others[best]));
+            if a.0 * b.1 < b.0 * a.1 {
+                best = at;
+            }
+        }
+        best
+    }
+}
+
+/// Every job's start, on a machine of so many cores and so much flow; `wants` is what each job takes of that. Jobs for which
+/// the machine is too small have none.
+pub fn schedule(jobs: &[Job], wants: impl Fn(&Job) -> u64, cores: u64, flow: u64, rule: Rule) -> Starts {
+    let mut coming: Vec<Wants> = jobs.iter().map(|job| Wants { job: *job, flow: wants(job) }).collect();
+    coming.retain(|it| u64::from(it.job.cores) <= cores && it.flow <= flow);
+    coming.sort_by(|a, b| b.job.submit.total_cmp(&a.job.submit).then(b.job.id.cmp(&a.job.id)));
+    let (running, queue, starts) = (Vec::new(), Vec::new(), Starts::new());
+    let mut machine = Machine { now: 0.0, cores, flow, rule, running, queue, starts };
+    let mut wake = None;
+    loop {
+        let ends = machine.running.iter().map(|(it, start)| start + it.job.run_time());
+        let others = coming.last().map(|it| it.job.submit).into_iter().chain(wake);
+        let Some(now) = ends.chain(others).min_by(f64::total_cmp) else {
+            assert!(machine.queue.is_empty(), "jobs wait for an empty machine");
+            return machine.starts;
+        };
+        machine.now = now;
+        machine.running.retain(|(it, start)| start + it.job.run_time() > now);
+        while let Some(it) = coming.pop_if(|it| it.job.submit <= now) {
+            machine.queue.push(it);
+        }
+        machine.pass();
+        wake = match rule {
+            Rule::Capped(budget) if !machine.queue.is_empty() => budget.rise(now),
+            _ => None,
+        };
+    }
+}
