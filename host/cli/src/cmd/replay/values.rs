@@ -87,9 +87,11 @@ pub(crate) fn mapping(text: &str) -> Result<Options, String> {
 
 /// A policy and its own settings: `NAME:KEY=VALUE,KEY=VALUE`.
 pub(super) fn policy(asked: &str) -> (&str, Vec<String>) {
-    match asked.rsplit_once(':') {
-        Some((policy, own)) if own.contains('=') => (policy, own.split(',').map(str::to_owned).collect()),
-        _ => (asked, Vec::new()),
+    let key = |rest: &str| rest.split_once('=').is_some_and(|(key, _)| !key.contains([':', '/']));
+    let own = asked.match_indices(':').map(|(at, _)| at).find(|at| key(&asked[at + 1..]));
+    match own.map(|at| (&asked[..at], &asked[at + 1..])) {
+        Some((policy, own)) => (policy, own.split(',').map(str::to_owned).collect()),
+        None => (asked, Vec::new()),
     }
 }
 
@@ -166,5 +168,7 @@ mod tests {
         assert_eq!(policy("easy"), ("easy", vec![]));
         assert_eq!(policy("a/b.wasm:x=1,y=2"), ("a/b.wasm", vec!["x=1".to_owned(), "y=2".to_owned()]));
         assert_eq!(policy("c:/b.wasm"), ("c:/b.wasm", vec![]));
+        assert_eq!(policy("c:/b.wasm:x=08:00-20:00").0, "c:/b.wasm");
+        assert_eq!(policy("c:/b.wasm:x=08:00-20:00").1, ["x=08:00-20:00"]);
     }
 }
