@@ -100,5 +100,5 @@ fn the_command_prints_a_table_and_ends_with_1_if_something_fails() {
     let dir = folder();
     let file: PathBuf = dir.path().join("text.wasm");
     std::fs::write(&file, "hello").unwrap();
-    cli(&["policy", "check", file.to_str().unwrap()]).fails(1, &["1 of 25 checks failed: contract"]);
+    cli(&["policy", "check", file.to_str().unwrap()]).fails(1, &["1 of 26 checks failed: contract"]);
 }

@@ -557,7 +557,7 @@ fn jobs_ask_for_flow_and_pools_are_kept() {
         (vec!["--flow", "power"], "accepted is KIND=[SHARE%:]N[-M][UNIT]/node|core"),
         (vec!["--pool", "power=9W", "--flow", "power=3W/node"], "say /core, or --map procs=nodes"),
         (vec!["--pool", "power=9W", "--flow", "power=3GB/s/core"], "power is counted in W, found GB/s"),
-        (vec!["--pool", "core=9"], "a kind has the name of something else"),
+        (vec!["--pool", "core=9"], "core is no name for what flows"),
         (vec!["--pool", "power=9W", "--machine", machine], "cannot be used with"),
     ] {
         let all: Vec<&str> = ["replay", log, "-q"].into_iter().chain(args.iter().copied()).collect();

@@ -7,7 +7,7 @@ use crate::Subject;
 use crate::play::{Heir, Trace, play};
 use crate::record::Recorder;
 use crate::report::Reporter;
-use crate::world::{BEGIN, Change, Job, World, deep, mixed};
+use crate::world::{BEGIN, Change, Job, World, deep, flowing, mixed};
 
 /// Waiting jobs of the check `deep-queue`.
 const DEEP: u64 = 10_000;
@@ -66,6 +66,7 @@ pub(crate) fn check(subject: &Subject<'_>, reporter: &mut Reporter) {
     one_job(subject, reporter);
     empty_queue(subject, reporter);
     load(subject, reporter);
+    flow(subject, reporter);
     queues(subject, reporter);
     deep_queue(subject, reporter);
     large_ids(subject, reporter);
@@ -133,6 +134,16 @@ fn load(subject: &Subject<'_>, reporter: &mut Reporter) {
     }
     let fuel: u64 = first.calls.iter().map(|line| line.fuel).sum();
     reporter.pass("determinism", format!("{} calls, {fuel} units of fuel, twice", first.calls.len()));
+}
+
+fn flow(subject: &Subject<'_>, reporter: &mut Reporter) {
+    let world = flowing();
+    let Some(first) = subject.play("flow", &world, reporter) else { return };
+    let Some(second) = subject.play("determinism", &world, reporter) else { return };
+    if first.told != second.told {
+        return reporter.fail("determinism", "decisions differ where power and bandwidth flow".to_owned());
+    }
+    reporter.pass("flow", format!("{} started, {} still wait at the end", first.starts.len(), first.waiting));
 }
 
 fn queues(subject: &Subject<'_>, reporter: &mut Reporter) {

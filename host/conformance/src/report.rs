@@ -7,7 +7,7 @@ use fluxgate_policy::Compiled;
 use serde::Serialize;
 
 /// Every check in the order of the report: its name, and what it asks.
-pub const CHECKS: [(&str, &str); 25] = [
+pub const CHECKS: [(&str, &str); 26] = [
     ("contract", "a component of this contract, importing only what policies get"),
     ("describe", "describes itself the same at any time"),
     ("settings-defaults", "accepts the default of every setting"),
@@ -15,6 +15,7 @@ pub const CHECKS: [(&str, &str); 25] = [
     ("one-job", "starts the only job on an empty machine"),
     ("empty-queue", "makes passes over nothing, hears of nothing"),
     ("mixed-load", "a day of all kinds of jobs, cancelled, re-prioritised, on nodes that come and go"),
+    ("flow", "the same where power and bandwidth flow"),
     ("queues", "more than one queue"),
     ("deep-queue", "ten thousand waiting jobs"),
     ("large-ids", "decides the same when ids exceed 2^53"),

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use fluxgate_engine::{Config, Engine, Event};
-use fluxgate_formats::jobspec::{Jobspec, Simple};
+use fluxgate_formats::jobspec::{Jobspec, Resource, Simple};
 use fluxgate_formats::{Idset, JobId, R};
 use fluxgate_graph::Resources;
+use serde_json::Value;
 
 /// When the worlds begin, seconds since the epoch.
 pub(crate) const BEGIN: f64 = 1_000_000.0;
@@ -25,13 +26,26 @@ pub(crate) struct Job {
     pub(crate) priority: u32,
     pub(crate) userid: u32,
     pub(crate) queue: Option<&'static str>,
+    /// Power (W) and bandwidth (GB/s) of each slot; 0 is none.
+    pub(crate) flow: (u32, u32),
 }
 
 impl Job {
     /// One core for a minute.
     pub(crate) fn new(id: u64, at: f64) -> Job {
         let (limit, runs) = (60.0, 60.0);
-        Job { id, at, nodes: None, cores: 1, limit, runs, priority: 16, userid: 1000, queue: None }
+        Job {
+            id,
+            at,
+            nodes: None,
+            cores: 1,
+            limit,
+            runs,
+            priority: 16,
+            userid: 1000,
+            queue: None,
+            flow: (0, 0),
+        }
     }
 
     pub(crate) fn alloc(&self) -> Event {
@@ -53,7 +67,18 @@ impl Job {
             command: vec!["true".to_owned()],
             ..Simple::default()
         };
-        Arc::new(simple.build())
+        let mut spec = simple.build();
+        let node_or_slot = spec.resources.first_mut();
+        let slot = node_or_slot.and_then(|it| if it.is_slot() { Some(it) } else { it.with.first_mut() });
+        if let Some(slot) = slot {
+            let flow = [("power", "W", self.flow.0), ("bandwidth", "GB/s", self.flow.1)];
+            let asked = flow.into_iter().filter(|(.., amount)| *amount > 0);
+            slot.with.extend(asked.map(|(kind, unit, amount)| Resource {
+                unit: Some(unit.to_owned()),
+                ..Resource::new(kind, amount.into())
+            }));
+        }
+        Arc::new(spec)
     }
 }
 
@@ -75,13 +100,15 @@ pub(crate) struct World {
     pub(crate) cores: u32,
     pub(crate) jobs: Vec<Job>,
     pub(crate) changes: Vec<(f64, Change)>,
+    /// Pools of flow, as R tells them.
+    pub(crate) pools: Option<Value>,
     /// Nothing is looked at after this time.
     pub(crate) until: f64,
 }
 
 impl World {
     pub(crate) fn new(nodes: u32, cores: u32, jobs: Vec<Job>) -> World {
-        World { nodes, cores, jobs, changes: Vec::new(), until: f64::INFINITY }
+        World { nodes, cores, jobs, changes: Vec::new(), pools: None, until: f64::INFINITY }
     }
 
     /// The same with other ids, in the same order.
@@ -113,7 +140,9 @@ impl World {
                 "starttime": 0, "expiration": 0,
             },
         });
-        let r = R::from_value(&r).expect("this is an R");
+        let mut r = R::from_value(&r).expect("this is an R");
+        r.scheduling =
+            self.pools.as_ref().map(|pools| serde_json::json!({"writer": "fluxgate", "flow": pools}));
         let mut resources = Resources::from_r(&r).expect("this R has resources");
         resources.set_up(&range(0, self.nodes));
         Engine::new(resources, Config::default())
@@ -161,7 +190,18 @@ pub(crate) fn mixed() -> World {
         let runs = (asked * (1 + n.below(100)) as f64 / 100.0).ceil();
         let priority = if n.below(8) == 0 { 1 + n.below(1000) as u32 } else { 16 };
         let userid = 1000 + n.below(7) as u32;
-        jobs.push(Job { id: id * 3, at, nodes, cores, limit, runs, priority, userid, queue: None });
+        jobs.push(Job {
+            id: id * 3,
+            at,
+            nodes,
+            cores,
+            limit,
+            runs,
+            priority,
+            userid,
+            queue: None,
+            flow: (0, 0),
+        });
     }
     let mut world = World::new(16, 8, jobs);
     let time = |part: f64| BEGIN + (at - BEGIN) * part;
@@ -179,6 +219,23 @@ pub(crate) fn mixed() -> World {
     changes.push((time(0.5), Change::Up(2, 5)));
     changes.push((time(0.9), Change::Up(5, 6)));
     world.changes = changes;
+    world
+}
+
+/// The same where power and bandwidth flow, of which most jobs want some.
+pub(crate) fn flowing() -> World {
+    let mut world = mixed();
+    for job in &mut world.jobs {
+        let (power, bandwidth) = (20 + 10 * (job.id % 7) as u32, 1 + (job.id % 5) as u32 / 4);
+        job.flow = (if job.id % 4 > 0 { power } else { 0 }, if job.id % 2 > 0 { bandwidth } else { 0 });
+    }
+    world.pools = Some(serde_json::json!({
+        "power": {"unit": "W", "pools": [
+            {"name": "row", "size": 6000},
+            {"name": "rack0", "size": 4000, "from": "row", "hosts": "n[0-7]"},
+            {"name": "rack1", "size": 4000, "from": "row", "hosts": "n[8-15]"}]},
+        "bandwidth": {"unit": "GB/s", "pools": [{"name": "scratch", "size": 64, "hosts": "n[0-15]"}]},
+    }));
     world
 }
 

@@ -7,8 +7,15 @@ use std::fs;
 use fluxgate_policy::{Config, Limits, LoadError, Loader};
 use support::{Wat, Worlds, encode, loader, small};
 
-const ORDERING: Worlds<'_> =
-    Worlds { ordering: true, scheduling: false, observing: false, state: false, extra: "", packages: &[] };
+const ORDERING: Worlds<'_> = Worlds {
+    ordering: true,
+    scheduling: false,
+    observing: false,
+    state: false,
+    extra: "",
+    contract_more: "",
+    packages: &[],
+};
 
 fn refuse(bytes: &[u8]) -> String {
     loader().compile(bytes).unwrap_err().to_string()
@@ -97,7 +104,7 @@ fn imports_that_no_policy_gets_are_named() {
     };
     let worlds = Worlds { extra: "import wasi:clocks/monotonic-clock@0.2.3;", packages: &[wasi], ..ORDERING };
     let error = refuse(&wat.build(worlds));
-    assert!(error.starts_with("imports wasi:clocks/monotonic-clock@0.2.3, which this host does not offer; a policy may import only fluxgate:policy/log@0.1.0,"), "{error}");
+    assert!(error.starts_with("imports wasi:clocks/monotonic-clock@0.2.3, which this host does not offer; a policy may import only fluxgate:policy/flow@0.1.0, fluxgate:policy/log@0.1.0,"), "{error}");
     assert!(error.contains("policies get no WASI"), "{error}");
     let wat = Wat { more: r#"(import "$root" "peek" (func))"#.into(), ..Wat::default() };
     let error = refuse(&wat.build(Worlds { extra: "import peek: func();", ..ORDERING }));

@@ -13,8 +13,15 @@ use fluxgate_policy::{Compiled, Config, Limits, Loader, WasmPolicy};
 use serde_json::json;
 use support::{PASS, Wat, Worlds, loader, shipped, small};
 
-const SCHEDULING: Worlds<'_> =
-    Worlds { scheduling: true, ordering: false, observing: false, state: false, extra: "", packages: &[] };
+const SCHEDULING: Worlds<'_> = Worlds {
+    scheduling: true,
+    ordering: false,
+    observing: false,
+    state: false,
+    extra: "",
+    contract_more: "",
+    packages: &[],
+};
 
 /// Four nodes of four cores, all up.
 fn engine() -> Engine {
@@ -130,6 +137,74 @@ fn every_breach_in_a_pass_ends_in_the_same_pass_by_the_builtin_policy() {
         assert_eq!(engine.policy_name(), BUILTIN);
         assert_eq!((engine.running(), engine.pending()), (2, 0), "{name}");
     }
+}
+
+/// Imports in text form, and the world that has them.
+const FLOW: &str = r#"
+  (import "fluxgate:policy/flow@0.1.0" "kinds" (func $kinds (param i32)))
+  (import "fluxgate:policy/flow@0.1.0" "asked" (func $asked (param i32 i32 i32)))
+  (import "fluxgate:policy/flow@0.1.0" "spans" (func $spans (param i32 i32)))
+  (import "fluxgate:policy/flow@0.1.0" "earliest-after" (func $earliest-after (param i32 f64) (result f64)))
+  (import "fluxgate:policy/flow@0.1.0" "reserve-after" (func $reserve-after (param i32 f64 i32)))
+"#;
+
+fn asking_for_flow(run: &str, observe: &str) -> WasmPolicy {
+    let gained = std::fs::read_to_string(support::root().join("wit/0.1.0/flow.wit")).unwrap();
+    let gained = gained.replacen("package fluxgate:policy@0.1.0;", "", 1);
+    let worlds =
+        Worlds { observing: !observe.is_empty(), extra: "import fluxgate:policy/flow@0.1.0;", ..SCHEDULING };
+    let wat =
+        Wat { run: run.into(), observe: observe.into(), more: format!("{PASS}{FLOW}"), ..Wat::default() };
+    loader().load(&wat.build(Worlds { contract_more: &gained, ..worlds }), &Config::new()).unwrap()
+}
+
+#[test]
+fn what_flows_is_asked_within_the_contract_or_the_pass_is_anothers() {
+    let cases = [
+        ("not a number", "(drop (call $earliest-after (call $next) (f64.const nan)))", "bad-decision"),
+        ("not a number to reserve", "(call $reserve-after (call $next) (f64.const nan) (i32.const 704))", "bad-decision"),
+        ("unknown candidate", "(drop (call $earliest-after (i32.const 77) (f64.const 0)))", "bad-decision"),
+        ("unknown candidate to reserve", "(call $reserve-after (i32.const 77) (f64.const 0) (i32.const 704))", "bad-decision"),
+        (
+            "unknown candidate asked about",
+            "(i32.store (i32.const 640) (i32.const 77)) (call $asked (i32.const 640) (i32.const 1) (i32.const 700))",
+            "bad-decision",
+        ),
+        (
+            "reserved twice",
+            "(local $c i32) (local.set $c (call $next)) (call $reserve-after (local.get $c) (f64.const 0) (i32.const 704))
+             (call $reserve-after (local.get $c) (f64.const 0) (i32.const 704))",
+            "bad-decision",
+        ),
+        ("endless questions", "(loop $l (call $kinds (i32.const 700)) (br $l))", "fuel"),
+        (
+            "endless plans",
+            "(local $c i32) (local.set $c (call $next))
+             (loop $l (drop (call $earliest-after (local.get $c) (f64.const 1e9))) (br $l))",
+            "fuel",
+        ),
+    ];
+    for (name, run, kind) in cases {
+        let mut engine = in_charge(asking_for_flow(run, ""));
+        let expected = [format!("odd-one failed: {kind}"), "start 1 on 0-1".into(), "start 2 on 2-3".into()];
+        assert_eq!(two_jobs(&mut engine), expected, "{name}");
+    }
+    // Never is no time, the past is now, and a guarantee holds until then.
+    let run = "(local $c i32) (local.set $c (call $next))
+        (if (f64.ne (call $earliest-after (local.get $c) (f64.const inf)) (f64.const inf)) (then unreachable))
+        (if (f64.ne (call $earliest-after (local.get $c) (f64.const -5)) (call $now)) (then unreachable))
+        (if (f64.ne (call $earliest-after (local.get $c) (f64.const 1234.5)) (f64.const 1234.5)) (then unreachable))
+        (call $reserve-after (local.get $c) (f64.const 1234.5) (i32.const 704))
+        (if (i32.load8_u (i32.const 704)) (then unreachable))
+        (if (f64.ne (f64.load (i32.const 712)) (f64.const 1234.5)) (then unreachable))
+        ;; the other one takes the rest of the machine, for less time
+        (call $start (call $next) (i32.const 704))";
+    let mut engine = in_charge(asking_for_flow(run, ""));
+    assert_eq!(two_jobs(&mut engine), ["start 2 on 0-1"]);
+    // Outside of a pass there is nothing to ask.
+    let mut engine = in_charge(asking_for_flow("", "(call $kinds (i32.const 700))"));
+    let told = two_jobs(&mut engine);
+    assert_eq!(told, ["odd-one failed: trap", "start 1 on 0-1", "start 2 on 2-3"]);
 }
 
 #[test]

@@ -25,6 +25,9 @@ use crate::workload::Job;
 /// Most kinds that may be asked for.
 pub const KINDS_MAX: usize = 16;
 
+/// What a request means by these is something else.
+pub(crate) const TAKEN: [&str; 5] = ["cluster", "core", "gpu", "node", "slot"];
+
 /// Most of one kind for one node or core, in units without a prefix.
 const AMOUNT_MAX: u64 = 1 << 50;
 
@@ -132,6 +135,9 @@ impl Asks {
         }
         for ask in &list {
             let kind = &ask.kind;
+            if TAKEN.contains(&kind.as_str()) {
+                return Err(format!("{kind} is no name for what flows"));
+            }
             if !seen.insert(kind) {
                 return Err(format!("{kind} is asked for twice"));
             }

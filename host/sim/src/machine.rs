@@ -12,7 +12,7 @@ use fluxgate_formats::rset::Children;
 use fluxgate_formats::{Idset, R};
 use fluxgate_graph::Resources;
 
-use crate::flow::Pools;
+use crate::flow::{Pools, TAKEN};
 use crate::schedule::{Cores, cores_of};
 use crate::swf::Header;
 
@@ -151,6 +151,9 @@ impl Machine {
         }
         let failed =
             |message: String| MachineError::Load { file: "pools of the machine".to_owned(), message };
+        if let Some((name, ..)) = pools.iter().find(|(name, ..)| TAKEN.contains(&name.as_str())) {
+            return Err(failed(format!("{name} is no name for what flows")));
+        }
         let mut r = self.resources.to_r_all();
         let hosts = r.nodelist.to_string();
         let pool = |(name, size, unit): &(String, u64, String)| {

@@ -19,6 +19,8 @@ pub struct Worlds<'a> {
     pub state: bool,
     /// Further lines of the world.
     pub extra: &'a str,
+    /// What the contract gained, as WIT text without its first line.
+    pub contract_more: &'a str,
     /// Further packages, as WIT text.
     pub packages: &'a [&'a str],
 }
@@ -142,7 +144,8 @@ impl Wat {
 
 /// Wrap a core module as a component of the contract.
 pub fn component(module: &str, w: Worlds<'_>) -> Vec<u8> {
-    let contract = std::fs::read_to_string(root().join("wit/0.1.0/policy.wit")).unwrap();
+    let mut contract = std::fs::read_to_string(root().join("wit/0.1.0/policy.wit")).unwrap();
+    contract += w.contract_more;
     let mut world = String::from("package test:made;\nworld made {\n include fluxgate:policy/base@0.1.0;\n");
     let abilities = [
         (w.ordering, "ordering"),
