@@ -13,6 +13,9 @@ use budget::{Amount, Budget, Hours, Use};
 /// Turns between what the budget and what the machine allows, for one guarantee.
 const TURNS_MAX: usize = 64;
 
+/// Most jobs that may be looked at behind the first that waits.
+const WINDOW_MAX: i64 = 100_000;
+
 /// Jobs behind the head that are asked about in one question.
 const AHEAD: usize = 64;
 
@@ -22,11 +25,13 @@ pub struct PowerCapped {
     kind: String,
     budget: Amount,
     peak: Option<(Hours, Amount)>,
+    /// How many jobs behind the first that waits are looked at.
+    window: usize,
 }
 
 impl Default for PowerCapped {
     fn default() -> Self {
-        PowerCapped { kind: "power".to_owned(), budget: Amount::Share(100.0), peak: None }
+        PowerCapped { kind: "power".to_owned(), budget: Amount::Share(100.0), peak: None, window: 1000 }
     }
 }
 
@@ -48,6 +53,12 @@ impl Policy for PowerCapped {
                 "hours of the day (UTC) with another budget: HH:MM-HH:MM; none if empty",
             )
             .key("peak-budget", Kind::Text, "100%", "the budget in these hours")
+            .key(
+                "window",
+                Kind::Integer,
+                "1000",
+                "jobs behind the first that waits that are looked at, 1 to 100000",
+            )
     }
 
     fn configure(&mut self, config: &Config) -> Result<(), String> {
@@ -57,6 +68,7 @@ impl Policy for PowerCapped {
             Amount::read(text).ok_or_else(wrong)
         };
         self.kind = config.text("kind")?.to_owned();
+        self.window = config.integer_in("window", 1..=WINDOW_MAX)? as usize;
         self.budget = amount("budget")?;
         let peak = amount("peak-budget")?;
         self.peak = match config.text("peak-hours")? {
@@ -154,7 +166,7 @@ impl Within {
 impl Scheduling for PowerCapped {
     fn run(&mut self, pass: &mut dyn Pass) {
         let mut within = Within::new(self, pass);
-        decide(pass, &mut within);
+        decide(pass, &mut within, self.window);
         if within.waits
             && let Some(rise) = within.budget.next_rise(within.now)
         {
@@ -163,7 +175,7 @@ impl Scheduling for PowerCapped {
     }
 }
 
-fn decide(pass: &mut dyn Pass, within: &mut Within) {
+fn decide(pass: &mut dyn Pass, within: &mut Within, window: usize) {
     let mut passed_over = 0;
     while passed_over < PASSED_OVER_MAX {
         let Some(job) = pass.next() else { return };
@@ -179,15 +191,18 @@ fn decide(pass: &mut dyn Pass, within: &mut Within) {
             Err(_) => passed_over += 1,
         }
     }
-    loop {
-        let some: Vec<Candidate> = std::iter::from_fn(|| pass.next_fitting()).take(AHEAD).collect();
+    let mut left = window;
+    while left > 0 {
+        let most = left.min(AHEAD);
+        let some: Vec<Candidate> = std::iter::from_fn(|| pass.next_fitting()).take(most).collect();
+        left -= some.len();
         let amounts = within.asked(pass, &some);
         for (job, amount) in some.iter().zip(amounts) {
             if within.start(pass, *job, amount) == Some(Err(Refusal::Limit)) {
                 return;
             }
         }
-        if some.len() < AHEAD {
+        if some.len() < most {
             return;
         }
     }

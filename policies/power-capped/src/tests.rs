@@ -148,6 +148,7 @@ fn settings_out_of_range_are_refused() {
         ("budget", "101%", "0% to 100%"),
         ("budget", "lots", "0% to 100%"),
         ("peak-budget", "-1", "0% to 100%"),
+        ("window", "0", "between 1 and 100000"),
         ("peak-hours", "8-20", "08:00-20:00"),
         ("peak-hours", "08:00-24:00", "08:00-20:00"),
         ("peak-hours", "08:00-08:00", "08:00-20:00"),
