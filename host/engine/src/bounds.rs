@@ -9,10 +9,10 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use fluxgate_formats::JobId;
-use fluxgate_graph::{Request, Totals};
+use fluxgate_graph::{Request, Resources, Totals};
 use serde::{Deserialize, Serialize};
 
-use crate::core::{Core, QueueId};
+use crate::core::{Core, QueueId, Running};
 use crate::explain::Reason;
 
 /// A part of the machine.
@@ -211,9 +211,84 @@ impl Room {
     }
 }
 
+impl Room {
+    /// The first time at which a request fits, at `from` or later seen from `now`, within these bounds.
+    pub(crate) fn earliest(
+        &self,
+        resources: &Resources,
+        request: &Request,
+        (now, mut from): (f64, f64),
+        duration: f64,
+    ) -> Option<f64> {
+        let free = u64::from(resources.totals().free_cores);
+        let cores = u64::from(request.min_cores());
+        // Each turn goes to a later end, of which there are as many as holds.
+        for _ in 0..=self.holds.len() {
+            from = self.from(free, cores, from, duration)?;
+            let at = resources.earliest_from(request, now, from, duration)?;
+            if at <= from {
+                return Some(at);
+            }
+            from = at;
+        }
+        None
+    }
+
+    /// A job of some queue is expected to hold so many cores.
+    pub(crate) fn expected(&mut self, queue: QueueId, cores: u64, start: f64, length: f64) {
+        let (from, to) = (start, start + length);
+        self.holds.push(Hold { job: None, queue: Some(queue), from, to, cores });
+    }
+}
+
+/// Why a job of a queue, with so many cores at least, could never start within these bounds.
+pub(crate) fn never(
+    bounds: &BTreeMap<String, QueueBounds>,
+    totals: &Totals,
+    queue: &str,
+    cores: u64,
+) -> Option<String> {
+    if bounds.is_empty() {
+        return None;
+    }
+    let ceiling = bounds.get(queue).and_then(|own| own.ceiling).map(|most| most.cores(totals));
+    if let Some(ceiling) = ceiling.filter(|most| cores > *most) {
+        let jobs = if queue.is_empty() {
+            "jobs without a queue".to_owned()
+        } else {
+            format!("jobs of queue {queue}")
+        };
+        return Some(format!("{jobs} hold at most {ceiling} cores together, and this one needs {cores}"));
+    }
+    let others = bounds.iter().filter(|(other, _)| *other != queue);
+    let kept = others.filter_map(|(_, of)| of.floor).map(|floor| floor.cores(totals));
+    let kept = kept.fold(0, u64::saturating_add);
+    (kept > 0 && cores.saturating_add(kept) > u64::from(totals.cores)).then(|| {
+        let all = totals.cores;
+        format!("of {all} cores {kept} are kept for other queues, and this job needs {cores}")
+    })
+}
+
 impl Core {
     /// What bounds leave to a queue. `None` where they leave all of it.
     pub(crate) fn room(&self, queue: QueueId, now: f64) -> Option<Room> {
+        let mut room = self.expected_room(queue, now, |running| running.end)?;
+        let promised = self.resources.reservations().filter_map(|(id, start, duration)| {
+            let job = self.job(self.slot_of(id)?)?;
+            let cores = u64::from(job.request.min_cores());
+            Some(Hold { job: Some(id), queue: Some(job.queue), from: start, to: start + duration, cores })
+        });
+        room.holds.extend(promised);
+        Some(room)
+    }
+
+    /// The same without what is promised, and with other ends of jobs.
+    pub(crate) fn expected_room(
+        &self,
+        queue: QueueId,
+        now: f64,
+        end: impl Fn(&Running) -> f64,
+    ) -> Option<Room> {
         let bounds = &self.config.queue_bounds;
         if bounds.is_empty() {
             return None;
@@ -234,15 +309,11 @@ impl Core {
         let held = self.running.iter().filter_map(|(id, running)| {
             let cores = self.resources.allocation(*id)?.cores();
             // Who overstays ends right after now.
-            let to = if running.end > now { running.end } else { now.next_up() };
+            let end = end(running);
+            let to = if end > now { end } else { now.next_up() };
             Some(Hold { job: None, queue: running.queue, from: f64::NEG_INFINITY, to, cores })
         });
-        let promised = self.resources.reservations().filter_map(|(id, start, duration)| {
-            let job = self.job(self.slot_of(id)?)?;
-            let cores = u64::from(job.request.min_cores());
-            Some(Hold { job: Some(id), queue: Some(job.queue), from: start, to: start + duration, cores })
-        });
-        let holds = held.chain(promised).collect();
+        let holds = held.collect();
         Some(Room { queue, now, ceiling, floors, holds })
     }
 
@@ -252,48 +323,20 @@ impl Core {
         &self,
         room: Option<&Room>,
         request: &Request,
-        (now, mut from): (f64, f64),
+        (now, from): (f64, f64),
         duration: f64,
     ) -> Option<f64> {
-        let Some(room) = room else { return self.resources.earliest_from(request, now, from, duration) };
-        let free = u64::from(self.resources.totals().free_cores);
-        let cores = u64::from(request.min_cores());
-        // Each turn goes to a later end, of which there are as many as holds.
-        for _ in 0..=room.holds.len() {
-            from = room.from(free, cores, from, duration)?;
-            let at = self.resources.earliest_from(request, now, from, duration)?;
-            if at <= from {
-                return Some(at);
-            }
-            from = at;
+        match room {
+            Some(room) => room.earliest(&self.resources, request, (now, from), duration),
+            None => self.resources.earliest_from(request, now, from, duration),
         }
-        None
     }
 
     /// Why a job of this queue can never start, however empty the machine is.
     pub(crate) fn never_within(&self, queue: QueueId, request: &Request) -> Option<String> {
-        let bounds: &BTreeMap<String, QueueBounds> = &self.config.queue_bounds;
-        if bounds.is_empty() {
-            return None;
-        }
+        let bounds = &self.config.queue_bounds;
         let name = self.queues.get(queue as usize)?.name.as_str();
-        let (totals, cores) = (self.resources.totals(), u64::from(request.min_cores()));
-        let ceiling = bounds.get(name).and_then(|own| own.ceiling).map(|most| most.cores(&totals));
-        if let Some(ceiling) = ceiling.filter(|most| cores > *most) {
-            let jobs = if name.is_empty() {
-                "jobs without a queue".to_owned()
-            } else {
-                format!("jobs of queue {name}")
-            };
-            return Some(format!("{jobs} hold at most {ceiling} cores together, and this one needs {cores}"));
-        }
-        let others = bounds.iter().filter(|(other, _)| *other != name);
-        let kept = others.filter_map(|(_, of)| of.floor).map(|floor| floor.cores(&totals));
-        let kept = kept.fold(0, u64::saturating_add);
-        (kept > 0 && cores.saturating_add(kept) > u64::from(totals.cores)).then(|| {
-            let all = totals.cores;
-            format!("of {all} cores {kept} are kept for other queues, and this job needs {cores}")
-        })
+        never(bounds, &self.resources.totals(), name, u64::from(request.min_cores()))
     }
 
     /// What keeps a waiting job from starting at the time of the room, if bounds do.

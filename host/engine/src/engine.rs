@@ -164,7 +164,8 @@ impl Engine {
                 out.push(Action::Reply { token, result });
             }
             Event::Feasibility { jobspec, token } => {
-                let result = feasibility(&mut self.core_mut().resources, &jobspec);
+                let core = self.core_mut();
+                let result = feasibility(&mut core.resources, &core.config.queue_bounds, &jobspec);
                 out.push(Action::Reply { token, result });
             }
             Event::Up(ranks) => self.change(|r| r.set_up(&ranks)),

@@ -5,7 +5,7 @@
 //!
 //! 1. A job is expected to run for the part of its limit that jobs of its user used lately ([`Habits`]).
 //! 2. Queues take turns; in its queue each job has its place in the order of the policy that decides.
-//! 3. Each is given the earliest start at which it fits for its expected length, after what runs and beside what was given
+//! 3. Each is given the earliest start at which it fits for its expected length, within the bounds of queues, after what runs and beside what was given
 //!    to those before it; in a queue whose policy was not seen letting a job pass another, no earlier than the one before.
 //! 4. A start that the policy promised is the latest.
 //!
@@ -20,7 +20,8 @@ use fluxgate_graph::{Request, Resources};
 
 pub(crate) use habits::Habits;
 
-use crate::core::{Core, Queue, QueueId};
+use crate::bounds::Room;
+use crate::core::{Core, Queue, QueueId, Running};
 use crate::engine::Engine;
 use crate::order::{Slot, Walk};
 
@@ -59,6 +60,8 @@ pub struct ForecastBase {
     jobs: Vec<Candidate>,
     /// Of each queue: may a job pass the one before?
     passing: Vec<bool>,
+    /// What bounds leave to each queue.
+    rooms: Vec<Option<Room>>,
 }
 
 impl Queue {
@@ -91,9 +94,12 @@ impl Engine {
         for id in standing {
             resources.unreserve(id);
         }
-        for (&id, running) in &core.running {
+        let end = |running: &Running| {
             let (limit, ran) = (running.end - running.start, now - running.start);
-            let end = running.start + core.habits.length(running.user, limit, ran);
+            running.start + core.habits.length(running.user, limit, ran)
+        };
+        for (&id, running) in &core.running {
+            let end = end(running);
             // An end that the ledger does not take is no better than the one that it has.
             let _ = resources.set_end(id, end);
         }
@@ -114,7 +120,8 @@ impl Engine {
         }
         jobs.truncate(most);
         let passing = core.queues.iter().map(|queue| queue.backfills).collect();
-        ForecastBase { resources, jobs, passing }
+        let rooms = (0..).zip(&core.queues).map(|(queue, _)| core.expected_room(queue, now, end)).collect();
+        ForecastBase { resources, jobs, passing, rooms }
     }
 }
 
@@ -132,9 +139,16 @@ impl ForecastBase {
         for job in self.jobs {
             let queue = job.queue as usize;
             let from = if self.passing[queue] { now } else { last[queue] };
-            let found = self.resources.earliest_from(&job.request, now, from, job.length);
+            let (resources, request) = (&self.resources, &job.request);
+            let found = match &self.rooms[queue] {
+                Some(room) => room.earliest(resources, request, (now, from), job.length),
+                None => resources.earliest_from(request, now, from, job.length),
+            };
             if let Some(start) = found {
                 last[queue] = start;
+                let cores = u64::from(job.request.min_cores());
+                let rooms = self.rooms.iter_mut().flatten();
+                rooms.for_each(|room| room.expected(job.queue, cores, start, job.length));
                 // One that cannot be kept in mind is in nobody's way.
                 let _ = self.resources.reserve(job.id, &job.request, start, job.length);
             }

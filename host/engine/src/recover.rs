@@ -1,8 +1,11 @@
 //! What concerns jobs that hold resources already: recovery by hello, changed ends, feasibility.
 
+use std::collections::BTreeMap;
+
 use fluxgate_formats::{Idset, JobId, Jobspec, R};
 use fluxgate_graph::Resources;
 
+use crate::bounds::{QueueBounds, never};
 use crate::core::{Core, QueueId, Running};
 use crate::engine::{Engine, wanted_placement};
 use crate::event::{Action, RpcError};
@@ -139,12 +142,16 @@ impl Engine {
     }
 }
 
-/// RFC 27 feasibility: could this request ever be satisfied? From the inventory alone, whatever is up or free, so that
-/// [`Resources::inventory`] answers as well as the ledger does.
+/// RFC 27 feasibility: could this request ever be satisfied, within the bounds of its queue? From the inventory alone, whatever is up
+/// or free, so that [`Resources::inventory`] answers as well as the ledger does.
 ///
 /// # Errors
 /// `EINVAL` for what is no request that can be understood, `EOVERFLOW` for one that nothing here satisfies.
-pub fn feasibility(resources: &mut Resources, jobspec: &Jobspec) -> Result<(), RpcError> {
+pub fn feasibility(
+    resources: &mut Resources,
+    bounds: &BTreeMap<String, QueueBounds>,
+    jobspec: &Jobspec,
+) -> Result<(), RpcError> {
     if let Err(error) = wanted_placement(jobspec) {
         return refuse(EINVAL, error);
     }
@@ -152,8 +159,12 @@ pub fn feasibility(resources: &mut Resources, jobspec: &Jobspec) -> Result<(), R
         Ok(request) => request,
         Err(error) => return refuse(EINVAL, error.to_string()),
     };
-    match resources.satisfiable(&request) {
-        Ok(()) => Ok(()),
-        Err(error) => refuse(EOVERFLOW, error.to_string()),
+    if let Err(error) = resources.satisfiable(&request) {
+        return refuse(EOVERFLOW, error.to_string());
+    }
+    let (queue, cores) = (jobspec.queue().unwrap_or(""), u64::from(request.min_cores()));
+    match never(bounds, &resources.totals(), queue, cores) {
+        Some(why) => refuse(EOVERFLOW, why),
+        None => Ok(()),
     }
 }

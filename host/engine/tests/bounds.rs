@@ -161,3 +161,53 @@ fn whole_nodes_count_as_what_they_are() {
     engine.step(free(1), 1.0);
     assert_eq!(started(&engine.pass(1.0)), [2]);
 }
+
+#[test]
+fn what_bounds_never_allow_is_not_feasible() {
+    let mut engine = Engine::new(
+        machine(4, 4),
+        config(&[("debug", Some("2 nodes"), None), ("batch", Some("25%"), Some("2")), ("", None, None)]),
+    );
+    let mut ask = |slots, queue: &str| {
+        let jobspec = if queue.is_empty() { cores(slots, 10.0) } else { queued(slots, 10.0, queue) };
+        let out = engine.step(Event::Feasibility { jobspec, token: 3 }, 0.0);
+        let [Action::Reply { token: 3, result }] = out.as_slice() else { panic!("{out:?}") };
+        result.as_ref().map_err(|error| (error.errnum, error.text.clone())).copied()
+    };
+    assert_eq!(ask(8, "debug"), Ok(()));
+    let (errnum, text) = ask(9, "debug").unwrap_err();
+    assert_eq!(
+        (errnum, text.as_str()),
+        (75, "jobs of queue debug hold at most 8 cores together, and this one needs 9")
+    );
+    assert_eq!(ask(4, "batch"), Ok(()));
+    assert!(ask(5, "batch").is_err());
+    // Others leave two to batch.
+    assert_eq!(ask(14, ""), Ok(()));
+    let (_, text) = ask(15, "").unwrap_err();
+    assert_eq!(text, "of 16 cores 2 are kept for other queues, and this job needs 15");
+    // With other bounds it is.
+    engine.reconfigure(config(&[]));
+    let out = engine.step(Event::Feasibility { jobspec: queued(16, 10.0, "debug"), token: 3 }, 1.0);
+    assert!(matches!(out.as_slice(), [Action::Reply { result: Ok(()), .. }]), "{out:?}");
+}
+
+#[test]
+fn forecasts_keep_to_bounds() {
+    let mut engine =
+        Engine::new(machine(4, 4), config(&[("debug", Some("4"), None), ("batch", None, Some("4"))]));
+    install(&mut engine, easy(), 0.0);
+    let jobs = vec![
+        (1, queued(3, 100.0, "debug")),
+        (2, queued(2, 50.0, "debug")),
+        (3, queued(2, 30.0, "debug")),
+        (4, queued(10, 20.0, "other")),
+        (5, queued(3, 40.0, "batch")),
+    ];
+    submit(&mut engine, 0.0, jobs);
+    let base = engine.forecast_base(0.0, fluxgate_engine::FORECAST_JOBS_MAX);
+    let told: Vec<(u64, Option<f64>)> =
+        base.forecast(0.0).into_iter().map(|told| (told.id.0, told.start)).collect();
+    // Debug may hold four; four are kept for batch, so that 3 waits for 4 as well.
+    assert_eq!(told, [(2, Some(100.0)), (4, Some(100.0)), (3, Some(120.0))]);
+}

@@ -9,11 +9,12 @@
 //!
 //! Must never know who waits or who holds what.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use fluxgate_engine::{Engine, feasibility};
+use fluxgate_engine::{Engine, QueueBounds, feasibility};
 use fluxgate_graph::Resources;
 use fluxgate_wire::message::Message;
 use fluxgate_wire::module::route_text;
@@ -31,11 +32,13 @@ const PASS_MAX: Duration = Duration::from_secs(4);
 /// Most doublings of [`UNDISTURBED`]: just below that.
 const DOUBLINGS_MAX: u32 = 8;
 
+type Bounds = BTreeMap<String, QueueBounds>;
+
 /// What both threads see.
 #[derive(Debug, Default)]
 struct Shared {
-    /// Nothing before it is known.
-    inventory: Mutex<Option<Resources>>,
+    /// With the bounds of queues; nothing before it is known.
+    inventory: Mutex<Option<(Resources, Bounds)>>,
     /// Questions of feasibility answered here.
     answered: AtomicU64,
     /// The pass that is being made, 0 while there is none.
@@ -51,8 +54,8 @@ struct Shared {
 #[derive(Debug, Default)]
 pub(super) struct Front {
     shared: Arc<Shared>,
-    /// The version that the copy is of.
-    version: Option<u64>,
+    /// The version that the copy is of, and its bounds.
+    version: Option<(u64, Bounds)>,
     passes: u64,
     /// Passes cut in a row.
     cut: u32,
@@ -101,9 +104,10 @@ impl Front {
     /// The inventory may have changed.
     pub(super) fn refresh(&mut self, engine: &Engine) {
         let resources = engine.resources();
-        if self.version != Some(resources.inventory_version()) {
-            self.version = Some(resources.inventory_version());
-            *self.shared.inventory() = Some(resources.inventory());
+        let (version, bounds) = (resources.inventory_version(), &engine.config().queue_bounds);
+        if self.version.as_ref().is_none_or(|known| known.0 != version || known.1 != *bounds) {
+            self.version = Some((version, bounds.clone()));
+            *self.shared.inventory() = Some((resources.inventory(), bounds.clone()));
         }
     }
 
@@ -166,7 +170,7 @@ impl Shared {
         mutex.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn inventory(&self) -> MutexGuard<'_, Option<Resources>> {
+    fn inventory(&self) -> MutexGuard<'_, Option<(Resources, Bounds)>> {
         Shared::lock(&self.inventory)
     }
 
@@ -182,7 +186,8 @@ impl Shared {
     fn feasibility(&self, message: &Message) -> Option<Message> {
         let jobspec = feasibility_question(message).ok()?;
         let mut inventory = self.inventory();
-        let result = feasibility(inventory.as_mut()?, &jobspec);
+        let (resources, bounds) = inventory.as_mut()?;
+        let result = feasibility(resources, bounds, &jobspec);
         self.answered.fetch_add(1, Ordering::Relaxed);
         Some(feasibility_answer(message, result))
     }
