@@ -24,19 +24,24 @@ pub(crate) enum Jobs {
     #[default]
     None,
     One(u64),
-    /// In order; may be empty.
-    Many(Vec<u64>),
+    Many(Box<List>),
 }
+
+/// Jobs in order; may be empty. In a box of its own, so that a set takes two words.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct List(Vec<u64>);
 
 impl Jobs {
     pub(crate) fn insert(&mut self, job: u64) {
         match self {
             Jobs::None => *self = Jobs::One(job),
             Jobs::One(first) if *first == job => {}
-            Jobs::One(first) => *self = Jobs::Many(vec![job.min(*first), job.max(*first)]),
+            Jobs::One(first) => {
+                *self = Jobs::Many(Box::new(List(vec![job.min(*first), job.max(*first)])));
+            }
             Jobs::Many(list) => {
-                if let Err(place) = list.binary_search(&job) {
-                    list.insert(place, job);
+                if let Err(place) = list.0.binary_search(&job) {
+                    list.0.insert(place, job);
                 }
             }
         }
@@ -47,8 +52,8 @@ impl Jobs {
             Jobs::One(first) if *first == job => *self = Jobs::None,
             Jobs::None | Jobs::One(_) => {}
             Jobs::Many(list) => {
-                if let Ok(place) = list.binary_search(&job) {
-                    list.remove(place);
+                if let Ok(place) = list.0.binary_search(&job) {
+                    list.0.remove(place);
                 }
             }
         }
@@ -58,7 +63,7 @@ impl Jobs {
         match self {
             Jobs::None => false,
             Jobs::One(first) => *first == job,
-            Jobs::Many(list) => list.binary_search(&job).is_ok(),
+            Jobs::Many(list) => list.0.binary_search(&job).is_ok(),
         }
     }
 
@@ -66,7 +71,7 @@ impl Jobs {
         match self {
             Jobs::None => true,
             Jobs::One(_) => false,
-            Jobs::Many(list) => list.is_empty(),
+            Jobs::Many(list) => list.0.is_empty(),
         }
     }
 }
