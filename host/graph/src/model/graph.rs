@@ -313,6 +313,13 @@ impl Model {
         self.edges.get(id.index())
     }
 
+    /// True when nothing goes out from a vertex, and only one edge leads to it, of this subsystem.
+    pub(crate) fn is_bare(&self, id: VertexId, subsystem: Name) -> bool {
+        let Some(it) = self.vertices.get(id.index()).filter(|it| it.first_out == NONE) else { return false };
+        let only = self.edges.get(it.first_in as usize);
+        only.is_some_and(|edge| edge.next_in == NONE && edge.subsystem == subsystem)
+    }
+
     /// The edges that start at a vertex, of all subsystems, in the order they were added.
     pub fn out_edges(&self, id: VertexId) -> impl Iterator<Item = EdgeId> + '_ {
         let mut at = self.vertices.get(id.index()).map_or(NONE, |v| v.first_out);

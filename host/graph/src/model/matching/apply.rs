@@ -219,12 +219,15 @@ impl Matcher {
             for type_ in counted.map_or(&[][..], |b| &b.types) {
                 amounts.push(below.iter().find(|(name, _)| name == type_).map_or(0, |(_, units)| *units));
             }
-            let booking = self.ledger.open(v, size, totals);
+            let bare = self.model.is_bare(v, self.dominant);
+            let booking = self.ledger.open(v, size, totals, bare);
             if exclusive && walk.hold != Hold::Noted {
                 let reserve = walk.hold == Hold::Reserve;
                 booking.hold(walk.job, walk.start, walk.end, step.units, reserve)?;
             }
-            booking.tree.add(walk.job, walk.start, walk.end, &amounts)?;
+            if let Some(tree) = &mut booking.tree {
+                tree.add(walk.job, walk.start, walk.end, &amounts)?;
+            }
             if counted.is_some() && !below.is_empty() {
                 booking.counted.insert(walk.job);
             }
@@ -249,8 +252,8 @@ impl Matcher {
         let Some(below) = self.aggregates.below(to) else { return };
         let last = below.types.len();
         let booking = self.ledger.get(to);
-        let free = booking.map_or(below.totals[last - 1], |b| b.tree.free_at(last, now));
-        if free == 0 && booking.is_none_or(|b| b.tree.is_empty()) {
+        let free = booking.map_or(below.totals[last - 1], |b| b.tags().free_at(last, now));
+        if free == 0 && booking.is_none_or(|b| b.tags().is_empty()) {
             return;
         }
         let free = free.max(0) as u64;

@@ -192,7 +192,8 @@ impl Matcher {
                 continue;
             }
             let totals = self.aggregates.below(claim.vertex).map_or(Vec::new(), |b| b.totals.clone());
-            let booking = self.ledger.open(claim.vertex, size, &totals);
+            let bare = self.model.is_bare(claim.vertex, self.dominant);
+            let booking = self.ledger.open(claim.vertex, size, &totals, bare);
             if let Err(error) = booking.hold(job, start, end, size, reserve) {
                 result = Err(format!("'{}': {error}", name(self)));
                 break;

@@ -346,7 +346,7 @@ impl Classes {
                 }
             }
             let Some(booking) = ledger.get(v) else { continue };
-            if booking.units.is_empty() && booking.tree.is_empty() && booking.allocations.is_empty() {
+            if booking.units.is_empty() && booking.tags().is_empty() && booking.allocations.is_empty() {
                 continue;
             }
             write(booking, words);
@@ -385,7 +385,7 @@ impl Classes {
 fn write(booking: &Booking, words: &mut Vec<i64>) {
     words.clear();
     words.push(i64::from(!booking.allocations.is_empty()));
-    for planner in [&booking.units, &booking.tree] {
+    for planner in std::iter::once(&booking.units).chain(booking.tree.as_deref()) {
         let from = words.len();
         words.push(0);
         if planner.is_empty() {

@@ -179,7 +179,7 @@ impl Matcher {
     fn usage(&self, v: VertexId, job: u64) -> Option<BTreeMap<String, String>> {
         let below = self.aggregates.below(v)?;
         let booking = self.ledger.get(v);
-        let tree = booking.map(|b| &b.tree);
+        let tree = booking.map(|b| b.tags());
         let span =
             tree.and_then(|t| t.span(job)).filter(|_| booking.is_some_and(|b| b.counted.contains(job)));
         if job != 0 && span.is_none() {

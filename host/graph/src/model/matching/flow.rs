@@ -267,7 +267,8 @@ impl Matcher {
         for (v, units) in new {
             let size = self.model.vertices[v.index()].size;
             let totals = self.aggregates.below(v).map_or(Vec::new(), |b| b.totals.clone());
-            let booking = self.ledger.open(v, size, &totals);
+            let bare = self.model.is_bare(v, self.dominant);
+            let booking = self.ledger.open(v, size, &totals, bare);
             let before = booking.release(job).unwrap_or(0);
             let held = booking.hold(job, start, end, before + units, reserve);
             debug_assert!(held.is_ok(), "there is room for it");

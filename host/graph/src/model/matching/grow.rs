@@ -64,10 +64,11 @@ impl Matcher {
         for (v, before) in booked.into_iter().zip(before) {
             let now = types(self, v);
             let totals = self.aggregates.below(v).map_or(&[][..], |b| &b.totals);
+            let bare = self.model.is_bare(v, self.dominant);
             if let Some(booking) = self.ledger.get_mut(v) {
                 let from: Vec<Option<usize>> =
                     now.iter().map(|t| before.iter().position(|b| b == t)).collect();
-                booking.recount(totals, &from);
+                booking.recount(totals, &from, bare);
             }
         }
     }

@@ -3,7 +3,8 @@
 //! Each vertex that somebody holds has a booking: a planner of its own units; and a planner of its subtree, with how many
 //! jobs are somewhere in it and, for some types, how much of them is taken below. The second is the annotation of parents
 //! that RFC 4 allows: it makes "nobody is here" and "too little is left here" cheap, and says nothing that the first
-//! planners below do not say. Vertices that nobody ever held cost nothing.
+//! planners below do not say; where nothing is below, and nothing flows, it would say what the first does, and is left out.
+//! Vertices that nobody ever held cost nothing.
 //!
 //! This module must never know requests, policies or the clock.
 
@@ -82,7 +83,8 @@ pub(crate) struct Booking {
     /// Its own units.
     pub(crate) units: Planner,
     /// Jobs in its subtree, then units of each counted type below it.
-    pub(crate) tree: Planner,
+    /// `None` where the jobs in it are those that hold its units.
+    pub(crate) tree: Option<Box<Planner>>,
     /// Jobs that take part of what is counted below.
     pub(crate) counted: Jobs,
     /// Jobs that hold units since they were started.
@@ -134,8 +136,8 @@ impl Ledger {
         self.bookings.get_mut(piece)?.get_mut(at)
     }
 
-    /// The booking of a vertex, made if there is none.
-    pub(crate) fn open(&mut self, v: VertexId, size: u64, totals: &[i64]) -> &mut Booking {
+    /// The booking of a vertex, made if there is none; `bare` when nothing is below it and nothing flows there.
+    pub(crate) fn open(&mut self, v: VertexId, size: u64, totals: &[i64], bare: bool) -> &mut Booking {
         self.touch(v);
         if self.places.len() <= v.index() {
             self.places.resize(v.index() + 1, 0);
@@ -147,12 +149,15 @@ impl Ledger {
             }
             let piece = self.bookings.len() - 1;
             let at = self.bookings[piece].len();
-            let mut all: Amounts = SmallVec::new();
-            all.push(JOBS_MAX);
-            all.extend_from_slice(totals);
+            let tree = (!bare).then(|| {
+                let mut all: Amounts = SmallVec::new();
+                all.push(JOBS_MAX);
+                all.extend_from_slice(totals);
+                Box::new(Planner::new(&all))
+            });
             self.bookings[piece].push(Booking {
                 units: Planner::new(&[size as i64]),
-                tree: Planner::new(&all),
+                tree,
                 counted: Jobs::None,
                 allocations: Jobs::None,
                 reservations: Jobs::None,
@@ -220,26 +225,43 @@ impl Booking {
     }
 
     /// Counts other totals below; `from` says which of the quantities counted before each of them is.
-    pub(crate) fn recount(&mut self, totals: &[i64], from: &[Option<usize>]) {
+    pub(crate) fn recount(&mut self, totals: &[i64], from: &[Option<usize>], bare: bool) {
+        if bare && self.tree.is_none() {
+            return;
+        }
         let all: Vec<i64> = std::iter::once(JOBS_MAX).chain(totals.iter().copied()).collect();
         let mut tree = Planner::new(&all);
-        for (job, span) in self.tree.spans() {
-            let kept = from.iter().map(|at| at.and_then(|at| span.amounts.get(at + 1)).copied().unwrap_or(0));
+        for (job, span) in self.tags().spans() {
+            let counted = |at: usize| span.amounts.get(at + 1).filter(|_| self.tree.is_some());
+            let kept = from.iter().map(|at| at.and_then(counted).copied().unwrap_or(0));
             let amounts: Vec<i64> = std::iter::once(1).chain(kept).collect();
             let added = tree.add(job, span.start, span.end, &amounts);
             debug_assert!(added.is_ok(), "what is taken below is below");
         }
-        self.tree = tree;
+        self.tree = Some(Box::new(tree));
     }
 
-    /// Notes that a job is in the subtree no more; false when it was not.
-    pub(crate) fn untag(&mut self, job: u64) -> bool {
+    /// The jobs that are in the subtree, and when.
+    pub(crate) fn tags(&self) -> &Planner {
+        self.tree.as_deref().unwrap_or(&self.units)
+    }
+
+    /// True when nobody is in the subtree at any time of an interval.
+    pub(crate) fn is_alone(&self, start: i64, end: i64) -> bool {
+        let tags = self.tags();
+        tags.totals().first().is_some_and(|all| tags.free_during(0, start, end) == *all)
+    }
+
+    /// Notes that a job is in the subtree no more.
+    pub(crate) fn untag(&mut self, job: u64) {
         self.counted.remove(job);
-        self.tree.remove(job).is_some()
+        if let Some(tree) = &mut self.tree {
+            tree.remove(job);
+        }
     }
 
     /// True when the job is somewhere in the subtree.
     pub(crate) fn is_tagged(&self, job: u64) -> bool {
-        self.tree.span(job).is_some()
+        self.tags().span(job).is_some()
     }
 }

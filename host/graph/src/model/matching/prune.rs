@@ -13,7 +13,6 @@ use crate::model::vertex::{State, VertexId};
 use crate::names::Name;
 
 use super::Matcher;
-use super::ledger::JOBS_MAX;
 use super::request::Want;
 use super::schedule::Miss;
 use super::select::Aim;
@@ -77,8 +76,7 @@ impl Matcher {
         }
         let Some(booking) = self.ledger.get(v) else { return Ok(()) };
         let late = aim.now && !booking.allocations.is_empty();
-        let alone = booking.tree.free_during(0, aim.start, aim.end) == JOBS_MAX;
-        if late || !alone { Err(Miss::Busy) } else { Ok(()) }
+        if late || !booking.is_alone(aim.start, aim.end) { Err(Miss::Busy) } else { Ok(()) }
     }
 
     fn enough_below(&self, v: VertexId, want: &Want, aim: &Aim<'_>) -> bool {
@@ -93,7 +91,7 @@ impl Matcher {
         let mut amounts: SmallVec<[i64; 8]> = SmallVec::new();
         amounts.push(0);
         amounts.extend(below.types.iter().map(need));
-        self.ledger.get(v).is_none_or(|b| b.tree.fits(aim.start, aim.end, &amounts))
+        self.ledger.get(v).is_none_or(|b| b.tags().fits(aim.start, aim.end, &amounts))
     }
 
     pub(super) fn meets(&self, v: VertexId, constraint: &Constraint) -> bool {

@@ -89,11 +89,12 @@ impl Matcher {
         for (above, freed) in &less {
             let types = self.aggregates.below(*above).map_or(&[][..], |b| &b.types);
             let Some(booking) = self.ledger.get_mut(*above) else { continue };
-            let Some(span) = booking.tree.span(job) else { continue };
+            let Some(tree) = &mut booking.tree else { continue };
+            let Some(span) = tree.span(job) else { continue };
             let taken = types.iter().zip(span.amounts.iter().skip(1));
             let freed = taken.map(|(t, &taken)| freed.get(t).copied().unwrap_or(0).min(taken));
             let amounts: Vec<i64> = std::iter::once(0).chain(freed).collect();
-            booking.tree.reduce(job, &amounts);
+            tree.reduce(job, &amounts);
         }
         // Whoever has nothing left below and holds nothing himself is left, the deepest first: a node that was given back
         // while a core in it was not is still one that the job is in.
@@ -128,6 +129,6 @@ impl Matcher {
 
     /// Jobs that are at a vertex or below it.
     pub(super) fn jobs_at(&self, v: VertexId) -> Vec<u64> {
-        self.ledger.get(v).map_or(Vec::new(), |b| b.tree.spans().map(|(job, _)| job).collect())
+        self.ledger.get(v).map_or(Vec::new(), |b| b.tags().spans().map(|(job, _)| job).collect())
     }
 }

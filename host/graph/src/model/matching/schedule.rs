@@ -188,7 +188,7 @@ impl Matcher {
         };
         let mut amounts = vec![0];
         amounts.extend(below.types.iter().map(|t| demand.get(t).copied().unwrap_or(0)));
-        let tree = &booking.tree;
+        let tree = booking.tags();
         let fits = |&at: &i64| tree.fits(at, at.saturating_add(duration), &amounts);
         let times: Vec<i64> = tree.changes(aim.start.saturating_add(1)).filter(fits).collect();
         for at in times {
