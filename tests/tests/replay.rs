@@ -127,7 +127,7 @@ fn a_report_is_the_same_on_one_thread_and_on_many_and_answers_why() {
     }
     assert!(made[0] == made[1], "the number of threads changed the report");
     let names: Vec<&str> = made[0].keys().map(String::as_str).collect();
-    for name in ["report.html", "report.json", "metrics.csv", "classes.csv", "curves.csv", "gantt.easy.svg"] {
+    for name in ["report.html", "report.json", "metrics.csv", "classes.csv", "curves.csv", "gantt.easy.svg", "gantt.easy.png"] {
         assert!(names.contains(&name), "{name} in {names:?}");
     }
     let page = String::from_utf8_lossy(&made[0]["report.html"]).into_owned();

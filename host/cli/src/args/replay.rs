@@ -76,7 +76,7 @@ pub(crate) struct Replay {
     /// Runs side by side. Default: as many as there are cores. The results do not depend on it.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) threads: Option<u16>,
-    /// Write a report into this folder: a page with pictures that needs no network, the pictures as SVG, figures as CSV
+    /// Write a report into this folder: a page with pictures that needs no network, the pictures as SVG and PNG, figures as CSV
     /// and JSON, and what --diff compares as jobs.POLICY.jsonl.
     #[arg(long, value_name = "DIR")]
     pub(crate) report: Option<PathBuf>,

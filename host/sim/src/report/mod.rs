@@ -12,6 +12,7 @@ mod figures;
 mod forecasts;
 mod page;
 mod pictures;
+mod png;
 mod svg;
 
 use serde_json::json;
@@ -19,6 +20,8 @@ use serde_json::json;
 use crate::calibration::Calibrated;
 use crate::metrics::Summary;
 use crate::record::{Record, write_jsonl};
+
+use png::Painter;
 
 pub use figures::{CLASSES, Class, ClassFigures, Comparison, Curve};
 
@@ -128,9 +131,12 @@ pub fn make(input: &Input) -> Vec<File> {
         let _ = write_jsonl(&mut content, &run.record.jobs);
         files.push(File { name: format!("jobs.{}.jsonl", file_part(&run.label)), content });
     }
-    files.extend(
-        pictures.into_iter().map(|p| File { name: format!("{}.svg", p.name), content: p.svg.into_bytes() }),
-    );
+    let painter = Painter::new();
+    for picture in pictures {
+        let png = painter.png(&picture.svg);
+        files.extend(png.map(|content| File { name: format!("{}.png", picture.name), content }));
+        files.push(File { name: format!("{}.svg", picture.name), content: picture.svg.into_bytes() });
+    }
     files
 }
 
