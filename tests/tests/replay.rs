@@ -127,7 +127,15 @@ fn a_report_is_the_same_on_one_thread_and_on_many_and_answers_why() {
     }
     assert!(made[0] == made[1], "the number of threads changed the report");
     let names: Vec<&str> = made[0].keys().map(String::as_str).collect();
-    for name in ["report.html", "report.json", "metrics.csv", "classes.csv", "curves.csv", "gantt.easy.svg", "gantt.easy.png"] {
+    for name in [
+        "report.html",
+        "report.json",
+        "metrics.csv",
+        "classes.csv",
+        "curves.csv",
+        "gantt.easy.svg",
+        "gantt.easy.png",
+    ] {
         assert!(names.contains(&name), "{name} in {names:?}");
     }
     let page = String::from_utf8_lossy(&made[0]["report.html"]).into_owned();
@@ -564,4 +572,62 @@ fn jobs_ask_for_flow_and_pools_are_kept() {
         let failed = cli(&all);
         assert!(failed.code != 0 && failed.err.contains(says), "{args:?}: {says}: {failed:?}");
     }
+}
+
+/// Memory of a log's jobs, on a machine that has it: what fits by cores waits for memory.
+#[test]
+fn memory_of_a_log_is_asked_for_when_wanted() {
+    let dir = folder();
+    let write = |name: &str, text: &str| {
+        let path = dir.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let (mut nodes, mut edges) = (Vec::new(), Vec::new());
+    let mut add = |parent: Option<&str>, id: &str, more: serde_json::Value| {
+        nodes.push(serde_json::json!({"id": id, "metadata": more}));
+        edges.extend(parent.map(
+            |parent| serde_json::json!({"source": parent, "target": id, "metadata": {"subsystem": "containment"}}),
+        ));
+    };
+    add(None, "c", serde_json::json!({"type": "cluster", "id": 0}));
+    for rank in 0..2 {
+        let node = format!("n{rank}");
+        add(Some("c"), &node, serde_json::json!({"type": "node", "id": rank, "rank": rank, "name": node}));
+        for core in 0..4 {
+            let id = format!("{node}c{core}");
+            add(Some(&node), &id, serde_json::json!({"type": "core", "id": core, "rank": rank}));
+        }
+        let memory = serde_json::json!({"type": "memory", "id": 0, "rank": rank, "size": 8, "unit": "GB"});
+        add(Some(&node), &format!("{node}m"), memory);
+    }
+    let machine = serde_json::json!({"graph": {"nodes": nodes, "edges": edges}}).to_string();
+    let machine = write("m.json", &machine);
+    // Two processors each; of the fields 7 and 10 the one says 1 GB, the other 3 GB (beside each processor).
+    let line = |id: u32| format!("{id} 0 -1 10 2 -1 1000000 2 10 3000000 1 1 1 1 1 1 -1 -1\n");
+    let log = write("log.swf", &(1..=3).map(line).collect::<String>());
+    let starts = |memory: &str| -> Vec<String> {
+        let map = format!("memory={memory}");
+        let args = [
+            "replay",
+            &log,
+            "-q",
+            "--policy",
+            "fcfs",
+            "--machine",
+            &machine,
+            "--map",
+            &map,
+            "--schedule",
+            "-",
+        ];
+        let table = cli(&args).ok();
+        table.lines().skip(1).map(|row| row.split(',').nth(2).unwrap().to_owned()).collect()
+    };
+    assert_eq!(starts("none"), ["0", "0", "0"]);
+    assert_eq!(starts("used"), ["0", "0", "0"]);
+    // 6 GB for a job's two slots: one to a node.
+    assert_eq!(starts("requested"), ["0", "0", "10"]);
+    let args = ["replay", &log, "--machine", &machine, "--map", "memory=much"];
+    cli(&args).fails(2, &["memory=much", "memory=requested|used|none"]);
 }

@@ -216,6 +216,7 @@ mod tests {
             nodes: 0,
             queue: 0,
             jobspec: 0,
+            memory_kb: 0,
         };
         let r = R::default();
         to.started(&Started { job: &job, start, end: start + 9.0, r: &r, backfilled: false }).unwrap();

@@ -124,6 +124,7 @@ mod tests {
             nodes: 0,
             queue: 0,
             jobspec: 0,
+            memory_kb: 0,
         };
         let jobs = [job(1, 0.0, 2, 100.0), job(2, 10.0, 2, 10.0), job(3, 20.0, 3, 10.0)];
         let machine = Machine::uniform(1, 2).unwrap();

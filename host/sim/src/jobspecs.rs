@@ -1,11 +1,11 @@
 //! Jobspecs for jobs that are a number of cores, or of whole nodes, for a time: one slot of one core for each, on any
-//! nodes, or one slot that is all of each node, with what flows to each slot or node; and those that jobs bring themselves.
+//! nodes, or one slot that is all of each node, with memory and what flows to each slot or node; and those that jobs bring themselves.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use fluxgate_formats::Jobspec;
 use fluxgate_formats::jobspec::{Resource, Simple};
+use fluxgate_formats::{Count, Jobspec};
 
 use crate::flow::Asks;
 use crate::workload::{Job, queue_name};
@@ -23,8 +23,8 @@ pub struct Jobspecs {
     flow: Asks,
 }
 
-/// Cores, nodes, queue, the bits of the limit, and flow.
-type Key = (u32, u32, u32, u64, Box<[u64]>);
+/// Cores, nodes, queue, memory, the bits of the limit, and flow.
+type Key = (u32, u32, u32, u64, u64, Box<[u64]>);
 
 impl Jobspecs {
     /// With names of the queues by number, and the [jobspecs](crate::workload::Workload::jobspecs) that jobs bring.
@@ -51,9 +51,9 @@ impl Jobspecs {
             return self.told.entry(key).or_insert_with(|| Arc::new(timed(spec, job, queues))).clone();
         }
         let (queues, flow) = (&self.queues, &self.flow);
-        let key = (job.cores, job.nodes, job.queue, job.limit.to_bits(), flow.amounts(job));
+        let key = (job.cores, job.nodes, job.queue, job.memory_kb, job.limit.to_bits(), flow.amounts(job));
         let entry = self.built.entry(key);
-        let made = |key: &Key| Arc::new(build(job, queues, flow.resources(&key.4)));
+        let made = |key: &Key| Arc::new(build(job, queues, flow.resources(&key.5)));
         entry.or_insert_with_key(made).clone()
     }
 }
@@ -69,7 +69,7 @@ fn timed(spec: &Jobspec, job: &Job, queues: &BTreeMap<u32, String>) -> Jobspec {
     spec
 }
 
-fn build(job: &Job, queues: &BTreeMap<u32, String>, flow: Vec<Resource>) -> Jobspec {
+fn build(job: &Job, queues: &BTreeMap<u32, String>, mut more: Vec<Resource>) -> Jobspec {
     let whole = job.nodes > 0;
     let mut spec = Simple {
         nodes: whole.then_some(job.nodes),
@@ -82,9 +82,13 @@ fn build(job: &Job, queues: &BTreeMap<u32, String>, flow: Vec<Resource>) -> Jobs
         ..Simple::default()
     }
     .build();
-    if let Some(first) = spec.resources.first_mut().filter(|_| !flow.is_empty()) {
+    if job.memory_kb > 0 {
+        let memory = Resource::new("memory", Count::Fixed(job.memory_kb));
+        more.push(Resource { unit: Some("kB".to_owned()), ..memory });
+    }
+    if let Some(first) = spec.resources.first_mut().filter(|_| !more.is_empty()) {
         // The node, or the slot; version 1 has nothing but those.
-        first.with.extend(flow);
+        first.with.extend(more);
         spec.version = 9999;
     }
     spec

@@ -65,6 +65,7 @@ pub fn lublin99(jobs: usize, cores: u32, seed: u64) -> Vec<Job> {
                 nodes: 0,
                 queue: 0,
                 jobspec: 0,
+                memory_kb: 0,
             }
         })
         .collect()

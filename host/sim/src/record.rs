@@ -225,6 +225,7 @@ mod tests {
             nodes: 0,
             queue: 0,
             jobspec: 0,
+            memory_kb: 0,
         });
         let config = driver::replay_config();
         driver::run(jobs, machine.resources, config, None, &mut [&mut record]).unwrap();

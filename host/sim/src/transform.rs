@@ -91,6 +91,7 @@ mod tests {
             nodes: 0,
             queue: 0,
             jobspec: 0,
+            memory_kb: 0,
         };
         vec![job(1, 100.0, 50.0), job(2, 200.0, 0.0), job(3, 300.0, 70.0)]
     }

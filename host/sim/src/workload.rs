@@ -124,6 +124,18 @@ pub enum Ask {
     Jobspec,
 }
 
+/// Which field says how much memory each processor of a job needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Memory {
+    /// None: jobs need none.
+    #[default]
+    None,
+    /// Field 10, else field 7.
+    Requested,
+    /// Field 7, else field 10.
+    Used,
+}
+
 /// What to do about a line that is no job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnBadLine {
@@ -149,6 +161,8 @@ pub struct Options {
     pub queues: Queues,
     /// What jobs ask for.
     pub ask: Ask,
+    /// Memory that they need.
+    pub memory: Memory,
     /// Shortest run time and limit in seconds, finite, not negative.
     pub min_run: f64,
     /// Bad lines.
@@ -168,6 +182,7 @@ impl Default for Options {
             procs: Procs::default(),
             queues: Queues::default(),
             ask: Ask::default(),
+            memory: Memory::default(),
             min_run: 1.0,
             on_bad_line: OnBadLine::default(),
             max_jobs: None,
@@ -197,6 +212,8 @@ pub struct Job {
     pub queue: u32,
     /// What it asks for in full, in [`Workload::jobspecs`], from 1; 0 when its cores or nodes say it.
     pub jobspec: u32,
+    /// Memory that it needs beside each core, or on each of its whole nodes, in units of 1000 bytes; 0 for none.
+    pub memory_kb: u64,
 }
 
 impl Job {
@@ -338,6 +355,7 @@ fn interpret(record: &Record, second_zero: f64, options: &Options, whole: bool) 
         Width::Requested => (record.procs_requested, record.procs),
         Width::Allocated => (record.procs, record.procs_requested),
     };
+    let memory = |kb: Option<f64>| kb.filter(|kb| *kb > 0.0).map(|kb| kb.ceil() as u64);
     let known = |procs: Option<u32>| procs.filter(|&n| n > 0);
     // A jobspec says itself what it is that it asks for.
     let cores = match record.jobspec {
@@ -371,6 +389,11 @@ fn interpret(record: &Record, second_zero: f64, options: &Options, whole: bool) 
             Queues::Partition => record.partition.unwrap_or(0),
         },
         jobspec: 0,
+        memory_kb: match options.memory {
+            Memory::None => 0,
+            Memory::Requested => memory(record.memory_requested_kb).or(memory(record.memory_kb)).unwrap_or(0),
+            Memory::Used => memory(record.memory_kb).or(memory(record.memory_requested_kb)).unwrap_or(0),
+        },
     })
 }
 

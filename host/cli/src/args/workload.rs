@@ -99,6 +99,7 @@ pub(crate) struct Selection {
     pub(crate) estimates: Estimates,
     /// How lines become jobs: procs=cores|nodes (a processor is a core, or a whole node), width=requested|allocated (which
     /// field counts them), queue=queue|partition|none (which field names the queue; none: all jobs are in one),
+    /// memory=requested|used|none (which field says how much memory each processor needs; the machine has to have it),
     /// ask=jobspec|cores (of logs that have jobspecs: what jobs ask for in full, or as so many cores; a stream of jobspecs has
     /// the former), overrun=kill|raise (a run time above the request), min-run=SECONDS.
     #[arg(long, value_name = "KEY=VALUE,..", default_value = "", value_parser = crate::cmd::replay::mapping)]

@@ -21,6 +21,7 @@ fn input() -> Input {
             nodes: 0,
             queue: 0,
             jobspec: 0,
+            memory_kb: 0,
         })
         .collect();
     let machine = Machine::uniform(4, 16).unwrap();

@@ -163,7 +163,7 @@ mod tests {
                 let id = n as u64 + 1;
                 let asked = if wrong == 1 { count + 1 } else { count };
                 jobs.push(Job {
-                    id: JobId(id), submit: 0.0, cores: asked, limit: 9.0, run: f64::from(run), user: 0, nodes: 0, queue: 0, jobspec: 0,
+                    id: JobId(id), submit: 0.0, cores: asked, limit: 9.0, run: f64::from(run), user: 0, nodes: 0, queue: 0, jobspec: 0, memory_kb: 0,
                 });
                 let late = if wrong == 2 { 0.5 } else { 0.0 };
                 let row = row(id, f64::from(start), f64::from(run) + late, first, count);
@@ -200,6 +200,7 @@ mod tests {
             nodes: 0,
             queue: 0,
             jobspec: 0,
+            memory_kb: 0,
         };
         (1..5).for_each(|id| judge.comes(&job(id)));
         judge.starts(&row(1, 0.0, 5.0, 1, 1));

@@ -80,7 +80,7 @@ prop_compose! {
             }
             // Ids run against submission, so that ties are not decided by accident.
             let id = JobId(n - i as u64);
-            Job { id, submit, cores, limit: f64::from(limit), run: f64::from(run), user: 0, nodes: 0, queue: 0, jobspec: 0 }
+            Job { id, submit, cores, limit: f64::from(limit), run: f64::from(run), user: 0, nodes: 0, queue: 0, jobspec: 0, memory_kb: 0 }
         }).collect();
         workload::sort(&mut jobs);
         jobs
@@ -128,6 +128,7 @@ fn wide_jobs_are_denied_and_told() {
         nodes: 0,
         queue: 0,
         jobspec: 0,
+        memory_kb: 0,
     };
     let outcome = agree(&[job(1, 9), job(2, 8)], 4, 8, Rule::Fcfs);
     assert_eq!(outcome.denied.len(), 1);
@@ -155,6 +156,7 @@ fn disorder_is_refused() {
         nodes: 0,
         queue: 0,
         jobspec: 0,
+        memory_kb: 0,
     };
     let run = |jobs: [Job; 2]| {
         let result = driver::run(jobs, machine.resources.clone(), driver::replay_config(), None, &mut []);

@@ -59,6 +59,7 @@ fn jobs() -> Vec<Job> {
             nodes: 0,
             queue: 0,
             jobspec: 0,
+            memory_kb: 0,
         })
         .collect()
 }

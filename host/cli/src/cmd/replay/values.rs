@@ -4,7 +4,7 @@
 
 use fluxgate_sim::metrics::NodeWatts;
 use fluxgate_sim::transform::Estimates;
-use fluxgate_sim::workload::{Ask, Options, Overrun, Procs, Queues, Width};
+use fluxgate_sim::workload::{Ask, Memory, Options, Overrun, Procs, Queues, Width};
 
 use crate::args::Replay;
 
@@ -65,6 +65,9 @@ pub(crate) fn mapping(text: &str) -> Result<Options, String> {
             Some(("queue", "none")) => options.queues = Queues::One,
             Some(("queue", "queue")) => options.queues = Queues::Queue,
             Some(("queue", "partition")) => options.queues = Queues::Partition,
+            Some(("memory", "none")) => options.memory = Memory::None,
+            Some(("memory", "requested")) => options.memory = Memory::Requested,
+            Some(("memory", "used")) => options.memory = Memory::Used,
             Some(("ask", "jobspec")) => options.ask = Ask::Jobspec,
             Some(("ask", "cores")) => options.ask = Ask::Cores,
             Some(("overrun", "kill")) => options.overrun = Overrun::Kill,
@@ -77,7 +80,7 @@ pub(crate) fn mapping(text: &str) -> Result<Options, String> {
             _ => {
                 return Err(format!(
                     "found `{pair}`, accepted is procs=cores|nodes, width=requested|allocated, queue=queue|partition|none, \
-                     ask=jobspec|cores, overrun=kill|raise and min-run=SECONDS"
+                     memory=requested|used|none, ask=jobspec|cores, overrun=kill|raise and min-run=SECONDS"
                 ));
             }
         }
