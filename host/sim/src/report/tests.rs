@@ -99,7 +99,8 @@ fn a_page_that_stands_alone_with_its_files() {
     assert_eq!(json["runs"][1]["classes"][0]["jobs"], 400);
     assert_eq!(json["runs"][0]["forecasts"]["errors"][0]["horizon"], "all");
     assert_eq!(json["runs"][1]["comparison"]["wait_s_more"]["mean"], 0.0);
-    assert!(files.iter().filter(|f| f.name.ends_with(".svg")).count() == 9);
+    let ending = |end: &str| files.iter().filter(|f| f.name.ends_with(end)).count();
+    assert_eq!((ending(".svg"), ending(".png")), (10, 10));
     assert_eq!(make(&input()), files, "a second time the same bytes");
 }
 
