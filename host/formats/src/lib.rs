@@ -31,6 +31,7 @@ pub mod fsd;
 pub mod hostlist;
 pub mod idset;
 pub mod jobspec;
+pub mod pools;
 pub mod rset;
 pub mod shorthand;
 mod text;

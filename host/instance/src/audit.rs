@@ -1,11 +1,12 @@
 //! The audit: what became of every job, counted from the database alone.
 //!
 //! Nothing here asks the scheduler, and nothing believes the job manager: states are what the event logs say,
-//! and use of resources is swept over all R's in the order of the events, unit by unit.
+//! and use of resources is swept over all R's in the order of the events, unit by unit and, of what flows, pool by pool.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+use fluxgate_formats::pools::Pools;
 use fluxgate_formats::{JobId, R};
 use serde_json::{Value, json};
 
@@ -36,6 +37,9 @@ struct Sweep {
     records: BTreeMap<JobId, Record>,
     rs: BTreeMap<JobId, R>,
     used: BTreeMap<Unit, JobId>,
+    /// What flows on this machine, and how much of it is used: by kind and pool, in units without a prefix.
+    pools: Pools,
+    flowing: BTreeMap<(usize, usize), u64>,
     overlaps: u64,
 }
 
@@ -47,6 +51,28 @@ fn units(r: &R) -> impl Iterator<Item = Unit> {
         }
     }
     units.into_iter()
+}
+
+/// What flows to a job by its R: by each pool of the machine on the way.
+fn flows(pools: &Pools, r: &R) -> Vec<((usize, usize), u64)> {
+    let mut found = Vec::new();
+    if pools.kinds.is_empty() {
+        return found;
+    }
+    for of in Pools::of(r).kinds {
+        let Some(kind) = pools.kinds.iter().position(|kind| kind.name == of.name) else { continue };
+        let known = &pools.kinds[kind];
+        for (rank, own) in of.at {
+            let mut at = known.at.get(&rank).copied();
+            // No longer way than there are pools.
+            for _ in 0..known.pools.len() {
+                let Some(pool) = at else { break };
+                found.push(((kind, pool), of.pools[own].size));
+                at = known.pools[pool].above;
+            }
+        }
+    }
+    found
 }
 
 impl Sweep {
@@ -69,6 +95,15 @@ impl Sweep {
                 for unit in units(r) {
                     // Units taken by itself are those of an allocation that was made twice.
                     if self.used.insert(unit, id).is_some() {
+                        self.overlaps += 1;
+                        clash = true;
+                    }
+                }
+                let flows = flows(&self.pools, r);
+                for &(pool, units) in &flows {
+                    let used = self.flowing.entry(pool).or_default();
+                    *used += units;
+                    if *used > self.pools.kinds[pool.0].pools[pool.1].size {
                         self.overlaps += 1;
                         clash = true;
                     }
@@ -98,7 +133,12 @@ impl Sweep {
         if std::mem::replace(&mut record.freed, true) {
             return;
         }
-        let Some(r) = self.rs.get(&id) else { return };
+        // What never had an allocation has nothing to give back.
+        let Some(r) = self.rs.get(&id).filter(|_| record.allocs > 0) else { return };
+        for (pool, units) in flows(&self.pools, r) {
+            let used = self.flowing.entry(pool).or_default();
+            *used = used.saturating_sub(units);
+        }
         for unit in units(r) {
             if self.used.get(&unit) == Some(&id) {
                 self.used.remove(&unit);
@@ -168,13 +208,13 @@ impl Sweep {
 const LOST_NAMED_MAX: usize = 20;
 
 /// Audit a database. `active` are the jobs that the job manager knows as not ended: a job which neither ended by
-/// its log nor is known there is lost.
-pub fn audit(database: &Path, active: &[JobId]) -> Result<Value, String> {
+/// its log nor is known there is lost. `machine` says which pools carry how much.
+pub fn audit(database: &Path, active: &[JobId], machine: &R) -> Result<Value, String> {
     let fail = |e: rusqlite::Error| format!("{}: {e}", database.display());
     let mut connection = open_reader(database).map_err(fail)?;
     // One transaction, so that everything is of one moment.
     let snapshot = connection.transaction().map_err(fail)?;
-    let mut sweep = Sweep::default();
+    let mut sweep = Sweep { pools: Pools::of(machine), ..Sweep::default() };
     let mut accepted = BTreeSet::new();
     let mut counters = BTreeMap::new();
     let mut read = || -> rusqlite::Result<()> {
@@ -265,6 +305,42 @@ mod tests {
         let mixed: Vec<_> = one.iter().zip(&two).flat_map(|(a, b)| [*a, *b]).collect();
         let mixed = sweep(&rs, &mixed).report(&ids, &none);
         assert_eq!((&mixed["overlaps"], &mixed["run_twice"]), (&json!(1), &json!(1)));
+    }
+
+    #[test]
+    fn a_pool_carries_what_it_can_and_no_more() {
+        let with = |ranks: &str, cores: &str, pools: Value| {
+            let scheduling = json!({"writer": "fluxgate", "flow": {"power": {"unit": "W", "pools": pools}}});
+            let mut of = r("0", cores);
+            of.r_lite[0].rank = ranks.parse().unwrap();
+            R { scheduling: Some(scheduling), ..of }
+        };
+        let pools = json!([{"name": "row", "size": 2, "unit": "kW"}, {"name": "rack", "size": 1500, "from": "row", "ranks": "0"},
+            {"from": "row", "each": 900, "ranks": "1"}]);
+        let machine = with("0-1", "0-7", pools);
+        let job =
+            |rank: &str, core: &str, watts: u32| with(rank, core, json!([{"each": watts, "ranks": rank}]));
+        let overlaps = |rs: &[(u64, R)], events: &[(u64, &str, &str)]| {
+            let mut sweep = Sweep { pools: Pools::of(&machine), ..Sweep::default() };
+            sweep.rs.extend(rs.iter().map(|(id, r)| (JobId(*id), r.clone())));
+            for (id, name, _) in events {
+                let name = (*name).into();
+                sweep.event(&RestoredEvent { id: JobId(*id), time: 1.0, name, context: None });
+            }
+            sweep.overlaps
+        };
+        let both = [(1, "alloc", ""), (2, "alloc", "")];
+        let fine = [(1, job("0", "0", 1200)), (2, job("1", "1", 800))];
+        assert_eq!(overlaps(&fine, &both), 0);
+        let rack = [(1, job("0", "0", 800)), (2, job("0", "1", 800))];
+        assert_eq!(overlaps(&rack, &both), 1);
+        let row = [(1, job("0", "0", 1200)), (2, job("1", "1", 801))];
+        assert_eq!(overlaps(&row, &both), 1);
+        assert_eq!(overlaps(&row, &[(1, "alloc", ""), (1, "free", ""), (2, "alloc", "")]), 0);
+        // What was never given is not given back.
+        let again = [(3, "exception", ""), (3, "free", ""), (1, "alloc", ""), (2, "alloc", "")];
+        let three = [rack[0].clone(), rack[1].clone(), (3, job("0", "2", 700))];
+        assert_eq!(overlaps(&three, &again), 1);
     }
 
     #[test]

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use fluxgate_formats::JobId;
+use fluxgate_formats::{JobId, R};
 use fluxgate_wire::{Message, ReplyTo};
 
 /// A client of the socket; never used twice in the life of an instance process.
@@ -87,6 +87,8 @@ pub(crate) enum Effect {
         reply: Box<ReplyTo>,
         /// Jobs that the job manager knows as not inactive.
         active: Vec<JobId>,
+        /// What the machine has.
+        machine: Box<R>,
     },
     /// End the instance.
     Shutdown,

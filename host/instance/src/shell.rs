@@ -278,10 +278,10 @@ impl Shell {
                 Effect::Spawn(launch) => self.runner.spawn(&launch),
                 Effect::Signal { id, signal } => self.runner.signal(id, signal),
                 Effect::Reattach { id } => self.runner.reattach(id),
-                Effect::Audit { client, reply, active } => {
+                Effect::Audit { client, reply, active, machine } => {
                     let (database, inputs) = (self.store.path().to_owned(), self.sender.clone());
                     tokio::task::spawn_blocking(move || {
-                        let answer = crate::audit::audit(&database, &active);
+                        let answer = crate::audit::audit(&database, &active, &machine);
                         let _ = inputs.blocking_send(Input::Audited(client, reply, answer));
                     });
                 }

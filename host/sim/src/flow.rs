@@ -5,18 +5,17 @@
 //! two bounds, for all jobs or for a share of them. A job draws from the seed, its own number and the name of the kind, so that
 //! a part of a log draws the same as the whole.
 //!
-//! Descriptions are read here once more, apart from the scheduler's own reader, for the sweep to judge by.
-//!
 //! This module must never know graph, engine or policies.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::io;
 use std::str::FromStr;
 
 use fluxgate_formats::jobspec::Resource;
-use fluxgate_formats::{Count, Hostlist, Idset, JobId, R};
+pub use fluxgate_formats::pools::{Kind, Pool, Pools};
+use fluxgate_formats::pools::{base, scale};
+use fluxgate_formats::{Count, JobId};
 use serde::Serialize;
-use serde_json::Value;
 
 use crate::bootstrap::Numbers;
 use crate::observe::{Observer, Started};
@@ -216,134 +215,6 @@ impl Asks {
     }
 }
 
-/// A unit without its prefix, and how many of that it is.
-fn parts(unit: &str) -> (&str, u64) {
-    let Some(base) = ["B/s", "b/s", "W"].into_iter().find(|base| unit.ends_with(base)) else {
-        return (unit, 1);
-    };
-    let prefix = &unit[..unit.len() - base.len()];
-    let (letter, step) = match prefix.strip_suffix('i') {
-        Some(letter) => (letter, 1024_u64),
-        None => (prefix, 1000),
-    };
-    let power = match letter.to_ascii_uppercase().as_str() {
-        "" if step == 1000 => 0,
-        "K" => 1,
-        "M" => 2,
-        "G" => 3,
-        "T" => 4,
-        "P" => 5,
-        "E" => 6,
-        _ => return (unit, 1),
-    };
-    (base, step.pow(power))
-}
-
-fn base(unit: &str) -> &str {
-    parts(unit).0
-}
-
-fn scale(unit: &str) -> u64 {
-    parts(unit).1
-}
-
-/// One pool.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Pool {
-    /// Its name, for people.
-    pub name: String,
-    /// What it carries, in units without a prefix.
-    pub size: u64,
-    /// What feeds it, by number.
-    pub above: Option<usize>,
-}
-
-/// One kind of flow.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Kind {
-    /// Its name.
-    pub name: String,
-    /// In what its pools are counted; may be empty.
-    pub unit: String,
-    /// Its pools.
-    pub pools: Vec<Pool>,
-    /// The pool that each rank hangs on, by number.
-    pub at: BTreeMap<u32, usize>,
-}
-
-/// The pools of a machine, or, as pools of nodes' own, what a job has.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Pools {
-    /// By name.
-    pub kinds: Vec<Kind>,
-}
-
-impl Pools {
-    /// As the key `scheduling.flow` of an R tells. What cannot be understood there is nothing.
-    pub fn of(r: &R) -> Pools {
-        let flow = r.scheduling.as_ref().and_then(|it| it.get("flow")?.as_object());
-        let mut ranks: BTreeMap<String, Vec<u32>> = BTreeMap::new();
-        if flow.is_some() {
-            r.hosts().for_each(|(rank, host)| ranks.entry(host).or_default().push(rank));
-        }
-        let kinds = flow.into_iter().flatten().map(|(name, said)| kind(name, said, &ranks));
-        Pools { kinds: kinds.collect() }
-    }
-
-    /// What all sources of a kind carry together, in its own unit.
-    pub fn capacity(&self, kind: usize) -> f64 {
-        let kind = &self.kinds[kind];
-        let sources = kind.pools.iter().filter(|pool| pool.above.is_none());
-        sources.map(|pool| pool.size as f64).sum::<f64>() / scale(&kind.unit) as f64
-    }
-}
-
-fn kind(name: &str, said: &Value, ranks: &BTreeMap<String, Vec<u32>>) -> Kind {
-    let text = |value: &Value, key: &str| value.get(key).and_then(Value::as_str).map(str::to_owned);
-    let unit = text(said, "unit").unwrap_or_default();
-    let mut kind = Kind { name: name.to_owned(), unit, pools: Vec::new(), at: BTreeMap::new() };
-    let list = said.get("pools").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-    let size = |pool: &Value, key: &str, unit: &str| {
-        let factor = scale(&text(pool, "unit").unwrap_or_else(|| unit.to_owned()));
-        pool.get(key).and_then(Value::as_u64).map(|size| size.saturating_mul(factor))
-    };
-    let mut numbers: BTreeMap<String, usize> = BTreeMap::new();
-    for pool in list {
-        let (Some(size), called) = (size(pool, "size", &kind.unit), text(pool, "name")) else { continue };
-        let called = called.unwrap_or_else(|| format!("{name}{}", kind.pools.len()));
-        numbers.insert(called.clone(), kind.pools.len());
-        kind.pools.push(Pool { name: called, size, above: None });
-    }
-    let mut shared = 0;
-    for pool in list {
-        let from = text(pool, "from").and_then(|from| numbers.get(&from).copied());
-        let this = pool.get("size").and_then(Value::as_u64).map(|_| shared);
-        if let Some(this) = this {
-            kind.pools[this].above = from;
-            shared += 1;
-        }
-        let hosts = text(pool, "hosts").and_then(|hosts| Hostlist::parse(&hosts).ok()).unwrap_or_default();
-        let mut on: Vec<u32> = hosts.iter().filter_map(|host| ranks.get(&host)).flatten().copied().collect();
-        if let Some(named) = text(pool, "ranks").and_then(|ranks| Idset::parse(&ranks).ok()) {
-            on.extend(named.iter());
-        }
-        let each = size(pool, "each", &kind.unit);
-        for rank in on {
-            let hang = match (each, this) {
-                (Some(size), above) => {
-                    kind.pools.push(Pool { name: format!("of rank {rank}"), size, above: above.or(from) });
-                    Some(kind.pools.len() - 1)
-                }
-                (None, this) => this,
-            };
-            if let Some(hang) = hang {
-                kind.at.insert(rank, hang);
-            }
-        }
-    }
-    kind
-}
-
 /// What a job had from its start to its end.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Grant {
@@ -461,21 +332,6 @@ mod tests {
         }
         assert!("p=99999999999999999999/core".parse::<Ask>().is_err());
         assert!("p=9000000EW/core".parse::<Ask>().is_err());
-    }
-
-    #[test]
-    fn units_have_prefixes() {
-        let found = ["W", "kW", "MiB/s", "Gb/s", "litres", "xW", ""].map(parts);
-        let expected = [
-            ("W", 1),
-            ("W", 1000),
-            ("B/s", 1 << 20),
-            ("b/s", 1_000_000_000),
-            ("litres", 1),
-            ("xW", 1),
-            ("", 1),
-        ];
-        assert_eq!(found, expected);
     }
 
     #[test]

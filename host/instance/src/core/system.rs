@@ -55,7 +55,8 @@ impl Core {
             ("fluxgate-instance", "audit") => {
                 let active = self.table.pending().chain(self.table.running()).map(|job| job.id).collect();
                 let reply = Box::new(request.message.reply_to());
-                self.effects.push(Effect::Audit { client: request.client, reply, active });
+                let machine = Box::new(self.inventory.r().clone());
+                self.effects.push(Effect::Audit { client: request.client, reply, active, machine });
                 Ok(Reply::Later)
             }
             ("fluxgate-instance", "shutdown") => {
