@@ -47,6 +47,29 @@ fn start(pass: &mut dyn Pass, job: Candidate, place: Option<Placement>) -> Resul
     }
 }
 
+/// What a pass with one guarantee begins with, for policies that fill gaps in a way of their own: jobs start as they come, until
+/// one has to wait and is guaranteed its earliest start. False when the pass is over: no job is left, or a bound of the host
+/// is reached.
+pub fn until_guaranteed(
+    pass: &mut dyn Pass,
+    mut start: impl FnMut(&mut dyn Pass, Candidate) -> Result<(), Refusal>,
+) -> bool {
+    let mut passed_over = 0;
+    while passed_over < PASSED_OVER_MAX {
+        let Some(job) = pass.next() else { return false };
+        match start(pass, job) {
+            Ok(()) | Err(Refusal::Unsatisfiable | Refusal::NotEligible) => {}
+            Err(Refusal::Limit) => return false,
+            Err(Refusal::Busy | Refusal::DelaysReservation) => match pass.reserve(job) {
+                Ok(time) if time.is_finite() => break,
+                Err(Refusal::Limit) => return false,
+                Ok(_) | Err(_) => passed_over += 1,
+            },
+        }
+    }
+    true
+}
+
 /// One pass in an order of one's own: candidates of this pass, each once. The host's knowledge of what cannot start
 /// does not help to skip any, so this is for lists that are bounded.
 pub fn in_order_of(pass: &mut dyn Pass, depth: u32, order: impl IntoIterator<Item = Candidate>) {

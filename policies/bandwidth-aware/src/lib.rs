@@ -4,7 +4,7 @@
 
 use std::cmp::Ordering;
 
-use fluxgate_guest::backfill::PASSED_OVER_MAX;
+use fluxgate_guest::backfill::until_guaranteed;
 use fluxgate_guest::flow;
 use fluxgate_guest::prelude::*;
 
@@ -76,20 +76,9 @@ impl Behind {
 
 impl Scheduling for BandwidthAware {
     fn run(&mut self, pass: &mut dyn Pass) {
-        let mut passed_over = 0;
-        while passed_over < PASSED_OVER_MAX {
-            let Some(candidate) = pass.next() else { return };
-            match pass.start(candidate) {
-                Ok(()) | Err(Refusal::Unsatisfiable | Refusal::NotEligible) => {}
-                Err(Refusal::Limit) => return,
-                Err(Refusal::Busy | Refusal::DelaysReservation) => match pass.reserve(candidate) {
-                    Ok(time) if time.is_finite() => break,
-                    Err(Refusal::Limit) => return,
-                    Ok(_) | Err(_) => passed_over += 1,
-                },
-            }
+        if until_guaranteed(pass, |pass, job| pass.start(job)) {
+            self.fill(pass);
         }
-        self.fill(pass);
     }
 }
 

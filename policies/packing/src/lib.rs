@@ -4,7 +4,7 @@
 
 use std::cmp::Reverse;
 
-use fluxgate_guest::backfill::PASSED_OVER_MAX;
+use fluxgate_guest::backfill::until_guaranteed;
 use fluxgate_guest::prelude::*;
 
 /// Most jobs that may be looked at behind the first that waits.
@@ -75,19 +75,12 @@ impl Places {
 impl Scheduling for Packing {
     fn run(&mut self, pass: &mut dyn Pass) {
         let places = Places::new(pass);
-        let mut passed_over = 0;
-        while passed_over < PASSED_OVER_MAX {
-            let Some(candidate) = pass.next() else { return };
+        let start = |pass: &mut dyn Pass, candidate| {
             let job = pass.describe(candidate);
-            match places.start(pass, candidate, &job) {
-                Ok(()) | Err(Refusal::Unsatisfiable | Refusal::NotEligible) => {}
-                Err(Refusal::Limit) => return,
-                Err(Refusal::Busy | Refusal::DelaysReservation) => match pass.reserve(candidate) {
-                    Ok(time) if time.is_finite() => break,
-                    Err(Refusal::Limit) => return,
-                    Ok(_) | Err(_) => passed_over += 1,
-                },
-            }
+            places.start(pass, candidate, &job)
+        };
+        if !until_guaranteed(pass, start) {
+            return;
         }
         let free = pass.totals().free_cores;
         let mut jobs = Vec::new();
