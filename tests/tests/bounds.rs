@@ -143,7 +143,7 @@ prop_compose! {
         let mut submit = 0.0;
         let mut jobs: Vec<Job> = fields.into_iter().zip(1..).map(|((gap, cores, limit, run, queue), id)| {
             submit += f64::from(gap / 2);
-            Job { id: JobId(id), submit, cores, limit: f64::from(limit), run: f64::from(run), user: 0, nodes: 0, queue, jobspec: 0, memory_kb: 0 }
+            Job { queue, ..Job::new(JobId(id), submit, cores, f64::from(limit), f64::from(run)) }
         }).collect();
         workload::sort(&mut jobs);
         jobs

@@ -138,7 +138,7 @@ prop_compose! {
             }
             // Ids run against submission, so that ties are not decided by accident.
             let (limit, run) = (f64::from(limit) * 1000.0, f64::from(run) * 1000.0);
-            Job { id: JobId(n - i as u64), submit, cores, limit, run, user: 0, nodes: 0, queue: 0, jobspec: 0, memory_kb: 0 }
+            Job::new(JobId(n - i as u64), submit, cores, limit, run)
         }).collect();
         workload::sort(&mut jobs);
         jobs

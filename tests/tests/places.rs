@@ -53,7 +53,7 @@ prop_compose! {
             // More small ones than large ones.
             let cores = if cores > 12 { cores } else { 1 + cores % 5 };
             let (limit, run) = (f64::from(length), f64::from(length));
-            Job { id: JobId(id), submit, cores, limit, run, user: 0, nodes: 0, queue: 0, jobspec: 0, memory_kb: 0 }
+            Job::new(JobId(id), submit, cores, limit, run)
         }).collect();
         workload::sort(&mut jobs);
         jobs

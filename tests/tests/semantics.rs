@@ -153,7 +153,7 @@ prop_compose! {
             }
             // Ids run against submission, so that ties are not decided by accident.
             let id = JobId(n - i as u64);
-            Job { id, submit, cores, limit: f64::from(limit), run: f64::from(run), user, nodes: 0, queue: 0, jobspec: 0, memory_kb: 0 }
+            Job { user, ..Job::new(id, submit, cores, f64::from(limit), f64::from(run)) }
         }).collect();
         workload::sort(&mut jobs);
         jobs

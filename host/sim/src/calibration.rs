@@ -206,18 +206,7 @@ mod tests {
     }
 
     fn start(to: &mut Calibration, id: u64, submit: f64, start: f64) {
-        let job = Job {
-            id: JobId(id),
-            submit,
-            cores: 1,
-            limit: 9.0,
-            run: 9.0,
-            user: 0,
-            nodes: 0,
-            queue: 0,
-            jobspec: 0,
-            memory_kb: 0,
-        };
+        let job = Job::new(JobId(id), submit, 1, 9.0, 9.0);
         let r = R::default();
         to.started(&Started { job: &job, start, end: start + 9.0, r: &r, backfilled: false }).unwrap();
     }

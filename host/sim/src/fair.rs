@@ -114,18 +114,7 @@ mod tests {
 
     #[test]
     fn who_comes_later_is_not_there() {
-        let job = |id, submit, cores, run| Job {
-            id: JobId(id),
-            submit,
-            cores,
-            limit: run,
-            run,
-            user: 0,
-            nodes: 0,
-            queue: 0,
-            jobspec: 0,
-            memory_kb: 0,
-        };
+        let job = |id, submit, cores, run| Job::new(JobId(id), submit, cores, run, run);
         let jobs = [job(1, 0.0, 2, 100.0), job(2, 10.0, 2, 10.0), job(3, 20.0, 3, 10.0)];
         let machine = Machine::uniform(1, 2).unwrap();
         let ask = |place| {

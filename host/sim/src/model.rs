@@ -55,18 +55,7 @@ pub fn lublin99(jobs: usize, cores: u32, seed: u64) -> Vec<Job> {
             let submit = arrivals.next(&mut numbers, &weights).floor();
             let cores = size(&mut numbers, cores.clamp(1, CORES_MAX));
             let run = run_time(&mut numbers, cores).floor().max(1.0);
-            Job {
-                id: JobId(i as u64 + 1),
-                submit,
-                cores,
-                limit: run,
-                run,
-                user: 0,
-                nodes: 0,
-                queue: 0,
-                jobspec: 0,
-                memory_kb: 0,
-            }
+            Job::new(JobId(i as u64 + 1), submit, cores, run, run)
         })
         .collect()
 }

@@ -215,18 +215,7 @@ mod tests {
         use crate::workload::Job;
         let machine = Machine::uniform(2, 4).unwrap();
         let mut record = Record::with_places(&machine.cores);
-        let jobs = (1..=3).map(|id| Job {
-            id: JobId(id),
-            submit: 0.0,
-            cores: if id == 2 { 2 } else { 1 },
-            limit: 1.0,
-            run: 1.0,
-            user: 0,
-            nodes: 0,
-            queue: 0,
-            jobspec: 0,
-            memory_kb: 0,
-        });
+        let jobs = (1..=3).map(|id| Job::new(JobId(id), 0.0, if id == 2 { 2 } else { 1 }, 1.0, 1.0));
         let config = driver::replay_config();
         driver::run(jobs, machine.resources, config, None, &mut [&mut record]).unwrap();
         let mut held: Vec<u32> = (0..3).flat_map(|i| record.places(i)).flat_map(|&(a, b)| a..=b).collect();

@@ -403,18 +403,7 @@ mod tests {
     }
 
     fn job(id: u64, submit: f64, cores: u32, run: f64) -> Job {
-        Job {
-            id: JobId(id),
-            submit,
-            cores,
-            limit: 10.0,
-            run,
-            user: 0,
-            nodes: 0,
-            queue: 0,
-            jobspec: 0,
-            memory_kb: 0,
-        }
+        Job::new(JobId(id), submit, cores, 10.0, run)
     }
 
     fn row(id: u64, start: f64, end: f64, ranks: &str, cores: &[(u32, &str)]) -> Row {

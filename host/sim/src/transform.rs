@@ -81,18 +81,7 @@ mod tests {
     use super::*;
 
     fn jobs() -> Vec<Job> {
-        let job = |id, submit, run| Job {
-            id: JobId(id),
-            submit,
-            cores: 1,
-            limit: 1000.0,
-            run,
-            user: 0,
-            nodes: 0,
-            queue: 0,
-            jobspec: 0,
-            memory_kb: 0,
-        };
+        let job = |id, submit, run| Job::new(JobId(id), submit, 1, 1000.0, run);
         vec![job(1, 100.0, 50.0), job(2, 200.0, 0.0), job(3, 300.0, 70.0)]
     }
 

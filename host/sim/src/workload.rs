@@ -217,6 +217,12 @@ pub struct Job {
 }
 
 impl Job {
+    /// A job that takes its cores wherever they are and asks for nothing else, of no known user and in the queue without a
+    /// name; times in seconds.
+    pub fn new(id: JobId, submit: f64, cores: u32, limit: f64, run: f64) -> Self {
+        Job { id, submit, cores, limit, run, user: 0, nodes: 0, queue: 0, jobspec: 0, memory_kb: 0 }
+    }
+
     /// How long it runs in the simulation.
     pub fn run_time(&self) -> f64 {
         self.run.min(self.limit)

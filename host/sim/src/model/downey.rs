@@ -38,18 +38,7 @@ pub fn downey97(jobs: usize, cores: u32, seed: u64) -> Vec<Job> {
             let width = (parallelism.round() as u32).clamp(1, cores);
             let run = (work / speedup(f64::from(width), parallelism, variance)).floor().max(1.0);
             let id = JobId(i as u64 + 1);
-            Job {
-                id,
-                submit: at,
-                cores: width,
-                limit: run,
-                run,
-                user: 0,
-                nodes: 0,
-                queue: 0,
-                jobspec: 0,
-                memory_kb: 0,
-            }
+            Job::new(id, at, width, run, run)
         })
         .collect();
     let work: f64 = made.iter().map(|job| f64::from(job.cores) * job.run).sum();

@@ -12,16 +12,14 @@ use fluxgate_formats::JobId;
 fn input() -> Input {
     let jobs: Vec<Job> = (0..400_u32)
         .map(|i| Job {
-            id: JobId(u64::from(i) + 1),
-            submit: 1e9 + f64::from(i) * 9_000.0,
-            cores: 1 + i * 31 % 16,
-            limit: f64::from(1 + i * 7919 % 40_000) * 2.0,
-            run: f64::from(1 + i * 7919 % 40_000),
             user: i % 7,
-            nodes: 0,
-            queue: 0,
-            jobspec: 0,
-            memory_kb: 0,
+            ..Job::new(
+                JobId(u64::from(i) + 1),
+                1e9 + f64::from(i) * 9_000.0,
+                1 + i * 31 % 16,
+                f64::from(1 + i * 7919 % 40_000) * 2.0,
+                f64::from(1 + i * 7919 % 40_000),
+            )
         })
         .collect();
     let machine = Machine::uniform(4, 16).unwrap();

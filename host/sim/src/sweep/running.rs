@@ -162,9 +162,7 @@ mod tests {
             for (n, &(start, run, first, count, wrong)) in made.iter().enumerate() {
                 let id = n as u64 + 1;
                 let asked = if wrong == 1 { count + 1 } else { count };
-                jobs.push(Job {
-                    id: JobId(id), submit: 0.0, cores: asked, limit: 9.0, run: f64::from(run), user: 0, nodes: 0, queue: 0, jobspec: 0, memory_kb: 0,
-                });
+                jobs.push(Job::new(JobId(id), 0.0, asked, 9.0, f64::from(run)));
                 let late = if wrong == 2 { 0.5 } else { 0.0 };
                 let row = row(id, f64::from(start), f64::from(run) + late, first, count);
                 match wrong {
@@ -190,18 +188,7 @@ mod tests {
     fn what_is_wrong_is_named() {
         let machine = machine();
         let mut judge = Judge::new(&machine, &[]);
-        let job = |id| Job {
-            id: JobId(id),
-            submit: 0.0,
-            cores: 1,
-            limit: 5.0,
-            run: 5.0,
-            user: 0,
-            nodes: 0,
-            queue: 0,
-            jobspec: 0,
-            memory_kb: 0,
-        };
+        let job = |id| Job::new(JobId(id), 0.0, 1, 5.0, 5.0);
         (1..5).for_each(|id| judge.comes(&job(id)));
         judge.starts(&row(1, 0.0, 5.0, 1, 1));
         judge.starts(&row(2, 4.0, 5.0, 1, 1));

@@ -80,7 +80,7 @@ prop_compose! {
             }
             // Ids run against submission, so that ties are not decided by accident.
             let id = JobId(n - i as u64);
-            Job { id, submit, cores, limit: f64::from(limit), run: f64::from(run), user: 0, nodes: 0, queue: 0, jobspec: 0, memory_kb: 0 }
+            Job::new(id, submit, cores, f64::from(limit), f64::from(run))
         }).collect();
         workload::sort(&mut jobs);
         jobs
@@ -118,18 +118,7 @@ proptest! {
 
 #[test]
 fn wide_jobs_are_denied_and_told() {
-    let job = |id, cores| Job {
-        id: JobId(id),
-        submit: 0.0,
-        cores,
-        limit: 1.0,
-        run: 1.0,
-        user: 0,
-        nodes: 0,
-        queue: 0,
-        jobspec: 0,
-        memory_kb: 0,
-    };
+    let job = |id, cores| Job::new(JobId(id), 0.0, cores, 1.0, 1.0);
     let outcome = agree(&[job(1, 9), job(2, 8)], 4, 8, Rule::Fcfs);
     assert_eq!(outcome.denied.len(), 1);
     assert_eq!(outcome.denied[0].0, JobId(1));
@@ -146,18 +135,7 @@ fn nothing_to_do() {
 #[test]
 fn disorder_is_refused() {
     let machine = Machine::uniform(1, 1).unwrap();
-    let job = |id, submit| Job {
-        id: JobId(id),
-        submit,
-        cores: 1,
-        limit: 1.0,
-        run: 1.0,
-        user: 0,
-        nodes: 0,
-        queue: 0,
-        jobspec: 0,
-        memory_kb: 0,
-    };
+    let job = |id, submit| Job::new(JobId(id), submit, 1, 1.0, 1.0);
     let run = |jobs: [Job; 2]| {
         let result = driver::run(jobs, machine.resources.clone(), driver::replay_config(), None, &mut []);
         result.unwrap_err().to_string()

@@ -26,7 +26,7 @@ fn machine() -> Machine {
 }
 
 fn job(id: u64, submit: f64, cores: u32, run: f64, nodes: u32) -> Job {
-    Job { id: JobId(id), submit, cores, limit: run, run, user: 0, nodes, queue: 0, jobspec: 0, memory_kb: 0 }
+    Job { nodes, ..Job::new(JobId(id), submit, cores, run, run) }
 }
 
 fn asks(machine: &Machine, rules: &[&str]) -> Asks {

@@ -48,20 +48,7 @@ impl Policy for Does {
 }
 
 fn jobs() -> Vec<Job> {
-    (1..=3)
-        .map(|id| Job {
-            id: JobId(id),
-            submit: id as f64,
-            cores: 1,
-            limit: 10.0,
-            run: 5.0,
-            user: 0,
-            nodes: 0,
-            queue: 0,
-            jobspec: 0,
-            memory_kb: 0,
-        })
-        .collect()
+    (1..=3).map(|id| Job::new(JobId(id), id as f64, 1, 10.0, 5.0)).collect()
 }
 
 fn run(

@@ -10,18 +10,7 @@ use fluxgate_sim::workload::Job;
 use proptest::prelude::*;
 
 fn job(id: u64, submit: f64, cores: u32, run: f64) -> Job {
-    Job {
-        id: JobId(id),
-        submit,
-        cores,
-        limit: run,
-        run,
-        user: 0,
-        nodes: 0,
-        queue: 0,
-        jobspec: 0,
-        memory_kb: 0,
-    }
+    Job::new(JobId(id), submit, cores, run, run)
 }
 
 fn change(time: f64, ranks: &str, change: Change) -> (f64, Outage) {

@@ -119,7 +119,7 @@ pub(crate) fn easy(jobs: &[Job], cores: u32) -> Starts {
 }
 
 fn job(id: u64, submit: f64, cores: u32, limit: f64, run: f64) -> Job {
-    Job { id: JobId(id), submit, cores, limit, run, user: 0, nodes: 0, queue: 0, jobspec: 0, memory_kb: 0 }
+    Job::new(JobId(id), submit, cores, limit, run)
 }
 
 fn starts(starts: &Starts) -> Vec<(u64, f64)> {
