@@ -5,17 +5,7 @@ mod support;
 use std::fs;
 
 use fluxgate_policy::{Config, Limits, LoadError, Loader};
-use support::{Wat, Worlds, encode, loader, small};
-
-const ORDERING: Worlds<'_> = Worlds {
-    ordering: true,
-    scheduling: false,
-    observing: false,
-    state: false,
-    extra: "",
-    contract_more: "",
-    packages: &[],
-};
+use support::{ORDERING, Wat, Worlds, encode, loader, small};
 
 fn refuse(bytes: &[u8]) -> String {
     loader().compile(bytes).unwrap_err().to_string()

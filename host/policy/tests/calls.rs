@@ -7,17 +7,8 @@ use fluxgate_engine::{
 };
 use fluxgate_formats::JobId;
 use fluxgate_policy::{Config, Limits, LoadError, Loader, WasmPolicy};
-use support::{LOG, PASS, Wat, Worlds, loader, small};
+use support::{LOG, ORDERING, PASS, Wat, Worlds, loader, small};
 
-const ORDERING: Worlds<'_> = Worlds {
-    ordering: true,
-    scheduling: false,
-    observing: false,
-    state: false,
-    extra: "",
-    contract_more: "",
-    packages: &[],
-};
 const STATE: Worlds<'_> = Worlds { state: true, ordering: false, ..ORDERING };
 const OBSERVING: Worlds<'_> = Worlds { observing: true, ordering: false, ..ORDERING };
 

@@ -4,17 +4,7 @@ mod support;
 
 use fluxgate_engine::Policy;
 use fluxgate_policy::{Catalogue, Config, ENTRIES_MAX};
-use support::{Wat, Worlds, loader};
-
-const ORDERING: Worlds<'_> = Worlds {
-    ordering: true,
-    scheduling: false,
-    observing: false,
-    state: false,
-    extra: "",
-    contract_more: "",
-    packages: &[],
-};
+use support::{ORDERING, Wat, loader};
 
 /// A policy of a name with seven letters.
 fn named(name: &str) -> Vec<u8> {

@@ -11,17 +11,9 @@ use fluxgate_formats::{Idset, JobId, Jobspec, R};
 use fluxgate_graph::Resources;
 use fluxgate_policy::{Compiled, Config, Limits, Loader, WasmPolicy};
 use serde_json::json;
-use support::{PASS, Wat, Worlds, loader, shipped, small};
+use support::{ORDERING, PASS, Wat, Worlds, loader, shipped, small};
 
-const SCHEDULING: Worlds<'_> = Worlds {
-    scheduling: true,
-    ordering: false,
-    observing: false,
-    state: false,
-    extra: "",
-    contract_more: "",
-    packages: &[],
-};
+const SCHEDULING: Worlds<'_> = Worlds { scheduling: true, ordering: false, ..ORDERING };
 
 /// Four nodes of four cores, all up.
 fn engine() -> Engine {

@@ -25,6 +25,17 @@ pub struct Worlds<'a> {
     pub packages: &'a [&'a str],
 }
 
+/// A policy that orders, and nothing else.
+pub const ORDERING: Worlds<'static> = Worlds {
+    ordering: true,
+    scheduling: false,
+    observing: false,
+    state: false,
+    extra: "",
+    contract_more: "",
+    packages: &[],
+};
+
 /// A policy that behaves, in pieces that tests replace by name.
 #[derive(Debug, Clone)]
 pub struct Wat {
