@@ -2,24 +2,24 @@
 //!
 //! # Readings taken
 //!
+//! - Objects stand as hwloc arranges them (`tree`): groups and caches that only repeat what is above or below are left out,
+//!   and NUMA nodes stand beside what they serve, in version 1 too.
 //! - Kept are the machine as `node` (named by its info `HostName`), groups, NUMA nodes, packages (`socket`), data caches
 //!   (`cache`, sized in KiB), cores, processing units, co-processors (`gpu`) and block devices with a size (`storage`,
 //!   sized in GB). What is inside anything else belongs to the nearest of these above it.
-//! - Ids count the objects of a type through the machine, but those of gpus are what their names say (`cuda0`, `rsmi2`,
-//!   `opencl0d1`).
-//! - Groups and caches that contain nothing but one object of the next level bring no structure and are left out, as hwloc
-//!   itself leaves them out.
-//! - NUMA nodes of version 2 stand beside what they serve, those of version 1 above it.
+//! - Ids count the objects of a type through the machine, groups within their level and storage among all devices, but
+//!   those of gpus are what their names say (`cuda0`, `rsmi2`, `opencl0d1`).
 
-use std::collections::BTreeMap;
+mod tree;
 
 use roxmltree::{Document, Node};
 
 use crate::error::LoadError;
-use crate::model::graph::{MODEL_DEPTH_MAX, Model, ModelError, Relation};
+use crate::model::graph::{Model, ModelError, Relation};
 use crate::model::vertex::{Pool, VertexId};
 
 use super::r::split;
+use tree::{Kind, MACHINE, Tree};
 
 fn fault(place: impl Into<String>, what: impl Into<String>) -> LoadError {
     LoadError::new("hwloc", place, what)
@@ -45,8 +45,9 @@ pub(crate) fn load(text: &str, allow: Option<&[&str]>) -> Result<Model, LoadErro
     };
     let mut model = Model::new();
     let cluster = model.add(Pool::new("cluster", 0)).map_err(|e| fault("text", e.to_string()))?;
-    let mut reader = Reader { document: &document, model, allow, next: BTreeMap::new(), next_rank: 0 };
-    reader.object(machine, cluster, 0)?;
+    let tree = Tree::new(&document, machine)?;
+    let mut reader = Reader { document: &document, model, allow, next_rank: 0 };
+    reader.object(&tree, MACHINE, cluster)?;
     let wrong = |e: ModelError| fault("topology", e.to_string());
     reader.model.set_root(crate::graph::CONTAINMENT, cluster).map_err(wrong)?;
     reader.model.finish().map_err(wrong)?;
@@ -74,23 +75,16 @@ struct Reader<'d, 'x> {
     document: &'d Document<'x>,
     model: Model,
     allow: Option<&'d [&'d str]>,
-    /// Next id of each type.
-    next: BTreeMap<String, i64>,
     next_rank: i64,
 }
 
 impl Reader<'_, '_> {
-    fn object(&mut self, node: Node<'_, '_>, parent: VertexId, depth: usize) -> Result<(), LoadError> {
-        let place = || {
-            let line = self.document.text_pos_at(node.range().start).row;
-            format!("line {line}: object '{}'", node.attribute("type").unwrap_or(""))
-        };
-        if depth > MODEL_DEPTH_MAX {
-            return Err(fault(place(), format!("more than {MODEL_DEPTH_MAX} objects inside each other")));
-        }
-        let type_ = node.attribute("type").ok_or_else(|| fault(place(), "no attribute 'type' found"))?;
-        let place = place();
-        let within = match self.pool(node, type_, &place)? {
+    fn object(&mut self, tree: &Tree<'_, '_>, at: usize, parent: VertexId) -> Result<(), LoadError> {
+        let object = tree.object(at);
+        let node = object.node;
+        let line = self.document.text_pos_at(node.range().start).row;
+        let place = format!("line {line}: object '{}'", node.attribute("type").unwrap_or(""));
+        let within = match self.pool(object.kind, object.index, node, &place)? {
             None => parent,
             Some(pool) => {
                 let id = self.model.add(pool).map_err(|e| fault(&*place, e.to_string()))?;
@@ -99,38 +93,34 @@ impl Reader<'_, '_> {
                 id
             }
         };
-        // Memory stands first in the text, but after the processors in hwloc's own order.
-        let objects: Vec<_> = node.children().filter(|n| is_object(*n)).collect();
-        let (memory, rest): (Vec<_>, Vec<_>) =
-            objects.into_iter().partition(|n| n.attribute("type") == Some("NUMANode") && !has_objects(*n));
-        for child in rest.into_iter().chain(memory) {
-            self.object(child, within, depth + 1)?;
+        for child in tree.children(at) {
+            self.object(tree, child, within)?;
         }
         Ok(())
     }
 
     /// The pool that an object is, if it is one that is kept.
-    fn pool(&mut self, node: Node<'_, '_>, type_: &str, place: &str) -> Result<Option<Pool>, LoadError> {
-        let (kind, basename) = match type_ {
-            "Machine" => ("node", "node".to_owned()),
-            "Group" if !adds_nothing(node) => ("group", "group".to_owned()),
-            "NUMANode" => ("numanode", "numanode".to_owned()),
-            "Package" | "Socket" => ("socket", "socket".to_owned()),
-            "Core" => ("core", "core".to_owned()),
-            "PU" => ("pu", "pu".to_owned()),
-            "Cache" if !adds_nothing(node) => {
-                let level = node.attribute("depth").unwrap_or("?");
-                ("cache", format!("L{level}cache"))
-            }
-            "L1Cache" | "L2Cache" | "L3Cache" if !adds_nothing(node) => {
-                ("cache", format!("{}cache", &type_[..2]))
-            }
-            "OSDev" => return self.device(node, place),
-            _ => return Ok(None),
+    fn pool(
+        &mut self,
+        kind: Kind,
+        id: i64,
+        node: Node<'_, '_>,
+        place: &str,
+    ) -> Result<Option<Pool>, LoadError> {
+        let (kind, basename) = match kind {
+            Kind::Machine => ("node", "node".to_owned()),
+            Kind::Group(..) => ("group", "group".to_owned()),
+            Kind::Memory => ("numanode", "numanode".to_owned()),
+            Kind::Package => ("socket", "socket".to_owned()),
+            Kind::Core => ("core", "core".to_owned()),
+            Kind::Pu => ("pu", "pu".to_owned()),
+            Kind::Cache(level @ 1..=3, false) => ("cache", format!("L{level}cache")),
+            Kind::Device => ("device", "device".to_owned()),
+            Kind::Cache(..) | Kind::Other | Kind::Through => return Ok(None),
         };
-        let next = self.next.entry(basename.clone()).or_default();
-        let id = *next;
-        *next += 1;
+        if kind == "device" {
+            return self.device(id, node, place);
+        }
         let known = if kind == "cache" { basename.as_str() } else { kind };
         if !self.allows(known) {
             return Ok(None);
@@ -142,7 +132,7 @@ impl Reader<'_, '_> {
         }
         if kind == "node" {
             let Some(host) = info(node, "HostName") else { return Ok(None) };
-            (pool.basename, pool.id) = split(host);
+            (pool.basename, pool.id) = split(host).map_err(|what| fault(place, what))?;
             pool.name = host.to_owned();
             pool.rank = self.next_rank;
             self.next_rank += 1;
@@ -150,7 +140,7 @@ impl Reader<'_, '_> {
         Ok(Some(pool))
     }
 
-    fn device(&self, node: Node<'_, '_>, place: &str) -> Result<Option<Pool>, LoadError> {
+    fn device(&self, id: i64, node: Node<'_, '_>, place: &str) -> Result<Option<Pool>, LoadError> {
         let name = node.attribute("name").unwrap_or("");
         // Version 2 numbers the kinds of devices as version 1 does: 0 block, 1 gpu, 5 co-processor.
         match node.attribute("osdev_type") {
@@ -163,7 +153,7 @@ impl Reader<'_, '_> {
                 let kilobytes: u64 = size
                     .parse()
                     .map_err(|_| fault(place, format!("Size '{size}' found; a number is accepted")))?;
-                let mut pool = Pool::new("storage", -1);
+                let mut pool = Pool::new("storage", id);
                 pool.size = (kilobytes / 1_000_000).max(1);
                 pool.unit = "GB".to_owned();
                 let device = info(node, "LinuxDeviceID").unwrap_or("-1");
@@ -177,23 +167,6 @@ impl Reader<'_, '_> {
     fn allows(&self, type_: &str) -> bool {
         self.allow.is_none_or(|allow| allow.contains(&type_))
     }
-}
-
-fn has_objects(node: Node<'_, '_>) -> bool {
-    node.children().any(is_object)
-}
-
-/// True for an object with just one normal object inside and no memory, devices aside.
-fn adds_nothing(node: Node<'_, '_>) -> bool {
-    let mut normal = 0;
-    for child in node.children().filter(|n| is_object(*n)) {
-        match child.attribute("type") {
-            Some("NUMANode") => return false,
-            Some("Bridge" | "PCIDev" | "OSDev" | "Misc") => {}
-            _ => normal += 1,
-        }
-    }
-    normal == 1
 }
 
 fn info<'n>(node: Node<'n, '_>, name: &str) -> Option<&'n str> {
