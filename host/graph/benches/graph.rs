@@ -24,6 +24,19 @@ const NODE_SOCKET_CORES: &str = "{type: slot, count: N, label: s, with: [{type: 
     [{type: socket, count: 1, with: [{type: core, count: 4}]}]}]}";
 const RACKS: &str = "{type: rack, count: 2, with: [{type: node, count: 3, with: [{type: slot, count: 1, label: s, \
     with: [{type: socket, count: 1, with: [{type: core, count: 4}]}]}]}]}";
+/// Requests that name more above nodes than one type.
+const ABOVE: [(&str, &str); 2] = [
+    (
+        "a cluster with 2 racks with 3 nodes each",
+        "{type: cluster, count: 1, with: [{type: rack, count: 2, with: [{type: node, count: 3, with: [{type: slot, \
+         count: 1, label: s, with: [{type: socket, count: 1, with: [{type: core, count: 4}]}]}]}]}]}",
+    ),
+    (
+        "a slot of a rack with 3 nodes",
+        "{type: slot, count: 1, label: s, with: [{type: rack, count: 1, with: [{type: node, count: 3, with: \
+         [{type: socket, count: 1, with: [{type: core, count: 4}]}]}]}]}",
+    ),
+];
 const IMPOSSIBLE: &str =
     "{type: node, count: 1, with: [{type: slot, count: 1, label: s, with: [{type: core, count: X}]}]}";
 
@@ -203,9 +216,9 @@ fn load(name: &str, recipe: &str) -> Model {
     model
 }
 
-fn slots(model: &Model) {
+fn slots(model: &Model, asked: impl Fn(&&str) -> bool) {
     println!("\n| allocate-or-reserve of 4,000 slots | policy | ms | CPU ms |\n|--|--|--:|--:|");
-    for policy in ["first", "low", "lonode", "high"] {
+    for policy in ["first", "low", "lonode", "high"].into_iter().filter(asked) {
         let mut matcher = matcher(model, policy);
         let request = matcher.compile(&jobspec(&NODE_SOCKET_CORES.replace('N', "4000")));
         for (what, job) in [("now", 1), ("reserved", 2)] {
@@ -256,8 +269,20 @@ fn main() {
             println!("| {policy} | {:.0} | {:.1} | {:.1} |", t.first, t.median, t.cpu);
         }
     }
+    if asked("above") {
+        println!("\n| request | policy | first match us | median us | CPU us |\n|--|--|--:|--:|--:|");
+        for (what, resources) in ABOVE {
+            for policy in ["first", "low", "lonode", "lonodex"] {
+                let mut matcher = matcher(&model, policy);
+                let request = matcher.compile(&jobspec(resources));
+                let t = allocate(&mut matcher, &request, MATCHES / 10);
+                println!("| {what} | {policy} | {:.0} | {:.1} | {:.1} |", t.first, t.median, t.cpu);
+            }
+        }
+    }
     if asked("slots") {
-        slots(&model);
+        let all = !named.iter().any(|n| POLICIES.contains(&n.as_str()));
+        slots(&model, |policy| all || asked(policy));
     }
     if named.iter().any(|n| n == "curve") {
         curve();

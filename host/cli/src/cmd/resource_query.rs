@@ -8,11 +8,15 @@ use std::io::{self, BufRead, BufWriter, IsTerminal, Write};
 use std::path::PathBuf;
 use std::time::Instant;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use clap::Args;
+use fluxgate_engine::{Machine, MachineTotals, Policy, order_by_scores};
+use fluxgate_graph::model::matching::Described;
 use fluxgate_graph::query::{Options, Session, Stream, World};
 
+use super::policy::settings;
 use crate::fail::usage;
+use crate::policies::Shelf;
 
 /// Longest line of commands, in bytes.
 const LINE_BYTES_MAX: u64 = 1 << 20;
@@ -33,9 +37,13 @@ pub(crate) struct ResourceQuery {
     #[arg(short = 'S', long, value_name = "SUBSYSTEMS", default_value = "CA")]
     match_subsystems: String,
     /// Which of several resources that fit are taken: low, high, lonode, hinode, lonodex, hinodex, first, firstnodex,
-    /// locality, variation, or parts such as 'policy=low node_centric=true'.
+    /// locality, variation, or parts such as 'policy=low node_centric=true'. Or the file of a component that ranks nodes,
+    /// such as ./sparing.wasm: then nodes are taken in its order.
     #[arg(short = 'P', long, value_name = "POLICY", default_value = "first")]
     match_policy: String,
+    /// A setting of that component; may be given several times.
+    #[arg(long, value_name = "KEY=VALUE")]
+    config: Vec<String>,
     /// How a selection is written: simple, pretty_simple, jgf, jgf_shorthand, rlite, rv1, rv1_nosched or rv1_shorthand.
     #[arg(short = 'F', long, value_name = "FORMAT", default_value = "simple")]
     match_format: String,
@@ -51,12 +59,78 @@ pub(crate) struct ResourceQuery {
     /// Say how long each command took, and how many vertices it visited.
     #[arg(short = 'e', long)]
     elapse_time: bool,
+    /// Say why something went wrong where the graph scheduler's tool only says that; without it so is said at a terminal.
+    #[arg(short = 'v', long)]
+    verbose: bool,
     /// Never print a prompt; without a terminal there is none anyway.
     #[arg(short = 'd', long)]
     disable_prompt: bool,
+    /// Base name of a file that the graph is written to at the end, for tools that draw.
+    #[arg(short = 'o', long, value_name = "BASENAME")]
+    graph_output: Option<PathBuf>,
+    /// What that file is, and ends with.
+    #[arg(short = 'g', long, value_name = "FORMAT", default_value = "dot", value_enum)]
+    graph_format: GraphFormat,
     /// Write results to this file and only what is about them to standard output.
     #[arg(short = 't', long, value_name = "FILE")]
     test_output: Option<PathBuf>,
+}
+
+/// Languages that tools for drawing read.
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum GraphFormat {
+    Dot,
+    Graphml,
+}
+
+/// Who gives the order of nodes, and for which inventory it was asked last.
+struct Ranker {
+    policy: Box<dyn Policy>,
+    asked: Option<u64>,
+}
+
+impl Ranker {
+    /// The component of this file, with these settings, if it ranks nodes.
+    fn load(file: &str, config: &[String]) -> Result<Ranker> {
+        let settings = settings(config)?;
+        let policy = Shelf::open(None)?.make(file, &settings)?;
+        let policy = policy.filter(|policy| policy.abilities().ranking);
+        let none =
+            || anyhow!("{file}: the component has no export 'ranking', so it has no order to take nodes in");
+        Ok(Ranker { policy: policy.ok_or_else(none)?, asked: None })
+    }
+
+    /// Has the order of nodes as they are now.
+    fn rank(&mut self, session: &mut Session) -> Result<()> {
+        let matcher = session.matcher();
+        let version = matcher.inventory_version();
+        if self.asked == Some(version) {
+            return Ok(());
+        }
+        let nodes: Vec<Described<'_>> = matcher.node_rows().collect();
+        let rows = nodes.iter().map(|node| (node.vertex, node.row()));
+        let all = |kind: &str| nodes.iter().map(|node| node.amount(kind)).sum::<u64>();
+        let count = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
+        // What is free says nothing of the order: it is asked of nodes as they are, whoever holds them.
+        let totals = MachineTotals {
+            nodes: count(nodes.len() as u64),
+            cores: count(all("core")),
+            gpus: count(all("gpu")),
+            ..MachineTotals::default()
+        };
+        self.policy.machine(Machine { totals, ..Machine::default() });
+        let order = order_by_scores(&mut *self.policy, rows)
+            .with_context(|| format!("policy '{}' ranks the nodes", self.policy.name()))?;
+        drop(nodes);
+        session.order_nodes(&order);
+        self.asked = Some(version);
+        Ok(())
+    }
+}
+
+/// True when what was given for a preference is the file of a component.
+fn is_file(policy: &str) -> bool {
+    !policy.contains('=') && (policy.contains('/') || policy.ends_with(".wasm"))
 }
 
 struct Desk(Instant);
@@ -73,6 +147,13 @@ impl World for Desk {
 
 pub(crate) fn run(args: &ResourceQuery) -> Result<()> {
     let started = Instant::now();
+    let mut ranker = match is_file(&args.match_policy) {
+        true => Some(Ranker::load(&args.match_policy, &args.config)?),
+        false if !args.config.is_empty() => {
+            return Err(usage("--config: only a component given with -P FILE.wasm has settings"));
+        }
+        false => None,
+    };
     let file = args.load_file.display();
     let graph = std::fs::read_to_string(&args.load_file).with_context(|| format!("cannot read {file}"))?;
     let mut options = Options {
@@ -80,6 +161,7 @@ pub(crate) fn run(args: &ResourceQuery) -> Result<()> {
         allow: args.load_allowlist.clone(),
         subsystems: args.match_subsystems.clone(),
         policy: args.match_policy.clone(),
+        ranked: ranker.is_some(),
         traverser: args.traverser_policy.clone(),
         match_format: args.match_format.clone(),
         elapse: args.elapse_time,
@@ -90,16 +172,27 @@ pub(crate) fn run(args: &ResourceQuery) -> Result<()> {
     }
     let mut session = Session::new(&graph, &options).map_err(|error| match error {
         fluxgate_graph::query::SessionError::Load(error) => anyhow::anyhow!("{file}: {error}"),
+        fluxgate_graph::query::SessionError::Policy(error) => {
+            usage(format!("{error}, or FILE.wasm of a component that ranks nodes"))
+        }
         error => usage(error.to_string()),
     })?;
+    if let Some(ranker) = &mut ranker {
+        ranker.rank(&mut session)?;
+    }
     let mut results: Option<BufWriter<File>> = match &args.test_output {
         None => None,
         Some(path) => {
-            let file = File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
+            let new = || {
+                File::create(path)?;
+                File::options().append(true).open(path)
+            };
+            let file = new().with_context(|| format!("cannot write {}", path.display()))?;
             Some(BufWriter::new(file))
         }
     };
     let (stdin, stdout) = (io::stdin(), io::stdout());
+    let explain = args.verbose || stdin.is_terminal();
     let prompt = !args.disable_prompt && stdin.is_terminal();
     let mut stdout = BufWriter::new(stdout.lock());
     let mut stdin = stdin.lock();
@@ -108,6 +201,7 @@ pub(crate) fn run(args: &ResourceQuery) -> Result<()> {
         writeln!(stdout, "INFO: Graph Load Time: {}", started.elapsed().as_secs_f64())?;
         writeln!(stdout, "INFO: Vertex Count: {}", model.vertex_count())?;
         writeln!(stdout, "INFO: Edge Count: {}", model.edge_count())?;
+        write!(stdout, "{}", session.sizes())?;
     }
     let mut desk = Desk(started);
     let mut line = Vec::new();
@@ -125,18 +219,40 @@ pub(crate) fn run(args: &ResourceQuery) -> Result<()> {
             match (stream, &mut results) {
                 (Stream::Result, Some(file)) => file.write_all(text.as_bytes())?,
                 (Stream::Result | Stream::Info, _) => stdout.write_all(text.as_bytes())?,
-                (Stream::Error, _) => {
+                (Stream::Error | Stream::Reason, results) => {
+                    // Whoever sends several of these to one file finds them in order.
+                    if let Some(file) = results {
+                        file.flush()?;
+                    }
                     stdout.flush()?;
-                    io::stderr().write_all(text.as_bytes())?;
+                    if *stream == Stream::Error || explain {
+                        io::stderr().write_all(text.as_bytes())?;
+                    }
                 }
             }
         }
         if said.quit {
             break;
         }
+        // Nodes may have come or gone, or have other properties.
+        if let Some(ranker) = &mut ranker {
+            ranker.rank(&mut session)?;
+        }
     }
     if let Some(mut file) = results {
         file.flush()?;
+    }
+    if let Some(base) = &args.graph_output {
+        writeln!(stdout, "INFO: Write the target graph of the matcher...")?;
+        let model = session.matcher().model();
+        let (text, end) = match args.graph_format {
+            GraphFormat::Dot => (model.to_dot(), "dot"),
+            GraphFormat::Graphml => (model.to_graphml(), "graphml"),
+        };
+        let mut path = base.clone().into_os_string();
+        path.push(format!(".{end}"));
+        let path = PathBuf::from(path);
+        std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
     }
     stdout.flush()?;
     Ok(())

@@ -457,6 +457,15 @@ fn full_name(pool: &Pool) -> Result<String, ModelError> {
 }
 
 impl Model {
+    /// Forgets what the sizes of vertices are counted in. The graph scheduler's reader of JGF passes over that, so what its
+    /// tool says of such a graph has none.
+    pub fn forget_units(&mut self) {
+        let none = self.names.intern("");
+        for vertex in &mut self.vertices {
+            vertex.unit = none;
+        }
+    }
+
     /// Sets the state of a vertex; what it was.
     pub fn set_state(&mut self, id: VertexId, state: State) -> Result<State, ModelError> {
         match self.vertices.get_mut(id.index()).filter(|v| v.present) {

@@ -48,10 +48,12 @@ impl Session {
         let job = number(id);
         let held = |job: &super::Job| matches!(job.state, "ALLOCATED" | "RESERVED");
         if !self.jobs.get(&job).is_some_and(held) {
-            return said.error(format!("nonexistent job {job}"));
+            return said.say(Stream::Error, format!("cancel: ERROR: nonexistent job {job}\n"));
         }
         if let Err(error) = self.matcher.cancel(job) {
-            return said.error(format!("error encountered while removing job {job}: {error}"));
+            let text = format!("cancel: ERROR: error encountered while removing job {job}\n");
+            said.say(Stream::Error, text);
+            return said.reason(error);
         }
         if let Some(job) = self.jobs.get_mut(&job) {
             job.state = "CANCELED";
@@ -145,7 +147,7 @@ impl Session {
         let [id] = args else { return said.error("malformed command") };
         let job = number(id);
         if !self.jobs.contains_key(&job) {
-            return said.error(format!("nonexistent job {job}"));
+            return said.say(Stream::Error, format!("info: ERROR: nonexistent job {job}\n"));
         }
         said.say(Stream::Info, self.job_line(job));
     }

@@ -119,7 +119,10 @@ impl Session {
                     job.state = "CANCELED";
                 }
             }
-            Err(error) => said.error(format!("error encountered while removing job {job}: {path}: {error}")),
+            Err(error) => {
+                said.error(format!("error encountered while removing job {job}"));
+                said.reason(format!("{path}: {error}"));
+            }
         }
         if stats {
             let (before, after) = self.matcher.visit_counts();
@@ -133,8 +136,12 @@ impl Session {
     pub(super) fn attach(&mut self, args: &[&str], world: &mut dyn World, said: &mut Said) {
         let [path] = args else { return said.error("malformed command") };
         let Ok(text) = world.read(path) else { return said.error(format!("can't open {path}")) };
-        if let Err(error) = self.matcher.attach(&text) {
-            said.error(format!("can't attach JGF subgraph {path}: {error}"));
+        match self.matcher.attach(&text) {
+            Ok(_) => self.types = super::types_of(self.matcher.model()),
+            Err(error) => {
+                said.error("can't attach JGF subgraph ");
+                said.reason(format!("{path}: {error}"));
+            }
         }
     }
 

@@ -4,7 +4,7 @@
 
 use std::fmt::Write as _;
 
-use fluxgate_formats::jobspec::{Checks, Jobspec};
+use fluxgate_formats::jobspec::{Checks, Jobspec, Resource};
 
 use crate::model::matching::{Miss, Op};
 
@@ -54,8 +54,15 @@ impl Session {
         let started = world.seconds();
         let mut outcome = Outcome { op, job, at: None, unsatisfiable: false, seconds: 0.0 };
         match Jobspec::from_yaml_with(&text, Checks::Scheduling) {
-            Err(error) => said.error(format!("{path}: {error}")),
+            Err(error) => said.say(Stream::Error, jobspec_error(job, &format!("{path}: {error}"))),
             Ok(jobspec) => {
+                let unknown = self.unknown_type(&jobspec.resources);
+                if let Some(type_) = unknown {
+                    let known = "Value of \"type\" must be a resource type known to fluxion";
+                    said.say(Stream::Error, jobspec_error(job, known));
+                    said.reason(format!("{path}: nothing in this graph is of the type '{type_}'"));
+                }
+                let numbered = op.books() && unknown.is_none();
                 let request = self.matcher.compile(&jobspec);
                 let result = self.matcher.run(&request, op, job, 0);
                 let messages = self.matcher.take_messages();
@@ -69,7 +76,7 @@ impl Session {
                     }
                     Err(miss) => outcome.unsatisfiable = *miss == Miss::Unsatisfiable,
                 }
-                if op.books() && !matches!(result, Err(Miss::Invalid)) {
+                if numbered && !matches!(result, Err(Miss::Invalid)) {
                     self.next_job += 1;
                 }
             }
@@ -81,6 +88,14 @@ impl Session {
             self.say_scheduled(&outcome, path, said);
         }
         outcome.at.is_some()
+    }
+
+    /// The first type of which nobody ever heard.
+    fn unknown_type<'j>(&self, resources: &'j [Resource]) -> Option<&'j str> {
+        resources.iter().find_map(|it| match self.types.contains(&it.type_) {
+            true => self.unknown_type(&it.with),
+            false => Some(it.type_.as_str()),
+        })
     }
 
     fn say_satisfiable(&self, outcome: &Outcome, said: &mut Said) {
@@ -135,4 +150,8 @@ impl Session {
         let (least, most, all) = self.times;
         self.times = (least.min(seconds), most.max(seconds), all + seconds);
     }
+}
+
+fn jobspec_error(job: u64, what: &str) -> String {
+    format!("match_allocate: ERROR: Jobspec error for {job}: {what}\n")
 }

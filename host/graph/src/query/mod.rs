@@ -32,14 +32,14 @@ mod graph_commands;
 mod help;
 mod matches;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
 use fluxgate_formats::rset::R;
 
 use crate::error::LoadError;
 use crate::model::matching::{Matcher, PRUNE_DEFAULT, Policy, PolicyError, Setup, SetupError};
-use crate::model::{Format, Model};
+use crate::model::{Format, Model, VertexId};
 
 /// What a session may ask of its surroundings.
 pub trait World {
@@ -61,6 +61,8 @@ pub struct Options {
     pub subsystems: String,
     /// The preference, such as `lonode`.
     pub policy: String,
+    /// True when nodes are taken in an order from outside ([`Session::order_nodes`]) and not by `policy`.
+    pub ranked: bool,
     /// `simple`, or `flexible` for slots that are alternatives.
     pub traverser: String,
     /// How selections are written, such as `rv1`.
@@ -78,6 +80,7 @@ impl Default for Options {
             allow: None,
             subsystems: "CA".to_owned(),
             policy: "first".to_owned(),
+            ranked: false,
             traverser: "simple".to_owned(),
             match_format: "simple".to_owned(),
             prune: PRUNE_DEFAULT.to_owned(),
@@ -139,8 +142,10 @@ pub enum Stream {
     Result,
     /// About it: always to the standard output.
     Info,
-    /// What went wrong: to the standard error output.
+    /// What went wrong, as the graph scheduler's tool says it: to the standard error output.
     Error,
+    /// Why it went wrong, which that tool does not say: to the standard error output, for people.
+    Reason,
 }
 
 /// What a command answered, in order.
@@ -168,6 +173,10 @@ impl Said {
         self.say(Stream::Error, format!("ERROR: {text}\n"));
     }
 
+    fn reason(&mut self, text: impl std::fmt::Display) {
+        self.say(Stream::Reason, format!("  {text}\n"));
+    }
+
     /// Everything said on one stream.
     pub fn text(&self, stream: Stream) -> String {
         self.parts.iter().filter(|(s, _)| *s == stream).map(|(_, text)| text.as_str()).collect()
@@ -191,6 +200,8 @@ pub struct Session {
     elapse: bool,
     next_job: u64,
     jobs: BTreeMap<u64, Job>,
+    /// Types that a jobspec may name without being told that nobody knows them.
+    types: BTreeSet<String>,
     /// Shortest, longest and all match times together, in seconds.
     times: (f64, f64, f64),
 }
@@ -200,7 +211,11 @@ impl Session {
     pub fn new(graph: &str, options: &Options) -> Result<Session, SessionError> {
         let model = match options.load_format.as_str() {
             "grug" => Model::from_grug(graph)?,
-            "jgf" | "jgf_shorthand" => Model::from_jgf(graph)?,
+            "jgf" | "jgf_shorthand" => {
+                let mut model = Model::from_jgf(graph)?;
+                model.forget_units();
+                model
+            }
             "rv1exec" | "rv1exec_force" => {
                 let r = R::from_json(graph).map_err(|e| LoadError::new("R", "text", e.to_string()))?;
                 Model::from_r(&r)?
@@ -225,11 +240,12 @@ impl Session {
             _ => return Err(wrong("traverser-policy", &options.traverser, &["simple", "flexible"])),
         };
         let setup = Setup {
-            policy: Policy::parse(&options.policy)?,
+            policy: if options.ranked { Policy::ranked() } else { Policy::parse(&options.policy)? },
             subsystems: subsystems.1.iter().map(|&s| s.to_owned()).collect(),
             prune: options.prune.clone(),
             flexible,
         };
+        let types = types_of(&model);
         let mut matcher = Matcher::new(model, &setup)?;
         // Whoever wants to know how many vertices were visited wants them visited.
         matcher.walk_always(options.elapse);
@@ -239,14 +255,53 @@ impl Session {
             elapse: options.elapse,
             next_job: 1,
             jobs: BTreeMap::new(),
+            types,
             times: (f64::MAX, 0.0, 0.0),
         })
+    }
+
+    /// What there is, in lines: how many types, names and paths, and how many vertices of each rank.
+    pub fn sizes(&self) -> String {
+        let model = self.matcher.model();
+        let (mut types, mut names, mut paths) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+        let mut ranks: BTreeMap<i64, usize> = BTreeMap::new();
+        for (id, v) in model.vertices().filter_map(|id| Some((id, model.vertex(id)?))) {
+            types.insert(v.type_());
+            names.insert(v.name());
+            paths.extend(model.paths(id).into_iter().map(|(_, path)| path));
+            *ranks.entry(v.rank().unwrap_or(-1)).or_default() += 1;
+        }
+        let mut text = format!(
+            "INFO: by_type Key-Value Pairs: {}\nINFO: by_name Key-Value Pairs: {}\nINFO: by_path Key-Value Pairs: {}\n",
+            types.len(),
+            names.len(),
+            paths.len()
+        );
+        for (rank, count) in ranks {
+            text += &format!("INFO: number of vertices with rank {rank}: {count}\n");
+        }
+        text
     }
 
     /// The matcher, to look at.
     pub fn matcher(&self) -> &Matcher {
         &self.matcher
     }
+
+    /// Takes nodes in this order from here on ([`Matcher::order_nodes`]); a session was begun for it.
+    pub fn order_nodes(&mut self, order: &[VertexId]) {
+        self.matcher.order_nodes(order);
+    }
+}
+
+/// Types that a graph scheduler knows without having any.
+const TYPES: [&str; 10] =
+    ["cluster", "core", "socket", "gpu", "node", "rack", "slot", "xor_slot", "ssd", "storage_node"];
+
+fn types_of(model: &Model) -> BTreeSet<String> {
+    let there: BTreeSet<_> = model.vertices().filter_map(|v| model.vertex(v)).map(|v| v.type_()).collect();
+    let subsystems = model.subsystems().iter().map(|&s| model.text(s));
+    there.into_iter().map(|t| model.text(t)).chain(subsystems).chain(TYPES).map(str::to_owned).collect()
 }
 
 fn wrong(option: &'static str, found: &str, accepted: &[&str]) -> SessionError {

@@ -2,8 +2,8 @@
 //!
 //! Of a rack it is asked whether it has as many nodes of the kind as it needs, which the classes of its nodes tell; how
 //! good it is does not depend on them. So racks are chosen first, then nodes in those that were chosen, and only these are
-//! visited. That costs one step a node, a few more a rack, and the walk of what was chosen. A walk that stops at the first
-//! match is led by `offering` instead.
+//! marked. That costs a few steps a rack and a class of nodes in it, and what was chosen. A walk that stops at the first match
+//! is led by `offering` instead.
 //!
 //! This module must never know how what was chosen is booked or told.
 
@@ -79,10 +79,15 @@ impl Matcher {
         let chosen: Vec<EdgeId> = found.get(dominant, want.type_).map_or(Vec::new(), |found| {
             found.groups[..found.chosen].iter().filter_map(|group| group.first?.edge).collect()
         });
+        let alike = !self.policy.node_centric || self.is_steady(wants);
         for edge in chosen {
             let v = self.model.edges[edge.index()].to;
-            let only = Some(self.choose_below(search, v));
-            self.offering = Some(Offering { classes: Vec::new(), view: None, terms: 0, only });
+            let only = self.choose_below(search, v);
+            if alike {
+                self.mark_below(search, v, &only);
+                continue;
+            }
+            self.offering = Some(Offering { classes: Vec::new(), view: None, terms: 0, only: Some(only) });
             let visited = self.visit(v, wants, true, exclusive, aim, &mut Scores::default(), 1);
             debug_assert!(visited.is_ok(), "what its nodes offer it offers");
         }
@@ -114,24 +119,37 @@ impl Matcher {
         nodes
     }
 
+    /// Marks the nodes that a vertex chooses and what they choose in themselves, as a visit would.
+    fn mark_below(&mut self, search: &Search<'_>, v: VertexId, nodes: &[u32]) {
+        for &node in nodes {
+            let at = search.trials.binary_search_by_key(&self.classes.of(node), |(id, _)| *id);
+            let Some((_, trial)) = at.ok().and_then(|at| search.trials.get(at)) else { continue };
+            let Some(frame) = self.classes.frame() else { return };
+            let edge = frame.sites[node as usize].edge;
+            self.mark_alike(node, trial);
+            self.set_mark(edge, trial.exclusive, trial.offers.first().map_or(1, |offer| offer.count));
+        }
+        if let Some(label) = search.wants.first().and_then(|want| want.label.clone()) {
+            self.labels.insert(v, label);
+        }
+    }
+
     /// How many nodes below a vertex have what is asked for; `None` when not all of them are right below it.
     fn count_below(&self, search: &Search<'_>, v: VertexId) -> Option<u64> {
         let frame = self.classes.frame()?;
-        let mut nodes: u64 = 0;
-        let mut last: (ClassId, u64) = (ClassId::MAX, 0);
-        for node in frame.below(v) {
-            if frame.sites[node as usize].parent != v {
-                return None;
-            }
-            let class = self.classes.of(node);
-            if class != last.0 {
-                let at = search.trials.binary_search_by_key(&class, |(id, _)| *id);
-                last = (class, at.map_or(0, |at| search.trials[at].1.count));
-            }
-            if last.1 > 0 && search.meets(node) {
-                nodes = nodes.saturating_add(last.1);
-            }
+        let all = frame.below(v);
+        if self.classes.right_below(v).map(|(_, count)| count as usize).sum::<usize>() != all.len() {
+            return None;
         }
-        Some(nodes)
+        let offers = |class: ClassId| {
+            let at = search.trials.binary_search_by_key(&class, |(id, _)| *id);
+            at.map_or(0, |at| search.trials[at].1.count)
+        };
+        if search.view.is_some() {
+            let met = all.filter(|&node| search.meets(node));
+            return Some(met.fold(0, |sum: u64, node| sum.saturating_add(offers(self.classes.of(node)))));
+        }
+        let of = |(class, count): (ClassId, u32)| offers(class).saturating_mul(u64::from(count));
+        Some(self.classes.right_below(v).fold(0, |sum: u64, it| sum.saturating_add(of(it))))
     }
 }

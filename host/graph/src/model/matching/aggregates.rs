@@ -34,6 +34,9 @@ impl Aggregates {
     /// Reads a spec: `anchor:type` pairs separated by commas, with `ALL` for every anchor.
     pub(crate) fn parse(model: &mut Model, spec: &str) -> Result<Self, String> {
         let mut all = Aggregates::default();
+        if spec.is_empty() {
+            return Ok(all);
+        }
         for pair in spec.split(',') {
             let (anchor, type_) = pair.split_once(':').unwrap_or((pair, ""));
             let [anchor, type_] = [anchor, type_].map(|t| t.split_whitespace().collect::<String>());

@@ -2,7 +2,7 @@
 //!
 //! A second walk follows the marks from the root. On the way up it books the units of vertices that are held exclusively,
 //! notes on each vertex what is taken below it, and lists vertices and edges, children before parents. Of types that are
-//! only given as a whole everything below is booked too.
+//! only given as a whole everything below is booked too; whole nodes are booked in `whole`.
 //!
 //! This module must never know requests or how anything is written.
 
@@ -16,6 +16,7 @@ use crate::model::vertex::{EdgeId, NONE, VertexId};
 use crate::names::Name;
 
 use super::fullest::Fullness;
+use super::whole::Bare;
 use super::{Mark, Matcher};
 
 /// A vertex or an edge of what was booked.
@@ -70,28 +71,23 @@ pub(super) enum Hold {
 }
 
 /// A walk along the marks.
-struct Walk {
-    job: u64,
-    start: i64,
-    end: i64,
-    hold: Hold,
-    now: i64,
+pub(super) struct Walk {
+    pub(super) job: u64,
+    pub(super) start: i64,
+    pub(super) end: i64,
+    pub(super) hold: Hold,
+    pub(super) now: i64,
     /// Where it was.
-    seen: Vec<VertexId>,
-    items: Vec<Item>,
-    /// The marked edges, by the vertex they start from and in the order in which they leave it.
-    marked: Vec<u64>,
-}
-
-/// An edge in the list of those that are marked: in order by where it starts, then by itself.
-fn pack(from: VertexId, edge: EdgeId) -> u64 {
-    u64::from(from.0) << 32 | u64::from(edge.0)
+    pub(super) seen: Vec<VertexId>,
+    pub(super) items: Vec<Item>,
+    /// Vertices with nothing below them that were booked last, each of another kind.
+    pub(super) bare: Vec<Bare>,
 }
 
 /// Units taken, by type.
-type Taken = SmallVec<[(Name, i64); 4]>;
+pub(super) type Taken = SmallVec<[(Name, i64); 4]>;
 
-fn add(to: &mut Taken, type_: Name, units: i64) {
+pub(super) fn add(to: &mut Taken, type_: Name, units: i64) {
     match to.iter_mut().find(|(name, _)| *name == type_) {
         Some((_, sum)) => *sum = sum.saturating_add(units),
         None => to.push((type_, units)),
@@ -100,13 +96,13 @@ fn add(to: &mut Taken, type_: Name, units: i64) {
 
 /// How a vertex is come to.
 #[derive(Clone, Copy)]
-struct Step {
-    units: u64,
+pub(super) struct Step {
+    pub(super) units: u64,
     exclusive: bool,
     /// True when a vertex above is given as a whole.
     whole: bool,
-    implied: bool,
-    level: usize,
+    pub(super) implied: bool,
+    pub(super) level: usize,
 }
 
 impl Matcher {
@@ -122,13 +118,10 @@ impl Matcher {
         if self.root_mark.round != self.round {
             return Err(PlanError::Interval);
         }
-        let mut marked: Vec<u64> =
-            self.marked.iter().map(|&e| pack(self.model.edges[e.index()].from, e)).collect();
-        marked.sort_unstable();
-        marked.dedup();
         self.walked_round += 1;
-        let items = Vec::with_capacity(2 * marked.len() + 1);
-        let mut walk = Walk { job, start, end, hold, now, seen: Vec::new(), items, marked };
+        let many = self.marked.edges().len() + 1;
+        let (seen, items) = (Vec::with_capacity(many), Vec::with_capacity(2 * many));
+        let mut walk = Walk { job, start, end, hold, now, seen, items, bare: Vec::new() };
         let step = Step {
             units: self.root_mark.units,
             exclusive: self.root_mark.exclusive,
@@ -165,24 +158,22 @@ impl Matcher {
         let (type_, size) = (self.model.vertices[v.index()].type_, self.model.vertices[v.index()].size);
         let whole = step.whole || self.exclusive_types.contains(&type_);
         let exclusive = step.exclusive || whole;
+        if whole && let Some(node) = self.whole_node(v, walk.hold) {
+            return self.book_whole(node, step, walk, taken);
+        }
         self.walked[v.index()] = self.walked_round;
         walk.seen.push(v);
         let mut held = 0;
         let mut below = Taken::new();
         // All edges where everything is taken, else those that are marked: there may be very many others.
-        let mut chain = self.model.vertices[v.index()].first_out;
-        let mut place = match whole || chain == NONE {
-            true => walk.marked.len(),
-            false => walk.marked.partition_point(|&edge| edge < pack(v, EdgeId(0))),
+        let mut chain = match whole {
+            true => self.model.vertices[v.index()].first_out,
+            false => self.marked.first(v, self.round),
         };
-        loop {
-            let edge = match walk.marked.get(place) {
-                Some(&edge) if edge >> 32 == u64::from(v.0) => EdgeId(edge as u32),
-                None if whole && chain != NONE => EdgeId(chain),
-                _ => break,
-            };
+        while chain != NONE {
+            let edge = EdgeId(chain);
             let it = self.model.edges[edge.index()];
-            (chain, place) = (it.next_out, place + 1);
+            chain = if whole { it.next_out } else { self.marked.next(edge) };
             let mark = self.marks[edge.index()];
             let marked = mark.round == self.round;
             let walked = self.walked[it.to.index()] == self.walked_round;
@@ -211,7 +202,14 @@ impl Matcher {
         if held == 0 {
             return Ok(0);
         }
-        if walk.hold != Hold::Nothing {
+        let books = matches!(walk.hold, Hold::Allocate | Hold::Reserve);
+        if books && exclusive && !self.walks_always && self.model.is_bare(v, self.dominant) {
+            self.ledger.touch(v);
+            self.book_bare(v, size, step.units, walk)?;
+            if self.aggregates.counts(type_) {
+                add(taken, type_, size as i64);
+            }
+        } else if walk.hold != Hold::Nothing {
             let counted = self.aggregates.below(v);
             let totals: &[i64] = counted.map_or(&[], |b| &b.totals);
             let mut amounts: Amounts = SmallVec::new();
@@ -232,7 +230,9 @@ impl Matcher {
                 booking.counted.insert(walk.job);
             }
             if self.aggregates.counts(type_) {
-                add(taken, type_, if exclusive { size as i64 } else { size as i64 - step.units as i64 });
+                // What is only noted as exclusive may be shared: a node of which R names some cores.
+                let own = exclusive && (walk.hold != Hold::Noted || booking.units.span(walk.job).is_some());
+                add(taken, type_, if own { size as i64 } else { size as i64 - step.units as i64 });
             }
             for &(type_, units) in &below {
                 if self.aggregates.counts(type_) {
@@ -247,7 +247,7 @@ impl Matcher {
     }
 
     /// Notes how much is free behind an edge, of the type counted last.
-    fn weigh(&mut self, v: VertexId, edge: EdgeId, now: i64) {
+    pub(super) fn weigh(&mut self, v: VertexId, edge: EdgeId, now: i64) {
         let to = self.model.edges[edge.index()].to;
         let Some(below) = self.aggregates.below(to) else { return };
         let last = below.types.len();
@@ -258,9 +258,13 @@ impl Matcher {
         }
         let free = free.max(0) as u64;
         let before = std::mem::replace(&mut self.weights[edge.index()], free);
+        let unique = Reverse(self.model.vertices[to.index()].unique);
+        if before != free {
+            let turn = self.turns[edge.index()];
+            self.classes.arrange(v, Fullness { weight: Reverse(free), unique, turn, edge });
+        }
         let Some(list) = self.fullest.get_mut(&v) else { return };
         let list = Arc::make_mut(list);
-        let unique = Reverse(self.model.vertices[to.index()].unique);
         let old = Fullness { weight: Reverse(before), unique, turn: self.turns[edge.index()], edge };
         // Of those that are equal the one booked last comes first.
         self.turn -= 1;
@@ -270,7 +274,10 @@ impl Matcher {
 
     /// Marks an edge in this round.
     pub(super) fn set_mark(&mut self, edge: EdgeId, exclusive: bool, units: u64) {
-        self.marks[edge.index()] = Mark { round: self.round, exclusive, units };
-        self.marked.push(edge);
+        let before =
+            std::mem::replace(&mut self.marks[edge.index()], Mark { round: self.round, exclusive, units });
+        if before.round != self.round {
+            self.marked.push(self.model.edges[edge.index()].from, edge, self.round);
+        }
     }
 }

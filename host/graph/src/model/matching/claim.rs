@@ -179,6 +179,12 @@ impl Matcher {
         if self.ledger.get(self.root).is_some_and(|b| b.is_tagged(job)) {
             return Err(format!("job {job} holds something already"));
         }
+        if !all.iter().any(|claim| claim.vertex == self.root) {
+            let root = self.model.text(self.model.vertices[self.root.index()].name);
+            return Err(format!(
+                "it does not name '{root}', from which the subsystem that is matched on leads down"
+            ));
+        }
         let mut done: Vec<VertexId> = Vec::new();
         let mut result = Ok(());
         for (claim, &held) in all.iter().zip(held) {

@@ -18,6 +18,7 @@ use crate::model::vertex::{State, VertexId};
 use crate::names::Name;
 
 use super::frame::{Frame, Place};
+use super::fullest::Fullness;
 use super::ledger::{Booking, Ledger, Touched};
 use super::policy::CLASS_PROPERTY;
 
@@ -72,6 +73,11 @@ pub(super) struct Classes {
     /// Vertices that are not up.
     down: BTreeSet<VertexId>,
     upper_held: BTreeSet<VertexId>,
+    /// How many nodes of which class are right below each vertex.
+    below: HashMap<VertexId, BTreeMap<ClassId, u32>>,
+    /// Of each node the parts that are not looked at in the order of their edges any more: below which vertex, how full
+    /// they are, and where they are. Kept only by preferences that stop at the first match.
+    arranged: HashMap<u32, Vec<(VertexId, Fullness, u32)>>,
 }
 
 impl Members {
@@ -144,6 +150,7 @@ const UNKNOWN: ClassId = 0;
 /// Kinds of words in a key, in the high bits of a place.
 const STATE: u32 = 1 << 30;
 const GRADE: u32 = 1 << 31;
+const ARRANGED: u32 = STATE | GRADE;
 
 impl Classes {
     /// Begins anew on a frame, with every node to be looked at. Classes of performance tell nodes apart when `graded`;
@@ -174,6 +181,15 @@ impl Classes {
         self.frame.as_ref()
     }
 
+    /// Takes the frame out for a moment; to be given back with [`Classes::give_frame`].
+    pub(super) fn take_frame(&mut self) -> Option<Frame> {
+        self.frame.take()
+    }
+
+    pub(super) fn give_frame(&mut self, frame: Frame) {
+        self.frame = Some(frame);
+    }
+
     /// All classes that have nodes, in the order in which they first had.
     pub(super) fn all(&self) -> impl Iterator<Item = (ClassId, &Class)> {
         self.all.iter().map(|(&id, class)| (id, class))
@@ -181,6 +197,11 @@ impl Classes {
 
     pub(super) fn get(&self, id: ClassId) -> Option<&Class> {
         self.all.get(&id)
+    }
+
+    /// How many nodes of which class are right below a vertex.
+    pub(super) fn right_below(&self, v: VertexId) -> impl Iterator<Item = (ClassId, u32)> {
+        self.below.get(&v).into_iter().flatten().map(|(&class, &count)| (class, count))
     }
 
     /// The class of a node.
@@ -216,9 +237,11 @@ impl Classes {
         }
         if self.by_key.len() > KNOWN_MAX || self.conditions.len() > KNOWN_MAX {
             let (down, held) = (std::mem::take(&mut self.down), std::mem::take(&mut self.upper_held));
+            let arranged = std::mem::take(&mut self.arranged);
             let (next, moved) = (self.next, self.moved + self.moves.len() as u64 + 1);
             *self = Classes::new(Some(frame.clone()), self.graded, self.stretched);
             (self.down, self.upper_held, self.next, self.moved) = (down, held, next, moved);
+            self.arranged = arranged;
         }
         let dirty = std::mem::take(&mut self.dirty);
         let mut joined: BTreeMap<ClassId, Vec<Rank>> = BTreeMap::new();
@@ -246,6 +269,14 @@ impl Classes {
             let site = &frame.sites[node as usize];
             let rank = site.place_by_id(node);
             self.leave(old, &rank);
+            let below = self.below.entry(site.parent).or_default();
+            if let Some(count) = below.get_mut(&old) {
+                *count -= 1;
+                if *count == 0 {
+                    below.remove(&old);
+                }
+            }
+            *below.entry(id).or_default() += 1;
             self.class_of[node as usize] = id;
             if self.moves.len() >= MOVES_MAX {
                 self.moved += self.moves.len() as u64;
@@ -334,6 +365,7 @@ impl Classes {
         let site = &frame.sites[node as usize];
         key.clear();
         key.extend([site.make, u32::from(self.blocked(model, dominant, site.parent))]);
+        let mut last = 0;
         for (place, &v) in frame.inside(node).iter().enumerate() {
             let place = place as u32;
             if !self.down.is_empty() && self.down.contains(&v) {
@@ -344,6 +376,11 @@ impl Classes {
                 if let Some(grade) = grade {
                     key.extend([GRADE | place, grade]);
                 }
+            }
+            let number = ledger.number(v);
+            if number != 0 && number == last {
+                key.extend([place, self.last.1]);
+                continue;
             }
             let Some(booking) = ledger.get(v) else { continue };
             if booking.units.is_empty() && booking.tags().is_empty() && booking.allocations.is_empty() {
@@ -362,8 +399,25 @@ impl Classes {
                 self.last.0.clone_from(words);
                 self.last.1 = condition;
             }
+            last = number;
             key.extend([place, self.last.1]);
         }
+        for &(_, _, at) in self.arranged.get(&node).into_iter().flatten() {
+            key.extend([ARRANGED | at, 0]);
+        }
+    }
+
+    /// Notes how full it is behind an edge inside a node. Nodes that are looked through in another order are of another
+    /// class.
+    pub(super) fn arrange(&mut self, from: VertexId, fullness: Fullness) {
+        let Some(frame) = self.frame.as_ref().filter(|frame| frame.orderly) else { return };
+        let Place::Node(node) = frame.place(from) else { return };
+        let Some(at) = frame.place_of(node, fullness.edge) else { return };
+        let list = self.arranged.entry(node).or_default();
+        list.retain(|(_, _, other)| *other != at);
+        let place = list.partition_point(|it| (it.0, it.1) < (from, fullness));
+        list.insert(place, (from, fullness, at));
+        self.soil(node);
     }
 
     fn blocked(&self, model: &Model, dominant: Name, parent: VertexId) -> bool {

@@ -2,7 +2,7 @@
 //! are made alike.
 //!
 //! Vertices above the nodes are *upper* ones, and so are those beside them, such as racks of storage. Two nodes are of one
-//! make when everything inside them is equal in type, size, id and place; the ids of the nodes themselves do not count.
+//! make when everything inside them is equal in type, size, id and place, and in whether anything flows there; the ids of the nodes themselves do not count.
 //!
 //! This module must never know what is booked or in which state anything is.
 
@@ -57,6 +57,21 @@ impl Site {
     }
 }
 
+/// A part of all nodes of one make.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Part {
+    /// Its place among what is inside the node.
+    pub(super) at: u32,
+    /// The place after the last of what is below it.
+    pub(super) end: u32,
+    /// Steps below the node.
+    pub(super) depth: u32,
+    pub(super) type_: Name,
+    pub(super) size: u64,
+    /// True when nothing is below it and nothing flows there.
+    pub(super) bare: bool,
+}
+
 /// Nodes of a tree and what is inside them; see the module.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Frame {
@@ -66,6 +81,8 @@ pub(super) struct Frame {
     /// The edge that leads to each of `inside`.
     edges: Vec<EdgeId>,
     places: Vec<u32>,
+    /// What nodes of each make are made of, children before parents.
+    plans: Vec<Vec<Part>>,
     /// The nodes below each upper vertex: from the first to before the second.
     ranges: BTreeMap<VertexId, (u32, u32)>,
     pub(super) upper_types: BTreeSet<Name>,
@@ -81,6 +98,8 @@ pub(super) struct Frame {
     pub(super) lowest: i64,
     /// Types of which a vertex has more than one unit.
     pub(super) sized: BTreeSet<Name>,
+    /// True when parts of nodes that lie right below one vertex have ascending unique ids.
+    pub(super) orderly: bool,
     /// True when nodes lie both right below a vertex and further below it.
     pub(super) nested: bool,
     /// What was not up when the frame was built.
@@ -99,6 +118,8 @@ pub(super) struct Ground<'m> {
     pub(super) root: VertexId,
     pub(super) node: Name,
     pub(super) storage_node: Name,
+    /// What stands for the ids of nodes, where anything does.
+    pub(super) order: &'m HashMap<VertexId, i64>,
 }
 
 struct Build<'m> {
@@ -106,6 +127,9 @@ struct Build<'m> {
     frame: Frame,
     makes: HashMap<Vec<u64>, u32>,
     key: Vec<u64>,
+    plan: Vec<Part>,
+    /// Where what is inside the node of the moment begins.
+    first: u32,
     last: Option<(Name, Name)>,
 }
 
@@ -115,8 +139,17 @@ impl Frame {
         if ground.model.vertices[ground.root.index()].type_ == ground.node {
             return None;
         }
-        let frame = Frame { places: vec![NOWHERE; ground.model.vertex_count()], ..Frame::default() };
-        let mut build = Build { ground, frame, makes: HashMap::new(), key: Vec::new(), last: None };
+        let frame =
+            Frame { places: vec![NOWHERE; ground.model.vertex_count()], orderly: true, ..Frame::default() };
+        let mut build = Build {
+            ground,
+            frame,
+            makes: HashMap::new(),
+            key: Vec::new(),
+            plan: Vec::new(),
+            first: 0,
+            last: None,
+        };
         build.upper(ground.root, 0)?;
         let mut frame = build.frame;
         let mut by_id: Vec<u32> = (0..frame.sites.len() as u32).collect();
@@ -152,6 +185,18 @@ impl Frame {
     pub(super) fn inside(&self, node: u32) -> &[VertexId] {
         let next = self.sites.get(node as usize + 1).map_or(self.inside.len(), |s| s.first as usize);
         &self.inside[self.sites[node as usize].first as usize..next]
+    }
+
+    /// What a node is made of, children before parents.
+    pub(super) fn plan(&self, node: u32) -> &[Part] {
+        &self.plans[self.sites[node as usize].make as usize]
+    }
+
+    /// The place that an edge inside a node leads to.
+    pub(super) fn place_of(&self, node: u32, edge: EdgeId) -> Option<u32> {
+        let from = self.sites[node as usize].first as usize;
+        let all = &self.edges[from..from + self.inside(node).len()];
+        all.iter().position(|&other| other == edge).map(|at| at as u32)
     }
 
     /// The edge that leads to the vertex at a place inside a node.
@@ -269,17 +314,21 @@ impl Build<'_> {
         let first = self.frame.inside.len() as u32;
         let number = self.frame.sites.len() as u32;
         self.key.clear();
+        self.plan.clear();
+        self.first = first;
         self.inner(edge, vertex, number, 0)?;
         let next = self.makes.len() as u32;
         let make = match self.makes.get(&self.key) {
             Some(&make) => make,
             None => {
                 self.makes.insert(self.key.clone(), next);
+                self.frame.plans.push(self.plan.clone());
                 next
             }
         };
         let it = &self.ground.model.vertices[vertex.index()];
-        let (id, tie) = (it.id, Policy::tie(it.unique));
+        let id = self.ground.order.get(&vertex).copied().unwrap_or(it.id);
+        let tie = Policy::tie(it.unique);
         self.frame.sites.push(Site { vertex, edge, parent, make, id, rank: 0, tie, first });
         Some(())
     }
@@ -299,13 +348,21 @@ impl Build<'_> {
             self.frame.sized.insert(it.type_);
         }
         let id = if depth == 0 { 0 } else { it.id as u64 };
-        self.key.extend([u64::from(it.type_.0), it.size, id, depth as u64]);
+        let bare = model.is_bare(v, dominant);
+        self.key.extend([u64::from(it.type_.0), it.size, id, (depth as u64) << 1 | u64::from(bare)]);
+        let at = self.frame.inside.len() as u32 - self.first - 1;
         for other in model.out_edges(v).map(|e| &model.edges[e.index()]).filter(|e| e.subsystem != dominant) {
             self.key.extend([u64::MAX, u64::from(model.vertices[other.to.index()].type_.0)]);
         }
+        let mut last = i64::MIN;
         for (edge, child) in self.children(v)? {
+            let unique = model.vertices[child.index()].unique;
+            self.frame.orderly &= unique > last;
+            last = unique;
             self.inner(edge, child, number, depth + 1)?;
         }
+        let (type_, size, end) = (it.type_, it.size, self.frame.inside.len() as u32 - self.first);
+        self.plan.push(Part { at, end, depth: depth as u32, type_, size, bare });
         Some(())
     }
 }

@@ -20,6 +20,7 @@ use std::collections::{BTreeMap, BinaryHeap};
 use std::sync::Arc;
 
 use foldhash::HashMap;
+use smallvec::SmallVec;
 
 use crate::model::vertex::{EdgeId, VertexId};
 
@@ -61,6 +62,8 @@ pub(super) struct Offer {
 /// What the nodes of a class have for a request.
 #[derive(Debug, Default)]
 pub(super) struct Trial {
+    /// True when the node is visited as an exclusive one.
+    pub(super) exclusive: bool,
     /// In the order in which the node offers them.
     pub(super) offers: Vec<Offer>,
     /// Sum of their counts.
@@ -68,7 +71,6 @@ pub(super) struct Trial {
     /// What was marked inside the node: where, whether exclusively, how many units.
     marks: Vec<(u32, bool, u64)>,
     labels: Vec<(u32, String)>,
-    exclusive: bool,
 }
 
 /// What a trial was made with.
@@ -319,30 +321,39 @@ impl Matcher {
                 let slot = i64::from(search.form == Form::NodeSlots);
                 let base = found.score.saturating_sub(id).saturating_add(slot);
                 let count = if search.form == Form::NodeSlots { 1 } else { found.free };
-                trial.offers.push(Offer { base, parts: 0, count });
-                let Some(frame) = self.classes.frame() else { return trial };
-                let inside = frame.inside(node);
-                let at = |v: VertexId| inside.iter().position(|&i| i == v).map(|at| at as u32);
-                for &edge in &self.marked {
-                    let mark = self.marks[edge.index()];
-                    let to = self.model.edges[edge.index()].to;
-                    trial.marks.extend(at(to).map(|at| (at, mark.exclusive, mark.units)));
-                }
-                trial.labels.extend(self.labels.iter().filter_map(|(&v, l)| Some((at(v)?, l.clone()))));
+                trial = self.trial_of(node, 0, exclusive, (base, count));
             }
         }
         trial.count = trial.offers.iter().fold(0, |sum: u64, o| sum.saturating_add(o.count));
         trial
     }
 
-    fn id(&self, v: VertexId) -> i64 {
-        self.model.vertices[v.index()].id
+    /// What a node has that offers itself so, with what was marked inside it after so many others were.
+    pub(super) fn trial_of(
+        &self,
+        node: u32,
+        after: usize,
+        exclusive: bool,
+        (base, count): (i64, u64),
+    ) -> Trial {
+        let offers = vec![Offer { base, parts: 0, count }];
+        let mut trial = Trial { offers, count, exclusive, ..Trial::default() };
+        let Some(frame) = self.classes.frame() else { return trial };
+        let inside = frame.inside(node);
+        let at = |v: VertexId| inside.iter().position(|&i| i == v).map(|at| at as u32);
+        for &edge in self.marked.edges().get(after..).unwrap_or(&[]) {
+            let mark = self.marks[edge.index()];
+            let to = self.model.edges[edge.index()].to;
+            trial.marks.extend(at(to).map(|at| (at, mark.exclusive, mark.units)));
+        }
+        trial.labels.extend(self.labels.iter().filter_map(|(&v, l)| Some((at(v)?, l.clone()))));
+        trial
     }
 
     /// What a node adds to the score of each vertex inside it.
     fn weight(&self, v: VertexId) -> i64 {
         let it = &self.model.vertices[v.index()];
-        if self.policy.node_centric { Policy::node_factor(it.id, it.unique) } else { 0 }
+        if self.policy.node_centric { Policy::node_factor(self.id(v), it.unique) } else { 0 }
     }
 
     /// How good an offer of a node is: the smaller the better.
@@ -429,12 +440,7 @@ impl Matcher {
             let site = frame.sites[node as usize];
             let trial = &trials[&self.classes.of(node)];
             if search.form != Form::Inside && alike {
-                let inside = frame.inside(node);
-                let edges: Vec<EdgeId> = trial.marks.iter().map(|&(at, ..)| frame.edge(node, at)).collect();
-                self.labels.extend(trial.labels.iter().map(|(at, l)| (inside[*at as usize], l.clone())));
-                for (edge, &(_, exclusive, units)) in edges.into_iter().zip(&trial.marks) {
-                    self.set_mark(edge, exclusive, units);
-                }
+                self.mark_alike(node, trial);
             } else {
                 let before = found.get(dominant, type_).map_or(0, |f| f.groups.len());
                 let visited = self.visit(
@@ -482,6 +488,18 @@ impl Matcher {
         }
     }
 
+    /// Marks inside a node what was marked in the one that stood for its class.
+    pub(super) fn mark_alike(&mut self, node: u32, trial: &Trial) {
+        let Some(frame) = self.classes.frame() else { return };
+        let inside = frame.inside(node);
+        self.labels.extend(trial.labels.iter().map(|(at, l)| (inside[*at as usize], l.clone())));
+        let edges: SmallVec<[EdgeId; 16]> =
+            trial.marks.iter().map(|&(at, ..)| frame.edge(node, at)).collect();
+        for (edge, &(_, exclusive, units)) in edges.into_iter().zip(&trial.marks) {
+            self.set_mark(edge, exclusive, units);
+        }
+    }
+
     /// Marks the way from the root to a vertex above nodes.
     fn mark_upper(&mut self, v: VertexId) {
         let mut at = v;
@@ -496,6 +514,6 @@ impl Matcher {
 }
 
 /// True when something is asked for that others may share in where it could not be.
-fn shares(wants: &[Want]) -> bool {
+pub(super) fn shares(wants: &[Want]) -> bool {
     wants.iter().any(|w| w.exclusive == Some(false) || shares(&w.with))
 }

@@ -4,7 +4,8 @@
 //! jobs are somewhere in it and, for some types, how much of them is taken below. The second is the annotation of parents
 //! that RFC 4 allows: it makes "nobody is here" and "too little is left here" cheap, and says nothing that the first
 //! planners below do not say; where nothing is below, and nothing flows, it would say what the first does, and is left out.
-//! Vertices that nobody ever held cost nothing.
+//! Vertices that nobody ever held cost nothing, and those without anything below that were booked alike share one
+//! booking until one of them is booked in another way.
 //!
 //! This module must never know requests, policies or the clock.
 
@@ -91,6 +92,10 @@ pub(crate) struct Booking {
     pub(crate) allocations: Jobs,
     /// Jobs that hold units from a later time on.
     pub(crate) reservations: Jobs,
+    /// How many vertices it stands for.
+    owners: u32,
+    /// True when it was made for many.
+    common: bool,
 }
 
 /// Bookings that are made room for at a time.
@@ -109,6 +114,8 @@ pub(crate) struct Ledger {
     places: Vec<u32>,
     /// In pieces that never move: a booking stays once it was made, and so many at a time cost one allocation.
     bookings: Vec<Vec<Booking>>,
+    /// Numbers of bookings that nobody has any more.
+    vacant: Vec<u32>,
     /// Vertices whose bookings may have changed since somebody last asked, some of them more than once.
     touched: Vec<VertexId>,
     /// True when there were too many of them to note.
@@ -132,8 +139,102 @@ impl Ledger {
 
     pub(crate) fn get_mut(&mut self, v: VertexId) -> Option<&mut Booking> {
         self.touch(v);
-        let (piece, at) = place(*self.places.get(v.index())?)?;
+        let (piece, at) = self.own(v)?;
         self.bookings.get_mut(piece)?.get_mut(at)
+    }
+
+    /// Where the booking of a vertex is, which is of this vertex alone from now on.
+    fn own(&mut self, v: VertexId) -> Option<(usize, usize)> {
+        let (piece, at) = place(*self.places.get(v.index())?)?;
+        let booking = self.bookings.get_mut(piece)?.get_mut(at)?;
+        if booking.owners == 1 {
+            return Some((piece, at));
+        }
+        booking.owners -= 1;
+        let mine = Booking { owners: 1, common: false, ..booking.clone() };
+        Some(self.put(v, mine))
+    }
+
+    /// Makes this the booking of a vertex; where it is.
+    fn put(&mut self, v: VertexId, booking: Booking) -> (usize, usize) {
+        let (piece, at) = match self.vacant.pop().and_then(place) {
+            Some((piece, at)) => {
+                self.bookings[piece][at] = booking;
+                (piece, at)
+            }
+            None => {
+                let full = |piece: &Vec<Booking>| piece.len() == PIECE;
+                if self.bookings.last().is_none_or(full) {
+                    self.bookings.push(Vec::with_capacity(PIECE));
+                }
+                let piece = self.bookings.len() - 1;
+                self.bookings[piece].push(booking);
+                (piece, self.bookings[piece].len() - 1)
+            }
+        };
+        self.places[v.index()] = (piece * PIECE + at + 1) as u32;
+        (piece, at)
+    }
+
+    /// The number of the booking of a vertex, from 1, which several may have in common; 0 for none.
+    pub(crate) fn number(&self, v: VertexId) -> u32 {
+        self.places.get(v.index()).copied().unwrap_or(0)
+    }
+
+    /// Gives a vertex the booking that another vertex has, instead of one that several have in common or of none. Both
+    /// are bare, of one size, and had the same until one of them was booked. Nobody is told of the change: who does this
+    /// touches the vertex or something else of the node.
+    pub(crate) fn join(&mut self, v: VertexId, other: VertexId) {
+        let (old, number) = (self.number(v), self.number(other));
+        let Some(booking) = self.at(number) else { return };
+        booking.owners += 1;
+        booking.common = true;
+        if self.places.len() <= v.index() {
+            self.places.resize(v.index() + 1, 0);
+        }
+        self.places[v.index()] = number;
+        self.leave(old);
+    }
+
+    /// The booking of a number.
+    fn at(&mut self, number: u32) -> Option<&mut Booking> {
+        let (piece, at) = place(number)?;
+        self.bookings.get_mut(piece)?.get_mut(at)
+    }
+
+    /// Counts one less who has a booking.
+    fn leave(&mut self, number: u32) {
+        let Some(booking) = self.at(number) else { return };
+        booking.owners -= 1;
+        if booking.owners == 0 {
+            self.vacant.push(number);
+        }
+    }
+
+    /// True when others have the booking of this number too.
+    pub(crate) fn is_shared(&self, number: u32) -> bool {
+        let booking = place(number).and_then(|(piece, at)| self.bookings.get(piece)?.get(at));
+        booking.is_some_and(|booking| booking.owners > 1)
+    }
+
+    /// Takes a job out of a vertex; how many units of it the job held, if any.
+    pub(crate) fn end(&mut self, v: VertexId, job: u64) -> Option<u64> {
+        self.touch(v);
+        let number = self.number(v);
+        let booking = self.at(number)?;
+        if booking.common
+            && booking.tree.is_none()
+            && let Some(span) = booking.units.only().filter(|_| booking.units.span(job).is_some())
+        {
+            // Nothing is left, which is what was there before it was shared.
+            let units = span.amounts.first().map_or(0, |&units| units as u64);
+            self.places[v.index()] = 0;
+            self.leave(number);
+            return Some(units);
+        }
+        let booking = self.get_mut(v)?;
+        booking.untag(job);
+        booking.release(job)
     }
 
     /// The booking of a vertex, made if there is none; `bare` when nothing is below it and nothing flows there.
@@ -142,28 +243,23 @@ impl Ledger {
         if self.places.len() <= v.index() {
             self.places.resize(v.index() + 1, 0);
         }
-        let (piece, at) = place(self.places[v.index()]).unwrap_or_else(|| {
-            let full = |piece: &Vec<Booking>| piece.len() == PIECE;
-            if self.bookings.last().is_none_or(full) {
-                self.bookings.push(Vec::with_capacity(PIECE));
-            }
-            let piece = self.bookings.len() - 1;
-            let at = self.bookings[piece].len();
+        let (piece, at) = self.own(v).unwrap_or_else(|| {
             let tree = (!bare).then(|| {
                 let mut all: Amounts = SmallVec::new();
                 all.push(JOBS_MAX);
                 all.extend_from_slice(totals);
                 Box::new(Planner::new(&all))
             });
-            self.bookings[piece].push(Booking {
+            let booking = Booking {
                 units: Planner::new(&[size as i64]),
                 tree,
                 counted: Jobs::None,
                 allocations: Jobs::None,
                 reservations: Jobs::None,
-            });
-            self.places[v.index()] = (piece * PIECE + at + 1) as u32;
-            (piece, at)
+                owners: 1,
+                common: false,
+            };
+            self.put(v, booking)
         });
         &mut self.bookings[piece][at]
     }

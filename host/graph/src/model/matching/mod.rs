@@ -32,20 +32,25 @@ mod fullest;
 mod grow;
 mod indexed;
 mod ledger;
+mod marked;
 mod offering;
 mod order;
 mod parked;
 mod policy;
 mod prune;
+mod ranked;
 mod record;
 mod release;
 mod request;
 mod schedule;
 mod scores;
 mod select;
+mod stand_in;
 mod stretches;
 mod views;
+mod whole;
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -56,11 +61,13 @@ use super::vertex::{EdgeId, State, VertexId};
 use aggregates::Aggregates;
 use classes::Classes;
 use frame::{Frame, Ground};
-use fullest::Fullest;
+use fullest::{Fullest, Fullness};
 use indexed::Trials;
 use ledger::Ledger;
+use marked::Marked;
 use offering::Offering;
 use parked::Parked;
+use stand_in::StandIns;
 use views::Views;
 
 pub use aggregates::PRUNE_DEFAULT;
@@ -70,6 +77,7 @@ pub use claim::Term;
 pub use find::{FindError, Usage};
 pub use flow::FlowError;
 pub use policy::{Policy, PolicyError};
+pub use ranked::Described;
 pub use record::BOOKED;
 pub use release::ReleaseError;
 pub use request::Request;
@@ -136,15 +144,15 @@ pub struct Matcher {
     /// Types of which the whole is taken.
     exclusive_types: BTreeSet<Name>,
     marks: Vec<Mark>,
-    /// Edges marked in this round, some of them more than once.
-    marked: Vec<EdgeId>,
+    /// Edges marked in this round.
+    marked: Marked,
     root_mark: Mark,
     seen: Vec<u32>,
     round: u32,
     /// Labels of the request at vertices it was matched at, this round.
     labels: BTreeMap<VertexId, String>,
     /// Edges out of each vertex, fullest first; kept only by policies that stop at the first match.
-    fullest: BTreeMap<VertexId, Arc<Fullest>>,
+    fullest: foldhash::HashMap<VertexId, Arc<Fullest>>,
     weights: Vec<u64>,
     /// The order of edges in those lists that are equal.
     turns: Vec<i64>,
@@ -161,6 +169,12 @@ pub struct Matcher {
     /// The flow of what was selected last, and what no flow leads to beside it.
     ways: Vec<flow::Way>,
     cut_off: BTreeSet<VertexId>,
+    /// The order of nodes that was given from outside.
+    ordered: Vec<VertexId>,
+    /// Places of nodes in an order from outside, which stand for their ids; empty when there is none.
+    order: foldhash::HashMap<VertexId, i64>,
+    /// Counts changes of nodes and properties.
+    inventory: u64,
     /// All nodes, those that were removed included.
     nodes: Vec<VertexId>,
     classes: Classes,
@@ -168,6 +182,8 @@ pub struct Matcher {
     views: Views,
     /// Where a walk that stops at the first match has to look, while there is one.
     offering: Option<Offering>,
+    /// What is known of nodes in a walk, during one.
+    stand_ins: Option<StandIns>,
     parked: Parked,
     /// True when nothing is to be known but by walking.
     walks_always: bool,
@@ -214,12 +230,12 @@ impl Matcher {
             types: Types { slot, xor_slot, node, storage_node },
             exclusive_types: BTreeSet::new(),
             marks: Vec::new(),
-            marked: Vec::new(),
+            marked: Marked::default(),
             root_mark: Mark::default(),
             seen: Vec::new(),
             round: 0,
             labels: BTreeMap::new(),
-            fullest: BTreeMap::new(),
+            fullest: foldhash::HashMap::default(),
             weights: Vec::new(),
             turns: Vec::new(),
             turn: 0,
@@ -230,11 +246,15 @@ impl Matcher {
             flows: BTreeMap::new(),
             ways: Vec::new(),
             cut_off: BTreeSet::new(),
+            ordered: Vec::new(),
+            order: foldhash::HashMap::default(),
+            inventory: 0,
             nodes: Vec::new(),
             classes: Classes::default(),
             trials: Trials::default(),
             views: Views::default(),
             offering: None,
+            stand_ins: None,
             parked: Parked::default(),
             walks_always: false,
             visits: (0, 0),
@@ -252,6 +272,7 @@ impl Matcher {
     /// Makes room for everything the model has, and counts its nodes.
     fn resize(&mut self) {
         self.marks.resize(self.model.edge_count(), Mark::default());
+        self.marked.resize(self.model.vertex_count(), self.model.edge_count());
         self.seen.resize(self.model.vertex_count(), 0);
         self.weights.resize(self.model.edge_count(), u64::MAX);
         self.turns.resize(self.model.edge_count(), 0);
@@ -259,12 +280,27 @@ impl Matcher {
         let nodes = self.model.vertices().filter(|v| self.model.vertices[v.index()].type_ == self.types.node);
         self.nodes = nodes.collect();
         self.nodes_up = self.nodes.iter().filter(|v| self.is_up(**v) && self.is_reached(**v)).count() as i64;
+        self.inventory += 1;
+        self.place_nodes();
+        self.reframe();
+    }
+
+    /// Looks anew at how nodes lie and which of them are alike.
+    fn reframe(&mut self) {
         let Types { node, storage_node, .. } = self.types;
         let (model, dominant, root) = (&self.model, self.dominant, self.root);
-        let frame = Frame::build(Ground { model, dominant, root, node, storage_node });
+        let frame = Frame::build(Ground { model, dominant, root, node, storage_node, order: &self.order });
         let graded = self.policy.prefer == policy::Prefer::Variation;
         let stretched = graded || self.policy.first_match || self.policy.prefer == policy::Prefer::Locality;
         self.classes = Classes::new(frame, graded, stretched);
+        if self.policy.first_match {
+            for (at, &weight) in self.weights.iter().enumerate().filter(|(_, weight)| **weight != u64::MAX) {
+                let (edge, it) = (EdgeId(at as u32), &self.model.edges[at]);
+                let unique = Reverse(self.model.vertices[it.to.index()].unique);
+                let fullness = Fullness { weight: Reverse(weight), unique, turn: self.turns[at], edge };
+                self.classes.arrange(it.from, fullness);
+            }
+        }
         self.trials = Trials::default();
         self.views = Views::default();
         self.ledger.touch_all();
@@ -294,6 +330,7 @@ impl Matcher {
     /// Gives a vertex a property.
     pub fn set_property(&mut self, v: VertexId, key: &str, value: &str) -> Result<(), ModelError> {
         self.model.set_property(v, key, value)?;
+        self.inventory += 1;
         self.views.clear();
         self.changed(v);
         Ok(())
@@ -365,7 +402,7 @@ impl Matcher {
             self.round = 1;
         }
         self.labels.clear();
-        self.marked.clear();
+        self.marked.clear(self.round == 1);
         self.factor = 0;
         self.visits = (0, 0);
     }

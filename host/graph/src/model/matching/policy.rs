@@ -77,6 +77,14 @@ impl Policy {
         })
     }
 
+    /// The preference for an order of nodes that comes from outside ([`Matcher::order_nodes`]): the first of it that fits
+    /// are taken, and in them what has low ids. Without an order it is `lonode`.
+    ///
+    /// [`Matcher::order_nodes`]: super::Matcher::order_nodes
+    pub fn ranked() -> Policy {
+        Policy { prefer: Prefer::LowId, node_centric: true, node_exclusive: false, first_match: false }
+    }
+
     fn parts(text: &str) -> Result<Policy, PolicyError> {
         let wrong = |what: String| PolicyError { text: text.to_owned(), what };
         let mut prefer = None;

@@ -37,9 +37,7 @@ impl Matcher {
             if self.ledger.get(v).is_none_or(|b| !b.is_tagged(job)) {
                 continue;
             }
-            let Some(booking) = self.ledger.get_mut(v) else { continue };
-            booking.untag(job);
-            if booking.release(job).is_some() {
+            if self.ledger.end(v, job).is_some() {
                 self.parked.give(self.model.vertices[v.index()].type_, self.ledger.changes());
             }
             self.visits.1 += 1;

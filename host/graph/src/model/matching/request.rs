@@ -11,7 +11,7 @@ use crate::model::graph::Model;
 use crate::names::Name;
 
 /// What a request asks of one level (RFC 14 resource vertex).
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Want {
     pub(crate) type_: Name,
     pub(crate) count: Count,

@@ -158,7 +158,7 @@ impl Matcher {
             Op::AllocateOrElseReserve if !aim.now => Hold::Reserve,
             _ => Hold::Allocate,
         };
-        let mut booked = self.book(job, aim.start, aim.end, hold, now).map_err(|_| Miss::Invalid)?;
+        let mut booked = self.book(job, aim.start, aim.end, hold, now).map_err(|_| Miss::Busy)?;
         if aim.flow && hold != Hold::Nothing {
             let term = Term { job, start: aim.start, end: aim.end, reserve: hold == Hold::Reserve };
             let ways = std::mem::take(&mut self.ways);

@@ -122,7 +122,8 @@ impl Found {
 /// What was found below one vertex.
 #[derive(Debug, Clone)]
 pub(crate) struct Scores {
-    found: BTreeMap<(Name, Name), Found>,
+    /// By subsystem and type, in order: there are few, and a map would cost an allocation of many.
+    found: Vec<((Name, Name), Found)>,
     /// True once something was chosen: what lies below is settled and its parents need not know.
     pub(crate) settled: bool,
     /// Of the child visited last.
@@ -133,21 +134,38 @@ pub(crate) struct Scores {
 
 impl Default for Scores {
     fn default() -> Self {
-        Scores { found: BTreeMap::new(), settled: false, score: -1, free: 0 }
+        Scores { found: Vec::new(), settled: false, score: -1, free: 0 }
     }
 }
 
 impl Scores {
     pub(crate) fn add(&mut self, subsystem: Name, type_: Name, group: Group) {
-        self.found.entry((subsystem, type_)).or_default().add(group);
+        self.entry((subsystem, type_)).add(group);
+    }
+
+    /// True when nothing was found, or what was found is settled and was not handed on.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.found.is_empty()
+    }
+
+    fn place(&self, key: (Name, Name)) -> Result<usize, usize> {
+        self.found.binary_search_by_key(&key, |(key, _)| *key)
+    }
+
+    fn entry(&mut self, key: (Name, Name)) -> &mut Found {
+        let place = self.place(key).unwrap_or_else(|place| {
+            self.found.insert(place, (key, Found::default()));
+            place
+        });
+        &mut self.found[place].1
     }
 
     pub(crate) fn get(&self, subsystem: Name, type_: Name) -> Option<&Found> {
-        self.found.get(&(subsystem, type_))
+        self.place((subsystem, type_)).ok().map(|place| &self.found[place].1)
     }
 
     pub(crate) fn get_mut(&mut self, subsystem: Name, type_: Name) -> Option<&mut Found> {
-        self.found.get_mut(&(subsystem, type_))
+        self.place((subsystem, type_)).ok().map(|place| &mut self.found[place].1)
     }
 
     pub(crate) fn qualified(&self, subsystem: Name, type_: Name) -> u64 {
@@ -160,8 +178,8 @@ impl Scores {
 
     /// All that was found in a subsystem, by type.
     pub(crate) fn of(&self, subsystem: Name) -> impl Iterator<Item = (Name, &Found)> {
-        let from = (subsystem, Name::EMPTY)..=(subsystem, Name(u32::MAX));
-        self.found.range(from).map(|(&(_, type_), found)| (type_, found))
+        let of = self.found.iter().filter(move |((of, _), _)| *of == subsystem);
+        of.map(|((_, type_), found)| (*type_, found))
     }
 
     /// Chooses the best of a type.
@@ -179,7 +197,7 @@ impl Scores {
         count: u64,
         seen: &mut BTreeSet<i64>,
     ) {
-        let Some(found) = self.found.get_mut(&(subsystem, type_)) else { return };
+        let Some(found) = self.get_mut(subsystem, type_) else { return };
         seen.extend(found.groups.iter().map(|g| g.score));
         let mut runs: BTreeMap<i64, i64> = BTreeMap::new();
         let mut run = None;
@@ -191,7 +209,8 @@ impl Scores {
             run = Some((first, score));
             runs.insert(score, first);
         }
-        self.settled |= found.choose(count, &|a, b| runs.get(&a.score) > runs.get(&b.score));
+        let chosen = found.choose(count, &|a, b| runs.get(&a.score) > runs.get(&b.score));
+        self.settled |= chosen;
     }
 
     /// Chooses everything there is of every type of a subsystem, and so puts it in order.
@@ -204,8 +223,16 @@ impl Scores {
 
     /// Takes over what was found further down.
     pub(crate) fn merge(&mut self, other: Scores) {
+        if self.found.is_empty() {
+            self.found = other.found;
+            // What was chosen is chosen anew further up.
+            for (_, found) in &mut self.found {
+                (found.chosen, found.next) = (0, 0);
+            }
+            return;
+        }
         for (key, found) in other.found {
-            let mine = self.found.entry(key).or_default();
+            let mine = self.entry(key);
             mine.qualified = mine.qualified.saturating_add(found.qualified);
             mine.total = mine.total.saturating_add(found.total);
             mine.groups.extend(found.groups);

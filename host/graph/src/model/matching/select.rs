@@ -3,10 +3,11 @@
 //! This module must never know how what was chosen is booked or told.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use fluxgate_formats::constraint::Constraint;
+use smallvec::SmallVec;
 
 use crate::model::graph::MODEL_DEPTH_MAX;
 use crate::model::vertex::{EdgeId, NONE, VertexId};
@@ -108,6 +109,13 @@ impl Matcher {
         aim: &Aim<'_>,
         exclusive: bool,
     ) -> Result<(), Miss> {
+        self.begin_stand_ins(wants, aim);
+        let result = self.select_from_root(wants, aim, exclusive);
+        self.end_stand_ins(wants, aim);
+        result
+    }
+
+    fn select_from_root(&mut self, wants: &[Want], aim: &Aim<'_>, exclusive: bool) -> Result<(), Miss> {
         self.begin();
         let (root, dominant) = (self.root, self.dominant);
         let mut found = Scores::default();
@@ -168,6 +176,9 @@ impl Matcher {
         if depth > MODEL_DEPTH_MAX {
             return Err(Miss::Busy);
         }
+        if let Some(known) = self.visit_by_class(v, wants, pristine, exclusive, aim, to_parent, depth) {
+            return known;
+        }
         let type_ = self.model.vertices[v.index()].type_;
         let exclusive = exclusive || asks_exclusively(wants, type_);
         self.visits.0 += 1;
@@ -214,7 +225,7 @@ impl Matcher {
         if !self.policy.node_centric || it.type_ != self.types.node {
             return Ok(0);
         }
-        let factor = Policy::node_factor(it.id, it.unique);
+        let factor = Policy::node_factor(self.id(v), it.unique);
         self.factor = self.factor.checked_add(factor).ok_or(Miss::Busy)?;
         Ok(factor)
     }
@@ -323,15 +334,22 @@ impl Matcher {
         shares: u64,
         depth: usize,
     ) -> bool {
+        if self.model.vertices[v.index()].first_out == NONE {
+            return false;
+        }
         let first = self.policy.first_match;
         let order = first.then(|| self.fullest_first(v));
         // In the order of the list where there is one, else along the chain of edges.
         let mut few = if first { self.few_offers(v).map(Vec::into_iter) } else { None };
         let mut listed = order.as_deref().map(Fullest::iter);
         let mut chain = self.model.vertices[v.index()].first_out;
-        let mut tallies: BTreeMap<Name, Shares> =
-            wants.iter().filter(|_| first).map(|w| (w.type_, Shares::of(w.enough()))).collect();
-        let mut done: BTreeSet<Name> = BTreeSet::new();
+        let mut tallies: SmallVec<[(Name, Shares); 2]> = SmallVec::new();
+        for want in wants.iter().filter(|_| first) {
+            // Of two that ask for one type the last counts.
+            tallies.retain(|(type_, _)| *type_ != want.type_);
+            tallies.push((want.type_, Shares::of(want.enough())));
+        }
+        let mut done: SmallVec<[Name; 2]> = SmallVec::new();
         let mut any = false;
         loop {
             let edge = match (&mut few, &mut listed) {
@@ -371,17 +389,17 @@ impl Matcher {
             if !first {
                 continue;
             }
-            for (&type_, tally) in &mut tallies {
-                let total = found.total(subsystem, type_);
+            for (type_, tally) in &mut tallies {
+                let total = found.total(subsystem, *type_);
                 if total > tally.seen {
                     let new = total - std::mem::replace(&mut tally.seen, total);
                     tally.add(new);
                 }
-                if tally.enough(shares) {
-                    done.insert(type_);
+                if tally.enough(shares) && !done.contains(type_) {
+                    done.push(*type_);
                 }
             }
-            if tallies.values().all(|tally| tally.enough(shares)) {
+            if tallies.iter().all(|(_, tally)| tally.enough(shares)) {
                 break;
             }
         }
@@ -484,7 +502,7 @@ impl Matcher {
                 let class = self.model.property(v, CLASS_PROPERTY).and_then(|c| c.parse().ok());
                 1 + class.filter(|c| (0..=CLASS_WORST).contains(c)).unwrap_or(CLASS_WORST)
             }
-            (true, _) => self.factor.saturating_add(it.id).saturating_add(2),
+            (true, _) => self.factor.saturating_add(self.id(v)).saturating_add(2),
         };
         met
     }

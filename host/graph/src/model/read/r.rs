@@ -109,7 +109,8 @@ pub(super) fn build(
         for rank in entry.rank.iter() {
             let host = r.hostname(rank).unwrap_or_default();
             let mut pool = Pool::new("node", -1);
-            (pool.basename, pool.id) = split(&host);
+            (pool.basename, pool.id) =
+                split(&host).map_err(|what| fault("execution.nodelist".to_owned(), what))?;
             pool.name = host;
             pool.rank = i64::from(rank);
             pool.properties = properties.remove(&rank).unwrap_or_default();
@@ -126,11 +127,14 @@ pub(super) fn build(
 }
 
 /// What stands before the number that a host name ends in, and the number; -1 without one.
-pub(crate) fn split(host: &str) -> (String, i64) {
+pub(crate) fn split(host: &str) -> Result<(String, i64), String> {
     let base = host.trim_end_matches(|c: char| c.is_ascii_digit());
-    match host[base.len()..].parse() {
-        Ok(id) if base.is_empty() => (host.to_owned(), id),
-        Ok(id) => (base.to_owned(), id),
-        Err(_) => (host.to_owned(), -1),
+    let digits = &host[base.len()..];
+    if digits.is_empty() {
+        return Ok((host.to_owned(), -1));
     }
+    let id = digits
+        .parse()
+        .map_err(|_| format!("host '{host}' found; the number it ends with may be up to {}", i64::MAX))?;
+    Ok((if base.is_empty() { host } else { base }.to_owned(), id))
 }

@@ -18,8 +18,19 @@ const STEPS: u64 = 3_000;
 /// Steps on one graph.
 const EPISODE: u64 = 80;
 
-const POLICIES: [&str; 10] =
-    ["first", "firstnodex", "low", "high", "lonode", "hinode", "lonodex", "hinodex", "locality", "variation"];
+const POLICIES: [&str; 11] = [
+    "first",
+    "firstnodex",
+    "low",
+    "high",
+    "lonode",
+    "hinode",
+    "lonodex",
+    "hinodex",
+    "locality",
+    "variation",
+    "ranked",
+];
 
 /// Splitmix64: the same numbers on every machine.
 struct Dice(u64);
@@ -62,10 +73,15 @@ fn graph(dice: &mut Dice) -> (Model, Power) {
     let mut number = 0;
     let mut power = Power::default();
     let powered = dice.one_in(3);
+    let zones: Vec<VertexId> = match racks && dice.one_in(3) {
+        true => (0..2).map(|z| inside(&mut model, cluster, Pool::new("zone", z))).collect(),
+        false => vec![cluster],
+    };
     let supply = if powered { model.add(sized("supply", 0, 4 + dice.below(30))).ok() } else { None };
     let way = Relation::of("power", "conduit_of", "");
     for r in 0..1 + dice.below(3) as i64 {
-        let above = if racks { inside(&mut model, cluster, Pool::new("rack", r)) } else { cluster };
+        let zone = zones[r as usize % zones.len()];
+        let above = if racks { inside(&mut model, zone, Pool::new("rack", r)) } else { cluster };
         let mut cores = 1 + dice.below(4) as i64;
         let unit = supply.map(|supply| {
             let unit = model.add(sized("unit", r, 2 + dice.below(10))).unwrap();
@@ -212,10 +228,29 @@ fn request(dice: &mut Dice, flexible: bool, powered: bool) -> (String, u64) {
     let resources = match if watts > 0 {
         20 + dice.below(4)
     } else if flexible {
-        12 + dice.below(8)
+        *dice.of(&[12, 13, 14, 15, 16, 17, 18, 19, 24, 25, 28, 29])
     } else {
-        dice.below(16)
+        *dice.of(&[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27])
     } {
+        24 => slot(few, &format!("{{type: rack, count: 1, with: [{}]}}", node(few, &core))),
+        25 => format!(
+            "{{type: cluster, count: 1, with: [{{type: rack, count: {few}, with: [{}]}}]}}",
+            node(n, &slot(1, &core))
+        ),
+        26 => format!(
+            "{{type: zone, count: 1, with: [{{type: rack, count: {few}{exclusive}, with: [{}]}}]}}",
+            node(n, &slot(few, "{type: core, count: {min: 1, max: 3}}"))
+        ),
+        27 => slot(
+            1,
+            &format!("{{type: rack, count: {few}, with: [{}, {{type: ssd, count: 1}}]}}", node(1, &core)),
+        ),
+        28 => format!("{}, {}", slot(n, &node(1, &core)), slot(n, &node(1, "{type: gpu, count: 1}"))),
+        29 => format!(
+            "{{type: rack, count: 1, with: [{}, {}]}}",
+            slot(few, &node(1, &core)),
+            slot(1, &node(2, "{type: gpu, count: 1}"))
+        ),
         20 => node(n, &format!("{}, {power}", slot(1, &core))),
         21 => slot(n, &node(1, &format!("{core}, {power}"))),
         22 => format!(
@@ -354,11 +389,7 @@ fn node_below(model: &Model, at: VertexId, rank: u64, cores: u64) -> String {
     let containment = model.name("containment").unwrap();
     let rack = |v: VertexId| model.text(model.vertex(v).unwrap().type_()) == "rack";
     let above = if rack(at) { at } else { model.parent(at, containment).unwrap() };
-    let it = model.vertex(above).unwrap();
-    let path = match rack(above) {
-        true => format!("/cluster0/{}", model.text(it.name())),
-        false => "/cluster0".to_owned(),
-    };
+    let path = model.path(above, containment).unwrap();
     let part = |id: &str, kind: &str, number: u64, path: String| {
         let rank = if id == "r" { -1 } else { rank as i64 };
         json!({"id": id, "metadata": {"type": kind, "id": number, "rank": rank, "paths": {"containment": path}}})
@@ -383,7 +414,7 @@ fn episode(seed: u64, steps: u64) {
     let flexible = dice.one_in(5);
     let setup = || Setup {
         flexible,
-        policy: Policy::parse(name).unwrap(),
+        policy: if name == "ranked" { Policy::ranked() } else { Policy::parse(name).unwrap() },
         prune: "ALL:core,ALL:node,ALL:memory".to_owned(),
         ..Setup::default()
     };
@@ -402,10 +433,16 @@ fn episode(seed: u64, steps: u64) {
         .vertices()
         .filter(|&v| ["node", "rack"].contains(&model.text(model.vertex(v).unwrap().type_())))
         .collect();
-    let mut now = 0;
+    let (mut now, mut order) = (0, Vec::<VertexId>::new());
     for step in 0..steps {
         let job = step + 1;
         let place = format!("seed {seed} ({name}), step {step}");
+        if name == "ranked" && (step == 0 || dice.one_in(20)) {
+            // Some of the nodes, in any order, some of them twice, and what is no node or is not there any more.
+            order = (0..dice.below(12)).map(|_| *dice.of(&tops)).collect();
+            quick.order_nodes(&order);
+            walker.order_nodes(&order);
+        }
         match dice.below(12) {
             0..=6 => {
                 let (spec, watts) = dice.of(&shapes);
@@ -523,6 +560,7 @@ fn episode(seed: u64, steps: u64) {
     let fresh_model = quick.model().clone();
     let mut fresh = Matcher::new(fresh_model, &setup()).unwrap();
     fresh.walk_always(true);
+    fresh.order_nodes(&order);
     if !name.starts_with("first") {
         for (index, (spec, _)) in shapes.iter().enumerate() {
             let (mine, theirs) = (quick.compile(spec), fresh.compile(spec));

@@ -9,6 +9,7 @@ mod hwloc;
 mod ledger;
 mod matching;
 mod planner;
+mod ranked;
 mod rows;
 mod rules;
 mod scheduling;

@@ -4,6 +4,7 @@
 
 mod booked;
 mod jgf;
+mod pictures;
 mod r;
 
 pub use booked::Format;
