@@ -49,6 +49,8 @@ pub enum Reason {
     Held(Arc<str>),
     /// What shall flow to its nodes is used by others: how much of what, and where it is short.
     Flow(Arc<str>),
+    /// What the policy says of it.
+    Said(Arc<str>),
 }
 
 impl Reason {
@@ -82,7 +84,7 @@ impl std::fmt::Display for Reason {
                 }
                 if sep.is_empty() { f.write_str("resources that are in use or down") } else { Ok(()) }
             }
-            Reason::Flow(short) => f.write_str(short),
+            Reason::Flow(said) | Reason::Said(said) => f.write_str(said),
             Reason::Delays(id) => write!(f, "would delay the reserved start of {id}"),
             Reason::Reserved => f.write_str("first in line, has a reserved start"),
             Reason::Ceiling { cores } => {
@@ -133,6 +135,12 @@ pub struct Explanation {
 }
 
 impl Engine {
+    /// Why a job waits, as far as passes found out, without any search; `None` for one that does not wait.
+    pub fn reason(&self, id: JobId) -> Option<&Reason> {
+        let core: &Core = self.core();
+        Some(&core.job(core.slot_of(id)?)?.reason)
+    }
+
     /// Say what a job waits for, at this time. Costs a search and a walk of its queue: for a person's
     /// question, not for every pass. `None` for ids that neither wait nor run.
     pub fn explain(&self, id: JobId, now: f64) -> Option<Explanation> {

@@ -52,6 +52,7 @@ pub use policy::{
     Abilities, JobColumns, JobEvent, JobEventKind, Machine, MachineTotals, Policy, PolicyCost, PolicyError,
     SavedState,
 };
+pub use ranking::order_by_scores;
 pub use recover::feasibility;
 pub use seats::Decider;
 pub use shadow::{

@@ -13,6 +13,7 @@ mod either;
 mod finish;
 mod flow;
 mod held;
+mod note;
 mod stage;
 mod within;
 
@@ -22,7 +23,6 @@ use fluxgate_formats::JobId;
 use fluxgate_graph::{NoFit, Placement, Selection, ShapeId, Totals};
 use serde_json::Value;
 
-use crate::annotate;
 use crate::bounds::Room;
 use crate::core::{Core, QueueId, clamp};
 use crate::explain::Reason;
@@ -425,57 +425,6 @@ impl Pass {
         }
         self.reserved.push((candidate, start));
         Ok(Ok(start))
-    }
-
-    /// Attach an annotation: `key` is `sched.NAME` or `user.NAME`, `json` the value as JSON text.
-    ///
-    /// # Errors
-    /// [`PolicyError::BadDecision`] if the candidate was not offered, [`PolicyError::BadValue`] for another
-    /// key or text that is not JSON, [`PolicyError::Bound`] above the bounds of [`crate::Config`].
-    pub fn annotate(&mut self, candidate: u32, key: &str, json: &str) -> Result<(), PolicyError> {
-        self.known(candidate)?;
-        let size = (key.len() + json.len()) as u64;
-        let job_bytes = self.note_bytes.entry(candidate).or_default();
-        *job_bytes += size;
-        self.note_bytes_total += size;
-        self.note_count += 1;
-        let bounds = [
-            ("annotation_bytes_per_job_max", self.core.config.annotation_bytes_per_job_max, *job_bytes),
-            (
-                "annotation_bytes_per_pass_max",
-                self.core.config.annotation_bytes_per_pass_max,
-                self.note_bytes_total,
-            ),
-            ("annotations_per_pass_max", self.core.config.annotations_per_pass_max, self.note_count),
-        ];
-        for (bound, limit, found) in bounds {
-            if found > limit {
-                return self.fail(PolicyError::Bound { during: DURING, bound, limit, found });
-            }
-        }
-        let name = key.strip_prefix("sched.").or_else(|| key.strip_prefix("user."));
-        if name.is_none_or(|n| n.is_empty() || n.contains('.') || n.chars().any(char::is_control)) {
-            let message = format!("annotation key {key:?}: expected sched.NAME or user.NAME");
-            return self.fail(PolicyError::BadValue { during: DURING, message });
-        }
-        match serde_json::from_str::<Value>(json) {
-            Ok(value) => {
-                let notes = self.notes.entry(candidate).or_default();
-                notes.insert(key.to_owned(), value);
-                // What was told before is kept until the job starts: new keys in every pass would pile up.
-                let found = annotate::keys(self.core.job(candidate), notes);
-                let limit = self.core.config.annotation_keys_per_job_max;
-                if found > limit {
-                    let bound = "annotation_keys_per_job_max";
-                    return self.fail(PolicyError::Bound { during: DURING, bound, limit, found });
-                }
-                Ok(())
-            }
-            Err(error) => {
-                let message = format!("annotation {key}: not JSON: {error}");
-                self.fail(PolicyError::BadValue { during: DURING, message })
-            }
-        }
     }
 
     /// Have the candidate's key asked for again before the next pass.

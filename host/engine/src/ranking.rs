@@ -13,7 +13,7 @@ use crate::core::Core;
 use crate::core::post::Post;
 use crate::engine::Engine;
 use crate::event::Action;
-use crate::policy::PolicyError;
+use crate::policy::{Policy, PolicyError};
 use crate::swap::Seat;
 
 /// Most nodes of one call (`wit/0.1.0/ranking.wit`).
@@ -27,6 +27,33 @@ pub(crate) struct Ranked {
     pub(crate) order: Arc<[u32]>,
 }
 
+/// Nodes in the order of the scores that a policy gives them, smaller ones first and equal ones as they come. The policy
+/// has the ability to, and is asked in calls of at most 4096 nodes; what it says is checked.
+pub fn order_by_scores<'r, T>(
+    policy: &mut dyn Policy,
+    nodes: impl Iterator<Item = (T, NodeRow<'r>)>,
+) -> Result<Vec<T>, PolicyError> {
+    let mut order: Vec<(f64, T)> = Vec::new();
+    let mut nodes = nodes.peekable();
+    while nodes.peek().is_some() {
+        let (some, rows): (Vec<T>, Vec<NodeRow<'_>>) = nodes.by_ref().take(NODES_PER_CALL).unzip();
+        let scores = policy.scores(&rows)?;
+        let bad = |message| PolicyError::BadValue { during: "ranking.scores", message };
+        if scores.len() != rows.len() {
+            return Err(bad(format!("{} scores for {} nodes", scores.len(), rows.len())));
+        }
+        for ((node, row), score) in some.into_iter().zip(&rows).zip(scores) {
+            if score.is_nan() {
+                return Err(bad(format!("the score of rank {} is NaN", row.rank)));
+            }
+            // Both zeros are one number.
+            order.push((score + 0.0, node));
+        }
+    }
+    order.sort_by(|a, b| a.0.total_cmp(&b.0));
+    Ok(order.into_iter().map(|(_, node)| node).collect())
+}
+
 impl Seat {
     /// Have the order of nodes as they are now, if the policy gives one.
     pub(crate) fn rank(&mut self, core: &Core) -> Result<(), PolicyError> {
@@ -35,28 +62,9 @@ impl Seat {
             return Ok(());
         }
         self.policy.machine(core.machine());
-        let mut order: Vec<(f64, u32)> = Vec::new();
-        let mut rows = core.resources.node_rows();
-        loop {
-            let some: Vec<NodeRow<'_>> = rows.by_ref().take(NODES_PER_CALL).collect();
-            if some.is_empty() {
-                break;
-            }
-            let scores = self.policy.scores(&some)?;
-            let bad = |message| PolicyError::BadValue { during: "ranking.scores", message };
-            if scores.len() != some.len() {
-                return Err(bad(format!("{} scores for {} nodes", scores.len(), some.len())));
-            }
-            for (row, score) in some.iter().zip(scores) {
-                if score.is_nan() {
-                    return Err(bad(format!("the score of rank {} is NaN", row.rank)));
-                }
-                // Both zeros are one number.
-                order.push((score + 0.0, row.rank));
-            }
-        }
-        order.sort_by(|a, b| a.0.total_cmp(&b.0));
-        self.ranked = Some(Ranked { of, order: order.into_iter().map(|(_, rank)| rank).collect() });
+        let rows = core.resources.node_rows().map(|row| (row.rank, row));
+        let order = order_by_scores(&mut *self.policy, rows)?;
+        self.ranked = Some(Ranked { of, order: order.into() });
         Ok(())
     }
 }

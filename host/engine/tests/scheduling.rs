@@ -314,3 +314,41 @@ fn whoever_a_bound_of_the_pass_keeps_from_starting_comes_in_the_next_one() {
         assert_eq!(passes, [[1, 2], [3, 4], [5, 6]], "{name}");
     }
 }
+
+#[test]
+fn a_policy_says_itself_why_a_job_waits() {
+    let mut engine = engine(1, 2);
+    let picky = Script::named("picky").run(|pass| {
+        while let Some(job) = pass.next() {
+            if pass.describe(job)?.duration > 50.0 {
+                pass.annotate(job, "sched.reason_pending", "\"longer than 50 s\"")?;
+            } else {
+                let _ = pass.start(job, None)?;
+            }
+        }
+        Ok(())
+    });
+    install(&mut engine, picky, 0.0);
+    let told = |out: &[Action]| -> Vec<(u64, String)> {
+        let find = |a: &Action| match a {
+            Action::Annotate { id, annotations } => {
+                Some((id.0, annotations["sched"]["reason_pending"].as_str()?.to_owned()))
+            }
+            _ => None,
+        };
+        out.iter().filter_map(find).collect()
+    };
+    let out = submit(&mut engine, 0.0, vec![(1, cores(1, 60.0)), (2, cores(1, 10.0))]);
+    assert_eq!((started(&out), told(&out)), (vec![2], vec![(1, "longer than 50 s".to_owned())]));
+    let said = Reason::Said("longer than 50 s".into());
+    assert_eq!(engine.reason(JobId(1)), Some(&said));
+    assert!(engine.explain(JobId(1), 0.0).unwrap().text.starts_with("longer than 50 s; "));
+    // Again: no news. Then another policy decides, and refuses it.
+    engine.step(free(2), 1.0);
+    assert_eq!(told(&engine.pass(1.0)), []);
+    engine.step(Event::Down("0".parse().unwrap()), 2.0);
+    install(&mut engine, Script::named("easy").run(easy), 2.0);
+    engine.pass(2.0);
+    assert_eq!(engine.reason(JobId(1)), Some(&Reason::Busy { nodes: 0, cores: 1, gpus: 0 }));
+    assert_eq!(engine.reason(JobId(2)), None);
+}

@@ -37,10 +37,19 @@ fn result_name(bits: u64) -> &'static str {
     }
 }
 
-/// RFC 43 attributes in a form for programs: the id also as F58, states and results by name.
+/// When a job that waits is expected to start, seconds since the epoch, if anybody knows.
+fn expected(job: &Value) -> Option<f64> {
+    let waits = job["state"].as_u64().is_some_and(|state| state & PENDING != 0);
+    job["annotations"]["sched"]["t_estimate"].as_f64().filter(|_| waits)
+}
+
+/// RFC 43 attributes in a form for programs: the id also as F58, states and results by name, and the expected start.
 fn readable(job: &Value) -> Value {
     let mut out = job.clone();
     if let Some(fields) = out.as_object_mut() {
+        if let Some(start) = expected(job) {
+            fields.insert("t_estimate".to_owned(), start.into());
+        }
         if let Some(id) = job["id"].as_u64() {
             fields.insert("f58".to_owned(), JobId(id).to_string().into());
         }
@@ -74,6 +83,15 @@ fn time_shown(job: &Value, now: f64) -> Option<f64> {
     }
 }
 
+/// In how many seconds, as far as an estimate is worth telling: in minutes when it is more than some.
+fn eta(seconds: f64) -> String {
+    let step = if seconds > 600.0 { 60.0 } else { 1.0 };
+    match (seconds / step).round() * step {
+        left if left > 0.0 => fsd::format(left),
+        _ => "now".to_owned(),
+    }
+}
+
 /// `fluxgate jobs`.
 pub(crate) fn jobs(args: &Jobs) -> Result<()> {
     let client = Client::connect(&args.target)?;
@@ -92,7 +110,8 @@ pub(crate) fn jobs(args: &Jobs) -> Result<()> {
         return render::json(&json!({ "jobs": jobs }));
     }
     let now = client.now();
-    let mut table = render::table(&["JOBID", "QUEUE", "NAME", "ST", "NTASKS>", "NNODES>", "TIME>", "INFO"]);
+    let columns = ["JOBID", "QUEUE", "NAME", "ST", "NTASKS>", "NNODES>", "TIME>", "ETA>", "INFO"];
+    let mut table = render::table(&columns);
     for job in jobs {
         let sched = &job["annotations"]["sched"];
         let info = match job["state"].as_u64() {
@@ -100,6 +119,7 @@ pub(crate) fn jobs(args: &Jobs) -> Result<()> {
             _ => render::plain(&sched["reason_pending"]),
         };
         let time = time_shown(job, now).map(|t| fsd::format(t.max(0.0).round())).unwrap_or_default();
+        let eta = expected(job).map(|t| eta(t - now)).unwrap_or_default();
         table.add_row([
             f58(job),
             render::plain(&job["queue"]),
@@ -108,6 +128,7 @@ pub(crate) fn jobs(args: &Jobs) -> Result<()> {
             render::plain(&job["ntasks"]),
             render::plain(&job["nnodes"]),
             time,
+            eta,
             info,
         ]);
     }
@@ -161,6 +182,7 @@ pub(crate) fn job(args: &JobCmd) -> Result<()> {
         ("nodes", render::plain(&attrs["nodelist"])),
         ("ranks", render::plain(&attrs["ranks"])),
         ("limit", attrs["duration"].as_f64().filter(|d| *d > 0.0).map(fsd::format).unwrap_or_default()),
+        ("eta", expected(&attrs).map(|t| eta(t - client.now())).unwrap_or_default()),
         ("waits", why.as_ref().map(|w| render::plain(&w["text"])).unwrap_or_default()),
         ("exception", render::plain(&attrs["exception_note"])),
     ] {
@@ -178,4 +200,19 @@ pub(crate) fn job(args: &JobCmd) -> Result<()> {
         table.add_row([format!("{:.3}", event.timestamp - first), event.name.clone(), context]);
     }
     render::show(&table)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_who_waits_is_expected_to_start() {
+        let job =
+            |state: u64| json!({"id": 1, "state": state, "annotations": {"sched": {"t_estimate": 90.5}}});
+        assert_eq!(readable(&job(8))["t_estimate"], 90.5);
+        assert_eq!(readable(&job(16)).get("t_estimate"), None);
+        assert_eq!(expected(&json!({"state": 8})), None);
+        assert_eq!([-3.0, 0.2, 59.6, 601.0, 5432.0].map(eta), ["now", "now", "1m", "10m", "1.51667h"]);
+    }
 }
