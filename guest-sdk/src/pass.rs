@@ -141,7 +141,8 @@ pub trait Pass {
     /// A placement preference by name: at least `first`, `low`, `high`, `pack` and `spread`.
     fn placement(&mut self, name: &str) -> Option<Placement>;
     /// Attach an annotation (RFC 27): `key` is `sched.NAME` or `user.NAME`, `json` the value as JSON
-    /// text; `null` removes it.
+    /// text; `null` removes it. A text as `sched.reason_pending` is told as the reason why it waits, until a decision
+    /// gives another.
     fn annotate(&mut self, candidate: Candidate, key: &str, json: &str);
     /// Have the candidate's key asked again before the next pass.
     fn rekey(&mut self, candidate: Candidate);

@@ -93,6 +93,11 @@ impl Budget {
         }
     }
 
+    /// What of it nobody uses at a time.
+    pub(crate) fn left(&self, used: &Use, time: f64) -> u64 {
+        self.at(time).saturating_sub(used.at(time))
+    }
+
     pub(crate) fn most(&self) -> u64 {
         self.peak.map_or(self.usual, |(_, peak)| peak.max(self.usual))
     }

@@ -86,8 +86,12 @@ impl Policy for PowerCapped {
 struct Within {
     /// Its number; `None` where it does not flow.
     kind: Option<usize>,
+    /// What people call it: its unit and name.
+    called: String,
     budget: Budget,
     used: Use,
+    /// What the budget leaves now.
+    left: u64,
     now: f64,
     /// Does somebody wait?
     waits: bool,
@@ -103,7 +107,10 @@ impl Within {
             peak: policy.peak.map(|(hours, amount)| (hours, amount.of(total))),
         };
         let used = Use::of(kind.map(|kind| flow::spans(pass, kind)).unwrap_or_default());
-        Within { kind, budget, used, now: pass.now(), waits: false }
+        let called = kind.map_or_else(String::new, |kind| called(&kinds[kind]));
+        let now = pass.now();
+        let left = budget.left(&used, now);
+        Within { kind, called, budget, used, left, now, waits: false }
     }
 
     /// What each of these takes.
@@ -124,7 +131,8 @@ impl Within {
         if amount == 0 {
             return Some(pass.start(candidate));
         }
-        if !self.used.allows(&self.budget, amount, self.now, 0.0) {
+        // Where the budget is short most end here.
+        if amount > self.left {
             return None;
         }
         let duration = pass.describe(candidate).duration;
@@ -134,18 +142,45 @@ impl Within {
         let answer = pass.start(candidate);
         if answer.is_ok() {
             self.used.add(f64::NEG_INFINITY, self.now + duration, amount);
+            self.left = self.budget.left(&self.used, self.now);
         }
         Some(answer)
     }
 
-    /// Guarantee a job the first start that both allow.
-    fn guarantee(&mut self, pass: &mut dyn Pass, candidate: Candidate, amount: u64) -> Result<f64, Refusal> {
-        let duration = pass.describe(candidate).duration;
-        if amount > self.budget.most() {
-            let said = format!("{{\"asked\":{amount},\"budget\":{}}}", self.budget.most());
+    /// Is it more than the budget ever is? Then the job is told.
+    fn too_much(&self, pass: &mut dyn Pass, candidate: Candidate, amount: u64) -> bool {
+        let (called, most) = (&self.called, self.budget.most());
+        if amount > most {
+            let said = format!("{{\"asked\":{amount},\"budget\":{most}}}");
             pass.annotate(candidate, "sched.over_budget", &said);
-            return Err(Refusal::Busy);
+            let why = format!("\"takes {amount} {called}, the budget is never above {most}\"");
+            pass.annotate(candidate, "sched.reason_pending", &why);
         }
+        amount > most
+    }
+
+    /// Would the budget not even allow it to a job that is alone? Then the job is told.
+    fn never(&self, pass: &mut dyn Pass, candidate: Candidate, amount: u64, duration: f64) -> bool {
+        if self.too_much(pass, candidate, amount) {
+            return true;
+        }
+        let never = Use::default().first(&self.budget, amount, self.now, duration).is_none();
+        if never {
+            let called = &self.called;
+            let why = format!("\"takes {amount} {called}, the budget never allows that for so long\"");
+            pass.annotate(candidate, "sched.reason_pending", &why);
+        }
+        never
+    }
+
+    /// Guarantee a job the first start that both allow.
+    fn guarantee(
+        &mut self,
+        pass: &mut dyn Pass,
+        candidate: Candidate,
+        amount: u64,
+        duration: f64,
+    ) -> Result<f64, Refusal> {
         let mut time = self.now;
         for _ in 0..TURNS_MAX {
             let Some(allowed) = self.used.first(&self.budget, amount, time, duration) else { break };
@@ -153,6 +188,7 @@ impl Within {
             if time.is_finite() && self.used.allows(&self.budget, amount, time, duration) {
                 let start = flow::reserve_after(pass, candidate, time)?;
                 self.used.add(start, start + duration, amount);
+                self.left = self.budget.left(&self.used, self.now);
                 return Ok(start);
             }
             if time.is_infinite() {
@@ -161,6 +197,12 @@ impl Within {
         }
         Err(Refusal::Busy)
     }
+}
+
+/// `W of power`, as part of a JSON text.
+fn called(kind: &flow::Kind) -> String {
+    let unit = if kind.unit.is_empty() { "units" } else { &kind.unit };
+    format!("{unit} of {}", kind.name).replace(|c: char| c.is_control() || "\"\\".contains(c), "?")
 }
 
 impl Scheduling for PowerCapped {
@@ -176,28 +218,37 @@ impl Scheduling for PowerCapped {
 }
 
 fn decide(pass: &mut dyn Pass, within: &mut Within, window: usize) {
-    let mut passed_over = 0;
-    while passed_over < PASSED_OVER_MAX {
+    let (mut passed_over, mut left) = (0, window);
+    while passed_over < PASSED_OVER_MAX && left > 0 {
         let Some(job) = pass.next() else { return };
         let amount = within.asked(pass, &[job])[0];
         match within.start(pass, job, amount) {
             Some(Ok(()) | Err(Refusal::Unsatisfiable | Refusal::NotEligible)) => continue,
             Some(Err(Refusal::Limit)) => return,
-            None | Some(Err(Refusal::Busy | Refusal::DelaysReservation)) => within.waits = true,
+            None | Some(Err(Refusal::Busy | Refusal::DelaysReservation)) => {}
         }
-        match within.guarantee(pass, job, amount) {
+        // However many of these there are, somebody behind them is the head.
+        let duration = pass.describe(job).duration;
+        if within.never(pass, job, amount, duration) {
+            left -= 1;
+            continue;
+        }
+        within.waits = true;
+        match within.guarantee(pass, job, amount, duration) {
             Ok(_) => break,
             Err(Refusal::Limit) => return,
             Err(_) => passed_over += 1,
         }
     }
-    let mut left = window;
     while left > 0 {
         let most = left.min(AHEAD);
         let some: Vec<Candidate> = std::iter::from_fn(|| pass.next_fitting()).take(most).collect();
         left -= some.len();
         let amounts = within.asked(pass, &some);
         for (job, amount) in some.iter().zip(amounts) {
+            if within.too_much(pass, *job, amount) {
+                continue;
+            }
             if within.start(pass, *job, amount) == Some(Err(Refusal::Limit)) {
                 return;
             }

@@ -119,6 +119,13 @@ fn a_wide_job_waits_for_the_hours_in_which_it_may_run() {
     bench.run(&mut policy);
     // Night is shorter than job 4 asks for: it has no time, and holds back nobody.
     assert_eq!((bench.started(), bench.reserved()), (&[1][..], vec![(3, 23.0 * 3600.0)]));
+    // When it is first in line it is told.
+    let mut bench = Bench::new(1);
+    bench.flow("power", "W", 1000);
+    bench.job(4).cores(1).flow("power", 900).duration(9.0 * 3600.0).submit();
+    bench.run(&mut policy);
+    let why = Some("\"takes 900 W of power, the budget never allows that for so long\"");
+    assert_eq!(bench.annotation(4, "sched.reason_pending"), why);
 }
 
 #[test]
@@ -129,6 +136,28 @@ fn what_is_over_every_budget_is_told_so_and_passed_over() {
     bench.run(&mut capped(&[("budget", "60%")]));
     assert_eq!(bench.started(), [2]);
     assert_eq!(bench.annotation(1, "sched.over_budget"), Some(r#"{"asked":700,"budget":600}"#));
+    let why = Some("\"takes 700 W of power, the budget is never above 600\"");
+    assert_eq!(bench.annotation(1, "sched.reason_pending"), why);
+    assert_eq!(bench.annotation(2, "sched.reason_pending"), None);
+}
+
+#[test]
+fn however_many_can_never_start_somebody_behind_them_is_the_head() {
+    let mut bench = bench();
+    bench.job(1).cores(10).flow("power", 300).duration(50.0).running();
+    for id in 2..102 {
+        bench.job(id).cores(1).flow("power", 401).submit();
+    }
+    bench.job(102).cores(1).flow("power", 200).duration(10.0).submit();
+    bench.job(103).cores(1).flow("power", 401).submit();
+    bench.run(&mut capped(&[("budget", "400")]));
+    assert_eq!((bench.started(), bench.reserved()), (&[][..], vec![(102, 50.0)]));
+    for id in [2, 101, 103] {
+        let why = bench.annotation(id, "sched.reason_pending");
+        assert!(why.is_some_and(|why| why.contains("never above 400")), "{id}: {why:?}");
+    }
+    // Nobody waits whom another hour would help.
+    assert_eq!(bench.wake_at(), None);
 }
 
 #[test]
