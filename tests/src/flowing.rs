@@ -34,7 +34,8 @@ pub struct Budget {
 }
 
 impl Budget {
-    fn at(self, time: f64) -> u64 {
+    /// What may be in use at a time.
+    pub fn at(self, time: f64) -> u64 {
         let Some((from, to, peak)) = self.peak else { return self.usual };
         let day = (time / DAY).floor() * DAY;
         // Those of today, and those that began yesterday.
@@ -46,7 +47,7 @@ impl Budget {
     }
 
     /// When it changes between two times.
-    fn changes(self, after: f64, before: f64) -> Vec<f64> {
+    pub fn changes(self, after: f64, before: f64) -> Vec<f64> {
         let Some((from, to, _)) = self.peak else { return Vec::new() };
         let days = (after / DAY).floor() as i64..=(before / DAY).floor() as i64;
         let times = days.flat_map(|day| [from, to].map(|of_day| day as f64 * DAY + of_day));

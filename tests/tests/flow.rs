@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use fluxgate_tests::fixture::{World, cli, folder, for_both_dialects, root};
+use fluxgate_tests::fixture::{World, cli, folder, for_both_dialects, policies, root};
 use serde_json::Value;
 
 /// A jobspec of so many nodes of the example machine with a core and so many watts each, for an hour of simulated work.
@@ -49,6 +49,13 @@ fn m16_18_a_power_cap_makes_a_job_wait_until_another_ends() {
             // Where it has a reserved start the list says so, and the job itself what it waits for.
             let list = if policy == "fcfs" { short } else { "has a reserved start" };
             world.until("a reason is told", |w| w.cli(&["jobs"]).ok().contains(list));
+            if policy != "fcfs" {
+                let pending = ["jobs", "--json", "--filter", "pending"];
+                world.until("a start is expected", |w| {
+                    w.cli(&pending).json()["jobs"][0]["t_estimate"].as_f64().is_some_and(|start| start > 0.0)
+                });
+                assert!(world.cli(&["jobs"]).ok().contains("ETA"), "a column for people");
+            }
             world.until("the pool is named", |w| w.cli(&["job", &second]).ok().contains(short));
             world.kill_scheduler();
             assert_eq!(world.jobs("running").len(), 1);
@@ -79,6 +86,23 @@ fn m4_18_power_that_is_not_there_is_never_promised() {
         let file = job(world.dir.path(), nodes, watts);
         world.cli(&["submit", "--jobspec", file.to_str().unwrap()]).fails(1, &[why]);
     }
+}
+
+/// A policy cannot deny a job, but it says why that never starts.
+#[test]
+fn a_job_above_every_budget_is_told_so() {
+    let machine = root().join("docs/graphs/capped.json");
+    let world = World::up(&["--resources", machine.to_str().unwrap(), "--policy", "easy"]);
+    let component = policies().join("power-capped.wasm");
+    world.cli(&["policy", "load", component.to_str().unwrap(), "--config", "budget=1500"]).ok();
+    world.cli(&["policy", "swap", "power-capped"]).ok();
+    let wide = submit(&world, 3, 900);
+    let why = "takes 2700 W of power, the budget is never above 1500";
+    world.until("the list tells why", |w| w.cli(&["jobs"]).ok().contains(why));
+    assert!(world.cli(&["job", &wide]).ok().contains(why));
+    submit(&world, 1, 900);
+    world.until("who comes later runs", |w| w.jobs("running").len() == 1);
+    world.assert_clean();
 }
 
 /// The machine is checked by the tools as well.

@@ -193,6 +193,48 @@ fn hash(starts: &Starts) -> String {
     Digest::of(text.as_bytes()).to_string()
 }
 
+/// Is the budget kept at every time?
+fn within(budget: Budget, granted: &Granted) {
+    let spans = granted.spans(0, "W");
+    let mut changes: Vec<(f64, f64)> =
+        spans.iter().flat_map(|(from, to, watts)| [(*from, *watts), (*to, -watts)]).collect();
+    changes.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let mut used = 0.0;
+    for (n, (time, change)) in changes.iter().enumerate() {
+        used += change;
+        let next = changes.get(n + 1).map_or(*time, |next| next.0);
+        if next > *time {
+            let falls = budget.changes(*time, next).into_iter();
+            for at in falls.chain([*time]) {
+                assert!(used <= budget.at(at) as f64, "{used} W at {at}, the budget is {}", budget.at(at));
+            }
+        }
+    }
+}
+
+/// Budgets by hours, on the first jobs that can run within them.
+#[test]
+fn golden_kth_sp2_with_hours() {
+    let Some((workload, world)) = log(None) else { return };
+    let loader = Loader::new(Limits::default(), None).unwrap();
+    let mut table = "KTH-SP2, 20 kW, power=90%:50-250W/core\n".to_owned();
+    for case in cases() {
+        let Rule::Capped(budget) = (case.rule)(world.total()) else { continue };
+        let Some((_, _, peak)) = budget.peak else { continue };
+        // Both halves of the day have twelve hours.
+        let runs = |job: &&Job| {
+            let (wants, half) = (world.wants(job), job.limit <= 43_200.0);
+            wants <= if half { peak.max(budget.usual) } else { peak.min(budget.usual) }
+        };
+        let jobs: Vec<Job> = workload.jobs.iter().filter(runs).take(5000).copied().collect();
+        let (starts, granted) = world.run(&jobs, component(&loader, case.policy, case.settings));
+        within(budget, &granted);
+        let settings: String = case.settings.iter().map(|(key, value)| format!(" {key}={value}")).collect();
+        table += &format!("{:<80} {}\n", format!("{}{settings}", case.policy), hash(&starts));
+    }
+    insta::assert_snapshot!(table);
+}
+
 #[test]
 fn golden_kth_sp2_and_no_budget_is_exceeded() {
     let Some((workload, world)) = log(None) else { return };
@@ -205,7 +247,7 @@ fn golden_kth_sp2_and_no_budget_is_exceeded() {
             continue;
         }
         let (starts, granted) = world.run(&jobs, component(&loader, case.policy, case.settings));
-        let usage = granted.usage(&world.machine.pools).remove(0);
+        let usage = granted.usage().remove(0);
         if let Rule::Capped(budget) = (case.rule)(world.total()) {
             assert!(usage.peak <= budget.usual as f64, "{usage:?}");
         }

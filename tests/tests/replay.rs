@@ -311,7 +311,58 @@ fn nodes_fail_while_a_log_is_replayed() {
     let bad = write("bad.csv", "time,ranks,change\n40,2,fail\n");
     cli(&[&args[..], &["--outages", &bad]].concat()).fails(1, &["bad.csv: line 2", "ranks of the machine"]);
     let never = write("never.csv", "time,ranks,change\n0,0,drain\n");
-    cli(&[&args[..], &["--outages", &never]].concat()).fails(1, &["2 jobs still waited"]);
+    let told = cli(&[&args[..], &["--outages", &never]].concat()).ok();
+    assert!(told.contains("easy: 2 jobs never started"), "{told}");
+    assert!(told.contains("easy: jobs 1, 2: insufficient resources: needs 4 cores"), "{told}");
+}
+
+/// A policy cannot deny: what it keeps waiting for ever is listed, with its reason, and the figures are of the others.
+#[test]
+fn jobs_that_a_policy_never_starts_are_listed() {
+    let dir = folder();
+    let mut text = "; MaxProcs: 4\n; UnixStartTime: 0\n".to_owned();
+    for id in 1..=80 {
+        // Each seventh is too wide for the budget.
+        let cores = if id % 7 == 3 { 3 } else { 1 };
+        text += &format!("{id} {} -1 50 {cores} -1 -1 {cores} 100 -1 1 1 1 -1 1 -1 -1 -1\n", 10 * id);
+    }
+    let log = dir.path().join("log.swf");
+    std::fs::write(&log, text).unwrap();
+    let args = ["replay", log.to_str().unwrap(), "-q", "--flow", "power=100W/core", "--policy"];
+    let with = |policy: &str, more: &[&str]| cli(&[&args[..], &[policy], more].concat());
+    let out = dir.path().join("out");
+    let pool = ["--pool", "power=400W"];
+    let report = [&pool[..], &["--json", "--report", out.to_str().unwrap()]].concat();
+    let said = with("power-capped:budget=200", &report).json();
+    let run = &said["runs"][0];
+    let never = run["never_started"].as_array().unwrap();
+    let why = "takes 300 W of power, the budget is never above 200";
+    let expected: Vec<_> =
+        (1..=80).filter(|id| id % 7 == 3).map(|id| serde_json::json!({"job": id, "reason": why})).collect();
+    assert_eq!(*never, expected);
+    let metrics = &run["metrics"];
+    assert_eq!(
+        (&metrics["jobs"], &metrics["never_started"], &metrics["denied"]),
+        (&68.into(), &12.into(), &0.into())
+    );
+    assert_eq!((&run["violations"], &run["checked"]), (&serde_json::json!([]), &true.into()));
+    // What waits for ever is in no figure.
+    assert!(metrics["makespan_s"].as_f64().unwrap() < 2000.0, "{metrics}");
+    let lost = metrics["loss_of_capacity"].as_f64().unwrap();
+    assert!((0.0..=1.0).contains(&lost), "{lost}");
+    let page = std::fs::read_to_string(out.join("report.html")).unwrap();
+    assert!(page.contains("never started") && page.contains(why), "{page}");
+    let table = with("power-capped:budget=200,peak-hours=08:00-09:00,peak-budget=100", &pool).ok();
+    assert!(table.contains("12 jobs never started; the figures are of those that did"), "{table}");
+    assert!(
+        table.contains(&format!("jobs 3, 10, 17, 24, 31, 38, 45, 52, 59, 66 and 2 more: {why}")),
+        "{table}"
+    );
+    // Nothing at all runs, however many jobs there are.
+    let none = with("power-capped:budget=0", &[&pool[..], &["--json"]].concat()).json();
+    let never = none["runs"][0]["never_started"].as_array().unwrap();
+    assert_eq!((never.len(), &none["runs"][0]["metrics"]["jobs"]), (80, &0.into()));
+    assert!(never.iter().all(|job| job["reason"].as_str().unwrap().contains("never above 0")), "{never:?}");
 }
 
 #[test]
@@ -434,17 +485,20 @@ fn ceilings_and_floors_of_queues() {
 fn a_log_that_is_not_kept_gives_the_same() {
     let dir = folder();
     let log = small_log(dir.path());
-    let more = ["--load", "3", "--estimates", "perturbed:4", "--map", "queue=queue"];
-    let run = |kept: &str| {
-        let mut args = more.to_vec();
-        args.extend(["--kept", kept]);
+    let plain = ["--load", "3", "--estimates", "perturbed:4", "--map", "queue=queue"];
+    let flow = ["--pool", "power=500W", "--flow", "power=50-100W/core"];
+    let run = |kept: &str, more: &[&str]| {
+        let args = [more, &["--kept", kept]].concat();
         let (mut metrics, schedule) = twice(&log, "easy", &args);
         for name in ["seconds", "policy_seconds"] {
             metrics["runs"][0].as_object_mut().unwrap().remove(name);
         }
         (metrics, schedule)
     };
-    assert!(run("200") == run("300"));
+    assert!(run("200", &plain) == run("300", &plain));
+    let with_flow = run("200", &flow);
+    assert!(with_flow == run("300", &flow));
+    assert!(with_flow.0["runs"][0]["flow"][0]["peak"].as_f64().unwrap() > 100.0, "{}", with_flow.0);
     // What is wrong far behind is known before anything is written.
     let text = std::fs::read_to_string(&log).unwrap() + "and so on\n";
     std::fs::write(&log, text).unwrap();
@@ -496,6 +550,8 @@ fn a_stream_of_jobspecs_is_replayed_on_the_real_graph() {
         schedule,
         "job,submit,start,end,ranks\n1,0,0,10,2\n2,0,0,10,0\n3,0,0,10,1\n4,1,10,20,0\n5,2,10,20,2\n"
     );
+    // Nor does it matter whether all of it is kept.
+    assert_eq!(cli(&[&args[..], &["--kept", "2", "--schedule", "-"]].concat()).ok(), schedule);
     let said = cli(&[&args[..], &["--json"]].concat()).json();
     let run = &said["runs"][0];
     // The whole node counts with all its cores.

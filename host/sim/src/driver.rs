@@ -24,7 +24,7 @@ use std::io;
 use std::sync::Arc;
 
 use fluxgate_engine::{
-    Action, Config, Engine, Event, FORECAST_JOBS_MAX, Policy, PolicyCost, PolicyNotice, Stats,
+    Action, Config, Engine, Event, FORECAST_JOBS_MAX, Policy, PolicyCost, PolicyNotice, Reason, Stats,
 };
 use fluxgate_formats::{JobId, Jobspec, R};
 use fluxgate_graph::Resources;
@@ -54,8 +54,8 @@ pub struct Outcome {
     pub failed: u64,
     /// Jobs that were refused for good, with the reason.
     pub denied: Vec<(JobId, String)>,
-    /// Jobs that still waited when nothing could happen any more. Empty with every sane policy.
-    pub unfinished: Vec<JobId>,
+    /// Jobs that still waited when nothing could happen any more, with the reason: a policy may keep what it cannot deny.
+    pub unfinished: Vec<(JobId, String)>,
     /// Distinct rounds of "step everything, then pass".
     pub instants: u64,
     /// Most jobs that waited at once.
@@ -213,8 +213,9 @@ pub fn run_with(
         }
     }
     sim.flush(observers)?;
+    let unfinished = sim.leave(observers)?;
     observers.iter_mut().try_for_each(|o| o.finished())?;
-    Ok(sim.outcome())
+    Ok(sim.outcome(unfinished))
 }
 
 /// The end of a running job. Ordered by time, then id.
@@ -522,6 +523,20 @@ impl<'a> Simulation<'a> {
         Ok(())
     }
 
+    /// Tell who waits for ever.
+    fn leave(&mut self, observers: &mut [&mut dyn Observer]) -> Result<Vec<(JobId, String)>, SimError> {
+        let mut left = Vec::with_capacity(self.waiting.len());
+        for job in self.waiting.window.iter().flatten() {
+            let why = match self.engine.reason(job.id) {
+                None | Some(Reason::Unseen) => "the policy made no decision about it".to_owned(),
+                Some(reason) => reason.to_string(),
+            };
+            observers.iter_mut().try_for_each(|o| o.left(job, &why))?;
+            left.push((job.id, why));
+        }
+        Ok(left)
+    }
+
     fn progress(&self) -> Progress {
         Progress {
             submitted: self.submitted,
@@ -531,14 +546,14 @@ impl<'a> Simulation<'a> {
         }
     }
 
-    fn outcome(self) -> Outcome {
+    fn outcome(self, unfinished: Vec<(JobId, String)>) -> Outcome {
         Outcome {
             policy: self.engine.policy_name().to_owned(),
             submitted: self.submitted,
             started: self.started,
             failed: self.failed,
             denied: self.denied,
-            unfinished: self.waiting.numbers.into_keys().collect(),
+            unfinished,
             instants: self.instants,
             peak_waiting: self.peak_waiting as u64,
             end: self.now,

@@ -14,11 +14,12 @@ use std::str::FromStr;
 use fluxgate_formats::jobspec::Resource;
 pub use fluxgate_formats::pools::{Kind, Pool, Pools};
 use fluxgate_formats::pools::{base, scale};
-use fluxgate_formats::{Count, JobId};
+use fluxgate_formats::{Count, JobId, R};
 use serde::Serialize;
 
 use crate::bootstrap::Numbers;
 use crate::observe::{Observer, Started};
+use crate::sweep::Held;
 use crate::workload::Job;
 
 /// Most kinds that may be asked for.
@@ -215,6 +216,19 @@ impl Asks {
     }
 }
 
+/// What flows to a rank: number of the kind, rank, units without a prefix.
+pub type Flow = (usize, u32, u64);
+
+/// What flows to a job by its R, of the kinds of a machine.
+pub fn flows_of(pools: &Pools, r: &R) -> Vec<Flow> {
+    let mut flows = Vec::new();
+    for kind in &Pools::of(r).kinds {
+        let Some(number) = pools.kinds.iter().position(|known| known.name == kind.name) else { continue };
+        flows.extend(kind.at.iter().map(|(rank, pool)| (number, *rank, kind.pools[*pool].size)));
+    }
+    flows
+}
+
 /// What a job had from its start to its end.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Grant {
@@ -224,8 +238,8 @@ pub struct Grant {
     pub start: f64,
     /// Seconds.
     pub end: f64,
-    /// Number of the kind, rank, units without a prefix.
-    pub flows: Vec<(usize, u32, u64)>,
+    /// What flowed to it.
+    pub flows: Vec<Flow>,
 }
 
 /// How much of a kind was in use over a run.
@@ -243,75 +257,86 @@ pub struct Usage {
     pub mean: f64,
 }
 
-/// Collects what every job has by its R.
+/// How much of one kind was in use so far.
+#[derive(Debug, Clone, Default)]
+struct Used {
+    held: Held,
+    peak: u64,
+    /// Units times seconds.
+    area: f64,
+}
+
+/// Figures of what jobs have by their Rs, and, where that is wanted, what each of them had.
 #[derive(Debug, Clone, Default)]
 pub struct Granted {
-    names: Vec<String>,
-    /// In the order of start.
+    pools: Pools,
+    used: Vec<Used>,
+    kept: bool,
+    /// In the order of start, if they are kept.
     pub grants: Vec<Grant>,
     first: Option<f64>,
+    last: f64,
 }
 
 impl Granted {
-    /// Of the kinds of this machine.
+    /// Of the kinds of this machine; what every job had is kept.
     pub fn of(pools: &Pools) -> Granted {
-        let names = pools.kinds.iter().map(|kind| kind.name.clone()).collect();
-        Granted { names, ..Granted::default() }
+        Granted { kept: true, ..Granted::figures(pools) }
+    }
+
+    /// The same for figures alone: no more memory than jobs that run.
+    pub fn figures(pools: &Pools) -> Granted {
+        let used = vec![Used::default(); pools.kinds.len()];
+        Granted { pools: pools.clone(), used, last: f64::NEG_INFINITY, ..Granted::default() }
     }
 
     /// Figures of every kind.
-    pub fn usage(&self, pools: &Pools) -> Vec<Usage> {
-        let end = self.grants.iter().map(|grant| grant.end).fold(f64::NEG_INFINITY, f64::max);
-        let length = (end - self.first.unwrap_or(end)).max(f64::MIN_POSITIVE);
-        let usage = |(number, kind): (usize, &Kind)| {
-            let (mut changes, mut area) = (Vec::new(), 0.0);
-            for (grant, units) in self.of_kind(number) {
-                changes.push((grant.start, units as i64));
-                changes.push((grant.end, -(units as i64)));
-                area += units as f64 * (grant.end - grant.start);
-            }
-            changes.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
-            let used = changes.iter().scan(0, |now, (_, change)| {
-                *now += change;
-                Some(*now)
-            });
+    pub fn usage(&self) -> Vec<Usage> {
+        let length = (self.last - self.first.unwrap_or(self.last)).max(f64::MIN_POSITIVE);
+        let usage = |(number, (kind, used)): (usize, (&Kind, &Used))| {
             let factor = scale(&kind.unit) as f64;
             Usage {
                 kind: kind.name.clone(),
                 unit: kind.unit.clone(),
-                capacity: pools.capacity(number),
-                peak: used.max().unwrap_or(0) as f64 / factor,
-                mean: area / length / factor,
+                capacity: self.pools.capacity(number),
+                peak: used.peak as f64 / factor,
+                mean: used.area / length / factor,
             }
         };
-        pools.kinds.iter().enumerate().map(usage).collect()
+        self.pools.kinds.iter().zip(&self.used).enumerate().map(usage).collect()
     }
 
-    /// Who has something of a kind, and how much in all.
-    fn of_kind(&self, kind: usize) -> impl Iterator<Item = (&Grant, u64)> {
-        self.grants.iter().filter_map(move |grant| {
-            let units = grant.flows.iter().filter(|flow| flow.0 == kind).map(|flow| flow.2).sum::<u64>();
-            (units > 0).then_some((grant, units))
-        })
-    }
-
-    /// Spans of use of a kind in its own unit: from, to, how much.
+    /// Spans of use of a kind in its own unit, if what jobs had was kept: from, to, how much.
     pub fn spans(&self, kind: usize, unit: &str) -> Vec<(f64, f64, f64)> {
         let factor = scale(unit) as f64;
-        self.of_kind(kind).map(|(grant, units)| (grant.start, grant.end, units as f64 / factor)).collect()
+        let span = |grant: &Grant| {
+            let units = sum_of(&grant.flows, kind);
+            (units > 0).then(|| (grant.start, grant.end, units as f64 / factor))
+        };
+        self.grants.iter().filter_map(span).collect()
     }
+}
+
+/// All of a kind.
+fn sum_of(flows: &[Flow], kind: usize) -> u64 {
+    flows.iter().filter(|flow| flow.0 == kind).map(|flow| flow.2).sum()
 }
 
 impl Observer for Granted {
     fn started(&mut self, s: &Started<'_>) -> io::Result<()> {
         self.first = Some(self.first.map_or(s.job.submit, |first| first.min(s.job.submit)));
-        let has = Pools::of(s.r);
-        let mut flows = Vec::new();
-        for kind in &has.kinds {
-            let Some(number) = self.names.iter().position(|name| *name == kind.name) else { continue };
-            flows.extend(kind.at.iter().map(|(rank, pool)| (number, *rank, kind.pools[*pool].size)));
+        self.last = self.last.max(s.end);
+        let flows = flows_of(&self.pools, s.r);
+        for (kind, used) in self.used.iter_mut().enumerate() {
+            let units = sum_of(&flows, kind);
+            if units > 0 {
+                used.area += units as f64 * (s.end - s.start);
+                used.peak = used.peak.max(used.held.add_span(s.start, s.end, units));
+            }
         }
-        self.grants.push(Grant { job: s.job.id, start: s.start, end: s.end, flows });
+        if self.kept {
+            self.grants.push(Grant { job: s.job.id, start: s.start, end: s.end, flows });
+        }
         Ok(())
     }
 }

@@ -34,6 +34,7 @@ pub mod fair;
 pub mod flow;
 pub mod jobspecs;
 pub mod machine;
+pub mod memory;
 pub mod metrics;
 pub mod model;
 pub mod observe;

@@ -13,6 +13,7 @@ use fluxgate_formats::{Idset, R};
 use fluxgate_graph::Resources;
 
 use crate::flow::{Pools, TAKEN};
+use crate::memory::{MEMORY, Memory};
 use crate::schedule::{Cores, cores_of};
 use crate::swf::Header;
 
@@ -32,6 +33,8 @@ pub struct Machine {
     pub cores: Cores,
     /// What flows to nodes, for the same.
     pub pools: Pools,
+    /// Memory of nodes, for the same.
+    pub memory: Memory,
 }
 
 /// Why there is no machine.
@@ -138,7 +141,11 @@ impl Machine {
     pub fn from_resources(mut resources: Resources) -> Result<Self, MachineError> {
         let r = resources.to_r_all();
         resources.set_up(&r.ranks());
-        Ok(Self { resources, cores: cores_of(&r), pools: Pools::of(&r) })
+        let memory = Memory::of(resources.node_rows().filter_map(|node| {
+            let holds = node.holds.iter().find(|holds| holds.kind == MEMORY)?;
+            Some((node.rank, holds.amount, holds.unit))
+        }));
+        Ok(Self { resources, cores: cores_of(&r), pools: Pools::of(&r), memory })
     }
 
     /// The same nodes with one pool for all of them of each kind: name, size and unit (empty: none).

@@ -3,7 +3,8 @@
 //!
 //! Symbols: job j is submitted at s, starts at b, ends at e, holds c cores and runs r = e - b seconds. r
 //! is the run time in this simulation: a job killed at its limit ran until then (see
-//! [`crate::workload::Overrun`]). Jobs that never started (denied) are in no metric; they are counted.
+//! [`crate::workload::Overrun`]). Jobs that never started (denied, or kept
+//! waiting to the end) are in no metric; they are counted.
 //!
 //! Two f64 a job (wait and run time), in memory or, for very long logs, in a file, from which every distribution is derived
 //! exactly, one at a time. No sketch: a figure that people cite must not depend on the sketch's parameters.
@@ -110,6 +111,8 @@ pub struct Summary {
     pub killed: u64,
     /// Jobs that were refused because they can never run on this machine.
     pub denied: u64,
+    /// Jobs that still waited when nothing could happen any more.
+    pub never_started: u64,
     /// Cores of the machine.
     pub cores: u64,
     /// Seconds.
@@ -186,6 +189,7 @@ impl Summary {
             ("jobs".to_owned(), self.jobs as f64),
             ("killed".to_owned(), self.killed as f64),
             ("denied".to_owned(), self.denied as f64),
+            ("never_started".to_owned(), self.never_started as f64),
         ];
         let distributions = [
             ("wait", "_s", &self.wait_s),
@@ -253,9 +257,13 @@ pub struct Metrics {
     values: Values,
     killed: u64,
     denied: u64,
+    left: u64,
     backfilled: u64,
     core_seconds: Total,
+    /// Idle core-seconds while a job waited that would have had room,
     lost: Total,
+    /// and those of them that came before the last end, as far as that is known.
+    lost_before: Total,
     /// By user: jobs, and the sum of their bounded slowdowns.
     users: BTreeMap<u32, (f64, Total)>,
     first_submit: f64,
@@ -276,9 +284,11 @@ impl Metrics {
             values: Values::new(),
             killed: 0,
             denied: 0,
+            left: 0,
             backfilled: 0,
             core_seconds: Total::default(),
             lost: Total::default(),
+            lost_before: Total::default(),
             users: BTreeMap::new(),
             first_submit: f64::INFINITY,
             last_end: f64::NEG_INFINITY,
@@ -297,6 +307,7 @@ impl Metrics {
         self.core_seconds.add(f64::from(job.cores) * run);
         self.first_submit = self.first_submit.min(job.submit);
         self.last_end = self.last_end.max(job.end);
+        self.lost_before = self.lost;
         let threshold = self.thresholds.first().copied().unwrap_or(THRESHOLDS[0]);
         let user = self.users.entry(job.user).or_default();
         user.0 += 1.0;
@@ -336,6 +347,7 @@ impl Metrics {
             jobs,
             killed: self.killed,
             denied: self.denied,
+            never_started: self.left,
             cores: self.cores,
             wait_s,
             response_s,
@@ -348,7 +360,7 @@ impl Metrics {
             utilisation: if available > 0.0 { core_seconds / available } else { 0.0 },
             backfilled: self.backfilled,
             backfilled_share: if jobs == 0 { 0.0 } else { self.backfilled as f64 / jobs as f64 },
-            loss_of_capacity: if available > 0.0 { self.lost.value() / available } else { 0.0 },
+            loss_of_capacity: if available > 0.0 { self.lost_before.value() / available } else { 0.0 },
             fairness_users: self.fairness(),
             fair_start: None,
             energy_kwh: None,
@@ -403,11 +415,20 @@ impl Observer for Metrics {
         if span.narrowest.is_some_and(|cores| u64::from(cores) <= idle) {
             self.lost.add(idle as f64 * (span.to - span.from));
         }
+        // What comes after the last end is no part of the makespan.
+        if span.to <= self.last_end {
+            self.lost_before = self.lost;
+        }
         Ok(())
     }
 
     fn denied(&mut self, _job: &crate::workload::Job, _note: &str) -> io::Result<()> {
         self.denied += 1;
+        Ok(())
+    }
+
+    fn left(&mut self, _job: &crate::workload::Job, _why: &str) -> io::Result<()> {
+        self.left += 1;
         Ok(())
     }
 }
@@ -525,6 +546,21 @@ mod tests {
     }
 
     #[test]
+    fn what_is_lost_after_the_last_end_is_in_no_figure() {
+        let mut m = Metrics::new(4);
+        let span = |from, to, busy| Span { from, to, busy, waiting: 1, narrowest: Some(1) };
+        m.add(&job(0.0, 0.0, 10.0, 2)).unwrap();
+        m.span(&span(0.0, 10.0, 2)).unwrap();
+        m.span(&span(10.0, 1e6, 0)).unwrap();
+        m.left(&crate::workload::Job::new(fluxgate_formats::JobId(2), 0.0, 1, 9.0, 9.0), "").unwrap();
+        let s = m.summary().unwrap();
+        assert_eq!((s.makespan_s, s.loss_of_capacity, s.never_started), (10.0, 0.5, 1));
+        // Unless somebody starts after all.
+        m.add(&job(0.0, 1e6, 1e6 + 10.0, 2)).unwrap();
+        assert!(m.summary().unwrap().loss_of_capacity > 0.99);
+    }
+
+    #[test]
     fn csv_has_one_line_a_run() {
         let mut m = Metrics::new(4);
         m.add(&job(0.0, 5.0, 10.0, 2)).unwrap();
@@ -535,14 +571,14 @@ mod tests {
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(
             lines[0],
-            "policy,jobs,killed,denied,wait_mean_s,wait_median_s,wait_p95_s,wait_max_s,response_mean_s,\
+            "policy,jobs,killed,denied,never_started,wait_mean_s,wait_median_s,wait_p95_s,wait_max_s,response_mean_s,\
              response_median_s,response_p95_s,response_max_s,slowdown_mean,slowdown_median,slowdown_p95,\
              slowdown_max,bounded_slowdown_10_mean,bounded_slowdown_10_median,bounded_slowdown_10_p95,\
              bounded_slowdown_10_max,bounded_slowdown_60_mean,bounded_slowdown_60_median,\
              bounded_slowdown_60_p95,bounded_slowdown_60_max,makespan_s,core_seconds,utilisation,\
              backfilled_share,loss_of_capacity,fairness_users"
         );
-        assert_eq!(lines[1], "fcfs,1,0,0,5,5,5,5,10,10,10,10,2,2,2,2,1,1,1,1,1,1,1,1,10,10,0.25,0,0,1");
+        assert_eq!(lines[1], "fcfs,1,0,0,0,5,5,5,5,10,10,10,10,2,2,2,2,1,1,1,1,1,1,1,1,10,10,0.25,0,0,1");
         assert_eq!(lines.len(), 3);
     }
 }

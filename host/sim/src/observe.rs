@@ -86,6 +86,11 @@ pub trait Observer {
         Ok(())
     }
 
+    /// A job still waits, for this reason, and nothing can happen any more. Called at the end, in the order of submission.
+    fn left(&mut self, _job: &Job, _why: &str) -> io::Result<()> {
+        Ok(())
+    }
+
     /// Called every [`PROGRESS_EVERY`] instants.
     fn progress(&mut self, _progress: &Progress) -> io::Result<()> {
         Ok(())

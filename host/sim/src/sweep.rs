@@ -3,8 +3,8 @@
 //! shares no code with the engine, the graph or the driver, so that it cannot share a mistake.
 //!
 //! What it checks:
-//! - conservation: every job of the workload has exactly one row or is listed as denied; no row is of
-//!   another job;
+//! - conservation: every job of the workload has exactly one row or is listed as one that did not run (denied, or kept
+//!   waiting); no row is of another job;
 //! - times: the row's submission is the job's, start >= submission, end = start + run time, exactly;
 //! - capacity: at no instant do the running jobs' cores exceed the machine's. Intervals are half-open: a
 //!   job that ends at t does not overlap one that starts at t;
@@ -14,9 +14,11 @@
 //! - nodes that fail: nothing starts on a node that is out of service, and a job ends when a node of its fails;
 //! - cores, where rows tell them: as many as asked for, on the row's ranks, existing, and no core
 //!   held twice at any instant;
-//! - flow, where jobs ask for some ([`sweep_flow`]).
+//! - flow and memory, where jobs ask for some ([`sweep_flow`], [`sweep_memory`]).
 
 mod flow;
+mod held;
+mod memory;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -29,7 +31,10 @@ use crate::outages::{Change, Outage};
 use crate::schedule::{Cores, Row};
 use crate::workload::Job;
 
+pub(crate) use held::Held;
+
 pub use flow::sweep_flow;
+pub use memory::sweep_memory;
 
 /// Most violations whose text is kept; all are counted.
 pub const MAX_KEPT: usize = 100;
@@ -119,6 +124,17 @@ pub enum Violation {
         /// As it asked.
         expected: u64,
     },
+    /// More memory than a rank has, or all together. Bytes, or units of a machine that does not count in bytes.
+    MemoryOverfull {
+        /// From when.
+        time: f64,
+        /// The rank; `None` is all of them.
+        rank: Option<u32>,
+        /// What is at least in use.
+        used: u64,
+        /// What there is.
+        total: u64,
+    },
     /// More flow than a pool carries. Units without a prefix.
     PoolOverfull {
         /// From when.
@@ -164,6 +180,10 @@ impl fmt::Display for Violation {
             Violation::Flow { job, kind, rank, found, expected } => {
                 write!(f, "job {}: {found} units of {kind} on rank {rank}, {expected} due", job.0)
             }
+            Violation::MemoryOverfull { time, rank, used, total } => {
+                let place = rank.map_or("the machine".to_owned(), |rank| format!("rank {rank}"));
+                write!(f, "at {time}: {place}: at least {used} of memory in use, it has {total}")
+            }
             Violation::PoolOverfull { time, pool, used, total } => {
                 write!(f, "at {time}: {pool}: {used} units in use, it carries {total}")
             }
@@ -198,7 +218,8 @@ impl Report {
     }
 }
 
-/// Check a schedule of `jobs` on a machine of these cores; `denied` are the jobs that were refused.
+/// Check a schedule of `jobs` on a machine of these cores; `denied` are the jobs that were refused or that
+/// waited for ever.
 pub fn sweep(machine: &Cores, jobs: &[Job], denied: &[JobId], rows: &[Row]) -> Report {
     sweep_with(machine, &[], jobs, denied, rows)
 }

@@ -69,8 +69,8 @@ pub(crate) struct Replay {
     /// Which jobs, and what they are.
     #[command(flatten)]
     pub(crate) selection: Selection,
-    /// A log of more jobs than this is not kept in memory where figures and schedules are all that is asked for, but read
-    /// again by each run while its jobs come.
+    /// A log of more jobs than this is not kept in memory where figures and schedules are all that is asked for (no --report,
+    /// --forecast or --fair-start), but read again by each run while its jobs come.
     #[arg(long, value_name = "JOBS", default_value_t = 262_144)]
     pub(crate) kept: usize,
     /// Runs side by side. Default: as many as there are cores. The results do not depend on it.

@@ -11,6 +11,7 @@ mod flow;
 mod forecasts;
 mod input;
 mod journal;
+mod listed;
 mod values;
 
 use std::collections::BTreeSet;
@@ -22,6 +23,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, anyhow, bail};
 use fluxgate_engine::Policy;
+use fluxgate_formats::JobId;
 use fluxgate_sim::calibration::{Calibrated, Calibration};
 use fluxgate_sim::driver::{Deciders, Surroundings};
 use fluxgate_sim::fair::{self as sample, Starts};
@@ -32,8 +34,7 @@ use fluxgate_sim::observe::{Observer, Progress};
 use fluxgate_sim::outages::Outages;
 use fluxgate_sim::record::Record;
 use fluxgate_sim::report;
-use fluxgate_sim::schedule::{Collect, Writer};
-use fluxgate_sim::sweep::sweep_flow;
+use fluxgate_sim::schedule::Writer;
 use fluxgate_sim::workload::Procs;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
@@ -56,7 +57,10 @@ struct Run {
     peak_waiting: u64,
     /// Jobs that a failed node ended.
     failed: u64,
-    denied: Vec<Value>,
+    /// Refused for good.
+    denied: Vec<(JobId, String)>,
+    /// Kept waiting until nothing could happen any more.
+    left: Vec<(JobId, String)>,
     /// Seconds of this computer.
     seconds: f64,
     /// Of these, inside the policy, its questions included.
@@ -164,7 +168,7 @@ pub(crate) fn run(args: &Replay) -> Result<()> {
     let queues = input.queue_names(options.queues);
     check_queues(args, &input.queues(&queues))?;
     let flow = flow::asks(args, &machine, options.procs)?;
-    let jobspecs = input.jobspecs.clone();
+    let jobspecs = input.survey.jobspecs.clone();
     let surroundings = Surroundings { queues, outages, flow, jobspecs, forecasts: args.forecast };
     let runs = side_by_side(args, asked, &input, &machine, &surroundings)?;
     if let Some(folder) = &args.report {
@@ -299,10 +303,6 @@ fn write_report(
     machine: &Machine,
     runs: &[Run],
 ) -> Result<()> {
-    let denied = |run: &Run| {
-        let each = run.denied.iter();
-        each.filter_map(|d| Some((d["job"].as_u64()?, render::plain(&d["reason"])))).collect()
-    };
     notes.extend(values::told(args));
     let input = report::Input {
         title: format!("Replay of {}", log.file_name().map_or(log.as_os_str(), |n| n).to_string_lossy()),
@@ -316,7 +316,8 @@ fn write_report(
                 label: run.name.clone(),
                 summary: run.summary.clone(),
                 record: run.record.clone().unwrap_or_default(),
-                denied: denied(run),
+                denied: listed::plain(&run.denied),
+                never_started: listed::plain(&run.left),
                 forecasts: run.forecasts.clone(),
                 flows: flow::spans(args, run, machine),
             })
@@ -372,17 +373,18 @@ fn one(
     if let Some(calibration) = &mut calibration {
         observers.push(calibration);
     }
-    let mut granted = (!surroundings.flow.is_empty()).then(|| Granted::of(&machine.pools));
-    let mut rows = Collect::default();
+    // Pictures are drawn of what each job had.
+    let granted = if args.report.is_some() { Granted::of } else { Granted::figures };
+    let mut granted = (!surroundings.flow.is_empty()).then(|| granted(&machine.pools));
     if let Some(granted) = &mut granted {
-        observers.extend([granted as &mut dyn Observer, &mut rows]);
+        observers.push(granted);
     }
     if let Some(writer) = &mut writer {
         observers.push(writer);
     }
     let begin = Instant::now();
     let (config, deciders) = (bounds::config(args)?, Deciders { default, queues });
-    let (outcome, mut judged) = input
+    let (outcome, judged) = input
         .run(machine, surroundings, config, deciders, &mut observers, !args.no_check)
         .with_context(|| format!("replay with {name}"))?;
     let seconds = begin.elapsed().as_secs_f64();
@@ -398,22 +400,14 @@ fn one(
     if let Some(writer) = writer {
         writer.finish().context("cannot write the schedule")?.flush().context("cannot write the schedule")?;
     }
-    if !outcome.unfinished.is_empty() {
-        bail!("{name}: {} jobs still waited when nothing could happen any more", outcome.unfinished.len());
-    }
-    let denied: Vec<Value> =
-        outcome.denied.iter().map(|(id, note)| json!({"job": id.0, "reason": note})).collect();
-    if let (Some(report), Some(granted)) = (&mut judged, &granted) {
-        let (pools, asks) = (&machine.pools, &surroundings.flow);
-        sweep_flow(pools, asks, input.jobs(), &rows.rows, &granted.grants, report);
-    }
     let violations = judged.iter().flat_map(|report| report.first.iter().map(ToString::to_string)).collect();
     Ok(Run {
         name,
         summary,
         peak_waiting: outcome.peak_waiting,
         failed: outcome.failed,
-        denied,
+        denied: outcome.denied,
+        left: outcome.unfinished,
         seconds,
         policy_seconds: outcome.cost.nanos as f64 / 1e9,
         fuel: outcome.cost.fuel,
@@ -444,10 +438,11 @@ fn report(
                     "policy": run.name,
                     "metrics": serde_json::to_value(&run.summary)?,
                     "forecasts": serde_json::to_value(&run.forecasts)?,
-                    "flow": serde_json::to_value(flow::usage(run, machine))?,
+                    "flow": serde_json::to_value(flow::usage(run))?,
                     "peak_waiting": run.peak_waiting,
                     "ended_by_failures": run.failed,
-                    "denied": run.denied,
+                    "denied": listed::values(&run.denied),
+                    "never_started": listed::values(&run.left),
                     "checked": !args.no_check,
                     "violations": run.violations,
                     "seconds": run.seconds,
@@ -488,7 +483,7 @@ fn report(
     if args.outages.is_some() {
         extra.push(("ended_by_failures".to_owned(), of(|r| r.failed as f64)));
     }
-    extra.extend(flow::rows(runs, machine));
+    extra.extend(flow::rows(runs));
     extra.push(("computed_in_s".to_owned(), of(|r| r.seconds)));
     extra.push(("of_which_policy_s".to_owned(), of(|r| r.policy_seconds)));
     for (metric, values) in extra {
@@ -496,20 +491,7 @@ fn report(
     }
     render::show(&table)?;
     forecasts::show(runs)?;
-    for run in runs {
-        for denied in run.denied.iter().take(10) {
-            render::line(format!(
-                "{}: job {} can never run: {}",
-                run.name,
-                denied["job"],
-                render::plain(&denied["reason"])
-            ))?;
-        }
-        if run.denied.len() > 10 {
-            render::line(format!("{}: and {} more; --json lists all", run.name, run.denied.len() - 10))?;
-        }
-    }
-    Ok(())
+    listed::show(runs)
 }
 
 /// Whole numbers whole, others with what matters.

@@ -39,6 +39,8 @@ pub struct Run {
     pub record: Record,
     /// Jobs that were refused for good: number and reason.
     pub denied: Vec<(u64, String)>,
+    /// Jobs that still waited when nothing could happen any more: number and reason.
+    pub never_started: Vec<(u64, String)>,
     /// How good forecasts of starts were, if any were made.
     pub forecasts: Option<Calibrated>,
     /// For each kind of [`Input::flows`], spans of its use: from, to (seconds), and how much in its unit.
@@ -113,11 +115,12 @@ pub fn make(input: &Input) -> Vec<File> {
         .iter()
         .enumerate()
         .map(|(i, run)| {
-            let denied: Vec<_> =
-                run.denied.iter().map(|(job, why)| json!({"job": job, "reason": why})).collect();
+            let listed = |jobs: &[(u64, String)]| -> Vec<_> {
+                jobs.iter().map(|(job, why)| json!({"job": job, "reason": why})).collect()
+            };
             json!({
                 "policy": run.label, "metrics": run.summary, "comparison": comparisons[i], "classes": classes[i],
-                "denied": denied, "forecasts": run.forecasts,
+                "denied": listed(&run.denied), "never_started": listed(&run.never_started), "forecasts": run.forecasts,
             })
         })
         .collect();

@@ -11,8 +11,8 @@ use super::{Input, THRESHOLD, forecasts};
 use crate::bootstrap::{DRAWS, Interval};
 use crate::metrics::DEFINITIONS;
 
-/// Most refused jobs that the page lists; report.json has all.
-const DENIED_MAX: usize = 20;
+/// Most jobs of a kind that the page lists; report.json has all.
+const LISTED_MAX: usize = 20;
 
 const STYLE: &str = "
 body{max-width:1000px;margin:2rem auto;padding:0 1rem;font:15px/1.5 system-ui,sans-serif;color:#222;background:#fff}
@@ -57,7 +57,7 @@ pub(super) fn html(
     page.push_str("<h2>By class of job</h2>\n");
     table_of_classes(&mut page, input, classes);
     forecasts::table(&mut page, input);
-    denied(&mut page, input);
+    did_not_run(&mut page, input);
     page.push_str("<h2>Definitions</h2>\n<dl class=\"defs\">\n");
     for d in DEFINITIONS {
         let _ = writeln!(
@@ -151,14 +151,24 @@ fn table_of_classes(page: &mut String, input: &Input, classes: &[Vec<ClassFigure
     page.push_str("</tbody></table></div>\n");
 }
 
-fn denied(page: &mut String, input: &Input) {
-    let Some(run) = input.runs.iter().find(|run| !run.denied.is_empty()) else { return };
-    let _ = writeln!(page, "<h2>Jobs that can never run here</h2>\n<ul class=\"notes\">");
-    for (job, why) in run.denied.iter().take(DENIED_MAX) {
+/// Whom the machine cannot take, which is the same for every policy, and whom a policy kept waiting.
+fn did_not_run(page: &mut String, input: &Input) {
+    if let Some(run) = input.runs.iter().find(|run| !run.denied.is_empty()) {
+        list(page, "Jobs that can never run here", &run.denied);
+    }
+    for run in input.runs.iter().filter(|run| !run.never_started.is_empty()) {
+        let heading = format!("Jobs that {} never started: no figure has them", escape(&run.label));
+        list(page, &heading, &run.never_started);
+    }
+}
+
+fn list(page: &mut String, heading: &str, jobs: &[(u64, String)]) {
+    let _ = writeln!(page, "<h2>{heading}</h2>\n<ul class=\"notes\">");
+    for (job, why) in jobs.iter().take(LISTED_MAX) {
         let _ = writeln!(page, "<li>job {job}: {}</li>", escape(why));
     }
-    if run.denied.len() > DENIED_MAX {
-        let _ = writeln!(page, "<li>and {} more, see report.json</li>", run.denied.len() - DENIED_MAX);
+    if jobs.len() > LISTED_MAX {
+        let _ = writeln!(page, "<li>and {} more, see report.json</li>", jobs.len() - LISTED_MAX);
     }
     page.push_str("</ul>\n");
 }

@@ -46,6 +46,7 @@ fn input() -> Input {
             summary: metrics.summary().unwrap(),
             record,
             denied,
+            never_started: vec![(98, "wants <more>".to_owned())],
             forecasts: Some(found.calibrated()),
             flows: vec![vec![(0.0, 100_000.0, 30.0)]],
         });
@@ -80,7 +81,14 @@ fn a_page_that_stands_alone_with_its_files() {
         let allowed = page.replace("http://www.w3.org/2000/svg", "");
         assert!(!allowed.contains(outside), "{outside} would ask the network");
     }
-    for word in ["made &amp; up", "&lt;second&gt;", "too &lt;wide&gt;", "bounded slowdown", "JSSPP 1997"] {
+    for word in [
+        "made &amp; up",
+        "&lt;second&gt;",
+        "too &lt;wide&gt;",
+        "wants &lt;more&gt;",
+        "bounded slowdown",
+        "JSSPP 1997",
+    ] {
         assert!(page.contains(word), "{word}");
     }
     assert!(!page.contains("<second>") && !page.contains("NaN"));
@@ -94,6 +102,7 @@ fn a_page_that_stands_alone_with_its_files() {
     assert_eq!(text(&files, "curves.csv").lines().count(), 1 + 2 * 320);
     assert_eq!(text(&files, "jobs.-second-.jsonl").lines().count(), 400);
     let json: serde_json::Value = serde_json::from_str(&text(&files, "report.json")).unwrap();
+    assert_eq!(json["runs"][1]["never_started"][0]["job"], 98);
     assert_eq!(json["runs"][1]["classes"][0]["jobs"], 400);
     assert_eq!(json["runs"][0]["forecasts"]["errors"][0]["horizon"], "all");
     assert_eq!(json["runs"][1]["comparison"]["wait_s_more"]["mean"], 0.0);

@@ -8,9 +8,9 @@ use std::collections::BTreeMap;
 
 use fluxgate_formats::JobId;
 
-use super::{Report, Use, Violation};
-use crate::flow::{Asks, Grant, Pools};
-use crate::schedule::Row;
+use super::{Held, Report, Use, Violation};
+use crate::flow::{Asks, Flow, Grant, Pools};
+use crate::schedule::{Cores, Row};
 use crate::workload::Job;
 
 /// Check what flowed to the jobs of a schedule, whose rows tell their cores; `grants` is what their Rs say.
@@ -27,38 +27,10 @@ pub fn sweep_flow(
     let mut used: BTreeMap<(usize, usize), Use> = BTreeMap::new();
     for row in rows {
         let (Some(job), Some(cores)) = (by_id.get(&row.job), &row.cores) else { continue };
-        let mut found: BTreeMap<(usize, u32), u64> = BTreeMap::new();
-        for (kind, rank, units) in granted.get(&row.job).into_iter().flat_map(|grant| &grant.flows) {
-            *found.entry((*kind, *rank)).or_default() += units;
-        }
-        let mut due: BTreeMap<(usize, u32), u64> = BTreeMap::new();
-        if job.jobspec > 0 {
-            // It says itself what it wants.
-            due.clone_from(&found);
-        } else {
-            for (rank, ids) in cores {
-                let each = asks.due(pools, job, ids.len());
-                due.extend(each.map(|(kind, units)| ((kind, *rank), units)));
-            }
-        }
-        for key in due.keys().chain(found.keys().filter(|key| !due.contains_key(key))) {
-            let [found, expected] = [&found, &due].map(|map| map.get(key).copied().unwrap_or(0));
-            let hangs = pools.kinds[key.0].at.get(&key.1);
-            if found != expected || hangs.is_none() {
-                let kind = pools.kinds[key.0].name.clone();
-                report.add(Violation::Flow { job: job.id, kind, rank: key.1, found, expected });
-            }
-        }
-        for ((kind, rank), units) in due {
-            let known = &pools.kinds[kind];
-            let mut at = known.at.get(&rank).copied();
-            // No longer way than there are pools.
-            for _ in 0..known.pools.len() {
-                let Some(pool) = at else { break };
-                used.entry((kind, pool)).or_default().add(row, units);
-                at = known.pools[pool].above;
-            }
-        }
+        let flows = granted.get(&row.job).map_or(&[][..], |grant| &grant.flows);
+        on_pools(pools, asks, job, cores, flows, report, |pool, units| {
+            used.entry(pool).or_default().add(row, units);
+        });
     }
     for ((kind, pool), used) in used {
         let it = &pools.kinds[kind].pools[pool];
@@ -67,5 +39,79 @@ pub fn sweep_flow(
             let pool = format!("{} {}", pools.kinds[kind].name, it.name);
             report.add(Violation::PoolOverfull { time, pool, used, total: it.size });
         }
+    }
+}
+
+/// Hold what a job has against what it must have, and tell of each pool on its way how much that is: numbers of kind and pool, and
+/// units.
+fn on_pools(
+    pools: &Pools,
+    asks: &Asks,
+    job: &Job,
+    cores: &Cores,
+    flows: &[Flow],
+    report: &mut Report,
+    mut takes: impl FnMut((usize, usize), u64),
+) {
+    let mut found: BTreeMap<(usize, u32), u64> = BTreeMap::new();
+    for (kind, rank, units) in flows {
+        *found.entry((*kind, *rank)).or_default() += units;
+    }
+    let mut due: BTreeMap<(usize, u32), u64> = BTreeMap::new();
+    if job.jobspec > 0 {
+        // It says itself what it wants.
+        due.clone_from(&found);
+    } else {
+        for (rank, ids) in cores {
+            let each = asks.due(pools, job, ids.len());
+            due.extend(each.map(|(kind, units)| ((kind, *rank), units)));
+        }
+    }
+    for key in due.keys().chain(found.keys().filter(|key| !due.contains_key(key))) {
+        let [found, expected] = [&found, &due].map(|map| map.get(key).copied().unwrap_or(0));
+        let hangs = pools.kinds[key.0].at.get(&key.1);
+        if found != expected || hangs.is_none() {
+            let kind = pools.kinds[key.0].name.clone();
+            report.add(Violation::Flow { job: job.id, kind, rank: key.1, found, expected });
+        }
+    }
+    for ((kind, rank), units) in due {
+        let known = &pools.kinds[kind];
+        let mut at = known.at.get(&rank).copied();
+        // No longer way than there are pools.
+        for _ in 0..known.pools.len() {
+            let Some(pool) = at else { break };
+            takes((kind, pool), units);
+            at = known.pools[pool].above;
+        }
+    }
+}
+
+/// The same while rows come in the order of their starts.
+#[derive(Debug)]
+pub(super) struct Running<'a> {
+    pub(super) pools: &'a Pools,
+    asks: &'a Asks,
+    used: BTreeMap<(usize, usize), Held>,
+}
+
+impl<'a> Running<'a> {
+    pub(super) fn new(pools: &'a Pools, asks: &'a Asks) -> Self {
+        Running { pools, asks, used: BTreeMap::new() }
+    }
+
+    pub(super) fn starts(&mut self, job: &Job, row: &Row, flows: &[Flow], report: &mut Report) {
+        let Some(cores) = &row.cores else { return };
+        let (pools, mut over) = (self.pools, Vec::new());
+        // A rank of its own hangs on each way: a pool that feeds several is told of each.
+        on_pools(pools, self.asks, job, cores, flows, report, |(kind, pool), units| {
+            let used = self.used.entry((kind, pool)).or_default().add(row, units);
+            let it = &pools.kinds[kind].pools[pool];
+            if used > it.size {
+                let pool = format!("{} {}", pools.kinds[kind].name, it.name);
+                over.push(Violation::PoolOverfull { time: row.start, pool, used, total: it.size });
+            }
+        });
+        over.into_iter().for_each(|it| report.add(it));
     }
 }

@@ -10,10 +10,13 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::io;
+use std::sync::Arc;
 
-use fluxgate_formats::JobId;
+use fluxgate_formats::{JobId, Jobspec};
 
-use super::{History, Report, Violation, history, times};
+use super::{History, Report, Violation, flow, history, memory, times};
+use crate::flow::{Asks, Flow, Pools, flows_of};
+use crate::memory::Memory;
 use crate::observe::{Observer, Started};
 use crate::outages::Outage;
 use crate::schedule::{Cores, Row};
@@ -27,6 +30,8 @@ pub struct Judge<'a> {
     /// What came and neither started nor was denied.
     waiting: RefCell<BTreeMap<JobId, Job>>,
     held: BTreeMap<(u32, u32), (f64, JobId)>,
+    memory: Option<memory::Running<'a>>,
+    flow: Option<flow::Running<'a>>,
     last: f64,
     report: Report,
 }
@@ -39,9 +44,21 @@ impl<'a> Judge<'a> {
             history: history(outages),
             waiting: RefCell::default(),
             held: BTreeMap::new(),
+            memory: None,
+            flow: None,
             last: f64::NEG_INFINITY,
             report: Report::default(),
         }
+    }
+
+    /// It also looks at memory, as [`super::sweep_memory`].
+    pub fn with_memory(self, memory: &'a Memory, jobspecs: &'a [Arc<Jobspec>]) -> Self {
+        Judge { memory: Some(memory::Running::new(memory, jobspecs)), ..self }
+    }
+
+    /// It also looks at flow, as [`super::sweep_flow`].
+    pub fn with_flow(self, pools: &'a Pools, asks: &'a Asks) -> Self {
+        Judge { flow: Some(flow::Running::new(pools, asks)), ..self }
     }
 
     /// A job is in the workload.
@@ -56,8 +73,13 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// A job starts; starts come in the order of time.
-    pub fn starts(&mut self, row: &Row) {
+    /// A job is told to wait for ever. That is no violation: the judge knows no policy.
+    pub fn left(&mut self, id: JobId) {
+        self.denied(id);
+    }
+
+    /// A job starts, and this flows to it; starts come in the order of time.
+    pub fn starts(&mut self, row: &Row, flows: &[Flow]) {
         self.report.rows += 1;
         let Some(job) = self.waiting.get_mut().remove(&row.job) else {
             return self.report.add(Violation::Unknown(row.job));
@@ -67,6 +89,12 @@ impl<'a> Judge<'a> {
         }
         self.last = self.last.max(row.start);
         times(row, &job, &self.history, &mut self.report);
+        if let Some(memory) = &mut self.memory {
+            memory.starts(&job, row, &mut self.report);
+        }
+        if let Some(flow) = &mut self.flow {
+            flow.starts(&job, row, flows, &mut self.report);
+        }
         let none = Cores::new();
         let mut found = 0;
         for rank in row.ranks.iter().filter(|rank| !self.machine.contains_key(rank)) {
@@ -113,7 +141,9 @@ pub struct Watch<'j, 'a>(pub &'j RefCell<Judge<'a>>);
 
 impl Observer for Watch<'_, '_> {
     fn started(&mut self, s: &Started<'_>) -> io::Result<()> {
-        self.0.borrow_mut().starts(&Row::of(s));
+        let mut judge = self.0.borrow_mut();
+        let flows = judge.flow.as_ref().map_or_else(Vec::new, |flow| flows_of(flow.pools, s.r));
+        judge.starts(&Row::of(s), &flows);
         Ok(())
     }
 
@@ -121,15 +151,22 @@ impl Observer for Watch<'_, '_> {
         self.0.borrow_mut().denied(job.id);
         Ok(())
     }
+
+    fn left(&mut self, job: &Job, _why: &str) -> io::Result<()> {
+        self.0.borrow_mut().left(job.id);
+        Ok(())
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use fluxgate_formats::Idset;
+    use fluxgate_formats::pools::{Kind, Pool};
     use proptest::prelude::*;
 
-    use super::super::sweep;
+    use super::super::{sweep, sweep_flow, sweep_memory};
     use super::*;
+    use crate::flow::Grant;
 
     fn ids(text: &str) -> Idset {
         text.parse().unwrap()
@@ -150,7 +187,61 @@ mod tests {
         Row { job: JobId(id), submit: 0.0, start, end: start + run, ranks, cores: Some(cores) }
     }
 
+    /// Of power: 3 W for each rank, 5 W for both; each core takes one.
+    fn pools() -> Pools {
+        let pool = |name: &str, size, above| Pool { name: name.to_owned(), size, above };
+        let pools = vec![pool("all", 5, None), pool("a", 3, Some(0)), pool("b", 3, Some(0))];
+        let (name, unit, at) = ("power".to_owned(), "W".to_owned(), BTreeMap::from([(0, 1), (1, 2)]));
+        Pools { kinds: vec![Kind { name, unit, pools, at }] }
+    }
+
+    /// What flows to a row.
+    fn flows(row: &Row) -> Vec<Flow> {
+        row.cores.iter().flatten().map(|(rank, ids)| (0, *rank, ids.len())).collect()
+    }
+
     proptest! {
+        /// The same of memory and flow, where starts are closer together, cores are not looked at and some rows tell too much flow.
+        #[test]
+        fn it_agrees_of_memory_and_flow(
+            made in prop::collection::vec((0u32..8, 0u32..4, 0u32..3, 1u32..3, 0u64..3, 0u32..20), 0..8),
+        ) {
+            let (mut jobs, mut rows, mut grants) = (Vec::new(), Vec::new(), Vec::new());
+            for (n, &(start, run, first, count, memory_kb, wrong)) in made.iter().enumerate() {
+                let id = n as u64 + 1;
+                let row = row(id, f64::from(start), f64::from(run), first, count);
+                let nodes = if wrong == 1 { row.ranks.len() as u32 } else { 0 };
+                let job = Job::new(JobId(id), 0.0, count, 9.0, f64::from(run));
+                jobs.push(Job { memory_kb, nodes, ..job });
+                let mut flows = flows(&row);
+                flows.iter_mut().filter(|_| wrong == 0 || nodes > 0).for_each(|flow| flow.2 += 1);
+                grants.push(Grant { job: row.job, start: row.start, end: row.end, flows });
+                rows.push(row);
+            }
+            let mut order: Vec<usize> = (0..rows.len()).collect();
+            order.sort_by(|a, b| rows[*a].start.total_cmp(&rows[*b].start));
+            let (machine, pools) = (Cores::new(), pools());
+            let memory = Memory::of([(0, 3, "kB"), (1, 4, "kB")]);
+            let asks = Asks::new(vec!["power=1W/core".parse().unwrap()], 1, &pools).unwrap();
+            let judged = |judge: Judge<'_>, of: fn(&Violation) -> bool| {
+                let mut judge = judge;
+                jobs.iter().for_each(|job| judge.comes(job));
+                order.iter().for_each(|at| judge.starts(&rows[*at], &grants[*at].flows));
+                judge.report().first.iter().any(of)
+            };
+            let mut report = Report::default();
+            sweep_memory(&memory, &[], &jobs, &rows, &mut report);
+            let over = |it: &Violation| matches!(it, Violation::MemoryOverfull { .. });
+            prop_assert_eq!(judged(Judge::new(&machine, &[]).with_memory(&memory, &[]), over), !report.ok());
+            let mut report = Report::default();
+            sweep_flow(&pools, &asks, &jobs, &rows, &grants, &mut report);
+            let over = |it: &Violation| matches!(it, Violation::PoolOverfull { .. });
+            let wrong = |it: &Violation| matches!(it, Violation::Flow { .. });
+            let flow = || Judge::new(&machine, &[]).with_flow(&pools, &asks);
+            prop_assert_eq!(judged(flow(), over), report.first.iter().any(over));
+            prop_assert_eq!(judged(flow(), wrong), report.first.iter().any(wrong));
+        }
+
         /// Both judges agree on whether all is well. Some schedules are: jobs have a quarter of the time and of the cores.
         #[test]
         fn it_agrees_with_the_other(
@@ -178,10 +269,29 @@ mod tests {
             let mut judge = Judge::new(&machine, &[]);
             jobs.iter().for_each(|job| judge.comes(job));
             denied.iter().for_each(|id| judge.denied(*id));
-            rows.iter().for_each(|row| judge.starts(row));
+            rows.iter().for_each(|row| judge.starts(row, &[]));
             let (found, expected) = (judge.report(), sweep(&machine, &jobs, &denied, &rows));
             prop_assert_eq!(found.ok(), expected.ok(), "{:?} and {:?}", found, expected);
         }
+    }
+
+    #[test]
+    fn memory_that_is_promised_twice_is_found() {
+        let machine = machine();
+        let memory = Memory::of([(0, 4, "GB"), (1, 4, "GB")]);
+        let job = |id, memory_kb| Job { memory_kb, ..Job::new(JobId(id), 0.0, 1, 5.0, 5.0) };
+        let jobs = [job(1, 3_000_000), job(2, 1_000_001), job(3, 4_000_000)];
+        // Each has a core of its own; the third starts when the first has ended.
+        let rows = [row(1, 0.0, 5.0, 0, 1), row(2, 4.0, 5.0, 1, 1), row(3, 5.0, 5.0, 2, 1)];
+        let told = "at 4: rank 0: at least 4000001000 of memory in use, it has 4000000000";
+        let mut report = sweep(&machine, &jobs, &[], &rows);
+        assert!(report.ok());
+        sweep_memory(&memory, &[], &jobs, &rows, &mut report);
+        assert_eq!(report.first.iter().map(ToString::to_string).collect::<Vec<_>>(), [told]);
+        let mut judge = Judge::new(&machine, &[]).with_memory(&memory, &[]);
+        jobs.iter().for_each(|job| judge.comes(job));
+        rows.iter().for_each(|row| judge.starts(row, &[]));
+        assert_eq!(judge.report().first.iter().map(ToString::to_string).collect::<Vec<_>>(), [told]);
     }
 
     #[test]
@@ -190,10 +300,10 @@ mod tests {
         let mut judge = Judge::new(&machine, &[]);
         let job = |id| Job::new(JobId(id), 0.0, 1, 5.0, 5.0);
         (1..5).for_each(|id| judge.comes(&job(id)));
-        judge.starts(&row(1, 0.0, 5.0, 1, 1));
-        judge.starts(&row(2, 4.0, 5.0, 1, 1));
-        judge.starts(&row(2, 9.0, 5.0, 1, 1));
-        judge.starts(&row(3, 3.0, 5.0, 0, 1));
+        judge.starts(&row(1, 0.0, 5.0, 1, 1), &[]);
+        judge.starts(&row(2, 4.0, 5.0, 1, 1), &[]);
+        judge.starts(&row(2, 9.0, 5.0, 1, 1), &[]);
+        judge.starts(&row(3, 3.0, 5.0, 0, 1), &[]);
         let said: Vec<String> = judge.report().first.iter().map(ToString::to_string).collect();
         assert_eq!(
             said,

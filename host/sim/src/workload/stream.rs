@@ -2,13 +2,17 @@
 //!
 //! A log is gone through once before anything runs ([`survey`]), so that what is wrong with it is known by then, and how
 //! much there is to do. Lines may come in another order than jobs do: each job is held until so many later lines were read
-//! ([`WINDOW`]). A log that is in more disorder cannot be streamed, and says so.
+//! ([`WINDOW`]). A log that is in more disorder cannot be streamed, and says so. What jobs ask for in full is kept once for all
+//! that ask for the same, however long they run.
 //!
 //! This module must never know policies, and makes the same jobs as [`Workload::load`] and [`Transform::apply`].
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
 use std::path::PathBuf;
+use std::sync::Arc;
+
+use fluxgate_formats::Jobspec;
 
 use super::reading::{Line, Reading};
 use super::{Job, MAX_BAD_KEPT, Options, Reason, Skipped, Workload, queue_name};
@@ -34,6 +38,8 @@ pub struct Survey {
     pub bad: Skipped,
     /// Jobs that ran longer in the log than their limit.
     pub overruns: u64,
+    /// What jobs ask for in full: each of these once, as [`Workload::jobspecs`].
+    pub jobspecs: Vec<Arc<Jobspec>>,
 }
 
 impl Survey {
@@ -48,6 +54,7 @@ impl Survey {
             left_out,
             bad: workload.bad.clone(),
             overruns: workload.overruns,
+            jobspecs: workload.jobspecs.clone(),
         }
     }
 
@@ -172,14 +179,18 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// What was seen of the log so far, jobs and queues aside.
+    /// What was seen of the log so far, jobs and queues aside. Whoever reads it again gets the same numbers of jobspecs.
     ///
     /// # Errors
     /// Why the jobs ended early.
     pub fn finish(self) -> Result<Survey, StreamError> {
         match self.failed {
             Some(error) => Err(error),
-            None => Ok(Survey { header: self.lines.log().header_so_far().clone(), ..self.counts }),
+            None => Ok(Survey {
+                header: self.lines.log().header_so_far().clone(),
+                jobspecs: self.lines.jobspecs(),
+                ..self.counts
+            }),
         }
     }
 
@@ -277,12 +288,8 @@ pub fn load(recipe: &Recipe, most: usize) -> Result<Log, StreamError> {
     };
     let mut workload = Workload::load(path, &some)?;
     if workload.jobs.len() > most {
-        // What is asked for in full stays in memory anyway.
-        if workload.jobspecs.is_empty() {
-            drop(workload);
-            return survey(recipe).map(Log::Long);
-        }
-        workload = Workload::load(path, options)?;
+        drop(workload);
+        return survey(recipe).map(Log::Long);
     }
     transform.apply(&mut workload.jobs);
     Ok(Log::Whole(workload))

@@ -63,7 +63,7 @@ fn a_cap_makes_jobs_wait_that_have_nodes() {
     // 5000 W are five nodes at 900 W: two jobs of two.
     assert_eq!(rows.iter().map(|row| row.start).collect::<Vec<_>>(), [0.0, 0.0, 100.0]);
     assert_eq!(judge(&machine, &asks, &jobs, &rows, &granted).first, []);
-    let usage = granted.usage(&machine.pools);
+    let usage = granted.usage();
     let power = usage.iter().find(|usage| usage.kind == "power").unwrap();
     assert_eq!((power.capacity, power.peak, power.mean), (5000.0, 3600.0, 2700.0));
     assert_eq!(power.unit, "W");
@@ -152,7 +152,7 @@ proptest! {
         let mut report = sweep(&machine.cores, &jobs, &denied, &rows);
         sweep_flow(&machine.pools, &asks, &jobs, &rows, &granted.grants, &mut report);
         prop_assert_eq!(report.first, []);
-        let capacity: Vec<_> = granted.usage(&machine.pools).iter().map(|usage| usage.peak <= usage.capacity).collect();
+        let capacity: Vec<_> = granted.usage().iter().map(|usage| usage.peak <= usage.capacity).collect();
         prop_assert_eq!(capacity, [true, true]);
     }
 }

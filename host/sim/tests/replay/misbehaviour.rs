@@ -66,7 +66,8 @@ impl Observer for Quiet {}
 #[test]
 fn a_policy_that_starts_nothing_leaves_the_jobs() {
     let outcome = run(|_| Ok(()), &mut Quiet).unwrap();
-    assert_eq!(outcome.unfinished, [JobId(1), JobId(2), JobId(3)]);
+    let why = || "the policy made no decision about it".to_owned();
+    assert_eq!(outcome.unfinished, [1, 2, 3].map(|id| (JobId(id), why())));
     assert_eq!((outcome.submitted, outcome.started), (3, 0));
 }
 

@@ -49,7 +49,8 @@ fn a_failure_ends_jobs_a_drain_does_not_and_what_waits_starts_when_nodes_return(
     assert_eq!(rows.iter().map(|r| (r.start, r.end)).collect::<Vec<_>>(), [(0.0, 100.0), (150.0, 155.0)]);
     // What happened before the first job counts, and nodes that never return leave the job waiting.
     let (outcome, rows) = run(&[job(1, 50.0, 8, 5.0)], &[change(0.0, "0-1", Change::Drain)]);
-    assert_eq!((outcome.unfinished, rows.len()), (vec![JobId(1)], 0));
+    let why = "insufficient resources: needs 8 cores".to_owned();
+    assert_eq!((outcome.unfinished, rows.len()), (vec![(JobId(1), why)], 0));
 }
 
 #[test]

@@ -52,8 +52,9 @@ fn trial(compiled: &Compiled, config: &Config) -> Result<()> {
             &mut [&mut figures],
         )
         .context("made-up workload")?;
-        if own && !outcome.unfinished.is_empty() {
-            bail!("{} of {jobs} jobs of a made-up workload were never started", outcome.unfinished.len());
+        if let Some((id, why)) = outcome.unfinished.first().filter(|_| own) {
+            let count = outcome.unfinished.len();
+            bail!("{count} of {jobs} jobs of a made-up workload were never started; job {}: {why}", id.0);
         }
         let summary = figures.summary().context("figures")?;
         table.add_row([

@@ -3,7 +3,7 @@
 //! Must never know pools; that is `fluxgate_sim::flow`.
 
 use anyhow::Result;
-use fluxgate_sim::flow::{Ask, Asks, Per, Usage};
+use fluxgate_sim::flow::{Ask, Asks, Granted, Per, Usage};
 use fluxgate_sim::machine::Machine;
 use fluxgate_sim::report;
 use fluxgate_sim::workload::Procs;
@@ -57,13 +57,13 @@ pub(super) fn spans(args: &Replay, run: &Run, machine: &Machine) -> Vec<Vec<(f64
 }
 
 /// How much was in use, of each kind of the machine.
-pub(super) fn usage(run: &Run, machine: &Machine) -> Vec<Usage> {
-    run.flow.as_ref().map(|granted| granted.usage(&machine.pools)).unwrap_or_default()
+pub(super) fn usage(run: &Run) -> Vec<Usage> {
+    run.flow.as_ref().map(Granted::usage).unwrap_or_default()
 }
 
 /// The same as rows of a table: name, and a value for each run.
-pub(super) fn rows(runs: &[Run], machine: &Machine) -> Vec<(String, Vec<f64>)> {
-    let all: Vec<Vec<Usage>> = runs.iter().map(|run| usage(run, machine)).collect();
+pub(super) fn rows(runs: &[Run]) -> Vec<(String, Vec<f64>)> {
+    let all: Vec<Vec<Usage>> = runs.iter().map(usage).collect();
     let mut rows = Vec::new();
     for (number, kind) in all.first().into_iter().flatten().enumerate() {
         let unit = if kind.unit.is_empty() { "units" } else { &kind.unit };

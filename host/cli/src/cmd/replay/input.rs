@@ -6,10 +6,8 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::sync::Arc;
 
 use anyhow::{Result, bail};
-use fluxgate_formats::Jobspec;
 use fluxgate_sim::driver::{self, Deciders, Outcome, Surroundings};
 use fluxgate_sim::machine::Machine;
 use fluxgate_sim::observe::Observer;
@@ -28,8 +26,6 @@ pub(super) struct Input {
     pub(super) survey: Survey,
     /// All its jobs, if they are kept.
     jobs: Option<Vec<Job>>,
-    /// What they ask for in full.
-    pub(super) jobspecs: Vec<Arc<Jobspec>>,
     /// Something to be told of how it is read.
     note: Option<&'static str>,
 }
@@ -40,10 +36,7 @@ impl Input {
         let (options, transform) = (args.selection.options(), args.selection.transform());
         let recipe = Recipe { path: path.to_owned(), options, transform, cores_per_node: None };
         // These look at all jobs together.
-        let whole = args.report.is_some()
-            || args.fair_start.is_some()
-            || args.forecast.is_some()
-            || !args.flow.is_empty();
+        let whole = args.report.is_some() || args.fair_start.is_some() || args.forecast.is_some();
         let most = if whole { usize::MAX } else { args.kept };
         let (log, note) = match stream::load(&recipe, most) {
             Err(StreamError::Order { .. }) => {
@@ -54,14 +47,14 @@ impl Input {
             Ok(log @ Log::Long(_)) => (log, Some("read again for each policy, while its jobs run")),
             log => (log?, None),
         };
-        let (survey, jobs, jobspecs) = match log {
-            Log::Whole(workload) => (Survey::of(&workload), Some(workload.jobs), workload.jobspecs),
-            Log::Long(survey) => (survey, None, Vec::new()),
+        let (survey, jobs) = match log {
+            Log::Whole(workload) => (Survey::of(&workload), Some(workload.jobs)),
+            Log::Long(survey) => (survey, None),
         };
         if survey.jobs == 0 {
             bail!("{}: no jobs to replay", path.display());
         }
-        Ok(Input { recipe, survey, jobs, jobspecs, note })
+        Ok(Input { recipe, survey, jobs, note })
     }
 
     /// Tell jobs that need whole nodes how many cores these have, each of them as many.
@@ -112,7 +105,16 @@ impl Input {
         judged: bool,
     ) -> Result<(Outcome, Option<Report>)> {
         let resources = machine.resources.clone();
-        let judge = RefCell::new(Judge::new(&machine.cores, surroundings.outages.changes()));
+        let (flow, jobspecs) = (&surroundings.flow, &surroundings.jobspecs);
+        let mut judge = Judge::new(&machine.cores, surroundings.outages.changes());
+        if !machine.memory.is_empty() {
+            judge = judge.with_memory(&machine.memory, jobspecs);
+        }
+        let asked = !flow.is_empty() || !jobspecs.is_empty();
+        if asked && !machine.pools.kinds.is_empty() {
+            judge = judge.with_flow(&machine.pools, flow);
+        }
+        let judge = RefCell::new(judge);
         let mut watch = Watch(&judge);
         let mut all: Vec<&mut dyn Observer> = Vec::new();
         all.extend(observers.iter_mut().map(|observer| &mut **observer as &mut dyn Observer));

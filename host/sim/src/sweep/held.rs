@@ -1,0 +1,68 @@
+//! What is in use of one thing while rows come in the order of their starts: as much memory as rows that still run.
+//!
+//! Must never know what it is.
+
+use std::cmp::{Ordering, Reverse};
+use std::collections::BinaryHeap;
+
+use crate::schedule::Row;
+
+/// When so much is given back.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Back(f64, u64);
+
+impl Eq for Back {}
+
+impl Ord for Back {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.0.total_cmp(&other.0).then(self.1.cmp(&other.1))
+    }
+}
+
+impl PartialOrd for Back {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// See the module.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Held {
+    backs: BinaryHeap<Reverse<Back>>,
+    now: u64,
+}
+
+impl Held {
+    /// So much from the start of a row to its end; what is in use from its start on. Who ends then gives back before.
+    pub(crate) fn add(&mut self, row: &Row, amount: u64) -> u64 {
+        self.add_span(row.start, row.end, amount)
+    }
+
+    /// The same from a time to another.
+    pub(crate) fn add_span(&mut self, start: f64, end: f64, amount: u64) -> u64 {
+        while let Some(Reverse(Back(_, back))) = self.backs.peek().copied().filter(|it| it.0.0 <= start) {
+            self.now = self.now.saturating_sub(back);
+            self.backs.pop();
+        }
+        if end > start {
+            self.now = self.now.saturating_add(amount);
+            self.backs.push(Reverse(Back(end, amount)));
+        }
+        self.now
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_ends_is_free_for_what_starts_then() {
+        let mut held = Held::default();
+        assert_eq!(held.add_span(0.0, 5.0, 3), 3);
+        assert_eq!(held.add_span(0.0, 9.0, 4), 7);
+        assert_eq!(held.add_span(4.0, 4.0, 100), 7, "no time at all");
+        assert_eq!(held.add_span(5.0, 6.0, 1), 5);
+        assert_eq!(held.add_span(20.0, 30.0, 2), 2);
+    }
+}
