@@ -108,9 +108,7 @@ async fn after_a_crash_processes_are_found_again_and_vanished_ones_are_told() {
         submit(&client, real(1, &["sleep", "0"], 0.0)).await,
     );
     events(&client, goes).await;
-    while job(&client, stays).await["state"] != json!(16) {
-        tokio::task::yield_now().await;
-    }
+    runs(&client, stays).await;
     handle.abort().await.unwrap();
     let handle = instance(dir.path(), 1.0).await;
     let client = crate::common::client(&handle).await;

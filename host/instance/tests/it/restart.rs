@@ -52,9 +52,7 @@ async fn a_scheduler_that_dies_finds_its_jobs_again() {
     let first = tokio::spawn(FirstFit::connect(&handle).await.run());
     let running = submit(&client, simulated(12, 600.0, 1200.0)).await;
     let pending = submit(&client, simulated(12, 600.0, 1200.0)).await;
-    while job(&client, running).await["state"] != json!(16) {
-        tokio::task::yield_now().await;
-    }
+    runs(&client, running).await;
     assert!(handle.drop_scheduler().await);
     first.await.unwrap();
     let status = client.rpc("job-manager.queue-status", json!({})).await.unwrap();
@@ -65,9 +63,7 @@ async fn a_scheduler_that_dies_finds_its_jobs_again() {
     tokio::spawn(second.run());
     let cancel = json!({ "id": running, "severity": 0, "type": "cancel" });
     client.rpc("job-manager.raise", cancel).await.unwrap();
-    while job(&client, pending).await["state"] != json!(16) {
-        tokio::task::yield_now().await;
-    }
+    runs(&client, pending).await;
     let audit = audit(&client).await;
     assert_eq!(
         (&audit["dropped"], &audit["connections"], &audit["hellos"]),
@@ -84,14 +80,10 @@ async fn nodes_that_go_down_get_no_new_jobs_and_jobs_there_are_left_alone() {
     let client = client(&handle).await;
     tokio::spawn(FirstFit::connect(&handle).await.run());
     let running = submit(&client, simulated(4, 600.0, 1200.0)).await;
-    while job(&client, running).await["state"] != json!(16) {
-        tokio::task::yield_now().await;
-    }
+    runs(&client, running).await;
     handle.nodes_down(Idset::parse("0-2").unwrap(), false).await;
     let there = submit(&client, simulated(4, 600.0, 1200.0)).await;
-    while job(&client, there).await["state"] != json!(16) {
-        tokio::task::yield_now().await;
-    }
+    runs(&client, there).await;
     assert_eq!(job(&client, there).await["ranks"], json!("3"));
     assert_eq!(job(&client, running).await["state"], json!(16));
     handle.nodes_up(Idset::parse("0-2").unwrap()).await;
