@@ -89,6 +89,30 @@ fn a_type_that_nobody_knows_is_said_and_takes_no_number() {
 }
 
 #[test]
+fn a_duration_beyond_time_is_refused_and_takes_no_number() {
+    let dir = folder();
+    let long = job("core").replace("duration: 60", "duration: 1.0E+30");
+    let bare = job("core").replace("{system: {duration: 60}}", "");
+    let files = [("graph", GRAPH), ("long", long.as_str()), ("bare", bare.as_str())];
+    let said = ask(
+        dir.path(),
+        &files,
+        &["-L", "graph", "-f", "jgf"],
+        "match allocate long\nmatch allocate bare\nquit\n",
+    );
+    assert_eq!(
+        said.err,
+        "match_allocate: ERROR: Jobspec error for 1: long: jobspec: attributes.system.duration: found 1e30, expected \
+         9e18 seconds or fewer\n"
+    );
+    assert!(
+        said.out.contains("INFO: No matching") && said.out.contains("INFO: RESOURCES=ALLOCATED"),
+        "{said:?}"
+    );
+    assert_eq!(said.out.matches("JOBID=1\n").count(), 2, "{said:?}");
+}
+
+#[test]
 fn flags_of_the_graph_schedulers_tool() {
     let dir = folder();
     let files = [("graph", GRAPH), ("job", &job("memory")), ("R", R)];

@@ -52,8 +52,8 @@ pub enum Checks {
     /// All of it.
     #[default]
     All,
-    /// Labels may repeat and tasks may name slots that do not exist: what does not concern a scheduler, for a jobspec
-    /// that somebody else has accepted already. (flux-core accepts such, and Fluxion's collection is full of them.)
+    /// Labels may repeat, tasks may name slots that do not exist and `attributes` may be null: what does not concern a
+    /// scheduler, for a jobspec that somebody else has accepted already. (flux-core accepts such, and Fluxion's collection is full of them.)
     Scheduling,
 }
 

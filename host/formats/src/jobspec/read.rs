@@ -33,8 +33,10 @@ impl Jobspec {
         let tasks = tasks(root.required(document, "tasks")?, &path, &resources, &vertices)?;
 
         let path = root.key("attributes");
-        let attributes = attributes.ok_or_else(|| root.fault("nothing", "the key 'attributes'"))?;
-        let attributes = self::attributes(attributes, &path)?;
+        let attributes = match attributes.ok_or_else(|| root.fault("nothing", "the key 'attributes'"))? {
+            Value::Null if checks == Checks::Scheduling => Attributes::default(),
+            attributes => self::attributes(attributes, &path)?,
+        };
         let Known { duration, constraints } = system(&attributes.system)?;
         Ok(Jobspec { version, resources, tasks, attributes, constraints, duration })
     }

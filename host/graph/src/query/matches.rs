@@ -10,6 +10,8 @@ use crate::model::matching::{Miss, Op};
 
 use super::{Job, Said, Session, Stream, World};
 
+/// The longest duration that the planner's time can tell.
+const SECONDS_MAX: f64 = 9e18;
 pub(super) const RULE: &str = "INFO: =============================\n";
 
 /// What came of a match.
@@ -55,6 +57,13 @@ impl Session {
         let mut outcome = Outcome { op, job, at: None, unsatisfiable: false, seconds: 0.0 };
         match Jobspec::from_yaml_with(&text, Checks::Scheduling) {
             Err(error) => said.say(Stream::Error, jobspec_error(job, &format!("{path}: {error}"))),
+            Ok(jobspec) if jobspec.duration() > SECONDS_MAX => {
+                let wrong = format!(
+                    "{path}: jobspec: attributes.system.duration: found {:e}, expected {SECONDS_MAX:e} seconds or fewer",
+                    jobspec.duration()
+                );
+                said.say(Stream::Error, jobspec_error(job, &wrong));
+            }
             Ok(jobspec) => {
                 let unknown = self.unknown_type(&jobspec.resources);
                 if let Some(type_) = unknown {
