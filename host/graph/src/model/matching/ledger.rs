@@ -94,8 +94,21 @@ pub(crate) struct Booking {
     pub(crate) reservations: Jobs,
     /// How many vertices it stands for.
     owners: u32,
-    /// True when it was made for many.
-    common: bool,
+}
+
+/// Most kinds of bookings that are remembered while a job is taken out.
+const ALIKE_MAX: usize = 8;
+
+/// What came of vertices that had a booking in common, for others that have it.
+#[derive(Debug, Default)]
+pub(crate) struct Alike(SmallVec<[Ended; ALIKE_MAX]>);
+
+/// A vertex that the job was taken out of, the number of the booking it had before, and what the job held.
+#[derive(Debug, Clone, Copy)]
+struct Ended {
+    before: u32,
+    vertex: VertexId,
+    units: Option<u64>,
 }
 
 /// Bookings that are made room for at a time.
@@ -151,7 +164,7 @@ impl Ledger {
             return Some((piece, at));
         }
         booking.owners -= 1;
-        let mine = Booking { owners: 1, common: false, ..booking.clone() };
+        let mine = Booking { owners: 1, ..booking.clone() };
         Some(self.put(v, mine))
     }
 
@@ -188,7 +201,6 @@ impl Ledger {
         let (old, number) = (self.number(v), self.number(other));
         let Some(booking) = self.at(number) else { return };
         booking.owners += 1;
-        booking.common = true;
         if self.places.len() <= v.index() {
             self.places.resize(v.index() + 1, 0);
         }
@@ -217,24 +229,46 @@ impl Ledger {
         booking.is_some_and(|booking| booking.owners > 1)
     }
 
-    /// Takes a job out of a vertex; how many units of it the job held, if any.
-    pub(crate) fn end(&mut self, v: VertexId, job: u64) -> Option<u64> {
+    /// Takes a job out of a vertex; how many units of it the job held, if any. Vertices that had a booking in common have
+    /// one in common after that too, as far as `alike` remembers, which is for one job and for vertices that are each
+    /// told once.
+    pub(crate) fn end(&mut self, v: VertexId, job: u64, alike: &mut Alike) -> Option<u64> {
         self.touch(v);
         let number = self.number(v);
-        let booking = self.at(number)?;
-        if booking.common
-            && booking.tree.is_none()
-            && let Some(span) = booking.units.only().filter(|_| booking.units.span(job).is_some())
-        {
-            // Nothing is left, which is what was there before it was shared.
-            let units = span.amounts.first().map_or(0, |&units| units as u64);
+        if let Some(&Ended { vertex, units, .. }) = alike.0.iter().find(|it| it.before == number) {
+            match self.number(vertex) {
+                0 => self.forget(v),
+                _ => self.join(v, vertex),
+            }
+            return units;
+        }
+        let shared = self.is_shared(number);
+        let (piece, at) = self.own(v)?;
+        let booking = &mut self.bookings[piece][at];
+        booking.untag(job);
+        let units = booking.release(job);
+        let bare = booking.tree.is_none();
+        self.drop_empty(v);
+        if bare && shared && alike.0.len() < ALIKE_MAX {
+            alike.0.push(Ended { before: number, vertex: v, units });
+        }
+        units
+    }
+
+    /// Forgets the booking of a vertex with nothing below it, if nothing is left in it.
+    pub(crate) fn drop_empty(&mut self, v: VertexId) {
+        if self.get(v).is_some_and(|booking| booking.tree.is_none() && booking.units.is_empty()) {
+            self.forget(v);
+        }
+    }
+
+    /// Leaves a vertex without a booking.
+    fn forget(&mut self, v: VertexId) {
+        let number = self.number(v);
+        if number != 0 {
             self.places[v.index()] = 0;
             self.leave(number);
-            return Some(units);
         }
-        let booking = self.get_mut(v)?;
-        booking.untag(job);
-        booking.release(job)
     }
 
     /// The booking of a vertex, made if there is none; `bare` when nothing is below it and nothing flows there.
@@ -257,7 +291,6 @@ impl Ledger {
                 allocations: Jobs::None,
                 reservations: Jobs::None,
                 owners: 1,
-                common: false,
             };
             self.put(v, booking)
         });
@@ -359,5 +392,35 @@ impl Booking {
     /// True when the job is somewhere in the subtree.
     pub(crate) fn is_tagged(&self, job: u64) -> bool {
         self.tags().span(job).is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bookings_in_common_stay_so_while_jobs_end_and_go_with_the_last() {
+        let mut ledger = Ledger::default();
+        let bare = |n: u32| VertexId(n);
+        for (job, start) in [(1, 0), (2, 10)] {
+            ledger.open(bare(0), 1, &[], true).hold(job, start, start + 10, 1, job == 2).unwrap();
+            (1..4).for_each(|v| ledger.join(bare(v), bare(0)));
+        }
+        for (job, left) in [(1, true), (2, false)] {
+            let mut alike = Alike::default();
+            assert!((0..4).all(|v| ledger.end(bare(v), job, &mut alike) == Some(1)));
+            assert_eq!(ledger.booked().count(), if left { 4 } else { 0 });
+            assert!((0..4).all(|v| ledger.is_shared(ledger.number(bare(v))) == left));
+            assert!((0..4).all(|v| ledger.get(bare(v)).is_some_and(|b| b.is_tagged(2)) == left));
+        }
+        // One that is not like the others is not taken for them.
+        ledger.open(bare(0), 1, &[], true).hold(3, 0, 5, 1, false).unwrap();
+        ledger.join(bare(1), bare(0));
+        ledger.open(bare(1), 1, &[], true).hold(4, 5, 9, 1, false).unwrap();
+        let mut alike = Alike::default();
+        assert_eq!([0, 1].map(|v| ledger.end(bare(v), 3, &mut alike)), [Some(1); 2]);
+        assert_eq!((ledger.number(bare(0)), ledger.booked().collect::<Vec<_>>()), (0, vec![bare(1)]));
+        assert!(ledger.get(bare(1)).is_some_and(|b| b.is_tagged(4) && !b.is_tagged(3)));
     }
 }

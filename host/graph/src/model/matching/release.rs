@@ -9,6 +9,7 @@ use crate::names::Name;
 
 use super::Matcher;
 use super::aggregates::add;
+use super::ledger::Alike;
 
 /// Why nothing was given back.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -32,12 +33,13 @@ impl Matcher {
         }
         // What was noted on the way up when it was booked leads the way down.
         let mut stack = vec![self.root];
+        let mut alike = Alike::default();
         while let Some(v) = stack.pop() {
             self.visits.0 += 1;
             if self.ledger.get(v).is_none_or(|b| !b.is_tagged(job)) {
                 continue;
             }
-            if self.ledger.end(v, job).is_some() {
+            if self.ledger.end(v, job, &mut alike).is_some() {
                 self.parked.give(self.model.vertices[v.index()].type_, self.ledger.changes());
             }
             self.visits.1 += 1;
@@ -105,6 +107,9 @@ impl Matcher {
             if let Some(booking) = self.ledger.get_mut(v).filter(|_| left) {
                 booking.untag(job);
             }
+        }
+        for &v in vertices {
+            self.ledger.drop_empty(v);
         }
         // Flow goes with the vertex that it is for, or with the last of what the job has in there.
         let users: BTreeSet<VertexId> =
