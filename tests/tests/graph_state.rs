@@ -172,7 +172,8 @@ fn m16_2_an_instance_is_a_source_and_what_its_jobs_hold_is_saved() {
     assert!(said.contains("changed, 1 vertices saved, 0 removed") && said.contains("1 job holds"), "{said}");
     assert!(save("--changed").ok().contains("nothing has changed"));
     let find = |query: &str| {
-        let said = world.cli(&["graph", "find", "--from-instance", query]).ok();
+        let said = world.cli(&["graph", "find", query]).ok();
+        assert_eq!(world.cli(&["graph", "find", "--from-instance", query]).ok(), said);
         said.lines().map(str::to_owned).collect::<Vec<_>>()
     };
     let held = find("type=core and sched-now=allocated");
@@ -188,13 +189,17 @@ fn m16_2_an_instance_is_a_source_and_what_its_jobs_hold_is_saved() {
     world.until("nothing runs", |w| w.jobs("running").is_empty());
     assert!(save("--changed").ok().contains("changed, 1 vertices saved"));
     world.cli(&["drain", "3", "bad"]).ok();
-    let shown = world.cli(&["graph", "show", "--from-instance", "--json"]).json().to_string();
+    let shown = world.cli(&["graph", "show", "--json"]).json().to_string();
+    assert_eq!(world.cli(&["graph", "show", "--from-instance", "--json"]).json().to_string(), shown);
     assert!(shown.contains("\"down\""), "{shown}");
     let said = world.cli(&["graph", "load", "--from-instance", "--json"]).json();
     assert_eq!((&said[0]["format"], &said[0]["file"]), (&json!("r"), &json!(world.uri())));
     // No instance, no graph.
     let nobody = format!("--from-instance=local://{}/none", world.dir.path().display());
     graph(&["load", &nobody]).fails(1, &["none"]);
+    let nowhere = world.dir.path().join("nowhere").display().to_string();
+    graph(&["show", "--dir", &nowhere]).fails(1, &["no FILE is given", "is the instance running?"]);
+    graph(&["find", &db]).fails(2, &["FILE and QUERY are needed"]);
     graph(&["load", &db, &nobody]).fails(2, &["one of them"]);
     graph(&["find", &nobody, &db, "type=node"]).fails(2, &["no FILE is accepted"]);
 }

@@ -62,10 +62,9 @@ pub(super) struct Loaded {
 }
 
 impl Options {
-    /// The one file that is needed where no instance is asked.
+    /// The one file, or the instance where there is none.
     pub(super) fn of<'a>(&'a self, file: Option<&'a Path>) -> Result<Input<'a>> {
         match (file, &self.from_instance) {
-            (None, None) => Err(usage("a FILE or --from-instance is needed")),
             (Some(file), Some(_)) => {
                 Err(usage(format!("{} and --from-instance: one of them is accepted", file.display())))
             }
@@ -78,7 +77,8 @@ impl Input<'_> {
     pub(super) fn load(&self) -> Result<Loaded> {
         match self.file {
             Some(path) => self.file(path),
-            None => self.instance(),
+            None if self.options.from_instance.is_some() => self.instance(),
+            None => self.instance().context("no FILE is given, so a running instance is asked"),
         }
     }
 
@@ -230,6 +230,18 @@ fn utf8(path: &Path, bytes: Vec<u8>) -> Result<String> {
         let line = error.as_bytes()[..at].iter().filter(|&&b| b == b'\n').count() + 1;
         anyhow!("{name}: line {line}: not UTF-8 text")
     })
+}
+
+/// The file and the query of a command that takes both, or the query alone where an instance is asked.
+pub(super) fn file_and_query<'a>(
+    options: &Options,
+    words: &'a [OsString],
+) -> Result<(Option<&'a Path>, &'a str)> {
+    let (file, query) = match words {
+        [word] if options.from_instance.is_none() && !Path::new(word).is_file() => (None, word.as_os_str()),
+        words => file_and(options, words, "QUERY")?,
+    };
+    Ok((file, query.to_str().ok_or_else(|| usage("QUERY: not UTF-8 text"))?))
 }
 
 /// The file and the other word of a command that takes both, or the word alone where an instance is asked.

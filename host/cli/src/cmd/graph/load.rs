@@ -8,11 +8,15 @@ use anyhow::{Result, bail};
 use fluxgate_graph::model::State;
 use serde_json::{Value, json};
 
+use crate::fail::usage;
 use crate::render;
 
 use super::input::{Input, Loaded, Options};
 
 pub(super) fn run(files: &[PathBuf], options: &Options, as_json: bool) -> Result<()> {
+    if files.is_empty() && options.from_instance.is_none() {
+        return Err(usage("a FILE or --from-instance is needed"));
+    }
     if files.len() < 2 {
         let report = timed(&options.of(files.first().map(PathBuf::as_path))?)?;
         return if as_json { render::json(&json!([report])) } else { show(&report) };

@@ -20,8 +20,6 @@ use anyhow::{Context, Result, anyhow};
 use clap::{Subcommand, ValueEnum};
 use fluxgate_graph::model::Source;
 
-use crate::fail::usage;
-
 use input::{Input, Options};
 
 /// What `--format` takes.
@@ -73,7 +71,7 @@ pub(crate) enum GraphCmd {
     },
     /// Show what a machine is made of, equal siblings in one line.
     Show {
-        /// GRUG, JGF, R, hwloc XML, TOML with [[resource.config]], or a saved state.
+        /// GRUG, JGF, R, hwloc XML, TOML with [[resource.config]], or a saved state. Default: a running instance.
         #[arg(value_name = "FILE")]
         file: Option<PathBuf>,
         #[command(flatten)]
@@ -98,7 +96,7 @@ pub(crate) enum GraphCmd {
     Find {
         /// The file, and terms joined by and, or and parentheses: type=, name=, basename=, id=, size=, unit=, rank=,
         /// status=up|down, state=, property=NAME[=VALUE], tag=NAME[=VALUE], names=HOSTLIST, sched-now=allocated|free,
-        /// jobid-alloc=ID. Of an instance (--from-instance) the terms alone.
+        /// jobid-alloc=ID. Of a running instance the terms alone.
         #[arg(value_names = ["FILE", "QUERY"], required = true, num_args = 1..=2)]
         words: Vec<OsString>,
         #[command(flatten)]
@@ -173,8 +171,7 @@ pub(crate) fn run(command: &GraphCmd) -> Result<()> {
             show::run(&options.of(file.as_deref())?, subsystem.as_deref(), *depth, picture, *json)
         }
         GraphCmd::Find { words, options, subsystem, json } => {
-            let (file, query) = input::file_and(options, words, "QUERY")?;
-            let query = query.to_str().ok_or_else(|| usage("QUERY: not UTF-8 text"))?;
+            let (file, query) = input::file_and_query(options, words)?;
             find::run(&options.of(file)?, query, subsystem.as_deref(), *json)
         }
         GraphCmd::Convert { words, options, to, scheduling, force } => {
