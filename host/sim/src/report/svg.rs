@@ -277,18 +277,23 @@ impl Picture {
     ) {
         let y = TOP + row;
         let at = [q1, median, q3, p95, mean].map(|v| self.at_x(v));
+        // A bar from somewhere to the same place is none.
+        let bar = |to: f64, look: &str| match to - at[0] < 0.01 {
+            true => String::new(),
+            false => format!("<path d=\"M{:.2} {y:.2}H{to:.2}\" {look}/>", at[0]),
+        };
         let _ = writeln!(
             self.text,
-            "<g fill=\"{0}\" stroke=\"{0}\"><title>{1}</title><path d=\"M{2:.2} {y:.2}H{3:.2}\" stroke-width=\"1\"/>\
-             <path d=\"M{3:.2} {4:.2}v8\"/><path d=\"M{2:.2} {y:.2}H{5:.2}\" stroke-width=\"6\" stroke-opacity=\".45\"/>\
+            "<g fill=\"{0}\" stroke=\"{0}\"><title>{1}</title>{2}\
+             <path d=\"M{3:.2} {4:.2}v8\"/>{5}\
              <path d=\"M{6:.2} {4:.2}v8\" stroke-width=\"2.5\"/><circle cx=\"{7:.2}\" cy=\"{y:.2}\" r=\"3.5\" fill=\"#fff\" \
              stroke-width=\"1.5\"/></g>",
             colour(policy),
             escape(name),
-            at[0],
+            bar(at[3], "stroke-width=\"1\""),
             at[3],
             y - 4.0,
-            at[2],
+            bar(at[2], "stroke-width=\"6\" stroke-opacity=\".45\""),
             at[1],
             at[4],
         );

@@ -140,3 +140,14 @@ fn nothing_ran() {
     let page = text(&make(&input), "report.html");
     assert!(!page.contains("NaN") && !page.contains(">inf"));
 }
+
+#[test]
+fn a_bar_that_ends_where_it_begins_is_none() {
+    for (values, bars) in [([0.0; 5], 0), ([1.0, 1.0, 1.0, 4.0, 2.0], 1), ([1.0, 2.0, 3.0, 4.0, 2.0], 2)] {
+        let mut picture = svg::Picture::new("x", 60.0, svg::Axis::seconds("s", 10.0));
+        picture.range(20.0, 0, "x", values);
+        let drawn = picture.finish();
+        let row = drawn.split_once("<title>x</title>").map_or("", |(_, row)| row);
+        assert_eq!((row.contains("v8"), row.matches('H').count()), (true, bars), "{values:?} {drawn}");
+    }
+}
