@@ -16,6 +16,7 @@ use crate::model::vertex::{EdgeId, NONE, VertexId};
 use crate::names::Name;
 
 use super::fullest::Fullness;
+use super::ledger::Alike;
 use super::whole::Bare;
 use super::{Mark, Matcher};
 
@@ -135,11 +136,9 @@ impl Matcher {
             Ok(_) => Ok(Booked { items: walk.items, start, end, queue: None }),
             Err(error) => {
                 self.messages += &format!("booking for job {job}: {error}\n");
+                let mut alike = Alike::default();
                 for v in walk.seen {
-                    if let Some(booking) = self.ledger.get_mut(v) {
-                        booking.untag(job);
-                        booking.release(job);
-                    }
+                    self.ledger.end(v, job, &mut alike);
                 }
                 Err(error)
             }

@@ -181,6 +181,14 @@ impl Frame {
         }
     }
 
+    /// The number of the node that a vertex is.
+    pub(super) fn node_at(&self, v: VertexId) -> Option<u32> {
+        match self.place(v) {
+            Place::Node(node) => (self.sites[node as usize].vertex == v).then_some(node),
+            Place::Upper | Place::Nowhere => None,
+        }
+    }
+
     /// Everything inside a node, itself first.
     pub(super) fn inside(&self, node: u32) -> &[VertexId] {
         let next = self.sites.get(node as usize + 1).map_or(self.inside.len(), |s| s.first as usize);

@@ -146,7 +146,12 @@ pub(crate) enum Touched {
 
 impl Ledger {
     pub(crate) fn get(&self, v: VertexId) -> Option<&Booking> {
-        let (piece, at) = place(*self.places.get(v.index())?)?;
+        self.numbered(self.number(v))
+    }
+
+    /// The booking of a number.
+    fn numbered(&self, number: u32) -> Option<&Booking> {
+        let (piece, at) = place(number)?;
         self.bookings.get(piece)?.get(at)
     }
 
@@ -158,10 +163,10 @@ impl Ledger {
 
     /// Where the booking of a vertex is, which is of this vertex alone from now on.
     fn own(&mut self, v: VertexId) -> Option<(usize, usize)> {
-        let (piece, at) = place(*self.places.get(v.index())?)?;
-        let booking = self.bookings.get_mut(piece)?.get_mut(at)?;
+        let number = self.number(v);
+        let booking = self.at(number)?;
         if booking.owners == 1 {
-            return Some((piece, at));
+            return place(number);
         }
         booking.owners -= 1;
         let mine = Booking { owners: 1, ..booking.clone() };
@@ -208,7 +213,7 @@ impl Ledger {
         self.leave(old);
     }
 
-    /// The booking of a number.
+    /// The booking of a number, to be changed.
     fn at(&mut self, number: u32) -> Option<&mut Booking> {
         let (piece, at) = place(number)?;
         self.bookings.get_mut(piece)?.get_mut(at)
@@ -225,8 +230,7 @@ impl Ledger {
 
     /// True when others have the booking of this number too.
     pub(crate) fn is_shared(&self, number: u32) -> bool {
-        let booking = place(number).and_then(|(piece, at)| self.bookings.get(piece)?.get(at));
-        booking.is_some_and(|booking| booking.owners > 1)
+        self.numbered(number).is_some_and(|booking| booking.owners > 1)
     }
 
     /// Takes a job out of a vertex; how many units of it the job held, if any. Vertices that had a booking in common have

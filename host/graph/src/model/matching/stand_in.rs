@@ -17,7 +17,7 @@ use crate::model::vertex::VertexId;
 
 use super::Matcher;
 use super::classes::ClassId;
-use super::frame::{Frame, Place};
+use super::frame::Frame;
 use super::indexed::{Trial, shares};
 use super::policy::Prefer;
 use super::request::Want;
@@ -129,7 +129,7 @@ impl Matcher {
             let alike = !self.policy.node_centric || self.is_steady(wants);
             for edge in self.marked.edges().to_vec() {
                 let v = self.model.edges[edge.index()].to;
-                let Some(node) = self.node_at(v) else { continue };
+                let Some(node) = self.classes.frame().and_then(|frame| frame.node_at(v)) else { continue };
                 let Some(&(way, trial)) = all.stood.get(&node) else { continue };
                 if alike {
                     self.mark_alike(node, &all.trials[trial as usize]);
@@ -146,15 +146,6 @@ impl Matcher {
         }
     }
 
-    /// The number of the node that a vertex is.
-    fn node_at(&self, v: VertexId) -> Option<u32> {
-        let frame = self.classes.frame()?;
-        match frame.place(v) {
-            Place::Node(node) => (frame.sites[node as usize].vertex == v).then_some(node),
-            Place::Upper | Place::Nowhere => None,
-        }
-    }
-
     /// Visits a node by its class; `None` when it has to be visited in earnest.
     #[expect(clippy::too_many_arguments, reason = "the surroundings of a visit")]
     pub(super) fn visit_by_class(
@@ -168,7 +159,7 @@ impl Matcher {
         depth: usize,
     ) -> Option<Result<bool, Miss>> {
         self.stand_ins.as_ref()?;
-        let node = self.node_at(v)?;
+        let node = self.classes.frame()?.node_at(v)?;
         // Out of the way, so that visits inside are visits.
         let mut all = self.stand_ins.take()?;
         let result = self.ask(&mut all, (v, node), wants, (pristine, exclusive), aim, to_parent, depth);

@@ -13,7 +13,7 @@ use crate::model::vertex::{EdgeId, VertexId};
 
 use super::Matcher;
 use super::apply::{Hold, Item, Step, Taken, Walk, add};
-use super::frame::{Part, Place};
+use super::frame::Part;
 
 /// Most kinds of vertices that are remembered while a job is booked.
 const BARE_MAX: usize = 8;
@@ -34,11 +34,7 @@ impl Matcher {
         if self.walks_always || !matches!(hold, Hold::Allocate | Hold::Reserve) {
             return None;
         }
-        let frame = self.classes.frame()?;
-        match frame.place(v) {
-            Place::Node(node) => (frame.sites[node as usize].vertex == v).then_some(node),
-            Place::Upper | Place::Nowhere => None,
-        }
+        self.classes.frame()?.node_at(v)
     }
 
     /// Books a node and all that is in it, as `book_vertex` does.
