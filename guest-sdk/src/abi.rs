@@ -1,9 +1,8 @@
-//! The component side: bindings of the contract, and the few functions that stand between them and the
-//! traits of this crate. Compiled only for WebAssembly; `export_policy!` is its only user, so nothing here
-//! is promised to stay.
+//! The component side: bindings of the contract, and the functions between them and the traits of this crate. Compiled
+//! only for WebAssembly; `export_policy!` is its only user, so this module has no stable API.
 //!
-//! One small world per ability, because a component must export exactly what its policy can do. The worlds
-//! share the bindings of the imports, which live in `base`.
+//! One small world per ability, because a component must export exactly the abilities of its policy. The worlds share
+//! the bindings of the imports, which are in `base`.
 
 #![allow(missing_docs, clippy::all, unused_qualifications, unreachable_pub)]
 
@@ -45,12 +44,12 @@ ability!(scheduling, "with-scheduling");
 ability!(observing, "with-observing");
 ability!(state, "with-state");
 
-/// Gained after the release; it shares nothing with the other worlds.
+/// Added after the release; it shares nothing with the other worlds.
 pub mod ranking {
     wit_bindgen::generate!({ path: "wit", world: "with-ranking", pub_export_macro: true, generate_all });
 }
 
-/// What was gained after the release: imported only by components that use it.
+/// Added after the release: imported only by components that use it.
 pub mod many {
     wit_bindgen::generate!({
         path: "wit",
@@ -82,12 +81,12 @@ use many::fluxgate::policy::many as host_many;
 
 type Instance<P> = LocalKey<RefCell<P>>;
 
-/// What the WIT calls "none left".
+/// The WIT's value for "no candidate left".
 const NO_CANDIDATE: u32 = u32::MAX;
 
 // ---- exports ----
 
-/// Panic text is lost on this target unless somebody sends it somewhere.
+/// Without a hook, panic text is lost on this target.
 fn start_up() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -222,11 +221,11 @@ pub(crate) fn queue_name(index: u32) -> String {
 /// The pass that the host offers while `run` is on the stack.
 #[derive(Default)]
 pub struct HostPass {
-    /// Asked once; it does not change within a pass.
+    /// Requested once; it does not change within a pass.
     queue: Option<u32>,
 }
 
-/// What flows, asked of the host itself: a method of `Pass` would make every component import it.
+/// Flow is requested from the host itself: a method of `Pass` would make every component import it.
 pub(crate) mod flow {
     use super::{Candidate, Refusal, host_flow, refusal};
     use crate::flow::{Kind, Span};

@@ -1,16 +1,18 @@
-//! The pass that most policies make: start in an order, guarantee the first that wait, backfill behind them.
+//! The pass that most policies make: start jobs in an order, make reservations for the first jobs that wait, backfill
+//! behind them.
 //!
-//! With `depth` guarantees, over candidates in an order:
+//! With `depth` reservations, over candidates in an order:
 //!
-//! 1. Until `depth` jobs have a guarantee: the next job starts if it fits now and delays no guarantee; else it is
-//!    guaranteed its earliest start.
-//! 2. From then on: each job that fits now and delays no guarantee starts.
+//! 1. Until `depth` jobs have a reservation: the next job starts if it fits now and delays no reservation; otherwise it
+//!    is reserved its earliest start.
+//! 2. From then on: each job that fits now and delays no reservation starts.
 //!
-//! `depth` 0 is strict order: nothing starts behind the first job that waits. 1 is EASY backfilling; more is the
-//! hybrid between that and conservative backfilling.
+//! `depth` 0 is strict order: no job starts behind the first one that waits. 1 is EASY backfilling; more is a hybrid of
+//! EASY and conservative backfilling.
 //!
-//! A job that can be given no time (it needs nodes that are down) is passed over and the next becomes a head; after
-//! [`PASSED_OVER_MAX`] of these in one pass no more jobs get a guarantee. Must never know why an order is as it is.
+//! A job for which no start can be computed (it needs nodes that are down) is passed over and the next job becomes a
+//! head; after [`PASSED_OVER_MAX`] of these in one pass no more jobs get a reservation. This module does not know the
+//! reason of an order.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -18,10 +20,10 @@ use std::collections::BinaryHeap;
 use crate::job::Job;
 use crate::pass::{Candidate, Pass, Placement, Refusal, each_job};
 
-/// Most guarantees that may be asked for.
+/// Maximum of `depth`.
 pub const DEPTH_MAX: i64 = 1000;
 
-/// Heads without any start time that are passed over in one pass.
+/// Maximum number of heads without any start time that are passed over in one pass.
 pub const PASSED_OVER_MAX: u32 = 64;
 
 /// One pass in the order of the queue.
@@ -29,7 +31,7 @@ pub fn in_queue_order(pass: &mut dyn Pass, depth: u32) {
     in_queue_order_at(pass, depth, None);
 }
 
-/// The same, with jobs placed by a preference; `None` leaves that to the site.
+/// The same, with a placement preference; `None` leaves the placement to the site.
 pub fn in_queue_order_at(pass: &mut dyn Pass, depth: u32, place: Option<Placement>) {
     if heads(pass, depth, place, &mut |pass| pass.next()) {
         while let Some(job) = pass.next_fitting() {
@@ -47,9 +49,9 @@ fn start(pass: &mut dyn Pass, job: Candidate, place: Option<Placement>) -> Resul
     }
 }
 
-/// What a pass with one guarantee begins with, for policies that fill gaps in a way of their own: jobs start as they come, until
-/// one has to wait and is guaranteed its earliest start. False when the pass is over: no job is left, or a bound of the host
-/// is reached.
+/// The first part of a pass with one reservation, for policies with their own rule for filling gaps: jobs start in
+/// order until one has to wait and is reserved its earliest start. False when the pass is over: no job is left, or a
+/// bound of the host is reached.
 pub fn until_guaranteed(
     pass: &mut dyn Pass,
     mut start: impl FnMut(&mut dyn Pass, Candidate) -> Result<(), Refusal>,
@@ -70,8 +72,8 @@ pub fn until_guaranteed(
     true
 }
 
-/// One pass in an order of one's own: candidates of this pass, each once. The host's knowledge of what cannot start
-/// does not help to skip any, so this is for lists that are bounded.
+/// One pass in a given order: candidates of this pass, each once. The host cannot skip candidates that cannot start, so
+/// this is for bounded lists.
 pub fn in_order_of(pass: &mut dyn Pass, depth: u32, order: impl IntoIterator<Item = Candidate>) {
     let mut order = order.into_iter();
     if heads(pass, depth, None, &mut |_| order.next()) {
@@ -83,14 +85,14 @@ pub fn in_order_of(pass: &mut dyn Pass, depth: u32, order: impl IntoIterator<Ite
     }
 }
 
-/// One pass by score, the largest first; equal scores stay in the host's order. The first `window` candidates are scored,
-/// and those behind them wait.
+/// One pass by score, the largest first; equal scores stay in the host's order. The first `window` candidates are
+/// scored, and those behind them wait.
 pub fn by_score(pass: &mut dyn Pass, depth: u32, window: usize, mut score: impl FnMut(&Job) -> f64) {
     let mut scored = Vec::new();
     each_job(pass, window, |candidate, job| {
         scored.push((in_order(score(&job)), Reverse(scored.len()), candidate));
     });
-    // Where little can start, few are ever taken out.
+    // Where few jobs can start, few are ever taken out.
     let mut scored = BinaryHeap::from(scored);
     in_order_of(pass, depth, std::iter::from_fn(|| scored.pop().map(|(.., candidate)| candidate)));
 }
@@ -101,7 +103,7 @@ fn in_order(score: f64) -> u64 {
     if bits >> 63 == 0 { bits | 1 << 63 } else { !bits }
 }
 
-/// Step 1. True when step 2 is to follow.
+/// Step 1. True if step 2 is to follow.
 fn heads(
     pass: &mut dyn Pass,
     depth: u32,

@@ -1,7 +1,7 @@
-//! What a policy says of itself, and the settings it gets.
+//! A policy's description of itself, and its settings.
 //!
-//! A policy declares its keys once, with kind, default and one line of help. The host checks what an
-//! operator sets against that, so a policy only ever sees values of the declared kind.
+//! A policy declares its keys once, with kind, default and one line of help. The host checks an operator's settings
+//! against the declaration, so a policy only gets values of the declared kind.
 
 /// The kind of a configuration value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,18 +27,18 @@ pub struct Key {
     pub kind: Kind,
     /// Value when it is not set, in text form.
     pub default: &'static str,
-    /// One line for people: meaning, unit, range.
+    /// One line of help: meaning, unit, range.
     pub help: &'static str,
 }
 
-/// What a policy says of itself.
+/// A policy's description of itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Info {
     /// Lower-case letters, digits and `-`; at most 64 bytes.
     pub name: &'static str,
     /// The policy's own version.
     pub version: &'static str,
-    /// One line for people.
+    /// One line of description.
     pub summary: &'static str,
     /// Every key that can be set.
     pub keys: Vec<Key>,
@@ -50,19 +50,19 @@ impl Info {
         Info { name, version: "0", summary, keys: Vec::new() }
     }
 
-    /// Set the version; `env!("CARGO_PKG_VERSION")` is a good one.
+    /// Sets the version, such as `env!("CARGO_PKG_VERSION")`.
     pub fn version(mut self, version: &'static str) -> Self {
         self.version = version;
         self
     }
 
-    /// Declare a key with its default in text form and one line of help.
+    /// Declares a key with its default in text form and one line of help.
     pub fn key(mut self, name: &'static str, kind: Kind, default: &'static str, help: &'static str) -> Self {
         self.keys.push(Key { name, kind, default, help });
         self
     }
 
-    /// The settings when an operator sets only these; what a host does, for tests and native twins.
+    /// The complete settings when an operator sets only these; as a host does, for tests and native twins.
     ///
     /// # Errors
     /// A key that was not declared, or a value that is not of its kind.
@@ -78,7 +78,7 @@ impl Info {
             let set = set.iter().rev().find(|(name, _)| key.name == *name).map(|(_, value)| *value);
             let given = vec![(key.name.to_owned(), set.unwrap_or(key.default).to_owned())];
             let given = Config { values: given };
-            // As a host hands them over: each value in its one spelling.
+            // As a host passes them: each value in its canonical spelling.
             let value = match key.kind {
                 Kind::Boolean => given.boolean(key.name)?.to_string(),
                 Kind::Integer => given.integer(key.name)?.to_string(),
@@ -99,7 +99,7 @@ pub struct Config {
 }
 
 impl Config {
-    /// For whoever hosts a policy; a policy's test uses [`Info::configure`].
+    /// For hosts of a policy; a policy's test uses [`Info::configure`].
     pub fn from_values(values: Vec<(String, String)>) -> Self {
         Config { values }
     }

@@ -1,6 +1,6 @@
-//! `export_policy!`: make a component out of a struct.
+//! `export_policy!`: makes a component of a struct.
 
-/// Export a policy with the abilities named; a component exports exactly these.
+/// Exports a policy with the abilities named; a component exports exactly these.
 ///
 /// ```
 /// # use fluxgate_guest::prelude::*;
@@ -30,7 +30,7 @@ macro_rules! export_policy {
         #[cfg(target_arch = "wasm32")]
         const _: () = {
             ::std::thread_local! {
-                // The one instance of a component. A component cannot be entered twice at a time.
+                // The only instance of a component. A component cannot be entered twice at a time.
                 static INSTANCE: ::std::cell::RefCell<$policy> = ::std::default::Default::default();
             }
             struct Component;

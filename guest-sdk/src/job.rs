@@ -1,18 +1,18 @@
-//! Plain data: jobs, events, the machine. Mirrors `fluxgate:policy/types` in Rust's own shapes.
+//! Plain data: jobs, events, the machine. Mirrors `fluxgate:policy/types` as Rust types.
 //!
-//! Must never know how any of it crosses the boundary; that is `abi`.
+//! This module does not know the encoding at the boundary; that is `abi`.
 
-/// An RFC 19 FLUID. For echoing and comparing, never for arithmetic.
+/// An RFC 19 FLUID. For comparison and as an argument, never for arithmetic.
 pub type JobId = u64;
 
-/// A job as a policy sees it.
+/// A job in the view of a policy.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Job {
     /// RFC 19 id.
     pub id: JobId,
     /// Submission, seconds since the epoch.
     pub t_submit: f64,
-    /// Requested seconds; infinite when no limit was asked for.
+    /// Requested duration in seconds; infinite without a limit.
     pub duration: f64,
     /// RFC 27 priority, 1 to 4294967295. The largest is "expedite".
     pub priority: u32,
@@ -20,11 +20,11 @@ pub struct Job {
     pub userid: u32,
     /// Index of the job's queue; [`crate::machine::queue_name`] names it.
     pub queue: u32,
-    /// Fewest nodes the request can be satisfied with when it asks for nodes, else 0.
+    /// Minimum number of nodes if the request is for nodes, else 0.
     pub nodes: u32,
-    /// Fewest cores.
+    /// Minimum number of cores.
     pub cores: u32,
-    /// Fewest GPUs.
+    /// Minimum number of GPUs.
     pub gpus: u32,
 }
 
@@ -57,12 +57,12 @@ impl JobColumns {
         self.id.len()
     }
 
-    /// Are there no rows?
+    /// True if there are no rows.
     pub fn is_empty(&self) -> bool {
         self.id.is_empty()
     }
 
-    /// Add one row.
+    /// Adds one row.
     pub fn push(&mut self, job: &Job) {
         self.id.push(job.id);
         self.t_submit.push(job.t_submit);
@@ -75,7 +75,7 @@ impl JobColumns {
         self.gpus.push(job.gpus);
     }
 
-    /// The rows, one job at a time. Ends with the shortest column, should they ever differ.
+    /// The rows, one job at a time. Ends with the shortest column if their lengths differ.
     pub fn rows(&self) -> impl Iterator<Item = Job> + '_ {
         (0..self.len()).map_while(|row| {
             Some(Job {
@@ -93,37 +93,37 @@ impl JobColumns {
     }
 }
 
-/// Something that happened to a job.
+/// An event of a job.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct JobEvent {
-    /// To which job.
+    /// Id of the job.
     pub job: JobId,
-    /// When, seconds since the epoch.
+    /// Time of the event, seconds since the epoch.
     pub time: f64,
-    /// What.
+    /// The event.
     pub what: Happened,
 }
 
-/// What happened to a job. Times are seconds since the epoch.
+/// The kind of event. Times are seconds since the epoch.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Happened {
     /// It became pending: first seen, or again after a requeue.
     Pending,
-    /// It received resources.
+    /// It got resources.
     Started {
         /// Expected end, infinite without limit.
         end: f64,
     },
-    /// It gave up all of its resources.
+    /// It released all of its resources.
     Ended {
-        /// When it had received them.
+        /// Time of its start.
         start: f64,
     },
     /// It left the queue without starting: cancelled, denied or held.
     Removed,
     /// Its RFC 27 priority changed.
     Priority {
-        /// The new one.
+        /// The new priority.
         priority: u32,
     },
     /// The expected end of its allocation changed.
@@ -133,7 +133,7 @@ pub enum Happened {
     },
 }
 
-/// Totals over everything the scheduler may use.
+/// Totals over all resources of the scheduler.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Totals {
     /// All nodes.
@@ -142,7 +142,7 @@ pub struct Totals {
     pub cores: u32,
     /// All GPUs.
     pub gpus: u32,
-    /// Nodes that are up and held by nobody.
+    /// Nodes that are up and not held by any job.
     pub free_nodes: u32,
     /// Free cores on nodes that are up.
     pub free_cores: u32,

@@ -1,7 +1,7 @@
-//! What a Rust policy author imports.
+//! The library for authors of policies in Rust.
 //!
-//! A policy is a struct with [`Policy`] and the trait of each ability it has; everything else is done by
-//! the host. A whole first policy, which starts short jobs first:
+//! A policy is a struct with [`Policy`] and the trait of each of its abilities; the host does everything else. A
+//! complete first policy, which starts short jobs first:
 //!
 //! ```
 //! use fluxgate_guest::prelude::*;
@@ -36,23 +36,21 @@
 //! | [`Scheduling`] | `scheduling` | start in order, stop at the first that does not fit |
 //! | [`Observing`] | `observing` | events are not delivered |
 //! | [`State`] | `state` | a successor starts cold |
-//! | [`Ranking`] | `ranking` | the placement `ranked` takes nodes as they come |
+//! | [`Ranking`] | `ranking` | the placement `ranked` takes nodes in the host's order |
 //!
-//! # Rules of the house
+//! # Rules
 //!
-//! A component has no clock, no randomness, no files and no network; time comes in as an argument.
-//! Decisions are proposals: the host checks each and answers with a [`Refusal`] where it must. A panic ends
-//! the instance; its text goes to the host's log and the host goes on without the policy.
-//!
+//! A component has no clock, no randomness, no files and no network; time is an argument. Decisions are proposals: the
+//! host checks each, and refuses some with a [`Refusal`]. A panic ends the instance; its text goes to the host's log
+//! and the host goes on without the policy.
 //! # Building
 //!
-//! With the target `wasm32-unknown-unknown` and the linker `wasm-component-ld` that rustup ships with it,
-//! `cargo build` emits a component; the folder that `fluxgate policy new` makes is set up so. The crate of
-//! a policy is a `cdylib` (the component) and an `rlib` (for tests). This crate needs no unsafe code from
-//! an author.
+//! With the target `wasm32-unknown-unknown` and the linker `wasm-component-ld` that rustup ships with it, `cargo build`
+//! emits a component; a folder made by `fluxgate policy new` is set up for it. The crate of a policy is a `cdylib` (the
+//! component) and an `rlib` (for tests). An author needs no unsafe code.
 //!
-//! The contract itself is WIT; this crate finds it in its own folder `wit`, which inside the workspace is a
-//! link to the released version it speaks. A copy of this folder is therefore complete.
+//! The contract itself is WIT; this crate finds it in its own folder `wit`, which inside the workspace is a link to the
+//! released version that it implements. A copy of this folder is therefore complete.
 
 #![deny(missing_docs)]
 #![cfg_attr(not(target_arch = "wasm32"), forbid(unsafe_code))]
@@ -81,8 +79,8 @@ pub use pass::{Candidate, JOBS_MAX, Pass, Placement, Refusal, each_job};
 pub use policy::{Exported, Observing, Ordering, Policy, Ranking, Saved, Scheduling, State};
 pub use ranking::{Node, Quantity};
 
-/// The pass outside of a pass, to which every question is a breach of the contract. Only for policies that
-/// test what a host does about that; nothing natively.
+/// A pass outside of a call of `run`, to which every question is a breach of the contract. Only for policies that test
+/// the host's reaction; `None` natively.
 #[doc(hidden)]
 pub fn stray_pass() -> Option<Box<dyn Pass>> {
     #[cfg(target_arch = "wasm32")]
@@ -91,7 +89,7 @@ pub fn stray_pass() -> Option<Box<dyn Pass>> {
     None
 }
 
-/// Everything a policy usually names.
+/// The items that most policies use.
 pub mod prelude {
     pub use crate::{
         Candidate, Config, Happened, Info, Job, JobColumns, JobEvent, JobId, Kind, Node, Observing, Ordering,

@@ -1,40 +1,40 @@
-//! The host's log. In a component a message goes to the host, which bounds rate and size; natively it goes
-//! to standard error, or to where [`set_sink`] says.
+//! The host's log. In a component a message goes to the host, which bounds rate and size; natively it goes to standard
+//! error, or to the sink of [`set_sink`].
 
-/// How important a message is.
+/// The severity of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
-    /// Something failed.
+    /// An operation failed.
     Error,
-    /// Something is odd.
+    /// An unexpected state.
     Warn,
-    /// Worth knowing.
+    /// Information.
     Info,
     /// For the author.
     Debug,
 }
 
-/// Write one message; the first 4096 bytes are kept.
+/// Writes one message; the first 4096 bytes are kept.
 pub fn write(level: Level, message: &str) {
     backend::write(level, message);
 }
 
-/// Write an error.
+/// Writes an error.
 pub fn error(message: &str) {
     write(Level::Error, message);
 }
 
-/// Write a warning.
+/// Writes a warning.
 pub fn warn(message: &str) {
     write(Level::Warn, message);
 }
 
-/// Write an information.
+/// Writes an information.
 pub fn info(message: &str) {
     write(Level::Info, message);
 }
 
-/// Write a debug message.
+/// Writes a debug message.
 pub fn debug(message: &str) {
     write(Level::Debug, message);
 }
@@ -56,12 +56,12 @@ mod backend {
         static SINK: RefCell<Option<Sink>> = const { RefCell::new(None) };
     }
 
-    /// Natively: send this thread's messages here instead of to standard error; `None` undoes it.
+    /// Natively: sends this thread's messages to this sink instead of standard error; `None` resets it.
     pub fn set_sink(sink: Option<Sink>) {
         SINK.with(|slot| *slot.borrow_mut() = sink);
     }
 
-    // Standard error is what a test shows of a failing policy.
+    // A failing test shows standard error.
     #[allow(clippy::print_stderr)]
     pub(super) fn write(level: Level, message: &str) {
         SINK.with(|slot| match slot.borrow_mut().as_mut() {

@@ -1,11 +1,11 @@
-//! What the machine looks like, at any time, also outside a pass.
+//! The state of the machine, at any time, also outside a pass.
 //!
-//! In a component the host is asked. Natively there is a snapshot per thread, which the test bench or a
-//! native twin keeps up to date with [`set_snapshot`].
+//! In a component the host answers. Natively there is a snapshot per thread, which the test bench or a native twin
+//! keeps up to date with [`set_snapshot`].
 
 use crate::job::Totals;
 
-/// Totals over everything the scheduler may use.
+/// Totals over all resources of the scheduler.
 pub fn totals() -> Totals {
     backend::totals()
 }
@@ -32,12 +32,12 @@ mod backend {
     use std::cell::RefCell;
     use std::sync::Arc;
 
-    /// Natively: what this thread's policies see.
+    /// Natively: the state that this thread's policies see.
     #[derive(Debug, Clone, Default, PartialEq, Eq)]
     pub struct Snapshot {
         /// The totals.
         pub totals: Totals,
-        /// Queue names by index. Shared, because a host hands them over again and again.
+        /// Queue names by index. Shared, because a host passes them again and again.
         pub queues: Arc<[String]>,
     }
 
@@ -45,7 +45,7 @@ mod backend {
         static SNAPSHOT: RefCell<Snapshot> = RefCell::new(Snapshot::default());
     }
 
-    /// Natively: set what this thread's policies see from now on.
+    /// Natively: sets the state that this thread's policies see from now on.
     pub fn set_snapshot(snapshot: Snapshot) {
         SNAPSHOT.with(|slot| *slot.borrow_mut() = snapshot);
     }

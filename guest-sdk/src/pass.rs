@@ -1,48 +1,47 @@
-//! The conversation of a pass, as a trait, so that one policy runs in a component, on the test bench and
-//! natively inside a host.
+//! A pass as a trait, so that one policy runs in a component, on the test bench and natively inside a host.
 //!
-//! Must never know who answers. Mirrors the WIT interface `pass` question by question.
+//! This module does not know the implementation. It mirrors the WIT interface `pass` function by function.
 
 use crate::flow::Flow;
 use crate::job::{Job, Totals};
 
-/// A job offered in this pass. It means something only until the pass is over.
+/// A job offered in this pass. It is valid only until the pass is over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Candidate(u32);
 
 impl Candidate {
-    /// For whoever implements [`Pass`]: name a candidate by the number the host gave it. A policy that
-    /// invents one commits a breach of the contract, and the pass is discarded.
+    /// For implementations of [`Pass`]: the candidate with the number that the host gave it. A policy that makes up a
+    /// number commits a breach of the contract, and the pass is discarded.
     pub fn from_raw(number: u32) -> Self {
         Candidate(number)
     }
 
-    /// The number behind it.
+    /// The host's number.
     pub fn raw(self) -> u32 {
         self.0
     }
 }
 
-/// A placement preference that this host knows; see [`Pass::placement`].
+/// A placement preference that this host supports; see [`Pass::placement`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Placement(u32);
 
 impl Placement {
-    /// For whoever implements [`Pass`].
+    /// For implementations of [`Pass`].
     pub fn from_raw(number: u32) -> Self {
         Placement(number)
     }
 
-    /// The number behind it.
+    /// The host's number.
     pub fn raw(self) -> u32 {
         self.0
     }
 }
 
-/// Why the host did not do what was proposed. None of these is the policy's fault.
+/// The reason why the host refused a proposal. A refusal is no fault of the policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refusal {
-    /// The job does not fit on what is free now.
+    /// The job does not fit on the free resources.
     Busy,
     /// It would fit, but would delay a reservation.
     DelaysReservation,
@@ -55,17 +54,17 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// Does the job keep its claim, so that an order-keeping policy must not look past it? True for
+    /// True if the job keeps its place, so that a policy that keeps the order must not start jobs behind it: for
     /// [`Refusal::Busy`], [`Refusal::DelaysReservation`] and [`Refusal::Limit`].
     pub fn job_waits(self) -> bool {
         matches!(self, Refusal::Busy | Refusal::DelaysReservation | Refusal::Limit)
     }
 }
 
-/// Most rows of [`Pass::next_jobs`].
+/// Maximum number of rows of [`Pass::next_jobs`].
 pub const JOBS_MAX: u32 = 4096;
 
-/// Look at the next candidates, at most so many: for policies whose pass is over many of them.
+/// Calls `look` for the next candidates, at most `most`: for policies that consider many of them.
 pub fn each_job(pass: &mut dyn Pass, most: usize, mut look: impl FnMut(Candidate, Job)) {
     let mut left = most;
     while left > 0 {
@@ -82,20 +81,20 @@ pub fn each_job(pass: &mut dyn Pass, most: usize, mut look: impl FnMut(Candidate
 
 /// One pass over the eligible pending jobs of one queue.
 ///
-/// Candidates come in the order of their keys through a cursor that starts before the first. Decisions
-/// are staged: later questions see them, and all are committed after `run` returned, or none. A question
-/// costs about 30 ns, so ask freely, but do not ask about every job of a deep queue in every pass:
-/// [`Pass::next_fitting`] leaves out those that cannot start.
+/// Candidates come in the order of their keys through a cursor that starts before the first. Decisions are staged:
+/// later questions take them into account, and all of them are committed after `run` returned, or none. A question
+/// costs about 30 ns. A policy should still not ask about every job of a deep queue in every pass:
+/// [`Pass::next_fitting`] leaves out jobs that cannot start.
 pub trait Pass {
-    /// The time of this pass, seconds since the epoch. It stands still while the pass runs.
+    /// The time of this pass, seconds since the epoch. It does not advance during the pass.
     fn now(&mut self) -> f64;
-    /// The queue that this pass is about.
+    /// The index of the queue of this pass.
     fn queue(&mut self) -> u32;
     /// The next candidate in order.
     fn next(&mut self) -> Option<Candidate>;
     /// The next candidate that may be able to start now.
     fn next_fitting(&mut self) -> Option<Candidate>;
-    /// The next candidates with what they ask for, from the same cursor as [`Pass::next`]: at most so many, and at most
+    /// The next candidates with their requests, from the same cursor as [`Pass::next`]: at most `most`, and at most
     /// [`JOBS_MAX`]; fewer only when none are left. Costs a few ns each. See [`each_job`].
     fn next_jobs(&mut self, most: u32) -> Vec<(Candidate, Job)> {
         let mut jobs = Vec::new();
@@ -105,25 +104,26 @@ pub trait Pass {
         }
         jobs
     }
-    /// Put the cursor before the first candidate again. Started and reserved jobs do not come again.
+    /// Sets the cursor before the first candidate again. Started and reserved jobs do not come again.
     fn rewind(&mut self);
-    /// What the candidate asks for.
+    /// The request of the candidate.
     fn describe(&mut self, candidate: Candidate) -> Job;
-    /// Could it start now without delaying a reservation? Nothing is staged.
+    /// True if it could start now without delaying a reservation. Stages nothing.
     fn fits(&mut self, candidate: Candidate) -> bool;
-    /// Earliest time at which it could start, from running jobs' expected ends, staged starts and
-    /// reservations: [`Pass::now`] if it fits now, infinite if never. Costs more than [`Pass::fits`].
+    /// Earliest time at which it could start, seconds since the epoch, from running jobs' expected ends, staged starts
+    /// and reservations: [`Pass::now`] if it fits now, infinite if never. Costs more than [`Pass::fits`].
     fn earliest(&mut self, candidate: Candidate) -> f64;
-    /// Start it now, placed as the site's configuration says.
+    /// Starts it now, with the placement of the site's configuration.
     fn start(&mut self, candidate: Candidate) -> Result<(), Refusal>;
-    /// Start it now, placed by a preference from [`Pass::placement`].
+    /// Starts it now, with a preference from [`Pass::placement`].
     fn start_placed(&mut self, candidate: Candidate, placement: Placement) -> Result<(), Refusal>;
-    /// Guarantee it its earliest start, which is returned: nothing started later may delay it. The
-    /// guarantee is of a time, not of a place, and lasts until the queue's next pass plans anew.
+    /// Reserves its earliest start, which is returned (seconds since the epoch): no job started later may delay it. The
+    /// reservation is of a time, not of a place, and lasts until the queue's next pass.
     fn reserve(&mut self, candidate: Candidate) -> Result<f64, Refusal>;
-    /// For each in turn [`Pass::start`], and where it has to wait [`Pass::reserve`]: negative infinity if it has been
-    /// started, the start that is guaranteed, not a number if it can be given neither. Shorter when a bound of the host was
-    /// reached before the end, and never longer than [`JOBS_MAX`].
+    /// [`Pass::start`] for each in turn, and [`Pass::reserve`] where it has to wait. The result is negative infinity
+    /// for a job that has been started, its reserved start (seconds since the epoch) for a job with a reservation, and
+    /// NaN for a job with neither. The list is shorter when a bound of the host was reached before the end, and never
+    /// longer than [`JOBS_MAX`].
     fn start_or_reserve(&mut self, candidates: &[Candidate]) -> Vec<f64> {
         let mut starts = Vec::with_capacity(candidates.len());
         for candidate in candidates.iter().take(JOBS_MAX as usize) {
@@ -140,18 +140,18 @@ pub trait Pass {
     }
     /// A placement preference by name: at least `first`, `low`, `high`, `pack` and `spread`.
     fn placement(&mut self, name: &str) -> Option<Placement>;
-    /// Attach an annotation (RFC 27): `key` is `sched.NAME` or `user.NAME`, `json` the value as JSON
-    /// text; `null` removes it. A text as `sched.reason_pending` is told as the reason why it waits, until a decision
-    /// gives another.
+    /// Attaches an annotation (RFC 27): `key` is `sched.NAME` or `user.NAME`, `json` the value as JSON text; `null`
+    /// removes it. A text under `sched.reason_pending` is shown as the reason why the job waits, until a decision gives
+    /// another reason.
     fn annotate(&mut self, candidate: Candidate, key: &str, json: &str);
-    /// Have the candidate's key asked again before the next pass.
+    /// Requests the candidate's key again before the next pass.
     fn rekey(&mut self, candidate: Candidate);
-    /// Have another pass of this queue at this time, whatever happens until then.
+    /// Requests another pass of this queue at this time (seconds since the epoch), even without an event.
     fn wake_at(&mut self, time: f64);
-    /// Totals of the machine, with what is staged.
+    /// Totals of the machine, with staged decisions taken into account.
     fn totals(&mut self) -> Totals;
-    /// For whoever implements this trait outside of a component: what answers the functions of [`crate::flow`], if
-    /// anything flows. A policy asks those.
+    /// For implementations of this trait outside of a component: the implementation of the functions of
+    /// [`crate::flow`], if the machine has flow. A policy uses those functions.
     fn flow(&mut self) -> Option<&mut dyn Flow> {
         None
     }

@@ -1,8 +1,8 @@
-//! The folder of a new policy, as data: template, SDK and contract. For whoever offers "new policy".
+//! The folder of a new policy, as data: template, SDK and contract.
 //!
-//! The SDK is copied along because a policy must build in a plain folder, away from this workspace.
+//! The SDK is part of the folder because a policy must build in a plain folder, outside of this workspace.
 
-/// Longest name of a policy, as the contract says.
+/// Longest name of a policy, by the contract.
 const NAME_BYTES_MAX: usize = 64;
 
 /// The template, with placeholders.
@@ -19,7 +19,7 @@ macro_rules! sdk {
     ($($path:literal),+ $(,)?) => { [$(($path, include_str!(concat!("../", $path)))),+] };
 }
 
-/// This package, whole.
+/// This package, complete.
 const SDK: [(&str, &str); 32] = sdk![
     "Cargo.toml",
     "LICENSE",
@@ -70,7 +70,7 @@ pub fn files(name: &str) -> Result<Vec<(String, String)>, String> {
     Ok(files)
 }
 
-/// Is this a name for a policy?
+/// Checks the name of a policy.
 ///
 /// # Errors
 /// A sentence when it is not: 1 to 64 lower-case letters, digits and single `-` between them.
@@ -139,7 +139,7 @@ mod tests {
         let root = Path::new(env!("CARGO_MANIFEST_DIR"));
         let mut there = Vec::new();
         walk(root, root, &mut there);
-        // What cargo leaves where this package stands alone.
+        // Files that cargo makes where this package is used alone.
         there.retain(|path| !path.starts_with("target/") && path != "Cargo.lock");
         there.sort();
         let mut copied: Vec<&str> = SDK.iter().map(|(path, _)| *path).collect();

@@ -87,7 +87,7 @@ void *fg_alloc(size_t bytes) {
 }
 
 void fg_free(void *memory) {
-    /* Constants are nobody's to free, and a host that hands over nothing may point anywhere. */
+    /* Constants are never freed, and an empty value from the host may have any address. */
     if ((uintptr_t)memory <= (uintptr_t)&__heap_base) return;
     header *block = (header *)memory - 1;
     block->next = free_blocks[block->size];

@@ -42,9 +42,9 @@ typedef uint64_t fg_job_id;
 
 typedef enum {
     FG_OK = 0,
-    FG_BUSY,               /* does not fit on what is free now */
+    FG_BUSY,               /* does not fit on the free resources */
     FG_DELAYS_RESERVATION, /* would fit, but would delay a reservation */
-    FG_UNSATISFIABLE,      /* nothing of this machine could ever satisfy it */
+    FG_UNSATISFIABLE,      /* no resources of this machine could ever satisfy it */
     FG_NOT_ELIGIBLE,       /* its queue is stopped, or it left the queue during this pass */
     FG_LIMIT,              /* a bound of the host is reached: end the pass */
 } fg_refusal;
@@ -70,12 +70,12 @@ typedef struct {
     uint8_t kind; /* a fg_event_kind */
     fg_job_id job;
     double time;
-    double value; /* what it means depends on the kind; see policy.wit */
+    double value; /* its meaning depends on the kind; see policy.wit */
 } fg_event;
 
 typedef enum { FG_BOOLEAN, FG_INTEGER, FG_FLOAT, FG_DURATION, FG_STRING } fg_config_kind;
 
-/* One setting that the policy understands. */
+/* One setting of the policy. */
 typedef struct {
     fg_text name;
     uint8_t kind; /* a fg_config_kind */
@@ -83,7 +83,7 @@ typedef struct {
     fg_text help;
 } fg_key;
 
-/* What a policy says of itself. */
+/* A policy's description of itself. */
 typedef struct {
     fg_text name, version, summary;
     const fg_key *keys;
@@ -122,20 +122,20 @@ bool fg_fits(uint32_t candidate);
 double fg_earliest(uint32_t candidate);
 fg_refusal fg_start(uint32_t candidate);
 fg_refusal fg_start_placed(uint32_t candidate, uint32_t placement);
-/* `*start` is the guaranteed time when the answer is FG_OK. */
+/* `*start` is the reserved start when the answer is FG_OK. */
 fg_refusal fg_reserve(uint32_t candidate, double *start);
-/* False when this host does not know the name. */
+/* False when this host does not support the placement. */
 bool fg_placement(fg_text name, uint32_t *placement);
 void fg_annotate(uint32_t candidate, fg_text key, fg_text json);
 void fg_rekey(uint32_t candidate);
 void fg_wake_at(double time);
 
-/* ---- Help ---- */
+/* ---- Helpers ---- */
 
 /* Memory; zero-length is NULL. Running out of it ends the call, which the host survives. */
 void *fg_alloc(size_t bytes);
 void fg_free(void *memory);
-/* Numbers as the host writes them. False when the text is none. */
+/* Numbers in the host's form. False when the text is no number. */
 bool fg_integer(fg_text text, int64_t *value);
 bool fg_float(fg_text text, double *value);
 

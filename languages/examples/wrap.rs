@@ -1,5 +1,5 @@
-//! `wrap MODULE COMPONENT`: make a component of a core module. For `cargo xtask policies`, which must not be built
-//! with the component encoder inside. Must never know more than the two files.
+//! `wrap MODULE COMPONENT`: makes a component of a core module. For `cargo xtask policies`, which must not be built
+//! with the component encoder inside.
 
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -2,13 +2,13 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 //
-// It is the contract fluxgate:policy@0.1.0 for Go without WASI; policy.wit beside it says what each question means.
+// It is the contract fluxgate:policy@0.1.0 for Go without WASI; policy.wit beside it documents each question.
 // Times and durations are seconds, a time counts from the UNIX epoch. There is no file, no network and no
 // randomness, and the clock stands still.
 //
 // A policy's main package calls [Register] in init, and one function of each ability it has: [fluxgate/ordering].By,
 // [fluxgate/scheduling].With, [fluxgate/observing].With, [fluxgate/state].With. Importing the package of an ability is
-// what exports it, so import only what the policy has.
+// what exports it, so import only the abilities of the policy.
 //
 // A test is an ordinary `go test` with a [Pass] of its own.
 package fluxgate
@@ -21,10 +21,10 @@ import (
 // JobID is an RFC 19 FLUID.
 type JobID uint64
 
-// Candidate is a job that may be started in this pass; it means something only within it.
+// Candidate is a job that may be started in this pass; it is valid only within it.
 type Candidate uint32
 
-// Job has the scalars of a candidate. Durations may be +Inf: the job asked for no limit.
+// Job has the scalars of a candidate. A duration of +Inf means no limit.
 type Job struct {
 	ID                                     JobID
 	TSubmit, Duration                      float64
@@ -38,35 +38,35 @@ type Jobs struct {
 	Priority, UserID, Queue, Nodes, Cores, GPUs []uint32
 }
 
-// Totals is what the machine has and what of it is free.
+// Totals has the resources of the machine and the free ones.
 type Totals struct {
 	Nodes, Cores, GPUs             uint32
 	FreeNodes, FreeCores, FreeGPUs uint32
 	Running, Pending               uint32
 }
 
-// Refusal says why the host did not do what a pass proposed; OK is none.
+// Refusal is the reason why the host refused a proposal; OK is none.
 type Refusal uint8
 
 // None of these is a breach of the contract.
 const (
 	OK                 Refusal = iota
-	Busy                       // does not fit on what is free now
+	Busy                       // does not fit on the free resources
 	DelaysReservation          // would fit, but would delay a reservation
-	Unsatisfiable              // nothing of this machine could ever satisfy it
+	Unsatisfiable              // no resources of this machine could ever satisfy it
 	NotEligible                // its queue is stopped, or it left the queue during this pass
 	Limit                      // a bound of the host is reached: end the pass
 )
 
-// Pass is the conversation of one pass.
+// Pass is one pass over a queue.
 type Pass interface {
 	// Now is the time of the pass; it does not advance.
 	Now() float64
-	// Queue is the queue that the pass is about.
+	// Queue is the queue of the pass.
 	Queue() uint32
 	// Next is the next candidate in order; false when none is left.
 	Next() (Candidate, bool)
-	// NextFitting is Next without those that the host knows cannot start now.
+	// NextFitting is Next without candidates that cannot start now, as far as the host knows.
 	NextFitting() (Candidate, bool)
 	// Rewind puts the cursor before the first candidate. Started and reserved jobs are not offered again.
 	Rewind()
@@ -74,15 +74,15 @@ type Pass interface {
 	Describe(Candidate) Job
 	// Fits says whether it could start now without delaying a reservation.
 	Fits(Candidate) bool
-	// Earliest is when it could start: Now if it fits now, +Inf if never.
+	// Earliest is its earliest start: Now if it fits now, +Inf if never.
 	Earliest(Candidate) float64
 	// Start starts it now.
 	Start(Candidate) Refusal
-	// StartPlaced starts it now, placed as Placement named it.
+	// StartPlaced starts it now, with a preference from Placement.
 	StartPlaced(Candidate, uint32) Refusal
-	// Reserve guarantees it its earliest start, which is returned with OK.
+	// Reserve reserves its earliest start, which is returned with OK.
 	Reserve(Candidate) (float64, Refusal)
-	// Placement is the number of a placement preference; false when the host does not know it.
+	// Placement is the number of a placement preference; false when the host does not support it.
 	Placement(name string) (uint32, bool)
 	// Annotate attaches an annotation; json "null" removes it.
 	Annotate(c Candidate, key, json string)
@@ -92,10 +92,10 @@ type Pass interface {
 	WakeAt(time float64)
 }
 
-// EventKind says what happened to a job.
+// EventKind is the kind of an event.
 type EventKind uint8
 
-// See policy.wit for what Value means with each.
+// See policy.wit for the meaning of Value with each.
 const (
 	Pending EventKind = iota
 	Started
@@ -105,7 +105,7 @@ const (
 	Expiration
 )
 
-// Event is one thing that happened to a job.
+// Event is an event of a job.
 type Event struct {
 	Kind  EventKind
 	Job   JobID
@@ -125,7 +125,7 @@ const (
 	Text
 )
 
-// Key is a setting that the policy understands.
+// Key is a setting of the policy.
 type Key struct {
 	Name    string
 	Kind    Kind
@@ -133,7 +133,7 @@ type Key struct {
 	Help    string
 }
 
-// Description is what a policy says of itself.
+// Description is a policy's description of itself.
 type Description struct {
 	Name, Version, Summary string
 	Keys                   []Key
@@ -168,7 +168,7 @@ var (
 	configure   = func(Settings) error { return nil }
 )
 
-// Register says who the policy is and what takes its settings; nil when it has none.
+// Register sets the policy's description and the function that takes its settings; nil without settings.
 func Register(d Description, c func(Settings) error) {
 	description = d
 	if c != nil {

@@ -24,7 +24,7 @@ func Log(level Level, message string) {
 	abiLog(uint32(level), unsafe.Pointer(unsafe.StringData(message)), uint32(len(message)))
 }
 
-// MachineTotals is what the machine has.
+// MachineTotals has the resources of the machine.
 func MachineTotals() Totals {
 	abiTotals(unsafe.Pointer(&totals))
 	return totals
@@ -47,7 +47,7 @@ var (
 	words  [2]uint64
 )
 
-// HostPass is the Pass that the host leads.
+// HostPass is the host's Pass.
 type HostPass struct{}
 
 const none = 4294967295
@@ -95,7 +95,7 @@ func (HostPass) Annotate(c Candidate, key, json string) {
 func (HostPass) Rekey(c Candidate)   { abiRekey(uint32(c)) }
 func (HostPass) WakeAt(time float64) { abiWakeAt(time) }
 
-// refusal reads a result: a byte that says which, and the refusal at this offset.
+// refusal reads a result: a byte for the case, and the refusal at this offset.
 func refusal(offset int) Refusal {
 	answer := (*[16]uint8)(unsafe.Pointer(&words))
 	if answer[0] == 0 {

@@ -2,17 +2,17 @@
 //
 // SPDX-License-Identifier: Apache-2.0
 //
-// The imports of `fluxgate:policy@0.1.0` as they are pleasant to use: a refusal is a value and not an error thrown, no
-// candidate is null, and numbers are never negative (the engine hands over a u32 as an i32). `policy.wit` says what
-// each question means. Times and durations are seconds. A job id is a number, exact up to 2^53 only: use it to recognise
-// a job, with its time of submission where that matters. `Date.now()` is a trap: time comes in as an argument.
+// The imports of `fluxgate:policy@0.1.0` in convenient form: a refusal is a value and not an error thrown, no
+// candidate is null, and numbers are never negative (the engine hands over a u32 as an i32). `policy.wit` documents
+// each question. Times and durations are seconds. A job id is a number, exact up to 2^53 only: use it to identify
+// a job, with its time of submission where ids may be equal. `Date.now()` is a trap: time is an argument.
 import rawLog from "fluxgate:policy/log@0.1.0";
 import rawMachine from "fluxgate:policy/machine@0.1.0";
 import raw from "fluxgate:policy/pass@0.1.0";
 
 const NONE = 0xffffffff;
 
-/** What came in as a u32, whatever its sign. */
+/** A u32 from the host, whatever its sign. */
 export const u32 = (value) => value >>> 0;
 
 const candidate = (value) => (u32(value) === NONE ? null : u32(value));
@@ -27,13 +27,13 @@ export const machine = {
     queueName: (index) => rawMachine.queueName(index),
 };
 
-/** The conversation of a pass; only inside `scheduling.run`. */
+/** One pass over a queue; only inside `scheduling.run`. */
 export const pass = {
     now: () => raw.now(),
     queue: () => u32(raw.queue()),
     /** The next candidate in order, or null when none is left. */
     next: () => candidate(raw.next()),
-    /** Like `next`, without those that the host knows cannot start now. */
+    /** Like `next`, without candidates that cannot start now, as far as the host knows. */
     nextFitting: () => candidate(raw.nextFitting()),
     rewind: () => raw.rewind(),
     /** id, tSubmit, duration, priority, userid, nodes, cores, gpus. */
@@ -44,10 +44,10 @@ export const pass = {
     },
     fits: (job) => raw.fits(job),
     earliest: (job) => raw.earliest(job),
-    /** Start it. Null when that was done, else why not: `busy`, `delays-reservation`, `limit`, ... */
+    /** Start it. Null after a start, else the refusal: `busy`, `delays-reservation`, `limit`, ... */
     start: (job) => refusal(() => raw.start(job)),
     startPlaced: (job, placement) => refusal(() => raw.startPlaced(job, placement)),
-    /** Guarantee it its earliest start: `{ start, refusal }`, of which one is null. */
+    /** Reserve its earliest start: `{ start, refusal }`, of which one is null. */
     reserve(job) {
         let start = null;
         const why = refusal(() => {
@@ -55,9 +55,9 @@ export const pass = {
         });
         return { start, refusal: why };
     },
-    /** The number of a placement preference, or null when this host does not know it. */
+    /** The number of a placement preference, or null when this host does not support it. */
     placement: (name) => raw.placement(name),
-    /** `value` is anything that JSON can say; null removes the annotation. */
+    /** `value` is any JSON value; null removes the annotation. */
     annotate: (job, key, value) => raw.annotate(job, key, JSON.stringify(value)),
     rekey: (job) => raw.rekey(job),
     wakeAt: (time) => raw.wakeAt(time),

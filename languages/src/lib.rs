@@ -1,13 +1,13 @@
-//! Policies in languages other than Rust: what an author's folder holds, and how a core module becomes a component.
+//! Policies in languages other than Rust: the contents of an author's folder, and the conversion of a core module to a
+//! component.
 //!
-//! Compilers for C and Go make core modules. [`wrap`] reads from their exports which abilities they have, describes
-//! these by the contract's own WIT, and gives the module a WASI that denies everything (`deny.wat`), because a
-//! runtime such as Go's asks for clock, randomness and environment as it starts. What comes out imports nothing but
-//! `fluxgate:policy`.
+//! Compilers for C and Go make core modules. [`wrap`] reads the abilities from their exports, describes them by the
+//! contract's own WIT, and gives the module a WASI that denies every call (`deny.wat`), because a runtime such as Go's
+//! calls clock, randomness and environment at its start. The resulting component imports only `fluxgate:policy`.
 //!
-//! The folders beside `src/` are data: one for each language, with what its authors get.
+//! The folders beside `src/` are data: one for each language, with the files for its authors.
 //!
-//! Must never know the scheduler, nor how a component is run.
+//! This crate knows neither the scheduler nor how a component is run.
 
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]

@@ -1,6 +1,7 @@
-//! A policy's folder in any language: `fluxgate-policy.toml` says how it is built and tested, and this does it.
+//! A policy's folder in any language: `fluxgate-policy.toml` has the commands that build and test it, and this module
+//! runs them.
 //!
-//! Must never know a compiler, nor how a component is run.
+//! This module knows neither a compiler nor how a component is run.
 
 use std::fs;
 use std::io;
@@ -12,7 +13,7 @@ use serde::Deserialize;
 use crate::scaffold::Language;
 use crate::wrap::{WrapError, is_core_module, wrap};
 
-/// What a folder says about itself.
+/// Name of the file that describes a folder.
 pub const FILE: &str = "fluxgate-policy.toml";
 
 /// A policy's folder.
@@ -23,7 +24,7 @@ pub struct Project {
     language: Language,
 }
 
-/// The file. Further keys are none of our business.
+/// The file. Further keys are ignored.
 #[derive(Debug, Clone, Deserialize)]
 struct Said {
     name: String,
@@ -32,15 +33,15 @@ struct Said {
     test: Option<String>,
 }
 
-/// Why a folder could not be built or tested.
+/// A folder cannot be built or tested.
 #[derive(Debug, thiserror::Error)]
 pub enum ProjectError {
-    /// No file, or no sense in it.
+    /// The file is missing or invalid.
     #[error("{}: {reason}", file.display())]
     File {
         /// The file.
         file: PathBuf,
-        /// What is wrong with it.
+        /// The error.
         reason: String,
     },
     /// A command could not be started.
@@ -50,37 +51,37 @@ pub enum ProjectError {
         what: &'static str,
         /// The policy's folder.
         folder: PathBuf,
-        /// What the system says.
+        /// The error of the system.
         error: io::Error,
     },
-    /// A command did not succeed; what it had to say it has said.
+    /// A command failed; its output has been shown.
     #[error("`{what}` of {} failed ({status}); its command is in {FILE}. Needed for {language}: {packages}", folder.display())]
     Failed {
         /// `build` or `test`.
         what: &'static str,
         /// The policy's folder.
         folder: PathBuf,
-        /// How it ended.
+        /// Its exit status.
         status: ExitStatus,
         /// The language's name.
         language: &'static str,
-        /// What brings its tools.
+        /// The packages of its tools.
         packages: &'static str,
     },
-    /// `build` succeeded, but left nothing.
+    /// `build` succeeded, but left no component.
     #[error("`build` of {} left no {}", folder.display(), output.display())]
     Nothing {
         /// The policy's folder.
         folder: PathBuf,
-        /// What was expected.
+        /// The file expected.
         output: PathBuf,
     },
-    /// What was built is no policy.
+    /// The result of the build is no policy.
     #[error("{}: {error}", file.display())]
     Wrap {
-        /// What was built.
+        /// The file.
         file: PathBuf,
-        /// What is wrong with it.
+        /// The error.
         error: WrapError,
     },
     /// A file could not be written or read.
@@ -88,16 +89,16 @@ pub enum ProjectError {
     Io {
         /// The file or folder.
         path: PathBuf,
-        /// What the system says.
+        /// The error of the system.
         error: io::Error,
     },
 }
 
 impl Project {
-    /// Read a folder's file.
+    /// Reads a folder's file.
     ///
     /// # Errors
-    /// [`ProjectError::File`] names what is missing or unknown.
+    /// [`ProjectError::File`] names the missing or unknown key.
     pub fn read(folder: &Path) -> Result<Self, ProjectError> {
         let file = folder.join(FILE);
         let wrong = |reason: String| ProjectError::File { file: file.clone(), reason };
@@ -122,19 +123,19 @@ impl Project {
         self.language
     }
 
-    /// Where results go unless somebody says otherwise: `build` in the folder.
+    /// The default folder of results: `build` in the folder.
     pub fn default_out(&self) -> PathBuf {
         self.folder.join("build")
     }
 
-    /// Build it into a folder, and return the component there.
+    /// Builds it into a folder, and returns the component there.
     ///
     /// # Errors
-    /// [`ProjectError`] says what failed, and for a command which packages bring its tools.
+    /// [`ProjectError`] names the failure, and for a command the packages of its tools.
     pub fn build(&self, out: &Path) -> Result<PathBuf, ProjectError> {
         let out = room(out)?;
         let output = out.join(format!("{}.wasm", self.said.name));
-        // So that what is found afterwards was made now.
+        // Removed first, so that a file found afterwards is new.
         let _ = fs::remove_file(&output);
         self.run("build", &self.said.build, &out)?;
         let bytes = match fs::read(&output) {
@@ -153,7 +154,7 @@ impl Project {
         Ok(output)
     }
 
-    /// Run the author's own tests. False when the folder has none.
+    /// Runs the author's tests. False if the folder has none.
     ///
     /// # Errors
     /// [`ProjectError`] when they fail or cannot be run.
@@ -175,7 +176,7 @@ impl Project {
     }
 }
 
-/// A folder that is there, by its whole path.
+/// An existing folder, by its absolute path.
 fn room(out: &Path) -> Result<PathBuf, ProjectError> {
     let failed = |error| ProjectError::Io { path: out.to_owned(), error };
     fs::create_dir_all(out).map_err(failed)?;

@@ -1,11 +1,11 @@
-//! The folder of a new policy in any language, as data: template, what authors are given, and the contract.
+//! The folder of a new policy in any language, as data: template, library for authors, and the contract.
 //!
-//! Must never write a file.
+//! This module writes no file.
 
 use fluxgate_guest::scaffold as rust;
 pub use fluxgate_guest::scaffold::check_name;
 
-/// The contract that lies in every folder.
+/// The contract, which is part of every folder.
 const CONTRACT: &str = include_str!("../../wit/0.1.0/policy.wit");
 
 /// Versions of tools, for the folders that name them.
@@ -31,7 +31,7 @@ impl Language {
     pub const ALL: [Language; 5] =
         [Language::Rust, Language::C, Language::Go, Language::Js, Language::Python];
 
-    /// As it is written on a command line and in `fluxgate-policy.toml`.
+    /// Its name on a command line and in `fluxgate-policy.toml`.
     pub fn name(self) -> &'static str {
         match self {
             Language::Rust => "rust",
@@ -42,7 +42,7 @@ impl Language {
         }
     }
 
-    /// The language of a name.
+    /// The language with this name.
     ///
     /// # Errors
     /// A sentence that lists the names.
@@ -53,7 +53,7 @@ impl Language {
         })
     }
 
-    /// What brings its tools, for people.
+    /// The packages of its tools, as text.
     pub fn packages(self) -> &'static str {
         match self {
             Language::Rust => {
@@ -151,7 +151,7 @@ pub fn files(language: Language, name: &str) -> Result<Vec<(String, String)>, St
     }
     let mut files: Vec<(String, String)> = Vec::new();
     for (path, text) in language.files() {
-        // What all folders share has no placeholders, and a policy may well have the name of a word in it.
+        // The shared files have no placeholders, and a policy may have the name of a word in them.
         let text = if path.starts_with("sdk/") { (*text).to_owned() } else { filled(text, name) };
         files.push(((*path).to_owned(), text));
     }

@@ -1,27 +1,27 @@
-//! From a core module to a component of the contract. Must never know which language the module was written in.
+//! From a core module to a component of the contract, whatever the language of the module.
 
 use wasmparser::{Encoding, Parser, Payload};
 use wit_component::{ComponentEncoder, StringEncoding, embed_component_metadata};
 use wit_parser::{Resolve, WorldId};
 
-/// The contract, as every released version has it.
+/// The contract, as in every released version.
 const CONTRACT: &str = include_str!("../../wit/0.1.0/policy.wit");
-/// An ability that it gained since, in a file of its own.
+/// An ability that was added since, in a file of its own.
 const RANKING: &str = include_str!("../../wit/0.1.0/ranking.wit");
 
 /// The version of [`CONTRACT`].
 const VERSION: &str = "0.1.0";
 
-/// Every function of WASI's first preview, denied.
+/// Every function of WASI's first preview, each of which denies the call.
 const DENY: &str = include_str!("deny.wat");
 
-/// The module name under which compilers import that.
+/// The module name under which compilers import these functions.
 const PREVIEW1: &str = "wasi_snapshot_preview1";
 
 /// Interfaces that a policy may export beside `policy`; the contract has a world `with-NAME` for each.
 const ABILITIES: [&str; 5] = ["ordering", "scheduling", "observing", "state", "ranking"];
 
-/// Why a module cannot become a policy.
+/// A module cannot become a policy.
 #[derive(Debug, thiserror::Error)]
 pub enum WrapError {
     /// Not WebAssembly, or damaged.
@@ -38,28 +38,28 @@ pub enum WrapError {
     /// An export that the contract does not have.
     #[error("it exports `{0}`, which is not in `fluxgate:policy@{VERSION}`")]
     UnknownExport(String),
-    /// An import that nobody gives.
+    /// An import that the contract does not have.
     #[error(
         "it imports `{name}` from `{module}`, but a policy is given nothing except `fluxgate:policy`; was a library \
          left out, or a function misspelt?"
     )]
     ForeignImport {
-        /// Where it is expected from; linkers say `env` for what no library defined.
+        /// Its module; linkers use `env` for functions that no library defined.
         module: String,
         /// The function.
         name: String,
     },
-    /// Its functions have not the types of the contract.
+    /// Its functions do not have the types of the contract.
     #[error("it does not fit the contract: {0}")]
     Mismatch(String),
 }
 
-/// Are these the first bytes of a core module, rather than of a component?
+/// True for the first bytes of a core module, false for those of a component.
 pub fn is_core_module(bytes: &[u8]) -> bool {
     bytes.starts_with(b"\0asm\x01\0\0\0")
 }
 
-/// Make a component of a core module whose exports and imports are named by the canonical ABI, such as
+/// Makes a component of a core module whose exports and imports are named by the canonical ABI, such as
 /// `fluxgate:policy/scheduling@0.1.0#run`.
 ///
 /// # Errors
@@ -81,7 +81,7 @@ pub fn wrap(module: &[u8]) -> Result<Vec<u8>, WrapError> {
         .map_err(|error| mismatch(&format_args!("{error:#}")))
 }
 
-/// The abilities that the exports speak of; also judges the imports.
+/// The abilities of the exports; also checks the imports.
 fn abilities(module: &[u8]) -> Result<Vec<&'static str>, WrapError> {
     let (mut found, mut exports, mut is_policy) = (Vec::new(), Vec::new(), false);
     for payload in Parser::new(0).parse_all(module) {

@@ -12,7 +12,7 @@ use std::time::Instant;
 use fluxgate_engine::Event;
 use fluxgate_formats::JobId;
 use fluxgate_policy::{Limits, Loader};
-use fluxgate_tests::crank::{full, job, turn};
+use fluxgate_tests::drive::{drive, full, job};
 use fluxgate_tests::fixture::{SHIPPED, policies};
 
 const PASSES: u64 = 1_000_000;
@@ -60,10 +60,10 @@ fn passes(each: u64) -> u64 {
         while engine.stats().passes - before < each {
             let now = 2.0 + round as f64;
             let ended = fleeting.pop_front().expect("they are replaced one by one");
-            turn(&mut engine, Event::Free { id: ended, ranks: None, last: true }, now);
+            drive(&mut engine, Event::Free { id: ended, ranks: None, last: true }, now);
             let (id, jobspec) = (JobId(200_000_000 + round), job(1, FLEETING_DURATION));
             let alloc = Event::Alloc { id, priority: EXPEDITED, userid: 1, t_submit: now, jobspec };
-            fleeting.extend(turn(&mut engine, alloc, now));
+            fleeting.extend(drive(&mut engine, alloc, now));
             round += 1;
         }
         let stats = engine.stats();

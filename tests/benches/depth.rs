@@ -9,7 +9,7 @@ use std::time::Instant;
 use fluxgate_engine::Event;
 use fluxgate_formats::JobId;
 use fluxgate_policy::{Limits, Loader};
-use fluxgate_tests::crank::{alloc, full, job, narrow, turn};
+use fluxgate_tests::drive::{alloc, drive, full, job, narrow};
 use fluxgate_tests::fixture::policies;
 
 const ROUNDS: u64 = 2000;
@@ -28,12 +28,12 @@ fn main() {
         for round in 0..ROUNDS {
             let now = 2.0 + round as f64;
             let id = 100_000_000 + round;
-            turn(&mut engine, alloc(id, job(1024 + (round % 64) as u32, 600.0)), now);
-            turn(&mut engine, Event::Prioritize { jobs: vec![(JobId(id), 20)] }, now);
-            turn(&mut engine, Event::Cancel { id: JobId(id) }, now);
+            drive(&mut engine, alloc(id, job(1024 + (round % 64) as u32, 600.0)), now);
+            drive(&mut engine, Event::Prioritize { jobs: vec![(JobId(id), 20)] }, now);
+            drive(&mut engine, Event::Cancel { id: JobId(id) }, now);
             let ended = running.remove(0);
-            turn(&mut engine, Event::Free { id: ended, ranks: None, last: true }, now);
-            running.extend(turn(&mut engine, narrow(200_000_000 + round), now));
+            drive(&mut engine, Event::Free { id: ended, ranks: None, last: true }, now);
+            running.extend(drive(&mut engine, narrow(200_000_000 + round), now));
         }
         let seconds = begin.elapsed().as_secs_f64();
         let after = engine.stats();

@@ -12,7 +12,7 @@ use fluxgate_formats::JobId;
 use fluxgate_journal::{Options, PolicyRow, Recorded, Writer};
 use fluxgate_policy::{Compiled, Limits, Loader};
 use fluxgate_sim::machine::Machine;
-use fluxgate_tests::crank::{CORES, job, wide};
+use fluxgate_tests::drive::{CORES, job, wide};
 use fluxgate_tests::fixture::{folder, policies};
 
 const JOBS: u64 = 10_000;
@@ -124,9 +124,9 @@ fn main() {
         let begin = Instant::now();
         let (checkpoint, _) = site.engine.aside().checkpoint().expect("no swap is on its way");
         let took = begin.elapsed().as_secs_f64() * 1e3;
-        let base = fluxgate_journal::Record::Base(Box::new(fluxgate_journal::Base {
+        let base = fluxgate_journal::Record::Checkpoint(Box::new(fluxgate_journal::CheckpointRecord {
             time: 0.0,
-            why: fluxgate_journal::Why::Start,
+            why: fluxgate_journal::CheckpointCause::Start,
             version: String::new(),
             engine: checkpoint,
             asks: (2..depth + 2).map(|id| (JobId(id << 24), ((id % 64) as u32, 600.0))).collect(),

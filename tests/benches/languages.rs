@@ -10,7 +10,7 @@ use fluxgate_policy::{Compiled, Limits, Loader};
 use fluxgate_sim::driver;
 use fluxgate_sim::machine::Machine;
 use fluxgate_sim::workload::{Options, Workload};
-use fluxgate_tests::crank::{CORES, full, narrow, turn};
+use fluxgate_tests::drive::{CORES, drive, full, narrow};
 use fluxgate_tests::fixture::{policies, shared};
 use nix::time::{ClockId, clock_gettime};
 
@@ -45,8 +45,8 @@ fn passes(compiled: &Compiled, depth: u32) -> (f64, u64) {
     let mut count = 0;
     for round in 0..ROUNDS {
         let now = 2.0 + round as f64;
-        turn(&mut engine, Event::Free { id: running.remove(0), ranks: None, last: true }, now);
-        running.extend(turn(&mut engine, narrow(200_000_000 + round), now));
+        drive(&mut engine, Event::Free { id: running.remove(0), ranks: None, last: true }, now);
+        running.extend(drive(&mut engine, narrow(200_000_000 + round), now));
         count += 2;
     }
     let seconds = processor() - begin;

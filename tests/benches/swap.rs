@@ -9,10 +9,10 @@ use std::time::Instant;
 
 use fluxgate_engine::{Config, Engine, Event};
 use fluxgate_formats::JobId;
+use fluxgate_formats::quantile;
 use fluxgate_policy::{Compiled, Limits, Loader};
 use fluxgate_sim::machine::Machine;
-use fluxgate_sim::metrics::quantile;
-use fluxgate_tests::crank::{CORES, alloc, full, job, turn, wide};
+use fluxgate_tests::drive::{CORES, alloc, drive, full, job, wide};
 use fluxgate_tests::fixture::{World, policies};
 use serde_json::json;
 
@@ -68,7 +68,7 @@ fn in_a_row(swaps: usize) {
         let next = compiled[number % 2].instantiate(&Default::default()).expect("it starts");
         engine.swap(Box::new(next)).expect("no other swap");
         let ended = running.remove(number % running.len());
-        running.extend(turn(&mut engine, Event::Free { id: ended, ranks: None, last: true }, now));
+        running.extend(drive(&mut engine, Event::Free { id: ended, ranks: None, last: true }, now));
         let soon = Event::Alloc {
             id: JobId(2 * id),
             priority: u32::MAX,
@@ -76,10 +76,10 @@ fn in_a_row(swaps: usize) {
             t_submit: now,
             jobspec: job(1, 1e6),
         };
-        running.extend(turn(&mut engine, soon, now));
-        running.extend(turn(&mut engine, alloc(id, wide(id)), now));
-        running.extend(turn(&mut engine, Event::Prioritize { jobs: vec![(JobId(id), 20)] }, now));
-        running.extend(turn(&mut engine, Event::Cancel { id: JobId(id) }, now));
+        running.extend(drive(&mut engine, soon, now));
+        running.extend(drive(&mut engine, alloc(id, wide(id)), now));
+        running.extend(drive(&mut engine, Event::Prioritize { jobs: vec![(JobId(id), 20)] }, now));
+        running.extend(drive(&mut engine, Event::Cancel { id: JobId(id) }, now));
         assert!(engine.swap_state().is_none(), "it is done by now");
         assert_eq!(running.len() as u64, CORES, "who ended is followed by another");
         drop(engine.take_retired());
@@ -195,7 +195,7 @@ fn live(swaps: usize) {
             world.cli(&["cancel"].into_iter().chain(batch.iter().map(String::as_str)).collect::<Vec<_>>());
         }
     }
-    world.until("all are done", |w| w.jobs("pending").is_empty() && w.jobs("running").is_empty());
+    world.until_done();
     let audit = world.audit();
     assert_eq!(audit["submitted"], submitted, "{audit}");
     for nobody in ["denied", "lost", "run_twice"] {

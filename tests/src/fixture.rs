@@ -1,25 +1,27 @@
 //! The real binary in a folder of its own.
 //!
-//! Nothing here sleeps: a world is ready when it says so, and a test waits for what it can ask for.
+//! No function here sleeps: a world is ready when it reports so, and a test waits for a state that it can query.
 
 use std::io::{BufRead, BufReader, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::mpsc::channel;
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use fluxgate_formats::JobId;
+pub use fluxgate_testing::{SHIPPED, policies, root, shared};
+use fluxgate_wire::proto::errno;
+use fluxgate_wire::rpc::Client;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use serde_json::Value;
+use serde_json::{Value, json};
+use tokio::runtime::{Builder, Runtime};
 
-/// How long anything may take before a test gives up. Generous: it is only reached when something hangs.
+/// Timeout of any operation in a test. Generous: it is only reached when a process hangs.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// The workspace's folder.
-pub fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize().expect("the workspace is there")
-}
-
-/// A temporary folder that nobody else can look into, as an instance wants it.
+/// A temporary folder with no access for other users, as an instance requires.
 pub fn folder() -> tempfile::TempDir {
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o700);
     tempfile::Builder::new().permissions(mode).tempdir().expect("a folder can be made")
@@ -30,49 +32,12 @@ pub fn binary() -> PathBuf {
     std::env::var_os("FLUXGATE_BIN").map_or_else(|| root().join("target/debug/fluxgate"), PathBuf::from)
 }
 
-/// The folder of policy components: FLUXGATE_POLICIES, or where `cargo xtask policies` puts them.
-pub fn policies() -> PathBuf {
-    std::env::var_os("FLUXGATE_POLICIES").map_or_else(|| root().join("target/policies"), PathBuf::from)
-}
-
-/// The policies of this house, by name.
-pub const SHIPPED: [&str; 17] = [
-    "bandwidth-aware",
-    "broken",
-    "conservative",
-    "easy",
-    "easy-plus-plus",
-    "fcfs",
-    "hybrid",
-    "ljf",
-    "multifactor",
-    "packing",
-    "power-capped",
-    "priority",
-    "sjf",
-    "smallest-first",
-    "sparing",
-    "topology",
-    "xf",
-];
-
-/// A file of the shared data, or `None` with a printed line where it is not there.
-pub fn shared(path: &str) -> Option<PathBuf> {
-    let base = std::env::var_os("FLUXGATE_SHARED").map_or_else(|| root().join("../shared"), PathBuf::from);
-    let file = base.join(path);
-    if file.exists() {
-        return Some(file);
-    }
-    note(&format!("skipped: no {path} beside the project"));
-    None
-}
-
-/// Say something to whoever runs the tests with `--nocapture`.
+/// Prints a text for `--nocapture`.
 pub fn note(text: &str) {
     let _ = writeln!(std::io::stderr(), "{text}");
 }
 
-/// The binary with arguments, without the surroundings of whoever runs the tests.
+/// The binary with arguments, without the environment of the test process.
 pub fn fluxgate<S: AsRef<std::ffi::OsStr>>(args: impl IntoIterator<Item = S>) -> Command {
     let mut command = Command::new(binary());
     command.args(args).env_remove("FLUX_URI").env_remove("FLUXGATE_DIR").env("FLUXGATE_POLICIES", policies());
@@ -82,7 +47,7 @@ pub fn fluxgate<S: AsRef<std::ffi::OsStr>>(args: impl IntoIterator<Item = S>) ->
     command
 }
 
-/// What a finished command said.
+/// The output of a finished command.
 #[derive(Debug)]
 pub struct Said {
     /// Exit code, -1 after a signal.
@@ -114,7 +79,7 @@ impl Said {
         serde_json::from_str(&out).unwrap_or_else(|e| panic!("not JSON: {e}: {out}"))
     }
 
-    /// Check that it failed with this exit code, saying each of these.
+    /// Checks that it failed with this exit code and that its output contains each of these texts.
     pub fn fails(self, code: i32, words: &[&str]) {
         assert_eq!(self.code, code, "{self:?}");
         for word in words {
@@ -124,20 +89,20 @@ impl Said {
     }
 }
 
-/// Run a command to its end.
+/// Runs a command to its end.
 pub fn run(mut command: Command) -> Said {
     Said::of(command.output().expect("the binary can be started; run `cargo xtask build`"))
 }
 
-/// Run `fluxgate` with arguments to its end.
+/// Runs `fluxgate` with arguments to its end.
 pub fn cli(args: &[&str]) -> Said {
     run(fluxgate(args))
 }
 
-/// What `fluxgate up --dialect` takes.
+/// The values of `fluxgate up --dialect`.
 pub const DIALECTS: [&str; 2] = ["current", "founding"];
 
-/// Play a scenario once for each revision of the scheduler protocol: it gets these arguments and the dialect, and
+/// Runs a scenario once for each revision of the scheduler protocol: it gets these arguments and the dialect, and
 /// starts its worlds with them.
 pub fn for_both_dialects(args: &[&str], scenario: impl Fn(&[&str])) {
     for dialect in DIALECTS {
@@ -152,7 +117,19 @@ pub struct World {
     /// Its folder.
     pub dir: tempfile::TempDir,
     child: Child,
+    line: Mutex<Line>,
 }
+
+/// The connection of a test to its instance.
+struct Line {
+    runtime: Runtime,
+    client: Option<Client>,
+}
+
+/// Masks of job states (RFC 21).
+const PENDING: u64 = 2 | 4 | 8;
+const RUNNING: u64 = 16 | 32;
+const INACTIVE: u64 = 64;
 
 impl World {
     /// `fluxgate up` with these arguments.
@@ -170,8 +147,9 @@ impl World {
         let mut command = fluxgate(["up"]);
         command.args(args).arg("--dir").arg(dir.path()).stdout(Stdio::piped()).stderr(log);
         let child = command.spawn().expect("the binary can be started; run `cargo xtask build`");
-        // Whatever happens from here on, dropping the world ends the process and waits for it.
-        let mut world = World { dir, child };
+        // From here on, dropping the world always ends the process and waits for it.
+        let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
+        let mut world = World { dir, child, line: Mutex::new(Line { runtime, client: None }) };
         let out = world.child.stdout.take().expect("a pipe was asked for");
         let ready = BufReader::new(out).lines().any(|line| line.expect("the pipe can be read") == "ready");
         assert!(ready, "the instance ended before it was ready:\n{}", world.log());
@@ -189,31 +167,87 @@ impl World {
         format!("local://{}/local-0", self.dir.path().display())
     }
 
-    /// Run a command on it.
+    /// Runs a command on it.
     pub fn cli(&self, args: &[&str]) -> Said {
         let mut command = fluxgate(args);
         command.env("FLUXGATE_DIR", self.dir.path());
         run(command)
     }
 
-    /// What instance and scheduler logged.
+    /// The log of instance and scheduler.
     pub fn log(&self) -> String {
         std::fs::read_to_string(self.dir.path().join("test-log")).unwrap_or_default()
     }
 
-    /// Ids of jobs in a state (`pending`, `running`, `inactive`), as F58.
-    pub fn jobs(&self, state: &str) -> Vec<String> {
-        let list = self.cli(&["jobs", "--json", "--count", "0", "--filter", state]).json();
-        let jobs = list["jobs"].as_array().expect("a list of jobs");
-        jobs.iter().map(|job| job["f58"].as_str().expect("an id").to_owned()).collect()
+    /// The jobs in a state (`active`, `pending`, `running`, `inactive`), with all attributes.
+    pub fn list(&self, state: &str) -> Vec<Value> {
+        let states = match state {
+            "active" => PENDING | RUNNING,
+            "pending" => PENDING,
+            "running" => RUNNING,
+            "inactive" => INACTIVE,
+            _ => panic!("no state {state}"),
+        };
+        let request = json!({"max_entries": 0, "attrs": ["all"], "constraint": {"states": [states]}});
+        let answer = self.rpc("job-list.list", request).expect("the instance lists its jobs");
+        answer["jobs"].as_array().expect("a list of jobs").clone()
     }
 
-    /// Ask until it is so.
-    pub fn until(&self, what: &str, mut so: impl FnMut(&World) -> bool) {
+    /// Ids of jobs in a state, as F58.
+    pub fn jobs(&self, state: &str) -> Vec<String> {
+        let id = |job: &Value| JobId(job["id"].as_u64().expect("an id")).to_f58();
+        self.list(state).iter().map(id).collect()
+    }
+
+    /// Does the annotation of a pending job give this reason (RFC 27)?
+    pub fn told(&self, reason: &str) -> bool {
+        let given = |job: &Value| job["annotations"]["sched"]["reason_pending"].as_str().map(str::to_owned);
+        self.list("pending").iter().filter_map(given).any(|given| given.contains(reason))
+    }
+
+    /// The active and loaded policies, as the scheduler lists them; null while there is no scheduler.
+    pub fn policies(&self) -> Value {
+        self.rpc("sched-fluxgate.policy-list", json!({})).unwrap_or(Value::Null)
+    }
+
+    /// The comparison of a shadow with the active policy of a queue, or with the default one.
+    pub fn diff(&self, name: &str, queue: Option<&str>) -> Value {
+        self.rpc("sched-fluxgate.policy-diff", json!({"name": name, "queue": queue})).expect("a shadow")
+    }
+
+    /// The scheduler's answer to why a job waits, as JSON text; empty while there is none.
+    pub fn why(&self, id: &str) -> String {
+        let id = JobId::parse(id).expect("an id");
+        self.rpc("sched-fluxgate.explain", json!({"id": id.0}))
+            .map_or_else(|_| String::new(), |why| why.to_string())
+    }
+
+    /// Asks over the connection until the condition holds. A condition must not start a process.
+    pub fn until(&self, what: &str, mut holds: impl FnMut(&World) -> bool) {
         let begin = Instant::now();
-        while !so(self) {
+        while !holds(self) {
             assert!(begin.elapsed() < PATIENCE, "{what}: not within {PATIENCE:?}\n{}", self.log());
-            std::thread::yield_now();
+        }
+    }
+
+    /// Waits until no job is active: for the end of each active job's event log.
+    pub fn until_done(&self) {
+        loop {
+            let active = self.list("active");
+            if active.is_empty() {
+                return;
+            }
+            let line = self.line.lock().unwrap_or_else(PoisonError::into_inner);
+            let client = line.client.as_ref().expect("it was made to list the jobs");
+            for job in active {
+                let ended = async {
+                    let question = json!({"id": job["id"]});
+                    let mut log = client.stream("job-info.eventlog-watch", question).expect("a stream");
+                    while log.next().await.is_some_and(|event| event.is_ok()) {}
+                };
+                let ended = line.runtime.block_on(async { tokio::time::timeout(PATIENCE, ended).await });
+                assert!(ended.is_ok(), "job {} does not end within {PATIENCE:?}\n{}", job["id"], self.log());
+            }
         }
     }
 
@@ -235,18 +269,18 @@ impl World {
             .map(Pid::from_raw)
     }
 
-    /// Kill the scheduler without warning, and wait until another one serves.
+    /// Kills the scheduler without warning, and waits until another one serves.
     pub fn kill_scheduler(&self) {
         let old = self.scheduler().expect("a scheduler runs");
         kill(old, Signal::SIGKILL).expect("it can be killed");
         self.until("another scheduler serves", |world| {
             world.scheduler().is_some_and(|pid| pid != old)
-                && world.cli(&["policy", "list", "--json"]).code == 0
+                && world.policies() != Value::Null
                 && world.stats()["ready"] == true
         });
     }
 
-    /// Kill the instance without warning; the folder stays.
+    /// Kills the instance without warning; the folder stays.
     pub fn kill_instance(mut self) -> tempfile::TempDir {
         kill(Pid::from_raw(self.child.id() as i32), Signal::SIGKILL).expect("it can be killed");
         self.child.wait().expect("it ends");
@@ -256,27 +290,33 @@ impl World {
         kept
     }
 
-    /// Ask a service of the instance.
+    /// Calls a service of the instance, over one connection that is made by the first call and again after it was lost.
     pub fn rpc(&self, topic: &str, payload: Value) -> Result<Value, String> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        let mut line = self.line.lock().unwrap_or_else(PoisonError::into_inner);
+        let Line { runtime, client } = &mut *line;
         runtime.block_on(async {
-            let (client, _requests) =
-                fluxgate_wire::rpc::Client::connect(&self.uri()).await.map_err(|e| e.to_string())?;
-            client.rpc(topic, payload).await.map_err(|e| e.to_string())
+            if client.is_none() {
+                *client = Some(Client::connect(&self.uri()).await.map_err(|e| e.to_string())?.0);
+            }
+            let answer = client.as_ref().expect("it was made").rpc(topic, payload).await;
+            if answer.as_ref().is_err_and(|error| error.errnum == errno::ECANCELED) {
+                *client = None;
+            }
+            answer.map_err(|e| e.to_string())
         })
     }
 
     /// The scheduler's counters, null while there is none.
     pub fn stats(&self) -> Value {
-        self.rpc("sched-fluxgate.stats-get", serde_json::json!({})).unwrap_or(Value::Null)
+        self.rpc("sched-fluxgate.stats-get", json!({})).unwrap_or(Value::Null)
     }
 
     /// The instance's audit of its own records.
     pub fn audit(&self) -> Value {
-        self.rpc("fluxgate-instance.audit", serde_json::json!({})).expect("the instance audits")
+        self.rpc("fluxgate-instance.audit", json!({})).expect("the instance audits")
     }
 
-    /// No job lost or run twice, no core held twice, as the instance's records say.
+    /// Asserts that no job was lost or run twice and no core held twice, by the instance's records.
     pub fn assert_clean(&self) {
         let audit = self.audit();
         assert!(audit["lost"] == 0 && audit["run_twice"] == 0, "{audit}\n{}", self.log());
@@ -285,15 +325,17 @@ impl World {
 
 impl Drop for World {
     fn drop(&mut self) {
-        // A scheduler dies with the connection; the instance is told to end, then made to.
+        // A scheduler ends with the connection; the instance is asked to end, then killed.
         if self.child.try_wait().is_ok_and(|status| status.is_none()) {
-            let _ = kill(Pid::from_raw(self.child.id() as i32), Signal::SIGTERM);
-            let begin = Instant::now();
-            while self.child.try_wait().is_ok_and(|s| s.is_none()) && begin.elapsed() < PATIENCE {
-                std::thread::yield_now();
-            }
-            let _ = self.child.kill();
-            let _ = self.child.wait();
+            let pid = Pid::from_raw(self.child.id() as i32);
+            let _ = kill(pid, Signal::SIGTERM);
+            let (ends, ended) = channel();
+            std::thread::scope(|scope| {
+                scope.spawn(|| ends.send(self.child.wait()));
+                if ended.recv_timeout(PATIENCE).is_err() {
+                    let _ = kill(pid, Signal::SIGKILL);
+                }
+            });
         }
     }
 }

@@ -1,10 +1,10 @@
-//! What policies mean that look at what flows, as a slow program that is obviously right: the executable side of the pages of
-//! `power-capped` and `bandwidth-aware`.
+//! The semantics of policies that plan flow, as a slow and obviously correct program: the executable form of the pages
+//! of `power-capped` and `bandwidth-aware`.
 //!
-//! A machine is a number of cores and one pool, a job takes so much of both, and whether something fits is found by adding
-//! up. It shares nothing with engine, graph, driver or policies but the list of jobs.
+//! A machine is a number of cores and one pool. A job takes an amount of both, and whether it fits is found by adding
+//! up. The module shares only the list of jobs with engine, graph, driver and policies.
 //!
-//! This module must never be made fast.
+//! This module must not be optimised.
 
 use fluxgate_sim::workload::Job;
 
@@ -13,28 +13,29 @@ use crate::semantics::Starts;
 /// Seconds of a day.
 const DAY: f64 = 86_400.0;
 
-/// What decides.
+/// The rule of the policy.
 #[derive(Debug, Clone, Copy)]
 pub enum Rule {
-    /// EASY, with flow as the machine has it.
+    /// EASY, with flow up to the capacity of the machine.
     Easy,
     /// EASY within a budget of flow.
     Capped(Budget),
-    /// EASY; behind the first job that waits comes whose flow for each core is closest to what is free for each.
+    /// EASY; behind the first job that waits comes the job whose flow for each core is closest to the free flow for
+    /// each free core.
     Mixed,
 }
 
-/// So much may be in use; another amount from one second of the day until just before another.
+/// The permitted use: one amount, and another amount from one second of the day until just before another.
 #[derive(Debug, Clone, Copy)]
 pub struct Budget {
-    /// Outside of those hours.
+    /// The amount outside of those hours.
     pub usual: u64,
-    /// From, until, and how much.
+    /// From, until, and amount.
     pub peak: Option<(f64, f64, u64)>,
 }
 
 impl Budget {
-    /// What may be in use at a time.
+    /// The permitted use at a time.
     pub fn at(self, time: f64) -> u64 {
         let Some((from, to, peak)) = self.peak else { return self.usual };
         let day = (time / DAY).floor() * DAY;
@@ -46,7 +47,7 @@ impl Budget {
         if inside(day + from) || inside(day + from - DAY) { peak } else { self.usual }
     }
 
-    /// When it changes between two times.
+    /// Times between two times at which it changes.
     pub fn changes(self, after: f64, before: f64) -> Vec<f64> {
         let Some((from, to, _)) = self.peak else { return Vec::new() };
         let days = (after / DAY).floor() as i64..=(before / DAY).floor() as i64;
@@ -54,21 +55,21 @@ impl Budget {
         times.filter(|time| after < *time && *time < before).collect()
     }
 
-    /// When it is larger than just before, next.
+    /// The next time at which it is larger than just before.
     fn rise(self, after: f64) -> Option<f64> {
         let times = self.changes(after, after + 3.0 * DAY).into_iter();
         times.filter(|time| self.at(*time) > self.at(*time - 1.0)).min_by(f64::total_cmp)
     }
 }
 
-/// A job with the flow that it takes.
+/// A job with its flow.
 #[derive(Debug, Clone, Copy)]
 struct Wants {
     job: Job,
     flow: u64,
 }
 
-/// What is taken from one time until just before another.
+/// A use from one time until just before another.
 #[derive(Debug, Clone, Copy)]
 struct Taken {
     from: f64,
@@ -102,7 +103,7 @@ impl Machine {
         self.running.iter().map(|(it, start)| self.taken(*it, *start)).chain(head).collect()
     }
 
-    /// Can it be had from a time on, as long as it asks for?
+    /// True if it can be had from a time on, for the requested duration.
     fn room(&self, taken: &[Taken], it: Wants, start: f64) -> bool {
         let end = start + it.job.limit;
         let budget = if let Rule::Capped(budget) = self.rule { Some(budget) } else { None };
@@ -152,8 +153,8 @@ impl Machine {
         }
     }
 
-    /// The first of those whose flow for each core is closest to what is free, of flow for each core. Those that take more than is
-    /// free come first, and will not start.
+    /// The first of the jobs whose flow for each core is closest to the free flow for each free core. Jobs with more
+    /// flow than is free come first, and will not start.
     fn closest(&self, others: &[Wants]) -> usize {
         let (cores, flow): (u64, u64) =
             self.running.iter().fold((0, 0), |(c, f), (it, _)| (c + u64::from(it.job.cores), f + it.flow));
@@ -179,8 +180,8 @@ impl Machine {
     }
 }
 
-/// Every job's start, on a machine of so many cores and so much flow; `wants` is what each job takes of that. Jobs for which
-/// the machine is too small have none.
+/// Every job's start, on a machine with these cores and this flow; `wants` is the flow of each job. Jobs that are too
+/// large for the machine have none.
 pub fn schedule(jobs: &[Job], wants: impl Fn(&Job) -> u64, cores: u64, flow: u64, rule: Rule) -> Starts {
     let mut coming: Vec<Wants> = jobs.iter().map(|job| Wants { job: *job, flow: wants(job) }).collect();
     coming.retain(|it| u64::from(it.job.cores) <= cores && it.flow <= flow);

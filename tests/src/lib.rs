@@ -1,9 +1,9 @@
-//! What the end-to-end suites share: the binary, worlds to run it in, the native twins of policies, and what
-//! policies mean.
+//! Shared by the end-to-end suites: the binary, worlds to run it in, the native twins of policies, and the semantics of
+//! policies.
 //!
-//! The suites use the binary and the public crates as a user does; nothing here may know private items.
+//! The suites use the binary and the public crates as a user does; this crate does not know private items.
 
-pub mod crank;
+pub mod drive;
 pub mod fixture;
 pub mod flowing;
 pub mod native_twin;

@@ -1,13 +1,13 @@
 //! A policy written with the SDK, run natively by the engine: the twin of its component.
 //!
-//! Both must decide the same, job for job; a suite that holds them against each other finds what the boundary,
-//! the compiler or the host's executor gets wrong. Twins also make profiles readable.
+//! Both must decide the same, job for job; a suite that compares them finds errors of the boundary, the compiler or the
+//! host's executor. Twins also make profiles readable.
 //!
-//! A breach of the contract ends the policy's code at the very question, as a trap does in a component: the
-//! twin unwinds from it and hands the engine the error. A panic becomes [`PolicyError::Trap`]. There is neither
-//! fuel nor a bound on memory here.
+//! A breach of the contract ends the policy's code at that question, as a trap does in a component: the twin unwinds
+//! from it and returns the error to the engine. A panic becomes [`PolicyError::Trap`]. There is neither fuel nor a
+//! bound on memory here.
 //!
-//! This module must never know what a particular policy does.
+//! This module does not know the rule of any policy.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -47,11 +47,11 @@ impl<P: Exported + Send> NativeTwin<P> {
         Ok(NativeTwin { policy, name, abilities, machine: Machine::default(), calls: 0 })
     }
 
-    /// Run the policy's code with the machine it may ask about; a panic or a breach becomes an error.
+    /// Runs the policy's code with the machine that it may ask about; a panic or a breach becomes an error.
     fn call<T>(&mut self, during: &'static str, code: impl FnOnce(&mut P) -> T) -> Result<T, PolicyError> {
         self.calls += 1;
         show(&self.machine, self.machine.totals);
-        // Nothing is used again after an error: the engine discards the policy.
+        // The state is not used again after an error: the engine discards the policy.
         catch_unwind(AssertUnwindSafe(|| code(&mut self.policy))).map_err(|panic| why(panic, during))
     }
 }
@@ -144,7 +144,7 @@ fn node(row: &NodeRow<'_>) -> guest::Node {
     }
 }
 
-/// What a breach unwinds with; no panic hook sees it.
+/// The payload of a breach's unwinding; no panic hook sees it.
 struct Breach(PolicyError);
 
 fn why(panic: Box<dyn Any + Send>, during: &'static str) -> PolicyError {
@@ -201,7 +201,7 @@ fn refusal(refusal: engine::Refusal) -> guest::Refusal {
     }
 }
 
-/// The engine's pass with the SDK's face.
+/// The engine's pass as the SDK's trait.
 struct TwinPass {
     pass: engine::Pass,
     machine: Machine,
@@ -227,7 +227,7 @@ impl TwinPass {
         }
     }
 
-    /// Inside a pass the machine is seen with the staged decisions.
+    /// Inside a pass the machine includes the staged decisions.
     fn show(&self) {
         show(&self.machine, self.now_totals());
     }

@@ -1,57 +1,58 @@
-//! What every policy means, as a slow program that is obviously right: the executable side of `docs/semantics.md`.
+//! The semantics of every policy, as a slow and obviously correct program: the executable form of `docs/semantics.md`.
 //!
-//! A machine is a number of cores, the queue is a list, and whether something fits is found by adding up. It
-//! shares nothing with engine, graph, driver or policies but the list of jobs.
+//! A machine is a number of cores, the queue is a list, and whether a job fits is found by adding up. The module shares
+//! only the list of jobs with engine, graph, driver and policies.
 //!
-//! This module must never be made fast.
+//! This module must not be optimised.
 
 use std::collections::BTreeMap;
 
 use fluxgate_formats::JobId;
 use fluxgate_sim::workload::Job;
 
-/// When each job started. Jobs wider than the machine have none.
+/// The start of each job, in seconds. Jobs wider than the machine have none.
 pub type Starts = BTreeMap<JobId, f64>;
 
-/// What decides.
+/// The rule of the policy.
 #[derive(Debug, Clone, Copy)]
 pub enum Rule {
-    /// In the order of a key (now, job), smallest first; ties by submission, then id. The first `depth` jobs that
-    /// wait are guaranteed a start; with 0 nothing starts behind the first that waits.
+    /// In the order of a key (now, job), smallest first; ties by submission, then id. The first `depth` jobs that wait
+    /// get a reservation; with 0 no job starts behind the first that waits.
     InOrder {
         /// The key.
         key: fn(f64, &Job) -> f64,
-        /// Guarantees.
+        /// Number of reservations.
         depth: usize,
     },
-    /// Every job that waits is guaranteed a start. By last promise, then as in the queue; or as in the queue alone.
+    /// Every job that waits gets a reservation. By last reserved start, then as in the queue; or as in the queue alone.
     Conservative {
-        /// Do promises decide the order?
-        by_promise: bool,
+        /// True if reserved starts decide the order.
+        by_reservation: bool,
     },
     /// By weighted factors, largest sum in billionths first; then as [`Rule::InOrder`].
     Multifactor {
-        /// What age, fair share and size count.
+        /// Weights of age, fair share and size.
         weights: [f64; 3],
-        /// Seconds after which a job gets no older.
+        /// Seconds after which age no longer grows.
         max_age: f64,
-        /// Seconds in which usage is half forgotten.
+        /// Seconds in which usage decays to half.
         half_life: f64,
-        /// Guarantees.
+        /// Number of reservations.
         depth: usize,
     },
     /// EASY; behind the first job that waits the widest come first.
     BestFit,
     /// EASY by predicted run times.
     Predicted {
-        /// Jobs of a user whose mean length is the prediction; with 0, and until there are so many, it is what is requested.
+        /// Number of a user's jobs whose mean run time is the prediction; with 0, and until there are that many, it is
+        /// the requested duration.
         history: usize,
-        /// Behind the first that waits, shortest prediction first.
+        /// True if the shortest prediction is first behind the first job that waits.
         shortest: bool,
     },
 }
 
-/// Cores that are taken from one time until just before another.
+/// Cores taken from one time until just before another.
 #[derive(Debug, Clone, Copy)]
 struct Taken {
     from: f64,
@@ -59,17 +60,17 @@ struct Taken {
     cores: u32,
 }
 
-/// Could so many cores be had from `start` for `duration`?
+/// True if this many cores could be had from `start` for `duration`.
 fn room(cores: u32, taken: &[Taken], want: u32, start: f64, duration: f64) -> bool {
     let free_at = |time: f64| {
         cores - taken.iter().filter(|t| t.from <= time && time < t.to).map(|t| t.cores).sum::<u32>()
     };
-    // It only gets less where something begins.
+    // The free cores decrease only where a use begins.
     let begins = taken.iter().map(|t| t.from).filter(|&from| from > start && from < start + duration);
     free_at(start) >= want && begins.into_iter().all(|time| free_at(time) >= want)
 }
 
-/// The earliest time at which they can be had: now, or when something ends.
+/// The earliest time at which they can be had: now, or when a use ends.
 fn earliest(cores: u32, taken: &[Taken], want: u32, now: f64, duration: f64) -> f64 {
     let ends = taken.iter().map(|t| t.to).filter(|&to| to > now);
     let mut times: Vec<f64> = std::iter::once(now).chain(ends).collect();
@@ -81,7 +82,7 @@ fn earliest(cores: u32, taken: &[Taken], want: u32, now: f64, duration: f64) -> 
 struct Running {
     job: Job,
     start: f64,
-    /// How long it was predicted to run when it started.
+    /// Predicted run time at its start.
     predicted: f64,
 }
 
@@ -90,7 +91,7 @@ impl Running {
         Taken { from: self.start, to: self.start + self.job.limit, cores: self.job.cores }
     }
 
-    /// When it is expected to end, after a correction for each time that it outlived its prediction.
+    /// Its expected end, after a correction for each time that it outlived its prediction.
     fn expected_end(&self, now: f64) -> f64 {
         let minutes = [1, 5, 15, 30, 60, 120, 300, 600, 1200, 3000, 6000].into_iter();
         let mut corrections = minutes.chain(std::iter::repeat(6000)).map(|minutes| f64::from(minutes * 60));
@@ -106,16 +107,16 @@ struct Machine {
     now: f64,
     cores: u32,
     running: Vec<Running>,
-    /// In the order of submission, then id; with the promise of the last pass.
+    /// In the order of submission, then id; with the reserved start of the last pass.
     queue: Vec<(Job, f64)>,
     starts: Starts,
     /// Every job that arrived so far.
     seen: Vec<Job>,
-    /// Users and lengths of jobs that ended, in that order.
+    /// Users and run times of jobs that ended, in that order.
     ended: Vec<(u32, f64)>,
-    /// How many of them make a prediction.
+    /// Number of them that make a prediction.
     history: usize,
-    /// When the policy wants another pass.
+    /// The time of the next pass that the policy requested.
     wake: Option<f64>,
 }
 
@@ -139,7 +140,8 @@ impl Machine {
         spent.sum()
     }
 
-    /// Users that were seen, and the fair share of each: 2^-(its part of all usage / its part of all users).
+    /// Users seen so far, and the fair-share factor of each: 2^-(its fraction of all usage / its fraction of all
+    /// users).
     fn fair_shares(&self, half_life: f64) -> BTreeMap<u32, f64> {
         let mut users: Vec<u32> = self.seen.iter().map(|job| job.user).collect();
         users.sort_unstable();
@@ -150,7 +152,7 @@ impl Machine {
         users.iter().zip(usage).map(|(user, used)| (*user, fair(used))).collect()
     }
 
-    /// The mean length of the last jobs of the user, or what the job requests where that is less or these are too few.
+    /// The mean run time of the user's last jobs; the requested duration where that is less or there are too few jobs.
     fn predict(&self, job: &Job) -> f64 {
         let of_user: Vec<f64> =
             self.ended.iter().filter(|(user, _)| *user == job.user).map(|e| e.1).collect();
@@ -164,8 +166,8 @@ impl Machine {
         self.cores - self.running.iter().map(|r| r.job.cores).sum::<u32>()
     }
 
-    /// The first job that waits is expected to start at the shadow time; the others may neither be expected to run beyond
-    /// it nor take more cores than are left then.
+    /// The first job that waits is expected to start at the shadow time; the others may neither be expected to run
+    /// beyond it nor take more than the cores that remain then.
     fn predicted_pass(&mut self, shortest: bool) {
         while let Some((job, _)) = self.queue.first().copied().filter(|(job, _)| job.cores <= self.free()) {
             self.start(job);
@@ -201,8 +203,8 @@ impl Machine {
                 turns.sort_by(|a, b| key(self.now, &a.0).total_cmp(&key(self.now, &b.0)));
                 depth
             }
-            Rule::Conservative { by_promise } => {
-                if by_promise {
+            Rule::Conservative { by_reservation } => {
+                if by_reservation {
                     turns.sort_by(|a, b| a.1.total_cmp(&b.1));
                 }
                 usize::MAX
@@ -212,7 +214,7 @@ impl Machine {
                 let score = |job: &Job| {
                     let old = ((self.now - job.submit) / max_age).min(1.0);
                     let large = f64::from(job.cores) / f64::from(self.cores);
-                    // Everybody has priority 16 of 31.
+                    // Every job has priority 16 of 31.
                     let sum = age * old + fair * shares[&job.user] + size * large + 16.0 / 31.0;
                     (sum * 1e9).round()
                 };
@@ -220,7 +222,7 @@ impl Machine {
                 depth
             }
             Rule::BestFit => {
-                // Who waits is not known before those ahead have started.
+                // The jobs that wait are not known before those ahead have started.
                 let mut free = self.free();
                 let fits = |(job, _): &&(Job, f64)| {
                     let fits = job.cores <= free;
@@ -235,17 +237,17 @@ impl Machine {
             }
             Rule::Predicted { shortest, .. } => return self.predicted_pass(shortest),
         };
-        let mut guaranteed: Vec<Taken> = Vec::new();
+        let mut reservations: Vec<Taken> = Vec::new();
         for (job, _) in turns {
             let taken: Vec<Taken> =
-                self.running.iter().map(Running::taken).chain(guaranteed.iter().copied()).collect();
+                self.running.iter().map(Running::taken).chain(reservations.iter().copied()).collect();
             if room(self.cores, &taken, job.cores, self.now, job.limit) {
                 self.start(job);
             } else if most == 0 {
                 return;
-            } else if guaranteed.len() < most {
+            } else if reservations.len() < most {
                 let from = earliest(self.cores, &taken, job.cores, self.now, job.limit);
-                guaranteed.push(Taken { from, to: from + job.limit, cores: job.cores });
+                reservations.push(Taken { from, to: from + job.limit, cores: job.cores });
                 let waiting = self.queue.iter_mut().find(|(waiting, _)| waiting.id == job.id);
                 waiting.expect("it waits").1 = from;
             }
@@ -253,7 +255,7 @@ impl Machine {
     }
 }
 
-/// Every job's start under a rule. Also says how often a promise moved back, seconds in all.
+/// Every job's start under a rule, and the sum of seconds by which reservations moved back.
 pub fn schedule(jobs: &[Job], cores: u32, rule: Rule) -> (Starts, f64) {
     let mut coming: Vec<Job> = jobs.iter().copied().filter(|job| job.cores <= cores).collect();
     coming.sort_by(|a, b| b.submit.total_cmp(&a.submit).then(b.id.cmp(&a.id)));
@@ -287,10 +289,10 @@ pub fn schedule(jobs: &[Job], cores: u32, rule: Rule) -> (Starts, f64) {
         }
         let before = machine.queue.clone();
         machine.pass(rule);
-        for (job, promise) in before.into_iter().filter(|(_, promise)| promise.is_finite()) {
+        for (job, reserved) in before.into_iter().filter(|(_, reserved)| reserved.is_finite()) {
             let kept = machine.queue.iter().find(|(waiting, _)| waiting.id == job.id);
-            let start = kept.map_or(now, |(_, promise)| *promise);
-            moved_back += (start - promise).max(0.0);
+            let start = kept.map_or(now, |(_, reserved)| *reserved);
+            moved_back += (start - reserved).max(0.0);
         }
     }
 }

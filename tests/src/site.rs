@@ -1,4 +1,4 @@
-//! An instance with two queues and its scheduler as a process of its own that reads a configuration, as a site has it.
+//! An instance with two queues, and its scheduler as a process of its own with a configuration, as at a site.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Stdio};
@@ -33,7 +33,7 @@ fn start(world: &World, args: &[&str]) -> (Child, BufReader<std::process::ChildS
 }
 
 impl Site {
-    /// An instance with these settings in its configuration, and the scheduler with these arguments beside.
+    /// An instance with these settings in its configuration, and the scheduler with these arguments.
     pub fn up(table: &str, args: &[&str]) -> Site {
         let queues = ["--queue", "batch", "--queue", "debug", "--no-sched", "--speed", "100"];
         let world = World::up(&[&["--nodes", "1", "--cores", "4"][..], &queues].concat());
@@ -59,27 +59,28 @@ impl Site {
         self.start(args);
     }
 
-    /// Another configuration, which nobody reads yet.
+    /// Writes another configuration, which is not read yet.
     pub fn write(&self, table: &str) {
         std::fs::write(self.world.dir.path().join("flux.toml"), table).unwrap();
     }
 
-    /// What the command line says.
+    /// The output of the command line.
     pub fn cli(&self, args: &[&str]) -> Said {
         self.world.cli(args)
     }
 
-    /// What the schedulers have logged.
+    /// The log of the schedulers.
     pub fn log(&self) -> String {
         std::fs::read_to_string(self.world.dir.path().join("sched-log")).unwrap()
     }
 
-    /// Who decides: by default, in `batch`, in `debug`; with the last two, is it the queue's own?
+    /// The active policies: the default one, that of `batch`, that of `debug`; for the last two, whether it is the
+    /// queue's own.
     pub fn who(&self) -> Value {
-        let list = self.cli(&["policy", "list", "--json"]).json();
+        let list = self.world.policies();
         let queue = |name: &str| {
-            let queues = list["queues"].as_array().unwrap();
-            let found = queues.iter().find(|queue| queue["name"] == name);
+            let mut queues = list["queues"].as_array().into_iter().flatten();
+            let found = queues.find(|queue| queue["name"] == name);
             found.map_or(Value::Null, |queue| json!([queue["policy"], queue["own"]]))
         };
         json!([list["active"], queue("batch"), queue("debug")])
@@ -93,6 +94,6 @@ impl Drop for Site {
     }
 }
 
-/// Settings with two queues, which EASY decides.
+/// Settings with two queues, decided by EASY.
 pub const TWO: &str =
     "[queues.batch]\n[queues.debug]\n[sched-fluxgate]\npolicy = \"easy\"\non-breach = \"fallback\"\n";

@@ -1,6 +1,6 @@
 //! A look at a finished component (is it one, what does it import and what does it export?), and where it goes.
 
-use std::fs;
+use std::io::Write as _;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
@@ -46,10 +46,15 @@ pub(crate) fn abilities(bytes: &[u8]) -> Result<Vec<String>> {
 
 /// Put a component where it is looked for.
 pub(crate) fn place(bytes: &[u8], output: &Path) -> Result<()> {
-    // Beside it first, so that whoever watches the folder never sees half a component.
-    let beside = output.with_extension("wasm.new");
-    fs::write(&beside, bytes).with_context(|| format!("{}", beside.display()))?;
-    fs::rename(&beside, output).with_context(|| format!("{}", output.display()))
+    // A watcher of the folder never sees half a component.
+    let named = || format!("{}", output.display());
+    let folder = output.parent().with_context(named)?;
+    let permissions = std::os::unix::fs::PermissionsExt::from_mode(0o666);
+    let mut draft =
+        tempfile::Builder::new().permissions(permissions).tempfile_in(folder).with_context(named)?;
+    draft.write_all(bytes).with_context(named)?;
+    draft.persist(output).with_context(named)?;
+    Ok(())
 }
 
 /// `fluxgate:policy/ordering@0.1.0` is `ordering`; other packages are none of our business.

@@ -4,9 +4,11 @@
 //! |---|---|
 //! | `cargo xtask policies` | build the policies (or given folders) as components; `--lang` for more than Rust |
 //! | `cargo xtask build` | policies and the binary, for use by hand |
-//! | `cargo xtask test` | policies, the binary, then the whole test suite |
+//! | `cargo xtask test` | policies, the binary, then the test suites; names what was skipped |
 //! | `cargo xtask ci` | formatting, lints, `test` |
 //! | `cargo xtask tidy` | the rules of the house that no compiler checks |
+//! | `cargo xtask fuzz` | the fuzz targets under libFuzzer |
+//! | `cargo xtask deny` | licenses, duplicate versions, banned crates and sources |
 //! | `cargo xtask demo`, `bench` | build what is needed and run it |
 //!
 //! Must never know how scheduling works; it only starts other programs.
@@ -17,10 +19,13 @@
 
 mod component;
 mod debian;
+mod deny;
+mod fuzz;
 mod house;
 mod languages;
 mod policies;
 mod stamp;
+mod testing;
 mod tidy;
 mod toolchain;
 mod tools;
@@ -68,16 +73,16 @@ enum Command {
     },
     /// Build policies and binary; says where they are.
     Build,
-    /// Build policies and binary, check the house, then run the whole test suite.
-    Test {
-        /// Passed on to `cargo test`; with -p only that package is tested.
-        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-        arguments: Vec<String>,
-    },
+    /// Build policies and binary, check the house, then run the test suites and name what was skipped.
+    Test(testing::Options),
     /// Formatting, lints with warnings denied, then `test`.
     Ci,
     /// Check the rules of the house that no compiler checks.
     Tidy,
+    /// Run fuzz targets under libFuzzer, one after the other.
+    Fuzz(fuzz::Options),
+    /// Check licenses, duplicate versions, banned crates and sources: `cargo deny` with deny.toml.
+    Deny,
     /// An embedded instance, a workload and policies swapped under it: `fluxgate demo`.
     Demo {
         /// Passed on to `fluxgate demo`, for example `--json`.
@@ -117,14 +122,16 @@ fn run(command: Command) -> Result<()> {
             println!("{}", build_binary(&house)?.display());
             Ok(())
         }
-        Command::Test { arguments } => test(&house, &arguments),
+        Command::Test(options) => testing::run(&house, &options),
         Command::Ci => {
             house.cargo("fmt").args(["--all", "--check"]).run()?;
             let lints = ["--workspace", "--all-targets", "--", "-D", "warnings"];
             house.cargo("clippy").args(lints).run()?;
-            test(&house, &[])
+            testing::all(&house)
         }
         Command::Tidy => tidy::check(house.root()),
+        Command::Fuzz(options) => fuzz::run(&house, &options),
+        Command::Deny => deny::run(&house),
         Command::Demo { arguments } => {
             policies::build(&house, &[])?;
             let binary = build_binary(&house)?;
@@ -185,16 +192,4 @@ fn build_policies(
 fn build_binary(house: &House) -> Result<PathBuf> {
     house.cargo("build").args(["--package", "fluxgate", "--bin", "fluxgate"]).run()?;
     Ok(house.target().join("debug").join("fluxgate"))
-}
-
-fn test(house: &House, arguments: &[String]) -> Result<()> {
-    tidy::check(house.root())?;
-    policies::build(house, &[])?;
-    // One build for binary and tests: apart, they would be resolved with other features and the WebAssembly
-    // compiler be built twice.
-    house.cargo("build").args(["--workspace", "--bins", "--tests"]).run()?;
-    let binary = house.target().join("debug").join("fluxgate");
-    let names_package = |argument: &String| argument.starts_with("-p") || argument.starts_with("--package");
-    let scope = if arguments.iter().any(names_package) { None } else { Some("--workspace") };
-    house.cargo("test").args(scope).args(arguments).env("FLUXGATE_BIN", &binary).run()
 }

@@ -1,10 +1,13 @@
-//! The rules of the house that no compiler checks. Also a test of this crate, so the suite holds them.
+//! The rules of this repository that no compiler checks. They are also a test of this crate, so the suite holds them.
 //!
 //! - A source file opens with what it is for (`//!`).
 //! - A file in `host/` is short enough to be read in one go.
-//! - Arrows between crates point down, as ARCHITECTURE.md draws them.
+//! - Arrows between crates, and between the rooms of `host/graph`, point down, as ARCHITECTURE.md draws them.
 //! - What must be deterministic reads no clock and throws no dice. (That nothing is walked in hash order is a
-//!   lint, see `clippy.toml`.)
+//!   lint, see `clippy.toml`.) The scheduler service names no thread, socket or file either.
+//! - A path of the repository that a page names exists.
+
+mod paths;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -22,26 +25,68 @@ const LINES_MAX: usize = 600;
 const LONG_FILES: [&str; 0] = [];
 
 /// Crates whose results must follow from their input alone.
-const DETERMINISTIC: [&str; 4] = ["host/formats/src", "host/graph/src", "host/engine/src", "host/sim/src"];
+const DETERMINISTIC: [&str; 7] = [
+    "host/formats/src",
+    "host/graph/src",
+    "host/resource-query/src",
+    "host/engine/src",
+    "host/journal/src",
+    "host/sched/src",
+    "host/sim/src",
+];
+
+/// Their files that drive them with the machine's own clock and threads.
+const DRIVERS: [&str; 1] = ["host/journal/src/threaded.rs"];
 
 /// What they must not name, and what to use instead.
-const FORBIDDEN: [(&str, &str); 4] = [
+const FORBIDDEN: [(&str, &str); 5] = [
     ("Instant::now", "time is a parameter"),
     ("SystemTime", "time is a parameter"),
+    ("std::thread", "a driver starts threads"),
     ("rand::", "randomness is a parameter"),
     ("RandomState", "use BTreeMap: hash order differs from run to run"),
+];
+
+/// Crates that reach everything outside of them through one trait, so that a simulation can run them.
+const DRIVEN: [&str; 1] = ["host/sched/src"];
+
+/// What they must not name beside that: their trait has it.
+const OUTSIDE: [&str; 11] = [
+    "Instant",
+    "tokio",
+    "block_in_place",
+    "std::fs",
+    "File::",
+    "std::env",
+    "std::net",
+    "std::os",
+    "std::process",
+    "UnixStream",
+    "TcpStream",
 ];
 
 /// Which crates of ours a crate may stand on. Those not listed (the test suites) may use all.
 const ARROWS: &[(&str, &[&str])] = &[
     ("fluxgate-formats", &[]),
     ("fluxgate-graph", &["fluxgate-formats"]),
+    ("fluxgate-resource-query", &["fluxgate-formats", "fluxgate-graph"]),
     ("fluxgate-engine", &["fluxgate-formats", "fluxgate-graph"]),
     ("fluxgate-journal", &["fluxgate-formats", "fluxgate-graph", "fluxgate-engine"]),
     ("fluxgate-policy", &["fluxgate-formats", "fluxgate-graph", "fluxgate-engine"]),
     ("fluxgate-artefact", &[]),
     ("fluxgate-conformance", &["fluxgate-formats", "fluxgate-graph", "fluxgate-engine", "fluxgate-policy"]),
     ("fluxgate-wire", &["fluxgate-formats", "fluxgate-graph", "fluxgate-engine"]),
+    (
+        "fluxgate-sched",
+        &[
+            "fluxgate-formats",
+            "fluxgate-graph",
+            "fluxgate-engine",
+            "fluxgate-journal",
+            "fluxgate-policy",
+            "fluxgate-wire",
+        ],
+    ),
     ("fluxgate-instance", &["fluxgate-formats", "fluxgate-graph", "fluxgate-wire"]),
     ("fluxgate-sim", &["fluxgate-formats", "fluxgate-graph", "fluxgate-engine"]),
     (
@@ -49,12 +94,14 @@ const ARROWS: &[(&str, &[&str])] = &[
         &[
             "fluxgate-formats",
             "fluxgate-graph",
+            "fluxgate-resource-query",
             "fluxgate-engine",
             "fluxgate-journal",
             "fluxgate-policy",
             "fluxgate-conformance",
             "fluxgate-artefact",
             "fluxgate-wire",
+            "fluxgate-sched",
             "fluxgate-instance",
             "fluxgate-sim",
             // It writes new policies.
@@ -63,8 +110,12 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     ("fluxgate-guest", &[]),
     ("fluxgate-languages", &["fluxgate-guest"]),
-    ("xtask", &[]),
+    ("fluxgate-testing", &[]),
+    ("xtask", &["fluxgate-testing"]),
 ];
+
+/// The rooms of `host/graph`, lowest first: a room stands on those before it.
+const GRAPH_ROOMS: [&str; 4] = ["description", "layout", "live", "record"];
 
 /// What a policy may stand on.
 const POLICY_ARROWS: &[&str] = &["fluxgate-guest"];
@@ -73,7 +124,7 @@ const POLICY_ARROWS: &[&str] = &["fluxgate-guest"];
 pub(crate) fn check(root: &Path) -> Result<()> {
     let mut breaches = Vec::new();
     let mut files = Vec::new();
-    for room in ["host", "guest-sdk", "languages", "policies", "tests", "xtask"] {
+    for room in ["host", "guest-sdk", "languages", "policies", "tests", "fuzz", "xtask"] {
         sources(&root.join(room), &mut files)?;
     }
     files.sort();
@@ -81,8 +132,10 @@ pub(crate) fn check(root: &Path) -> Result<()> {
         let text = fs::read_to_string(file).with_context(|| format!("{}", file.display()))?;
         let name = file.strip_prefix(root).unwrap_or(file).to_string_lossy();
         breaches.extend(judge_file(&name, &text));
+        breaches.extend(judge_rooms(&name, &text));
     }
     breaches.extend(judge_arrows(&arrows(root)?));
+    breaches.extend(paths::judge(root)?);
     if breaches.is_empty() {
         return Ok(());
     }
@@ -99,11 +152,42 @@ fn judge_file(name: &str, text: &str) -> Vec<String> {
         breaches.push(format!("{name}: {lines} lines; more than {LINES_MAX} is more than one file"));
     }
     // Tests may measure.
-    if DETERMINISTIC.iter().any(|room| name.starts_with(room)) && !name.contains("/tests/") {
+    let deterministic = DETERMINISTIC.iter().any(|room| name.starts_with(room)) && !DRIVERS.contains(&name);
+    if deterministic && !name.contains("/tests/") {
         for (number, line) in text.lines().enumerate() {
             let code = line.split("//").next().unwrap_or_default();
             for (word, instead) in FORBIDDEN.iter().filter(|(word, _)| code.contains(word)) {
                 breaches.push(format!("{name}:{}: `{word}`: {instead}", number + 1));
+            }
+        }
+    }
+    if DRIVEN.iter().any(|room| name.starts_with(room)) {
+        for (number, line) in text.lines().enumerate() {
+            let code = line.split("//").next().unwrap_or_default();
+            for word in OUTSIDE.iter().filter(|word| code.contains(**word)) {
+                breaches.push(format!("{name}:{}: `{word}`: the crate has a trait for it", number + 1));
+            }
+        }
+    }
+    breaches
+}
+
+/// Imports of a room of `host/graph` from one above it.
+fn judge_rooms(name: &str, text: &str) -> Vec<String> {
+    let mut breaches = Vec::new();
+    let room = name.strip_prefix("host/graph/src/").and_then(|rest| rest.split('/').next());
+    // Tests may use everything.
+    let room = room.filter(|_| !name.contains("/tests/"));
+    let Some(floor) = GRAPH_ROOMS.iter().position(|it| Some(*it) == room) else { return breaches };
+    for (number, line) in text.lines().enumerate() {
+        let code = line.split("//").next().unwrap_or_default();
+        let words = || code.split(|c: char| !c.is_alphanumeric() && c != '_' && c != ':');
+        for above in &GRAPH_ROOMS[floor + 1..] {
+            let path = format!("crate::{above}");
+            let named = |word: &str| word == path || word.starts_with(&format!("{path}::"));
+            if words().any(named) {
+                let rule = "a room stands on those below it";
+                breaches.push(format!("{name}:{}: `{path}` in `{}`: {rule}", number + 1, GRAPH_ROOMS[floor]));
             }
         }
     }
@@ -174,9 +258,26 @@ mod tests {
         assert_eq!(judge_file("tests/a.rs", "fn main() {}\n").len(), 1);
         assert_eq!(judge_file("host/graph/src/a.rs", "//! x\nuse std::time::SystemTime;\n").len(), 1);
         assert!(judge_file("host/wire/src/a.rs", "//! x\nuse std::time::SystemTime;\n").is_empty());
+        assert!(judge_file("host/journal/src/threaded.rs", "//! x\nuse std::thread;\n").is_empty());
+        let outside = "//! x\nlet file = std::fs::read(path); // tokio in a comment\n";
+        assert_eq!(judge_file("host/sched/src/a.rs", outside).len(), 1);
+        assert!(judge_file("host/cli/src/a.rs", outside).is_empty());
         let long = format!("//! x\n{}", "\n".repeat(LINES_MAX));
         assert_eq!(judge_file("host/wire/src/a.rs", &long).len(), 1);
         assert!(judge_file("xtask/src/a.rs", &long).is_empty());
+    }
+
+    #[test]
+    fn a_room_of_the_graph_stands_on_those_below_it() {
+        let file = |room: &str| format!("host/graph/src/{room}/a.rs");
+        let up = "use crate::live::index::Index;\nlet it = crate::record::write(crate::live);\n";
+        assert_eq!(judge_rooms(&file("layout"), up).len(), 3);
+        assert_eq!(judge_rooms(&file("live"), up).len(), 1);
+        assert!(judge_rooms(&file("record"), up).is_empty());
+        assert!(judge_rooms(&file("description"), "// crate::live\nuse crate::liveness;\n").is_empty());
+        assert!(judge_rooms("host/graph/src/layout/tests/a.rs", up).is_empty());
+        assert!(judge_rooms("host/graph/src/lib.rs", up).is_empty());
+        assert!(judge_rooms("host/engine/src/live/a.rs", up).is_empty());
     }
 
     #[test]

@@ -123,15 +123,20 @@ fn installed(house: &House) -> Result<Toolchain> {
 /// Debian's compiler under rustup's (or anybody's) cargo and linker.
 fn from_debian(house: &House) -> Result<Toolchain> {
     let sysroot = PathBuf::from(rustc(house)?.args(["--print", "sysroot"]).read()?.trim());
-    let version = rustc(house)?.arg("-vV").read()?;
-    let host = version.lines().find_map(|line| line.strip_prefix("host: ")).unwrap_or_default();
-    let tools = tools_folder(&sysroot, host);
+    let tools = tools_folder(&sysroot, &host(house)?);
     if !tools.join(LINKER).is_file() {
         bail!("the linker {LINKER} is not in {}; it comes with rustup's toolchains", tools.display());
     }
     let debian = Debian::find(tools)?;
     let version = debian.version()?;
     Ok(Toolchain { version, sysroot: debian.sysroot(), debian: Some(debian) })
+}
+
+/// The target triple of this machine.
+pub(crate) fn host(house: &House) -> Result<String> {
+    let version = rustc(house)?.arg("-vV").read()?;
+    let host = version.lines().find_map(|line| line.strip_prefix("host: "));
+    Ok(host.context("`rustc -vV` names no host")?.to_owned())
 }
 
 /// The compiler that cargo uses here, asked in the workspace so that rustup picks the right toolchain.
@@ -144,7 +149,8 @@ fn tools_folder(sysroot: &Path, host: &str) -> PathBuf {
     sysroot.join("lib/rustlib").join(host).join("bin")
 }
 
-fn on_path(program: &str) -> bool {
+/// Is there a program of this name?
+pub(crate) fn on_path(program: &str) -> bool {
     let path = env::var_os("PATH").unwrap_or_default();
     env::split_paths(&path).any(|folder| folder.join(program).is_file())
 }

@@ -1,9 +1,10 @@
 //! `cargo xtask policies` as a person runs it.
 
 use std::fs;
-use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Output};
+
+use fluxgate_testing::{Need, skipped};
 
 fn xtask(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_xtask")).arg("policies").args(arguments).output().unwrap()
@@ -30,25 +31,7 @@ fn same_source_same_bytes_in_another_folder() {
     let output = xtask(&["--check-reproducible"]);
     let text = text(&output);
     assert!(output.status.success(), "{text}");
-    for name in [
-        "bandwidth-aware",
-        "broken",
-        "conservative",
-        "easy",
-        "easy-plus-plus",
-        "fcfs",
-        "hybrid",
-        "ljf",
-        "multifactor",
-        "packing",
-        "power-capped",
-        "priority",
-        "sjf",
-        "smallest-first",
-        "sparing",
-        "topology",
-        "xf",
-    ] {
+    for name in fluxgate_testing::SHIPPED {
         let line = text.lines().find(|line| line.starts_with(&format!("reproducible: {name} ")));
         assert!(line.is_some_and(|line| line.ends_with(" same")), "{text}");
     }
@@ -104,10 +87,8 @@ fn a_new_policy_in_every_language_tests_and_builds() {
     for language in Language::ALL.into_iter().filter(|language| *language != Language::Rust) {
         let name = language.name();
         if !target.join("toolchains").join(name).join("complete").is_file() {
-            let _ = writeln!(
-                std::io::stderr(),
-                "skipped: no toolchain for {name}; `cargo xtask policies --lang {name}` fetches it"
-            );
+            let how = format!("no toolchain for {name}; `cargo xtask policies --lang {name}` fetches it");
+            skipped(Need::Languages, how);
             continue;
         }
         let mine = folder.path().join(name);

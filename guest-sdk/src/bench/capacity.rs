@@ -1,10 +1,10 @@
-//! What is used when, as counts: enough to judge "fits", "earliest" and "would delay a reservation".
+//! Use over time, as counts: sufficient to decide "fits", "earliest" and "would delay a reservation".
 //!
-//! Must never know jobs, queues or policies.
+//! This module knows neither jobs, queues nor policies.
 
 use std::ops::Add;
 
-/// Most kinds of flow.
+/// Maximum number of kinds of flow.
 pub(super) const KINDS_MAX: usize = 4;
 
 /// Counts that a job needs or a machine has.
@@ -22,7 +22,7 @@ impl Need {
         self.cores <= room.cores && self.gpus <= room.gpus && flows()
     }
 
-    /// What is left after taking `other`, at least 0.
+    /// The difference to `other`, at least 0.
     pub(super) fn less(self, other: Need) -> Need {
         self.with(other, u32::saturating_sub, u64::saturating_sub)
     }
@@ -51,22 +51,22 @@ pub(super) struct Use {
     pub(super) need: Need,
 }
 
-/// What all uses take at one moment.
+/// The sum of all uses at one moment.
 pub(super) fn used_at(uses: &[Use], time: f64) -> Need {
     uses.iter()
         .filter(|each| each.start <= time && time < each.end)
         .fold(Need::default(), |sum, each| sum + each.need)
 }
 
-/// Is there room for `need` all the time from `start` to `end`? Room only shrinks where a use starts, so
-/// only those moments are looked at.
+/// True if `need` fits during all the time from `start` to `end`. Free capacity shrinks only where a use starts, so
+/// only those moments are checked.
 pub(super) fn has_room(room: Need, uses: &[Use], need: Need, start: f64, end: f64) -> bool {
     let starts = uses.iter().map(|each| each.start).filter(|time| start < *time && *time < end);
     std::iter::once(start).chain(starts).all(|time| (used_at(uses, time) + need).within(room))
 }
 
-/// Earliest start at `from` or later with room for `duration` seconds; none when there never is. Room only grows
-/// where a use ends, so only those moments are looked at.
+/// The earliest start at `from` or later at which `need` fits for `duration` seconds; `None` if it never does. Free
+/// capacity grows only where a use ends, so only those moments are checked.
 pub(super) fn earliest(room: Need, uses: &[Use], need: Need, from: f64, duration: f64) -> Option<f64> {
     let mut moments: Vec<f64> =
         uses.iter().map(|each| each.end).filter(|time| time.is_finite() && *time > from).collect();

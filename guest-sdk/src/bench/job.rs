@@ -1,10 +1,10 @@
-//! Describing a job to the bench.
+//! Description of a job for the bench.
 
 use super::capacity::{self, KINDS_MAX, Need};
 use super::{Bench, Waiting};
 use crate::job::{Happened, Job};
 
-/// A job in the making; see [`Bench::job`].
+/// A job under construction; see [`Bench::job`].
 #[must_use = "end with `submit` or `running`"]
 #[derive(Debug)]
 pub struct JobBuilder<'a> {
@@ -27,10 +27,10 @@ impl<'a> JobBuilder<'a> {
         self
     }
 
-    /// It needs so much of a kind that [`Bench::flow`] named.
+    /// It needs this amount of a kind that [`Bench::flow`] defined.
     ///
     /// # Panics
-    /// There is no such kind.
+    /// The kind is not defined.
     pub fn flow(mut self, name: &str, amount: u64) -> Self {
         let kind = self.bench.kinds.iter().position(|kind| kind.name == name);
         self.flows[kind.unwrap_or_else(|| panic!("no {name} flows on this bench"))] = amount;
@@ -43,13 +43,13 @@ impl<'a> JobBuilder<'a> {
         self
     }
 
-    /// It asks for this many seconds, which may be infinite.
+    /// It requests this duration in seconds, which may be infinite.
     pub fn duration(mut self, seconds: f64) -> Self {
         self.job.duration = seconds;
         self
     }
 
-    /// It will really run this long. Unless said, as long as it asks for.
+    /// Its actual run time in seconds; by default the requested duration.
     pub fn really(mut self, seconds: f64) -> Self {
         self.real_duration = Some(seconds);
         self
@@ -61,13 +61,13 @@ impl<'a> JobBuilder<'a> {
         self
     }
 
-    /// Who submits it.
+    /// The submitting user.
     pub fn userid(mut self, userid: u32) -> Self {
         self.job.userid = userid;
         self
     }
 
-    /// When it was submitted, if not now. It is pending at once all the same.
+    /// Its time of submission in seconds, by default now. It is pending at once in any case.
     pub fn submitted_at(mut self, time: f64) -> Self {
         self.job.t_submit = time;
         self
@@ -79,7 +79,7 @@ impl<'a> JobBuilder<'a> {
         self
     }
 
-    /// It is pending from now on.
+    /// Submits the job: it is pending from now on.
     ///
     /// # Panics
     /// The id is in use.
@@ -93,10 +93,10 @@ impl<'a> JobBuilder<'a> {
         bench.note(id, bench.now, Happened::Pending);
     }
 
-    /// It holds its resources from now on, without a policy having been asked.
+    /// Starts the job: it holds its resources from now on, without a decision of a policy.
     ///
     /// # Panics
-    /// It does not fit on what is free.
+    /// It does not fit on the free resources.
     pub fn running(self) {
         let (bench, waiting) = self.finish();
         let free = bench.room().less(capacity::used_at(&bench.held(), bench.now));

@@ -18,12 +18,12 @@
 //! assert_eq!(bench.started(), [2]);
 //! ```
 //!
-//! The bench does what a host does around a policy: it asks for keys, delivers events, makes passes, drops a
-//! queue's reservations at the beginning of its next pass, and schedules by itself where an ability is not
-//! exported. Two things are simpler: resources are counts without places (a job of whole nodes takes
-//! that many times the cores of a node, flow comes from one pool for all), and a breach of the contract panics.
+//! The bench does the host's part around a policy: it requests keys, delivers events, makes passes, drops a queue's
+//! reservations at the beginning of its next pass, and schedules by itself where an ability is not exported. Two
+//! aspects are simpler: resources are counts without places (a job of whole nodes takes that many times the cores of a
+//! node, flow comes from one pool for all), and a breach of the contract panics.
 //!
-//! Time starts at 0 and moves only when told.
+//! Time starts at 0, in seconds, and moves only by [`Bench::advance`].
 
 mod capacity;
 mod job;
@@ -44,19 +44,19 @@ use pass::{BenchPass, Staged};
 
 pub use job::JobBuilder;
 
-/// The placement preferences that the bench knows; it does not place.
+/// The placement preferences that the bench accepts; it does not place.
 const PLACEMENTS: [&str; 6] = ["first", "low", "high", "pack", "spread", "ranked"];
 
-/// RFC 27: the priority of an expedited job, which comes first under every policy.
+/// RFC 27: the priority of an expedited job, which is first under every policy.
 const EXPEDITE: u32 = u32::MAX;
 
-/// Nodes that a host asks about at once.
+/// Number of nodes in one call of a host.
 const NODES_PER_CALL: usize = 4096;
 
-/// Decisions in one pass before the bench answers [`Refusal::Limit`], unless told otherwise.
+/// Default maximum of decisions in one pass, after which the bench answers [`Refusal::Limit`].
 const DECISIONS_MAX: usize = 10_000;
 
-/// Make a policy and configure it as a host would.
+/// Makes and configures a policy as a host does.
 ///
 /// # Errors
 /// An undeclared key, a value of the wrong kind, or the policy's own refusal.
@@ -67,7 +67,7 @@ pub fn configured<P: Policy>(settings: &[(&str, &str)]) -> Result<P, String> {
     Ok(policy)
 }
 
-/// The order in which a host takes these nodes for jobs that are placed `ranked`, by broker rank.
+/// The order in which a host takes these nodes for jobs with the placement `ranked`, by broker rank.
 ///
 /// # Panics
 /// If the policy ranks no nodes, or on a breach of the contract.
@@ -89,7 +89,7 @@ pub fn node_order<P: Exported>(policy: &mut P, nodes: &[Node]) -> Vec<u32> {
 struct Waiting {
     job: Job,
     need: Need,
-    /// How long it will really run.
+    /// Its actual run time, in seconds.
     real_duration: f64,
     key: f64,
 }
@@ -100,20 +100,20 @@ struct Running {
     id: JobId,
     need: Need,
     start: f64,
-    /// When it should end; this is what plans are made with.
+    /// Its expected end, the basis of plans.
     expected_end: f64,
-    /// When it will end.
+    /// Its actual end.
     real_end: f64,
 }
 
-/// What a pass gets to work on.
+/// The input of a pass.
 struct QueuePass<'a> {
     now: f64,
     queue: u32,
     jobs: &'a [Waiting],
-    /// Everything there is, up or down.
+    /// All resources, up or down.
     all: Need,
-    /// What is up.
+    /// The resources that are up.
     room: Need,
     kinds: &'a [Kind],
     totals: Totals,
@@ -133,7 +133,7 @@ pub struct Bench {
     queues: Vec<String>,
     pending: Vec<Waiting>,
     running: Vec<Running>,
-    guaranteed: Vec<(u32, JobId, Use)>,
+    reservations: Vec<(u32, JobId, Use)>,
     unkeyed: BTreeSet<JobId>,
     events: Vec<JobEvent>,
     started: Vec<JobId>,
@@ -166,7 +166,7 @@ impl Bench {
             queues: vec![String::new()],
             pending: Vec::new(),
             running: Vec::new(),
-            guaranteed: Vec::new(),
+            reservations: Vec::new(),
             unkeyed: BTreeSet::new(),
             events: Vec::new(),
             started: Vec::new(),
@@ -177,15 +177,15 @@ impl Bench {
         }
     }
 
-    /// Allow this many decisions in one pass.
+    /// Sets the maximum number of decisions in one pass.
     pub fn decisions_max(&mut self, limit: usize) {
         self.decisions_max = limit;
     }
 
-    /// Let so much of a kind flow to all nodes, from one pool.
+    /// Adds a kind of flow with this total amount, from one pool for all nodes.
     ///
     /// # Panics
-    /// It is there already, or is the fifth.
+    /// The kind exists already, or is the fifth.
     pub fn flow(&mut self, name: &str, unit: &str, total: u64) {
         assert!(self.kinds.iter().all(|kind| kind.name != name), "{name} flows already");
         let slot = self.all.flows.get_mut(self.kinds.len()).expect("at most four kinds of flow");
@@ -193,14 +193,14 @@ impl Bench {
         self.kinds.push(Kind { name: name.to_owned(), unit: unit.to_owned(), total, free: total });
     }
 
-    /// Take this many cores (with their share of nothing else) down until told otherwise.
+    /// Sets this number of cores down (with their share of nothing else) until the next call.
     pub fn down_cores(&mut self, cores: u32) {
         self.down.cores = cores;
     }
 
-    /// Describe a job; end with [`JobBuilder::submit`] or [`JobBuilder::running`].
+    /// Describes a job; end with [`JobBuilder::submit`] or [`JobBuilder::running`].
     ///
-    /// Unless said otherwise it needs one core for an hour, has priority 16 and was submitted now.
+    /// By default it needs one core for an hour, has priority 16 and is submitted now.
     pub fn job(&mut self, id: JobId) -> JobBuilder<'_> {
         let job = Job {
             id,
@@ -221,7 +221,7 @@ impl Bench {
         self.now
     }
 
-    /// Let this many seconds pass; jobs whose time has come end, in the order of their ends.
+    /// Advances the time by this many seconds; jobs whose end has come end, in the order of their ends.
     pub fn advance(&mut self, seconds: f64) {
         self.now += seconds;
         let now = self.now;
@@ -234,32 +234,32 @@ impl Bench {
         }
     }
 
-    /// End a running job now, whatever its duration.
+    /// Ends a running job now, whatever its duration.
     ///
     /// # Panics
-    /// It does not run.
+    /// The job does not run.
     pub fn end(&mut self, id: JobId) {
         let at = self.running.iter().position(|job| job.id == id);
         let job = self.running.remove(at.unwrap_or_else(|| panic!("job {id} does not run")));
         self.note(id, self.now, Happened::Ended { start: job.start });
     }
 
-    /// Take a pending job out of the queue.
+    /// Takes a pending job out of the queue.
     ///
     /// # Panics
-    /// It is not pending.
+    /// The job is not pending.
     pub fn cancel(&mut self, id: JobId) {
         let at = self.pending.iter().position(|waiting| waiting.job.id == id);
         self.pending.remove(at.unwrap_or_else(|| panic!("job {id} is not pending")));
-        self.guaranteed.retain(|(_, job, _)| *job != id);
+        self.reservations.retain(|(_, job, _)| *job != id);
         self.unkeyed.remove(&id);
         self.note(id, self.now, Happened::Removed);
     }
 
-    /// Change a pending job's priority.
+    /// Changes a pending job's priority.
     ///
     /// # Panics
-    /// It is not pending.
+    /// The job is not pending.
     pub fn reprioritize(&mut self, id: JobId, priority: u32) {
         let waiting = self.pending.iter_mut().find(|waiting| waiting.job.id == id);
         waiting.unwrap_or_else(|| panic!("job {id} is not pending")).job.priority = priority;
@@ -267,8 +267,8 @@ impl Bench {
         self.note(id, self.now, Happened::Priority { priority });
     }
 
-    /// One round with the policy, as a host makes it: events, keys, then a pass over each queue that has
-    /// pending jobs. What an ability that is not exported would do is done as a host does it.
+    /// One round with the policy, as a host makes it: events, keys, then a pass over each queue that has pending jobs.
+    /// The bench does the work of an ability that is not exported, as a host does.
     ///
     /// # Panics
     /// On a breach of the contract, with a sentence that names it.
@@ -288,8 +288,8 @@ impl Bench {
         self.show_machine();
     }
 
-    /// Go on until nothing waits and nothing runs, or until nothing more can happen: pass, then on to the
-    /// next end of a job or wake-up. Returns every start so far as (job, time), in order.
+    /// Repeats pass and advance to the next end of a job or wake-up, until no job waits or runs, or no event can
+    /// follow. Returns every start so far as (job, time), in order.
     pub fn run_to_end<P: Exported>(&mut self, policy: &mut P) -> Vec<(JobId, f64)> {
         loop {
             self.run(policy);
@@ -309,9 +309,9 @@ impl Bench {
         &self.started
     }
 
-    /// Standing reservations, as (job, guaranteed start).
+    /// Current reservations, as (job, reserved start).
     pub fn reserved(&self) -> Vec<(JobId, f64)> {
-        self.guaranteed.iter().map(|(_, job, planned)| (*job, planned.start)).collect()
+        self.reservations.iter().map(|(_, job, planned)| (*job, planned.start)).collect()
     }
 
     /// Pending jobs in the order in which they are offered.
@@ -324,7 +324,7 @@ impl Bench {
         self.running.iter().map(|job| job.id).collect()
     }
 
-    /// The placement that the last run asked for, by name.
+    /// The placement requested in the last run, by name.
     pub fn placement(&self, id: JobId) -> Option<&'static str> {
         self.placed.get(&id).copied()
     }
@@ -334,7 +334,7 @@ impl Bench {
         self.annotations.get(&(id, key.to_owned())).map(String::as_str)
     }
 
-    /// When the last run asked to be woken.
+    /// The wake-up time that the last run requested.
     pub fn wake_at(&self) -> Option<f64> {
         self.wake_at
     }
@@ -354,7 +354,7 @@ impl Bench {
     fn held(&self) -> Vec<Use> {
         let held = self.running.iter().map(|job| Use {
             start: job.start,
-            // A job over its time holds on; plans assume that it ends any moment.
+            // A job past its requested end keeps its resources; plans assume that it ends at once.
             end: job.expected_end.max(self.now.next_up()),
             need: job.need,
         });
@@ -414,7 +414,7 @@ impl Bench {
     }
 
     fn pass<P: Exported>(&mut self, policy: &mut P, queue: u32) {
-        self.guaranteed.retain(|(of, _, _)| *of != queue);
+        self.reservations.retain(|(of, _, _)| *of != queue);
         let jobs: Vec<Waiting> =
             self.in_order().into_iter().filter(|waiting| waiting.job.queue == queue).cloned().collect();
         if jobs.is_empty() {
@@ -432,8 +432,8 @@ impl Bench {
             cores_per_node: self.cores_per_node(),
             decisions_max: self.decisions_max,
         };
-        let guaranteed = self.guaranteed.iter().map(|(_, _, planned)| *planned).collect();
-        let mut pass = BenchPass::new(given, self.held(), guaranteed);
+        let reservations = self.reservations.iter().map(|(_, _, planned)| *planned).collect();
+        let mut pass = BenchPass::new(given, self.held(), reservations);
         match policy.scheduling() {
             Some(scheduling) => scheduling.run(&mut pass),
             None => start_in_order(&mut pass),
@@ -450,7 +450,7 @@ impl Bench {
             self.started.push(id);
             self.begin(waiting);
         }
-        self.guaranteed.extend(staged.reserved.into_iter().map(|(job, planned)| (queue, job, planned)));
+        self.reservations.extend(staged.reserved.into_iter().map(|(job, planned)| (queue, job, planned)));
         for (job, key, json) in staged.annotations {
             if json == "null" {
                 self.annotations.remove(&(job, key));
@@ -487,7 +487,7 @@ impl Bench {
     }
 }
 
-/// What a host does for a policy that does not schedule.
+/// The host's pass for a policy that does not schedule.
 fn start_in_order(pass: &mut dyn Pass) {
     while let Some(job) = pass.next() {
         if pass.start(job).is_err_and(Refusal::job_waits) {

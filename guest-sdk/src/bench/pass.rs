@@ -1,6 +1,6 @@
-//! One pass on the bench: answers a policy's questions from counts and stages what it decides.
+//! One pass on the bench: it answers a policy's questions from counts and stages its decisions.
 //!
-//! A breach of the contract panics here with a sentence, because the reader is an author at a test.
+//! A breach of the contract panics with a sentence, because its reader is an author with a failing test.
 
 use super::capacity::{self, Need, Use};
 use super::{PLACEMENTS, QueuePass, Waiting};
@@ -8,12 +8,12 @@ use crate::flow::{Flow, Kind, Span};
 use crate::job::{Job, JobId, Totals};
 use crate::pass::{Candidate, JOBS_MAX, Pass, Placement, Refusal};
 
-/// What a pass decided. Nothing of it has happened yet.
+/// The staged decisions of a pass.
 #[derive(Debug, Default)]
 pub(super) struct Staged {
-    /// Jobs to start, in order, with the placement asked for.
+    /// Jobs to start, in order, with the requested placement.
     pub(super) started: Vec<(JobId, Option<&'static str>)>,
-    /// Jobs with a guarantee: start, end and need.
+    /// Jobs with a reservation: start, end and need.
     pub(super) reserved: Vec<(JobId, Use)>,
     pub(super) annotations: Vec<(JobId, String, String)>,
     pub(super) rekeyed: Vec<JobId>,
@@ -24,8 +24,8 @@ pub(super) struct BenchPass<'a> {
     given: QueuePass<'a>,
     /// Running jobs and staged starts.
     held: Vec<Use>,
-    /// Guarantees of other queues and of this pass.
-    guaranteed: Vec<Use>,
+    /// Reservations of other queues and of this pass.
+    reservations: Vec<Use>,
     cursor: usize,
     /// Candidates offered so far are those below this number.
     offered: usize,
@@ -34,9 +34,9 @@ pub(super) struct BenchPass<'a> {
 }
 
 impl<'a> BenchPass<'a> {
-    pub(super) fn new(given: QueuePass<'a>, held: Vec<Use>, guaranteed: Vec<Use>) -> Self {
+    pub(super) fn new(given: QueuePass<'a>, held: Vec<Use>, reservations: Vec<Use>) -> Self {
         let decided = vec![false; given.jobs.len()];
-        BenchPass { given, held, guaranteed, cursor: 0, offered: 0, decided, staged: Staged::default() }
+        BenchPass { given, held, reservations, cursor: 0, offered: 0, decided, staged: Staged::default() }
     }
 
     pub(super) fn finish(self) -> Staged {
@@ -59,7 +59,7 @@ impl<'a> BenchPass<'a> {
         self.given.room.less(capacity::used_at(&self.held, self.given.now))
     }
 
-    /// Could it start now? What is held only ends from now on, so looking at now is enough for that part.
+    /// Whether it can start now. Current uses only end from now on, so for them the present is sufficient.
     fn judge(&self, waiting: &Waiting) -> Result<(), Refusal> {
         if !waiting.need.within(self.given.all) {
             return Err(Refusal::Unsatisfiable);
@@ -67,7 +67,7 @@ impl<'a> BenchPass<'a> {
         if !waiting.need.within(self.free_now()) {
             return Err(Refusal::Busy);
         }
-        let uses: Vec<Use> = self.held.iter().chain(&self.guaranteed).copied().collect();
+        let uses: Vec<Use> = self.held.iter().chain(&self.reservations).copied().collect();
         let end = self.given.now + waiting.job.duration;
         if !capacity::has_room(self.given.room, &uses, waiting.need, self.given.now, end) {
             return Err(Refusal::DelaysReservation);
@@ -78,12 +78,12 @@ impl<'a> BenchPass<'a> {
     fn when(&self, waiting: &Waiting, from: f64) -> Option<f64> {
         assert!(!from.is_nan(), "contract: the time that a start is asked for is not a number");
         let from = from.max(self.given.now);
-        let uses: Vec<Use> = self.held.iter().chain(&self.guaranteed).copied().collect();
+        let uses: Vec<Use> = self.held.iter().chain(&self.reservations).copied().collect();
         let found = || capacity::earliest(self.given.room, &uses, waiting.need, from, waiting.job.duration);
         from.is_finite().then(found).flatten()
     }
 
-    fn guarantee(&mut self, candidate: Candidate, from: f64) -> Result<f64, Refusal> {
+    fn reserve_from(&mut self, candidate: Candidate, from: f64) -> Result<f64, Refusal> {
         let waiting = self.at(candidate);
         if !waiting.need.within(self.given.all) {
             return Err(Refusal::Unsatisfiable);
@@ -94,7 +94,7 @@ impl<'a> BenchPass<'a> {
         let start = self.when(waiting, from).ok_or(Refusal::Busy)?;
         self.decide(candidate, waiting.job.id);
         let planned = Use { start, end: start + waiting.job.duration, need: waiting.need };
-        self.guaranteed.push(planned);
+        self.reservations.push(planned);
         self.staged.reserved.push((waiting.job.id, planned));
         Ok(start)
     }
@@ -144,7 +144,7 @@ impl Pass for BenchPass<'_> {
     fn next(&mut self) -> Option<Candidate> {
         self.step(|_, _| true)
     }
-    // Only what cannot start for want of free counts is left out: a policy must bear being refused.
+    // Only candidates for which free counts are insufficient are left out: a policy must cope with refusals.
     fn next_fitting(&mut self) -> Option<Candidate> {
         self.step(|pass, waiting| waiting.need.within(pass.free_now()))
     }
@@ -169,7 +169,7 @@ impl Pass for BenchPass<'_> {
         self.begin(candidate, name.copied())
     }
     fn reserve(&mut self, candidate: Candidate) -> Result<f64, Refusal> {
-        self.guarantee(candidate, self.given.now)
+        self.reserve_from(candidate, self.given.now)
     }
     fn placement(&mut self, name: &str) -> Option<Placement> {
         let index = PLACEMENTS.iter().position(|known| *known == name)?;
@@ -228,7 +228,7 @@ impl Flow for BenchPass<'_> {
             a.amount += if same { b.amount } else { 0 };
             same
         });
-        let mut later: Vec<Span> = self.guaranteed.iter().map(|each| span(each, each.start)).collect();
+        let mut later: Vec<Span> = self.reservations.iter().map(|each| span(each, each.start)).collect();
         later.retain(|span| span.amount > 0);
         later.sort_by(|a, b| a.start.total_cmp(&b.start));
         held.extend(later);
@@ -238,6 +238,6 @@ impl Flow for BenchPass<'_> {
         self.when(self.at(candidate), time).unwrap_or(f64::INFINITY)
     }
     fn reserve_after(&mut self, candidate: Candidate, time: f64) -> Result<f64, Refusal> {
-        self.guarantee(candidate, time)
+        self.reserve_from(candidate, time)
     }
 }

@@ -1,10 +1,10 @@
-//! What the bench promises to an author, shown by a policy that uses everything.
+//! The behaviour of the bench, shown by a policy that uses every ability.
 
 use super::*;
 use crate::machine;
 use crate::prelude::*;
 
-/// Writes down what it is told, and does in a pass what `script` says.
+/// Records its events, and does in a pass what `script` says.
 #[derive(Default)]
 struct Scribe {
     asked: Vec<JobId>,

@@ -1,6 +1,6 @@
-//! The record of what was done with policies: lines of JSON, appended, never changed.
+//! The audit trail of policies: lines of JSON, appended, never changed.
 //!
-//! The file belongs to whoever runs the scheduler and nobody else may read it. A file that has grown to its bound becomes
+//! The file belongs to the user that runs the scheduler, and no other user may read it. A file that has grown to its bound becomes
 //! the `.1` of a new one, that one the `.2`, and so on; the oldest goes. A reader sees them as one.
 
 use std::fs::{self, OpenOptions};

@@ -1,4 +1,4 @@
-//! Minisign keys and signatures: making them, and believing them.
+//! Minisign keys and signatures: making and verifying them.
 //!
 //! A key is trusted because its file lies in a folder that only its owner may write. A signature is the file
 //! `COMPONENT.minisig` beside the component, as `minisign -S` writes it.
@@ -36,7 +36,7 @@ pub enum KeyError {
     NotOurs {
         /// The folder or file.
         path: PathBuf,
-        /// What is wrong and what is accepted.
+        /// The problem, and what is accepted.
         problem: String,
     },
     /// Not a minisign public key, secret key or signature.
@@ -49,7 +49,7 @@ pub enum KeyError {
         /// Why it is not.
         problem: String,
     },
-    /// Signed by somebody else.
+    /// Signed with a key that is not trusted.
     #[error("signed with key {id}, which is not trusted; trusted are {trusted}")]
     Unknown {
         /// The signature's key.
@@ -57,7 +57,7 @@ pub enum KeyError {
         /// The trusted ones.
         trusted: String,
     },
-    /// Not what was signed.
+    /// The component is not the one that was signed.
     #[error(
         "the signature of key {id} is not of this component: it was changed after it was signed, or the signature is another's"
     )]
@@ -127,7 +127,7 @@ fn number(text: &str) -> Option<String> {
     Some(format!("{:016X}", u64::from_le_bytes(number)))
 }
 
-/// Nobody but this user or root could have put something there.
+/// Only this user or root could have written there.
 fn ours(path: &Path) -> Result<(), KeyError> {
     let meta = fs::metadata(path).map_err(|error| KeyError::File { path: path.to_owned(), error })?;
     let (me, owner, mode) = (nix::unistd::geteuid().as_raw(), meta.uid(), meta.mode() & 0o7777);
@@ -180,7 +180,7 @@ impl Keys {
         self.keys.iter()
     }
 
-    /// Who of these signed the component? `signature` is where its signature is.
+    /// The key of these that signed the component; `signature` is the path of the signature.
     ///
     /// # Errors
     /// [`KeyError`] if the signature is missing or none, of a key that is not here, or of other bytes.

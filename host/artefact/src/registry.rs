@@ -5,7 +5,9 @@
 //! against its digest before anybody sees it.
 //!
 //! HTTPS is left to `curl`, so certificates and proxies are those of the site, and this program carries no TLS of its own.
-//! Plain HTTP is only spoken with this machine itself. Credentials reach curl on its standard input, never as arguments.
+//! Plain HTTP is only spoken with this machine itself. Credentials reach curl on its standard input as a header, never as
+//! arguments and never as configuration. A text of the registry that goes into a request is of an allowed alphabet, or
+//! refused.
 //!
 //! This module must never know what a component does.
 
@@ -71,6 +73,16 @@ pub enum RegistryError {
         url: String,
         /// The limit.
         limit: u64,
+    },
+    /// A text that must not go into a request.
+    #[error("{url}: the registry's {field} is refused: expected {expected}")]
+    Field {
+        /// What was asked.
+        url: String,
+        /// The field of the registry's answer.
+        field: &'static str,
+        /// What is accepted.
+        expected: &'static str,
     },
     /// Something else than was asked for.
     #[error("{url}: is sha256:{found}, not sha256:{wanted}")]
@@ -139,8 +151,7 @@ impl Reference {
 
     /// Plain HTTP with this machine itself, as other clients do.
     fn scheme(&self) -> &'static str {
-        let name = self.host.rsplit_once(':').map_or(self.host.as_str(), |(name, _)| name);
-        if matches!(name, "localhost" | "127.0.0.1" | "[::1]") { "http" } else { "https" }
+        if is_this_machine(&self.host) { "http" } else { "https" }
     }
 
     fn url(&self, kind: &str, digest: &str) -> String {
@@ -211,6 +222,54 @@ fn basic(path: &Path, host: &str) -> Option<String> {
     Some(auth.to_owned())
 }
 
+/// Is `HOST[:PORT]` this machine?
+fn is_this_machine(authority: &str) -> bool {
+    let colon = authority.rfind(':').filter(|colon| !authority[*colon..].contains(']'));
+    matches!(&authority[..colon.unwrap_or(authority.len())], "localhost" | "127.0.0.1" | "[::1]")
+}
+
+/// Is this a token as RFC 6750 (section 2.1, `b64token`) spells one?
+fn is_bearer_token(text: &str) -> bool {
+    let body = text.trim_end_matches('=');
+    let allowed = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_' | b'~' | b'+' | b'/');
+    !body.is_empty() && body.bytes().all(allowed)
+}
+
+/// Is this an address that a registry may name for tokens: HTTPS, or plain HTTP from this machine to itself, in visible
+/// ASCII and without a user?
+fn is_token_address(url: &str, registry_is_local: bool) -> bool {
+    let Some((scheme, rest)) = url.split_once("://") else { return false };
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let visible = url.bytes().all(|b| b.is_ascii_graphic() && b != b'\\');
+    let reachable = match scheme {
+        "https" => true,
+        "http" => registry_is_local && is_this_machine(authority),
+        _ => false,
+    };
+    visible && reachable && !authority.is_empty() && !authority.contains('@')
+}
+
+/// Status and challenge of the answer whose headers curl wrote down: blocks that end with an empty line, of which those
+/// of status 1xx and of redirects come before the one that counts.
+fn read_headers(text: &str) -> Option<(u16, Option<String>)> {
+    let mut found = None;
+    let mut at_start = true;
+    for line in text.lines() {
+        if line.is_empty() {
+            at_start = true;
+        } else if std::mem::take(&mut at_start) {
+            // Trailers follow the body as a block without a status.
+            let Some(rest) = line.strip_prefix("HTTP/") else { break };
+            found = Some((rest.split_whitespace().nth(1)?.parse().ok()?, None));
+        } else if let (Some((_, challenge)), Some((name, value))) = (&mut found, line.split_once(':'))
+            && name.eq_ignore_ascii_case("www-authenticate")
+        {
+            challenge.get_or_insert_with(|| value.trim().to_owned());
+        }
+    }
+    found
+}
+
 /// An answer.
 struct Answer {
     status: u16,
@@ -229,7 +288,7 @@ impl Client<'_> {
     fn get(&mut self, url: &str, digest: &str, bytes_max: u64) -> Result<Vec<u8>, RegistryError> {
         let mut answer = self.ask(url, self.token.clone(), bytes_max)?;
         if answer.status == 401 && self.token.is_none() {
-            self.token = self.log_in(answer.challenge.as_deref().unwrap_or_default())?;
+            self.token = self.log_in(url, answer.challenge.as_deref().unwrap_or_default())?;
             answer = self.ask(url, self.token.clone(), bytes_max)?;
         }
         if answer.status != 200 {
@@ -251,7 +310,7 @@ impl Client<'_> {
     }
 
     /// The value of `Authorization` that this challenge wants, if we have one.
-    fn log_in(&self, challenge: &str) -> Result<Option<String>, RegistryError> {
+    fn log_in(&self, asked: &str, challenge: &str) -> Result<Option<String>, RegistryError> {
         let basic = self.basic.as_ref().map(|auth| format!("Basic {auth}"));
         let Some(fields) = challenge.strip_prefix("Bearer ") else { return Ok(basic) };
         let field = |name: &str| {
@@ -259,11 +318,17 @@ impl Client<'_> {
             Some(rest[..rest.find('"')?].to_owned())
         };
         let Some(realm) = field("realm") else { return Ok(basic) };
-        // Whoever asks for a token must not lead us to plain HTTP elsewhere; curl is told so, too.
+        let refuse = |field, expected| RegistryError::Field { url: asked.to_owned(), field, expected };
+        if !is_token_address(&realm, is_this_machine(&self.reference.host)) {
+            return Err(refuse(
+                "realm (WWW-Authenticate)",
+                "an https:// address of visible ASCII, without a user",
+            ));
+        }
         let mut url = realm;
-        for (i, name) in ["service", "scope"].into_iter().enumerate() {
+        for name in ["service", "scope"] {
             if let Some(value) = field(name) {
-                url.push(if i == 0 && !url.contains('?') { '?' } else { '&' });
+                url.push(if url.contains('?') { '&' } else { '?' });
                 url.push_str(name);
                 url.push('=');
                 url.extend(value.bytes().map(|b| match b {
@@ -279,32 +344,30 @@ impl Client<'_> {
             let hint = ": no token for whoever asks";
             return Err(RegistryError::Status { url, status: answer.status, hint });
         }
-        let token: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
-        let token = token["token"].as_str().or(token["access_token"].as_str());
-        Ok(token.map(|token| format!("Bearer {token}")))
+        let said: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
+        let Some(token) = said["token"].as_str().or(said["access_token"].as_str()) else { return Ok(None) };
+        if !is_bearer_token(token) {
+            return Err(refuse(
+                "token",
+                "letters, digits, '-', '.', '_', '~', '+', '/' and '=' at the end (RFC 6750)",
+            ));
+        }
+        Ok(Some(format!("Bearer {token}")))
     }
 
     fn ask(&self, url: &str, authorization: Option<String>, bytes_max: u64) -> Result<Answer, RegistryError> {
         let failed = |problem: String| RegistryError::Transport { url: url.to_owned(), problem };
         let folder = tempfile::tempdir().map_err(RegistryError::Curl)?;
         let headers = folder.path().join("headers");
-        let protocols = format!("={}", self.reference.scheme());
+        let protocol = format!("={}", url.split(':').next().unwrap_or_default());
         let seconds = ANSWER_SECONDS_MAX.to_string();
         let accept = format!("Accept: {MANIFEST_TYPES}");
         let mut curl = Command::new("curl")
             // What a person set up for curl by hand does not count here.
-            .args([
-                "--disable",
-                "--config",
-                "-",
-                "--silent",
-                "--show-error",
-                "--location",
-                "--max-redirs",
-                "5",
-            ])
-            .args(["--proto", &protocols, "--proto-redir", &protocols, "--max-time", &seconds])
-            .args(["--header", &accept, "--dump-header"])
+            .args(["--disable", "--globoff", "--silent", "--show-error", "--location", "--max-redirs", "5"])
+            // The way to a proxy is no part of the answer.
+            .args(["--suppress-connect-headers", "--proto", &protocol, "--proto-redir", "=https"])
+            .args(["--max-time", &seconds, "--header", &accept, "--header", "@-", "--dump-header"])
             .arg(&headers)
             .args(["--output", "-", "--url", url])
             .stdin(Stdio::piped())
@@ -312,12 +375,9 @@ impl Client<'_> {
             .stderr(Stdio::piped())
             .spawn()
             .map_err(RegistryError::Curl)?;
-        if let Some(mut input) = curl.stdin.take() {
-            let quoted = authorization.map(|value| value.replace('\\', "\\\\").replace('"', "\\\""));
-            let line =
-                quoted.map_or_else(String::new, |value| format!("header = \"Authorization: {value}\"\n"));
+        if let (Some(mut input), Some(value)) = (curl.stdin.take(), authorization) {
             // A curl that ended at once says why below.
-            let _ = input.write_all(line.replace('\r', "").as_bytes());
+            let _ = input.write_all(format!("Authorization: {value}\n").as_bytes());
         }
         let mut body = Vec::new();
         if let Some(output) = curl.stdout.take() {
@@ -334,21 +394,13 @@ impl Client<'_> {
         }
         let status = curl.wait().map_err(RegistryError::Curl)?;
         if !status.success() {
-            let words = words.lines().next().unwrap_or_default().trim().to_owned();
+            let words = words.lines().next().unwrap_or_default().trim().replace(char::is_control, "");
             return Err(failed(if words.is_empty() { format!("curl ends with {status}") } else { words }));
         }
         let text = fs::read(&headers).map_err(RegistryError::Curl)?;
-        let text = String::from_utf8_lossy(&text);
-        // After redirects the last block counts.
-        let from = text.rfind("HTTP/").unwrap_or_default();
-        let mut lines = text[from..].lines();
-        let code = lines.next().and_then(|line| line.split_whitespace().nth(1)?.parse().ok());
-        let code = code.ok_or_else(|| failed("an answer without a status".to_owned()))?;
-        let challenge = lines.find_map(|line| {
-            let (name, value) = line.split_once(':')?;
-            name.eq_ignore_ascii_case("www-authenticate").then(|| value.trim().to_owned())
-        });
-        Ok(Answer { status: code, challenge, body })
+        let (status, challenge) = read_headers(&String::from_utf8_lossy(&text))
+            .ok_or_else(|| failed("an answer without a status".to_owned()))?;
+        Ok(Answer { status, challenge, body })
     }
 }
 

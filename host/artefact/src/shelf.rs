@@ -1,11 +1,14 @@
 //! Files of a folder of policies: put there and taken away so that whoever reads sees all of one or nothing.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::fs::{self, File};
+use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::file::write;
 use crate::keys::signature_path;
+
+/// Files on a shelf are for everybody to read.
+const MODE: u32 = 0o644;
 
 /// Put a component, with its signature if it has one, on a shelf as `NAME.wasm`, in place of one of that name. The
 /// signature comes first and leaves last: a component is never without one that it had.
@@ -16,13 +19,13 @@ pub fn put(folder: &Path, name: &str, component: &[u8], signature: Option<&str>)
     fs::create_dir_all(folder)?;
     let path = folder.join(format!("{name}.wasm"));
     match signature {
-        Some(text) => write(&signature_path(&path), text.as_bytes())?,
+        Some(text) => write(&signature_path(&path), text.as_bytes(), MODE)?,
         None => {
             // A signature of what was there says nothing of what comes.
             absent(fs::remove_file(signature_path(&path)))?;
         }
     }
-    write(&path, component)?;
+    write(&path, component, MODE)?;
     File::open(folder)?.sync_all()?;
     Ok(path)
 }
@@ -44,24 +47,6 @@ fn absent(result: io::Result<()>) -> io::Result<bool> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
         Err(error) => Err(error),
     }
-}
-
-/// A whole file or none, on the disk when this returns.
-fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut draft = path.as_os_str().to_owned();
-    draft.push(format!(".{}.draft", std::process::id()));
-    let draft = PathBuf::from(draft);
-    // What a killed process of the same number left.
-    absent(fs::remove_file(&draft))?;
-    let written = || {
-        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o644).open(&draft)?;
-        file.write_all(bytes)?;
-        file.sync_all()?;
-        fs::rename(&draft, path)
-    };
-    written().inspect_err(|_| {
-        let _ = fs::remove_file(&draft);
-    })
 }
 
 #[cfg(test)]

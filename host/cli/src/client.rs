@@ -6,9 +6,9 @@ use fluxgate_wire::rpc::{Client as RpcClient, ResponseStream};
 use serde_json::Value;
 
 use crate::args::Target;
+use crate::clock::Clock;
 use crate::fail::usage;
 use crate::place;
-use crate::sched::clock::Clock;
 
 /// A connection with a runtime of its own.
 pub(crate) struct Client {
@@ -56,7 +56,7 @@ impl Client {
             Err(error) if error.errnum == fluxgate_wire::proto::errno::ENOSYS => {
                 Err(crate::invoked::elsewhere(command))
             }
-            // Whatever else is wrong shows when it is used.
+            // Any other fault shows at the next request.
             _ => Ok(()),
         }
     }
@@ -75,7 +75,7 @@ impl Client {
         })
     }
 
-    /// The instance's clock: an embedded one may run faster than ours, a Flux has ours.
+    /// The instance's time, seconds since the epoch: the clock of an embedded one may run faster, that of a Flux is real time.
     pub(crate) fn now(&self) -> f64 {
         let info = self.rpc("fluxgate-instance.info", Value::Null).ok();
         info.and_then(|info| info["now"].as_f64()).unwrap_or_else(|| Clock::real().now())

@@ -1,6 +1,6 @@
 //! How the binary ends: 0 success, 1 failure, 2 usage.
 
-/// Marks an error as the user's way of calling, for exit code 2.
+/// An error in the arguments, for exit code 2.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct Usage(pub(crate) String);

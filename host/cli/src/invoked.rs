@@ -6,10 +6,6 @@
 use std::path::Path;
 use std::sync::OnceLock;
 
-use clap::{CommandFactory, FromArgMatches};
-
-use crate::args::Cli;
-
 /// Commands that are about the embedded instance, and what a Flux has in their place.
 pub(crate) const EMBEDDED: &[(&str, &str)] =
     &[("up", "flux start"), ("down", "flux shutdown"), ("submit", "flux submit"), ("demo", "fluxgate demo")];
@@ -37,27 +33,6 @@ pub(crate) fn elsewhere(command: &str) -> anyhow::Error {
     )
 }
 
-/// The arguments; ends the process for help and for what cannot be parsed.
-pub(crate) fn parse() -> Cli {
-    if !as_subcommand() {
-        return <Cli as clap::Parser>::parse();
-    }
-    let matches = gate().get_matches();
-    Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
-}
-
-/// The command line as `flux gate`.
-fn gate() -> clap::Command {
-    let mut command = Cli::command().name("flux-gate").bin_name("flux gate").after_help(
-        "The instance is that of FLUX_URI. Jobs, queues and resources have commands of Flux as well: flux \
-         submit, flux jobs, flux queue, flux resource.\n\nExit codes: 0 success, 1 failure, 2 usage.",
-    );
-    for (embedded, _) in EMBEDDED {
-        command = command.mut_subcommand(embedded, |c| c.hide(true));
-    }
-    command
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -75,13 +50,5 @@ mod tests {
         ] {
             assert_eq!(is_subcommand(Path::new(name)), subcommand, "{name}");
         }
-    }
-
-    #[test]
-    fn the_help_speaks_of_flux_gate_and_not_of_what_is_embedded() {
-        let help = gate().render_help().to_string();
-        assert!(help.contains("Usage: flux gate") && help.contains("policy"), "{help}");
-        assert!(!help.contains("embedded") && !help.contains("'fluxgate"), "{help}");
-        gate().debug_assert();
     }
 }

@@ -1,8 +1,8 @@
-//! Where log lines go: to standard error, and from a scheduler also to its broker, so that an administrator
-//! finds them where he looks (`flux dmesg`).
+//! Where log lines go: to standard error, and from a scheduler also to its broker, so that `flux dmesg` shows
+//! them to administrators.
 //!
-//! Lines for the broker are queued here and sent by the scheduler's loop. The queue is bounded: what does not
-//! fit is counted and told later. This module must never know a socket.
+//! Lines for the broker are queued here and sent by the scheduler's loop. The queue is bounded: the number of lines that did
+//! not fit is appended to a later one. This module must never know a socket.
 
 use std::fmt::Write as _;
 use std::io::IsTerminal;

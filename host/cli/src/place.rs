@@ -1,16 +1,16 @@
 //! Where an embedded instance lives: its folder, its socket, its files.
 //!
-//! A folder belongs to one user, mode 0700: what is in it (socket, job records, output) is nobody else's.
+//! A folder belongs to one user, mode 0700: no other user may read socket, job records and output in it.
 
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
+use fluxgate_instance::config::SOCKET;
+
 use crate::args::Target;
 
-/// Name of the socket in the instance's folder, as flux-core names it.
-const SOCKET: &str = "local-0";
 /// Holds the process id of the instance.
 const PID: &str = "instance.pid";
 /// Log of a detached instance and its scheduler.
@@ -29,10 +29,11 @@ impl Place {
             Some(run) if !run.is_empty() => Path::new(&run).join("fluxgate"),
             _ => std::env::temp_dir().join(format!("fluxgate-{}", nix::unistd::getuid())),
         });
-        Place { dir: std::path::absolute(&dir).unwrap_or(dir) }
+        // Without a slash at the end, which would lead through a symbolic link.
+        Place { dir: std::path::absolute(&dir).unwrap_or(dir).components().collect() }
     }
 
-    /// Make the folder, or check that an existing one is ours alone.
+    /// Make the folder, or check that an existing one belongs to this user alone.
     pub(crate) fn prepare(&self) -> Result<()> {
         if !self.dir.exists() {
             std::fs::DirBuilder::new()
@@ -41,6 +42,20 @@ impl Place {
                 .create(&self.dir)
                 .with_context(|| format!("cannot make the instance's folder {}", self.dir.display()))?;
         }
+        self.check_owned()?;
+        // A socket path longer than sun_path cannot be bound; say so before anything starts.
+        let length = self.socket().as_os_str().len();
+        if length > 107 {
+            bail!(
+                "{}: the socket's path would have {length} bytes, at most 107 are possible",
+                self.dir.display()
+            );
+        }
+        Ok(())
+    }
+
+    /// Check that the folder is one, and the user's alone.
+    fn check_owned(&self) -> Result<()> {
         let meta = std::fs::symlink_metadata(&self.dir)
             .with_context(|| format!("cannot look at the instance's folder {}", self.dir.display()))?;
         if !meta.is_dir() {
@@ -61,15 +76,21 @@ impl Place {
                 meta.mode() & 0o777
             );
         }
-        // A socket path longer than sun_path cannot be bound; say so before anything starts.
-        let length = self.socket().as_os_str().len();
-        if length > 107 {
-            bail!(
-                "{}: the socket's path would have {length} bytes, at most 107 are possible",
-                self.dir.display()
-            );
-        }
         Ok(())
+    }
+
+    /// Is there a folder of this name? An error if it is not one of this user alone.
+    pub(crate) fn may_purge(&self) -> Result<bool> {
+        if std::fs::symlink_metadata(&self.dir).is_err() {
+            return Ok(false);
+        }
+        self.check_owned()?;
+        Ok(true)
+    }
+
+    /// Remove the files of the ended instance, and the folder if it is empty then. Returns the names of other files.
+    pub(crate) fn purge(&self) -> Result<Vec<PathBuf>> {
+        Ok(fluxgate_instance::purge(&self.dir, &[PID, LOG])?)
     }
 
     pub(crate) fn socket(&self) -> PathBuf {

@@ -1,4 +1,4 @@
-//! How things look: tables, JSON, times.
+//! Output for people and programs: tables, JSON, numbers.
 
 use std::io::Write;
 
@@ -6,6 +6,9 @@ use anyhow::Result;
 use comfy_table::presets;
 use comfy_table::{CellAlignment, Table};
 use serde_json::Value;
+
+/// What a process prints on standard output when it serves.
+pub(crate) const READY: &str = "ready";
 
 /// A table without frames; columns whose name ends in `>` are right-aligned.
 pub(crate) fn table(columns: &[&str]) -> Table {
@@ -56,5 +59,26 @@ pub(crate) fn plain(value: &Value) -> String {
         Value::Null => String::new(),
         Value::String(text) => text.clone(),
         other => other.to_string(),
+    }
+}
+
+/// Whole numbers whole, others with what matters.
+pub(crate) fn number(value: f64) -> String {
+    if value == value.trunc() && value.abs() < 1e15 {
+        format!("{value:.0}")
+    } else if value.abs() < 10.0 {
+        format!("{value:.4}")
+    } else {
+        format!("{value:.1}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_keep_what_matters() {
+        assert_eq!([3.0, 0.51234567, 1234.5678].map(number), ["3", "0.5123", "1234.6"]);
     }
 }

@@ -1,11 +1,11 @@
-//! Checks of what a component decides in worlds of all kinds.
+//! Checks of a component's decisions in worlds of all kinds.
 
 use fluxgate_engine::{JobColumns, JobEvent, JobEventKind, Policy as _};
 use fluxgate_formats::JobId;
 
 use crate::Subject;
-use crate::play::{Heir, Trace, play};
-use crate::record::Recorder;
+use crate::drive::{Successor, Trace, run};
+use crate::recorder::Recorder;
 use crate::report::Reporter;
 use crate::world::{BEGIN, Change, Job, World, deep, flowing, mixed};
 
@@ -30,16 +30,16 @@ impl Subject<'_> {
         }
     }
 
-    /// Play a world with a fresh instance, and report what any play has to report.
-    pub(crate) fn play(&self, check: &'static str, world: &World, reporter: &mut Reporter) -> Option<Trace> {
+    /// Run a world with a fresh instance, and report what every run has to report.
+    pub(crate) fn run(&self, check: &'static str, world: &World, reporter: &mut Reporter) -> Option<Trace> {
         let recorder = self.fresh(check, reporter)?;
-        judge(check, play(world, &recorder, Heir::None), reporter)
+        judge(check, run(world, &recorder, Successor::None), reporter)
     }
 }
 
-/// The trace of a play that went on to its end.
+/// The trace of a run that came to its end; what every run has to report is reported.
 pub(crate) fn judge(check: &'static str, trace: Trace, reporter: &mut Reporter) -> Option<Trace> {
-    reporter.played();
+    reporter.ran();
     for line in &trace.calls {
         reporter.cost(line.export, line.fuel, line.limit);
     }
@@ -79,7 +79,7 @@ pub(crate) fn check(subject: &Subject<'_>, reporter: &mut Reporter) {
 
 fn one_job(subject: &Subject<'_>, reporter: &mut Reporter) {
     let world = World::new(1, 1, vec![Job::new(1, BEGIN)]);
-    let Some(trace) = subject.play("one-job", &world, reporter) else { return };
+    let Some(trace) = subject.run("one-job", &world, reporter) else { return };
     match trace.starts.first() {
         Some((at, _)) if *at > BEGIN => reporter.pass("one-job", format!("after {} s", at - BEGIN)),
         Some(_) => reporter.pass("one-job", ""),
@@ -106,7 +106,7 @@ fn empty_queue(subject: &Subject<'_>, reporter: &mut Reporter) {
     let mut world = World::new(2, 1, vec![Job::new(1, BEGIN)]);
     world.changes =
         vec![(BEGIN, Change::Cancel(1)), (BEGIN + 1.0, Change::Down(0, 1)), (BEGIN + 2.0, Change::Up(0, 1))];
-    if judge(check, play(&world, &recorder, Heir::None), reporter).is_some() {
+    if judge(check, run(&world, &recorder, Successor::None), reporter).is_some() {
         reporter.pass(check, "");
     }
 }
@@ -114,17 +114,20 @@ fn empty_queue(subject: &Subject<'_>, reporter: &mut Reporter) {
 fn load(subject: &Subject<'_>, reporter: &mut Reporter) {
     let check = "mixed-load";
     let world = mixed();
-    let Some(first) = subject.play(check, &world, reporter) else { return };
+    let Some(first) = subject.run(check, &world, reporter) else { return };
     reporter.pass(check, format!("{} started, {} still wait at the end", first.starts.len(), first.waiting));
-    let Some(second) = subject.play("determinism", &world, reporter) else { return };
-    if let Some(at) = first.told.iter().zip(&second.told).position(|(one, other)| one != other) {
+    let Some(second) = subject.run("determinism", &world, reporter) else { return };
+    if let Some(at) = first.actions.iter().zip(&second.actions).position(|(one, other)| one != other) {
         let cut = |text: &str| text.chars().take(160).collect::<String>();
-        let reason =
-            format!("decision {at} differs: {} against {}", cut(&first.told[at]), cut(&second.told[at]));
+        let reason = format!(
+            "decision {at} differs: {} against {}",
+            cut(&first.actions[at]),
+            cut(&second.actions[at])
+        );
         return reporter.fail("determinism", reason);
     }
-    if first.told.len() != second.told.len() {
-        let reason = format!("{} decisions against {}", first.told.len(), second.told.len());
+    if first.actions.len() != second.actions.len() {
+        let reason = format!("{} decisions against {}", first.actions.len(), second.actions.len());
         return reporter.fail("determinism", reason);
     }
     if let Some((one, other)) = first.calls.iter().zip(&second.calls).find(|(one, other)| one != other) {
@@ -138,9 +141,9 @@ fn load(subject: &Subject<'_>, reporter: &mut Reporter) {
 
 fn flow(subject: &Subject<'_>, reporter: &mut Reporter) {
     let world = flowing();
-    let Some(first) = subject.play("flow", &world, reporter) else { return };
-    let Some(second) = subject.play("determinism", &world, reporter) else { return };
-    if first.told != second.told {
+    let Some(first) = subject.run("flow", &world, reporter) else { return };
+    let Some(second) = subject.run("determinism", &world, reporter) else { return };
+    if first.actions != second.actions {
         return reporter.fail("determinism", "decisions differ where power and bandwidth flow".to_owned());
     }
     reporter.pass("flow", format!("{} started, {} still wait at the end", first.starts.len(), first.waiting));
@@ -154,13 +157,13 @@ fn queues(subject: &Subject<'_>, reporter: &mut Reporter) {
         job
     });
     let world = World::new(2, 4, jobs.collect());
-    if let Some(trace) = subject.play("queues", &world, reporter) {
+    if let Some(trace) = subject.run("queues", &world, reporter) {
         reporter.pass("queues", format!("{} started", trace.starts.len()));
     }
 }
 
 fn deep_queue(subject: &Subject<'_>, reporter: &mut Reporter) {
-    let Some(trace) = subject.play("deep-queue", &deep(DEEP), reporter) else { return };
+    let Some(trace) = subject.run("deep-queue", &deep(DEEP), reporter) else { return };
     let dearest = trace.calls.iter().filter(|line| line.export == "run").map(|line| line.fuel).max();
     let reason = match dearest {
         Some(fuel) => format!("dearest pass {fuel} units of fuel"),
@@ -172,13 +175,13 @@ fn deep_queue(subject: &Subject<'_>, reporter: &mut Reporter) {
 fn large_ids(subject: &Subject<'_>, reporter: &mut Reporter) {
     let check = "large-ids";
     let world = mixed();
-    let Some(small) = subject.play(check, &world, reporter) else { return };
+    let Some(small) = subject.run(check, &world, reporter) else { return };
     // Neighbours that a float does not tell apart, and the largest ids there are.
     type Name = fn(u64) -> u64;
     let names: [(&str, Name); 2] =
         [("above 2^53", |id| LARGE + id), ("up to 2^64-1", |id| u64::MAX - 3 * 240 + id)];
     for (what, name) in names {
-        let Some(large) = subject.play(check, &world.renamed(name), reporter) else { return };
+        let Some(large) = subject.run(check, &world.renamed(name), reporter) else { return };
         let expected: Vec<(f64, u64)> = small.starts.iter().map(|(at, id)| (*at, name(*id))).collect();
         if large.starts != expected {
             let differs = large.starts.iter().zip(&expected).position(|(one, other)| one != other);
@@ -204,7 +207,7 @@ fn priorities(subject: &Subject<'_>, reporter: &mut Reporter) {
     for (i, level) in levels.iter().enumerate() {
         world.changes.push((BEGIN + 60.0 + i as f64, Change::Prioritize(27 - i as u64, *level)));
     }
-    if let Some(trace) = subject.play(check, &world, reporter) {
+    if let Some(trace) = subject.run(check, &world, reporter) {
         reporter.pass(check, format!("{} started", trace.starts.len()));
     }
 }
@@ -243,7 +246,7 @@ fn extreme_times(subject: &Subject<'_>, reporter: &mut Reporter) {
         job
     });
     let world = World::new(2, 2, jobs.collect());
-    if judge(check, play(&world, &recorder, Heir::None), reporter).is_some() {
+    if judge(check, run(&world, &recorder, Successor::None), reporter).is_some() {
         reporter.pass(check, "");
     }
 }
@@ -255,8 +258,8 @@ fn no_resources(subject: &Subject<'_>, reporter: &mut Reporter) {
     down.changes = vec![(BEGIN, Change::Down(0, 4)), (BEGIN + 100.0, Change::Up(0, 4))];
     let mut gone = down.clone();
     gone.changes = vec![(BEGIN + 5.0, Change::ShrinkAll)];
-    let Some(trace) = subject.play(check, &down, reporter) else { return };
-    if subject.play(check, &gone, reporter).is_some() {
+    let Some(trace) = subject.run(check, &down, reporter) else { return };
+    if subject.run(check, &gone, reporter).is_some() {
         reporter.pass(check, format!("{} of 20 started when nodes came up", trace.starts.len()));
     }
 }
@@ -283,15 +286,15 @@ fn events(ids: &[u64]) -> Vec<JobEvent> {
 }
 
 fn repeated_events(subject: &Subject<'_>, reporter: &mut Reporter) {
-    told(subject, "repeated-events", &[1, 3, 3, 6, 6, 6, 9], reporter);
+    observes(subject, "repeated-events", &[1, 3, 3, 6, 6, 6, 9], reporter);
 }
 
 fn unknown_jobs(subject: &Subject<'_>, reporter: &mut Reporter) {
-    told(subject, "unknown-jobs", &[0, LARGE + 1, u64::MAX, u64::MAX - 1, 1 << 32], reporter);
+    observes(subject, "unknown-jobs", &[0, LARGE + 1, u64::MAX, u64::MAX - 1, 1 << 32], reporter);
 }
 
-/// Tell an instance of these jobs, several times, and see whether it goes on as if nothing were.
-fn told(subject: &Subject<'_>, check: &'static str, ids: &[u64], reporter: &mut Reporter) {
+/// An instance observes events of these jobs several times, and still decides.
+fn observes(subject: &Subject<'_>, check: &'static str, ids: &[u64], reporter: &mut Reporter) {
     if !subject.compiled.abilities().observing {
         return reporter.skip(check, "it does not observe");
     }
@@ -304,7 +307,7 @@ fn told(subject: &Subject<'_>, check: &'static str, ids: &[u64], reporter: &mut 
     }
     let mut world = mixed();
     world.until = BEGIN + 600.0;
-    if judge(check, play(&world, &recorder, Heir::None), reporter).is_some() {
+    if judge(check, run(&world, &recorder, Successor::None), reporter).is_some() {
         reporter.pass(check, format!("{} events", 3 * events.len()));
     }
 }

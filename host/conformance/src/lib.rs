@@ -1,4 +1,4 @@
-//! What any policy component can be held against, whatever language it was written in.
+//! Checks that every policy component can be put to, whatever language it was written in.
 //!
 //! ```no_run
 //! use fluxgate_conformance::check;
@@ -12,21 +12,21 @@
 //! # }
 //! ```
 //!
-//! The kit plays small worlds on the real engine with a fresh instance of the component in charge, and compares what
-//! comes out. Everything in it is fixed: the same component and limits give the same report, on any machine.
+//! The kit runs small worlds on the engine with a fresh instance of the component as the policy, and compares the
+//! decisions. Everything in it is fixed: the same component and limits give the same report, on any machine.
 //!
 //! - [`Check`] is one line of the report; [`CHECKS`] names them all.
-//! - `world` makes machines and jobs, `play` turns the crank, `record` stands between engine and component.
-//! - `behaviour`, `settings` and `states` are the checks by what they ask.
+//! - `world` makes machines and jobs, `drive` runs them, `recorder` records the calls between engine and component.
+//! - `behaviour`, `settings` and `states` are the checks of decisions, settings and saved state.
 //!
-//! This crate must never know about sockets, files, commands, or what a policy is called.
+//! This crate must never know about sockets, files, commands, or the names of policies.
 
 #![deny(missing_docs)]
 
 mod behaviour;
+mod drive;
 mod measure;
-mod play;
-mod record;
+mod recorder;
 mod report;
 mod settings;
 mod states;
@@ -46,7 +46,7 @@ pub(crate) struct Subject<'a> {
     pub(crate) loader: &'a Loader,
 }
 
-/// Hold a component against all checks, with these settings and within the limits of this loader.
+/// Put a component to all checks, with these settings and within the limits of this loader.
 ///
 /// Never fails: a component that cannot be loaded is one that fails the check `contract`, and skips the others.
 pub fn check(loader: &Loader, bytes: &[u8], config: &Config) -> Report {

@@ -1,16 +1,16 @@
-//! What a component costs in the worlds of the kit: fuel, which is the same everywhere, and time, which is not.
+//! The cost of a component in the worlds of the kit: fuel, which is the same everywhere, and time, which is not.
 
 use fluxgate_policy::{Compiled, Config, LoadError, Loader, Snapshot};
 use serde::Serialize;
 
-use crate::play::{Heir, play};
-use crate::record::Recorder;
+use crate::drive::{Successor, run};
+use crate::recorder::Recorder;
 use crate::world::{deep, mixed};
 
 /// The cost of one world.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Measured {
-    /// What was played.
+    /// Name of the world.
     pub world: &'static str,
     /// Jobs in it.
     pub jobs: usize,
@@ -22,7 +22,7 @@ pub struct Measured {
     pub counters: Snapshot,
 }
 
-/// Play a mixed load, and queues of a thousand and of ten thousand jobs, and say what that cost.
+/// Run a mixed load, and queues of a thousand and of ten thousand jobs, and measure the cost.
 ///
 /// # Errors
 /// [`LoadError`] if the component cannot be started with these settings.
@@ -30,7 +30,7 @@ pub fn measure(loader: &Loader, compiled: &Compiled, config: &Config) -> Result<
     let worlds = [("mixed-load", mixed()), ("queue-of-1000", deep(1_000)), ("queue-of-10000", deep(10_000))];
     let measured = worlds.into_iter().map(|(name, world)| {
         let recorder = Recorder::new(compiled.instantiate(config)?, loader.limits());
-        let trace = play(&world, &recorder, Heir::None);
+        let trace = run(&world, &recorder, Successor::None);
         Ok(Measured {
             world: name,
             jobs: world.jobs.len(),

@@ -1,4 +1,4 @@
-//! The report: which checks there are, how each ended, and why. Must never know how a check is made.
+//! The report: the checks, how each ended and why. Must never know how a check is made.
 
 use std::collections::BTreeMap;
 
@@ -61,10 +61,10 @@ pub struct Check {
     pub reason: String,
 }
 
-/// What became of a component.
+/// The verdicts on a component.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Report {
-    /// The policy's name, if it came so far.
+    /// The policy's name, if it could be described.
     pub policy: Option<String>,
     /// Its own version.
     pub version: Option<String>,
@@ -94,14 +94,14 @@ impl Report {
 /// Checks that are about a kind of breach, wherever it happens.
 const EVERYWHERE: [&str; 7] = ["traps", "keys", "decisions", "fuel", "memory", "output", "log"];
 
-/// Collects what checks find.
+/// Collects the findings of checks.
 #[derive(Debug, Default)]
 pub(crate) struct Reporter {
     found: BTreeMap<&'static str, (Verdict, String)>,
     /// The dearest call by export: fuel, its limit, and where.
     dearest: BTreeMap<&'static str, (u64, u64)>,
-    /// Was any pass made at all?
-    played: bool,
+    /// Was any world run at all?
+    ran: bool,
 }
 
 impl Reporter {
@@ -123,7 +123,7 @@ impl Reporter {
         self.found.entry(check).or_insert_with(|| (Verdict::Skip, reason.into()));
     }
 
-    /// The component broke the contract during a check: that check fails, and the one about this kind of breach.
+    /// The component broke the contract during a check: that check fails, and the check of this kind of breach.
     pub(crate) fn breach(&mut self, check: &'static str, error: &PolicyError) {
         self.fail(check, error.to_string());
         if let Some(kind) = about(error) {
@@ -131,12 +131,12 @@ impl Reporter {
         }
     }
 
-    /// Passes were made.
-    pub(crate) fn played(&mut self) {
-        self.played = true;
+    /// A world was run.
+    pub(crate) fn ran(&mut self) {
+        self.ran = true;
     }
 
-    /// What a call cost, and what it might have.
+    /// The fuel of a call, and its limit.
     pub(crate) fn cost(&mut self, export: &'static str, fuel: u64, limit: u64) {
         let seen = self.dearest.entry(export).or_insert((fuel, limit));
         // In shares of the limit, without rounding.
@@ -146,7 +146,7 @@ impl Reporter {
     }
 
     pub(crate) fn finish(mut self, compiled: Option<&Compiled>) -> Report {
-        if self.played {
+        if self.ran {
             let shares = self.dearest.iter().map(|(export, (fuel, limit))| {
                 format!("{export} {:.2} %", *fuel as f64 * 100.0 / (*limit).max(1) as f64)
             });

@@ -1,11 +1,11 @@
-//! Checks of what a component says of itself, and of its settings.
+//! Checks of a component's description of itself, and of its settings.
 
 use fluxgate_engine::PolicyError;
 use fluxgate_policy::{Config, ConfigKind, LoadError};
 
 use crate::Subject;
-use crate::play::{Heir, play};
-use crate::record::Recorder;
+use crate::drive::{Successor, run};
+use crate::recorder::Recorder;
 use crate::report::Reporter;
 use crate::world::{BEGIN, Job, World};
 
@@ -120,7 +120,7 @@ fn nonsense(subject: &Subject<'_>, reporter: &mut Reporter) {
                 },
                 Ok(policy) => {
                     let recorder = Recorder::new(policy, subject.loader.limits());
-                    let trace = play(&world, &recorder, Heir::None);
+                    let trace = run(&world, &recorder, Successor::None);
                     if let Some(found) = &trace.breach {
                         reporter.fail("settings-nonsense", format!("with {}={shown:?}: {found}", key.name));
                         reporter.breach("settings-nonsense", found);

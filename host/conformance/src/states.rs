@@ -1,10 +1,10 @@
-//! Checks of the state that one instance leaves to the next.
+//! Checks of the state that one instance saves and the next restores.
 
 use fluxgate_engine::{Policy as _, PolicyError, SavedState};
 
 use crate::Subject;
 use crate::behaviour::judge;
-use crate::play::{Heir, play, state_at};
+use crate::drive::{Successor, run, state_at};
 use crate::report::Reporter;
 use crate::world::{BEGIN, Numbers, deep, mixed};
 
@@ -25,16 +25,16 @@ pub(crate) fn check(subject: &Subject<'_>, reporter: &mut Reporter) {
     }
 }
 
-/// One instance follows upon itself, another hands over to a fresh one: they must decide the same. Both are asked for
+/// One instance is its own successor, another hands over to a fresh one: they must decide the same. Both are asked for
 /// keys again at that time, so keys that age do not count against the policy.
 fn handover(subject: &Subject<'_>, reporter: &mut Reporter) -> Option<SavedState> {
     let check = "state-handover";
     let world = mixed();
     let alone = subject.fresh(check, reporter)?;
-    let alone = judge(check, play(&world, &alone, Heir::Itself(BEGIN + MIDDAY)), reporter)?;
+    let alone = judge(check, run(&world, &alone, Successor::Itself(BEGIN + MIDDAY)), reporter)?;
     let (before, after) = (subject.fresh(check, reporter)?, subject.fresh(check, reporter)?);
-    let heir = Heir::Other(BEGIN + MIDDAY, Box::new(after));
-    let followed = judge(check, play(&world, &before, heir), reporter)?;
+    let successor = Successor::Other(BEGIN + MIDDAY, Box::new(after));
+    let followed = judge(check, run(&world, &before, successor), reporter)?;
     if followed.state_taken != Some(true) {
         reporter.fail(check, "its successor, the same component with the same settings, refused the state");
     } else if alone.starts != followed.starts {
@@ -65,7 +65,7 @@ fn handover(subject: &Subject<'_>, reporter: &mut Reporter) -> Option<SavedState
     }
 }
 
-/// States that nobody saved, made of one that somebody did.
+/// States that no instance saved, made of one that an instance did.
 fn damaged(state: &SavedState) -> Vec<SavedState> {
     let mut n = Numbers::new(99);
     let len = state.data.len();
@@ -115,7 +115,7 @@ fn garbage(subject: &Subject<'_>, state: &SavedState, reporter: &mut Reporter) {
             Err(error) => return reporter.breach(check, &error),
         }
         // Taken or refused, it goes on.
-        if judge(check, play(&world, &recorder, Heir::None), reporter).is_none() {
+        if judge(check, run(&world, &recorder, Successor::None), reporter).is_none() {
             return;
         }
     }

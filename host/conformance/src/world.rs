@@ -11,7 +11,7 @@ use serde_json::Value;
 /// When the worlds begin, seconds since the epoch.
 pub(crate) const BEGIN: f64 = 1_000_000.0;
 
-/// A job and its fate.
+/// A job, and how long it runs.
 #[derive(Debug, Clone)]
 pub(crate) struct Job {
     pub(crate) id: u64,
@@ -82,7 +82,7 @@ impl Job {
     }
 }
 
-/// What happens beside submissions and ends.
+/// Events beside submissions and ends.
 #[derive(Debug, Clone)]
 pub(crate) enum Change {
     Cancel(u64),
@@ -93,16 +93,16 @@ pub(crate) enum Change {
     ShrinkAll,
 }
 
-/// A story: a machine, jobs, and what happens to them.
+/// A machine, its jobs, and the events of both.
 #[derive(Debug, Clone)]
 pub(crate) struct World {
     pub(crate) nodes: u32,
     pub(crate) cores: u32,
     pub(crate) jobs: Vec<Job>,
     pub(crate) changes: Vec<(f64, Change)>,
-    /// Pools of flow, as R tells them.
+    /// Pools of flow, as in the `scheduling` key of R.
     pub(crate) pools: Option<Value>,
-    /// Nothing is looked at after this time.
+    /// The run ends at this time.
     pub(crate) until: f64,
 }
 

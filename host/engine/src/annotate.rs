@@ -1,17 +1,18 @@
-//! What jobs are told: RFC 27 annotations, merged, sent only when they changed.
+//! RFC 27 annotations of jobs: merged, and sent only when they changed.
 //!
-//! The job manager keeps what it was told while a job waits; the engine remembers that (`Job::told`) so that
-//! it repeats nothing and can take back with `null` what no longer holds when the job starts.
+//! The job manager keeps the annotations of a waiting job. The engine remembers them (`Job::told`), so that it repeats
+//! nothing and takes back with `null` what no longer holds when the job starts. Must never know why a job waits.
 
 use std::collections::BTreeMap;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
-use crate::core::{Core, Job, nest};
+use crate::core::Core;
+use crate::core::job::Job;
 use crate::event::Action;
 use crate::order::Slot;
 
-/// Merge one flattened annotation into what is known to be told; returns whether it is news.
+/// Merges one flattened annotation into those that the job manager has; true if it changes them.
 fn merge(told: &mut BTreeMap<String, Value>, key: &str, value: &Value) -> bool {
     if value.is_null() {
         return told.remove(key).is_some();
@@ -23,13 +24,13 @@ fn merge(told: &mut BTreeMap<String, Value>, key: &str, value: &Value) -> bool {
     true
 }
 
-/// How many different keys a job would have been told with these.
+/// The number of different keys that a job has with these annotations.
 pub(crate) fn keys(job: Option<&Job>, more: &BTreeMap<String, Value>) -> u64 {
     let told = job.map_or(0, |job| job.told.keys().filter(|key| !more.contains_key(*key)).count());
     (told + more.len()) as u64
 }
 
-/// Tell a waiting job; what it knows already is left out.
+/// Annotates a waiting job; annotations that the job manager has are left out.
 pub(crate) fn tell(core: &mut Core, slot: Slot, news: BTreeMap<String, Value>, out: &mut Vec<Action>) {
     if !core.config.annotate {
         return;
@@ -42,7 +43,7 @@ pub(crate) fn tell(core: &mut Core, slot: Slot, news: BTreeMap<String, Value>, o
     }
 }
 
-/// Tell a waiting job why it waits and when it is expected to start.
+/// Annotates a waiting job with its reason and its estimated start.
 pub(crate) fn tell_reason(core: &mut Core, slot: Slot, out: &mut Vec<Action>) {
     if !core.config.annotate {
         return;
@@ -60,9 +61,7 @@ pub(crate) fn tell_reason(core: &mut Core, slot: Slot, out: &mut Vec<Action>) {
     tell(core, slot, news, out);
 }
 
-/// The annotations of SUCCESS: what was told and does not outlive the wait is taken back.
-///
-/// `how` is what RFC 27 calls the selection type.
+/// The annotations of SUCCESS: those that hold only for a waiting job are taken back. `how` is the selection type of RFC 27.
 pub(crate) fn on_start(
     job: &Job,
     (summary, how): (&str, &str),
@@ -80,4 +79,18 @@ pub(crate) fn on_start(
     own.insert("sched.resource_summary".to_owned(), Value::from(summary));
     own.entry("sched.selection_type".to_owned()).or_insert_with(|| Value::from(how));
     nest(own)
+}
+
+/// Flattened annotations (`sched.x`) nested as in RFC 27.
+pub(crate) fn nest(flat: BTreeMap<String, Value>) -> Value {
+    let mut root = Map::new();
+    for (key, value) in flat {
+        let (group, name) = key.split_once('.').unwrap_or(("user", &key));
+        if let Value::Object(inner) =
+            root.entry(group.to_owned()).or_insert_with(|| Value::Object(Map::new()))
+        {
+            inner.insert(name.to_owned(), value);
+        }
+    }
+    Value::Object(root)
 }

@@ -1,36 +1,37 @@
-//! Every bound and setting of the engine: name, default, reason, in one place.
+//! Every bound and setting of the engine: name, default and reason. Must never know where settings come from.
 
 use std::collections::BTreeMap;
 
 use fluxgate_graph::Placement;
 use serde::{Deserialize, Serialize};
 
-use crate::bounds::QueueBounds;
+use crate::amounts::QueueBounds;
 
-/// Who decides when a policy has failed, until another one is swapped in.
+/// What follows when a policy fails, until another policy is swapped in.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum OnBreach {
-    /// The built-in policy, from the same pass on: fail open.
+    /// The built-in policy decides, from the same pass on: fail open.
     #[default]
     Fallback,
-    /// Nobody: nothing starts, what runs stays, and whoever waits is told why. Fail closed.
-    Hold,
+    /// Scheduling is suspended: no job starts, running jobs stay, and waiting jobs are told why. Fail closed.
+    #[serde(rename = "Hold")]
+    Suspend,
 }
 
-/// See the fields; [`Config::default`] is what a site gets that sets nothing.
+/// The settings. [`Config::default`] holds at a site that sets nothing.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Config {
-    /// Candidates offered in one pass of one queue. Default 1,000,000: the whole of any queue seen so far.
+    /// Candidates offered in one pass of one queue. Default 1,000,000: more than the jobs of any queue seen so far.
     pub candidates_per_pass_max: u64,
-    /// Starts plus reservations decided in one pass of one queue. Default 2,048: between two passes everybody
-    /// else is heard. Whoever is kept from starting by it comes next.
+    /// Starts plus reservations decided in one pass of one queue. Default 2,048: events are taken in between two passes. Jobs
+    /// that this bound keeps from starting are candidates of the next pass.
     pub decisions_per_pass_max: u64,
     /// Reservations that may stand at once, over all queues. Default 4,096.
     pub reservations_max: usize,
     /// Bytes of annotation (keys and values) that a policy may attach to one job in one pass. Default 4 KiB.
     pub annotation_bytes_per_job_max: u64,
-    /// The same over a whole pass. Default 256 KiB.
+    /// Bytes of annotation over a whole pass. Default 256 KiB.
     pub annotation_bytes_per_pass_max: u64,
     /// Different annotation keys that a policy may attach to one job while it waits. Default 64.
     pub annotation_keys_per_job_max: u64,
@@ -42,20 +43,20 @@ pub struct Config {
     pub keys_per_call: usize,
     /// Events kept for a policy until its next call; above it they are handed over at once. Default 16,384.
     pub events_per_call: usize,
-    /// Pending jobs keyed by a successor between two passes of the running policy. Default 16,384.
+    /// Waiting jobs keyed by a successor between two passes of the active policy. Default 16,384.
     pub warm_up_per_step: usize,
     /// Named queues. Default 1,024; a job for one more is denied.
     pub queues_max: usize,
-    /// Where jobs go when the policy has no preference.
+    /// The placement of jobs for which neither jobspec nor policy names one.
     pub placement: Placement,
-    /// The same for jobs of some queues, by name.
+    /// The placement of such jobs in some queues, by name.
     pub queue_placements: BTreeMap<String, Placement>,
     /// Ceilings and floors of queues, by name.
     pub queue_bounds: BTreeMap<String, QueueBounds>,
-    /// Tell jobs why they wait and when they may start. Off where nobody reads it (replay).
+    /// Annotate jobs with the reason why they wait and the time when they may start. Off in a replay.
     pub annotate: bool,
-    /// Write the R of what starts. Without it [`Action::Start`](crate::Action::Start) has an empty one, for a driver
-    /// that commits nothing (replay for figures alone); what a job holds is in the ledger all the same.
+    /// Write the R of a job that starts. Without it [`Action::Start`](crate::Action::Start) has an empty R, for a driver that
+    /// commits nothing (replay for figures alone). The ledger has the allocation in both cases.
     pub write_r: bool,
 }
 

@@ -1,15 +1,15 @@
-//! The one vocabulary between the drivers and the engine: what can happen, and what is to be done.
+//! The vocabulary between drivers and engine: events in, actions out.
 //!
-//! Every protocol dialect ends in these two enums; nothing here knows how they travel.
+//! Every dialect of the protocol ends in these two enums. Must never know how they are sent.
 
 use std::sync::Arc;
 
 use fluxgate_formats::{Idset, JobId, Jobspec, R};
 use serde_json::Value;
 
-use crate::policy::PolicyError;
+use crate::policy_error::PolicyError;
 
-/// Something that happened. Ranks are execution targets as RFC 20 numbers them.
+/// An event. Ranks are execution targets (RFC 20).
 #[derive(Debug, Clone)]
 pub enum Event {
     /// A job holds resources already (RFC 27 hello). `free` are the ranks of `r` that it gave back.
@@ -22,11 +22,11 @@ pub enum Event {
         userid: u32,
         /// Submission, seconds since the epoch.
         t_submit: f64,
-        /// What it was given; `starttime` and `expiration` count.
+        /// Its allocation, with `starttime` and `expiration`.
         r: Box<R>,
         /// Ranks given back since.
         free: Idset,
-        /// The queue that it waited in, empty for the anonymous one; none where nobody knows any more.
+        /// The queue that it waited in, empty for the anonymous one; `None` if that is unknown.
         queue: Option<String>,
     },
     /// A job asks for resources (RFC 27 alloc). Asking again for a pending id replaces the request.
@@ -39,7 +39,7 @@ pub enum Event {
         userid: u32,
         /// Submission, seconds since the epoch.
         t_submit: f64,
-        /// The request. A driver that keeps one for many jobs has it read once.
+        /// The request. Jobs that share one jobspec cost one compilation.
         jobspec: Arc<Jobspec>,
     },
     /// A request is withdrawn (RFC 27 cancel). Ignored when the job does not wait.
@@ -58,10 +58,10 @@ pub enum Event {
         id: JobId,
         /// The ranks given back, `None` for all that is left.
         ranks: Option<Idset>,
-        /// Nothing more will come back after this.
+        /// It is the last free of this job.
         last: bool,
     },
-    /// May this job's allocation end at another time (RFC 27 expiration)? Answered with [`Action::Reply`].
+    /// A job's allocation is to end at another time (RFC 27 expiration). Answered with [`Action::Reply`].
     Expiration {
         /// The job.
         id: JobId,
@@ -70,7 +70,7 @@ pub enum Event {
         /// Echoed in the reply.
         token: u64,
     },
-    /// Could this request ever be satisfied (RFC 27 feasibility)? Answered with [`Action::Reply`].
+    /// The question whether a request could ever be satisfied (RFC 27 feasibility). Answered with [`Action::Reply`].
     Feasibility {
         /// The request.
         jobspec: Arc<Jobspec>,
@@ -81,7 +81,7 @@ pub enum Event {
     Up(Idset),
     /// Ranks became unusable for new jobs (RFC 28); running jobs stay.
     Down(Idset),
-    /// Ranks are gone for good (RFC 28).
+    /// Ranks were removed for good (RFC 28).
     Shrink(Idset),
     /// A property was added to ranks (RFC 28).
     PropertyAdd {
@@ -99,27 +99,27 @@ pub enum Event {
     },
     /// The instance itself ends at this time (RFC 28); 0 is no limit.
     InstanceExpiration(f64),
-    /// The R of [`Action::Start`] is durable and the job manager was told.
+    /// The R of [`Action::Start`] is durable and SUCCESS was sent.
     Committed {
         /// The job.
         id: JobId,
     },
-    /// Hello was repeated: this is who holds resources, as the job manager has it (RFC 27). What the ledger has
-    /// beyond that is released. Answered with [`Action::Recounted`].
+    /// A repeated hello: the allocations as the job manager knows them (RFC 27). Allocations in the ledger beyond these are
+    /// released. Answered with [`Action::Recounted`].
     Recount {
         /// Every job that holds resources, with the ranks of its R that it gave back.
         jobs: Vec<(JobId, Idset)>,
-        /// Jobs that the answer may not know yet: their start was told after the question.
+        /// Jobs that the answer may not contain yet: their start was sent after the question.
         unsettled: Vec<JobId>,
-        /// Are these really all? If not, a job that is not named keeps what it holds.
+        /// The list is complete. Otherwise a job that is not named keeps its resources.
         complete: bool,
     },
-    /// Does the ledger agree with what the job manager counts as allocated? Changes nothing, and is answered with
+    /// A comparison of the ledger with the job manager's count of allocated resources. Changes nothing. Answered with
     /// [`Action::Audited`].
     Audit {
-        /// What is allocated, as the job manager has it.
+        /// The allocated resources as the job manager counts them.
         theirs: Box<R>,
-        /// Jobs that it may not count yet: their start was told after the question.
+        /// Jobs that it may not count yet: their start was sent after the question.
         unsettled: Vec<JobId>,
         /// Only these ranks are compared.
         within: Idset,
@@ -135,14 +135,14 @@ pub struct RpcError {
     pub text: String,
 }
 
-/// Something to be done by the driver, in the order given.
+/// An action that the driver carries out, in the order given.
 #[derive(Debug, Clone)]
 pub enum Action {
     /// Commit `r`, then answer SUCCESS, then step [`Event::Committed`]. The resources are taken already.
     Start {
         /// The job.
         id: JobId,
-        /// What it gets; empty when [`write_r`](crate::Config::write_r) is off.
+        /// Its allocation; empty when [`write_r`](crate::Config::write_r) is off.
         r: Box<R>,
         /// RFC 27 annotations to merge, an object (possibly empty).
         annotations: Value,
@@ -186,25 +186,25 @@ pub enum Action {
     },
     /// The answer to [`Event::Recount`].
     Recounted {
-        /// Jobs that the ledger does not know: they are to be told by [`Event::Hello`].
+        /// Jobs that the ledger does not know: each is to be stepped as [`Event::Hello`].
         unknown: Vec<JobId>,
-        /// Jobs that have lost resources, with the ranks that were released, `None` for all.
+        /// Jobs whose resources were released, with the ranks, `None` for all.
         released: Vec<(JobId, Option<Idset>)>,
     },
     /// The answer to [`Event::Audit`].
     Audited(AuditReport),
-    /// Something an operator should hear of.
+    /// News for operators.
     Notice(PolicyNotice),
 }
 
-/// How the ledger and the job manager's own count differ.
+/// The differences between the ledger and the job manager's count.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AuditReport {
-    /// Ranks with something that the ledger has as held, and the job manager as free.
+    /// Ranks with resources that are allocated in the ledger and free to the job manager.
     pub ours: Idset,
-    /// Ranks with something that the job manager has as held, and the ledger as free.
+    /// Ranks with resources that are allocated to the job manager and free in the ledger.
     pub theirs: Idset,
-    /// Jobs that hold something on the ranks [`ours`](AuditReport::ours), the first ones.
+    /// Jobs that hold resources on the ranks [`ours`](AuditReport::ours), the first ones.
     pub jobs: Vec<JobId>,
     /// The differences for people, one line; empty when there are none.
     pub text: String,
@@ -222,33 +222,33 @@ impl AuditReport {
 pub enum PolicyNotice {
     /// A successor has taken over at a pass boundary.
     Swapped {
-        /// The one that left.
+        /// The predecessor.
         from: String,
-        /// The one that decides now.
+        /// The successor.
         to: String,
         /// Did the successor take over the predecessor's state?
         state: bool,
     },
-    /// A successor failed while it was warmed up; the running policy was not touched.
+    /// A successor failed while it was warmed up; the active policy was not touched.
     SwapFailed {
         /// The successor.
         name: String,
         /// Why.
         error: PolicyError,
     },
-    /// The running policy failed. What it had staged is discarded, and until another policy is swapped in it is as
-    /// [`OnBreach`](crate::OnBreach) says: the built-in one decides, from the same pass on, or nobody does.
+    /// The active policy failed. The decisions that it had staged are discarded. [`OnBreach`](crate::OnBreach) says what
+    /// follows until another policy is swapped in.
     Failed {
         /// The policy.
         name: String,
         /// Why.
         error: PolicyError,
     },
-    /// One of the above, about the policy that a queue has of its own.
+    /// One of the above notices about the policy that a queue has of its own.
     Queue {
         /// The queue.
         queue: String,
-        /// What there is to say.
+        /// The notice.
         notice: Box<PolicyNotice>,
     },
     /// The default policy decides this queue again.

@@ -1,34 +1,33 @@
-//! Forecasts: when each waiting job is expected to start, reserved for or not.
+//! Forecasts: the expected start of each waiting job, with and without a reservation.
 //!
-//! Made from a copy, beside the engine: [`Engine::forecast_base`] takes it, [`ForecastBase::forecast`] may run on another
-//! thread. The rule, which `docs/semantics.md` pins:
+//! A forecast is made on a copy: [`Engine::forecast_base`] takes it, [`ForecastBase::forecast`] may run on another thread.
+//! The rule, which `docs/semantics.md` defines:
 //!
-//! 1. A job is expected to run for the part of its limit that jobs of its user used lately ([`Habits`]).
-//! 2. Queues take turns; in its queue each job has its place in the order of the policy that decides.
-//! 3. Each is given the earliest start at which it fits for its expected length, within the bounds of queues, after what runs and beside what was given
-//!    to those before it; in a queue whose policy was not seen letting a job pass another, no earlier than the one before.
-//! 4. A start that the policy promised is the latest.
+//! 1. A job is expected to run for the part of its limit that jobs of its user used lately (`habits.rs`).
+//! 2. Queues take turns. In its queue each job has its place in the order of the active policy.
+//! 3. A job is expected at the earliest start at which it fits for its expected length: within the bounds of queues, beside
+//!    running jobs and the jobs before it. In a queue whose policy has never backfilled, it starts no earlier than the job
+//!    before it.
+//! 4. A reserved start is the latest.
 //!
-//! A forecast is no promise, and nothing that is decided depends on one. This module must never know threads or the clock.
-
-mod habits;
+//! A forecast is no reservation, and no decision depends on one. This module must never know threads or the clock.
 
 use std::sync::Arc;
 
 use fluxgate_formats::JobId;
 use fluxgate_graph::{Request, Resources};
 
-pub(crate) use habits::Habits;
-
-use crate::bounds::Room;
-use crate::core::{Core, Queue, QueueId, Running};
+use crate::core::job::Running;
+use crate::core::queue::Queue;
+use crate::core::scope::QueueId;
 use crate::engine::Engine;
+use crate::headroom::{Headroom, earliest_in};
 use crate::order::{Slot, Walk};
 
-/// Most jobs of which one forecast tells anything: the first in order.
+/// Most jobs of one forecast: the first in order.
 pub const FORECAST_JOBS_MAX: usize = 1024;
 
-/// Shortest length that is expected of a job, seconds.
+/// Shortest expected length of a job, seconds.
 const LENGTH_MIN: f64 = 1.0;
 
 /// A waiting job and its expected start.
@@ -36,11 +35,11 @@ const LENGTH_MIN: f64 = 1.0;
 pub struct Forecast {
     /// The job.
     pub id: JobId,
-    /// When it is expected to start, seconds since the epoch; `None` when no time is known: what it needs is down, or held
-    /// by jobs without limit.
+    /// Expected start, seconds since the epoch; `None` when no time is known: its resources are down, or held by jobs without
+    /// limit.
     pub start: Option<f64>,
-    /// The start that its policy promised, if it did.
-    pub promised: Option<f64>,
+    /// Start of its reservation.
+    pub reserved: Option<f64>,
 }
 
 #[derive(Debug)]
@@ -49,23 +48,23 @@ struct Candidate {
     queue: QueueId,
     request: Arc<Request>,
     length: f64,
-    promised: Option<f64>,
+    reserved: Option<f64>,
 }
 
-/// What a forecast is made from: the ledger and the first of those that wait, as they were.
+/// The copy that a forecast is made on: the ledger and the first waiting jobs.
 #[derive(Debug)]
 pub struct ForecastBase {
     resources: Resources,
-    /// In the order in which they are looked at.
+    /// In the order of the forecast.
     jobs: Vec<Candidate>,
-    /// Of each queue: may a job pass the one before?
-    passing: Vec<bool>,
-    /// What bounds leave to each queue.
-    rooms: Vec<Option<Room>>,
+    /// For each queue: has its policy backfilled?
+    backfills: Vec<bool>,
+    /// The headroom of each queue, where bounds apply.
+    headrooms: Vec<Option<Headroom>>,
 }
 
 impl Queue {
-    /// The jobs in the order of the policy that decides.
+    /// The jobs in the order of the active policy.
     fn in_order(&self) -> impl Iterator<Item = Slot> {
         let mut walk = Walk::default();
         let order = self.order();
@@ -78,16 +77,16 @@ impl Queue {
 }
 
 impl Engine {
-    /// Does this job wait, without a start that the engine itself promises or estimates for it?
+    /// Does this job wait without a reserved or estimated start of the engine?
     pub fn lacks_estimate(&self, id: JobId) -> bool {
-        let core = self.core();
+        let core = &*self.core;
         core.slot_of(id).and_then(|slot| core.job(slot)).is_some_and(|job| job.t_estimate.is_none())
     }
 
-    /// What a forecast of the first `most` jobs (at most [`FORECAST_JOBS_MAX`]) is made from. Its cost depends on the machine,
-    /// on who runs, and on `most`.
+    /// The copy for a forecast of the first `most` jobs (at most [`FORECAST_JOBS_MAX`]). Its cost depends on the machine, on
+    /// the running jobs, and on `most`.
     pub fn forecast_base(&self, now: f64, most: usize) -> ForecastBase {
-        let core: &Core = self.core();
+        let core = &*self.core;
         let most = most.min(FORECAST_JOBS_MAX);
         let mut resources = core.resources.clone();
         let standing: Vec<JobId> = resources.reservations().map(|(id, ..)| id).collect();
@@ -100,7 +99,7 @@ impl Engine {
         };
         for (&id, running) in &core.running {
             let end = end(running);
-            // An end that the ledger does not take is no better than the one that it has.
+            // Where the ledger refuses the expected end, the end of the limit stays.
             let _ = resources.set_end(id, end);
         }
         let mut turns: Vec<_> = core.queues.iter().map(Queue::in_order).collect();
@@ -114,50 +113,48 @@ impl Engine {
                 let length = core.habits.length(Some(job.userid), job.duration, 0.0).max(LENGTH_MIN);
                 let (id, queue) = (job.id, job.queue);
                 let guessed = core.queues[queue as usize].estimated.is_some_and(|(of, _)| of == id);
-                let promised = job.t_estimate.filter(|_| !guessed);
-                jobs.push(Candidate { id, queue, request: Arc::clone(&job.request), length, promised });
+                let reserved = job.t_estimate.filter(|_| !guessed);
+                jobs.push(Candidate { id, queue, request: Arc::clone(&job.request), length, reserved });
             }
         }
         jobs.truncate(most);
-        let passing = core.queues.iter().map(|queue| queue.backfills).collect();
-        let rooms = (0..).zip(&core.queues).map(|(queue, _)| core.expected_room(queue, now, end)).collect();
-        ForecastBase { resources, jobs, passing, rooms }
+        let backfills = core.queues.iter().map(|queue| queue.backfills).collect();
+        let headrooms =
+            (0..).zip(&core.queues).map(|(queue, _)| core.expected_headroom(queue, now, end)).collect();
+        ForecastBase { resources, jobs, backfills, headrooms }
     }
 }
 
 impl ForecastBase {
-    /// How many jobs it will tell of.
+    /// Number of jobs in the forecast.
     pub fn jobs(&self) -> usize {
         self.jobs.len()
     }
 
     /// Expected starts, in the order in which they were found. `now` is the time of the base.
     pub fn forecast(mut self, now: f64) -> Vec<Forecast> {
-        // Where the last one of each queue starts.
-        let mut last = vec![now; self.passing.len()];
+        // Expected start of the last job of each queue.
+        let mut last = vec![now; self.backfills.len()];
         let mut told = Vec::with_capacity(self.jobs.len());
         for job in self.jobs {
             let queue = job.queue as usize;
-            let from = if self.passing[queue] { now } else { last[queue] };
-            let (resources, request) = (&self.resources, &job.request);
-            let found = match &self.rooms[queue] {
-                Some(room) => room.earliest(resources, request, (now, from), job.length),
-                None => resources.earliest_from(request, now, from, job.length),
-            };
+            let from = if self.backfills[queue] { now } else { last[queue] };
+            let headroom = self.headrooms[queue].as_ref();
+            let found = earliest_in(headroom, &mut self.resources, &job.request, (now, from), job.length);
             if let Some(start) = found {
                 last[queue] = start;
                 let cores = u64::from(job.request.min_cores());
-                let rooms = self.rooms.iter_mut().flatten();
-                rooms.for_each(|room| room.expected(job.queue, cores, start, job.length));
-                // One that cannot be kept in mind is in nobody's way.
+                let headrooms = self.headrooms.iter_mut().flatten();
+                headrooms.for_each(|headroom| headroom.expected(job.queue, cores, start, job.length));
+                // A job that cannot be reserved for delays no other job of the forecast.
                 let _ = self.resources.reserve(job.id, &job.request, start, job.length);
             }
-            let promised = job.promised.map(|promised| promised.max(now));
-            let start = match (found, promised) {
-                (Some(found), Some(promised)) => Some(found.min(promised)),
-                (found, promised) => found.or(promised),
+            let reserved = job.reserved.map(|reserved| reserved.max(now));
+            let start = match (found, reserved) {
+                (Some(found), Some(reserved)) => Some(found.min(reserved)),
+                (found, reserved) => found.or(reserved),
             };
-            told.push(Forecast { id: job.id, start, promised: job.promised });
+            told.push(Forecast { id: job.id, start, reserved: job.reserved });
         }
         told
     }

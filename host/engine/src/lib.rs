@@ -1,65 +1,76 @@
 //! The queue and the scheduling pass as a pure state machine.
 //!
-//! A driver feeds [`Event`]s with [`Engine::step`] and, when the events at hand are stepped, asks for what
-//! is due with [`Engine::pass`]. Both return [`Action`]s for the driver to carry out. Time is a parameter:
-//! the same events at the same times give the same actions, byte for byte. Three drivers run this same
-//! engine: a real Flux broker, the embedded instance, and the simulator.
+//! A driver feeds [`Event`]s with [`Engine::step`]; when the events at hand are stepped, [`Engine::pass`] makes the passes
+//! that are due. Both return [`Action`]s for the driver to carry out. Time is a parameter: the same events at the same
+//! times give the same actions, byte for byte. Three drivers run this engine: the client of a Flux broker, the embedded
+//! instance, and the simulator.
 //!
-//! A [`Policy`] proposes through a [`Pass`]; every proposal passes the gate in `pass.rs` before the ledger
-//! of `fluxgate-graph` hears of it, and a pass is a transaction: all of its decisions are committed or none.
+//! An engine is two things. The core (`core.rs`) has the ledger, the queues, and the waiting and running jobs. The policies
+//! (`policies.rs`) decide: the default one, those of single queues, and successors that are warmed up. The core knows no
+//! policy; every method of the policies is given the core.
 //!
-//! What makes a deep queue cheap is in `order.rs`: pending jobs are grouped in classes of equal request and
-//! duration; a class that does not fit is parked until something happened that could help it.
+//! A [`Policy`] proposes through a [`Pass`]. Every proposal goes through the gate in `pass.rs` before it reaches the ledger of
+//! `fluxgate-graph`. A pass is a transaction: all of its decisions are committed, or none.
+//!
+//! Waiting jobs are grouped in classes of equal request and duration (`order.rs`). A class that does not fit is parked until
+//! a change of the resources could help it, so that the cost of a pass follows changes, not the depth of the queue.
 //!
 //! This crate must never know sockets, WebAssembly, threads, the clock, or randomness.
 
 #![forbid(unsafe_code)]
 
+mod amounts;
 mod annotate;
-mod audit;
-mod bounds;
+mod checkpoint;
+mod columns;
 mod config;
 mod core;
 mod engine;
 mod event;
 mod explain;
+mod feasibility;
 mod forecast;
-mod hold;
+mod habits;
+mod headroom;
 mod interrupt;
-mod memory;
+mod lend;
 mod order;
 mod pass;
+mod placement;
+mod policies;
 mod policy;
+mod policy_error;
+mod policy_state;
 mod ranking;
-mod reconfigure;
-mod recover;
-mod seats;
+mod reason;
 mod shadow;
 mod stats;
-mod swap;
 
 pub use self::core::checkpoint::{
-    Checkpoint, OwnState, PendingState, PolicyState, QueueState, ResumeError, RunningState,
+    ActivePolicyState, Checkpoint, PendingState, QueuePolicyState, QueueState, ResumeError, RunningState,
 };
-pub use bounds::{AMOUNTS, Amount, QueueBounds, check_bounds};
+pub use amounts::{AMOUNTS, Amount, QueueBounds, check_bounds};
+pub use columns::{JobColumns, JobEvent, JobEventKind, Machine, MachineTotals};
 pub use config::{Config, OnBreach};
 pub use engine::Engine;
+pub use engine::policy_control::QueueStatus;
 pub use event::{Action, AuditReport, Event, PolicyNotice, RpcError};
-pub use explain::{Explanation, JobState, Reason};
+pub use explain::{Explanation, JobState};
+pub use feasibility::feasibility;
 pub use forecast::{FORECAST_JOBS_MAX, Forecast, ForecastBase};
 pub use pass::{JobView, Pass, Refusal};
-pub use policy::{
-    Abilities, JobColumns, JobEvent, JobEventKind, Machine, MachineTotals, Policy, PolicyCost, PolicyError,
-    SavedState,
-};
+pub use policies::Retired;
+pub use policies::swap::SwapError;
+pub use policies::warm_up::SwapState;
+pub use policy::{Abilities, Policy, PolicyCost};
+pub use policy_error::PolicyError;
+pub use policy_state::SavedState;
 pub use ranking::order_by_scores;
-pub use recover::feasibility;
-pub use seats::Decider;
+pub use reason::Reason;
 pub use shadow::{
-    DIFFERENCES_MAX, Difference, Passed, Shadow, ShadowBase, ShadowError, ShadowJobs, Tally, When,
+    DIFFERENCES_MAX, Decisions, Difference, Shadow, ShadowBase, ShadowError, ShadowJobs, Tally, When,
 };
 pub use stats::{QueueCounts, Stats};
-pub use swap::{Retired, SwapError, SwapState};
 
 /// Name of the built-in policy: strict order by priority, submission and id, no backfilling. It needs no
 /// component and takes over, in the same pass, when a policy fails.

@@ -11,41 +11,23 @@
 use std::collections::BTreeMap;
 use std::ops::Bound::{Excluded, Unbounded};
 
-use fluxgate_formats::JobId;
+use fluxgate_formats::{JobId, TotalF64};
 
 /// Index of a job in the job table.
 pub(crate) type Slot = u32;
 /// Index of a class within its queue.
 pub(crate) type ClassId = u32;
 
-/// A float with a total order (IEEE 754 totalOrder); NaN is kept out by whoever makes one.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Real(pub(crate) f64);
-
-impl Eq for Real {}
-
-impl PartialOrd for Real {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Real {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        self.0.total_cmp(&other.0)
-    }
-}
-
-/// Where a job stands. Field order is comparison order.
+/// The place of a job in an order. Field order is comparison order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct OrderKey {
     /// 0 for expedited jobs (priority 2^32-1), which come first under every policy, else 1.
     band: u8,
     /// The policy's key, smaller first. Zero is made positive, so that -0 and 0 are one key.
-    key: Real,
+    key: TotalF64,
     /// 2^32-1 minus the priority: higher priority first.
     inverse_priority: u32,
-    t_submit: Real,
+    t_submit: TotalF64,
     id: JobId,
 }
 
@@ -53,9 +35,9 @@ impl OrderKey {
     pub(crate) fn new(key: f64, priority: u32, t_submit: f64, id: JobId) -> Self {
         OrderKey {
             band: u8::from(priority != u32::MAX),
-            key: Real(if key == 0.0 { 0.0 } else { key }),
+            key: TotalF64(if key == 0.0 { 0.0 } else { key }),
             inverse_priority: u32::MAX - priority,
-            t_submit: Real(t_submit),
+            t_submit: TotalF64(t_submit),
             id,
         }
     }
@@ -79,7 +61,7 @@ impl Order {
         if parked { &mut self.parked } else { &mut self.active }
     }
 
-    /// Add a job to its class. `parked` is the state of the class.
+    /// Adds a job to its class. `parked` is the state of the class.
     pub(crate) fn insert(&mut self, class: ClassId, parked: bool, key: OrderKey, slot: Slot) {
         let index = class as usize;
         if self.members.len() <= index {
@@ -96,7 +78,7 @@ impl Order {
         }
     }
 
-    /// Take a job out. Absent jobs are none of its business.
+    /// Takes a job out. No effect for an absent job.
     pub(crate) fn remove(&mut self, class: ClassId, parked: bool, key: &OrderKey) {
         let Some(members) = self.members.get_mut(class as usize) else { return };
         let was_head = members.first_key_value().is_some_and(|(k, _)| k == key);
@@ -111,7 +93,7 @@ impl Order {
         }
     }
 
-    /// Move a class between the active and the parked heads.
+    /// Moves a class between the active and the parked heads.
     pub(crate) fn set_parked(&mut self, class: ClassId, parked: bool) {
         let Some(head) = self.members.get(class as usize).and_then(|m| m.first_key_value()).map(|(k, _)| *k)
         else {

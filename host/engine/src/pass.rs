@@ -9,26 +9,29 @@
 //!
 //! This module must never know how a policy is executed.
 
-mod either;
+mod bounds_gate;
 mod finish;
 mod flow;
-mod held;
+mod miss;
 mod note;
 mod stage;
-mod within;
+mod start_or_reserve;
+mod suspended;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use fluxgate_formats::JobId;
 use fluxgate_graph::{NoFit, Placement, Selection, ShapeId, Totals};
 use serde_json::Value;
 
-use crate::bounds::Room;
-use crate::core::{Core, QueueId, clamp};
-use crate::explain::Reason;
+use crate::core::scope::QueueId;
+use crate::core::{Core, clamp};
+use crate::headroom::Headroom;
 use crate::order::{ClassId, OrderKey, Slot, Walk};
-use crate::policy::PolicyError;
+use crate::policy_error::PolicyError;
+use crate::reason::Reason;
 
+use miss::Miss;
 pub(crate) use stage::Staged;
 
 /// The export that is running whenever a pass is.
@@ -36,10 +39,10 @@ const DURING: &str = "scheduling.run";
 /// RFC 27 `sched.selection_type` of a job that passed another.
 const BACKFILL: &str = "backfill";
 
-/// Why the gate did not do what was proposed. None of these is the policy's fault.
+/// Why the gate refused a proposal. None of these is a breach of the contract.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refusal {
-    /// The job does not fit on what is free now.
+    /// The job does not fit on the resources that are free now.
     Busy,
     /// It would fit, but would delay a reservation.
     DelaysReservation,
@@ -88,15 +91,11 @@ pub struct Pass {
     native: Option<OrderKey>,
     staged: Vec<Start>,
     reserved: Vec<(Slot, f64)>,
-    /// Per shape, the shortest duration that was refused for a reservation: longer ones need no search.
-    refused: BTreeMap<ShapeId, f64>,
-    /// What bounds of queues leave to this one; `None`: all.
-    room: Option<Room>,
-    /// Per shape, the shortest duration that they refused, how, and why.
-    over: BTreeMap<ShapeId, (f64, Refusal, Reason)>,
-    /// Shapes that no time is known for, whatever the duration: they need no second search.
-    never: BTreeSet<ShapeId>,
-    /// Offered candidates, to be told why they wait.
+    /// The refusals so far, by shape.
+    misses: BTreeMap<ShapeId, Miss>,
+    /// The headroom of this queue; `None` where no bound applies.
+    headroom: Option<Headroom>,
+    /// Offered candidates, to be annotated with the reason why they wait.
     offered: Vec<Slot>,
     /// The last answer of `fits`, so that `start` need not search again.
     fit: Option<(Slot, Selection)>,
@@ -107,7 +106,7 @@ pub struct Pass {
     rekeys: Vec<JobId>,
     wake: Option<f64>,
     blocked: bool,
-    /// A bound of this pass kept somebody from being offered or decided.
+    /// A bound of this pass kept a job from being offered or decided.
     cut: bool,
     /// The driver wants it to end.
     interrupted: bool,
@@ -125,8 +124,7 @@ impl Pass {
         core.serial += 1;
         core.stats.passes += 1;
         Pass {
-            room: core.room(queue, now),
-            over: BTreeMap::new(),
+            headroom: core.headroom(queue, now),
             core,
             queue,
             now,
@@ -134,8 +132,7 @@ impl Pass {
             native: None,
             staged: Vec::new(),
             reserved: Vec::new(),
-            refused: BTreeMap::new(),
-            never: BTreeSet::new(),
+            misses: BTreeMap::new(),
             offered: Vec::new(),
             fit: None,
             notes: BTreeMap::new(),
@@ -156,7 +153,7 @@ impl Pass {
         self.now
     }
 
-    /// Index of the queue that this pass is about.
+    /// Index of the queue of this pass.
     pub fn queue(&self) -> u32 {
         self.queue
     }
@@ -192,7 +189,7 @@ impl Pass {
         self.advance(true)
     }
 
-    /// Put the cursor before the first candidate.
+    /// Puts the cursor before the first candidate.
     pub fn rewind(&mut self) {
         self.walk = Walk::default();
     }
@@ -201,12 +198,10 @@ impl Pass {
         while (self.offered.len() as u64) < self.core.config.candidates_per_pass_max && !self.interrupted() {
             let queue = self.core.queues.get(self.queue as usize)?;
             let order = queue.order()?;
-            let (refused, over) = (&self.refused, &self.over);
+            let misses = &self.misses;
             let (class, slot) = self.walk.next(order, fitting, |class| {
                 queue.class(class).is_none_or(|c| {
-                    c.parked
-                        || over.get(&c.request.shape()).is_some_and(|known| c.duration >= known.0)
-                        || refused.get(&c.request.shape()).is_some_and(|shortest| c.duration >= *shortest)
+                    c.parked || misses.get(&c.request.shape()).is_some_and(|miss| miss.refuses(c.duration))
                 })
             })?;
             let job = self.core.job(slot)?;
@@ -215,7 +210,7 @@ impl Pass {
             }
             if fitting && !self.core.resources.could_fit_counts(&job.request) {
                 self.park(class);
-                self.set_reason(slot, Reason::busy(&self.core, slot));
+                self.set_reason(slot, self.core.busy_reason(slot));
                 continue;
             }
             return Some(self.offer(slot));
@@ -249,7 +244,7 @@ impl Pass {
         slot
     }
 
-    /// Remember that the contract was broken and say so.
+    /// Notes a breach of the contract; the first one counts.
     fn bad<T>(&mut self, message: String) -> Result<T, PolicyError> {
         self.fail(PolicyError::BadDecision { during: DURING, message })
     }
@@ -321,13 +316,18 @@ impl Pass {
     /// [`PolicyError::BadDecision`] if it was not offered in this pass, or is decided already.
     pub fn earliest(&mut self, candidate: u32) -> Result<f64, PolicyError> {
         self.undecided(candidate)?;
-        let Some(job) = self.core.job(candidate) else { return Ok(f64::INFINITY) };
-        let earliest =
-            self.core.earliest_in(self.room.as_ref(), &job.request, (self.now, self.now), job.duration);
-        Ok(earliest.unwrap_or(f64::INFINITY))
+        Ok(self.earliest_from(candidate, self.now))
     }
 
-    /// Start the candidate now: placed as the job wants, else as asked, else as is usual in its queue or at the site.
+    /// Earliest start at `from` or later, infinite if there is none.
+    fn earliest_from(&mut self, slot: Slot, from: f64) -> f64 {
+        let Some(job) = self.core.job(slot) else { return f64::INFINITY };
+        let (request, duration) = (job.request.clone(), job.duration);
+        let earliest = self.core.earliest_in(self.headroom.as_ref(), &request, (self.now, from), duration);
+        earliest.unwrap_or(f64::INFINITY)
+    }
+
+    /// Starts the candidate now, with the placement of its jobspec, else of this call, else of its queue, else of the site.
     ///
     /// # Errors
     /// [`PolicyError::BadDecision`] if it was not offered in this pass, or is decided already.
@@ -365,7 +365,7 @@ impl Pass {
         };
         let end = self.core.expected_end(self.now, duration);
         if self.core.resources.allocate_owned(id, selection, self.now, end).is_err() {
-            // The matcher proposed what the ledger does not have. The ledger is right.
+            // The ledger has the last word over the matcher.
             self.core.stats.refusals += 1;
             return Ok(Err(Refusal::Busy));
         }
@@ -382,7 +382,7 @@ impl Pass {
         Ok(Ok(()))
     }
 
-    /// Guarantee the candidate its earliest start; returns that time.
+    /// Reserves the earliest start of the candidate; returns that time.
     ///
     /// # Errors
     /// [`PolicyError::BadDecision`] if it was not offered in this pass, or is decided already.
@@ -399,13 +399,13 @@ impl Pass {
         }
         let Some(job) = self.core.job(candidate) else { return Ok(Err(Refusal::NotEligible)) };
         let (id, request, duration) = (job.id, job.request.clone(), job.duration);
-        let start = if self.never.contains(&request.shape()) {
+        let start = if self.misses.get(&request.shape()).is_some_and(|miss| miss.never) {
             None
         } else {
-            self.core.earliest_in(self.room.as_ref(), &request, (self.now, from), duration)
+            self.core.earliest_in(self.headroom.as_ref(), &request, (self.now, from), duration)
         };
         let Some(start) = start else {
-            self.never.insert(request.shape());
+            self.misses.entry(request.shape()).or_default().never = true;
             self.core.stats.refusals += 1;
             return Ok(Err(Refusal::Busy));
         };
@@ -413,21 +413,21 @@ impl Pass {
             self.core.stats.refusals += 1;
             return Ok(Err(Refusal::DelaysReservation));
         }
-        if let Some(room) = &mut self.room {
-            room.promised(u64::from(request.min_cores()), start, duration);
+        if let Some(headroom) = &mut self.headroom {
+            headroom.reserved(u64::from(request.min_cores()), start, duration);
         }
         self.fit = None;
         self.decide(candidate);
         self.core.stats.reservations += 1;
-        // Whoever waits for a bound is told so, and when.
-        if !self.over.contains_key(&request.shape()) {
+        // A job that waits for a bound keeps that reason.
+        if !self.misses.get(&request.shape()).is_some_and(Miss::is_over) {
             self.set_reason(candidate, Reason::Reserved);
         }
         self.reserved.push((candidate, start));
         Ok(Ok(start))
     }
 
-    /// Have the candidate's key asked for again before the next pass.
+    /// Has the candidate's key asked for again before the next pass.
     ///
     /// # Errors
     /// [`PolicyError::BadDecision`] if it was not offered in this pass.
@@ -437,14 +437,14 @@ impl Pass {
         Ok(())
     }
 
-    /// Ask for another pass of this queue at this time; times that are not in the future are ignored.
+    /// Asks for another pass of this queue at this time. Times that are not in the future are ignored.
     pub fn wake_at(&mut self, time: f64) {
         if time > self.now && time.is_finite() {
             self.wake = Some(self.wake.map_or(time, |w| w.min(time)));
         }
     }
 
-    /// Where a candidate goes: by its own word, by what was asked, by its queue, by the site.
+    /// The placement of a candidate: of its jobspec, else as asked, else of its queue, else of the site.
     fn placement(&self, slot: Slot, asked: Option<Placement>) -> Placement {
         let own = self.core.job(slot).and_then(|job| job.placement);
         own.or(asked).unwrap_or_else(|| self.core.placement_of(self.queue))
@@ -483,13 +483,13 @@ impl Pass {
         }
     }
 
-    /// Find resources, and remember what a failure says of other jobs.
+    /// Searches resources. A failure is remembered for the jobs that it concerns as well.
     fn search(&mut self, slot: Slot, placement: Placement) -> Result<Selection, Refusal> {
-        self.within(slot)?;
+        self.within_bounds(slot)?;
         let Some(job) = self.core.job(slot) else { return Err(Refusal::NotEligible) };
         let (request, duration, class) = (job.request.clone(), job.duration, job.class);
         let parked = self.core.queues[self.queue as usize].class(class).is_some_and(|c| c.parked);
-        if self.refused.get(&request.shape()).is_some_and(|shortest| duration >= *shortest) {
+        if self.misses.get(&request.shape()).is_some_and(|miss| miss.delays(duration)) {
             return Err(Refusal::DelaysReservation);
         }
         let end = self.core.expected_end(self.now, duration);
@@ -502,14 +502,13 @@ impl Pass {
         match found {
             Ok(selection) => Ok(selection),
             Err(NoFit::WouldDelay(reserved)) => {
-                let shortest = self.refused.entry(request.shape()).or_insert(duration);
-                *shortest = shortest.min(duration);
+                self.misses.entry(request.shape()).or_default().note_delay(duration);
                 self.set_reason(slot, Reason::Delays(reserved));
                 Err(Refusal::DelaysReservation)
             }
             Err(_) => {
                 self.park(class);
-                self.set_reason(slot, Reason::busy(&self.core, slot));
+                self.set_reason(slot, self.core.busy_reason(slot));
                 Err(Refusal::Busy)
             }
         }
@@ -524,10 +523,10 @@ impl Pass {
         }
     }
 
-    /// Without a policy: the built-in one, unless nobody is to decide.
+    /// A pass without an active policy: by the built-in one, unless scheduling is suspended.
     pub(crate) fn run_alone(&mut self) {
-        match self.core.held_in(self.queue) {
-            Some(policy) => self.run_held(policy),
+        match self.core.suspended_in(self.queue) {
+            Some(policy) => self.run_suspended(policy),
             None => self.run_builtin(),
         }
     }

@@ -1,15 +1,15 @@
-//! Shadows: a candidate makes its passes on the live traffic, and nothing of it is carried out.
+//! Shadows: a candidate policy makes passes on the live traffic, and none of its decisions is carried out.
 //!
-//! A [`Shadow`] is a second engine. It has a copy of the ledger and of the queue, hears every event, and makes a pass
-//! whenever the live engine made one: on the same situation, that is with what the live pass started still waiting.
-//! Its decisions are compared with the live ones, and taken back; then the live ones are carried out in its copy. So
-//! each pass begins from what really is. A job that the candidate would have started earlier goes on waiting there as
-//! well, and the candidate proposes it again; the first time counts.
+//! A [`Shadow`] is a second engine. It has a copy of the ledger and of the queues, takes every event in, and makes a pass
+//! whenever the live engine made one, in the same situation: the jobs that the live pass started still wait. Its decisions
+//! are compared with the live ones and taken back; then the live decisions are carried out in its copy. So each pass begins
+//! from the live state. A job that the candidate would have started earlier goes on waiting, and the candidate proposes it
+//! again; the first time counts.
 //!
-//! A candidate stands for the default policy, and is asked for all queues without a policy of their own; or for the policy
-//! of one queue. What happens in other queues is followed in its turn: their starts, and the guarantees that stand there.
+//! A candidate stands for the default policy, in all queues without a policy of their own, or for the policy of one queue.
+//! In other queues the shadow follows the live decisions in their turn: starts and reservations.
 //!
-//! It shares nothing with the live engine, and can be stepped on another thread, later. It must never know threads or
+//! A shadow shares nothing with the live engine and can be stepped later, on another thread. It must never know threads or
 //! the clock, and nothing of it reaches the live engine.
 
 mod tally;
@@ -20,14 +20,17 @@ use std::sync::atomic::AtomicBool;
 use fluxgate_formats::{Idset, JobId, R};
 
 use crate::BUILTIN;
+use crate::columns::JobEventKind;
 use crate::config::Config;
-use crate::core::post::{At, Post};
-use crate::core::{Core, NewJob, QueueId, Running};
+use crate::core::Core;
+use crate::core::job::{NewJob, Running};
+use crate::core::scope::{PolicyScope, QueueId, Role};
 use crate::engine::Engine;
 use crate::event::{Action, Event};
 use crate::pass::Staged;
-use crate::policy::{JobEventKind, Policy, PolicyCost, PolicyError};
-use crate::swap::Seat;
+use crate::policies::active::ActivePolicy;
+use crate::policy::{Policy, PolicyCost};
+use crate::policy_error::PolicyError;
 
 pub use tally::{DIFFERENCES_MAX, Difference, Tally, When};
 
@@ -37,24 +40,24 @@ pub enum ShadowError {
     /// The candidate failed.
     #[error(transparent)]
     Failed(#[from] PolicyError),
-    /// Its copy is not what the live engine has. Nothing that it says can be relied upon.
+    /// Its copy differs from the live engine, so that its figures mean nothing.
     #[error("the shadow lost track: job {id}: {message}")]
     LostTrack {
-        /// The job that showed it.
+        /// The job that showed the difference.
         id: JobId,
         /// What did not fit.
         message: String,
     },
 }
 
-/// The ledger and the settings of a live engine, to begin a shadow with; the jobs that wait follow in portions.
-pub struct ShadowBase(Box<Core>);
+/// The ledger and the settings of a live engine, from which a shadow begins. The waiting jobs follow in portions.
+pub struct ShadowBase(Core);
 
-/// Some of the jobs that wait in a live engine.
+/// A portion of the waiting jobs of a live engine.
 pub struct ShadowJobs(Vec<NewJob>);
 
 impl ShadowJobs {
-    /// The last one, where the next portion begins; `None` when there are no more.
+    /// The last job, after which the next portion begins; `None` for an empty portion.
     pub fn last(&self) -> Option<JobId> {
         self.0.last().map(|job| job.id)
     }
@@ -72,48 +75,43 @@ impl std::fmt::Debug for ShadowJobs {
     }
 }
 
-/// What the passes of a live engine decided, for those who follow it.
+/// The decisions of one round of passes of a live engine, for shadows.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Passed {
+pub struct Decisions {
     /// Jobs that were started.
     pub starts: Vec<(JobId, R)>,
     /// The queues for which passes were made, by number.
     queues: Vec<QueueId>,
-    /// The guarantees that stand now, job and time; empty while there is but one queue, where nobody has to know.
+    /// The reservations that stand now, job and start; empty while there is only one queue, where no shadow needs them.
     pub reserved: Vec<(JobId, f64)>,
 }
 
 impl Engine {
-    /// What was decided, if these are the actions of the last call of [`Engine::pass`].
-    pub fn passed(&self, actions: &[Action]) -> Passed {
+    /// The decisions behind the actions of the last call of [`Engine::pass`].
+    pub fn decisions(&self, actions: &[Action]) -> Decisions {
         let starts = actions.iter().filter_map(|action| match action {
             Action::Start { id, r, .. } => Some((*id, (**r).clone())),
             _ => None,
         });
-        let core = self.core();
+        let core = &*self.core;
         let several = core.queues.len() > 1;
         let reserved = core.resources.reservations().filter(|_| several);
-        Passed {
+        Decisions {
             starts: starts.collect(),
-            queues: self.last.clone(),
+            queues: core.passed.clone(),
             reserved: reserved.map(|(id, start, _)| (id, start)).collect(),
         }
     }
 
-    /// The queues that were heard of, in this order, and which of them have a policy of their own.
-    pub fn queue_names(&self) -> impl Iterator<Item = (&str, bool)> {
-        self.core().queues.iter().map(|queue| (queue.name.as_str(), queue.own))
-    }
-
-    /// What a shadow begins with. Its cost depends on the machine and on who runs, not on who waits.
+    /// The state that a shadow begins with. Its cost depends on the machine and the running jobs, not on the waiting ones.
     pub fn shadow_base(&self) -> ShadowBase {
-        ShadowBase(Box::new(self.core().sketch()))
+        ShadowBase(self.core.without_waiting())
     }
 
-    /// The next jobs that wait, above this id, in ascending order; at most so many. To be handed to the shadow in order
-    /// with all that happens.
+    /// At most `most` waiting jobs with an id above `after`, ascending. They are to be handed to the shadow in order with
+    /// the events.
     pub fn shadow_jobs(&self, after: Option<JobId>, most: usize) -> ShadowJobs {
-        let core = self.core();
+        let core = &*self.core;
         let jobs = core.pending_after(after).take(most).filter_map(|(_, slot)| core.copy_of(slot));
         ShadowJobs(jobs.collect())
     }
@@ -125,9 +123,10 @@ pub struct Shadow {
     tally: Tally,
     /// The queue whose policy the candidate would be; `None` for the default one.
     queue: Option<String>,
-    /// The candidate, until its queue is heard of.
-    waiting: Option<Seat>,
-    /// The guarantees that stand between passes: those of the candidate in its queues, and the live ones in the others. They are in the ledger during passes only, so that no other event is judged by them.
+    /// The candidate, until its queue is known.
+    waiting: Option<ActivePolicy>,
+    /// The reservations that stand between passes: the candidate's in its queues, and the live ones in the others. They are
+    /// in the ledger during passes only, so that no other event is judged by them.
     standing: Vec<(QueueId, JobId, f64)>,
 }
 
@@ -146,32 +145,33 @@ impl Shadow {
             engine: Engine::over(core),
             tally: Tally::default(),
             queue: queue.map(str::to_owned),
-            waiting: Some(Seat::new(candidate)),
+            waiting: Some(ActivePolicy::new(candidate)),
             standing: Vec::new(),
         };
-        shadow.sit();
+        shadow.install();
         shadow
     }
 
-    /// Where the candidate sits; `None` while nobody heard of its queue.
-    fn post(&self) -> Option<Post> {
+    /// The scope of the candidate; `None` while its queue is unknown.
+    fn scope(&self) -> Option<PolicyScope> {
         match &self.queue {
-            None => Some(Post::Default),
-            Some(name) => self.engine.core().known_queue(name).map(Post::Queue),
+            None => Some(PolicyScope::Default),
+            Some(name) => self.engine.core.known_queue(name).map(PolicyScope::Queue),
         }
     }
 
-    fn sit(&mut self) {
-        let (Some(post), true) = (self.post(), self.waiting.is_some()) else { return };
-        let core = self.engine.core_mut();
-        if let Post::Queue(queue) = post {
+    /// Makes the candidate the active policy of its scope, as soon as that is known.
+    fn install(&mut self) {
+        let (Some(scope), true) = (self.scope(), self.waiting.is_some()) else { return };
+        let Engine { core, policies } = &mut self.engine;
+        if let PolicyScope::Queue(queue) = scope {
             core.queues[queue as usize].own = true;
         }
-        core.open(post, At::Live);
-        let slots: Vec<_> = core.queues_of(post).flat_map(|queue| queue.native.values().copied()).collect();
-        let Some(mut seat) = self.waiting.take() else { return };
-        seat.to_key.extend(slots.iter().filter_map(|slot| Some(core.job(*slot)?.id)));
-        self.engine.set_live(post, seat);
+        core.open(scope, Role::Active);
+        let slots: Vec<_> = core.queues_in(scope).flat_map(|queue| queue.native.values().copied()).collect();
+        let Some(mut candidate) = self.waiting.take() else { return };
+        candidate.to_key.extend(slots.iter().filter_map(|slot| Some(core.job(*slot)?.id)));
+        policies.at_or_new(scope).active = Some(candidate);
     }
 
     /// As [`Engine::set_interrupt`].
@@ -181,44 +181,43 @@ impl Shadow {
 
     /// Name of the candidate.
     pub fn name(&self) -> &str {
-        match (&self.waiting, self.post()) {
-            (None, Some(post)) => self.engine.name_at(post),
-            (seat, _) => seat.as_ref().map_or(BUILTIN, |seat| seat.policy.name()),
+        match (&self.waiting, self.scope()) {
+            (None, Some(scope)) => self.engine.policies.name(scope),
+            (waiting, _) => waiting.as_ref().map_or(BUILTIN, |candidate| candidate.policy.name()),
         }
     }
 
-    /// Jobs that waited in the live engine.
+    /// Takes a portion of the live engine's waiting jobs in.
     pub fn take(&mut self, jobs: ShadowJobs) {
         for job in jobs.0 {
-            let core = self.engine.core_mut();
-            // One that came in the meantime is known better.
+            let Engine { core, policies } = &mut self.engine;
+            // A job that came in the meantime is newer than the portion.
             if core.slot_of(job.id).is_none() && !core.running.contains_key(&job.id) {
                 let (id, queue) = (job.id, job.queue);
                 core.insert(job);
-                self.engine.ask_key(id, queue);
+                policies.ask_key(core, id, queue);
             }
         }
     }
 
-    /// Something happened that the live engine took in, and did not refuse.
+    /// Takes in an event that the live engine took in and did not refuse.
     pub fn step(&mut self, event: Event, now: f64) {
         if let Event::Cancel { id } | Event::Alloc { id, .. } = &event {
             self.tally.forget(*id);
         }
         self.engine.step(event, now);
-        self.sit();
+        self.install();
     }
 
-    /// The live engine has other settings.
+    /// Follows new settings of the live engine.
     pub fn reconfigure(&mut self, config: Config) {
         self.engine.reconfigure(own(config));
     }
 
-    /// The queues of the live engine, as [`Engine::queue_names`] says them: some may have a policy of their own now, or none
-    /// any more.
+    /// Follows the live engine's queues, as [`Engine::queue_names`] returns them, where they got or lost a policy of their own.
     pub fn queues<'a>(&mut self, queues: impl IntoIterator<Item = (&'a str, bool)>) {
         for (name, own) in queues {
-            let core = self.engine.core_mut();
+            let Engine { core, policies } = &mut self.engine;
             let Some(id) = core.queue_id(name) else { continue };
             let queue = &mut core.queues[id as usize];
             if self.queue.is_some() || queue.own == own {
@@ -226,30 +225,29 @@ impl Shadow {
             }
             queue.own = own;
             queue.dirty = !queue.native.is_empty();
-            // For the default policy jobs are gone or new.
-            drop(queue.renew(queue.side(At::Live), !own));
+            // The jobs of the queue leave the default policy or come to it.
+            drop(queue.renew(queue.side(Role::Active), !own));
             let slots: Vec<_> = queue.native.values().copied().filter(|_| !own).collect();
             let ids: Vec<_> = slots.iter().filter_map(|slot| Some(core.job(*slot)?.id)).collect();
-            if let Some(seat) = &mut self.engine.live {
-                seat.to_key.extend(ids);
+            if let Some(candidate) = policies.active_mut(PolicyScope::Default) {
+                candidate.to_key.extend(ids);
             }
         }
-        self.sit();
+        self.install();
     }
 
-    /// The live engine made its passes at this time, and this is what they decided. The candidate makes its own, and what
-    /// they decided is compared.
+    /// Has the candidate make its passes at the time of the live engine's passes, and compares the decisions.
     ///
     /// # Errors
-    /// [`ShadowError`]: the shadow is of no use any more.
-    pub fn passed(&mut self, now: f64, live: &Passed) -> Result<(), ShadowError> {
-        let Some(post) = self.post() else {
+    /// [`ShadowError`]: the shadow is of no further use.
+    pub fn pass(&mut self, now: f64, live: &Decisions) -> Result<(), ShadowError> {
+        let Some(scope) = self.scope() else {
             return live.starts.iter().try_for_each(|(id, r)| self.engine.follow(*id, r, now));
         };
-        let core = self.engine.core();
+        let core = &*self.engine.core;
         let elsewhere = |id: JobId| {
             let queue = core.job(core.slot_of(id)?)?.queue;
-            (core.post_of(queue) != post).then_some(queue)
+            (core.scope_of(queue) != scope).then_some(queue)
         };
         let (mut mine, mut others) = (Vec::new(), Others { passed: &live.queues, ..Others::default() });
         for start in &live.starts {
@@ -260,163 +258,147 @@ impl Shadow {
         }
         let reserved = live.reserved.iter().filter_map(|(id, start)| Some((elsewhere(*id)?, *id, *start)));
         others.reserved.extend(reserved);
-        let looked = self.engine.look(now, post, &self.standing, &others)?;
+        let looked = self.engine.look(now, scope, &self.standing, &others)?;
         let would_be_free = self.engine.resources().totals().free_cores;
         for (id, _) in &mine {
-            let core = self.engine.core();
+            let core = &*self.engine.core;
             let Some(job) = core.slot_of(*id).and_then(|slot| core.job(slot)) else { continue };
             self.tally.waits(*id, job.t_submit);
         }
         let (staged, late) = (looked.staged, looked.late);
-        staged.undo(self.engine.core_mut());
-        self.engine.clear_reservations();
+        staged.undo(&mut self.engine.core);
+        self.engine.core.clear_reservations();
         self.standing = looked.standing;
         for (id, r) in late.into_iter().chain(mine.iter().copied()) {
             self.engine.follow(*id, r, now)?;
         }
         let totals = self.engine.resources().totals();
         let busy = |free: u32| f64::from(totals.cores.saturating_sub(free));
-        let known = |id: JobId| self.engine.core().slot_of(id).is_some();
+        let known = |id: JobId| self.engine.core.slot_of(id).is_some();
         self.tally.pass(now, &staged, mine.iter().map(|(id, _)| *id), known);
         self.tally.used(now, busy(totals.free_cores), busy(would_be_free), f64::from(totals.cores));
-        if let Some(seat) = self.engine.live_at(post) {
-            seat.to_key.extend(staged.rekeys);
+        if let Some(candidate) = self.engine.policies.active_mut(scope) {
+            candidate.to_key.extend(staged.rekeys);
         }
         Ok(())
     }
 
-    /// How the decisions differ so far.
+    /// The differences of the decisions so far.
     pub fn tally(&self) -> &Tally {
         &self.tally
     }
 
-    /// What the candidate cost so far.
+    /// Cost of the candidate so far.
     pub fn cost(&self) -> PolicyCost {
-        let own = self.engine.own_costs().map(|(_, cost)| cost).next();
+        let own = self.engine.queue_policy_costs().map(|(_, cost)| cost).next();
         own.unwrap_or_else(|| self.engine.policy_cost())
     }
 
-    /// Jobs that wait and jobs that run in its copy.
+    /// Numbers of waiting and of running jobs in the shadow's copy.
     pub fn jobs(&self) -> (usize, usize) {
         (self.engine.pending(), self.engine.running())
     }
 }
 
-/// The settings of the copy: nobody is told anything.
+/// The settings of the copy: it sends nothing to jobs.
 fn own(config: Config) -> Config {
     Config { annotate: false, write_r: false, ..config }
 }
 
-/// What live policies decided in queues that the candidate does not decide, in the order in which it was.
+/// Live decisions in queues that the candidate does not decide, in their order.
 #[derive(Default)]
 struct Others<'a> {
-    /// Queues for which passes were made, whoever decides them.
+    /// Queues for which passes were made, including the candidate's.
     passed: &'a [QueueId],
     starts: Vec<(QueueId, &'a (JobId, R))>,
     reserved: Vec<(QueueId, JobId, f64)>,
 }
 
-/// What a round of passes gave.
+/// The result of a round of passes.
 struct Looked<'a> {
     staged: Staged,
-    /// Live starts for which the candidate left no room.
+    /// Live starts for which the candidate left no resources.
     late: Vec<&'a (JobId, R)>,
     standing: Vec<(QueueId, JobId, f64)>,
 }
 
+impl Core {
+    /// Gives a job its reservation again, if it still waits.
+    fn reserve_again(&mut self, id: JobId, start: f64) {
+        if let Some(job) = self.slot_of(id).and_then(|slot| self.job(slot)) {
+            let (request, duration) = (job.request.clone(), job.duration);
+            // A reservation that is refused now has nothing to protect.
+            let _ = self.resources.reserve(id, &request, start, duration);
+        }
+    }
+}
+
 impl Engine {
-    /// Make the passes of the candidate that are due, and leave in the ledger what they decided. Queues have their turns as
+    /// Makes the passes of the candidate that are due, and leaves their decisions in the ledger. Queues have their turns as
     /// in the live engine.
     fn look<'a>(
         &mut self,
         now: f64,
-        post: Post,
+        scope: PolicyScope,
         standing: &[(QueueId, JobId, f64)],
         others: &Others<'a>,
     ) -> Result<Looked<'a>, PolicyError> {
-        if let Some(mut seat) = self.take_live(post) {
-            let fed = seat.feed(self.core_mut(), now, post, At::Live);
-            self.set_live(post, seat);
-            fed?;
+        self.policies.try_feed(&mut self.core, scope, now)?;
+        if scope == PolicyScope::Default {
+            self.policies.try_rank_nodes(&mut self.core)?;
         }
-        if post == Post::Default {
-            self.try_rank_nodes()?;
-        }
-        self.unpark_helped();
+        self.core.unpark_helped();
         // The pass of a single queue would begin by dropping them all.
-        let several = self.core().queues.len() > 1;
+        let several = self.core.queues.len() > 1;
         for (_, id, start) in standing.iter().filter(|_| several) {
-            self.guarantee(*id, *start);
+            self.core.reserve_again(*id, *start);
         }
         let mut looked = Looked { staged: Staged::default(), late: Vec::new(), standing: Vec::new() };
-        for index in 0..self.core().queues.len() as QueueId {
+        for index in 0..self.core.queues.len() as QueueId {
             let stood = standing.iter().filter(|(queue, ..)| *queue == index);
-            if self.core().post_of(index) != post {
+            if self.core.scope_of(index) != scope {
                 for (_, start) in others.starts.iter().filter(|(queue, _)| *queue == index) {
                     if self.follow(start.0, &start.1, now).is_err() {
                         looked.late.push(start);
                     }
                 }
                 for (_, id, _) in stood {
-                    self.core_mut().resources.unreserve(*id);
+                    self.core.resources.unreserve(*id);
                 }
                 for stands in others.reserved.iter().filter(|(queue, ..)| *queue == index) {
-                    self.guarantee(stands.1, stands.2);
+                    self.core.reserve_again(stands.1, stands.2);
                     looked.standing.push(*stands);
                 }
                 continue;
             }
-            let queue = &self.core().queues[index as usize];
-            let due = queue.dirty || queue.wake.is_some_and(|wake| wake <= now);
-            if !due && !others.passed.contains(&index) {
+            if !self.core.queues[index as usize].is_due(now) && !others.passed.contains(&index) {
                 looked.standing.extend(stood);
                 continue;
             }
             for (_, id, _) in stood {
-                self.core_mut().resources.unreserve(*id);
-            }
-            let Some((pass, result)) = self.propose(index, now) else { break };
-            let verdict = match pass.breach() {
-                Some(breach) => Err(breach.clone()),
-                None => result,
-            };
-            if let Err(error) = verdict {
-                let mut core = pass.abort();
-                looked.staged.undo(&mut core);
-                self.core = Some(core);
-                return Err(error);
+                self.core.resources.unreserve(*id);
             }
             let before = looked.staged.reserved.len();
-            self.core = Some(pass.stage(&mut looked.staged));
+            let Engine { core, policies } = self;
+            core.lend(|core| match policies.propose(core, index, now) {
+                (pass, Ok(())) => (pass.stage(&mut looked.staged), Ok(())),
+                (pass, Err(error)) => {
+                    let mut core = pass.abort();
+                    looked.staged.undo(&mut core);
+                    (core, Err(error))
+                }
+            })?;
             let new = looked.staged.reserved[before..].iter();
             looked.standing.extend(new.map(|(id, start)| (index, *id, *start)));
         }
         Ok(looked)
     }
 
-    /// This job has a guarantee, if it still waits.
-    fn guarantee(&mut self, id: JobId, start: f64) {
-        let core = self.core_mut();
-        if let Some(job) = core.slot_of(id).and_then(|slot| core.job(slot)) {
-            let (request, duration) = (job.request.clone(), job.duration);
-            // Where there is no room for it any more there is nothing to protect.
-            let _ = core.resources.reserve(id, &request, start, duration);
-        }
-    }
-
-    fn clear_reservations(&mut self) {
-        let core = self.core_mut();
-        let standing: Vec<JobId> = core.resources.reservations().map(|(id, ..)| id).collect();
-        for id in standing {
-            core.resources.unreserve(id);
-        }
-    }
-
-    /// What the live engine started starts here too; nothing happens if there is no room for it.
+    /// Starts a job that the live engine started; no effect if its resources are not free.
     fn follow(&mut self, id: JobId, r: &R, now: f64) -> Result<(), ShadowError> {
         let end = if r.expiration > 0.0 { r.expiration } else { f64::INFINITY };
         let start = if r.starttime > 0.0 { r.starttime } else { now };
-        let core = self.core_mut();
+        let core = &mut *self.core;
         core.resources
             .allocate_r(id, r, &Idset::default(), start, end)
             .map_err(|error| ShadowError::LostTrack { id, message: error.to_string() })?;

@@ -1,26 +1,26 @@
-//! Counters. They are told to people and never an input of a decision.
+//! Counters for reports. No decision depends on them. Must never know how they are reported.
 
-/// What was done in one queue since it was first heard of.
+/// Counters of one queue since it became known.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct QueueCounts {
     /// Passes made.
     pub passes: u64,
     /// Jobs started.
     pub starts: u64,
-    /// Milliseconds that they had waited since their submission.
+    /// Sum of their waiting times since submission, milliseconds.
     pub waited_ms: u64,
     /// Reservations made.
     pub reservations: u64,
 }
 
-/// What the engine did since it was made.
+/// Counters of the engine since it was made.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Stats {
     /// Events stepped.
     pub events: u64,
     /// Passes made, one per queue.
     pub passes: u64,
-    /// Of these, passes that were cut short because somebody waits (see [`crate::Engine::set_interrupt`]).
+    /// Of these, passes that were interrupted (see [`crate::Engine::set_interrupt`]).
     pub interrupted: u64,
     /// Candidates offered to policies.
     pub candidates: u64,
@@ -28,9 +28,9 @@ pub struct Stats {
     pub matches: u64,
     /// Jobs started.
     pub starts: u64,
-    /// Milliseconds that the jobs started had waited since their submission.
+    /// Sum of the waiting times of started jobs since submission, milliseconds.
     pub waited_ms: u64,
-    /// Of the jobs started, those that started while an earlier-ordered one of their queue stood blocked in the same pass.
+    /// Of the started jobs, those that were backfilled: an earlier job in the order of their queue was refused in the same pass.
     pub backfilled: u64,
     /// Reservations made.
     pub reservations: u64,
@@ -42,10 +42,10 @@ pub struct Stats {
     pub unknown_jobs: u64,
     /// Policies that failed.
     pub policy_failures: u64,
-    /// Passes in which nobody decided, because a policy had failed and the site fails closed.
-    pub held_passes: u64,
+    /// Passes of queues in which scheduling was suspended.
+    pub suspended_passes: u64,
     /// Swaps completed.
     pub swaps: u64,
-    /// Passes decided by the built-in policy because no other was there.
+    /// Passes that the built-in policy decided.
     pub builtin_passes: u64,
 }

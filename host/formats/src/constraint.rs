@@ -1,15 +1,15 @@
 //! Job constraints (RFC 31): which execution targets a job may use, by property, host name or rank.
 //!
-//! A [`Constraint`] is checked when it is read, so that matching cannot fail. What a target is, and where its
-//! properties come from, it must never know: it asks a [`Target`].
+//! A [`Constraint`] is checked when it is read, so that matching cannot fail. This module does not know the resource
+//! graph: it asks a [`Target`] for host, rank and properties.
 //!
 //! # Readings taken
 //!
-//! `{}`, `{"and":[]}` and `{"or":[]}` match everything and `{"not":[]}` nothing, as the RFC says; an empty `properties`
-//! matches everything (nothing is required) and an empty `hostlist` or `ranks` nothing (nobody is in the set). `not`
-//! with several values is the negation of their conjunction. An object with more than one operator is refused: the RFC
-//! shows one, and implementations disagree on which of several would count. That a host name passes as a property in
-//! flux-core's C matcher is left to the target's [`has_property`](Target::has_property).
+//! `{}`, `{"and":[]}` and `{"or":[]}` match every target and `{"not":[]}` matches none, as the RFC says. An empty
+//! `properties` matches every target; an empty `hostlist` or `ranks` matches none. `not` with several values is the
+//! negation of their conjunction. An object with more than one operator is refused: the RFC shows one, and
+//! implementations disagree on which of several would count. flux-core's C matcher lets a host name pass as a property;
+//! that is left to the target's [`has_property`](Target::has_property).
 
 use serde::de::{Deserialize, Deserializer};
 use serde::ser::{Serialize, Serializer};
@@ -19,11 +19,11 @@ use crate::document::{DocumentError, Fault, Path};
 use crate::hostlist::Hostlist;
 use crate::idset::Idset;
 
-/// How deep constraints may nest.
+/// Maximum nesting depth of a constraint.
 pub const CONSTRAINT_DEPTH_MAX: usize = 60;
-/// How many operators and properties one constraint may hold.
+/// Maximum number of operators and properties of one constraint.
 pub const CONSTRAINT_TERMS_MAX: usize = 10_000;
-/// The characters that a property name must not hold (RFC 20).
+/// Characters that a property name must not contain (RFC 20).
 pub const PROPERTY_FORBIDDEN: &[char] = &['!', '&', '\'', '"', '^', '`', '|', '(', ')'];
 
 /// A condition on execution targets (RFC 31).

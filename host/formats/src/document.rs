@@ -1,5 +1,5 @@
-//! What the readers of JSON and YAML documents (jobspec, constraints, R) share: where in a document one is, and how to
-//! say what is wrong there. It must never know what any key means.
+//! What the readers of JSON and YAML documents (jobspec, constraints, R) share: the path to a place in a document, and
+//! the errors. This module does not know the meaning of any key.
 
 use std::fmt;
 
@@ -7,26 +7,26 @@ use serde_json::{Map, Value};
 
 use crate::text::excerpt;
 
-/// A document is not what it should be.
+/// A document is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{document}: {kind}")]
 pub struct DocumentError {
-    /// What the document should have been: `jobspec`, `R`, `constraint`.
+    /// The expected kind of document: `jobspec`, `R`, `constraint`.
     pub document: &'static str,
-    /// What is wrong with it.
+    /// The kind of error.
     pub kind: DocumentErrorKind,
 }
 
-/// What is wrong with a document.
+/// The kinds of error in a document.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DocumentErrorKind {
-    /// The text is longer than it may be.
+    /// The text is longer than its limit.
     #[error("{bytes} bytes of text, at most {limit} are accepted")]
     TooLong {
-        /// Length of the text.
+        /// Length of the text, in bytes.
         bytes: usize,
-        /// The limit.
+        /// The limit, in bytes.
         limit: usize,
     },
     /// The text is not JSON or YAML.
@@ -34,21 +34,21 @@ pub enum DocumentErrorKind {
     Syntax {
         /// `JSON` or `YAML`.
         format: &'static str,
-        /// Line of the text, from 1; 0 when the reader could not tell.
+        /// Line of the text, from 1; 0 when the parser did not report it.
         line: u64,
-        /// Column of the line, from 1; 0 when the reader could not tell.
+        /// Column of the line, from 1; 0 when the parser did not report it.
         column: u64,
-        /// The reader's words.
+        /// The message of the parser.
         message: String,
     },
-    /// A value is not what its place demands.
+    /// A value is not valid in its place.
     #[error("{path}: found {found}, expected {expected}")]
     Invalid {
-        /// The place, such as `resources[0].with[1].count`.
+        /// The path of the value, such as `resources[0].with[1].count`.
         path: String,
-        /// What is there.
+        /// The value found.
         found: String,
-        /// What would have been accepted.
+        /// The values accepted.
         expected: String,
     },
 }
@@ -73,8 +73,8 @@ pub(crate) fn json(document: &'static str, text: &str, limit: usize) -> Result<V
     })
 }
 
-/// Reads one YAML document of at most `limit` bytes. What aliases expand to, nesting and the number of nodes are
-/// bounded by the reader's budget, so a small text cannot become a large value.
+/// Reads one YAML document of at most `limit` bytes. The parser's budget bounds the expansion of aliases, the nesting
+/// and the number of nodes, so a small text cannot become a large value.
 pub(crate) fn yaml(document: &'static str, text: &str, limit: usize) -> Result<Value, DocumentError> {
     check_length(document, text, limit)?;
     let options = serde_saphyr::options! {

@@ -1,10 +1,10 @@
 //! Event logs (RFC 18): JSON Lines, one event per line, only ever appended to.
 //!
-//! What the events mean (RFC 21, RFC 44) is for the reader. This module must never know event names.
+//! The meaning of events (RFC 21, RFC 44) belongs to the caller: this module does not know any event name.
 //!
-//! A log is taken whole or not at all, and must end with a newline: a last line without one is an event whose writing
-//! was cut off. Keys other than `timestamp`, `name` and `context` are ignored. Timestamps need not ascend; the RFC's
-//! own example does not. As the RFC says and flux-core does not check, a timestamp must be above zero.
+//! A log is accepted or refused as a whole, and must end with a newline: a last line without one is a partially written
+//! event. Keys other than `timestamp`, `name` and `context` are ignored. Timestamps need not ascend; in the RFC's own
+//! example they do not. A timestamp must be above zero, as the RFC says; flux-core does not check that.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -15,11 +15,11 @@ use crate::text::excerpt;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Value")]
 pub struct Event {
-    /// When it happened, seconds since the epoch; above zero in a valid log.
+    /// Time of the event, seconds since the epoch; above zero in a valid log.
     pub timestamp: f64,
-    /// What happened.
+    /// Name of the event.
     pub name: String,
-    /// Details, by the meaning of `name`.
+    /// Details; the keys depend on `name`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub context: Option<Map<String, Value>>,
 }
@@ -32,11 +32,11 @@ pub struct EventlogError {
     pub line: usize,
     /// The line, shortened when long.
     pub input: String,
-    /// What is wrong with it.
+    /// The kind of error.
     pub kind: EventlogErrorKind,
 }
 
-/// What is wrong with a line of an event log.
+/// The kinds of error in a line of an event log.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum EventlogErrorKind {
@@ -51,7 +51,7 @@ pub enum EventlogErrorKind {
     Json {
         /// Column, from 1.
         column: usize,
-        /// The JSON reader's words.
+        /// The message of the JSON parser.
         message: String,
     },
     /// The line is JSON but no object.
@@ -76,7 +76,7 @@ impl Event {
         Event { timestamp, name: name.into(), context: None }
     }
 
-    /// The same event with a context; a value that is no object is no context and leaves the event as it is.
+    /// The same event with a context. A value that is no object is ignored.
     #[must_use]
     pub fn with_context(mut self, context: Value) -> Self {
         if let Value::Object(map) = context {

@@ -1,7 +1,7 @@
 //! Flux Standard Duration (RFC 23): `30`, `2ms`, `5m`, `1.2h`, `inf`.
 //!
-//! Durations are seconds as f64 everywhere in this workspace; infinity stands for "no limit". This module must never
-//! know what a duration limits: that `0` means "unlimited" in `policy.limits` is for the reader of that table.
+//! Durations are seconds as f64 everywhere in this workspace; infinity means "no limit". This module does not know the
+//! use of a duration: that `0` means "unlimited" in `policy.limits` is left to the reader of that table.
 //!
 //! # Where RFC 23 and flux-core differ
 //!
@@ -30,11 +30,11 @@ pub struct FsdError {
     pub input: String,
     /// Byte offset in the text where reading stopped.
     pub at: usize,
-    /// What is wrong there.
+    /// The kind of error.
     pub kind: FsdErrorKind,
 }
 
-/// What is wrong with a duration text.
+/// The kinds of error in a duration text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FsdErrorKind {
@@ -47,7 +47,7 @@ pub enum FsdErrorKind {
     /// The number or the duration is finite but too large for an f64.
     #[error("number too large")]
     TooLarge,
-    /// What follows the number is no unit.
+    /// The text after the number is no unit.
     #[error("unknown unit")]
     Unit,
     /// `inf` takes no unit.
@@ -60,7 +60,7 @@ pub enum FsdErrorKind {
 
 use FsdErrorKind as Kind;
 
-/// Reads a duration; seconds, 0 or more, possibly infinite.
+/// Reads a duration; the result is in seconds, 0 or more, possibly infinite.
 pub fn parse(text: &str) -> Result<f64, FsdError> {
     seconds(text).map_err(|(at, kind)| FsdError { input: excerpt(text), at, kind })
 }

@@ -1,13 +1,13 @@
 //! The standard formats of the Flux resource manager: parse, print, validate.
 //!
-//! Every format the other rooms exchange with people, files and sockets lives here, and only here, so that
-//! there is one reading of each: [`Idset`] (RFC 22), [`Hostlist`] (RFC 29), [`fsd`] (RFC 23), [`JobId`]
-//! (RFC 19), [`eventlog`] (RFC 18), [`Jobspec`] (RFC 14, 25), [`shorthand`] (RFC 46),
-//! [`Constraint`] (RFC 31), [`R`] (RFC 20).
+//! All formats that the other crates exchange with users, files and sockets are read and written here, and only here,
+//! so that each has one reading: [`Idset`] (RFC 22), [`Hostlist`] (RFC 29), [`fsd`] (RFC 23), [`JobId`] (RFC 19),
+//! [`eventlog`] (RFC 18), [`Jobspec`] (RFC 14, 25), [`shorthand`] (RFC 46), [`Constraint`] (RFC 31), [`R`] (RFC 20).
 //!
-//! All parsers take foreign text. They never panic, they cost time and memory in proportion to the length of the
-//! text (not to the size of the set it names), and their errors say at which byte they stopped and what would have
-//! been accepted. Where the RFC and flux-core read a text differently, the module says which reading was taken.
+//! All parsers take foreign text. They never panic. Their cost in time and memory is proportional to the length of the
+//! text, not to the size of the set it names. Their errors give the byte at which reading stopped and the input that
+//! would have been accepted. Where the RFC and flux-core read a text differently, the module documents the reading
+//! taken.
 //!
 //! This crate knows no resource graph, no time of day and no I/O.
 //!
@@ -35,6 +35,7 @@ pub mod pools;
 pub mod rset;
 pub mod shorthand;
 mod text;
+mod total;
 
 pub use constraint::{Constraint, Target};
 pub use document::{DocumentError, DocumentErrorKind};
@@ -44,3 +45,4 @@ pub use hostlist::Hostlist;
 pub use idset::Idset;
 pub use jobspec::{Count, Jobspec, Resource};
 pub use rset::R;
+pub use total::{TotalF64, quantile};

@@ -1,10 +1,10 @@
-//! What flows to nodes, such as power or bandwidth, as the key `scheduling.flow` of R (RFC 20) tells of it: pools that feed each
-//! other, and the one that each rank hangs on.
+//! Flow to nodes, such as power or bandwidth, as in the key `scheduling.flow` of R (RFC 20): pools that feed each
+//! other, and the pool that each rank is attached to.
 //!
-//! This is for those who judge a scheduler, and apart from the scheduler's own reader: what cannot be understood is nothing here,
-//! and no error.
+//! This reader serves the independent checks of a schedule and shares no code with the scheduler's own. Input that it
+//! cannot parse is ignored and no error.
 //!
-//! This module must never know what is free.
+//! This module does not know which flow is free.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::{Hostlist, Idset, R};
 
-/// A unit without its prefix, and how many of that it is.
+/// The unit without its prefix, and the factor of the prefix.
 fn parts(unit: &str) -> (&str, u64) {
     let Some(base) = ["B/s", "b/s", "W"].into_iter().find(|base| unit.ends_with(base)) else {
         return (unit, 1);
@@ -35,12 +35,12 @@ fn parts(unit: &str) -> (&str, u64) {
     (base, step.pow(power))
 }
 
-/// A unit without its prefix.
+/// The unit without its prefix.
 pub fn base(unit: &str) -> &str {
     parts(unit).0
 }
 
-/// How many of the unit without its prefix it is; 1 of what is no unit with one.
+/// The factor of the unit's prefix; 1 for a unit without a known one.
 pub fn scale(unit: &str) -> u64 {
     parts(unit).1
 }
@@ -48,36 +48,36 @@ pub fn scale(unit: &str) -> u64 {
 /// One pool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pool {
-    /// Its name, for people.
+    /// Name, for display.
     pub name: String,
-    /// What it carries, in units without a prefix.
+    /// Capacity, in units without a prefix.
     pub size: u64,
-    /// What feeds it, by number.
+    /// Index of the pool that feeds it; `None` for a source.
     pub above: Option<usize>,
 }
 
 /// One kind of flow.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Kind {
-    /// Its name.
+    /// Name of the kind, such as `power`.
     pub name: String,
-    /// In what its pools are counted; may be empty.
+    /// Unit of its pools; may be empty.
     pub unit: String,
     /// Its pools.
     pub pools: Vec<Pool>,
-    /// The pool that each rank hangs on, by number.
+    /// The pool that each rank is attached to, by index.
     pub at: BTreeMap<u32, usize>,
 }
 
-/// The pools of a machine, or, as pools of nodes' own, what a job has.
+/// The pools of a machine or, as pools of single nodes, the flow of a job.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Pools {
-    /// By name.
+    /// The kinds of flow, sorted by name.
     pub kinds: Vec<Kind>,
 }
 
 impl Pools {
-    /// As the key `scheduling.flow` of an R tells. What cannot be understood there is nothing.
+    /// The pools in the key `scheduling.flow` of an R. Parts that cannot be parsed are ignored.
     pub fn of(r: &R) -> Pools {
         let flow = r.scheduling.as_ref().and_then(|it| it.get("flow")?.as_object());
         let mut ranks: BTreeMap<String, Vec<u32>> = BTreeMap::new();
@@ -88,7 +88,7 @@ impl Pools {
         Pools { kinds: kinds.collect() }
     }
 
-    /// What all sources of a kind carry together, in its own unit.
+    /// The capacity of all sources of a kind together, in the kind's unit.
     pub fn capacity(&self, kind: usize) -> f64 {
         let kind = &self.kinds[kind];
         let sources = kind.pools.iter().filter(|pool| pool.above.is_none());

@@ -1,4 +1,4 @@
-//! What the error messages of the formats share: a foreign text, shortened so that it can be shown.
+//! Shared by the error messages of the formats: excerpts of foreign text.
 
 /// Longest piece of foreign text that an error message repeats, in characters.
 const EXCERPT_CHARS_MAX: usize = 60;

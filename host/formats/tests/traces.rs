@@ -1,9 +1,8 @@
 //! Every idset, hostlist, job id and event in recordings of a real instance reads, and prints back as it was.
 //!
-//! The recordings (`flux/traces/*.jsonl`) are no part of the project. The test looks for them in `$FLUXGATE_SHARED`,
-//! then in `shared` beside the workspace, and passes with a note when there are none.
+//! The recordings (`flux/traces/*.jsonl`) are no part of the project. Without them the test is skipped.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use fluxgate_formats::{Event, Hostlist, Idset, JobId};
 use serde_json::Value;
@@ -15,12 +14,6 @@ struct Seen {
     hostlists: usize,
     events: usize,
     ids: usize,
-}
-
-fn traces() -> Option<PathBuf> {
-    let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared");
-    let shared = std::env::var_os("FLUXGATE_SHARED").map_or_else(beside, PathBuf::from);
-    Some(shared.join("flux/traces")).filter(|path| path.is_dir())
 }
 
 fn check(value: &Value, key: &str, seen: &mut Seen) {
@@ -57,12 +50,8 @@ fn check(value: &Value, key: &str, seen: &mut Seen) {
 }
 
 #[test]
-#[expect(clippy::print_stderr, reason = "a skipped test says so")]
 fn recordings_of_a_real_instance_print_back() {
-    let Some(folder) = traces() else {
-        eprintln!("skipped: no flux/traces in $FLUXGATE_SHARED or ../shared");
-        return;
-    };
+    let Some(folder) = fluxgate_testing::shared("flux/traces") else { return };
     let mut seen = Seen::default();
     let mut files: Vec<PathBuf> =
         std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
@@ -74,6 +63,5 @@ fn recordings_of_a_real_instance_print_back() {
             check(&value, "", &mut seen);
         }
     }
-    eprintln!("checked {seen:?}");
     assert!(seen.idsets > 0 && seen.hostlists > 0 && seen.ids > 0, "{seen:?}");
 }

@@ -1,7 +1,7 @@
-//! The resource graph of RFC 4, matching, and the ledger: the one place that knows who holds what from when to when.
+//! The resource graph of RFC 4, matching, and the ledger of resources over time.
 //!
-//! [`Resources`] is the face: load a machine, compile a jobspec's resources into a [`Request`], ask what fits now
-//! ([`Resources::match_now`]) or when it could ([`Resources::earliest`]), and book it.
+//! [`Resources`] is the face: it loads a machine, compiles the resources of a jobspec into a [`Request`], tells what fits now
+//! ([`Resources::match_now`]) or when it could ([`Resources::earliest`]), and books it.
 //!
 //! ```
 //! use fluxgate_formats::rset::R;
@@ -21,65 +21,39 @@
 //! assert_eq!(machine.totals().free_cores, 24);
 //! ```
 //!
-//! How it is laid out, from the ground up: `vertex`, `graph` and `builder` (what there is), `load` (readers), `index`
-//! (what is free, by state), `alternatives` and `request` (what is asked), `local`, `matcher` and `prefer`, `ranking` (does it fit, and where best), `flow` (what flows to nodes), `ledger` and `grow` (who holds what),
-//! `future`, `reserve`, `counts`, `play` and `plan` (when), `rout`, `given` and `recover` (R out and in), `asking` and
-//! `resources` (the face).
+//! The crate has four rooms. Each stands on those below it:
 //!
-//! [`model`] is the general graph beside it; its page says which of the two is for what.
+//! - `record`: R (RFC 20) of what jobs hold, and back.
+//! - `live`: index, ledger, reservations, view and matcher.
+//! - `layout`: the immutable machine that is compiled for scheduling.
+//! - [`description`]: the general model of RFC 4, with its readers and writers.
 //!
-//! Time is a parameter everywhere, in seconds since the epoch; spans are half-open, `[start, end)`. Nothing here reads
-//! a clock, draws a random number or walks a hash table.
+//! Times are seconds since the epoch and always parameters; spans are half-open, `[start, end)`. The crate reads no clock,
+//! draws no random numbers and iterates over no hash table.
 #![forbid(unsafe_code)]
 
-mod alternatives;
-mod asking;
-mod bits;
-mod builder;
-mod counts;
-mod error;
-mod flow;
-mod future;
-mod given;
-mod graph;
-mod grow;
-mod index;
-mod ledger;
-mod load;
-mod local;
-mod matcher;
-pub mod model;
-mod names;
-mod placement;
-mod plan;
-mod play;
-mod prefer;
-mod profile;
-pub mod query;
-mod ranking;
-mod recover;
-mod request;
-mod reserve;
-mod resources;
-mod rout;
+// A file of tests that another crate includes names this crate as that one does.
 #[cfg(test)]
-mod tests;
-mod units;
-mod vertex;
-mod view;
-mod why;
+extern crate self as fluxgate_graph;
 
-pub use alternatives::ALTERNATIVES_MAX;
-pub use builder::{DEPTH_MAX, GraphBuilder, GraphError, POOLS_MAX, Pool, PoolId, SIZE_MAX};
-pub use error::{LoadError, NoFit, Unsatisfiable};
-pub use flow::seen::{FLOW_SPANS_MAX, FlowKind, FlowSpan};
-pub use graph::{CONTAINMENT, Edge, Graph};
-pub use ledger::{Allocation, LedgerError, Selection};
-pub use names::Name;
-pub use placement::Placement;
-pub use plan::REPLAYS_MAX;
-pub use ranking::{NodeRow, Quantity};
-pub use request::{REQUEST_VERTICES_MAX, Request, RequestError, SHAPES_KEPT, ShapeId};
-pub use reserve::{RESERVATIONS_MAX, ReserveError};
-pub use resources::{Resources, Totals};
-pub use vertex::{Ids, Vertex, VertexId};
+pub mod description;
+mod layout;
+mod live;
+mod record;
+
+pub use description::{CONTAINMENT, DEPTH_MAX, LoadError, Name, SIZE_MAX};
+pub use layout::builder::{GraphBuilder, GraphError, POOLS_MAX, Pool, PoolId};
+pub use layout::graph::{Edge, Graph};
+pub use layout::vertex::{Ids, Vertex, VertexId};
+pub use live::alternatives::ALTERNATIVES_MAX;
+pub use live::error::{NoFit, Unsatisfiable};
+pub use live::flow_kinds::{FLOW_SPANS_MAX, FlowKind, FlowSpan};
+pub use live::hints::PlaceHint;
+pub use live::ledger::{Allocation, LedgerError};
+pub use live::node_rows::{NodeRow, Quantity};
+pub use live::placement::Placement;
+pub use live::plan::REPLAYS_MAX;
+pub use live::request::{REQUEST_VERTICES_MAX, Request, RequestError, SHAPES_KEPT, ShapeId};
+pub use live::reservations::{RESERVATIONS_MAX, ReserveError};
+pub use live::resources::{Resources, Totals};
+pub use live::take::Selection;

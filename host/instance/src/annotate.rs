@@ -1,4 +1,4 @@
-//! Annotations (RFC 27): what a scheduler says about a job, merged piece by piece.
+//! Annotations (RFC 27) of a job by a scheduler, and how they are merged.
 //!
 //! A dictionary is merged into a dictionary key by key, `null` deletes a key, anything else replaces. As in
 //! flux-core, dictionaries that deletions left empty are removed.
@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use crate::limits::{ANNOTATIONS_SIZE_MAX, DEPTH_MAX};
 
-/// Merge `update` into `base`.
+/// Merges `update` into `base`.
 pub(crate) fn merge(base: &mut Map<String, Value>, update: &Map<String, Value>) {
     for (key, new) in update {
         match new {
@@ -41,7 +41,7 @@ fn depth(value: &Value) -> usize {
     }
 }
 
-/// Merge unless the result would be unreasonably large or deep; says whether it was merged.
+/// Merges unless the result would exceed its bounds of size or depth; true if it was merged.
 pub(crate) fn merge_bounded(base: &mut Map<String, Value>, update: &Map<String, Value>) -> bool {
     if update.values().map(depth).max().unwrap_or(0) > DEPTH_MAX {
         return false;

@@ -1,7 +1,7 @@
-//! The audit: what became of every job, counted from the database alone.
+//! The audit: the fate of every job, counted from the database alone.
 //!
-//! Nothing here asks the scheduler, and nothing believes the job manager: states are what the event logs say,
-//! and use of resources is swept over all R's in the order of the events, unit by unit and, of what flows, pool by pool.
+//! The audit neither asks the scheduler nor relies on the job manager. States are those of the event logs, and the use
+//! of resources is swept over all R's in the order of the events, unit by unit and, for flow, pool by pool.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -14,7 +14,7 @@ use crate::core::RestoredEvent;
 use crate::inventory::parts_of;
 use crate::store::{for_each_event, open_reader};
 
-/// What the log of a job says.
+/// The content of a job's log.
 #[derive(Debug, Default)]
 struct Record {
     submits: u32,
@@ -37,7 +37,7 @@ struct Sweep {
     records: BTreeMap<JobId, Record>,
     rs: BTreeMap<JobId, R>,
     used: BTreeMap<Unit, JobId>,
-    /// What flows on this machine, and how much of it is used: by kind and pool, in units without a prefix.
+    /// The pools of this machine and the amount in use: by kind and pool, in units without a prefix.
     pools: Pools,
     flowing: BTreeMap<(usize, usize), u64>,
     overlaps: u64,
@@ -53,7 +53,7 @@ fn units(r: &R) -> impl Iterator<Item = Unit> {
     units.into_iter()
 }
 
-/// What flows to a job by its R: by each pool of the machine on the way.
+/// The flow to a job by its R: for each pool of the machine on the path.
 fn flows(pools: &Pools, r: &R) -> Vec<((usize, usize), u64)> {
     let mut found = Vec::new();
     if pools.kinds.is_empty() {
@@ -64,7 +64,7 @@ fn flows(pools: &Pools, r: &R) -> Vec<((usize, usize), u64)> {
         let known = &pools.kinds[kind];
         for (rank, own) in of.at {
             let mut at = known.at.get(&rank).copied();
-            // No longer way than there are pools.
+            // No path is longer than the number of pools.
             for _ in 0..known.pools.len() {
                 let Some(pool) = at else { break };
                 found.push(((kind, pool), of.pools[own].size));
@@ -93,7 +93,7 @@ impl Sweep {
                 };
                 let mut clash = false;
                 for unit in units(r) {
-                    // Units taken by itself are those of an allocation that was made twice.
+                    // Units that the job itself holds already are those of an allocation that was made twice.
                     if self.used.insert(unit, id).is_some() {
                         self.overlaps += 1;
                         clash = true;
@@ -133,7 +133,7 @@ impl Sweep {
         if std::mem::replace(&mut record.freed, true) {
             return;
         }
-        // What never had an allocation has nothing to give back.
+        // A job without an allocation has nothing to release.
         let Some(r) = self.rs.get(&id).filter(|_| record.allocs > 0) else { return };
         for (pool, units) in flows(&self.pools, r) {
             let used = self.flowing.entry(pool).or_default();
@@ -171,7 +171,7 @@ impl Sweep {
             }
             let ended = record.status.is_some() || record.fatal.is_some();
             let known = if record.clean { ended } else { active.contains(id) };
-            // A job that has resources nobody can name is as good as lost, unless it was ended for that.
+            // A job whose resources no R names counts as lost, unless it was ended for that reason.
             let nameless = record.without_r && record.fatal.is_none();
             if record.submits == 0 || !known || nameless {
                 lost_ids.push(*id);
@@ -204,15 +204,15 @@ impl Sweep {
     }
 }
 
-/// Lost jobs that the report names.
+/// Maximum number of lost jobs that the report names.
 const LOST_NAMED_MAX: usize = 20;
 
-/// Audit a database. `active` are the jobs that the job manager knows as not ended: a job which neither ended by
-/// its log nor is known there is lost. `machine` says which pools carry how much.
+/// Audits a database. `active` are the jobs that the job manager knows as not ended: a job which neither ended by its
+/// log nor is in `active` is lost. `machine` has the pools and their capacities.
 pub fn audit(database: &Path, active: &[JobId], machine: &R) -> Result<Value, String> {
     let fail = |e: rusqlite::Error| format!("{}: {e}", database.display());
     let mut connection = open_reader(database).map_err(fail)?;
-    // One transaction, so that everything is of one moment.
+    // One transaction, so that all data are of one moment.
     let snapshot = connection.transaction().map_err(fail)?;
     let mut sweep = Sweep { pools: Pools::of(machine), ..Sweep::default() };
     let mut accepted = BTreeSet::new();
@@ -337,7 +337,7 @@ mod tests {
         let row = [(1, job("0", "0", 1200)), (2, job("1", "1", 801))];
         assert_eq!(overlaps(&row, &both), 1);
         assert_eq!(overlaps(&row, &[(1, "alloc", ""), (1, "free", ""), (2, "alloc", "")]), 0);
-        // What was never given is not given back.
+        // A resource that was never allocated is not released.
         let again = [(3, "exception", ""), (3, "free", ""), (1, "alloc", ""), (2, "alloc", "")];
         let three = [rack[0].clone(), rack[1].clone(), (3, job("0", "2", 700))];
         assert_eq!(overlaps(&three, &again), 1);

@@ -1,11 +1,11 @@
 //! The instance's clock: virtual seconds that pass at a chosen speed.
 //!
-//! Virtual time is computed from one anchor and the monotonic clock, never accumulated, so it does not drift,
-//! and steps of the system's clock do not touch it. The state machines never see this: they are told the time.
+//! Virtual time is computed from one anchor and the monotonic clock, never accumulated, so it does not drift and is
+//! independent of steps of the system's clock. The state machines do not use it: the time is a parameter.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// Slowest and fastest clock.
+/// Range of speeds, in virtual seconds per real second.
 pub const SPEED_RANGE: std::ops::RangeInclusive<f64> = 1e-3..=1e6;
 
 /// A running clock.
@@ -17,8 +17,8 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// A clock that shows `start` (seconds since the epoch) now and runs `speed` times as fast as real time.
-    /// Speeds outside [`SPEED_RANGE`] are moved into it.
+    /// A clock that shows `start` (seconds since the epoch) now and runs `speed` times as fast as real time. Speeds
+    /// outside [`SPEED_RANGE`] are clamped to it.
     pub fn start(start: f64, speed: f64) -> Self {
         let speed = if speed.is_nan() { 1.0 } else { speed.clamp(*SPEED_RANGE.start(), *SPEED_RANGE.end()) };
         Clock { anchor: Instant::now(), virtual_anchor: start, speed }
@@ -39,7 +39,7 @@ impl Clock {
         self.virtual_anchor + instant.saturating_duration_since(self.anchor).as_secs_f64() * self.speed
     }
 
-    /// How long to wait in real time until `time`; zero when it has passed, at most one hour.
+    /// The real time until the virtual `time`; zero when it has passed, at most one hour.
     pub fn until(&self, time: f64) -> Duration {
         let seconds = (time - self.now()) / self.speed;
         Duration::from_secs_f64(seconds.clamp(0.0, 3600.0))

@@ -1,4 +1,4 @@
-//! What an instance is made of.
+//! The configuration of an instance.
 
 use std::path::PathBuf;
 
@@ -8,12 +8,15 @@ use serde_json::{Map, Value, json};
 
 use crate::dialect::Dialect;
 
-/// How much of a crash the records survive.
+/// Name of the socket in the folder, as flux-core names it.
+pub const SOCKET: &str = "local-0";
+
+/// The failures that the records survive.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Durability {
-    /// The death of the instance at any instruction. What was committed lies with the operating system, which
-    /// outlives us; a power failure may cost the latest turns, but never damages the database. One commit costs
-    /// some tens of microseconds.
+    /// The end of the instance's process at any instruction. Committed data are with the operating system, which
+    /// survives the process. A power failure may lose the latest turns, but never damages the database. One commit
+    /// costs some tens of microseconds.
     #[default]
     Process,
     /// Power failures too: each turn waits for the disk. One commit costs milliseconds.
@@ -25,29 +28,29 @@ pub enum Durability {
 pub struct QueueConfig {
     /// Its name.
     pub name: String,
-    /// Properties that are appended to each job's constraints.
+    /// Properties that are added to each job's constraints.
     pub requires: Vec<String>,
-    /// Duration of jobs that name none, in seconds; instead of the instance's.
+    /// Duration of jobs without one, in seconds; instead of the instance's.
     pub default_duration: Option<f64>,
     /// Longest duration accepted, in seconds; instead of the instance's. `Some(0.0)` means no limit.
     pub limit_duration: Option<f64>,
 }
 
-/// What happens to the resources of a job between its end and their release.
+/// Housekeeping of a job's resources between its end and their release.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Housekeeping {
-    /// Seconds that the first node of a job takes.
+    /// Time for the first node of a job, in seconds.
     pub seconds: f64,
-    /// Seconds that each further node takes longer than the one before.
+    /// Additional time for each further node, in seconds.
     pub stagger: f64,
-    /// Release each node when it is done, instead of all when the last one is.
+    /// True to release each node when it is done, false to release all when the last one is done.
     pub partial: bool,
 }
 
-/// Everything there is to say about an instance.
+/// The configuration of an instance.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// Folder of the database, of job output and, by default, of the socket. Made when missing.
+    /// Folder of the database, of job output and, by default, of the socket. Created if missing.
     pub dir: PathBuf,
     /// The socket; `dir/local-0` when `None`.
     pub socket: Option<PathBuf>,
@@ -55,32 +58,31 @@ pub struct Config {
     pub resources: R,
     /// Named queues; none means one anonymous queue.
     pub queues: Vec<QueueConfig>,
-    /// The queue of jobs that name none. Required when there is more than one queue.
+    /// The queue of jobs without one. Required when there is more than one queue.
     pub default_queue: Option<String>,
-    /// Duration in seconds of jobs that name none.
+    /// Duration in seconds of jobs without one.
     pub default_duration: Option<f64>,
     /// Longest duration accepted, in seconds.
     pub limit_duration: Option<f64>,
     /// Virtual seconds per real second.
     pub speed: f64,
-    /// Virtual time at which a new instance begins, in seconds since the epoch; `None` for the time of day. An
-    /// instance that is started again goes on where it was, or at the time of day if that is later and the
-    /// clock runs at speed 1.
+    /// Virtual time at which a new instance begins, in seconds since the epoch; `None` for the time of day. A restarted
+    /// instance continues from its last time, or from the time of day if that is later and the clock runs at speed 1.
     pub start_time: Option<f64>,
-    /// When the instance itself ends, in seconds since the epoch; 0 for never. Schedulers are told.
+    /// End of the instance, in seconds since the epoch; 0 for never. Schedulers get it with the resources.
     pub expiration: f64,
-    /// Who may connect.
+    /// The users who may connect.
     pub access: Access,
-    /// Which revision of RFC 27 is spoken to schedulers.
+    /// The revision of RFC 27 for schedulers.
     pub dialect: Dialect,
     /// Between the end of a job and the release of its resources. Only with [`Dialect::Current`].
     pub housekeeping: Option<Housekeeping>,
     /// See [`Durability`].
     pub durability: Durability,
-    /// Are nodes that go down lost for good (`shrink`)? As for an inventory that was discovered.
+    /// True if nodes that go down are lost permanently (`shrink`), as for a discovered inventory.
     pub shrink_down_ranks: bool,
-    /// The document that `config.get` answers with. `queues` and `policy`, where it has none, are filled in from
-    /// the above in the form of flux-config-queues(5) and flux-config-policy(5).
+    /// The document that `config.get` answers with. Missing `queues` and `policy` are filled in from the fields above
+    /// in the form of flux-config-queues(5) and flux-config-policy(5).
     pub document: Value,
 }
 
@@ -151,8 +153,8 @@ impl Config {
         Value::Object(document)
     }
 
-    /// Where the socket is.
+    /// The path of the socket.
     pub fn socket_path(&self) -> PathBuf {
-        self.socket.clone().unwrap_or_else(|| self.dir.join("local-0"))
+        self.socket.clone().unwrap_or_else(|| self.dir.join(SOCKET))
     }
 }

@@ -1,6 +1,6 @@
 //! Dependencies of jobs (RFC 26): on other jobs, and on the time.
 //!
-//! Here is how they are written and named; who waits for whom is the business of the machine.
+//! This module has their syntax and names; the state machine has the waiting jobs.
 
 use fluxgate_formats::JobId;
 use serde_json::Value;
@@ -9,20 +9,20 @@ use crate::fail::Fail;
 use crate::job::Outcome;
 use crate::limits::DEPENDENCIES_MAX;
 
-/// What another job must do.
+/// The condition on another job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Condition {
     /// `after`: start.
     Started,
     /// `afterany`: end.
     Ended,
-    /// `afterok`: end well.
+    /// `afterok`: end with success.
     Succeeded,
-    /// `afternotok`: end, but not well.
+    /// `afternotok`: end without success.
     Failed,
 }
 
-/// What a job waits for.
+/// A dependency of a job.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Dependency {
     /// Another job.
@@ -41,7 +41,7 @@ impl Condition {
         }
     }
 
-    /// Is it met by a job that has started, or ended, so? `None` while it may still become so.
+    /// Whether a job with this start or this result meets it; `None` while that is open.
     pub(crate) fn met(self, started: bool, outcome: Option<Outcome>) -> Option<bool> {
         match (self, outcome) {
             (Condition::Started, _) if started => Some(true),
@@ -55,7 +55,7 @@ impl Condition {
 }
 
 impl Dependency {
-    /// Its description in `dependency-add` and `dependency-remove` events, as flux-core words it.
+    /// Its description in `dependency-add` and `dependency-remove` events, as in flux-core.
     pub(crate) fn description(&self) -> String {
         match self {
             Dependency::Job(condition, id) => format!("{}={id}", condition.name()),
@@ -63,7 +63,7 @@ impl Dependency {
         }
     }
 
-    /// Those of a jobspec.
+    /// The dependencies of a jobspec.
     pub(crate) fn read(value: Option<&Value>) -> Result<Vec<Dependency>, Fail> {
         const PATH: &str = "attributes.system.dependencies";
         let list = match value {
@@ -96,7 +96,7 @@ impl Dependency {
                 },
                 other => return Err(at(format!("dependency scheme \"{other}\" not supported"))),
             };
-            // The same one twice is one.
+            // A repeated dependency counts once.
             if !dependencies.contains(&dependency) {
                 dependencies.push(dependency);
             }

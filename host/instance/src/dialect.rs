@@ -1,7 +1,7 @@
-//! The words of RFC 27 and 28 as the instance speaks them: this is where revisions differ.
+//! Payloads of RFC 27 and 28 on the instance's side, in every supported revision.
 //!
-//! The job manager and the resource service call these to write what they send to a scheduler and to read what
-//! comes back. They must never know keys of those payloads, nor which revision is spoken.
+//! The job manager and the resource service use this module to write messages to a scheduler and to read its answers.
+//! They do not know keys of these payloads, nor the revision.
 
 use fluxgate_formats::{Idset, JobId};
 use serde_json::{Map, Value, json};
@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use crate::fail::Fail;
 use crate::fields::Fields;
 
-/// Which revision is spoken.
+/// The revision of the protocol.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Dialect {
@@ -21,65 +21,65 @@ pub enum Dialect {
     Founding,
 }
 
-/// How many requests a scheduler wants to have at a time.
+/// The number of requests that a scheduler takes at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
-    /// All there are.
+    /// All.
     Unlimited,
-    /// At most so many.
+    /// At most this many.
     Limited(usize),
 }
 
-/// What a scheduler says about a job.
+/// A scheduler's answer for a job.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Verdict {
-    /// Here is what it gets.
+    /// SUCCESS: the job's resources.
     Success {
         /// The job.
         id: JobId,
         /// R without its `scheduling` key; `None` where the revision leaves it to the KVS.
         r: Option<Value>,
-        /// To be merged.
+        /// Annotations to be merged.
         annotations: Option<Map<String, Value>>,
     },
-    /// Still waiting.
+    /// ANNOTATE: the job still waits.
     Annotate {
         /// The job.
         id: JobId,
-        /// To be merged.
+        /// Annotations to be merged.
         annotations: Map<String, Value>,
     },
-    /// Never.
+    /// DENY: the job can never run.
     Deny {
         /// The job.
         id: JobId,
-        /// Why.
+        /// The note.
         note: String,
     },
-    /// The request was canceled, as asked.
+    /// CANCEL: the request was cancelled, as requested.
     Cancel {
         /// The job.
         id: JobId,
     },
 }
 
-/// What a job looks like in a hello.
+/// A job in a hello.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Hello<'a> {
-    /// The job.
+    /// Id of the job.
     pub id: JobId,
-    /// Its priority.
+    /// Priority of the job (RFC 27).
     pub priority: u32,
-    /// Its user.
+    /// User id of the job's owner.
     pub userid: u32,
-    /// When it was submitted.
+    /// Submission time, seconds since the epoch.
     pub t_submit: f64,
     /// Ranks that are free already.
     pub free: Option<&'a Idset>,
 }
 
 impl Dialect {
-    /// The name, as in `--dialect`.
+    /// Its name, as in `--dialect`.
     pub fn name(self) -> &'static str {
         match self {
             Dialect::Current => "current",
@@ -87,22 +87,22 @@ impl Dialect {
         }
     }
 
-    /// Is `sched.free` answered? Then a job keeps what it holds until the scheduler has said so.
+    /// True if `sched.free` is answered. A job then holds its resources until the answer.
     pub fn free_is_answered(self) -> bool {
         self == Dialect::Founding
     }
 
-    /// Can parts of what a job held be handed back, also after its end?
+    /// True if resources can be released in parts, also after the end of a job.
     pub fn has_partial_free(self) -> bool {
         self == Dialect::Current
     }
 
-    /// Is a scheduler asked whether a job could ever run, before the job is accepted?
+    /// True if a scheduler is asked for feasibility before a job is accepted.
     pub fn has_feasibility(self) -> bool {
         self == Dialect::Current
     }
 
-    /// Check a `sched-hello`; says whether partial releases may be told.
+    /// Checks a `sched-hello`; true if partial releases may be included.
     pub fn read_hello(self, payload: &Value, streaming: bool) -> Result<bool, Fail> {
         match self {
             Dialect::Current if !streaming => {
@@ -134,7 +134,7 @@ impl Dialect {
         payload
     }
 
-    /// The jobs of a hello as its only answer. `Err` gives them back to be sent one by one, with an end.
+    /// The jobs of a hello as its only answer. `Err` returns them to be sent one by one, with an end.
     pub fn hello_in_one(self, jobs: Vec<Value>) -> Result<Value, Vec<Value>> {
         match self {
             Dialect::Current => Err(jobs),
@@ -142,7 +142,7 @@ impl Dialect {
         }
     }
 
-    /// Read a `sched-ready`.
+    /// Reads a `sched-ready`.
     pub fn read_ready(self, payload: &Value) -> Result<Mode, Fail> {
         let fields = Fields::of(payload)?;
         match (self, fields.str("mode")?) {
@@ -179,12 +179,12 @@ impl Dialect {
         }
         let head =
             json!({ "id": id, "priority": priority, "userid": userid, "t_submit": t_submit }).to_string();
-        // The jobspec is text already; parsing it only to print it again would be most of the work.
+        // The jobspec is text already; parsing and printing it would be most of the work.
         let head = head.strip_suffix('}').unwrap_or(&head);
         format!("{head},\"jobspec\":{jobspec}}}")
     }
 
-    /// Read a response to `sched.alloc`. Any error takes the interface down (R27-GEN-4, R27-SUCC-5).
+    /// Reads a response to `sched.alloc`. Any error takes the interface down (R27-GEN-4, R27-SUCC-5).
     pub fn read_verdict(self, payload: Value) -> Result<Verdict, Fail> {
         let fields = Fields::of(&payload)?;
         let id = fields.id()?;
@@ -192,7 +192,7 @@ impl Dialect {
             Some(kind) => kind.as_i64(),
             None => return Err(Fail::proto("field 'type' is missing (0 to 3 are expected)")),
         };
-        // A note that is there but no string is undecodable, also null (pitfall 2).
+        // A note that is present but no string is an error, also null (pitfall 2).
         let strict = |key: &str| payload.get(key);
         if strict("note").is_some_and(|note| !note.is_string()) {
             return Err(Fail::proto("field 'note' must be a string"));
@@ -203,7 +203,7 @@ impl Dialect {
             Some(_) => return Err(Fail::proto("field 'annotations' must be an object")),
         };
         match kind {
-            // Whatever else is in the payload, R is what was committed (R27-SUCC-1).
+            // R is the committed one, whatever the payload has (R27-SUCC-1).
             Some(0) if self == Dialect::Founding => Ok(Verdict::Success { id, r: None, annotations }),
             Some(0) => match strict("R") {
                 Some(Value::Object(r)) => {
@@ -245,12 +245,12 @@ impl Dialect {
         }
     }
 
-    /// Read the answer to a `sched.free`. Any error takes the interface down (R27-GEN-4).
+    /// Reads the answer to a `sched.free`. Any error takes the interface down (R27-GEN-4).
     pub fn read_freed(self, payload: &Value) -> Result<JobId, Fail> {
         Fields::of(payload)?.id()
     }
 
-    /// The payload of a `sched.expiration`; `None` where a scheduler cannot be told.
+    /// The payload of a `sched.expiration`; `None` in a revision without it.
     pub fn expiration(self, id: JobId, expiration: f64) -> Option<Value> {
         match self {
             Dialect::Current => Some(json!({ "id": id, "expiration": expiration })),
@@ -258,12 +258,12 @@ impl Dialect {
         }
     }
 
-    /// A later answer of `resource.acquire`: ranks that came up, went down, and are lost for good. `None` when
-    /// there is nothing to tell.
+    /// A later answer of `resource.acquire`: ranks that came up, went down, and are lost permanently. `None` without a
+    /// change.
     pub fn resources(self, up: &Idset, down: &Idset, shrink: &Idset) -> Option<Value> {
         let mut update = Map::new();
         for (key, ranks) in [("up", up), ("down", down), ("shrink", shrink)] {
-            // To the founding revision what is lost is merely down, as it has been told.
+            // In the founding revision lost ranks are only down, as it has been sent.
             let known = key != "shrink" || self == Dialect::Current;
             if known && !ranks.is_empty() {
                 update.insert(key.to_owned(), ranks.to_string().into());

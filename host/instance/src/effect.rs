@@ -1,7 +1,7 @@
-//! What a turn of the state machines leaves to be done, in two kinds: records first, then effects.
+//! The results of a turn of the state machine, in two kinds: records first, then effects.
 //!
-//! The shell commits the records of a turn, and only then carries out its effects. So nothing that anybody was
-//! told, and nothing that was started, is ever unknown after a crash.
+//! The shell commits the records of a turn, and only then carries out its effects. Every answer that was sent and every
+//! process that was started is therefore known after a crash.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use fluxgate_wire::{Message, ReplyTo};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ClientId(pub u64);
 
-/// Something to be written to the database.
+/// A record for the database.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Record {
     /// The text of a jobspec, before the jobs that have it.
@@ -29,13 +29,13 @@ pub(crate) enum Record {
         /// Row of its jobspec.
         spec: i64,
     },
-    /// Something happened to a job.
+    /// An event of a job.
     Event {
         /// The job.
         id: JobId,
-        /// When.
+        /// Time of the event, seconds since the epoch.
         time: f64,
-        /// What.
+        /// Name of the event.
         name: String,
         /// JSON text of the context.
         context: Option<String>,
@@ -47,23 +47,23 @@ pub(crate) enum Record {
         /// `None` removes it.
         value: Option<Arc<[u8]>>,
     },
-    /// A small fact about the instance: `name` now is `value`.
+    /// A single value of the instance: `name` now is `value`.
     Fact {
         /// Its name.
         name: String,
         /// `None` removes it.
         value: Option<String>,
     },
-    /// A counter went up.
+    /// A counter was incremented.
     Count(&'static str),
 }
 
-/// Something to be done once the records are safe.
+/// An action to carry out once the records are committed.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Effect {
     /// Send to a client.
     Send(ClientId, Message),
-    /// Part with a client.
+    /// Disconnect a client.
     Close(ClientId),
     /// Start the processes of a job.
     Spawn(Box<Launch>),
@@ -74,39 +74,39 @@ pub(crate) enum Effect {
         /// Number of the signal.
         signal: i32,
     },
-    /// Look for processes that an earlier life of the instance started.
+    /// Search for processes that were started before a restart of the instance.
     Reattach {
         /// The job.
         id: JobId,
     },
-    /// Count what the database holds, and answer.
+    /// Run the audit on the database, and answer.
     Audit {
-        /// Who asked.
+        /// The client that asked.
         client: ClientId,
-        /// How to answer.
+        /// The parts of its request for the answer.
         reply: Box<ReplyTo>,
         /// Jobs that the job manager knows as not inactive.
         active: Vec<JobId>,
-        /// What the machine has.
+        /// The inventory.
         machine: Box<R>,
     },
     /// End the instance.
     Shutdown,
 }
 
-/// What has to be known to start real processes.
+/// The parameters of real processes.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Launch {
     /// The job.
     pub id: JobId,
     /// Program and arguments.
     pub command: Vec<String>,
-    /// The whole environment, except what is added for each task.
+    /// The whole environment, except for the variables added for each task.
     pub environment: Vec<(String, String)>,
-    /// Where to start.
+    /// Working directory.
     pub cwd: Option<String>,
-    /// How many processes.
+    /// Number of processes.
     pub ntasks: u64,
-    /// Nodes of the allocation.
+    /// Number of nodes of the allocation.
     pub nnodes: u64,
 }

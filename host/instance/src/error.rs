@@ -1,14 +1,14 @@
-//! Why an instance does not start, or ends.
+//! The errors that prevent the start of an instance, or end it.
 
 use fluxgate_wire::server::ListenError;
 
 use crate::fail::Fail;
 use crate::store::StoreError;
 
-/// Why an instance does not start, or ends.
+/// The reason why an instance does not start, or ends.
 #[derive(Debug, thiserror::Error)]
 pub enum InstanceError {
-    /// The configuration, or what the database holds, makes no sense.
+    /// The configuration, or the content of the database, is invalid.
     #[error("{0}")]
     Config(#[from] Fail),
     /// The database.

@@ -1,4 +1,4 @@
-//! Starting an instance, and what its holder can do with it.
+//! Start of an instance, and the operations of its handle.
 
 use std::path::PathBuf;
 
@@ -38,9 +38,9 @@ struct Started {
 }
 
 impl Instance {
-    /// Start an instance in a thread of its own, and return once its socket accepts clients.
+    /// Starts an instance in a thread of its own, and returns once its socket accepts clients.
     ///
-    /// On a folder in which an instance lived before, it goes on where that one was, whatever ended it.
+    /// In the folder of an earlier instance, it continues from that one's state, however it ended.
     pub async fn start(config: Config) -> Result<Handle, InstanceError> {
         let (started, ready) = oneshot::channel();
         let (ended, end) = oneshot::channel();
@@ -50,7 +50,7 @@ impl Instance {
             let result = match runtime {
                 Ok(runtime) => {
                     let result = runtime.block_on(live(config, started));
-                    // An audit may still be counting; nobody waits for it.
+                    // An audit may still be running; its result is not awaited.
                     runtime.shutdown_background();
                     result
                 }
@@ -70,7 +70,7 @@ impl Instance {
         }
     }
 
-    /// Start an instance and live until it ends, by request of a client or by an error.
+    /// Starts an instance and runs it until it ends, by request of a client or by an error.
     pub async fn run(config: Config) -> Result<(), InstanceError> {
         Instance::start(config).await?.wait().await
     }
@@ -80,7 +80,7 @@ async fn live(config: Config, started: oneshot::Sender<Started>) -> Result<(), I
     let system = Clock::system_now();
     let begin = config.start_time.unwrap_or(system);
     let (store, restored, latest) = Store::open(&config.dir, config.durability, begin)?;
-    // A clock that runs at speed 1 is the time of day; a faster one stands still while nobody lives here.
+    // A clock that runs at speed 1 is the time of day; a faster one stands still while no instance runs.
     let resumed = latest > 0.0;
     let real = config.speed == 1.0 && config.start_time.is_none();
     let now = match (resumed, real) {
@@ -102,7 +102,7 @@ async fn live(config: Config, started: oneshot::Sender<Started>) -> Result<(), I
     let (sender, inputs) = mpsc::channel(TURN_INPUTS_MAX);
     let shell = Shell::new(core, store, clock, runner, (sender.clone(), inputs), reports);
     let acceptor = tokio::spawn(accept(listener, sender.clone()));
-    // If the holder is gone already, the instance lives on for its clients.
+    // If the handle has been dropped already, the instance goes on for its clients.
     let _ = started.send(Started { uri, socket, clock, inputs: sender });
     let result = shell.run().await;
     acceptor.abort();
@@ -122,57 +122,57 @@ impl Handle {
         &self.socket
     }
 
-    /// Its clock.
+    /// The instance's clock.
     pub fn clock(&self) -> Clock {
         self.clock
     }
 
     async fn control(&self, control: Control) {
-        // An error means that the instance has ended, and then there is nothing to control.
+        // An error means that the instance has ended; there is nothing left to control.
         let _ = self.inputs.send(Input::Control(control)).await;
     }
 
-    /// Cut the scheduler's connection, as a fault would. Says whether there was one.
+    /// Cuts the scheduler's connection, as a fault would. True if there was one.
     pub async fn drop_scheduler(&self) -> bool {
         let (done, answer) = oneshot::channel();
         self.control(Control::DropScheduler(done)).await;
         answer.await.unwrap_or(false)
     }
 
-    /// Let nodes go down; `lost` ones never come back.
+    /// Sets nodes down; `lost` ones never come back.
     pub async fn nodes_down(&self, ranks: Idset, lost: bool) {
         self.control(Control::Down(ranks, lost)).await;
     }
 
-    /// Let nodes come up.
+    /// Sets nodes up.
     pub async fn nodes_up(&self, ranks: Idset) {
         self.control(Control::Up(ranks)).await;
     }
 
-    /// End the instance in order, and wait for it.
+    /// Ends the instance in order, and waits for it.
     pub async fn shutdown(self) -> Result<(), InstanceError> {
         self.control(Control::Shutdown).await;
         self.wait().await
     }
 
-    /// End the instance as a crash would: what is not yet committed is lost, nobody is told.
+    /// Ends the instance as a crash would: uncommitted data are lost, and no client gets a message.
     pub async fn abort(self) -> Result<(), InstanceError> {
         self.control(Control::Abort).await;
         self.wait().await
     }
 
-    /// Ask the instance to end, without waiting.
+    /// Requests the end of the instance, without waiting.
     pub async fn request_shutdown(&self) {
         self.control(Control::Shutdown).await;
     }
 
-    /// Wait until it has ended.
+    /// Waits until the instance has ended.
     pub async fn wait(self) -> Result<(), InstanceError> {
         drop(self.inputs);
         self.end.await.unwrap_or_else(|_| Err(InstanceError::Thread("it panicked".to_owned())))
     }
 
-    /// Wait until it has ended, keeping the handle for [`Handle::request_shutdown`]. To be called once.
+    /// Waits until the instance has ended, keeping the handle for [`Handle::request_shutdown`]. To be called once.
     pub async fn ended(&mut self) -> Result<(), InstanceError> {
         let end = &mut self.end;
         end.await.unwrap_or_else(|_| Err(InstanceError::Thread("it panicked".to_owned())))

@@ -1,4 +1,4 @@
-//! What there is, what of it is up, and why the rest is not: the resource service without its wire.
+//! The inventory, and which of its ranks are up, drained or lost: the resource service without its protocol.
 
 use std::collections::BTreeMap;
 
@@ -12,16 +12,16 @@ use fluxgate_wire::errno;
 /// Children of ranks: for each rank, ids by resource type.
 pub(crate) type Parts = BTreeMap<u32, BTreeMap<String, Idset>>;
 
-/// A rank that shall get no new jobs.
+/// A drained rank: it gets no new jobs.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Drain {
-    /// Since when, seconds since the epoch.
+    /// Begin, seconds since the epoch.
     pub timestamp: f64,
-    /// Why; may be empty.
+    /// Reason; may be empty.
     pub reason: String,
 }
 
-/// See the module.
+/// The inventory; see the [module](self).
 #[derive(Debug, Clone)]
 pub(crate) struct Inventory {
     r: R,
@@ -29,17 +29,17 @@ pub(crate) struct Inventory {
     online: Idset,
     drained: BTreeMap<u32, Drain>,
     lost: Idset,
-    /// What the scheduler was told last: up, and lost.
+    /// The state that the scheduler got last: up, and lost.
     told: (Idset, Idset),
     shrinks: bool,
 }
 
-/// What `resource.drain` does with ranks that are drained already.
+/// The handling of ranks that are drained already in `resource.drain`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum DrainMode {
     /// Refuse.
     Refuse,
-    /// Leave them, drain the others.
+    /// Leave them unchanged, drain the others.
     Update,
     /// New reason, old time.
     Overwrite,
@@ -63,7 +63,7 @@ pub(crate) fn parts_of(r: &R) -> Parts {
 }
 
 impl Inventory {
-    /// Everything up, nothing drained. With `shrinks`, ranks that go down are lost for good.
+    /// All ranks up, none drained. With `shrinks`, ranks that go down are lost permanently.
     pub(crate) fn new(r: R, shrinks: bool) -> Self {
         let ranks = r.ranks();
         Inventory {
@@ -87,12 +87,12 @@ impl Inventory {
         &self.ranks
     }
 
-    /// When the instance ends; 0 is never.
+    /// End of the instance, seconds since the epoch; 0 is never.
     pub(crate) fn expiration(&self) -> f64 {
         self.r.expiration
     }
 
-    /// Change when the instance ends.
+    /// Changes the end of the instance.
     pub(crate) fn set_expiration(&mut self, expiration: f64) {
         self.r.expiration = expiration;
     }
@@ -103,7 +103,7 @@ impl Inventory {
         self.online.difference(&drained).difference(&self.lost)
     }
 
-    /// Those on which they may not.
+    /// Ranks on which no jobs may be started.
     pub(crate) fn down(&self) -> Idset {
         self.ranks.difference(&self.up())
     }
@@ -113,13 +113,13 @@ impl Inventory {
         &self.drained
     }
 
-    /// What the first response to `resource.acquire` says.
+    /// The content of the first response to `resource.acquire`.
     pub(crate) fn acquire(&mut self) -> Value {
         self.told = (self.up(), self.lost.clone());
         json!({ "resources": self.r.to_value(), "up": self.told.0.to_string() })
     }
 
-    /// What has changed since the scheduler was told last (R28-UPD-1 to 3).
+    /// The changes since the last answer to the scheduler (R28-UPD-1 to 3).
     pub(crate) fn update(&mut self, dialect: Dialect) -> Option<Value> {
         let now = (self.up(), self.lost.clone());
         let up = now.0.difference(&self.told.0);
@@ -129,7 +129,7 @@ impl Inventory {
         dialect.resources(&up, &down, &shrink)
     }
 
-    /// Ranks named as idset or as hostlist.
+    /// Ranks given as idset or as hostlist.
     pub(crate) fn targets(&self, text: &str) -> Result<Idset, Fail> {
         let ranks = match Idset::parse(text) {
             Ok(ranks) => ranks,
@@ -162,7 +162,7 @@ impl Inventory {
         Ok(ranks)
     }
 
-    /// Drain ranks; says which of them changed.
+    /// Drains ranks; returns those that changed.
     pub(crate) fn drain(
         &mut self,
         ranks: &Idset,
@@ -189,7 +189,7 @@ impl Inventory {
         Ok(changed)
     }
 
-    /// Undrain ranks; with `force`, those that are not drained are passed over instead of being an error.
+    /// Undrains ranks; with `force`, ranks that are not drained are ignored instead of being an error.
     pub(crate) fn undrain(&mut self, ranks: &Idset, force: bool) -> Result<(), Fail> {
         let not: Idset = ranks.iter().filter(|rank| !self.drained.contains_key(rank)).collect();
         if !not.is_empty() && !force {
@@ -201,14 +201,14 @@ impl Inventory {
         Ok(())
     }
 
-    /// Take back a drain from the database.
+    /// Restores a drain from the database.
     pub(crate) fn restore_drain(&mut self, rank: u32, drain: Drain) {
         if self.ranks.contains(rank) {
             self.drained.insert(rank, drain);
         }
     }
 
-    /// Nodes went down; they are lost when the inventory shrinks, or when `lost` says so.
+    /// Nodes went down; they are lost if the inventory shrinks, or if `lost` is set.
     pub(crate) fn offline(&mut self, ranks: &Idset, lost: bool) {
         let ranks = ranks.intersection(&self.ranks);
         self.online = self.online.difference(&ranks);
@@ -217,12 +217,12 @@ impl Inventory {
         }
     }
 
-    /// Nodes came up. What is lost stays lost.
+    /// Nodes came up. Lost nodes stay lost.
     pub(crate) fn online(&mut self, ranks: &Idset) {
         self.online = self.online.union(&ranks.intersection(&self.ranks));
     }
 
-    /// Give a property to ranks, or take it from them; says which ranks changed, and which have it now.
+    /// Adds a property to ranks, or removes it; returns the ranks that changed, and those that have it now.
     pub(crate) fn set_property(&mut self, name: &str, ranks: &Idset, add: bool) -> (Idset, Idset) {
         let had = self.r.properties.get(name).cloned().unwrap_or_default();
         let ranks = ranks.intersection(&self.ranks);

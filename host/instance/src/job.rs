@@ -1,5 +1,4 @@
-//! One job: the state machine of RFC 21, driven by events and nothing else, so that replaying a log gives
-//! the job as it was.
+//! One job: the state machine of RFC 21, driven by events alone, so that replaying a log restores the job.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -11,33 +10,33 @@ use crate::annotate;
 use crate::spec::{Spec, set_path};
 use crate::timers;
 
-/// Priority of a held job, which no scheduler hears of.
+/// Priority of a job that a user holds; it is not sent to the scheduler.
 pub(crate) const PRIORITY_MIN: u32 = 0;
 /// Priority of an expedited job.
 pub(crate) const PRIORITY_MAX: u32 = u32::MAX;
-/// Urgency of a held job.
+/// Urgency of a job that a user holds.
 pub(crate) const URGENCY_HOLD: u8 = 0;
-/// Urgency unless somebody says otherwise.
+/// Default urgency.
 pub(crate) const URGENCY_DEFAULT: u8 = 16;
 /// Urgency of an expedited job; also the highest.
 pub(crate) const URGENCY_EXPEDITE: u8 = 31;
 
-/// The states of RFC 21, with their bits.
+/// The states of RFC 21, as bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum State {
-    /// Just arrived.
+    /// NEW: just submitted.
     New = 1,
-    /// Waits for other jobs.
+    /// DEPEND: waits for dependencies.
     Depend = 2,
-    /// Gets its priority.
+    /// PRIORITY: gets its priority.
     Priority = 4,
-    /// Waits for resources.
+    /// SCHED: waits for resources.
     Sched = 8,
-    /// Runs.
+    /// RUN: runs.
     Run = 16,
-    /// Gives back what it has.
+    /// CLEANUP: releases its resources.
     Cleanup = 32,
-    /// Over.
+    /// INACTIVE: has ended.
     Inactive = 64,
 }
 
@@ -78,59 +77,59 @@ impl State {
     }
 }
 
-/// How a job ended, with the bits of RFC 43.
+/// The result of a job, with the bits of RFC 43.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// Well.
+    /// Success.
     Completed = 1,
-    /// Not well.
+    /// Failure.
     Failed = 2,
-    /// Somebody canceled it.
+    /// Cancelled by a user.
     Canceled = 4,
-    /// It took too long.
+    /// Ended at its time limit.
     Timeout = 8,
 }
 
-/// What a job holds.
+/// The resources of a job.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Grant {
-    /// As the scheduler gave it, without `scheduling`, with later expirations.
+    /// R from the scheduler, without `scheduling`, with later expirations applied.
     pub value: Value,
-    /// Understood.
+    /// The parsed R.
     pub r: R,
 }
 
 /// A fatal exception.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Exception {
-    /// For instance `cancel`.
+    /// Its type, for instance `cancel`.
     pub kind: String,
-    /// 0 to 7.
+    /// Its severity, 0 to 7.
     pub severity: i64,
-    /// For people.
+    /// Its note.
     pub note: String,
 }
 
-/// What runs for a job.
+/// The execution of a job.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Exec {
-    /// Does anything?
+    /// True if processes run, real or simulated.
     pub active: bool,
-    /// When a simulated job ends.
+    /// End of a simulated job, seconds since the epoch.
     pub finish: Option<timers::Key>,
-    /// When its time is up.
+    /// Time limit, seconds since the epoch.
     pub expire: Option<timers::Key>,
-    /// When the other signal is sent.
+    /// Time of the second signal, seconds since the epoch.
     pub kill: Option<timers::Key>,
     /// The worst wait status so far.
     pub status: i64,
     /// Real processes that still run.
     pub running_tasks: u64,
-    /// The processes could not be started, or nobody knows what became of them.
+    /// The processes could not be started, or their end is unknown.
     pub lost: bool,
 }
 
-/// When a job entered its states; 0 when it did not yet. Seconds since the epoch.
+/// Times at which a job entered its states; 0 for not yet. Seconds since the epoch.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct Times {
     /// `submit`.
@@ -154,67 +153,67 @@ pub(crate) struct Times {
 /// A job.
 #[derive(Debug, Clone)]
 pub(crate) struct Job {
-    /// Its id.
+    /// Id.
     pub id: JobId,
-    /// What it is.
+    /// The jobspec.
     pub spec: Arc<Spec>,
-    /// Whose it is.
+    /// User id of its owner.
     pub userid: u32,
-    /// 0 to 31.
+    /// Urgency, 0 to 31.
     pub urgency: u8,
     /// Submit flags: 1 debug, 2 waitable, 4 novalidate.
     pub flags: u32,
-    /// What the queue is ordered by.
+    /// Priority, the order of the queue.
     pub priority: u32,
-    /// Where it is.
+    /// State.
     pub state: State,
-    /// When it got there.
+    /// Times of its states.
     pub times: Times,
-    /// From scheduler and users.
+    /// Annotations of scheduler and users.
     pub annotations: Map<String, Value>,
-    /// It waits to be sent to the scheduler.
+    /// True while it waits to be sent to the scheduler.
     pub alloc_queued: bool,
-    /// It was sent to the scheduler, and not answered.
+    /// True if it was sent to the scheduler and not answered.
     pub alloc_pending: bool,
-    /// It holds resources.
+    /// True if it holds resources.
     pub has_resources: bool,
-    /// Its resources were handed back (to housekeeping or to the scheduler).
+    /// True if its resources were released (to housekeeping or to the scheduler).
     pub free_posted: bool,
     /// The resources.
     pub grant: Option<Box<Grant>>,
-    /// What runs for it.
+    /// Its execution.
     pub exec: Exec,
-    /// It was started, ever.
+    /// True if it was ever started.
     pub started: bool,
     /// Wait status of `finish`, if there was one.
     pub status: Option<i64>,
     /// The first exception of severity 0, else the first at all.
     pub exception: Option<Exception>,
-    /// Ranks, nodelist, cores and expiration of what it holds or held, for lists.
+    /// Ranks, nodelist, cores and expiration of its present or past allocation, for lists.
     pub placed: Option<Box<Placed>>,
-    /// Descriptions of the dependencies that it waits for.
+    /// Descriptions of its open dependencies.
     pub(crate) waits: BTreeSet<String>,
     /// The event log, as text.
     pub log: String,
 }
 
-/// Where a job ran.
+/// The place of a job's allocation.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Placed {
     /// Idset.
     pub ranks: String,
     /// Hostlist.
     pub nodelist: String,
-    /// Nodes.
+    /// Number of nodes.
     pub nnodes: u64,
-    /// Cores.
+    /// Number of cores.
     pub ncores: u64,
-    /// Seconds since the epoch; 0 is none.
+    /// Expiration, seconds since the epoch; 0 is none.
     pub expiration: f64,
 }
 
 impl Job {
-    /// A job of which nothing has happened yet.
+    /// A job without any event.
     pub(crate) fn new(id: JobId, spec: Arc<Spec>) -> Self {
         Job {
             id,
@@ -241,7 +240,7 @@ impl Job {
         }
     }
 
-    /// The priority that its urgency gives it (RFC 30, the default of flux-core).
+    /// The priority that follows from its urgency (RFC 30, the default of flux-core).
     pub(crate) fn natural_priority(&self) -> u32 {
         match self.urgency {
             URGENCY_HOLD => PRIORITY_MIN,
@@ -271,7 +270,7 @@ impl Job {
         }
     }
 
-    /// Take what the scheduler gave.
+    /// Stores the resources that the scheduler allocated.
     pub(crate) fn take(&mut self, grant: Grant) {
         let r = &grant.r;
         self.placed = Some(Box::new(Placed {
@@ -284,7 +283,7 @@ impl Job {
         self.grant = Some(Box::new(grant));
     }
 
-    /// Let an event happen. Unknown ones change nothing (RFC 21).
+    /// Applies an event. Unknown ones have no effect (RFC 21).
     pub(crate) fn apply(&mut self, name: &str, context: &Map<String, Value>, time: f64) {
         let number = |key: &str| context.get(key).and_then(Value::as_i64);
         let text = |key: &str| context.get(key).and_then(Value::as_str).unwrap_or("").to_owned();
@@ -314,7 +313,7 @@ impl Job {
             "jobspec-update" => {
                 let mut value = self.spec.value();
                 for (path, new) in context {
-                    // What cannot be set was refused before the event was posted.
+                    // Invalid values were refused before the event was posted.
                     let _ = set_path(&mut value, path, new.clone());
                 }
                 if let Ok(mut spec) = Spec::new(&value) {
@@ -376,7 +375,7 @@ impl Job {
         }
     }
 
-    /// Change when its time is up.
+    /// Changes its expiration.
     pub(crate) fn set_expiration(&mut self, expiration: f64) {
         if let Some(grant) = &mut self.grant {
             grant.r.expiration = expiration;
@@ -389,7 +388,7 @@ impl Job {
         }
     }
 
-    /// How it ended, once it is inactive.
+    /// Its result, once it is inactive.
     pub(crate) fn outcome(&self) -> Option<Outcome> {
         if self.state != State::Inactive {
             return None;

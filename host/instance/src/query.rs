@@ -9,7 +9,7 @@ use crate::limits::DEPTH_MAX;
 /// All state bits.
 const ALL: i64 = 127;
 
-/// A time to compare with, as in `t_submit: [">=1000"]`.
+/// A time for comparison, as in `t_submit: [">=1000"]`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Order {
     Less,
@@ -18,12 +18,12 @@ enum Order {
     GreaterEqual,
 }
 
-/// A constraint that has been read.
+/// A constraint, parsed.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Query {
     /// All of these.
     And(Vec<Query>),
-    /// Any of these; none at all matches everything, as in RFC 31.
+    /// Any of these; an empty list matches every job, as in RFC 31.
     Or(Vec<Query>),
     /// None of these.
     Not(Vec<Query>),
@@ -95,7 +95,7 @@ fn comparison(text: &str) -> Option<Comparison> {
 }
 
 impl Query {
-    /// Read a constraint; none matches everything.
+    /// Reads a constraint; an empty one matches every job.
     pub(crate) fn new(value: Option<&Value>) -> Result<Query, String> {
         value.map_or(Ok(Query::And(Vec::new())), |value| Query::read(value, 0))
     }
@@ -163,7 +163,7 @@ impl Query {
         })
     }
 
-    /// Bits of the states that jobs which match may have. Used to leave out whole lists.
+    /// Bits of the possible states of matching jobs, by which whole lists are skipped.
     pub(crate) fn states(&self) -> i64 {
         match self {
             Query::States(bits) => *bits,
@@ -174,7 +174,7 @@ impl Query {
         }
     }
 
-    /// Does a job match?
+    /// True if a job matches.
     pub(crate) fn matches(&self, job: &Job) -> bool {
         match self {
             Query::And(all) => all.iter().all(|query| query.matches(job)),

@@ -1,4 +1,4 @@
-//! Named queues (RFC 33): who may submit to them, and whether their jobs are sent to the scheduler.
+//! Named queues (RFC 33): submission and scheduling enabled or disabled.
 
 use serde_json::{Map, Value, json};
 
@@ -9,11 +9,11 @@ use crate::limits::NAME_LEN_MAX;
 /// One queue.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Queue {
-    /// What was configured; the anonymous queue has an empty name.
+    /// Its configuration; the anonymous queue has an empty name.
     pub config: QueueConfig,
-    /// Why nobody may submit, if so.
+    /// The reason why submission is disabled; `None` if it is enabled.
     pub disabled: Option<String>,
-    /// Its jobs are not sent to the scheduler, if set; the text says why and may be empty.
+    /// The reason why its jobs are not sent to the scheduler, possibly empty; `None` if they are.
     pub stopped: Option<String>,
 }
 
@@ -57,12 +57,12 @@ impl Queues {
         Ok(Queues { queues, default })
     }
 
-    /// Are there named queues?
+    /// True if there are named queues.
     pub(crate) fn named(&self) -> bool {
         self.queues.iter().any(|q| !q.config.name.is_empty())
     }
 
-    /// The queue of jobs that name none.
+    /// The queue of jobs without one.
     pub(crate) fn default_name(&self) -> Option<&str> {
         self.default.as_deref()
     }
@@ -85,12 +85,12 @@ impl Queues {
         }
     }
 
-    /// Are jobs of this queue to be sent to the scheduler? Those of queues that are no more are not.
+    /// True if jobs of this queue may be sent to the scheduler. Jobs of queues that were removed may not.
     pub(crate) fn started(&self, name: Option<&str>) -> bool {
         self.find(name).is_ok_and(|queue| queue.stopped.is_none())
     }
 
-    /// Change queues as `queue-enable` and `queue-start` ask, one by name, or all.
+    /// Changes one queue by name, or all, for `queue-enable` and `queue-start`.
     pub(crate) fn change(
         &mut self,
         name: Option<&str>,
@@ -136,13 +136,13 @@ impl Queues {
         Ok(Value::Object(status))
     }
 
-    /// What has to survive a restart, by queue name.
+    /// The state that survives a restart, by queue name.
     pub(crate) fn saved(&self, name: &str) -> Option<String> {
         let queue = self.queues.iter().find(|q| q.config.name == name)?;
         Some(json!({ "disabled": queue.disabled, "stopped": queue.stopped }).to_string())
     }
 
-    /// Take back what was saved. Queues that are no more are passed over.
+    /// Restores the saved state. Queues that were removed are ignored.
     pub(crate) fn restore(&mut self, name: &str, text: &str) {
         let Ok(saved) = serde_json::from_str::<Value>(text) else { return };
         let reason = |key: &str| saved.get(key).and_then(Value::as_str).map(str::to_owned);

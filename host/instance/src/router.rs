@@ -1,7 +1,7 @@
-//! Who is connected, who offers which service, and where a response goes.
+//! Clients, the services that they offer, and the routing of messages.
 //!
-//! Routing works as in a broker (RFC 3): a request gets a hop added for the client and one for the broker,
-//! a response loses them again. The router must never know what a topic means.
+//! Routing works as in a broker (RFC 3): a request gets a hop added for the client and one for the broker, and a
+//! response loses them again. The router does not know the meaning of a topic.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,7 @@ use crate::effect::ClientId;
 use crate::fail::Fail;
 use crate::limits::{FORWARDED_MAX, NAME_LEN_MAX, SERVICES_PER_CLIENT_MAX};
 
-/// Services of the instance itself. Each has a UUID of its own, so that responses find back.
+/// Services of the instance itself. Each has a UUID of its own, by which responses are routed.
 pub(crate) const INTERNAL: [&str; 13] = [
     "attr",
     "broker",
@@ -32,16 +32,16 @@ pub(crate) const INTERNAL: [&str; 13] = [
 #[derive(Debug)]
 struct Client {
     peer: Peer,
-    /// Services he offers.
+    /// Services that the client offers.
     offers: BTreeSet<String>,
-    /// Services he sent requests to, with one request of each, to tell them when he goes away.
+    /// Services that the client sent requests to, with one request of each, for the disconnect requests.
     used: BTreeMap<String, Message>,
 }
 
-/// Key of a request whose answer is outstanding: its sender, and the sender's number for it.
+/// Key of an unanswered request: its sender, and the sender's number for it.
 type Outstanding = (String, u32);
 
-/// See the module.
+/// The router; see the [module](self).
 #[derive(Debug)]
 pub(crate) struct Router {
     broker: String,
@@ -53,29 +53,29 @@ pub(crate) struct Router {
     forwarded_count: usize,
 }
 
-/// Where a response goes.
+/// Destination of a response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Destination {
-    /// To one of our own services, by the name in [`INTERNAL`].
+    /// An internal service, by its name in [`INTERNAL`].
     Internal(&'static str),
-    /// To a client.
+    /// A client.
     Client(ClientId),
-    /// Its destination is gone, or never was.
+    /// The destination is gone, or never existed.
     Nowhere,
 }
 
-/// What a client leaves behind.
+/// The consequences of a disconnected client.
 #[derive(Debug, Default)]
 pub(crate) struct Farewell {
-    /// Services that are gone with it.
+    /// Services that are no longer offered.
     pub services: Vec<String>,
     /// Disconnect requests for services of other clients.
     pub disconnects: Vec<(ClientId, Message)>,
-    /// Requests which it will not answer any more.
+    /// Requests that it will not answer any more.
     pub unanswered: Vec<ReplyTo>,
 }
 
-/// The UUID under which an internal service sends.
+/// The UUID of an internal service.
 pub(crate) fn internal_uuid(service: &str) -> String {
     let index = INTERNAL.iter().position(|name| *name == service).unwrap_or(INTERNAL.len());
     format!("f1a6e000-0000-4000-8000-{:012x}", index + 1)
@@ -87,7 +87,7 @@ pub(crate) fn service_of(topic: &str) -> &str {
 }
 
 impl Router {
-    /// A router for the broker of this UUID.
+    /// The router of the broker with this UUID.
     pub(crate) fn new(broker: String) -> Self {
         Router {
             broker,
@@ -99,18 +99,18 @@ impl Router {
         }
     }
 
-    /// Somebody connected.
+    /// A client connected.
     pub(crate) fn connect(&mut self, id: ClientId, peer: Peer) {
         self.by_uuid.insert(peer.uuid.clone(), id);
         self.clients.insert(id, Client { peer, offers: BTreeSet::new(), used: BTreeMap::new() });
     }
 
-    /// Is he still there?
+    /// True while the client is connected.
     pub(crate) fn is_connected(&self, id: ClientId) -> bool {
         self.clients.contains_key(&id)
     }
 
-    /// How many are connected.
+    /// Number of clients.
     pub(crate) fn len(&self) -> usize {
         self.clients.len()
     }
@@ -120,7 +120,7 @@ impl Router {
         self.by_uuid.get(uuid).copied()
     }
 
-    /// Who offers a service.
+    /// The client that offers a service.
     pub(crate) fn provider(&self, service: &str) -> Option<ClientId> {
         self.services.get(service).copied()
     }
@@ -160,7 +160,7 @@ impl Router {
         Ok(())
     }
 
-    /// Receive a request from a client: credentials and hops are added, the service is noted.
+    /// Receives a request from a client: credentials and hops are added, the service is recorded.
     pub(crate) fn ingress(&mut self, id: ClientId, message: &mut Message) -> bool {
         let Some(client) = self.clients.get_mut(&id) else { return false };
         client.peer.stamp(message);
@@ -168,7 +168,7 @@ impl Router {
         message.push_route(&uuid);
         message.push_route(&self.broker);
         let service = service_of(message.topic());
-        // Any client may ask for any name, so only those are noted which exist.
+        // A client may name any service, so only existing ones are recorded.
         if !client.used.contains_key(service) && self.services.contains_key(service) {
             let mut note = message.clone();
             note.payload = None;
@@ -177,12 +177,12 @@ impl Router {
         true
     }
 
-    /// Give a request the hops of an internal sender.
+    /// Adds the hops of an internal sender to a request.
     pub(crate) fn sign_internal(&self, service: &str, message: &mut Message) {
         message.routes = Some(vec![self.broker.clone(), internal_uuid(service)]);
     }
 
-    /// Note that a client owes an answer to a request that is about to be sent to him.
+    /// Records that a client has to answer a request that is about to be sent to it.
     pub(crate) fn note_forwarded(&mut self, to: ClientId, message: &Message) -> Result<(), Fail> {
         if !message.wants_response() || message.matchtag() == 0 {
             return Ok(());
@@ -197,7 +197,7 @@ impl Router {
         Ok(())
     }
 
-    /// Receive a response from a client: says where it goes, with the hops to there removed.
+    /// Receives a response from a client: returns its destination, with its hops removed.
     pub(crate) fn response(&mut self, from: ClientId, message: &mut Message) -> Destination {
         let last = !message.is_streaming() || message.errnum() != 0;
         if last && let Some(owed) = self.forwarded.get_mut(&from) {
@@ -209,7 +209,7 @@ impl Router {
         self.deliver(message)
     }
 
-    /// Remove the hops from a response, and say where it goes.
+    /// Removes the hops from a response, and returns its destination.
     pub(crate) fn deliver(&self, message: &mut Message) -> Destination {
         match message.pop_route() {
             Some(hop) if hop == self.broker => {}
@@ -225,7 +225,7 @@ impl Router {
         }
     }
 
-    /// Somebody is gone.
+    /// A client disconnected.
     pub(crate) fn disconnect(&mut self, id: ClientId) -> Farewell {
         let mut farewell = Farewell::default();
         let Some(client) = self.clients.remove(&id) else { return farewell };

@@ -1,8 +1,8 @@
-//! Real processes: started, signalled, waited for; and found again after a restart of the instance.
+//! Real processes: start, signals, wait; and recovery after a restart of the instance.
 //!
-//! Each task is a process group of its own. All of a job share one file for output and one for errors in the
-//! folder of the instance. A process carries the job's id and the instance's address in its environment; that is
-//! how it is found again, and it cannot be mistaken for another one that got its number.
+//! Each task is a process group of its own. All tasks of a job share one file for output and one for errors in the
+//! folder of the instance. A process has the job's id and the instance's address in its environment; by these it is
+//! found again, and distinguished from another process with the same number.
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -21,23 +21,23 @@ use crate::limits::REATTACH_POLL;
 
 /// Wait status of a program that was not found, as a shell reports it.
 const STATUS_NOT_FOUND: i64 = 127 << 8;
-/// Wait status of a job of whose end nobody knows.
+/// Wait status of a job whose end is unknown.
 const STATUS_UNKNOWN: i64 = 1 << 8;
-/// Where programs are looked for when the jobspec does not say.
+/// Search path of programs when the jobspec has none.
 const PATH_DEFAULT: &str = "/usr/local/bin:/usr/bin:/bin";
 /// Folder of output files.
 pub(crate) const OUTPUT: &str = "output";
 
-/// What became of a process.
+/// The end of a process.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Report {
     /// It ended with this wait status.
     Exited(JobId, i64),
-    /// It could not be started, or nobody knows how it ended; with a text for people and the job's status.
+    /// It could not be started, or its end is unknown; with a text and the job's status.
     Failed(JobId, String, i64),
 }
 
-/// Starts and signals processes; reports come through a channel.
+/// Starts and signals processes; results come through a channel.
 #[derive(Debug)]
 pub(crate) struct Runner {
     dir: PathBuf,
@@ -46,7 +46,7 @@ pub(crate) struct Runner {
     groups: BTreeMap<JobId, Vec<Pid>>,
 }
 
-/// Where the output of a job is: standard output and standard error.
+/// Paths of the output of a job: standard output and standard error.
 pub fn output_paths(dir: &Path, id: JobId) -> (PathBuf, PathBuf) {
     let base = dir.join(OUTPUT);
     (base.join(format!("{}.out", id.to_f58_ascii())), base.join(format!("{}.err", id.to_f58_ascii())))
@@ -59,11 +59,11 @@ impl Runner {
     }
 
     fn report(&self, report: Report) {
-        // Nobody listens only when the instance is going away.
+        // The receiver is gone only when the instance ends.
         let _ = self.reports.send(report);
     }
 
-    /// Start all tasks of a job, or none: when one cannot be started, the others are killed.
+    /// Starts all tasks of a job, or none: when one cannot be started, the others are killed.
     pub(crate) fn spawn(&mut self, launch: &Launch) {
         for rank in 0..launch.ntasks {
             match self.spawn_task(launch, rank) {
@@ -117,7 +117,7 @@ impl Runner {
         Ok(Pid::from_raw(pid))
     }
 
-    /// Signal everything that runs for a job. Processes that are gone are not an error.
+    /// Signals all processes of a job. Processes that are gone are not an error.
     pub(crate) fn signal(&mut self, id: JobId, signal: i32) {
         let Ok(signal) = Signal::try_from(signal) else { return };
         for group in self.groups.get(&id).into_iter().flatten() {
@@ -125,14 +125,14 @@ impl Runner {
         }
     }
 
-    /// A job has ended: whatever its tasks left running in their groups ends, too.
+    /// A job has ended: the remaining processes of its tasks' groups are ended, too.
     pub(crate) fn sweep(&mut self, id: JobId) {
         self.signal(id, Signal::SIGKILL as i32);
         self.groups.remove(&id);
     }
 
-    /// Look for the processes of a job that an earlier life of the instance started. Their exit status is lost,
-    /// but they are never started again, and can be signalled.
+    /// Searches for the processes of a job that were started before a restart of the instance. Their exit status is
+    /// lost; they are never started again, and can be signalled.
     pub(crate) fn reattach(&mut self, id: JobId) {
         let pids = find_processes(&self.uri, id);
         if pids.is_empty() {
@@ -154,7 +154,7 @@ impl Runner {
     }
 }
 
-/// Does a living process belong to a job of this instance?
+/// True if a living process belongs to a job of this instance.
 fn belongs(uri: &str, id: JobId, pid: Pid) -> bool {
     // A zombie has no environment any more, so it counts as gone.
     let Ok(environment) = std::fs::read(format!("/proc/{pid}/environ")) else { return false };

@@ -1,8 +1,8 @@
-//! The one loop that joins state machine, database, sockets, processes and the clock.
+//! The loop that joins state machine, database, sockets, processes and the clock.
 //!
-//! A turn: wait for input or for a time; take everything at hand; let the machine have it; commit what it wrote;
-//! then carry out what it said. The loop runs in a thread of its own, so that nothing else in the process can
-//! stop it, nor it anything else.
+//! A turn: wait for input or for a time; take all inputs at hand; pass them to the state machine; commit its records;
+//! then carry out its effects. The loop runs in a thread of its own, so that neither it nor the rest of the process can
+//! block the other.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -22,12 +22,12 @@ use crate::limits::{KILL_TIMEOUT, SCHED_BACKLOG_MAX, TURN_ALLOCS_MAX, TURN_INPUT
 use crate::runner::{Report, Runner};
 use crate::store::Store;
 
-/// How long the loop waits for a scheduler that does not read.
+/// Maximum wait of the loop for a scheduler that does not read.
 const BACKLOG_PAUSE: Duration = Duration::from_millis(2);
-/// How long the end waits for clients to read what is left for them.
+/// Maximum wait at the end for clients to read their messages.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// What comes from outside the machine.
+/// An input of the loop.
 pub(crate) enum Input {
     Connected(Peer, Outbox, mpsc::UnboundedSender<ClientId>),
     Message(ClientId, Message),
@@ -36,7 +36,7 @@ pub(crate) enum Input {
     Control(Control),
 }
 
-/// What the holder of the instance asks for.
+/// A request of the instance's handle.
 pub(crate) enum Control {
     Shutdown,
     Abort,
@@ -55,12 +55,12 @@ pub(crate) struct Shell {
     pub(crate) reports: mpsc::UnboundedReceiver<Report>,
     clients: BTreeMap<ClientId, Outbox>,
     next_client: u64,
-    /// Set when the instance is ending: until when it waits for processes.
+    /// Set when the instance is ending: the time until which it waits for processes.
     ending: Option<Instant>,
     aborted: bool,
 }
 
-/// Accept clients for as long as the loop takes them.
+/// Accepts clients as long as the loop takes them.
 pub(crate) async fn accept(listener: Listener, inputs: mpsc::Sender<Input>) {
     loop {
         match listener.accept().await {
@@ -68,7 +68,7 @@ pub(crate) async fn accept(listener: Listener, inputs: mpsc::Sender<Input>) {
                 tokio::spawn(serve(peer, outbox, inbox, inputs.clone()));
             }
             Err(error) => {
-                // Too many open files, most likely: some will be closed.
+                // Too many open files, most likely: some will be closed later.
                 tracing::error!(%error, "cannot accept");
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }
@@ -124,7 +124,7 @@ impl Shell {
         }
     }
 
-    /// Until the instance ends.
+    /// Runs until the instance ends.
     pub(crate) async fn run(mut self) -> Result<(), InstanceError> {
         let mut more = true;
         loop {
@@ -201,7 +201,7 @@ impl Shell {
         if full { 0 } else { TURN_ALLOCS_MAX }
     }
 
-    /// One turn. Returns whether there is more to do at once.
+    /// One turn. True if there is more to do at once.
     fn turn(&mut self, batch: Vec<Input>) -> Result<bool, InstanceError> {
         let mut more = self.core.advance(self.clock.now());
         while let Ok(report) = self.reports.try_recv() {
@@ -228,7 +228,7 @@ impl Shell {
                 tracing::debug!(client = id.0, uuid = peer.uuid, "connected");
                 self.clients.insert(id, outbox);
                 self.core.connect(id, peer);
-                // An error means that the client is gone already; that is reported, too.
+                // An error means that the client has disconnected; that is reported, too.
                 let _ = tell.send(id);
             }
             Input::Message(id, message) => self.core.message(id, message),
@@ -255,7 +255,7 @@ impl Shell {
     }
 
     fn carry_out(&mut self, effects: Vec<Effect>) {
-        // Messages to one client that follow each other are written together.
+        // Consecutive messages to one client are written together.
         let mut gathered: Vec<Message> = Vec::new();
         let mut to = None;
         for effect in effects {
@@ -313,7 +313,7 @@ impl Shell {
             tracing::warn!("a client did not read its last messages");
         }
         self.clients.clear();
-        // The connections' own tasks shut the sockets down once they are told that nothing more comes.
+        // The connections' own tasks shut the sockets down once their channels are closed.
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }

@@ -1,4 +1,4 @@
-//! A jobspec as the instance keeps it: its text, and what has to be known without reading it again.
+//! A jobspec in the instance: its text, and the values that are needed without parsing it again.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::dependency::Dependency;
 use crate::fail::Fail;
 use crate::limits::JOBSPEC_SIZE_MAX;
 
-/// What a job does when it runs.
+/// The execution of a job.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Work {
     /// It takes its time on the virtual clock, and then ends with this wait status.
@@ -26,33 +26,33 @@ pub(crate) enum Work {
 /// A jobspec that has been checked.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Spec {
-    /// Its row in the database; the copies of one submission share one.
+    /// Its row in the database; the copies of one submission share it.
     pub key: i64,
     /// The whole text.
     pub text: Arc<str>,
-    /// The text without the environment, which schedulers get.
+    /// The text without the environment, for schedulers.
     pub redacted: Arc<str>,
-    /// Name of the job: as given, else the command.
+    /// Name of the job, else the command.
     pub name: String,
     /// Queue.
     pub queue: Option<String>,
     /// Working directory.
     pub cwd: Option<String>,
-    /// Seconds; 0 is no limit.
+    /// Duration in seconds; 0 is no limit.
     pub duration: f64,
-    /// Tasks.
+    /// Number of tasks.
     pub ntasks: u64,
-    /// Nodes asked for, when the jobspec says.
+    /// Number of nodes requested, if the jobspec names nodes.
     pub nnodes: Option<u64>,
-    /// Cores asked for, at least.
+    /// Minimum number of cores requested.
     pub ncores: u64,
-    /// What it waits for.
+    /// Dependencies.
     pub(crate) dependencies: Vec<Dependency>,
-    /// What it does.
+    /// Execution.
     pub work: Work,
 }
 
-/// The dictionary at `a.b.c`, made when missing.
+/// The dictionary at `a.b.c`, created if missing.
 fn dig<'a>(map: &'a mut Map<String, Value>, path: &[&str]) -> Result<&'a mut Map<String, Value>, Fail> {
     let mut here = map;
     for key in path {
@@ -65,7 +65,7 @@ fn dig<'a>(map: &'a mut Map<String, Value>, path: &[&str]) -> Result<&'a mut Map
     Ok(here)
 }
 
-/// Set `value` at a dotted path of a document.
+/// Sets `value` at a dotted path of a document.
 pub(crate) fn set_path(document: &mut Value, path: &str, value: Value) -> Result<(), Fail> {
     let root = document.as_object_mut().ok_or_else(|| Fail::invalid("jobspec: must be an object"))?;
     let keys: Vec<&str> = path.split('.').collect();
@@ -141,7 +141,7 @@ fn task_count(value: &Value, slots: u64, nodes: u64, cores: u64) -> u64 {
 }
 
 impl Spec {
-    /// Check a jobspec and take it.
+    /// Checks a jobspec and takes it.
     pub(crate) fn new(value: &Value) -> Result<Spec, Fail> {
         let jobspec = Jobspec::from_value(value).map_err(|e| Fail::invalid(format!("jobspec: {e}")))?;
         let text = value.to_string();

@@ -1,9 +1,9 @@
-//! What survives: one SQLite database in the folder of the instance.
+//! The durable state: one SQLite database in the folder of the instance.
 //!
-//! It is written by one connection in the order in which things happened, one transaction per turn, in WAL mode.
-//! With `synchronous=NORMAL` a commit does not wait for the disk: the bytes lie with the operating system, so the
-//! death of our process at any instruction loses nothing; `FULL` waits, see [`Durability`]. The order of the
-//! events table (`seq`) is the order of the whole instance, which is what the audit relies on.
+//! One connection writes it in the order of the events, one transaction per turn, in WAL mode. With
+//! `synchronous=NORMAL` a commit does not wait for the disk: the data are with the operating system, so the end of the
+//! process at any instruction loses nothing; `FULL` waits, see [`Durability`]. The order of the events table (`seq`) is
+//! the order of the whole instance, on which the audit relies.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,11 +17,11 @@ use crate::core::{Restored, RestoredEvent};
 use crate::effect::Record;
 
 /// Layout of the tables; a database of another layout is refused.
-const LAYOUT: i64 = 1;
+pub(crate) const LAYOUT: i64 = 1;
 /// Name of the database in the folder.
 pub(crate) const DATABASE: &str = "instance.sqlite";
-/// Name of the file that says that an instance lives in the folder.
-const LOCK: &str = "instance.lock";
+/// Name of the file that marks a folder in use by an instance.
+pub(crate) const LOCK: &str = "instance.lock";
 
 const TABLES: &str = "
     CREATE TABLE IF NOT EXISTS spec (key INTEGER PRIMARY KEY, text TEXT NOT NULL);
@@ -33,12 +33,18 @@ const TABLES: &str = "
     CREATE TABLE IF NOT EXISTS counter (name TEXT PRIMARY KEY, n INTEGER NOT NULL) WITHOUT ROWID;
 ";
 
-/// Why there is no store.
+/// The database cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// Another instance lives here.
+    /// Another instance uses the folder.
     #[error("{}: another instance is running in this folder", path.display())]
     InUse {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// No instance has used this folder yet.
+    #[error("{}: no instance has its records in this folder; nothing was removed", path.display())]
+    NoInstance {
         /// The folder.
         path: PathBuf,
     },
@@ -55,7 +61,7 @@ pub enum StoreError {
     Io {
         /// The folder or file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: std::io::Error,
     },
     /// The database.
@@ -63,7 +69,7 @@ pub enum StoreError {
     Sql {
         /// The database.
         path: PathBuf,
-        /// What SQLite said.
+        /// The error of SQLite.
         source: rusqlite::Error,
     },
 }
@@ -85,8 +91,8 @@ fn column_of(id: JobId) -> i64 {
 }
 
 impl Store {
-    /// Open the database in a folder, or make it; `now` is the epoch of a new one. Returns what is in it, and
-    /// the latest time in it.
+    /// Opens the database in a folder, or creates it; `now` is the epoch of a new one. Returns its content, and the
+    /// latest time in it.
     pub(crate) fn open(
         dir: &Path,
         durability: Durability,
@@ -128,7 +134,7 @@ impl Store {
         Ok((Store { connection, path, _lock: lock }, restored, latest.max(noted)))
     }
 
-    /// Write the records of a turn, all or none, and the time.
+    /// Writes the records of a turn, all or none, and the time.
     pub(crate) fn commit(&mut self, records: &[Record], now: f64) -> Result<(), StoreError> {
         if records.is_empty() {
             return Ok(());
@@ -137,19 +143,19 @@ impl Store {
         written.map_err(|source| StoreError::Sql { path: self.path.clone(), source })
     }
 
-    /// Where the database is.
+    /// Path of the database.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 }
 
-/// Make a folder that only the owner can use, with those above it.
+/// Creates a folder that only the owner can use, with its parents.
 fn make_private(dir: &Path) -> std::io::Result<()> {
     use std::os::unix::fs::DirBuilderExt;
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)
 }
 
-/// Open a database for reading beside its writer.
+/// Opens a database for reading beside its writer.
 pub(crate) fn open_reader(path: &Path) -> rusqlite::Result<Connection> {
     Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX)
 }
@@ -232,7 +238,7 @@ fn read_all(connection: &Connection) -> rusqlite::Result<Restored> {
     Ok(restored)
 }
 
-/// All events in the order in which they happened, with their place in it.
+/// All events in their order, with their number in it.
 pub(crate) fn for_each_event(
     connection: &Connection,
     mut take: impl FnMut(i64, RestoredEvent),

@@ -1,4 +1,4 @@
-//! All jobs that are known, with the orders in which they are asked for.
+//! All known jobs, in the orders of the queries.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -11,7 +11,7 @@ use crate::limits::INACTIVE_JOBS_MAX;
 /// Highest priority first, then the older job.
 pub(crate) type Rank = (Reverse<u32>, JobId);
 
-/// What a job is filed under.
+/// The keys of a job in the orders.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Filed {
     state: State,
@@ -20,7 +20,7 @@ struct Filed {
     holds: bool,
 }
 
-/// See the module.
+/// The table; see the [module](self).
 #[derive(Debug, Default)]
 pub(crate) struct Table {
     jobs: BTreeMap<JobId, Job>,
@@ -74,7 +74,7 @@ impl Table {
         *count = if there { *count + 1 } else { count.saturating_sub(1) };
     }
 
-    /// Add a job.
+    /// Adds a job.
     pub(crate) fn insert(&mut self, job: Job) {
         let (id, filed) = (job.id, Table::filed(&job));
         if let Some(outcome) = job.outcome() {
@@ -94,7 +94,7 @@ impl Table {
         }
     }
 
-    /// Change a job, keeping all orders right. Keys of jobs purged from memory by this are returned.
+    /// Changes a job and updates all orders. Returns keys of jobs that this dropped from memory.
     pub(crate) fn change<T>(
         &mut self,
         id: JobId,
@@ -143,17 +143,17 @@ impl Table {
         self.holding.iter().filter_map(|id| self.jobs.get(id))
     }
 
-    /// How many are not inactive.
+    /// Number of jobs that are not inactive.
     pub(crate) fn active_count(&self) -> usize {
         self.pending.len() + self.running.len()
     }
 
-    /// How many are in a state.
+    /// Number of jobs in a state.
     pub(crate) fn count(&self, state: State) -> u64 {
         self.counts[state.bit().trailing_zeros() as usize]
     }
 
-    /// How many ended so.
+    /// Number of jobs with this result.
     pub(crate) fn results(&self, outcome: Outcome) -> u64 {
         self.results.get(&(outcome as i64)).copied().unwrap_or(0)
     }

@@ -1,8 +1,8 @@
-//! One queue for everything that happens at a time.
+//! One queue for all timed events.
 
 use std::collections::BTreeMap;
 
-/// A time in a form that can be ordered. Times are seconds since the epoch, so never negative or NaN.
+/// A time as an orderable value. Times are seconds since the epoch, so never negative or NaN.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Key {
     bits: u64,
@@ -10,13 +10,13 @@ pub(crate) struct Key {
 }
 
 impl Key {
-    /// When it is due.
+    /// The time at which it fires.
     pub(crate) fn time(&self) -> f64 {
         f64::from_bits(self.bits)
     }
 }
 
-/// Timers in the order in which they are due; those of one time in the order in which they were set.
+/// Timers in the order of their times; timers of one time in the order in which they were set.
 #[derive(Debug)]
 pub(crate) struct Timers<T> {
     queue: BTreeMap<Key, T>,
@@ -30,7 +30,7 @@ impl<T> Default for Timers<T> {
 }
 
 impl<T> Timers<T> {
-    /// Set a timer. A time that is no time (NaN, infinite) is taken as the end of time.
+    /// Sets a timer. An invalid time (NaN, infinite) counts as the end of time.
     pub(crate) fn set(&mut self, time: f64, what: T) -> Key {
         let time = if time.is_finite() { time.max(0.0) } else { f64::MAX };
         self.serial += 1;
@@ -40,17 +40,17 @@ impl<T> Timers<T> {
         key
     }
 
-    /// Forget a timer; nothing happens when it has fired already.
+    /// Removes a timer; no effect when it has fired already.
     pub(crate) fn cancel(&mut self, key: Key) {
         self.queue.remove(&key);
     }
 
-    /// When the next one is due.
+    /// The time of the next timer.
     pub(crate) fn next(&self) -> Option<f64> {
         self.queue.keys().next().map(Key::time)
     }
 
-    /// Take the next one that is due at `now`.
+    /// Takes the next timer that is due at `now`.
     pub(crate) fn pop_due(&mut self, now: f64) -> Option<(f64, T)> {
         let entry = self.queue.first_entry()?;
         let time = entry.key().time();

@@ -3,40 +3,56 @@
 //! Must never know what a record is.
 
 use std::collections::BTreeSet;
-use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
-use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
-use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::io;
+use std::path::PathBuf;
 
+use crate::disk::{Disk, DiskFile};
 use crate::frame;
+use crate::options::{OpenError, Options};
 use crate::reader;
-use crate::writer::{OpenError, Options};
 
-/// Files are at most this part of the whole, so that dropping one leaves most.
+/// One file is at most this part of the whole, so that dropping one leaves most.
 const FILES: u64 = 8;
-/// What was written is on the disk after this.
-pub(crate) const SYNC_PERIOD: Duration = Duration::from_secs(1);
+/// Seconds after which appended bytes are made durable.
+pub(crate) const SYNC_PERIOD: f64 = 1.0;
+
+/// Why records could not be written.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum WriteError {
+    /// The disk refuses.
+    #[error(transparent)]
+    Disk(#[from] io::Error),
+    /// There would be no room for the records behind it.
+    #[error("a checkpoint of {found} bytes leaves too little of journal-size, which is {most} bytes")]
+    CheckpointTooLarge { found: usize, most: u64 },
+    /// The scheduler had no time for a checkpoint.
+    #[error("the file is full, and no checkpoint came in time")]
+    CheckpointTooLate,
+    /// Of this kind.
+    #[error("a record is too long to be written: {0}")]
+    RecordTooLong(&'static str),
+}
 
 /// The folder.
 pub(crate) struct Files {
+    disk: Box<dyn Disk>,
     pub(crate) dir: PathBuf,
     bytes_max: u64,
     /// Closed files: number, bytes; oldest first.
-    pub(crate) old: Vec<(u64, u64)>,
+    closed: Vec<(u64, u64)>,
     next: u64,
-    pub(crate) now: Option<Now>,
-    /// Held as long as this process writes here.
-    _lock: File,
+    pub(crate) current: Option<Current>,
 }
 
 /// The file that is being written.
-pub(crate) struct Now {
-    file: File,
+pub(crate) struct Current {
+    file: Box<dyn DiskFile>,
     number: u64,
     pub(crate) size: u64,
-    synced: Instant,
+    /// When it was last synchronised, seconds.
+    synced: f64,
     dirty: bool,
+    /// Numbers of the jobspecs and policies that stand in it.
     pub(crate) specs: BTreeSet<u32>,
     pub(crate) policies: BTreeSet<u32>,
     /// A checkpoint was asked for, and asked for at once.
@@ -50,41 +66,25 @@ fn file_name(number: u64) -> String {
 }
 
 impl Files {
-    pub(crate) fn open(options: &Options) -> Result<Files, OpenError> {
+    /// Claim the folder, and cut what a kill left half written at the end of the last file.
+    pub(crate) fn open(mut disk: Box<dyn Disk>, options: &Options) -> Result<Files, OpenError> {
         let dir = options.dir.clone();
-        let io = |path: &Path| {
-            let path = path.to_owned();
-            move |error| OpenError::Io { path, error }
-        };
-        DirBuilder::new().recursive(true).mode(0o700).create(&dir).map_err(io(&dir))?;
-        let mode = fs::metadata(&dir).map_err(io(&dir))?.permissions().mode() & 0o777;
-        if mode & 0o077 != 0 {
-            return Err(OpenError::Open { path: dir, mode });
+        disk.claim(&dir)?;
+        let found =
+            reader::files(&*disk, &dir).map_err(|error| OpenError::Io { path: dir.clone(), error })?;
+        let last = found.last().map(|(number, _)| *number);
+        let mut closed = Vec::new();
+        for (number, path) in found {
+            let look = || {
+                let (_, size) = disk.open(&path)?;
+                let torn = if Some(number) == last { reader::torn(&*disk, &path)? } else { None };
+                torn.map_or(Ok(size), |end| disk.truncate(&path, end).map(|()| end))
+            };
+            let size = look().map_err(|error| OpenError::Io { path: path.clone(), error })?;
+            closed.push((number, size));
         }
-        let path = dir.join("lock");
-        let lock = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(&path);
-        let lock = lock.map_err(io(&path))?;
-        match lock.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Err(OpenError::Taken(dir)),
-            Err(TryLockError::Error(error)) => return Err(io(&path)(error)),
-        }
-        let mut old = Vec::new();
-        for (number, path) in reader::files(&dir).map_err(io(&dir))? {
-            let size = fs::metadata(&path).map_err(io(&path))?.len();
-            old.push((number, size));
-        }
-        // What a kill left half written is no part of the journal.
-        if let Some((number, size)) = old.last_mut() {
-            let path = dir.join(file_name(*number));
-            if let Some(end) = reader::torn(&path).map_err(io(&path))? {
-                let file = OpenOptions::new().write(true).open(&path).map_err(io(&path))?;
-                file.set_len(end).map_err(io(&path))?;
-                *size = end;
-            }
-        }
-        let next = old.last().map_or(1, |(number, _)| number + 1);
-        Ok(Files { dir, bytes_max: options.bytes_max, old, next, now: None, _lock: lock })
+        let next = last.map_or(1, |number| number + 1);
+        Ok(Files { disk, dir, bytes_max: options.bytes_max, closed, next, current: None })
     }
 
     /// Bytes of a file that is full.
@@ -92,41 +92,42 @@ impl Files {
         self.bytes_max / FILES
     }
 
+    /// Bytes of all files.
     pub(crate) fn size(&self) -> u64 {
-        self.old.iter().map(|(_, size)| size).sum::<u64>() + self.now.as_ref().map_or(0, |now| now.size)
+        let closed: u64 = self.closed.iter().map(|(_, size)| size).sum();
+        closed + self.current.as_ref().map_or(0, |current| current.size)
     }
 
-    pub(crate) fn close(&mut self) {
-        if let Some(now) = self.now.take() {
-            // It was written; whether it is on the disk shows when it is read.
-            let _ = now.file.sync_data();
-            self.old.push((now.number, now.size));
-        }
+    /// Number of files.
+    pub(crate) fn count(&self) -> usize {
+        self.closed.len() + usize::from(self.current.is_some())
     }
 
-    /// Begin a file with this content, and drop old ones to make room for it and what follows.
-    pub(crate) fn begin(&mut self, content: &[u8]) -> io::Result<()> {
-        self.close();
+    /// Make the current file durable and close it, if there is one.
+    pub(crate) fn close(&mut self) -> io::Result<()> {
+        let Some(mut current) = self.current.take() else { return Ok(()) };
+        self.closed.push((current.number, current.size));
+        current.file.sync()
+    }
+
+    /// Begin a file with this content, and drop old ones to make room for it and the records after it.
+    pub(crate) fn begin(&mut self, content: &[u8], now: f64) -> Result<(), WriteError> {
+        self.close()?;
         let need = frame::HEADER_BYTES + content.len() as u64 + 2 * self.full();
         if need > self.bytes_max {
-            let (found, most) = (content.len(), self.bytes_max);
-            return Err(io::Error::other(format!(
-                "a checkpoint of {found} bytes leaves too little of journal-size, which is {most} bytes"
-            )));
+            return Err(WriteError::CheckpointTooLarge { found: content.len(), most: self.bytes_max });
         }
-        while self.size() + need > self.bytes_max && !self.old.is_empty() {
-            let (number, _) = self.old.remove(0);
-            fs::remove_file(self.dir.join(file_name(number)))?;
+        while self.size() + need > self.bytes_max && !self.closed.is_empty() {
+            self.remove(self.closed[0].0)?;
+            self.closed.remove(0);
         }
         let number = self.next;
         self.next += 1;
-        let path = self.dir.join(file_name(number));
-        let file = OpenOptions::new().create_new(true).write(true).mode(0o600).open(path)?;
-        self.now = Some(Now {
-            file,
+        self.current = Some(Current {
+            file: self.disk.create(&self.dir.join(file_name(number)))?,
             number,
             size: 0,
-            synced: Instant::now(),
+            synced: now,
             dirty: false,
             specs: BTreeSet::new(),
             policies: BTreeSet::new(),
@@ -135,35 +136,48 @@ impl Files {
         });
         self.write(&frame::header(number))?;
         self.write(content)?;
-        File::open(&self.dir)?.sync_all()
+        Ok(self.disk.sync(&self.dir)?)
+    }
+
+    /// Remove a file, unless somebody did already.
+    fn remove(&self, number: u64) -> io::Result<()> {
+        match self.disk.remove(&self.dir.join(file_name(number))) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        }
     }
 
     pub(crate) fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
-        let Some(now) = &mut self.now else { return Err(io::Error::other("no file is open")) };
-        now.file.write_all(bytes)?;
-        now.size += bytes.len() as u64;
-        now.dirty = true;
+        let Some(current) = &mut self.current else { return Err(io::Error::other("no file is open")) };
+        current.file.append(bytes)?;
+        current.size += bytes.len() as u64;
+        current.dirty = true;
         Ok(())
     }
 
-    pub(crate) fn sync(&mut self) -> io::Result<()> {
-        match &mut self.now {
-            Some(now) if now.dirty && now.synced.elapsed() >= SYNC_PERIOD => {
-                now.file.sync_data()?;
-                (now.dirty, now.synced) = (false, Instant::now());
+    /// Make the current file durable if [`SYNC_PERIOD`] is over.
+    pub(crate) fn sync(&mut self, now: f64) -> io::Result<()> {
+        match &mut self.current {
+            Some(current) if current.dirty && now - current.synced >= SYNC_PERIOD => {
+                current.file.sync()?;
+                (current.dirty, current.synced) = (false, now);
                 Ok(())
             }
             _ => Ok(()),
         }
     }
 
-    /// What was written in part is no part of the journal.
+    /// Close the current file after a failure: a record that was written in part is no part of the journal, and a file
+    /// without a record is none.
     pub(crate) fn abandon(&mut self) {
-        if let Some(now) = self.now.take() {
-            if let Err(error) = now.file.set_len(now.size) {
-                tracing::warn!("journal: the end of file {} stays torn: {error}", now.number);
-            }
-            self.old.push((now.number, now.size));
+        let Some(mut current) = self.current.take() else { return };
+        let Current { number, size, .. } = current;
+        if size <= frame::HEADER_BYTES && self.remove(number).is_ok() {
+            return;
         }
+        if let Err(error) = current.file.truncate(size) {
+            tracing::warn!("journal: the end of file {number} stays torn: {error}");
+        }
+        self.closed.push((number, size));
     }
 }

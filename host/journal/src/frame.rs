@@ -9,7 +9,7 @@
 
 use std::io::{self, Read};
 
-/// What a file of a journal begins with; the digit is the version of the format.
+/// First bytes of a file of a journal; the digit is the version of the format.
 pub const MAGIC: &[u8; 8] = b"FLUXGJ1\n";
 /// Bytes before the first frame.
 pub const HEADER_BYTES: u64 = 16;
@@ -42,16 +42,16 @@ pub fn push(payload: &[u8], out: &mut Vec<u8>) -> bool {
     true
 }
 
-/// What stands at a place of a file.
+/// The content of a file at an offset.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Found {
     /// A payload.
     Payload(Vec<u8>),
     /// The end of the file.
     End,
-    /// Here begins what was not written to its end.
+    /// A record that was not written to its end begins here.
     Torn,
-    /// Something else than was written.
+    /// Other bytes than were written.
     Damaged(&'static str),
 }
 

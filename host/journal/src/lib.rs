@@ -1,12 +1,13 @@
-//! The decision journal: every event, every pass, every decision of an engine, written down so that it can be run again.
+//! The decision journal: every event, every pass, every decision of an engine, recorded so that it can be run again.
 //!
-//! - [`frame`]: how records lie in a file, so that a file cut by a kill and a damaged one can be told apart.
-//! - [`record`]: what is written; [`spec`]: what jobs ask for, once; [`outcome`]: what came of an event, with a digest.
-//! - [`writer`]: a thread of its own writes, in files of bounded size that each begin with a checkpoint, so that old
-//!   ones can be dropped. Whatever it meets (a full disk, a slow one), scheduling goes on: what cannot be written is
-//!   counted, and left as a gap.
+//! - [`frame`]: the layout of a file, in which a file cut by a kill and a damaged one differ.
+//! - [`record`]: the records; [`spec`]: the requests of jobs, each once; [`outcome`]: the outcome of an event, with a digest.
+//! - [`writer`] and [`appender`]: a bounded queue between the scheduler and the disk, and its two ends. The appender is
+//!   pumped, and writes files of bounded size that each begin with a checkpoint, so that old ones can be dropped. A disk
+//!   that is full, slow or broken never holds up scheduling: what cannot be written is counted, and left as a gap.
+//! - [`disk`]: the file system as a trait; [`local_disk`]: that of this machine; `threaded`: the pump of a live scheduler.
 //! - [`Recorded`]: an engine and its journal as one; drivers call it in the engine's place.
-//! - [`reader`]: reads a folder of files back; [`rerun`]: runs them again through an engine and compares; [`whatif`]: lets
+//! - [`reader`]: reads a folder of files back; [`rerun`]: runs them again through an engine and compares; [`what_if`]: lets
 //!   another policy decide.
 //!
 //! An engine is a function of its events, of their times, and of where its passes were cut. All of that is recorded, so
@@ -16,20 +17,32 @@
 
 #![forbid(unsafe_code)]
 
+pub mod appender;
+mod differences;
+pub mod disk;
 mod files;
 pub mod frame;
-mod meter;
+mod fuel_meter;
+pub mod local_disk;
+pub mod options;
 pub mod outcome;
+mod queue;
 pub mod reader;
 pub mod record;
 mod recorded;
 pub mod rerun;
 pub mod spec;
-mod unlike;
-pub mod whatif;
+mod tables;
+mod threaded;
+mod timed;
+pub mod what_if;
 pub mod writer;
 
+pub use appender::Appender;
+pub use disk::{Disk, DiskFile};
+pub use local_disk::LocalDisk;
+pub use options::{OpenError, Options};
 pub use reader::{Journal, ReadError};
-pub use record::{Base, Happening, PassRecord, PolicyRow, Record, Why};
+pub use record::{CheckpointCause, CheckpointRecord, EventRecord, PassRecord, PolicyRow, Record};
 pub use recorded::Recorded;
-pub use writer::{Figures, OpenError, Options, Writer};
+pub use writer::{Figures, Writer};

@@ -1,6 +1,6 @@
-//! What came of an event or a pass: the decisions in full, and a digest over everything the engine said, to the byte.
+//! The outcome of an event or a pass: the decisions in full, and a digest over all actions of the engine, to the byte.
 //!
-//! Annotations are in the digest alone: they are told to jobs by the hundred, and follow from the rest.
+//! Annotations are in the digest alone: there are hundreds in a pass, and they follow from the rest.
 //!
 //! Must never know files.
 
@@ -15,13 +15,13 @@ use sha2::{Digest, Sha256};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Outcome(pub Vec<Decision>, pub u64, pub u32);
 
-/// What a job got: ranks, and what of each of them.
+/// The allocation of a job: ranks, and the resources of each.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Held(pub Vec<(Idset, BTreeMap<String, Idset>)>);
+pub struct Allocated(pub Vec<(Idset, BTreeMap<String, Idset>)>);
 
-impl Held {
-    fn of(r: &R) -> Held {
-        Held(r.r_lite.iter().map(|entry| (entry.rank.clone(), entry.children.clone())).collect())
+impl Allocated {
+    fn of(r: &R) -> Allocated {
+        Allocated(r.r_lite.iter().map(|entry| (entry.rank.clone(), entry.children.clone())).collect())
     }
 
     /// Number of cores.
@@ -36,10 +36,10 @@ impl Held {
 /// One decision.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Decision {
-    /// A job starts: what it gets, and when that ends (0: no limit).
+    /// A job starts: its allocation, and when that expires (0: never).
     #[serde(rename = "s")]
-    Start(JobId, Held, f64),
-    /// A request is refused for good.
+    Start(JobId, Allocated, f64),
+    /// A request is denied.
     #[serde(rename = "deny")]
     Deny(JobId, String),
     /// A request is withdrawn.
@@ -57,10 +57,10 @@ pub enum Decision {
     /// A successor failed: its name, kind of failure, text.
     #[serde(rename = "swap-failed")]
     SwapFailed(String, String, String),
-    /// The policy in charge failed: its name, kind of failure, text.
+    /// The active policy failed: its name, kind of failure, text.
     #[serde(rename = "failed")]
     Failed(String, String, String),
-    /// One of these three about the policy that a queue has of its own: the queue, and what.
+    /// One of these three about the policy of a single queue: the queue, and the decision.
     #[serde(rename = "queue")]
     Queue(String, Box<Decision>),
     /// The default policy decides a queue again: the queue, from, to.
@@ -75,7 +75,7 @@ impl Decision {
     /// The decision of an action; annotations are none.
     fn of(action: &Action) -> Option<Decision> {
         Some(match action {
-            Action::Start { id, r, .. } => Decision::Start(*id, Held::of(r), r.expiration),
+            Action::Start { id, r, .. } => Decision::Start(*id, Allocated::of(r), r.expiration),
             Action::Annotate { .. } => return None,
             Action::Deny { id, note } => Decision::Deny(*id, note.clone()),
             Action::Canceled { id } => Decision::Canceled(*id),
@@ -148,7 +148,7 @@ impl std::fmt::Display for Decision {
 }
 
 impl Outcome {
-    /// What came of it; `None` when nothing did.
+    /// The outcome of these actions; `None` without any.
     pub fn of(actions: &[Action]) -> Option<Outcome> {
         if actions.is_empty() {
             return None;

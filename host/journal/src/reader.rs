@@ -1,15 +1,17 @@
 //! Reads a journal back: a folder of files in their order, or one file.
 //!
-//! A file that ends in the middle of a record was cut by a kill; that is no error. Anything else that is not as it was
-//! written is told with file and offset, and what follows it in that file is not read.
+//! A file that ends in the middle of a record was cut by a kill; that is no error. Any other change of a file is reported
+//! with file and offset, and the rest of that file is not read.
 //!
 //! Must never write.
 
-use std::fs::{self, File};
 use std::io::{self, BufReader};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use crate::disk::{Content, Disk};
 use crate::frame::{Found, Frames};
+use crate::local_disk::LocalDisk;
 use crate::record::Record;
 
 /// Why a journal cannot be read.
@@ -20,7 +22,7 @@ pub enum ReadError {
     Io {
         /// The file or folder.
         path: PathBuf,
-        /// Why.
+        /// What the disk says.
         error: io::Error,
     },
     /// Nothing is there.
@@ -39,10 +41,9 @@ pub enum ReadError {
 }
 
 /// Files of a folder by number, the oldest first.
-pub(crate) fn files(dir: &Path) -> io::Result<Vec<(u64, PathBuf)>> {
+pub(crate) fn files(disk: &dyn Disk, dir: &Path) -> io::Result<Vec<(u64, PathBuf)>> {
     let mut out = Vec::new();
-    for entry in fs::read_dir(dir)? {
-        let path = entry?.path();
+    for path in disk.list(dir)? {
         let stem =
             path.file_name().and_then(|name| name.to_str()).and_then(|name| name.strip_suffix(".journal"));
         let digits = stem.filter(|stem| stem.bytes().all(|byte| byte.is_ascii_digit()));
@@ -55,9 +56,8 @@ pub(crate) fn files(dir: &Path) -> io::Result<Vec<(u64, PathBuf)>> {
 }
 
 /// Where the torn end of a file begins, if it has one.
-pub(crate) fn torn(path: &Path) -> io::Result<Option<u64>> {
-    let file = File::open(path)?;
-    let length = file.metadata()?.len();
+pub(crate) fn torn(disk: &dyn Disk, path: &Path) -> io::Result<Option<u64>> {
+    let (file, length) = disk.open(path)?;
     let mut frames = match Frames::open(BufReader::new(file), length)? {
         Ok((_, frames)) => frames,
         Err(Found::Torn) => return Ok(Some(0)),
@@ -75,6 +75,7 @@ pub(crate) fn torn(path: &Path) -> io::Result<Option<u64>> {
 /// The files of a journal.
 #[derive(Debug, Clone)]
 pub struct Journal {
+    disk: Arc<dyn Disk>,
     files: Vec<PathBuf>,
 }
 
@@ -89,7 +90,7 @@ pub struct Place {
     pub record: Record,
 }
 
-/// What comes out of reading.
+/// The items of a journal in order.
 #[derive(Debug)]
 pub enum Item {
     /// A record.
@@ -101,19 +102,27 @@ pub enum Item {
 }
 
 impl Journal {
-    /// The journal in a folder, or one file of it.
+    /// The journal in a folder of this machine, or one file of it.
     ///
     /// # Errors
     /// [`ReadError`] if there is none.
     pub fn open(path: &Path) -> Result<Journal, ReadError> {
-        let io = |error| ReadError::Io { path: path.to_owned(), error };
-        if !fs::metadata(path).map_err(io)?.is_dir() {
-            return Ok(Journal { files: vec![path.to_owned()] });
-        }
-        let files: Vec<PathBuf> = files(path).map_err(io)?.into_iter().map(|(_, path)| path).collect();
+        Journal::on(Arc::<LocalDisk>::default(), path)
+    }
+
+    /// The journal in a folder of this disk, or one file of it.
+    ///
+    /// # Errors
+    /// [`ReadError`] if there is none.
+    pub fn on(disk: Arc<dyn Disk>, path: &Path) -> Result<Journal, ReadError> {
+        let files: Vec<PathBuf> = match files(&*disk, path) {
+            Ok(files) => files.into_iter().map(|(_, path)| path).collect(),
+            Err(error) if error.kind() == io::ErrorKind::NotADirectory => vec![path.to_owned()],
+            Err(error) => return Err(ReadError::Io { path: path.to_owned(), error }),
+        };
         match files.is_empty() {
             true => Err(ReadError::Empty(path.to_owned())),
-            false => Ok(Journal { files }),
+            false => Ok(Journal { disk, files }),
         }
     }
 
@@ -134,17 +143,24 @@ impl Journal {
 }
 
 /// See [`Journal::items`].
-#[derive(Debug)]
 pub struct Items<'a> {
     journal: &'a Journal,
     file: usize,
-    frames: Option<(Frames<BufReader<File>>, u64)>,
+    frames: Option<(Frames<BufReader<Content>>, u64)>,
+}
+
+impl std::fmt::Debug for Items<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Items")
+            .field("journal", self.journal)
+            .field("file", &self.file)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Items<'_> {
     fn begin(&mut self) -> io::Result<Result<(), (Found, u64)>> {
-        let file = File::open(&self.journal.files[self.file])?;
-        let length = file.metadata()?.len();
+        let (file, length) = self.journal.disk.open(&self.journal.files[self.file])?;
         Ok(match Frames::open(BufReader::with_capacity(1 << 16, file), length)? {
             Ok((_, frames)) => {
                 self.frames = Some((frames, length));

@@ -1,4 +1,4 @@
-//! What is written down: records, in MessagePack, with their fields in order and without names, for size.
+//! The records of a journal, in MessagePack; fields of enums in order and without names, for size.
 //!
 //! Times are seconds since the epoch. Jobspecs and policies are written once in each file, when they are first needed,
 //! and named by their numbers from then on.
@@ -18,62 +18,62 @@ use crate::spec::{SpecError, SpecRow};
 /// One record.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Record {
-    /// Everything that is needed to go on from here. The first of every file.
+    /// The state from which an engine can go on. The first record of every file.
     #[serde(rename = "base")]
-    Base(Box<Base>),
-    /// What some jobs ask for.
+    Checkpoint(Box<CheckpointRecord>),
+    /// The request of some jobs.
     #[serde(rename = "spec")]
     Spec(Arc<SpecRow>),
     /// A policy.
     #[serde(rename = "policy")]
     Policy(Arc<PolicyRow>),
-    /// An event, when it was stepped, and what came of it.
+    /// An event: when it was stepped, and its outcome.
     #[serde(rename = "e")]
-    Step(f64, Happening, Option<Outcome>),
+    Step(f64, EventRecord, Option<Outcome>),
     /// A call of the engine's `pass`.
     #[serde(rename = "p")]
     Pass(PassRecord),
-    /// A swap was asked for: when, the successor's number, what came of it, why it did not begin.
+    /// A swap was asked for: when, the successor's number, the outcome, why it did not begin.
     #[serde(rename = "swap")]
     Swap(f64, u32, Option<Outcome>, Option<String>),
-    /// Other settings, from when on, and what came of it.
+    /// Other settings: when they took effect, and the outcome.
     #[serde(rename = "config")]
     Reconfigure(f64, Box<Config>, Option<Outcome>),
-    /// A swap that was on its way was given up.
+    /// A swap that had begun was given up.
     #[serde(rename = "abandon")]
     Abandon(f64),
     /// Nothing starts until a policy has been swapped in: this one could not begin.
     #[serde(rename = "hold")]
     Hold(f64, String),
-    /// A swap of the policy that a queue has of its own was asked for: when, the queue, the successor's number, what came
-    /// of it, why it did not begin.
+    /// A swap of the policy of one queue was asked for: when, the queue, the successor's number, the outcome, why it did
+    /// not begin.
     #[serde(rename = "qswap")]
     QueueSwap(f64, String, u32, Option<Outcome>, Option<String>),
     /// The default policy is to decide a queue again: when, the queue, why that did not begin.
     #[serde(rename = "qback")]
     GiveBack(f64, String, Option<String>),
-    /// What was on its way for a queue was given up.
+    /// A swap that had begun for one queue was given up.
     #[serde(rename = "qabandon")]
     QueueAbandon(f64, String),
     /// Nothing starts in a queue until a policy has been swapped in: this one could not begin.
     #[serde(rename = "qhold")]
     QueueHold(f64, String, String),
-    /// What the next successor is offered, if nobody decides there.
+    /// The state that the next successor is offered, if no policy decides there.
     #[serde(rename = "offer")]
     Offer(f64, SavedState),
-    /// The policies that decide were asked for their states, and what came of it.
+    /// The active policies were asked for their states, and the outcome.
     #[serde(rename = "states")]
     States(f64, Option<Outcome>),
-    /// The scheduler left in order.
+    /// The scheduler ended in order.
     #[serde(rename = "end")]
     End(f64),
 }
 
 impl Record {
-    /// A short name for people.
+    /// A short name, for output.
     pub fn kind(&self) -> &'static str {
         match self {
-            Record::Base(_) => "checkpoint",
+            Record::Checkpoint(_) => "checkpoint",
             Record::Spec(_) => "jobspec",
             Record::Policy(_) => "policy",
             Record::Step(_, event, _) => event.kind(),
@@ -95,7 +95,7 @@ impl Record {
     /// When, if it has a time.
     pub fn time(&self) -> Option<f64> {
         match self {
-            Record::Base(base) => Some(base.time),
+            Record::Checkpoint(base) => Some(base.time),
             Record::Spec(_) | Record::Policy(_) => None,
             Record::Abandon(t) | Record::Hold(t, _) => Some(*t),
             Record::QueueSwap(t, ..) | Record::GiveBack(t, ..) => Some(*t),
@@ -108,7 +108,7 @@ impl Record {
         }
     }
 
-    /// What came of it.
+    /// Its outcome, if it has one.
     pub fn outcome(&self) -> Option<&Outcome> {
         match self {
             Record::Step(.., outcome) | Record::Reconfigure(.., outcome) | Record::Swap(_, _, outcome, _) => {
@@ -121,43 +121,43 @@ impl Record {
     }
 }
 
-/// A call of the engine's `pass`: when; the number of the default policy after it; the fuel that it and the policies that
-/// queues have of their own used since the call before; passes made, one per queue; at which look it was cut, if it was; what came of it.
+/// A call of the engine's `pass`: when; the number of the default policy after it; the fuel that it and the policies of
+/// single queues used since the call before; passes made, one per queue; at which look it was cut, if it was; the outcome.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PassRecord(pub f64, pub u32, pub u64, pub u64, pub Option<u64>, pub Option<Outcome>);
 
 /// Why a file begins.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Why {
+pub enum CheckpointCause {
     /// The scheduler started.
     #[serde(rename = "start")]
     Start,
     /// The file before was full.
     #[serde(rename = "rotation")]
     Rotation,
-    /// So many records could not be written before this, for this reason.
+    /// This number of records could not be written before this one, for this reason.
     #[serde(rename = "gap")]
     Gap(u64, String),
 }
 
-/// Everything that is needed to go on.
+/// The state from which an engine can go on.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Base {
+pub struct CheckpointRecord {
     /// When.
     pub time: f64,
     /// Why it was made.
-    pub why: Why,
+    pub why: CheckpointCause,
     /// Version of the program that wrote it.
     pub version: String,
-    /// All that the engine knows.
+    /// The state of the engine.
     pub engine: Checkpoint,
-    /// For each waiting job the number of what it asks for, and for how many seconds, 0 for no limit.
+    /// For each pending job the number of its request, and its duration in seconds, 0 for no limit.
     pub asks: BTreeMap<JobId, (u32, f64)>,
-    /// What these numbers mean.
+    /// The requests with these numbers.
     pub specs: Vec<Arc<SpecRow>>,
     /// The default policy.
     pub policy: Arc<PolicyRow>,
-    /// The policies that queues have of their own, by queue.
+    /// The policies of single queues, by queue.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub own: BTreeMap<String, Arc<PolicyRow>>,
 }
@@ -171,9 +171,9 @@ pub struct PolicyRow {
     pub name: String,
     /// `sha256:` and 64 digits, of the component; empty for the built-in policy.
     pub digest: String,
-    /// What was set of it.
+    /// Its configuration as it was set.
     pub config: BTreeMap<String, String>,
-    /// The bounds that it lived under, as whoever executes it writes them down; empty for none.
+    /// Its limits, as its executor serialises them; empty for none.
     #[serde(default)]
     pub limits: String,
 }
@@ -181,11 +181,11 @@ pub struct PolicyRow {
 /// An event of [`fluxgate_engine::Event`], as it is written. Fields as there, unless said otherwise.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[allow(missing_docs)] // the variants of `Event`
-pub enum Happening {
+pub enum EventRecord {
     /// id, priority, userid, t_submit, r, free, queue
     #[serde(rename = "hello")]
     Hello(JobId, u32, u32, f64, Box<R>, Idset, #[serde(default)] Option<String>),
-    /// id, priority, userid, t_submit, number of what it asks for, seconds
+    /// id, priority, userid, t_submit, number of the request, seconds
     #[serde(rename = "a")]
     Alloc(JobId, u32, u32, f64, u32, f64),
     #[serde(rename = "cancel")]
@@ -198,7 +198,7 @@ pub enum Happening {
     /// id, expiration, token
     #[serde(rename = "exp")]
     Expiration(JobId, f64, u64),
-    /// number of what is asked for, seconds, token
+    /// number of the request, seconds, token
     #[serde(rename = "feas")]
     Feasibility(u32, f64, u64),
     #[serde(rename = "up")]
@@ -223,43 +223,43 @@ pub enum Happening {
     Audit(Box<R>, Vec<JobId>, Idset),
 }
 
-impl Happening {
-    /// A short name for people.
+impl EventRecord {
+    /// A short name, for output.
     pub fn kind(&self) -> &'static str {
         match self {
-            Happening::Hello(..) => "hello",
-            Happening::Alloc(..) => "alloc",
-            Happening::Cancel(_) => "cancel",
-            Happening::Prioritize(_) => "prioritize",
-            Happening::Free(..) => "free",
-            Happening::Expiration(..) => "expiration",
-            Happening::Feasibility(..) => "feasibility",
-            Happening::Up(_) => "up",
-            Happening::Down(_) => "down",
-            Happening::Shrink(_) => "shrink",
-            Happening::PropertyAdd(..) => "property-add",
-            Happening::PropertyRemove(..) => "property-remove",
-            Happening::InstanceExpiration(_) => "instance-expiration",
-            Happening::Committed(_) => "committed",
-            Happening::Recount(..) => "recount",
-            Happening::Audit(..) => "audit",
+            EventRecord::Hello(..) => "hello",
+            EventRecord::Alloc(..) => "alloc",
+            EventRecord::Cancel(_) => "cancel",
+            EventRecord::Prioritize(_) => "prioritize",
+            EventRecord::Free(..) => "free",
+            EventRecord::Expiration(..) => "expiration",
+            EventRecord::Feasibility(..) => "feasibility",
+            EventRecord::Up(_) => "up",
+            EventRecord::Down(_) => "down",
+            EventRecord::Shrink(_) => "shrink",
+            EventRecord::PropertyAdd(..) => "property-add",
+            EventRecord::PropertyRemove(..) => "property-remove",
+            EventRecord::InstanceExpiration(_) => "instance-expiration",
+            EventRecord::Committed(_) => "committed",
+            EventRecord::Recount(..) => "recount",
+            EventRecord::Audit(..) => "audit",
         }
     }
 
     /// The job that it is about, if it is about one.
     pub fn job(&self) -> Option<JobId> {
         match self {
-            Happening::Hello(id, ..)
-            | Happening::Alloc(id, ..)
-            | Happening::Cancel(id)
-            | Happening::Free(id, ..)
-            | Happening::Expiration(id, ..)
-            | Happening::Committed(id) => Some(*id),
+            EventRecord::Hello(id, ..)
+            | EventRecord::Alloc(id, ..)
+            | EventRecord::Cancel(id)
+            | EventRecord::Free(id, ..)
+            | EventRecord::Expiration(id, ..)
+            | EventRecord::Committed(id) => Some(*id),
             _ => None,
         }
     }
 
-    /// The event again; `spec` has what jobs ask for.
+    /// The event; `spec` finds a jobspec by number and duration.
     ///
     /// # Errors
     /// [`SpecError`] if that is not there, or is no jobspec.
@@ -268,33 +268,33 @@ impl Happening {
         mut spec: impl FnMut(u32, f64) -> Result<Arc<fluxgate_formats::Jobspec>, SpecError>,
     ) -> Result<Event, SpecError> {
         Ok(match self.clone() {
-            Happening::Hello(id, priority, userid, t_submit, r, free, queue) => {
+            EventRecord::Hello(id, priority, userid, t_submit, r, free, queue) => {
                 Event::Hello { id, priority, userid, t_submit, r, free, queue }
             }
-            Happening::Alloc(id, priority, userid, t_submit, number, duration) => {
+            EventRecord::Alloc(id, priority, userid, t_submit, number, duration) => {
                 Event::Alloc { id, priority, userid, t_submit, jobspec: spec(number, duration)? }
             }
-            Happening::Cancel(id) => Event::Cancel { id },
-            Happening::Prioritize(jobs) => Event::Prioritize { jobs },
-            Happening::Free(id, ranks, last) => Event::Free { id, ranks, last },
-            Happening::Expiration(id, expiration, token) => Event::Expiration { id, expiration, token },
-            Happening::Feasibility(number, duration, token) => {
+            EventRecord::Cancel(id) => Event::Cancel { id },
+            EventRecord::Prioritize(jobs) => Event::Prioritize { jobs },
+            EventRecord::Free(id, ranks, last) => Event::Free { id, ranks, last },
+            EventRecord::Expiration(id, expiration, token) => Event::Expiration { id, expiration, token },
+            EventRecord::Feasibility(number, duration, token) => {
                 Event::Feasibility { jobspec: spec(number, duration)?, token }
             }
-            Happening::Up(ranks) => Event::Up(ranks),
-            Happening::Down(ranks) => Event::Down(ranks),
-            Happening::Shrink(ranks) => Event::Shrink(ranks),
-            Happening::PropertyAdd(name, ranks) => Event::PropertyAdd { name, ranks },
-            Happening::PropertyRemove(name, ranks) => Event::PropertyRemove { name, ranks },
-            Happening::InstanceExpiration(end) => Event::InstanceExpiration(end),
-            Happening::Committed(id) => Event::Committed { id },
-            Happening::Recount(jobs, unsettled, complete) => Event::Recount { jobs, unsettled, complete },
-            Happening::Audit(theirs, unsettled, within) => Event::Audit { theirs, unsettled, within },
+            EventRecord::Up(ranks) => Event::Up(ranks),
+            EventRecord::Down(ranks) => Event::Down(ranks),
+            EventRecord::Shrink(ranks) => Event::Shrink(ranks),
+            EventRecord::PropertyAdd(name, ranks) => Event::PropertyAdd { name, ranks },
+            EventRecord::PropertyRemove(name, ranks) => Event::PropertyRemove { name, ranks },
+            EventRecord::InstanceExpiration(end) => Event::InstanceExpiration(end),
+            EventRecord::Committed(id) => Event::Committed { id },
+            EventRecord::Recount(jobs, unsettled, complete) => Event::Recount { jobs, unsettled, complete },
+            EventRecord::Audit(theirs, unsettled, within) => Event::Audit { theirs, unsettled, within },
         })
     }
 }
 
-/// Records above this size are deflated, bytes.
+/// Size above which records are deflated, bytes.
 const PLAIN_BYTES_MAX: usize = 4096;
 /// Largest record after inflating, bytes.
 const INFLATED_BYTES_MAX: u64 = 4 << 30;

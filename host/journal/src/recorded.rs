@@ -1,6 +1,6 @@
-//! An engine and its journal as one: whatever changes the engine is written down with what came of it.
+//! An engine and its journal as one: every call that changes the engine is recorded with its outcome.
 //!
-//! Reading goes straight to the engine. Without a journal this costs nothing.
+//! Reading goes straight to the engine. Without a journal recording costs nothing.
 //!
 //! Must never know files.
 
@@ -11,28 +11,29 @@ use std::sync::Arc;
 use fluxgate_engine::{Action, BUILTIN, Config, Engine, Event, Policy, PolicyNotice, SavedState, SwapError};
 use fluxgate_formats::JobId;
 
-use crate::meter::Meter;
-use crate::record::{Base, Happening, PassRecord, PolicyRow, Record, Why};
+use crate::fuel_meter::FuelMeter;
+use crate::queue::Entry;
+use crate::record::{CheckpointCause, CheckpointRecord, EventRecord, PassRecord, PolicyRow, Record};
 use crate::spec::{SpecRow, Specs};
-use crate::writer::{Entry, Figures, Writer};
+use crate::writer::{Figures, Writer};
 
-/// Most policies that are told apart in one journal; far above what anybody loads.
+/// Most policies that have numbers of their own in one journal; far above the number of loaded ones.
 const POLICIES_MAX: usize = 1 << 16;
 
-/// What the records need to be told beside the engine.
+/// What records say beside the engine's own state.
 struct Log {
     writer: Writer,
     specs: Specs,
-    /// What each waiting job asks for.
+    /// The request and duration of each pending job.
     asks: BTreeMap<JobId, (Arc<SpecRow>, f64)>,
     policies: Vec<Arc<PolicyRow>>,
-    /// Who decides by default, and who is on the way.
+    /// The active default policy, and its successor.
     live: Arc<PolicyRow>,
     next: Option<Arc<PolicyRow>>,
-    /// The same for queues with a policy of their own.
+    /// The same for queues with a policy of their own, by queue.
     own: BTreeMap<String, Arc<PolicyRow>>,
     own_next: BTreeMap<String, Arc<PolicyRow>>,
-    meter: Meter,
+    meter: FuelMeter,
     passes: u64,
 }
 
@@ -57,7 +58,7 @@ impl Deref for Recorded {
 }
 
 impl Recorded {
-    /// A new engine that the built-in policy decides for, with a journal if there is a writer.
+    /// A new engine under the built-in policy, with a journal if there is a writer.
     pub fn new(engine: Engine, writer: Option<Writer>, now: f64) -> Recorded {
         let builtin = Arc::new(PolicyRow { name: BUILTIN.to_owned(), ..PolicyRow::default() });
         let log = |writer| {
@@ -70,14 +71,14 @@ impl Recorded {
                 next: None,
                 own: BTreeMap::new(),
                 own_next: BTreeMap::new(),
-                meter: Meter::default(),
+                meter: FuelMeter::default(),
                 passes: engine.stats().passes,
             })
         };
         let log = writer.map(log);
         let mut made = Recorded { engine, log };
         // A new engine has no policy that could fail.
-        made.base(now, Why::Start);
+        made.base(now, CheckpointCause::Start);
         made
     }
 
@@ -87,7 +88,7 @@ impl Recorded {
         &mut self.engine
     }
 
-    /// Give the journal away, for another engine in the place of this one.
+    /// Take the journal, for another engine in the place of this one.
     pub fn take_writer(&mut self) -> Option<Writer> {
         self.log.take().map(|log| log.writer)
     }
@@ -100,11 +101,11 @@ impl Recorded {
     /// As [`Engine::step`].
     pub fn step(&mut self, event: Event, now: f64) -> Vec<Action> {
         let Some(log) = &mut self.log else { return self.engine.step(event, now) };
-        let (happening, spec) = log.note(&event);
-        log.keep(&happening, spec.as_ref());
+        let (event_record, spec) = log.note(&event);
+        log.keep(&event_record, spec.as_ref());
         let actions = self.engine.step(event, now);
         log.follow(&actions);
-        log.push(Record::Step(now, happening, None), &actions, spec, None);
+        log.push(Record::Step(now, event_record, None), &actions, spec, None);
         actions
     }
 
@@ -113,9 +114,9 @@ impl Recorded {
         let actions = self.engine.pass(now);
         let Some(log) = &mut self.log else { return actions };
         log.follow(&actions);
-        let (used, passes) = (log.meter.look(&self.engine), self.engine.stats().passes);
+        let (used, passes) = (log.meter.used(&self.engine), self.engine.stats().passes);
         let made = passes - std::mem::replace(&mut log.passes, passes);
-        let record = PassRecord(now, log.live.number, used, made, self.engine.cut(), None);
+        let record = PassRecord(now, log.live.number, used, made, self.engine.interrupted_at(), None);
         let live = Arc::clone(&log.live);
         log.push(Record::Pass(record), &actions, None, Some(live));
         actions
@@ -196,9 +197,9 @@ impl Recorded {
         Some(name)
     }
 
-    /// As [`Engine::hold_queue`].
-    pub fn hold_queue(&mut self, queue: &str, policy: &str, now: f64) {
-        self.engine.hold_queue(queue, policy);
+    /// As [`Engine::suspend_queue`].
+    pub fn suspend_queue(&mut self, queue: &str, policy: &str, now: f64) {
+        self.engine.suspend_queue(queue, policy);
         if let Some(log) = &mut self.log {
             log.push(Record::QueueHold(now, queue.to_owned(), policy.to_owned()), &[], None, None);
         }
@@ -224,23 +225,23 @@ impl Recorded {
         Some(name)
     }
 
-    /// As [`Engine::hold`].
-    pub fn hold(&mut self, policy: &str, now: f64) {
-        self.engine.hold(policy);
+    /// As [`Engine::suspend`].
+    pub fn suspend(&mut self, policy: &str, now: f64) {
+        self.engine.suspend(policy);
         if let Some(log) = &mut self.log {
             log.push(Record::Hold(now, policy.to_owned()), &[], None, None);
         }
     }
 
-    /// As [`Engine::states`]; nothing happens if nobody has one.
-    pub fn states(&mut self, now: f64) -> (Vec<(Option<String>, SavedState)>, Vec<Action>) {
-        if !self.engine.learns() {
+    /// As [`Engine::policy_states`]; nothing happens if nobody has one.
+    pub fn policy_states(&mut self, now: f64) -> (Vec<(Option<String>, SavedState)>, Vec<Action>) {
+        if !self.engine.has_policy_state() {
             return (Vec::new(), Vec::new());
         }
-        let (states, actions) = self.engine.states(now);
+        let (states, actions) = self.engine.policy_states(now);
         if let Some(log) = &mut self.log {
             log.follow(&actions);
-            log.meter.look(&self.engine);
+            log.meter.used(&self.engine);
             log.push(Record::States(now, None), &actions, None, None);
         }
         (states, actions)
@@ -259,19 +260,22 @@ impl Recorded {
     pub fn keep_journal(&mut self, quiet: bool, now: f64) -> Vec<Action> {
         match &self.log {
             Some(log) if log.writer.wants_checkpoint(quiet) => {
-                let why = log.writer.lost().map_or(Why::Rotation, |(lost, why)| Why::Gap(lost, why));
+                let why = log
+                    .writer
+                    .lost()
+                    .map_or(CheckpointCause::Rotation, |(lost, why)| CheckpointCause::Gap(lost, why));
                 self.base(now, why)
             }
             _ => Vec::new(),
         }
     }
 
-    fn base(&mut self, now: f64, why: Why) -> Vec<Action> {
+    fn base(&mut self, now: f64, why: CheckpointCause) -> Vec<Action> {
         let Some(log) = &mut self.log else { return Vec::new() };
         // There is none while a swap is on its way; the next turn asks again.
         let Some((engine, actions)) = self.engine.checkpoint() else { return Vec::new() };
         log.follow(&actions);
-        log.meter.look(&self.engine);
+        log.meter.used(&self.engine);
         let mut specs = BTreeMap::new();
         let mut asks = BTreeMap::new();
         for job in &engine.pending {
@@ -279,7 +283,7 @@ impl Recorded {
             specs.insert(spec.number, Arc::clone(spec));
             asks.insert(job.id, (spec.number, *duration));
         }
-        let base = Base {
+        let base = CheckpointRecord {
             time: now,
             why,
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -289,7 +293,7 @@ impl Recorded {
             policy: Arc::clone(&log.live),
             own: log.own.clone(),
         };
-        log.push(Record::Base(Box::new(base)), &[], None, None);
+        log.push(Record::Checkpoint(Box::new(base)), &[], None, None);
         actions
     }
 
@@ -313,52 +317,52 @@ impl Log {
         self.writer.push(Entry { record, actions: actions.to_vec(), spec, policy });
     }
 
-    /// An event as it is written.
-    fn note(&mut self, event: &Event) -> (Happening, Option<Arc<SpecRow>>) {
+    /// The record of an event.
+    fn note(&mut self, event: &Event) -> (EventRecord, Option<Arc<SpecRow>>) {
         let plain = match event {
             Event::Alloc { id, priority, userid, t_submit, jobspec } => {
                 let spec = self.specs.row(jobspec);
                 let (number, duration) = (spec.number, jobspec.duration());
-                let alloc = Happening::Alloc(*id, *priority, *userid, *t_submit, number, duration);
+                let alloc = EventRecord::Alloc(*id, *priority, *userid, *t_submit, number, duration);
                 return (alloc, Some(spec));
             }
             Event::Feasibility { jobspec, token } => {
                 let spec = self.specs.row(jobspec);
-                return (Happening::Feasibility(spec.number, jobspec.duration(), *token), Some(spec));
+                return (EventRecord::Feasibility(spec.number, jobspec.duration(), *token), Some(spec));
             }
             Event::Hello { id, priority, userid, t_submit, r, free, queue } => {
                 let (r, free, queue) = (r.clone(), free.clone(), queue.clone());
-                Happening::Hello(*id, *priority, *userid, *t_submit, r, free, queue)
+                EventRecord::Hello(*id, *priority, *userid, *t_submit, r, free, queue)
             }
-            Event::Cancel { id } => Happening::Cancel(*id),
-            Event::Prioritize { jobs } => Happening::Prioritize(jobs.clone()),
-            Event::Free { id, ranks, last } => Happening::Free(*id, ranks.clone(), *last),
-            Event::Expiration { id, expiration, token } => Happening::Expiration(*id, *expiration, *token),
-            Event::Up(ranks) => Happening::Up(ranks.clone()),
-            Event::Down(ranks) => Happening::Down(ranks.clone()),
-            Event::Shrink(ranks) => Happening::Shrink(ranks.clone()),
-            Event::PropertyAdd { name, ranks } => Happening::PropertyAdd(name.clone(), ranks.clone()),
-            Event::PropertyRemove { name, ranks } => Happening::PropertyRemove(name.clone(), ranks.clone()),
-            Event::InstanceExpiration(end) => Happening::InstanceExpiration(*end),
-            Event::Committed { id } => Happening::Committed(*id),
+            Event::Cancel { id } => EventRecord::Cancel(*id),
+            Event::Prioritize { jobs } => EventRecord::Prioritize(jobs.clone()),
+            Event::Free { id, ranks, last } => EventRecord::Free(*id, ranks.clone(), *last),
+            Event::Expiration { id, expiration, token } => EventRecord::Expiration(*id, *expiration, *token),
+            Event::Up(ranks) => EventRecord::Up(ranks.clone()),
+            Event::Down(ranks) => EventRecord::Down(ranks.clone()),
+            Event::Shrink(ranks) => EventRecord::Shrink(ranks.clone()),
+            Event::PropertyAdd { name, ranks } => EventRecord::PropertyAdd(name.clone(), ranks.clone()),
+            Event::PropertyRemove { name, ranks } => EventRecord::PropertyRemove(name.clone(), ranks.clone()),
+            Event::InstanceExpiration(end) => EventRecord::InstanceExpiration(*end),
+            Event::Committed { id } => EventRecord::Committed(*id),
             Event::Recount { jobs, unsettled, complete } => {
-                Happening::Recount(jobs.clone(), unsettled.clone(), *complete)
+                EventRecord::Recount(jobs.clone(), unsettled.clone(), *complete)
             }
             Event::Audit { theirs, unsettled, within } => {
-                Happening::Audit(theirs.clone(), unsettled.clone(), within.clone())
+                EventRecord::Audit(theirs.clone(), unsettled.clone(), within.clone())
             }
         };
         (plain, None)
     }
 
-    /// What a job asks for is kept while it waits.
-    fn keep(&mut self, happening: &Happening, spec: Option<&Arc<SpecRow>>) {
-        if let (Happening::Alloc(id, .., duration), Some(spec)) = (happening, spec) {
+    /// The request of a job is kept while it is pending.
+    fn keep(&mut self, event_record: &EventRecord, spec: Option<&Arc<SpecRow>>) {
+        if let (EventRecord::Alloc(id, .., duration), Some(spec)) = (event_record, spec) {
             self.asks.insert(*id, (Arc::clone(spec), *duration));
         }
     }
 
-    /// Who waits no more, and who decides now.
+    /// Follow which jobs are pending, and which policies are active.
     fn follow(&mut self, actions: &[Action]) {
         for action in actions {
             match action {

@@ -1,9 +1,9 @@
-//! Runs a journal again: the same events at the same times through a fresh engine, cut where passes were cut. Every
-//! answer is held against what is written down.
+//! Runs a journal again: the same events at the same times through a fresh engine, its passes cut where they were cut.
+//! Every outcome is compared with the recorded one.
 //!
-//! Where a journal begins in the middle of a scheduler's life the engine goes on from the checkpoint, with the policy's
-//! saved state. Fuel is compared only for instances that were followed from their beginning: what a policy needs for its
-//! own housekeeping is no part of its state.
+//! Where a journal begins in the middle of a scheduler's life, the engine goes on from the checkpoint with the policy's
+//! saved state. Fuel is compared only for instances that are run from their beginning: the memory of a policy is not all
+//! in its state, and managing it costs fuel.
 //!
 //! Must never know where policies come from.
 
@@ -12,24 +12,17 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use fluxgate_engine::{
-    Abilities, Action, Engine, JobColumns, JobEvent, Machine, Pass, Policy, PolicyCost, PolicyError,
-    ResumeError, SavedState, SwapError,
-};
-use fluxgate_formats::Jobspec;
-use fluxgate_graph::NodeRow;
+use fluxgate_engine::{Action, Engine, Policy, SwapError};
 
-use crate::meter::Meter;
+use crate::differences::{of_checkpoints, of_outcomes};
+use crate::fuel_meter::FuelMeter;
 use crate::outcome::{Decision, Outcome};
 use crate::reader::{Item, Journal, ReadError};
-use crate::record::{Base, PassRecord, PolicyRow, Record, Why};
-use crate::spec::{SpecError, SpecRow};
-use crate::unlike::{listed, unlike};
+use crate::record::{CheckpointCause, CheckpointRecord, PassRecord, PolicyRow, Record};
+use crate::tables::Tables;
+use crate::timed::Timed;
 
-/// Jobspecs kept that were read already.
-const SPECS_KEPT: usize = 1 << 16;
-
-/// Where policies come from.
+/// The source of policies.
 pub trait Policies {
     /// A fresh instance of the policy with this digest and these settings; without a digest it is no component.
     ///
@@ -38,7 +31,7 @@ pub trait Policies {
     fn make(&mut self, row: &PolicyRow) -> Result<Box<dyn Policy>, String>;
 }
 
-/// What a rerun came to.
+/// The counts of a rerun.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Verified {
     /// Records run.
@@ -61,15 +54,15 @@ pub struct Verified {
     pub breaches: u64,
     /// Checkpoints that were reached with exactly their state.
     pub checkpoints: u64,
-    /// Times that it went on from a checkpoint without having come there.
+    /// Checkpoints from which it went on without having reached them.
     pub resumed: u64,
-    /// Schedulers' lives seen from their beginning.
+    /// Schedulers that it ran from their start.
     pub lives: u64,
-    /// Gaps, with the records lost in them.
+    /// Gaps: time of the checkpoint behind it, records lost, reason.
     pub gaps: Vec<(f64, u64, String)>,
-    /// Files that end in the middle of a record, with the bytes left out.
+    /// Files that end in the middle of a record, and the bytes of it.
     pub torn: Vec<(PathBuf, u64)>,
-    /// Failures that a clock decided, taken from the journal.
+    /// Failures at a deadline, taken from the journal.
     pub deadlines: u64,
     /// First and last time.
     pub span: Option<(f64, f64)>,
@@ -110,158 +103,19 @@ pub enum RerunError {
     Nothing,
 }
 
-/// Fails a call as a clock once did.
-struct Timed {
-    inner: Box<dyn Policy>,
-    late: Arc<AtomicBool>,
-}
-
-impl Timed {
-    fn late(&self, during: &'static str) -> Result<(), PolicyError> {
-        match self.late.load(Ordering::Relaxed) {
-            true => Err(PolicyError::Deadline { during, limit_ms: 0 }),
-            false => Ok(()),
-        }
-    }
-}
-
-impl Policy for Timed {
-    fn name(&self) -> &str {
-        self.inner.name()
-    }
-
-    fn abilities(&self) -> Abilities {
-        self.inner.abilities()
-    }
-
-    fn machine(&mut self, machine: Machine) {
-        self.inner.machine(machine);
-    }
-
-    fn keys(&mut self, now: f64, jobs: &JobColumns) -> Result<Vec<f64>, PolicyError> {
-        self.late("ordering.keys")?;
-        self.inner.keys(now, jobs)
-    }
-
-    fn observe(&mut self, now: f64, events: &[JobEvent]) -> Result<(), PolicyError> {
-        self.late("observing.observe")?;
-        self.inner.observe(now, events)
-    }
-
-    fn scores(&mut self, nodes: &[NodeRow<'_>]) -> Result<Vec<f64>, PolicyError> {
-        self.late("ranking.scores")?;
-        self.inner.scores(nodes)
-    }
-
-    fn run(&mut self, pass: Pass) -> (Pass, Result<(), PolicyError>) {
-        match self.late("scheduling.run") {
-            Ok(()) => self.inner.run(pass),
-            Err(error) => (pass, Err(error)),
-        }
-    }
-
-    fn save(&mut self) -> Result<SavedState, PolicyError> {
-        self.late("state.save")?;
-        self.inner.save()
-    }
-
-    fn restore(&mut self, state: &SavedState) -> Result<(), PolicyError> {
-        self.late("state.restore")?;
-        self.inner.restore(state)
-    }
-
-    fn cost(&self) -> PolicyCost {
-        self.inner.cost()
-    }
-}
-
-/// What the records so far have said of jobspecs and policies.
-#[derive(Default)]
-pub struct Tables {
-    specs: BTreeMap<u32, Arc<SpecRow>>,
-    policies: BTreeMap<u32, Arc<PolicyRow>>,
-    read: BTreeMap<(u32, u64), Arc<Jobspec>>,
-}
-
-impl Tables {
-    /// Take in what a record says of them.
-    pub fn take(&mut self, record: &Record) {
-        match record {
-            Record::Base(base) => {
-                self.specs = base.specs.iter().map(|row| (row.number, Arc::clone(row))).collect();
-                let rows = std::iter::once(&base.policy).chain(base.own.values());
-                self.policies = rows.map(|row| (row.number, Arc::clone(row))).collect();
-                self.read.clear();
-            }
-            Record::Spec(row) => {
-                self.specs.insert(row.number, Arc::clone(row));
-            }
-            Record::Policy(row) => {
-                self.policies.insert(row.number, Arc::clone(row));
-            }
-            _ => {}
-        }
-    }
-
-    /// Names of queues that jobs ask for.
-    pub(crate) fn queues(&self) -> impl Iterator<Item = &str> {
-        self.specs.values().filter_map(|row| row.system.get("queue")?.as_str())
-    }
-
-    /// The policy with this number.
-    pub fn policy(&self, number: u32) -> Option<&Arc<PolicyRow>> {
-        self.policies.get(&number)
-    }
-
-    /// The jobspec of this number, for so many seconds.
-    ///
-    /// # Errors
-    /// [`SpecError`].
-    pub fn jobspec(&mut self, number: u32, duration: f64) -> Result<Arc<Jobspec>, SpecError> {
-        let key = (number, duration.to_bits());
-        if let Some(jobspec) = self.read.get(&key) {
-            return Ok(Arc::clone(jobspec));
-        }
-        let row = self.specs.get(&number).ok_or(SpecError::Unknown(number))?;
-        let jobspec = row.jobspec(duration)?;
-        if self.read.len() >= SPECS_KEPT {
-            self.read.clear();
-        }
-        self.read.insert(key, Arc::clone(&jobspec));
-        Ok(jobspec)
-    }
-
-    /// An engine that goes on from a checkpoint, with this policy and those that queues have of their own.
-    ///
-    /// # Errors
-    /// [`ResumeError`].
-    pub fn resume(
-        &mut self,
-        base: &Base,
-        policy: Option<Box<dyn Policy>>,
-        own: BTreeMap<String, Box<dyn Policy>>,
-    ) -> Result<Engine, ResumeError> {
-        let jobspec = |id| {
-            let (number, duration) = base.asks.get(&id)?;
-            self.jobspec(*number, *duration).ok()
-        };
-        Engine::resume(&base.engine, jobspec, policy, own)
-    }
-}
-
 struct Run<'a> {
     policies: &'a mut dyn Policies,
     tables: Tables,
     engine: Option<Engine>,
     late: Arc<AtomicBool>,
-    /// A clock had a say: annotations may differ since.
-    loose: bool,
-    /// Is the instance in charge one that was followed from its beginning? And the one on its way?
+    /// A call failed at a deadline: annotations may differ since.
+    by_clock: bool,
+    /// Was the active default policy run from its beginning? And its successor?
     exact: bool,
     next_exact: bool,
-    /// Queues with a policy of their own that was not followed from its beginning.
-    vague: BTreeSet<String>,
-    meter: Meter,
+    /// Queues with a policy of their own that was resumed from a saved state.
+    resumed_queues: BTreeSet<String>,
+    meter: FuelMeter,
     passes: u64,
     done: Verified,
 }
@@ -278,17 +132,17 @@ pub fn verify(
     from: Option<f64>,
     until: Option<f64>,
 ) -> Result<Verified, RerunError> {
-    let first = from.map_or(0, |from| begin(journal, from));
+    let first = from.map_or(0, |from| first_file(journal, from));
     let mut run = Run {
         policies,
         tables: Tables::default(),
         engine: None,
         late: Arc::default(),
-        loose: false,
+        by_clock: false,
         exact: false,
         next_exact: false,
-        vague: BTreeSet::new(),
-        meter: Meter::default(),
+        resumed_queues: BTreeSet::new(),
+        meter: FuelMeter::default(),
         passes: 0,
         done: Verified::default(),
     };
@@ -331,8 +185,8 @@ pub fn verify(
     Ok(run.done)
 }
 
-/// The file to begin with: the last one that begins at or before this time.
-pub fn begin(journal: &Journal, from: f64) -> usize {
+/// Index of the last file that begins at or before this time.
+pub(crate) fn first_file(journal: &Journal, from: f64) -> usize {
     (0..journal.files().len())
         .rev()
         .find(|file| {
@@ -345,23 +199,25 @@ pub fn begin(journal: &Journal, from: f64) -> usize {
 impl Run<'_> {
     /// Do one record. The outer error is a journal that makes no sense, the inner one a difference.
     fn record(&mut self, record: &Record) -> Result<Differs, String> {
-        if let Record::Base(base) = record {
-            return self.base(base);
+        if let Record::Checkpoint(checkpoint) = record {
+            return self.checkpoint(checkpoint);
         }
         let written = record.outcome();
         let late = written.map(|o| o.0.iter().filter(|d| clocked(d)).count()).unwrap_or_default();
         if late > 0 {
             self.done.deadlines += late as u64;
-            self.loose = true;
+            self.by_clock = true;
         }
         self.late.store(late > 0, Ordering::Relaxed);
         let engine = self.engine.as_mut().ok_or("a file begins without a checkpoint")?;
         let actions = match record {
-            Record::Base(_) | Record::Spec(_) | Record::Policy(_) | Record::End(_) => return Ok(Ok(())),
-            Record::Step(now, happening, _) => {
+            Record::Checkpoint(_) | Record::Spec(_) | Record::Policy(_) | Record::End(_) => {
+                return Ok(Ok(()));
+            }
+            Record::Step(now, event_record, _) => {
                 self.done.events += 1;
                 let tables = &mut self.tables;
-                let event = happening.event(|number, duration| tables.jobspec(number, duration));
+                let event = event_record.event(|number, duration| tables.jobspec(number, duration));
                 engine.step(event.map_err(|e| e.to_string())?, *now)
             }
             Record::Pass(pass) => return Ok(self.pass(pass)),
@@ -372,7 +228,7 @@ impl Run<'_> {
                     .ok_or_else(|| "no swap is on its way that could be given up".into()));
             }
             Record::Hold(_, policy) => {
-                engine.hold(policy);
+                engine.suspend(policy);
                 return Ok(Ok(()));
             }
             Record::QueueAbandon(_, queue) => {
@@ -386,12 +242,12 @@ impl Run<'_> {
                 return Ok(Ok(()));
             }
             Record::States(now, _) => {
-                let (_, actions) = engine.states(*now);
-                self.meter.look(engine);
+                let (_, actions) = engine.policy_states(*now);
+                self.meter.used(engine);
                 actions
             }
             Record::QueueHold(_, queue, policy) => {
-                engine.hold_queue(queue, policy);
+                engine.suspend_queue(queue, policy);
                 return Ok(Ok(()));
             }
             Record::GiveBack(_, queue, was) => {
@@ -426,45 +282,47 @@ impl Run<'_> {
         Ok(self.compare(written, &actions))
     }
 
-    fn base(&mut self, base: &Base) -> Result<Differs, String> {
-        if let (Some(engine), Why::Rotation) = (&mut self.engine, &base.why) {
+    fn checkpoint(&mut self, checkpoint: &CheckpointRecord) -> Result<Differs, String> {
+        if let (Some(engine), CheckpointCause::Rotation) = (&mut self.engine, &checkpoint.why) {
             let Some((mine, _)) = engine.checkpoint() else {
                 return Ok(Err(
                     "a checkpoint was written, and none can be made now: a swap is on its way".into()
                 ));
             };
-            self.meter.look(engine);
+            self.meter.used(engine);
             self.passes = engine.stats().passes;
             self.done.checkpoints += 1;
-            return Ok(match mine == base.engine || self.loose {
+            return Ok(match mine == checkpoint.engine || self.by_clock {
                 true => Ok(()),
-                false => {
-                    Err(format!("the state is not that of the checkpoint: {}", unlike(&mine, &base.engine)))
-                }
+                false => Err(format!(
+                    "the state is not that of the checkpoint: {}",
+                    of_checkpoints(&mine, &checkpoint.engine)
+                )),
             });
         }
-        match &base.why {
-            Why::Start => self.done.lives += 1,
-            Why::Rotation => self.done.resumed += 1,
-            Why::Gap(lost, why) => {
-                self.done.gaps.push((base.time, *lost, why.clone()));
+        match &checkpoint.why {
+            CheckpointCause::Start => self.done.lives += 1,
+            CheckpointCause::Rotation => self.done.resumed += 1,
+            CheckpointCause::Gap(lost, why) => {
+                self.done.gaps.push((checkpoint.time, *lost, why.clone()));
                 self.done.resumed += 1;
             }
         }
-        let policy = match &base.engine.policy {
-            Some(_) => Some(make(self.policies, &base.policy, &self.late)?),
+        let policy = match &checkpoint.engine.policy {
+            Some(_) => Some(make(self.policies, &checkpoint.policy, &self.late)?),
             None => None,
         };
         let mut own = BTreeMap::new();
-        for queue in base.engine.own.iter().filter(|own| own.policy.is_some()).map(|own| &own.queue) {
-            let row = base.own.get(queue).ok_or_else(|| format!("queue {queue}: its policy is not named"))?;
+        for queue in checkpoint.engine.own.iter().filter(|own| own.policy.is_some()).map(|own| &own.queue) {
+            let row =
+                checkpoint.own.get(queue).ok_or_else(|| format!("queue {queue}: its policy is not named"))?;
             own.insert(queue.clone(), make(self.policies, row, &self.late)?);
         }
-        self.vague = own.keys().cloned().collect();
-        let engine = self.tables.resume(base, policy, own).map_err(|e| e.to_string())?;
-        (self.exact, self.loose) = (base.why == Why::Start, false);
-        self.meter = Meter::default();
-        self.meter.look(&engine);
+        self.resumed_queues = own.keys().cloned().collect();
+        let engine = self.tables.resume(checkpoint, policy, own).map_err(|e| e.to_string())?;
+        (self.exact, self.by_clock) = (checkpoint.why == CheckpointCause::Start, false);
+        self.meter = FuelMeter::default();
+        self.meter.used(&engine);
         self.passes = engine.stats().passes;
         self.engine = Some(engine);
         Ok(Ok(()))
@@ -473,23 +331,23 @@ impl Run<'_> {
     fn pass(&mut self, record: &PassRecord) -> Differs {
         let PassRecord(now, _, fuel, made, cut, written) = record;
         let Some(engine) = &mut self.engine else { return Ok(()) };
-        engine.cut_at(*cut);
+        engine.interrupt_at(*cut);
         let actions = engine.pass(*now);
         self.late.store(false, Ordering::Relaxed);
-        let (passes, seen) = (engine.stats().passes, engine.cut());
+        let (passes, seen) = (engine.stats().passes, engine.interrupted_at());
         self.done.cut += u64::from(cut.is_some());
         let count = passes - self.passes;
         self.passes = passes;
         self.done.passes += count;
         self.compare(written.as_ref(), &actions)?;
-        let burnt = self.engine.as_ref().map(|engine| self.meter.look(engine)).unwrap_or_default();
+        let burnt = self.engine.as_ref().map(|engine| self.meter.used(engine)).unwrap_or_default();
         if count != *made {
             return Err(format!("{made} passes were made, and {count} now"));
         }
         if seen != *cut {
             return Err(format!("it was cut at {cut:?}, and at {seen:?} now"));
         }
-        if burnt != *fuel && self.exact && self.vague.is_empty() && !self.loose {
+        if burnt != *fuel && self.exact && self.resumed_queues.is_empty() && !self.by_clock {
             return Err(format!("the policies used {fuel} units of fuel, and {burnt} now"));
         }
         Ok(())
@@ -526,22 +384,22 @@ impl Run<'_> {
             };
             self.meter.forget(queue);
             match queue {
-                // Whoever comes to a queue is followed from then on.
-                Some(queue) => drop(self.vague.remove(queue)),
+                // A successor is run from its beginning.
+                Some(queue) => drop(self.resumed_queues.remove(queue)),
                 None => self.exact = exact,
             }
         }
         self.done.decisions += is.0.len() as u64;
         self.done.annotations += u64::from(is.2);
-        if self.loose {
+        if self.by_clock {
             let plain = |o: &Outcome| o.0.iter().filter(|d| !clocked(d)).cloned().collect::<Vec<_>>();
-            return if plain(was) == plain(is) { Ok(()) } else { Err(listed(was, is)) };
+            return if plain(was) == plain(is) { Ok(()) } else { Err(of_outcomes(was, is)) };
         }
-        if was == is { Ok(()) } else { Err(listed(was, is)) }
+        if was == is { Ok(()) } else { Err(of_outcomes(was, is)) }
     }
 }
 
-/// Did a clock decide this?
+/// Is this a failure at a deadline?
 fn clocked(decision: &Decision) -> bool {
     match decision {
         Decision::Failed(_, kind, _) | Decision::SwapFailed(_, kind, _) => kind == "deadline",
@@ -550,7 +408,7 @@ fn clocked(decision: &Decision) -> bool {
     }
 }
 
-/// What came of a swap that was asked for, if it is what came of it then; `late` when a clock had a say.
+/// The actions of a swap that was asked for, if it began as it is recorded; `late` when a call failed at a deadline.
 fn begun(
     begun: Result<Vec<Action>, SwapError>,
     failed: Option<&str>,

@@ -1,7 +1,7 @@
-//! What jobs ask for, without who they are and how long they run: most jobs of a site ask for the same few things, so
-//! that is kept once.
+//! The requests of jobs, without user and duration: most jobs of a site have one of a few requests, so each is written
+//! once.
 //!
-//! Only what has a say in scheduling is kept: resources, constraints, queue, and the attributes of this scheduler.
+//! Kept are the parts of a jobspec that scheduling depends on: resources, constraints, queue, and this scheduler's attributes.
 //!
 //! Must never know files.
 
@@ -14,10 +14,10 @@ use fluxgate_formats::jobspec::{Checks, Resource};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-/// Attributes below `attributes.system` that have a say.
+/// Attributes below `attributes.system` that scheduling depends on.
 const SYSTEM: [&str; 3] = ["queue", "constraints", "fluxgate"];
 
-/// What some jobs ask for, by number.
+/// The request of some jobs, by number.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SpecRow {
     /// Its number in this journal.
@@ -26,7 +26,7 @@ pub struct SpecRow {
     pub version: u32,
     /// The resources (RFC 14).
     pub resources: Value,
-    /// `attributes.system`, what of it has a say.
+    /// `attributes.system`: queue, constraints, and this scheduler's own.
     pub system: Map<String, Value>,
 }
 
@@ -36,13 +36,13 @@ pub enum SpecError {
     /// The number is not known.
     #[error("jobspec {0} is not in the journal")]
     Unknown(u32),
-    /// It is none.
+    /// It cannot be read as a jobspec.
     #[error("jobspec {0}: {1}")]
     Wrong(u32, String),
 }
 
 impl SpecRow {
-    /// A jobspec that asks for this; `duration` in seconds, 0 for no limit.
+    /// A jobspec with this request; `duration` in seconds, 0 for no limit.
     ///
     /// # Errors
     /// [`SpecError::Wrong`] for what is none.
@@ -61,7 +61,7 @@ impl SpecRow {
     }
 }
 
-/// Rows kept before those that no job needs are dropped.
+/// Rows that are kept before unused ones are dropped.
 const SWEEP_MIN: usize = 4096;
 
 struct Entry {
@@ -98,7 +98,7 @@ fn hash(jobspec: &Jobspec, system: &Map<String, Value>) -> u64 {
 }
 
 impl Specs {
-    /// The row of what a job asks for.
+    /// The row of a job's request.
     pub(crate) fn row(&mut self, jobspec: &Jobspec) -> Arc<SpecRow> {
         let system = system(jobspec);
         let place = hash(jobspec, &system);
@@ -123,7 +123,7 @@ impl Specs {
         row
     }
 
-    /// Drop the rows that nobody needs any more.
+    /// Drop the rows that no job refers to any more.
     fn sweep(&mut self) {
         for list in self.rows.values_mut() {
             list.retain(|entry| Arc::strong_count(&entry.row) > 1);

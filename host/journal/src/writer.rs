@@ -1,96 +1,25 @@
-//! The thread that writes. It takes records from a bounded queue; whoever fills that never waits for it.
+//! The scheduler's end of the bounded queue of records.
 //!
-//! A file that is full is closed when the next checkpoint comes, which begins another one; old files are dropped so that
-//! all together stay below the bound. When the disk refuses, or is too slow, what comes is counted and dropped until a
-//! checkpoint can be written again.
+//! Putting a record into the queue never waits. While the queue is full or the [`Appender`] at its other end cannot write,
+//! records are counted and dropped, until a checkpoint can be written again.
 //!
-//! Must never know what an engine is.
+//! Must never know the disk, nor what an engine is.
 
-use std::io;
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, PoisonError};
 
-use fluxgate_engine::Action;
+use crate::appender::Appender;
+use crate::disk::Disk;
+use crate::files::Files;
+use crate::options::{BYTES_MIN, OpenError, Options};
+use crate::queue::{Entry, Shared};
+use crate::record::Record;
 
-use crate::files::{Files, SYNC_PERIOD};
-use crate::frame;
-use crate::outcome::Outcome;
-use crate::record::{PolicyRow, Record, Why};
-use crate::spec::SpecRow;
-
-/// Smallest bound on all files together, bytes.
-pub const BYTES_MIN: u64 = 1 << 20;
-/// The bound of whoever sets none, bytes.
-pub const BYTES_DEFAULT: u64 = 256 << 20;
-/// Entries that wait for the thread. An entry is some hundred bytes.
-pub const QUEUE_MAX: usize = 1 << 15;
 /// Bytes of a record, rather too many than too few.
 const ENTRY_BYTES: u64 = 256;
-/// After a failure, how long until it is tried again, unless told otherwise.
-pub const RETRY_PERIOD: Duration = Duration::from_secs(5);
 
-/// Where and how much.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Options {
-    /// The folder; made if need be, for this user only.
-    pub dir: PathBuf,
-    /// Most bytes of all files together, at least [`BYTES_MIN`].
-    pub bytes_max: u64,
-    /// Most entries that wait for the thread; [`QUEUE_MAX`].
-    pub queue_max: usize,
-    /// After a failure, how long until it is tried again; [`RETRY_PERIOD`].
-    pub retry: Duration,
-}
-
-impl Options {
-    /// The usual ones, for this folder.
-    pub fn new(dir: impl Into<PathBuf>) -> Options {
-        Options { dir: dir.into(), bytes_max: BYTES_DEFAULT, queue_max: QUEUE_MAX, retry: RETRY_PERIOD }
-    }
-}
-
-/// Why there is no journal.
-#[derive(Debug, thiserror::Error)]
-pub enum OpenError {
-    /// The bound is too small.
-    #[error("journal: a size of {0} bytes is too small; at least {BYTES_MIN} are needed")]
-    Small(u64),
-    /// The folder or a file in it cannot be used.
-    #[error("journal {}: {error}", path.display())]
-    Io {
-        /// Which.
-        path: PathBuf,
-        /// Why.
-        error: io::Error,
-    },
-    /// Another scheduler writes there.
-    #[error("journal {}: another scheduler is writing there", .0.display())]
-    Taken(PathBuf),
-    /// Others may look into it.
-    #[error("journal {}: others may look into this folder (mode {mode:o}); it must be 700", path.display())]
-    Open {
-        /// The folder.
-        path: PathBuf,
-        /// Its permissions.
-        mode: u32,
-    },
-}
-
-/// One entry of the queue. The thread makes the rest of the record: it takes its time.
-pub(crate) struct Entry {
-    pub(crate) record: Record,
-    /// What came of it; becomes the record's outcome.
-    pub(crate) actions: Vec<Action>,
-    /// Rows that the record names.
-    pub(crate) spec: Option<Arc<SpecRow>>,
-    pub(crate) policy: Option<Arc<PolicyRow>>,
-}
-
-/// Counters, for people.
+/// Counters for `stats-get`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Figures {
     /// Records written by this process.
@@ -107,99 +36,60 @@ pub struct Figures {
     pub size: u64,
     /// Files.
     pub files: u64,
-    /// What is wrong, if something is.
+    /// The last error of the disk, if nothing was written since.
     pub trouble: Option<String>,
 }
 
-#[derive(Debug, Default)]
-struct Shared {
-    records: AtomicU64,
-    bytes: AtomicU64,
-    size: AtomicU64,
-    files: AtomicU64,
-    dropped: AtomicU64,
-    gaps: AtomicU64,
-    /// Entries taken from the queue.
-    taken: AtomicU64,
-    /// A checkpoint is wanted: the file is full, or can be written again.
-    wanted: AtomicBool,
-    /// It cannot wait for a quiet moment.
-    urgent: AtomicBool,
-    /// Nothing can be written.
-    failed: AtomicBool,
-    trouble: Mutex<Option<String>>,
-}
-
-impl Shared {
-    fn trouble(&self, what: Option<String>) {
-        *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = what;
-    }
-}
-
-/// The queue to the thread.
-#[derive(Debug)]
+/// The scheduler's end of the queue.
 pub struct Writer {
     queue: Option<SyncSender<Entry>>,
     shared: Arc<Shared>,
-    thread: Option<JoinHandle<()>>,
+    /// Waits until the other end has written what is left; without one that is up to the owner of the [`Appender`].
+    pub(crate) finish: Option<Box<dyn FnOnce() + Send + Sync>>,
     /// Records that were dropped since the last checkpoint.
     lost: u64,
     why: String,
     /// Entries put into the queue.
     put: u64,
-    /// When whatever filled the queue may be over.
-    again: Option<Instant>,
-    retry: Duration,
 }
 
-impl std::fmt::Debug for Entry {
+impl std::fmt::Debug for Writer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Entry({})", self.record.kind())
+        f.debug_struct("Writer")
+            .field("shared", &self.shared)
+            .field("lost", &self.lost)
+            .finish_non_exhaustive()
     }
 }
 
 impl Writer {
-    /// Open the folder and start the thread. The first thing that it takes is a checkpoint.
+    /// Both ends of a queue to the folder of the options, on this disk. The first thing that is taken is a checkpoint.
+    /// Nothing is written but by [`Appender::pump`] and [`Appender::close`].
     ///
     /// # Errors
     /// [`OpenError`].
-    pub fn open(options: &Options) -> Result<Writer, OpenError> {
+    pub fn on(disk: Box<dyn Disk>, options: &Options) -> Result<(Writer, Appender), OpenError> {
         if options.bytes_max < BYTES_MIN {
             return Err(OpenError::Small(options.bytes_max));
         }
-        let files = Files::open(options)?;
+        let files = Files::open(disk, options)?;
         // All that waits has room in the file that is full when a checkpoint is asked for.
         let most = usize::try_from(files.full() / ENTRY_BYTES).unwrap_or(usize::MAX);
-        let (queue, entries) = sync_channel(options.queue_max.min(most).max(1));
-        let shared = Arc::new(Shared::default());
-        let mine = Arc::clone(&shared);
-        let (dir, retry) = (options.dir.clone(), options.retry);
-        let thread = std::thread::Builder::new()
-            .name("journal".to_owned())
-            .spawn(move || {
-                Thread {
-                    files,
-                    retry,
-                    shared: mine,
-                    fill: Vec::new(),
-                    filled: 0,
-                    lost: 0,
-                    why: String::new(),
-                }
-                .run(&entries)
-            })
-            .map_err(|error| OpenError::Io { path: dir, error })?;
+        let queue_max = options.queue_max.min(most).max(1);
+        let (queue, entries) = sync_channel(queue_max);
+        let shared = Arc::<Shared>::default();
+        let appender = Appender::new(entries, queue_max, files, options.retry, Arc::clone(&shared));
         let (lost, why) = (0, String::new());
-        Ok(Writer { queue: Some(queue), shared, thread: Some(thread), lost, why, put: 0, again: None, retry })
+        Ok((Writer { queue: Some(queue), shared, finish: None, lost, why, put: 0 }, appender))
     }
 
     /// Is a checkpoint wanted? `quiet` when nothing else is to be done.
     pub(crate) fn wants_checkpoint(&self, quiet: bool) -> bool {
+        let is = |flag: &AtomicBool| flag.load(Ordering::Acquire);
         if self.lost > 0 {
-            let over = self.again.is_none_or(|again| Instant::now() >= again);
-            return over && !self.shared.failed.load(Ordering::Acquire);
+            return !is(&self.shared.overflow) && !is(&self.shared.failed);
         }
-        self.shared.wanted.load(Ordering::Acquire) && (quiet || self.shared.urgent.load(Ordering::Acquire))
+        is(&self.shared.wanted) && (quiet || is(&self.shared.urgent))
     }
 
     /// Records lost since the last checkpoint, and why.
@@ -209,9 +99,9 @@ impl Writer {
 
     /// Hand over an entry. Never waits.
     pub(crate) fn push(&mut self, entry: Entry) {
-        let base = matches!(entry.record, Record::Base(_));
+        let base = matches!(entry.record, Record::Checkpoint(_));
         if !base && (self.lost > 0 || self.shared.failed.load(Ordering::Acquire)) {
-            // The thread has told why.
+            // The appender has logged why.
             return self.lose(None);
         }
         if base {
@@ -223,11 +113,11 @@ impl Writer {
             Ok(()) => {
                 self.put += 1;
                 if base {
-                    (self.lost, self.again) = (0, None);
+                    self.lost = 0;
                 }
             }
             Err(TrySendError::Full(_)) => {
-                self.again = Some(Instant::now() + self.retry);
+                self.shared.overflow.store(true, Ordering::Release);
                 self.lose(Some("the disk is slower than the scheduler".to_owned()));
             }
             Err(TrySendError::Disconnected(_)) => {
@@ -262,12 +152,11 @@ impl Writer {
         }
     }
 
-    /// Write what is left, and wait for it.
+    /// No more records come: what is left is written.
     pub fn close(&mut self) {
         self.queue = None;
-        if let Some(thread) = self.thread.take() {
-            // It ends when the queue does; a panic in it was told already.
-            let _ = thread.join();
+        if let Some(finish) = self.finish.take() {
+            finish();
         }
     }
 }
@@ -276,169 +165,4 @@ impl Drop for Writer {
     fn drop(&mut self) {
         self.close();
     }
-}
-
-struct Thread {
-    files: Files,
-    retry: Duration,
-    shared: Arc<Shared>,
-    /// Frames on their way.
-    fill: Vec<u8>,
-    filled: u64,
-    /// Records that came while nothing could be written, and why.
-    lost: u64,
-    why: String,
-}
-
-/// Bytes that are written at once.
-const FILL_BYTES: usize = 256 << 10;
-
-impl Thread {
-    fn run(mut self, entries: &Receiver<Entry>) {
-        let mut retry: Option<Instant> = None;
-        loop {
-            let entry = match entries.try_recv() {
-                Ok(entry) => Some(entry),
-                Err(_) => {
-                    self.told(|t| t.flush().and_then(|()| t.files.sync()), &mut retry);
-                    match entries.recv_timeout(SYNC_PERIOD.min(self.retry)) {
-                        Ok(entry) => Some(entry),
-                        Err(RecvTimeoutError::Timeout) => None,
-                        Err(RecvTimeoutError::Disconnected) => break,
-                    }
-                }
-            };
-            if retry.is_some_and(|at| Instant::now() >= at) {
-                // A checkpoint shows whether it goes again.
-                retry = None;
-                self.shared.failed.store(false, Ordering::Release);
-                self.shared.wanted.store(true, Ordering::Release);
-                self.shared.urgent.store(true, Ordering::Release);
-            }
-            if let Some(entry) = entry {
-                self.told(|t| t.take(entry), &mut retry);
-                self.shared.taken.fetch_add(1, Ordering::Relaxed);
-            }
-        }
-        self.told(Thread::flush, &mut retry);
-        self.files.close();
-    }
-
-    /// Do it; what goes wrong is told, and tried again later.
-    fn told(&mut self, work: impl FnOnce(&mut Thread) -> io::Result<()>, retry: &mut Option<Instant>) {
-        let result = work(self);
-        self.shared.size.store(self.files.size(), Ordering::Relaxed);
-        let files = self.files.old.len() + usize::from(self.files.now.is_some());
-        self.shared.files.store(files as u64, Ordering::Relaxed);
-        if let Err(error) = result {
-            self.fill.clear();
-            self.files.abandon();
-            tracing::error!("journal {}: {error}", self.files.dir.display());
-            if self.lost == 0 {
-                self.shared.gaps.fetch_add(1, Ordering::Relaxed);
-                self.why = error.to_string();
-            }
-            let filled = std::mem::take(&mut self.filled);
-            self.lose(1 + filled);
-            self.shared.trouble(Some(error.to_string()));
-            self.shared.failed.store(true, Ordering::Release);
-            *retry = Some(Instant::now() + self.retry);
-        }
-    }
-
-    fn take(&mut self, entry: Entry) -> io::Result<()> {
-        let Entry { mut record, actions, spec, policy } = entry;
-        if let Record::Base(base) = &mut record {
-            self.flush()?;
-            if self.lost > 0 && base.why != Why::Start {
-                let before = if let Why::Gap(lost, _) = &base.why { *lost } else { 0 };
-                base.why = Why::Gap(before + self.lost, self.why.clone());
-            }
-        }
-        if let Record::Base(base) = &record {
-            let mut content = Vec::new();
-            push(&record, &mut content)?;
-            self.files.begin(&content)?;
-            self.shared.trouble(None);
-            self.lost = 0;
-            if let Some(now) = &mut self.files.now {
-                now.specs = base.specs.iter().map(|row| row.number).collect();
-                now.policies.insert(base.policy.number);
-                now.policies.extend(base.own.values().map(|row| row.number));
-            }
-            self.count(1, content.len());
-            return Ok(());
-        }
-        let outcome = Outcome::of(&actions);
-        match &mut record {
-            Record::Step(_, _, o) | Record::Swap(_, _, o, _) | Record::Reconfigure(_, _, o) => *o = outcome,
-            Record::QueueSwap(_, _, _, o, _) | Record::States(_, o) => *o = outcome,
-            Record::Pass(pass) => pass.5 = outcome,
-            _ => {}
-        }
-        // After a failure nothing is written until a checkpoint begins another file.
-        if self.files.now.is_none() {
-            self.lose(1);
-        }
-        let Some(now) = &mut self.files.now else { return Ok(()) };
-        let before = self.fill.len();
-        let mut records = 1;
-        if let Some(row) = spec.filter(|row| now.specs.insert(row.number)) {
-            push(&Record::Spec(row), &mut self.fill)?;
-            records += 1;
-        }
-        if let Some(row) = policy.filter(|row| now.policies.insert(row.number)) {
-            push(&Record::Policy(row), &mut self.fill)?;
-            records += 1;
-        }
-        push(&record, &mut self.fill)?;
-        self.filled += records;
-        self.count(records, self.fill.len() - before);
-        let size = self.files.now.as_ref().map_or(0, |now| now.size) + self.fill.len() as u64;
-        let full = self.files.full();
-        // Once each: the checkpoint may be on its way already.
-        if let Some(now) = &mut self.files.now {
-            if size >= full && !std::mem::replace(&mut now.wanted, true) {
-                self.shared.wanted.store(true, Ordering::Release);
-            }
-            if size >= full + full / 2 && !std::mem::replace(&mut now.urgent, true) {
-                self.shared.urgent.store(true, Ordering::Release);
-            }
-        }
-        if size >= 2 * full {
-            self.flush()?;
-            return Err(io::Error::other("the file is full, and no checkpoint came in time"));
-        }
-        if self.fill.len() >= FILL_BYTES {
-            self.flush()?;
-        }
-        Ok(())
-    }
-
-    fn lose(&mut self, records: u64) {
-        self.lost += records;
-        self.shared.dropped.fetch_add(records, Ordering::Relaxed);
-    }
-
-    fn count(&self, records: u64, bytes: usize) {
-        self.shared.records.fetch_add(records, Ordering::Relaxed);
-        self.shared.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        if !self.fill.is_empty() {
-            self.files.write(&self.fill)?;
-            self.fill.clear();
-            self.filled = 0;
-        }
-        Ok(())
-    }
-}
-
-fn push(record: &Record, out: &mut Vec<u8>) -> io::Result<()> {
-    let payload = record.to_payload();
-    if payload.is_empty() || !frame::push(&payload, out) {
-        return Err(io::Error::other(format!("a record is too long to be written: {}", record.kind())));
-    }
-    Ok(())
 }

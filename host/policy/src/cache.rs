@@ -16,7 +16,6 @@ use std::hash::{Hash, Hasher};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use nix::fcntl::OFlag;
 use sha2::{Digest as _, Sha256};
@@ -34,9 +33,6 @@ const HEADER_BYTES: usize = 8 + 32 + 32;
 const SUFFIX: &str = ".compiled";
 /// An entry larger than this was not written here: native code is a few times the size of its component.
 const ENTRY_BYTES_MAX: u64 = 1 << 30;
-
-/// Distinguishes files that are being written by one process.
-static SERIAL: AtomicU64 = AtomicU64::new(0);
 
 /// A folder of compiled components.
 #[derive(Debug)]
@@ -150,20 +146,12 @@ impl Cache {
     }
 
     fn write_entry(&self, key: &[u8; 32], compiled: &[u8]) -> io::Result<()> {
-        let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
-        let draft = self.folder.join(format!("{}.{}.{serial}.draft", hex(&key[..8]), std::process::id()));
-        let write = || {
-            let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft)?;
-            file.write_all(MAGIC)?;
-            file.write_all(key)?;
-            file.write_all(&checksum(compiled))?;
-            file.write_all(compiled)?;
-            drop(file);
-            fs::rename(&draft, self.path(key))
-        };
-        write().inspect_err(|_| {
-            let _ = fs::remove_file(&draft);
-        })
+        let mut draft = tempfile::Builder::new().suffix(".draft").tempfile_in(&self.folder)?;
+        draft.write_all(MAGIC)?;
+        draft.write_all(key)?;
+        draft.write_all(&checksum(compiled))?;
+        draft.write_all(compiled)?;
+        draft.persist(self.path(key)).map(drop).map_err(|error| error.error)
     }
 
     /// Remove the oldest entries beyond the limit, and drafts that a crash left behind.

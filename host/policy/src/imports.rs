@@ -1,4 +1,4 @@
-//! What a policy may ask: the imports of the contract, answered from the pass it was lent.
+//! The imports of the contract, answered from the pass that the instance was lent.
 //!
 //! Every answer comes from [`fluxgate_engine::Pass`]; this module translates and charges, and decides
 //! nothing. An `Err` here is a breach and ends the call.
@@ -8,7 +8,7 @@ use fluxgate_graph::{FlowKind, FlowSpan, Placement};
 use wasmtime::Result;
 
 use crate::bindings::v0_1_0::fluxgate::policy::{flow, log, machine, many, pass, types};
-use crate::held::Held;
+use crate::host_state::HostState;
 use crate::limits::one_line;
 
 /// What `next` answers at the end.
@@ -23,7 +23,7 @@ fn offered(number: u32) -> Option<Placement> {
     Placement::ALL.get(number as usize).copied().filter(|placement| !placement.whole_nodes())
 }
 
-impl Held {
+impl HostState {
     /// The pass, if one is going on. `question` is for the message.
     fn pass(&mut self, question: &str, fuel: u64) -> Result<&mut Pass, PolicyError> {
         self.charge(fuel)?;
@@ -44,7 +44,7 @@ impl Held {
         c: u32,
         how: Option<Placement>,
     ) -> Result<Result<(), types::Refusal>> {
-        if self.tired() {
+        if self.half_charged() {
             // Asking for it says whether there is such a candidate at all.
             self.pass(question, 0)?.describe(c)?;
             return Ok(Err(types::Refusal::Limit));
@@ -96,15 +96,15 @@ fn asked(job: JobView) -> pass::Job {
     }
 }
 
-impl types::Host for Held {}
+impl types::Host for HostState {}
 
-impl log::Host for Held {
+impl log::Host for HostState {
     fn write(&mut self, level: log::Level, message: String) -> Result<()> {
         self.charge(self.text_fuel(&message))?;
         let max = self.limits.log_message_bytes as usize;
         let kept = one_line(&message, max);
         if level == log::Level::Error {
-            self.last_words = Some(one_line(&kept, crate::limits::MESSAGE_BYTES_MAX));
+            self.last_error = Some(one_line(&kept, crate::limits::MESSAGE_BYTES_MAX));
         }
         if self.log_left == 0 {
             self.meter.dropped();
@@ -123,7 +123,7 @@ impl log::Host for Held {
     }
 }
 
-impl machine::Host for Held {
+impl machine::Host for HostState {
     fn totals(&mut self) -> Result<machine::MachineTotals> {
         self.charge(0)?;
         let t = self.pass.as_ref().map_or(self.machine.totals, totals_now);
@@ -156,7 +156,7 @@ impl machine::Host for Held {
     }
 }
 
-impl many::Host for Held {
+impl many::Host for HostState {
     fn next(&mut self, most: u32) -> Result<Vec<many::Row>> {
         let mut rows = Vec::new();
         self.pass("many.next", 0)?;
@@ -173,7 +173,7 @@ impl many::Host for Held {
         self.pass(QUESTION, 0)?;
         let mut starts = Vec::with_capacity(candidates.len().min(MANY_ROWS as usize));
         for candidate in candidates.into_iter().take(MANY_ROWS as usize) {
-            if self.tired() {
+            if self.half_charged() {
                 // Asking for it says whether there is such a candidate at all.
                 self.pass(QUESTION, 0)?.describe(candidate)?;
                 break;
@@ -193,7 +193,7 @@ impl many::Host for Held {
     }
 }
 
-impl flow::Host for Held {
+impl flow::Host for HostState {
     fn kinds(&mut self) -> Result<Vec<flow::Kind>> {
         let kinds = self.pass("flow.kinds", 0)?.flow_kinds().into_iter();
         let kind = |it: FlowKind| flow::Kind { name: it.name, unit: it.unit, total: it.total, free: it.free };
@@ -225,7 +225,7 @@ impl flow::Host for Held {
 
     fn reserve_after(&mut self, candidate: u32, time: f64) -> Result<Result<f64, types::Refusal>> {
         const QUESTION: &str = "flow.reserve-after";
-        if self.tired() {
+        if self.half_charged() {
             // Asking for it says whether there is such a candidate at all.
             self.pass(QUESTION, 0)?.describe(candidate)?;
             return Ok(Err(types::Refusal::Limit));
@@ -235,7 +235,7 @@ impl flow::Host for Held {
     }
 }
 
-impl pass::Host for Held {
+impl pass::Host for HostState {
     fn now(&mut self) -> Result<f64> {
         Ok(self.pass("pass.now", 0)?.now())
     }
@@ -284,7 +284,7 @@ impl pass::Host for Held {
     }
 
     fn reserve(&mut self, candidate: u32) -> Result<Result<f64, types::Refusal>> {
-        if self.tired() {
+        if self.half_charged() {
             // Asking for it says whether there is such a candidate at all.
             self.pass("pass.reserve", 0)?.describe(candidate)?;
             return Ok(Err(types::Refusal::Limit));

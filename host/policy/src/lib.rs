@@ -16,15 +16,16 @@
 //!
 //! The ideas, lowest first:
 //!
-//! - A component is looked at before any of its code runs (`probe`): is it a component, of this contract, in
-//!   a version that this host has, asking for nothing that a policy does not get?
+//! - A component is checked before any of its code runs (`probe`): is it a component of this contract, in
+//!   a version that this host has, importing nothing that a policy does not get?
 //! - A [`Loader`] compiles it, or takes it from a cache on disk, and links it once; an instance then costs
 //!   microseconds. [`Compiled`] is that linked component, [`WasmPolicy`] an instance at work.
-//! - Every call goes through one door that sets fuel and deadline and turns whatever goes wrong into a
+//! - One function makes every call: it sets fuel and deadline and turns any failure into a
 //!   [`fluxgate_engine::PolicyError`]. After an error an instance is dead, and a new one is made.
-//! - [`Limits`] names every bound. Fuel judges, and gives the same verdict everywhere; the clock only guards.
+//! - [`Limits`] names every bound. Fuel judges, and gives the same verdict everywhere; the clock only guards, and
+//!   [`Loader::without_clock`] does without it.
 //! - A pass is lent: it is moved into the instance's store for the time of `run` and moved back afterwards,
-//!   whatever happened.
+//!   also after a failure.
 //!
 //! This crate must never know about sockets, protocol, or which jobs are in the queue.
 #![deny(unsafe_code)]
@@ -32,10 +33,11 @@
 mod bindings;
 mod cache;
 mod catalogue;
+mod clock;
 mod config;
 mod digest;
 mod error;
-mod held;
+mod host_state;
 mod imports;
 mod limits;
 mod loader;
@@ -43,7 +45,7 @@ mod manifest;
 mod meter;
 mod policy;
 mod probe;
-mod ticker;
+mod sections;
 
 pub use catalogue::{Catalogue, ENTRIES_MAX, Entry, Setting, Summary};
 pub use config::{Config, ConfigError, ConfigKey, ConfigKind, Description};

@@ -1,8 +1,8 @@
-//! From bytes to a policy: compile (or take from the cache), look what it is, link, describe, configure.
+//! From bytes to a policy: compile (or take from the cache), check against the contract, link, describe, configure.
 //!
-//! A [`Loader`] is one compiler with one set of [`Limits`]. A [`Compiled`] is a component that was looked at
+//! A [`Loader`] is one compiler with one set of [`Limits`]. A [`Compiled`] is a component that was accepted
 //! and may be instantiated any number of times, which costs microseconds: that is what makes a fresh start
-//! after a breach, and a swap, cheap.
+//! after a breach, and a swap, cheap. Compiling is work that may be done anywhere: it has no state but the cache.
 
 use std::fmt;
 use std::fs::File;
@@ -17,39 +17,40 @@ use wasmtime::{Engine, OptLevel, Store};
 use crate::bindings::v0_1_0::exports::fluxgate::policy as exports;
 use crate::bindings::v0_1_0::fluxgate::policy as imports;
 use crate::cache::Cache;
+use crate::clock::Ticker;
 use crate::config::{Config, Description};
 use crate::digest::Digest;
 use crate::error::LoadError;
-use crate::held::Held;
+use crate::host_state::HostState;
 use crate::limits::{Limits, MESSAGE_BYTES_MAX, one_line};
-use crate::manifest::{Manifest, truth};
+use crate::manifest::{Manifest, derive};
 use crate::meter::{LogCounts, LogTotals};
 use crate::policy::WasmPolicy;
 use crate::probe;
-use crate::ticker::Ticker;
 
 /// Frames of a trap that are looked at.
 const BACKTRACE_FRAMES_MAX: std::num::NonZeroUsize = std::num::NonZeroUsize::new(16).unwrap();
 
-/// What all policies of one loader share. Lives as long as the last of them.
-pub(crate) struct Room {
+/// Shared by all policies of one loader. Lives as long as the last of them.
+pub(crate) struct Runtime {
     pub(crate) engine: Engine,
     pub(crate) limits: Arc<Limits>,
-    linker: Linker<Held>,
+    linker: Linker<HostState>,
     cache: Option<Cache>,
-    _ticker: Ticker,
+    /// None: no call has a deadline, and none is measured.
+    ticker: Option<Ticker>,
 }
 
 /// Loads policies. Cheap to clone; clones share compiler, cache and limits.
 #[derive(Clone)]
 pub struct Loader {
-    room: Arc<Room>,
+    runtime: Arc<Runtime>,
     log: Arc<LogCounts>,
 }
 
 impl fmt::Debug for Loader {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Loader").field("limits", &self.room.limits).finish_non_exhaustive()
+        f.debug_struct("Loader").field("limits", &self.runtime.limits).finish_non_exhaustive()
     }
 }
 
@@ -60,79 +61,91 @@ impl Loader {
     /// [`LoadError::Limit`] for an absurd bound, [`LoadError::Cache`] if the folder cannot be trusted,
     /// [`LoadError::Engine`] if this machine cannot run WebAssembly.
     pub fn new(limits: Limits, cache: Option<&Path>) -> Result<Loader, LoadError> {
-        limits.check()?;
-        let set_up = |error: wasmtime::Error| LoadError::Engine { message: format!("{error:#}") };
-        let engine = Engine::new(&settings(&limits)).map_err(set_up)?;
-        let linker = linker(&engine).map_err(set_up)?;
-        let cache = cache.map(|folder| Cache::open(folder, &engine, limits.cache_entries)).transpose()?;
-        let ticker =
-            Ticker::start(&engine).map_err(|error| LoadError::Engine { message: error.to_string() })?;
-        let limits = Arc::new(limits);
-        let room = Arc::new(Room { engine, limits, linker, cache, _ticker: ticker });
-        Ok(Loader { room, log: Arc::default() })
+        Loader::set_up(limits, cache, true)
     }
 
-    /// The same, counting on where another loader is: what is compiled from here on, and what the other one compiled, say
-    /// the same totals.
+    /// A loader for a simulation: no call has a deadline, so that fuel alone bounds it; nothing is measured, and nothing
+    /// comes from a disk. The same components and calls give the same answers, costs and errors, on any machine.
+    ///
+    /// # Errors
+    /// As [`Loader::new`].
+    pub fn without_clock(limits: Limits) -> Result<Loader, LoadError> {
+        Loader::set_up(limits, None, false)
+    }
+
+    fn set_up(limits: Limits, cache: Option<&Path>, clock: bool) -> Result<Loader, LoadError> {
+        limits.check()?;
+        let refused = |error: wasmtime::Error| LoadError::Engine { message: format!("{error:#}") };
+        let engine = Engine::new(&settings(&limits)).map_err(refused)?;
+        let linker = linker(&engine).map_err(refused)?;
+        let cache = cache.map(|folder| Cache::open(folder, &engine, limits.cache_entries)).transpose()?;
+        let ticker = clock.then(|| Ticker::start(&engine)).transpose();
+        let ticker = ticker.map_err(|error| LoadError::Engine { message: error.to_string() })?;
+        let limits = Arc::new(limits);
+        let runtime = Arc::new(Runtime { engine, limits, linker, cache, ticker });
+        Ok(Loader { runtime, log: Arc::default() })
+    }
+
+    /// The same loader, counting log messages on from the totals of another one: instances of both count together.
     #[must_use]
     pub fn continuing(self, before: &Loader) -> Loader {
         Loader { log: before.log.clone(), ..self }
     }
 
-    /// What became of the log messages of all instances, of those that are gone as well.
+    /// Counts of the log messages of all instances, past ones included.
     pub fn log_totals(&self) -> LogTotals {
         self.log.totals()
     }
 
     /// The limits of this loader.
     pub fn limits(&self) -> &Limits {
-        &self.room.limits
+        &self.runtime.limits
     }
 
-    /// Compile a component, look what it is, and let it describe itself.
+    /// Compile a component, check it against the contract, and let it describe itself.
     ///
-    /// Takes time in proportion to its size, about a second a megabyte, and under a millisecond if the cache
-    /// has it. It may be called from any thread, beside policies at work.
+    /// The result follows from the bytes and the limits alone. Takes time in proportion to the size, about a second a
+    /// megabyte, and under a millisecond if the cache has it. It may be called from any thread, beside policies at work.
     ///
     /// # Errors
     /// Any [`LoadError`] but those about files and configuration.
     pub fn compile(&self, bytes: &[u8]) -> Result<Compiled, LoadError> {
-        let room = &self.room;
-        probe::frame(bytes, room.limits.component_bytes)?;
+        let runtime = &self.runtime;
+        probe::frame(bytes, runtime.limits.component_bytes)?;
         // Before anything is compiled, and long before anything runs.
         let manifest = Manifest::read(bytes)?;
         if let Some(manifest) = &manifest {
-            manifest.satisfied(&room.limits)?;
+            manifest.satisfied(&runtime.limits)?;
         }
         let digest = Digest::of(bytes);
-        let cached = room.cache.as_ref().and_then(|cache| cache.get(&room.engine, &digest));
+        let cached = runtime.cache.as_ref().and_then(|cache| cache.get(&runtime.engine, &digest));
         let from_cache = cached.is_some();
         let component = match cached {
             Some(component) => component,
             None => {
-                let component = Component::from_binary(&room.engine, bytes)
+                let component = Component::from_binary(&runtime.engine, bytes)
                     .map_err(|error| LoadError::Invalid { message: flat(&error) })?;
-                if let Some(cache) = &room.cache {
+                if let Some(cache) = &runtime.cache {
                     cache.put(&digest, &component);
                 }
                 component
             }
         };
-        let abilities = probe::abilities(&room.engine, &component)?;
-        let pre = room
+        let abilities = probe::abilities(&runtime.engine, &component)?;
+        let pre = runtime
             .linker
             .instantiate_pre(&component)
             .map_err(|error| LoadError::Signature { interface: "an import", message: flat(&error) })?;
         let indices = Indices::new(&pre, abilities)?;
-        let part = Part { room: room.clone(), log: self.log.clone(), pre, indices, abilities };
-        let description = WasmPolicy::describe(&part)?;
-        let imports = probe::imports(&room.engine, &component);
-        let truth = Arc::new(truth(&description, abilities, &imports));
+        let linked = Linked { runtime: runtime.clone(), log: self.log.clone(), pre, indices, abilities };
+        let description = WasmPolicy::describe(&linked)?;
+        let imports = probe::imports(&runtime.engine, &component);
+        let derived = Arc::new(derive(&description, abilities, &imports));
         if let Some(manifest) = &manifest {
-            manifest.agrees(&truth)?;
+            manifest.agrees(&derived)?;
         }
-        let (part, manifest, size) = (Arc::new(part), manifest.map(Arc::new), bytes.len() as u64);
-        Ok(Compiled { part, digest, size, from_cache, description, manifest, truth })
+        let (linked, manifest, size) = (Arc::new(linked), manifest.map(Arc::new), bytes.len() as u64);
+        Ok(Compiled { linked, digest, size, from_cache, description, manifest, derived })
     }
 
     /// [`Loader::compile`] for a file. A file beyond `component-bytes` is not read to its end.
@@ -141,7 +154,7 @@ impl Loader {
     /// [`LoadError::File`] around any other.
     pub fn compile_file(&self, path: &Path) -> Result<Compiled, LoadError> {
         let named = |error: LoadError| LoadError::File { path: path.to_owned(), error: Box::new(error) };
-        let bytes = read_component(path, self.room.limits.component_bytes).map_err(named)?;
+        let bytes = read_component(path, self.runtime.limits.component_bytes).map_err(named)?;
         self.compile(&bytes).map_err(named)
     }
 
@@ -166,20 +179,20 @@ impl Loader {
 /// A component that was accepted: ready to be instantiated.
 #[derive(Clone)]
 pub struct Compiled {
-    part: Arc<Part>,
+    linked: Arc<Linked>,
     digest: Digest,
     size: u64,
     from_cache: bool,
     description: Description,
     manifest: Option<Arc<Manifest>>,
-    truth: Arc<Manifest>,
+    derived: Arc<Manifest>,
 }
 
-/// What instantiating needs.
-pub(crate) struct Part {
-    pub(crate) room: Arc<Room>,
+/// A component linked to the host's imports, ready to be instantiated.
+pub(crate) struct Linked {
+    pub(crate) runtime: Arc<Runtime>,
     pub(crate) log: Arc<LogCounts>,
-    pub(crate) pre: InstancePre<Held>,
+    pub(crate) pre: InstancePre<HostState>,
     pub(crate) indices: Indices,
     pub(crate) abilities: Abilities,
 }
@@ -188,21 +201,21 @@ impl fmt::Debug for Compiled {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Compiled")
             .field("digest", &self.digest)
-            .field("abilities", &self.part.abilities)
+            .field("abilities", &self.linked.abilities)
             .field("description", &self.description)
             .finish_non_exhaustive()
     }
 }
 
 impl Compiled {
-    /// What it says of itself.
+    /// The component's description of itself.
     pub fn description(&self) -> &Description {
         &self.description
     }
 
     /// Which abilities it exports.
     pub fn abilities(&self) -> Abilities {
-        self.part.abilities
+        self.linked.abilities
     }
 
     /// The digest of its bytes.
@@ -212,7 +225,7 @@ impl Compiled {
 
     /// The bounds that its instances live under.
     pub fn limits(&self) -> &Limits {
-        &self.part.room.limits
+        &self.linked.runtime.limits
     }
 
     /// Its size in bytes.
@@ -225,12 +238,12 @@ impl Compiled {
         self.manifest.as_deref()
     }
 
-    /// What a manifest of it has to say. Author and license are empty: no component tells them.
-    pub fn unsealed(&self) -> &Manifest {
-        &self.truth
+    /// The manifest that agrees with the component. Author and license are empty: a component does not export them.
+    pub fn derived_manifest(&self) -> &Manifest {
+        &self.derived
     }
 
-    /// Was it compiled before?
+    /// Did it come from the cache?
     pub fn from_cache(&self) -> bool {
         self.from_cache
     }
@@ -243,7 +256,7 @@ impl Compiled {
     /// describes itself otherwise.
     pub fn instantiate(&self, config: &Config) -> Result<WasmPolicy, LoadError> {
         let values = self.description.values(config)?;
-        WasmPolicy::start(&self.part, &self.description, &values)
+        WasmPolicy::start(&self.linked, &self.description, &values)
     }
 }
 
@@ -259,7 +272,7 @@ pub(crate) struct Indices {
 }
 
 impl Indices {
-    fn new(pre: &InstancePre<Held>, has: Abilities) -> Result<Indices, LoadError> {
+    fn new(pre: &InstancePre<HostState>, has: Abilities) -> Result<Indices, LoadError> {
         fn found<T>(interface: &'static str, index: wasmtime::Result<T>) -> Result<T, LoadError> {
             index.map_err(|error| LoadError::Signature { interface, message: flat(&error) })
         }
@@ -298,21 +311,25 @@ fn settings(limits: &Limits) -> wasmtime::Config {
     config
 }
 
-fn linker(engine: &Engine) -> wasmtime::Result<Linker<Held>> {
+fn linker(engine: &Engine) -> wasmtime::Result<Linker<HostState>> {
     let mut linker = Linker::new(engine);
-    imports::types::add_to_linker::<_, HasSelf<Held>>(&mut linker, |held| held)?;
-    imports::flow::add_to_linker::<_, HasSelf<Held>>(&mut linker, |held| held)?;
-    imports::log::add_to_linker::<_, HasSelf<Held>>(&mut linker, |held| held)?;
-    imports::machine::add_to_linker::<_, HasSelf<Held>>(&mut linker, |held| held)?;
-    imports::many::add_to_linker::<_, HasSelf<Held>>(&mut linker, |held| held)?;
-    imports::pass::add_to_linker::<_, HasSelf<Held>>(&mut linker, |held| held)?;
+    imports::types::add_to_linker::<_, HasSelf<HostState>>(&mut linker, |state| state)?;
+    imports::flow::add_to_linker::<_, HasSelf<HostState>>(&mut linker, |state| state)?;
+    imports::log::add_to_linker::<_, HasSelf<HostState>>(&mut linker, |state| state)?;
+    imports::machine::add_to_linker::<_, HasSelf<HostState>>(&mut linker, |state| state)?;
+    imports::many::add_to_linker::<_, HasSelf<HostState>>(&mut linker, |state| state)?;
+    imports::pass::add_to_linker::<_, HasSelf<HostState>>(&mut linker, |state| state)?;
     Ok(linker)
 }
 
-impl Room {
-    pub(crate) fn store(&self, held: Held) -> Store<Held> {
-        let mut store = Store::new(&self.engine, held);
-        store.limiter(|held| &mut held.memory);
+impl Runtime {
+    pub(crate) fn has_clock(&self) -> bool {
+        self.ticker.is_some()
+    }
+
+    pub(crate) fn store(&self, state: HostState) -> Store<HostState> {
+        let mut store = Store::new(&self.engine, state);
+        store.limiter(|state| &mut state.memory);
         store.set_hostcall_fuel(usize::try_from(self.limits.copy_bytes).unwrap_or(usize::MAX));
         store
     }

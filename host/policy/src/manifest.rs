@@ -9,11 +9,13 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use wasm_encoder::{CustomSection, Encode as _};
+use wasmparser::CustomSectionReader;
 
 use crate::config::ConfigKey;
 use crate::error::LoadError;
 use crate::limits::{LINE_BYTES_MAX, Limits, NAME_BYTES_MAX, one_line};
 use crate::probe;
+use crate::sections::{self, Section};
 
 /// Name of the custom section.
 pub const SECTION: &str = "fluxgate:manifest";
@@ -23,8 +25,6 @@ pub const MANIFEST_BYTES_MAX: usize = 64 << 10;
 const FORMAT: u32 = 1;
 /// Id of a custom section in a component.
 const CUSTOM: u8 = 0;
-/// Bytes before the first section.
-const HEADER_BYTES: usize = 8;
 
 /// A manifest.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -74,11 +74,10 @@ impl Manifest {
     /// # Errors
     /// [`LoadError::Manifest`] if there are two, or it is larger than [`MANIFEST_BYTES_MAX`], or is not a manifest.
     pub fn read(component: &[u8]) -> Result<Option<Manifest>, LoadError> {
-        let mut found = sections(component).into_iter().filter_map(|s| s.custom(component));
-        let Some(text) = found.find(|(name, _)| *name == SECTION.as_bytes()).map(|(_, text)| text) else {
-            return Ok(None);
-        };
-        if found.any(|(name, _)| name == SECTION.as_bytes()) {
+        let mut found =
+            sections::of(component).map_while(Result::ok).filter_map(|section| manifest_text(&section));
+        let Some(text) = found.next() else { return Ok(None) };
+        if found.next().is_some() {
             return Err(bad("", "is there twice; accepted is one section, see `fluxgate policy seal`"));
         }
         if text.len() > MANIFEST_BYTES_MAX {
@@ -139,15 +138,12 @@ impl Manifest {
 
     /// The component without its manifest. What is no whole component comes back as it is.
     pub fn strip(component: &[u8]) -> Vec<u8> {
-        let found = sections(component);
-        if found.last().map_or(HEADER_BYTES, |section| section.to) != component.len() {
+        let Ok(found) = sections::of(component).collect::<Result<Vec<_>, _>>() else {
             return component.to_vec();
-        }
-        let mut plain = component[..HEADER_BYTES].to_vec();
-        for section in found {
-            if section.custom(component).is_none_or(|(name, _)| name != SECTION.as_bytes()) {
-                plain.extend_from_slice(&component[section.from..section.to]);
-            }
+        };
+        let mut plain = component[..sections::HEADER_BYTES.min(component.len())].to_vec();
+        for section in found.into_iter().filter(|section| manifest_text(section).is_none()) {
+            plain.extend_from_slice(section.whole);
         }
         plain
     }
@@ -186,29 +182,29 @@ impl Manifest {
     ///
     /// # Errors
     /// [`LoadError::Manifest`] with the field that differs.
-    pub(crate) fn agrees(&self, truth: &Manifest) -> Result<(), LoadError> {
+    pub(crate) fn agrees(&self, derived: &Manifest) -> Result<(), LoadError> {
         let lists = |list: &[String]| if list.is_empty() { "none".to_owned() } else { list.join(", ") };
         let differs = |field: &str, says: &str, is: &str| {
             bad(field, format!("is {says:?}, but the component itself has {is:?}; seal it again"))
         };
-        if self.name != truth.name {
-            return Err(differs("name", &self.name, &truth.name));
+        if self.name != derived.name {
+            return Err(differs("name", &self.name, &derived.name));
         }
-        if self.version != truth.version {
-            return Err(differs("version", &self.version, &truth.version));
+        if self.version != derived.version {
+            return Err(differs("version", &self.version, &derived.version));
         }
-        if self.abilities != truth.abilities {
-            return Err(differs("abilities", &lists(&self.abilities), &lists(&truth.abilities)));
+        if self.abilities != derived.abilities {
+            return Err(differs("abilities", &lists(&self.abilities), &lists(&derived.abilities)));
         }
-        if self.config != truth.config {
+        if self.config != derived.config {
             let names = |keys: &[ConfigKey]| {
                 let shown = |k: &ConfigKey| format!("{} ({}, default {:?})", k.name, k.kind, k.default);
                 lists(&keys.iter().map(shown).collect::<Vec<_>>())
             };
-            return Err(differs("config", &names(&self.config), &names(&truth.config)));
+            return Err(differs("config", &names(&self.config), &names(&derived.config)));
         }
         let undeclared: Vec<String> =
-            truth.needs.imports.iter().filter(|i| !self.needs.imports.contains(i)).cloned().collect();
+            derived.needs.imports.iter().filter(|i| !self.needs.imports.contains(i)).cloned().collect();
         if !undeclared.is_empty() {
             let says = lists(&self.needs.imports);
             return Err(differs("needs.imports", &says, &lists(&undeclared)));
@@ -217,53 +213,10 @@ impl Manifest {
     }
 }
 
-/// One section on the top level.
-#[derive(Debug, Clone, Copy)]
-struct Section {
-    id: u8,
-    from: usize,
-    /// Where what follows its length begins.
-    content: usize,
-    to: usize,
-}
-
-impl Section {
-    /// Name and content, if it is a custom section.
-    fn custom(self, bytes: &[u8]) -> Option<(&[u8], &[u8])> {
-        if self.id != CUSTOM {
-            return None;
-        }
-        let (length, at) = number(bytes, self.content)?;
-        let end = at.checked_add(length).filter(|end| *end <= self.to)?;
-        Some((&bytes[at..end], &bytes[end..self.to]))
-    }
-}
-
-/// A LEB128 number of at most 32 bits at this place, and where it ends.
-fn number(bytes: &[u8], mut at: usize) -> Option<(usize, usize)> {
-    let mut value = 0_u64;
-    for shift in [0, 7, 14, 21, 28] {
-        let byte = *bytes.get(at)?;
-        at += 1;
-        value |= u64::from(byte & 0x7f) << shift;
-        if byte & 0x80 == 0 {
-            return Some((usize::try_from(value).ok()?, at));
-        }
-    }
-    None
-}
-
-/// The sections on the top level, as far as the file is whole. Whether it is, others say better.
-fn sections(bytes: &[u8]) -> Vec<Section> {
-    let mut found = Vec::new();
-    let mut from = HEADER_BYTES;
-    while let Some(id) = bytes.get(from) {
-        let Some((size, content)) = number(bytes, from + 1) else { break };
-        let Some(to) = content.checked_add(size).filter(|to| *to <= bytes.len()) else { break };
-        found.push(Section { id: *id, from, content, to });
-        from = to;
-    }
-    found
+/// What a section says, if it is a manifest.
+fn manifest_text<'a>(section: &Section<'a>) -> Option<&'a [u8]> {
+    let custom = (section.id == CUSTOM).then(|| CustomSectionReader::new(section.content.clone()).ok())??;
+    (custom.name() == SECTION).then(|| custom.data())
 }
 
 /// The newest version of the contract that this host runs, and the other ones.
@@ -272,7 +225,7 @@ pub fn contract_versions() -> &'static [&'static str] {
 }
 
 /// What a component is: a manifest for [`Manifest::agrees`], or to begin one with.
-pub(crate) fn truth(
+pub(crate) fn derive(
     description: &crate::Description,
     abilities: fluxgate_engine::Abilities,
     imports: &[String],
@@ -389,9 +342,9 @@ mod tests {
     #[test]
     fn a_manifest_that_is_not_of_this_component_is_refused() {
         let refuse = |change: fn(&mut Manifest)| {
-            let mut truth = manifest();
-            change(&mut truth);
-            manifest().agrees(&truth).unwrap_err().to_string()
+            let mut derived = manifest();
+            change(&mut derived);
+            manifest().agrees(&derived).unwrap_err().to_string()
         };
         manifest().agrees(&manifest()).unwrap();
         assert_eq!(

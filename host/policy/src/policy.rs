@@ -7,7 +7,6 @@
 //! This module must never know about queues, protocol or other policies.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use fluxgate_engine::{
     Abilities, JobColumns, JobEvent, JobEventKind, Machine, Pass, Policy, PolicyCost, PolicyError, SavedState,
@@ -17,13 +16,13 @@ use wasmtime::{Store, Trap, WasmBacktrace};
 
 use crate::bindings::v0_1_0::exports::fluxgate::policy as exports;
 use crate::bindings::v0_1_0::fluxgate::policy::types;
+use crate::clock::{Ticker, measured};
 use crate::config::Description;
 use crate::error::LoadError;
-use crate::held::{Denied, Held};
+use crate::host_state::{Denied, HostState};
 use crate::limits::{Limits, MESSAGE_BYTES_MAX, one_line};
-use crate::loader::{Part, Room, flat};
+use crate::loader::{Linked, Runtime, flat};
 use crate::meter::{Call, Meter};
-use crate::ticker::Ticker;
 
 /// Part of what the executor says when a crossing would copy more than `copy-bytes`. It has no type of its
 /// own there; a test holds us to it.
@@ -38,12 +37,12 @@ pub struct WasmPolicy {
     abilities: Abilities,
     guest: Guest,
     /// Keeps compiler and clock alive.
-    _room: Arc<Room>,
+    _runtime: Arc<Runtime>,
 }
 
 /// The instance and its exports.
 struct Guest {
-    store: Store<Held>,
+    store: Store<HostState>,
     limits: Arc<Limits>,
     policy: exports::policy::Guest,
     ordering: Option<exports::ordering::Guest>,
@@ -69,17 +68,17 @@ impl std::fmt::Debug for WasmPolicy {
 
 impl WasmPolicy {
     /// Instantiate once to learn what the component says of itself.
-    pub(crate) fn describe(part: &Part) -> Result<Description, LoadError> {
-        Guest::start(part)?.describe()
+    pub(crate) fn describe(linked: &Linked) -> Result<Description, LoadError> {
+        Guest::start(linked)?.describe()
     }
 
     /// Instantiate and configure.
     pub(crate) fn start(
-        part: &Part,
+        linked: &Linked,
         described: &Description,
         values: &[(String, String)],
     ) -> Result<WasmPolicy, LoadError> {
-        let mut guest = Guest::start(part)?;
+        let mut guest = Guest::start(linked)?;
         guest.store.data_mut().name.clone_from(&described.name);
         if guest.describe()? != *described {
             let problem = "differs from the first answer; it must be the same at any time".to_owned();
@@ -87,7 +86,7 @@ impl WasmPolicy {
         }
         guest.configure(values)?;
         let name = described.name.clone();
-        Ok(WasmPolicy { name, abilities: part.abilities, guest, _room: part.room.clone() })
+        Ok(WasmPolicy { name, abilities: linked.abilities, guest, _runtime: linked.runtime.clone() })
     }
 
     /// Its counters, readable also after the policy was given away.
@@ -97,18 +96,19 @@ impl WasmPolicy {
 }
 
 impl Guest {
-    fn start(part: &Part) -> Result<Guest, LoadError> {
-        let limits = part.room.limits.clone();
-        let meter = Arc::new(Meter::new(part.log.clone()));
-        let mut store = part.room.store(Held::new(limits.clone(), meter));
+    fn start(linked: &Linked) -> Result<Guest, LoadError> {
+        let limits = linked.runtime.limits.clone();
+        let meter = Arc::new(Meter::new(linked.log.clone()));
+        let mut store =
+            linked.runtime.store(HostState::new(limits.clone(), meter, linked.runtime.has_clock()));
         let mut cost = PolicyCost::default();
         let instance = enter(&mut store, &mut cost, Call::Instantiate, limits.fuel_instantiate, |store| {
-            part.pre.instantiate(store)
+            linked.pre.instantiate(store)
         })?;
         fn typed<T>(interface: &'static str, export: wasmtime::Result<T>) -> Result<T, LoadError> {
             export.map_err(|error| LoadError::Signature { interface, message: flat(&error) })
         }
-        let i = &part.indices;
+        let i = &linked.indices;
         let policy = typed("policy", i.policy.load(&mut store, &instance))?;
         let ordering = i.ordering.as_ref().map(|i| i.load(&mut store, &instance)).transpose();
         let scheduling = i.scheduling.as_ref().map(|i| i.load(&mut store, &instance)).transpose();
@@ -126,7 +126,7 @@ impl Guest {
             ranking: typed("ranking", ranking)?,
             dead: None,
             cost,
-            pass_fuel: part.room.limits.fuel_pass,
+            pass_fuel: linked.runtime.limits.fuel_pass,
         })
     }
 
@@ -135,7 +135,7 @@ impl Guest {
         &mut self,
         call: Call,
         fuel: u64,
-        body: impl FnOnce(&mut Store<Held>) -> wasmtime::Result<R>,
+        body: impl FnOnce(&mut Store<HostState>) -> wasmtime::Result<R>,
     ) -> Result<R, PolicyError> {
         if let Some(dead) = &self.dead {
             return Err(dead.clone());
@@ -150,7 +150,7 @@ impl Guest {
         &mut self,
         call: Call,
         (fuel, more): (u64, u64),
-        body: impl FnOnce(&mut Store<Held>) -> wasmtime::Result<R>,
+        body: impl FnOnce(&mut Store<HostState>) -> wasmtime::Result<R>,
     ) -> Result<R, PolicyError> {
         self.pass_fuel = self.pass_fuel.saturating_add(more);
         let (left, before) = (self.pass_fuel, self.cost.fuel);
@@ -160,14 +160,14 @@ impl Guest {
             Err(PolicyError::Fuel { during, .. }) if left < fuel => {
                 let limit = self.limits.fuel_pass;
                 let found = limit.saturating_add(1);
-                self.condemn(PolicyError::Bound { during, bound: "fuel-pass", limit, found })
+                self.kill(PolicyError::Bound { during, bound: "fuel-pass", limit, found })
             }
             result => result,
         }
     }
 
     /// What was returned is not acceptable.
-    fn condemn<R>(&mut self, error: PolicyError) -> Result<R, PolicyError> {
+    fn kill<R>(&mut self, error: PolicyError) -> Result<R, PolicyError> {
         self.dead = Some(error.clone());
         Err(error)
     }
@@ -183,7 +183,7 @@ impl Guest {
         let (export, fuel) = (self.policy.clone(), self.limits.fuel_configure);
         match self.call(Call::Configure, fuel, |store| export.call_configure(store, &values))? {
             Ok(()) => Ok(()),
-            Err(words) => self.condemn(refused(Call::Configure, &words)),
+            Err(words) => self.kill(refused(Call::Configure, &words)),
         }
     }
 
@@ -200,7 +200,7 @@ impl Guest {
         } else {
             return Ok(keys);
         };
-        self.condemn(PolicyError::BadValue { during: Call::Keys.name(), message })
+        self.kill(PolicyError::BadValue { during: Call::Keys.name(), message })
     }
 
     fn observe(&mut self, now: f64, events: &[JobEvent]) -> Result<(), PolicyError> {
@@ -227,43 +227,38 @@ impl Guest {
         } else {
             return Ok(scores);
         };
-        self.condemn(PolicyError::BadValue { during: Call::Scores.name(), message })
+        self.kill(PolicyError::BadValue { during: Call::Scores.name(), message })
     }
 }
 
 /// The one door into an instance. `store` is used for nothing else while a call runs.
 fn enter<R>(
-    store: &mut Store<Held>,
+    store: &mut Store<HostState>,
     cost: &mut PolicyCost,
     call: Call,
     fuel: u64,
-    body: impl FnOnce(&mut Store<Held>) -> wasmtime::Result<R>,
+    body: impl FnOnce(&mut Store<HostState>) -> wasmtime::Result<R>,
 ) -> Result<R, PolicyError> {
     store.data_mut().begin(call.name(), fuel);
     let deadline_ms = store.data().limits.deadline_ms;
     store.set_epoch_deadline(Ticker::ticks(deadline_ms));
-    // For the books only: no decision depends on it.
-    let begun = Instant::now();
-    let result = match store.set_fuel(fuel) {
-        Ok(()) => body(store),
-        Err(error) => Err(error),
-    };
-    let nanos = u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
+    let clock = store.data().clock;
+    let (result, nanos) = measured(clock, || store.set_fuel(fuel).and_then(|()| body(store)));
     let left = store.get_fuel().unwrap_or(0);
-    let held = store.data();
-    let used = fuel.saturating_sub(left).saturating_add(held.charged());
-    held.meter.add(call, used, nanos, held.memory.bytes);
+    let state = store.data();
+    let used = fuel.saturating_sub(left).saturating_add(state.charged());
+    state.meter.add(call, used, nanos, state.memory.bytes);
     cost.calls += 1;
     cost.fuel = cost.fuel.saturating_add(used);
     cost.nanos = cost.nanos.saturating_add(nanos);
-    cost.memory = held.memory.bytes;
-    result.map_err(|error| judge(&error, held, call, fuel))
+    cost.memory = state.memory.bytes;
+    result.map_err(|error| judge(&error, state, call, fuel))
 }
 
 /// Which breach was it?
-fn judge(error: &wasmtime::Error, held: &Held, call: Call, fuel: u64) -> PolicyError {
+fn judge(error: &wasmtime::Error, state: &HostState, call: Call, fuel: u64) -> PolicyError {
     let during = call.name();
-    let limits = &held.limits;
+    let limits = &state.limits;
     if let Some(breach) = error.downcast_ref::<PolicyError>() {
         return breach.clone();
     }
@@ -278,7 +273,7 @@ fn judge(error: &wasmtime::Error, held: &Held, call: Call, fuel: u64) -> PolicyE
         _ => {}
     }
     // A runtime that was denied memory mostly ends in `unreachable`: the denial is what people need to hear.
-    match held.memory.denied {
+    match state.memory.denied {
         Some(Denied::Memory) => return PolicyError::Memory { during, limit: limits.memory_bytes },
         Some(Denied::Table(found)) => {
             let bound = "table-elements";
@@ -296,7 +291,7 @@ fn judge(error: &wasmtime::Error, held: &Held, call: Call, fuel: u64) -> PolicyE
         // Nothing trapped: what came back could not be read (a pointer outside of memory, text that is not UTF-8).
         return PolicyError::BadValue { during, message: one_line(&cause, MESSAGE_BYTES_MAX) };
     }
-    held.trap(&format!("{cause}{place}"))
+    state.trap(&format!("{cause}{place}"))
 }
 
 /// Parts of names of functions that a panic runs through: they say nothing about where it came from.
@@ -308,7 +303,7 @@ fn functions(backtrace: &WasmBacktrace) -> String {
     let named = backtrace.frames().iter().filter_map(|frame| frame.func_name());
     let names: Vec<String> = named
         .map(|name| format!("{:#}", rustc_demangle::demangle(name)))
-        .filter(|name| !PANIC_FRAMES.iter().any(|part| name.contains(part)))
+        .filter(|name| !PANIC_FRAMES.iter().any(|linked| name.contains(linked)))
         .take(TRAP_FRAMES)
         .collect();
     if names.is_empty() { String::new() } else { format!(" in {}", names.join(", called by ")) }
@@ -420,7 +415,7 @@ impl Policy for WasmPolicy {
         let (version, data) = self.guest.call(call, fuel, |store| export.call_save(store))?;
         let (found, limit) = (data.len() as u64, self.guest.limits.state_bytes);
         if found > limit {
-            return self.guest.condemn(PolicyError::Bound {
+            return self.guest.kill(PolicyError::Bound {
                 during: call.name(),
                 bound: "state-bytes",
                 limit,

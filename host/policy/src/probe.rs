@@ -5,6 +5,7 @@ use wasmtime::Engine;
 use wasmtime::component::Component;
 
 use crate::error::LoadError;
+use crate::sections::{self, Broken};
 
 /// The package of the contract.
 const PACKAGE: &str = "fluxgate:policy";
@@ -48,35 +49,11 @@ pub(crate) fn frame(bytes: &[u8], bytes_max: u64) -> Result<(), LoadError> {
     } else if !bytes.starts_with(&COMPONENT) {
         return Err(LoadError::NotWasm { found: "it is WebAssembly of an unknown version" });
     }
-    sections(bytes)
-}
-
-/// Walk the sections: an id, a length, as many bytes.
-fn sections(bytes: &[u8]) -> Result<(), LoadError> {
-    let mut at = COMPONENT.len();
-    while at < bytes.len() {
-        let left = |from: usize| (bytes.len() - from) as u64;
-        let (mut size, mut shift, mut next) = (0_u64, 0, at + 1);
-        loop {
-            let Some(byte) = bytes.get(next) else {
-                return Err(LoadError::Truncated { at, needed: 1, left: 0 });
-            };
-            size |= u64::from(byte & 0x7f) << shift;
-            (next, shift) = (next + 1, shift + 7);
-            if byte & 0x80 == 0 {
-                break;
-            }
-            if shift > 28 {
-                // No length has six bytes; the compiler says it better.
-                return Ok(());
-            }
-        }
-        if size > left(next) {
-            return Err(LoadError::Truncated { at, needed: size, left: left(next) });
-        }
-        at = next + size as usize;
+    match sections::of(bytes).find_map(Result::err) {
+        Some(Broken::Truncated { at, needed, left }) => Err(LoadError::Truncated { at, needed, left }),
+        // The compiler says it better.
+        Some(Broken::Length) | None => Ok(()),
     }
-    Ok(())
 }
 
 /// `ns:pkg/interface@version` in three parts; the version may be missing.

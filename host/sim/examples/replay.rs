@@ -1,8 +1,8 @@
-//! Replays a log natively and tells the figures and the speed:
+//! Replays a log natively and prints the figures and the speed:
 //! `cargo run --release -p fluxgate-sim --example replay -- LOG.swf[.gz] fcfs|easy [JOBS]`.
 
 #[allow(dead_code)]
-#[path = "../tests/replay/native.rs"]
+#[path = "../tests/it/native.rs"]
 mod native;
 
 use std::error::Error;
@@ -23,7 +23,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let max_jobs = args.next().map(|n| n.parse()).transpose()?;
     let policy: Option<Box<dyn Policy>> = match policy.as_str() {
         "fcfs" => None,
-        "easy" => Some(Box::new(native::Easy)),
+        "easy" => Some(Box::new(native::easy())),
         other => return Err(format!("policy: found `{other}`, accepted is fcfs or easy").into()),
     };
     let mut out = std::io::stdout().lock();

@@ -1,26 +1,26 @@
-//! How sure a mean is: confidence intervals by resampling whole weeks.
+//! Confidence intervals of means, by resampling whole weeks.
 //!
-//! Jobs of one log are not independent: a burst makes everybody wait. So weeks of submission are drawn with
-//! replacement, not jobs (a block bootstrap with blocks of a week): 2,000 draws of as many weeks as there are, and the
-//! 2.5 and 97.5 percent points of the means. The draws are the same for every policy, so differences between
+//! Jobs of one log are not independent: a burst delays many jobs. Weeks of submission are therefore drawn with
+//! replacement, not jobs (a block bootstrap with blocks of a week): 2,000 draws of as many weeks as the log has, and
+//! the 2.5 and 97.5 percent points of the means. The draws are the same for every policy, so differences between
 //! policies have intervals, too, and these are much narrower. The seed is fixed: the same input gives the same bytes.
 //!
 //! Source: Künsch, "The jackknife and the bootstrap for general stationary observations", Annals of Statistics 17(3),
 //! 1989; Efron, Tibshirani, "An Introduction to the Bootstrap", 1993 (percentile interval).
 //!
-//! This module must never know what is averaged.
+//! This module does not know the averaged quantity.
 
 use serde::Serialize;
 
-use crate::metrics::quantile;
+use fluxgate_formats::quantile;
 
 /// Seconds of a block.
 pub const BLOCK_SECONDS: f64 = 7.0 * 86_400.0;
 
-/// Draws.
+/// Number of draws.
 pub const DRAWS: usize = 2_000;
 
-/// Fewest blocks for which an interval is given: below, resampling them says nothing.
+/// Fewest blocks for which an interval is given: fewer do not support one.
 pub const BLOCKS_MIN: usize = 5;
 
 /// A mean with its interval.
@@ -34,7 +34,7 @@ pub struct Interval {
     pub high: f64,
 }
 
-/// Numbers from a seed (splitmix64).
+/// Pseudo-random numbers from a seed (splitmix64).
 #[derive(Debug, Clone)]
 pub struct Numbers(pub u64);
 
@@ -48,27 +48,27 @@ impl Numbers {
         z ^ (z >> 31)
     }
 
-    /// In 0 to bound - 1; 0 for 0. (The bias of the multiplication is below 2^-32 here.)
+    /// A number in 0 to bound - 1; 0 for 0. (The bias of the multiplication is below 2^-32 here.)
     pub fn below(&mut self, bound: usize) -> usize {
         ((u128::from(self.bits()) * bound as u128) >> 64) as usize
     }
 
-    /// In [0, 1).
+    /// A number in [0, 1).
     pub fn unit(&mut self) -> f64 {
         (self.bits() >> 11) as f64 / (1_u64 << 53) as f64
     }
 }
 
-/// One value of each of several quantities, at the time that decides its week.
+/// Values of one quantity by week. The time of each value determines its week.
 #[derive(Debug, Clone, Default)]
 pub struct Weeks {
     origin: f64,
-    /// For each week: how many, and the sum.
+    /// For each week: number of values, and their sum.
     sums: Vec<(f64, f64)>,
 }
 
 impl Weeks {
-    /// Of values at times, weeks counted from `origin`.
+    /// The weeks of (time, value) pairs, counted from `origin`. Times are seconds.
     pub fn of(origin: f64, values: impl IntoIterator<Item = (f64, f64)>) -> Weeks {
         let mut weeks = Weeks { origin, sums: Vec::new() };
         for (time, value) in values {

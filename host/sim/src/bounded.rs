@@ -1,10 +1,10 @@
-//! A reader of files of people that are read to their end: one that is too long is an error, not a shorter one.
+//! A reader with a limit for input files: a file beyond the limit is an error, and is never truncated.
 //!
-//! This module must never know what is read.
+//! This module does not know the content.
 
 use std::io::{self, Read};
 
-/// Fails as soon as more than the bytes allowed were there.
+/// Fails as soon as more than the permitted number of bytes has been read.
 pub(crate) struct Bounded<R> {
     input: R,
     most: u64,

@@ -1,9 +1,9 @@
-//! How good forecasts of starts were: the start that came less the one that was expected, by how far ahead it was.
+//! Errors of forecasts: the actual start less the expected one, by horizon.
 //!
-//! A sample is one forecast of one job. The first of each job is the one of its submission; others follow while it waits.
-//! Jobs that start at the instant of their submission have none, and are counted.
+//! A sample is one forecast of one job. The first sample of each job is the forecast at its submission; others follow
+//! while it waits. Jobs that start at the instant of their submission have no sample, and are counted.
 //!
-//! This module must never know how a forecast is made.
+//! This module does not know how a forecast is made.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -12,11 +12,11 @@ use fluxgate_engine::Forecast;
 use fluxgate_formats::JobId;
 use serde::Serialize;
 
-use crate::metrics::quantile;
 use crate::observe::{Observer, Started};
 use crate::points::Points;
+use fluxgate_formats::quantile;
 
-/// Horizon classes: the name, and below how many seconds from forecast to expected start.
+/// Horizon classes: the name, and the upper bound of the time from forecast to expected start, in seconds.
 pub const HORIZONS: [(&str, f64); 5] = [
     ("< 10 min", 600.0),
     ("< 1 h", 3600.0),
@@ -25,20 +25,20 @@ pub const HORIZONS: [(&str, f64); 5] = [
     (">= 1 d", f64::INFINITY),
 ];
 
-/// Errors up to this count as on time, seconds.
+/// Errors up to this count as on time, in seconds.
 pub const ON_TIME: f64 = 60.0;
 
-/// Most samples of one job.
+/// Maximum number of samples of one job.
 pub const SAMPLES_PER_JOB_MAX: usize = 256;
 
-/// When a forecast was made.
+/// The occasion of a forecast.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Made {
-    /// When the job was submitted.
+    /// At the submission of the job.
     #[default]
     Submission,
-    /// Later, while it waited.
+    /// Later, while the job waited.
     Waiting,
 }
 
@@ -52,14 +52,14 @@ impl Made {
     }
 }
 
-/// The errors of one class. Seconds, positive: it started later than expected.
+/// The errors of one class, in seconds. A positive error means that the job started later than expected.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Errors {
-    /// When the forecasts were made.
+    /// The occasion of the forecasts.
     pub made: Made,
     /// Name of the class, see [`HORIZONS`]; `all` for all together.
     pub horizon: &'static str,
-    /// Forecasts.
+    /// Number of forecasts.
     pub count: u64,
     /// Median error.
     pub median_s: f64,
@@ -67,13 +67,13 @@ pub struct Errors {
     pub p10_s: f64,
     /// 0.9 quantile.
     pub p90_s: f64,
-    /// The errors without their signs.
+    /// Mean of the absolute errors.
     pub abs_s: Points,
-    /// The same for "it starts now": the mean of what they still waited.
+    /// The same for the trivial forecast "it starts now": the mean of the remaining waits.
     pub mean_wait_s: f64,
-    /// Share that started more than [`ON_TIME`] before.
+    /// Fraction of jobs that started more than [`ON_TIME`] earlier.
     pub early: f64,
-    /// Share that started more than [`ON_TIME`] after.
+    /// Fraction of jobs that started more than [`ON_TIME`] later.
     pub late: f64,
 }
 
@@ -95,33 +95,34 @@ impl Errors {
     }
 }
 
-/// All of one run.
+/// The forecast errors of one run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Calibrated {
-    /// Seconds between two forecasts of all that wait.
+    /// Seconds between two forecasts of all waiting jobs.
     pub every_s: f64,
-    /// Jobs that started at once.
+    /// Number of jobs that started at once.
     pub at_once: u64,
-    /// Jobs that waited and of which no forecast at submission told a time: too many were before them, or none was known.
+    /// Number of jobs that waited and whose forecast at submission had no time: too many jobs were before them, or no
+    /// start was known.
     pub untold: u64,
-    /// By when it was made, then by horizon, all together first.
+    /// Errors by occasion, then by horizon, with the class of all horizons first.
     pub errors: Vec<Errors>,
 }
 
-/// Gathers what [`Calibrated`] tells.
+/// Collects the figures of [`Calibrated`].
 #[derive(Debug, Clone, Default)]
 pub struct Calibration {
     every: f64,
-    /// Of those that wait: when, and the expected start.
+    /// For each waiting job: times of its forecasts, and the expected starts.
     waiting: BTreeMap<JobId, Vec<(f64, Option<f64>)>>,
     at_once: u64,
     untold: u64,
-    /// Horizon, error and rest of the wait.
+    /// Horizon, error and remaining wait.
     samples: BTreeMap<Made, Vec<[f64; 3]>>,
 }
 
 impl Calibration {
-    /// With so many seconds between two forecasts of all that wait.
+    /// `every` is the time between two forecasts of all waiting jobs, in seconds.
     pub fn new(every: f64) -> Calibration {
         Calibration { every, ..Calibration::default() }
     }
@@ -202,7 +203,7 @@ mod tests {
     use crate::workload::Job;
 
     fn told(id: u64, start: Option<f64>) -> Forecast {
-        Forecast { id: JobId(id), start, promised: None }
+        Forecast { id: JobId(id), start, reserved: None }
     }
 
     fn start(to: &mut Calibration, id: u64, submit: f64, start: f64) {
@@ -215,7 +216,7 @@ mod tests {
     fn by_hand() {
         let mut c = Calibration::new(60.0);
         c.forecasts(0.0, &[told(1, Some(100.0)), told(2, Some(5000.0)), told(3, None)], true).unwrap();
-        // Asked because somebody else came: no sample. Then because it is time.
+        // Forecasts made because another job arrived are no sample. Then one that is due.
         c.forecasts(10.0, &[told(1, Some(80.0)), told(4, Some(200.0))], false).unwrap();
         c.forecasts(60.0, &[told(1, Some(150.0)), told(3, Some(90.0))], true).unwrap();
         start(&mut c, 1, 0.0, 300.0);

@@ -1,9 +1,11 @@
-//! Dates as people and accounting write them, as seconds since the epoch.
+//! Dates in the forms of users and of accounting, as seconds since the epoch.
 //!
-//! Must never know a time zone: everything is UTC.
+//! All times are UTC; this module does not know time zones.
 
-/// `2002`, `2002-08`, `2002-08-15`, also with a time of day as `T03:04`, `T03:04:05` (a space will do for the T, and a Z may
-/// follow), which means the begin of it; or seconds since the epoch. `None` for everything else.
+use jiff::civil::Date;
+
+/// Reads `2002`, `2002-08`, `2002-08-15`, also with a time of day as `T03:04`, `T03:04:05` (a space may replace the T,
+/// and a Z may follow), as the beginning of that period; or seconds since the epoch. `None` for any other text.
 pub fn epoch(text: &str) -> Option<f64> {
     let (date, time) = match text.split_once(['T', ' ']) {
         Some((date, time)) => (date, Some(time)),
@@ -15,8 +17,8 @@ pub fn epoch(text: &str) -> Option<f64> {
         let seconds = time.is_none().then(|| text.parse().ok()).flatten();
         return seconds.filter(|t: &f64| t.is_finite());
     }
-    let part = |i: usize| parts.get(i).map_or(Some(1), |p| p.parse::<i64>().ok());
-    let day = days(part(0)?, part(1)?, part(2)?)? as f64 * 86_400.0;
+    let part = |i: usize| parts.get(i).map_or(Some(1), |p| p.parse().ok());
+    let day = f64::from(days(parts[0].parse().ok()?, part(1)?, part(2)?)?) * 86_400.0;
     let Some(time) = time else { return Some(day) };
     if parts.len() != 3 {
         return None;
@@ -35,22 +37,10 @@ pub fn epoch(text: &str) -> Option<f64> {
     Some(day + part(0, 24.0)? * 3600.0 + part(1, 60.0)? * 60.0 + part(2, 61.0)?)
 }
 
-/// Days from the epoch to a civil date, years beginning in March (after H. Hinnant).
-fn days(year: i64, month: i64, day: i64) -> Option<i64> {
-    let leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
-    let longest = match month {
-        2 => 28 + i64::from(leap),
-        4 | 6 | 9 | 11 => 30,
-        1..=12 => 31,
-        _ => 0,
-    };
-    if year < 1 || day < 1 || day > longest {
-        return None;
-    }
-    let years = year - i64::from(month <= 2);
-    let of_year = (153 * (month + if month > 2 { -3 } else { 9 }) + 2) / 5 + day - 1;
-    let of_era = (years % 400) * 365 + (years % 400) / 4 - (years % 400) / 100 + of_year;
-    Some((years / 400) * 146_097 + of_era - 719_468)
+/// Days from the epoch to a date of the years 1 to 9999.
+fn days(year: i16, month: i8, day: i8) -> Option<i32> {
+    let date = Date::new(year, month, day).ok().filter(|date| date.year() >= 1)?;
+    Some(date.since(Date::constant(1970, 1, 1)).ok()?.get_days())
 }
 
 #[cfg(test)]

@@ -1,16 +1,16 @@
-//! Why did a job start later? Two runs of one workload, compared job for job.
+//! Comparison of two runs of one workload, job for job: why a job started later.
 //!
-//! The answer is looked for in the two records alone: at the time at which the job started in the run where it came
-//! sooner, who held the machine in the other run, and which of these did not hold it in the first?
+//! The answer comes from the two records alone. At the time at which the job started in the run with its earlier start,
+//! it lists the jobs that held the machine in the other run, and those of them that did not hold it in the first.
 //!
-//! This module must never know policies: it sees what happened, not why it was wanted.
+//! This module does not know policies.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use crate::record::Done;
 
-/// Jobs listed in an answer, at most.
+/// Maximum number of jobs listed in an answer.
 pub const LISTED_MAX: usize = 10;
 
 /// Two records of one workload.
@@ -20,56 +20,56 @@ pub struct Pair<'a> {
     b: BTreeMap<u64, &'a Done>,
 }
 
-/// What two records come to.
+/// The differences between two records.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Overview {
-    /// Jobs in both.
+    /// Number of jobs in both.
     pub both: usize,
-    /// Only in the first.
+    /// Number of jobs only in the first.
     pub only_a: Vec<u64>,
-    /// Only in the second.
+    /// Number of jobs only in the second.
     pub only_b: Vec<u64>,
-    /// Started at the same time.
+    /// Number of jobs that started at the same time.
     pub same: usize,
-    /// Jobs that started later in the second, and by how many seconds; latest first, ties by number.
+    /// Jobs that started later in the second, and by how many seconds; largest delay first, ties by number.
     pub later: Vec<(u64, f64)>,
-    /// Jobs that started sooner in the second; most first.
+    /// Jobs that started earlier in the second; largest difference first.
     pub sooner: Vec<(u64, f64)>,
-    /// Sum over the jobs in both of how much later they started in the second, seconds.
+    /// Sum of the delays in the second over the jobs in both, in seconds.
     pub total: f64,
-    /// The job whose different start comes first: before it the runs are equal.
+    /// The job with the earliest differing start: before it the runs are equal.
     pub first: Option<u64>,
 }
 
-/// Why a job started later in one run than in the other.
+/// The reasons why a job started later in one run than in the other.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Why {
-    /// The job as it ran in the first record and in the second.
+    /// The job in the first record and in the second.
     pub job: (Done, Done),
-    /// Does "here" mean the second record? Here is where it started later.
+    /// True if "here" is the second record. Here is the run in which it started later; "there" is the other.
     pub later_in_b: bool,
-    /// The time at which it started there.
+    /// The time at which it started there, in seconds.
     pub time: f64,
-    /// Most cores in use at once over all of this record: the size of the machine, if it was ever full.
+    /// Maximum number of cores in use at once over all of this record: the size of the machine, if it was ever full.
     pub peak: u64,
     /// Cores in use here at that time.
     pub busy: u64,
     /// Jobs that held cores here at that time and not there, widest first.
     pub instead: Vec<Done>,
-    /// Of these, those submitted after the job: they passed it here.
+    /// Those of them that were submitted after the job: they overtook it here.
     pub passed: usize,
     /// Jobs that waited here at that time.
     pub waiting: usize,
 }
 
 impl<'a> Pair<'a> {
-    /// Of two records.
+    /// Compares two records.
     pub fn new(a: &'a [Done], b: &'a [Done]) -> Self {
         let by_job = |jobs: &'a [Done]| jobs.iter().map(|job| (job.job, job)).collect();
         Pair { a: by_job(a), b: by_job(b) }
     }
 
-    /// All jobs.
+    /// Compares all jobs.
     pub fn overview(&self) -> Overview {
         let only = |x: &BTreeMap<u64, &Done>, y: &BTreeMap<u64, &Done>| {
             x.keys().filter(|job| !y.contains_key(*job)).copied().collect()
@@ -105,7 +105,7 @@ impl<'a> Pair<'a> {
         view
     }
 
-    /// One job; `None` when it is not in both, or started at the same time.
+    /// Compares one job; `None` when it is not in both, or started at the same time.
     pub fn why(&self, job: u64) -> Option<Why> {
         let (a, b) = (**self.a.get(&job)?, **self.b.get(&job)?);
         if a.start == b.start {
@@ -152,7 +152,7 @@ fn peak(jobs: &BTreeMap<u64, &Done>) -> u64 {
 }
 
 impl Why {
-    /// In words; `names` are those of the two records.
+    /// The answer as text; `names` are those of the two records.
     pub fn text(&self, names: (&str, &str)) -> String {
         let (a, b) = self.job;
         let (there, here) = if self.later_in_b { names } else { (names.1, names.0) };

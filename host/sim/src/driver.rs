@@ -1,22 +1,21 @@
 //! The discrete-event driver: feeds the production engine from a list of jobs instead of a broker.
 //!
-//! Time jumps from instant to instant. Everything that happens at one instant is stepped before the
-//! engine makes its one pass, in this order:
+//! Time jumps from instant to instant. All events of one instant are stepped before the engine makes its one pass, in
+//! this order:
 //!
 //! 1. ends of jobs, by id;
 //! 2. failures, drains and returns of nodes ([`crate::outages`]);
 //! 3. arrivals, by id;
 //! 4. a wake-up that the policy asked for (it needs no event, only the pass).
 //!
-//! A job that starts at t ends at t + min(run time, limit), or when one of its nodes fails before: its end is an event like
-//! any other. Jobs of
-//! length 0 end at the instant at which they start, which then gets another pass. Whatever the engine
-//! wants committed is committed at once.
+//! A job that starts at t ends at t + min(run time, limit), or earlier when one of its nodes fails; its end is an event
+//! like any other. A job of length 0 ends at the instant at which it starts, which then gets another pass. Commits of
+//! the engine complete at once.
 //!
-//! Jobs come from an iterator, so a long log needs no more memory here than its waiting and running
-//! jobs. What becomes of them goes to [`Observer`]s.
+//! Jobs come from an iterator, so a long log needs memory only for its waiting and running jobs. Starts, ends and
+//! refusals go to [`Observer`]s.
 //!
-//! This module must never know how a policy is executed, and reads no clock.
+//! This module does not know how a policy is executed, and reads no clock.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
@@ -26,7 +25,7 @@ use std::sync::Arc;
 use fluxgate_engine::{
     Action, Config, Engine, Event, FORECAST_JOBS_MAX, Policy, PolicyCost, PolicyNotice, Reason, Stats,
 };
-use fluxgate_formats::{JobId, Jobspec, R};
+use fluxgate_formats::{JobId, Jobspec, R, TotalF64};
 use fluxgate_graph::Resources;
 
 use crate::flow::Asks;
@@ -35,40 +34,41 @@ use crate::observe::{Observer, PROGRESS_EVERY, Progress, Span, Started};
 use crate::outages::{Change, Outages};
 use crate::workload::Job;
 
-/// Wake-ups in a row after which a run in which nothing else can happen any more is given up.
+/// Number of consecutive wake-ups after which a run without any other future event is ended.
 pub const IDLE_WAKES_MAX: u32 = 1000;
 
 /// RFC 27 priority of every job: Flux's default urgency.
 const PRIORITY: u32 = 16;
 
-/// What a run came to.
+/// The result of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outcome {
-    /// The policy that decided at the end.
+    /// The active policy at the end.
     pub policy: String,
-    /// Jobs taken from the workload.
+    /// Number of jobs taken from the workload.
     pub submitted: u64,
-    /// Jobs that ran.
+    /// Number of jobs that ran.
     pub started: u64,
-    /// Of these, jobs that ended because a node failed.
+    /// Number of these that ended because a node failed.
     pub failed: u64,
-    /// Jobs that were refused for good, with the reason.
+    /// Jobs that were denied, with the reason.
     pub denied: Vec<(JobId, String)>,
-    /// Jobs that still waited when nothing could happen any more, with the reason: a policy may keep what it cannot deny.
+    /// Jobs that still waited when no event could follow any more, with the reason. A policy cannot deny a job, but may
+    /// keep it waiting.
     pub unfinished: Vec<(JobId, String)>,
-    /// Distinct rounds of "step everything, then pass".
+    /// Number of rounds of "step all events, then pass".
     pub instants: u64,
-    /// Most jobs that waited at once.
+    /// Maximum number of jobs that waited at once.
     pub peak_waiting: u64,
     /// Time of the last event, seconds.
     pub end: f64,
     /// The engine's counters.
     pub engine: Stats,
-    /// Cost of the policies, all in one. Their time is measured, thus not reproducible.
+    /// Cost of all policies together. Their time is measured, and so not reproducible.
     pub cost: PolicyCost,
 }
 
-/// Why a run ended early.
+/// The reason why a run ended early.
 #[derive(Debug, thiserror::Error)]
 pub enum SimError {
     /// The workload is not in the order of [`crate::workload::sort`], or names a job twice.
@@ -76,39 +76,39 @@ pub enum SimError {
     Workload {
         /// The job.
         job: JobId,
-        /// What is wrong.
+        /// The error.
         what: &'static str,
     },
-    /// The policy failed; with the fallback in its place the figures would be another policy's.
+    /// The policy failed; with the fallback in its place the figures would be those of another policy.
     #[error("policy {name}: {error}")]
     Policy {
         /// Its name.
         name: String,
-        /// Why.
+        /// The reason.
         error: fluxgate_engine::PolicyError,
     },
-    /// The policy could not be put in place.
+    /// The policy could not be activated.
     #[error("policy could not be put in place: {0}")]
     Swap(String),
     /// The engine broke its own contract.
     #[error("engine: {0}")]
     Engine(String),
-    /// An observer could not write.
+    /// An observer failed to write.
     #[error("output: {0}")]
     Output(#[from] io::Error),
 }
 
-/// The settings of the engine for a replay: nobody reads annotations, so none are made.
+/// The settings of the engine for a replay: without annotations, which no observer reads.
 pub fn replay_config() -> Config {
-    // Nobody has to be heard in between.
+    // No other messages arrive during a pass.
     let reservations_max = fluxgate_graph::RESERVATIONS_MAX;
     Config { annotate: false, decisions_per_pass_max: 100_000, reservations_max, ..Config::default() }
 }
 
-/// Run a workload to its end.
+/// Runs a workload to its end.
 ///
-/// `jobs` come by submission, then id. `policy` decides; `None` leaves it to the engine's built-in one. R is written
-/// for the observers alone, so `config` has no say in that.
+/// `jobs` come by submission, then id. `policy` decides; `None` selects the engine's built-in one. Only observers need
+/// R, so `config` does not determine whether it is written.
 pub fn run(
     jobs: impl IntoIterator<Item = Job>,
     resources: Resources,
@@ -119,28 +119,28 @@ pub fn run(
     run_with(jobs, &Surroundings::default(), resources, config, policy, observers)
 }
 
-/// What there is besides jobs, machine and policy.
+/// The environment of a run besides jobs, machine and policy.
 #[derive(Debug, Clone, Default)]
 pub struct Surroundings {
-    /// Names for the numbers of queues; one without is called by its number, as `q3`.
+    /// Names for the numbers of queues; a queue without one is named by its number, as `q3`.
     pub queues: BTreeMap<u32, String>,
-    /// What happens to nodes.
+    /// Changes of nodes.
     pub outages: Outages,
-    /// What jobs ask for in full, by [`Job::jobspec`].
+    /// Complete requests of jobs, by [`Job::jobspec`].
     pub jobspecs: Vec<Arc<Jobspec>>,
-    /// What the others ask for beside their cores.
+    /// Requests for flow of the jobs without a complete request.
     pub flow: Asks,
-    /// Ask for the expected start of every waiting job: when it was submitted, and again whenever so many seconds have
-    /// passed.
+    /// Period in seconds of forecasts for every waiting job; a forecast is also made at each submission. `None` for
+    /// none.
     pub forecasts: Option<f64>,
 }
 
-/// Who decides: a default policy, `None` for the built-in one, and policies that queues have of their own, by name.
+/// The policies: a default policy, `None` for the built-in one, and policies of single queues, by name.
 #[derive(Default)]
 pub struct Deciders {
-    /// Decides all queues that have none of their own.
+    /// Decides all queues without a policy of their own.
     pub default: Option<Box<dyn Policy>>,
-    /// The others.
+    /// Policies of queues.
     pub queues: Vec<(String, Box<dyn Policy>)>,
 }
 
@@ -150,7 +150,7 @@ impl From<Option<Box<dyn Policy>>> for Deciders {
     }
 }
 
-/// The same with queues that have names and, as the case may be, policies of their own, and with nodes that fail.
+/// The same with names of queues, policies of queues, and nodes that fail.
 pub fn run_with(
     jobs: impl IntoIterator<Item = Job>,
     surroundings: &Surroundings,
@@ -160,7 +160,7 @@ pub fn run_with(
     observers: &mut [&mut dyn Observer],
 ) -> Result<Outcome, SimError> {
     let outages = &surroundings.outages;
-    // Who is hit by a failure is written in R, and what a jobspec came to.
+    // R names the jobs on a failing node, and the result of a request.
     let told = !outages.is_empty() || !surroundings.jobspecs.is_empty();
     config.write_r = told || observers.iter().any(|o| o.wants_r());
     let mut jobs = jobs.into_iter().peekable();
@@ -171,9 +171,9 @@ pub fn run_with(
     let mut idle_wakes = 0;
     loop {
         let arrival = jobs.peek().map(|j| j.submit);
-        let end = sim.ends.peek().map(|Reverse(e)| e.time);
+        let end = sim.ends.peek().map(|Reverse(e)| e.time.0);
         let wake = sim.engine.next_wake().filter(|&t| t > sim.now);
-        // Before the first job they all count, after the last none does.
+        // Before the first job all nodes count, after the last none does.
         let jobs_left = arrival.is_some() || end.is_some() || !sim.waiting.is_empty();
         let change = changes.peek().filter(|_| jobs_left).map(|(time, _)| time.max(sim.now));
         let Some(now) = [arrival, end, wake, change].into_iter().flatten().min_by(f64::total_cmp) else {
@@ -219,36 +219,22 @@ pub fn run_with(
 }
 
 /// The end of a running job. Ordered by time, then id.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct End {
-    time: f64,
+    time: TotalF64,
     id: JobId,
     cores: u32,
 }
 
-impl Eq for End {}
-
-impl Ord for End {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        self.time.total_cmp(&other.time).then(self.id.cmp(&other.id))
-    }
-}
-
-impl PartialOrd for End {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-/// Jobs that wait, by id, and in the order of submission.
+/// The waiting jobs, by id, and in the order of submission.
 #[derive(Default)]
 struct Waiting {
     /// Id to number in the order of submission.
     numbers: BTreeMap<JobId, u64>,
-    /// Jobs from number `first` on; `None` has left. The front is never `None`.
+    /// Jobs from number `first` on; `None` for those that left. The front is never `None`.
     window: VecDeque<Option<Job>>,
     first: u64,
-    /// How many ask for so many cores.
+    /// Number of jobs for each number of cores requested.
     widths: BTreeMap<u32, u64>,
 }
 
@@ -285,7 +271,7 @@ impl Waiting {
         self.numbers.is_empty()
     }
 
-    /// Does a job wait that was submitted before the one with this number?
+    /// True if a job waits that was submitted before the one with this number.
     fn any_before(&self, number: u64) -> bool {
         !self.is_empty() && self.first < number
     }
@@ -298,7 +284,7 @@ struct Simulation<'a> {
     ends: BinaryHeap<Reverse<End>>,
     /// Cores in use.
     busy: u64,
-    /// Starts of this instant, told when the instant is over.
+    /// Starts of this instant, reported when the instant is over.
     starts: Vec<Start>,
     specs: Jobspecs,
     outages: &'a Outages,
@@ -310,7 +296,7 @@ struct Simulation<'a> {
     denied: Vec<(JobId, String)>,
     instants: u64,
     peak_waiting: usize,
-    /// When all that wait were forecast last.
+    /// Time of the last forecast of all waiting jobs.
     forecast_all: f64,
 }
 
@@ -322,10 +308,10 @@ struct Start {
     r: Box<R>,
 }
 
-/// What all policies cost.
+/// Cost of all policies.
 fn cost(engine: &Engine) -> PolicyCost {
     let mut all = engine.policy_cost();
-    for (_, own) in engine.own_costs() {
+    for (_, own) in engine.queue_policy_costs() {
         all.calls += own.calls;
         all.fuel += own.fuel;
         all.memory += own.memory;
@@ -357,7 +343,7 @@ impl<'a> Simulation<'a> {
         }
     }
 
-    /// Put the policies in place before the first job comes.
+    /// Activates the policies before the first job arrives.
     fn install(&mut self, policies: Deciders, observers: &mut [&mut dyn Observer]) -> Result<(), SimError> {
         let failed = |e: fluxgate_engine::SwapError| SimError::Swap(e.to_string());
         if let Some(policy) = policies.default {
@@ -393,7 +379,7 @@ impl<'a> Simulation<'a> {
     /// The next job that ends now.
     fn next_end(&mut self, now: f64) -> Option<End> {
         let Reverse(end) = *self.ends.peek()?;
-        if end.time > now {
+        if end.time.0 > now {
             return None;
         }
         self.ends.pop();
@@ -436,7 +422,7 @@ impl<'a> Simulation<'a> {
                 Action::Start { id, r, annotations: _ } => {
                     let (number, mut job) = self.gone(id, "started")?;
                     if job.jobspec > 0 {
-                        // It may have asked for whole nodes, or for a range.
+                        // It may have requested whole nodes, or a range.
                         job.cores = u32::try_from(r.count("core")).unwrap_or(u32::MAX);
                     }
                     let whole = self.now + job.run_time();
@@ -444,7 +430,7 @@ impl<'a> Simulation<'a> {
                         (!self.outages.is_empty()).then(|| self.outages.cut(&r.ranks(), self.now, whole));
                     let end = cut.flatten().unwrap_or(whole);
                     self.failed += u64::from(end < whole);
-                    self.ends.push(Reverse(End { time: end, id, cores: job.cores }));
+                    self.ends.push(Reverse(End { time: TotalF64(end), id, cores: job.cores }));
                     self.busy += u64::from(job.cores);
                     self.started += 1;
                     self.starts.push(Start { number, job, end, r });
@@ -472,7 +458,7 @@ impl<'a> Simulation<'a> {
                 Action::Canceled { id } => {
                     return Err(SimError::Engine(format!("job {}: cancelled, nobody asked for that", id.0)));
                 }
-                // Nobody replies, recounts or audits here.
+                // A simulation has no replies, recounts or audits.
                 Action::Annotate { .. }
                 | Action::Reply { .. }
                 | Action::Recounted { .. }
@@ -483,7 +469,7 @@ impl<'a> Simulation<'a> {
         Ok(())
     }
 
-    /// Forecasts are due: somebody came, or the last ones of all are long ago.
+    /// Forecasts are due: a job arrived, or the period is over.
     fn forecast(
         &mut self,
         every: f64,
@@ -508,7 +494,7 @@ impl<'a> Simulation<'a> {
         gone.ok_or_else(|| SimError::Engine(format!("job {}: {how}, but it does not wait", id.0)))
     }
 
-    /// Tell the starts of the instant that is over.
+    /// Reports the starts of the instant that is over.
     fn flush(&mut self, observers: &mut [&mut dyn Observer]) -> Result<(), SimError> {
         for Start { number, job, end, r } in self.starts.drain(..) {
             let started = Started {
@@ -523,7 +509,7 @@ impl<'a> Simulation<'a> {
         Ok(())
     }
 
-    /// Tell who waits for ever.
+    /// Reports the jobs that wait for ever.
     fn leave(&mut self, observers: &mut [&mut dyn Observer]) -> Result<Vec<(JobId, String)>, SimError> {
         let mut left = Vec::with_capacity(self.waiting.len());
         for job in self.waiting.window.iter().flatten() {

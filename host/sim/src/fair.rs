@@ -1,9 +1,9 @@
-//! Fair starts: when would a job have started if nobody had come after it?
+//! Fair starts: the start that a job would have without later arrivals.
 //!
-//! Each answer is a replay of its own, with the jobs up to that one, to its start: exact for any policy, whatever it
-//! keeps in mind, and dear. So it is asked for jobs drawn from the workload, the same for every policy.
+//! Each answer is a replay of its own, with the jobs up to that one, to its start. It is exact for any policy, whatever
+//! state it keeps, and expensive; it is therefore computed for a sample of the workload, the same for every policy.
 //!
-//! This module must never know how a policy is made.
+//! This module does not know how a policy is made.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -17,7 +17,7 @@ use crate::driver::{self, Deciders, SimError, Surroundings};
 use crate::observe::{Observer, Started};
 use crate::workload::Job;
 
-/// Places in the workload of so many jobs, drawn evenly, ascending; all when there are no more.
+/// Draws `samples` of `jobs` indices uniformly, ascending; all indices when there are no more.
 pub fn draw(jobs: usize, samples: usize, seed: u64) -> Vec<usize> {
     let (mut numbers, mut left) = (Numbers(seed), samples.min(jobs));
     let mut drawn = Vec::with_capacity(left);
@@ -31,23 +31,23 @@ pub fn draw(jobs: usize, samples: usize, seed: u64) -> Vec<usize> {
     drawn
 }
 
-/// When some jobs started.
+/// The starts of some jobs.
 #[derive(Debug, Clone, Default)]
 pub struct Starts {
-    /// `None` as long as it did not.
+    /// `None` until the job starts.
     starts: BTreeMap<JobId, Option<f64>>,
-    /// Nothing else is wanted of the run.
+    /// True if the run is needed for these starts only.
     alone: bool,
 }
 
 impl Starts {
-    /// Of the jobs in these places.
+    /// For the jobs at these indices.
     pub fn of(jobs: &[Job], places: &[usize]) -> Starts {
         let starts = places.iter().filter_map(|place| jobs.get(*place)).map(|job| (job.id, None)).collect();
         Starts { starts, alone: false }
     }
 
-    /// One of them, if it started.
+    /// The start of one of them, if it started.
     pub fn start(&self, job: JobId) -> Option<f64> {
         self.starts.get(&job).copied().flatten()
     }
@@ -61,12 +61,12 @@ impl Observer for Starts {
     fn started(&mut self, s: &Started<'_>) -> io::Result<()> {
         let Some(start) = self.starts.get_mut(&s.job.id) else { return Ok(()) };
         *start = Some(s.start);
-        // The rest of the run tells nothing.
+        // The rest of the run is not needed.
         if self.alone { Err(io::ErrorKind::Interrupted.into()) } else { Ok(()) }
     }
 }
 
-/// The start of the job in this place in a schedule without those after it; `None` when it cannot run.
+/// The start of the job at this index in a schedule without the jobs after it, in seconds; `None` when it cannot run.
 ///
 /// # Errors
 /// As [`driver::run_with`].
@@ -108,7 +108,7 @@ mod tests {
         assert!(drawn.windows(2).all(|pair| pair[0] < pair[1]) && drawn[99] < 1000);
         assert_ne!(draw(1000, 100, 8), drawn);
         assert_eq!(draw(3, 100, 7), [0, 1, 2]);
-        // Halves get about half.
+        // The first halves get about half of the sample.
         assert!((30..70).contains(&drawn.iter().filter(|place| **place < 500).count()));
     }
 

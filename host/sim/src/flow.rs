@@ -1,11 +1,11 @@
-//! Flow, such as power or bandwidth, in a replay: what jobs of a log ask for beside their cores ([`Asks`]), the pools of a
-//! machine as its description has them ([`Pools`]), and what each job got by its R ([`Granted`]).
+//! Flow, such as power or bandwidth, in a replay: the requests of a log's jobs ([`Asks`]), the pools of a machine in
+//! its description ([`Pools`]), and the flow of each job by its R ([`Granted`]).
 //!
-//! No log says what its jobs drew, so a rule does: so much for each node or core, the same for all or an even draw between
-//! two bounds, for all jobs or for a share of them. A job draws from the seed, its own number and the name of the kind, so that
-//! a part of a log draws the same as the whole.
+//! Logs do not record flow, so a rule sets the requests: an amount for each node or core, constant or drawn uniformly
+//! between two bounds, for all jobs or for a fraction of them. The draw depends on the seed, the job's number and the
+//! name of the kind, so a part of a log draws the same as the whole.
 //!
-//! This module must never know graph, engine or policies.
+//! This module knows neither graph, engine nor policies.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -22,16 +22,16 @@ use crate::observe::{Observer, Started};
 use crate::sweep::Held;
 use crate::workload::Job;
 
-/// Most kinds that may be asked for.
+/// Maximum number of kinds of flow.
 pub const KINDS_MAX: usize = 16;
 
-/// What a request means by these is something else.
+/// Names with another meaning in a request.
 pub(crate) const TAKEN: [&str; 5] = ["cluster", "core", "gpu", "node", "slot"];
 
-/// Most of one kind for one node or core, in units without a prefix.
+/// Maximum amount of one kind for one node or core, in units without a prefix.
 const AMOUNT_MAX: u64 = 1 << 50;
 
-/// What an amount is for.
+/// The unit of the request to which an amount applies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Per {
     /// Each node of a job that has whole nodes.
@@ -40,7 +40,7 @@ pub enum Per {
     Core,
 }
 
-/// What jobs ask for of one kind: `KIND=[SHARE%:]N[-M][UNIT]/node|core`.
+/// The rule for the requests of one kind: `KIND=[SHARE%:]N[-M][UNIT]/node|core`.
 ///
 /// ```
 /// use fluxgate_sim::flow::{Ask, Per};
@@ -54,13 +54,13 @@ pub struct Ask {
     pub kind: String,
     /// Least amount.
     pub least: u64,
-    /// Largest amount; each whole number from `least` to it is as likely.
+    /// Largest amount; each whole number from `least` to it has the same probability.
     pub most: u64,
-    /// Unit of the amounts; empty is that of the machine's pools.
+    /// Unit of the amounts; empty for that of the machine's pools.
     pub unit: String,
-    /// For what each amount is.
+    /// Whether an amount is for each node or for each core.
     pub per: Per,
-    /// Share of the jobs that ask at all, 0 to 1.
+    /// Fraction of jobs with a request, 0 to 1.
     pub share: f64,
 }
 
@@ -99,7 +99,7 @@ impl FromStr for Ask {
 }
 
 impl Ask {
-    /// What a job asks for, for each node or core, in the unit of this rule.
+    /// The amount that a job requests, for each node or core, in the unit of this rule.
     fn drawn(&self, job: JobId, seed: u64) -> u64 {
         // FNV-1a: every kind draws its own numbers.
         let name = self.kind.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
@@ -114,7 +114,7 @@ impl Ask {
     }
 }
 
-/// All that jobs ask for.
+/// The rules for all kinds.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Asks {
     /// At most one rule for each kind.
@@ -123,11 +123,11 @@ pub struct Asks {
 }
 
 impl Asks {
-    /// These rules, held against the machine.
+    /// Checks the rules against the machine.
     ///
     /// # Errors
-    /// A kind that is named twice or that the machine does not have, a unit that is another's, or too many of them; a
-    /// sentence for people.
+    /// A kind that is named twice or that the machine does not have, a unit of another kind, or too many rules; as a
+    /// sentence.
     pub fn new(list: Vec<Ask>, seed: u64, pools: &Pools) -> Result<Asks, String> {
         let mut seen = BTreeSet::new();
         if list.len() > KINDS_MAX {
@@ -153,15 +153,16 @@ impl Asks {
         Ok(Asks { list, seed })
     }
 
-    /// Does nobody ask for anything?
+    /// True if no job has a request.
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
 
-    /// Can these jobs ask for it? One without nodes of its own cannot for each of them.
+    /// Checks that jobs of this form can have the requests: jobs without nodes of their own cannot request flow for
+    /// each node.
     ///
     /// # Errors
-    /// A sentence for people.
+    /// A sentence.
     pub fn check(&self, whole_nodes: bool) -> Result<(), String> {
         match self.list.iter().find(|ask| ask.per == Per::Node && !whole_nodes) {
             Some(ask) => Err(format!(
@@ -172,7 +173,7 @@ impl Asks {
         }
     }
 
-    /// What a job asks for in each slot or node, rule by rule; a rule's 0 is nothing.
+    /// The amounts of a job for each slot or node, rule by rule; 0 means no request.
     pub(crate) fn amounts(&self, job: &Job) -> Box<[u64]> {
         let amount = |ask: &Ask| {
             let drawn = ask.drawn(job.id, self.seed);
@@ -186,7 +187,7 @@ impl Asks {
         self.list.iter().map(amount).collect()
     }
 
-    /// The same in a jobspec.
+    /// The same as part of a jobspec.
     pub(crate) fn resources(&self, amounts: &[u64]) -> Vec<Resource> {
         let asked = self.list.iter().zip(amounts).filter(|(_, amount)| **amount > 0);
         asked
@@ -197,8 +198,8 @@ impl Asks {
             .collect()
     }
 
-    /// What a job must have on a node where it holds so many cores: numbers of the kinds of these pools, and amounts in
-    /// units without a prefix.
+    /// The flow that a job must have on a node on which it holds this many cores: index of the kind in these pools, and
+    /// amount in units without a prefix.
     pub fn due<'a>(
         &'a self,
         pools: &'a Pools,
@@ -216,10 +217,10 @@ impl Asks {
     }
 }
 
-/// What flows to a rank: number of the kind, rank, units without a prefix.
+/// Flow to a rank: index of the kind, rank, amount in units without a prefix.
 pub type Flow = (usize, u32, u64);
 
-/// What flows to a job by its R, of the kinds of a machine.
+/// The flow to a job by its R, of the kinds of a machine.
 pub fn flows_of(pools: &Pools, r: &R) -> Vec<Flow> {
     let mut flows = Vec::new();
     for kind in &Pools::of(r).kinds {
@@ -229,35 +230,35 @@ pub fn flows_of(pools: &Pools, r: &R) -> Vec<Flow> {
     flows
 }
 
-/// What a job had from its start to its end.
+/// The flow of a job from its start to its end.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Grant {
     /// The job.
     pub job: JobId,
-    /// Seconds.
+    /// Start, in seconds.
     pub start: f64,
-    /// Seconds.
+    /// End, in seconds.
     pub end: f64,
-    /// What flowed to it.
+    /// The flow to its ranks.
     pub flows: Vec<Flow>,
 }
 
-/// How much of a kind was in use over a run.
+/// The use of a kind over a run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Usage {
     /// Name of the kind.
     pub kind: String,
     /// Unit of the figures.
     pub unit: String,
-    /// What the sources carry together.
+    /// Capacity of all sources together.
     pub capacity: f64,
-    /// Most at one instant.
+    /// Maximum at one instant.
     pub peak: f64,
     /// Mean from the first submission to the last end.
     pub mean: f64,
 }
 
-/// How much of one kind was in use so far.
+/// The use of one kind so far.
 #[derive(Debug, Clone, Default)]
 struct Used {
     held: Held,
@@ -266,31 +267,31 @@ struct Used {
     area: f64,
 }
 
-/// Figures of what jobs have by their Rs, and, where that is wanted, what each of them had.
+/// Figures of the jobs' flow by their Rs and, optionally, the flow of each job.
 #[derive(Debug, Clone, Default)]
 pub struct Granted {
     pools: Pools,
     used: Vec<Used>,
     kept: bool,
-    /// In the order of start, if they are kept.
+    /// In the order of start; empty unless kept.
     pub grants: Vec<Grant>,
     first: Option<f64>,
     last: f64,
 }
 
 impl Granted {
-    /// Of the kinds of this machine; what every job had is kept.
+    /// For the kinds of this machine; the flow of every job is kept.
     pub fn of(pools: &Pools) -> Granted {
         Granted { kept: true, ..Granted::figures(pools) }
     }
 
-    /// The same for figures alone: no more memory than jobs that run.
+    /// The same for figures alone; memory is needed for running jobs only.
     pub fn figures(pools: &Pools) -> Granted {
         let used = vec![Used::default(); pools.kinds.len()];
         Granted { pools: pools.clone(), used, last: f64::NEG_INFINITY, ..Granted::default() }
     }
 
-    /// Figures of every kind.
+    /// The figures of every kind.
     pub fn usage(&self) -> Vec<Usage> {
         let length = (self.last - self.first.unwrap_or(self.last)).max(f64::MIN_POSITIVE);
         let usage = |(number, (kind, used)): (usize, (&Kind, &Used))| {
@@ -306,7 +307,7 @@ impl Granted {
         self.pools.kinds.iter().zip(&self.used).enumerate().map(usage).collect()
     }
 
-    /// Spans of use of a kind in its own unit, if what jobs had was kept: from, to, how much.
+    /// The use of a kind over time, in its own unit, if the flow of jobs was kept: from, to, amount.
     pub fn spans(&self, kind: usize, unit: &str) -> Vec<(f64, f64, f64)> {
         let factor = scale(unit) as f64;
         let span = |grant: &Grant| {
@@ -317,7 +318,7 @@ impl Granted {
     }
 }
 
-/// All of a kind.
+/// The total flow of a kind.
 fn sum_of(flows: &[Flow], kind: usize) -> u64 {
     flows.iter().filter(|flow| flow.0 == kind).map(|flow| flow.2).sum()
 }

@@ -1,5 +1,6 @@
-//! Jobspecs for jobs that are a number of cores, or of whole nodes, for a time: one slot of one core for each, on any
-//! nodes, or one slot that is all of each node, with memory and what flows to each slot or node; and those that jobs bring themselves.
+//! Jobspecs for the jobs of a log: a number of cores for a time (one slot of one core for each, on any nodes), or whole
+//! nodes for a time (one slot that is all of each node), with memory and flow for each slot or node; and the jobspecs
+//! that jobs bring themselves.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,13 +11,13 @@ use fluxgate_formats::{Count, Jobspec};
 use crate::flow::Asks;
 use crate::workload::{Job, queue_name};
 
-/// Shapes that are kept built. The logs at hand have 1,700 to 2,700.
+/// Number of shapes that are kept. The logs at hand have 1,700 to 2,700.
 const KEPT_MAX: usize = 65_536;
 
-/// Builds jobspecs, each shape once; the engine then reads each once, too.
+/// Builds jobspecs, each shape once, so that the engine reads each shape once, too.
 pub struct Jobspecs {
     built: BTreeMap<Key, Arc<Jobspec>>,
-    /// The same for jobs that have a jobspec, by its number, queue and the bits of the limit.
+    /// The same for jobs with a jobspec of their own, by its number, queue and the bits of the limit.
     told: BTreeMap<(u32, u32, u64), Arc<Jobspec>>,
     queues: BTreeMap<u32, String>,
     jobspecs: Vec<Arc<Jobspec>>,
@@ -27,13 +28,13 @@ pub struct Jobspecs {
 type Key = (u32, u32, u32, u64, u64, Box<[u64]>);
 
 impl Jobspecs {
-    /// With names of the queues by number, and the [jobspecs](crate::workload::Workload::jobspecs) that jobs bring.
+    /// Takes the names of the queues by number, and the [jobspecs](crate::workload::Workload::jobspecs) of the jobs.
     pub fn new(queues: &BTreeMap<u32, String>, jobspecs: &[Arc<Jobspec>]) -> Self {
         let (queues, jobspecs, flow) = (queues.clone(), jobspecs.to_vec(), Asks::default());
         Jobspecs { built: BTreeMap::new(), told: BTreeMap::new(), queues, jobspecs, flow }
     }
 
-    /// The same, with flow for jobs that bring none.
+    /// The same, with flow for jobs without a jobspec of their own.
     pub fn with_flow(self, flow: &Asks) -> Self {
         Jobspecs { flow: flow.clone(), ..self }
     }
@@ -58,12 +59,12 @@ impl Jobspecs {
     }
 }
 
-/// A jobspec with the queue and the limit of a job.
+/// A jobspec of a job's own, with the queue and the limit of the job.
 fn timed(spec: &Jobspec, job: &Job, queues: &BTreeMap<u32, String>) -> Jobspec {
     let mut spec = spec.clone();
     let queue = (job.queue > 0).then(|| ("queue", queue_name(job.queue, queues).into()));
     for (key, value) in [("duration", job.limit.into())].into_iter().chain(queue) {
-        // Both are plain keys with values of their kind, so they are taken.
+        // Both are plain keys with valid values, so they are accepted.
         let _ = spec.set_system_attr(key, value);
     }
     spec
@@ -73,7 +74,7 @@ fn build(job: &Job, queues: &BTreeMap<u32, String>, mut more: Vec<Resource>) -> 
     let whole = job.nodes > 0;
     let mut spec = Simple {
         nodes: whole.then_some(job.nodes),
-        // On whole nodes the slots say it themselves.
+        // On whole nodes the slots have the requests.
         slots: if whole { 0 } else { job.cores },
         cores_per_slot: 1,
         duration: job.limit,
@@ -87,7 +88,7 @@ fn build(job: &Job, queues: &BTreeMap<u32, String>, mut more: Vec<Resource>) -> 
         more.push(Resource { unit: Some("kB".to_owned()), ..memory });
     }
     if let Some(first) = spec.resources.first_mut().filter(|_| !more.is_empty()) {
-        // The node, or the slot; version 1 has nothing but those.
+        // The node, or the slot; version 1 has only those.
         first.with.extend(more);
         spec.version = 9999;
     }

@@ -1,26 +1,26 @@
 //! Replay of workload logs through the engine that runs in production, at full speed.
 //!
-//! A replay is a chain of small rooms:
+//! A replay is a chain of modules:
 //!
 //! ```text
 //! source --records--> workload --jobs--> driver --starts--> metrics
 //!                     machine ---------> driver --starts--> schedule (CSV) --> sweep (independent judge)
 //! ```
 //!
-//! - [`source`] reads logs of several formats, [`swf`] the Standard Workload Format among them; [`workload`] decides
-//!   which lines are jobs, and how wide and long they are; [`machine`] is what they run on.
-//! - [`model`] makes workloads without a log; [`transform`] takes parts of one and changes load and estimates.
-//! - [`outages`] are failures and drains of nodes while a workload runs; [`flow`] is what jobs ask for beside cores.
-//! - [`driver`] is a discrete-event loop around `fluxgate_engine::Engine`: the same engine, the same policies,
-//!   another clock.
-//! - [`record`] keeps every job; [`report`] makes pages and pictures of records, [`diff`] compares two, and [`bootstrap`]
-//!   says how sure a mean is.
-//! - [`metrics`] and [`schedule`] [`observe`] the driver; [`sweep`] checks a schedule without any of the code
-//!   that made it.
+//! - [`source`] reads logs of several formats, among them [`swf`], the Standard Workload Format; [`workload`] decides
+//!   which lines are jobs, and their width and length; [`machine`] is the machine that they run on.
+//! - [`model`] generates workloads without a log; [`transform`] takes parts of one and changes load and estimates.
+//! - [`outages`] are failures and drains of nodes during a workload; [`flow`] has the requests of jobs for power or
+//!   bandwidth.
+//! - [`driver`] is a discrete-event loop around `fluxgate_engine::Engine`: the same engine and the same policies as in
+//!   production, with simulated time.
+//! - [`record`] keeps every job; [`report`] makes pages and pictures of records, [`diff`] compares two records, and
+//!   [`bootstrap`] computes confidence intervals of means.
+//! - [`metrics`] and [`schedule`] [`observe`] the driver; [`sweep`] checks a schedule and shares no code with the
+//!   modules that made it.
 //!
-//! Nothing here reads a clock or a random source, so the same input gives the same bytes.
-//!
-//! This crate must never know sockets, or how a policy is executed.
+//! This crate reads neither a clock nor a random source, so the same input gives the same bytes. It knows neither
+//! sockets nor how a policy is executed.
 
 #![forbid(unsafe_code)]
 

@@ -1,10 +1,9 @@
-//! The machine that a workload is replayed on: from the log's header, or from a file.
+//! The machine of a replay: from the log's header, or from a file.
 //!
-//! From a header: MaxProcs processors become cores, spread evenly over MaxNodes nodes (the first nodes
-//! have one more where it does not divide). Without MaxNodes every core is a node of its own, without
-//! MaxProcs every node has one core.
+//! From a header: MaxProcs processors become cores, spread evenly over MaxNodes nodes (with a remainder, the first
+//! nodes have one more). Without MaxNodes every core is a node of its own, without MaxProcs every node has one core.
 //!
-//! This module must never know the workload's jobs.
+//! This module does not know the workload's jobs.
 
 use std::path::Path;
 
@@ -17,35 +16,35 @@ use crate::memory::{MEMORY, Memory};
 use crate::schedule::{Cores, cores_of};
 use crate::swf::Header;
 
-/// Most cores of a machine made from a header: beyond any machine of the Parallel Workloads Archive by
-/// far, and small enough that a typo does not exhaust memory.
+/// Maximum number of cores of a machine from a header: far beyond any machine of the Parallel Workloads Archive, and
+/// small enough that a typing error does not exhaust memory.
 pub const MAX_CORES: u32 = 16 << 20;
 
-/// Largest machine file that is read, bytes.
+/// Largest machine file, in bytes.
 pub const MAX_FILE_BYTES: u64 = 256 << 20;
 
-/// A machine to replay on.
+/// The machine of a replay.
 #[derive(Debug, Clone)]
 pub struct Machine {
-    /// The graph, everything up, nothing in use.
+    /// The graph, with all nodes up and no allocation.
     pub resources: Resources,
-    /// Which cores there are by rank, for the sweep.
+    /// The cores of each rank, for the sweep.
     pub cores: Cores,
-    /// What flows to nodes, for the same.
+    /// The pools of flow, for the sweep.
     pub pools: Pools,
-    /// Memory of nodes, for the same.
+    /// The memory of nodes, for the sweep.
     pub memory: Memory,
 }
 
-/// Why there is no machine.
+/// A machine cannot be made.
 #[derive(Debug, thiserror::Error)]
 pub enum MachineError {
-    /// The header does not tell.
+    /// The header does not describe one.
     #[error(
         "the log's header has neither MaxProcs nor MaxNodes: name the machine (a file with R, JGF or TOML)"
     )]
     Unknown,
-    /// The header tells nonsense.
+    /// The header is contradictory.
     #[error(
         "the log's header: found MaxNodes {nodes} and MaxProcs {procs}, accepted is 1 <= MaxNodes <= MaxProcs <= {MAX_CORES}"
     )]
@@ -55,7 +54,7 @@ pub enum MachineError {
         /// MaxProcs, 0 if missing.
         procs: u32,
     },
-    /// Whole nodes are asked for, but they are not all the same.
+    /// Whole nodes are requested, but they are not all equal.
     #[error(
         "procs=nodes: found nodes of {least} to {most} cores, accepted is a machine whose nodes have equally many"
     )]
@@ -70,7 +69,7 @@ pub enum MachineError {
     Io {
         /// The file.
         file: String,
-        /// What the system says.
+        /// The error of the system.
         source: std::io::Error,
     },
     /// The file is not a machine.
@@ -78,13 +77,13 @@ pub enum MachineError {
     Load {
         /// The file.
         file: String,
-        /// What its reader says.
+        /// The error of its reader.
         message: String,
     },
 }
 
 impl Machine {
-    /// As the header of a log describes it.
+    /// Makes the machine that the header of a log describes.
     pub fn from_header(header: &Header) -> Result<Self, MachineError> {
         let (nodes, procs) = match (header.max_nodes, header.max_procs) {
             (None, None) => return Err(MachineError::Unknown),
@@ -99,14 +98,14 @@ impl Machine {
         Self::uniform(nodes, procs)
     }
 
-    /// `nodes` nodes with `cores` cores together. 1 <= nodes <= cores.
+    /// Makes `nodes` nodes with `cores` cores together. 1 <= nodes <= cores.
     pub fn uniform(nodes: u32, cores: u32) -> Result<Self, MachineError> {
         let invalid =
             |message: String| MachineError::Load { file: "machine of the header".to_owned(), message };
         Self::from_resources(Resources::from_r(&uniform_r(nodes, cores)).map_err(|e| invalid(e.to_string()))?)
     }
 
-    /// From a file with R, JGF (a JSON object with `graph`) or TOML (`[[resource.config]]`).
+    /// Reads a file with R, JGF (a JSON object with `graph`) or TOML (`[[resource.config]]`).
     pub fn load(path: &Path) -> Result<Self, MachineError> {
         let file = path.display().to_string();
         let io_error = |source| MachineError::Io { file: file.clone(), source };
@@ -137,7 +136,7 @@ impl Machine {
         Self::from_resources(resources).map_err(|e| e.to_string())
     }
 
-    /// Around resources; everything is set up.
+    /// Makes a machine of resources; all nodes are up.
     pub fn from_resources(mut resources: Resources) -> Result<Self, MachineError> {
         let r = resources.to_r_all();
         resources.set_up(&r.ranks());
@@ -151,7 +150,7 @@ impl Machine {
     /// The same nodes with one pool for all of them of each kind: name, size and unit (empty: none).
     ///
     /// # Errors
-    /// [`MachineError::Load`], when the pools cannot be.
+    /// [`MachineError::Load`] for invalid pools.
     pub fn with_pools(self, pools: &[(String, u64, String)]) -> Result<Self, MachineError> {
         if pools.is_empty() {
             return Ok(self);
@@ -183,7 +182,7 @@ impl Machine {
         }
     }
 
-    /// Cores of each node, when all have as many.
+    /// Number of cores of each node, if all have the same number.
     pub fn cores_per_node(&self) -> Result<u32, MachineError> {
         let counts = self.cores.values().map(|ids| u32::try_from(ids.len()).unwrap_or(u32::MAX));
         let (least, most) = counts.fold((u32::MAX, 0), |(least, most), n| (least.min(n), most.max(n)));

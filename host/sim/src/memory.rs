@@ -1,8 +1,9 @@
-//! Memory of nodes, as the description of the machine has it, and what a job must at least have of it where it runs.
+//! Memory of nodes, from the description of the machine, and the minimum that a job must have where it runs.
 //!
-//! For those who judge a schedule. What a request leaves open counts as little as it may come to, so nothing here is ever too much.
+//! The independent checks of a schedule use it. Where a request leaves the amount open, the minimum counts, so no
+//! result here is too large.
 //!
-//! This module must never know who holds what.
+//! This module does not know allocations.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,10 +14,10 @@ use fluxgate_formats::jobspec::Resource;
 use crate::schedule::Row;
 use crate::workload::Job;
 
-/// What the type is called, in machines and in requests.
+/// Name of the resource type, in machines and in requests.
 pub(crate) const MEMORY: &str = "memory";
 
-/// Bytes of one unit: `B` with a decimal or binary prefix; 1 of what is none, which is only compared with its own.
+/// Bytes of one unit: `B` with a decimal or binary prefix; 1 for any other unit, which is comparable only with itself.
 fn bytes(unit: &str) -> u64 {
     let Some(prefix) = unit.strip_suffix(['B', 'b']) else { return 1 };
     let (letter, step) = match prefix.strip_suffix('i') {
@@ -28,25 +29,25 @@ fn bytes(unit: &str) -> u64 {
     step.pow(power as u32)
 }
 
-/// What nodes have, by rank.
+/// The memory of nodes, by rank.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Memory {
     unit: String,
-    /// Bytes, or units of what is no unit of storage.
+    /// In bytes, or in the machine's own unit where that is no unit of storage.
     ranks: BTreeMap<u32, u64>,
 }
 
-/// What a job has at least, in the unit of [`Memory::on`].
+/// The minimum of a job, in the unit of [`Memory::on`].
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Due {
-    /// On single ranks, as far as its request says which.
+    /// On single ranks, where its request determines the rank.
     pub ranks: Vec<(u32, u64)>,
-    /// On all together.
+    /// On all ranks together.
     pub all: u64,
 }
 
 impl Memory {
-    /// Of nodes: rank, amount and unit (empty: none) of each. Those of different units are not compared: then nothing is known.
+    /// From rank, amount and unit (empty: none) of each node. With different units the memory counts as unknown.
     pub fn of<'a>(nodes: impl IntoIterator<Item = (u32, u64, &'a str)>) -> Memory {
         let mut memory = Memory::default();
         for (rank, amount, unit) in nodes {
@@ -60,29 +61,29 @@ impl Memory {
         memory
     }
 
-    /// Has no node any?
+    /// True if no node has memory.
     pub fn is_empty(&self) -> bool {
         self.ranks.is_empty()
     }
 
-    /// What a rank has, in bytes or, where the machine counts in something else, in that.
+    /// The memory of a rank, in bytes or in the machine's own unit.
     pub fn on(&self, rank: u32) -> u64 {
         self.ranks.get(&rank).copied().unwrap_or(0)
     }
 
-    /// The same of all ranks.
+    /// The memory of all ranks.
     pub fn total(&self) -> u64 {
         self.ranks.values().fold(0, |all, one| all.saturating_add(*one))
     }
 
-    /// So much of a request. A side without a unit counts in the other's.
+    /// The amount of a request. A side without a unit has the other's.
     fn asked(&self, count: u64, unit: &str) -> u64 {
         let unit = if unit.is_empty() || self.unit.is_empty() { &self.unit } else { unit };
         count.saturating_mul(bytes(unit))
     }
 
-    /// What a job must have where its row says that it is; `jobspecs` are the [requests](crate::workload::Workload::jobspecs) that jobs
-    /// bring.
+    /// The memory that a job must have on the ranks of its row; `jobspecs` are the
+    /// [requests](crate::workload::Workload::jobspecs) of jobs.
     pub fn due(&self, jobspecs: &[Arc<Jobspec>], job: &Job, row: &Row) -> Due {
         let brought = (job.jobspec as usize).checked_sub(1).and_then(|number| jobspecs.get(number));
         let mut due = Due::default();
@@ -110,11 +111,11 @@ impl Memory {
         due
     }
 
-    /// The least that these come to: of memory in nodes, which stands below a node or beside cores.
+    /// The minimum of these requests: of memory in nodes, which is below a node or beside cores.
     fn least(&self, list: &[Resource], in_node: bool) -> u64 {
         let in_node = in_node || list.iter().any(|it| it.type_ == "core");
         list.iter().fold(0, |all, it| {
-            // One of several is taken.
+            // One of several alternatives is taken.
             let one = match it.type_.as_str() {
                 "xor_slot" | "or_slot" => 0,
                 MEMORY if in_node => self.asked(1, it.unit.as_deref().unwrap_or_default()),

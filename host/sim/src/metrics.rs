@@ -1,15 +1,15 @@
-//! What a schedule was worth: each metric defined once, here, with the place in the literature that
-//! the definition comes from ([`DEFINITIONS`]).
+//! Metrics of a schedule. Each metric is defined once, here, with the source of its definition in the literature
+//! ([`DEFINITIONS`]).
 //!
-//! Symbols: job j is submitted at s, starts at b, ends at e, holds c cores and runs r = e - b seconds. r
-//! is the run time in this simulation: a job killed at its limit ran until then (see
-//! [`crate::workload::Overrun`]). Jobs that never started (denied, or kept
-//! waiting to the end) are in no metric; they are counted.
+//! Symbols: job j is submitted at s, starts at b, ends at e, holds c cores and runs r = e - b seconds. r is the run
+//! time in this simulation: a job killed at its limit ran until then (see [`crate::workload::Overrun`]). Jobs that
+//! never started (denied, or kept waiting to the end) are in no metric; they are counted.
 //!
-//! Two f64 a job (wait and run time), in memory or, for very long logs, in a file, from which every distribution is derived
-//! exactly, one at a time. No sketch: a figure that people cite must not depend on the sketch's parameters.
+//! Two f64 a job (wait and run time) are kept in memory or, for very long logs, in a file; every distribution is
+//! derived from them exactly, one at a time. Sketches are not used, because a figure that is cited must not depend on
+//! their parameters.
 //!
-//! This module must never know how the schedule came about.
+//! This module does not know how the schedule was made.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -19,6 +19,8 @@ use serde::Serialize;
 mod definitions;
 mod values;
 
+use fluxgate_formats::quantile;
+
 use crate::observe::{Observer, Span, Started};
 
 pub use definitions::{DEFINITIONS, Definition};
@@ -27,7 +29,7 @@ use values::Values;
 /// Default thresholds of bounded slowdown in seconds.
 pub const THRESHOLDS: [f64; 2] = [10.0, 60.0];
 
-/// The distribution of one per-job metric. All 0 when there are no jobs.
+/// The distribution of one per-job metric. All values are 0 without jobs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct Distribution {
     /// Arithmetic mean.
@@ -41,7 +43,7 @@ pub struct Distribution {
 }
 
 impl Distribution {
-    /// Of some values, none of them NaN. Sorts them.
+    /// The distribution of some values, none of them NaN. Sorts them.
     pub fn of(values: &mut [f64]) -> Self {
         let Some(n) = std::num::NonZeroUsize::new(values.len()) else { return Self::default() };
         values.sort_unstable_by(f64::total_cmp);
@@ -58,16 +60,7 @@ impl Distribution {
     }
 }
 
-/// Quantile `p` in 0..=1 of sorted values, see [`DEFINITIONS`]; 0 of none.
-pub fn quantile(sorted: &[f64], p: f64) -> f64 {
-    let Some(last) = sorted.len().checked_sub(1) else { return 0.0 };
-    let h = last as f64 * p.clamp(0.0, 1.0);
-    let low = h.floor() as usize;
-    let high = (low + 1).min(last);
-    sorted[low] + (h - low as f64) * (sorted[high] - sorted[low])
-}
-
-/// Compensated sum (Neumaier), so that a mean over years of seconds keeps its digits.
+/// Compensated sum (Neumaier), so that a mean over years of seconds keeps its precision.
 fn sum(values: impl Iterator<Item = f64>) -> f64 {
     let mut total = Total::default();
     values.for_each(|v| total.add(v));
@@ -95,7 +88,7 @@ impl Total {
 /// Bounded slowdown for one threshold.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Bounded {
-    /// Seconds below which a run time counts as this long.
+    /// The threshold in seconds: shorter run times count as this long.
     pub threshold_s: f64,
     /// Its distribution.
     #[serde(flatten)]
@@ -107,11 +100,11 @@ pub struct Bounded {
 pub struct Summary {
     /// Jobs that ran.
     pub jobs: u64,
-    /// Of these, killed at their limit.
+    /// Number of these that were killed at their limit.
     pub killed: u64,
-    /// Jobs that were refused because they can never run on this machine.
+    /// Number of jobs that were refused because they can never run on this machine.
     pub denied: u64,
-    /// Jobs that still waited when nothing could happen any more.
+    /// Number of jobs that still waited when no event could follow any more.
     pub never_started: u64,
     /// Cores of the machine.
     pub cores: u64,
@@ -141,27 +134,27 @@ pub struct Summary {
     pub loss_of_capacity: f64,
     /// Ratio, 0 to 1; 0 when nothing ran.
     pub fairness_users: f64,
-    /// Against the start without those who came later, if that was asked for.
+    /// Comparison with the starts without later arrivals, if it was requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fair_start: Option<FairStart>,
-    /// kWh, if it is known what nodes draw.
+    /// kWh, if the power of nodes is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub energy_kwh: Option<f64>,
 }
 
-/// How much later jobs started than they would have if nobody had come after them.
+/// Delays against the starts without later arrivals.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct FairStart {
-    /// Jobs looked at.
+    /// Number of jobs in the sample.
     pub samples: u64,
-    /// Ratio of those that started later, 0 to 1.
+    /// Fraction of those that started later, 0 to 1.
     pub unfair_share: f64,
-    /// By how much, 0 for those that did not; seconds.
+    /// Delay, 0 for those that did not start later; seconds.
     pub miss_s: Distribution,
 }
 
 impl FairStart {
-    /// Of pairs of start and fair start.
+    /// From pairs of start and fair start, in seconds.
     pub fn of(starts: &[(f64, f64)]) -> Self {
         let mut misses: Vec<f64> = starts.iter().map(|(start, fair)| (start - fair).max(0.0)).collect();
         let unfair = misses.iter().filter(|miss| **miss > 0.0).count();
@@ -173,7 +166,7 @@ impl FairStart {
     }
 }
 
-/// What a node draws, in watts.
+/// The power of a node, in watts.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct NodeWatts {
     /// With no core in use.
@@ -223,14 +216,14 @@ impl Summary {
         all
     }
 
-    /// The energy of so many equal nodes from the first submission to the last end; see [`DEFINITIONS`].
+    /// The energy of this number of equal nodes from the first submission to the last end, in kWh; see [`DEFINITIONS`].
     pub fn energy_kwh(&self, nodes: u64, watts: NodeWatts) -> f64 {
         let all = nodes as f64 * self.makespan_s;
         (all * watts.idle + all * self.utilisation * (watts.busy - watts.idle)) / 3.6e6
     }
 }
 
-/// Write one CSV line for each named run, under a header line. The runs must use the same thresholds.
+/// Writes one CSV line for each named run, under a header line. The runs must use the same thresholds.
 pub fn write_csv<'a>(
     out: impl io::Write,
     runs: impl IntoIterator<Item = (&'a str, &'a Summary)>,
@@ -249,7 +242,7 @@ pub fn write_csv<'a>(
     Ok(())
 }
 
-/// Gathers what [`Summary`] needs while a simulation runs.
+/// Collects the values of [`Summary`] while a simulation runs.
 #[derive(Debug)]
 pub struct Metrics {
     cores: u64,
@@ -260,9 +253,9 @@ pub struct Metrics {
     left: u64,
     backfilled: u64,
     core_seconds: Total,
-    /// Idle core-seconds while a job waited that would have had room,
+    /// Idle core-seconds while a job waited that would have fitted,
     lost: Total,
-    /// and those of them that came before the last end, as far as that is known.
+    /// and those of them that came before the last end known so far.
     lost_before: Total,
     /// By user: jobs, and the sum of their bounded slowdowns.
     users: BTreeMap<u32, (f64, Total)>,
@@ -271,12 +264,12 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// For a machine of that many cores, with the default thresholds.
+    /// For a machine of this many cores, with the default thresholds.
     pub fn new(cores: u64) -> Self {
         Self::with_thresholds(cores, &THRESHOLDS)
     }
 
-    /// With bounded-slowdown thresholds of one's own, in seconds.
+    /// With other thresholds of bounded slowdown, in seconds.
     pub fn with_thresholds(cores: u64, thresholds: &[f64]) -> Self {
         Self {
             cores,
@@ -295,10 +288,10 @@ impl Metrics {
         }
     }
 
-    /// Count a job that ran.
+    /// Adds a job that ran.
     ///
     /// # Errors
-    /// There are many, and the file for them cannot be written.
+    /// With many jobs, the file of their values cannot be written.
     pub fn add(&mut self, job: &Job) -> io::Result<()> {
         let run = job.end - job.start;
         self.values.push(job.start - job.submit, run)?;
@@ -326,7 +319,7 @@ impl Metrics {
     /// The figures so far.
     ///
     /// # Errors
-    /// There are many jobs, and the file of them cannot be read.
+    /// With many jobs, the file of their values cannot be read.
     pub fn summary(&mut self) -> io::Result<Summary> {
         let jobs = self.values.len();
         let mut over = |of: &dyn Fn(f64, f64) -> Option<f64>| self.values.distribution(of);
@@ -368,28 +361,28 @@ impl Metrics {
     }
 }
 
-/// See [`DEFINITIONS`]. A threshold of 0 with a run time of 0 gives 1.
+/// Bounded slowdown, see [`DEFINITIONS`]. A threshold of 0 with a run time of 0 gives 1.
 pub fn bounded_slowdown_of(wait: f64, run: f64, threshold: f64) -> f64 {
     let span = run.max(threshold);
     if span > 0.0 { ((wait + run) / span).max(1.0) } else { 1.0 }
 }
 
-/// What the metrics need of one job that ran. Times in seconds.
+/// The values of one job that ran, for the metrics. Times in seconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Job {
-    /// When it was submitted.
+    /// Submission.
     pub submit: f64,
-    /// When it started.
+    /// Start.
     pub start: f64,
-    /// When it ended.
+    /// End.
     pub end: f64,
-    /// Cores it held.
+    /// Number of cores held.
     pub cores: u32,
-    /// Whose it was.
+    /// User number of its owner.
     pub user: u32,
-    /// Was it killed at its limit?
+    /// True if it was killed at its limit.
     pub killed: bool,
-    /// Did it start before an earlier-submitted job? See [`DEFINITIONS`].
+    /// True if it started before an earlier-submitted job. See [`DEFINITIONS`].
     pub backfilled: bool,
 }
 
@@ -415,7 +408,7 @@ impl Observer for Metrics {
         if span.narrowest.is_some_and(|cores| u64::from(cores) <= idle) {
             self.lost.add(idle as f64 * (span.to - span.from));
         }
-        // What comes after the last end is no part of the makespan.
+        // Events after the last end are no part of the makespan.
         if span.to <= self.last_end {
             self.lost_before = self.lost;
         }
@@ -471,7 +464,7 @@ mod tests {
     }
 
     #[test]
-    fn lost_is_what_stands_idle_while_it_would_do_for_somebody() {
+    fn idle_cores_that_a_waiting_job_could_use_are_lost() {
         let mut m = Metrics::new(10);
         m.add(&job(0.0, 0.0, 100.0, 1)).unwrap();
         let mut span = |busy, waiting, narrowest| {
@@ -555,7 +548,7 @@ mod tests {
         m.left(&crate::workload::Job::new(fluxgate_formats::JobId(2), 0.0, 1, 9.0, 9.0), "").unwrap();
         let s = m.summary().unwrap();
         assert_eq!((s.makespan_s, s.loss_of_capacity, s.never_started), (10.0, 0.5, 1));
-        // Unless somebody starts after all.
+        // Unless a job starts after all.
         m.add(&job(0.0, 1e6, 1e6 + 10.0, 2)).unwrap();
         assert!(m.summary().unwrap().loss_of_capacity > 0.99);
     }

@@ -1,14 +1,14 @@
 //! Workloads from a model instead of a log.
 //!
-//! [`lublin99`]: U. Lublin, D. Feitelson, "The workload on parallel supercomputers: modeling the characteristics of rigid
-//! jobs", JPDC 63(11), 2003 (technical report 1999), with the parameters published for all jobs together. Run times come
-//! from a mixture of two gamma distributions of their logarithm, the wider the job the more from the longer one; sizes from
-//! two even distributions of their logarithm, many of them powers of two; arrivals from a gamma distribution and a cycle
-//! of the day.
+//! [`lublin99`]: U. Lublin, D. Feitelson, "The workload on parallel supercomputers: modeling the characteristics of
+//! rigid jobs", JPDC 63(11), 2003 (technical report 1999), with the parameters published for all jobs together. Run
+//! times come from a mixture of two gamma distributions of their logarithm; the wider the job, the larger the share of
+//! the longer one. Sizes come from two uniform distributions of their logarithm, many of them powers of two; arrivals
+//! come from a gamma distribution and a daily cycle.
 //!
-//! [`downey97`] is in a file of its own.
+//! [`downey97`] has a file of its own.
 //!
-//! What is drawn follows from the seed alone. This module must never know logs or machines.
+//! All draws follow from the seed alone. This module knows neither logs nor machines.
 
 use fluxgate_formats::JobId;
 
@@ -18,7 +18,7 @@ use crate::workload::Job;
 mod downey;
 pub use downey::downey97;
 
-/// Most cores of the machine of a model.
+/// Maximum number of cores of a model's machine.
 pub const CORES_MAX: u32 = 1 << 24;
 
 /// Seconds in one of the 48 parts of the day.
@@ -44,8 +44,8 @@ const RUN_SHARE: (f64, f64) = (-0.0054, 0.78);
 const GAP: (f64, f64) = (10.2303 * 1.0225, 0.4871);
 const CYCLE: (f64, f64) = (8.1737, 3.9631);
 
-/// Jobs of the model for a machine of so many cores, from the second 0 on, which is a midnight. Requested durations are the
-/// run times; users are not modelled.
+/// Generates jobs of the model for a machine of this many cores, from second 0 on, which is a midnight. Requested
+/// durations are the run times; users are not modelled.
 pub fn lublin99(jobs: usize, cores: u32, seed: u64) -> Vec<Job> {
     let mut numbers = Numbers(seed);
     let weights = cycle();
@@ -60,7 +60,7 @@ pub fn lublin99(jobs: usize, cores: u32, seed: u64) -> Vec<Job> {
         .collect()
 }
 
-/// How fast jobs come in each part of the day; 1 on average.
+/// Relative arrival rate in each part of the day; 1 on average.
 fn cycle() -> [f64; PARTS] {
     let mut weights = [0.0; PARTS];
     for step in DAY_BEGINS..DAY_BEGINS + PARTS {
@@ -91,7 +91,7 @@ fn share(x: f64, (shape, scale): (f64, f64)) -> f64 {
         / 3.0
 }
 
-/// The clock of arrivals. Time passes more quickly where jobs come more slowly.
+/// The clock of arrivals. Its time passes faster in hours of low arrival rate.
 struct Arrivals {
     part: usize,
     /// Weight used up of this part.

@@ -1,8 +1,8 @@
-//! What a simulation tells while it runs, and to whom.
+//! The events that a simulation reports while it runs, and the trait that receives them.
 //!
 //! Metrics, the schedule file and progress bars are observers; a run has any number of them.
 //!
-//! This module must never know the driver.
+//! This module does not know the driver.
 
 use std::io;
 
@@ -14,53 +14,52 @@ use crate::workload::Job;
 /// Instants between two reports of progress.
 pub const PROGRESS_EVERY: u64 = 1024;
 
-/// A job that starts. Times in seconds.
+/// A start of a job. Times in seconds.
 #[derive(Debug, Clone, Copy)]
 pub struct Started<'a> {
-    /// The job; its cores are those that it gets.
+    /// The job; its cores are those allocated.
     pub job: &'a Job,
-    /// When.
+    /// Time of the start.
     pub start: f64,
-    /// When it will end: start + min(run time, limit), or when one of its nodes fails before.
+    /// Time of its end: start + min(run time, limit), or earlier when one of its nodes fails.
     pub end: f64,
-    /// What it gets; empty when no observer [wants it](Observer::wants_r).
+    /// Its allocation; empty when no observer [wants it](Observer::wants_r).
     pub r: &'a R,
-    /// Did it leave an earlier-submitted job (ties: smaller id) waiting when every start of this instant was
-    /// done?
+    /// True if an earlier-submitted job (ties: smaller id) still waited after all starts of this instant.
     pub backfilled: bool,
 }
 
-/// A span of time in which nothing changes. Times in seconds.
+/// A span of time without changes. Times in seconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Span {
-    /// Its begin, after everything that happens then.
+    /// Its begin, after all events of that instant.
     pub from: f64,
-    /// Its end, before anything that happens then.
+    /// Its end, before all events of that instant.
     pub to: f64,
     /// Cores in use.
     pub busy: u64,
-    /// Jobs that wait.
+    /// Number of waiting jobs.
     pub waiting: u64,
-    /// Cores that the narrowest job that waits asks for.
+    /// Cores of the narrowest waiting job.
     pub narrowest: Option<u32>,
 }
 
-/// How far a run is.
+/// The progress of a run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Progress {
-    /// Jobs submitted.
+    /// Number of jobs submitted.
     pub submitted: u64,
-    /// Jobs that ended or were denied.
+    /// Number of jobs that ended or were denied.
     pub done: u64,
-    /// Jobs that wait.
+    /// Number of waiting jobs.
     pub waiting: u64,
-    /// Time of the simulation, seconds.
+    /// Simulated time, in seconds.
     pub now: f64,
 }
 
-/// Whoever wants to hear what happens. An error ends the run.
+/// A receiver of the events of a run. An error ends the run.
 pub trait Observer {
-    /// Does it look at [`Started::r`]? When none does, none is made, which saves about a tenth of the time.
+    /// True if it reads [`Started::r`]. Without such an observer no R is made, which saves about a tenth of the time.
     fn wants_r(&self) -> bool {
         true
     }
@@ -75,18 +74,18 @@ pub trait Observer {
         Ok(())
     }
 
-    /// When waiting jobs are expected to start, asked after everything that happened at this instant: because somebody came,
-    /// or, with `all`, because it is time to ask again.
+    /// Expected starts of waiting jobs, after all events of this instant: because a job arrived or, with `all`, because
+    /// the period of forecasts is over.
     fn forecasts(&mut self, _now: f64, _forecasts: &[Forecast], _all: bool) -> io::Result<()> {
         Ok(())
     }
 
-    /// A job was refused for good.
+    /// A job was denied.
     fn denied(&mut self, _job: &Job, _note: &str) -> io::Result<()> {
         Ok(())
     }
 
-    /// A job still waits, for this reason, and nothing can happen any more. Called at the end, in the order of submission.
+    /// A job still waits, for this reason, and no event can follow. Called at the end, in the order of submission.
     fn left(&mut self, _job: &Job, _why: &str) -> io::Result<()> {
         Ok(())
     }

@@ -1,16 +1,16 @@
-//! Failures and drains of nodes, from a file: what happens to the machine while a workload runs.
+//! Failures and drains of nodes during a workload, from a file.
 //!
-//! A table (CSV) with the first line `time,ranks,change`: when (a date in UTC, or seconds since the epoch, as jobs are
-//! submitted), to which nodes (an RFC 22 idset of ranks), and what:
+//! The file is a table (CSV) with the first line `time,ranks,change`: the time (a date in UTC, or seconds since the
+//! epoch, as jobs are submitted), the nodes (an RFC 22 idset of ranks), and the change:
 //!
 //! - `fail`: the nodes are down. Jobs on them end then; they are not run again.
-//! - `drain`: the nodes get no more jobs; those on them go on.
+//! - `drain`: the nodes get no more jobs; jobs on them go on.
 //! - `return`: the nodes are in service again.
 //!
 //! The last change before an instant counts. At one instant, jobs end before nodes change, and nodes change before jobs
 //! arrive.
 //!
-//! This module must never know jobs or policies.
+//! This module knows neither jobs nor policies.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -22,70 +22,70 @@ use crate::bounded::Bounded;
 use crate::dates::epoch;
 use crate::swf::quoted;
 
-/// Most changes of one file.
+/// Maximum number of changes in one file.
 pub const CHANGES_MAX: usize = 1_000_000;
-/// Largest file, bytes.
+/// Largest file, in bytes.
 pub const FILE_BYTES_MAX: u64 = 256 << 20;
 
 /// The first line of a file.
 const COLUMNS: &str = "time,ranks,change";
 
-/// What becomes of a node.
+/// A change of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Change {
-    /// It is down, and the jobs on it end.
+    /// The node is down, and the jobs on it end.
     Fail,
-    /// It gets no more jobs.
+    /// The node gets no more jobs.
     Drain,
-    /// It is in service again.
+    /// The node is in service again.
     Return,
 }
 
-/// One line.
+/// One line: the change of some nodes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outage {
     /// The nodes, by rank.
     pub ranks: Idset,
-    /// What becomes of them.
+    /// The change.
     pub change: Change,
 }
 
-/// Why a file is not good.
+/// A file of changes is invalid.
 #[derive(Debug, thiserror::Error)]
 pub enum OutageError {
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("{file}: {source}")]
     Io {
         /// The file.
         file: String,
-        /// What the system says.
+        /// The error of the system.
         source: std::io::Error,
     },
-    /// A line is wrong.
+    /// A line is invalid.
     #[error("{file}: line {line}: found {found}, accepted is {accepted}")]
     Bad {
         /// The file.
         file: String,
         /// The line, from 1.
         line: u64,
-        /// What stands there.
+        /// The text found.
         found: String,
-        /// What could.
+        /// The text expected.
         accepted: &'static str,
     },
 }
 
-/// All that happens to a machine.
+/// All changes of a machine's nodes.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Outages {
-    /// In the order of time, those of one instant in the order of lines.
+    /// In the order of time, and of lines within an instant.
     changes: Vec<(f64, Outage)>,
-    /// When each rank fails.
+    /// Times of the failures of each rank.
     failures: BTreeMap<u32, Vec<f64>>,
 }
 
 impl Outages {
-    /// Read a file; every rank has to be one of the machine's.
+    /// Reads a file; every rank has to be one of the machine's.
     pub fn load(path: &Path, machine: &Idset) -> Result<Self, OutageError> {
         let file = path.display().to_string();
         let io_error = |source| OutageError::Io { file: file.clone(), source };
@@ -95,7 +95,7 @@ impl Outages {
         Self::parse(&text, &file, machine)
     }
 
-    /// The same from a text; `file` is the name that messages use.
+    /// Reads a text; `file` is its name in error texts.
     pub fn parse(text: &str, file: &str, machine: &Idset) -> Result<Self, OutageError> {
         let mut lines = (1..).zip(text.lines().map(str::trim)).filter(|(_, line)| !line.is_empty());
         let bad =
@@ -149,7 +149,7 @@ impl Outages {
         Ok(Self::of(changes))
     }
 
-    /// From changes in any order.
+    /// From changes in any order, each with its time in seconds.
     pub fn of(mut changes: Vec<(f64, Outage)>) -> Self {
         changes.sort_by(|a, b| a.0.total_cmp(&b.0));
         let mut failures: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
@@ -163,17 +163,18 @@ impl Outages {
         Outages { changes, failures }
     }
 
-    /// Does nothing ever happen?
+    /// True if there is no change.
     pub fn is_empty(&self) -> bool {
         self.changes.is_empty()
     }
 
-    /// Everything in the order of time.
+    /// All changes in the order of time.
     pub fn changes(&self) -> &[(f64, Outage)] {
         &self.changes
     }
 
-    /// When something on these ranks that starts at `start` and would end at `end` is ended by a failure.
+    /// The time at which a failure ends a job on these ranks that starts at `start` and would end at `end`, if one
+    /// does.
     pub(crate) fn cut(&self, ranks: &Idset, start: f64, end: f64) -> Option<f64> {
         if self.failures.is_empty() {
             return None;

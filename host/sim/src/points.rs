@@ -1,10 +1,10 @@
 //! A distribution in five points, for tables and pictures.
 //!
-//! This module must never know what is distributed.
+//! This module does not know the quantity.
 
 use serde::Serialize;
 
-use crate::metrics::quantile;
+use fluxgate_formats::quantile;
 
 /// Five points of a distribution.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
@@ -22,7 +22,7 @@ pub struct Points {
 }
 
 impl Points {
-    /// Of some values, none of them NaN; all 0 of none.
+    /// The points of some values, none of them NaN; all 0 without values.
     pub fn of(mut values: Vec<f64>) -> Points {
         values.sort_unstable_by(f64::total_cmp);
         let mean = if values.is_empty() { 0.0 } else { values.iter().sum::<f64>() / values.len() as f64 };

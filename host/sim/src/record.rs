@@ -1,9 +1,9 @@
-//! Every job that ran, in memory: what reports, comparisons and confidence intervals are made from. And as JSON
-//! lines, which is how a run is kept for a later comparison.
+//! Every job that ran, in memory: the input of reports, comparisons and confidence intervals. Also as JSON lines, the
+//! form in which a run is kept for a later comparison.
 //!
-//! Only whoever asks for these pays for them: figures alone need [`crate::metrics`].
+//! A record is optional: figures alone need only [`crate::metrics`].
 //!
-//! This module must never know what is made of the record.
+//! This module does not know the use of the record.
 
 use std::io::{self, BufRead, Write};
 
@@ -23,31 +23,31 @@ pub struct Done {
     pub user: u32,
     /// Cores it held.
     pub cores: u32,
-    /// When it was submitted.
+    /// Submission.
     pub submit: f64,
-    /// When it started.
+    /// Start.
     pub start: f64,
-    /// When it ended.
+    /// End.
     pub end: f64,
-    /// The duration it asked for.
+    /// The requested duration.
     pub limit: f64,
-    /// Did it leave an earlier-submitted job waiting?
+    /// True if an earlier-submitted job still waited at its start.
     pub backfilled: bool,
 }
 
 impl Done {
-    /// Seconds in the queue.
+    /// Time in the queue, in seconds.
     pub fn wait(&self) -> f64 {
         self.start - self.submit
     }
 
-    /// Seconds on the machine.
+    /// Time on the machine, in seconds.
     pub fn run(&self) -> f64 {
         self.end - self.start
     }
 }
 
-/// Where the cores of each rank lie when all cores of the machine stand in one row.
+/// Positions of the cores of each rank when all cores of the machine are numbered in one row.
 #[derive(Debug, Clone, Default)]
 struct Rows {
     /// By rank: the first row, and the ids of its cores.
@@ -66,7 +66,7 @@ impl Rows {
     }
 }
 
-/// Collects what runs, in the order of start.
+/// Collects jobs that run, in the order of start.
 #[derive(Debug, Clone, Default)]
 pub struct Record {
     /// The jobs.
@@ -74,17 +74,17 @@ pub struct Record {
     rows: Option<Rows>,
     /// Rows of cores, first and last, of all jobs one after the other.
     places: Vec<(u32, u32)>,
-    /// For each job, where its places end.
+    /// For each job, the end of its places.
     ends: Vec<usize>,
 }
 
 impl Record {
-    /// A record that also keeps where jobs ran, as rows of the machine's cores counted from 0.
+    /// A record that also keeps the places of jobs, as rows of the machine's cores counted from 0.
     pub fn with_places(machine: &Cores) -> Record {
         Record { rows: Some(Rows::of(machine)), ..Record::default() }
     }
 
-    /// The rows, first and last, that the job with this index held; empty when places are not kept.
+    /// The rows, first and last, of the job with this index; empty when places are not kept.
     pub fn places(&self, index: usize) -> &[(u32, u32)] {
         let Some(&end) = self.ends.get(index) else { return &[] };
         let begin = index.checked_sub(1).map_or(0, |before| self.ends[before]);
@@ -128,7 +128,7 @@ impl Observer for Record {
     }
 }
 
-/// Write jobs as JSON lines, one object each.
+/// Writes jobs as JSON lines, one object each.
 pub fn write_jsonl(mut out: impl Write, jobs: &[Done]) -> io::Result<()> {
     for job in jobs {
         serde_json::to_writer(&mut out, job)?;
@@ -137,7 +137,7 @@ pub fn write_jsonl(mut out: impl Write, jobs: &[Done]) -> io::Result<()> {
     out.flush()
 }
 
-/// Why a file of JSON lines is not a record.
+/// A file of JSON lines is no record.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
     /// The file cannot be read.
@@ -145,7 +145,7 @@ pub enum RecordError {
     Io {
         /// The file.
         file: String,
-        /// What the system says.
+        /// The error of the system.
         source: io::Error,
     },
     /// A line is no job that ran.
@@ -158,12 +158,12 @@ pub enum RecordError {
         file: String,
         /// From 1.
         line: u64,
-        /// What is wrong.
+        /// The error.
         what: String,
     },
 }
 
-/// Read what [`write_jsonl`] wrote. `file` is for messages.
+/// Reads the output of [`write_jsonl`]. `file` is its name in error texts.
 pub fn read_jsonl(input: impl BufRead, file: &str) -> Result<Vec<Done>, RecordError> {
     let mut jobs: Vec<Done> = Vec::new();
     let mut seen = std::collections::BTreeSet::new();

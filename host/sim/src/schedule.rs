@@ -1,11 +1,11 @@
 //! The schedule as a CSV file: one line for each job that ran, in order of start (ties: the order in which
 //! the engine started them), the same bytes for the same schedule.
 //!
-//! Columns: `job,submit,start,end,ranks` and, if wanted, `cores`. `job` is the number in the log, times
-//! are seconds in the workload's time base in the shortest form that reads back as the same f64, `ranks`
-//! is an RFC 22 idset, `cores` says which cores of each rank: `0/0-3 1/0-1`.
+//! Columns: `job,submit,start,end,ranks` and, optionally, `cores`. `job` is the number in the log, times are seconds in
+//! the workload's time base in the shortest form that reads back as the same f64, `ranks` is an RFC 22 idset, `cores`
+//! has the cores of each rank: `0/0-3 1/0-1`.
 //!
-//! This module must never know how a schedule is made or judged.
+//! This module knows neither how a schedule is made nor how it is checked.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -18,7 +18,7 @@ use crate::observe::{Observer, Started};
 const BASIC: [&str; 5] = ["job", "submit", "start", "end", "ranks"];
 const CORES: &str = "cores";
 
-/// Which cores of which rank.
+/// The cores of each rank.
 pub type Cores = BTreeMap<u32, Idset>;
 
 /// One job that ran.
@@ -26,20 +26,20 @@ pub type Cores = BTreeMap<u32, Idset>;
 pub struct Row {
     /// The job.
     pub job: JobId,
-    /// When it was submitted, seconds.
+    /// Submission, in seconds.
     pub submit: f64,
-    /// When it started.
+    /// Start, in seconds.
     pub start: f64,
-    /// When it ended.
+    /// End, in seconds.
     pub end: f64,
-    /// Where.
+    /// Its ranks.
     pub ranks: Idset,
-    /// On which cores, if known.
+    /// Its cores, if known.
     pub cores: Option<Cores>,
 }
 
 impl Row {
-    /// Of a job that starts, with its cores.
+    /// The row of a job that starts, with its cores.
     pub fn of(s: &Started<'_>) -> Row {
         Row {
             job: s.job.id,
@@ -65,19 +65,19 @@ pub fn cores_of(r: &R) -> Cores {
     all
 }
 
-/// Why a schedule file is not one.
+/// A file is no schedule.
 #[derive(Debug, thiserror::Error)]
 pub enum ScheduleError {
     /// Not readable, or not CSV.
     #[error("schedule: {0}")]
     Csv(#[from] csv::Error),
-    /// The first line is another.
+    /// The first line is wrong.
     #[error("schedule: line 1: found `{found}`, accepted is `job,submit,start,end,ranks`, also with `cores`")]
     Header {
         /// The line.
         found: String,
     },
-    /// A value is not what its column promises.
+    /// A value is not valid in its column.
     #[error("schedule: line {line}: {column}: found `{found}`, accepted is {accepted}")]
     Value {
         /// Line number, from 1.
@@ -86,7 +86,7 @@ pub enum ScheduleError {
         column: &'static str,
         /// The value.
         found: String,
-        /// What would do.
+        /// The values accepted.
         accepted: &'static str,
     },
 }
@@ -99,7 +99,7 @@ pub struct Writer<W: io::Write> {
 }
 
 impl<W: io::Write> Writer<W> {
-    /// Write the header line and be ready for rows.
+    /// Writes the header line.
     pub fn new(out: W, with_cores: bool) -> io::Result<Self> {
         let mut csv = csv::Writer::from_writer(out);
         let more = with_cores.then_some(CORES);
@@ -107,12 +107,12 @@ impl<W: io::Write> Writer<W> {
         Ok(Self { csv, with_cores, text: String::new() })
     }
 
-    /// Write one row. Unknown cores are an empty value.
+    /// Writes one row. Unknown cores are an empty value.
     pub fn write(&mut self, row: &Row) -> io::Result<()> {
         self.fields(row.job, [row.submit, row.start, row.end], &row.ranks, row.cores.as_ref())
     }
 
-    /// Everything is written out; give the writer back.
+    /// Writes all remaining data and returns the writer.
     pub fn finish(self) -> io::Result<W> {
         self.csv.into_inner().map_err(|e| io::Error::new(e.error().kind(), e.to_string()))
     }
@@ -173,7 +173,7 @@ impl Observer for Collect {
     }
 }
 
-/// Read a schedule back, row by row.
+/// Reads a schedule, row by row.
 pub fn read<R: io::Read>(
     input: R,
 ) -> Result<impl Iterator<Item = Result<Row, ScheduleError>>, ScheduleError> {

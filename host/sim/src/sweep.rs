@@ -1,20 +1,20 @@
-//! An independent judge over a finished schedule: are all jobs there once, and was the machine ever
-//! overfull? It knows the workload, the machine as "these cores on these ranks", and the rows. It
-//! shares no code with the engine, the graph or the driver, so that it cannot share a mistake.
+//! An independent check of a finished schedule: every job is there once, and the machine was never overfull. The sweep
+//! knows the workload, the machine as "these cores on these ranks", and the rows. It shares no code with the engine,
+//! the graph or the driver, so that it cannot share an error with them.
 //!
-//! What it checks:
+//! It checks:
 //! - conservation: every job of the workload has exactly one row or is listed as one that did not run (denied, or kept
 //!   waiting); no row is of another job;
 //! - times: the row's submission is the job's, start >= submission, end = start + run time, exactly;
-//! - capacity: at no instant do the running jobs' cores exceed the machine's. Intervals are half-open: a
-//!   job that ends at t does not overlap one that starts at t;
-//! - places: only ranks of the machine, with room for the job's cores; on each rank never more than it
-//!   has, counting for every job the cores that it must at least have there (all of them if it is on
-//!   one rank; exact on machines of one-core nodes);
-//! - nodes that fail: nothing starts on a node that is out of service, and a job ends when a node of its fails;
-//! - cores, where rows tell them: as many as asked for, on the row's ranks, existing, and no core
-//!   held twice at any instant;
-//! - flow and memory, where jobs ask for some ([`sweep_flow`], [`sweep_memory`]).
+//! - capacity: at no instant do the running jobs' cores exceed the machine's. Intervals are half-open: a job that ends
+//!   at t does not overlap one that starts at t;
+//! - places: only ranks of the machine, with enough cores for the job; on each rank never more cores than it has,
+//!   counting for every job the minimum number of cores that it has there (all of them if it is on one rank; exact on
+//!   machines of one-core nodes);
+//! - nodes that fail: no job starts on a node that is out of service, and a job ends when one of its nodes fails;
+//! - cores, where rows have them: as many as requested, on the row's ranks, existing, and no core held twice at any
+//!   instant;
+//! - flow and memory, where jobs request some ([`sweep_flow`], [`sweep_memory`]).
 
 mod flow;
 mod held;
@@ -36,10 +36,10 @@ pub(crate) use held::Held;
 pub use flow::sweep_flow;
 pub use memory::sweep_memory;
 
-/// Most violations whose text is kept; all are counted.
+/// Maximum number of violations whose text is kept; all are counted.
 pub const MAX_KEPT: usize = 100;
 
-/// One thing that is wrong. Times in seconds.
+/// A violation. Times in seconds.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Violation {
     /// A job has neither row nor denial.
@@ -52,98 +52,99 @@ pub enum Violation {
     Submit(JobId),
     /// It started before it was submitted.
     Early(JobId),
-    /// It was told after one that started later.
+    /// Its row came after one with a later start.
     Order(JobId),
     /// It did not end at start + run time.
     End {
         /// The job.
         job: JobId,
-        /// As in the row.
+        /// The value of the row.
         found: f64,
-        /// As it must be.
+        /// The value required.
         expected: f64,
     },
     /// It started on a rank that was out of service.
     Down(JobId, u32),
     /// A rank that the machine does not have.
     Rank(JobId, u32),
-    /// Its ranks do not have as many cores as it asked for, or it holds another number of them.
+    /// Its ranks do not have as many cores as it requested, or it holds another number of them.
     Width {
         /// The job.
         job: JobId,
-        /// Cores it holds, or at most could hold.
+        /// Number of cores that it holds, or could hold at most.
         found: u64,
-        /// Cores it asked for.
+        /// Number of cores requested.
         expected: u64,
     },
     /// The cores are not on the row's ranks, or not in the machine.
     Core(JobId, u32),
     /// More cores in use than the machine has.
     Overfull {
-        /// From when.
+        /// Begin of the violation.
         time: f64,
-        /// Cores in use.
+        /// Number of cores in use.
         used: u64,
-        /// Cores there are.
+        /// Number of cores of the machine.
         total: u64,
     },
     /// More cores in use on one rank than it has.
     RankOverfull {
-        /// From when.
+        /// Begin of the violation.
         time: f64,
         /// The rank.
         rank: u32,
-        /// Cores that are at least in use.
+        /// Minimum number of cores in use.
         used: u64,
-        /// Cores there are.
+        /// Number of cores of the rank.
         total: u64,
     },
     /// One core held by two jobs.
     Overlap {
-        /// From when.
+        /// Begin of the violation.
         time: f64,
         /// The rank.
         rank: u32,
         /// The core.
         core: u32,
-        /// Who held it.
+        /// The job that held it.
         first: JobId,
-        /// Who got it too.
+        /// The job that got it too.
         second: JobId,
     },
-    /// Another flow to a rank than the job must have there, or one to a rank that hangs on no pool. Units without a prefix.
+    /// Another flow to a rank than the job must have there, or flow to a rank without a pool. Units without a prefix.
     Flow {
         /// The job.
         job: JobId,
-        /// Name of what flows.
+        /// Name of the kind of flow.
         kind: String,
         /// The rank.
         rank: u32,
-        /// As its R says.
+        /// The amount in its R.
         found: u64,
-        /// As it asked.
+        /// The amount requested.
         expected: u64,
     },
-    /// More memory than a rank has, or all together. Bytes, or units of a machine that does not count in bytes.
+    /// More memory in use than a rank or the whole machine has. Bytes, or units of a machine that does not count in
+    /// bytes.
     MemoryOverfull {
-        /// From when.
+        /// Begin of the violation.
         time: f64,
-        /// The rank; `None` is all of them.
+        /// The rank; `None` for the whole machine.
         rank: Option<u32>,
-        /// What is at least in use.
+        /// Minimum amount in use.
         used: u64,
-        /// What there is.
+        /// Amount of the rank or machine.
         total: u64,
     },
     /// More flow than a pool carries. Units without a prefix.
     PoolOverfull {
-        /// From when.
+        /// Begin of the violation.
         time: f64,
         /// Names of kind and pool.
         pool: String,
-        /// What flows.
+        /// Amount in use.
         used: u64,
-        /// What it carries.
+        /// Capacity of the pool.
         total: u64,
     },
 }
@@ -191,21 +192,21 @@ impl fmt::Display for Violation {
     }
 }
 
-/// What the sweep found.
+/// The result of the sweep.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Report {
-    /// Rows seen.
+    /// Number of rows.
     pub rows: u64,
-    /// Most cores in use at one instant.
+    /// Maximum number of cores in use at one instant.
     pub peak_cores: u64,
-    /// How many violations there are.
+    /// Number of violations.
     pub violations: u64,
     /// The first [`MAX_KEPT`] of them.
     pub first: Vec<Violation>,
 }
 
 impl Report {
-    /// Is the schedule valid?
+    /// True if the schedule is valid.
     pub fn ok(&self) -> bool {
         self.violations == 0
     }
@@ -218,13 +219,13 @@ impl Report {
     }
 }
 
-/// Check a schedule of `jobs` on a machine of these cores; `denied` are the jobs that were refused or that
-/// waited for ever.
+/// Checks a schedule of `jobs` on a machine of these cores; `denied` are the jobs that were denied or that waited for
+/// ever.
 pub fn sweep(machine: &Cores, jobs: &[Job], denied: &[JobId], rows: &[Row]) -> Report {
     sweep_with(machine, &[], jobs, denied, rows)
 }
 
-/// The same on a machine to which these things happen, in the order of time.
+/// The same on a machine with these outages, in the order of time.
 pub fn sweep_with(
     machine: &Cores,
     outages: &[(f64, Outage)],
@@ -261,7 +262,7 @@ fn conservation(jobs: &[Job], denied: &[JobId], rows: &[Row], report: &mut Repor
     }
 }
 
-/// What happens to each rank.
+/// The outages of each rank.
 type History = BTreeMap<u32, Vec<(f64, Change)>>;
 
 fn history(outages: &[(f64, Outage)]) -> History {
@@ -360,7 +361,7 @@ fn places(machine: &Cores, rows: &[(&Row, &Job)], report: &mut Report) {
         }
         for rank in row.ranks.iter() {
             let elsewhere = room - size.get(&rank).copied().unwrap_or(0);
-            // On a rank that is in its set it has one core at the least.
+            // It has at least one core on each rank of its set.
             let here = asked.saturating_sub(elsewhere).max(1);
             ranks.entry(rank).or_default().add(row, here);
         }
@@ -374,7 +375,7 @@ fn places(machine: &Cores, rows: &[(&Row, &Job)], report: &mut Report) {
     }
 }
 
-/// From when until when, and by whom.
+/// From when until when, and for which job.
 type Span = (f64, f64, JobId);
 
 fn cores(machine: &Cores, rows: &[(&Row, &Job)], report: &mut Report) {

@@ -4,15 +4,15 @@
 //! every other line is one job of 18 whitespace-separated numbers ([`Record`]), where -1 means unknown.
 //! Definition: <https://www.cs.huji.ac.il/labs/parallel/workload/swf.html>.
 //!
-//! The reader keeps one line in memory, never more than [`MAX_LINE_BYTES`] of it. What it does not like
-//! it names: line, field, what was found and what is accepted ([`BadLine`]). Whether a bad line ends the
-//! reading is the caller's choice: the iterator goes on after one.
+//! The reader keeps one line in memory, never more than [`MAX_LINE_BYTES`] of it. An error names line, field, the value
+//! found and the values accepted ([`BadLine`]). The caller chooses whether a bad line ends the reading: the iterator
+//! goes on after one.
 //!
-//! Beyond the letter of the definition it accepts what the published logs contain: numbers with a
-//! fraction in any time field and `4.0` in whole-number fields, submit times out of order, comments
-//! between jobs, empty lines, CR LF line ends, bytes that are not UTF-8 in comments.
+//! Beyond the definition it accepts deviations of the published logs: numbers with a fraction in any time field and
+//! `4.0` in whole-number fields, submit times out of order, comments between jobs, empty lines, CR LF line ends, bytes
+//! that are not UTF-8 in comments.
 //!
-//! This module must never know what a job means to a scheduler; that is [`crate::workload`].
+//! This module does not know the meaning of a job for a scheduler; that is [`crate::workload`].
 
 use std::fmt;
 use std::fs::File;
@@ -33,13 +33,13 @@ use lines::Lines;
 /// below 300; the rest of a longer line is read over, not stored.
 pub const MAX_LINE_BYTES: usize = 64 * 1024;
 
-/// Most characters of a bad value that are repeated in a message.
+/// Maximum number of characters of a bad value in an error text.
 const MAX_FOUND_CHARS: usize = 60;
 
-/// Bytes read from the file at once.
+/// Bytes read from the file at a time.
 const READ_BUFFER_BYTES: usize = 256 * 1024;
 
-/// The 18 fields by the names that messages use, in the order of the line (field 1 first).
+/// The 18 fields by their names in error texts, in the order of the line (field 1 first).
 pub const FIELD_NAMES: [&str; 18] = [
     "job number",
     "submit time",
@@ -61,7 +61,7 @@ pub const FIELD_NAMES: [&str; 18] = [
     "think time from preceding job",
 ];
 
-/// Field 11: how a job ended.
+/// Field 11: the end of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
@@ -77,12 +77,12 @@ pub enum Status {
     PartialFailed,
     /// 5: cancelled, before or after it started.
     Cancelled,
-    /// -1: not known, or without meaning (models).
+    /// -1: unknown, or without meaning (models).
     Unknown,
 }
 
 impl Status {
-    /// Is this line a part of a job that has a summary line of its own?
+    /// True if this line is a part of a job that has a summary line of its own.
     pub fn is_partial(self) -> bool {
         matches!(self, Status::PartialContinued | Status::PartialCompleted | Status::PartialFailed)
     }
@@ -99,19 +99,19 @@ pub struct Record {
     pub submit: f64,
     /// Field 3, seconds between submission and start on the real machine.
     pub wait: Option<f64>,
-    /// Field 4, wall-clock seconds it ran. 0 is possible and means less than half a second.
+    /// Field 4, wall-clock run time in seconds. 0 is possible and means less than half a second.
     pub run: Option<f64>,
-    /// Field 5, processors it was given.
+    /// Field 5, processors allocated.
     pub procs: Option<u32>,
     /// Field 6, CPU seconds, average over its processors.
     pub cpu: Option<f64>,
     /// Field 7, kilobytes a processor.
     pub memory_kb: Option<f64>,
-    /// Field 8, processors it asked for.
+    /// Field 8, processors requested.
     pub procs_requested: Option<u32>,
     /// Field 9, the user's estimate (or limit) of the run time.
     pub time_requested: Option<f64>,
-    /// Field 10, kilobytes a processor asked for.
+    /// Field 10, kilobytes requested for each processor.
     pub memory_requested_kb: Option<f64>,
     /// Field 11.
     pub status: Status,
@@ -129,13 +129,13 @@ pub struct Record {
     pub preceding: Option<u64>,
     /// Field 18, seconds between the end of the preceding job and this submission.
     pub think: Option<f64>,
-    /// What it asks for in full, where the log has that.
+    /// Its complete request, where the log has it.
     #[serde(skip)]
     pub jobspec: Option<Arc<Jobspec>>,
 }
 
 impl Record {
-    /// A job of which nothing else is known.
+    /// A job with all other fields unknown.
     pub fn new(line: u64, job: u64, submit: f64) -> Self {
         Record {
             line,
@@ -167,11 +167,11 @@ impl Record {
 pub struct BadLine {
     /// Line number in the file, from 1.
     pub line: u64,
-    /// Number of the field, 1 to 18, when one field is to blame.
+    /// Number of the field, 1 to 18, when the error is in one field.
     pub field: Option<usize>,
-    /// What was found there, shortened.
+    /// The value found, shortened.
     pub found: String,
-    /// What is accepted there.
+    /// The values accepted.
     pub accepted: &'static str,
 }
 
@@ -185,25 +185,25 @@ impl fmt::Display for BadLine {
     }
 }
 
-/// Why reading a log stopped.
+/// The reason why reading a log stopped.
 #[derive(Debug, thiserror::Error)]
 pub enum SwfError {
     /// The file cannot be opened or read. Covers damaged compression.
     #[error("{file}: {}{source}", after_line(*line))]
     Io {
-        /// The file as it was named.
+        /// The file by its given name.
         file: String,
-        /// Lines that were read before.
+        /// Number of lines read before.
         line: u64,
-        /// What the system says.
+        /// The error of the system.
         source: io::Error,
     },
     /// A line that is not a job.
     #[error("{file}: {bad}")]
     Bad {
-        /// The file as it was named.
+        /// The file by its given name.
         file: String,
-        /// Where and why.
+        /// Place and reason.
         bad: BadLine,
     },
 }
@@ -212,7 +212,7 @@ fn after_line(line: u64) -> String {
     if line == 0 { String::new() } else { format!("after line {line}: ") }
 }
 
-/// A log being read: an iterator over its jobs, and the header met so far.
+/// A reader of a log: an iterator over its jobs, and the header read so far.
 ///
 /// ```
 /// let text = "; MaxProcs: 8\n1 0 -1 60 4 -1 -1 4 100 -1 1 1 1 -1 -1 -1 -1 -1\n";
@@ -225,7 +225,7 @@ pub struct Reader<R> {
     lines: Lines<R>,
     file: String,
     header: Header,
-    /// The first job line, met while looking for the end of the header.
+    /// The first job line, found while looking for the end of the header.
     ahead: Option<Result<Record, SwfError>>,
 }
 
@@ -233,7 +233,7 @@ pub struct Reader<R> {
 pub type FileReader = Reader<Box<dyn BufRead + Send>>;
 
 impl FileReader {
-    /// Open a file. Gzip is recognised by its first two bytes, not by the name.
+    /// Opens a file. Gzip is recognised by its first two bytes, not by the name.
     pub fn open(path: &Path) -> Result<Self, SwfError> {
         Ok(Self::new(open_plain(path)?, path.display().to_string()))
     }
@@ -253,12 +253,12 @@ pub(crate) fn open_plain(path: &Path) -> Result<Box<dyn BufRead + Send>, SwfErro
 }
 
 impl<R: BufRead> Reader<R> {
-    /// Read from anything; `file` is the name that messages use.
+    /// Reads from anything; `file` is its name in error texts.
     pub fn new(input: R, file: impl Into<String>) -> Self {
         Self { lines: Lines::new(input), file: file.into(), header: Header::default(), ahead: None }
     }
 
-    /// The directives above the first job. Reads up to that job if that was not yet done.
+    /// The directives above the first job. Reads up to that job if necessary.
     ///
     /// Fails only when the file cannot be read; a bad first job line is kept for the iterator.
     pub fn header(&mut self) -> Result<&Header, SwfError> {
@@ -273,17 +273,17 @@ impl<R: BufRead> Reader<R> {
         Ok(&self.header)
     }
 
-    /// The directives met so far, without reading on.
+    /// The directives read so far, without reading on.
     pub fn header_so_far(&self) -> &Header {
         &self.header
     }
 
-    /// Lines read so far.
+    /// Number of lines read so far.
     pub fn lines(&self) -> u64 {
         self.lines.number()
     }
 
-    /// The name that messages use.
+    /// The name of the log in error texts.
     pub fn file(&self) -> &str {
         &self.file
     }
@@ -308,7 +308,7 @@ impl<R: BufRead> Iterator for Reader<R> {
     }
 }
 
-/// Parse one job line.
+/// Parses one job line.
 pub fn parse(line: &[u8], number: u64) -> Result<Record, BadLine> {
     let mut tokens = line.split(|b| b.is_ascii_whitespace()).filter(|t| !t.is_empty());
     let mut fields: [&[u8]; 18] = [&[]; 18];
@@ -357,7 +357,7 @@ fn count_error(line: u64, found: usize) -> BadLine {
     BadLine { line, field: None, found, accepted: "a line of 18 numbers, or a comment that begins with `;`" }
 }
 
-/// A bad value in a message: between backticks, without control characters, shortened.
+/// A bad value for an error text: between backticks, without control characters, shortened.
 pub(crate) fn quoted(text: &str) -> String {
     let mut found = String::from("`");
     for (i, c) in text.chars().enumerate() {

@@ -1,42 +1,43 @@
 //! Changes to a workload before it runs: a part of it, more load, other estimates.
 //!
-//! Each is a rule of its own and they apply in this order: the part, then the load, then the estimates.
+//! Each change is a rule of its own. They apply in this order: the part, then the load, then the estimates.
 //!
-//! This module must never know files, policies or machines.
+//! This module knows neither files, policies nor machines.
 
 use crate::bootstrap::Numbers;
 use crate::workload::{Job, sort};
 
-/// What jobs ask for.
+/// Requested durations of jobs.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub enum Estimates {
     /// As the log has it.
     #[default]
     Logged,
-    /// The run time, whole.
+    /// Exactly the run time.
     Exact,
-    /// The run time times a number drawn evenly from 1 to this one (the f-model of Mu'alem and Feitelson, IEEE TPDS
+    /// The run time times a number drawn uniformly from 1 to this one (the f-model of Mu'alem and Feitelson, IEEE TPDS
     /// 12(6), 2001, with f one less).
     Perturbed(f64),
 }
 
-/// What to change; nothing by default.
+/// The changes; none by default.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Transform {
-    /// Only jobs submitted at that time or later, in the time base of the workload.
+    /// Only jobs submitted at this time or later, in seconds in the time base of the workload.
     pub from: Option<f64>,
-    /// Only jobs submitted before that time.
+    /// Only jobs submitted before this time.
     pub until: Option<f64>,
-    /// Arrivals come that many times as fast: each time between submissions is divided by it. Finite, above 0.
+    /// Factor of the arrival rate: each time between submissions is divided by it. Finite, above 0.
     pub load: Option<f64>,
-    /// Estimates.
+    /// Requested durations.
     pub estimates: Estimates,
-    /// Seed of what is drawn; each job draws from the seed and its own number, so that a part of a log draws the same.
+    /// Seed of the draws; each job draws from the seed and its own number, so that a part of a log draws the same as
+    /// the whole.
     pub seed: u64,
 }
 
 impl Transform {
-    /// Change the jobs of a workload; they stay in order.
+    /// Changes the jobs of a workload; their order stays.
     pub fn apply(&self, jobs: &mut Vec<Job>) {
         jobs.retain(|job| self.takes(job));
         let Some(first) = jobs.first().map(|job| job.submit) else { return };
@@ -48,12 +49,12 @@ impl Transform {
         }
     }
 
-    /// Is this job in the part?
+    /// True if this job is in the part.
     pub(crate) fn takes(&self, job: &Job) -> bool {
         self.from.is_none_or(|from| job.submit >= from) && self.until.is_none_or(|until| job.submit < until)
     }
 
-    /// Change a job of the part, of which the first is submitted at `first`.
+    /// Changes a job of the part, of which the first is submitted at `first`.
     pub(crate) fn change(&self, job: &mut Job, first: f64) {
         if let Some(load) = self.load {
             job.submit = first + (job.submit - first) / load;

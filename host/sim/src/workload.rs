@@ -1,29 +1,28 @@
-//! From log lines to jobs that can be submitted: which lines become jobs, how wide, how long, how limited.
+//! From log lines to jobs that can be submitted: which lines become jobs, their width, run time and limit.
 //!
-//! Every rule that changes a result is a parameter ([`Options`]) with a documented default, because
-//! published simulations differ in exactly these. What does not become a job is listed, never dropped
-//! in silence: [`Workload::left_out`] and [`Workload::bad`].
+//! Every rule that changes a result is a parameter ([`Options`]) with a documented default, because published
+//! simulations differ in exactly these. Lines that do not become a job are listed: [`Workload::left_out`] and
+//! [`Workload::bad`].
 //!
 //! The rules, in the order they apply to a line:
 //!
 //! 1. Partial executions (status 2, 3, 4) are left out: the job's summary line stands for them.
-//! 2. A job that never started in the log is left out: run time unknown (-1), or cancelled (status 5)
-//!    with run time 0. A job cancelled while it ran is a job like any other. Cancellation while waiting
-//!    depends on the wait and can not be replayed under another policy.
-//! 3. Cores: the requested processors (field 8), else the allocated ones (field 5); [`Width`] turns that
-//!    round. Neither known, or 0: left out.
-//! 4. Run time: field 4, at least [`Options::min_run`] seconds (1 by default), since a logged 0 means
-//!    "less than half a second".
-//! 5. Limit: the requested time (field 9), else (or 0) the run time; not below `min_run`, and 1 second if that
-//!    would make it 0, which a jobspec reads as "no limit".
+//! 2. A job that never started in the log is left out: run time unknown (-1), or cancelled (status 5) with run time 0.
+//!    A job cancelled while it ran is a job like any other. Cancellation while waiting depends on the wait and cannot
+//!    be replayed under another policy.
+//! 3. Cores: the requested processors (field 8), else the allocated ones (field 5); [`Width`] can reverse this. Neither
+//!    known, or 0: left out.
+//! 4. Run time: field 4, at least [`Options::min_run`] seconds (1 by default), since a logged 0 means "less than half a
+//!    second".
+//! 5. Limit: the requested time (field 9), else (or 0) the run time; not below `min_run`, and 1 second if that would
+//!    make it 0, which a jobspec reads as "no limit".
 //! 6. Run time above the limit: see [`Overrun`].
 //! 7. Two jobs of the same number: the second line is a bad line. The number becomes the job's id.
 //! 8. Jobs are ordered by (submit time, number), whatever the order of lines.
 //!
-//! Jobs wider than the machine stay in: the engine refuses them as it would in production, and the
-//! driver reports them.
+//! Jobs wider than the machine stay in: the engine denies them as it would in production, and the driver reports them.
 //!
-//! This module must never know about policies or the engine.
+//! This module knows neither policies nor the engine.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -40,10 +39,10 @@ use crate::swf::{BadLine, Header, Record, Status, SwfError};
 
 use reading::{Line, Reading};
 
-/// Most bad lines whose text is kept; all are counted.
+/// Maximum number of bad lines whose text is kept; all are counted.
 pub const MAX_BAD_KEPT: usize = 1000;
 
-/// What second 0 of the log is.
+/// The time of second 0 of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum TimeBase {
     /// The header's UnixStartTime, so that policies see real dates; 0 if the header has none.
@@ -53,18 +52,18 @@ pub enum TimeBase {
     Log,
 }
 
-/// What happens to a job whose logged run time exceeds its limit. Matters: 7 % of HPC2N's jobs do.
+/// Rule for a job whose logged run time exceeds its limit. It matters: 7 % of HPC2N's jobs do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Overrun {
-    /// It is killed at its limit, as a real system does it and as simulations in the line of Mu'alem and
-    /// Feitelson (and pyss) do: its run time in the simulation is its limit.
+    /// The job is killed at its limit, as in a real system and in simulations in the line of Mu'alem and Feitelson (and
+    /// pyss): its run time in the simulation is its limit.
     #[default]
     Kill,
     /// Its limit is raised to its run time: all the work in the log is done.
     Raise,
 }
 
-/// Which field says how wide a job is.
+/// The field that determines the width of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Width {
     /// Field 8, else field 5.
@@ -74,25 +73,25 @@ pub enum Width {
     Allocated,
 }
 
-/// What a processor of the log is on the machine.
+/// The resource for a processor of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Procs {
-    /// A core, on whatever node.
+    /// A core, on any node.
     #[default]
     Cores,
-    /// A node, whole. The machine has to say how many cores that is: [`Job::on_nodes_of`].
+    /// A whole node. The machine determines the number of its cores: [`Job::on_nodes_of`].
     Nodes,
 }
 
-/// What the queue of this number is called.
+/// The name of the queue with this number.
 pub(crate) fn queue_name(number: u32, names: &BTreeMap<u32, String>) -> String {
     names.get(&number).cloned().unwrap_or_else(|| format!("q{number}"))
 }
 
-/// Which field says in which queue a job is.
+/// The field that determines the queue of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Queues {
-    /// None: all jobs are in the one queue without a name.
+    /// None: all jobs are in the one unnamed queue.
     #[default]
     One,
     /// Field 15, the queue.
@@ -112,19 +111,19 @@ impl Queues {
     }
 }
 
-/// What jobs ask for.
+/// The form of jobs' requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Ask {
-    /// Their jobspecs in full where the log is a stream of them; else as [`Ask::Cores`].
+    /// Their complete jobspecs where the log is a stream of them; else as [`Ask::Cores`].
     #[default]
     Usual,
-    /// So many cores, or nodes.
+    /// A number of cores, or of nodes.
     Cores,
-    /// Their jobspecs in full, wherever the log has them: slots, gpus, memory, constraints and all.
+    /// Their complete jobspecs, wherever the log has them, with slots, gpus, memory and constraints.
     Jobspec,
 }
 
-/// Which field says how much memory each processor of a job needs.
+/// The field that determines the memory of each processor of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Memory {
     /// None: jobs need none.
@@ -136,17 +135,17 @@ pub enum Memory {
     Used,
 }
 
-/// What to do about a line that is no job.
+/// The handling of an invalid line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnBadLine {
-    /// Stop with an error. Nothing has been simulated or written by then.
+    /// Stop with an error, before the simulation starts.
     #[default]
     Refuse,
-    /// Count it, keep its message and go on.
+    /// Count the line, keep its error and go on.
     Skip,
 }
 
-/// The rules that may differ; see the module's page.
+/// The parameters; see the [module](self).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Options {
     /// Second 0.
@@ -155,21 +154,21 @@ pub struct Options {
     pub overrun: Overrun,
     /// Processors of a job.
     pub width: Width,
-    /// What a processor is.
+    /// The resource for a processor.
     pub procs: Procs,
     /// Queues.
     pub queues: Queues,
-    /// What jobs ask for.
+    /// The form of requests.
     pub ask: Ask,
-    /// Memory that they need.
+    /// Memory of jobs.
     pub memory: Memory,
     /// Shortest run time and limit in seconds, finite, not negative.
     pub min_run: f64,
     /// Bad lines.
     pub on_bad_line: OnBadLine,
-    /// Read no further after that many jobs (in the order of lines).
+    /// Stop after this number of jobs (in the order of lines).
     pub max_jobs: Option<usize>,
-    /// The format of a file; it is recognised where none is given.
+    /// The format of a file; without one it is recognised.
     pub format: Option<Format>,
 }
 
@@ -200,48 +199,48 @@ pub struct Job {
     pub submit: f64,
     /// Cores.
     pub cores: u32,
-    /// The duration it asks for: the scheduler knows only this.
+    /// The requested duration: the only run time that the scheduler knows.
     pub limit: f64,
-    /// How long it would run if nobody stopped it.
+    /// Run time unless it is killed earlier.
     pub run: f64,
     /// The log's user number, 0 if unknown.
     pub user: u32,
-    /// Whole nodes that it needs, with [`Procs::Nodes`]; 0 when it takes its cores wherever they are.
+    /// Number of whole nodes, with [`Procs::Nodes`]; 0 when it may use any cores.
     pub nodes: u32,
-    /// Its queue's number, with [`Queues`]; 0 for the queue without a name.
+    /// Number of its queue, with [`Queues`]; 0 for the unnamed queue.
     pub queue: u32,
-    /// What it asks for in full, in [`Workload::jobspecs`], from 1; 0 when its cores or nodes say it.
+    /// Index of its complete request in [`Workload::jobspecs`], from 1; 0 when the request is for cores or nodes.
     pub jobspec: u32,
-    /// Memory that it needs beside each core, or on each of its whole nodes, in units of 1000 bytes; 0 for none.
+    /// Memory for each core, or on each of its whole nodes, in units of 1000 bytes; 0 for none.
     pub memory_kb: u64,
 }
 
 impl Job {
-    /// A job that takes its cores wherever they are and asks for nothing else, of no known user and in the queue without a
-    /// name; times in seconds.
+    /// A job that may use any cores and has no other request, of no known user and in the unnamed queue; times in
+    /// seconds.
     pub fn new(id: JobId, submit: f64, cores: u32, limit: f64, run: f64) -> Self {
         Job { id, submit, cores, limit, run, user: 0, nodes: 0, queue: 0, jobspec: 0, memory_kb: 0 }
     }
 
-    /// How long it runs in the simulation.
+    /// Its run time in the simulation, in seconds.
     pub fn run_time(&self) -> f64 {
         self.run.min(self.limit)
     }
 
-    /// Tell a job that needs whole nodes how many cores these have.
+    /// Sets the number of cores of the nodes, for a job that needs whole nodes.
     pub fn on_nodes_of(&mut self, cores: u32) {
         if self.nodes > 0 {
             self.cores = self.nodes.saturating_mul(cores);
         }
     }
 
-    /// Is it killed at its limit?
+    /// True if it is killed at its limit.
     pub fn killed(&self) -> bool {
         self.run > self.limit
     }
 }
 
-/// Why a job line did not become a job.
+/// The reason why a job line did not become a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reason {
@@ -254,7 +253,7 @@ pub enum Reason {
 }
 
 impl Reason {
-    /// For people.
+    /// The reason for display.
     pub fn text(self) -> &'static str {
         match self {
             Reason::PartialExecution => "partial execution, its summary line counts",
@@ -264,32 +263,32 @@ impl Reason {
     }
 }
 
-/// A line that is fine, but no job to simulate.
+/// A valid line that is no job to simulate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct LeftOut {
     /// Line number.
     pub line: u64,
     /// Job number.
     pub job: u64,
-    /// Why.
+    /// The reason.
     pub reason: Reason,
 }
 
 /// Lines that were skipped as bad.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Skipped {
-    /// How many.
+    /// Number of lines.
     pub count: u64,
     /// The first [`MAX_BAD_KEPT`].
     pub first: Vec<BadLine>,
 }
 
-/// A log, read and understood.
+/// A log that has been read.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Workload {
     /// The log's directives.
     pub header: Header,
-    /// What to simulate, by submission and id.
+    /// The jobs, by submission and id.
     pub jobs: Vec<Job>,
     /// Lines that are no job to simulate, in file order.
     pub left_out: Vec<LeftOut>,
@@ -297,17 +296,17 @@ pub struct Workload {
     pub bad: Skipped,
     /// Jobs that ran longer in the log than their limit (rule 6).
     pub overruns: u64,
-    /// What jobs ask for in full: each of these once, without duration, queue and tasks.
+    /// Complete requests of jobs: each distinct one once, without duration, queue and tasks.
     pub jobspecs: Vec<Arc<Jobspec>>,
 }
 
 impl Workload {
-    /// Read a log file of any format, plain or gzip-compressed.
+    /// Reads a log file of any format, plain or gzip-compressed.
     pub fn load(path: &Path, options: &Options) -> Result<Self, SwfError> {
         Self::read(source::open(path, options.format)?.as_mut(), options)
     }
 
-    /// Read from an open log.
+    /// Reads from an open log.
     pub fn read(log: &mut (impl Source + ?Sized), options: &Options) -> Result<Self, SwfError> {
         let mut lines = Reading::new(log, options)?;
         let mut workload = Workload::default();
@@ -332,7 +331,7 @@ impl Workload {
         Ok(workload)
     }
 
-    /// How many lines were left out for each reason.
+    /// Number of lines left out for each reason.
     pub fn left_out_counts(&self) -> Vec<(Reason, usize)> {
         let mut counts = BTreeMap::new();
         for l in &self.left_out {
@@ -342,12 +341,12 @@ impl Workload {
     }
 }
 
-/// Bring jobs into the order in which the driver wants them: by submission, then id.
+/// Sorts jobs into the order that the driver requires: by submission, then id.
 pub fn sort(jobs: &mut [Job]) {
     jobs.sort_by(|a, b| a.submit.total_cmp(&b.submit).then(a.id.cmp(&b.id)));
 }
 
-/// Rules 1 to 6 for one line; `whole` when jobs ask for their jobspecs in full.
+/// Rules 1 to 6 for one line; `whole` when jobs use their complete jobspecs.
 fn interpret(record: &Record, second_zero: f64, options: &Options, whole: bool) -> Result<Job, Reason> {
     if record.status.is_partial() {
         return Err(Reason::PartialExecution);
@@ -363,7 +362,7 @@ fn interpret(record: &Record, second_zero: f64, options: &Options, whole: bool) 
     };
     let memory = |kb: Option<f64>| kb.filter(|kb| *kb > 0.0).map(|kb| kb.ceil() as u64);
     let known = |procs: Option<u32>| procs.filter(|&n| n > 0);
-    // A jobspec says itself what it is that it asks for.
+    // A jobspec is the request itself.
     let cores = match record.jobspec {
         Some(_) if whole => first.or(second).unwrap_or(0),
         _ => known(first).or(known(second)).ok_or(Reason::NoProcessors)?,

@@ -6,10 +6,10 @@
 //!       route*, empty delimiter (both iff flag route), topic, payload, PROTO (always last, 20 bytes)
 //! ```
 //!
-//! The decoder is fed chunks of any size and keeps what is not complete. It allocates only for bytes that
-//! arrived, never for a length that was merely announced. Every size has a bound in [`Limits`].
+//! The decoder is fed chunks of any size and keeps the incomplete rest. It allocates only for bytes that arrived, never
+//! for an announced length. Every size has a bound in [`Limits`].
 //!
-//! This module must never know sockets or the meaning of a topic.
+//! This module knows neither sockets nor the meaning of a topic.
 
 use crate::message::Message;
 use crate::proto::{Flags, PROTO_SIZE, Proto, ProtoError};
@@ -18,13 +18,13 @@ use crate::proto::{Flags, PROTO_SIZE, Proto, ProtoError};
 pub const FRAME_MAGIC: u32 = 0xffee_0012;
 /// Bytes before the body.
 pub const FRAME_HEADER_SIZE: usize = 8;
-/// Default for the largest body accepted.
+/// Default of the largest body accepted, in bytes.
 pub const FRAME_SIZE_MAX: usize = 64 << 20;
-/// Default for the most hops in a route stack.
+/// Default of the maximum number of hops in a route stack.
 pub const ROUTES_MAX: usize = 64;
-/// Longest route part; they are 36 characters in practice.
+/// Longest route part, in bytes; 36 in practice.
 pub const ROUTE_LEN_MAX: usize = 255;
-/// Longest topic.
+/// Longest topic, in bytes.
 pub const TOPIC_LEN_MAX: usize = 255;
 /// Parts of a message beside its routes: delimiter, topic, payload, PROTO.
 const FIXED_PARTS: usize = 4;
@@ -34,9 +34,9 @@ const COMPACT_AT: usize = 256 << 10;
 /// The bounds of a decoder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Largest body, see [`FRAME_SIZE_MAX`].
+    /// Largest body in bytes, see [`FRAME_SIZE_MAX`].
     pub frame_size_max: usize,
-    /// Most hops, see [`ROUTES_MAX`].
+    /// Maximum number of hops, see [`ROUTES_MAX`].
     pub routes_max: usize,
 }
 
@@ -46,13 +46,13 @@ impl Default for Limits {
     }
 }
 
-/// Why bytes are not a message. After any of these a stream can not be resynchronised: close it.
+/// Bytes are not a message. A stream cannot be resynchronised after any of these errors: close it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
     /// The frame does not begin with [`FRAME_MAGIC`].
     #[error("wrong frame magic {found:#010x} (0xffee0012 in host byte order begins each frame)")]
     WrongMagic {
-        /// What it begins with.
+        /// The first word found.
         found: u32,
     },
     /// The announced body exceeds the bound.
@@ -63,10 +63,10 @@ pub enum DecodeError {
         /// See [`Limits::frame_size_max`].
         limit: usize,
     },
-    /// A part is announced longer than what is left of the body.
+    /// A part is announced longer than the rest of the body.
     #[error("truncated frame: part {part} at offset {offset} needs {need} bytes, {have} are left")]
     Truncated {
-        /// Counted from 0.
+        /// Number of the part, from 0.
         part: usize,
         /// Offset of the part in the body.
         offset: usize,
@@ -81,19 +81,19 @@ pub enum DecodeError {
         /// The bound, derived from [`Limits::routes_max`].
         limit: usize,
     },
-    /// The PROTO part is wrong, or there is none.
+    /// The PROTO part is missing or invalid.
     #[error(transparent)]
     Proto(#[from] ProtoError),
-    /// The flags announce a part that is not there.
+    /// The flags announce a part that is missing.
     #[error("the flags announce a {part} part, but there is none")]
     MissingPart {
         /// `delimiter`, `topic`, `payload` or `PROTO`.
         part: &'static str,
     },
-    /// There are parts which the flags do not announce.
+    /// There are parts that the flags do not announce.
     #[error("{count} more parts than the flags announce")]
     ExtraParts {
-        /// How many.
+        /// Number of these parts.
         count: usize,
     },
     /// The route stack is too deep.
@@ -120,7 +120,7 @@ pub enum DecodeError {
     },
 }
 
-/// Why a message can not be written.
+/// A message cannot be encoded.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EncodeError {
     /// Its body exceeds the bound.
@@ -159,7 +159,7 @@ fn part_size(len: usize) -> usize {
     if len < 255 { 1 + len } else { 5 + len }
 }
 
-/// Append the frame of a message to `out`; on error nothing is appended.
+/// Appends the frame of a message to `out`; on an error nothing is appended.
 pub fn encode_into(message: &Message, limits: &Limits, out: &mut Vec<u8>) -> Result<(), EncodeError> {
     let mut size = part_size(PROTO_SIZE);
     if let Some(routes) = &message.routes {
@@ -220,7 +220,7 @@ fn text(part: &'static str, bytes: &[u8], limit: usize) -> Result<String, Decode
     }
 }
 
-/// Read the body of a frame: everything behind its eight header bytes.
+/// Reads the body of a frame, without its eight header bytes.
 pub fn decode_body(body: &[u8], limits: &Limits) -> Result<Message, DecodeError> {
     let parts_max = limits.routes_max + FIXED_PARTS;
     let mut parts: Vec<&[u8]> = Vec::with_capacity(8);
@@ -313,7 +313,7 @@ impl Decoder {
         Decoder { limits, ..Decoder::default() }
     }
 
-    /// Feed bytes, in order, in chunks of any size. After an error they are ignored.
+    /// Feeds bytes, in order, in chunks of any size. After an error they are ignored.
     pub fn push(&mut self, bytes: &[u8]) {
         if self.failed.is_none() {
             self.buffer.extend_from_slice(bytes);
@@ -334,7 +334,7 @@ impl Decoder {
         result
     }
 
-    /// Bytes fed but not yet returned as messages. Not 0 at the end of a stream means that it was cut.
+    /// Bytes fed but not yet returned as messages. A number above 0 at the end of a stream means that it was cut off.
     pub fn pending(&self) -> usize {
         self.buffer.len() - self.start
     }
@@ -342,7 +342,7 @@ impl Decoder {
     fn read(&mut self) -> Result<Option<Message>, DecodeError> {
         let rest = &self.buffer[self.start..];
         let [m0, m1, m2, m3, tail @ ..] = rest else { return Ok(None) };
-        // The magic is judged as soon as it is there: a wrong peer shall not have to send eight bytes.
+        // The magic is checked as soon as it has arrived: an invalid peer need not send eight bytes.
         let found = u32::from_ne_bytes([*m0, *m1, *m2, *m3]);
         if found != FRAME_MAGIC {
             return Err(DecodeError::WrongMagic { found });

@@ -1,13 +1,13 @@
-//! What the payloads of RFC 27 and RFC 28 say, in every revision that exists in the field.
+//! The payloads of RFC 27 and RFC 28, in every revision in use.
 //!
-//! Revisions are told apart by which keys are there, never by a version number: a hello answer with `alloc`
-//! is the founding one, a free without `R` as well. What a revision lacks is filled in here, so that nobody
-//! behind this page knows that there ever was another one.
+//! Revisions are distinguished by the keys that are present, never by a version number: a hello answer with `alloc` is
+//! of the founding revision, and so is a free without `R`. This module fills in the fields that a revision lacks, so
+//! that no other module depends on the revision.
 //!
-//! Nothing in a payload is trusted. A payload that is wrong gives a [`FieldError`] that names the field, or
-//! where the RFC allows it a cautious reading.
+//! No payload is trusted. An invalid payload gives a [`FieldError`] that names the field or, where the RFC allows it, a
+//! cautious reading.
 //!
-//! This module must never know what is done with the requests it reads.
+//! This module does not know how its requests are handled.
 
 use std::fmt::Write as _;
 
@@ -18,25 +18,25 @@ use serde_json::{Map, Value};
 
 use crate::message::Message;
 
-/// The revisions of RFC 27 and 28 that are spoken.
+/// The supported revisions of RFC 27 and 28.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Dialect {
-    /// As flux-core 0.88 speaks, and what came between.
+    /// The protocol of flux-core 0.88 and of the revisions since the founding one.
     #[default]
     Current,
     /// The first revision of 2020: hello in one answer, no jobspec in alloc, frees are answered.
     Founding,
 }
 
-/// A field of a payload that is missing or wrong.
+/// A field of a payload is missing or invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("field `{field}`: found {found}, expected {expected}")]
 pub struct FieldError {
-    /// Its name.
+    /// Name of the field.
     pub field: String,
-    /// What is there, in short.
+    /// The value found, shortened.
     pub found: String,
-    /// What should be there.
+    /// The value expected.
     pub expected: &'static str,
 }
 
@@ -56,7 +56,7 @@ fn wrong(field: &str, value: Option<&Value>, expected: &'static str) -> FieldErr
     FieldError { field: field.to_owned(), found: kind_of(value), expected }
 }
 
-/// One line of text of at most `max` characters, as RFC 6 wants error texts to be.
+/// One line of text of at most `max` characters, as RFC 6 requires of error texts.
 pub fn one_line(text: &str, max: usize) -> String {
     let clean = text.trim_end().chars().map(|c| if c.is_control() { ' ' } else { c });
     let mut line: String = clean.clone().take(max).collect();
@@ -101,31 +101,31 @@ fn idset_field(payload: &Value, field: &str) -> Result<Option<Idset>, FieldError
     }
 }
 
-/// Submission time of a job whose request does not say it: the time in its id. That counts from the start of
-/// the instance, which puts jobs in the right order among themselves.
+/// Submission time of a job whose request does not give it: the time in its id. That time counts from the start of the
+/// instance, so the order among these jobs is right.
 fn t_submit(payload: &Value, id: JobId) -> f64 {
     f64_field(payload, "t_submit").unwrap_or(id.timestamp_ms() as f64 / 1000.0)
 }
 
-/// A job that holds resources, as hello tells of it.
+/// A job in the answer to hello: a job that holds resources.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HelloJob {
-    /// The job.
+    /// Id of the job.
     pub id: JobId,
-    /// Its priority.
+    /// Priority of the job (RFC 27).
     pub priority: u32,
-    /// Its user.
+    /// User id of the job's owner.
     pub userid: u32,
-    /// Submission, seconds since the epoch.
+    /// Submission time, seconds since the epoch.
     pub t_submit: f64,
-    /// Ranks of its R that it has given back already.
+    /// Ranks of its R that it has released already.
     pub free: Idset,
 }
 
 /// One answer to hello.
 #[derive(Debug, Clone, PartialEq)]
 pub enum HelloAnswer {
-    /// One of a stream.
+    /// One answer of a stream.
     Job(HelloJob),
     /// The only answer of the founding revision.
     All(Vec<HelloJob>),
@@ -135,16 +135,16 @@ fn hello_job(payload: &Value) -> Result<HelloJob, FieldError> {
     let id = job_id(payload)?;
     Ok(HelloJob {
         id,
-        // Without them the job holds its resources all the same, and that is what counts.
+        // Without these fields the job still holds its resources, and that is the essential fact.
         priority: u32_field(payload, "priority").unwrap_or(0),
         userid: u32_field(payload, "userid").unwrap_or(u32::MAX),
         t_submit: t_submit(payload, id),
-        // Unreadable counts as none: rather idle for a while than given to two jobs.
+        // An unreadable set counts as empty: resources may stay idle for a while, but never go to two jobs.
         free: idset_field(payload, "free").ok().flatten().unwrap_or_default(),
     })
 }
 
-/// Read one answer to hello.
+/// Reads one answer to hello.
 pub fn hello_answer(payload: &Value) -> Result<HelloAnswer, FieldError> {
     match payload.get("alloc") {
         None => hello_job(payload).map(HelloAnswer::Job),
@@ -158,19 +158,19 @@ pub fn hello_answer(payload: &Value) -> Result<HelloAnswer, FieldError> {
 /// `sched.alloc`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AllocRequest<'a> {
-    /// The job.
+    /// Id of the job.
     pub id: JobId,
-    /// Its priority.
+    /// Priority of the job (RFC 27).
     pub priority: u32,
-    /// Its user.
+    /// User id of the job's owner.
     pub userid: u32,
-    /// Submission, seconds since the epoch.
+    /// Submission time, seconds since the epoch.
     pub t_submit: f64,
-    /// The request; the founding revision has it in the KVS only.
+    /// The jobspec; the founding revision has it in the KVS only.
     pub jobspec: Option<&'a Value>,
 }
 
-/// Read the parts of `sched.alloc` beside its id, which the caller needs to answer whatever is wrong here.
+/// Reads the parts of `sched.alloc` beside its id. The caller needs the id to answer an invalid request.
 pub fn alloc_request(id: JobId, payload: &Value) -> Result<AllocRequest<'_>, FieldError> {
     let jobspec = match payload.get("jobspec") {
         None => None,
@@ -189,17 +189,17 @@ pub fn alloc_request(id: JobId, payload: &Value) -> Result<AllocRequest<'_>, Fie
 /// `sched.free`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FreeRequest {
-    /// The job.
+    /// Id of the job.
     pub id: JobId,
-    /// The ranks given back, `None` for all that is left.
+    /// The ranks released, `None` for all remaining ones.
     pub ranks: Option<Idset>,
-    /// Nothing more will follow.
+    /// True for the last free of the allocation.
     pub last: bool,
-    /// Is it answered? Only in the founding revision.
+    /// True if the request requires an answer, as in the founding revision only.
     pub answered: bool,
 }
 
-/// Read `sched.free`.
+/// Reads `sched.free`.
 pub fn free_request(payload: &Value) -> Result<FreeRequest, FieldError> {
     let id = job_id(payload)?;
     let Some(r) = payload.get("R") else {
@@ -212,14 +212,14 @@ pub fn free_request(payload: &Value) -> Result<FreeRequest, FieldError> {
     };
     let ranks = match ranks_of(r) {
         Ok(ranks) => Some(ranks),
-        // The last one frees what is left, however unreadable.
+        // The last free releases all remaining ranks, even if it is unreadable.
         Err(_) if last => None,
         Err(error) => return Err(error),
     };
     Ok(FreeRequest { id, ranks, last, answered: false })
 }
 
-/// The ranks of an R. Only these matter in a free, so nothing else of it is required to be right.
+/// The ranks of an R. A free needs only these, so the rest of R is not checked.
 fn ranks_of(r: &Value) -> Result<Idset, FieldError> {
     const FIELD: &str = "R.execution.R_lite";
     let lite = r.get("execution").and_then(|e| e.get("R_lite"));
@@ -232,7 +232,7 @@ fn ranks_of(r: &Value) -> Result<Idset, FieldError> {
     Ok(ranks)
 }
 
-/// Read `sched.prioritize`: pairs, and how many entries were no pairs.
+/// Reads `sched.prioritize`: the pairs, and the number of entries that were no pairs.
 pub fn prioritize_request(payload: &Value) -> Result<(Vec<(JobId, u32)>, usize), FieldError> {
     let jobs = payload.get("jobs");
     let Some(Value::Array(entries)) = jobs else { return Err(wrong("jobs", jobs, "an array of pairs")) };
@@ -245,7 +245,7 @@ pub fn prioritize_request(payload: &Value) -> Result<(Vec<(JobId, u32)>, usize),
     Ok((pairs, bad))
 }
 
-/// Read `sched.expiration`: the job and its new end, 0 for none.
+/// Reads `sched.expiration`: the job and its new end in seconds since the epoch, 0 for none.
 pub fn expiration_request(payload: &Value) -> Result<(JobId, f64), FieldError> {
     Ok((job_id(payload)?, f64_field(payload, "expiration")?))
 }
@@ -253,13 +253,13 @@ pub fn expiration_request(payload: &Value) -> Result<(JobId, f64), FieldError> {
 /// The first answer of `resource.acquire`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Inventory<'a> {
-    /// The R of everything there is.
+    /// The R of all resources.
     pub resources: &'a Value,
-    /// What of it may be used now.
+    /// The ranks that are up.
     pub up: Idset,
 }
 
-/// Read the first answer of `resource.acquire`.
+/// Reads the first answer of `resource.acquire`.
 pub fn inventory(payload: &Value) -> Result<Inventory<'_>, FieldError> {
     let resources = payload.get("resources").filter(|r| r.is_object());
     let resources = resources.ok_or_else(|| wrong("resources", payload.get("resources"), "an R object"))?;
@@ -267,24 +267,24 @@ pub fn inventory(payload: &Value) -> Result<Inventory<'_>, FieldError> {
     Ok(Inventory { resources, up: idset_field(payload, "up")?.unwrap_or_default() })
 }
 
-/// A later answer of `resource.acquire`. Everything in it is a transition.
+/// A later answer of `resource.acquire`. Every field is a transition.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ResourceUpdate {
-    /// Gone for good. Already taken out of `up` and `down`.
+    /// Ranks that are lost permanently. They are removed from `up` and `down` already.
     pub shrink: Idset,
-    /// No longer to be used.
+    /// Ranks that go down.
     pub down: Idset,
-    /// To be used again.
+    /// Ranks that come up.
     pub up: Idset,
-    /// Properties that ranks have now.
+    /// Properties added, with their ranks.
     pub property_add: Vec<(String, Idset)>,
-    /// Properties that ranks no longer have.
+    /// Properties removed, with their ranks.
     pub property_remove: Vec<(String, Idset)>,
-    /// The new end of the instance, 0 for none.
+    /// The new end of the instance in seconds since the epoch, 0 for none.
     pub expiration: Option<f64>,
 }
 
-/// Read a later answer of `resource.acquire`, as far as it can be read, and what could not.
+/// Reads a later answer of `resource.acquire`: the readable fields, and an error for each unreadable one.
 pub fn resource_update(payload: &Value) -> (ResourceUpdate, Vec<FieldError>) {
     let mut errors = Vec::new();
     let mut set = |field: &str| match idset_field(payload, field) {
@@ -321,7 +321,7 @@ pub fn resource_update(payload: &Value) -> (ResourceUpdate, Vec<FieldError>) {
     (ResourceUpdate { shrink, down, up, property_add, property_remove, expiration }, errors)
 }
 
-/// What a `kvs.lookup` answer holds, as JSON.
+/// The value of a `kvs.lookup` answer, as JSON.
 pub fn kvs_value(payload: &Value) -> Result<Value, FieldError> {
     let val = payload.get("val");
     let data = val.filter(|v| v.get("type").is_some_and(|t| t == "val")).and_then(|v| v.get("data"));
@@ -335,7 +335,7 @@ pub fn kvs_value(payload: &Value) -> Result<Value, FieldError> {
     })
 }
 
-/// One key of a `job-info.lookup` answer.
+/// The value of one key of a `job-info.lookup` answer.
 pub fn job_info_value(payload: &Value, key: &str) -> Result<Value, FieldError> {
     match payload.get(key) {
         Some(value @ Value::Object(_)) => Ok(value.clone()),
@@ -349,14 +349,14 @@ pub fn job_info_value(payload: &Value, key: &str) -> Result<Value, FieldError> {
     }
 }
 
-/// The key of a job's file in the KVS.
+/// The KVS key of a job's file (RFC 16).
 pub fn job_key(id: JobId, name: &str) -> String {
     format!("{}.{name}", id.kvs_dir())
 }
 
-/// The request that makes the R of some jobs durable. The texts are stored as they are.
+/// The request that commits the R of some jobs to the KVS. The texts are stored unchanged.
 pub fn kvs_commit<'a>(texts: impl Iterator<Item = (JobId, &'a str)>) -> Message {
-    // By hand: this is the hot path, and neither keys nor base64 contain what JSON escapes.
+    // Written by hand: this is the hot path, and neither keys nor base64 contain characters that JSON escapes.
     let mut payload = String::from(r#"{"namespace":"primary","flags":0,"ops":["#);
     for (index, (id, text)) in texts.enumerate() {
         if index > 0 {
@@ -371,7 +371,7 @@ pub fn kvs_commit<'a>(texts: impl Iterator<Item = (JobId, &'a str)>) -> Message 
     Message::request("kvs.commit").with_text(&payload)
 }
 
-/// SUCCESS. `r` is the text that was committed, so that both are the same.
+/// The SUCCESS answer. `r` is the committed text, so that both are the same.
 pub fn alloc_success(id: JobId, r: &str, annotations: &Value) -> String {
     let mut payload = format!(r#"{{"id":{},"type":0,"R":{r}"#, id.0);
     if annotations.as_object().is_some_and(|map| !map.is_empty()) {
@@ -381,12 +381,12 @@ pub fn alloc_success(id: JobId, r: &str, annotations: &Value) -> String {
     payload
 }
 
-/// ANNOTATE.
+/// The ANNOTATE answer.
 pub fn alloc_annotate(id: JobId, annotations: &Value) -> String {
     format!(r#"{{"id":{},"type":1,"annotations":{annotations}}}"#, id.0)
 }
 
-/// DENY. An empty note is left out: `null` would be an error to the job manager.
+/// The DENY answer. An empty note is left out: `null` would be an error to the job manager.
 pub fn alloc_deny(id: JobId, note: &str) -> String {
     let mut payload = Map::new();
     payload.insert("id".into(), id.0.into());
@@ -397,7 +397,7 @@ pub fn alloc_deny(id: JobId, note: &str) -> String {
     Value::Object(payload).to_string()
 }
 
-/// CANCEL.
+/// The CANCEL answer.
 pub fn alloc_cancel(id: JobId) -> String {
     format!(r#"{{"id":{},"type":3}}"#, id.0)
 }

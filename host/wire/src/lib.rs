@@ -1,11 +1,12 @@
 //! The wire between Fluxgate and a Flux broker, real or embedded.
 //!
-//! Lowest floor first: [`proto`] and [`codec`] turn bytes into [`message::Message`]s; [`transport`] moves
-//! them over a UNIX socket, [`server`] on the listening side; [`rpc`] is a client for everybody who asks.
-//! [`module`] is the life of a broker module (RFC 5). [`dialect`] reads and writes the payloads of RFC 27 and 28, and [`session`] is the scheduler's side of
-//! those as a state machine without I/O, between messages and the engine's events and actions.
+//! Lowest layer first: [`proto`] and [`codec`] turn bytes into [`message::Message`]s; [`transport`] moves them over a
+//! UNIX socket, [`server`] on the listening side; [`rpc`] is a client for remote procedure calls. [`module`] is the
+//! life cycle of a broker module (RFC 5). [`dialect`] reads and writes the payloads of RFC 27 and 28. [`session`] is
+//! the scheduler's side of these RFCs as a state machine without I/O, between messages and the engine's events and
+//! actions.
 //!
-//! Nothing here decides what runs where: this crate translates.
+//! This crate translates; it makes no scheduling decision.
 #![deny(unsafe_code)]
 
 pub mod codec;

@@ -1,21 +1,25 @@
-//! Lines for the broker's log, so that an administrator finds them where he looks (`flux dmesg`).
+//! Lines for the broker's log (`flux dmesg`).
 //!
-//! The broker takes RFC 5424 lines, but with the two halves of the priority swapped: severity times 8.
+//! The broker takes RFC 5424 lines with one difference: the two halves of the priority are swapped, so it is severity
+//! times 8.
+
+use jiff::SignedDuration;
+use jiff::civil::DateTime;
 
 use crate::message::Message;
 
-/// Longest text of a line, in bytes; more is cut off.
+/// Longest text of a line, in bytes; the rest is cut off.
 pub const LOG_TEXT_MAX: usize = 2048;
 
-/// How serious a line is (RFC 5424).
+/// Severity of a line (RFC 5424).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Severity {
-    /// The service can not go on.
+    /// The service cannot go on.
     Critical = 2,
-    /// Something failed.
+    /// An operation failed.
     Error = 3,
-    /// Something is odd.
+    /// An unexpected state.
     Warning = 4,
     /// Rare and normal.
     Notice = 5,
@@ -25,8 +29,8 @@ pub enum Severity {
     Debug = 7,
 }
 
-/// The request that appends a line to the broker's log. `time` is in seconds since the epoch; `rank` is the
-/// broker's; `name` is who says it.
+/// The request that appends a line to the broker's log. `time` is in seconds since the epoch, `rank` is the broker's,
+/// `name` is the source of the line.
 pub fn append(severity: Severity, time: f64, rank: u32, name: &str, text: &str) -> Message {
     let mut end = text.len().min(LOG_TEXT_MAX);
     while !text.is_char_boundary(end) {
@@ -44,20 +48,9 @@ pub fn append(severity: Severity, time: f64, rank: u32, name: &str, text: &str) 
 pub fn utc(time: f64) -> String {
     const YEAR_10000: f64 = 253_402_300_800.0;
     let time = if (0.0..YEAR_10000 - 1.0).contains(&time) { time } else { 0.0 };
-    let micros = (time * 1e6).round() as u64;
-    let (seconds, micros) = (micros / 1_000_000, micros % 1_000_000);
-    let (days, second) = (seconds / 86_400, seconds % 86_400);
-    // Civil date from days, with years that begin in March so that leap days come last.
-    let z = days + 719_468;
-    let (era, day_of_era) = (z / 146_097, z % 146_097);
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let mp = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * mp + 2) / 5 + 1;
-    let month = if mp < 10 { mp + 3 } else { mp - 9 };
-    let year = year_of_era + era * 400 + u64::from(month <= 2);
-    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{micros:06}Z")
+    let epoch = DateTime::constant(1970, 1, 1, 0, 0, 0, 0);
+    let time = epoch.saturating_add(SignedDuration::from_micros((time * 1e6).round() as i64));
+    format!("{time:.6}Z")
 }
 
 #[cfg(test)]

@@ -1,23 +1,23 @@
-//! A message as the rest of the house sees it: typed, with builders, and no way to contradict itself.
+//! RFC 3 messages as the other modules use them: typed, with builders, always consistent.
 //!
-//! The flags for topic, payload and routes follow from which parts are there, so a message whose flags and
-//! parts disagree can not be written down. Payloads stay raw bytes until somebody asks for their meaning.
+//! The flags for topic, payload and routes follow from the parts that a message has, so flags and parts never disagree.
+//! Payloads stay raw bytes until they are decoded.
 //!
-//! This module must never know sockets, and nothing of scheduling.
+//! This module knows neither sockets nor scheduling.
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::proto::{Flags, MessageType, NODEID_ANY, Proto, USERID_UNKNOWN, role};
 
-/// What differs by message type.
+/// The fields that depend on the message type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// A remote procedure call.
     Request {
-        /// The rank that shall answer, [`NODEID_ANY`] for the nearest.
+        /// The destination rank, [`NODEID_ANY`] for the nearest.
         nodeid: u32,
-        /// The sender's own number for its answers; 0 when it matches them otherwise.
+        /// The sender's number for the answers; 0 when it matches them in another way.
         matchtag: u32,
     },
     /// An answer.
@@ -29,10 +29,10 @@ pub enum Kind {
     },
     /// A published event.
     Event {
-        /// Its place in the sequence of all events.
+        /// Number in the sequence of all events.
         sequence: u32,
     },
-    /// Broker business.
+    /// A message between brokers.
     Control {
         /// Control type.
         type_: u32,
@@ -44,13 +44,13 @@ pub enum Kind {
 /// One RFC 3 message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Message {
-    /// The type with its two words.
+    /// The message type with its two words.
     pub kind: Kind,
-    /// Flags beyond those of the structure: noresponse, upstream, private, streaming, user1.
+    /// Flags other than the structural ones: noresponse, upstream, private, streaming, user1.
     pub flags: Flags,
-    /// Who sent it; [`USERID_UNKNOWN`] to have the router fill it in.
+    /// User id of the sender; [`USERID_UNKNOWN`] to have the router fill it in.
     pub userid: u32,
-    /// With which roles, see [`role`].
+    /// Roles of the sender, see [`role`].
     pub rolemask: u32,
     /// The route stack in wire order: the last hop first, the original sender last.
     pub routes: Option<Vec<String>>,
@@ -60,13 +60,13 @@ pub struct Message {
     pub payload: Option<Vec<u8>>,
 }
 
-/// Why a payload does not mean what was expected. Display is one line without the payload itself.
+/// A payload is not as expected. Display is one line without the payload itself.
 #[derive(Debug, thiserror::Error)]
 pub enum PayloadError {
-    /// There is none.
+    /// The message has no payload.
     #[error("no payload, but a JSON object is expected")]
     Missing,
-    /// Not JSON, or not of the shape expected; the text says where.
+    /// No JSON, or not of the expected form; the text gives the place.
     #[error("bad JSON payload: {0}")]
     Json(#[from] serde_json::Error),
     /// JSON, but no object (RFC 3).
@@ -74,7 +74,7 @@ pub enum PayloadError {
     NotObject(&'static str),
 }
 
-/// What is needed to answer a request later, without keeping its payload.
+/// The parts of a request that a later answer needs, without its payload.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReplyTo {
     flags: Flags,
@@ -103,19 +103,19 @@ impl ReplyTo {
         self.ok().with_json(payload)
     }
 
-    /// An error response, with text for people if there is any.
+    /// An error response; an empty text is left out.
     pub fn error(&self, errnum: i32, text: &str) -> Message {
         let mut message = self.ok();
         message.kind = Kind::Response { errnum: errnum.unsigned_abs(), matchtag: self.matchtag };
         if text.is_empty() { message } else { message.with_text(text) }
     }
 
-    /// May it be answered at all?
+    /// True if the request permits an answer.
     pub fn wants_response(&self) -> bool {
         !self.flags.contains(Flags::NORESPONSE)
     }
 
-    /// Did it ask for any number of responses?
+    /// True if the request asks for any number of responses.
     pub fn is_streaming(&self) -> bool {
         self.flags.contains(Flags::STREAMING)
     }
@@ -125,7 +125,7 @@ impl ReplyTo {
         self.routes.as_ref()?.last().map(String::as_str)
     }
 
-    /// The user who sent it. Routes are what a sender makes them; this the broker vouches for.
+    /// User id of the sender. The broker vouches for it, unlike for routes, which the sender writes.
     pub fn userid(&self) -> u32 {
         self.userid
     }
@@ -179,7 +179,7 @@ impl Message {
         self.with_payload(bytes)
     }
 
-    /// The same with exactly these bytes as payload.
+    /// The same with these bytes as payload.
     #[must_use]
     pub fn with_payload(mut self, bytes: Vec<u8>) -> Self {
         self.payload = Some(bytes);
@@ -205,7 +205,7 @@ impl Message {
         self
     }
 
-    /// The same with more flags; those of the structure are ignored.
+    /// The same with more flags; structural flags are ignored.
     #[must_use]
     pub fn with_flags(mut self, flags: Flags) -> Self {
         self.flags = self.flags.with(flags.without(Flags::STRUCTURE));
@@ -218,7 +218,7 @@ impl Message {
         self.with_flags(Flags::STREAMING)
     }
 
-    /// The same, not to be answered. The matchtag becomes 0.
+    /// The same, without an answer. The matchtag becomes 0.
     #[must_use]
     pub fn noresponse(self) -> Self {
         self.with_flags(Flags::NORESPONSE).with_matchtag(0)
@@ -239,7 +239,7 @@ impl Message {
         self.reply_to().error(errnum, text)
     }
 
-    /// What is needed to answer later.
+    /// The parts that a later answer needs.
     pub fn reply_to(&self) -> ReplyTo {
         ReplyTo {
             flags: self.flags,
@@ -250,7 +250,7 @@ impl Message {
         }
     }
 
-    /// Its type.
+    /// The message type.
     pub fn message_type(&self) -> MessageType {
         match self.kind {
             Kind::Request { .. } => MessageType::Request,
@@ -260,12 +260,12 @@ impl Message {
         }
     }
 
-    /// Is it a request?
+    /// True for a request.
     pub fn is_request(&self) -> bool {
         matches!(self.kind, Kind::Request { .. })
     }
 
-    /// Is it a response?
+    /// True for a response.
     pub fn is_response(&self) -> bool {
         matches!(self.kind, Kind::Response { .. })
     }
@@ -291,17 +291,17 @@ impl Message {
         }
     }
 
-    /// Is the streaming flag set?
+    /// True if the streaming flag is set.
     pub fn is_streaming(&self) -> bool {
         self.flags.contains(Flags::STREAMING)
     }
 
-    /// Does the sender wait for an answer?
+    /// True if the sender expects an answer.
     pub fn wants_response(&self) -> bool {
         self.is_request() && !self.flags.contains(Flags::NORESPONSE)
     }
 
-    /// Was it sent with the owner's role (RFC 12)?
+    /// True if it was sent with the owner's role (RFC 12).
     pub fn is_from_owner(&self) -> bool {
         self.rolemask & role::OWNER != 0
     }
@@ -311,12 +311,12 @@ impl Message {
         self.routes.as_ref()?.last().map(String::as_str)
     }
 
-    /// Add a hop, as a router does with each request that passes.
+    /// Adds a hop, as a router does with each request that passes.
     pub fn push_route(&mut self, hop: &str) {
         self.routes.get_or_insert_default().insert(0, hop.to_owned());
     }
 
-    /// Remove the latest hop, as a router does with each response that passes.
+    /// Removes the latest hop, as a router does with each response that passes.
     pub fn pop_route(&mut self) -> Option<String> {
         let routes = self.routes.as_mut()?;
         if routes.is_empty() { None } else { Some(routes.remove(0)) }
@@ -347,7 +347,7 @@ impl Message {
         }
     }
 
-    /// The payload as a JSON object, with no payload counting as `{}`.
+    /// The payload as a JSON object; a missing payload reads as `{}`.
     pub fn json_or_empty(&self) -> Result<Value, PayloadError> {
         match self.payload_bytes() {
             None | Some([]) => Ok(Value::Object(serde_json::Map::new())),
@@ -355,7 +355,7 @@ impl Message {
         }
     }
 
-    /// The payload as some type.
+    /// The payload decoded as a type.
     pub fn decode<T: DeserializeOwned>(&self) -> Result<T, PayloadError> {
         let bytes = self.payload_bytes().ok_or(PayloadError::Missing)?;
         Ok(serde_json::from_slice(bytes)?)

@@ -1,5 +1,5 @@
-//! What a broker and the process of one of its modules say to each other beside the module's own business
-//! (RFC 5): the welcome, and the states of the module's life.
+//! The messages between a broker and the process of one of its modules, beside the module's own service (RFC 5): the
+//! welcome, and the states of the module's life.
 //!
 //! ```text
 //! broker -> welcome (no answer)          arguments, attributes, configuration, name, uuid
@@ -9,10 +9,10 @@
 //! module -> module.status EXITED errnum  and the process ends
 //! ```
 //!
-//! A module that ends in any other way, or with an error number after RUNNING, makes the broker panic unless
-//! it is told not to (`broker.module-nopanic`).
+//! A module that ends in any other way, or with an error number after RUNNING, makes the broker panic, unless
+//! `broker.module-nopanic` is set.
 //!
-//! This module must never know what the module is for.
+//! This module does not know the service of the broker module.
 
 use std::collections::BTreeMap;
 
@@ -22,22 +22,22 @@ use crate::message::Message;
 
 /// Environment variable in which the broker names the module's connection, `fd://N`.
 pub const MODULE_URI_ENV: &str = "FLUX_MODULE_URI";
-/// Most arguments of a module.
+/// Maximum number of arguments of a module.
 pub const ARGS_MAX: usize = 1024;
 
 /// The state of a module (RFC 5). INIT is never reported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Status {
-    /// Initialised, and serving.
+    /// Initialised and serving.
     Running,
-    /// Going down; the broker answers, and sends nothing more.
+    /// Shutting down; the broker answers, and sends nothing more.
     Finalizing,
-    /// Gone, with 0 or an error number.
+    /// Ended, with 0 or an error number.
     Exited(i32),
 }
 
 impl Status {
-    /// The request that reports it. Only [`Status::Finalizing`] wants an answer, and so a matchtag.
+    /// The request that reports the state. Only [`Status::Finalizing`] expects an answer, and so has a matchtag.
     pub fn report(self) -> Message {
         let (payload, answered) = match self {
             Status::Running => (json!({"status": 1}), false),
@@ -49,22 +49,22 @@ impl Status {
     }
 }
 
-/// What the broker tells a module at its start.
+/// The broker's first message to a module.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Welcome {
-    /// The module's name, which is its service as well.
+    /// Name of the module, which is also that of its service.
     pub name: String,
-    /// Its name in route stacks.
+    /// UUID of the module: its name in route stacks.
     pub uuid: String,
-    /// Its arguments, as on the command line of `flux module load`.
+    /// Arguments, as on the command line of `flux module load`.
     pub args: Vec<String>,
-    /// Those attributes of the broker that do not change, such as `rank`.
+    /// The broker's constant attributes, such as `rank`.
     pub attrs: BTreeMap<String, String>,
     /// The instance's configuration, TOML as JSON.
     pub conf: Map<String, Value>,
 }
 
-/// A welcome that is none.
+/// The first message is no valid welcome.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum WelcomeError {
     /// Another message came first.
@@ -73,16 +73,16 @@ pub enum WelcomeError {
         /// Its topic.
         found: String,
     },
-    /// A part is missing or wrong.
+    /// A part is missing or invalid.
     #[error("welcome: {0}")]
     Field(String),
 }
 
 impl Welcome {
-    /// Read the first message on a module's connection.
+    /// Reads the first message on a module's connection.
     ///
     /// # Errors
-    /// [`WelcomeError`] names what is wrong with it.
+    /// [`WelcomeError`] names the invalid part.
     pub fn read(message: &Message) -> Result<Welcome, WelcomeError> {
         if !message.is_request() || message.topic() != "welcome" {
             return Err(WelcomeError::Other { found: message.topic().chars().take(80).collect() });
@@ -108,7 +108,7 @@ impl Welcome {
             Some(Value::Object(map)) => Ok(map.clone()),
             Some(_) => Err(wrong(field, "an object")),
         };
-        // Attributes are strings; one that is not is none of ours.
+        // Attributes are strings; other values are ignored.
         let attrs = object("attrs")?
             .into_iter()
             .filter_map(|(key, value)| value.as_str().map(|text| (key, text.to_owned())))
@@ -116,13 +116,13 @@ impl Welcome {
         Ok(Welcome { name: text("name")?, uuid: text("uuid")?, args, attrs, conf: object("conf")? })
     }
 
-    /// The broker's rank; 0 when it does not say.
+    /// The broker's rank; 0 when the welcome does not have it.
     pub fn rank(&self) -> u32 {
         self.attrs.get("rank").and_then(|rank| rank.parse().ok()).unwrap_or(0)
     }
 }
 
-/// The broker's word for a route stack: its hops, shortened to eight characters (RFC 3 identities are UUIDs).
+/// The route stack as the broker writes it: its hops, shortened to eight characters (RFC 3 identities are UUIDs).
 pub fn route_text(message: &Message, own_uuid: Option<&str>) -> String {
     let hops = message.routes.as_deref().unwrap_or_default().iter().map(String::as_str);
     let short = |hop: &str| hop.chars().take(8).collect::<String>();

@@ -1,6 +1,6 @@
 //! The fixed part of every message (RFC 3, PROTO): its type, flags, credentials and two type-dependent words.
 //!
-//! This module knows numbers only. It must never know what a topic or a payload means.
+//! This module knows numbers only, not the meaning of a topic or a payload.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ pub const PROTO_SIZE: usize = 20;
 pub const PROTO_MAGIC: u8 = 0x8e;
 /// Second byte of an encoded [`Proto`], the protocol version.
 pub const PROTO_VERSION: u8 = 1;
-/// A request's nodeid for "whoever offers the service, nearest first".
+/// The nodeid of a request to the nearest rank that offers the service.
 pub const NODEID_ANY: u32 = 0xffff_ffff;
 /// The userid "unknown": the router fills it in from the connection (RFC 12).
 pub const USERID_UNKNOWN: u32 = 0xffff_ffff;
@@ -82,7 +82,7 @@ impl Flags {
     /// The flags that follow from which parts a message has.
     pub const STRUCTURE: Flags = Flags(0x01 | 0x02 | 0x08);
 
-    /// Are all bits of `other` set?
+    /// True if all bits of `other` are set.
     pub fn contains(self, other: Flags) -> bool {
         self.0 & other.0 == other.0
     }
@@ -112,13 +112,13 @@ impl fmt::Debug for Flags {
 /// The PROTO part, numbers in host order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Proto {
-    /// What kind of message it is.
+    /// The message type.
     pub kind: MessageType,
-    /// All flags, also the structural ones.
+    /// All flags, including the structural ones.
     pub flags: Flags,
-    /// Who sent it, [`USERID_UNKNOWN`] to have it filled in.
+    /// User id of the sender, [`USERID_UNKNOWN`] to have it filled in.
     pub userid: u32,
-    /// With which roles, see [`role`].
+    /// Roles of the sender, see [`role`].
     pub rolemask: u32,
     /// Request: nodeid. Response: errnum. Event: sequence. Control: type.
     pub aux1: u32,
@@ -126,22 +126,22 @@ pub struct Proto {
     pub aux2: u32,
 }
 
-/// Why twenty bytes are not a PROTO part.
+/// Bytes are not a PROTO part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ProtoError {
-    /// It has another length.
+    /// The length is wrong.
     #[error("the PROTO part has {found} bytes instead of 20")]
     Length {
         /// Its length.
         found: usize,
     },
-    /// It begins with another byte.
+    /// The first byte is wrong.
     #[error("the PROTO part begins with {found:#04x} instead of 0x8e")]
     Magic {
         /// The byte.
         found: u8,
     },
-    /// It is of a version that is not spoken here.
+    /// The version is not supported.
     #[error("the PROTO part has version {found} instead of 1")]
     Version {
         /// The version.
@@ -170,7 +170,7 @@ impl Proto {
         out
     }
 
-    /// Read a PROTO part.
+    /// Reads a PROTO part.
     pub fn decode(part: &[u8]) -> Result<Self, ProtoError> {
         let part: &[u8; PROTO_SIZE] =
             part.try_into().map_err(|_| ProtoError::Length { found: part.len() })?;
@@ -245,7 +245,7 @@ pub mod errno {
         TABLE.iter().find(|row| row.1 == name).map(|row| row.0)
     }
 
-    /// For people: `function not implemented (ENOSYS)`, or `error 4711`.
+    /// The number for display: `function not implemented (ENOSYS)`, or `error 4711`.
     pub fn describe(errnum: i32) -> String {
         match TABLE.iter().find(|row| row.0 == errnum) {
             Some((_, name, text)) => format!("{text} ({name})"),

@@ -1,12 +1,12 @@
-//! A client that asks: remote procedure calls over a [`Connection`], with the bookkeeping of RFC 6.
+//! An RPC client: remote procedure calls over a [`Connection`], with the bookkeeping of RFC 6.
 //!
-//! Each call gets a matchtag that no other call in flight has. A tag is free again after a response that is
-//! an error or not streaming, also when nobody waits for it any more. When the connection ends, every call
-//! in flight fails with ECANCELED.
+//! Each call gets a matchtag that no other call in flight has. A tag is free again after a response that is an error or
+//! not streaming, also when the caller stopped waiting. When the connection ends, every call in flight fails with
+//! ECANCELED.
 //!
-//! Requests from others (for a service that was registered here) and events arrive on a channel of their own.
+//! Requests to a service that was registered here, and events, arrive on a channel of their own.
 //!
-//! This module must never know what a topic means.
+//! This module does not know the meaning of a topic.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -18,22 +18,22 @@ use crate::message::Message;
 use crate::proto::errno;
 use crate::transport::{ConnectError, ConnectOptions, Connection, Disconnect, Inbox, Outbox, SendError};
 
-/// Most calls in flight; further ones fail with EAGAIN.
+/// Maximum number of calls in flight; further ones fail with EAGAIN.
 pub const CALLS_MAX: usize = 65_536;
-/// Most responses of one stream that wait to be taken; a stream that exceeds it ends with EOVERFLOW.
+/// Maximum number of unread responses of one stream; a stream that exceeds it ends with EOVERFLOW.
 pub const STREAM_RESPONSES_MAX: usize = 65_536;
-/// Most requests from others that wait to be taken; further ones are answered with EAGAIN.
+/// Maximum number of unread requests; further ones are answered with EAGAIN.
 pub const REQUESTS_MAX: usize = 4096;
 
 /// A call that failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{topic}: {}", words(*.errnum, .text))]
 pub struct RpcError {
-    /// What was called.
+    /// The topic called.
     pub topic: String,
     /// An error number, see [`errno`].
     pub errnum: i32,
-    /// The service's own words; may be empty.
+    /// The service's error text; may be empty.
     pub text: String,
 }
 
@@ -47,7 +47,7 @@ impl RpcError {
         RpcError { topic: topic.to_owned(), errnum, text: text.to_owned() }
     }
 
-    /// Only the reason, without the topic: the service's words, or what the number means.
+    /// The reason without the topic: the service's error text, or the text of the error number.
     pub fn reason(&self) -> String {
         words(self.errnum, &self.text)
     }
@@ -57,7 +57,7 @@ impl RpcError {
 enum Call {
     One(oneshot::Sender<Message>),
     Many(mpsc::Sender<Message>),
-    /// Nobody waits any more, but the tag is still in use.
+    /// The caller stopped waiting, but the tag is still in use.
     Abandoned,
 }
 
@@ -107,7 +107,7 @@ impl Shared {
             return;
         };
         let keep = match call {
-            // The receiver may be gone; then the answer is for nobody.
+            // The receiver may be gone; the answer is then discarded.
             Call::One(sender) => {
                 let _ = sender.send(message);
                 if last { None } else { Some(Call::Abandoned) }
@@ -131,23 +131,23 @@ impl Shared {
     }
 }
 
-/// A handle for calls; clones share the connection, which ends with the last of them and the last stream.
+/// A handle for calls. Clones share the connection, which ends with the last of them and the last stream.
 #[derive(Debug, Clone)]
 pub struct Client {
     shared: Arc<Shared>,
 }
 
-/// Requests from others and events, in the order of their arrival. When it is dropped, further requests are
-/// answered with ENOSYS.
+/// Incoming requests and events, in the order of their arrival. After this is dropped, further requests are answered
+/// with ENOSYS.
 pub type Requests = mpsc::Receiver<Message>;
 
 impl Client {
-    /// Connect to an instance: `local:///path` or a plain path.
+    /// Connects to an instance: `local:///path` or a plain path.
     pub async fn connect(uri: &str) -> Result<(Client, Requests), ConnectError> {
         Client::connect_with(uri, &ConnectOptions::default()).await
     }
 
-    /// Connect with other than the usual bounds and patience.
+    /// Connects with other bounds and timeouts.
     pub async fn connect_with(
         uri: &str,
         options: &ConnectOptions,
@@ -155,7 +155,7 @@ impl Client {
         Ok(Client::new(Connection::connect(uri, options).await?))
     }
 
-    /// Take over a connection. Must be called within a tokio runtime.
+    /// Takes over a connection. Must be called within a tokio runtime.
     pub fn new(connection: Connection) -> (Client, Requests) {
         let Connection { outbox, inbox } = connection;
         let (requests, received) = mpsc::channel(REQUESTS_MAX);
@@ -164,7 +164,7 @@ impl Client {
         (Client { shared }, received)
     }
 
-    /// Call and wait for the answer. `Value::Null` as payload sends none; an answer without payload reads as
+    /// Calls and waits for the answer. `Value::Null` as payload sends none; an answer without payload reads as
     /// `Value::Null`.
     pub async fn rpc(&self, topic: &str, payload: Value) -> Result<Value, RpcError> {
         self.call(Message::request(topic), payload).await
@@ -189,7 +189,7 @@ impl Client {
         result
     }
 
-    /// Call a streaming service.
+    /// Calls a streaming service.
     pub fn stream(&self, topic: &str, payload: Value) -> Result<ResponseStream, RpcError> {
         let (sender, responses) = mpsc::channel(STREAM_RESPONSES_MAX);
         let tag = self.shared.calls().register(topic, Call::Many(sender))?;
@@ -200,34 +200,34 @@ impl Client {
         Ok(stream)
     }
 
-    /// Send a request that is not answered.
+    /// Sends a request without an answer.
     pub fn notify(&self, topic: &str, payload: Value) -> Result<(), RpcError> {
         self.transmit(&with_payload(Message::request(topic), &payload).noresponse())
     }
 
-    /// Send any message, for instance a response to a request from [`Requests`].
+    /// Sends any message, for instance a response to a request from [`Requests`].
     pub fn send(&self, message: &Message) -> Result<(), SendError> {
         self.shared.outbox.send(message)
     }
 
-    /// Wait until everything sent has left this process.
+    /// Waits until every message sent has left this process.
     pub async fn flush(&self) {
         self.shared.outbox.flush().await;
     }
 
-    /// Wait until the connection has ended.
+    /// Waits until the connection has ended.
     pub async fn ended(&self) -> Disconnect {
         let mut ended = self.shared.ended.subscribe();
         let reason = ended.wait_for(Option::is_some).await;
         reason.ok().and_then(|reason| reason.clone()).unwrap_or(Disconnect::Local)
     }
 
-    /// Close the connection.
+    /// Closes the connection.
     pub fn close(&self) {
         self.shared.outbox.close();
     }
 
-    /// Calls whose matchtag is in use.
+    /// Number of calls whose matchtag is in use.
     pub fn in_flight(&self) -> usize {
         self.shared.calls().in_flight.len()
     }
@@ -299,8 +299,8 @@ impl ResponseStream {
         }
     }
 
-    /// Ask the service to end this stream, by the request it has for that (RFC 6), for instance
-    /// `job-info.eventlog-watch-cancel`. Read on until the stream ends.
+    /// Asks the service to end this stream, with the request that the service has for it (RFC 6), for instance
+    /// `job-info.eventlog-watch-cancel`. The stream must still be read until its end.
     pub fn cancel(&self, topic: &str) -> Result<(), RpcError> {
         self.client.notify(topic, serde_json::json!({ "matchtag": self.tag }))
     }
@@ -321,7 +321,7 @@ fn with_payload(request: Message, payload: &Value) -> Message {
     if payload.is_null() { request } else { request.with_json(payload) }
 }
 
-/// What a response says.
+/// The content of a response.
 pub fn answer(message: &Message) -> Result<Value, RpcError> {
     match message.errnum() {
         0 => match message.payload_bytes() {
@@ -334,7 +334,7 @@ pub fn answer(message: &Message) -> Result<Value, RpcError> {
     }
 }
 
-// Holds the client weakly: when nobody can ask any more, the outbox goes, and with it the connection.
+// Holds the client weakly: without further callers the outbox is dropped, and with it the connection.
 async fn dispatch(mut inbox: Inbox, client: Weak<Shared>, requests: mpsc::Sender<Message>) {
     let reason = loop {
         let message = match inbox.recv().await {
@@ -359,7 +359,7 @@ async fn dispatch(mut inbox: Inbox, client: Weak<Shared>, requests: mpsc::Sender
     let Some(shared) = client.upgrade() else { return };
     let mut calls = shared.calls();
     calls.ended = Some(reason.clone());
-    // Dropping the senders wakes everybody who waits.
+    // Dropping the senders wakes all waiting callers.
     calls.in_flight.clear();
     drop(calls);
     shared.ended.send_replace(Some(reason));

@@ -1,10 +1,10 @@
-//! The listening side: a socket in the file system, who may connect to it, and as whom.
+//! The listening side: a socket in the file system, and the admission of clients.
 //!
-//! The kernel says who a peer is (SO_PEERCRED). The owner gets the owner's roles; others are refused, or
-//! become guests, as [`Access`] says (RFC 12). One byte tells the peer. Each connection gets a UUID, which
-//! is its name in route stacks.
+//! The kernel identifies a peer (SO_PEERCRED). The owner gets the owner's roles; other users are refused, or become
+//! guests, as [`Access`] says (RFC 12). One byte tells the peer the result. Each connection gets a UUID, which is its
+//! name in route stacks.
 //!
-//! This module must never know topics. Routing is the business of whoever accepts.
+//! This module does not know topics. Routing is the task of the caller.
 
 use std::io::{ErrorKind, Write as _};
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
@@ -16,37 +16,37 @@ use crate::message::Message;
 use crate::proto::{USERID_UNKNOWN, errno, role};
 use crate::transport::{Connection, Options, SOCKET_PATH_MAX};
 
-/// Connections that may wait to be accepted.
+/// Maximum number of connections that wait to be accepted.
 pub const BACKLOG: u32 = 128;
 
-/// Who somebody is to the instance (RFC 12).
+/// Identity and rights of a user in the instance (RFC 12).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Credential {
     /// User id.
     pub userid: u32,
-    /// See [`role`].
+    /// Roles, see [`role`].
     pub rolemask: u32,
 }
 
-/// Who may connect.
+/// The users who may connect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Access {
     /// User id of the owner of the instance.
     pub owner: u32,
-    /// May others connect, as guests?
+    /// True if other users may connect, as guests.
     pub allow_guest_user: bool,
-    /// Is root an owner?
+    /// True if root has the owner's roles.
     pub allow_root_owner: bool,
 }
 
 impl Access {
-    /// Only the user this process runs as.
+    /// Only the user of this process.
     pub fn owner_only() -> Self {
         let owner = nix::unistd::geteuid().as_raw();
         Access { owner, allow_guest_user: false, allow_root_owner: false }
     }
 
-    /// The credential of a user, or the error number that tells him no.
+    /// The credential of a user, or the error number of the refusal.
     pub fn judge(&self, uid: u32) -> Result<Credential, i32> {
         if uid == self.owner || (uid == 0 && self.allow_root_owner) {
             Ok(Credential { userid: uid, rolemask: role::OWNER | role::LOCAL })
@@ -58,20 +58,20 @@ impl Access {
     }
 }
 
-/// Somebody who connected.
+/// A connected client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Peer {
-    /// What he may do.
+    /// Identity and rights.
     pub credential: Credential,
-    /// His process, when the kernel knows it.
+    /// Process id, when the kernel knows it.
     pub pid: Option<i32>,
-    /// His name in route stacks.
+    /// Name in route stacks (a UUID).
     pub uuid: String,
 }
 
 impl Peer {
-    /// Mark a message that came from this peer with who he is. The owner may speak for others; what
-    /// anybody else claims to be is overwritten.
+    /// Marks a message from this peer with its credential. The owner may set another sender; for every other peer the
+    /// sender in the message is overwritten.
     pub fn stamp(&self, message: &mut Message) {
         let owner = self.credential.rolemask & role::OWNER != 0;
         if !owner || message.userid == USERID_UNKNOWN {
@@ -83,7 +83,7 @@ impl Peer {
     }
 }
 
-/// Why there is no listener.
+/// A listener cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum ListenError {
     /// Another process serves this socket.
@@ -92,13 +92,13 @@ pub enum ListenError {
         /// The socket.
         path: PathBuf,
     },
-    /// There is something else with this name.
+    /// Another file has this name.
     #[error("{}: there is already a file of this name, and it is no socket", path.display())]
     NotSocket {
         /// The file.
         path: PathBuf,
     },
-    /// The folder is open to others.
+    /// Other users have access to the folder.
     #[error("{}: the folder of the socket has mode {mode:04o}; nobody but the owner may write to it, 0700 is best", path.display())]
     FolderOpen {
         /// The folder.
@@ -106,14 +106,14 @@ pub enum ListenError {
         /// Its permission bits.
         mode: u32,
     },
-    /// The folder belongs to somebody else.
+    /// The folder belongs to another user.
     #[error("{}: the folder of the socket belongs to user id {owner}, you are {me}", path.display())]
     FolderForeign {
         /// The folder.
         path: PathBuf,
         /// Its owner.
         owner: u32,
-        /// Our user id.
+        /// User id of this process.
         me: u32,
     },
     /// The path does not fit in a socket address.
@@ -122,12 +122,12 @@ pub enum ListenError {
         /// The path.
         path: PathBuf,
     },
-    /// Anything else.
+    /// Another error of the system.
     #[error("{}: {source}", path.display())]
     Io {
         /// The socket or its folder.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: std::io::Error,
     },
 }
@@ -150,9 +150,9 @@ impl std::fmt::Debug for Listener {
 }
 
 impl Listener {
-    /// Listen on `path`. Its folder is made with mode 0700 when it is missing, and refused when others could
-    /// put a socket of their own there. The socket gets mode 0600, or 0666 when guests are allowed. A socket
-    /// left by a process that is gone is replaced.
+    /// Listens on `path`. A missing folder is created with mode 0700; a folder in which other users could create a
+    /// socket is refused. The socket gets mode 0600, or 0666 when guests are allowed. A socket of a process that has
+    /// ended is replaced.
     pub fn bind(path: &Path, access: Access, options: Options) -> Result<Listener, ListenError> {
         let io = |path: &Path| {
             let path = path.to_owned();
@@ -191,7 +191,7 @@ impl Listener {
         Ok(Listener { socket, path: path.to_owned(), options, judge })
     }
 
-    /// Decide otherwise about who may connect, and as whom.
+    /// Replaces the rule by which peers are admitted.
     pub fn set_judge(&mut self, judge: Judge) {
         self.judge = judge;
     }
@@ -206,8 +206,8 @@ impl Listener {
         format!("local://{}", self.path.display())
     }
 
-    /// The next peer who may connect. Those who may not are told so, logged, and passed over. Errors are
-    /// those of the listening socket itself (for instance: too many open files).
+    /// Waits for the next peer that may connect. Other peers get the refusal, are logged and skipped. Errors are those
+    /// of the listening socket itself (for instance: too many open files).
     pub async fn accept(&self) -> std::io::Result<(Peer, Connection)> {
         loop {
             let (stream, _) = self.socket.accept().await?;
@@ -221,13 +221,13 @@ impl Listener {
         let cred = stream.peer_cred().map_err(|error| tracing::warn!(%error, "no peer credentials")).ok()?;
         let (verdict, byte) = match (self.judge)(cred.uid()) {
             Ok(credential) => (Some(credential), 0),
-            // The byte must not read as a yes.
+            // The byte must not read as an admission.
             Err(errnum) => {
                 (None, u8::try_from(errnum).ok().filter(|b| *b != 0).unwrap_or(errno::EPERM as u8))
             }
         };
-        // A fresh socket has room for one byte, so this need not wait (nor may it: whoever stops waiting for
-        // `accept` must not lose a peer half-way). A peer that is already gone is none.
+        // A fresh socket has room for one byte, so this need not wait. It must not wait either: a caller that stops
+        // waiting for `accept` must not lose a peer half-way. A peer that has already disconnected is skipped.
         let mut stream = stream.into_std().ok()?;
         if !matches!(stream.write(&[byte]), Ok(1)) {
             return None;
@@ -245,7 +245,7 @@ impl Listener {
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        // Already gone is as good.
+        // A peer that has already disconnected needs no answer.
         let _ = std::fs::remove_file(&self.path);
     }
 }

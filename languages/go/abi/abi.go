@@ -5,10 +5,10 @@ package abi
 
 import "unsafe"
 
-// What the host was given room for and nobody took yet; holding it here keeps it from being collected.
+// Memory that the host allocated and no call has taken yet; the reference here keeps it from being collected.
 var given = map[uintptr][]uint64{}
 
-// realloc is how the host gets room for what it hands over. No alignment in the contract is above 8.
+// realloc allocates memory for the host's values. No alignment in the contract is above 8.
 //
 //go:wasmexport cabi_realloc
 func realloc(old, oldBytes, align, bytes uint32) uint32 {
@@ -32,7 +32,7 @@ func bytesOf(words []uint64) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(&words[0])), 8*len(words))
 }
 
-// Take is what the host put at a place, as a slice that is the caller's from now on.
+// Take returns the host's data at an address, as a slice that the caller owns.
 func Take[T any](at, length uint32) []T {
 	if length == 0 {
 		return nil
@@ -51,7 +51,7 @@ var kept [][]byte
 // Forget drops the answers before this one.
 func Forget() { kept = kept[:0] }
 
-// Keep is where some bytes are; they live until Forget.
+// Keep returns the address of some bytes; they live until Forget.
 func Keep(bytes []byte) (at, length uint32) {
 	if len(bytes) == 0 {
 		return 1, 0
@@ -63,7 +63,7 @@ func Keep(bytes []byte) (at, length uint32) {
 // KeepString is Keep for text.
 func KeepString(text string) (at, length uint32) { return Keep([]byte(text)) }
 
-// Address is where a value is. It must be held by somebody: a variable of a package, or Keep.
+// Address returns the address of a value, which a variable of a package or Keep must hold.
 func Address[T any](value *T) uint32 { return uint32(uintptr(unsafe.Pointer(value))) }
 
 // Result is a `result<_, string>` in memory.
@@ -71,7 +71,7 @@ type Result struct{ failed, at, length uint32 }
 
 var result Result
 
-// Answer is the address of a result: what went wrong, or nil.
+// Answer returns the address of a result: the error, or nil.
 func Answer(err error) uint32 {
 	result = Result{}
 	if err != nil {

@@ -1,9 +1,9 @@
-// Package observing exports the ability to watch what happens to jobs.
+// Package observing exports the ability to observe events of jobs.
 package observing
 
 import "fluxgate"
 
 var observe = func(now float64, events []fluxgate.Event) {}
 
-// With sets what is told of events, in batches, before the pass that follows them.
+// With sets the function that gets events, in batches, before the pass that follows them.
 func With(f func(now float64, events []fluxgate.Event)) { observe = f }

@@ -5,5 +5,5 @@ import "fluxgate"
 
 var keys = func(now float64, jobs fluxgate.Jobs) []float64 { return make([]float64, len(jobs.ID)) }
 
-// By sets what gives each job its key, one a row. Smaller keys come first; NaN is a breach of the contract.
+// By sets the function that gives each job its key, one a row. Smaller keys come first; NaN is a breach of the contract.
 func By(f func(now float64, jobs fluxgate.Jobs) []float64) { keys = f }

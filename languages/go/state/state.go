@@ -8,8 +8,8 @@ var (
 	restore = func(from string, version uint32, data []byte) error { return errors.New("nothing to restore") }
 )
 
-// With sets what saves the state, with a version of its own, and what takes one over. An error of the latter means: I
-// start cold.
+// With sets the functions that save the state, with a version of its own, and that take one over. After an error of
+// the latter the policy starts cold.
 func With(s func() (uint32, []byte), r func(from string, version uint32, data []byte) error) {
 	save, restore = s, r
 }

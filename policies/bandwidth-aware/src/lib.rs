@@ -8,16 +8,16 @@ use fluxgate_guest::backfill::until_guaranteed;
 use fluxgate_guest::flow;
 use fluxgate_guest::prelude::*;
 
-/// Most jobs that may be looked at behind the first that waits.
+/// Maximum number of jobs considered behind the first that waits.
 const WINDOW_MAX: i64 = 100_000;
 
-/// See the page of this crate.
+/// The policy; README.md of this crate defines its rule.
 #[derive(Debug)]
 pub struct BandwidthAware {
     kind: String,
-    /// Are gaps filled by what fits the mix, and not in the queue's order?
+    /// True if gaps are filled by the mix, false for the queue's order.
     mix: bool,
-    /// How many jobs behind the first that waits are looked at.
+    /// Number of jobs considered behind the first that waits.
     window: usize,
 }
 
@@ -61,13 +61,13 @@ struct Behind {
 }
 
 impl Behind {
-    /// How far its amount for each core is from what is free for each free core, times its cores and the free ones.
+    /// Distance of its amount for each core from the free amount for each free core, times its cores and the free ones.
     fn distance(&self, free: (u32, u64)) -> u128 {
         let own = u128::from(self.amount) * u128::from(free.0);
         own.abs_diff(u128::from(free.1) * u128::from(self.cores.max(1)))
     }
 
-    /// Which is the closer one?
+    /// Orders two jobs by their distance.
     fn closer(&self, other: &Behind, free: (u32, u64)) -> Ordering {
         let part = |it: &Behind, cores: u32| it.distance(free).saturating_mul(u128::from(cores.max(1)));
         part(self, other.cores).cmp(&part(other, self.cores))
@@ -83,7 +83,7 @@ impl Scheduling for BandwidthAware {
 }
 
 impl BandwidthAware {
-    /// What is free: cores, and bandwidth.
+    /// Free resources: cores, and bandwidth.
     fn free(&self, pass: &mut dyn Pass, kind: Option<usize>) -> (u32, u64) {
         let flow = kind.and_then(|kind| Some(flow::kinds(pass).get(kind)?.free)).unwrap_or(0);
         (pass.totals().free_cores, flow)
@@ -111,7 +111,7 @@ impl BandwidthAware {
             jobs.retain(|job| job.cores <= free.0 && job.amount <= free.1);
             let mut order: Vec<usize> = (0..jobs.len()).collect();
             if self.mix {
-                // Stable: the host's order among equals.
+                // A stable sort: the host's order among equals.
                 order.sort_by(|a, b| {
                     let (a, b) = (&jobs[*a], &jobs[*b]);
                     b.expedited.cmp(&a.expedited).then_with(|| a.closer(b, free))
@@ -133,7 +133,7 @@ impl BandwidthAware {
             if !started {
                 return;
             }
-            // Who was refused would be so again: there is less now.
+            // A refused job would be refused again: fewer resources are free now.
             let mut refused = refused.into_iter();
             jobs.retain(|_| !refused.next().unwrap_or(false));
             free = self.free(pass, kind);
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn the_guarantee_of_the_head_is_kept() {
+    fn the_reservation_of_the_head_is_kept() {
         let mut bench = waiting_head();
         bench.job(3).cores(41).flow("bandwidth", 65).duration(101.0).submit();
         bench.job(4).cores(5).flow("bandwidth", 71).duration(101.0).submit();

@@ -1,6 +1,6 @@
-//! The misdeeds themselves.
+//! The faults themselves.
 //!
-//! Must never know when they are due; that is the policy's business.
+//! This module does not know their moment, which is the policy's part.
 
 use std::hint::black_box;
 
@@ -17,12 +17,12 @@ const ANNOTATIONS: usize = 64;
 /// Messages of a log bomb.
 const MESSAGES: usize = 1_000_000;
 
-/// Bytes, keys and annotations of what is too much to be given back.
+/// Bytes, keys and annotations of an output that is too large.
 const OUTPUT_BYTES: usize = 2 << 20;
 const OUTPUT_KEYS: usize = 1_000_000;
 const OUTPUT_ANNOTATIONS: usize = 1_000;
 
-/// What it does.
+/// The fault.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Mode {
     #[default]
@@ -79,7 +79,7 @@ pub(crate) const MODE_HELP: &str = "what it does: none, trap, loop, drip, memory
 /// The moment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum When {
-    /// No setting can ask for it: there are none yet. See [`crate::written`].
+    /// No setting can select it: in `describe` there are none yet. See [`crate::written`].
     Describe,
     Configure,
     #[default]
@@ -120,7 +120,7 @@ impl Mode {
         matches!(self, Mode::NanKey | Mode::EqualKeys | Mode::ShortKeys)
     }
 
-    /// Does it begin at its moment and go on from there?
+    /// True if it begins at its moment and lasts.
     pub(crate) fn lasts(self) -> bool {
         self.is_about_keys() || self == Mode::Lie
     }
@@ -144,18 +144,18 @@ fn by_name<T: Copy>(setting: &str, known: &[(&str, T)], name: &str) -> Result<T,
     })
 }
 
-/// A misdeed with what it needs.
+/// A fault with its parameters.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Misdeed {
     pub(crate) mode: Mode,
-    /// Turns of a drip, MiB of a hoard.
+    /// Rounds of a drip, MiB of a hoard.
     pub(crate) work: u64,
-    /// For the decisions about jobs that are none of this pass.
+    /// For the decisions about jobs that are not in this pass.
     pub(crate) odd: Option<Candidate>,
 }
 
 impl Misdeed {
-    /// Misbehave inside a pass, at this candidate, or at the next one if there is none.
+    /// Commits the fault inside a pass, at this candidate, or at the next one if there is none.
     pub(crate) fn in_pass(self, pass: &mut dyn Pass, at: Option<Candidate>) {
         match self.mode {
             Mode::UnknownJob | Mode::ForeignJob | Mode::FinishedJob => {
@@ -196,7 +196,7 @@ impl Misdeed {
         }
     }
 
-    /// Misbehave among the annotations of a candidate.
+    /// Commits the fault among the annotations of a candidate.
     pub(crate) fn in_annotations(self, pass: &mut dyn Pass, job: Candidate) {
         pass.annotate(job, "user.note", "\"before\"");
         match self.mode {
@@ -216,7 +216,7 @@ impl Misdeed {
         pass.annotate(job, "user.note", "\"after\"");
     }
 
-    /// Misbehave where no pass may be asked.
+    /// Commits the fault where no pass may be asked.
     pub(crate) fn outside_pass(self) {
         match self.mode {
             Mode::UnknownJob
@@ -227,7 +227,7 @@ impl Misdeed {
             | Mode::AnnotationBomb
             | Mode::Output => {
                 if let Some(mut pass) = stray_pass() {
-                    // Any number will do: nobody offered one.
+                    // Any number will do: none was offered.
                     Misdeed { odd: Some(Candidate::from_raw(0)), ..self }.in_pass(pass.as_mut(), None);
                 }
             }
@@ -254,7 +254,7 @@ impl Misdeed {
     }
 }
 
-/// More text than anybody should give back.
+/// More text than a host accepts.
 pub(crate) fn too_much() -> String {
     "x".repeat(OUTPUT_BYTES)
 }
@@ -283,7 +283,7 @@ fn turns(count: u64) {
     }
 }
 
-/// Memory that is never given back.
+/// Memory that is never released.
 fn hoard(mebibytes: u64) {
     let bytes = usize::try_from(mebibytes << 20).unwrap_or(usize::MAX);
     std::mem::forget(black_box(vec![1_u8; bytes]));

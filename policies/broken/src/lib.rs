@@ -1,35 +1,35 @@
 //! # broken: a policy that misbehaves on demand
 //!
-//! For tests and demonstrations of what a host does about it. Until its moment comes, and always with mode
-//! `none`, it is `fcfs` with every ability: keys and scores are all 0, passes start in order until the first job that
-//! waits, events are counted, and the state is that count.
+//! For tests and demonstrations of a host's reaction. Until its moment comes, and always with mode `none`, it is `fcfs`
+//! with every ability: keys and scores are all 0, passes start jobs in order until the first that waits, events are
+//! counted, and the state is that count.
 //!
 //! ## Settings
 //!
-//! `mode`: what it does.
+//! `mode`: the fault.
 //!
-//! | mode | what happens |
+//! | mode | fault |
 //! |---|---|
 //! | `none` | nothing |
 //! | `trap` | it panics |
 //! | `loop` | it never returns |
-//! | `drip` | it goes round `work` times, once a call |
+//! | `drip` | it makes `work` rounds of a loop, once a call |
 //! | `memory` | it allocates until there is no more |
-//! | `hoard` | it takes `work` MiB, once a call, and never gives them back |
+//! | `hoard` | it allocates `work` MiB, once a call, and never releases them |
 //! | `stack` | it calls itself until the stack in its memory is full |
 //! | `recursion` | it calls itself until the stack of the machine is full |
-//! | `output` | it gives back more than anybody should: two megabytes of text, a million keys, a thousand annotations |
+//! | `output` | it returns more than a host accepts: two megabytes of text, a million keys, a thousand annotations |
 //! | `annotation-bomb` | it annotates a job with eight megabytes, many times |
 //! | `log-bomb` | it writes a million messages to the log |
 //! | `nan-key` | its keys are NaN |
 //! | `equal-keys` | its keys are 0 and -0 in turn, which is the same |
-//! | `short-keys` | it gives fewer keys than there are jobs |
+//! | `short-keys` | it returns fewer keys than there are jobs |
 //! | `unknown-job` | it starts a candidate that was never offered |
 //! | `foreign-job` | it starts a candidate that waits in another queue |
 //! | `finished-job` | it starts a candidate that it started before and that has ended |
 //! | `duplicate` | it starts or reserves the same candidate twice |
 //! | `contradiction` | it reserves a candidate and starts it as well |
-//! | `lie` | the state that it saves is not its own, and it takes any state for good |
+//! | `lie` | the state that it saves is not its own, and it accepts any state |
 //! | `trap-in-save` | it panics when asked for its state |
 //!
 //! `when`: the moment.
@@ -38,22 +38,22 @@
 //! |---|---|
 //! | `configure` | in `configure`; `load` is the same |
 //! | `first-pass` | at the beginning of a pass, after `after` good ones |
-//! | `mid-pass` | in a pass, once a start is staged or one candidate was looked at, after `after` good ones |
+//! | `mid-pass` | in a pass, once a start is staged or one candidate was considered, after `after` good ones |
 //! | `annotate` | the same, between two annotations |
 //! | `swap` | in `save` (as the old policy) and in `restore` (as the new one) |
 //! | `save`, `restore` | in one of them |
 //! | `observe` | when events are delivered, after `after` good passes |
-//! | `keys` | when keys are asked for, after `after` good passes |
-//! | `rank` | when nodes are to be ranked, after `after` good passes; what is bad about keys is so about these numbers |
+//! | `keys` | when keys are requested, after `after` good passes |
+//! | `rank` | when nodes are to be ranked, after `after` good passes; faults of keys then apply to these numbers |
 //!
-//! In `describe` there are no settings yet. What it does there is written in the component itself: the text
-//! `misdeed in describe: none` among its data, up to 43 characters after the colon and a blank. Whoever wants another
-//! mode writes it over that text, with `work` behind it for those that need it: `hoard 9`. The settings then add a second
-//! misdeed to it, unless it is one that lasts.
+//! In `describe` there are no settings yet. The fault there is a text in the component itself: `misdeed in describe:
+//! none` among its data, up to 43 characters after the colon and a blank. Another mode is written over that text, with
+//! `work` behind it for those that need it: `hoard 9`. The settings then add a second fault, unless the first is one
+//! that lasts.
 //!
-//! Where mode and moment do not meet, the nearest thing is done: outside a pass, decisions call the pass all the same,
-//! which the contract forbids; bad keys and lies last from their moment on, in a pass after having all candidates asked
-//! again, and between annotations `nan-key` annotates NaN; `trap-in-save` is always in `save`.
+//! Where mode and moment do not fit, the nearest possibility is taken: outside a pass, decisions call the pass all the
+//! same, which the contract forbids; bad keys and lies last from their moment on, in a pass after all candidates' keys
+//! have been requested again, and between annotations `nan-key` annotates NaN; `trap-in-save` is always in `save`.
 //!
 //! Natively an endless loop, a full memory or stack would take the test with it, so these panic there.
 
@@ -66,14 +66,14 @@ use fluxgate_guest::prelude::*;
 
 use damage::{Misdeed, Mode, When};
 
-/// What it does in `describe`; see the module text.
+/// The fault in `describe`; see the [crate](self).
 static WRITTEN: [u8; 64] = *b"misdeed in describe: none                                       ";
-/// Where the mode begins.
+/// The beginning of the mode.
 const WRITTEN_FROM: usize = 21;
 
-/// The misdeed that is written in the component.
+/// The fault that is written in the component.
 pub(crate) fn written() -> Result<Misdeed, String> {
-    // The compiler must not know what is there: it may be written over.
+    // The compiler must not know the text: it may be overwritten.
     let text = black_box(&WRITTEN).get(WRITTEN_FROM..).unwrap_or_default();
     let text = str::from_utf8(text).map_err(|error| error.to_string())?;
     let mut words = text.split_whitespace();
@@ -83,20 +83,20 @@ pub(crate) fn written() -> Result<Misdeed, String> {
     Ok(Misdeed { mode, work, odd: None })
 }
 
-/// Misbehaves on demand.
+/// The policy that commits a fault.
 #[derive(Debug, Default)]
 pub struct Broken {
     mode: Mode,
     when: When,
-    /// Passes that go well before it misbehaves.
+    /// Number of good passes before the fault.
     after: u64,
-    /// Turns of a drip, MiB of a hoard.
+    /// Rounds of a drip, MiB of a hoard.
     work: u64,
     /// Passes begun.
     passes: u64,
-    /// Events seen; the state.
+    /// Number of events; the state.
     events: u64,
-    /// Keys, or its state, are bad from now on.
+    /// True if keys, or the state, are bad from now on.
     spoilt: bool,
     /// The last candidate that had to wait, and its queue.
     waits: Option<(u32, Candidate)>,
@@ -107,12 +107,12 @@ pub struct Broken {
 }
 
 impl Broken {
-    /// Is it time, at this moment outside a pass?
+    /// True if the fault is due, at this moment outside a pass.
     fn due(&self, moment: When) -> bool {
         self.when == moment && self.passes >= self.after
     }
 
-    /// Is it time, at this moment of the current pass?
+    /// True if the fault is due, at this moment of the current pass.
     fn due_in_pass(&self, moment: When) -> bool {
         self.when == moment && self.passes > self.after
     }
@@ -133,7 +133,7 @@ impl Broken {
         }
     }
 
-    /// A candidate that is none of this pass over this queue.
+    /// A candidate that is not in this pass over this queue.
     fn stranger(&self, queue: u32, at: Candidate) -> Option<Candidate> {
         match self.mode {
             Mode::ForeignJob => {
@@ -184,7 +184,7 @@ impl Policy for Broken {
         if written.mode.lasts() {
             (self.mode, self.when, self.spoilt) = (written.mode, When::Describe, true);
         }
-        // As the old policy it has no other time to begin.
+        // The old policy has no other occasion to begin.
         self.spoilt |= self.mode.is_about_keys() && self.when == When::Swap;
         if self.due(When::Configure) && self.mode == Mode::Output {
             return Err(damage::too_much());

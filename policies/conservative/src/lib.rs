@@ -7,20 +7,20 @@ use std::collections::BTreeMap;
 use fluxgate_guest::JOBS_MAX;
 use fluxgate_guest::prelude::*;
 
-/// In which order guarantees are made anew.
+/// The order in which reservations are made anew.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum Renew {
     #[default]
-    Promise,
+    Reservation,
     Queue,
 }
 
-/// See the page of this crate.
+/// The policy; README.md of this crate defines its rule.
 #[derive(Debug, Default)]
 pub struct Conservative {
     renew: Renew,
-    /// For each queue, the promises of its last pass by job.
-    promises: BTreeMap<u32, Vec<(JobId, f64)>>,
+    /// For each queue, the reserved starts of its last pass by job.
+    reservations: BTreeMap<u32, Vec<(JobId, f64)>>,
 }
 
 impl Policy for Conservative {
@@ -32,7 +32,7 @@ impl Policy for Conservative {
 
     fn configure(&mut self, config: &Config) -> Result<(), String> {
         self.renew = match config.text("renew")? {
-            "promise" => Renew::Promise,
+            "promise" => Renew::Reservation,
             "queue" => Renew::Queue,
             other => return Err(format!("`renew` is {other}, but must be promise or queue")),
         };
@@ -42,25 +42,25 @@ impl Policy for Conservative {
 
 /// A candidate in this pass.
 struct Turn {
-    /// When it was promised a start; infinite without a promise.
-    promised: f64,
+    /// Reserved start of the last pass; infinite without one.
+    reserved: f64,
     candidate: Candidate,
     id: JobId,
-    /// Where it is among the promises of the last pass.
+    /// Its index among the reservations of the last pass.
     before: Option<usize>,
 }
 
-/// The promises of the last pass in the order of ids, and which of them were made again.
-struct Promises {
+/// The reservations of the last pass in the order of ids, and which of them were made again.
+struct Reservations {
     before: Vec<(JobId, f64)>,
-    /// By place in `before`; not a number where nothing is promised any more.
+    /// By index in `before`; NaN for a job without a reservation now.
     renewed: Vec<f64>,
     new: Vec<(JobId, f64)>,
 }
 
-impl Promises {
+impl Reservations {
     fn of(before: Vec<(JobId, f64)>) -> Self {
-        Promises { renewed: vec![f64::NAN; before.len()], before, new: Vec::new() }
+        Reservations { renewed: vec![f64::NAN; before.len()], before, new: Vec::new() }
     }
 
     fn make(&mut self, turn: &Turn, start: f64) {
@@ -70,13 +70,13 @@ impl Promises {
         }
     }
 
-    /// All that stand now, in the order of ids. Most were there before, and are in order.
+    /// All current reservations, in the order of ids. Most were there before, and are in order.
     fn standing(self) -> Vec<(JobId, f64)> {
         let mut all = self.before;
         let mut renewed = self.renewed.into_iter();
-        all.retain_mut(|promise| {
+        all.retain_mut(|reservation| {
             renewed.next().is_some_and(|start| {
-                promise.1 = start;
+                reservation.1 = start;
                 !start.is_nan()
             })
         });
@@ -89,27 +89,27 @@ impl Promises {
 }
 
 impl Conservative {
-    /// All candidates, in the order in which they have their turn.
+    /// All candidates, in the order of their turn.
     fn turns(&self, pass: &mut dyn Pass, before: &[(JobId, f64)]) -> Vec<Turn> {
         let mut turns = Vec::with_capacity(before.len() + 1);
         let mut likely = 0;
         each_job(pass, usize::MAX, |candidate, Job { id, priority, .. }| {
             // Mostly the order of the queue is that of ids.
             let place = match before.get(likely) {
-                Some(promise) if promise.0 == id => Some(likely),
+                Some(reservation) if reservation.0 == id => Some(likely),
                 _ => before.binary_search_by_key(&id, |p| p.0).ok(),
             };
             likely = place.map_or(likely, |place| place + 1);
-            let promised = match place {
+            let reserved = match place {
                 _ if priority == u32::MAX => f64::NEG_INFINITY,
                 Some(at) => before[at].1,
                 None => f64::INFINITY,
             };
-            turns.push(Turn { promised, candidate, id, before: place });
+            turns.push(Turn { reserved, candidate, id, before: place });
         });
-        if self.renew == Renew::Promise {
-            // Stable: equal promises, and jobs without one, stay in the host's order.
-            turns.sort_by(|a, b| a.promised.total_cmp(&b.promised));
+        if self.renew == Renew::Reservation {
+            // A stable sort: jobs with equal reserved starts, and jobs without one, stay in the host's order.
+            turns.sort_by(|a, b| a.reserved.total_cmp(&b.reserved));
         }
         turns
     }
@@ -118,32 +118,32 @@ impl Conservative {
 impl Scheduling for Conservative {
     fn run(&mut self, pass: &mut dyn Pass) {
         let queue = pass.queue();
-        let before = self.promises.remove(&queue).unwrap_or_default();
+        let before = self.reservations.remove(&queue).unwrap_or_default();
         let turns = self.turns(pass, &before);
-        let mut promises = Promises::of(before);
+        let mut reservations = Reservations::of(before);
         let mut rest = turns.as_slice();
         while !rest.is_empty() {
             let asked: Vec<_> = rest.iter().take(JOBS_MAX as usize).map(|turn| turn.candidate).collect();
             let starts = pass.start_or_reserve(&asked);
             let granted = rest.iter().zip(&starts).filter(|(_, start)| start.is_finite());
-            granted.for_each(|(turn, start)| promises.make(turn, *start));
+            granted.for_each(|(turn, start)| reservations.make(turn, *start));
             rest = &rest[starts.len()..];
             if starts.len() < asked.len() {
                 break;
             }
         }
-        // No more guarantees: what fits and delays none starts.
+        // No more reservations: jobs that fit and delay none start.
         for (n, turn) in rest.iter().enumerate() {
             if pass.start(turn.candidate) == Err(Refusal::Limit) {
-                // The host ends the pass here; those that had no turn keep what they were promised.
-                let rest = rest[n..].iter().filter(|t| t.promised.is_finite());
-                rest.for_each(|turn| promises.make(turn, turn.promised));
+                // The host ends the pass here; jobs without a turn keep their reservation.
+                let rest = rest[n..].iter().filter(|t| t.reserved.is_finite());
+                rest.for_each(|turn| reservations.make(turn, turn.reserved));
                 break;
             }
         }
-        let promises = promises.standing();
-        if !promises.is_empty() {
-            self.promises.insert(queue, promises);
+        let reservations = reservations.standing();
+        if !reservations.is_empty() {
+            self.reservations.insert(queue, reservations);
         }
     }
 }
@@ -156,7 +156,7 @@ mod tests {
     use fluxgate_guest::bench::{Bench, configured};
 
     #[test]
-    fn every_waiting_job_has_a_guarantee() {
+    fn every_waiting_job_has_a_reservation() {
         let mut bench = Bench::new(10);
         bench.job(1).cores(6).duration(100.0).running();
         bench.job(2).cores(8).duration(50.0).submit();
@@ -169,7 +169,7 @@ mod tests {
         assert_eq!(bench.reserved(), [(2, 100.0), (3, 150.0), (5, 160.0)]);
     }
 
-    /// Job 1 ends early. In queue order job 3 moves into the hole that job 4 was promised and pushes it back.
+    /// Job 1 ends early. In queue order job 3 moves into the gap that was reserved for job 4 and pushes it back.
     fn early_end(renew: &str) -> Vec<(u64, f64)> {
         let mut bench = Bench::new(4);
         let mut policy = configured::<Conservative>(&[("renew", renew)]).unwrap();
@@ -190,13 +190,13 @@ mod tests {
     }
 
     #[test]
-    fn a_promise_never_moves_back_unless_the_queue_is_to_decide() {
+    fn a_reservation_never_moves_back_unless_the_queue_is_to_decide() {
         assert_eq!(early_end("promise"), [(3, 90.0), (4, 40.0)]);
         assert_eq!(early_end("queue"), [(3, 50.0), (4, 110.0)]);
     }
 
     #[test]
-    fn newcomers_come_behind_all_promises() {
+    fn newcomers_come_behind_all_reservations() {
         let mut bench = Bench::new(4);
         let mut policy = Conservative::default();
         bench.job(1).cores(4).duration(100.0).running();

@@ -1,17 +1,17 @@
-//! What is known of jobs: how long those of a user ran, who holds how many cores, and when each is expected to end.
+//! The learned state: run times of each user's jobs, cores held by jobs, and expected ends.
 //!
-//! This module must never know queues or passes.
+//! This module knows neither queues nor passes.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use fluxgate_guest::prelude::*;
 
-/// What a prediction grows by each time a job outlives it, in seconds: 1, 5, 15 and 30 minutes, 1, 2, 5, 10, 20, 50 and 100
-/// hours, and from then on the last again.
+/// Increments of a prediction each time a job outlives it, in seconds: 1, 5, 15 and 30 minutes, 1, 2, 5, 10, 20, 50 and
+/// 100 hours, and from then on the last again.
 pub const CORRECTIONS: [f64; 11] =
     [60.0, 300.0, 900.0, 1800.0, 3600.0, 7200.0, 18_000.0, 36_000.0, 72_000.0, 180_000.0, 360_000.0];
 
-/// Nobody is expected to run shorter, seconds; and who overstays the requested end is expected to end so much later.
+/// Minimum prediction in seconds; also the expected rest of a job past its requested end.
 const SHORTEST: f64 = 1.0;
 
 /// A job that waits.
@@ -26,17 +26,17 @@ struct Waiting {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Running {
     user: u32,
-    /// How many.
+    /// Number of cores.
     pub cores: u32,
     start: f64,
-    /// How long it was expected to run when it started, seconds.
+    /// Predicted run time at its start, in seconds.
     predicted: f64,
-    /// When it has to end.
+    /// The time at which it has to end.
     limit: f64,
 }
 
 impl Running {
-    /// When it is expected to end, later than `now`.
+    /// Its expected end, later than `now`.
     pub fn end(&self, now: f64) -> f64 {
         let mut length = self.predicted;
         let mut corrections = CORRECTIONS.iter();
@@ -50,26 +50,26 @@ impl Running {
     }
 }
 
-/// See the module text.
+/// See the [module](self).
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Learned {
-    /// How many lengths make a prediction; 0 goes by what is requested.
+    /// Number of run times that make a prediction; 0 for requested durations.
     history: usize,
-    /// How long the last jobs of each user ran, in seconds, in the order of their ends.
+    /// Run times of each user's last jobs, in seconds, in the order of their ends.
     lengths: BTreeMap<u32, VecDeque<f64>>,
     waiting: BTreeMap<JobId, Waiting>,
-    /// Those of them that started in a pass and were not heard of since: a successor may hear of them first.
+    /// Jobs that started in a pass and had no event since: a successor may get their events first.
     starting: BTreeSet<JobId>,
     running: BTreeMap<JobId, Running>,
 }
 
 impl Learned {
-    /// Predictions from so many jobs of a user.
+    /// With this number of run times of a user for a prediction.
     pub fn new(history: usize) -> Self {
         Learned { history, ..Learned::default() }
     }
 
-    /// How long a job of this user that asks for so many seconds will run.
+    /// Predicted run time of a job of this user with this requested duration, in seconds.
     pub fn predict(&self, user: u32, duration: f64) -> f64 {
         match self.lengths.get(&user) {
             Some(lengths) if self.history > 0 && lengths.len() == self.history => {
@@ -80,12 +80,12 @@ impl Learned {
         }
     }
 
-    /// A job is known from when it waits.
+    /// A job waits, and is known from now on.
     pub fn waits(&mut self, job: &Job, cores: u32) {
         self.waiting.insert(job.id, Waiting { user: job.userid, cores, duration: job.duration });
     }
 
-    /// What a job that is about to start takes, where that is known better than from what it asks for.
+    /// Corrects the cores of a job that is about to start, where they are known better than from its request.
     pub fn takes(&mut self, id: JobId, cores: u32) {
         if let Some(job) = self.waiting.get_mut(&id) {
             job.cores = cores;
@@ -93,7 +93,7 @@ impl Learned {
         }
     }
 
-    /// It received its cores, and has to end at `limit`.
+    /// A job got its cores, and has to end at `limit`.
     pub fn starts(&mut self, id: JobId, at: f64, limit: f64) {
         self.starting.remove(&id);
         let Some(job) = self.waiting.remove(&id) else { return };
@@ -101,20 +101,20 @@ impl Learned {
         self.running.insert(id, Running { user: job.user, cores: job.cores, start: at, predicted, limit });
     }
 
-    /// It has another time at which it has to end.
+    /// The time changed at which a job has to end.
     pub fn limited(&mut self, id: JobId, limit: f64) {
         if let Some(job) = self.running.get_mut(&id) {
             job.limit = limit;
         }
     }
 
-    /// It left without having had any.
+    /// A job left the queue without having started.
     pub fn leaves(&mut self, id: JobId) {
         self.starting.remove(&id);
         self.waiting.remove(&id);
     }
 
-    /// It gave them back.
+    /// A job released its cores.
     pub fn ends(&mut self, id: JobId, at: f64) {
         let Some(job) = self.running.remove(&id) else { return };
         self.ran(job.user, (at - job.start).max(0.0));
@@ -133,7 +133,7 @@ impl Learned {
         self.running.values()
     }
 
-    /// What was learned, one user or job a line.
+    /// The state as text, one user or job a line.
     pub fn save(&self) -> String {
         let mut text = String::new();
         for (user, lengths) in self.lengths.iter().filter(|(_, lengths)| !lengths.is_empty()) {
@@ -150,7 +150,7 @@ impl Learned {
         text
     }
 
-    /// Takes over what [`save`](Self::save) made; of more lengths than are wanted the last count.
+    /// Takes over the output of [`save`](Self::save); of more run times than needed the last count.
     pub fn restore(&mut self, text: &str) -> Result<(), String> {
         let mut made = self.clone();
         for (line, n) in text.lines().zip(1..) {

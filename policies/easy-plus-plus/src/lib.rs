@@ -8,20 +8,20 @@ use fluxgate_guest::backfill::PASSED_OVER_MAX;
 use fluxgate_guest::prelude::*;
 use learned::Learned;
 
-/// Most jobs of a user that may make a prediction.
+/// Maximum number of a user's jobs for a prediction.
 const HISTORY_MAX: i64 = 100;
-/// Most jobs that may be looked at behind the first that waits.
+/// Maximum number of jobs considered behind the first that waits.
 const WINDOW_MAX: i64 = 100_000;
-/// The format of what is saved.
+/// Version of the format of the saved state.
 const STATE_VERSION: u32 = 1;
 
-/// See the page of this crate.
+/// The policy; README.md of this crate defines its rule.
 #[derive(Debug)]
 pub struct EasyPlusPlus {
     learned: Learned,
-    /// Do short jobs come first behind the first that waits?
+    /// True if short jobs come first behind the first that waits.
     shortest_first: bool,
-    /// How many jobs behind it are looked at.
+    /// Number of jobs considered behind it.
     window: usize,
 }
 
@@ -55,26 +55,26 @@ impl Policy for EasyPlusPlus {
     }
 }
 
-/// The most cores that a request may turn out to need: all of a node's for each node that it asks for.
+/// Maximum number of cores that a request may need: all cores of each node that it requests.
 fn needs(totals: &Totals, job: &Job) -> u64 {
     let node = u64::from(totals.cores).div_ceil(u64::from(totals.nodes.max(1)));
     u64::from(job.cores.max(1)).max(u64::from(job.nodes) * node)
 }
 
-/// What a job that starts may not delay.
+/// The condition that a start must not violate.
 #[derive(Debug, Clone, Copy)]
 enum Guard {
     /// The first that waits is expected to start at `shadow`, when `extra` cores are left beside it.
     Predicted { shadow: f64, extra: u64 },
-    /// The host keeps a guarantee.
+    /// The host keeps a reservation.
     ByHost,
 }
 
-/// Cores held by jobs that started in this pass, and when these are expected to end.
+/// Cores held by jobs that started in this pass, and their expected ends.
 type Fresh = Vec<(f64, u64)>;
 
 impl EasyPlusPlus {
-    /// Start a job, and see what it took.
+    /// Starts a job, and determines its cores.
     fn start(&mut self, pass: &mut dyn Pass, candidate: Candidate, job: &Job) -> Result<u64, Refusal> {
         let before = pass.totals().free_cores;
         pass.start(candidate)?;
@@ -83,7 +83,7 @@ impl EasyPlusPlus {
         Ok(u64::from(took))
     }
 
-    /// When the first that waits can be expected to start, by counting cores. `None` where counting does not tell.
+    /// The expected start of the first job that waits, by counting cores. `None` where the count does not determine it.
     fn shadow(&self, now: f64, fresh: &Fresh, totals: &Totals, job: &Job) -> Option<Guard> {
         let (needs, mut free) = (needs(totals, job), u64::from(totals.free_cores));
         if needs <= free {
@@ -102,7 +102,7 @@ impl EasyPlusPlus {
         (free >= needs && shadow.is_finite()).then(|| Guard::Predicted { shadow, extra: free - needs })
     }
 
-    /// Jobs in the order of the queue, until one waits that can be expected to start. `None` ends the pass.
+    /// Starts jobs in the order of the queue, until one waits that has an expected start. `None` ends the pass.
     fn head(&mut self, pass: &mut dyn Pass, fresh: &mut Fresh) -> Option<Guard> {
         let now = pass.now();
         let mut passed_over = 0;
@@ -129,7 +129,7 @@ impl EasyPlusPlus {
         Some(Guard::ByHost)
     }
 
-    /// Whoever may start behind it.
+    /// Starts jobs behind it.
     fn backfill(&mut self, pass: &mut dyn Pass, mut guard: Guard) {
         let (now, totals) = (pass.now(), pass.totals());
         let may = |guard: &Guard, end: f64, needs: u64| match guard {
@@ -141,7 +141,7 @@ impl EasyPlusPlus {
         if free > 0 {
             each_job(pass, self.window, |candidate, job| {
                 let length = self.learned.predict(job.userid, job.duration);
-                // Whole nodes may be nearly empty ones: what cannot start at all the host knows better.
+                // Whole nodes may be nearly empty nodes: the host knows better which jobs cannot start at all.
                 let fits = u64::from(job.cores) <= free;
                 if fits && may(&guard, now + length, needs(&totals, &job)) {
                     jobs.push((length, candidate, job));
@@ -149,7 +149,7 @@ impl EasyPlusPlus {
             });
         }
         if self.shortest_first {
-            // Stable: the host's order among equals.
+            // A stable sort: the host's order among equals.
             let key = |job: &Job, length: f64| if job.priority == u32::MAX { -1.0 } else { length };
             jobs.sort_by(|(a, _, one), (b, _, two)| key(one, *a).total_cmp(&key(two, *b)));
         }
@@ -176,7 +176,7 @@ impl EasyPlusPlus {
 }
 
 impl Ordering for EasyPlusPlus {
-    /// The host's order stays; this is where jobs and their users become known.
+    /// The host's order stays; the policy learns here of jobs and their users.
     fn key(&mut self, _now: f64, job: &Job) -> f64 {
         self.learned.waits(job, job.cores);
         0.0
@@ -202,7 +202,7 @@ impl Scheduling for EasyPlusPlus {
         let Some(guard) = self.head(pass, &mut Fresh::new()) else { return };
         self.backfill(pass, guard);
         if let Guard::Predicted { shadow, .. } = guard {
-            // The first that waits starts then, or somebody has outlived a prediction.
+            // The first job that waits starts then, or a running job has outlived its prediction.
             pass.wake_at(shadow);
         }
     }

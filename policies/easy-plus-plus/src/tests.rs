@@ -87,7 +87,7 @@ fn extra_cores_are_used_up() {
 
 /// Who holds six cores is not known: it ran before the policy came.
 #[test]
-fn where_counting_does_not_tell_the_host_guarantees() {
+fn where_counting_does_not_tell_the_host_reserves() {
     let mut bench = Bench::new(10);
     bench.job(1).cores(6).duration(100.0).running();
     bench.job(2).cores(8).duration(50.0).submit();
@@ -100,7 +100,7 @@ fn where_counting_does_not_tell_the_host_guarantees() {
 }
 
 #[test]
-fn gpus_are_not_counted_but_guaranteed() {
+fn gpus_are_not_counted_but_reserved() {
     let mut bench = Bench::cluster(1, 10, 1);
     let mut policy = EasyPlusPlus::default();
     bench.job(1).cores(1).gpus(1).duration(100.0).submit();

@@ -15,7 +15,7 @@ static const fg_description description = {
     1,
 };
 
-/* How many waiting jobs get a guarantee in one pass. */
+/* Number of waiting jobs that get a reservation in one pass. */
 static uint32_t depth = 1;
 
 static fg_text configure(const fg_setting *settings, size_t count) {
@@ -26,10 +26,10 @@ static fg_text configure(const fg_setting *settings, size_t count) {
     return FG_ACCEPT;
 }
 
-/* Until `depth` jobs have a guarantee: start the next, else guarantee it its earliest start. False when the pass is over. */
+/* Until `depth` jobs have a reservation: start the next, else reserve its earliest start. False when the pass is over. */
 static bool heads(void) {
-    uint32_t guaranteed = 0, passed_over = 0;
-    while (guaranteed < depth && passed_over < PASSED_OVER_MAX) {
+    uint32_t reserved = 0, passed_over = 0;
+    while (reserved < depth && passed_over < PASSED_OVER_MAX) {
         uint32_t job = fg_next();
         if (job == FG_NONE) return false;
         double start;
@@ -38,7 +38,7 @@ static bool heads(void) {
         case FG_DELAYS_RESERVATION:
             switch (fg_reserve(job, &start)) {
             case FG_OK:
-                if (__builtin_isfinite(start)) guaranteed++;
+                if (__builtin_isfinite(start)) reserved++;
                 else passed_over++;
                 break;
             case FG_LIMIT:

@@ -14,7 +14,7 @@ const (
 	depthMax      = 1000
 )
 
-// How many waiting jobs get a guarantee in one pass.
+// Number of waiting jobs that get a reservation in one pass.
 var depth int64 = 1
 
 func init() {
@@ -45,9 +45,9 @@ func run(pass fluxgate.Pass) {
 	}
 }
 
-// Until `depth` jobs have a guarantee: start the next, else guarantee it its earliest start. False ends the pass.
+// Until `depth` jobs have a reservation: start the next, else reserve its earliest start. False ends the pass.
 func heads(pass fluxgate.Pass) bool {
-	for guaranteed, passedOver := int64(0), 0; guaranteed < depth && passedOver < passedOverMax; {
+	for reserved, passedOver := int64(0), 0; reserved < depth && passedOver < passedOverMax; {
 		job, ok := pass.Next()
 		if !ok {
 			return false
@@ -61,7 +61,7 @@ func heads(pass fluxgate.Pass) bool {
 			case why == fluxgate.Limit:
 				return true
 			case why == fluxgate.OK && !math.IsInf(start, 0):
-				guaranteed++
+				reserved++
 			default:
 				passedOver++
 			}

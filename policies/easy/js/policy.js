@@ -5,7 +5,7 @@ import { pass } from "../../../languages/js/fluxgate.js";
 const PASSED_OVER_MAX = 64;
 const DEPTH_MAX = 1000;
 
-/** How many waiting jobs get a guarantee in one pass. */
+/** Number of waiting jobs that get a reservation in one pass. */
 let depth = 1;
 
 export const policy = {
@@ -33,20 +33,20 @@ export const policy = {
     },
 };
 
-/** Until `depth` jobs have a guarantee: start the next, else guarantee its earliest start. False ends the pass. */
+/** Until `depth` jobs have a reservation: start the next, else reserve its earliest start. False ends the pass. */
 function heads() {
-    let guaranteed = 0;
+    let reserved = 0;
     let passedOver = 0;
-    while (guaranteed < depth && passedOver < PASSED_OVER_MAX) {
+    while (reserved < depth && passedOver < PASSED_OVER_MAX) {
         const job = pass.next();
         if (job === null) return false;
         const refusal = pass.start(job);
         if (refusal === "limit") return false;
         if (refusal === "busy" || refusal === "delays-reservation") {
-            const guarantee = pass.reserve(job);
-            if (guarantee.refusal === "limit") return true;
+            const reservation = pass.reserve(job);
+            if (reservation.refusal === "limit") return true;
             // A job that can be given no time is passed over.
-            if (Number.isFinite(guarantee.start)) guaranteed += 1;
+            if (Number.isFinite(reservation.start)) reserved += 1;
             else passedOver += 1;
         }
     }

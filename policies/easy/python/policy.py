@@ -13,7 +13,7 @@ NONE = 4294967295
 PASSED_OVER_MAX = 64
 DEPTH_MAX = 1000
 
-# How many waiting jobs get a guarantee in one pass.
+# Number of waiting jobs that get a reservation in one pass.
 depth = 1
 
 
@@ -47,9 +47,9 @@ def start(job: int) -> Refusal | None:
 
 
 def heads() -> bool:
-    """Until `depth` jobs have a guarantee: start the next, else guarantee its earliest start. False ends the pass."""
-    guaranteed = passed_over = 0
-    while guaranteed < depth and passed_over < PASSED_OVER_MAX:
+    """Until `depth` jobs have a reservation: start the next, else reserve its earliest start. False ends the pass."""
+    reserved = passed_over = 0
+    while reserved < depth and passed_over < PASSED_OVER_MAX:
         job = pass_.next()
         if job == NONE:
             return False
@@ -63,7 +63,7 @@ def heads() -> bool:
                 if why.value == Refusal.LIMIT:
                     return True
                 finite = False
-            guaranteed += finite
+            reserved += finite
             passed_over += not finite
     return True
 

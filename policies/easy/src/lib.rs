@@ -8,7 +8,7 @@ use fluxgate_guest::prelude::*;
 /// EASY backfilling.
 #[derive(Debug)]
 pub struct Easy {
-    /// How many waiting jobs get a guarantee in one pass.
+    /// Number of waiting jobs that get a reservation in one pass.
     depth: u32,
 }
 
@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn the_head_is_guaranteed_the_shadow_time() {
+    fn the_head_is_reserved_the_shadow_time() {
         let mut bench = waiting_head();
         bench.run(&mut Easy::default());
         assert_eq!(bench.started(), []);
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn depth_guarantees_more_waiting_jobs() {
+    fn depth_reserves_for_more_waiting_jobs() {
         let mut bench = waiting_head();
         bench.job(3).cores(10).duration(10.0).submit();
         bench.job(4).cores(1).duration(1000.0).submit();

@@ -1,7 +1,7 @@
-//! The policy on the bench against EASY as the papers write it down: counting cores, shadow time and extra nodes.
+//! The policy on the bench against EASY as defined in the papers: counting cores, shadow time and extra nodes.
 //!
-//! The bench judges by a profile of reservations, the reference by two comparisons; on a machine of equal cores
-//! they must start the same jobs at the same times.
+//! The bench decides by a profile of reservations, the reference by two comparisons; on a machine of equal cores they
+//! must start the same jobs at the same times.
 
 use fluxgate_guest::bench::Bench;
 use policy_easy::Easy;
@@ -16,7 +16,7 @@ struct Job {
     real: u64,
 }
 
-/// EASY by the book.
+/// EASY as in the papers.
 struct Reference {
     free: u32,
     waiting: Vec<Job>,

@@ -34,7 +34,7 @@ mod tests {
     use fluxgate_guest::bench::Bench;
 
     #[test]
-    fn nobody_overtakes_the_first_that_waits() {
+    fn no_job_overtakes_the_first_that_waits() {
         let mut bench = Bench::new(8);
         bench.job(1).cores(6).duration(100.0).submit();
         bench.job(2).cores(4).duration(100.0).submit();
@@ -48,7 +48,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_too_big_for_the_machine_holds_up_nobody() {
+    fn a_job_too_big_for_the_machine_delays_no_job() {
         let mut bench = Bench::new(8);
         bench.job(1).cores(9).submit();
         bench.job(2).cores(8).submit();

@@ -5,10 +5,10 @@
 use fluxgate_guest::backfill::{self, DEPTH_MAX};
 use fluxgate_guest::prelude::*;
 
-/// See the page of this crate.
+/// The policy; README.md of this crate defines its rule.
 #[derive(Debug)]
 pub struct Hybrid {
-    /// How many waiting jobs get a guarantee in one pass.
+    /// Number of waiting jobs that get a reservation in one pass.
     depth: u32,
 }
 
@@ -45,7 +45,7 @@ mod tests {
     use fluxgate_guest::bench::{Bench, configured};
 
     #[test]
-    fn as_many_guarantees_as_asked_for() {
+    fn as_many_reservations_as_requested() {
         let run = |depth: &str| {
             let mut bench = Bench::new(10);
             bench.job(1).cores(6).duration(100.0).running();

@@ -1,6 +1,6 @@
-//! Who shares the machine with whom: accounts, their shares, and what they used.
+//! Accounts, their shares, and their usage.
 //!
-//! This module must never know queues or passes.
+//! This module knows neither queues nor passes.
 
 use std::collections::BTreeMap;
 
@@ -8,14 +8,14 @@ use fluxgate_guest::prelude::*;
 
 use crate::decay::{Decay, Usage};
 
-/// Who pays for a job, and its cores.
+/// The account of a job, and its cores.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Charged {
     account: usize,
     cores: u32,
 }
 
-/// Accounts by name; a user that belongs to none has one of its own, whose name is the user's number.
+/// Accounts by name; a user in none of them has an account of its own, with the user's number as its name.
 #[derive(Debug, Clone)]
 pub struct Accounts {
     decay: Decay,
@@ -23,14 +23,14 @@ pub struct Accounts {
     shares: Vec<f64>,
     used: Vec<Usage>,
     by_name: BTreeMap<String, usize>,
-    /// Users that belong to somebody else's account.
+    /// Users that belong to a named account.
     members: BTreeMap<u32, usize>,
     waiting: BTreeMap<JobId, Charged>,
-    /// With the time at which they received their cores.
+    /// With the time of their allocation.
     running: BTreeMap<JobId, (Charged, f64)>,
 }
 
-/// The settings could not be read.
+/// The settings cannot be parsed.
 type Bad = String;
 
 /// Parts of a list such as `physics=2, 1001=1`.
@@ -108,35 +108,36 @@ impl Accounts {
         }
     }
 
-    /// A job is known from when it waits.
+    /// A job waits, and is known from now on.
     pub fn waits(&mut self, job: &Job) {
         let account = self.of_user(job.userid);
         self.waiting.insert(job.id, Charged { account, cores: job.cores.max(1) });
     }
 
-    /// It received its cores.
+    /// A job got its cores.
     pub fn starts(&mut self, id: JobId, at: f64) {
         if let Some(job) = self.waiting.remove(&id) {
             self.running.insert(id, (job, at));
         }
     }
 
-    /// It left without having had any.
+    /// A job left the queue without having started.
     pub fn leaves(&mut self, id: JobId) {
         self.waiting.remove(&id);
     }
 
-    /// It gave them back.
+    /// A job released its cores.
     pub fn ends(&mut self, id: JobId, at: f64) {
         let Some((job, start)) = self.running.remove(&id) else { return };
         let used = self.decay.later(self.used[job.account], at);
-        // What ended earlier than the last that did is told late, and is older by that much.
+        // An end before the last one known is reported late; its usage is older by the difference.
         let late = self.decay.left(used.at - at);
         let more = f64::from(job.cores) * self.decay.held(at - start) * late;
         self.used[job.account] = Usage { ended: used.ended + more, at: used.at };
     }
 
-    /// The fair-share factor of every account, by number: 2^(-(used / shares) / damping), both as parts of all.
+    /// The fair-share factor of every account, by number: 2^(-(usage / shares) / damping), both as fractions of the
+    /// total.
     pub fn factors(&self, now: f64, damping: f64) -> Vec<f64> {
         let mut used: Vec<f64> = self.used.iter().map(|used| self.decay.later(*used, now).ended).collect();
         for (job, start) in self.running.values() {
@@ -152,12 +153,12 @@ impl Accounts {
         used.iter().zip(&self.shares).map(factor).collect()
     }
 
-    /// The number of the account of a job that waits.
+    /// The number of the account of a waiting job.
     pub fn of(&self, id: JobId) -> Option<usize> {
         self.waiting.get(&id).map(|job| job.account)
     }
 
-    /// What was learned, one account or job a line.
+    /// The state as text, one account or job a line.
     pub fn save(&self) -> String {
         let mut text = String::new();
         for (name, used) in self.names.iter().zip(&self.used).filter(|(_, used)| used.ended > 0.0) {
@@ -169,7 +170,7 @@ impl Accounts {
         text
     }
 
-    /// Takes over what [`save`](Self::save) made, decayed by the settings of this one from now on.
+    /// Takes over the output of [`save`](Self::save), decayed by the settings of this instance from now on.
     pub fn restore(&mut self, text: &str) -> Result<(), Bad> {
         let mut made = self.clone();
         for (line, n) in text.lines().zip(1..) {

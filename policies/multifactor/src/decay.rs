@@ -1,7 +1,7 @@
-//! Core-seconds that are forgotten by half in every half-life.
+//! Core-seconds that decay to half in every half-life.
 //!
-//! This module must never know who used them. Powers of two are made here from plain sums and products, so that a
-//! component and a native build have the same bits.
+//! This module does not know their users. Powers of two are computed from plain sums and products, so that a component
+//! and a native build have the same bits.
 
 /// 2 to the power of `x`, to the last digits of f64; 0 far below, infinity far above.
 pub fn exp2(x: f64) -> f64 {
@@ -19,29 +19,29 @@ pub fn exp2(x: f64) -> f64 {
     series * f64::from_bits(((whole as i64 + 1023) as u64) << 52)
 }
 
-/// Usage up to some time, of those who stopped and of those who still hold cores.
+/// Usage up to some time, of ended and of running jobs.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Usage {
     /// Decayed core-seconds of jobs that ended, as of `at`.
     pub ended: f64,
-    /// See there.
+    /// Time of `ended`, in seconds.
     pub at: f64,
 }
 
 /// How usage decays.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Decay {
-    /// Seconds; infinite: nothing is ever forgotten.
+    /// In seconds; infinite: no decay.
     pub half_life: f64,
 }
 
 impl Decay {
-    /// What is left of one unit after so many seconds.
+    /// The fraction of one unit that remains after this many seconds.
     pub fn left(self, seconds: f64) -> f64 {
         if self.half_life.is_infinite() { 1.0 } else { exp2(-seconds.max(0.0) / self.half_life) }
     }
 
-    /// Decayed core-seconds, at the end of it, of one core held for so many seconds.
+    /// Decayed core-seconds, at its end, of one core held for this many seconds.
     pub fn held(self, seconds: f64) -> f64 {
         let seconds = seconds.max(0.0);
         if self.half_life.is_infinite() {
@@ -50,7 +50,7 @@ impl Decay {
         self.half_life / std::f64::consts::LN_2 * (1.0 - self.left(seconds))
     }
 
-    /// Usage as of another, later time.
+    /// The usage at another, later time.
     pub fn later(self, usage: Usage, at: f64) -> Usage {
         if at <= usage.at {
             return usage;

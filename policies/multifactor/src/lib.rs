@@ -9,12 +9,12 @@ use accounts::Accounts;
 use fluxgate_guest::backfill::{self, DEPTH_MAX};
 use fluxgate_guest::prelude::*;
 
-/// Most jobs that may be scored in a pass.
+/// Maximum number of jobs scored in a pass.
 const WINDOW_MAX: i64 = 100_000;
-/// The format of what is saved.
+/// Version of the format of the saved state.
 const STATE_VERSION: u32 = 1;
 
-/// What each factor counts.
+/// Weights of the factors.
 #[derive(Debug, Clone, Copy)]
 struct Weights {
     age: f64,
@@ -23,7 +23,7 @@ struct Weights {
     priority: f64,
 }
 
-/// See the page of this crate.
+/// The policy; README.md of this crate defines its rule.
 #[derive(Debug)]
 pub struct Multifactor {
     weights: Weights,
@@ -32,9 +32,9 @@ pub struct Multifactor {
     priority_full: f64,
     damping: f64,
     accounts: Accounts,
-    /// How many waiting jobs get a guarantee in one pass.
+    /// Number of waiting jobs that get a reservation in one pass.
     depth: u32,
-    /// How many waiting jobs are scored.
+    /// Number of waiting jobs that are scored.
     window: usize,
 }
 
@@ -120,7 +120,7 @@ impl Multifactor {
 }
 
 impl Ordering for Multifactor {
-    /// The host's order stays; this is where jobs and their users become known.
+    /// The host's order stays; the policy learns here of jobs and their users.
     fn key(&mut self, _now: f64, job: &Job) -> f64 {
         self.accounts.waits(job);
         0.0

@@ -4,7 +4,7 @@ use fluxgate_guest::bench::{Bench, configured};
 
 use super::*;
 
-/// Nobody waits long enough to matter.
+/// No job waits long enough to matter.
 const BY_SHARE: [(&str, &str); 2] = [("weight-age", "0"), ("weight-priority", "0")];
 
 /// User 1 has had the machine for 100 s, and asks again before user 2 does.

@@ -7,15 +7,15 @@ use std::cmp::Reverse;
 use fluxgate_guest::backfill::until_guaranteed;
 use fluxgate_guest::prelude::*;
 
-/// Most jobs that may be looked at behind the first that waits.
+/// Maximum number of jobs considered behind the first that waits.
 const WINDOW_MAX: i64 = 100_000;
 
-/// See the page of this crate.
+/// The policy; README.md of this crate defines its rule.
 #[derive(Debug)]
 pub struct Packing {
-    /// Do wide jobs come first behind the first that waits?
+    /// True if wide jobs come first behind the first that waits.
     widest_first: bool,
-    /// How many jobs behind it are looked at.
+    /// Number of jobs considered behind it.
     window: usize,
 }
 
@@ -47,7 +47,7 @@ impl Policy for Packing {
     }
 }
 
-/// Where jobs go, as far as the host knows such places.
+/// The placements, as far as the host supports them.
 #[derive(Debug, Clone, Copy)]
 struct Places {
     /// Cores of a node.
@@ -92,7 +92,7 @@ impl Scheduling for Packing {
             });
         }
         if self.widest_first {
-            // Stable: the host's order among equals.
+            // A stable sort: the host's order among equals.
             jobs.sort_by_key(|(_, job)| (job.priority != u32::MAX, Reverse(job.cores)));
         }
         for (candidate, job) in jobs {

@@ -1,16 +1,16 @@
-//! Budgets by time of day, and what is in use over time.
+//! Budgets by time of day, and use over time.
 //!
-//! Must never know jobs or the host.
+//! This module knows neither jobs nor the host.
 
 use fluxgate_guest::flow::Span;
 
 /// Seconds of a day.
 const DAY: f64 = 86_400.0;
 
-/// Days that are looked ahead for an hour at which the budget rises.
+/// Number of days that are searched for an hour at which the budget rises.
 const DAYS_MAX: usize = 1000;
 
-/// As it was set: of all there is, or so much.
+/// A budget as set: a percentage of the capacity, or an amount.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Amount {
     /// Percent.
@@ -29,7 +29,7 @@ impl Amount {
         }
     }
 
-    /// Of so much; shares are rounded down.
+    /// The budget for this capacity; percentages are rounded down.
     pub(crate) fn of(self, total: u64) -> u64 {
         match self {
             // An f64 has 53 bits, more than any machine has watts.
@@ -39,7 +39,7 @@ impl Amount {
     }
 }
 
-/// Hours of the day in UTC: from, to, seconds since midnight; may go past it.
+/// Hours of the day in UTC: from, to, in seconds since midnight; may go past it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Hours {
     from: f64,
@@ -71,13 +71,13 @@ impl Hours {
     }
 }
 
-/// The next time after this one at which it is so late.
+/// The next time after this one with this time of day.
 fn next(after: f64, of_day: f64) -> f64 {
     let today = (after / DAY).floor() * DAY + of_day;
     if today > after { today } else { today + DAY }
 }
 
-/// What may be in use, by time.
+/// The budget over time.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Budget {
     pub(crate) usual: u64,
@@ -93,7 +93,7 @@ impl Budget {
         }
     }
 
-    /// What of it nobody uses at a time.
+    /// The unused part at a time.
     pub(crate) fn left(&self, used: &Use, time: f64) -> u64 {
         self.at(time).saturating_sub(used.at(time))
     }
@@ -102,7 +102,7 @@ impl Budget {
         self.peak.map_or(self.usual, |(_, peak)| peak.max(self.usual))
     }
 
-    /// The next time at which it falls.
+    /// The next time at which the budget falls.
     fn next_fall(&self, after: f64) -> Option<f64> {
         let (hours, peak) = self.peak?;
         match peak < self.usual {
@@ -111,7 +111,7 @@ impl Budget {
         }
     }
 
-    /// The next time at which it rises.
+    /// The next time at which the budget rises.
     pub(crate) fn next_rise(&self, after: f64) -> Option<f64> {
         let (hours, peak) = self.peak?;
         match peak < self.usual {
@@ -121,16 +121,16 @@ impl Budget {
     }
 }
 
-/// What is in use from now on, by expected ends.
+/// Use from now on, by expected ends.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Use {
-    /// What is held now: end, and how much is held until then by itself and all that end later. By end.
+    /// Flow held now: end, and the amount held until then by this span and all that end later. By end.
     held: Vec<(f64, u64)>,
-    /// When guaranteed jobs begin.
+    /// Begins of reservations.
     starts: Vec<f64>,
-    /// What guaranteed jobs have from each time on.
+    /// Flow of reservations from each time on.
     steps: Vec<(f64, u64)>,
-    /// When any of it ends.
+    /// Ends of all these.
     ends: Vec<f64>,
     spans: Vec<Span>,
 }
@@ -142,7 +142,7 @@ impl Use {
         all
     }
 
-    /// One more.
+    /// Adds a reservation.
     pub(crate) fn add(&mut self, start: f64, end: f64, amount: u64) {
         self.spans.push(Span { start, end, amount });
         self.arrange();
@@ -184,22 +184,23 @@ impl Use {
         self.ends.dedup();
     }
 
-    /// In use at a time.
+    /// Use at a time.
     fn at(&self, time: f64) -> u64 {
         let held = self.held.get(self.held.partition_point(|(end, _)| *end <= time)).map_or(0, |it| it.1);
         let begun = self.steps.partition_point(|(from, _)| *from <= time);
-        let promised = begun.checked_sub(1).map_or(0, |at| self.steps[at].1);
-        held.saturating_add(promised)
+        let reserved = begun.checked_sub(1).map_or(0, |at| self.steps[at].1);
+        held.saturating_add(reserved)
     }
 
-    /// Does so much more stay within the budget from a time on for so long?
+    /// True if this further amount stays within the budget from a time on for this duration.
     pub(crate) fn allows(&self, budget: &Budget, amount: u64, start: f64, duration: f64) -> bool {
         if amount == 0 {
             return true;
         }
         let end = start + duration;
         let within = |time: f64| self.at(time).saturating_add(amount) <= budget.at(time);
-        // Use only grows where somebody begins; then the next fall of the budget is the worst until the next one begins.
+        // Use only grows where a reservation begins; the worst time until the next begin is then the next fall of the
+        // budget.
         let worst =
             |time: f64| within(time) && budget.next_fall(time).is_none_or(|fall| fall >= end || within(fall));
         let later = self.starts.partition_point(|begin| *begin <= start);
@@ -207,7 +208,7 @@ impl Use {
             && self.starts[later..].iter().take_while(|begin| **begin < end).all(|begin| worst(*begin))
     }
 
-    /// The first time, `from` or later, from which on it does; `None` if never, as far as can be seen.
+    /// The first time, `from` or later, from which on it does; `None` if there is none within the search.
     pub(crate) fn first(&self, budget: &Budget, amount: u64, from: f64, duration: f64) -> Option<f64> {
         let allowed = |time: &f64| self.allows(budget, amount, *time, duration);
         if allowed(&from) {

@@ -10,22 +10,22 @@ use fluxgate_guest::prelude::*;
 
 use budget::{Amount, Budget, Hours, Use};
 
-/// Turns between what the budget and what the machine allows, for one guarantee.
+/// Maximum number of alternations between the budget's and the machine's earliest start, for one reservation.
 const TURNS_MAX: usize = 64;
 
-/// Most jobs that may be looked at behind the first that waits.
+/// Maximum number of jobs considered behind the first that waits.
 const WINDOW_MAX: i64 = 100_000;
 
-/// Jobs behind the head that are asked about in one question.
+/// Number of jobs behind the head in one question.
 const AHEAD: usize = 64;
 
-/// See the page of this crate.
+/// The policy; README.md of this crate defines its rule.
 #[derive(Debug)]
 pub struct PowerCapped {
     kind: String,
     budget: Amount,
     peak: Option<(Hours, Amount)>,
-    /// How many jobs behind the first that waits are looked at.
+    /// Number of jobs considered behind the first that waits.
     window: usize,
 }
 
@@ -82,18 +82,18 @@ impl Policy for PowerCapped {
     }
 }
 
-/// What a pass knows of the budgeted kind.
+/// State of the budgeted kind in a pass.
 struct Within {
-    /// Its number; `None` where it does not flow.
+    /// Index of the kind; `None` if the machine does not have it.
     kind: Option<usize>,
-    /// What people call it: its unit and name.
+    /// For texts: its unit and name.
     called: String,
     budget: Budget,
     used: Use,
-    /// What the budget leaves now.
+    /// The rest of the budget now.
     left: u64,
     now: f64,
-    /// Does somebody wait?
+    /// True if a job waits.
     waits: bool,
 }
 
@@ -113,7 +113,7 @@ impl Within {
         Within { kind, called, budget, used, left, now, waits: false }
     }
 
-    /// What each of these takes.
+    /// The amounts of these candidates.
     fn asked(&self, pass: &mut dyn Pass, candidates: &[Candidate]) -> Vec<u64> {
         match self.kind {
             Some(kind) => flow::asked(pass, kind, candidates),
@@ -121,7 +121,7 @@ impl Within {
         }
     }
 
-    /// Start a job that takes so much if the budget allows; `None` where it does not.
+    /// Starts a job with this amount if the budget allows; `None` where it does not.
     fn start(
         &mut self,
         pass: &mut dyn Pass,
@@ -147,7 +147,7 @@ impl Within {
         Some(answer)
     }
 
-    /// Is it more than the budget ever is? Then the job is told.
+    /// True if it is more than the highest budget. The job then gets that reason.
     fn too_much(&self, pass: &mut dyn Pass, candidate: Candidate, amount: u64) -> bool {
         let (called, most) = (&self.called, self.budget.most());
         if amount > most {
@@ -159,7 +159,7 @@ impl Within {
         amount > most
     }
 
-    /// Would the budget not even allow it to a job that is alone? Then the job is told.
+    /// True if the budget does not even allow it to a job alone. The job then gets that reason.
     fn never(&self, pass: &mut dyn Pass, candidate: Candidate, amount: u64, duration: f64) -> bool {
         if self.too_much(pass, candidate, amount) {
             return true;
@@ -173,8 +173,8 @@ impl Within {
         never
     }
 
-    /// Guarantee a job the first start that both allow.
-    fn guarantee(
+    /// Reserves a job the first start that budget and machine allow.
+    fn reserve(
         &mut self,
         pass: &mut dyn Pass,
         candidate: Candidate,
@@ -227,14 +227,14 @@ fn decide(pass: &mut dyn Pass, within: &mut Within, window: usize) {
             Some(Err(Refusal::Limit)) => return,
             None | Some(Err(Refusal::Busy | Refusal::DelaysReservation)) => {}
         }
-        // However many of these there are, somebody behind them is the head.
+        // However many of these there are, a job behind them is the head.
         let duration = pass.describe(job).duration;
         if within.never(pass, job, amount, duration) {
             left -= 1;
             continue;
         }
         within.waits = true;
-        match within.guarantee(pass, job, amount, duration) {
+        match within.reserve(pass, job, amount, duration) {
             Ok(_) => break,
             Err(Refusal::Limit) => return,
             Err(_) => passed_over += 1,

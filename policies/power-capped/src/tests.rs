@@ -37,7 +37,7 @@ fn bench_with_hog() -> Bench {
 }
 
 #[test]
-fn the_guarantee_of_the_head_is_of_power_too() {
+fn the_reservation_of_the_head_is_of_power_too() {
     let mut bench = bench_with_hog();
     // They would fit now, one would hold back the head until it ends.
     bench.job(3).cores(1).flow("power", 150).duration(60.0).submit();
@@ -117,7 +117,7 @@ fn a_wide_job_waits_for_the_hours_in_which_it_may_run() {
     assert_eq!(bench.wake_at(), Some(22.0 * 3600.0));
     bench.advance(10.0 * 3600.0);
     bench.run(&mut policy);
-    // Night is shorter than job 4 asks for: it has no time, and holds back nobody.
+    // Night is shorter than job 4 asks for: it gets no start, and delays no other job.
     assert_eq!((bench.started(), bench.reserved()), (&[1][..], vec![(3, 23.0 * 3600.0)]));
     // When it is first in line it is told.
     let mut bench = Bench::new(1);
@@ -142,7 +142,7 @@ fn what_is_over_every_budget_is_told_so_and_passed_over() {
 }
 
 #[test]
-fn however_many_can_never_start_somebody_behind_them_is_the_head() {
+fn however_many_can_never_start_a_job_behind_them_is_the_head() {
     let mut bench = bench();
     bench.job(1).cores(10).flow("power", 300).duration(50.0).running();
     for id in 2..102 {
@@ -156,7 +156,7 @@ fn however_many_can_never_start_somebody_behind_them_is_the_head() {
         let why = bench.annotation(id, "sched.reason_pending");
         assert!(why.is_some_and(|why| why.contains("never above 400")), "{id}: {why:?}");
     }
-    // Nobody waits whom another hour would help.
+    // No job waits that another hour would help.
     assert_eq!(bench.wake_at(), None);
 }
 

@@ -5,14 +5,14 @@
 use fluxgate_guest::backfill::{self, DEPTH_MAX};
 use fluxgate_guest::prelude::*;
 
-/// Most names in a list.
+/// Maximum number of names in a list.
 const LIST_MAX: usize = 32;
-/// Kinds that tell nodes apart: a score has room for so many.
+/// Number of kinds that a score distinguishes.
 const KINDS: usize = 3;
-/// Units of a kind that are told apart, and one more.
+/// Number of units of a kind that a score distinguishes, plus one.
 const UNITS: u64 = 1 << 16;
 
-/// See the page of this crate.
+/// The policy; README.md of this crate defines its rule.
 #[derive(Debug)]
 pub struct Sparing {
     depth: u32,
@@ -28,7 +28,7 @@ impl Default for Sparing {
     }
 }
 
-/// Names between commas.
+/// Names separated by commas.
 fn list(config: &Config, key: &str) -> Result<Vec<String>, String> {
     let names = config.text(key)?.split(',').map(str::trim).filter(|name| !name.is_empty());
     let names: Vec<String> = names.map(str::to_owned).collect();

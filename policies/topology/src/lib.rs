@@ -5,10 +5,10 @@
 use fluxgate_guest::backfill::{self, DEPTH_MAX};
 use fluxgate_guest::prelude::*;
 
-/// See the page of this crate.
+/// The policy; README.md of this crate defines its rule.
 #[derive(Debug)]
 pub struct Topology {
-    /// How many waiting jobs get a guarantee in one pass.
+    /// Number of waiting jobs that get a reservation in one pass.
     depth: u32,
 }
 
@@ -31,7 +31,7 @@ impl Policy for Topology {
     }
 }
 
-/// Close together; where the host does not know that, on few nodes; else as the site says.
+/// Close together; on a host without this placement, on few nodes; else the placement of the site.
 fn place(pass: &mut dyn Pass) -> Option<Placement> {
     ["locality", "pack"].into_iter().find_map(|name| pass.placement(name))
 }
@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn depth_guarantees_more_waiting_jobs() {
+    fn depth_reserves_for_more_waiting_jobs() {
         let mut bench = Bench::new(10);
         bench.job(1).cores(6).duration(100.0).running();
         bench.job(2).cores(8).duration(50.0).submit();

@@ -5,10 +5,10 @@
 use fluxgate_guest::backfill::{self, DEPTH_MAX};
 use fluxgate_guest::prelude::*;
 
-/// Most jobs that may be scored in a pass.
+/// Maximum number of jobs scored in a pass.
 const WINDOW_MAX: i64 = 100_000;
 
-/// How a score is made.
+/// The formula of a score.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Formula {
     Xf,
@@ -16,13 +16,13 @@ enum Formula {
     Unicef,
 }
 
-/// See the page of this crate.
+/// The policy; README.md of this crate defines its rule.
 #[derive(Debug)]
 pub struct Xf {
     formula: Formula,
-    /// How many waiting jobs get a guarantee in one pass.
+    /// Number of waiting jobs that get a reservation in one pass.
     depth: u32,
-    /// How many waiting jobs are scored.
+    /// Number of waiting jobs that are scored.
     window: usize,
 }
 

@@ -23,6 +23,8 @@ struct Registry {
     places: Arc<Mutex<BTreeMap<String, Place>>>,
     /// `Authorization` that is wanted for anything below `/v2/`.
     wanted: Arc<Mutex<Option<String>>>,
+    /// Where it says that tokens are.
+    realm: Arc<Mutex<String>>,
     /// Every request: place and authorization.
     heard: Arc<Mutex<Vec<(String, String)>>>,
 }
@@ -30,8 +32,10 @@ struct Registry {
 impl Registry {
     fn start() -> Registry {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
         let registry = Registry {
-            address: listener.local_addr().unwrap().to_string(),
+            realm: Arc::new(Mutex::new(format!("http://{address}/token"))),
+            address,
             places: Arc::default(),
             wanted: Arc::default(),
             heard: Arc::default(),
@@ -63,8 +67,8 @@ impl Registry {
         self.heard.lock().unwrap().push((place.clone(), authorization.clone()));
         let wanted = self.wanted.lock().unwrap().clone();
         let challenge = format!(
-            "WWW-Authenticate: Bearer realm=\"http://{}/token\",service=\"here\",scope=\"repository:team/mine:pull\"\r\n",
-            self.address
+            "WWW-Authenticate: Bearer realm=\"{}\",service=\"here\",scope=\"repository:team/mine:pull\"\r\n",
+            self.realm.lock().unwrap()
         );
         let (status, headers, body) = match wanted {
             Some(wanted) if place.starts_with("/v2/") && authorization != wanted => {
@@ -140,12 +144,7 @@ fn what_is_not_what_was_asked_for_is_refused() {
 #[test]
 fn a_token_is_fetched_with_the_login_of_a_container_tool() {
     let registry = Registry::start();
-    let component = registry.put("blobs", b"component");
-    let reference = registry.manifest(&[("application/wasm", &component)]);
-    *registry.wanted.lock().unwrap() = Some("Bearer t0ken".to_owned());
-    let place = "/token?service=here&scope=repository:team/mine:pull".to_owned();
-    let token = (200, String::new(), br#"{"token": "t0ken"}"#.to_vec());
-    registry.places.lock().unwrap().insert(place.clone(), token);
+    let reference = asking_for_a_token(&registry, r#"{"token": "t0ken"}"#);
 
     assert_eq!(reference.pull(99, None).unwrap().component, b"component", "an anonymous token");
     let tmp = tempfile::tempdir().unwrap();
@@ -155,12 +154,110 @@ fn a_token_is_fetched_with_the_login_of_a_container_tool() {
     fs::write(&config, auths.to_string()).unwrap();
     reference.pull(99, Some(&config)).unwrap();
     let heard = registry.heard.lock().unwrap().clone();
-    let asked: Vec<&str> = heard.iter().filter(|(at, _)| *at == place).map(|(_, who)| who.as_str()).collect();
+    let asked: Vec<&str> =
+        heard.iter().filter(|(at, _)| *at == TOKEN_PLACE).map(|(_, who)| who.as_str()).collect();
     assert_eq!(asked, ["", &format!("Basic {auth}")]);
 
     *registry.wanted.lock().unwrap() = Some("Bearer another".to_owned());
     let error = reference.pull(99, Some(&config)).unwrap_err().to_string();
     assert!(error.contains("answers 401: not for whoever asks"), "{error}");
+}
+
+/// Where [`Registry`] has its tokens.
+const TOKEN_PLACE: &str = "/token?service=here&scope=repository:team/mine:pull";
+
+/// A registry that wants a token, which its token endpoint hands out as `answer`.
+fn asking_for_a_token(registry: &Registry, answer: &str) -> Reference {
+    let component = registry.put("blobs", b"component");
+    let reference = registry.manifest(&[("application/wasm", &component)]);
+    *registry.wanted.lock().unwrap() = Some("Bearer t0ken".to_owned());
+    let token = (200, String::new(), answer.as_bytes().to_vec());
+    registry.places.lock().unwrap().insert(TOKEN_PLACE.to_owned(), token);
+    reference
+}
+
+#[test]
+fn a_token_is_a_word_of_rfc_6750() {
+    let registry = Registry::start();
+    for token in ["a\nb", "a\r\nX: b", "a b", "a\"", "", "=", "a=b", "ä", "a\u{1b}[2J"] {
+        let reference = asking_for_a_token(&registry, &json!({"token": token}).to_string());
+        let error = reference.pull(99, None).unwrap_err().to_string();
+        let told = error.contains("the registry's token is refused") && error.contains(&registry.address);
+        assert!(told && error.contains("RFC 6750"), "{token:?}: {error}");
+    }
+    assert!(is_bearer_token("aZ09-._~+/=="));
+}
+
+#[test]
+fn a_registry_names_no_address_but_https_or_this_machine() {
+    for (url, from_here, from_elsewhere) in [
+        ("https://auth.example.org/token?a=b", true, true),
+        ("https://auth.example.org:8443", true, true),
+        ("http://127.0.0.1:5000/token", true, false),
+        ("http://localhost/token", true, false),
+        ("http://[::1]:5000/token", true, false),
+        ("http://auth.example.org/token", false, false),
+        ("http://127.0.0.1.example.org/token", false, false),
+        ("http://127.0.0.1@example.org/token", false, false),
+        ("https://user:word@example.org/token", false, false),
+        ("http://example.org\\@127.0.0.1/token", false, false),
+        ("file:///etc/passwd", false, false),
+        ("https:///token", false, false),
+        ("https://example.org/a b", false, false),
+        ("https://example.org/\n", false, false),
+        ("/token", false, false),
+        ("", false, false),
+    ] {
+        assert_eq!(
+            (is_token_address(url, true), is_token_address(url, false)),
+            (from_here, from_elsewhere),
+            "{url}"
+        );
+    }
+    let registry = Registry::start();
+    let reference = asking_for_a_token(&registry, "{}");
+    *registry.realm.lock().unwrap() = "file:///etc/hostname".to_owned();
+    let error = reference.pull(99, None).unwrap_err().to_string();
+    assert!(
+        error.contains("the registry's realm (WWW-Authenticate) is refused: expected an https://"),
+        "{error}"
+    );
+    // An address is one address, whatever stands in it.
+    *registry.realm.lock().unwrap() = format!("http://{}/{{a,b}}[1-3]", registry.address);
+    reference.pull(99, None).unwrap_err();
+    let heard = registry.heard.lock().unwrap();
+    assert_eq!(heard.iter().filter(|(place, _)| place.contains("service=")).count(), 1, "{heard:?}");
+}
+
+#[test]
+fn a_redirect_leads_to_https_only() {
+    let (registry, other) = (Registry::start(), Registry::start());
+    let component = registry.put("blobs", b"component");
+    let reference = registry.manifest(&[("application/wasm", &component)]);
+    let place = format!("/v2/team/mine/blobs/sha256:{component}");
+    for target in [format!("http://{}/there", other.address), "file:///etc/hostname".to_owned()] {
+        let moved = (307, format!("Location: {target}\r\n"), Vec::new());
+        registry.places.lock().unwrap().insert(place.clone(), moved);
+        assert!(matches!(reference.pull(99, None), Err(RegistryError::Transport { .. })), "{target}");
+    }
+    assert!(other.heard.lock().unwrap().is_empty());
+}
+
+#[test]
+fn headers_of_the_answer_that_counts() {
+    let challenge = Some("Bearer realm=\"x\"".to_owned());
+    for (text, expected) in [
+        ("HTTP/1.1 200 OK\r\nServer: HTTP/9 500\r\n\r\n", Some((200, None))),
+        ("HTTP/1.1 100 Continue\r\n\r\nHTTP/2 404 \r\nA: b\r\n\r\n", Some((404, None))),
+        ("HTTP/1.1 401 x\r\nwww-AUTHENTICATE: Bearer realm=\"x\"\r\n\r\n", Some((401, challenge))),
+        ("HTTP/1.1 302 x\r\nWWW-Authenticate: a\r\n\r\nHTTP/1.1 200 x\r\n\r\n", Some((200, None))),
+        ("HTTP/1.1 200 x\r\n\r\nTrailer: a\r\nHTTP/1.1 500\r\n", Some((200, None))),
+        ("HTTP/1.1 x\r\n\r\n", None),
+        ("Server: HTTP/1.1 200\r\n\r\n", None),
+        ("", None),
+    ] {
+        assert_eq!(read_headers(text), expected, "{text:?}");
+    }
 }
 
 #[test]

@@ -1,14 +1,53 @@
 //! `fluxgate config`: look at the scheduler's settings, check a file of them, and have them read again.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
+use clap::Subcommand;
+use fluxgate_sched::settings::Settings;
 use serde_json::{Value, json};
 
-use crate::args::ConfigCmd;
+use crate::args::Target;
 use crate::client::Client;
+use crate::files::read_config;
 use crate::render;
-use crate::sched::settings::{Settings, read_file};
+
+/// `fluxgate config`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum ConfigCmd {
+    /// The settings in force, and where each comes from: an argument, the table, or its default.
+    Show {
+        #[command(flatten)]
+        target: Target,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Bring changed settings into force. All of them are checked first: nothing changes if one is wrong.
+    Reload {
+        #[command(flatten)]
+        target: Target,
+        /// A Flux configuration (TOML) with the table [sched-fluxgate]. Default: the scheduler reads again
+        /// what it was started with, its file or the configuration of the instance.
+        #[arg(long, value_name = "FILE")]
+        file: Option<PathBuf>,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Check the [sched-fluxgate] table of a Flux configuration, and show what it would set. Asks nobody.
+    Check {
+        /// The configuration (TOML). Without it, only the arguments over the defaults.
+        #[arg(long, value_name = "FILE")]
+        file: Option<PathBuf>,
+        /// Arguments as a module would get them.
+        #[arg(value_name = "KEY=VALUE")]
+        settings: Vec<String>,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+}
 
 /// Run a subcommand.
 pub(crate) fn run(command: &ConfigCmd) -> Result<()> {
@@ -25,7 +64,7 @@ pub(crate) fn run(command: &ConfigCmd) -> Result<()> {
             let (topic, request) = match file {
                 // Checked here as well: the message then names the file.
                 Some(path) => {
-                    let config = read_file(path)?;
+                    let config = read_config(path)?;
                     Settings::from_config(&config).with_context(|| path.display().to_string())?;
                     ("sched-fluxgate.config-reload", config)
                 }
@@ -45,7 +84,7 @@ pub(crate) fn run(command: &ConfigCmd) -> Result<()> {
             notes(&answer)
         }
         ConfigCmd::Check { file, settings, json } => {
-            let config = file.as_deref().map_or(Ok(Value::Null), read_file)?;
+            let config = file.as_deref().map_or(Ok(Value::Null), read_config)?;
             let name = || file.as_deref().unwrap_or(Path::new("no file")).display().to_string();
             let settings = Settings::from_config(&config).with_context(name)?.with_args(settings)?;
             show(&settings.show(), *json)
@@ -53,7 +92,7 @@ pub(crate) fn run(command: &ConfigCmd) -> Result<()> {
     }
 }
 
-/// Settings as a table: what is in force, where it comes from, what it means.
+/// Settings as a table: value, source, meaning.
 fn show(settings: &Value, as_json: bool) -> Result<()> {
     if as_json {
         return render::json(settings);

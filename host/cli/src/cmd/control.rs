@@ -1,13 +1,103 @@
 //! Commands that change one thing: cancel, urgency, drain, undrain, queues; and `resource list`.
 
 use anyhow::{Context, Result, anyhow};
+use clap::{Args, Subcommand};
 use fluxgate_formats::R;
 use serde_json::{Value, json};
 
-use crate::args::{Cancel, Drain, QueueCmd, Resource, Undrain, Urgency};
+use crate::args::Target;
 use crate::client::{Client, job_id};
 use crate::fail::usage;
 use crate::render;
+
+/// `fluxgate cancel`.
+#[derive(Debug, Args)]
+pub(crate) struct Cancel {
+    #[command(flatten)]
+    pub(crate) target: Target,
+    /// Jobs, in any FLUID form.
+    #[arg(value_name = "JOBID", required = true)]
+    pub(crate) ids: Vec<String>,
+    /// For the job's record.
+    #[arg(short, long, value_name = "TEXT")]
+    pub(crate) message: Option<String>,
+}
+
+/// `fluxgate urgency`.
+#[derive(Debug, Args)]
+pub(crate) struct Urgency {
+    #[command(flatten)]
+    pub(crate) target: Target,
+    /// The job, in any FLUID form.
+    #[arg(value_name = "JOBID")]
+    pub(crate) id: String,
+    /// 0 to 31, or hold, default, expedite.
+    #[arg(value_name = "VALUE")]
+    pub(crate) value: String,
+}
+
+/// `fluxgate drain`.
+#[derive(Debug, Args)]
+pub(crate) struct Drain {
+    #[command(flatten)]
+    pub(crate) target: Target,
+    /// Ranks (0-3,7) or hosts (node[0-3]).
+    #[arg(value_name = "TARGETS")]
+    pub(crate) targets: String,
+    /// Why.
+    #[arg(value_name = "REASON", trailing_var_arg = true)]
+    pub(crate) reason: Vec<String>,
+}
+
+/// `fluxgate undrain`.
+#[derive(Debug, Args)]
+pub(crate) struct Undrain {
+    #[command(flatten)]
+    pub(crate) target: Target,
+    /// Ranks (0-3,7) or hosts (node[0-3]).
+    #[arg(value_name = "TARGETS")]
+    pub(crate) targets: String,
+}
+
+/// `fluxgate resource`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Resource {
+    /// Free, allocated and down resources.
+    List {
+        #[command(flatten)]
+        target: Target,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// `fluxgate queue`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum QueueCmd {
+    /// Queues and their state.
+    List {
+        #[command(flatten)]
+        target: Target,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Start no more jobs of a queue, or of all.
+    Stop {
+        #[command(flatten)]
+        target: Target,
+        /// The queue; all without it.
+        queue: Option<String>,
+    },
+    /// Start jobs of a queue again, or of all.
+    Start {
+        #[command(flatten)]
+        target: Target,
+        /// The queue; all without it.
+        queue: Option<String>,
+    },
+}
 
 /// `fluxgate cancel`. Ids are checked before the first job is touched; jobs that cannot be cancelled are all
 /// told, and the others are cancelled.
@@ -62,7 +152,7 @@ pub(crate) fn undrain(args: &Undrain) -> Result<()> {
     Ok(())
 }
 
-/// `fluxgate resource list`. Free is what is neither allocated nor down.
+/// `fluxgate resource list`. Free resources are neither allocated nor down.
 pub(crate) fn resource(command: &Resource) -> Result<()> {
     let Resource::List { target, json: as_json } = command;
     let client = Client::connect(target)?;
@@ -136,7 +226,7 @@ pub(crate) fn queue(command: &QueueCmd) -> Result<()> {
     }
 }
 
-fn set_started(target: &crate::args::Target, queue: Option<&str>, start: bool) -> Result<()> {
+fn set_started(target: &Target, queue: Option<&str>, start: bool) -> Result<()> {
     let client = Client::connect(target)?;
     let mut request = json!({"start": start, "all": queue.is_none(), "nocheckpoint": false});
     if let Some(name) = queue {

@@ -1,12 +1,59 @@
 //! `fluxgate jobs` and `fluxgate job`: what there is, and why it waits.
 
 use anyhow::{Context, Result};
+use clap::{Args, ValueEnum};
 use fluxgate_formats::{JobId, fsd};
 use serde_json::{Value, json};
 
-use crate::args::{JobCmd, Jobs, StateFilter};
+use crate::args::Target;
 use crate::client::{Client, job_id};
 use crate::render;
+
+/// `fluxgate jobs`.
+#[derive(Debug, Args)]
+pub(crate) struct Jobs {
+    #[command(flatten)]
+    pub(crate) target: Target,
+    /// Also jobs that are done.
+    #[arg(short, long)]
+    pub(crate) all: bool,
+    /// Only jobs in this state.
+    #[arg(short, long, value_name = "STATE")]
+    pub(crate) filter: Option<StateFilter>,
+    /// At most this many, 0 for no limit.
+    #[arg(short, long, default_value_t = 1000, value_name = "N")]
+    pub(crate) count: u32,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// States that `fluxgate jobs` can be limited to.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum StateFilter {
+    /// DEPEND, PRIORITY, SCHED.
+    Pending,
+    /// RUN, CLEANUP.
+    Running,
+    /// INACTIVE.
+    Inactive,
+}
+
+/// `fluxgate job`.
+#[derive(Debug, Args)]
+pub(crate) struct JobCmd {
+    #[command(flatten)]
+    pub(crate) target: Target,
+    /// The job, in any FLUID form.
+    #[arg(value_name = "JOBID")]
+    pub(crate) id: String,
+    /// Wait until the job is done.
+    #[arg(long)]
+    pub(crate) wait: bool,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
 
 const PENDING: u64 = 2 | 4 | 8;
 const RUNNING: u64 = 16 | 32;
@@ -37,7 +84,7 @@ fn result_name(bits: u64) -> &'static str {
     }
 }
 
-/// When a job that waits is expected to start, seconds since the epoch, if anybody knows.
+/// The expected start of a waiting job, seconds since the epoch, if there is an estimate.
 fn expected(job: &Value) -> Option<f64> {
     let waits = job["state"].as_u64().is_some_and(|state| state & PENDING != 0);
     job["annotations"]["sched"]["t_estimate"].as_f64().filter(|_| waits)

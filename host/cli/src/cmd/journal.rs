@@ -1,15 +1,56 @@
-//! `fluxgate journal`: what a scheduler wrote down, for people. Must never write.
+//! `fluxgate journal`: the records of a scheduler's journal. Must never write.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use anyhow::{Result, anyhow, bail};
+use clap::{Args, Subcommand};
 use fluxgate_formats::JobId;
 use fluxgate_journal::reader::{Item, Place};
-use fluxgate_journal::{Happening, Journal, Record, Why};
+use fluxgate_journal::{CheckpointCause, EventRecord, Journal, Record};
 use serde_json::{Value, json};
 
-use crate::args::journal::{Check, JournalCmd, Show};
-use crate::render;
+use crate::{render, values};
+
+/// `fluxgate journal`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum JournalCmd {
+    /// List its records.
+    Show(Show),
+    /// Read all of it, and say what it holds and whether all of it is as it was written.
+    Check(Check),
+}
+
+/// `fluxgate journal show`.
+#[derive(Debug, Args)]
+pub(crate) struct Show {
+    /// The journal's folder, or one file of it.
+    #[arg(value_name = "DIR|FILE")]
+    pub(crate) journal: PathBuf,
+    /// Only what is about this job: an id as Flux prints it.
+    #[arg(long, value_name = "ID")]
+    pub(crate) job: Option<String>,
+    /// Only from then on: seconds since the epoch, or a date.
+    #[arg(long, value_name = "TIME", value_parser = values::time)]
+    pub(crate) from: Option<f64>,
+    /// Only until then.
+    #[arg(long, value_name = "TIME", value_parser = values::time)]
+    pub(crate) until: Option<f64>,
+    /// Print JSON, one record a line.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `fluxgate journal check`.
+#[derive(Debug, Args)]
+pub(crate) struct Check {
+    /// The journal's folder, or one file of it.
+    #[arg(value_name = "DIR|FILE")]
+    pub(crate) journal: PathBuf,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
 
 /// Run the command.
 pub(crate) fn run(command: &JournalCmd) -> Result<()> {
@@ -52,8 +93,8 @@ fn show(args: &Show) -> Result<()> {
 
 fn concerns(record: &Record, job: JobId) -> bool {
     let named = |record: &Record| match record {
-        Record::Step(_, Happening::Prioritize(jobs), _) => jobs.iter().any(|(id, _)| *id == job),
-        Record::Step(_, happening, _) => happening.job() == Some(job),
+        Record::Step(_, EventRecord::Prioritize(jobs), _) => jobs.iter().any(|(id, _)| *id == job),
+        Record::Step(_, event_record, _) => event_record.job() == Some(job),
         _ => false,
     };
     named(record) || record.outcome().is_some_and(|o| o.0.iter().any(|decision| decision.job() == Some(job)))
@@ -70,7 +111,7 @@ fn as_json(journal: &Journal, place: &Place) -> Value {
 
 fn text(record: &Record) -> String {
     let what = match record {
-        Record::Base(base) => format!(
+        Record::Checkpoint(base) => format!(
             "{}, {} jobs run, {} wait, {} decides",
             why(&base.why),
             base.engine.running.len(),
@@ -79,7 +120,7 @@ fn text(record: &Record) -> String {
         ),
         Record::Spec(row) => format!("number {}", row.number),
         Record::Policy(row) => format!("number {}: {} {} {:?}", row.number, row.name, row.digest, row.config),
-        Record::Step(_, happening, _) => event(happening),
+        Record::Step(_, event_record, _) => event(event_record),
         Record::Pass(pass) => {
             let cut = pass.4.map_or_else(String::new, |look| format!(", cut at look {look}"));
             format!("policy {}, {} units of fuel, {} queues{cut}", pass.1, pass.2, pass.3)
@@ -119,37 +160,39 @@ fn text(record: &Record) -> String {
     line
 }
 
-/// Without control characters: some of it was said by a policy, or comes from a file.
+/// Without control characters: the text may come from a policy or a file.
 fn clean(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
-fn why(why: &Why) -> String {
+fn why(why: &CheckpointCause) -> String {
     match why {
-        Why::Start => "the scheduler starts".to_owned(),
-        Why::Rotation => "the file before is full".to_owned(),
-        Why::Gap(lost, why) => format!("a gap of {lost} records before ({why})"),
+        CheckpointCause::Start => "the scheduler starts".to_owned(),
+        CheckpointCause::Rotation => "the file before is full".to_owned(),
+        CheckpointCause::Gap(lost, why) => format!("a gap of {lost} records before ({why})"),
     }
 }
 
-fn event(happening: &Happening) -> String {
-    match happening {
-        Happening::Alloc(id, priority, user, _, number, seconds) => {
+fn event(event_record: &EventRecord) -> String {
+    match event_record {
+        EventRecord::Alloc(id, priority, user, _, number, seconds) => {
             format!("{id} of user {user}, priority {priority}, jobspec {number}, {seconds} s")
         }
-        Happening::Free(id, ranks, last) => {
+        EventRecord::Free(id, ranks, last) => {
             let ranks = ranks.as_ref().map_or_else(|| "all".to_owned(), |ranks| format!("ranks {ranks}"));
             format!("{id} {ranks}{}", if *last { ", its last" } else { "" })
         }
-        Happening::Prioritize(jobs) => {
+        EventRecord::Prioritize(jobs) => {
             jobs.iter().map(|(id, priority)| format!("{id}={priority}")).collect::<Vec<_>>().join(" ")
         }
-        Happening::Expiration(id, end, _) => format!("{id} to {end}"),
-        Happening::Up(ranks) | Happening::Down(ranks) | Happening::Shrink(ranks) => format!("ranks {ranks}"),
-        Happening::PropertyAdd(name, ranks) | Happening::PropertyRemove(name, ranks) => {
+        EventRecord::Expiration(id, end, _) => format!("{id} to {end}"),
+        EventRecord::Up(ranks) | EventRecord::Down(ranks) | EventRecord::Shrink(ranks) => {
+            format!("ranks {ranks}")
+        }
+        EventRecord::PropertyAdd(name, ranks) | EventRecord::PropertyRemove(name, ranks) => {
             format!("{} on ranks {ranks}", clean(name))
         }
-        Happening::InstanceExpiration(end) => end.to_string(),
+        EventRecord::InstanceExpiration(end) => end.to_string(),
         other => other.job().map_or_else(String::new, |id| id.to_string()),
     }
 }
@@ -184,8 +227,8 @@ fn check(args: &Check) -> Result<()> {
                 .filter(|d| matches!(d, fluxgate_journal::outcome::Decision::Start(..)))
                 .count();
         }
-        if let Record::Base(base) = &record
-            && let Why::Gap(lost, why) = &base.why
+        if let Record::Checkpoint(base) = &record
+            && let CheckpointCause::Gap(lost, why) = &base.why
         {
             gaps.push(json!({"time": base.time, "lost": lost, "why": why}));
         }

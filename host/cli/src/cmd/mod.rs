@@ -1,17 +1,71 @@
-//! The commands, a file for each group. They talk to an instance over its socket like any other client.
+//! The commands, a file or a folder for each group with its flags. Those that talk to an instance do so over its socket
+//! like any other client.
+//!
+//! Nothing below this file may know it.
 
-pub(crate) mod artefact;
-pub(crate) mod config;
-pub(crate) mod control;
-pub(crate) mod graph;
-pub(crate) mod jobs;
-pub(crate) mod journal;
-pub(crate) mod policy;
-pub(crate) mod policy_build;
-pub(crate) mod policy_new;
-pub(crate) mod replay;
-pub(crate) mod resource_query;
-pub(crate) mod status;
-pub(crate) mod submit;
-pub(crate) mod up;
-pub(crate) mod workload;
+pub(crate) mod cli;
+mod config;
+mod control;
+mod demo;
+mod graph;
+mod install;
+mod jobs;
+mod journal;
+mod policy;
+mod replay;
+mod resource_query;
+mod sched;
+mod status;
+mod submit;
+mod up;
+mod workload;
+
+use anyhow::{Context, Result};
+use clap::CommandFactory;
+
+use self::cli::{Cli, Command};
+use crate::{arena, logging};
+
+/// Carry out a command.
+pub(crate) fn run(cli: Cli) -> Result<()> {
+    // The scheduler's log has two ends.
+    if !matches!(cli.command, Command::Sched(_)) {
+        logging::to_stderr();
+    }
+    match &cli.command {
+        Command::Sched(args) => {
+            arena::one();
+            sched::run(args)
+        }
+        Command::Up(args) => up::up(args),
+        Command::Down(args) => up::down(args),
+        Command::Submit(args) => submit::run(args),
+        Command::Jobs(args) => jobs::jobs(args),
+        Command::Job(args) => jobs::job(args),
+        Command::Cancel(args) => control::cancel(args),
+        Command::Urgency(args) => control::urgency(args),
+        Command::Drain(args) => control::drain(args),
+        Command::Undrain(args) => control::undrain(args),
+        Command::Resource(command) => control::resource(command),
+        Command::Queue(command) => control::queue(command),
+        Command::Policy(command) => policy::run(command),
+        Command::Config(command) => config::run(command),
+        Command::Replay(args) => replay::run(args),
+        Command::Journal(command) => journal::run(command),
+        Command::Workload(args) => workload::run(args),
+        Command::Graph(command) => graph::run(command),
+        Command::ResourceQuery(args) => resource_query::run(args),
+        Command::Demo(args) => demo::run(args),
+        Command::Status(args) => status::run(args),
+        Command::Install(args) => install::run(args, &mut Cli::command()),
+        Command::Completions { shell } => {
+            clap_complete::generate(*shell, &mut Cli::command(), "fluxgate", &mut std::io::stdout());
+            Ok(())
+        }
+        Command::Man { dir } => {
+            std::fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
+            clap_mangen::generate_to(Cli::command(), dir)
+                .with_context(|| format!("cannot write the man pages into {}", dir.display()))
+        }
+    }
+}

@@ -11,12 +11,12 @@ use std::time::Instant;
 use anyhow::{Context, Result, anyhow};
 use clap::Args;
 use fluxgate_engine::{Machine, MachineTotals, Policy, order_by_scores};
-use fluxgate_graph::model::matching::Described;
-use fluxgate_graph::query::{Options, Session, Stream, World};
+use fluxgate_resource_query::Described;
+use fluxgate_resource_query::{Options, Session, Stream, World};
 
-use super::policy::settings;
 use crate::fail::usage;
-use crate::policies::Shelf;
+use crate::policy_source::PolicySource;
+use crate::values::settings;
 
 /// Longest line of commands, in bytes.
 const LINE_BYTES_MAX: u64 = 1 << 20;
@@ -83,7 +83,7 @@ enum GraphFormat {
     Graphml,
 }
 
-/// Who gives the order of nodes, and for which inventory it was asked last.
+/// The component that orders nodes, and the inventory of its last order.
 struct Ranker {
     policy: Box<dyn Policy>,
     asked: Option<u64>,
@@ -93,7 +93,7 @@ impl Ranker {
     /// The component of this file, with these settings, if it ranks nodes.
     fn load(file: &str, config: &[String]) -> Result<Ranker> {
         let settings = settings(config)?;
-        let policy = Shelf::open(None)?.make(file, &settings)?;
+        let policy = PolicySource::open(None)?.make(file, &settings)?;
         let policy = policy.filter(|policy| policy.abilities().ranking);
         let none =
             || anyhow!("{file}: the component has no export 'ranking', so it has no order to take nodes in");
@@ -111,7 +111,7 @@ impl Ranker {
         let rows = nodes.iter().map(|node| (node.vertex, node.row()));
         let all = |kind: &str| nodes.iter().map(|node| node.amount(kind)).sum::<u64>();
         let count = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
-        // What is free says nothing of the order: it is asked of nodes as they are, whoever holds them.
+        // The order does not depend on free resources.
         let totals = MachineTotals {
             nodes: count(nodes.len() as u64),
             cores: count(all("core")),
@@ -171,8 +171,8 @@ pub(crate) fn run(args: &ResourceQuery) -> Result<()> {
         options.prune = args.prune_filters.join(",");
     }
     let mut session = Session::new(&graph, &options).map_err(|error| match error {
-        fluxgate_graph::query::SessionError::Load(error) => anyhow::anyhow!("{file}: {error}"),
-        fluxgate_graph::query::SessionError::Policy(error) => {
+        fluxgate_resource_query::SessionError::Load(error) => anyhow::anyhow!("{file}: {error}"),
+        fluxgate_resource_query::SessionError::Policy(error) => {
             usage(format!("{error}, or FILE.wasm of a component that ranks nodes"))
         }
         error => usage(error.to_string()),
@@ -220,7 +220,7 @@ pub(crate) fn run(args: &ResourceQuery) -> Result<()> {
                 (Stream::Result, Some(file)) => file.write_all(text.as_bytes())?,
                 (Stream::Result | Stream::Info, _) => stdout.write_all(text.as_bytes())?,
                 (Stream::Error | Stream::Reason, results) => {
-                    // Whoever sends several of these to one file finds them in order.
+                    // Several results in one file stay in order.
                     if let Some(file) = results {
                         file.flush()?;
                     }

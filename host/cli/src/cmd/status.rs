@@ -1,12 +1,23 @@
 //! `fluxgate status`: the scheduler at a glance.
 
 use anyhow::Result;
+use clap::Args;
 use serde_json::{Value, json};
 
-use crate::args::Status;
+use crate::args::Target;
 use crate::client::Client;
-use crate::cmd::policy::own_queues;
+use crate::cmd::policy::answers::own_queues;
 use crate::{place, render};
+
+/// `fluxgate status`.
+#[derive(Debug, Args)]
+pub(crate) struct Status {
+    #[command(flatten)]
+    pub(crate) target: Target,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
 
 /// Run it.
 pub(crate) fn run(args: &Status) -> Result<()> {
@@ -81,7 +92,7 @@ pub(crate) fn run(args: &Status) -> Result<()> {
     render::show(&table)
 }
 
-/// Who decides, and who is in quarantine.
+/// The active policy, and the policies in quarantine.
 fn policy(policies: &Value) -> String {
     let mut text = render::plain(&policies["active"]);
     let away: Vec<String> = policies["policies"]

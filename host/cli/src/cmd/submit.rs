@@ -1,16 +1,76 @@
 //! `fluxgate submit`.
 
 use std::io::Read;
+use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
+use clap::Args;
 use fluxgate_formats::jobspec::{Jobspec, Simple};
 use fluxgate_formats::{Constraint, JobId, fsd};
 use serde_json::{Value, json};
 
-use crate::args::Submit;
+use crate::args::Target;
 use crate::client::Client;
 use crate::fail::usage;
 use crate::render;
+
+/// `fluxgate submit`.
+#[derive(Debug, Args)]
+#[command(
+    override_usage = "fluxgate submit [OPTIONS] [-- COMMAND...]\n       fluxgate submit --jobspec FILE [OPTIONS]"
+)]
+pub(crate) struct Submit {
+    #[command(flatten)]
+    pub(crate) target: Target,
+    /// Nodes.
+    #[arg(short = 'N', long, value_name = "N")]
+    pub(crate) nodes: Option<u32>,
+    /// Tasks (slots). Default: one, or one for each node. With --jobspec: the number of copies.
+    #[arg(short = 'n', long, value_name = "N")]
+    pub(crate) ntasks: Option<u32>,
+    /// Cores for each task.
+    #[arg(short = 'c', long, value_name = "N", default_value_t = 1)]
+    pub(crate) cores_per_task: u32,
+    /// GPUs for each task.
+    #[arg(short = 'g', long, value_name = "N", default_value_t = 0)]
+    pub(crate) gpus_per_task: u32,
+    /// Take whole nodes.
+    #[arg(short = 'x', long)]
+    pub(crate) exclusive: bool,
+    /// Time limit as RFC 23 duration: 90s, 10m, 1.5h, 2d. Default: none.
+    #[arg(short = 't', long, value_name = "FSD")]
+    pub(crate) time_limit: Option<String>,
+    /// Queue.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) queue: Option<String>,
+    /// Required properties, hosts or ranks as an RFC 31 constraint (JSON), or a plain property name.
+    #[arg(long, value_name = "CONSTRAINT")]
+    pub(crate) requires: Option<String>,
+    /// Urgency, 0 to 31.
+    #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u8).range(0..=31))]
+    pub(crate) urgency: u8,
+    /// Name shown in lists. Default: the command.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) job_name: Option<String>,
+    /// A jobspec (RFC 14 or 25, JSON or YAML; - for standard input) instead of the flags above.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["nodes", "exclusive", "requires"])]
+    pub(crate) jobspec: Option<PathBuf>,
+    /// Submit this many copies.
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub(crate) copies: u32,
+    /// Do not run anything: hold the resources for this long (RFC 23 duration) of the instance's clock.
+    #[arg(long, value_name = "FSD")]
+    pub(crate) simulate: Option<String>,
+    /// Print the jobspec instead of submitting it.
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// The command of each task.
+    #[arg(last = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<String>,
+}
 
 /// Largest jobspec file that is read.
 const JOBSPEC_BYTES_MAX: u64 = 16 << 20;

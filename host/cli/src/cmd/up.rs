@@ -1,17 +1,19 @@
 //! `fluxgate up` and `fluxgate down`: an embedded instance, and its scheduler as a process of its own.
 //!
-//! The scheduler is a child that is started again when it dies, as a service manager would: jobs go on, the
-//! new one learns of them by hello. Readiness is an event, not a guess: whoever is ready says `ready` on
-//! its standard output.
+//! The scheduler is a child that is started again when it dies, as by a service manager: jobs go on, and the
+//! new one learns of them by hello. A process that serves prints `ready` on its standard output.
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, anyhow, bail};
+use clap::{Args, ValueEnum};
 use fluxgate_graph::Resources;
 use fluxgate_instance::{Config as InstanceConfig, Dialect, Instance, InstanceError, QueueConfig};
+use fluxgate_sched::settings::{POLICY_DEFAULT, Settings};
 use fluxgate_sim::machine::Machine;
 use nix::sys::signal::Signal;
 use nix::unistd::Pid;
@@ -19,15 +21,70 @@ use serde_json::json;
 use tokio::io::AsyncBufReadExt;
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::args::{DialectArg, Down, Up};
+use crate::args::{JournalArgs, PolicyArgs, Target};
 use crate::client::Client;
 use crate::fail::usage;
 use crate::place::Place;
-use crate::sched::settings::{POLICY_DEFAULT, Settings};
-use crate::{invoked, machine, policies, render};
+use crate::render::READY;
+use crate::{invoked, machine, policy_source, render, values};
 
-/// What a process prints on standard output when it serves.
-pub(crate) const READY: &str = "ready";
+/// `fluxgate up`.
+#[derive(Debug, Args)]
+pub(crate) struct Up {
+    #[command(flatten)]
+    pub(crate) target: Target,
+    /// Number of nodes.
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub(crate) nodes: u32,
+    /// Cores of each node.
+    #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    pub(crate) cores: u32,
+    /// GPUs of each node.
+    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=1_024))]
+    pub(crate) gpus: u32,
+    /// Resources from a file instead: R (RFC 20 JSON), TOML with [[resource.config]], or JGF.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["nodes", "cores", "gpus"])]
+    pub(crate) resources: Option<PathBuf>,
+    /// Named queues; without any there is one anonymous queue. The first one is the default.
+    #[arg(long = "queue", value_name = "NAME")]
+    pub(crate) queues: Vec<String>,
+    /// How many times faster than real time the instance's clock runs.
+    #[arg(long, default_value_t = 1.0, value_name = "FACTOR")]
+    pub(crate) speed: f64,
+    /// Revision of the scheduler protocol (RFC 27 and 28) that the instance speaks. Schedulers find out by
+    /// themselves.
+    #[arg(long, value_enum, default_value_t = DialectArg::Current, value_name = "DIALECT")]
+    pub(crate) dialect: DialectArg,
+    #[command(flatten)]
+    pub(crate) policy: PolicyArgs,
+    #[command(flatten)]
+    pub(crate) journal: JournalArgs,
+    /// Return when the instance serves, and let it run.
+    #[arg(long)]
+    pub(crate) detach: bool,
+    /// Start no scheduler; run `fluxgate sched` yourself.
+    #[arg(long)]
+    pub(crate) no_sched: bool,
+}
+
+/// What `--dialect` takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum DialectArg {
+    /// As flux-core 0.88.
+    Current,
+    /// As first written in 2020.
+    Founding,
+}
+
+/// `fluxgate down`.
+#[derive(Debug, Args)]
+pub(crate) struct Down {
+    #[command(flatten)]
+    pub(crate) target: Target,
+    /// Also remove the job records and the other files that the instance has made, and its folder if that is then empty.
+    #[arg(long)]
+    pub(crate) purge: bool,
+}
 
 /// `fluxgate up`.
 pub(crate) fn up(args: &Up) -> Result<()> {
@@ -46,11 +103,11 @@ pub(crate) fn up(args: &Up) -> Result<()> {
             place.dir.display()
         );
     }
-    // What the scheduler will refuse is refused here, before anything starts.
-    let settings = super::policy::settings(&args.policy.config)?;
+    // Settings that the scheduler would refuse are refused here, before anything starts.
+    let settings = values::settings(&args.policy.config)?;
     let policy = args.policy.policy.as_deref().unwrap_or(POLICY_DEFAULT);
     if !args.no_sched {
-        policies::Shelf::open(args.policy.policies.as_deref())?.check(policy, &settings)?;
+        policy_source::PolicySource::open(args.policy.policies.as_deref())?.check(policy, &settings)?;
     }
     if let Some(size) = &args.journal.journal_size {
         Settings::default().with_args(&[format!("journal-size={size}")])?;
@@ -116,7 +173,7 @@ enum Stop {
     Asked,
     /// The instance has ended: by request of a client, or by an error.
     Ended(Result<(), InstanceError>),
-    /// There is no scheduler to be had.
+    /// The scheduler cannot be started.
     Failed(anyhow::Error),
 }
 
@@ -185,13 +242,16 @@ async fn serve(args: &Up, place: &Place, resources: Resources) -> Result<()> {
     }
 }
 
-/// Restarts of the scheduler after which `up` gives up: something is wrong that a restart does not mend.
+/// Restarts of the scheduler after which `up` gives up.
 const SCHED_RESTARTS_MAX: u32 = 1000;
 
-/// Between two looks at the pid file of an instance that ends.
+/// Most names of files that `down --purge` prints of those it leaves.
+const LEFT_SHOWN_MAX: usize = 5;
+
+/// Interval between two reads of the pid file of an instance that ends.
 const PID_FILE_LOOK: std::time::Duration = std::time::Duration::from_millis(5);
 
-/// Wait for a child, for ever if there is none.
+/// Wait for a child; without one, for ever.
 async fn wait(child: &mut Option<tokio::process::Child>) -> std::io::Result<std::process::ExitStatus> {
     match child {
         Some(child) => child.wait().await,
@@ -251,6 +311,7 @@ pub(crate) fn down(args: &Down) -> Result<()> {
         // A socket named by itself: ask, and wait for the connection to end.
         return ask_to_stop(&Client::connect(&args.target)?);
     }
+    let purge = args.purge && place.may_purge()?;
     let running = place.living_pid();
     if running.is_none() && !args.purge {
         bail!("no instance runs in {}", place.dir.display());
@@ -262,11 +323,18 @@ pub(crate) fn down(args: &Down) -> Result<()> {
             std::thread::sleep(PID_FILE_LOOK);
         }
     }
-    if args.purge && place.dir.exists() {
-        std::fs::remove_dir_all(&place.dir)
-            .with_context(|| format!("cannot remove {}", place.dir.display()))?;
+    let left = if purge { place.purge()? } else { Vec::new() };
+    if left.is_empty() {
+        return Ok(());
     }
-    Ok(())
+    let shown: Vec<String> = left.iter().take(LEFT_SHOWN_MAX).map(|name| format!("{name:?}")).collect();
+    let more = if left.len() > shown.len() { ", ..." } else { "" };
+    render::line(format!(
+        "{} stays: {} in it not made by the instance: {}{more}",
+        place.dir.display(),
+        left.len(),
+        shown.join(", ")
+    ))
 }
 
 fn ask_to_stop(client: &Client) -> Result<()> {

@@ -1,34 +1,32 @@
-//! All that an engine knows, put down so that another one can go on from there exactly as this one would have.
+//! The checkpoint of an engine, from which another engine makes the same decisions as this one.
 //!
-//! What is left out can have no say in any decision: counters, caches, the orders' inner numbering. What a policy
-//! remembers beyond the state that it saves is its own matter.
-//!
-//! Must never know where a checkpoint is kept.
+//! It leaves out what no decision depends on: counters, caches, the inner numbering of orders. State of a policy that the
+//! policy does not save is lost. Must never know where a checkpoint is kept.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use fluxgate_formats::{Idset, JobId, Jobspec, R};
-use fluxgate_graph::Resources;
+use fluxgate_graph::{PlaceHint, Request, Resources};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::post::{At, Post};
-use super::{Class, Core, Job, Queue, Running};
+use super::Core;
+use super::job::{Job, NewJob, Running};
+use super::queue::{Class, Queue};
+use super::scope::{PolicyScope, Role};
+use crate::columns::JobEvent;
 use crate::config::Config;
-use crate::engine::{Engine, wanted_placement};
-use crate::event::Action;
-use crate::explain::Reason;
-use crate::order::OrderKey;
-use crate::policy::{JobEvent, Policy, PolicyError, SavedState};
-use crate::ranking::Ranked;
-use crate::seats::Own;
-use crate::swap::Seat;
+use crate::placement::wanted_placement;
+use crate::policy_error::PolicyError;
+use crate::policy_state::SavedState;
+use crate::reason::Reason;
 
-/// See the module text. Made by [`Engine::checkpoint`]; [`Engine::resume`] goes on from it.
+/// See the module text. Made by [`Engine::checkpoint`](crate::Engine::checkpoint);
+/// [`Engine::resume`](crate::Engine::resume) goes on from it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Checkpoint {
-    /// Everything there ever was in the inventory.
+    /// All resources that were ever in the inventory.
     pub machine: R,
     /// Ranks that take jobs.
     pub up: Idset,
@@ -44,20 +42,26 @@ pub struct Checkpoint {
     pub queues: Vec<QueueState>,
     /// Waiting jobs, in the order of their ids.
     pub pending: Vec<PendingState>,
-    /// Guarantees: job, start, duration.
+    /// Reservations: job, start, duration.
     pub reservations: Vec<(JobId, f64, f64)>,
+    /// Where reservations are likely to be placed. Of several places that do as well, these are tried first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hints: Vec<PlaceHint>,
     /// The default policy, if it is not the built-in one.
-    pub policy: Option<PolicyState>,
+    pub policy: Option<ActivePolicyState>,
     /// The queues with a policy of their own.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub own: Vec<OwnState>,
-    /// The default policy whose failure keeps everything from starting.
-    pub held: Option<String>,
-    held_told: Vec<JobId>,
+    pub own: Vec<QueuePolicyState>,
+    /// The default policy whose failure suspended scheduling.
+    #[serde(rename = "held")]
+    pub suspended_by: Option<String>,
+    #[serde(rename = "held_told")]
+    suspension_told: Vec<JobId>,
     places: u32,
     vacant: Vec<u32>,
     serial: u64,
-    stale: bool,
+    /// Did the resources change since classes were last taken back from parking?
+    pub(crate) stale: bool,
 }
 
 /// A job that holds resources.
@@ -65,9 +69,9 @@ pub struct Checkpoint {
 pub struct RunningState {
     /// The job.
     pub id: JobId,
-    /// What it holds.
+    /// Its allocation.
     pub r: R,
-    /// Since when, seconds since the epoch.
+    /// Start, seconds since the epoch.
     pub start: f64,
     /// Expected end; 0 is none.
     pub end: f64,
@@ -77,7 +81,7 @@ pub struct RunningState {
     queue: Option<u32>,
 }
 
-/// A waiting job. Its request is told by its jobspec, which whoever keeps the checkpoint has.
+/// A waiting job. Its request is in its jobspec, which is kept beside the checkpoint.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PendingState {
     /// The job.
@@ -109,47 +113,48 @@ pub struct QueueState {
     dirty: bool,
     wake: Option<f64>,
     reserved: Vec<JobId>,
-    /// With: is the estimate still of the resources as they are?
+    /// The job with an estimated start, and whether the resources are unchanged since.
     estimated: Option<(JobId, bool)>,
     fresh: Vec<u32>,
     classes: u32,
     vacant: Vec<u32>,
-    /// Parked classes; with: has something happened since that could help it?
+    /// Parked classes, and whether a change since could help each.
     parked: Vec<(u32, bool)>,
 }
 
 /// A queue with a policy of its own.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct OwnState {
+pub struct QueuePolicyState {
     /// Its name.
     pub queue: String,
-    /// The policy; without one it failed.
-    pub policy: Option<PolicyState>,
-    /// The policy whose failure keeps everything from starting there.
-    pub held: Option<String>,
+    /// The policy; `None` if it failed.
+    pub policy: Option<ActivePolicyState>,
+    /// The policy whose failure suspended scheduling in the queue.
+    #[serde(rename = "held")]
+    pub suspended_by: Option<String>,
 }
 
-/// A policy that decides.
+/// An active policy.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct PolicyState {
+pub struct ActivePolicyState {
     /// Its name.
     pub name: String,
-    /// What it saved, if it can.
+    /// Its state, if it saves one.
     pub state: Option<SavedState>,
-    events: Vec<JobEvent>,
-    to_key: Vec<JobId>,
-    /// The order of nodes that it gave, by broker rank, if it stands.
+    pub(crate) events: Vec<JobEvent>,
+    pub(crate) to_key: Vec<JobId>,
+    /// The order of nodes that it gave, by broker rank, if the inventory is still the same.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    ranked: Option<Arc<[u32]>>,
+    pub(crate) ranked: Option<Arc<[u32]>>,
 }
 
 /// Why an engine could not go on from a checkpoint.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum ResumeError {
-    /// The inventory is none.
+    /// The inventory cannot be read.
     #[error("checkpoint: machine: {0}")]
     Machine(String),
-    /// A job does not fit in with the rest.
+    /// A job contradicts the rest.
     #[error("checkpoint: job {id}: {what}")]
     Job {
         /// The job.
@@ -157,13 +162,13 @@ pub enum ResumeError {
         /// What is wrong.
         what: String,
     },
-    /// Numbers are beyond what can be.
+    /// Numbers are impossible.
     #[error("checkpoint: {0}")]
     Numbers(&'static str),
     /// A queue is missing that has a policy of its own.
     #[error("checkpoint: no queue {0}, which has a policy of its own")]
     Queue(String),
-    /// The policy does not take its state back.
+    /// The policy does not restore its state.
     #[error("policy {name}: {error}")]
     Policy {
         /// Its name.
@@ -181,109 +186,18 @@ fn infinite(end: f64) -> f64 {
     if end > 0.0 { end } else { f64::INFINITY }
 }
 
-impl Engine {
-    /// All there is to know, for [`Engine::resume`]. `None` while a swap is on its way: then ask again later.
-    ///
-    /// A policy that saves a state is asked for it. If that fails, it has failed, as it would in a swap; the actions
-    /// are to be carried out like those of [`Engine::step`].
-    pub fn checkpoint(&mut self) -> Option<(Checkpoint, Vec<Action>)> {
-        if self.is_swapping() {
-            return None;
-        }
-        let mut out = Vec::new();
-        let policy = self.saved(Post::Default, &mut out);
-        let mut own = Vec::new();
-        for id in self.own.keys().copied().collect::<Vec<_>>() {
-            let policy = self.saved(Post::Queue(id), &mut out);
-            let queue = &self.core().queues[id as usize];
-            let held = queue.held.as_deref().map(str::to_owned);
-            own.push(OwnState { queue: queue.name.clone(), policy, held });
-        }
-        let stale = self.epoch != self.core().resources.epoch();
-        // Both go on without what is remembered of searches: of places that do as well, one that resumes may find another.
-        self.core().resources.forget();
-        Some((self.core().checkpoint(policy, own, stale), out))
-    }
-
-    /// What there is to say of the policy at a post. One that fails in that is there no more.
-    pub(crate) fn saved(&mut self, post: Post, out: &mut Vec<Action>) -> Option<PolicyState> {
-        let inventory = self.core().resources.inventory_version();
-        let saved = self.live_at(post).map(|seat| {
-            let state = seat.policy.abilities().state.then(|| seat.policy.save()).transpose()?;
-            let name = seat.policy.name().to_owned();
-            let ranked = seat.ranked.as_ref().filter(|ranked| ranked.of == inventory);
-            let ranked = ranked.map(|ranked| ranked.order.clone());
-            Ok(PolicyState { name, state, events: seat.events.clone(), to_key: seat.to_key.clone(), ranked })
-        });
-        saved.transpose().unwrap_or_else(|error| {
-            self.fail_live(post, error, out);
-            None
-        })
-    }
-
-    /// Go on from a checkpoint. `jobspec` has those of the waiting jobs; `policy` is a fresh instance of the default
-    /// one, `None` for the built-in one; `own` those that queues have of their own, by queue.
-    ///
-    /// # Errors
-    /// [`ResumeError`] names what does not fit.
-    pub fn resume(
-        checkpoint: &Checkpoint,
-        mut jobspec: impl FnMut(JobId) -> Option<Arc<Jobspec>>,
-        policy: Option<Box<dyn Policy>>,
-        mut own: BTreeMap<String, Box<dyn Policy>>,
-    ) -> Result<Engine, ResumeError> {
-        let mut core = Core::from_checkpoint(checkpoint, &mut jobspec)?;
-        let live = seated(&mut core, policy, checkpoint.policy.as_ref(), Post::Default)?;
-        let mut seats = BTreeMap::new();
-        for was in &checkpoint.own {
-            let id = core.known_queue(&was.queue).ok_or_else(|| ResumeError::Queue(was.queue.clone()))?;
-            let policy = own.remove(&was.queue);
-            let live = seated(&mut core, policy, was.policy.as_ref(), Post::Queue(id))?;
-            seats.insert(id, Own { live, next: None });
-        }
-        let mut engine = Engine::over(Box::new(core));
-        (engine.live, engine.own) = (live, seats);
-        if checkpoint.stale {
-            engine.epoch = engine.epoch.wrapping_sub(1);
-        }
-        Ok(engine)
-    }
-}
-
-/// A policy where another instance of it was.
-fn seated(
-    core: &mut Core,
-    policy: Option<Box<dyn Policy>>,
-    was: Option<&PolicyState>,
-    post: Post,
-) -> Result<Option<Seat>, ResumeError> {
-    Ok(match (policy, was) {
-        (Some(mut policy), Some(was)) => {
-            policy.machine(core.machine());
-            if let Some(state) = &was.state {
-                let failed = |error| ResumeError::Policy { name: was.name.clone(), error };
-                policy.restore(state).map_err(failed)?;
-            }
-            let mut seat = Seat::new(policy);
-            (seat.events, seat.to_key) = (was.events.clone(), was.to_key.clone());
-            if let Some(order) = &was.ranked {
-                let of = core.resources.inventory_version();
-                seat.ranked = Some(Ranked { of, order: order.clone() });
-                core.order_nodes(Some(order.clone()));
-            }
-            Some(seat)
-        }
-        (_, None) => None,
-        (None, Some(_)) => {
-            // Somebody else is to decide: the built-in one until then.
-            core.close(post, At::Live);
-            None
-        }
-    })
-}
-
 impl Core {
-    fn checkpoint(&self, policy: Option<PolicyState>, own: Vec<OwnState>, stale: bool) -> Checkpoint {
+    /// The checkpoint. Hints and known misses are the same from here on as where it is resumed.
+    pub(crate) fn checkpoint(
+        &mut self,
+        policy: Option<ActivePolicyState>,
+        own: Vec<QueuePolicyState>,
+    ) -> Checkpoint {
+        let queues: Vec<QueueState> = self.queues.iter().map(|queue| queue.state(&self.resources)).collect();
+        let hints = self.with_requests(|resources, request| resources.settle_hints(request));
+        for (queue, state) in self.queues.iter().zip(&queues) {
+            queue.note_misses(state, &mut self.resources);
+        }
         let resources = &self.resources;
         let running = self.running.iter().map(|(&id, running)| RunningState {
             id,
@@ -297,7 +211,7 @@ impl Core {
         let pending = self.pending.iter().filter_map(|(&id, &place)| {
             let job = self.job(place)?;
             let queue = &self.queues[job.queue as usize];
-            let key = job.places[queue.live].filter(|(g, _)| *g == queue.generation[queue.live]);
+            let key = job.places[queue.active].filter(|(g, _)| *g == queue.generation[queue.active]);
             Some(PendingState {
                 id,
                 priority: job.priority,
@@ -320,33 +234,34 @@ impl Core {
             config: self.config.clone(),
             instance_end: finite(self.instance_end),
             running: running.collect(),
-            queues: self.queues.iter().map(|queue| queue.state(resources)).collect(),
+            queues,
             pending: pending.collect(),
             reservations: resources.reservations().collect(),
+            hints,
             policy,
             own,
-            held: self.held.as_deref().map(str::to_owned),
-            held_told: self.held_told.clone(),
+            suspended_by: self.suspended_by.as_deref().map(str::to_owned),
+            suspension_told: self.suspension_told.clone(),
             places: self.jobs.len() as u32,
             vacant: self.vacant.clone(),
             serial: self.serial,
-            stale,
+            stale: self.unparked_epoch != resources.epoch(),
         }
     }
 
-    fn from_checkpoint(
+    pub(crate) fn from_checkpoint(
         from: &Checkpoint,
         jobspec: &mut dyn FnMut(JobId) -> Option<Arc<Jobspec>>,
     ) -> Result<Core, ResumeError> {
         let mut resources =
             Resources::from_r(&from.machine).map_err(|e| ResumeError::Machine(e.to_string()))?;
-        // A job that runs on what is down or gone was there before.
+        // Jobs may run on ranks that are down or were removed since.
         resources.set_up(&from.up);
         let mut core = Core::new(resources, from.config.clone());
         core.instance_end = infinite(from.instance_end);
         core.serial = from.serial;
-        core.held = from.held.as_deref().map(Into::into);
-        core.held_told = from.held_told.clone();
+        core.suspended_by = from.suspended_by.as_deref().map(Into::into);
+        core.suspension_told = from.suspension_told.clone();
         for job in &from.running {
             let wrong = |what: String| ResumeError::Job { id: job.id, what };
             let end = infinite(job.end);
@@ -373,20 +288,20 @@ impl Core {
         for own in &from.own {
             let id = core.known_queue(&own.queue).ok_or_else(|| ResumeError::Queue(own.queue.clone()))?;
             let queue = &mut core.queues[id as usize];
-            (queue.own, queue.held) = (true, own.held.as_deref().map(Into::into));
+            (queue.own, queue.suspended_by) = (true, own.suspended_by.as_deref().map(Into::into));
             if own.policy.is_some() {
-                core.open(Post::Queue(id), At::Live);
+                core.open(PolicyScope::Queue(id), Role::Active);
             }
         }
         if from.policy.is_some() {
-            core.open(Post::Default, At::Live);
+            core.open(PolicyScope::Default, Role::Active);
         }
         for job in &from.pending {
             let spec = jobspec(job.id);
             core.waits(job, spec).map_err(|what| ResumeError::Job { id: job.id, what })?;
         }
-        let mine = |place: &&u32| core.jobs.get(**place as usize).is_some_and(Option::is_none);
-        core.vacant = from.vacant.iter().filter(mine).copied().collect();
+        let free = |place: &&u32| core.jobs.get(**place as usize).is_some_and(Option::is_none);
+        core.vacant = from.vacant.iter().filter(free).copied().collect();
         for (id, start, duration) in &from.reservations {
             let slot = core.slot_of(*id);
             let job = slot.and_then(|slot| core.job(slot));
@@ -399,12 +314,22 @@ impl Core {
         }
         let Core { queues, resources, .. } = &mut core;
         for (queue, state) in queues.iter_mut().zip(&from.queues) {
-            queue.be(state, resources);
+            queue.restore(state, resources);
         }
+        core.with_requests(|resources, request| resources.restore_hints(&from.hints, request));
         Ok(core)
     }
 
-    /// A waiting job, with the numbers it had.
+    /// Lends the resources, with the requests of waiting jobs.
+    fn with_requests<T>(
+        &mut self,
+        ask: impl FnOnce(&mut Resources, &dyn Fn(JobId) -> Option<Arc<Request>>) -> T,
+    ) -> T {
+        let Core { resources, jobs, pending, .. } = self;
+        ask(resources, &|id| Some(jobs.get(*pending.get(&id)? as usize)?.as_ref()?.request.clone()))
+    }
+
+    /// Restores a waiting job with its numbers.
     fn waits(&mut self, job: &PendingState, spec: Option<Arc<Jobspec>>) -> Result<(), String> {
         let spec = spec.ok_or("its jobspec is missing")?;
         let request = self.resources.compile_shared(&spec).map_err(|e| e.to_string())?;
@@ -417,35 +342,35 @@ impl Core {
         let duration = infinite(spec.duration());
         let queue = &mut self.queues[job.queue as usize];
         let there = queue.classes.get_mut(job.class as usize).ok_or("its class is beyond the last one")?;
-        let made = || Class { request: request.clone(), duration, jobs: 0, parked: false, parked_at: 0 };
+        let made = || Class { request: request.clone(), duration, jobs: 0, parked: false };
         there.get_or_insert_with(made).jobs += 1;
         queue.class_of.insert((request.shape(), duration.to_bits()), job.class);
         let place = self.jobs.get_mut(job.place as usize).ok_or("its place is beyond the last one")?;
         if place.is_some() || job.key.is_some_and(f64::is_nan) {
             return Err("its place is taken".to_owned());
         }
-        queue.native.insert(OrderKey::new(0.0, job.priority, job.t_submit, job.id), job.place);
-        *place = Some(Job {
+        let new = NewJob {
             id: job.id,
             priority: job.priority,
             userid: job.userid,
             t_submit: job.t_submit,
             duration,
             queue: job.queue,
-            class: job.class,
             request,
             placement,
-            places: [None; 2],
-            offered: 0,
-            decided: 0,
+        };
+        let waiting = Job {
             reason: job.reason.clone(),
             t_estimate: job.t_estimate,
             told_reason: job.told_reason.clone(),
             told: job.told.clone(),
-        });
+            ..new.wait_in(job.class)
+        };
+        queue.native.insert(waiting.native_key(), job.place);
+        *place = Some(waiting);
         self.pending.insert(job.id, job.place);
         if let Some(key) = job.key {
-            self.place(job.place, key, At::Live);
+            self.place(job.place, key, Role::Active);
         }
         Ok(())
     }
@@ -455,7 +380,7 @@ impl Queue {
     fn state(&self, resources: &Resources) -> QueueState {
         let parked = self.parked.iter().filter_map(|(_, id)| {
             let class = self.class(*id)?;
-            Some((*id, resources.helped(&class.request) != class.parked_at))
+            Some((*id, !resources.is_known_miss(&class.request)))
         });
         QueueState {
             name: self.name.clone(),
@@ -470,7 +395,16 @@ impl Queue {
         }
     }
 
-    fn be(&mut self, state: &QueueState, resources: &Resources) {
+    /// Notes the requests of parked classes as known misses, if nothing has happened since that could help them.
+    fn note_misses(&self, state: &QueueState, resources: &mut Resources) {
+        for (id, helped) in &state.parked {
+            if let (false, Some(class)) = (*helped, self.class(*id)) {
+                resources.note_miss(&class.request);
+            }
+        }
+    }
+
+    fn restore(&mut self, state: &QueueState, resources: &mut Resources) {
         self.dirty = state.dirty;
         self.wake = state.wake;
         self.reserved = state.reserved.clone();
@@ -480,11 +414,9 @@ impl Queue {
         self.fresh = state.fresh.clone();
         let free = |id: &&u32| self.classes.get(**id as usize).is_some_and(Option::is_none);
         self.vacant = state.vacant.iter().filter(free).copied().collect();
-        for (id, helped) in &state.parked {
-            self.park(*id, resources);
-            if let (true, Some(Some(class))) = (*helped, self.classes.get_mut(*id as usize)) {
-                class.parked_at = class.parked_at.wrapping_sub(1);
-            }
+        for (id, _) in &state.parked {
+            self.set_parked(*id, true);
         }
+        self.note_misses(state, resources);
     }
 }

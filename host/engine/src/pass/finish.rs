@@ -1,4 +1,4 @@
-//! The end of a pass: everything that was staged becomes real, or nothing of it.
+//! The end of a pass: all staged decisions are carried out, or none.
 //!
 //! Must never decide anything.
 
@@ -6,12 +6,14 @@ use fluxgate_formats::JobId;
 
 use super::{BACKFILL, Pass};
 use crate::annotate;
-use crate::core::{Core, QueueId, Running};
+use crate::core::Core;
+use crate::core::job::Running;
+use crate::core::scope::QueueId;
 use crate::event::Action;
-use crate::explain::Reason;
 use crate::order::Slot;
+use crate::reason::Reason;
 
-/// What is left of a pass for the engine.
+/// The result of a pass.
 pub(crate) struct Outcome {
     pub(crate) core: Box<Core>,
     /// Jobs whose keys were asked for again.
@@ -21,7 +23,7 @@ pub(crate) struct Outcome {
 }
 
 impl Pass {
-    /// Undo everything that was staged.
+    /// Takes all staged decisions back.
     pub(crate) fn abort(mut self) -> Box<Core> {
         for staged in self.staged.drain(..) {
             if let Some(job) = self.core.job(staged.slot) {
@@ -39,7 +41,7 @@ impl Pass {
         self.core
     }
 
-    /// Make everything that was staged real.
+    /// Carries all staged decisions out.
     pub(crate) fn commit(mut self, out: &mut Vec<Action>) -> Outcome {
         let core = &mut self.core;
         let mut started = Vec::with_capacity(self.staged.len());
@@ -63,7 +65,7 @@ impl Pass {
             backfills |= staged.how == BACKFILL;
             core.running.insert(job.id, running);
             core.stats.starts += 1;
-            // A float becomes the nearest number there is; a submission in the future is no wait.
+            // The cast saturates; a submission in the future is no wait.
             let waited = (1e3 * (self.now - job.t_submit)) as u64;
             core.stats.waited_ms = core.stats.waited_ms.saturating_add(waited);
             waited_ms = waited_ms.saturating_add(waited);
@@ -71,7 +73,7 @@ impl Pass {
             out.push(Action::Start { id: job.id, r: Box::new(r), annotations });
         }
 
-        // Whoever lost a promise, or has a new one, is told; then whoever was looked at, then newcomers.
+        // Annotated are jobs whose reservation was lost or is new, then offered jobs, then new jobs.
         let mut before = std::mem::take(&mut core.queues[self.queue as usize].reserved);
         let cut = self.cut || self.interrupted;
         let kept = if cut { keep(core, &mut before, self.now) } else { Vec::new() };
@@ -117,8 +119,8 @@ impl Pass {
         queue.counts.waited_ms = queue.counts.waited_ms.saturating_add(waited_ms);
         queue.counts.reservations += self.reserved.len() as u64;
         queue.reserved = reserved;
-        // Whoever the bounds of a pass kept from starting comes next. Only after starts, which come to an end;
-        // an interruption ends too.
+        // Jobs that a bound of the pass kept from starting come next, but only after starts, so that this comes to an end; an
+        // interruption ends too.
         queue.dirty = self.interrupted || self.cut && !started.is_empty();
         core.stats.interrupted += u64::from(self.interrupted);
         queue.wake = self.wake;
@@ -126,8 +128,8 @@ impl Pass {
     }
 }
 
-/// A pass that was cut may not have come to jobs that hold a guarantee. They keep it, as far as it is still worth
-/// something; returns them, and leaves the others in `before`.
+/// Keeps the reservations that an interrupted or bounded pass did not reach, unless their start is past. Returns these jobs
+/// and leaves the others in `before`.
 fn keep(core: &mut Core, before: &mut Vec<JobId>, now: f64) -> Vec<JobId> {
     let serial = core.serial;
     let mut kept = Vec::new();
@@ -146,8 +148,8 @@ fn keep(core: &mut Core, before: &mut Vec<JobId>, now: f64) -> Vec<JobId> {
     kept
 }
 
-/// Tells the first job of a queue its earliest start where no policy promises any; asks the ledger only when something
-/// changed since. The job, if there is one.
+/// Estimates the start of the first job of a queue without reservations, anew only if the resources changed. Returns the job,
+/// if there is one.
 fn estimate(core: &mut Core, queue: QueueId, now: f64, known: Option<((JobId, u64), f64)>) -> Option<Slot> {
     if !core.config.annotate {
         return None;
@@ -158,8 +160,8 @@ fn estimate(core: &mut Core, queue: QueueId, now: f64, known: Option<((JobId, u6
     let start = match known {
         Some((of, start)) if of == this => Some(start),
         _ => {
-            let room = core.room(queue, now);
-            let start = core.earliest_in(room.as_ref(), &job.request, (now, now), job.duration);
+            let headroom = core.headroom(queue, now);
+            let start = core.estimate_in(headroom.as_ref(), &job.request, now, job.duration);
             start.filter(|start| *start > now)
         }
     };

@@ -1,11 +1,11 @@
-//! What flows, as a policy may ask for it in a pass, and guarantees that begin no earlier than it says.
+//! Questions of a policy about flow (power, bandwidth), and reservations that begin no earlier than the policy says.
 //!
-//! Must never know what a policy makes of it.
+//! Must never know why the policy asks.
 
 use fluxgate_graph::{FlowKind, FlowSpan};
 
 use super::{Pass, Refusal};
-use crate::policy::PolicyError;
+use crate::policy_error::PolicyError;
 
 impl Pass {
     /// The kinds of flow, staged decisions included; the other questions number them in this order.
@@ -13,18 +13,18 @@ impl Pass {
         self.core.resources.flow_kinds()
     }
 
-    /// Who holds flow of a kind, and who has been guaranteed some: what is held by expected end, of which none is past, then
-    /// guarantees by start. Nothing for a number that no kind has.
+    /// Flow of a kind that jobs hold, by expected end, none of which is past; then reserved flow, by start. Empty for a number
+    /// without a kind.
     pub fn flow_spans(&self, kind: u32) -> Vec<FlowSpan> {
         let mut spans = self.core.resources.flow_spans(kind as usize);
         for span in &mut spans {
-            // Who overstays ends right after now.
+            // A job that is past its expected end is taken to end right after now.
             span.end = if span.end > self.now { span.end } else { self.now.next_up() };
         }
         spans
     }
 
-    /// The least that the candidate takes of each kind.
+    /// The least units of each kind that the candidate takes.
     ///
     /// # Errors
     /// [`PolicyError::BadDecision`] if it was not offered in this pass.
@@ -41,9 +41,7 @@ impl Pass {
     pub fn earliest_after(&mut self, candidate: u32, time: f64) -> Result<f64, PolicyError> {
         self.undecided(candidate)?;
         let Some(from) = self.after(time)? else { return Ok(f64::INFINITY) };
-        let Some(job) = self.core.job(candidate) else { return Ok(f64::INFINITY) };
-        let (room, request) = (self.room.as_ref(), &job.request);
-        Ok(self.core.earliest_in(room, request, (self.now, from), job.duration).unwrap_or(f64::INFINITY))
+        Ok(self.earliest_from(candidate, from))
     }
 
     /// [`Pass::reserve`] at this time or later.

@@ -1,4 +1,4 @@
-//! What a policy tells a job.
+//! Annotations that a policy attaches to jobs.
 //!
 //! Must never send anything: that is for the end of the pass.
 
@@ -6,16 +6,16 @@ use serde_json::Value;
 
 use super::{DURING, Pass};
 use crate::annotate;
-use crate::explain::Reason;
-use crate::policy::PolicyError;
+use crate::policy_error::PolicyError;
+use crate::reason::Reason;
 
 /// RFC 27: why a job waits, for people.
 const REASON_PENDING: &str = "sched.reason_pending";
 
 impl Pass {
-    /// Attach an annotation: `key` is `sched.NAME` or `user.NAME`, `json` the value as JSON text.
+    /// Attaches an annotation: `key` is `sched.NAME` or `user.NAME`, `json` the value as JSON text.
     ///
-    /// A text as `sched.reason_pending` is why the job waits, in the policy's words, until a decision says otherwise.
+    /// A text as `sched.reason_pending` is the reason why the job waits, until a decision gives another.
     ///
     /// # Errors
     /// [`PolicyError::BadDecision`] if the candidate was not offered, [`PolicyError::BadValue`] for another
@@ -54,7 +54,7 @@ impl Pass {
             Ok(value) => {
                 let notes = self.notes.entry(candidate).or_default();
                 notes.insert(key.to_owned(), value);
-                // What was told before is kept until the job starts: new keys in every pass would pile up.
+                // Annotations are kept until the job starts: new keys in every pass would pile up.
                 let found = annotate::keys(self.core.job(candidate), notes);
                 let limit = self.core.config.annotation_keys_per_job_max;
                 if found > limit {

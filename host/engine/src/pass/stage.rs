@@ -1,25 +1,26 @@
-//! A pass whose decisions are looked at and never carried out: what a shadow makes.
+//! The end of a pass whose decisions are compared and never carried out: a pass of a shadow.
 //!
-//! Must never tell anybody anything.
+//! Must never send anything.
 
 use fluxgate_formats::JobId;
 
 use super::Pass;
-use crate::core::{Core, QueueId};
+use crate::core::Core;
+use crate::core::scope::QueueId;
 
-/// What a pass decided. It stands in the ledger until [`Staged::undo`].
+/// The decisions of a pass. They stand in the ledger until [`Staged::undo`].
 #[derive(Debug, Default)]
 pub(crate) struct Staged {
     /// Jobs that it would start.
     pub(crate) starts: Vec<JobId>,
-    /// Jobs that it promises a start, with its time.
+    /// Jobs with a reservation, and its start.
     pub(crate) reserved: Vec<(JobId, f64)>,
     /// Jobs whose keys were asked for again.
     pub(crate) rekeys: Vec<JobId>,
 }
 
 impl Pass {
-    /// The end of a pass that is only looked at. Those who would start still wait, but what they would hold is taken.
+    /// Ends the pass without carrying it out: its starts still wait, but their resources are allocated.
     pub(crate) fn stage(mut self, into: &mut Staged) -> Box<Core> {
         let (cut, interrupted) = (self.cut, self.interrupted);
         let id = |slot: &u32| self.core.job(*slot).map(|job| job.id);
@@ -41,7 +42,7 @@ impl Pass {
 }
 
 impl Staged {
-    /// Take it all back.
+    /// Takes all decisions back.
     pub(crate) fn undo(&self, core: &mut Core) {
         for id in &self.starts {
             // It was allocated by a pass that was staged: releasing all of it cannot fail.

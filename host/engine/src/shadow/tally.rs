@@ -1,4 +1,4 @@
-//! How the decisions of a candidate differ from those that were carried out, job by job and in sum.
+//! The differences between the decisions of a candidate and the live ones, job by job and in sum.
 //!
 //! Must never know the ledger or a policy.
 
@@ -16,30 +16,30 @@ pub const DIFFERENCES_MAX: usize = 16_384;
 pub enum When {
     /// At this time, at the latest when the live policy did; seconds since the epoch.
     Started(f64),
-    /// It promised this start, later than the live one.
-    Promised(f64),
-    /// Later than the live policy; it did not say when.
+    /// At this reserved start, later than the live one.
+    Reserved(f64),
+    /// Later than the live policy, at a time that is not known.
     Later,
 }
 
-/// One job that was started, and when the candidate would have started it.
+/// The start of one job, live and with the candidate.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Difference {
     /// The job.
     pub id: JobId,
     /// Submission, seconds since the epoch.
     pub t_submit: f64,
-    /// When it was started.
+    /// Live start, seconds since the epoch.
     pub live: f64,
-    /// When the candidate would have.
+    /// Start with the candidate.
     pub shadow: When,
 }
 
 impl Difference {
-    /// Seconds that the candidate would have been later, negative when earlier; `None` when it did not say.
+    /// Seconds that the candidate would have been later, negative when earlier; `None` when that is not known.
     pub fn seconds(&self) -> Option<f64> {
         match self.shadow {
-            When::Started(time) | When::Promised(time) => Some(time - self.live),
+            When::Started(time) | When::Reserved(time) => Some(time - self.live),
             When::Later => None,
         }
     }
@@ -52,41 +52,41 @@ pub struct Tally {
     pub passes: u64,
     /// Of these, passes that would have started other jobs than the live ones.
     pub differing: u64,
-    /// Jobs that were started, and compared.
+    /// Started jobs that were compared.
     pub jobs: u64,
     /// Of these, jobs that the candidate would have started in the same pass.
     pub same: u64,
     /// Jobs that it would have started earlier, and the sum of the seconds.
     pub earlier: (u64, f64),
-    /// Jobs that it promised a later start, and the sum of the seconds.
+    /// Jobs for which it reserved a later start, and the sum of the seconds.
     pub later: (u64, f64),
-    /// Jobs that it would have started later without saying when.
+    /// Jobs that it would have started later, at a time that is not known.
     pub unknown: u64,
-    /// Over the jobs for which the candidate said when: seconds waited, live and with the candidate.
+    /// Seconds waited, live and with the candidate, over the jobs whose start with the candidate is known.
     pub waits: (f64, f64),
     /// Core seconds in use live, with the candidate, and in all.
     pub core_seconds: (f64, f64, f64),
     since: Option<(f64, (f64, f64, f64))>,
     proposed: BTreeMap<JobId, f64>,
-    promised: BTreeMap<JobId, f64>,
+    reserved: BTreeMap<JobId, f64>,
     submitted: BTreeMap<JobId, f64>,
     differences: BTreeMap<JobId, Difference>,
     order: VecDeque<JobId>,
 }
 
 impl Tally {
-    /// A job that is about to be started was submitted then.
+    /// Notes the submission of a job that is about to be started.
     pub(super) fn waits(&mut self, id: JobId, t_submit: f64) {
         self.submitted.insert(id, t_submit);
     }
 
-    /// A job left the queue, or asks anew.
+    /// Drops what is known of a job that left the queue or asks again.
     pub(super) fn forget(&mut self, id: JobId) {
         self.proposed.remove(&id);
-        self.promised.remove(&id);
+        self.reserved.remove(&id);
     }
 
-    /// A pass was made. `waits` says whether a job still does.
+    /// Compares a pass with the live one. `waits` says whether a job still waits.
     pub(super) fn pass(
         &mut self,
         now: f64,
@@ -99,7 +99,7 @@ impl Tally {
             self.proposed.entry(*id).or_insert(now);
         }
         for (id, start) in &staged.reserved {
-            self.promised.insert(*id, *start);
+            self.reserved.insert(*id, *start);
         }
         let would: BTreeSet<JobId> = staged.starts.iter().copied().collect();
         let (mut both, mut started) = (0, 0);
@@ -107,18 +107,18 @@ impl Tally {
             started += 1;
             // Not known to the candidate yet: there is nothing to compare.
             let Some(t_submit) = self.submitted.remove(&id) else { continue };
-            let shadow = match (self.proposed.remove(&id), self.promised.remove(&id)) {
+            let shadow = match (self.proposed.remove(&id), self.reserved.remove(&id)) {
                 (Some(time), _) => When::Started(time),
-                (None, Some(time)) => When::Promised(time.max(now)),
+                (None, Some(time)) => When::Reserved(time.max(now)),
                 (None, None) => When::Later,
             };
             both += usize::from(would.contains(&id));
             self.add(Difference { id, t_submit, live: now, shadow });
         }
         self.differing += u64::from(both != staged.starts.len() || both != started);
-        // Whoever went away otherwise.
+        // Jobs that left the queue without a start.
         self.proposed.retain(|id, _| waits(*id));
-        self.promised.retain(|id, _| waits(*id));
+        self.reserved.retain(|id, _| waits(*id));
     }
 
     fn add(&mut self, difference: Difference) {
@@ -131,7 +131,7 @@ impl Tally {
                 self.waits.1 += wait + seconds;
                 let place = if seconds < 0.0 {
                     &mut self.earlier
-                } else if matches!(difference.shadow, When::Promised(_)) {
+                } else if matches!(difference.shadow, When::Reserved(_)) {
                     &mut self.later
                 } else {
                     self.same += 1;
@@ -182,14 +182,14 @@ impl Tally {
         self.differences.values()
     }
 
-    /// When the candidate first would have started a job that still waits.
+    /// The time at which the candidate would first have started a job that still waits.
     pub fn proposed(&self, id: JobId) -> Option<f64> {
         self.proposed.get(&id).copied()
     }
 
-    /// The start that it promised a job that still waits, the last time it did.
-    pub fn promised(&self, id: JobId) -> Option<f64> {
-        self.promised.get(&id).copied()
+    /// The last start that it reserved for a job that still waits.
+    pub fn reserved(&self, id: JobId) -> Option<f64> {
+        self.reserved.get(&id).copied()
     }
 
     /// Jobs that wait although the candidate would have started them.

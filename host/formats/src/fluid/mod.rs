@@ -1,7 +1,7 @@
 //! Job ids: FLUIDs (RFC 19), 64-bit numbers with six spellings.
 //!
 //! A FLUID is a 40-bit count of milliseconds since an epoch, a 14-bit generator number and a 10-bit sequence number.
-//! This module must never read a clock: [`Generator`] is told the time.
+//! This module does not read a clock: the time is a parameter of [`Generator::next`].
 //!
 //! | encoding | example |
 //! |---|---|
@@ -63,11 +63,11 @@ pub struct FluidError {
     pub input: String,
     /// Byte offset in the text where reading stopped.
     pub at: usize,
-    /// What is wrong there.
+    /// The kind of error.
     pub kind: FluidErrorKind,
 }
 
-/// What is wrong with a job id text.
+/// The kinds of error in a job id text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FluidErrorKind {
@@ -109,7 +109,7 @@ use FluidErrorKind as Kind;
 type Stop = (usize, Kind);
 
 impl JobId {
-    /// Reads an id in any encoding, told apart by the rules of RFC 19; blanks around it are ignored.
+    /// Reads an id in any encoding, distinguished by the rules of RFC 19. Blanks around it are ignored.
     pub fn parse(text: &str) -> Result<Self, FluidError> {
         let skipped = text.len() - text.trim_start().len();
         decode(text.trim()).map(JobId).map_err(|(at, kind)| FluidError {
@@ -160,12 +160,12 @@ impl JobId {
         format!("job.{}", self.to_dothex())
     }
 
-    /// Milliseconds between the generator's epoch and the making of the id.
+    /// Milliseconds from the generator's epoch to the creation of the id.
     pub fn timestamp_ms(self) -> u64 {
         self.0 >> (GENERATOR_BITS + SEQUENCE_BITS)
     }
 
-    /// The number of the generator that made the id.
+    /// The number of the generator that created the id.
     pub fn generator(self) -> u16 {
         (self.0 >> SEQUENCE_BITS) as u16 & GENERATOR_MAX
     }
@@ -308,8 +308,8 @@ impl<'de> Deserialize<'de> for JobId {
 
 /// Makes ids that are unique and ascending for one generator number.
 ///
-/// The time is told, may stand still and may jump back: the generator then stays at its latest millisecond, and when
-/// that one's 1024 sequence numbers are used up it runs ahead of the time by a millisecond.
+/// The time is a parameter; it may stand still and may jump back. The generator then stays at its latest millisecond.
+/// When the 1024 sequence numbers of that millisecond are used up, it runs ahead of the time by a millisecond.
 #[derive(Debug, Clone)]
 pub struct Generator {
     epoch_ms: u64,

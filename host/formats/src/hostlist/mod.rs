@@ -1,15 +1,15 @@
 //! Hostlists (RFC 29): ordered lists of host names, written short as `node[0-3,8],login`.
 //!
-//! The order counts and duplicates stay: in R the i-th host belongs to the i-th rank. A [`Hostlist`] keeps the
-//! ranges it was written with, so `node[0-100000]` costs as much as `node0`; a name is made when it is asked for.
-//! It must never know what a host is.
+//! The order is significant and duplicates stay: in R the i-th host belongs to the i-th rank. A [`Hostlist`] keeps
+//! ranges, so `node[0-100000]` costs as much as `node0`; single names are made on demand. This module gives host names
+//! no meaning.
 //!
 //! # Where RFC 29 and flux-core differ
 //!
 //! **Zero padding.** RFC 29 spreads the leading zeros of the first id over its whole bracket: `[005,4,11-13]` is
 //! `005,004,011,012,013`. flux-core pads each item by its own digits, reads the same text as `005,4,11,12,13`, and
-//! writes such lists. [`Hostlist::parse`] reads as flux-core does, [`Hostlist::parse_rfc`] as the RFC says. What is
-//! printed here means the same in both readings: ids of different padding never share a bracket.
+//! writes such lists. [`Hostlist::parse`] reads as flux-core does, [`Hostlist::parse_rfc`] as the RFC says. Printed
+//! lists have the same meaning in both readings: ids of different padding never share a bracket.
 //!
 //! | text | RFC 29 | flux-core | `parse` | `parse_rfc` |
 //! |---|---|---|---|---|
@@ -40,8 +40,8 @@ pub const NAME_BYTES_MAX: usize = 1023;
 
 /// An ordered list of host names, duplicates allowed (RFC 29).
 ///
-/// Prints compressed and serialises as that string; what is printed reads back and prints the same again. Two hostlists are equal when they name the same hosts in the same
-/// order, however they were written.
+/// Prints compressed and serialises as that string; reading the printed text and printing it again gives the same text.
+/// Two hostlists are equal when they name the same hosts in the same order, in whatever form they were written.
 #[derive(Clone, Default)]
 pub struct Hostlist {
     spans: Vec<Span>,
@@ -145,15 +145,15 @@ impl Hostlist {
         Hostlist { spans: Vec::new() }
     }
 
-    /// Reads a hostlist as flux-core does (see the [module](self) for what that means).
+    /// Reads a hostlist as flux-core does (the [module](self) lists the differences).
     ///
     /// At most [`RANGE_HOSTS_MAX`] hosts in one range and [`TEXT_HOSTS_MAX`] hosts in all.
     pub fn parse(text: &str) -> Result<Self, HostlistError> {
         parse::parse(text, parse::Reading::Core)
     }
 
-    /// Reads a hostlist to the letter of RFC 29: commas only, and the padding of the first id of a bracket holds for
-    /// all of it. Same limits as [`parse`](Self::parse).
+    /// Reads a hostlist by the text of RFC 29: commas only, and the padding of the first id of a bracket applies to the
+    /// whole bracket. Same limits as [`parse`](Self::parse).
     pub fn parse_rfc(text: &str) -> Result<Self, HostlistError> {
         parse::parse(text, parse::Reading::Rfc)
     }
@@ -170,16 +170,16 @@ impl Hostlist {
         self.append_slice(other, 0..other.len());
     }
 
-    /// The hosts at the positions `range`, which is cut to the list.
+    /// The hosts at the positions `range`, clipped to the list.
     pub fn slice(&self, range: Range<usize>) -> Hostlist {
         let mut out = Hostlist::new();
         out.append_slice(self, range);
         out
     }
 
-    /// Appends the hosts at the positions `range` of `other`, which is cut to `other`.
+    /// Appends the hosts at the positions `range` of `other`, clipped to `other`.
     ///
-    /// Costs in the number of ranges copied, not in the number of hosts.
+    /// The cost is proportional to the number of ranges copied, not to the number of hosts.
     pub fn append_slice(&mut self, other: &Hostlist, range: Range<usize>) {
         let end = range.end.min(other.len());
         let mut at = range.start;
@@ -208,15 +208,15 @@ impl Hostlist {
         self.spans.is_empty()
     }
 
-    /// The host at position `index`, counted from 0. Costs the logarithm of the number of ranges.
+    /// The host at position `index`, counted from 0. The cost is logarithmic in the number of ranges.
     pub fn nth(&self, index: usize) -> Option<String> {
         let span = &self.spans[self.spans.partition_point(|s| s.start <= index).checked_sub(1)?];
         let offset = index - span.start;
         (offset < span.count()).then(|| span.name(offset))
     }
 
-    /// The first position of the host called exactly `host`. Costs in the number of ranges; who looks up many hosts
-    /// in a list of many ranges builds a map from [`iter`](Self::iter) once.
+    /// The first position of the host named exactly `host`. The cost is linear in the number of ranges; for many
+    /// look-ups in a list of many ranges, build a map from [`iter`](Self::iter) once.
     pub fn find(&self, host: &str) -> Option<usize> {
         self.spans.iter().find_map(|s| Some(s.start + s.position(host)?))
     }
@@ -310,9 +310,9 @@ impl<'a> IntoIterator for &'a Hostlist {
 }
 
 impl<S: AsRef<str>> FromIterator<S> for Hostlist {
-    /// The list of the given names, for names the program made itself: foreign names go through
-    /// [`parse`](Hostlist::parse) or [`push`](Hostlist::push). So that no position ever shifts, nothing is refused
-    /// here: a character that a host name cannot have becomes `_`, as does an empty name.
+    /// The list of the given names, for names that the program itself made; foreign names go through
+    /// [`parse`](Hostlist::parse) or [`push`](Hostlist::push). No name is refused, so that positions never shift: a
+    /// character that a host name cannot have becomes `_`, as does an empty name.
     fn from_iter<I: IntoIterator<Item = S>>(names: I) -> Self {
         let mut list = Hostlist::new();
         for name in names {

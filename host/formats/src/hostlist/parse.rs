@@ -11,11 +11,11 @@ pub struct HostlistError {
     pub input: String,
     /// Byte offset in the text where reading stopped.
     pub at: usize,
-    /// What is wrong there.
+    /// The kind of error.
     pub kind: HostlistErrorKind,
 }
 
-/// What is wrong with a hostlist text.
+/// The kinds of error in a hostlist text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum HostlistErrorKind {
@@ -53,12 +53,12 @@ pub enum HostlistErrorKind {
 
 use HostlistErrorKind as Kind;
 
-/// Whose rules hold where the two differ.
+/// The rules to apply where RFC 29 and flux-core differ.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Reading {
     /// flux-core: each item is padded by its own digits; blanks and stray commas are skipped.
     Core,
-    /// RFC 29: the first item's padding holds for the bracket; single commas only.
+    /// RFC 29: the first item's padding applies to the bracket; single commas only.
     Rfc,
 }
 

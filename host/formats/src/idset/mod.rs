@@ -1,7 +1,7 @@
 //! Idsets (RFC 22): sets of small non-negative integers such as `0-3,8`; ranks, cores, gpus.
 //!
-//! An [`Idset`] is kept as sorted ranges, so `0-1000000` costs as much as `0`, and every operation costs in the number
-//! of ranges, never in the number of ids. It must never know what its ids mean.
+//! An [`Idset`] is kept as sorted ranges, so `0-1000000` costs as much as `0`. The cost of every operation depends on
+//! the number of ranges, never on the number of ids. This module gives ids no meaning.
 //!
 //! # Where RFC 22 and flux-core differ
 //!
@@ -23,7 +23,7 @@ use serde::ser::{Serialize, Serializer};
 
 pub use parse::{IdsetError, IdsetErrorKind};
 
-/// The largest id an idset may hold, 2^31 - 1, as in flux-core.
+/// The largest id of an idset, 2^31 - 1, as in flux-core.
 pub const MAX_ID: u32 = i32::MAX as u32;
 
 /// A set of ids from 0 to [`MAX_ID`] (RFC 22).
@@ -139,7 +139,7 @@ impl Idset {
         self.ranges.last().map(|r| r.1)
     }
 
-    /// The member that has `n` smaller ones, so `nth(0)` is [`first`](Self::first).
+    /// The member with exactly `n` smaller members, so `nth(0)` is [`first`](Self::first); `None` when there are fewer.
     pub fn nth(&self, n: u64) -> Option<u32> {
         let mut before = n;
         for &(lo, hi) in &self.ranges {
@@ -153,7 +153,7 @@ impl Idset {
         None
     }
 
-    /// How many members are smaller than `id`, when `id` is a member; the inverse of [`nth`](Self::nth).
+    /// The number of members smaller than `id`; `None` when `id` is no member. The inverse of [`nth`](Self::nth).
     pub fn position(&self, id: u32) -> Option<u64> {
         let mut before = 0;
         for &(lo, hi) in &self.ranges {

@@ -11,11 +11,11 @@ pub struct IdsetError {
     pub input: String,
     /// Byte offset in the text where reading stopped.
     pub at: usize,
-    /// What is wrong there.
+    /// The kind of error.
     pub kind: IdsetErrorKind,
 }
 
-/// What is wrong with an idset text.
+/// The kinds of error in an idset text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum IdsetErrorKind {

@@ -1,6 +1,6 @@
-//! How many of a resource: fixed counts, idsets of counts and ranges (RFC 14 `count`, RFC 45 range strings).
+//! Counts of a resource request: fixed counts, idsets of counts and ranges (RFC 14 `count`, RFC 45 range strings).
 //!
-//! A count is kept as the rule it was given as, so `1-1000000` costs as much as `4`.
+//! A count is kept as a rule and never expanded, so `1-1000000` costs as much as `4`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,34 +8,34 @@ use std::str::FromStr;
 use crate::idset::Idset;
 use crate::text::excerpt;
 
-/// The largest count, 2^63 - 1: what a JSON integer holds everywhere in Flux.
+/// The largest count, 2^63 - 1: the largest JSON integer that all parts of Flux read.
 pub const COUNT_MAX: u64 = i64::MAX as u64;
 
-/// The acceptable numbers of a resource. There is always a smallest one, and it is 1 or more.
+/// The acceptable numbers of a resource. The set is not empty, and its smallest member is 1 or more.
 ///
 /// Prints as the shortest RFC 45 or RFC 22 text. A rule that leaves one value only is read as [`Count::Fixed`], and an
 /// idset without gaps as [`Count::Range`].
 // Not `Ord`: its `min` and `max` would hide those of the count.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Count {
-    /// Exactly so many.
+    /// Exactly this many.
     Fixed(u64),
-    /// `min`, and what follows from it by repeating the operation, up to `max`.
+    /// `min`, and the values that follow from it by repeating the operation, up to `max`.
     Range {
-        /// The smallest, at least 1 (2 for [`Operator::Power`]).
+        /// The smallest value, at least 1 (2 for [`Operator::Power`]).
         min: u64,
-        /// None of the values is larger; without it there is no end.
+        /// The largest value allowed; `None` for a range without end.
         max: Option<u64>,
-        /// What is added, multiplied by or raised to; at least 1 (2 unless adding).
+        /// The operand of the operation; at least 1 (2 unless adding).
         operand: u64,
-        /// How the next value is made of the one before.
+        /// The operation that makes the next value from the one before.
         operator: Operator,
     },
-    /// One of these; none of them is 0, and there are at least two.
+    /// One of these values; none of them is 0, and there are at least two.
     Set(Idset),
 }
 
-/// How a [`Count::Range`] goes on (RFC 14 `operator`).
+/// The operation of a [`Count::Range`] (RFC 14 `operator`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Operator {
     /// `+`: the value before plus the operand.
@@ -77,11 +77,11 @@ pub struct CountError {
     pub input: String,
     /// Byte offset in the text where reading stopped.
     pub at: usize,
-    /// What is wrong there.
+    /// The kind of error.
     pub kind: CountErrorKind,
 }
 
-/// What is wrong with a count.
+/// The kinds of error in a count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CountErrorKind {
@@ -94,7 +94,7 @@ pub enum CountErrorKind {
     /// A number is larger than [`COUNT_MAX`].
     #[error("number larger than 9223372036854775807")]
     TooLarge,
-    /// Something follows where the count should have ended.
+    /// Text follows after the end of the count.
     #[error("unexpected character")]
     Unexpected,
     /// The operator is none of `+`, `*`, `^`.
@@ -145,7 +145,7 @@ impl Count {
         Ok(Count::Range { min, max, operand, operator })
     }
 
-    /// The counts in `set`, which must hold at least one and not 0.
+    /// The counts in `set`, which must not be empty and must not contain 0.
     pub fn set(set: Idset) -> Result<Self, CountErrorKind> {
         if set.contains(0) {
             return Err(Kind::Zero);
@@ -174,7 +174,7 @@ impl Count {
         }
     }
 
-    /// The largest acceptable number; `None` when there is no end.
+    /// The largest acceptable number; `None` for a range without end.
     pub fn max(&self) -> Option<u64> {
         match self {
             Count::Range { max, .. } => self.largest_at_most((*max)?),
@@ -192,7 +192,7 @@ impl Count {
         self.max().filter(|&max| max == self.min())
     }
 
-    /// The largest acceptable number that is not above `n`. Never walks over the numbers in between.
+    /// The largest acceptable number that is not above `n`, found without stepping through the numbers.
     pub fn largest_at_most(&self, n: u64) -> Option<u64> {
         match self {
             Count::Fixed(count) => (*count <= n).then_some(*count),
@@ -249,7 +249,7 @@ impl Count {
         next.filter(|&next| next > value && next <= max.unwrap_or(COUNT_MAX))
     }
 
-    /// The range with nothing left out (`2+:1:+`); other counts as they print anyway.
+    /// The range with every part written (`2+:1:+`); other counts as they print.
     pub fn to_long_string(&self) -> String {
         match self {
             Count::Range { min, max, operand, operator } => {

@@ -1,18 +1,19 @@
-//! Jobspec (RFC 14, and RFC 25 for version 1): what a job wants to run, and on what.
+//! Jobspec (RFC 14, and RFC 25 for version 1): the resources and tasks of a job.
 //!
-//! A [`Jobspec`] is checked completely when it is read, so whoever holds one need not look for holes: there is a
-//! resource and a task, every slot has a label and something in it, every task names a slot, every count starts at 1 or
-//! more, the attributes Flux knows have the right types. It must never know what resources there are.
+//! A [`Jobspec`] is checked completely when it is read. A value of the type therefore has a resource and a task, every
+//! slot has a label and contents, every task names a slot, every count starts at 1 or more, and the attributes that
+//! Flux defines have the right types. This module does not know the resources of any machine.
 //!
 //! # Readings taken
 //!
-//! The text of RFC 14 counts, not its schema, which refuses counts that the text allows (`"4"`, `{min,max}` alone) and
-//! accepts what it forbids (a maximum below the minimum, slots without children, tasks for slots that do not exist).
+//! The text of RFC 14 applies, not its schema, which refuses counts that the text allows (`"4"`, `{min,max}` alone) and
+//! accepts documents that it forbids (a maximum below the minimum, slots without children, tasks for slots that do not
+//! exist).
 //!
 //! - A version 1 jobspec is read by the same rules; the narrower ones of RFC 25 are [`Jobspec::check_v1`].
 //! - A `gpu` count of 0 in version 1, which flux-core accepts, is read as no gpu vertex at all.
-//! - Keys of a vertex or a task that RFC 14 does not name are refused: what cannot be honoured must not look accepted.
-//!   Unknown `attributes.system` keys are kept and ignored, as the RFC demands.
+//! - Keys of a vertex or a task that RFC 14 does not name are refused: a request that cannot be honoured must not look
+//!   accepted. Unknown `attributes.system` keys are kept and ignored, as the RFC demands.
 //! - A document nests at most [`DEPTH_MAX`] vertices deep and holds at most [`VERTICES_MAX`].
 
 use serde::de::{Deserialize, Deserializer};
@@ -33,27 +34,28 @@ pub use count::{COUNT_MAX, Count, CountError, CountErrorKind, Operator};
 pub use simple::Simple;
 pub use summary::min_count;
 
-/// How deep resource vertices may nest. Hierarchies of real machines have about ten levels; JSON readers commonly give
-/// up at 128 levels, and a vertex takes two.
+/// Maximum nesting depth of resource vertices. Hierarchies of real machines have about ten levels; JSON parsers
+/// commonly stop at 128 levels, and a vertex takes two.
 pub const DEPTH_MAX: usize = 60;
-/// How many resource vertices a jobspec may hold.
+/// Maximum number of resource vertices of a jobspec.
 pub const VERTICES_MAX: usize = 10_000;
-/// How many tasks a jobspec may hold.
+/// Maximum number of tasks of a jobspec.
 pub const TASKS_MAX: usize = 10_000;
-/// The longest text of a jobspec, in bytes; batch scripts and small input files travel inside.
+/// Maximum length of the text of a jobspec, in bytes; batch scripts and small input files are part of it.
 pub const TEXT_BYTES_MAX: usize = 16 << 20;
 
 /// The reserved resource type of task slots.
 pub const SLOT: &str = "slot";
 
-/// How much of RFC 14 a document must keep to be read.
+/// The checks of RFC 14 that a reader applies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Checks {
-    /// All of it.
+    /// All of them.
     #[default]
     All,
-    /// Labels may repeat, tasks may name slots that do not exist and `attributes` may be null: what does not concern a
-    /// scheduler, for a jobspec that somebody else has accepted already. (flux-core accepts such, and Fluxion's collection is full of them.)
+    /// Labels may repeat, tasks may name slots that do not exist and `attributes` may be null. For a jobspec that
+    /// another program has accepted already, such as flux-core or Fluxion, whose test collection has many of these;
+    /// none of the three concerns a scheduler.
     Scheduling,
 }
 
@@ -62,15 +64,15 @@ pub enum Checks {
 pub struct Jobspec {
     /// The version: 1 for RFC 25, anything above for RFC 14 at large.
     pub version: u32,
-    /// The resources asked for, all of them together; at least one.
+    /// The requested resources, all of them together; at least one.
     pub resources: Vec<Resource>,
-    /// What to run in the slots; at least one.
+    /// The tasks to run in the slots; at least one.
     pub tasks: Vec<Task>,
-    /// Everything else. Change the system attributes by [`Jobspec::set_system_attr`], which keeps them checked.
+    /// All other attributes. Change the system attributes by [`Jobspec::set_system_attr`], which checks them.
     pub attributes: Attributes,
-    /// `attributes.system.constraints`, read.
+    /// The parsed `attributes.system.constraints`.
     constraints: Option<Constraint>,
-    /// `attributes.system.duration`, or 0.
+    /// `attributes.system.duration` in seconds, or 0.
     duration: f64,
 }
 
@@ -79,17 +81,17 @@ pub struct Jobspec {
 pub struct Resource {
     /// The type to match, such as `node`; `slot` is the reserved one.
     pub type_: String,
-    /// How many, for each vertex this one is in.
+    /// The number requested, within each vertex that contains this one.
     pub count: Count,
     /// The unit of the count, such as `GB`.
     pub unit: Option<String>,
-    /// Whether nobody else may use it; [`Resource::is_exclusive`] knows the default.
+    /// Whether no other job may use it; [`Resource::is_exclusive`] applies the default.
     pub exclusive: Option<bool>,
     /// The name of the vertex, unique in the jobspec; a slot always has one.
     pub label: Option<String>,
     /// The set of matching resource ids.
     pub id: Option<String>,
-    /// What each of them has to contain.
+    /// The resources that each of them must contain.
     pub with: Vec<Resource>,
 }
 
@@ -100,7 +102,7 @@ pub struct Task {
     pub command: Vec<String>,
     /// The label of the slot it runs in.
     pub slot: String,
-    /// How many times.
+    /// The number of tasks.
     pub count: TaskCount,
     /// Free-form extensions.
     pub attributes: Option<Map<String, Value>>,
@@ -108,28 +110,28 @@ pub struct Task {
     pub distribution: Option<String>,
 }
 
-/// How many times a [`Task`] runs; the numbers are 1 or more.
+/// The number of times that a [`Task`] runs; the numbers are 1 or more.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TaskCount {
-    /// So many in each slot.
+    /// This number in each slot.
     PerSlot(u64),
-    /// So many for each resource of type `type_` in the slot.
+    /// This number for each resource of type `type_` in the slot.
     PerResource {
-        /// A resource type that stands in the slot.
+        /// A resource type that the slot contains.
         type_: String,
-        /// How many for each.
+        /// The number for each.
         count: u64,
     },
-    /// So many over all slots.
+    /// This number over all slots.
     Total(u64),
 }
 
 /// The attributes of a [`Jobspec`].
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Attributes {
-    /// For the user, never looked at.
+    /// For the user; the scheduler ignores them.
     pub user: Option<Map<String, Value>>,
-    /// For Flux; as read, unknown keys included.
+    /// For Flux; as read, including unknown keys.
     pub system: Map<String, Value>,
 }
 
@@ -144,34 +146,34 @@ impl Jobspec {
         Self::try_from(document::yaml(read::WHAT, text, TEXT_BYTES_MAX)?)
     }
 
-    /// Reads YAML text with less than all checks; [`from_yaml`](Self::from_yaml) is this with [`Checks::All`].
+    /// Reads YAML text with the given checks; [`from_yaml`](Self::from_yaml) uses [`Checks::All`].
     pub fn from_yaml_with(text: &str, checks: Checks) -> Result<Self, DocumentError> {
         Self::from_owned(document::yaml(read::WHAT, text, TEXT_BYTES_MAX)?, checks)
     }
 
-    /// Reads a JSON value, without copying the attributes and with less than all checks if so wanted.
+    /// Reads a JSON value with the given checks, without copying the attributes.
     pub fn from_owned(mut value: Value, checks: Checks) -> Result<Self, DocumentError> {
         let attributes = value.as_object_mut().and_then(|map| map.remove("attributes"));
         Self::read(&value, attributes, checks).map_err(|fault| DocumentError::invalid(read::WHAT, fault))
     }
 
-    /// Reads a JSON value. Who can give the value away spares a copy of the attributes with `Jobspec::try_from(value)`.
+    /// Reads a JSON value. `Jobspec::try_from(value)` takes the value and saves a copy of the attributes.
     pub fn from_value(value: &Value) -> Result<Self, DocumentError> {
         let attributes = value.as_object().and_then(|map| map.get("attributes")).cloned();
         Self::read(value, attributes, Checks::All).map_err(|fault| DocumentError::invalid(read::WHAT, fault))
     }
 
-    /// The time the job needs at most, in seconds; 0 when it does not say.
+    /// The requested duration (time limit), in seconds; 0 when the jobspec has none.
     pub fn duration(&self) -> f64 {
         self.duration
     }
 
-    /// The queue the job asks for.
+    /// The requested queue.
     pub fn queue(&self) -> Option<&str> {
         self.attributes.system.get("queue")?.as_str()
     }
 
-    /// The conditions on the execution targets.
+    /// The constraints on the execution targets (RFC 31).
     pub fn constraints(&self) -> Option<&Constraint> {
         self.constraints.as_ref()
     }
@@ -191,12 +193,12 @@ impl Jobspec {
         self.attributes.system.get("cwd")?.as_str()
     }
 
-    /// The name given to the job (`attributes.system.job.name`).
+    /// The name of the job (`attributes.system.job.name`).
     pub fn name(&self) -> Option<&str> {
         self.system_attr("job.name")?.as_str()
     }
 
-    /// The run time after which the job may be ended for others, in seconds (0 = at once); `None` = never.
+    /// The run time after which the job may be preempted, in seconds (0 = at once); `None` = never.
     pub fn preemptible_after(&self) -> Option<f64> {
         self.attributes.system.get("preemptible-after")?.as_f64()
     }
@@ -208,8 +210,8 @@ impl Jobspec {
         keys.fold(first, |value, key| value?.as_object()?.get(key))
     }
 
-    /// Sets the system attribute at the dotted path, making the dictionaries on the way, and checks all of them again.
-    /// On an error nothing has changed.
+    /// Sets the system attribute at the dotted path, creating the dictionaries on the way, and checks all system
+    /// attributes again. On an error the jobspec is unchanged.
     pub fn set_system_attr(&mut self, path: &str, value: Value) -> Result<(), DocumentError> {
         let invalid = |fault| DocumentError::invalid(read::WHAT, fault);
         let mut system = self.attributes.system.clone();
@@ -230,7 +232,7 @@ impl Jobspec {
         Ok(())
     }
 
-    /// Adds a condition to those the job has already, such as what its queue requires (RFC 33).
+    /// Adds a constraint to those of the job, such as the one that its queue requires (RFC 33).
     pub fn add_constraint(&mut self, more: Constraint) {
         let all = self.constraints.take().unwrap_or(Constraint::All).and(more);
         self.attributes.system.insert("constraints".to_owned(), all.to_value());
@@ -260,7 +262,7 @@ impl<'de> Deserialize<'de> for Jobspec {
 }
 
 impl Resource {
-    /// A vertex of which only type and count are said.
+    /// A vertex with type and count only.
     pub fn new(type_: impl Into<String>, count: Count) -> Self {
         let type_ = type_.into();
         Resource { type_, count, unit: None, exclusive: None, label: None, id: None, with: Vec::new() }
@@ -278,12 +280,13 @@ impl Resource {
         self.type_ == SLOT
     }
 
-    /// Whether nobody else may use it: as it says, and otherwise exactly when it is a slot or in one.
+    /// Whether no other job may use it: the explicit `exclusive`, otherwise true exactly for a slot and for vertices in
+    /// a slot.
     pub fn is_exclusive(&self, in_slot: bool) -> bool {
         self.exclusive.unwrap_or(in_slot || self.is_slot())
     }
 
-    /// This vertex and all it contains, outer before inner.
+    /// This vertex and all vertices below it, outer before inner.
     pub fn walk(&self) -> impl Iterator<Item = &Resource> {
         let mut stack = vec![self];
         std::iter::from_fn(move || {

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use super::{Attributes, Jobspec, Resource, SLOT, Task, TaskCount};
 use crate::constraint::Constraint;
 
-/// What the usual options of a submission say; [`build`](Simple::build) makes the version 1 jobspec of it.
+/// The usual options of a submission; [`build`](Simple::build) makes the version 1 jobspec.
 ///
 /// ```
 /// use fluxgate_formats::jobspec::Simple;
@@ -15,28 +15,28 @@ use crate::constraint::Constraint;
 /// ```
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Simple {
-    /// Spread the slots over exactly so many nodes (`-N`).
+    /// Number of nodes over which the slots are spread (`-N`).
     pub nodes: Option<u32>,
-    /// Slots, and tasks, in all (`-n`). When 0, one slot on each of the nodes, which are then exclusive, or one slot.
-    /// Fewer than nodes are raised to one for each node.
+    /// Slots, and tasks, in all (`-n`). 0 means one slot on each of the nodes, which are then exclusive, or one slot
+    /// without nodes. A number below that of the nodes is raised to one for each node.
     pub slots: u32,
-    /// Cores of each slot (`-c`); 0 is taken as 1.
+    /// Cores of each slot (`-c`); 0 means 1.
     pub cores_per_slot: u32,
     /// Gpus of each slot (`-g`).
     pub gpus_per_slot: u32,
-    /// Nobody else on the nodes (`-x`); of no effect without `nodes`.
+    /// The nodes are exclusive (`-x`); no effect without `nodes`.
     pub exclusive: bool,
-    /// The time limit in seconds (`-t`); 0, or anything that is no positive time, is none.
+    /// The time limit in seconds (`-t`); 0, or any value that is no positive time, means none.
     pub duration: f64,
     /// The queue (`-q`).
     pub queue: Option<String>,
-    /// Where the tasks run (`--cwd`).
+    /// The working directory of the tasks (`--cwd`).
     pub cwd: Option<String>,
     /// The name of the job (`--job-name`).
     pub name: Option<String>,
     /// Environment variables to set, and (null) to unset.
     pub environment: Map<String, Value>,
-    /// Conditions on the nodes (`--requires`).
+    /// Constraints on the nodes (`--requires`).
     pub constraint: Option<Constraint>,
     /// The program and its arguments.
     pub command: Vec<String>,
@@ -46,8 +46,7 @@ pub struct Simple {
 const LABEL: &str = "task";
 
 impl Simple {
-    /// The jobspec. It is one that the parsers accept, given that there is a command and that the environment holds
-    /// strings and nulls only.
+    /// The jobspec. The parsers accept it if there is a command and the environment holds strings and nulls only.
     pub fn build(self) -> Jobspec {
         let nodes = self.nodes.map(|nodes| nodes.max(1));
         let whole_nodes = self.slots == 0 && nodes.is_some();

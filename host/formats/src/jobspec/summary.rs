@@ -1,36 +1,36 @@
-//! How much a jobspec asks for at least, in the words of dashboards and quick tests.
+//! Minimum amounts that a jobspec requests, by type.
 
 use super::{Jobspec, Resource};
 
 impl Jobspec {
-    /// The nodes asked for at least; 0 when the request names none.
+    /// The minimum number of nodes; 0 when the request names none.
     pub fn min_nodes(&self) -> u64 {
         self.min_count("node")
     }
 
-    /// The slots asked for at least.
+    /// The minimum number of slots.
     pub fn min_slots(&self) -> u64 {
         self.min_count(super::SLOT)
     }
 
-    /// The cores asked for at least; 0 when the request names none, such as one for whole nodes.
+    /// The minimum number of cores; 0 when the request names none, as a request for whole nodes.
     pub fn min_cores(&self) -> u64 {
         self.min_count("core")
     }
 
-    /// The gpus asked for at least.
+    /// The minimum number of gpus.
     pub fn min_gpus(&self) -> u64 {
         self.min_count("gpu")
     }
 
-    /// The resources of type `type_` asked for at least, with every range at its minimum; `u64::MAX` when they are
-    /// more than can be counted.
+    /// The minimum number of resources of type `type_`, with every range at its minimum; `u64::MAX` when the number
+    /// does not fit 64 bits.
     pub fn min_count(&self, type_: &str) -> u64 {
         min_count(&self.resources, type_)
     }
 }
 
-/// The resources of type `type_` that a list asks for at least; see [`Jobspec::min_count`].
+/// The minimum number of resources of type `type_` in a list; see [`Jobspec::min_count`].
 pub fn min_count(resources: &[Resource], type_: &str) -> u64 {
     resources.iter().fold(0, |sum: u64, vertex| sum.saturating_add(count(vertex, type_, 1)))
 }

@@ -9,7 +9,7 @@ use crate::idset::Idset;
 
 impl R {
     /// The set of single nodes: rank, host name and children of each. The ranks may come in any order; of two nodes
-    /// with one rank the first counts.
+    /// with one rank the first one is kept.
     pub fn from_nodes<S: AsRef<str>>(nodes: impl IntoIterator<Item = (u32, S, Children)>) -> R {
         let mut nodes: Vec<_> = nodes.into_iter().filter(|node| node.0 <= crate::idset::MAX_ID).collect();
         nodes.sort_by_key(|node| node.0);
@@ -25,14 +25,14 @@ impl R {
         R { r_lite, nodelist, ..R::default() }
     }
 
-    /// The same set in canonical form, for a set put together by hand from entries that share no rank.
+    /// The same set in canonical form, for a set built from entries that share no rank.
     #[must_use]
     pub fn canonical(&self) -> R {
         self.combine(&R::default(), |a, _| a.cloned().unwrap_or_default())
     }
 
-    /// What is in `self` and not in `other`. Times, slots and `scheduling` are those of `self`, also in the other
-    /// operations; properties are cut to the ranks that remain.
+    /// The resources in `self` and not in `other`. Times, slots and `scheduling` are those of `self`, also in the other
+    /// operations; properties are restricted to the remaining ranks.
     #[must_use]
     pub fn diff(&self, other: &R) -> R {
         self.combine(other, |a, b| match (a, b) {
@@ -41,7 +41,7 @@ impl R {
         })
     }
 
-    /// What is in both.
+    /// The resources in both.
     #[must_use]
     pub fn intersect(&self, other: &R) -> R {
         self.combine(other, |a, b| match (a, b) {
@@ -50,7 +50,8 @@ impl R {
         })
     }
 
-    /// What is in one of the two. When both name a rank, its host is called as in `self`; a property of either holds.
+    /// The resources in either. When both name a rank, its host name is that of `self`; the rank has the properties of
+    /// both.
     #[must_use]
     pub fn union(&self, other: &R) -> R {
         let mut sum = self.combine(other, |a, b| match (a, b) {
@@ -66,7 +67,7 @@ impl R {
         sum
     }
 
-    /// The union of two sets that must hold nothing in common and agree about the hosts of common ranks.
+    /// The union of two sets that must have no resource in common and agree about the hosts of common ranks.
     pub fn append(&self, other: &R) -> Result<R, MergeError> {
         let mut wrong = None;
         segments::zip(&segments::of(self), &segments::of(other), |stretch| {
@@ -102,7 +103,7 @@ impl R {
         self.intersect(other).is_empty()
     }
 
-    /// What is on the given ranks.
+    /// The resources on the given ranks.
     #[must_use]
     pub fn subset(&self, ranks: &Idset) -> R {
         let mut builder = Builder::default();

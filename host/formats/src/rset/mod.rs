@@ -1,16 +1,16 @@
 //! Resource sets (RFC 20, version 1): *R*, the concrete resources of an instance, a job or a state.
 //!
-//! An [`R`] is kept in one canonical form, so that equal sets are equal values: ranks with equal children stand in one
-//! entry, the entries are sorted by their first rank, the host names stand in the order of the ranks, and ranks with
-//! nothing on them are left out. Everything costs in the number of ranges, not in the number of ranks.
-//! It must never know who holds what, or what `scheduling` says.
+//! An [`R`] is kept in one canonical form, so that equal sets are equal values: ranks with equal children are in one
+//! entry, the entries are sorted by their first rank, the host names are in the order of the ranks, and ranks without
+//! resources are left out. The cost of every operation depends on the number of ranges, not on the number of ranks.
+//! This module knows neither allocations nor the meaning of `scheduling`.
 //!
 //! # Readings taken
 //!
 //! - Several entries for one rank are merged; an id that two of them name is an error, as in flux-core.
-//! - `core` is required in each entry but may be the empty idset, which flux-core writes when only gpus are left.
-//! - An empty `R_lite` is the empty set; the answer of a scheduler about resources that are down, say.
-//! - A start or expiration time of 0 means unset, and a negative one too, as in flux-core.
+//! - `core` is required in each entry but may be the empty idset, which flux-core writes when only gpus remain.
+//! - An empty `R_lite` is the empty set, such as a scheduler's answer about down resources.
+//! - A start or expiration time of 0 or below means unset, as in flux-core.
 //! - Property names are those of RFC 20; flux-core lets some of the forbidden characters pass.
 
 use std::collections::BTreeMap;
@@ -31,7 +31,7 @@ mod write;
 
 /// The longest text of an R, in bytes. Its `scheduling` may be a whole resource graph.
 pub const TEXT_BYTES_MAX: usize = 256 << 20;
-/// How many entries may name one rank; more than the kinds of resources a node has.
+/// Maximum number of entries that name one rank; more than a node has kinds of resources.
 pub const ENTRIES_PER_RANK_MAX: usize = 64;
 
 /// The resources on a rank: ids by type, such as `core` and `gpu`. No id set is empty.
@@ -39,49 +39,49 @@ pub type Children = BTreeMap<String, Idset>;
 
 /// A resource set (RFC 20), flattened and canonical.
 ///
-/// Who changes the fields by hand keeps them canonical, or ends with [`R::canonical`].
+/// Code that changes the fields directly keeps them canonical, or ends with [`R::canonical`].
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct R {
-    /// The resources by ranks; no rank stands in two entries.
+    /// The resources by ranks; no rank is in two entries.
     pub r_lite: Vec<RLite>,
     /// The host names, as many as ranks, in the order of the ranks.
     pub nodelist: Hostlist,
-    /// When the set becomes valid, seconds since the epoch; 0 = unset.
+    /// Start of validity, seconds since the epoch; 0 = unset.
     pub starttime: f64,
-    /// When it stops being valid, seconds since the epoch; 0 = unset, else after a set `starttime`.
+    /// End of validity, seconds since the epoch; 0 = unset, else after a set `starttime`.
     pub expiration: f64,
     /// The number of slots of an allocation, 1 or more; `None` for an inventory.
     pub nslots: Option<u32>,
     /// Ranks by property; a leading `+` marks one that belongs to the instance, not to the hardware.
     pub properties: BTreeMap<String, Idset>,
-    /// What the scheduler wants to ride along, untouched by everything here.
+    /// Opaque data of the scheduler; this module copies it unchanged.
     pub scheduling: Option<Value>,
 }
 
-/// What the ranks of one entry have.
+/// The resources of the ranks of one entry.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RLite {
     /// The execution targets.
     pub rank: Idset,
-    /// What each of them has.
+    /// The resources of each of them.
     pub children: Children,
 }
 
-/// Two sets cannot be put together.
+/// Two sets cannot be merged.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MergeError {
-    /// Both hold the same resource.
+    /// Both contain the same resource.
     #[error("both sets hold {type_} {ids} of rank {rank}")]
     Overlap {
         /// The first such rank.
         rank: u32,
         /// The type of the resource.
         type_: String,
-        /// The ids that both hold.
+        /// The ids in both.
         ids: Idset,
     },
-    /// They name one rank differently.
+    /// The two sets have different host names for one rank.
     #[error("rank {rank} is host '{one}' in one set and '{other}' in the other")]
     Host {
         /// The first such rank.
@@ -104,7 +104,7 @@ impl R {
         Self::try_from(document::json(read::WHAT, text, TEXT_BYTES_MAX)?)
     }
 
-    /// Reads a JSON value. Who can give the value away spares a copy of `scheduling` with `R::try_from(value)`.
+    /// Reads a JSON value. `R::try_from(value)` takes the value and saves a copy of `scheduling`.
     pub fn from_value(value: &Value) -> Result<Self, DocumentError> {
         let scheduling = value.as_object().and_then(|map| map.get("scheduling")).cloned();
         read::read(value, scheduling).map_err(|fault| DocumentError::invalid(read::WHAT, fault))
@@ -126,7 +126,7 @@ impl R {
         ranges.into_iter().collect()
     }
 
-    /// The name of the host of `rank`. Who looks up many walks over [`hosts`](Self::hosts) once.
+    /// The host name of `rank`. For many look-ups, walk over [`hosts`](Self::hosts) once.
     pub fn hostname(&self, rank: u32) -> Option<String> {
         self.nodelist.nth(usize::try_from(self.ranks().position(rank)?).ok()?)
     }
@@ -142,12 +142,12 @@ impl R {
         self.ranks().nth(self.nodelist.find(host)? as u64)
     }
 
-    /// What is on `rank`.
+    /// The resources on `rank`.
     pub fn children(&self, rank: u32) -> Option<&Children> {
         self.r_lite.iter().find(|entry| entry.rank.contains(rank)).map(|entry| &entry.children)
     }
 
-    /// How many resources of type `type_` there are on all ranks; `node` counts the ranks.
+    /// The number of resources of type `type_` on all ranks; `node` counts the ranks.
     pub fn count(&self, type_: &str) -> u64 {
         let of = |entry: &RLite| match type_ {
             "node" => entry.rank.len(),
@@ -156,7 +156,7 @@ impl R {
         self.r_lite.iter().fold(0, |sum: u64, entry| sum.saturating_add(of(entry)))
     }
 
-    /// The set for people, as flux-core writes it: `rank[0-1]/core[0-3],gpu0 rank3/core2`.
+    /// The set in flux-core's short form for display: `rank[0-1]/core[0-3],gpu0 rank3/core2`.
     pub fn summary(&self) -> String {
         fn ids(out: &mut String, name: &str, ids: &Idset) {
             // Writing to a string cannot fail.

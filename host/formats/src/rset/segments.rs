@@ -1,7 +1,7 @@
-//! The form in which resource sets are computed with: maximal runs of consecutive ranks with equal children.
+//! The form of resource sets for computing: maximal runs of consecutive ranks with equal children.
 //!
-//! Two sets are combined by walking both lists of runs once. What a pair of entries becomes is computed once, however
-//! many ranks share it.
+//! Two sets are combined by walking both lists of runs once. The result for a pair of entries is computed once, however
+//! many ranks share the pair.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use super::{R, RLite};
 
 impl R {
-    /// The set as JSON value (RFC 20). Times are always written, `core` too, other keys when there is something.
+    /// The set as JSON value (RFC 20). Times and `core` are always written, other keys when they are not empty.
     pub fn to_value(&self) -> Value {
         let mut execution = Map::new();
         let entries = self.r_lite.iter().map(RLite::to_value).collect();
@@ -38,7 +38,7 @@ impl R {
 }
 
 impl RLite {
-    /// The entry as JSON value; `core` is there even when there is none (RFC 20 requires the key).
+    /// The entry as JSON value; `core` is written even when it is empty (RFC 20 requires the key).
     fn to_value(&self) -> Value {
         let mut children = Map::new();
         let cores = self.children.get("core").map(ToString::to_string).unwrap_or_default();

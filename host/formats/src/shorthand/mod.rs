@@ -1,14 +1,14 @@
 //! Resource shapes (RFC 46): the resources of a jobspec in one line, such as `node=2/slot=4/[core=2;gpu]`.
 //!
-//! A vertex is `type=count{label,key:value}`, what it contains follows after `/`, and several vertices stand in
-//! `[...]` with `;` between them. It must never know what the types mean, except that a `slot` has a label.
+//! A vertex is `type=count{label,key:value}`, its contents follow after `/`, and several vertices stand in `[...]` with
+//! `;` between them. This module does not know the meaning of the types, except that a `slot` has a label.
 //!
 //! # Readings taken
 //!
-//! - The label of the only slot may be left out and is then `default`, as in the RFC; flux-core says `task`. Who wants
-//!   the latter uses [`parse_with_label`].
-//! - A key is one that a vertex of RFC 14 has: `unit`, `exclusive` (`x`), `label`, `id`. Others are refused here, as
-//!   they are in a jobspec.
+//! - The label of the only slot may be left out and is then `default`, as in the RFC; flux-core uses `task`;
+//!   [`parse_with_label`] takes the label as a parameter.
+//! - A key is one that a vertex of RFC 14 has: `unit`, `exclusive` (`x`), `label`, `id`. Other keys are refused, as in
+//!   a jobspec.
 //! - A text in double quotes is a JSON string; one in single quotes stands for itself.
 //! - Spaces between the parts are ignored.
 
@@ -33,36 +33,36 @@ pub struct ShapeError {
     pub input: String,
     /// Byte offset in the text where reading stopped.
     pub at: usize,
-    /// What is wrong there.
+    /// The kind of error.
     pub kind: ShapeErrorKind,
 }
 
-/// What is wrong with a shape.
+/// The kinds of error in a shape.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ShapeErrorKind {
-    /// Something else than what must follow.
+    /// Text other than the expected one.
     #[error("expected {0}")]
     Expected(&'static str),
     /// A bracket, brace or quote that is not closed.
     #[error("'{0}' is not closed")]
     Unclosed(char),
-    /// A count that is none.
+    /// An invalid count.
     #[error("{0}, for a count such as 4, 2-8, 2+ or 4,8")]
     Count(CountErrorKind),
     /// A key that no resource has.
     #[error("unknown key '{0}', expected one of unit, exclusive (x), label, id")]
     UnknownKey(String),
-    /// A key that was given already.
+    /// A repeated key.
     #[error("key '{0}' a second time")]
     RepeatedKey(&'static str),
-    /// A slot without label though there are several.
+    /// A slot without label although there are several slots.
     #[error("a slot without label, though there is more than one slot")]
     NoLabel,
-    /// A label that is not the first of its kind.
+    /// A repeated label.
     #[error("label '{0}' a second time")]
     RepeatedLabel(String),
-    /// A slot that contains nothing.
+    /// An empty slot.
     #[error("a slot with nothing in it, expected '/' and resources")]
     EmptySlot,
     /// A quoted text that is no JSON string.
@@ -79,7 +79,7 @@ pub enum ShapeErrorKind {
     TooLong,
 }
 
-/// Reads a shape; the only slot is called [`DEFAULT_LABEL`] unless it says otherwise.
+/// Reads a shape; the only slot has the label [`DEFAULT_LABEL`] unless the text gives one.
 ///
 /// ```
 /// use fluxgate_formats::shorthand;
@@ -92,7 +92,7 @@ pub fn parse(text: &str) -> Result<Vec<Resource>, ShapeError> {
     parse_with_label(text, DEFAULT_LABEL)
 }
 
-/// Reads a shape; the only slot is called `label` unless it says otherwise.
+/// Reads a shape; the only slot has the label `label` unless the text gives one.
 pub fn parse_with_label(text: &str, label: &str) -> Result<Vec<Resource>, ShapeError> {
     let fail = |at, kind| ShapeError { input: excerpt(text), at, kind };
     if text.len() > TEXT_BYTES_MAX {
@@ -101,7 +101,7 @@ pub fn parse_with_label(text: &str, label: &str) -> Result<Vec<Resource>, ShapeE
     read::read(text, label).map_err(|(at, kind)| fail(at, kind))
 }
 
-/// The shape of `resources`. Reading it gives them back, given that slots have labels, as in every [`Jobspec`].
+/// The shape of `resources`. Reading it gives them back if slots have labels, as in every [`Jobspec`].
 ///
 /// [`Jobspec`]: crate::Jobspec
 pub fn print(resources: &[Resource]) -> String {

@@ -1,4 +1,4 @@
-//! The job manager's requests of people and tools: raise, kill, urgency, memo, queues.
+//! The job manager's requests for users and tools: raise, kill, urgency, memo, queues.
 
 use fluxgate_formats::JobId;
 use fluxgate_wire::errno;
@@ -11,7 +11,7 @@ use crate::fail::Fail;
 use crate::fields::Fields;
 use crate::job::{Job, State, URGENCY_DEFAULT, URGENCY_EXPEDITE};
 
-/// The userid that stands for everybody.
+/// The wildcard userid.
 const ANYBODY: u32 = u32::MAX;
 /// Largest signal number.
 const SIGNAL_MAX: i64 = 64;

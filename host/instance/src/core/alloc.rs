@@ -1,7 +1,7 @@
 //! The allocation interface (RFC 27), the job manager's side.
 //!
-//! A job in SCHED is queued; the pump sends its request; then it is pending until the scheduler answers. Any
-//! answer that cannot be understood takes the interface down, silently, until the next `sched-ready`.
+//! A job in SCHED is queued; the pump sends its request; then it is pending until the scheduler answers. An answer that
+//! cannot be read takes the interface down, without a message, until the next `sched-ready`.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -20,16 +20,16 @@ use crate::job::{Grant, PRIORITY_MIN, State};
 use crate::limits::TURN_ALLOCS_MAX;
 use crate::table::Rank;
 
-/// What is queued and what is pending.
+/// The queued and the pending requests.
 #[derive(Debug, Default)]
 pub(super) struct Interface {
     online: bool,
     limit: Option<usize>,
-    /// Who said `sched-ready`.
+    /// The sender of `sched-ready`.
     sender: Option<String>,
     queue: BTreeSet<Rank>,
     sent: BTreeSet<Rank>,
-    /// Jobs whose `sched.free` is not answered yet, where it is answered at all.
+    /// Jobs whose `sched.free` is not answered yet, in the revision that answers it.
     freeing: BTreeSet<JobId>,
 }
 
@@ -48,19 +48,19 @@ impl Interface {
         }
     }
 
-    /// Is the scheduler ready?
+    /// True if the scheduler is ready.
     pub(super) fn online(&self) -> bool {
         self.online
     }
 
-    /// Jobs that wait to be sent, and jobs that are with the scheduler.
+    /// Number of jobs that wait to be sent, and of jobs that were sent to the scheduler.
     pub(super) fn counts(&self) -> (usize, usize) {
         (self.queue.len(), self.sent.len())
     }
 }
 
 impl Core {
-    /// `job-manager.sched-hello`: what holds resources now.
+    /// `job-manager.sched-hello`: the jobs that hold resources.
     pub(super) fn sched_hello(&mut self, request: &Request) -> Handled {
         let dialect = self.config.dialect;
         let partial_ok = dialect.read_hello(&request.payload, request.message.is_streaming())?;
@@ -76,7 +76,7 @@ impl Core {
                 free: None,
             }));
         }
-        // Without partial-ok, what is partially released is let go of: it cannot be told (R27-HELLO-9).
+        // Without partial-ok, jobs with partly released resources are ended: hello cannot describe them (R27-HELLO-9).
         if !partial_ok {
             self.housekeeping.retain(|_, kept| kept.held == kept.r.ranks());
         }
@@ -114,7 +114,7 @@ impl Core {
         tracing::info!(?mode, "scheduler is ready");
         let count = self.alloc.queue.len();
         self.reply(request.client, &request.message, Ok(self.config.dialect.ready(count)));
-        // Frees that could not be sent while nobody listened (R27-READY-7), after the answer (R27-READY-5).
+        // Frees that could not be sent while no scheduler was ready (R27-READY-7), after the answer (R27-READY-5).
         let stuck: Vec<JobId> =
             self.table.holding().filter(|job| job.state == State::Cleanup).map(|job| job.id).collect();
         for id in stuck {
@@ -123,7 +123,7 @@ impl Core {
         Ok(Reply::Later)
     }
 
-    /// Send requests, best first. Returns whether more could be sent.
+    /// Sends requests in the order of the queue. True if more could be sent.
     pub(super) fn pump_allocs(&mut self, window: usize) -> bool {
         let window = window.min(TURN_ALLOCS_MAX);
         for sent in 0.. {
@@ -131,7 +131,7 @@ impl Core {
             if !self.alloc.online || !room {
                 return false;
             }
-            // The queue is ordered: if the best is held, all are.
+            // The queue is ordered: if the first request may not be sent, none may.
             let Some((Reverse(priority), id)) = self.alloc.queue.first().copied() else { return false };
             if priority == PRIORITY_MIN {
                 return false;
@@ -156,7 +156,7 @@ impl Core {
         false
     }
 
-    /// Queue a job for sending, if it may be sent.
+    /// Queues a job for sending, if it may be sent.
     pub(super) fn enqueue(&mut self, id: JobId) {
         let Some(job) = self.table.get(id) else { return };
         let fit = job.state == State::Sched
@@ -170,7 +170,7 @@ impl Core {
         }
     }
 
-    /// Take a job out of the queue.
+    /// Takes a job out of the queue.
     pub(super) fn dequeue(&mut self, id: JobId) {
         let Some(job) = self.table.get(id) else { return };
         if job.alloc_queued {
@@ -186,7 +186,7 @@ impl Core {
         }
     }
 
-    /// In limited mode, better jobs displace those that were sent (pitfall 24).
+    /// In limited mode, requests of higher priority displace requests that were sent (pitfall 24).
     pub(super) fn recalc_pending(&mut self) {
         if self.alloc.limit.is_none() {
             return;
@@ -199,7 +199,7 @@ impl Core {
         }
     }
 
-    /// Ask the scheduler to let go of a pending request. It answers on the request itself.
+    /// Asks the scheduler to cancel a pending request. It answers on the request itself.
     pub(super) fn cancel_request(&mut self, id: JobId) {
         let payload = self.config.dialect.cancel(id);
         self.send_to_service(
@@ -225,7 +225,7 @@ impl Core {
         self.change(id, |job| job.annotations.shift_remove("sched"));
     }
 
-    /// The interface is down: what was pending is queued again, and the scheduler is not told (R27-FIN).
+    /// The interface is down: pending requests are queued again, and the scheduler gets no message (R27-FIN).
     pub(super) fn teardown(&mut self, why: &str) {
         if !self.alloc.online {
             return;
@@ -238,20 +238,20 @@ impl Core {
         }
         self.alloc.online = false;
         self.alloc.sender = None;
-        // Whoever is ready next is asked again.
+        // The next scheduler that is ready is asked again.
         self.alloc.freeing.clear();
     }
 
     pub(super) fn alloc_disconnect(&mut self, client: ClientId) {
         let sender = self.alloc.sender.as_deref();
-        // The router has forgotten the client already, so a sender that it does not know is the one.
+        // The router has dropped the client already, so an unknown sender is the one.
         if sender.is_some_and(|uuid| self.router.client_of(uuid).is_none()) {
             tracing::debug!(client = client.0, "disconnect of the scheduler");
             self.teardown("its connection is gone");
         }
     }
 
-    /// A response to `sched.alloc`.
+    /// Handles a response to `sched.alloc`.
     pub(super) fn alloc_response(&mut self, message: &Message) {
         if message.errnum() != 0 {
             let text = message.text().unwrap_or("");
@@ -311,11 +311,11 @@ impl Core {
         value: Option<Value>,
         annotations: Option<serde_json::Map<String, Value>>,
     ) {
-        // A free by id alone would take from the job what it has, so nothing is bounced then.
+        // A free by id alone would release the job's actual allocation, so no free is sent then.
         let held = self.table.get(id).is_some_and(|job| job.has_resources);
         let harmful = held && self.config.dialect.free_is_answered();
         if !self.pending(id) && !harmful {
-            // Nobody waits for it any more: bounce it (R27-FREE-6).
+            // No request waits for it any more: it is sent back as a free (R27-FREE-6).
             return self.send_free(id, &value.unwrap_or_default(), true);
         }
         if self.table.get(id).is_some_and(|job| job.has_resources || job.grant.is_some()) {
@@ -354,7 +354,7 @@ impl Core {
         }
     }
 
-    /// Tell the scheduler what is free again. While it is offline nothing is sent: the next hello tells it.
+    /// Sends a free to the scheduler. While it is offline none is sent: the next hello has the state.
     pub(super) fn send_free(&mut self, id: JobId, r: &Value, last: bool) {
         if self.alloc.online {
             let payload = self.config.dialect.free(id, r, last);
@@ -362,8 +362,8 @@ impl Core {
         }
     }
 
-    /// Ask the scheduler to take back what a job holds, where it answers. Until then the job holds it; while the
-    /// scheduler is offline that is until the next one is ready, which hears of the job by hello.
+    /// Sends a free to the scheduler and waits for its answer, in the revision that answers it. Until then the job
+    /// holds its resources; while the scheduler is offline, until the next one is ready, which gets the job in hello.
     pub(super) fn ask_free(&mut self, id: JobId) {
         if !self.alloc.online || !self.alloc.freeing.insert(id) {
             return;
@@ -374,7 +374,7 @@ impl Core {
         }
     }
 
-    /// A response to `sched.free`.
+    /// Handles a response to `sched.free`.
     pub(super) fn free_response(&mut self, message: &Message) {
         if !self.config.dialect.free_is_answered() {
             return tracing::debug!("a response to sched.free, which wants none");
@@ -386,13 +386,13 @@ impl Core {
         let freed = message.json().map_err(|error| Fail::proto(error.to_string()));
         match freed.and_then(|payload| self.config.dialect.read_freed(&payload)) {
             Err(fail) => self.teardown(&format!("undecodable response to sched.free: {fail}")),
-            // One that was bounced is nobody's.
+            // A response to a free that was sent back belongs to no job.
             Ok(id) if !self.alloc.freeing.remove(&id) => {}
             Ok(id) => self.post(id, "free", None),
         }
     }
 
-    /// `job-manager.resource-status`: the job manager's own view of what is allocated.
+    /// `job-manager.resource-status`: the job manager's own view of the allocations.
     pub(super) fn allocated(&self) -> R {
         let mut parts = crate::inventory::Parts::new();
         let grants = self.table.holding().filter_map(|job| job.grant.as_ref().map(|grant| &grant.r));

@@ -1,4 +1,4 @@
-//! Who waits for whom (RFC 26): jobs in DEPEND, until the last of their dependencies is removed.
+//! Dependencies between jobs (RFC 26): jobs in DEPEND, until the last of their dependencies is removed.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -13,17 +13,17 @@ use crate::fail::Fail;
 use crate::job::State;
 use crate::spec::Spec;
 
-/// Jobs that wait, by the job that they wait for.
+/// The waiting jobs, by the job that they wait for.
 #[derive(Debug, Default)]
 pub(super) struct Waiting {
     by_target: BTreeMap<JobId, Vec<(JobId, Condition)>>,
-    /// Jobs that started or ended, and whose dependents have not heard of it yet. A queue and no recursion: a chain
+    /// Jobs that started or ended, and whose dependents have not been processed yet. A queue and no recursion: a chain
     /// of dependents may be as long as there are jobs.
     news: VecDeque<JobId>,
 }
 
 impl Core {
-    /// May a job with these dependencies be submitted?
+    /// Checks whether a job with these dependencies may be submitted.
     pub(super) fn check_dependencies(&self, request: &Request, spec: &Spec) -> Result<(), Fail> {
         for dependency in &spec.dependencies {
             let Dependency::Job(condition, target) = dependency else { continue };
@@ -41,14 +41,14 @@ impl Core {
         Ok(())
     }
 
-    /// A job was submitted: what it waits for is added, unless it is met already.
+    /// A job was submitted: its dependencies are added, unless they are met already.
     pub(super) fn add_dependencies(&mut self, id: JobId) {
         let Some(spec) = self.table.get(id).map(|job| std::sync::Arc::clone(&job.spec)) else { return };
         for dependency in &spec.dependencies {
             let met = match dependency {
                 Dependency::Time(time) => *time <= self.now,
                 Dependency::Job(condition, target) => {
-                    // A job that was there at submission and is forgotten by now has ended.
+                    // A job that existed at submission and is unknown by now has ended.
                     self.table
                         .get(*target)
                         .is_none_or(|job| condition.met(job.started, job.outcome()) == Some(true))
@@ -62,7 +62,7 @@ impl Core {
         }
     }
 
-    /// Note that a job waits.
+    /// Records that a job waits.
     pub(super) fn wait_for(&mut self, id: JobId, dependency: Dependency) {
         match dependency {
             Dependency::Time(time) => drop(self.timers.set(time, Timer::Begin(id))),
@@ -98,14 +98,14 @@ impl Core {
         }
     }
 
-    /// Tell those who wait what has happened.
+    /// Processes the dependents of jobs that started or ended.
     pub(super) fn pump_news(&mut self) {
         while let Some(target) = self.waiting.news.pop_front() {
             self.wake_dependents(target);
         }
     }
 
-    /// Whoever waited for this job goes on, or never will.
+    /// A job that waited for this one goes on, or never will.
     fn wake_dependents(&mut self, target: JobId) {
         let Some(dependents) = self.waiting.by_target.remove(&target) else { return };
         let Some(job) = self.table.get(target) else { return };
@@ -129,7 +129,7 @@ impl Core {
         }
     }
 
-    /// After a restart: who waited waits again, for what has not happened.
+    /// After a restart: waiting jobs wait again, for dependencies that are not met.
     pub(super) fn restore_waiting(&mut self, id: JobId) {
         let Some(job) = self.table.get(id).filter(|job| job.state == State::Depend) else { return };
         let (spec, waits) = (std::sync::Arc::clone(&job.spec), job.waits.clone());

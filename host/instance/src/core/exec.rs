@@ -1,8 +1,8 @@
-//! Running jobs: simulated ones on the clock, real ones by effects; time limits; and what happens to resources
-//! between the end of a job and their release.
+//! Running jobs: simulated ones on the clock, real ones by effects; time limits; and the release of resources after the
+//! end of a job.
 //!
-//! A job is started once: `start` is posted before anything runs, and effects are carried out only after the
-//! event is safe. A job that has `start` in its log is never started again.
+//! A job is started once: `start` is posted before any process runs, and effects are carried out only after the event
+//! is committed. A job with `start` in its log is never started again.
 
 use fluxgate_formats::{Idset, JobId, R};
 use serde_json::{Value, json};
@@ -14,8 +14,8 @@ use crate::job::{Job, State};
 use crate::limits::{KILL_TIMEOUT, TASKS_MAX};
 use crate::spec::Work;
 
-/// A simulated job that ends so close to its limit (in seconds) is not killed: the two times are sums of the
-/// same numbers in another order.
+/// A simulated job that ends within this many seconds of its limit is not killed: the two times are sums of the same
+/// numbers in another order.
 const LIMIT_SLACK: f64 = 1e-3;
 
 /// Number of SIGALRM, which flux-core sends first when the time is up.
@@ -25,19 +25,19 @@ const SIGTERM: i32 = 15;
 /// Number of SIGKILL.
 const SIGKILL: i32 = 9;
 
-/// Resources of a job that has ended, not yet all released.
+/// Resources of an ended job that are not all released.
 #[derive(Debug, Clone)]
 pub(super) struct Housekept {
     pub(super) priority: u32,
     pub(super) userid: u32,
     pub(super) t_submit: f64,
     pub(super) r: R,
-    /// Ranks that the scheduler does not have back yet.
+    /// Ranks that are not released to the scheduler yet.
     pub(super) held: Idset,
 }
 
 impl Core {
-    /// Start a job that got its resources.
+    /// Starts a job that got its resources.
     pub(super) fn start(&mut self, id: JobId) {
         let Some(work) = self.table.get(id).map(|job| job.spec.work) else { return };
         match work {
@@ -65,7 +65,7 @@ impl Core {
         }
     }
 
-    /// Take up a job that was started by an earlier life of the instance.
+    /// Resumes a job that was started before a restart of the instance.
     pub(super) fn resume(&mut self, id: JobId) {
         let Some(job) = self.table.get(id) else { return };
         let (work, t_start) = (job.spec.work, job.times.start);
@@ -83,8 +83,8 @@ impl Core {
         self.arm_limit(id);
     }
 
-    /// Set the timer for the time limit. As in flux-core, the delay between the making of R and the start is
-    /// not taken from the job's time.
+    /// Sets the timer for the time limit. As in flux-core, the delay between the creation of R and the start does not
+    /// reduce the job's time.
     pub(super) fn arm_limit(&mut self, id: JobId) {
         let Some(job) = self.table.get(id) else { return };
         let Some(grant) = &job.grant else { return };
@@ -111,14 +111,14 @@ impl Core {
         }
     }
 
-    /// A job's time is up.
+    /// A job reached its time limit.
     pub(super) fn expired(&mut self, id: JobId) {
         if self.table.get(id).is_some_and(|job| job.exec.active && job.state == State::Run) {
             self.raise(id, "timeout", 0, self.owner, "resource allocation expired");
         }
     }
 
-    /// An exception was posted: a fatal one ends what runs.
+    /// An exception was posted: a fatal one ends the job's processes.
     pub(super) fn exception_hits(&mut self, id: JobId) {
         let Some(job) = self.table.get(id) else { return };
         if !job.exec.active || job.state != State::Cleanup {
@@ -128,7 +128,7 @@ impl Core {
         let signal = if timeout { SIGALRM } else { SIGTERM };
         match job.spec.work {
             Work::Simulated { .. } => self.finished(id, signal.into()),
-            // What does not run needs no signal.
+            // A job without processes needs no signal.
             Work::Process if job.exec.kill.is_none() && !job.exec.lost => {
                 let real = KILL_TIMEOUT.as_secs_f64() * self.config.speed;
                 let kill = self.timers.set(self.now + real, Timer::Kill(id));
@@ -139,14 +139,14 @@ impl Core {
         }
     }
 
-    /// The polite signal was not heeded.
+    /// The processes did not end after the first signal.
     pub(super) fn kill_hard(&mut self, id: JobId) {
         if self.table.get(id).is_some_and(|job| job.exec.active) {
             self.effects.push(Effect::Signal { id, signal: SIGKILL });
         }
     }
 
-    /// Send a signal to what runs, as `job-manager.kill` asks.
+    /// Sends a signal to the job's processes, for `job-manager.kill`.
     pub(super) fn signal(&mut self, id: JobId, signal: i32) {
         let Some(job) = self.table.get(id) else { return };
         if !job.exec.active {
@@ -187,12 +187,12 @@ impl Core {
         self.finished(id, status);
     }
 
-    /// Does anything run for a job?
+    /// True if processes of the job run, real or simulated.
     pub(crate) fn executes(&self, id: JobId) -> bool {
         self.table.active(id).is_some_and(|job| job.exec.active)
     }
 
-    /// What ran has ended.
+    /// The job's processes have ended.
     fn finished(&mut self, id: JobId, status: i64) {
         let Some(keys) =
             self.change(id, |job| [job.exec.finish.take(), job.exec.expire.take(), job.exec.kill.take()])
@@ -208,7 +208,7 @@ impl Core {
         self.act(id);
     }
 
-    /// Give back what a job holds, at once or through housekeeping.
+    /// Releases the resources of a job, at once or through housekeeping.
     pub(super) fn release(&mut self, id: JobId) {
         let Some(job) = self.table.get(id) else { return };
         let Some(grant) = job.grant.clone() else { return };
@@ -236,7 +236,7 @@ impl Core {
         }
     }
 
-    /// Housekeeping is done with a rank, or with all.
+    /// Housekeeping of one rank, or of all, is complete.
     pub(super) fn housekeeping_done(&mut self, id: JobId, rank: Option<u32>) {
         let Some(kept) = self.housekeeping.get_mut(&id) else { return };
         let done = match rank {
@@ -249,7 +249,7 @@ impl Core {
         kept.held = kept.held.difference(&done);
         let last = kept.held.is_empty();
         let mut part = kept.r.subset(&done);
-        // As flux-core does for what comes out of housekeeping.
+        // As flux-core does for resources after housekeeping.
         (part.starttime, part.expiration) = (0.0, 0.0);
         if last {
             self.housekeeping.remove(&id);
@@ -257,7 +257,7 @@ impl Core {
         self.send_free(id, &part.to_value(), last);
     }
 
-    /// Cancel jobs with real processes, because the instance ends.
+    /// Cancels jobs with real processes, because the instance ends.
     pub(super) fn stop_processes(&mut self) {
         let real = |job: &&Job| job.exec.active && job.spec.work == Work::Process;
         let ids: Vec<JobId> = self.table.running().filter(real).map(|job| job.id).collect();

@@ -1,4 +1,4 @@
-//! Looking into a job (RFC 41): its jobspec, its R, its event log, and the log as it grows.
+//! Lookup of jobs (RFC 41): jobspec, R, event log, and watching of the log.
 
 use std::collections::BTreeMap;
 
@@ -15,10 +15,10 @@ use crate::limits::WATCHERS_MAX;
 
 /// Lookup flag: answer with JSON instead of its text.
 const DECODE: u64 = 1;
-/// Lookup flag: with later updates applied.
+/// Lookup flag: apply later updates.
 const CURRENT: u64 = 2;
 
-/// Who watches which log.
+/// The watchers of each log.
 #[derive(Debug, Default)]
 pub(super) struct Watchers {
     by_job: BTreeMap<JobId, Vec<(ClientId, ReplyTo)>>,
@@ -40,7 +40,7 @@ impl Watchers {
         });
     }
 
-    /// A client is gone.
+    /// A client disconnected.
     pub(super) fn disconnect(&mut self, client: ClientId) {
         self.retain(|(watcher, _)| *watcher != client);
     }
@@ -109,7 +109,7 @@ impl Core {
         Ok(Reply::Now(Some(Value::Object(answer))))
     }
 
-    /// R as it was committed, or as it is with later expirations (pitfall 5).
+    /// R as it was committed, or with later expirations applied (pitfall 5).
     fn r_text(&self, job: &Job, current: bool) -> Option<String> {
         let text = String::from_utf8_lossy(self.kvs.r_of(job.id)?).into_owned();
         let (Some(placed), true) = (&job.placed, current) else { return Some(text) };
@@ -146,7 +146,7 @@ impl Core {
         Ok(Reply::Later)
     }
 
-    /// A log grew.
+    /// An event was appended to a log.
     pub(super) fn notify_watchers(&mut self, id: JobId, line: &str, last: bool) {
         let Some(watchers) = self.watchers.by_job.get(&id).cloned() else { return };
         for (client, reply) in &watchers {

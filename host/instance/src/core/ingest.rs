@@ -1,4 +1,4 @@
-//! Submission: is it a jobspec, may it be submitted here, could it ever run? Then jobs are made of it.
+//! Submission: checks of the jobspec, of the limits and of feasibility; then creation of the jobs.
 
 use std::sync::Arc;
 
@@ -17,12 +17,12 @@ use crate::job::{Job, URGENCY_DEFAULT, URGENCY_EXPEDITE};
 use crate::limits::{ACTIVE_JOBS_MAX, COPIES_MAX, TURN_SUBMITS_MAX, VALIDATING_MAX};
 use crate::spec::{Spec, set_path};
 
-/// Submit flag: do not ask whether it could ever run.
+/// Submit flag: skip the feasibility check.
 const NOVALIDATE: u32 = 4;
-/// Submit flags that mean something.
+/// Submit flags that are supported.
 const FLAGS_MAX: i64 = 7;
 
-/// A submission on its way.
+/// A submission in progress.
 #[derive(Debug)]
 pub(super) struct Submission {
     client: ClientId,
@@ -36,12 +36,12 @@ pub(super) struct Submission {
 }
 
 impl Submission {
-    /// Who submits.
+    /// The submitting user.
     pub(super) fn client(&self) -> ClientId {
         self.client
     }
 
-    /// Are there jobs of it already?
+    /// True if jobs of it exist already.
     pub(super) fn begun(&self) -> bool {
         !self.ids.is_empty()
     }
@@ -143,8 +143,8 @@ impl Core {
         Ok(Reply::Later)
     }
 
-    /// Check a jobspec against the configuration, and fill in what the configuration says about jobs that say
-    /// nothing (queue, duration), as well as the constraint of its queue (R33-3).
+    /// Checks a jobspec against the configuration, and adds the configured defaults (queue, duration) and the
+    /// constraint of its queue (R33-3).
     fn admit(&self, value: &mut Value) -> Result<Spec, Fail> {
         let spec = Spec::new(value)?;
         let mut changed = false;
@@ -188,7 +188,7 @@ impl Core {
         if changed { Spec::new(value) } else { Ok(spec) }
     }
 
-    /// Is a duration within the limits? Unlimited ones are not, where there is a limit.
+    /// Checks a duration against the limits. No duration is unlimited where there is a limit.
     pub(super) fn check_duration(&self, queue: Option<&str>, duration: f64) -> Result<(), Fail> {
         let queue = self.queues.find(queue)?;
         let limit = queue.config.limit_duration.or(self.config.limit_duration).filter(|limit| *limit > 0.0);
@@ -208,7 +208,7 @@ impl Core {
         }
     }
 
-    /// The word of the feasibility service. ENOSYS, and a service that went away, count as yes.
+    /// Handles the answer of the feasibility service. ENOSYS, and a service that went away, count as yes.
     pub(super) fn feasibility_response(&mut self, message: &Message) {
         let Some(submission) = self.validating.remove(&message.matchtag()) else { return };
         match message.errnum() {
@@ -222,7 +222,7 @@ impl Core {
         }
     }
 
-    /// Make jobs of what was accepted, a portion at a time. Returns whether more is left.
+    /// Creates jobs of accepted submissions, a portion at a time. True if more are left.
     pub(super) fn pump_submissions(&mut self) -> bool {
         let mut room = TURN_SUBMITS_MAX as u64;
         while room > 0 {

@@ -1,7 +1,7 @@
-//! Events and what follows from them: the job manager's heart.
+//! Events of jobs and their consequences.
 //!
-//! [`Core::post`] lets an event happen to a job; [`Core::act`] does what the state then asks for. Acting twice
-//! is harmless, so it may be done whenever in doubt.
+//! [`Core::post`] applies an event to a job; [`Core::act`] takes the action that the state then requires. A repeated
+//! call has no effect, so it may be made whenever in doubt.
 
 use fluxgate_formats::{Event, JobId};
 use fluxgate_wire::Message;
@@ -20,7 +20,7 @@ pub(super) fn context(value: Value) -> Option<Map<String, Value>> {
 }
 
 impl Core {
-    /// Change a job.
+    /// Changes a job.
     pub(super) fn change<T>(&mut self, id: JobId, change: impl FnOnce(&mut Job) -> T) -> Option<T> {
         let (result, purged) = self.table.change(id, change)?;
         for old in purged {
@@ -29,7 +29,7 @@ impl Core {
         Some(result)
     }
 
-    /// Let an event happen to a job that is not inactive.
+    /// Applies an event to a job that is not inactive.
     pub(super) fn post(&mut self, id: JobId, name: &str, context: Option<Map<String, Value>>) {
         let Some(before) = self.table.active(id).map(|job| job.state) else { return };
         let now = self.now;
@@ -57,7 +57,7 @@ impl Core {
         }
     }
 
-    /// A job entered PRIORITY: it gets a priority, the scheduler is told, and the job goes on to SCHED. The
+    /// A job entered PRIORITY: it gets a priority, the scheduler gets a message, and the job goes on to SCHED. The
     /// order of the messages is that of flux-core: `prioritize`, `cancel`, and later another `alloc`.
     pub(super) fn enter_priority(&mut self, id: JobId) {
         let Some(priority) = self.table.get(id).map(Job::natural_priority) else { return };
@@ -81,7 +81,7 @@ impl Core {
         self.post(id, "priority", context(json!({ "priority": priority })));
     }
 
-    /// Do what the state of a job asks for.
+    /// Takes the action that the state of a job requires.
     pub(super) fn act(&mut self, id: JobId) {
         let Some(job) = self.table.get(id) else { return };
         match job.state {
@@ -135,7 +135,7 @@ impl Core {
         }
     }
 
-    /// Raise an exception (RFC 21).
+    /// Raises an exception (RFC 21).
     pub(super) fn raise(&mut self, id: JobId, kind: &str, severity: i64, userid: u32, note: &str) {
         let context = json!({ "type": kind, "severity": severity, "note": note, "userid": userid });
         self.post(id, "exception", self::context(context));

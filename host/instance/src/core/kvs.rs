@@ -15,7 +15,7 @@ use crate::fail::Fail;
 use crate::fields::Fields;
 use crate::limits::{COMMIT_OPS_MAX, FREE_KEYS_SIZE_MAX, KEY_LEN_MAX, VALUE_SIZE_MAX};
 
-/// See the module.
+/// The store; see the [module](self).
 #[derive(Debug, Default)]
 pub(super) struct Kvs {
     /// Values of jobs by job and rest of the key.
@@ -25,7 +25,7 @@ pub(super) struct Kvs {
     version: u64,
 }
 
-/// Take `job.<dothex>.<rest>` apart.
+/// Splits `job.<dothex>.<rest>`.
 fn job_key(key: &str) -> Option<(JobId, &str)> {
     const DOTHEX_LEN: usize = 19;
     let rest = key.strip_prefix("job.")?;
@@ -34,7 +34,7 @@ fn job_key(key: &str) -> Option<(JobId, &str)> {
 }
 
 impl Kvs {
-    /// Write or remove.
+    /// Writes or removes a key.
     pub(super) fn set(&mut self, key: &str, value: Option<Arc<[u8]>>) {
         self.version += 1;
         if let Some((id, rest)) = job_key(key) {
@@ -52,7 +52,7 @@ impl Kvs {
         self.others_size -= old.map_or(0, |v| v.len());
     }
 
-    /// Read.
+    /// Reads a key.
     pub(super) fn get(&self, key: &str) -> Option<Arc<[u8]>> {
         match job_key(key) {
             Some((id, rest)) => self.jobs.get(&(id, rest.to_owned())).cloned(),
@@ -124,7 +124,7 @@ impl Core {
         json!({ "rootref": format!("sha1-{version:040x}"), "rootseq": version })
     }
 
-    /// All operations or none (R27-SUCC-1: the answer goes out when they are safe).
+    /// All operations or none (R27-SUCC-1: the answer is sent when they are committed).
     fn commit(&mut self, fields: Fields<'_>) -> Handled {
         let ops = fields.array("ops")?;
         if ops.len() > COMMIT_OPS_MAX {

@@ -1,9 +1,9 @@
 //! The instance as one state machine: messages and times in, records and effects out.
 //!
-//! Everything an instance knows is in [`Core`]. It reads no clock and touches no socket, file or process: each
-//! input comes with the time, and what is to be done about it lies in `records` and `effects` afterwards (see
-//! [`crate::effect`]). The parts that stand alone (router, table, queues, inventory, annotations) are modules
-//! of their own; here is what joins them, one file per service.
+//! The whole state of an instance is in [`Core`]. It reads no clock and uses no socket, file or process: each input
+//! comes with the time, and its results are in `records` and `effects` afterwards (see [`crate::effect`]). The
+//! independent parts (router, table, queues, inventory, annotations) are modules of their own; the files of this
+//! module, one per service, combine them.
 
 mod admin;
 mod alloc;
@@ -42,15 +42,15 @@ use crate::timers::Timers;
 pub(crate) use restore::{Restored, RestoredEvent};
 pub(crate) use update::Update;
 
-/// What a request is answered with at once.
+/// The immediate answer to a request.
 pub(crate) enum Reply {
     /// Success, with or without payload.
     Now(Option<Value>),
-    /// Later, or not at all; whoever said this sees to it.
+    /// Later, or not at all; the handler takes care of it.
     Later,
 }
 
-/// What handlers return.
+/// The result of a handler.
 pub(crate) type Handled = Result<Reply, Fail>;
 
 /// A request with its payload read.
@@ -61,7 +61,7 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    /// Whoever asks must be the owner, or this user.
+    /// The sender must be the owner, or this user.
     pub(crate) fn authorize(&self, userid: u32, what: &str) -> Result<(), Fail> {
         if self.message.is_from_owner() || self.message.userid == userid {
             return Ok(());
@@ -70,22 +70,22 @@ impl Request {
     }
 }
 
-/// What happens at a time.
+/// An event of a timer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Timer {
     /// A simulated job ends.
     Finish(JobId),
-    /// A job's time is up.
+    /// A job reaches its time limit.
     Expire(JobId),
-    /// A job did not heed the polite signal.
+    /// A job has not ended after the first signal.
     Kill(JobId),
     /// A job's `begin-time` has come.
     Begin(JobId),
-    /// Housekeeping of a job is done, on one rank or on all.
+    /// Housekeeping of a job is complete, on one rank or on all.
     Housekeeping(JobId, Option<u32>),
 }
 
-/// See the module.
+/// The state machine; see the [module](self).
 #[derive(Debug)]
 pub(crate) struct Core {
     config: Config,
@@ -116,7 +116,7 @@ pub(crate) struct Core {
 }
 
 impl Core {
-    /// An instance at the time `now`, with what an earlier life of it left behind.
+    /// An instance at the time `now`, with the restored state of an earlier run.
     pub(crate) fn new(config: Config, restored: Restored, now: f64) -> Result<Self, Fail> {
         let queues = Queues::new(&config)?;
         if config.housekeeping.is_some() && !config.dialect.has_partial_free() {
@@ -127,7 +127,7 @@ impl Core {
         }
         let mut resources = config.resources.clone();
         resources.expiration = config.expiration;
-        // One millisecond earlier, so that no job gets the id 0, which reads like none.
+        // One millisecond earlier, so that no job gets the id 0, which means no id.
         let epoch_ms = ((restored.epoch * 1000.0) as u64).saturating_sub(1);
         let mut core = Core {
             owner: config.access.owner,
@@ -170,7 +170,7 @@ impl Core {
         (std::mem::take(&mut self.records), std::mem::take(&mut self.effects))
     }
 
-    /// When something happens by itself next.
+    /// The time of the next timer.
     pub(crate) fn next_wake(&self) -> Option<f64> {
         self.timers.next()
     }
@@ -180,7 +180,7 @@ impl Core {
         self.router.provider("sched")
     }
 
-    /// Somebody connected.
+    /// A client connected.
     pub(crate) fn connect(&mut self, client: ClientId, peer: Peer) {
         if self.router.len() >= crate::limits::CLIENTS_MAX {
             tracing::warn!(limit = crate::limits::CLIENTS_MAX, "too many clients: connection refused");
@@ -190,7 +190,7 @@ impl Core {
         self.router.connect(client, peer);
     }
 
-    /// Let time pass: whatever is due happens, each at its own time. Returns whether more is due.
+    /// Advances the time: timers that are due fire, each at its own time. True if more are due.
     pub(crate) fn advance(&mut self, now: f64) -> bool {
         for _ in 0..TURN_TIMERS_MAX {
             let Some((due, timer)) = self.timers.pop_due(now) else {
@@ -209,8 +209,8 @@ impl Core {
         true
     }
 
-    /// Do what is left to do by portions: make submitted jobs, and send at most `window` requests to the
-    /// scheduler. Returns whether more is left.
+    /// Does the work that is split into portions: creates submitted jobs, and sends at most `window` requests to the
+    /// scheduler. True if more is left.
     pub(crate) fn pump(&mut self, window: usize) -> bool {
         self.pump_news();
         let submits = self.pump_submissions();
@@ -218,7 +218,7 @@ impl Core {
         submits || allocs
     }
 
-    /// A message of a client.
+    /// Handles a message of a client.
     pub(crate) fn message(&mut self, client: ClientId, mut message: Message) {
         match message.kind {
             Kind::Request { nodeid, .. } => {
@@ -241,7 +241,7 @@ impl Core {
         }
     }
 
-    /// Somebody is gone.
+    /// A client disconnected.
     pub(crate) fn disconnect(&mut self, client: ClientId) {
         let farewell = self.router.disconnect(client);
         if farewell.services.iter().any(|name| name == "sched") && !self.stopping {
@@ -269,7 +269,7 @@ impl Core {
         }
     }
 
-    /// End everything in order: the scheduler's acquisition ends as when the resource module is unloaded.
+    /// Ends the instance in order: the scheduler's acquisition ends as when the resource module is unloaded.
     pub(crate) fn shutdown(&mut self) {
         if self.stopping {
             return;
@@ -280,7 +280,7 @@ impl Core {
         self.effects.push(Effect::Shutdown);
     }
 
-    /// Are there real processes that still run?
+    /// True if real processes still run.
     pub(crate) fn processes_running(&self) -> bool {
         self.table.running().any(|job| job.exec.active && job.exec.running_tasks > 0)
     }
@@ -306,7 +306,7 @@ impl Core {
 
     fn dispatch(&mut self, request: &Request) -> Handled {
         let topic = request.message.topic().to_owned();
-        // What a guest may ask for is named here (RFC 12); everything else is for the owner.
+        // The requests that a guest may send (RFC 12); all others are for the owner.
         let open = matches!(
             topic.as_str(),
             "job-ingest.submit"
@@ -366,7 +366,7 @@ impl Core {
         }
     }
 
-    /// Answer a request of a client now or later.
+    /// Answers a request of a client now or later.
     fn reply_to(&mut self, client: ClientId, to: &ReplyTo, answer: Result<Option<Value>, Fail>) {
         if !to.wants_response() || !self.router.is_connected(client) {
             return;
@@ -383,7 +383,7 @@ impl Core {
     }
 
     fn response(&mut self, client: ClientId, mut message: Message) {
-        // Only whoever offers a service may answer for it.
+        // Only the client that offers a service may answer for it.
         if self.router.provider(service_of(message.topic())) != Some(client) {
             tracing::warn!(
                 topic = message.topic(),
@@ -408,7 +408,7 @@ impl Core {
         }
     }
 
-    /// Send a request of one of our services to a service of a client; false when there is none.
+    /// Sends a request of an internal service to a service of a client; false when there is none.
     fn send_to_service(&mut self, from: &'static str, mut message: Message) -> bool {
         let Some(provider) = self.router.provider(service_of(message.topic())) else { return false };
         self.router.sign_internal(from, &mut message);

@@ -1,4 +1,4 @@
-//! The resource service (RFC 28): acquisition, drains, nodes that come and go.
+//! The resource service (RFC 28): acquisition, drains, nodes that go down and come up.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::fields::Fields;
 use crate::inventory::{Drain, DrainMode};
 use crate::limits::NAME_LEN_MAX;
 
-/// Characters that no property has (RFC 20).
+/// Characters that a property name must not contain (RFC 20).
 const PROPERTY_FORBIDDEN: &str = "!&'\"^`|()";
 
 impl Core {
@@ -91,7 +91,7 @@ impl Core {
         }
     }
 
-    /// Properties of ranks change while they are acquired (R28-UPD-4; flux-core 0.88 never sends these).
+    /// Changes properties of ranks while they are acquired (R28-UPD-4; flux-core 0.88 never sends these).
     fn change_property(&mut self, method: &str, fields: Fields<'_>) -> Handled {
         let name = fields.str("name")?;
         let plain = |c: char| !c.is_whitespace() && !c.is_control() && !PROPERTY_FORBIDDEN.contains(c);
@@ -132,7 +132,7 @@ impl Core {
         Ok(Reply::Now(Some(self.inventory.acquire())))
     }
 
-    /// End the stream of whoever acquired the resources.
+    /// Ends the stream of the client that acquired the resources.
     pub(super) fn end_acquisition(&mut self, why: &str) {
         if let Some((client, reply)) = self.acquired.take() {
             self.reply_to(client, &reply, Err(Fail::new(errno::ECANCELED, why)));
@@ -155,7 +155,7 @@ impl Core {
         self.publish_resources();
     }
 
-    /// Take back drains and properties from the database.
+    /// Restores drains and properties from the database.
     pub(super) fn restore_resources(&mut self, facts: &BTreeMap<String, String>) {
         for (name, text) in facts {
             if let (Some(property), Ok(ranks)) = (name.strip_prefix("property."), Idset::parse(text)) {

@@ -1,7 +1,7 @@
-//! Coming back: the state of an earlier life of the instance from what it had written down.
+//! Restart: the state of an earlier run of the instance from its database.
 //!
-//! Jobs are what their event logs say. Then each goes on from where it was: those that waited wait again,
-//! simulated ones run for what is left of their time, real ones are looked for.
+//! The state of a job is that of its event log. Each job then continues: waiting jobs wait again, simulated jobs run
+//! for the rest of their time, processes of real jobs are searched for.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,28 +19,28 @@ use crate::spec::Spec;
 pub(crate) struct RestoredEvent {
     /// The job.
     pub id: JobId,
-    /// When.
+    /// Time of the event, seconds since the epoch.
     pub time: f64,
-    /// What.
+    /// Name of the event.
     pub name: String,
     /// JSON text of the context.
     pub context: Option<String>,
 }
 
-/// Everything that was written down.
+/// The content of the database.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Restored {
-    /// When the instance was first started, on its clock. Ids count from here.
+    /// Time of the instance's first start, on its clock. Ids count from here.
     pub epoch: f64,
     /// Jobspecs by row.
     pub specs: BTreeMap<i64, Arc<str>>,
     /// Accepted jobs with the rows of their jobspecs.
     pub jobs: Vec<(JobId, i64)>,
-    /// What happened to them.
+    /// Events of jobs.
     pub events: Vec<RestoredEvent>,
     /// The KVS.
     pub values: Vec<(String, Arc<[u8]>)>,
-    /// Small facts by name.
+    /// Single values by name.
     pub facts: BTreeMap<String, String>,
 }
 
@@ -93,7 +93,7 @@ impl Core {
             self.inventory.set_expiration(expiration);
         }
         let mut jobs: Vec<Job> = jobs.into_values().collect();
-        // The order in which jobs ended is the order in which they are listed and forgotten.
+        // The order in which jobs ended is the order in which they are listed and dropped.
         jobs.sort_by(|a, b| a.times.inactive.total_cmp(&b.times.inactive));
         let active: Vec<JobId> =
             jobs.iter().filter(|job| job.state != State::Inactive).map(|job| job.id).collect();
@@ -106,7 +106,7 @@ impl Core {
         Ok(())
     }
 
-    /// The R that was committed for a job, or what is wrong with it.
+    /// The R that was committed for a job, or the error in it.
     pub(super) fn committed_r(&self, id: JobId) -> Result<Grant, String> {
         let text = self.kvs.r_of(id).ok_or("there is none")?;
         let mut value: Value = serde_json::from_slice(text).map_err(|e| e.to_string())?;
@@ -115,7 +115,7 @@ impl Core {
         Ok(Grant { value, r })
     }
 
-    /// Let a job go on that was not inactive.
+    /// Resumes a job that was not inactive.
     fn go_on(&mut self, id: JobId) {
         let Some(job) = self.table.get(id) else { return };
         let (state, started, over) = (job.state, job.started, job.status.is_some());

@@ -1,4 +1,4 @@
-//! What a broker itself answers: services, attributes, log, and what this instance alone offers.
+//! Services of a broker itself: services, attributes, log, and the methods of this instance alone.
 
 use fluxgate_wire::errno;
 use serde_json::{Map, Value, json};
@@ -10,7 +10,7 @@ use crate::fields::Fields;
 use crate::job::State;
 use crate::limits::NOTE_LEN_MAX;
 
-/// The version of flux-core whose wire this is.
+/// The version of flux-core whose protocol this is.
 const FLUX_VERSION: &str = "0.88.0";
 
 impl Core {
@@ -32,7 +32,7 @@ impl Core {
                 self.router.remove_service(request.client, fields.str("service")?)?;
                 Ok(Reply::Now(None))
             }
-            // Events are not published here; who subscribes is told so by silence, as in an idle broker.
+            // No events are published; a subscriber receives none, as in an idle broker.
             ("event", "subscribe" | "unsubscribe") => {
                 fields.str("topic")?;
                 Ok(Reply::Now(None))
@@ -75,7 +75,7 @@ impl Core {
         }
     }
 
-    /// The answer to an audit is there.
+    /// The result of an audit has arrived.
     pub(crate) fn audited(
         &mut self,
         client: crate::effect::ClientId,

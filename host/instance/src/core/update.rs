@@ -14,7 +14,7 @@ use crate::job::State;
 /// The one key that can be updated.
 const DURATION: &str = "attributes.system.duration";
 
-/// An update that waits for the scheduler's word.
+/// An update that waits for the scheduler's answer.
 #[derive(Debug)]
 pub(crate) struct Update {
     client: ClientId,
@@ -81,7 +81,7 @@ impl Core {
         Ok(Reply::Later)
     }
 
-    /// The scheduler's word. ENOSYS counts as yes (R27-EXP-3).
+    /// Handles the scheduler's answer. ENOSYS counts as yes (R27-EXP-3).
     pub(super) fn expiration_response(&mut self, message: &Message) {
         let Some(update) = self.updates.remove(&message.matchtag()) else { return };
         match message.errnum() {
@@ -106,7 +106,7 @@ impl Core {
         self.reply_to(client, &reply, Ok(None));
     }
 
-    /// The instance ends at another time: jobs without a duration of their own end with it (pitfall 16).
+    /// The end of the instance changed: jobs without a duration of their own end with it (pitfall 16).
     pub(super) fn follow_instance_expiration(&mut self) {
         let expiration = self.inventory.expiration();
         let follows = |job: &&crate::job::Job| {

@@ -1,7 +1,5 @@
 //! A machine, a client, and the smallest scheduler: first fit by cores, on whatever ranks are up.
 
-#![allow(dead_code, unreachable_pub, reason = "each test takes what it needs")]
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 

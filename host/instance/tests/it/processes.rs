@@ -1,4 +1,4 @@
-//! Jobs that really run.
+//! Jobs with real processes.
 
 use fluxgate_formats::JobId;
 use fluxgate_instance::output_paths;

@@ -1,10 +1,10 @@
-//! What each metric means, and where that comes from. Symbols as in [`crate::metrics`].
+//! Definition and source of each metric. Symbols as in [`crate::metrics`].
 //!
-//! This module must never compute anything.
+//! This module computes nothing.
 
 use serde::Serialize;
 
-/// What a metric means, for tables, help and pages.
+/// The definition of a metric, for tables, help and pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Definition {
     /// Its name in JSON and CSV (there with the statistic and the unit appended).
@@ -13,7 +13,7 @@ pub struct Definition {
     pub unit: &'static str,
     /// The formula.
     pub formula: &'static str,
-    /// Where the definition comes from.
+    /// The source of the definition.
     pub source: &'static str,
 }
 
@@ -25,7 +25,7 @@ const THEORY_97: &str = "Feitelson, Rudolph, Schwiegelshohn, Sevcik, Wong: Theor
 const BACKFILL_01: &str = "after Mu'alem, Feitelson: Utilization, Predictability, Workloads, and User Runtime Estimates in Scheduling the IBM SP2 \
      with Backfilling, IEEE TPDS 12(6), 2001";
 
-/// Every metric of a [`Summary`].
+/// Every metric of a [`Summary`](super::Summary).
 pub const DEFINITIONS: [Definition; 14] = [
     Definition { name: "wait", unit: "s", formula: "b - s", source: METRICS_98 },
     Definition { name: "response", unit: "s", formula: "e - s", source: METRICS_98 },

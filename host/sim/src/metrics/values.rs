@@ -1,20 +1,20 @@
-//! Wait and run time of every job that ran: in memory, or, when there are many, in a file that nobody else sees. Either way
-//! every order statistic that is derived of them is exact.
+//! Wait and run time of every job that ran: in memory or, for many jobs, in a private file. Every order statistic of
+//! them is exact in both cases.
 //!
-//! This module must never know what the figures mean.
+//! This module does not know the meaning of the figures.
 
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
 
 use super::{Distribution, Total};
 
-/// Jobs whose values stay in memory.
+/// Number of jobs whose values stay in memory.
 pub(super) const KEPT_MAX: usize = 1 << 18;
 
-/// Bytes of a wait and a run time.
+/// Bytes of one wait and run time.
 const PAIR: usize = 16;
 
-/// See the module.
+/// The values of all jobs; see the [module](self).
 #[derive(Debug)]
 pub(super) struct Values {
     kept: Vec<(f64, f64)>,
@@ -47,7 +47,7 @@ impl Values {
         Ok(())
     }
 
-    /// The distribution of a number of each job that has it. None of them is NaN.
+    /// The distribution of one number of each job that has it. None of them is NaN.
     pub(super) fn distribution(&mut self, of: &dyn Fn(f64, f64) -> Option<f64>) -> io::Result<Distribution> {
         if self.file.is_none() {
             let mut values: Vec<f64> = self.kept.iter().filter_map(|&(wait, run)| of(wait, run)).collect();
@@ -63,7 +63,7 @@ impl Values {
         })?;
         let Some(last) = n.checked_sub(1) else { return Ok(Distribution::default()) };
         let mut quantile = |p: f64| -> io::Result<f64> {
-            // As `super::quantile` has it of sorted values.
+            // As `super::quantile` defines it for sorted values.
             let h = last as f64 * p;
             let low = h.floor() as u64;
             let (from, to) = (self.ranked(of, low)?, self.ranked(of, (low + 1).min(last))?);
@@ -73,7 +73,7 @@ impl Values {
         Ok(Distribution { mean: total.value() / n as f64, median, p95, max })
     }
 
-    /// The value of this rank, the smallest having 0: sixteen bits of it for each time that all are gone through.
+    /// The value of this rank, with 0 for the smallest: each walk over all values determines sixteen bits of it.
     fn ranked(&mut self, of: &dyn Fn(f64, f64) -> Option<f64>, mut rank: u64) -> io::Result<f64> {
         let mut known = 0u64;
         let mut counts = vec![0u64; 1 << 16];
@@ -81,7 +81,7 @@ impl Values {
             counts.fill(0);
             self.each(|wait, run| {
                 let Some(key) = of(wait, run).map(key) else { return };
-                // Of those that begin as it does, by what follows.
+                // Among values with the same leading bits, by the next ones.
                 if shift == 48 || key >> (shift + 16) == known {
                     counts[(key >> shift & 0xffff) as usize] += 1;
                 }
@@ -128,7 +128,7 @@ fn number(bytes: &[u8]) -> f64 {
     f64::from_ne_bytes(bytes.try_into().unwrap_or_default())
 }
 
-/// A number in the order of `f64::total_cmp`, and back.
+/// A number as an integer in the order of `f64::total_cmp`, and back.
 fn key(value: f64) -> u64 {
     let bits = value.to_bits();
     if bits >> 63 == 1 { !bits } else { bits | 1 << 63 }

@@ -1,8 +1,8 @@
 //! A. Downey, "A parallel workload model and its implications for processor allocation", HPDC 1997, with the speedup
 //! function of "A model for speedup of parallel programs", UCB/CSD-97-933, 1997.
 //!
-//! The model is of moldable jobs. For a scheduler of rigid ones each is taken to ask for its average parallelism, which
-//! is what the paper finds best for them. What the paper leaves to the machine is fixed here, and said where it stands.
+//! The model is of moldable jobs. For a scheduler of rigid jobs each job requests its average parallelism, which the
+//! paper finds best. Parameters that the paper leaves to the machine are fixed here and documented at their constants.
 
 use fluxgate_formats::JobId;
 
@@ -10,19 +10,19 @@ use super::CORES_MAX;
 use crate::bootstrap::Numbers;
 use crate::workload::Job;
 
-/// Shortest and longest total of work, in seconds of one core; the longest is times the cores of the machine. Twelve
-/// hours was the limit of the machines that the model was made from.
+/// Shortest and longest total work of a job, in seconds of one core; the longest is multiplied by the cores of the
+/// machine. Twelve hours was the limit of the machines from which the model was made.
 const WORK: (f64, f64) = (1.0, 43_200.0);
-/// Variance of parallelism is drawn evenly from 0 to this.
+/// Variance of parallelism is drawn uniformly from 0 to this.
 const VARIANCE_MAX: f64 = 2.0;
-/// Jobs come in the first half of each day of 24 hours only.
+/// Jobs arrive only in the first half of each day of 24 hours.
 const HALF_DAY: f64 = 43_200.0;
-/// Share of the machine that the jobs would keep busy over the days on which they come.
+/// Fraction of the machine that the jobs would keep busy over the days on which they arrive.
 const OFFERED_LOAD: f64 = 0.7;
 
-/// Jobs of the model for a machine of so many cores, from the second 0 on. Parallelism and work are drawn evenly in their
-/// logarithm, arrivals are a Poisson process in the first half of each day, at the rate that makes the load offered 0.7.
-/// Requested durations are the run times; users are not modelled.
+/// Generates jobs of the model for a machine of this many cores, from second 0 on. Parallelism and work are drawn
+/// uniformly in their logarithm. Arrivals are a Poisson process in the first half of each day, at the rate that makes
+/// the offered load 0.7. Requested durations are the run times; users are not modelled.
 pub fn downey97(jobs: usize, cores: u32, seed: u64) -> Vec<Job> {
     let mut numbers = Numbers(seed);
     let cores = cores.clamp(1, CORES_MAX);
@@ -30,7 +30,7 @@ pub fn downey97(jobs: usize, cores: u32, seed: u64) -> Vec<Job> {
     let mut at = 0.0;
     let mut made: Vec<Job> = (0..jobs)
         .map(|i| {
-            // In units of the mean time between arrivals, until that is known.
+            // In units of the mean time between arrivals, which is not known yet.
             at -= (1.0 - numbers.unit()).ln();
             let parallelism = even_in_logarithm(&mut numbers, 1.0, most);
             let work = even_in_logarithm(&mut numbers, WORK.0, WORK.1 * most);
@@ -42,7 +42,7 @@ pub fn downey97(jobs: usize, cores: u32, seed: u64) -> Vec<Job> {
         })
         .collect();
     let work: f64 = made.iter().map(|job| f64::from(job.cores) * job.run).sum();
-    // Half of each day has all of its jobs.
+    // The first half of each day has all jobs of the day.
     let gap = work / (OFFERED_LOAD * most) / 2.0 / (jobs.max(1) as f64);
     for job in &mut made {
         let seconds = job.submit * gap;
@@ -55,8 +55,8 @@ fn even_in_logarithm(numbers: &mut Numbers, least: f64, most: f64) -> f64 {
     (least.ln() + (most.ln() - least.ln()) * numbers.unit()).exp()
 }
 
-/// How many times as fast a job of this average parallelism (at least 1) and variance in parallelism (from 0) is on `n`
-/// cores (at least 1).
+/// Speedup of a job of this average parallelism (at least 1) and variance in parallelism (from 0) on `n` cores (at
+/// least 1).
 fn speedup(n: f64, parallelism: f64, variance: f64) -> f64 {
     let (a, s) = (parallelism, variance);
     if s <= 1.0 {

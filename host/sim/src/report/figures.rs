@@ -1,6 +1,6 @@
-//! Numbers of a report: curves over time, distributions by class of job, and how sure the means are.
+//! Numbers of a report: curves over time, distributions by class of job, and confidence intervals of means.
 //!
-//! This module must never know how they are shown.
+//! This module does not know their presentation.
 
 use serde::Serialize;
 
@@ -19,11 +19,11 @@ pub(super) const BINS: usize = 320;
 pub struct Class {
     /// Its name in tables.
     pub name: &'static str,
-    /// What is in it.
+    /// Its definition.
     pub meaning: &'static str,
-    /// Longer than an hour? `None`: both.
+    /// True for run times above an hour, false below; `None`: both.
     long: Option<bool>,
-    /// More than 8 cores? `None`: both.
+    /// True for more than 8 cores, false for fewer; `None`: both.
     wide: Option<bool>,
 }
 
@@ -53,7 +53,7 @@ impl Class {
 pub struct ClassFigures {
     /// The class's name.
     pub class: &'static str,
-    /// Jobs in it.
+    /// Number of jobs in it.
     pub jobs: usize,
     /// Seconds.
     pub wait_s: Points,
@@ -61,7 +61,7 @@ pub struct ClassFigures {
     pub bounded_slowdown: Points,
 }
 
-/// Bounded slowdown of a job as reports have it.
+/// Bounded slowdown of a job with the threshold of reports.
 pub(super) fn slowdown(job: &Done) -> f64 {
     bounded_slowdown_of(job.wait(), job.run(), THRESHOLD)
 }
@@ -85,11 +85,11 @@ pub(super) fn classes(runs: &[Run]) -> Vec<Vec<ClassFigures>> {
 pub struct Comparison {
     /// Mean wait, seconds.
     pub wait_s: Interval,
-    /// Less the first policy's.
+    /// Difference to the first policy.
     pub wait_s_more: Interval,
     /// Mean bounded slowdown.
     pub bounded_slowdown: Interval,
-    /// Less the first policy's.
+    /// Difference to the first policy.
     pub bounded_slowdown_more: Interval,
 }
 
@@ -119,15 +119,15 @@ pub(super) fn comparisons(runs: &[Run], seed: u64) -> Vec<Comparison> {
 /// Means over equal spans of time.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Curve {
-    /// When the first span begins, seconds.
+    /// Begin of the first span, in seconds.
     pub from: f64,
     /// Length of a span, seconds.
     pub width: f64,
     /// Cores in use.
     pub busy: Vec<f64>,
-    /// Jobs that wait.
+    /// Number of waiting jobs.
     pub waiting: Vec<f64>,
-    /// What flows, by kind, in its unit.
+    /// Flow by kind, in its unit.
     pub flows: Vec<Vec<f64>>,
 }
 

@@ -1,6 +1,6 @@
-//! Expected starts in a report: table, picture and CSV of how far off they were.
+//! Expected starts in a report: table, picture and CSV of their errors.
 //!
-//! This module must never know how a forecast is made.
+//! This module does not know how a forecast is made.
 
 use std::fmt::Write as _;
 
@@ -9,7 +9,7 @@ use super::svg::{Axis, Picture, escape, number};
 use super::{Input, Run};
 use crate::calibration::{Errors, HORIZONS, Made, ON_TIME};
 
-/// What the picture and the table show.
+/// The errors in the picture and the table.
 const CAPTION: &str = "Forecasts made when a job was submitted, by how far ahead the expected start was. Bar: the middle half of the \
     errors without their signs; stroke: median; thin line: up to the 95 % point; ring: mean.";
 
@@ -34,7 +34,7 @@ pub(super) fn csv(runs: &[Run]) -> Vec<u8> {
     figures::csv(&header, rows)
 }
 
-/// The picture, its caption beside it; none without forecasts.
+/// The picture with its caption; `None` without forecasts.
 pub(super) fn picture(input: &Input) -> Option<(String, String)> {
     let told = |horizon| input.runs.iter().filter_map(move |run| of(run, Made::Submission, horizon));
     let most = horizons().flat_map(told).map(|e| e.abs_s.p95.max(e.abs_s.mean)).max_by(f64::total_cmp)?;
@@ -62,7 +62,7 @@ pub(super) fn picture(input: &Input) -> Option<(String, String)> {
     Some((picture.finish(), CAPTION.to_owned()))
 }
 
-/// The table of the page; nothing without forecasts.
+/// The table of the page; empty without forecasts.
 pub(super) fn table(page: &mut String, input: &Input) {
     if input.runs.iter().all(|run| run.forecasts.is_none()) {
         return;

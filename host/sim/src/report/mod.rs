@@ -1,12 +1,12 @@
-//! The report of a comparison: one HTML page that needs nothing else, each of its pictures as SVG, and its figures as
-//! CSV and JSON. Made as texts; whoever asked writes them.
+//! The report of a comparison: one self-contained HTML page, each of its pictures as SVG, and its figures as CSV and
+//! JSON. The report is made as texts; the caller writes the files.
 //!
-//! - `figures` makes numbers out of records: curves, classes, intervals.
+//! - `figures` computes numbers from records: curves, classes, intervals.
 //! - `forecasts` is about expected starts.
-//! - `pictures` draws them, with the pen of `svg`.
-//! - `page` puts them on a page.
+//! - `pictures` draws them, with the primitives of `svg`.
+//! - `page` makes the page.
 //!
-//! The same input gives the same bytes. This module must never know how a schedule came about, or files.
+//! The same input gives the same bytes. This module knows neither files nor how a schedule was made.
 
 mod figures;
 mod forecasts;
@@ -31,47 +31,47 @@ pub const THRESHOLD: f64 = 10.0;
 /// One policy's run.
 #[derive(Debug, Clone)]
 pub struct Run {
-    /// What it is called in tables; different for each run.
+    /// Its name in tables; different for each run.
     pub label: String,
     /// Its metrics.
     pub summary: Summary,
     /// Its jobs, with places.
     pub record: Record,
-    /// Jobs that were refused for good: number and reason.
+    /// Jobs that were denied: number and reason.
     pub denied: Vec<(u64, String)>,
-    /// Jobs that still waited when nothing could happen any more: number and reason.
+    /// Jobs that still waited when no event could follow any more: number and reason.
     pub never_started: Vec<(u64, String)>,
-    /// How good forecasts of starts were, if any were made.
+    /// Errors of the forecasts of starts, if any were made.
     pub forecasts: Option<Calibrated>,
-    /// For each kind of [`Input::flows`], spans of its use: from, to (seconds), and how much in its unit.
+    /// For each kind of [`Input::flows`], spans of its use: from, to (seconds), and amount in its unit.
     pub flows: Vec<Vec<(f64, f64, f64)>>,
 }
 
-/// A kind of flow that jobs ask for.
+/// A kind of flow that jobs request.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Flow {
     /// Its name.
     pub name: String,
     /// Its unit; may be empty.
     pub unit: String,
-    /// What the machine has of it, in that unit.
+    /// Capacity of the machine, in that unit.
     pub capacity: f64,
 }
 
-/// Everything a report is about.
+/// The input of a report.
 #[derive(Debug, Clone)]
 pub struct Input {
-    /// What was replayed.
+    /// Name of the workload.
     pub title: String,
-    /// What a reader has to know of the input: options, lines that were left out, bad lines.
+    /// Remarks on the input: options, lines that were left out, bad lines.
     pub notes: Vec<String>,
     /// Cores of the machine.
     pub cores: u64,
-    /// What flows beside cores.
+    /// Kinds of flow.
     pub flows: Vec<Flow>,
     /// Seed of the intervals.
     pub seed: u64,
-    /// In the order in which they were asked for.
+    /// The runs, in the order of the command line.
     pub runs: Vec<Run>,
 }
 

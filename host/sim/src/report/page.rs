@@ -1,6 +1,6 @@
-//! The page of a report: HTML that loads nothing.
+//! The page of a report: HTML that loads no other file.
 //!
-//! This module must never know how figures are made.
+//! This module does not know how figures are made.
 
 use std::fmt::Write as _;
 
@@ -11,7 +11,7 @@ use super::{Input, THRESHOLD, forecasts};
 use crate::bootstrap::{DRAWS, Interval};
 use crate::metrics::DEFINITIONS;
 
-/// Most jobs of a kind that the page lists; report.json has all.
+/// Maximum number of jobs of a kind on the page; report.json has all.
 const LISTED_MAX: usize = 20;
 
 const STYLE: &str = "
@@ -151,7 +151,7 @@ fn table_of_classes(page: &mut String, input: &Input, classes: &[Vec<ClassFigure
     page.push_str("</tbody></table></div>\n");
 }
 
-/// Whom the machine cannot take, which is the same for every policy, and whom a policy kept waiting.
+/// Jobs that the machine cannot take, which are the same for every policy, and jobs that a policy kept waiting.
 fn did_not_run(page: &mut String, input: &Input) {
     if let Some(run) = input.runs.iter().find(|run| !run.denied.is_empty()) {
         list(page, "Jobs that can never run here", &run.denied);

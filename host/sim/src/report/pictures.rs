@@ -1,19 +1,19 @@
 //! The pictures of a report.
 //!
-//! This module must never know pixels; that is `svg`.
+//! This module does not know pixels; those belong to `svg`.
 
 use super::figures::{BINS, CLASSES, ClassFigures, Curve, slowdown};
 use super::svg::{Axis, Picture, colour, date};
 use super::{Input, Run, THRESHOLD, file_part, forecasts};
 use crate::record::Done;
 
-/// Most jobs in a Gantt picture.
+/// Maximum number of jobs in a Gantt picture.
 const GANTT_JOBS_MAX: usize = 1500;
 
 /// Points of a distribution's line.
 const POINTS: usize = 240;
 
-/// A picture with what it shows.
+/// A picture with its caption.
 pub(super) struct Shown {
     /// Name of its file, without ending.
     pub(super) name: String,
@@ -144,7 +144,7 @@ fn by_class(title: &str, x: Axis, names: &[&str], classes: &[Vec<ClassFigures>],
     picture.finish()
 }
 
-/// The time that Gantt pictures show: around the longest queue, so wide that few enough jobs are in it.
+/// The span of time of Gantt pictures: around the longest queue, as wide as the maximum number of jobs permits.
 fn window(input: &Input, curves: &[Curve]) -> Option<(f64, f64)> {
     let (_, at, curve) = curves
         .iter()

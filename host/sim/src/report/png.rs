@@ -1,14 +1,14 @@
-//! Pictures as PNG, for slides and papers. The font is one of our own, so that the same data gives the same bytes wherever
-//! it is drawn.
+//! Pictures as PNG, for slides and papers. The font is part of the program, so that the same data gives the same bytes
+//! on every machine.
 //!
-//! This module must never know what is drawn.
+//! This module does not know the subject of a picture.
 
 use std::sync::Arc;
 
 use epaint_default_fonts::UBUNTU_LIGHT;
 use resvg::{tiny_skia, usvg};
 
-/// Pixels for each of the picture's own.
+/// Pixels for each unit of the picture.
 const SCALE: f32 = 2.0;
 
 /// Draws pictures.
@@ -25,7 +25,7 @@ impl Painter {
         Painter { fonts: Arc::new(fonts) }
     }
 
-    /// One of our own pictures; `None` when it is none.
+    /// Draws a picture of this crate; `None` for another SVG.
     pub(super) fn png(&self, svg: &str) -> Option<Vec<u8>> {
         let options = usvg::Options { fontdb: Arc::clone(&self.fonts), ..usvg::Options::default() };
         let tree = usvg::Tree::from_str(svg, &options).ok()?;

@@ -1,14 +1,16 @@
 //! Pictures as SVG text that stands alone: lines over an axis, ranges by class, and boxes over time.
 //!
-//! Numbers are written with two digits, so that the same data gives the same bytes. Colours tell policies apart also for
-//! eyes that do not see red and green differently (Okabe, Ito: Color universal design, 2008); a dash pattern
-//! helps beyond eight.
+//! Numbers are written with two digits, so that the same data gives the same bytes. The colours of policies are
+//! distinguishable with colour-blindness (Okabe, Ito: Color universal design, 2008); beyond eight a dash pattern helps.
 //!
-//! This module must never know what is drawn.
+//! This module does not know the subject of a picture.
 
 use std::fmt::Write as _;
 
-/// Width of every picture, in pixels of its own.
+use jiff::SignedDuration;
+use jiff::civil::DateTime;
+
+/// Width of every picture, in units of the picture.
 pub(super) const WIDTH: f64 = 960.0;
 const LEFT: f64 = 70.0;
 const RIGHT: f64 = 16.0;
@@ -19,7 +21,7 @@ const COLOURS: [&str; 8] =
     ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f6000", "#333333"];
 const DASHES: [&str; 3] = ["", "6 3", "2 3"];
 
-/// The colour of the policy with this number.
+/// The colour of the policy with this index.
 pub(super) fn colour(number: usize) -> &'static str {
     COLOURS[number % COLOURS.len()]
 }
@@ -36,19 +38,19 @@ pub(super) fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
-/// One direction of a picture.
+/// One axis of a picture.
 #[derive(Debug, Clone)]
 pub(super) struct Axis {
     pub(super) label: String,
     pub(super) from: f64,
     pub(super) to: f64,
     pub(super) log: bool,
-    /// Values with what is written beside them.
+    /// Values with their labels.
     pub(super) ticks: Vec<(f64, String)>,
 }
 
 impl Axis {
-    /// Where a value lies, 0 to 1; outside is moved to the rim.
+    /// The position of a value, 0 to 1; values outside are moved to the edge.
     fn part(&self, value: f64) -> f64 {
         let map = |v: f64| if self.log { v.max(f64::MIN_POSITIVE).ln() } else { v };
         let (from, to) = (map(self.from), map(self.to));
@@ -71,7 +73,7 @@ impl Axis {
         Axis { label: label.to_owned(), from: 0.0, to: 1.0, log: false, ticks }
     }
 
-    /// Seconds from 1 up, by powers, with ticks that people know.
+    /// Seconds from 1 up, by powers, with ticks at common durations.
     pub(super) fn seconds(label: &str, most: f64) -> Axis {
         let known = [
             (1.0, "1 s"),
@@ -104,7 +106,7 @@ impl Axis {
         let days = (to - from) / 86_400.0;
         let dated = from > 3e7;
         let mut ticks = Vec::new();
-        // A date with a time of day takes more room.
+        // A date with a time of day needs more space.
         let parts = if dated && days <= 20.0 { 4 } else { 6 };
         for i in 0..=parts {
             let at = from + (to - from) * f64::from(i) / f64::from(parts);
@@ -120,7 +122,7 @@ impl Axis {
     }
 }
 
-/// A number with what matters of it.
+/// A number rounded to its significant digits.
 pub(super) fn number(value: f64) -> String {
     let size = value.abs();
     if size >= 1e6 {
@@ -136,18 +138,10 @@ pub(super) fn number(value: f64) -> String {
     }
 }
 
-/// Year, month and day of a time since the epoch (civil calendar from days, after H. Hinnant).
+/// Year, month and day (UTC) of a time in seconds since the epoch; of one beyond the calendar the nearest that is in it.
 pub(super) fn date(time: f64) -> String {
-    let days = (time / 86_400.0).floor() as i64 + 719_468;
-    let era = days.div_euclid(146_097);
-    let of_era = days.rem_euclid(146_097);
-    let year_of_era = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * shifted + 2) / 5 + 1;
-    let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
-    let year = year_of_era + era * 400 + i64::from(month <= 2);
-    format!("{year:04}-{month:02}-{day:02}")
+    let epoch = DateTime::constant(1970, 1, 1, 0, 0, 0, 0);
+    epoch.saturating_add(SignedDuration::from_secs(time.floor() as i64)).strftime("%Y-%m-%d").to_string()
 }
 
 fn clock(time: f64) -> String {
@@ -163,7 +157,7 @@ pub(super) struct Picture {
 }
 
 impl Picture {
-    /// With a title, a frame and an axis below.
+    /// Starts a picture with a title, a frame and a horizontal axis.
     pub(super) fn new(title: &str, height: f64, x: Axis) -> Picture {
         let mut text = format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-label=\"{0}\" \
@@ -277,7 +271,7 @@ impl Picture {
     ) {
         let y = TOP + row;
         let at = [q1, median, q3, p95, mean].map(|v| self.at_x(v));
-        // A bar from somewhere to the same place is none.
+        // A bar of length 0 is not drawn.
         let bar = |to: f64, look: &str| match to - at[0] < 0.01 {
             true => String::new(),
             false => format!("<path d=\"M{:.2} {y:.2}H{to:.2}\" {look}/>", at[0]),
@@ -299,7 +293,7 @@ impl Picture {
         );
     }
 
-    /// Words at the left of a row.
+    /// The label of a row.
     pub(super) fn row_name(&mut self, row: f64, name: &str) {
         let _ = writeln!(
             self.text,
@@ -317,12 +311,12 @@ impl Picture {
         let _ = write!(self.text, "<path d=\"M{x0:.2} {y0:.2}H{x1:.2}V{y1:.2}H{x0:.2}z\" fill=\"{fill}\"/>");
     }
 
-    /// Opens a group with a name that shows when pointed at.
+    /// Opens a group with a name that appears as a tooltip.
     pub(super) fn open(&mut self, name: &str) {
         let _ = write!(self.text, "<g stroke=\"#fff\" stroke-width=\".3\"><title>{}</title>", escape(name));
     }
 
-    /// Closes it.
+    /// Closes the group.
     pub(super) fn close(&mut self) {
         self.text.push_str("</g>\n");
     }

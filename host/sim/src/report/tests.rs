@@ -1,4 +1,4 @@
-//! The report as whoever opens it sees it.
+//! The report as a browser shows it.
 
 use super::*;
 use crate::calibration::Calibration;

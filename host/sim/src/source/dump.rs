@@ -1,9 +1,9 @@
-//! An archive that `flux dump` wrote: for each job its jobspec, its eventlog and, once it had resources, R.
+//! An archive of `flux dump`: for each job its jobspec, its eventlog and, once it had resources, R.
 //!
-//! Submission is the event `submit`; the run is from `start` to `finish`, or from `alloc` to `free` where nothing was
-//! executed. Cores are those of R, since a request for whole nodes does not tell them, and those that the jobspec names where a
-//! job had none. The limit is the jobspec's duration. Everything else in the archive is passed over. Where a line is
-//! named, it is the how-manieth job of the archive.
+//! Submission is the event `submit`. The run is from `start` to `finish`, or from `alloc` to `free` where no program
+//! was executed. Cores are those of R, since a request for whole nodes does not name them, and those of the jobspec for
+//! a job without R. The limit is the jobspec's duration. All other parts of the archive are ignored. The line number in
+//! errors and records is the number of the job in the archive.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, Read};
@@ -15,12 +15,12 @@ use super::{Listed, Numbers};
 use crate::bounded::Bounded;
 use crate::swf::{BadLine, Record, Status, SwfError, quoted};
 
-/// Largest archive that is read, in bytes, unpacked.
+/// Largest archive, in bytes, unpacked.
 pub const ARCHIVE_BYTES_MAX: u64 = 16 << 30;
 /// Largest file of one job.
 const FILE_BYTES_MAX: u64 = 32 << 20;
 
-/// Does a file begin like an archive?
+/// True if a file begins like an archive.
 pub(super) fn begins(start: &[u8]) -> bool {
     start.get(257..262) == Some(b"ustar")
 }
@@ -32,7 +32,7 @@ struct Parts {
     r: Option<String>,
 }
 
-/// Read an archive to its end.
+/// Reads an archive to its end.
 pub fn read(input: impl BufRead, file: &str) -> Result<Listed, SwfError> {
     let io_error = |source| SwfError::Io { file: file.to_owned(), line: 0, source };
     let mut parts: BTreeMap<JobId, Parts> = BTreeMap::new();

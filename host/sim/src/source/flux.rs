@@ -1,8 +1,8 @@
-//! Jobs as `flux jobs -a -c0 --json` lists them: one document with an array `jobs`, or one job after the other.
+//! Jobs in the form of `flux jobs -a -c0 --json`: one document with an array `jobs`, or one job after the other.
 //!
-//! Used are `id`, `t_submit`, `t_run` and `t_cleanup` (between them it ran), `ncores`, `duration` (0: no limit), `result`,
-//! `userid` and `queue`. A job that still runs has no known end and is left out, as is one that never started. Where a
-//! line is named, it is the how-manieth job of the list.
+//! The keys `id`, `t_submit`, `t_run` and `t_cleanup` (the run is between the last two), `ncores`, `duration` (0: no
+//! limit), `result`, `userid` and `queue` are used. A job that still runs has no known end and is left out, as is a job
+//! that never started. The line number in errors and records is the number of the job in the list.
 
 use std::io::BufRead;
 
@@ -13,7 +13,7 @@ use super::{Listed, Numbers, bad};
 use crate::bounded::Bounded;
 use crate::swf::{BadLine, Record, Status, SwfError, quoted};
 
-/// Longest list that is read, in bytes: some three million jobs.
+/// Longest list, in bytes: some three million jobs.
 pub const LIST_BYTES_MAX: u64 = 2 << 30;
 
 #[derive(Debug, Deserialize)]
@@ -30,7 +30,7 @@ struct Job {
     queue: Option<String>,
 }
 
-/// Read a list to its end.
+/// Reads a list to its end.
 pub fn read(input: impl BufRead, file: &str) -> Result<Listed, SwfError> {
     let mut listed = Listed::new(file);
     let mut queues = Numbers::default();

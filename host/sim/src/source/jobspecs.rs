@@ -2,13 +2,13 @@
 //!
 //! | key | |
 //! |---|---|
-//! | `jobspec` | what the job asks for, RFC 14 in JSON |
-//! | `t_submit` | when it was submitted, seconds from the epoch |
-//! | `runtime` | how long it runs if nobody stops it, seconds; without it, as long as its jobspec's duration |
-//! | `id` | its number; the how-manieth line without |
-//! | `userid` | whose it is; 0 without |
+//! | `jobspec` | the request of the job, RFC 14 in JSON |
+//! | `t_submit` | time of submission, seconds since the epoch |
+//! | `runtime` | run time in seconds, unless the job is killed earlier; without it, the jobspec's duration |
+//! | `id` | number of the job; without it, the number of the line |
+//! | `userid` | user number of its owner; 0 without it |
 //!
-//! This module must never know what a jobspec asks for.
+//! This module does not know the contents of a jobspec.
 
 use std::io::BufRead;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use super::{Numbers, Source};
 use crate::swf::lines::Lines;
 use crate::swf::{BadLine, Header, Record, SwfError, quoted};
 
-/// Longest line, in bytes: jobspecs bring the environment of their tasks.
+/// Longest line, in bytes: jobspecs contain the environment of their tasks.
 pub const LINE_BYTES_MAX: usize = 1 << 20;
 
 /// A stream that is being read.
@@ -33,7 +33,7 @@ pub struct Reader<R> {
 }
 
 impl<R: BufRead> Reader<R> {
-    /// From its first line on.
+    /// Reads from the first line on.
     pub fn new(input: R, file: impl Into<String>) -> Self {
         let (file, queues) = (file.into(), Numbers::default());
         Reader { lines: Lines::up_to(input, LINE_BYTES_MAX), file, header: Header::default(), queues }
@@ -63,7 +63,7 @@ impl<R: BufRead> Source for Reader<R> {
     }
 }
 
-/// Does a line look like one of these?
+/// True if a line looks like one of these.
 pub(super) fn begins(line: &[u8]) -> bool {
     line.windows(b"\"jobspec\"".len()).any(|part| part == b"\"jobspec\"")
 }

@@ -1,17 +1,17 @@
-//! Where jobs come from: logs of several formats, read as the records of the Standard Workload Format.
+//! Sources of jobs: logs of several formats, read as the records of the Standard Workload Format.
 //!
-//! | [`Format`] | what it is |
+//! | [`Format`] | content |
 //! |---|---|
 //! | `swf` | Standard Workload Format, see [`crate::swf`] |
-//! | `sacct` | what `sacct --parsable2` prints, see [`sacct`] |
-//! | `flux` | what `flux jobs -a -c0 --json` prints, or the same jobs one on a line, see [`flux`] |
+//! | `sacct` | output of `sacct --parsable2`, see [`sacct`] |
+//! | `flux` | output of `flux jobs -a -c0 --json`, or the same jobs one on a line, see [`flux`] |
 //! | `dump` | an archive of `flux dump`: jobspecs, eventlogs and R of the jobs, see [`dump`] |
 //! | `jobspecs` | jobspecs with times, one on a line, see [`jobspecs`] |
-//! | `csv`, `jsonl` | what `fluxgate workload convert` writes, see [`table`] |
+//! | `csv`, `jsonl` | output of `fluxgate workload convert`, see [`table`] |
 //!
-//! All of them may be compressed with gzip. The format is recognised by how the text begins, unless it is given.
+//! All of them may be compressed with gzip. The format is recognised by the beginning of the text, unless it is given.
 //!
-//! This module must never know what a job means to a scheduler; that is [`crate::workload`].
+//! This module does not know the meaning of a job for a scheduler; that is [`crate::workload`].
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::BufRead;
@@ -27,18 +27,18 @@ pub mod table;
 
 /// A log that is being read: its jobs, in the order of the file.
 pub trait Source: Iterator<Item = Result<Record, SwfError>> {
-    /// What is known before the first job. Fails only when the file cannot be read.
+    /// The header: the information before the first job. Fails only when the file cannot be read.
     fn header(&mut self) -> Result<&Header, SwfError> {
         Ok((*self).header_so_far())
     }
 
-    /// What is known so far.
+    /// The header as read so far.
     fn header_so_far(&self) -> &Header;
 
-    /// The name that messages use.
+    /// The name of the log in error texts.
     fn file(&self) -> &str;
 
-    /// Is it a stream of jobspecs?
+    /// True for a stream of jobspecs.
     fn is_of_jobspecs(&self) -> bool {
         false
     }
@@ -94,7 +94,7 @@ impl<R: BufRead> Source for Reader<R> {
     }
 }
 
-/// Formats of logs; see the module's page.
+/// Formats of logs; see the [module](self).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     /// Standard Workload Format.
@@ -107,14 +107,14 @@ pub enum Format {
     Dump,
     /// Jobspecs with times.
     Jobspecs,
-    /// Our own table.
+    /// The table of this program.
     Csv,
     /// The same, one JSON object a line.
     Jsonl,
 }
 
 impl Format {
-    /// The format of a text that begins so.
+    /// The format of a text with this beginning.
     fn of(start: &[u8]) -> Format {
         if dump::begins(start) {
             return Format::Dump;
@@ -133,7 +133,7 @@ impl Format {
     }
 }
 
-/// Open a log; without a format it is recognised.
+/// Opens a log; without a format it is recognised.
 pub fn open(path: &Path, format: Option<Format>) -> Result<Box<dyn Source>, SwfError> {
     let file = path.display().to_string();
     let mut input = open_plain(path)?;
@@ -153,15 +153,15 @@ pub fn open(path: &Path, format: Option<Format>) -> Result<Box<dyn Source>, SwfE
     })
 }
 
-/// Most names of one kind (users, queues) in a log.
+/// Maximum number of names of one kind (users, queues) in a log.
 const NAMES_MAX: usize = 1 << 20;
 
-/// Names as the numbers that records have, in the order in which they come, from 1.
+/// Names as the numbers of records, in the order of their first use, from 1.
 #[derive(Debug, Default)]
 struct Numbers(BTreeMap<String, u32>);
 
 impl Numbers {
-    /// The number of a name that stands in this line; fails when there are too many.
+    /// The number of a name in this line; fails when there are too many names.
     fn of(&mut self, name: &str, line: u64) -> Result<u32, BadLine> {
         if let Some(number) = self.0.get(name) {
             return Ok(*number);
@@ -179,7 +179,7 @@ impl Numbers {
     }
 }
 
-/// Jobs that are all read already.
+/// Jobs that have all been read already.
 #[derive(Debug)]
 pub struct Listed {
     jobs: VecDeque<Result<Record, BadLine>>,
@@ -192,7 +192,7 @@ impl Listed {
         Listed { jobs: VecDeque::new(), header: Header::default(), file: file.to_owned() }
     }
 
-    /// One more; it is told its number, from 1.
+    /// Adds a job, which gets its number, from 1.
     fn push(&mut self, job: impl FnOnce(u64) -> Result<Record, BadLine>) {
         let job = job(self.jobs.len() as u64 + 1);
         self.jobs.push_back(job);
@@ -218,7 +218,7 @@ impl Source for Listed {
     }
 }
 
-/// A value that is not what it should be.
+/// A value is invalid.
 fn bad(line: u64, name: &str, found: &str, accepted: &'static str) -> BadLine {
     BadLine { line, field: None, found: format!("{name} {}", quoted(found)), accepted }
 }

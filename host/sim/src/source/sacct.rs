@@ -1,13 +1,13 @@
-//! Accounting as `sacct --parsable2` prints it: a line of column names, then one line for each job and each step, fields
-//! between `|`.
+//! Accounting data in the form of `sacct --parsable2`: a line of column names, then one line for each job and each
+//! step, fields between `|`.
 //!
-//! Columns that are used, whatever others there are: `JobIDRaw` or `JobID`; `Submit`; the run time from `ElapsedRaw`,
-//! `Elapsed`, or `Start` and `End`; processors from `AllocCPUS` or `NCPUS` (given) and `ReqCPUS` (asked for); the limit
-//! from `TimelimitRaw` (minutes) or `Timelimit`, none where it says `UNLIMITED` or `Partition_Limit`; `State`; `UID` or
+//! These columns are used, others are ignored: `JobIDRaw` or `JobID`; `Submit`; the run time from `ElapsedRaw`,
+//! `Elapsed`, or `Start` and `End`; processors from `AllocCPUS` or `NCPUS` (allocated) and `ReqCPUS` (requested); the
+//! limit from `TimelimitRaw` (minutes) or `Timelimit`, none for `UNLIMITED` or `Partition_Limit`; `State`; `UID` or
 //! `User`; `Partition`, which becomes the queue. Dates are taken as UTC.
 //!
-//! A line of a step (`123.batch`) is a part of a job; its job's own line counts. A job that never started has no run time.
-//! One that still runs counts with what it has run so far.
+//! A line of a step (`123.batch`) is a part of a job; only the job's own line counts. A job that never started has no
+//! run time. A job that still runs counts with its run time so far.
 
 use std::io::BufRead;
 
@@ -16,16 +16,16 @@ use crate::dates::epoch;
 use crate::swf::lines::Lines;
 use crate::swf::{BadLine, Header, Record, Status, SwfError, parse_number};
 
-/// What to print so that everything is there.
+/// The columns to print for a complete log.
 const USE: &str = "the columns of `sacct --parsable2 --format=JobIDRaw,Submit,ElapsedRaw,AllocCPUS,ReqCPUS,TimelimitRaw,State,UID,\
                    Partition`: at least one for id, submission, run time and processors";
 
-/// Does a line look like the names of columns?
+/// True if a line looks like column names.
 pub(super) fn begins(line: &[u8]) -> bool {
     line.contains(&b'|') && line.split(|b| *b == b'|').any(|name| matches!(name, b"JobID" | b"JobIDRaw"))
 }
 
-/// Where the columns are that are used.
+/// Positions of the columns that are used.
 #[derive(Debug, Default)]
 struct Columns {
     id: Option<usize>,
@@ -84,7 +84,7 @@ pub struct Reader<R> {
 }
 
 impl<R: BufRead> Reader<R> {
-    /// Read from anything; `file` is the name that messages use. Fails when the columns are not there.
+    /// Reads from anything; `file` is its name in error texts. Fails when columns are missing.
     pub fn new(input: R, file: impl Into<String>) -> Result<Self, SwfError> {
         let (file, mut lines) = (file.into(), Lines::new(input));
         let columns = lines.next_of(&file, |line, _| Some(Ok(Columns::read(&String::from_utf8_lossy(line)))));
@@ -134,7 +134,7 @@ fn job(
     users: &mut Numbers,
     partitions: &mut Numbers,
 ) -> Result<Record, BadLine> {
-    // --parsable puts one more bar at the end.
+    // --parsable appends one more bar.
     let fields: Vec<&str> = line.split('|').collect();
     if fields.len() != columns.count {
         let found = format!("{} fields", fields.len());
@@ -152,7 +152,7 @@ fn job(
     let job = own.parse().ok().filter(|_| own.bytes().all(|b| b.is_ascii_digit()));
     let job = match job {
         Some(job) => job,
-        // A part of an array whose raw id is not there; its steps need no id.
+        // A part of an array without a raw id; its steps need no id.
         None if step => 0,
         None => {
             return Err(bad(

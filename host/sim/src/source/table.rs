@@ -1,5 +1,5 @@
-//! The tables that `fluxgate workload convert` writes: a job a line, as CSV under the names of [`COLUMNS`] or as JSON
-//! objects with these keys. Times in seconds, submission from the epoch.
+//! The tables of `fluxgate workload convert`: a job a line, as CSV with the columns [`COLUMNS`] or as JSON objects with
+//! these keys. Times in seconds, submission since the epoch.
 
 use std::io::BufRead;
 

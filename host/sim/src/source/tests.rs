@@ -52,7 +52,7 @@ fn accounting_of_another_scheduler() {
     assert_eq!((found[2].user, found[2].queue, found[2].status), (Some(2), Some(2), Status::Cancelled));
     assert_eq!((found[2].time_requested, found[3].run, found[3].time_requested), (None, None, Some(600.0)));
     assert_eq!((found[4].status, found[4].time_requested), (Status::Failed, None));
-    // The same as raw numbers, with columns that nobody needs, and a bar at the end as --parsable puts it.
+    // The same as raw numbers, with unused columns, and a bar at the end as --parsable puts it.
     let raw = "JobIDRaw|Account|Submit|ElapsedRaw|NCPUS|TimelimitRaw|UID|\n7|x|1000|90|3|5|1000|\n";
     let found = good(raw);
     assert_eq!((found[0].job, found[0].submit, found[0].run), (7, 1000.0, Some(90.0)));

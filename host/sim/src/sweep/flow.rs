@@ -1,8 +1,8 @@
-//! The judge of flow: did every job get what it asked for where it is, and did any pool ever carry more than it can?
+//! The check of flow: every job got its requested flow where it runs, and no pool ever carried more than its capacity.
 //!
-//! - by the rule that jobs ask by, and the cores of its row, each job has an amount on each rank: its R has to say the same (of a job
-//!   with a jobspec of its own that is taken as it is);
-//! - at no instant do the amounts of running jobs exceed a pool, or one that feeds it.
+//! - By the rule of the requests and the cores of its row, each job has an amount on each rank. Its R has to have the
+//!   same amount (that of a job with a jobspec of its own is taken as it is).
+//! - At no instant do the amounts of running jobs exceed a pool, or a pool that feeds it.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::flow::{Asks, Flow, Grant, Pools};
 use crate::schedule::{Cores, Row};
 use crate::workload::Job;
 
-/// Check what flowed to the jobs of a schedule, whose rows tell their cores; `grants` is what their Rs say.
+/// Checks the flow to the jobs of a schedule, whose rows have their cores; `grants` is the flow by their Rs.
 pub fn sweep_flow(
     pools: &Pools,
     asks: &Asks,
@@ -42,8 +42,8 @@ pub fn sweep_flow(
     }
 }
 
-/// Hold what a job has against what it must have, and tell of each pool on its way how much that is: numbers of kind and pool, and
-/// units.
+/// Compares the flow of a job with its requirement, and reports for each pool on the path the amount: indices of kind
+/// and pool, and units.
 fn on_pools(
     pools: &Pools,
     asks: &Asks,
@@ -59,7 +59,7 @@ fn on_pools(
     }
     let mut due: BTreeMap<(usize, u32), u64> = BTreeMap::new();
     if job.jobspec > 0 {
-        // It says itself what it wants.
+        // The job has a request of its own.
         due.clone_from(&found);
     } else {
         for (rank, ids) in cores {
@@ -78,7 +78,7 @@ fn on_pools(
     for ((kind, rank), units) in due {
         let known = &pools.kinds[kind];
         let mut at = known.at.get(&rank).copied();
-        // No longer way than there are pools.
+        // No path is longer than the number of pools.
         for _ in 0..known.pools.len() {
             let Some(pool) = at else { break };
             takes((kind, pool), units);
@@ -87,7 +87,7 @@ fn on_pools(
     }
 }
 
-/// The same while rows come in the order of their starts.
+/// The same while rows arrive in the order of their starts.
 #[derive(Debug)]
 pub(super) struct Running<'a> {
     pub(super) pools: &'a Pools,
@@ -103,7 +103,7 @@ impl<'a> Running<'a> {
     pub(super) fn starts(&mut self, job: &Job, row: &Row, flows: &[Flow], report: &mut Report) {
         let Some(cores) = &row.cores else { return };
         let (pools, mut over) = (self.pools, Vec::new());
-        // A rank of its own hangs on each way: a pool that feeds several is told of each.
+        // Each path begins with the rank's own pool: the amount counts in a pool once for each rank that it feeds.
         on_pools(pools, self.asks, job, cores, flows, report, |(kind, pool), units| {
             let used = self.used.entry((kind, pool)).or_default().add(row, units);
             let it = &pools.kinds[kind].pools[pool];

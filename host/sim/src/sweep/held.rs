@@ -2,28 +2,15 @@
 //!
 //! Must never know what it is.
 
-use std::cmp::{Ordering, Reverse};
+use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+
+use fluxgate_formats::TotalF64;
 
 use crate::schedule::Row;
 
 /// When so much is given back.
-#[derive(Debug, Clone, Copy, PartialEq)]
-struct Back(f64, u64);
-
-impl Eq for Back {}
-
-impl Ord for Back {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.0.total_cmp(&other.0).then(self.1.cmp(&other.1))
-    }
-}
-
-impl PartialOrd for Back {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
+type Back = (TotalF64, u64);
 
 /// See the module.
 #[derive(Debug, Clone, Default)]
@@ -40,13 +27,13 @@ impl Held {
 
     /// The same from a time to another.
     pub(crate) fn add_span(&mut self, start: f64, end: f64, amount: u64) -> u64 {
-        while let Some(Reverse(Back(_, back))) = self.backs.peek().copied().filter(|it| it.0.0 <= start) {
+        while let Some(Reverse((_, back))) = self.backs.peek().copied().filter(|it| it.0.0.0 <= start) {
             self.now = self.now.saturating_sub(back);
             self.backs.pop();
         }
         if end > start {
             self.now = self.now.saturating_add(amount);
-            self.backs.push(Reverse(Back(end, amount)));
+            self.backs.push(Reverse((TotalF64(end), amount)));
         }
         self.now
     }

@@ -1,7 +1,7 @@
-//! The judge of memory: at no instant do running jobs have more of it on a rank than is there, or on all together, counting for
-//! every job what it must at least have ([`Memory::due`]).
+//! The check of memory: at no instant do running jobs have more memory on a rank, or in all, than there is, counting
+//! for every job the minimum that it must have ([`Memory::due`]).
 //!
-//! This module must never know the ledger.
+//! This module does not know the ledger.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::memory::Memory;
 use crate::schedule::Row;
 use crate::workload::Job;
 
-/// Check the memory of a schedule; `jobspecs` are the [requests](crate::workload::Workload::jobspecs) that jobs bring.
+/// Checks the memory of a schedule; `jobspecs` are the [requests](crate::workload::Workload::jobspecs) of jobs.
 pub fn sweep_memory(
     memory: &Memory,
     jobspecs: &[Arc<Jobspec>],
@@ -41,7 +41,7 @@ pub fn sweep_memory(
     }
 }
 
-/// The same while rows come in the order of their starts.
+/// The same while rows arrive in the order of their starts.
 #[derive(Debug)]
 pub(super) struct Running<'a> {
     memory: &'a Memory,

@@ -1,9 +1,9 @@
-//! The judge over a schedule while it is made: the same questions as [`super::sweep`] asks, for runs of which not all rows
-//! can be kept. It remembers the jobs that wait, and of each core who held it last and until when.
+//! The check of a schedule while it is made: the conditions of [`super::sweep`], for runs whose rows cannot all be
+//! kept. It stores the waiting jobs and, for each core, its last job and that job's end.
 //!
-//! Starts come in the order of time, so a core is free when whoever held it last has ended; that also says that no rank and
-//! no machine is ever overfull. What differs from [`super::sweep`]: a job that starts twice is told as one that does not
-//! wait, and every row must tell its cores.
+//! Starts come in the order of time, so a core is free when its last job has ended; that implies that no rank and no
+//! machine is ever overfull. Differences to [`super::sweep`]: a job that starts twice is reported as one that does not
+//! wait, and every row must have its cores.
 //!
 //! This module shares no code with engine, graph and driver.
 
@@ -22,12 +22,12 @@ use crate::outages::Outage;
 use crate::schedule::{Cores, Row};
 use crate::workload::Job;
 
-/// Judges one run.
+/// Checks one run.
 #[derive(Debug)]
 pub struct Judge<'a> {
     machine: &'a Cores,
     history: History,
-    /// What came and neither started nor was denied.
+    /// Jobs that arrived and neither started nor were denied.
     waiting: RefCell<BTreeMap<JobId, Job>>,
     held: BTreeMap<(u32, u32), (f64, JobId)>,
     memory: Option<memory::Running<'a>>,
@@ -37,7 +37,7 @@ pub struct Judge<'a> {
 }
 
 impl<'a> Judge<'a> {
-    /// On a machine of these cores, to which these things happen, in the order of time.
+    /// For a machine of these cores with these outages, in the order of time.
     pub fn new(machine: &'a Cores, outages: &[(f64, Outage)]) -> Self {
         Judge {
             machine,
@@ -51,34 +51,34 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// It also looks at memory, as [`super::sweep_memory`].
+    /// Also checks memory, as [`super::sweep_memory`] does.
     pub fn with_memory(self, memory: &'a Memory, jobspecs: &'a [Arc<Jobspec>]) -> Self {
         Judge { memory: Some(memory::Running::new(memory, jobspecs)), ..self }
     }
 
-    /// It also looks at flow, as [`super::sweep_flow`].
+    /// Also checks flow, as [`super::sweep_flow`] does.
     pub fn with_flow(self, pools: &'a Pools, asks: &'a Asks) -> Self {
         Judge { flow: Some(flow::Running::new(pools, asks)), ..self }
     }
 
-    /// A job is in the workload.
+    /// A job of the workload arrives.
     pub fn comes(&self, job: &Job) {
         self.waiting.borrow_mut().insert(job.id, *job);
     }
 
-    /// A job is refused for good.
+    /// A job is denied.
     pub fn denied(&mut self, id: JobId) {
         if self.waiting.get_mut().remove(&id).is_none() {
             self.report.add(Violation::Unknown(id));
         }
     }
 
-    /// A job is told to wait for ever. That is no violation: the judge knows no policy.
+    /// A job is left waiting for ever. That is no violation: the check knows no policy.
     pub fn left(&mut self, id: JobId) {
         self.denied(id);
     }
 
-    /// A job starts, and this flows to it; starts come in the order of time.
+    /// A job starts, with this flow; starts come in the order of time.
     pub fn starts(&mut self, row: &Row, flows: &[Flow]) {
         self.report.rows += 1;
         let Some(job) = self.waiting.get_mut().remove(&row.job) else {
@@ -118,7 +118,7 @@ impl<'a> Judge<'a> {
                 }
             }
         }
-        // What a jobspec asks for may be more than its cores: whole nodes, or a range.
+        // The request of a jobspec may be more than its cores: whole nodes, or a range.
         let asked = u64::from(job.cores);
         if found < asked || (found > asked && job.jobspec == 0) {
             self.report.add(Violation::Width { job: job.id, found, expected: asked });
@@ -134,8 +134,8 @@ impl<'a> Judge<'a> {
     }
 }
 
-/// An [`Observer`] that has a judge look at what it hears of. It is apart from the judge, since whoever gives the jobs
-/// tells that of them meanwhile.
+/// An [`Observer`] that passes starts and refusals to a check. It is separate from the check, since the source of the
+/// jobs passes their arrivals at the same time.
 #[derive(Debug)]
 pub struct Watch<'j, 'a>(pub &'j RefCell<Judge<'a>>);
 
@@ -176,7 +176,7 @@ mod tests {
         BTreeMap::from([(0, ids("0-1")), (1, ids("0-1"))])
     }
 
-    /// A row of so many cores of the machine from one on, beyond its last perhaps.
+    /// A row of this many consecutive cores of the machine, possibly beyond its last.
     fn row(id: u64, start: f64, run: f64, first: u32, count: u32) -> Row {
         let mut cores = Cores::new();
         for core in first..first + count {
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_that_is_promised_twice_is_found() {
+    fn memory_that_is_given_twice_is_found() {
         let machine = machine();
         let memory = Memory::of([(0, 4, "GB"), (1, 4, "GB")]);
         let job = |id, memory_kb| Job { memory_kb, ..Job::new(JobId(id), 0.0, 1, 5.0, 5.0) };

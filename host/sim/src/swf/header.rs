@@ -1,13 +1,12 @@
 //! The header of an SWF log: `; Label: value` comments.
 //!
-//! A directive whose value is not what its label promises is no reason to refuse the log: it is
-//! remembered as a warning, and whoever needs the value finds it missing.
+//! A directive with an invalid value is no reason to refuse the log: it becomes a warning, and its field stays empty.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-/// Most directives without a field of their own that are kept, and most warnings.
+/// Maximum number of directives without a field of their own, and of warnings.
 const MAX_EXTRA: usize = 1000;
 
 /// The directives of SWF 2.2. Everything is optional in practice.
@@ -17,13 +16,13 @@ pub struct Header {
     pub version: Option<String>,
     /// `Computer`: brand and model.
     pub computer: Option<String>,
-    /// `Installation`: where, and the machine's name.
+    /// `Installation`: the site, and the machine's name.
     pub installation: Option<String>,
-    /// `Acknowledge`: who is to be thanked when the log is used.
+    /// `Acknowledge`: the acknowledgement for users of the log.
     pub acknowledge: Vec<String>,
     /// `Information`: addresses and remarks.
     pub information: Vec<String>,
-    /// `Conversion`: who converted the log.
+    /// `Conversion`: the author of the conversion.
     pub conversion: Option<String>,
     /// `MaxJobs`: jobs in the original log.
     pub max_jobs: Option<u64>,
@@ -49,7 +48,7 @@ pub struct Header {
     pub max_runtime: Option<f64>,
     /// `MaxMemory`: most memory allowed, kilobytes.
     pub max_memory_kb: Option<f64>,
-    /// `AllowOveruse`: may jobs use more than they asked for?
+    /// `AllowOveruse`: whether jobs may use more than they requested.
     pub allow_overuse: Option<bool>,
     /// `MaxQueues`.
     pub max_queues: Option<u32>,
@@ -67,12 +66,12 @@ pub struct Header {
     pub notes: Vec<String>,
     /// Labels that the format does not define, in file order.
     pub other: Vec<(String, String)>,
-    /// Directives that were not understood: line number and text.
+    /// Directives that could not be parsed: line number and text.
     pub warnings: Vec<(u64, String)>,
 }
 
 impl Header {
-    /// Take in one comment line, without its `;`. Text that is no directive is passed over.
+    /// Reads one comment line, without its `;`. Text that is no directive is ignored.
     pub(crate) fn add(&mut self, line: u64, comment: &str) {
         let Some((label, value)) = comment.split_once(':') else { return };
         let (label, value) = (label.trim(), value.trim());

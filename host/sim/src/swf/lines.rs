@@ -1,6 +1,6 @@
-//! Lines of a text, one in memory at a time, and never more of it than a bound.
+//! Lines of a text, one in memory at a time, each up to a bound.
 //!
-//! Must never know what a line means.
+//! This module does not know the meaning of a line.
 
 use std::io::{self, BufRead, Read};
 
@@ -13,7 +13,7 @@ pub(crate) struct Lines<R> {
     buffer: Vec<u8>,
     /// Longest line in bytes.
     most: usize,
-    /// Nothing more comes: the end, or an error of the system.
+    /// True after the end, or after an error of the system.
     done: bool,
 }
 
@@ -22,18 +22,18 @@ impl<R: BufRead> Lines<R> {
         Lines::up_to(input, MAX_LINE_BYTES)
     }
 
-    /// The same, of lines that may have so many bytes.
+    /// The same with another bound of bytes for a line.
     pub(crate) fn up_to(input: R, most: usize) -> Self {
         Lines { input, number: 0, buffer: Vec::with_capacity(512), most, done: false }
     }
 
-    /// The number of the line that was read last, 0 before the first.
+    /// The number of the last line read, 0 before the first.
     pub(crate) fn number(&self) -> u64 {
         self.number
     }
 
-    /// What `parse` makes of the next line that is not empty and of which it makes something, by its number; none at the
-    /// end, and after the system has failed. `file` is the name that messages use.
+    /// The next non-empty line for which `parse` has a result, with its number; `None` at the end, and after an error
+    /// of the system. `file` is the name in error texts.
     pub(crate) fn next_of<T>(
         &mut self,
         file: &str,
@@ -61,7 +61,8 @@ impl<R: BufRead> Lines<R> {
         None
     }
 
-    /// The next line without white space around it; none at the end. One that is too long is read over.
+    /// The next line without surrounding white space; `None` at the end. A line that is too long is read to its end and
+    /// not stored.
     fn next_line(&mut self) -> io::Result<Option<Result<&[u8], BadLine>>> {
         self.buffer.clear();
         let most = self.most as u64 + 1;

@@ -1,12 +1,12 @@
-//! A workload as a log again.
+//! Writing of a workload as a log.
 //!
-//! Must never know where its jobs came from.
+//! This module does not know the origin of the jobs.
 
 use std::io::{self, Write};
 
 use crate::workload::Job;
 
-/// What the header of a written log says.
+/// The header of a written log.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Told {
     /// Lines of `Note`.
@@ -19,8 +19,8 @@ pub struct Told {
     pub procs: Option<u32>,
 }
 
-/// Writes jobs in Standard Workload Format. What a [`Job`] does not know is -1; times are written in the shortest form that
-/// reads back the same.
+/// Writes jobs in Standard Workload Format. Fields that a [`Job`] does not have are -1; times are written in the
+/// shortest form that reads back the same.
 pub fn write(mut out: impl Write, told: &Told, jobs: &[Job]) -> io::Result<()> {
     writeln!(out, "; Version: 2.2")?;
     writeln!(out, "; UnixStartTime: {}", told.start)?;

@@ -1,6 +1,6 @@
-//! A log line by line: what each of its lines is, by the rules of [`super`].
+//! A log line by line: the meaning of each of its lines, by the rules of [`super`].
 //!
-//! This module must never know what comes of the jobs, and keeps none.
+//! This module keeps no jobs.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,17 +14,17 @@ use crate::source::Source;
 use crate::swf::{BadLine, SwfError};
 use crate::workload::Job;
 
-/// What a jobspec's system attributes say of where and how it may run.
+/// The parts of a jobspec's system attributes that determine where and how it may run.
 const ASKING: [&str; 3] = ["constraints", "fluxgate", "preemptible-after"];
 
-/// What a line is.
+/// The meaning of a line.
 #[derive(Debug)]
 pub(super) enum Line {
     /// A job, and whether it ran longer in the log than its limit.
     Job(Job, bool),
     /// No job to simulate.
     LeftOut(LeftOut),
-    /// Not readable, and to be skipped.
+    /// Unreadable, and to be skipped.
     Bad(BadLine),
 }
 
@@ -33,12 +33,12 @@ pub(super) struct Reading<S> {
     log: S,
     options: Options,
     second_zero: f64,
-    /// Numbers that jobs have; a bit for each where they are close to each other.
+    /// Numbers of jobs; a bit for each where they are close to each other.
     seen: RoaringTreemap,
     jobs: usize,
-    /// Do jobs ask for their jobspecs in full?
+    /// True if jobs use their complete jobspecs.
     whole: bool,
-    /// These, by what they say.
+    /// Numbers of these, by content.
     jobspecs: BTreeMap<String, (u32, Arc<Jobspec>)>,
 }
 
@@ -57,20 +57,20 @@ impl<S: Source> Reading<S> {
         Ok(Reading { log, options: *options, second_zero, seen, jobs: 0, whole, jobspecs })
     }
 
-    /// What jobs ask for in full, by number.
+    /// Complete requests of jobs, by number.
     pub(super) fn jobspecs(&self) -> Vec<Arc<Jobspec>> {
         let mut all: Vec<_> = self.jobspecs.values().collect();
         all.sort_by_key(|(number, _)| *number);
         all.into_iter().map(|(_, spec)| Arc::clone(spec)).collect()
     }
 
-    /// The number of a jobspec: jobs that ask for the same have the same.
+    /// The number of a jobspec: jobs with equal requests have the same.
     fn number(&mut self, spec: &Jobspec) -> u32 {
         let mut value = spec.to_value();
         let mut system = value["attributes"]["system"].take();
         if let Some(system) = system.as_object_mut() {
             system.retain(|key, _| ASKING.contains(&key.as_str()));
-            // Without one it would be no jobspec.
+            // A jobspec has at least one.
             system.insert("duration".to_owned(), 0.into());
         }
         value["attributes"] = json!({"system": system});

@@ -1,11 +1,10 @@
-//! Jobs of a log that is read while they run, so that no more of it is in memory than waits and runs.
+//! Jobs of a log that is read while they run, so that only waiting and running jobs are in memory.
 //!
-//! A log is gone through once before anything runs ([`survey`]), so that what is wrong with it is known by then, and how
-//! much there is to do. Lines may come in another order than jobs do: each job is held until so many later lines were read
-//! ([`WINDOW`]). A log that is in more disorder cannot be streamed, and says so. What jobs ask for in full is kept once for all
-//! that ask for the same, however long they run.
+//! A log is read once before a run ([`survey`]), which finds its errors and the number of jobs. Lines may have another
+//! order than jobs: each job is kept until [`WINDOW`] later lines have been read. A log with more disorder cannot be
+//! streamed, which is an error. Complete requests are kept once for all jobs with equal ones, at any run time.
 //!
-//! This module must never know policies, and makes the same jobs as [`Workload::load`] and [`Transform::apply`].
+//! This module does not know policies. It makes the same jobs as [`Workload::load`] and [`Transform::apply`].
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
@@ -20,17 +19,17 @@ use crate::source::{self, Source};
 use crate::swf::{Header, SwfError};
 use crate::transform::Transform;
 
-/// Lines that a job may come late.
+/// Number of lines by which a job may be late.
 pub const WINDOW: usize = 65_536;
 
-/// What there is to know of a log without its jobs.
+/// The properties of a log without its jobs.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Survey {
     /// The log's directives.
     pub header: Header,
-    /// Jobs to simulate.
+    /// Number of jobs to simulate.
     pub jobs: u64,
-    /// Numbers of the queues that these are in.
+    /// Numbers of their queues.
     pub queues: BTreeSet<u32>,
     /// Lines that are no job to simulate.
     pub left_out: BTreeMap<Reason, u64>,
@@ -38,12 +37,12 @@ pub struct Survey {
     pub bad: Skipped,
     /// Jobs that ran longer in the log than their limit.
     pub overruns: u64,
-    /// What jobs ask for in full: each of these once, as [`Workload::jobspecs`].
+    /// Complete requests of jobs: each distinct one once, as [`Workload::jobspecs`].
     pub jobspecs: Vec<Arc<Jobspec>>,
 }
 
 impl Survey {
-    /// Of jobs that are all there; `workload` is where they come from.
+    /// For jobs that are all in memory; `workload` is their source.
     pub fn of(workload: &Workload) -> Survey {
         let mut left_out = BTreeMap::new();
         workload.left_out.iter().for_each(|line| *left_out.entry(line.reason).or_default() += 1);
@@ -58,7 +57,7 @@ impl Survey {
         }
     }
 
-    /// Names of the queues that jobs are in; `names` are those that have one, as [`Queues::names`](super::Queues::names)
+    /// Names of the queues that jobs are in; `names` are the named ones, as [`Queues::names`](super::Queues::names)
     /// gives them.
     pub fn queues_in_use(&self, names: &BTreeMap<u32, String>) -> BTreeSet<String> {
         let numbers = self.queues.iter().filter(|queue| **queue > 0);
@@ -66,21 +65,21 @@ impl Survey {
     }
 }
 
-/// How to read the jobs of a log.
+/// Parameters for reading the jobs of a log.
 #[derive(Debug, Clone)]
 pub struct Recipe {
     /// The file.
     pub path: PathBuf,
-    /// How lines become jobs.
+    /// Rules from lines to jobs.
     pub options: Options,
-    /// What is changed then.
+    /// Changes to the jobs.
     pub transform: Transform,
-    /// Cores of each node, for jobs that need whole ones; see [`Job::on_nodes_of`].
+    /// Number of cores of each node, for jobs that need whole nodes; see [`Job::on_nodes_of`].
     pub cores_per_node: Option<u32>,
 }
 
 impl Recipe {
-    /// Open the log and begin.
+    /// Opens the log.
     ///
     /// # Errors
     /// As [`Workload::load`].
@@ -102,13 +101,13 @@ impl Recipe {
     }
 }
 
-/// Why a log cannot be streamed.
+/// A log cannot be streamed.
 #[derive(Debug, thiserror::Error)]
 pub enum StreamError {
     /// It cannot be read.
     #[error(transparent)]
     Log(#[from] SwfError),
-    /// It is in disorder.
+    /// Its jobs are too far out of order.
     #[error("{file}: job {job} comes more than {WINDOW} lines after one that was submitted later")]
     Order {
         /// The log.
@@ -118,10 +117,10 @@ pub enum StreamError {
     },
 }
 
-/// Go through a log once.
+/// Reads a log once.
 ///
 /// # Errors
-/// What is wrong with the log, or that it is in disorder.
+/// The log is invalid, or too far out of order.
 pub fn survey(recipe: &Recipe) -> Result<Survey, StreamError> {
     let mut jobs = recipe.open()?;
     let mut queues = BTreeSet::new();
@@ -158,16 +157,16 @@ impl Ord for InOrder {
     }
 }
 
-/// The jobs of a log, in the order of submission and number. Ends early when something is wrong: ask
-/// [`finish`](Self::finish).
+/// The jobs of a log, in the order of submission and number. It ends early on an error, which [`finish`](Self::finish)
+/// returns.
 pub struct Stream {
     lines: Reading<Box<dyn Source>>,
     transform: Transform,
     cores_per_node: Option<u32>,
     window: BinaryHeap<Reverse<InOrder>>,
-    /// The last that left the window: as it is in the log.
+    /// The last job that left the window, as in the log.
     last: Option<InOrder>,
-    /// When the first was submitted.
+    /// Submission of the first job.
     first: Option<f64>,
     /// Jobs that are submitted at one instant, all of them, in order.
     ready: VecDeque<Job>,
@@ -179,10 +178,11 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// What was seen of the log so far, jobs and queues aside. Whoever reads it again gets the same numbers of jobspecs.
+    /// The properties of the log as read so far, without jobs and queues. Another reading gives the same numbers of
+    /// jobspecs.
     ///
     /// # Errors
-    /// Why the jobs ended early.
+    /// The reason why the jobs ended early.
     pub fn finish(self) -> Result<Survey, StreamError> {
         match self.failed {
             Some(error) => Err(error),
@@ -237,7 +237,7 @@ impl Stream {
         Ok(Some(job))
     }
 
-    /// Gathers what is submitted at one instant: more load brings jobs of several instants to one.
+    /// Collects the jobs submitted at one instant: more load merges jobs of several instants into one.
     fn gather(&mut self) -> Result<(), StreamError> {
         let Some(first) = self.tied.take().map_or_else(|| self.job(), |job| Ok(Some(job)))? else {
             return Ok(());
@@ -267,16 +267,16 @@ impl Iterator for Stream {
     }
 }
 
-/// A log whose jobs are all in memory when there are not too many of them.
+/// A log, with its jobs in memory unless there are too many of them.
 #[derive(Debug)]
 pub enum Log {
-    /// All jobs, changed as asked.
+    /// All jobs, with the changes applied.
     Whole(Workload),
-    /// Too many: to be read again for every run.
+    /// Too many jobs: the log is read again for every run.
     Long(Survey),
 }
 
-/// Load a log, or, when more than `most` of its lines are jobs, survey it.
+/// Loads a log or, when more than `most` of its lines are jobs, surveys it.
 ///
 /// # Errors
 /// As [`survey`].

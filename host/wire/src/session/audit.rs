@@ -1,7 +1,7 @@
-//! Recount and audit: who holds resources, and what is held, as the job manager has it.
+//! Recount and audit: the allocations that the job manager counts.
 //!
-//! Questions and answers only; what follows from them is decided by the engine, which has the ledger. See
-//! [`super::watch`] for when this happens. This module must never know what a job holds.
+//! This module has the questions and answers only. The engine, which has the ledger, decides what follows from them.
+//! [`super::watch`] determines when this happens. This module does not know the allocation of any job.
 
 use fluxgate_engine::{AuditReport, Event};
 use fluxgate_formats::{Idset, JobId, R};
@@ -14,7 +14,7 @@ use crate::message::Message;
 use crate::proto::errno;
 
 impl Session {
-    /// What is held there; see [`Event::Audit`].
+    /// The resources counted as allocated; see [`Event::Audit`].
     pub(super) fn ask_allocated(&mut self, second: bool, out: &mut Vec<Output>) {
         self.watch.unsettled.clear();
         let request = Message::request("job-manager.resource-status");
@@ -22,8 +22,8 @@ impl Session {
         self.step(Step::Count { second });
     }
 
-    /// Who holds it; see [`Event::Recount`]. Always with partial-ok: without it the job manager would let go of
-    /// what is released in part (R27-HELLO-9).
+    /// The jobs that hold resources; see [`Event::Recount`]. Always with partial-ok: without it the job manager would
+    /// end jobs whose resources are released in part (R27-HELLO-9).
     pub(super) fn repeat_hello(&mut self, out: &mut Vec<Output>) {
         self.stats.rehellos += 1;
         self.watch.told.clear();
@@ -52,7 +52,7 @@ impl Session {
                 self.recount(out);
             }
             Err(error) => {
-                // Whoever that is keeps what he has.
+                // An unknown job keeps its resources.
                 self.watch.complete = false;
                 self.malformed(message, &error);
             }
@@ -80,7 +80,7 @@ impl Session {
             let ranks = ranks.as_ref().map_or_else(|| "all".to_owned(), Idset::to_string);
             tracing::warn!(job = %id, ranks, "released: the job manager has it as free");
             if ranks == "all" {
-                // If it asks again, its start was refused.
+                // If the job requests resources again, its start was refused.
                 *self.watch.refused.entry(*id).or_default() += 1;
                 if self.watch.refused.len() > REFUSED_JOBS_MAX {
                     self.watch.refused.pop_first();
@@ -98,7 +98,7 @@ impl Session {
         self.hello_progress(out);
     }
 
-    /// Everything that hello told is known.
+    /// All jobs of hello are known.
     pub(super) fn recounted(&mut self, out: &mut Vec<Output>) {
         if self.watch.offline {
             self.send_ready(out);
@@ -126,7 +126,7 @@ impl Session {
                 self.watch.auditing = Some(false);
                 return self.audited(true);
             }
-            // It could not add up its own jobs: two of them hold the same.
+            // The job manager could not sum up its own jobs: two of them hold the same resource.
             errno::EINVAL if second => {
                 return self.differs(format!("the job manager says: {text}"), None, out);
             }
@@ -170,7 +170,7 @@ impl Session {
         if second {
             return self.differs(report.text, Some(report.theirs), out);
         }
-        // Nothing is given away that may be somebody's, until hello has told whose.
+        // Ranks that may belong to a job are not used until hello has named the job.
         let both = self.watch.state.withheld.union(&report.theirs);
         self.withhold(both, out);
         self.repeat_hello(out);
@@ -196,7 +196,7 @@ impl Session {
         self.watch.next_audit = self.watch.now + if agrees { most } else { self.watch.recheck };
     }
 
-    /// Exactly these ranks are down for our reasons.
+    /// Exactly these ranks are withheld, that is, down by decision of the session.
     fn withhold(&mut self, ranks: Idset, out: &mut Vec<Output>) {
         let ranks = ranks.intersection(&self.ranks);
         let before = std::mem::replace(&mut self.watch.state.withheld, ranks.clone());

@@ -1,11 +1,11 @@
-//! What ends a session, in words an administrator can act on.
+//! The errors that end a session, with texts that an administrator can act on.
 
 use crate::proto::errno;
 
-/// Why a session is over.
+/// The reason why a session ended.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SessionError {
-    /// Somebody else offers the service.
+    /// Another process offers the service.
     #[error(
         "service {service:?} is already registered: another scheduler serves this instance; \
          remove it first, for instance with `flux module remove sched-simple`"
@@ -21,13 +21,13 @@ pub enum SessionError {
         service: String,
         /// Error number.
         errnum: i32,
-        /// The broker's words.
+        /// The broker's error text.
         text: String,
     },
     /// Another client holds the resources.
     #[error("another scheduler has acquired the resources of this instance (EBUSY); stop it first")]
     ResourcesBusy,
-    /// There is no resource service in reach.
+    /// No resource service can be reached.
     #[error(
         "this broker has no resource service (ENOSYS); the scheduler belongs on rank 0, with the resource module loaded"
     )]
@@ -37,7 +37,7 @@ pub enum SessionError {
     Acquire {
         /// Error number.
         errnum: i32,
-        /// The resource service's words.
+        /// The resource service's error text.
         text: String,
     },
     /// The resources were withdrawn. With ECANCELED the instance or the resource module goes down in order.
@@ -45,47 +45,47 @@ pub enum SessionError {
     ResourcesGone {
         /// Error number.
         errnum: i32,
-        /// The resource service's words.
+        /// The resource service's error text.
         text: String,
     },
-    /// The job manager did not say which jobs hold resources.
+    /// The job manager did not answer hello, so the allocations are unknown.
     #[error("the job manager refused hello: {}", reason(*.errnum, .text))]
     Hello {
         /// Error number.
         errnum: i32,
-        /// The job manager's words.
+        /// The job manager's error text.
         text: String,
     },
-    /// The job manager does not want to be served.
+    /// The job manager refused ready.
     #[error("the job manager refused ready: {}", reason(*.errnum, .text))]
     Ready {
         /// Error number.
         errnum: i32,
-        /// The job manager's words.
+        /// The job manager's error text.
         text: String,
     },
-    /// R could not be made durable. The jobs were not answered: they are asked for again after a restart.
+    /// R could not be committed. The jobs got no answer; the job manager requests them again after a restart.
     #[error("the KVS did not take R of {jobs} jobs: {}", reason(*.errnum, .text))]
     Commit {
-        /// Jobs in the commit.
+        /// Number of jobs in the commit.
         jobs: usize,
         /// Error number.
         errnum: i32,
-        /// The KVS's words.
+        /// The KVS's error text.
         text: String,
     },
-    /// The machine can not be understood.
+    /// The description of the resources is invalid.
     #[error("{topic}: {text}")]
     Inventory {
-        /// The service that described it.
+        /// The service that sent it.
         topic: String,
-        /// What is wrong.
+        /// The error.
         text: String,
     },
 }
 
 impl SessionError {
-    /// Did the instance just go down in order? Then this is no failure of the scheduler.
+    /// True if the instance was shut down in order, which is no failure of the scheduler.
     pub fn is_orderly(&self) -> bool {
         matches!(self, SessionError::ResourcesGone { errnum: errno::ECANCELED, .. })
     }

@@ -1,4 +1,4 @@
-//! Engine actions become frames; started jobs become durable first.
+//! Engine actions become messages; R of started jobs is committed before SUCCESS (RFC 27).
 
 use fluxgate_engine::{Action, Event};
 use fluxgate_formats::JobId;
@@ -10,11 +10,11 @@ use super::{
 use crate::dialect::{self, one_line};
 use crate::message::Message;
 
-/// A job that was started and waits for its R to be durable.
+/// A job that was started and waits for the commit of its R.
 #[derive(Debug)]
 pub(super) struct Staged {
     id: JobId,
-    /// What is stored and what is sent: the same text.
+    /// The committed text and the text of the answer: the same.
     r: String,
     annotations: Value,
 }
@@ -45,7 +45,7 @@ impl Session {
             Action::Deny { id, note } => self.deny(id, &note, out),
             Action::Canceled { id } => self.canceled(id, out),
             Action::Reply { token, result } => {
-                // Whoever asked may be gone.
+                // The sender of the request may be gone.
                 let Some(reply) = self.questions.remove(&token) else { return };
                 out.push(Output::Send(match result {
                     Ok(()) => reply.ok(),
@@ -60,7 +60,7 @@ impl Session {
     }
 
     pub(super) fn deny(&mut self, id: JobId, note: &str, out: &mut Vec<Output>) {
-        // What is being committed holds resources, and has its own answer coming.
+        // A job whose R is being committed holds resources, and gets its own answer.
         if self.allocs.get(&id).is_none_or(|alloc| matches!(alloc.state, AllocState::Committing)) {
             return;
         }
@@ -81,13 +81,13 @@ impl Session {
         }
     }
 
-    /// Nobody is left to receive what this job was given.
+    /// No request is left that could be answered with the resources of this job.
     fn give_back(&mut self, id: JobId, out: &mut Vec<Output>) {
         tracing::warn!(job = %id, "started, but its request is gone");
         out.push(Output::Engine(Event::Free { id, ranks: None, last: true }));
     }
 
-    /// One commit for everything that was started since the last; more only beyond the bounds.
+    /// One commit for all jobs started since the last; more than one only beyond the bounds.
     pub(super) fn commit(&mut self, out: &mut Vec<Output>) {
         let mut staged = std::mem::take(&mut self.staged).into_iter().peekable();
         while staged.peek().is_some() {
@@ -109,11 +109,11 @@ impl Session {
     pub(super) fn on_commit(&mut self, jobs: Vec<Staged>, message: &Message, out: &mut Vec<Output>) {
         let errnum = message.errnum();
         if jobs.is_empty() {
-            // The requests are void, and what they were given is given back.
+            // The requests are void, and their resources are released.
             return;
         }
         if errnum != 0 {
-            // No answer to these jobs: they stay pending for the job manager, which asks whoever comes next.
+            // These jobs get no answer: they stay pending in the job manager, which asks the next scheduler.
             let text = one_line(message.text().unwrap_or(""), NOTE_LEN_MAX);
             return self.fatal(SessionError::Commit { jobs: jobs.len(), errnum, text }, out);
         }

@@ -5,15 +5,15 @@
 //! frames out <- Output::Send        <- Session::on_actions   <-------------'
 //! ```
 //!
-//! The driver owns the socket, the clock and the engine. It feeds one message, carries out every [`Output`]
-//! in the order given (stepping the engine and handing back what that decides), and only then feeds the next.
-//! The actions of a pass are handed over together: all jobs started in a pass become durable in one KVS commit. Nothing waits for that commit; when its answer arrives the jobs get
-//! their SUCCESS and the engine its [`Event::Committed`].
+//! The driver owns the socket, the clock and the engine. It feeds one message, carries out every [`Output`] in the
+//! order given (stepping the engine and passing back its actions), and only then feeds the next. The actions of a pass
+//! are passed together: the R of all jobs started in a pass is stored with one KVS commit. No step waits for that
+//! commit; when its answer arrives the jobs get their SUCCESS and the engine its [`Event::Committed`].
 //!
-//! What a broker may do wrong is survived: logged, counted in [`SessionStats`], answered where RFC 6 wants an
-//! answer. Only what makes scheduling impossible is [`Output::Fatal`].
+//! A session survives the errors of a broker: they are logged, counted in [`SessionStats`], and answered where RFC 6
+//! requires an answer. Only an error that makes scheduling impossible is [`Output::Fatal`].
 //!
-//! This module must never know how a job is placed, and must never read a clock.
+//! This module does not know how a job is placed, and reads no clock.
 
 mod audit;
 mod error;
@@ -40,47 +40,47 @@ use crate::dialect::{Dialect, one_line};
 use crate::message::{Kind, Message, ReplyTo};
 use crate::proto::errno;
 
-/// Most requests for resources kept at a time; further ones are denied.
+/// Maximum number of requests for resources kept at a time; further ones are denied.
 pub const PENDING_JOBS_MAX: usize = 1 << 24;
-/// Most questions (feasibility, expiration) that wait for an answer; further ones get EAGAIN.
+/// Maximum number of questions (feasibility, expiration) that wait for an answer; further ones get EAGAIN.
 pub const QUESTIONS_MAX: usize = 65_536;
-/// Most lookups of R in flight during hello; the others wait their turn.
+/// Maximum number of lookups of R in flight during hello; the others wait.
 pub const LOOKUPS_MAX: usize = 1024;
-/// Most jobs in one KVS commit.
+/// Maximum number of jobs in one KVS commit.
 pub const COMMIT_JOBS_MAX: usize = 4096;
 /// A KVS commit is closed when its R texts exceed this many bytes.
 pub const COMMIT_BYTES_MAX: usize = 16 << 20;
 /// Longest note of a denial or exception, in characters.
 pub const NOTE_LEN_MAX: usize = 400;
 
-/// How many requests the job manager may have outstanding (RFC 27 ready).
+/// The number of requests that the job manager may have outstanding (RFC 27 ready).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Mode {
-    /// All of them: what a scheduler that looks at the whole queue needs.
+    /// All of them, as a scheduler needs that considers the whole queue.
     #[default]
     Unlimited,
     /// At most this many, 1..=2147483647.
     Limited(u32),
 }
 
-/// What a session needs to know at its start.
+/// Settings of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionConfig {
     /// Name of the service for control requests.
     pub name: String,
-    /// Register [`SessionConfig::name`] as well? A broker does it by itself for its modules.
+    /// True if the session registers [`SessionConfig::name`] as well. A broker registers it itself for its modules.
     pub register_name: bool,
     /// See [`Mode`].
     pub mode: Mode,
-    /// How often the job manager is asked whether it still takes us for its scheduler; zero for never.
+    /// Period of the question whether this is still the job manager's scheduler; zero for never.
     pub watch: Duration,
-    /// How often the ledger is compared with the job manager's count; zero for never.
+    /// Period of the comparison of the ledger with the job manager's count; zero for never.
     pub audit: Duration,
-    /// Is this the process of a broker module (RFC 5)? Then the broker registers the name itself, is told when
-    /// the services stand, and says when it is time to go.
+    /// True for the process of a broker module (RFC 5). The broker then registers the name itself, gets a report when
+    /// the services are registered, and requests the shutdown.
     pub module: bool,
-    /// Say in hello that jobs with partly released resources are understood. To switch off only to see what a
-    /// job manager does then: it kills such jobs.
+    /// Announce in hello that partly released allocations are understood. Switched off only for tests: the job manager
+    /// then kills such jobs.
     pub partial_ok: bool,
 }
 
@@ -98,48 +98,48 @@ impl Default for SessionConfig {
     }
 }
 
-/// What the driver has to do, in the order given.
+/// A step for the driver; steps are carried out in the order given.
 #[derive(Debug)]
 pub enum Output {
-    /// The machine is known: make the engine. Comes once, before any [`Output::Engine`].
+    /// The machine is known: create the engine. Comes once, before any [`Output::Engine`].
     Inventory {
-        /// Everything there is, whether usable or not.
+        /// All resources, usable or not.
         resources: Box<R>,
-        /// The ranks that are usable now; all others are down.
+        /// The ranks that are up; all others are down.
         up: Idset,
     },
-    /// Step the engine, and hand its actions to [`Session::on_actions`].
+    /// Step the engine, and pass its actions to [`Session::on_actions`].
     Engine(Event),
-    /// Send this.
+    /// Send this message.
     Send(Message),
-    /// Somebody wants something that is not the protocol's business.
+    /// A request outside of the protocol, for the driver.
     Control(ControlRequest),
     /// The handshake is complete; requests for resources follow.
     Ready {
-        /// How many requests are queued, if the job manager says it.
+        /// Number of queued requests, if the job manager gives it.
         count: Option<u64>,
     },
-    /// Everything this client asked for is void; whoever keeps state for it drops it. No answer.
+    /// All requests of this client are void; drop the state kept for it. No answer.
     Disconnected {
-        /// The service that was told, for instance `sched`.
+        /// The service of the disconnect request, for instance `sched`.
         service: String,
-        /// The client, as it is named in route stacks.
+        /// The client's name in route stacks.
         sender: String,
     },
-    /// The broker asks its module to go (RFC 5). The driver calls [`Session::shutdown`] and leaves.
+    /// The broker asks its module to shut down (RFC 5). The driver calls [`Session::shutdown`] and ends.
     Shutdown,
-    /// The session is over. The driver flushes what it has to send and leaves.
+    /// The session is over. The driver flushes its messages and ends.
     Fatal(SessionError),
 }
 
-/// A request to the scheduler's control service, or of another kind that only the driver can answer.
+/// A request to the scheduler's control service, or another request that only the driver can answer.
 #[derive(Debug, Clone)]
 pub struct ControlRequest {
     /// The whole topic, for instance `sched-fluxgate.policy-swap` or `sched.resource-status`.
     pub topic: String,
     /// Its payload; an empty object when there was none.
     pub payload: Value,
-    /// The request itself. Guests got here only with requests that change nothing.
+    /// The request itself. A guest's request gets here only if it changes nothing.
     pub message: Message,
 }
 
@@ -149,14 +149,14 @@ impl ControlRequest {
         self.topic.split_once('.').map_or("", |(_, method)| method)
     }
 
-    /// The successful answer, or `None` when none is wanted. `Value::Null` sends no payload.
+    /// The success answer, or `None` when the request expects none. `Value::Null` sends no payload.
     pub fn ok(&self, payload: &Value) -> Option<Message> {
         let answer =
             if payload.is_null() { self.message.respond() } else { self.message.respond_json(payload) };
         self.message.wants_response().then_some(answer)
     }
 
-    /// The answer that says no, or `None` when none is wanted.
+    /// The error answer, or `None` when the request expects none.
     pub fn error(&self, errnum: i32, text: &str) -> Option<Message> {
         self.message
             .wants_response()
@@ -164,13 +164,13 @@ impl ControlRequest {
     }
 }
 
-/// What has happened since the start of a session.
+/// Counters since the start of a session.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct SessionStats {
     /// Jobs that held resources at the start.
     pub hello_jobs: u64,
-    /// Of these, jobs whose resources could not be found out.
+    /// Of these, jobs whose resources could not be determined.
     pub hello_lost: u64,
     /// Requests for resources.
     pub allocs: u64,
@@ -182,7 +182,7 @@ pub struct SessionStats {
     pub canceled: u64,
     /// ANNOTATE answers.
     pub annotated: u64,
-    /// `sched.cancel` without effect: unknown, cancelled already, or being committed.
+    /// `sched.cancel` without effect: job unknown, cancelled already, or being committed.
     pub cancels_ignored: u64,
     /// `sched.alloc` for a job that is being started; ignored.
     pub allocs_repeated: u64,
@@ -202,13 +202,13 @@ pub struct SessionStats {
     pub malformed: u64,
     /// Messages that make no sense at their time.
     pub unexpected: u64,
-    /// Times that the job manager took us offline, or went away.
+    /// Times that the job manager took the scheduler offline, or went away.
     pub teardowns: u64,
     /// Hellos after the first.
     pub rehellos: u64,
-    /// Jobs that held resources and turned out to have given them back, whole or in part.
+    /// Jobs in the ledger whose resources had been released, whole or in part.
     pub reclaimed: u64,
-    /// Jobs that turned out to hold resources.
+    /// Jobs outside of the ledger that held resources.
     pub adopted: u64,
     /// Comparisons with the job manager's count.
     pub audits: u64,
@@ -227,7 +227,7 @@ enum Phase {
     Over,
 }
 
-/// What we asked for, by matchtag.
+/// The requests of the session, by matchtag.
 #[derive(Debug)]
 enum Asked {
     Service(usize),
@@ -246,9 +246,9 @@ enum Asked {
 enum AllocState {
     /// The jobspec is being looked up (founding revision).
     Jobspec { priority: u32, userid: u32, t_submit: f64, canceled: bool },
-    /// The engine has it.
+    /// The engine has the request.
     Pending,
-    /// It has resources, and its R is on its way to the KVS. From here on a cancel comes too late.
+    /// The job has resources, and the commit of its R is in progress. A cancel now comes too late.
     Committing,
 }
 
@@ -259,7 +259,7 @@ struct Alloc {
     state: AllocState,
 }
 
-/// See the module.
+/// The state machine; see the [module](self).
 #[derive(Debug)]
 pub struct Session {
     config: SessionConfig,
@@ -269,7 +269,7 @@ pub struct Session {
     last_tag: u32,
     asked: BTreeMap<u32, Asked>,
     hello: Hello,
-    /// Does `job-info.lookup` work here? It alone knows the current R.
+    /// True if `job-info.lookup` works here. It alone has the current R.
     job_info: bool,
     allocs: BTreeMap<JobId, Alloc>,
     staged: Vec<Staged>,
@@ -282,7 +282,7 @@ pub struct Session {
 }
 
 impl Session {
-    /// A session that has not begun.
+    /// A session before its start.
     pub fn new(config: SessionConfig) -> Self {
         let mut services = vec!["sched".to_owned(), "feasibility".to_owned()];
         if config.register_name && !config.module {
@@ -308,7 +308,7 @@ impl Session {
         }
     }
 
-    /// Begin the handshake. To be called once.
+    /// Begins the handshake. To be called once.
     pub fn start(&mut self) -> Vec<Output> {
         let mut out = Vec::new();
         if self.phase == Phase::New {
@@ -324,7 +324,7 @@ impl Session {
         out
     }
 
-    /// A message arrived.
+    /// Handles a message.
     pub fn on_message(&mut self, message: Message) -> Vec<Output> {
         let mut out = Vec::new();
         if self.phase == Phase::Over {
@@ -339,7 +339,7 @@ impl Session {
         out
     }
 
-    /// The engine decided. All actions of one pass shall come in one call: the jobs started by them share a
+    /// Handles the engine's actions. All actions of one pass must come in one call: the jobs started by them share a
     /// KVS commit.
     pub fn on_actions(&mut self, actions: impl IntoIterator<Item = Action>) -> Vec<Output> {
         let mut out = Vec::new();
@@ -350,28 +350,28 @@ impl Session {
         out
     }
 
-    /// One action. Jobs started are kept back until [`Session::flush`].
+    /// Handles one action. Jobs started are held back until [`Session::flush`].
     pub fn on_action(&mut self, action: Action) -> Vec<Output> {
         let mut out = Vec::new();
         self.apply(action, &mut out);
         out
     }
 
-    /// Commit the jobs started by [`Session::on_action`] since the last flush.
+    /// Commits the R of the jobs started by [`Session::on_action`] since the last flush.
     pub fn flush(&mut self) -> Vec<Output> {
         let mut out = Vec::new();
         self.commit(&mut out);
         out
     }
 
-    /// End the session from this side. Requests for resources stay with the job manager, which asks the
-    /// next scheduler; questions are answered with an error, because nobody would ask them again.
+    /// Ends the session from this side. Requests for resources stay with the job manager, which asks the next
+    /// scheduler; questions are answered with an error, because their senders would not ask again.
     pub fn shutdown(&mut self) -> Vec<Output> {
         let mut out = Vec::new();
         if self.phase != Phase::Over {
             self.farewell(&mut out);
             if self.phase > Phase::Services && !self.config.module {
-                // Leaving in order is told; only a connection that breaks is one that was dropped.
+                // A shutdown in order is announced; only a broken connection counts as dropped.
                 for service in &self.services {
                     let request = Message::request("service.remove");
                     let request = request.with_json(&serde_json::json!({ "service": service })).noresponse();
@@ -383,34 +383,34 @@ impl Session {
         out
     }
 
-    /// Is the handshake complete, and the session not over?
+    /// True if the handshake is complete and the session not over.
     pub fn is_serving(&self) -> bool {
         self.phase == Phase::Serving
     }
 
-    /// The revision the job manager speaks; known after hello.
+    /// The job manager's revision; known after hello.
     pub fn dialect(&self) -> Dialect {
         self.dialect
     }
 
-    /// Does nothing of what was decided wait to be durable or to be told, and no request for its jobspec?
+    /// True if no decision waits for its commit or its answer, and no request for its jobspec.
     pub fn is_settled(&self) -> bool {
         self.phase == Phase::Serving
             && self.staged.is_empty()
             && self.allocs.values().all(|alloc| matches!(alloc.state, AllocState::Pending))
     }
 
-    /// Requests for resources that are not retired, those being committed included.
+    /// Number of requests for resources that are not retired, including those being committed.
     pub fn outstanding(&self) -> usize {
         self.allocs.len()
     }
 
-    /// What has happened.
+    /// The counters.
     pub fn stats(&self) -> SessionStats {
         self.stats
     }
 
-    /// Count anew, as `stats-clear` asks.
+    /// Resets the counters, for `stats-clear`.
     pub fn clear_stats(&mut self) {
         self.stats = SessionStats::default();
     }

@@ -15,17 +15,17 @@ use crate::dialect::{self, Dialect, one_line};
 use crate::message::{Message, ReplyTo};
 use crate::proto::errno;
 
-/// What anybody may ask of the driver, because it changes nothing and tells nothing of other users' jobs.
+/// Methods of the driver that guests may call, because they change nothing and reveal nothing of other users' jobs.
 const GUEST_METHODS: &[&str] =
     &["ping", "resource-status", "stats-get", "rusage", "policy-list", "policy-show"];
-/// What the driver answers under the names `sched` and `feasibility`.
+/// Methods that the driver answers under the names `sched` and `feasibility`.
 const CONTROL_METHODS: &[&str] =
     &["ping", "resource-status", "stats-get", "stats-clear", "rusage", "quiescent"];
 
-/// The jobspec that a `feasibility.check` is about.
+/// The jobspec of a `feasibility.check`.
 ///
 /// # Errors
-/// What is wrong with it, in words; the answer is `EINVAL`.
+/// The text of the error; the answer is `EINVAL`.
 pub fn feasibility_question(message: &Message) -> Result<Jobspec, String> {
     let payload = message.json().map_err(|error| error.to_string())?;
     let jobspec = payload.get("jobspec").ok_or("field `jobspec`: found nothing, expected an object")?;
@@ -84,7 +84,7 @@ impl Session {
         }
     }
 
-    /// The only event that concerns a module: counters shall be cleared, everywhere (RFC 5).
+    /// The only event that concerns a module: it clears the counters, on all ranks (RFC 5).
     pub(super) fn on_event(&mut self, message: Message, out: &mut Vec<Output>) {
         let topic = message.topic().to_owned();
         if topic.strip_suffix(".stats-clear") == Some(self.config.name.as_str()) && message.is_from_owner() {
@@ -93,9 +93,9 @@ impl Session {
         }
     }
 
-    /// The payload of a request from the job manager, if this is the time for one.
+    /// The payload of a request from the job manager, if the session is in a state to take it.
     fn job_request(&mut self, message: &Message) -> Option<Value> {
-        // Requests may overtake the answer to ready, but nothing is expected before ready was sent.
+        // Requests may overtake the answer to ready, but none is expected before ready was sent.
         if self.phase < Phase::Readying {
             self.unexpected(message, "the handshake is not complete");
             return None;
@@ -111,8 +111,8 @@ impl Session {
         let Some(payload) = self.job_request(message) else { return };
         let id = match dialect::job_id(&payload) {
             Ok(id) => id,
-            // No answer: without an id the job manager can not match it, and with an error number it would
-            // take the scheduler for dead.
+            // No answer: without an id the job manager cannot match it, and with an error number it would take the
+            // scheduler offline.
             Err(error) => return self.malformed(message, &error),
         };
         self.stats.allocs += 1;
@@ -164,7 +164,7 @@ impl Session {
         }
     }
 
-    /// Deny a request that the engine can not be shown. An earlier one for the same job is void.
+    /// Denies a request that the engine cannot take. An earlier one for the same job is void.
     fn reject(&mut self, id: JobId, note: &str, earlier: bool, out: &mut Vec<Output>) {
         self.deny(id, note, out);
         if earlier {
@@ -201,8 +201,8 @@ impl Session {
         match self.allocs.get_mut(&id).map(|alloc| &mut alloc.state) {
             Some(AllocState::Pending) => out.push(Output::Engine(Event::Cancel { id })),
             Some(AllocState::Jobspec { canceled, .. }) => *canceled = true,
-            // Too late, the job gets SUCCESS, and the job manager gives the resources back. Or unknown, or
-            // the second cancel for the same request: both are normal.
+            // Too late: the job gets SUCCESS, and the job manager releases the resources. Or unknown, or the second
+            // cancel for the same request: both are normal.
             Some(AllocState::Committing) | None => self.stats.cancels_ignored += 1,
         }
     }
@@ -239,8 +239,8 @@ impl Session {
                 self.stats.frees += 1;
                 let id = free.id;
                 if self.allocs.get(&id).is_some_and(|alloc| matches!(alloc.state, AllocState::Committing)) {
-                    // Nobody can give back what he was not told of. Taken at its word, SUCCESS would promise
-                    // resources that others may have by then.
+                    // The job manager cannot release resources before it got SUCCESS. If this free were applied,
+                    // SUCCESS would announce resources that other jobs may have by then.
                     self.unexpected(message, "a free for a job that is being started");
                 } else {
                     self.hello.freed(id, free.ranks.as_ref(), free.last);
@@ -257,7 +257,7 @@ impl Session {
 
     fn on_expiration(&mut self, message: &Message, out: &mut Vec<Output>) {
         let Some(payload) = self.job_request(message) else {
-            // Unlike alloc and free this is an ordinary call, and somebody waits.
+            // Unlike alloc and free this is an ordinary call, and its sender waits for the answer.
             return refuse(message, errno::EPROTO, "malformed request, or the scheduler is not ready", out);
         };
         match dialect::expiration_request(&payload) {
@@ -275,7 +275,7 @@ impl Session {
 
     fn on_feasibility(&mut self, message: Message, out: &mut Vec<Output>) {
         if self.phase < Phase::Hello {
-            // ENOSYS would count as a yes, so whoever asks too early waits for the inventory.
+            // ENOSYS would count as a yes, so a request that comes too early waits for the inventory.
             if self.deferred.len() >= QUESTIONS_MAX {
                 return refuse(&message, errno::EAGAIN, "the scheduler is starting", out);
             }
@@ -295,7 +295,7 @@ impl Session {
         }
     }
 
-    /// Remember who asked; `None` when there is no room or no answer is wanted.
+    /// Stores the request for a later answer; `None` when the bound is reached or no answer is wanted.
     fn question(&mut self, message: &Message, out: &mut Vec<Output>) -> Option<u64> {
         if !message.wants_response() {
             self.unexpected(message, "a question that wants no answer");
@@ -310,7 +310,7 @@ impl Session {
         Some(self.last_token)
     }
 
-    /// Answer everybody who waits: without this a validator would wait for ever.
+    /// Answers all waiting requests: otherwise a validator would wait for ever.
     pub(super) fn farewell(&mut self, out: &mut Vec<Output>) {
         let waiting = std::mem::take(&mut self.deferred).into_iter().map(|question| question.reply_to());
         for reply in std::mem::take(&mut self.questions).into_values().chain(waiting) {
@@ -323,14 +323,14 @@ impl Session {
             return self.unexpected(message, "a disconnect without sender");
         };
         let of = |topic: &str| topic.split_once('.').is_some_and(|(name, _)| name == service);
-        // A broker adds its hop to whatever routes a guest wrote, so a guest can go by another's name. Only the owner
-        // may be told of as somebody else.
+        // A broker adds its hop to the routes that a guest wrote, so a guest can use another client's name. Only a
+        // disconnect from the owner may name another client.
         let vouched = |reply: &ReplyTo| message.is_from_owner() || reply.userid() == message.userid;
         let theirs = |reply: &ReplyTo| reply.sender() == Some(&sender) && of(reply.topic()) && vouched(reply);
         self.questions.retain(|_, reply| !theirs(reply));
         self.deferred.retain(|question| !theirs(&question.reply_to()));
         if service == "sched" {
-            // The job manager went away with its requests. When it comes back it asks anew.
+            // The job manager went away, and its requests are void. It asks anew when it comes back.
             if self.watch.is_peer(&sender) && message.is_from_owner() {
                 self.go_offline("the job manager went away", out);
             }

@@ -1,4 +1,4 @@
-//! From the first frame to ready: services, resources, hello with the R of every running job.
+//! From the first message to ready: services, resources, hello with the R of every running job.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -12,24 +12,24 @@ use crate::message::Message;
 use crate::module::Status;
 use crate::proto::errno;
 
-/// How something of a job is looked up.
+/// The service of a lookup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Way {
-    /// `job-info.lookup` applies the updates of the eventlog: what the KVS says may be stale.
+    /// `job-info.lookup` applies the updates of the eventlog; R in the KVS may be stale.
     JobInfo,
-    /// `kvs.lookup`, where there is nothing else.
+    /// `kvs.lookup`, where there is no `job-info`.
     Kvs,
 }
 
-/// What is known of a job that runs, beside what hello tells.
+/// The state of a running job beyond the fields of hello.
 #[derive(Debug)]
 struct Found {
     r: Box<R>,
-    /// Where the KVS alone had to be asked, nobody tells.
+    /// Unknown where only the KVS could be asked.
     queue: Option<String>,
 }
 
-/// Hello under way.
+/// The state of a hello in progress.
 #[derive(Debug, Default)]
 pub(super) struct Hello {
     jobs: BTreeMap<JobId, (HelloJob, Result<Found, String>)>,
@@ -41,19 +41,19 @@ pub(super) struct Hello {
 }
 
 impl Hello {
-    /// Jobs are to be looked up that a repeated hello told.
+    /// Starts the lookup of the jobs of a repeated hello.
     pub(super) fn again(&mut self) {
         self.forget();
         self.told = true;
     }
 
-    /// Whatever was told does not count any more.
+    /// Discards the answers so far.
     pub(super) fn forget(&mut self) {
         self.jobs.clear();
         self.waiting.clear();
     }
 
-    /// A job gave something back while its R is being looked up.
+    /// A job released resources while its R is being looked up.
     pub(super) fn freed(&mut self, id: JobId, ranks: Option<&Idset>, last: bool) {
         match (self.jobs.get_mut(&id), ranks) {
             (Some((job, _)), Some(ranks)) if !last => job.free = job.free.union(ranks),
@@ -80,7 +80,7 @@ pub(super) fn lookup(id: JobId, names: &[&str], way: Way) -> Message {
     }
 }
 
-/// What a lookup found, or why it found nothing.
+/// The value of a lookup, or the reason why there is none.
 pub(super) fn looked_up(name: &str, way: Way, message: &Message) -> Result<Value, String> {
     if message.errnum() != 0 {
         return Err(errno::describe(message.errnum()));
@@ -102,7 +102,7 @@ impl Session {
         let Some(service) = self.services.get(index) else {
             self.phase = Phase::Acquiring;
             if self.config.module {
-                // Before anything that may take long: nodes come up only after the module is loaded.
+                // Sent before any step that may take long: nodes come up only after the module is loaded.
                 out.push(Output::Send(Status::Running.report()));
             }
             return self.ask(Message::request("resource.acquire").streaming(), Asked::Acquire, out);
@@ -157,7 +157,7 @@ impl Session {
         self.hello.streaming = true;
         let request = self.hello_request();
         self.ask(request, Asked::Hello, out);
-        // Feasibility can be judged from the inventory alone; whoever asked before waits for nothing more.
+        // Feasibility can be decided from the inventory alone; earlier questions are answered now.
         for question in std::mem::take(&mut self.deferred) {
             self.on_request(question, out);
         }
@@ -203,7 +203,7 @@ impl Session {
                 self.hello.told = true;
                 self.hello_progress(out);
             }
-            // Whatever that job holds can not be known. The job manager knows, and will free it one day.
+            // The allocation of that job is unknown here. The job manager knows it, and will free it.
             Err(error) => self.malformed(message, &error),
         }
     }
@@ -257,8 +257,8 @@ impl Session {
         self.hello_progress(out);
     }
 
-    /// When everything is told and found: the engine gets the jobs, in the order of their ids and not in
-    /// that of the answers, so that every restart goes the same way.
+    /// After the last answer of hello and of all lookups: the engine gets the jobs, in the order of their ids and not
+    /// in that of the answers, so that every restart has the same result.
     pub(super) fn hello_progress(&mut self, out: &mut Vec<Output>) {
         let hello = &self.hello;
         let looking = self.phase == Phase::Hello || self.watch.is_looking_up();
@@ -276,7 +276,7 @@ impl Session {
                     free: job.free,
                     queue,
                 })),
-                // In an audit nobody is killed for what cannot be read: what he holds is withheld.
+                // In an audit no job is killed because its R cannot be read: its ranks are withheld.
                 Err(error) if self.watch.is_looking_up() && !self.watch.is_offline() => {
                     tracing::warn!(job = %id, error, "holds resources, but its R cannot be found");
                 }
@@ -316,7 +316,7 @@ impl Session {
         match errnum {
             0 => {}
             errno::EPROTO | errno::EINVAL if self.config.mode == Mode::Limited(1) && !self.hello.single => {
-                // The founding revision's word for it.
+                // The key of the founding revision.
                 self.hello.single = true;
                 return self.send_ready(out);
             }
@@ -350,7 +350,7 @@ impl Session {
         if !unknown.is_empty() {
             self.malformed(message, &format_args!("ranks {unknown} are not in the inventory"));
         }
-        // Lost first: what is gone can neither go down nor come up again.
+        // Lost ranks first: they can neither go down nor come up again.
         let shrink = update.shrink.intersection(&self.ranks);
         self.ranks = self.ranks.difference(&shrink);
         let (down, up) = (update.down.intersection(&self.ranks), update.up.intersection(&self.ranks));

@@ -1,4 +1,4 @@
-//! Surviving what a job manager does without telling: it takes the scheduler offline, drops frees, is reloaded.
+//! Detection of the job manager's silent actions: it takes the scheduler offline, drops frees, is reloaded.
 //!
 //! ```text
 //!            queue-status says blocked            hello          unknown jobs: R     sched-ready
@@ -8,16 +8,16 @@
 //!    '---- resource-status --> audit --differs--> hello --> recount --> resource-status --> audit <--'
 //! ```
 //!
-//! All of this is driven by [`Session::tick`]: nothing is asked before the driver tells the time, once
-//! [`Session::next_tick`] is reached. The comparisons are the engine's ([`Event::Recount`], [`Event::Audit`]), because
-//! the one ledger is there; this only keeps the order of questions and answers. Since messages keep their order, an
-//! answer describes the moment up to which everything has arrived here; only what was started after the
-//! question may be missing from it.
+//! [`Session::tick`] drives this module: no question is sent before the driver passes a time at or after
+//! [`Session::next_tick`]. The engine makes the comparisons ([`Event::Recount`], [`Event::Audit`]), because it has the
+//! ledger; this module keeps the order of questions and answers. Messages keep their order, so an answer describes the
+//! state after all messages received before it; only jobs started after the question may be missing from it.
 //!
-//! What the job manager counts as held and nobody here knows is *withheld*: its ranks are down until the next audit
-//! finds them free. So is a job that was given up by hello but is still being killed (R27-HELLO-10).
+//! Ranks on which the job manager counts an allocation that the ledger does not have are *withheld*: they are down
+//! until the next audit finds them free. So are the ranks of a job that hello gave up but that is still being killed
+//! (R27-HELLO-10).
 //!
-//! This module must never read a clock, and never change what a job holds but by an event.
+//! This module reads no clock, and changes the allocation of a job only by an event.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -33,24 +33,24 @@ use crate::dialect::{Dialect, HelloJob};
 use crate::message::Message;
 use crate::proto::errno;
 
-/// How often the job manager is asked whether it still takes us for its scheduler.
+/// Period of the question whether this is still the job manager's scheduler.
 pub const WATCH_PERIOD: Duration = Duration::from_secs(2);
-/// How often the ledger is compared with the job manager's count.
+/// Period of the comparison of the ledger with the job manager's count.
 pub const AUDIT_PERIOD: Duration = Duration::from_secs(60);
-/// The longest pause between two attempts to come back, seconds.
+/// The longest pause between two attempts to come back online, in seconds.
 const PAUSE_MAX: f64 = 60.0;
-/// A question without any answer for so long is asked anew, seconds.
+/// Time after which a question without an answer is asked anew, in seconds.
 const PATIENCE: f64 = 60.0;
-/// An outage that follows ready sooner than so many periods counts as the same one again.
+/// An outage that follows ready within this many periods counts as the same outage.
 const AGAIN_PERIODS: f64 = 10.0;
-/// A start that the job manager refused so often is not tried again: R of an earlier one is in its way.
+/// Number of refused starts after which a job is not started again: the R of an earlier start is in its way.
 const REFUSALS_MAX: u8 = 2;
-/// Most jobs whose refused starts are remembered.
+/// Maximum number of jobs whose refused starts are remembered.
 pub(super) const REFUSED_JOBS_MAX: usize = 4096;
-/// Most queues that are asked about in turn.
+/// Maximum number of queues that are asked about in turn.
 const QUEUES_MAX: usize = 1024;
 
-/// What we ask on our own account.
+/// The questions of this module.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Question {
     Queues,
@@ -59,19 +59,19 @@ pub(super) enum Question {
     Allocated,
 }
 
-/// Where a recount or an audit is.
+/// The step of a recount or an audit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Step {
     #[default]
     Idle,
-    /// Hello was asked; offline, or because of a difference.
+    /// Hello was sent; because of being offline, or of a difference.
     Hello,
     /// The engine compares.
     Recount,
-    /// R of jobs that nobody here knows.
+    /// The R of jobs outside of the ledger is looked up.
     Lookup,
     Ready,
-    /// The count was asked; for the second time after a difference, with hello between.
+    /// The count was requested; for the second time after a difference, with hello between.
     Count {
         second: bool,
     },
@@ -80,54 +80,55 @@ pub(super) enum Step {
     },
 }
 
-/// How the last comparison with the job manager ended.
+/// Result of the last comparison with the job manager.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct AuditState {
-    /// Did the last complete one find no difference? `None` before the first, and where the job manager has no count.
+    /// True if the last complete comparison found no difference. `None` before the first, and where the job manager has no
+    /// count.
     pub agrees: Option<bool>,
-    /// The difference, for people.
+    /// The difference, for display.
     pub text: String,
-    /// Ranks that are not used because the job manager counts something there that nobody here knows.
+    /// Ranks that are not used because the job manager counts an allocation there that the ledger does not have.
     pub withheld: Idset,
 }
 
-/// See the module.
+/// State of the detection; see the [module](self).
 #[derive(Debug)]
 pub(super) struct Watch {
-    /// The time as the driver told it last, seconds.
+    /// The last time that the driver passed, in seconds.
     pub(super) now: f64,
-    /// Is the job manager known to have us offline?
+    /// True if the job manager is known to have the scheduler offline.
     pub(super) offline: bool,
     pub(super) step: Step,
-    /// The question of the step, and when it, or its last answer, came.
+    /// The question of the step, and the time of it or of its last answer.
     pub(super) tag: u32,
     pub(super) since: f64,
     pub(super) next_hello: f64,
     pub(super) next_audit: f64,
-    /// Have the two methods answered? `Some(false)` when they said that they are not there.
+    /// Whether the two methods have answered; `Some(false)` when the job manager lacks them.
     watching: Option<bool>,
     pub(super) auditing: Option<bool>,
     poll: Option<(u32, f64)>,
     next_poll: f64,
-    /// Named queues; none when there is only the anonymous one.
+    /// Named queues; empty when there is only the anonymous one.
     queues: Vec<String>,
     queue: usize,
-    /// The list of queues is as new as the question.
+    /// True if the list of queues is as new as the question.
     listed: bool,
     pub(super) told: BTreeMap<JobId, HelloJob>,
-    /// Every answer to hello could be read.
+    /// True if every answer to hello could be read.
     pub(super) complete: bool,
-    /// Jobs that were told SUCCESS after the question.
+    /// Jobs that got SUCCESS after the question.
     pub(super) unsettled: Vec<JobId>,
-    /// Who sends the requests.
+    /// Sender of the requests.
     peer: Option<String>,
     ready_at: f64,
     outages: u32,
     pub(super) recheck: f64,
     /// Jobs whose start the job manager did not keep, and how often.
     pub(super) refused: BTreeMap<JobId, u8>,
-    /// Ranks that the resource service calls up.
+    /// Ranks that are up by the resource service.
     pub(super) up: Idset,
     pub(super) state: AuditState,
 }
@@ -163,7 +164,7 @@ impl Default for Watch {
     }
 }
 
-/// Is nobody there to answer? A module that is being reloaded looks like one that never was.
+/// True if the service is missing. A module that is being reloaded looks like a missing one.
 pub(super) fn gone(errnum: i32) -> bool {
     matches!(errnum, errno::ENOSYS | errno::EHOSTUNREACH)
 }
@@ -181,51 +182,51 @@ impl Watch {
         self.up = up.clone();
     }
 
-    /// Ranks changed. Returns what of `up` may be used.
+    /// Ranks changed. Returns the part of `up` that may be used.
     pub(super) fn resources(&mut self, shrink: &Idset, down: &Idset, up: &Idset) -> Idset {
         self.up = self.up.difference(shrink).difference(down).union(up);
         self.state.withheld = self.state.withheld.difference(shrink);
         up.difference(&self.state.withheld)
     }
 
-    /// Whoever sends requests for resources is the job manager.
+    /// The sender of requests for resources is the job manager.
     pub(super) fn heard(&mut self, message: &Message) {
         if self.peer.as_deref() != message.sender() {
             self.peer = message.sender().map(str::to_owned);
         }
     }
 
-    /// Is this the job manager's name?
+    /// True for the job manager's name.
     pub(super) fn is_peer(&self, sender: &str) -> bool {
         self.peer.as_deref() == Some(sender)
     }
 
-    /// Is hello being repeated because the job manager took us offline?
+    /// True if hello is being repeated because the job manager took the scheduler offline.
     pub(super) fn is_offline(&self) -> bool {
         self.offline
     }
 
-    /// Are jobs being looked up that a repeated hello told?
+    /// True while jobs of a repeated hello are looked up.
     pub(super) fn is_looking_up(&self) -> bool {
         self.step == Step::Lookup
     }
 
-    /// A job was told SUCCESS: a question under way may have been answered before.
+    /// A job got SUCCESS: a question in flight may have been answered before.
     pub(super) fn started(&mut self, id: JobId) {
         if matches!(self.step, Step::Hello | Step::Count { .. }) {
             self.unsettled.push(id);
         }
     }
 
-    /// Was every start of this job lost so far, and often enough?
+    /// True if every start of this job was lost so far, and the bound is reached.
     pub(super) fn is_refused(&self, id: JobId) -> bool {
         self.refused.get(&id).is_some_and(|times| *times >= REFUSALS_MAX)
     }
 }
 
 impl Session {
-    /// The time, in seconds of any clock that never goes back. Asks what is due; to be called when
-    /// [`Session::next_tick`] is reached, and harmless at other times.
+    /// Advances the time, in seconds of any clock that never goes back, and sends the questions that are due. To be
+    /// called when [`Session::next_tick`] is reached; harmless at other times.
     pub fn tick(&mut self, now: f64) -> Vec<Output> {
         let mut out = Vec::new();
         if self.next_tick().is_none() || now.is_nan() {
@@ -249,7 +250,7 @@ impl Session {
         out
     }
 
-    /// When to call [`Session::tick`] again; `None` while there is nothing to watch yet.
+    /// The time of the next call of [`Session::tick`]; `None` while there is nothing to watch yet.
     pub fn next_tick(&self) -> Option<f64> {
         let watch = &self.watch;
         if self.phase != Phase::Serving && !(self.phase == Phase::Readying && watch.offline) {
@@ -267,16 +268,16 @@ impl Session {
         step.into_iter().chain(poll).min_by(f64::total_cmp)
     }
 
-    /// How the last comparison with the job manager ended.
+    /// Result of the last comparison with the job manager.
     pub fn audit(&self) -> &AuditState {
         &self.watch.state
     }
 
-    /// Other periods from now on, as [`SessionConfig::watch`](super::SessionConfig::watch) and
+    /// Sets new periods, as [`SessionConfig::watch`](super::SessionConfig::watch) and
     /// [`SessionConfig::audit`](super::SessionConfig::audit).
     pub fn set_periods(&mut self, watch: Duration, audit: Duration) {
         (self.config.watch, self.config.audit) = (watch, audit);
-        // What was due later than it would be now is not waited for.
+        // A question that would be due earlier with the new period is moved forward.
         self.watch.next_poll = self.watch.next_poll.min(self.watch.now + watch.as_secs_f64());
         self.watch.next_audit = self.watch.next_audit.min(self.watch.now + audit.as_secs_f64());
     }
@@ -285,7 +286,8 @@ impl Session {
         !self.config.watch.is_zero()
     }
 
-    /// The founding revision has no count; where it has one, it still counts what a free under way gives back.
+    /// The founding revision has no count. Where it has one, the count still includes resources whose free is in
+    /// flight.
     pub(super) fn audits(&self) -> bool {
         !self.config.audit.is_zero() && self.dialect == Dialect::Current && self.hello.streaming
     }
@@ -300,7 +302,7 @@ impl Session {
         self.watch.since = self.watch.now;
     }
 
-    /// Forget questions that nobody answers.
+    /// Drops questions without an answer.
     fn give_up_waiting(&mut self, now: f64) {
         let late = |since: f64| now >= since + PATIENCE;
         if let Some((tag, _)) = self.watch.poll.filter(|(_, since)| late(*since)) {
@@ -350,7 +352,7 @@ impl Session {
                 self.on_hello_again(message, out);
             }
             Question::Allocated if self.watch.tag == tag => self.on_allocated(message, out),
-            // Of a round that is over.
+            // An answer of an earlier round.
             _ => drop(self.asked.remove(&tag)),
         }
     }
@@ -376,7 +378,7 @@ impl Session {
             _ if gone(errnum) && self.watch.watching == Some(true) => {
                 return self.go_offline("the job manager is gone", out);
             }
-            // No such method, or nobody there: the two look alike, so it is asked again, if rarely.
+            // No such method, or no such service: the two look alike, so the question is repeated, if rarely.
             errno::ENOSYS => {
                 if self.watch.watching.is_none() {
                     tracing::info!("the job manager does not tell whether it is served");
@@ -385,7 +387,7 @@ impl Session {
                 self.watch.next_poll = self.watch.now + PAUSE_MAX;
                 return;
             }
-            // Queues were configured, or others; but not twice in a row.
+            // The configuration of queues changed; but not twice in a row.
             errno::EINVAL if !std::mem::replace(&mut self.watch.listed, true) => {
                 let request = Message::request("job-manager.queue-list");
                 let tag = self.put(request, Question::Queues, out);
@@ -406,18 +408,18 @@ impl Session {
             return self.go_offline("the job manager took the scheduler offline without telling", out);
         }
         if status["start"] != true && !self.watch.queues.is_empty() {
-            // A queue that is stopped says less; the next may not be.
+            // A stopped queue reports less; the next one may not be stopped.
             self.watch.queue = (self.watch.queue + 1) % self.watch.queues.len();
         }
     }
 
-    /// Every request is void (R27-FIN-3), and hello comes again.
+    /// Every request is void (R27-FIN-3), and hello is repeated.
     pub(super) fn go_offline(&mut self, why: &str, out: &mut Vec<Output>) {
         self.void_requests(out);
         let serving = self.phase == Phase::Serving;
         if !serving && (!self.watch.offline || self.watch.step == Step::Ready) {
-            // A handshake goes on, or fails, by itself: whoever is there now answers ready, once, and what it does
-            // not know of hello is found by the audit. Two readys under way could not be told apart.
+            // A handshake goes on, or fails, by itself: the current job manager answers ready, once, and the audit
+            // finds what it does not know of hello. Two readys in flight could not be distinguished.
             return;
         }
         self.forget_step();
@@ -439,7 +441,7 @@ impl Session {
         };
     }
 
-    /// Nobody answered: once more after a while.
+    /// No answer came: repeat after a pause.
     pub(super) fn hello_later(&mut self, errnum: i32) {
         tracing::info!(errnum, "the job manager is not there yet");
         self.forget_step();
@@ -447,8 +449,8 @@ impl Session {
         self.watch.next_hello = self.watch.now + period;
     }
 
-    /// The job manager asks again for whatever still matters. What is being committed was not told, so it is given
-    /// back; its R stays in the KVS, where the next one replaces it.
+    /// The job manager requests again all jobs that are still pending. Allocations being committed were not answered,
+    /// so they are released; their R stays in the KVS, where the next one replaces it.
     pub(super) fn void_requests(&mut self, out: &mut Vec<Output>) {
         for (id, alloc) in std::mem::take(&mut self.allocs) {
             match alloc.state {
@@ -472,7 +474,7 @@ impl Session {
         self.watch.offline = false;
         self.watch.step = Step::Idle;
         self.watch.ready_at = self.watch.now;
-        // What was dropped between hello and ready shows now (pitfall 3).
+        // A free that was dropped between hello and ready shows now (pitfall 3).
         self.watch.next_audit = self.watch.now;
         self.watch.next_poll = self.watch.now + self.config.watch.as_secs_f64();
     }

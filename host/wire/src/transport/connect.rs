@@ -1,4 +1,4 @@
-//! The connecting side: finding the socket, being let in, and saying in words what went wrong.
+//! The connecting side: finding the socket, admission, and errors with their reason.
 
 use std::io::ErrorKind;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -12,9 +12,9 @@ use tokio::time::Instant;
 use super::{Connection, Options};
 use crate::proto::errno;
 
-/// How long the other side may take for its authentication byte.
+/// Maximum wait for the peer's authentication byte.
 pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long a full backlog is retried (the broker's is 5).
+/// Maximum time for which a full backlog is retried (the broker's backlog is 5).
 pub const BACKLOG_TIMEOUT: Duration = Duration::from_secs(10);
 /// Longest path of a UNIX socket on Linux, without the final NUL.
 pub const SOCKET_PATH_MAX: usize = 107;
@@ -24,7 +24,7 @@ const RETRY_PAUSE: Duration = Duration::from_millis(5);
 const RETRY_PAUSE_MAX: Duration = Duration::from_millis(200);
 
 impl Connection {
-    /// Connect to a broker, and wait for its word that we may.
+    /// Connects to a broker, and waits for its admission.
     pub async fn connect(uri: &str, connect: &ConnectOptions) -> Result<Connection, ConnectError> {
         let path = socket_path(uri)?;
         let begun = Instant::now();
@@ -48,8 +48,8 @@ impl Connection {
         Connection::handshake(stream, &path, connect.options).await
     }
 
-    /// Wait for the authentication byte on a socket that is connected already, for instance one that was
-    /// inherited. `path` is for messages only.
+    /// Waits for the authentication byte on a socket that is connected already, for instance an inherited one. `path`
+    /// is for error texts only.
     pub async fn handshake(
         mut stream: UnixStream,
         path: &Path,
@@ -70,14 +70,14 @@ impl Connection {
     }
 }
 
-/// How to connect.
+/// Options of a connection attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ConnectOptions {
     /// Bounds of the connection.
     pub options: Options,
-    /// How long to wait for a socket that is missing or has no listener yet; zero to fail at once.
+    /// Maximum wait for a socket that is missing or has no listener yet; zero to fail at once.
     pub wait: Duration,
-    /// How long to retry while the listener's backlog is full.
+    /// Maximum time of retries while the listener's backlog is full.
     pub backlog_wait: Duration,
 }
 
@@ -87,15 +87,15 @@ impl Default for ConnectOptions {
     }
 }
 
-/// Why there is no connection. Display names the socket and what to do about it.
+/// A connection cannot be made. Display names the socket and a remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
-    /// The address is of another kind.
+    /// The address is not a local one.
     #[error("{uri:?}: {reason}; local:///path/of/socket or a plain path is accepted")]
     BadUri {
         /// The address.
         uri: String,
-        /// What is wrong with it.
+        /// The reason.
         reason: &'static str,
     },
     /// There is no such file.
@@ -109,29 +109,29 @@ pub enum ConnectError {
     NotSocket {
         /// The file.
         path: PathBuf,
-        /// What it is.
+        /// Its file type.
         found: &'static str,
     },
-    /// The file system does not let us through.
+    /// The file system denies access.
     #[error("{}: permission denied{}", path.display(), owned(*owner, *me))]
     Denied {
         /// The socket.
         path: PathBuf,
-        /// Its owner, when that can be seen.
+        /// Its owner, if known.
         owner: Option<u32>,
-        /// Our user id.
+        /// User id of this process.
         me: u32,
     },
-    /// The instance looked at our user id and refused.
+    /// The instance refused this user id.
     #[error("{}: the instance refused the connection: {}{}", path.display(), errno::describe(*errnum), owned(*owner, *me))]
     Refused {
         /// The socket.
         path: PathBuf,
         /// The authentication byte.
         errnum: i32,
-        /// Owner of the socket, when that can be seen.
+        /// Owner of the socket, if known.
         owner: Option<u32>,
-        /// Our user id.
+        /// User id of this process.
         me: u32,
     },
     /// A socket without a listener.
@@ -158,18 +158,18 @@ pub enum ConnectError {
         /// The socket.
         path: PathBuf,
     },
-    /// Anything else.
+    /// Another error of the system.
     #[error("{}: {source}", path.display())]
     Io {
         /// The socket.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: std::io::Error,
     },
 }
 
 impl ConnectError {
-    /// Did it fail because the caller is not the one the instance belongs to?
+    /// True if the connection failed because the instance belongs to another user.
     pub fn is_foreign_owner(&self) -> bool {
         match self {
             ConnectError::Denied { .. } => true,
@@ -190,7 +190,7 @@ fn me() -> u32 {
     nix::unistd::geteuid().as_raw()
 }
 
-/// The path that an address of an instance names: `local://` and a path, or a plain path.
+/// The path in an address of an instance: `local://` and a path, or a plain path.
 pub fn socket_path(uri: &str) -> Result<PathBuf, ConnectError> {
     let bad = |reason| ConnectError::BadUri { uri: uri.to_owned(), reason };
     let path = match uri.split_once("://") {

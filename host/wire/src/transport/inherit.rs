@@ -1,5 +1,4 @@
-//! A connection that the process was born with: the broker hands a module process one end of a socket pair and
-//! names it `fd://N`.
+//! An inherited connection: the broker passes a module process one end of a socket pair and names it `fd://N`.
 //!
 //! The one place of this crate with `unsafe`: taking over a descriptor by its number.
 
@@ -15,9 +14,8 @@ use super::connect::ConnectError;
 use super::{Connection, Options};
 
 impl Connection {
-    /// Take over the connection that `uri` (`fd://N`) names. To be called once per descriptor, early in the
-    /// process. `greeted`: the other side's authentication byte was read before, by a program that then
-    /// became this one.
+    /// Takes over the connection that `uri` (`fd://N`) names. To be called once per descriptor, early in the process.
+    /// `greeted`: the peer's authentication byte was read before, by a program that then executed this one.
     ///
     /// # Errors
     /// [`ConnectError`] when the descriptor is not open, is no UNIX socket, or the other side refuses.
@@ -47,7 +45,7 @@ impl Connection {
     }
 }
 
-/// Own a descriptor by its number, if it is open.
+/// Owns a descriptor by its number, if it is open.
 #[allow(unsafe_code)]
 fn take(fd: RawFd) -> Option<OwnedFd> {
     // A descriptor that is not open has no entry here.

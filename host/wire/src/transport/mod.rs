@@ -1,12 +1,11 @@
-//! Messages over a UNIX stream socket: the connecting side's handshake, and the two tasks that serve a
-//! connection once it stands.
+//! Messages over a UNIX stream socket: the connecting side's handshake, and the two tasks that serve a connection.
 //!
-//! A connection is an [`Inbox`] and an [`Outbox`]. The inbox is bounded in messages and in bytes: a peer
-//! that sends faster than we read waits in its own kernel buffer. The outbox never blocks, because a
-//! scheduling pass may not wait for a socket; it is bounded in bytes, and a peer that lets it fill up is
-//! disconnected. Frames that are waiting together are written together.
+//! A connection is an [`Inbox`] and an [`Outbox`]. The inbox is bounded in messages and in bytes: a peer that sends
+//! faster than this process reads waits in its own kernel buffer. The outbox never blocks, because a scheduling pass
+//! may not wait for a socket; it is bounded in bytes, and a peer that lets it fill up is disconnected. Frames that wait
+//! together are written together.
 //!
-//! This module must never know topics.
+//! This module does not know topics.
 
 mod connect;
 mod inherit;
@@ -26,15 +25,15 @@ pub use self::connect::{
 use crate::codec::{DecodeError, Decoder, EncodeError, Limits, encode_into};
 use crate::message::Message;
 
-/// Default for the most messages received but not yet taken.
+/// Default of the maximum number of unread messages.
 pub const INBOUND_MESSAGES_MAX: usize = 4096;
-/// Default for the most payload bytes received but not yet taken.
+/// Default of the maximum number of unread payload bytes.
 pub const INBOUND_BYTES_MAX: usize = 128 << 20;
-/// Default for the most bytes waiting to be written.
+/// Default of the maximum number of bytes that wait to be written.
 pub const OUTBOUND_BYTES_MAX: usize = 256 << 20;
 /// Frames waiting together are gathered up to this many bytes for one write.
 const GATHER_SIZE: usize = 256 << 10;
-/// Bytes asked for in one read.
+/// Bytes requested in one read.
 const READ_SIZE: usize = 64 << 10;
 
 /// Bounds of a connection.
@@ -61,7 +60,7 @@ impl Default for Options {
     }
 }
 
-/// How a connection ended.
+/// The reason why a connection ended.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Disconnect {
     /// The peer closed it, between two frames.
@@ -73,24 +72,24 @@ pub enum Disconnect {
         /// Bytes of the incomplete frame.
         bytes: usize,
     },
-    /// The peer sent what is no message. The connection was closed from here.
+    /// The peer sent bytes that are no message. The connection was closed from this side.
     #[error("bad frame: {0}")]
     Decode(#[from] DecodeError),
     /// The socket failed.
     #[error("socket error: {0}")]
     Io(String),
-    /// It was closed from here.
+    /// It was closed from this side.
     #[error("the connection was closed from this side")]
     Local,
 }
 
-/// Why a message was not taken for sending.
+/// A message was not accepted for sending.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SendError {
     /// The connection is closed.
     #[error("the connection is closed")]
     Closed,
-    /// The peer does not read; the connection was closed because of that.
+    /// The peer does not read; the connection was closed for that reason.
     #[error("the other side does not read: {queued} bytes are waiting (limit {limit})")]
     Full {
         /// Bytes waiting.
@@ -98,7 +97,7 @@ pub enum SendError {
         /// See [`Options::outbound_bytes_max`].
         limit: usize,
     },
-    /// The message can not be written.
+    /// The message cannot be encoded.
     #[error(transparent)]
     Encode(#[from] EncodeError),
 }
@@ -108,8 +107,8 @@ enum Item {
     Flush(oneshot::Sender<()>),
 }
 
-/// The sending side of a connection. When the last clone is dropped, what is waiting is still written and
-/// the connection is shut down.
+/// The sending side of a connection. When the last clone is dropped, waiting frames are still written and the
+/// connection is shut down.
 #[derive(Debug, Clone)]
 pub struct Outbox {
     items: mpsc::UnboundedSender<Item>,
@@ -119,12 +118,12 @@ pub struct Outbox {
 }
 
 impl Outbox {
-    /// Queue one message. Never blocks.
+    /// Queues one message. Never blocks.
     pub fn send(&self, message: &Message) -> Result<(), SendError> {
         self.send_all(std::slice::from_ref(message))
     }
 
-    /// Queue messages as one write. On an encoding error those before it are still sent.
+    /// Queues messages as one write. On an encoding error the messages before it are still sent.
     pub fn send_all(&self, messages: &[Message]) -> Result<(), SendError> {
         let mut frames = Vec::new();
         let mut result = Ok(());
@@ -149,7 +148,7 @@ impl Outbox {
         result
     }
 
-    /// Wait until everything queued so far has been handed to the kernel, or the connection ended.
+    /// Waits until every frame queued so far has been passed to the kernel, or the connection ended.
     pub async fn flush(&self) {
         let (done, waiter) = oneshot::channel();
         if self.items.send(Item::Flush(done)).is_ok() {
@@ -163,12 +162,12 @@ impl Outbox {
         self.queued.load(Ordering::Relaxed)
     }
 
-    /// Close the connection now, without writing what is waiting.
+    /// Closes the connection now, without writing the frames that wait.
     pub fn close(&self) {
         self.stop.send_replace(true);
     }
 
-    /// Is the connection known to be closed?
+    /// True if the connection is known to be closed.
     pub fn is_closed(&self) -> bool {
         *self.stop.borrow() || self.items.is_closed()
     }
@@ -182,7 +181,7 @@ pub struct Inbox {
 }
 
 impl Inbox {
-    /// The next message. After the error every further call returns the same one.
+    /// Waits for the next message. After an error every further call returns the same error.
     pub async fn recv(&mut self) -> Result<Message, Disconnect> {
         match self.messages.recv().await {
             Some((message, _permit)) => Ok(message),
@@ -190,20 +189,20 @@ impl Inbox {
         }
     }
 
-    /// Is nothing there to be taken?
+    /// True if no message is waiting.
     pub fn is_empty(&self) -> bool {
         self.messages.is_empty()
     }
 
-    /// From here on, have everything go through `desk`, in the same order. It sees each message as it arrives, however
-    /// busy whoever reads the inbox may be; what it keeps, it has dealt with. Must be called within a tokio runtime: a
-    /// task is started. Bytes are bounded as before, messages by twice as many.
-    pub fn through(&mut self, mut desk: impl FnMut(Message) -> Option<Message> + Send + 'static) {
+    /// Passes every further message, in order, through `handler`. The handler gets each message as it arrives, even
+    /// while the reader of the inbox is busy; a message for which it returns `None` is consumed. Must be called within
+    /// a tokio runtime: a task is started. Bytes are bounded as before, messages by twice the number.
+    pub fn through(&mut self, mut handler: impl FnMut(Message) -> Option<Message> + Send + 'static) {
         let (onward, received) = mpsc::channel(self.messages.max_capacity());
         let mut messages = std::mem::replace(&mut self.messages, received);
         tokio::spawn(async move {
             while let Some((message, permit)) = messages.recv().await {
-                if let Some(message) = desk(message)
+                if let Some(message) = handler(message)
                     && onward.send((message, permit)).await.is_err()
                 {
                     break;
@@ -212,7 +211,7 @@ impl Inbox {
         });
     }
 
-    /// The next message if one is there already.
+    /// The next message if one is waiting.
     pub fn try_recv(&mut self) -> Option<Message> {
         self.messages.try_recv().ok().map(|(message, _permit)| message)
     }
@@ -228,8 +227,8 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Serve a socket on which the authentication byte has already been exchanged. Must be called within a
-    /// tokio runtime: two tasks are started.
+    /// Serves a socket on which the authentication byte has already been exchanged. Must be called within a tokio
+    /// runtime: two tasks are started.
     pub fn serve(stream: UnixStream, options: Options) -> Connection {
         let (read, write) = stream.into_split();
         let (items, waiting) = mpsc::unbounded_channel();
@@ -243,8 +242,8 @@ impl Connection {
         tokio::spawn(async move {
             let (reason, abandoned) = read_task(read, messages, options, stopped, &ended).await;
             tracing::debug!(%reason, "connection ended");
-            // A peer that is gone, or that sent nonsense, gets nothing more. But whoever merely does not
-            // listen any more may still have something to say.
+            // A peer that is gone, or that sent invalid bytes, gets nothing more. A peer that only stopped reading may
+            // still send.
             if !abandoned {
                 stop.send_replace(true);
             }
@@ -273,7 +272,7 @@ async fn write_task(
                 next = if gathered.len() < GATHER_SIZE { waiting.try_recv().ok() } else { None };
             }
             if socket.write_all(&gathered).await.is_err() {
-                // The reader learns the same and says why.
+                // The reader gets the same error and reports it.
                 return;
             }
             queued.fetch_sub(gathered.len(), Ordering::Relaxed);
@@ -305,7 +304,7 @@ async fn read_task(
         loop {
             let count = match socket.read(&mut chunk).await {
                 Ok(count) => count,
-                // Closed while something from us was still unread: closed all the same.
+                // A frame of this side was still unread: closed all the same.
                 Err(error) if error.kind() == ErrorKind::ConnectionReset => 0,
                 Err(error) => return Disconnect::Io(error.to_string()),
             };
@@ -337,7 +336,7 @@ async fn read_task(
         _ = stopped.wait_for(|stop| *stop) => (Disconnect::Local, false),
         () = messages.closed() => (Disconnect::Local, true),
     };
-    // Before the channel ends: whoever sees its end finds the reason.
+    // Set before the channel ends: a reader that sees its end finds the reason.
     ended.send_replace(Some(reason.clone()));
     (reason, abandoned)
 }

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use fluxgate_graph::CONTAINMENT;
-use fluxgate_graph::model::matching::Setup;
+use fluxgate_resource_query::Setup;
 use serde_json::{Value, json};
 
 use crate::fail::usage;
@@ -14,7 +14,7 @@ pub(super) fn run(input: &Input<'_>, query: &str, subsystem: Option<&str>, as_js
     let loaded = input.load()?;
     let subsystem = subsystem.unwrap_or(CONTAINMENT);
     if loaded.model.root(subsystem).is_none() {
-        return Err(super::show::unknown(&loaded, subsystem));
+        return Err(loaded.unknown(subsystem));
     }
     let setup = Setup { subsystems: vec![subsystem.to_owned()], ..Setup::default() };
     let matcher = loaded.matcher(&setup)?;

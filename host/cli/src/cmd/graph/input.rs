@@ -5,20 +5,19 @@ use std::io::Read;
 use std::path::Path;
 
 use anyhow::{Context, Result, anyhow, bail};
-use clap::Args;
 use fluxgate_formats::rset::R;
-use fluxgate_graph::model::matching::{Matcher, Setup, Term};
-use fluxgate_graph::model::{FOREVER, Model, Source, State};
+use fluxgate_graph::description::{Model, Source, State};
+use fluxgate_resource_query::{FOREVER, Matcher, Setup, Term};
 use fluxgate_wire::dialect;
 use fluxgate_wire::proto::errno;
 use serde_json::{Value, json};
 
-use crate::args::Target;
 use crate::client::Client;
 use crate::fail::usage;
 use crate::{place, render};
 
-use super::{FormatArg, store};
+use super::args::{FormatArg, Options};
+use super::store;
 
 /// Longest file, in bytes.
 const FILE_BYTES_MAX: u64 = 1 << 30;
@@ -27,31 +26,13 @@ const JOBS_MAX: usize = 100_000;
 /// RFC 21: the states in which a job may hold resources.
 const HOLDING: u64 = 16 | 32;
 
-/// What every command that reads a graph takes.
-#[derive(Debug, Args)]
-pub(crate) struct Options {
-    #[command(flatten)]
-    target: Target,
-    /// Read the graph of a running instance: resource.R of its KVS, who is down, and what its jobs hold. Default: the
-    /// instance of FLUX_URI.
-    #[arg(long, value_name = "URI", num_args = 0..=1, require_equals = true, default_missing_value = "")]
-    pub(super) from_instance: Option<String>,
-    /// Format of the file. Default: told by the content.
-    #[arg(short, long, value_enum)]
-    format: Option<FormatArg>,
-    /// Of hwloc XML load only these types: node, group, numanode, socket, L1cache, L2cache, L3cache, core, pu, gpu,
-    /// storage.
-    #[arg(long, value_name = "TYPE,...", value_delimiter = ',')]
-    allow: Option<Vec<String>>,
-}
-
 /// One graph to read.
 pub(super) struct Input<'a> {
     pub(super) options: &'a Options,
     pub(super) file: Option<&'a Path>,
 }
 
-/// A graph, and what its source knew beside it.
+/// A graph, and the allocations that its source knows.
 pub(super) struct Loaded {
     /// The file or the instance.
     pub(super) name: String,
@@ -129,7 +110,7 @@ impl Input<'_> {
     }
 }
 
-/// Nodes that the instance says are down.
+/// Mark the nodes that are down in the instance.
 fn mark_down(client: &Client, model: &mut Model) -> Result<()> {
     let status = client.rpc("resource.sched-status", json!({}))?;
     let down = match &status["down"] {
@@ -150,7 +131,7 @@ fn mark_down(client: &Client, model: &mut Model) -> Result<()> {
     Ok(())
 }
 
-/// What jobs hold.
+/// The allocations of jobs.
 fn jobs(client: &Client) -> Result<Vec<(u64, R)>> {
     let question = json!({"max_entries": JOBS_MAX, "attrs": ["all"], "constraint": {"states": [HOLDING]}});
     let answer = client.rpc("job-list.list", question)?;
@@ -171,7 +152,14 @@ fn jobs(client: &Client) -> Result<Vec<(u64, R)>> {
 }
 
 impl Loaded {
-    /// A matcher on the graph on which is booked what the jobs hold, as far as the graph has it.
+    /// The error for a subsystem that a user asked for and the graph does not have.
+    pub(super) fn unknown(&self, subsystem: &str) -> anyhow::Error {
+        let known: Vec<&str> = self.model.subsystems().iter().map(|&name| self.model.text(name)).collect();
+        let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+        usage(format!("{}: no subsystem '{subsystem}'; the graph has {known}", self.name))
+    }
+
+    /// A matcher on the graph with the allocations of the jobs, as far as the graph has their resources.
     pub(super) fn matcher(&self, setup: &Setup) -> Result<Matcher> {
         let mut matcher = Matcher::new(self.model.clone(), setup)?;
         for (job, r) in &self.jobs {
@@ -184,7 +172,7 @@ impl Loaded {
         Ok(matcher)
     }
 
-    /// The graph with what is booked on it as extended data.
+    /// The graph with its allocations as extended data.
     pub(super) fn recorded(&self) -> Result<Model> {
         if self.jobs.is_empty() {
             return Ok(self.model.clone());
@@ -192,7 +180,7 @@ impl Loaded {
         Ok(self.matcher(&Setup::default())?.recorded())
     }
 
-    /// Says how many jobs hold something.
+    /// Print the number of jobs that hold resources.
     pub(super) fn tell(&self) -> Result<()> {
         match self.jobs.len() {
             0 => Ok(()),

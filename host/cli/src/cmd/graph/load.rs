@@ -1,17 +1,18 @@
-//! `fluxgate graph load`: is a file sound, and what is in it?
+//! `fluxgate graph load`: checks a file and summarises its contents.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::Instant;
 
 use anyhow::{Result, bail};
-use fluxgate_graph::model::State;
+use fluxgate_graph::description::State;
 use serde_json::{Value, json};
 
 use crate::fail::usage;
 use crate::render;
 
-use super::input::{Input, Loaded, Options};
+use super::args::Options;
+use super::input::{Input, Loaded};
 
 pub(super) fn run(files: &[PathBuf], options: &Options, as_json: bool) -> Result<()> {
     if files.is_empty() && options.from_instance.is_none() {
@@ -21,7 +22,7 @@ pub(super) fn run(files: &[PathBuf], options: &Options, as_json: bool) -> Result
         let report = timed(&options.of(files.first().map(PathBuf::as_path))?)?;
         return if as_json { render::json(&json!([report])) } else { show(&report) };
     }
-    // Of several files each is looked at, whatever is wrong with those before.
+    // Each of several files is checked, also after one with errors.
     let (mut reports, mut wrong) = (Vec::new(), 0);
     for file in files {
         let report = match options.of(Some(file)).and_then(|input| timed(&input)) {
@@ -48,7 +49,7 @@ pub(super) fn run(files: &[PathBuf], options: &Options, as_json: bool) -> Result
     Ok(())
 }
 
-/// What there is, and what it took to load it.
+/// The summary of a graph, with time and memory of the loading.
 fn timed(input: &Input<'_>) -> Result<Value> {
     let begin = Instant::now();
     let loaded = input.load()?;
@@ -66,7 +67,7 @@ fn peak() -> Option<u64> {
     Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? * 1024)
 }
 
-/// What a model has. Readers refuse what RFC 4 forbids: that there is a model says that it passed.
+/// The summary of a model. Readers refuse violations of RFC 4, so every model is valid.
 fn report(loaded: &Loaded) -> Value {
     let model = &loaded.model;
     let mut types: BTreeMap<&str, (u64, u64, BTreeSet<&str>)> = BTreeMap::new();

@@ -1,19 +1,19 @@
-//! `fluxgate graph save` and `destroy`: a graph with what is booked on it kept in a database or a file, whole or what
-//! changed since.
+//! `fluxgate graph save` and `destroy`: a graph with its allocations in a database or a file, all of it or the
+//! changes since the last saving.
 
 use std::path::Path;
 
 use anyhow::{Result, anyhow, bail};
-use fluxgate_graph::model::{Changes, Saved, Source};
+use fluxgate_graph::description::{Changes, Saved, Source};
 
 use crate::render;
 
-use super::input::Input;
-use super::store;
+use super::input::{self, Input};
+use super::{output, store};
 
 pub(super) fn save(input: &Input<'_>, state: &Path, changed: bool) -> Result<()> {
     let name = state.display();
-    // A file that cannot be saved into is told before anything is asked.
+    // A file that cannot take a state is refused before the graph is read.
     let database = database(state)?;
     if changed && !state.exists() {
         bail!("{name}: nothing was saved here yet; begin with --whole");
@@ -59,13 +59,13 @@ fn database(state: &Path) -> Result<bool> {
     if !state.exists() {
         return Ok(store::named(state));
     }
-    let bytes = super::input::bytes(state)?;
+    let bytes = input::bytes(state)?;
     Ok(store::is_one(&bytes) || (bytes.is_empty() && store::named(state)))
 }
 
 fn saved(state: &Path) -> Result<Saved> {
     let name = state.display();
-    let text = super::input::text(state)?;
+    let text = input::text(state)?;
     match Source::detect(&text) {
         Ok(Source::State) => Saved::from_json(&text).map_err(|error| anyhow!("{name}: {error}")),
         _ => Err(anyhow!("{name}: the file exists and is no state that was saved here; nothing was written")),
@@ -73,14 +73,14 @@ fn saved(state: &Path) -> Result<Saved> {
 }
 
 fn write(state: &Path, saved: &Saved) -> Result<()> {
-    super::write(state, true, |to| {
+    output::write(state, true, |to| {
         serde_json::to_writer(&mut *to, &saved.to_json())?;
         Ok(to.write_all(b"\n")?)
     })
 }
 
 pub(super) fn destroy(state: &Path) -> Result<()> {
-    if store::is_one(&super::input::bytes(state)?) {
+    if store::is_one(&input::bytes(state)?) {
         store::destroy(state)?;
     } else {
         saved(state)?;

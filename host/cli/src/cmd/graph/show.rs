@@ -1,22 +1,20 @@
-//! `fluxgate graph show`: what a machine is made of, as a tree in which equal siblings are one line.
+//! `fluxgate graph show`: a machine as a tree in which equal siblings are one line.
 
 use std::path::Path;
 
 use anyhow::Result;
-use fluxgate_formats::Hostlist;
 use fluxgate_graph::CONTAINMENT;
-use fluxgate_graph::model::{Group, Model, State, Vertex};
+use fluxgate_graph::description::{Group, Model, State};
 use serde_json::{Value, json};
 
-use crate::fail::usage;
 use crate::render;
 
-use super::input::{Input, Loaded};
+use super::input::Input;
+use super::label::{names, size};
+use super::output;
 
-/// Most lines; what more there is, is told by its number.
+/// Most lines; of further ones only the number is printed.
 const LINES_MAX: usize = 10_000;
-/// Longest list of names in a line, in characters.
-const NAMES_MAX: usize = 100;
 
 pub(super) fn run(
     input: &Input<'_>,
@@ -29,10 +27,10 @@ pub(super) fn run(
     let model = &loaded.model;
     let subsystem = subsystem.unwrap_or(CONTAINMENT);
     let tree = model.outline(subsystem, depth.unwrap_or(usize::MAX));
-    let tree = tree.ok_or_else(|| unknown(&loaded, subsystem))?;
+    let tree = tree.ok_or_else(|| loaded.unknown(subsystem))?;
     if let Some((path, force)) = picture {
         let text = super::svg::picture(model, &tree);
-        return super::write(path, force, |to| Ok(to.write_all(text.as_bytes())?));
+        return output::write(path, force, |to| Ok(to.write_all(text.as_bytes())?));
     }
     let mut left = LINES_MAX;
     if as_json {
@@ -52,14 +50,6 @@ pub(super) fn run(
     Ok(())
 }
 
-/// The subsystem that a user asked for and the graph does not have.
-pub(super) fn unknown(loaded: &Loaded, subsystem: &str) -> anyhow::Error {
-    let model = &loaded.model;
-    let known: Vec<&str> = model.subsystems().iter().map(|&name| model.text(name)).collect();
-    let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
-    usage(format!("{}: no subsystem '{subsystem}'; the graph has {known}", loaded.name))
-}
-
 fn rows(model: &Model, groups: &[Group], level: usize, add: &mut dyn FnMut([String; 6])) {
     for group in groups {
         let Some(it) = group.members.first().and_then(|&v| model.vertex(v)) else { continue };
@@ -74,31 +64,6 @@ fn rows(model: &Model, groups: &[Group], level: usize, add: &mut dyn FnMut([Stri
             properties(model, group).join(" "),
         ]);
         rows(model, &group.below, level + 1, add);
-    }
-}
-
-/// The units of a pool; nothing for one without a name.
-pub(super) fn size(model: &Model, it: &Vertex) -> String {
-    match (it.size(), model.text(it.unit())) {
-        (1, "") => String::new(),
-        (size, unit) => format!("{size} {unit}").trim_end().to_owned(),
-    }
-}
-
-/// The names of a group, each once, such as `core[0-63]`.
-pub(super) fn names(model: &Model, group: &Group) -> String {
-    let mut seen = std::collections::BTreeSet::new();
-    let all = group.members.iter().filter_map(|&v| model.vertex(v)).map(|it| it.name());
-    let all: Vec<&str> = all.filter(|name| seen.insert(*name)).map(|name| model.text(name)).collect();
-    let mut list = Hostlist::new();
-    // Names that are no host names are told one by one.
-    let text = match all.iter().try_for_each(|name| list.push(name)) {
-        Ok(()) => list.to_string(),
-        Err(_) => all.join(","),
-    };
-    match text.char_indices().nth(NAMES_MAX) {
-        Some((at, _)) => format!("{}... ({} names)", &text[..at], all.len()),
-        None => text,
     }
 }
 

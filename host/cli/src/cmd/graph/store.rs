@@ -1,19 +1,19 @@
 //! A state in SQLite: the rows of a model, and what was saved when.
 //!
-//! Each saving is one transaction, so that a state is the one before or the one after whatever happens in between. A file
-//! that is no state, or not whole, is refused and left as it is. This module must never know what a row says.
+//! Each saving is one transaction: an interrupted one leaves the state before it. A file that is no state, or not whole, is
+//! refused and left as it is. This module must never know the meaning of a row.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::{Context, Result, anyhow};
-use fluxgate_graph::model::{Changes, Delta, Row, Rows, STATE_VERSION};
+use fluxgate_graph::description::{Changes, Delta, Row, Rows, STATE_VERSION};
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior, params};
 use serde_json::Value;
 
 /// What SQLite files begin with.
 const MAGIC: &[u8; 16] = b"SQLite format 3\0";
-/// Says in the header of the file whose it is: "FXGS".
+/// Application id in the header of the file: "FXGS".
 const APPLICATION: i64 = 0x4658_4753;
 /// Most rows of a table.
 const ROWS_MAX: i64 = 1 << 24;
@@ -135,7 +135,7 @@ pub(super) fn save_whole(path: &Path, rows: &Rows) -> Result<()> {
 pub(super) fn save_changed(path: &Path, rows: &Rows) -> Result<Changes> {
     let mut connection = open(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
     let mut done = || -> Result<Changes> {
-        // What is read is what is changed: nobody else writes in between.
+        // One transaction for reading and writing: no other process writes in between.
         let change = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let changes = rows.changes_since(&read(&change, path)?);
         if !changes.is_empty() {

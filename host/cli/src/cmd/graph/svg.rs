@@ -1,12 +1,12 @@
-//! The tree of a machine as a picture: boxes in boxes, a group of equal siblings one box. The picture stands alone.
+//! The tree of a machine as a picture: boxes in boxes, a group of equal siblings one box. The picture needs no other file.
 
 use std::fmt::Write;
 
-use fluxgate_graph::model::{Group, Model};
+use fluxgate_graph::description::{Group, Model};
 
-use super::show::{names, size};
+use super::label::{names, size};
 
-/// Most boxes; those that are left out are told by their number.
+/// Most boxes; of further ones only the number is drawn.
 const BOXES_MAX: usize = 500;
 /// Longest label, in characters.
 const LABEL_MAX: usize = 60;
@@ -15,7 +15,7 @@ const LINE: usize = 20;
 const CHARACTER: usize = 8;
 const GAP: usize = 8;
 
-/// A box to be: its label, its size in pixels, what is inside.
+/// A box with its label, its size in pixels and the boxes inside.
 struct Drawn {
     label: String,
     width: usize,

@@ -1,7 +1,7 @@
 //! `fluxgate policy load FILE --watch`: the author's loop. The component is loaded and swapped in, again each time its
 //! file changes, until the program is interrupted.
 //!
-//! What the scheduler refuses is told, and the next change waited for; the policy before goes on deciding.
+//! A refusal by the scheduler is printed, and the next change waited for; the policy before stays active.
 
 use std::path::Path;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -15,7 +15,7 @@ use crate::args::Target;
 use crate::client::Client;
 use crate::render;
 
-/// A file that was written is read when nothing happened to it for so long: a linker writes in many steps.
+/// Time without events after which a changed file is read: a linker writes in many steps.
 const QUIET: Duration = Duration::from_millis(150);
 
 /// Run until interrupted, or until the file's folder cannot be watched any more.
@@ -33,12 +33,12 @@ pub(super) fn run(target: &Target, file: &Path, settings: &Value, as_json: bool)
             Err(_) => true,
         };
         if touched {
-            // Nobody listens any more: the program ends.
+            // The receiver is gone when the program ends.
             let _ = events.send(event.map(drop));
         }
     })
     .context("files cannot be watched here")?;
-    // The folder, because most tools put a new file in the place of the old one.
+    // The folder, because most tools replace the file instead of writing into it.
     watcher.watch(folder, RecursiveMode::NonRecursive).with_context(|| folder.display().to_string())?;
     loop {
         tell(&once(target, file, settings), as_json)?;

@@ -1,19 +1,36 @@
-//! `fluxgate policy watch`: what the policy that decides and the shadows cost, pass by pass, live or as JSON lines.
+//! `fluxgate policy watch`: the cost of the active policy and of shadows, pass by pass, live or as JSON lines.
 //!
-//! All figures come from the scheduler's counters; this takes their differences.
+//! All figures are differences of the scheduler's counters.
 
 use std::io::IsTerminal;
 use std::time::Duration;
 
 use anyhow::Result;
+use clap::Args;
 use serde_json::{Value, json};
 
-use crate::args::shadow::WatchCmd;
+use crate::args::Target;
 use crate::client::Client;
 use crate::fail::usage;
 use crate::render;
 
-/// Home, and clear what is below: the next look is drawn over the last one.
+/// `fluxgate policy watch`.
+#[derive(Debug, Args)]
+pub(crate) struct WatchCmd {
+    #[command(flatten)]
+    pub(crate) target: Target,
+    /// Seconds between two looks.
+    #[arg(long, value_name = "SECONDS", default_value_t = 1.0)]
+    pub(crate) every: f64,
+    /// Only once: the sums since the policy began.
+    #[arg(long)]
+    pub(crate) once: bool,
+    /// Print JSON, a line for each look.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Cursor home, and clear to the end: each sample is drawn over the one before.
 const ANEW: &str = "\x1b[H\x1b[J";
 
 /// Run it.
@@ -54,7 +71,7 @@ fn number(value: &Value) -> u64 {
     value.as_u64().unwrap_or(0)
 }
 
-/// `now` since `before`; all of it if it was counted anew.
+/// Difference of a counter; its value if it has started again from zero.
 fn since(before: &Value, now: &Value) -> u64 {
     number(now).checked_sub(number(before)).unwrap_or(number(now))
 }
@@ -72,7 +89,7 @@ fn own(sample: &Value) -> impl Iterator<Item = &Value> {
     sample["queues"].as_array().into_iter().flatten().filter(|queue| queue["own"] == true)
 }
 
-/// The same queue in another sample, if it was decided by the same instance.
+/// The same queue in another sample, if its policy is the same instance.
 fn same_queue<'a>(before: &'a Value, queue: &Value) -> &'a Value {
     let calls = |queue: &Value| number(&queue["cost"]["calls"]);
     let same = |was: &&Value| {

@@ -6,7 +6,7 @@ use anyhow::Result;
 use fluxgate_engine::{Amount, Config};
 use fluxgate_sim::driver;
 
-use crate::args::Replay;
+use super::args::Replay;
 use crate::fail::usage;
 
 /// One `QUEUE=AMOUNT`.
@@ -17,7 +17,7 @@ fn amount<'a>(flag: &str, asked: &'a str) -> Result<(&'a str, Amount)> {
     Ok((queue, text.parse().map_err(wrong)?))
 }
 
-/// The settings of the engine, with what is asked of queues.
+/// The settings of the engine, with the bounds of queues.
 pub(super) fn config(args: &Replay) -> Result<Config> {
     let mut config = driver::replay_config();
     for (flag, list) in [("--queue-ceiling", &args.queue_ceiling), ("--queue-floor", &args.queue_floor)] {

@@ -1,4 +1,4 @@
-//! `fluxgate replay --diff` and `--definitions`: what is told without a run.
+//! `fluxgate replay --diff` and `--definitions`: output without a run.
 
 use std::fs::File;
 use std::io::BufReader;

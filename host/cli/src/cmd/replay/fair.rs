@@ -1,10 +1,8 @@
-//! `fluxgate replay --fair-start`: the same policies again, each time without those who come after some job.
+//! `fluxgate replay --fair-start`: the same policies again, each time without the jobs submitted after a sampled one.
 //!
-//! Must never know what a policy decides.
+//! Must never know a policy's decisions.
 
 use anyhow::{Context, Result};
-use fluxgate_engine::{BUILTIN, Policy};
-use fluxgate_policy::{Compiled, Config};
 use fluxgate_sim::driver::{Deciders, Surroundings};
 use fluxgate_sim::fair::{self, Starts};
 use fluxgate_sim::machine::Machine;
@@ -12,55 +10,16 @@ use fluxgate_sim::metrics::FairStart;
 use fluxgate_sim::workload::Job;
 use indicatif::ProgressBar;
 
-use crate::policies::Shelf;
-use crate::sched::roster::Builtin;
+use super::deciders::Recipes;
 
-/// How to make a policy, as often as need be: from a component, or the built-in one.
-pub(super) struct Recipe {
-    name: String,
-    component: Option<(Compiled, Config)>,
-}
-
-impl Recipe {
-    /// Of a policy by name or path, with these settings.
-    pub(super) fn of(shelf: &Shelf, policy: &str, settings: &[(String, String)]) -> Result<Recipe> {
-        let config = settings.iter().cloned().collect();
-        let compiled = (policy != BUILTIN).then(|| shelf.compile(policy)).transpose()?;
-        Ok(Recipe { name: policy.to_owned(), component: compiled.map(|compiled| (compiled, config)) })
-    }
-
-    /// One, fresh; `None` is the built-in one.
-    pub(super) fn make(&self) -> Result<Option<Box<dyn Policy>>> {
-        let Some((compiled, config)) = &self.component else { return Ok(None) };
-        Ok(Some(Box::new(compiled.instantiate(config).with_context(|| self.name.clone())?)))
-    }
-}
-
-/// Who decides in one run.
-pub(super) struct Recipes {
-    pub(super) default: Recipe,
-    /// By queue.
-    pub(super) queues: Vec<(String, Recipe)>,
-}
-
-impl Recipes {
-    /// The policies of queues, fresh.
-    pub(super) fn of_queues(&self) -> Result<Vec<(String, Box<dyn Policy>)>> {
-        let make = |(queue, recipe): &(String, Recipe)| {
-            Ok((queue.clone(), recipe.make()?.unwrap_or_else(|| Box::new(Builtin))))
-        };
-        self.queues.iter().map(make).collect()
-    }
-}
-
-/// What is replayed, over and over.
+/// Policies and settings of the runs.
 pub(super) struct Asked<'a> {
     pub(super) recipes: &'a Recipes,
     pub(super) config: &'a fluxgate_engine::Config,
 }
 
 impl Asked<'_> {
-    /// Hold the starts of some jobs against their fair ones.
+    /// Compare the starts of sampled jobs with their fair starts.
     pub(super) fn compare(
         &self,
         (places, starts): (&[usize], &Starts),

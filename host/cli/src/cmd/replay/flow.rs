@@ -1,4 +1,4 @@
-//! `fluxgate replay --flow`: what jobs ask for beside cores, and how much of it was in use.
+//! `fluxgate replay --flow`: flow that jobs request beside cores, and its use.
 //!
 //! Must never know pools; that is `fluxgate_sim::flow`.
 
@@ -8,11 +8,11 @@ use fluxgate_sim::machine::Machine;
 use fluxgate_sim::report;
 use fluxgate_sim::workload::Procs;
 
-use super::Run;
-use crate::args::Replay;
+use super::args::Replay;
+use super::run::Run;
 use crate::fail::usage as wrong;
 
-/// What jobs ask for on this machine.
+/// The requests of jobs on this machine.
 pub(super) fn asks(args: &Replay, machine: &Machine, procs: Procs) -> Result<Asks> {
     let refused = |why: String| wrong(format!("--flow: {why}"));
     let asks = Asks::new(args.flow.clone(), args.selection.seed, &machine.pools).map_err(refused)?;
@@ -20,7 +20,7 @@ pub(super) fn asks(args: &Replay, machine: &Machine, procs: Procs) -> Result<Ask
     Ok(asks)
 }
 
-/// One rule, for people.
+/// One rule as a sentence.
 pub(super) fn told(ask: &Ask) -> String {
     let Ask { kind, least, most, unit, per, share } = ask;
     let amount = if least == most { least.to_string() } else { format!("an even draw of {least} to {most}") };
@@ -33,7 +33,7 @@ pub(super) fn told(ask: &Ask) -> String {
     format!("{who} ask for {kind}: {} for each {per}", amount.trim_end())
 }
 
-/// Numbers of the kinds that are asked for.
+/// Numbers of the requested kinds.
 fn asked(args: &[Ask], machine: &Machine) -> Vec<usize> {
     let kinds = machine.pools.kinds.iter().enumerate();
     kinds.filter(|(_, kind)| args.iter().any(|ask| ask.kind == kind.name)).map(|(number, _)| number).collect()
@@ -56,7 +56,7 @@ pub(super) fn spans(args: &Replay, run: &Run, machine: &Machine) -> Vec<Vec<(f64
     asked(&args.flow, machine).into_iter().map(|number| granted.spans(number, &kinds[number].unit)).collect()
 }
 
-/// How much was in use, of each kind of the machine.
+/// The use of each kind of the machine.
 pub(super) fn usage(run: &Run) -> Vec<Usage> {
     run.flow.as_ref().map(Granted::usage).unwrap_or_default()
 }

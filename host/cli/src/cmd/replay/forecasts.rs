@@ -1,12 +1,12 @@
-//! What `fluxgate replay --forecast` tells in its table. Must never make a forecast.
+//! The table of `fluxgate replay --forecast`. Must never make a forecast.
 
 use anyhow::Result;
 use fluxgate_sim::calibration::{Made, ON_TIME};
 
-use super::{Run, number};
-use crate::render;
+use super::run::Run;
+use crate::render::{self, number};
 
-/// How far off expected starts were; nothing when none were asked for.
+/// Print the errors of expected starts; nothing without forecasts.
 pub(super) fn show(runs: &[Run]) -> Result<()> {
     let mut table = render::table(&[
         "POLICY",

@@ -1,5 +1,5 @@
-//! The log of a replay: all its jobs, or, when it is long and figures are all that is asked for, what is known of it, and
-//! how to read it again.
+//! The log of a replay: all its jobs, or, of a long log whose jobs are needed only for figures, a summary and the way to
+//! read it again.
 //!
 //! Must never know policies.
 
@@ -16,22 +16,22 @@ use fluxgate_sim::sweep::running::{Judge, Watch};
 use fluxgate_sim::workload::stream::{self, Log, Recipe, StreamError, Survey};
 use fluxgate_sim::workload::{Job, Queues};
 
-use crate::args::Replay;
+use super::args::Replay;
 
 /// See the module.
 pub(super) struct Input {
-    /// How to read it.
+    /// File, options and transformation.
     recipe: Recipe,
-    /// What there is in it.
+    /// Its summary.
     pub(super) survey: Survey,
     /// All its jobs, if they are kept.
     jobs: Option<Vec<Job>>,
-    /// Something to be told of how it is read.
+    /// A note for the user on how it is read.
     note: Option<&'static str>,
 }
 
 impl Input {
-    /// Read a log, to its end, so that whatever is wrong with it is known.
+    /// Read a log to its end, so that all of its errors are known.
     pub(super) fn load(args: &Replay, path: &Path) -> Result<Input> {
         let (options, transform) = (args.selection.options(), args.selection.transform());
         let recipe = Recipe { path: path.to_owned(), options, transform, cores_per_node: None };
@@ -57,7 +57,7 @@ impl Input {
         Ok(Input { recipe, survey, jobs, note })
     }
 
-    /// Tell jobs that need whole nodes how many cores these have, each of them as many.
+    /// Set the cores of each node, for jobs that request whole nodes.
     pub(super) fn on_nodes_of(&mut self, cores: u32) {
         self.recipe.cores_per_node = Some(cores);
         self.jobs.iter_mut().flatten().for_each(|job| job.on_nodes_of(cores));
@@ -68,7 +68,7 @@ impl Input {
         self.jobs.as_deref().unwrap_or_default()
     }
 
-    /// What was understood of the log.
+    /// Notes on the log for the user.
     pub(super) fn notes(&self, machine: &Machine) -> Vec<String> {
         let Survey { jobs, left_out, bad, overruns, .. } = &self.survey;
         let mut notes = vec![format!("{jobs} jobs, {} cores", machine.total_cores())];
@@ -94,7 +94,7 @@ impl Input {
         queues.names(&self.survey.header)
     }
 
-    /// One run, and what a judge says of it if one is wanted.
+    /// One run, and the judge's report with `judged`.
     pub(super) fn run(
         &self,
         machine: &Machine,
@@ -135,7 +135,7 @@ impl Input {
                 let mut jobs = self.recipe.open()?;
                 let told = jobs.by_ref().inspect(comes);
                 let outcome = driver::run_with(told, surroundings, resources, config, deciders, &mut all)?;
-                // They end early when the file was changed since.
+                // The stream ends early if the file has changed since.
                 jobs.finish()?;
                 outcome
             }

@@ -5,22 +5,24 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use fluxgate_engine::{BUILTIN, Policy};
 use fluxgate_journal::rerun::{Policies, Verified, verify};
-use fluxgate_journal::whatif::{Night, Ran, World};
+use fluxgate_journal::what_if::{History, JobRun, Schedule};
 use fluxgate_journal::{Journal, PolicyRow};
 use fluxgate_policy::{Compiled, Digest, Limits};
+use fluxgate_sched::Builtin;
+use fluxgate_sched::settings::Rules;
 use fluxgate_sim::diff::{LISTED_MAX, Pair};
 use fluxgate_sim::record::Done;
 use serde_json::{Value, json};
 
-use crate::args::Replay;
+use super::args::Replay;
+use super::deciders;
 use crate::fail::usage;
-use crate::policies::{Rules, Shelf};
+use crate::policy_source::PolicySource;
 use crate::render;
-use crate::sched::roster::Builtin;
 
-/// Components of the shelf, found by their digests.
+/// Components of a policy source, found by their digests.
 struct ByDigest {
-    shelf: Shelf,
+    source: PolicySource,
     folder: Option<PathBuf>,
     found: Vec<(String, Compiled)>,
 }
@@ -32,7 +34,7 @@ impl ByDigest {
         if let Some(at) = self.found.iter().position(same) {
             return Ok(&self.found[at].1);
         }
-        for path in self.shelf.files().into_values() {
+        for path in self.source.files().into_values() {
             // A file that cannot be read is not the one.
             let Ok(bytes) = std::fs::read(&path) else { continue };
             if Digest::of(&bytes).to_string() == row.digest {
@@ -43,8 +45,8 @@ impl ByDigest {
                         serde_json::from_str(&row.limits).context("bounds of the policy in the journal")?
                     }
                 };
-                let shelf = Shelf::governed(self.folder.as_deref(), limits, Rules::default())?;
-                self.found.push((row.limits.clone(), shelf.compile(&path.to_string_lossy())?));
+                let source = PolicySource::governed(self.folder.as_deref(), limits, Rules::default())?;
+                self.found.push((row.limits.clone(), source.compile(&path.to_string_lossy())?));
                 return self.found.last().map(|(_, c)| c).context("it was put there just now");
             }
         }
@@ -52,8 +54,8 @@ impl ByDigest {
             "policy {} with the digest {} is not among the {} files of {}; name the folder that has it with --policies",
             row.name,
             row.digest,
-            self.shelf.files().len(),
-            self.shelf
+            self.source.files().len(),
+            self.source
                 .folder()
                 .map_or_else(|| "any folder of policies".to_owned(), |dir| dir.display().to_string())
         )
@@ -77,16 +79,16 @@ impl Policies for ByDigest {
 /// Run the command.
 pub(super) fn run(args: &Replay, path: &Path) -> Result<()> {
     let journal = Journal::open(path)?;
-    let shelf = Shelf::open(args.policies.as_deref())?;
+    let source = PolicySource::open(args.policies.as_deref())?;
     if args.policy.is_empty() && !args.queue_policy.is_empty() {
         return Err(usage(
             "--queue-policy: with --journal name who decides the other queues as well: --policy NAME",
         ));
     }
     if !args.policy.is_empty() {
-        return what_if(args, path, &journal, &shelf);
+        return what_if(args, path, &journal, &source);
     }
-    let mut policies = ByDigest { shelf, folder: args.policies.clone(), found: Vec::new() };
+    let mut policies = ByDigest { source, folder: args.policies.clone(), found: Vec::new() };
     let done = verify(&journal, &mut policies, args.selection.from, args.selection.until)?;
     tell(args, &journal, &done)
 }
@@ -139,21 +141,21 @@ fn tell(args: &Replay, journal: &Journal, done: &Verified) -> Result<()> {
 }
 
 /// Figures of one world.
-fn figures(world: &World, cores: u64, span: (f64, f64)) -> Value {
-    let count = world.ran.len() as f64;
-    let waits: Vec<f64> = world.ran.iter().map(|ran| (ran.start - ran.submit).max(0.0)).collect();
+fn figures(world: &Schedule, cores: u64, span: (f64, f64)) -> Value {
+    let count = world.runs.len() as f64;
+    let waits: Vec<f64> = world.runs.iter().map(|ran| (ran.start - ran.submit).max(0.0)).collect();
     let mean = if count > 0.0 { waits.iter().sum::<f64>() / count } else { 0.0 };
-    let busy: f64 = world.ran.iter().map(|ran| (ran.end.min(span.1) - ran.start) * ran.cores as f64).sum();
+    let busy: f64 = world.runs.iter().map(|ran| (ran.end.min(span.1) - ran.start) * ran.cores as f64).sum();
     let room = (span.1 - span.0) * cores as f64;
     json!({
-        "started": world.ran.len(), "waiting": world.waiting.len(), "mean_wait_s": mean,
+        "started": world.runs.len(), "waiting": world.waiting.len(), "mean_wait_s": mean,
         "max_wait_s": waits.iter().copied().fold(0.0, f64::max),
         "utilisation": if room > 0.0 { busy / room } else { 0.0 },
-        "open": world.ran.iter().filter(|ran| !ran.known).count(),
+        "open": world.runs.iter().filter(|ran| !ran.known).count(),
     })
 }
 
-fn done(ran: &Ran) -> Done {
+fn done(ran: &JobRun) -> Done {
     Done {
         job: ran.id.0,
         user: ran.user,
@@ -166,27 +168,28 @@ fn done(ran: &Ran) -> Done {
     }
 }
 
-fn what_if(args: &Replay, path: &Path, journal: &Journal, shelf: &Shelf) -> Result<()> {
-    let asked = super::policies(args, shelf)?;
-    let mut night = Night::read(journal, args.selection.from, args.selection.until)?;
-    super::check_queues(args, &night.queues())?;
-    let was = night.was();
-    let (cores, span) = (night.cores(), night.span);
-    let before: Vec<Done> = was.ran.iter().map(done).collect();
-    let deciders = night.deciders.join(", ");
+fn what_if(args: &Replay, path: &Path, journal: &Journal, source: &PolicySource) -> Result<()> {
+    let asked = deciders::policies(args, source)?;
+    let mut history = History::read(journal, args.selection.from, args.selection.until)?;
+    deciders::check_queues(args, &history.queues())?;
+    let was = history.schedule();
+    let (cores, span) = (history.cores(), history.span);
+    let before: Vec<Done> = was.runs.iter().map(done).collect();
+    let policies = history.policies.join(", ");
     let mut runs = Vec::new();
     for asked in asked {
-        let world =
-            night.with(asked.policy, asked.queues).with_context(|| format!("replay with {}", asked.label))?;
+        let world = history
+            .schedule_with(asked.policy, asked.queues)
+            .with_context(|| format!("replay with {}", asked.label))?;
         runs.push((asked.label, world));
     }
     let mut told = Vec::new();
     for (label, world) in &runs {
-        let after: Vec<Done> = world.ran.iter().map(done).collect();
+        let after: Vec<Done> = world.runs.iter().map(done).collect();
         let view = Pair::new(&before, &after).overview();
         let figures = figures(world, cores, span);
         if args.json {
-            let open: Vec<u64> = world.ran.iter().filter(|ran| !ran.known).map(|ran| ran.id.0).collect();
+            let open: Vec<u64> = world.runs.iter().filter(|ran| !ran.known).map(|ran| ran.id.0).collect();
             told.push(json!({
                 "policy": label, "figures": figures, "both": view.both, "same": view.same, "only_journal": view.only_a,
                 "only_here": view.only_b, "first": view.first, "later_s": view.later, "sooner_s": view.sooner,
@@ -214,31 +217,31 @@ fn what_if(args: &Replay, path: &Path, journal: &Journal, shelf: &Shelf) -> Resu
     }
     let all = figures(&was, cores, span);
     if args.json {
-        let damaged: Vec<String> = night.damaged.iter().map(ToString::to_string).collect();
+        let damaged: Vec<String> = history.damaged.iter().map(ToString::to_string).collect();
         return render::json(&json!({
             "journal": path.display().to_string(), "from": span.0, "until": span.1, "cores": cores,
-            "decided": night.deciders, "lost": night.lost, "damaged": damaged, "was": all, "runs": told,
+            "decided": history.policies, "lost": history.lost, "damaged": damaged, "was": all, "runs": told,
         }));
     }
-    let mut columns = vec!["FIGURE".to_owned(), format!("{deciders}>")];
+    let mut columns = vec!["FIGURE".to_owned(), format!("{policies}>")];
     columns.extend(runs.iter().map(|(label, _)| format!("{label}>")));
     let names: Vec<&str> = columns.iter().map(String::as_str).collect();
     let mut table = render::table(&names);
     let each: Vec<Value> =
         std::iter::once(all).chain(runs.iter().map(|(_, world)| figures(world, cores, span))).collect();
     for key in ["started", "waiting", "mean_wait_s", "max_wait_s", "utilisation", "open"] {
-        let values = each.iter().map(|figures| super::number(figures[key].as_f64().unwrap_or_default()));
+        let values = each.iter().map(|figures| render::number(figures[key].as_f64().unwrap_or_default()));
         table.add_row(std::iter::once(key.to_owned()).chain(values));
     }
     render::line(table)?;
     render::line(
         "open: jobs of which nobody knows how long they run; they are taken to run to the end of the journal",
     )?;
-    if night.lost > 0 || !night.damaged.is_empty() {
+    if history.lost > 0 || !history.damaged.is_empty() {
         render::line(format!(
             "the journal is not whole: {} records are missing, {} files are damaged",
-            night.lost,
-            night.damaged.len()
+            history.lost,
+            history.damaged.len()
         ))?;
     }
     Ok(())

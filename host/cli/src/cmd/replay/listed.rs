@@ -1,12 +1,12 @@
 //! Jobs of a replay that did not run: refused for good, or kept waiting by the policy until nothing could happen any more.
 //!
-//! Must never decide which those are.
+//! Must never decide whether a job ran.
 
 use anyhow::Result;
 use fluxgate_formats::JobId;
 use serde_json::{Value, json};
 
-use super::Run;
+use super::run::Run;
 use crate::render;
 
 /// Most refused jobs of one run, and most reasons to wait for ever, that a table lists,
@@ -38,7 +38,7 @@ fn by_reason(jobs: &[(JobId, String)]) -> Vec<(&str, Vec<JobId>)> {
     groups
 }
 
-/// What a person reads below the table.
+/// The lines below the table.
 pub(super) fn show(runs: &[Run]) -> Result<()> {
     for Run { name, denied, left, .. } in runs {
         for (id, why) in denied.iter().take(LINES_MAX) {
@@ -63,7 +63,7 @@ pub(super) fn show(runs: &[Run]) -> Result<()> {
     Ok(())
 }
 
-/// Policies may say anything.
+/// Without control characters: the text may come from a policy.
 fn printable(text: &str) -> String {
     text.replace(char::is_control, "?")
 }

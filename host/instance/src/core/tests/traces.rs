@@ -57,14 +57,6 @@ fn shape(message: &Message) -> Shape {
     }
 }
 
-fn folder() -> Option<PathBuf> {
-    let shared = match std::env::var_os("FLUXGATE_SHARED") {
-        Some(path) => PathBuf::from(path),
-        None => PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared"),
-    };
-    Some(shared.join("flux/traces")).filter(|path| path.is_dir())
-}
-
 fn bytes(hex: &str) -> Vec<u8> {
     (0..hex.len()).step_by(2).map(|at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap()).collect()
 }
@@ -96,13 +88,7 @@ fn captured(folder: &std::path::Path) -> BTreeMap<String, BTreeSet<Shape>> {
 
 #[test]
 fn frames_look_like_those_of_a_real_broker() {
-    let Some(folder) = folder() else {
-        #[allow(clippy::print_stdout, reason = "says why nothing was tested")]
-        {
-            println!("skipped: no captured conversations");
-        }
-        return;
-    };
+    let Some(folder) = fluxgate_testing::shared("flux/traces") else { return };
     let captured = captured(&folder);
     let mut rules = config();
     rules.housekeeping = Some(crate::Housekeeping { seconds: 1.0, stagger: 10.0, partial: true });

@@ -1,9 +1,0 @@
-//! Resource configuration in TOML.
-
-#![no_main]
-
-use libfuzzer_sys::fuzz_target;
-
-fuzz_target!(|text: &str| {
-    let _ = fluxgate_graph::Resources::from_toml(text);
-});

@@ -1,0 +1,45 @@
+//! Fuzz targets: one function for every parser of bytes from outside, by name.
+//!
+//! A target panics when a parser does, or when a value that was accepted does not survive printing and reading. Must
+//! never know how inputs are made.
+
+mod formats;
+mod graph;
+mod logs;
+mod wire;
+
+/// A fuzz target: any input, and a panic if something is wrong.
+pub type Target = fn(&[u8]);
+
+/// All targets by name, in alphabetical order. `fuzz/corpus` has a folder for each.
+pub const TARGETS: [(&str, Target); 22] = [
+    ("accounting", logs::accounting),
+    ("constraint", formats::constraint),
+    ("eventlog", formats::eventlog),
+    ("flow", graph::flow),
+    ("fluid", formats::fluid),
+    ("frame", wire::frame),
+    ("fsd", formats::fsd),
+    ("grug", graph::grug),
+    ("hostlist", formats::hostlist),
+    ("hwloc", graph::hwloc),
+    ("idset", formats::idset),
+    ("jgf", graph::jgf),
+    ("jobspec_json", formats::jobspec_json),
+    ("jobspec_yaml", formats::jobspec_yaml),
+    ("journal", logs::journal),
+    ("model_jgf", graph::model_jgf),
+    ("query", graph::query),
+    ("rset", formats::rset),
+    ("shorthand", formats::shorthand),
+    ("swf", logs::swf),
+    ("toml", graph::toml),
+    ("welcome", wire::welcome),
+];
+
+/// Run on the input if it is UTF-8.
+fn text(bytes: &[u8], target: impl FnOnce(&str)) {
+    if let Ok(text) = std::str::from_utf8(bytes) {
+        target(text);
+    }
+}

@@ -1,0 +1,20 @@
+//! Files that are written whole or not at all. Must never know what is in them.
+
+use std::fs::Permissions;
+use std::io::{self, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+
+/// Write a file in place of one that may be there. A reader sees the old content or the new one; the new one is on the disk
+/// when this returns. `mode` has the bits of the file's mode, of which those of the umask are taken away.
+///
+/// # Errors
+/// What the file system says; then all is as it was.
+pub fn write(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let permissions = Permissions::from_mode(mode);
+    let mut draft = tempfile::Builder::new().permissions(permissions).suffix(".draft").tempfile_in(folder)?;
+    draft.write_all(bytes)?;
+    draft.as_file().sync_all()?;
+    draft.persist(path).map(drop).map_err(|error| error.error)
+}

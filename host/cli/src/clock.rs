@@ -1,0 +1,44 @@
+//! The scheduler's clock: real time, or the clock of an embedded instance that runs faster.
+//!
+//! The one place where the scheduler's clock is read.
+
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// A clock that runs `speed` times as fast as real time.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Clock {
+    base: f64,
+    since: Instant,
+    speed: f64,
+}
+
+/// The longest sleep: an endless one is only harder to reason about.
+const SLEEP_MAX: Duration = Duration::from_secs(3600);
+
+impl Clock {
+    /// Seconds since the epoch in real time.
+    pub(crate) fn real() -> Clock {
+        let base = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |d| d.as_secs_f64());
+        Clock { base, since: Instant::now(), speed: 1.0 }
+    }
+
+    /// A clock that shows `now` at this moment.
+    pub(crate) fn at(now: f64, speed: f64) -> Clock {
+        Clock { base: now, since: Instant::now(), speed }
+    }
+
+    pub(crate) fn now(&self) -> f64 {
+        self.base + self.since.elapsed().as_secs_f64() * self.speed
+    }
+
+    /// Real time since this clock was made, whatever its speed; never goes back.
+    pub(crate) fn elapsed(&self) -> Duration {
+        self.since.elapsed()
+    }
+
+    /// Real time until this clock shows `time`.
+    pub(crate) fn until(&self, time: f64) -> Duration {
+        let seconds = (time - self.now()) / self.speed;
+        Duration::try_from_secs_f64(seconds.max(0.0)).unwrap_or(SLEEP_MAX).min(SLEEP_MAX)
+    }
+}

@@ -1,0 +1,125 @@
+//! Arguments of those commands of `fluxgate policy` that work on components and need no scheduler.
+//!
+//! This module must never do anything.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+/// Where policies are looked for by name.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct PolicyFolder {
+    /// Folder with .wasm policies. Default: `policies` beside the installed binary.
+    #[arg(long, env = "FLUXGATE_POLICIES", value_name = "DIR")]
+    pub(crate) policies: Option<PathBuf>,
+}
+
+/// Commands of `fluxgate policy` for whoever writes or governs components.
+#[derive(Debug, Subcommand)]
+pub(crate) enum ArtefactCmd {
+    /// What a policy costs: fuel, time and memory by call, with up to 10,000 waiting jobs.
+    Bench {
+        /// A .wasm file, or the name of a policy.
+        #[arg(value_name = "FILE|NAME")]
+        policy: String,
+        /// Settings to run it with. Default: its own defaults.
+        #[arg(long = "config", value_name = "KEY=VALUE")]
+        config: Vec<String>,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+        /// Where names are looked up.
+        #[command(flatten)]
+        folder: PolicyFolder,
+    },
+    /// Write a manifest into a component: what it is, who answers for it, what it needs.
+    Seal {
+        /// The .wasm file.
+        file: PathBuf,
+        /// Author, license and needs, as TOML; a fluxgate-policy.toml is one.
+        #[arg(long, value_name = "FILE")]
+        manifest: PathBuf,
+        /// Where the sealed component goes. Default: in place.
+        #[arg(short, long, value_name = "FILE")]
+        out: Option<PathBuf>,
+    },
+    /// Make a pair of minisign keys: PATH.pub, which others trust, and PATH.key, which signs. The password is taken from
+    /// FLUXGATE_KEY_PASSWORD; without it the secret key is not encrypted.
+    Key {
+        /// Both files without their endings.
+        path: PathBuf,
+    },
+    /// Sign a component with a minisign key, as FILE.minisig beside it. The password is taken from
+    /// FLUXGATE_KEY_PASSWORD.
+    Sign {
+        /// The .wasm file.
+        file: PathBuf,
+        /// The secret key.
+        #[arg(long, value_name = "FILE")]
+        key: PathBuf,
+        /// What the signature is to say. Default: name and version of the policy.
+        #[arg(long, value_name = "TEXT")]
+        comment: Option<String>,
+    },
+    /// What a component is, by manifest and signature, without running it. Exit code 1 if a signature is missing or bad.
+    Verify {
+        /// The .wasm file.
+        file: PathBuf,
+        /// The public key that it is to be signed with.
+        #[arg(long, value_name = "FILE", conflicts_with = "keys")]
+        key: Option<PathBuf>,
+        /// A folder of public keys, one of which it is to be signed with.
+        #[arg(long, value_name = "DIR")]
+        keys: Option<PathBuf>,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Put a component into the folder of policies under the name that it gives itself, with its signature. It is held
+    /// against the conformance kit first.
+    Install {
+        /// The .wasm file, with @sha256:DIGEST behind it only if it has that one; or a registry's component,
+        /// oci://HOST/PATH@sha256:DIGEST.
+        #[arg(value_name = "FILE|oci://HOST/PATH@sha256:DIGEST")]
+        file: String,
+        /// Leave out the conformance kit.
+        #[arg(long)]
+        unchecked: bool,
+        /// Where it goes.
+        #[command(flatten)]
+        folder: PolicyFolder,
+    },
+    /// Take a component out of the folder of policies. A scheduler that has loaded it keeps it.
+    Remove {
+        /// Its name.
+        name: String,
+        /// Where it is.
+        #[command(flatten)]
+        folder: PolicyFolder,
+    },
+    /// Who loaded, swapped, installed and removed policies, and when.
+    Audit {
+        /// The trail. Default: that of this user's schedulers.
+        #[arg(long, value_name = "FILE")]
+        file: Option<PathBuf>,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Hold a component against the conformance kit: what every policy must keep to, in any language. Exit code 1 if
+    /// something fails.
+    Check {
+        /// A .wasm file, or the name of a policy.
+        #[arg(value_name = "FILE|NAME")]
+        policy: String,
+        /// Settings to check it with. Default: its own defaults.
+        #[arg(long = "config", value_name = "KEY=VALUE")]
+        config: Vec<String>,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+        /// Where names are looked up.
+        #[command(flatten)]
+        folder: PolicyFolder,
+    },
+}

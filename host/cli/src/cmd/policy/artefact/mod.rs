@@ -1,0 +1,40 @@
+//! Commands of `fluxgate policy` that work on components and need no scheduler: check them, ship them, govern them.
+//!
+//! Must never talk to a scheduler.
+
+pub(super) mod args;
+mod check;
+mod govern;
+mod store;
+mod trial;
+
+use anyhow::Result;
+
+use self::args::ArtefactCmd;
+
+pub(crate) use govern::seal_built;
+pub(crate) use store::list;
+pub(crate) use trial::test;
+
+/// Run a subcommand.
+pub(crate) fn run(command: &ArtefactCmd) -> Result<()> {
+    match command {
+        ArtefactCmd::Bench { policy, config, json, folder } => {
+            trial::bench(policy, config, *json, folder.policies.as_deref())
+        }
+        ArtefactCmd::Seal { file, manifest, out } => govern::seal(file, manifest, out.as_deref()),
+        ArtefactCmd::Key { path } => govern::key(path),
+        ArtefactCmd::Sign { file, key, comment } => govern::sign(file, key, comment.as_deref()),
+        ArtefactCmd::Verify { file, key, keys, json } => {
+            govern::verify(file, key.as_deref(), keys.as_deref(), *json)
+        }
+        ArtefactCmd::Install { file, unchecked, folder } => {
+            store::install(file, *unchecked, folder.policies.as_deref())
+        }
+        ArtefactCmd::Remove { name, folder } => store::remove(name, folder.policies.as_deref()),
+        ArtefactCmd::Audit { file, json } => govern::audit(file.as_deref(), *json),
+        ArtefactCmd::Check { policy, config, json, folder } => {
+            check::run(policy, config, *json, folder.policies.as_deref())
+        }
+    }
+}

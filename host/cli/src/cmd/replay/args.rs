@@ -1,0 +1,108 @@
+//! The arguments of `fluxgate replay`. Must never do anything.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use fluxgate_sim::flow::Ask;
+use fluxgate_sim::metrics::NodeWatts;
+
+use crate::cmd::workload::args::Selection;
+
+/// `fluxgate replay`.
+#[derive(Debug, Args)]
+pub(crate) struct Replay {
+    /// Log in Standard Workload Format, or another that --format names; plain or gzip.
+    #[arg(value_name = "LOG", required_unless_present_any = ["diff", "definitions", "journal"])]
+    pub(crate) log: Option<PathBuf>,
+    /// Policies, by name or .wasm file, also with settings of their own: hybrid:depth=4. Each makes a run. Default: easy;
+    /// with --journal those that decided.
+    #[arg(long = "policy", value_name = "NAME|FILE[:KEY=VALUE,..]")]
+    pub(crate) policy: Vec<String>,
+    /// A policy that decides one queue in every run, while --policy decides the others.
+    #[arg(long = "queue-policy", value_name = "QUEUE=NAME|FILE[:KEY=VALUE,..]", conflicts_with = "diff")]
+    pub(crate) queue_policy: Vec<String>,
+    /// The most cores that jobs of one queue hold at one time: a number of cores, `8 nodes` or `25%`.
+    #[arg(long = "queue-ceiling", value_name = "QUEUE=AMOUNT", conflicts_with_all = ["diff", "journal"])]
+    pub(crate) queue_ceiling: Vec<String>,
+    /// Cores that jobs of other queues leave to one queue, as long as its jobs do not hold them.
+    #[arg(long = "queue-floor", value_name = "QUEUE=AMOUNT", conflicts_with_all = ["diff", "journal"])]
+    pub(crate) queue_floor: Vec<String>,
+    /// Run a scheduler's journal again instead of a log: its folder, or one file of it. The decisions have to be the same
+    /// to the byte; with --policy, what that policy would have done is compared with what was done.
+    #[arg(long, value_name = "DIR|FILE", conflicts_with_all = ["log", "diff", "definitions", "machine", "limit", "load",
+        "report", "schedule", "csv"])]
+    pub(crate) journal: Option<PathBuf>,
+    /// Settings of the policies; a policy takes those it knows.
+    #[arg(long = "config", value_name = "KEY=VALUE")]
+    pub(crate) config: Vec<String>,
+    /// Folder with .wasm policies. Default: `policies` beside the installed binary.
+    #[arg(long, env = "FLUXGATE_POLICIES", value_name = "DIR")]
+    pub(crate) policies: Option<PathBuf>,
+    /// Resources: R (RFC 20 JSON), TOML with [[resource.config]], or JGF. Default: from the log's header.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) machine: Option<PathBuf>,
+    /// Jobs ask for flow that the machine has (power, bandwidth), so much for each node or core: power=350W/node;
+    /// between two bounds, drawn with --seed: power=100-350W/node; only a share of the jobs: bandwidth=30%:1-4GB/s/core.
+    #[arg(long, value_name = "KIND=[SHARE%:]N[-M][UNIT]/node|core", conflicts_with_all = ["journal", "diff", "definitions"])]
+    pub(crate) flow: Vec<Ask>,
+    /// A pool that feeds all nodes of the machine of the log's header: power=20kW.
+    #[arg(long, value_name = "KIND=SIZE[UNIT]", value_parser = crate::values::pool,
+        conflicts_with_all = ["machine", "journal", "diff", "definitions"])]
+    pub(crate) pool: Vec<(String, u64, String)>,
+    /// Failures and drains of nodes: a table with the first line time,ranks,change; a change is fail, drain or return.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) outages: Option<PathBuf>,
+    /// Forecast the start of every waiting job, when it is submitted and again every so many seconds of the log (3600 when
+    /// none are given), and tell how far off that was. See docs/semantics.md.
+    #[arg(long, value_name = "SECONDS", num_args = 0..=1, require_equals = true, default_missing_value = "3600",
+        value_parser = crate::values::factor, conflicts_with_all = ["journal", "diff", "definitions"])]
+    pub(crate) forecast: Option<f64>,
+    /// For so many jobs, drawn with --seed: would they have started earlier if nobody had come after them? Each costs a
+    /// replay up to that job.
+    #[arg(long, value_name = "JOBS", value_parser = clap::value_parser!(u32).range(1..),
+        conflicts_with_all = ["journal", "diff", "definitions"])]
+    pub(crate) fair_start: Option<u32>,
+    /// What a node draws with none and with all of its cores in use, for the energy of the schedule.
+    #[arg(long, value_name = "IDLE:BUSY", value_parser = crate::values::watts,
+        conflicts_with_all = ["journal", "diff", "definitions"])]
+    pub(crate) watts: Option<NodeWatts>,
+    /// Which jobs, and what they are.
+    #[command(flatten)]
+    pub(crate) selection: Selection,
+    /// A log of more jobs than this is not kept in memory where figures and schedules are all that is asked for (no --report,
+    /// --forecast or --fair-start), but read again by each run while its jobs come.
+    #[arg(long, value_name = "JOBS", default_value_t = 262_144)]
+    pub(crate) kept: usize,
+    /// Runs side by side. Default: as many as there are cores. The results do not depend on it.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) threads: Option<u16>,
+    /// Write a report into this folder: a page with pictures that needs no network, the pictures as SVG and PNG, figures as CSV
+    /// and JSON, and what --diff compares as jobs.POLICY.jsonl.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) report: Option<PathBuf>,
+    /// Write the schedule as CSV: job,submit,start,end,ranks. With several policies, one file each: the
+    /// name of the policy is put before the file's ending. - is standard output.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) schedule: Option<PathBuf>,
+    /// Write the metrics as CSV, one row for each policy. - is standard output.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) csv: Option<PathBuf>,
+    /// Do not have the schedule checked by the independent sweep.
+    #[arg(long)]
+    pub(crate) no_check: bool,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Show no progress.
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+    /// Compare two runs of one workload, jobs.POLICY.jsonl of a report each, instead of making one.
+    #[arg(long, num_args = 2, value_names = ["A", "B"], conflicts_with = "log")]
+    pub(crate) diff: Option<Vec<PathBuf>>,
+    /// With --diff: why did this job start later?
+    #[arg(long, value_name = "N", requires = "diff")]
+    pub(crate) job: Option<u64>,
+    /// Print what each metric means, and where that comes from.
+    #[arg(long, conflicts_with_all = ["log", "diff"])]
+    pub(crate) definitions: bool,
+}

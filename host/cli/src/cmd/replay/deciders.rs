@@ -1,0 +1,167 @@
+//! The policies of a replay: for each run a default one, and those of queues.
+//!
+//! Must never know jobs.
+
+use std::collections::BTreeSet;
+
+use anyhow::{Context, Result, bail};
+use fluxgate_engine::{BUILTIN, Policy};
+use fluxgate_policy::{Compiled, Config};
+use fluxgate_sched::Builtin;
+use fluxgate_sched::settings::POLICY_DEFAULT;
+
+use super::args::Replay;
+use crate::fail::usage;
+use crate::policy_source::PolicySource;
+use crate::values::settings;
+
+/// The policies of one run, instantiated.
+pub(super) struct Asked {
+    /// Name in tables and file names.
+    pub(super) label: String,
+    pub(super) policy: Option<Box<dyn Policy>>,
+    /// By queue.
+    pub(super) queues: Vec<(String, Box<dyn Policy>)>,
+    /// Makes more instances of the same policies.
+    pub(super) again: Recipes,
+}
+
+/// Makes instances of a policy: of a component, or of the built-in one.
+pub(super) struct Recipe {
+    name: String,
+    component: Option<(Compiled, Config)>,
+}
+
+impl Recipe {
+    /// Of a policy by name or path, with these settings.
+    pub(super) fn of(source: &PolicySource, policy: &str, settings: &[(String, String)]) -> Result<Recipe> {
+        let config = settings.iter().cloned().collect();
+        let compiled = (policy != BUILTIN).then(|| source.compile(policy)).transpose()?;
+        Ok(Recipe { name: policy.to_owned(), component: compiled.map(|compiled| (compiled, config)) })
+    }
+
+    /// A new instance; `None` is the built-in one.
+    pub(super) fn make(&self) -> Result<Option<Box<dyn Policy>>> {
+        let Some((compiled, config)) = &self.component else { return Ok(None) };
+        Ok(Some(Box::new(compiled.instantiate(config).with_context(|| self.name.clone())?)))
+    }
+}
+
+/// The policies of one run.
+pub(super) struct Recipes {
+    pub(super) default: Recipe,
+    /// By queue.
+    pub(super) queues: Vec<(String, Recipe)>,
+}
+
+impl Recipes {
+    /// New instances of the policies of queues.
+    pub(super) fn of_queues(&self) -> Result<Vec<(String, Box<dyn Policy>)>> {
+        let make = |(queue, recipe): &(String, Recipe)| {
+            Ok((queue.clone(), recipe.make()?.unwrap_or_else(|| Box::new(Builtin))))
+        };
+        self.queues.iter().map(make).collect()
+    }
+}
+
+/// Every policy of `--policy`, with its settings. A setting that no policy has is an error.
+pub(super) fn policies(args: &Replay, source: &PolicySource) -> Result<Vec<Asked>> {
+    let wanted = settings(&args.config)?;
+    let mut taken = vec![false; wanted.len()];
+    let mut all: Vec<Asked> = Vec::new();
+    let usual = [POLICY_DEFAULT.to_owned()];
+    for asked in if args.policy.is_empty() { &usual[..] } else { &args.policy } {
+        let (policy, own) = named(asked);
+        let mut mine = settings(&own)?;
+        if policy != BUILTIN {
+            let known = source.compile(policy)?;
+            for (setting, taken) in wanted.iter().zip(&mut taken) {
+                if known.description().config.iter().any(|key| key.name == setting.0) {
+                    *taken = true;
+                    if !mine.iter().any(|own| own.0 == setting.0) {
+                        mine.push(setting.clone());
+                    }
+                }
+            }
+        }
+        let default = Recipe::of(source, policy, &mine)?;
+        let made = default.make()?;
+        let name = made.as_ref().map_or(BUILTIN, |p| p.name());
+        let label = if own.is_empty() { name.to_owned() } else { format!("{name}:{}", own.join(",")) };
+        let same =
+            all.iter().filter(|a| a.label == label || a.label.starts_with(&format!("{label}#"))).count();
+        let label = if same == 0 { label } else { format!("{label}#{}", same + 1) };
+        let again = Recipes { default, queues: queue_policies(args, source)? };
+        let queues = again.of_queues()?;
+        let own: String =
+            queues.iter().map(|(queue, policy)| format!("+{queue}={}", policy.name())).collect();
+        all.push(Asked { label: label + &own, policy: made, queues, again });
+    }
+    match wanted.iter().zip(&taken).find(|(_, taken)| !**taken) {
+        Some(((key, _), _)) => Err(usage(format!("--config {key}: none of the policies has this setting"))),
+        None => Ok(all),
+    }
+}
+
+/// The policies of `--queue-policy`.
+fn queue_policies(args: &Replay, source: &PolicySource) -> Result<Vec<(String, Recipe)>> {
+    let mut all: Vec<(String, Recipe)> = Vec::new();
+    for asked in &args.queue_policy {
+        let wrong = || usage(format!("--queue-policy {asked}: expected QUEUE=POLICY"));
+        let (queue, policy) = asked.split_once('=').ok_or_else(wrong)?;
+        if queue.is_empty() || policy.is_empty() {
+            return Err(wrong());
+        }
+        if all.iter().any(|(known, _)| known == queue) {
+            return Err(usage(format!("--queue-policy {asked}: queue {queue} has one already")));
+        }
+        let (policy, own) = named(policy);
+        all.push((queue.to_owned(), Recipe::of(source, policy, &settings(&own)?)?));
+    }
+    Ok(all)
+}
+
+/// Refuse a flag for a queue that no job is in.
+pub(super) fn check_queues<'a>(args: &'a Replay, there: &BTreeSet<String>) -> Result<()> {
+    let asked = |flag: &'static str, list: &'a [String]| list.iter().map(move |asked| (flag, asked));
+    let all = asked("--queue-policy", &args.queue_policy)
+        .chain(asked("--queue-ceiling", &args.queue_ceiling))
+        .chain(asked("--queue-floor", &args.queue_floor));
+    for (flag, asked) in all {
+        let queue = asked.split_once('=').map_or(asked.as_str(), |(queue, _)| queue);
+        if !there.contains(queue) {
+            let names: Vec<&str> = there.iter().map(String::as_str).filter(|name| !name.is_empty()).collect();
+            let names = if names.is_empty() {
+                "no job is in a named queue".to_owned()
+            } else {
+                format!("queues are {}", names.join(", "))
+            };
+            bail!("{flag} {asked}: no job is in queue {queue}; {names}");
+        }
+    }
+    Ok(())
+}
+
+/// A policy and its own settings: `NAME:KEY=VALUE,KEY=VALUE`.
+fn named(asked: &str) -> (&str, Vec<String>) {
+    let key = |rest: &str| rest.split_once('=').is_some_and(|(key, _)| !key.contains([':', '/']));
+    let own = asked.match_indices(':').map(|(at, _)| at).find(|at| key(&asked[at + 1..]));
+    match own.map(|at| (&asked[..at], &asked[at + 1..])) {
+        Some((policy, own)) => (policy, own.split(',').map(str::to_owned).collect()),
+        None => (asked, Vec::new()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn policies_with_settings_of_their_own() {
+        assert_eq!(named("easy"), ("easy", vec![]));
+        assert_eq!(named("a/b.wasm:x=1,y=2"), ("a/b.wasm", vec!["x=1".to_owned(), "y=2".to_owned()]));
+        assert_eq!(named("c:/b.wasm"), ("c:/b.wasm", vec![]));
+        assert_eq!(named("c:/b.wasm:x=08:00-20:00").0, "c:/b.wasm");
+        assert_eq!(named("c:/b.wasm:x=08:00-20:00").1, ["x=08:00-20:00"]);
+    }
+}

@@ -1,0 +1,92 @@
+//! `fluxgate replay`: a log through policies, at full speed, checked by a judge that shares no code with the
+//! scheduler, with figures as table, JSON or CSV.
+//!
+//! Everything that can be wrong with the input is found before the first byte is written. Runs go side by side, one
+//! thread each; what comes out does not depend on how many.
+
+mod args;
+mod bounds;
+mod compare;
+mod deciders;
+mod fair;
+mod flow;
+mod forecasts;
+mod input;
+mod journal;
+mod listed;
+mod output;
+mod run;
+
+use std::io::{self, Write};
+
+use anyhow::{Context, Result, anyhow};
+use fluxgate_sim::driver::Surroundings;
+use fluxgate_sim::machine::Machine;
+use fluxgate_sim::outages::Outages;
+use fluxgate_sim::workload::Procs;
+
+use crate::fail::usage;
+use crate::policy_source::PolicySource;
+
+pub(super) use self::args::Replay;
+use input::Input;
+
+/// Run the command.
+pub(crate) fn run(args: &Replay) -> Result<()> {
+    if args.definitions {
+        return compare::definitions(args.json);
+    }
+    if let Some(files) = &args.diff {
+        return compare::diff(&files[0], &files[1], args.job, args.json);
+    }
+    if let Some(path) = &args.journal {
+        return journal::run(args, path);
+    }
+    let Some(log) = &args.log else { return Err(usage("name a LOG")) };
+    let outputs = [&args.schedule, &args.csv];
+    let on_stdout = outputs.iter().filter(|p| p.as_deref().is_some_and(|p| p.as_os_str() == "-")).count();
+    if on_stdout > 1 || (on_stdout == 1 && args.json) {
+        return Err(usage("standard output can take only one of --schedule -, --csv - and --json"));
+    }
+    if on_stdout == 1
+        && args.schedule.as_deref().is_some_and(|p| p.as_os_str() == "-")
+        && args.policy.len() > 1
+    {
+        return Err(usage("--schedule - takes one --policy"));
+    }
+    bounds::config(args)?;
+    let asked = deciders::policies(args, &PolicySource::open(args.policies.as_deref())?)?;
+
+    let options = args.selection.options();
+    let mut input = Input::load(args, log)?;
+    let machine = match &args.machine {
+        Some(path) => Machine::load(path)?,
+        None => Machine::from_header(&input.survey.header)
+            .and_then(|machine| machine.with_pools(&args.pool))
+            .with_context(|| log.display().to_string())?,
+    };
+    if options.procs == Procs::Nodes {
+        input.on_nodes_of(machine.cores_per_node()?);
+    }
+    let notes = input.notes(&machine);
+    if !args.quiet {
+        let _ = writeln!(io::stderr(), "{}: {}", log.display(), notes.join("; "));
+    }
+
+    let ranks = machine.cores.keys().copied().collect();
+    let outages =
+        args.outages.as_deref().map(|path| Outages::load(path, &ranks)).transpose()?.unwrap_or_default();
+    let queues = input.queue_names(options.queues);
+    deciders::check_queues(args, &input.queues(&queues))?;
+    let flow = flow::asks(args, &machine, options.procs)?;
+    let jobspecs = input.survey.jobspecs.clone();
+    let surroundings = Surroundings { queues, outages, flow, jobspecs, forecasts: args.forecast };
+    let runs = run::side_by_side(args, asked, &input, &machine, &surroundings)?;
+    if let Some(folder) = &args.report {
+        output::write_report(args, folder, log, notes, &machine, &runs)?;
+    }
+    output::show(args, log, &input, &machine, &runs, on_stdout > 0)?;
+    let wrong: Vec<String> =
+        runs.iter().flat_map(|r| r.violations.iter().map(move |v| format!("{}: {v}", r.name))).collect();
+    if wrong.is_empty() { Ok(()) } else { Err(anyhow!("the schedule is not valid:\n{}", wrong.join("\n"))) }
+}

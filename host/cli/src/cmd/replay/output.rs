@@ -1,0 +1,173 @@
+//! Output of a replay: a table, JSON, CSV, and the files of a report.
+//!
+//! Must never know how runs are made.
+
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use fluxgate_sim::machine::Machine;
+use fluxgate_sim::metrics;
+use fluxgate_sim::report;
+use fluxgate_sim::transform::Estimates;
+use fluxgate_sim::workload::{Options, Overrun, Queues};
+use serde_json::{Value, json};
+
+use super::args::Replay;
+use super::input::Input;
+use super::run::{Run, open};
+use super::{flow, forecasts, listed};
+use crate::render::{self, number};
+
+/// The report's files, once everything is known.
+pub(super) fn write_report(
+    args: &Replay,
+    folder: &Path,
+    log: &Path,
+    mut notes: Vec<String>,
+    machine: &Machine,
+    runs: &[Run],
+) -> Result<()> {
+    notes.extend(told(args));
+    let input = report::Input {
+        title: format!("Replay of {}", log.file_name().map_or(log.as_os_str(), |n| n).to_string_lossy()),
+        notes,
+        cores: machine.total_cores(),
+        flows: flow::kinds(args, machine),
+        seed: args.selection.seed,
+        runs: runs
+            .iter()
+            .map(|run| report::Run {
+                label: run.name.clone(),
+                summary: run.summary.clone(),
+                record: run.record.clone().unwrap_or_default(),
+                denied: listed::plain(&run.denied),
+                never_started: listed::plain(&run.left),
+                forecasts: run.forecasts.clone(),
+                flows: flow::spans(args, run, machine),
+            })
+            .collect(),
+    };
+    std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    for file in report::make(&input) {
+        let path = folder.join(&file.name);
+        std::fs::write(&path, &file.content).with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    Ok(())
+}
+
+/// The options that change the workload, for the page of a report.
+fn told(args: &Replay) -> Vec<String> {
+    let mut told: Vec<String> = args.flow.iter().map(flow::told).collect();
+    let args = &args.selection;
+    if let Some(from) = args.from {
+        told.push(format!("only jobs submitted at {from} or later"));
+    }
+    if let Some(until) = args.until {
+        told.push(format!("only jobs submitted before {until}"));
+    }
+    if let Some(load) = args.load {
+        told.push(format!("arrivals {load} times as fast as logged"));
+    }
+    match args.estimates {
+        Estimates::Logged => {}
+        Estimates::Exact => told.push("jobs ask for exactly their run times".to_owned()),
+        Estimates::Perturbed(most) => told.push(format!(
+            "jobs ask for their run times times an even draw from 1 to {most} (seed {})",
+            args.seed
+        )),
+    }
+    let (map, usual) = (args.map, Options::default());
+    if map.width != usual.width {
+        told.push("processors as allocated in the log, not as requested".to_owned());
+    }
+    if map.procs != usual.procs {
+        told.push("each processor of the log is a whole node".to_owned());
+    }
+    match map.queues {
+        Queues::One => {}
+        Queues::Queue => told.push("jobs are in the queues of the log".to_owned()),
+        Queues::Partition => told.push("jobs are in queues by the partitions of the log".to_owned()),
+    }
+    told.push(match map.overrun {
+        Overrun::Kill => "a job that would run longer than it asked for is killed then".to_owned(),
+        Overrun::Raise => "a job that would run longer than it asked for asks for its run time".to_owned(),
+    });
+    told
+}
+
+/// Figures of all runs.
+pub(super) fn show(
+    args: &Replay,
+    log: &Path,
+    input: &Input,
+    machine: &Machine,
+    runs: &[Run],
+    stdout_taken: bool,
+) -> Result<()> {
+    if let Some(path) = &args.csv {
+        metrics::write_csv(open(path)?, runs.iter().map(|r| (r.name.as_str(), &r.summary)))
+            .with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    if args.json {
+        let runs: Vec<Value> = runs
+            .iter()
+            .map(|run| {
+                Ok(json!({
+                    "policy": run.name,
+                    "metrics": serde_json::to_value(&run.summary)?,
+                    "forecasts": serde_json::to_value(&run.forecasts)?,
+                    "flow": serde_json::to_value(flow::usage(run))?,
+                    "peak_waiting": run.peak_waiting,
+                    "ended_by_failures": run.failed,
+                    "denied": listed::values(&run.denied),
+                    "never_started": listed::values(&run.left),
+                    "checked": !args.no_check,
+                    "violations": run.violations,
+                    "seconds": run.seconds,
+                    "policy_seconds": run.policy_seconds,
+                    "fuel": run.fuel,
+                }))
+            })
+            .collect::<Result<_>>()?;
+        let survey = &input.survey;
+        let left_out: Vec<Value> = survey
+            .left_out
+            .iter()
+            .map(|(why, count)| json!({"reason": why.text(), "count": count}))
+            .collect();
+        return render::json(&json!({
+            "log": log.display().to_string(),
+            "jobs": survey.jobs,
+            "cores": machine.total_cores(),
+            "left_out": left_out,
+            "bad_lines": survey.bad.count,
+            "runs": runs,
+        }));
+    }
+    if stdout_taken {
+        return Ok(());
+    }
+    let mut columns = vec!["METRIC".to_owned()];
+    columns.extend(runs.iter().map(|r| format!("{}>", r.name)));
+    let names: Vec<&str> = columns.iter().map(String::as_str).collect();
+    let mut table = render::table(&names);
+    let figures: Vec<_> = runs.iter().map(|r| r.summary.figures()).collect();
+    for (i, (metric, _)) in figures.first().into_iter().flatten().enumerate() {
+        let values = figures.iter().map(|f| number(f[i].1));
+        table.add_row(std::iter::once(metric.clone()).chain(values));
+    }
+    let of = |value: fn(&Run) -> f64| runs.iter().map(value).collect::<Vec<f64>>();
+    let mut extra = vec![("peak_waiting".to_owned(), of(|r| r.peak_waiting as f64))];
+    if args.outages.is_some() {
+        extra.push(("ended_by_failures".to_owned(), of(|r| r.failed as f64)));
+    }
+    extra.extend(flow::rows(runs));
+    extra.push(("computed_in_s".to_owned(), of(|r| r.seconds)));
+    extra.push(("of_which_policy_s".to_owned(), of(|r| r.policy_seconds)));
+    for (metric, values) in extra {
+        table.add_row(std::iter::once(metric).chain(values.into_iter().map(number)));
+    }
+    render::show(&table)?;
+    forecasts::show(runs)?;
+    listed::show(runs)
+}

@@ -1,0 +1,223 @@
+//! Runs of a replay, one for each policy, side by side on threads of their own.
+//!
+//! Must never know how their figures are shown.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::time::Instant;
+
+use anyhow::{Context, Result, anyhow};
+use fluxgate_formats::JobId;
+use fluxgate_sim::calibration::{Calibrated, Calibration};
+use fluxgate_sim::driver::{Deciders, Surroundings};
+use fluxgate_sim::fair::{self as sample, Starts};
+use fluxgate_sim::flow::Granted;
+use fluxgate_sim::machine::Machine;
+use fluxgate_sim::metrics::{Metrics, Summary};
+use fluxgate_sim::observe::{Observer, Progress};
+use fluxgate_sim::record::Record;
+use fluxgate_sim::schedule::Writer;
+use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+
+use super::args::Replay;
+use super::deciders::Asked;
+use super::input::Input;
+use super::{bounds, fair};
+
+/// One policy's run.
+pub(super) struct Run {
+    pub(super) name: String,
+    pub(super) summary: Summary,
+    pub(super) peak_waiting: u64,
+    /// Jobs that a failed node ended.
+    pub(super) failed: u64,
+    /// Jobs that can never run.
+    pub(super) denied: Vec<(JobId, String)>,
+    /// Jobs that waited until no event was left.
+    pub(super) left: Vec<(JobId, String)>,
+    /// Real time, seconds.
+    pub(super) seconds: f64,
+    /// Of these, inside the policy, its imports included.
+    pub(super) policy_seconds: f64,
+    pub(super) fuel: u64,
+    pub(super) violations: Vec<String>,
+    /// Kept for a report.
+    pub(super) record: Option<Record>,
+    /// With `--forecast`.
+    pub(super) forecasts: Option<Calibrated>,
+    /// With `--flow`.
+    pub(super) flow: Option<Granted>,
+}
+
+/// Progress of one run on standard error.
+struct Bar(ProgressBar);
+
+impl Observer for Bar {
+    fn wants_r(&self) -> bool {
+        false
+    }
+
+    fn progress(&mut self, progress: &Progress) -> io::Result<()> {
+        self.0.set_position(progress.done);
+        self.0.set_message(format!("{} waiting", progress.waiting));
+        Ok(())
+    }
+}
+
+/// Where the schedule of a policy goes.
+fn schedule_path(base: &Path, policy: &str, several: bool) -> PathBuf {
+    if !several || base.as_os_str() == "-" {
+        return base.to_owned();
+    }
+    match base.extension() {
+        Some(end) => base.with_extension(format!("{policy}.{}", end.to_string_lossy())),
+        None => base.with_extension(policy),
+    }
+}
+
+/// A file to write, or standard output for `-`.
+pub(super) fn open(path: &Path) -> Result<Box<dyn Write + Send>> {
+    if path.as_os_str() == "-" {
+        return Ok(Box::new(io::stdout()));
+    }
+    let file = File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
+    Ok(Box::new(BufWriter::new(file)))
+}
+
+/// All runs, as many at a time as there are threads; the results are in the order of `asked`.
+pub(super) fn side_by_side(
+    args: &Replay,
+    asked: Vec<Asked>,
+    input: &Input,
+    machine: &Machine,
+    surroundings: &Surroundings,
+) -> Result<Vec<Run>> {
+    let several = asked.len() > 1;
+    let threads = match args.threads {
+        Some(threads) => usize::from(threads),
+        None => std::thread::available_parallelism().map_or(1, usize::from),
+    };
+    // A schedule on standard output is of a single run.
+    let threads = threads.min(asked.len()).max(1);
+    let bars = MultiProgress::new();
+    let count = asked.len();
+    let left: Mutex<Vec<(usize, Asked)>> = Mutex::new(asked.into_iter().enumerate().rev().collect());
+    let done: Mutex<Vec<Option<Result<Run>>>> = Mutex::new((0..count).map(|_| None).collect());
+    let lock_error = || anyhow!("a run ended without a result");
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                while let Some((number, asked)) = left.lock().ok().and_then(|mut left| left.pop()) {
+                    let result = one(args, asked, several, input, machine, surroundings, &bars);
+                    if let Ok(mut done) = done.lock() {
+                        done[number] = Some(result);
+                    }
+                }
+            });
+        }
+    });
+    let done = done.into_inner().map_err(|_| lock_error())?;
+    done.into_iter().map(|run| run.unwrap_or_else(|| Err(lock_error()))).collect()
+}
+
+fn bar(args: &Replay, policy: &str, jobs: u64) -> ProgressBar {
+    if args.quiet {
+        return ProgressBar::hidden();
+    }
+    let style =
+        ProgressStyle::with_template("{prefix} {bar:30} {pos}/{len} jobs, {per_sec}, {eta} left, {msg}")
+            .unwrap_or_else(|_| ProgressStyle::default_bar());
+    ProgressBar::new(jobs).with_style(style).with_prefix(policy.to_owned())
+}
+
+fn one(
+    args: &Replay,
+    asked: Asked,
+    several: bool,
+    input: &Input,
+    machine: &Machine,
+    surroundings: &Surroundings,
+    bars: &MultiProgress,
+) -> Result<Run> {
+    let Asked { label: name, policy: default, queues, again } = asked;
+    let mut figures = Metrics::new(machine.total_cores());
+    let mut record = args.report.as_ref().map(|_| Record::with_places(&machine.cores));
+    let mut shown = Bar(bars.add(bar(args, &name, input.survey.jobs)));
+    let mut writer = match &args.schedule {
+        Some(base) => Some(Writer::new(open(&schedule_path(base, &name, several))?, false)?),
+        None => None,
+    };
+    let mut observers: Vec<&mut dyn Observer> = vec![&mut figures, &mut shown];
+    if let Some(record) = &mut record {
+        observers.push(record);
+    }
+    let places = args.fair_start.map_or_else(Vec::new, |samples| {
+        sample::draw(input.jobs().len(), samples as usize, args.selection.seed)
+    });
+    let mut starts = Starts::of(input.jobs(), &places);
+    if args.fair_start.is_some() {
+        observers.push(&mut starts);
+    }
+    let mut calibration = surroundings.forecasts.map(Calibration::new);
+    if let Some(calibration) = &mut calibration {
+        observers.push(calibration);
+    }
+    // Pictures are drawn of what each job had.
+    let granted = if args.report.is_some() { Granted::of } else { Granted::figures };
+    let mut granted = (!surroundings.flow.is_empty()).then(|| granted(&machine.pools));
+    if let Some(granted) = &mut granted {
+        observers.push(granted);
+    }
+    if let Some(writer) = &mut writer {
+        observers.push(writer);
+    }
+    let begin = Instant::now();
+    let (config, deciders) = (bounds::config(args)?, Deciders { default, queues });
+    let (outcome, judged) = input
+        .run(machine, surroundings, config, deciders, &mut observers, !args.no_check)
+        .with_context(|| format!("replay with {name}"))?;
+    let seconds = begin.elapsed().as_secs_f64();
+    drop(observers);
+    let mut summary = figures.summary().context("figures")?;
+    if args.fair_start.is_some() {
+        let fair = fair::Asked { recipes: &again, config: &bounds::config(args)? };
+        let found = fair.compare((&places, &starts), input.jobs(), machine, surroundings, &shown.0)?;
+        summary.fair_start = Some(found);
+    }
+    summary.energy_kwh = args.watts.map(|watts| summary.energy_kwh(machine.cores.len() as u64, watts));
+    shown.0.finish_and_clear();
+    if let Some(writer) = writer {
+        writer.finish().context("cannot write the schedule")?.flush().context("cannot write the schedule")?;
+    }
+    let violations = judged.iter().flat_map(|report| report.first.iter().map(ToString::to_string)).collect();
+    Ok(Run {
+        name,
+        summary,
+        peak_waiting: outcome.peak_waiting,
+        failed: outcome.failed,
+        denied: outcome.denied,
+        left: outcome.unfinished,
+        seconds,
+        policy_seconds: outcome.cost.nanos as f64 / 1e9,
+        fuel: outcome.cost.fuel,
+        violations,
+        record,
+        forecasts: calibration.map(|c| c.calibrated()),
+        flow: granted,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn several_policies_get_a_schedule_each() {
+        let base = Path::new("out/s.csv");
+        assert_eq!(schedule_path(base, "easy", false), Path::new("out/s.csv"));
+        assert_eq!(schedule_path(base, "easy", true), Path::new("out/s.easy.csv"));
+        assert_eq!(schedule_path(Path::new("out/s"), "easy", true), Path::new("out/s.easy"));
+    }
+}

@@ -1,0 +1,301 @@
+//! The tokio driver of the scheduler service: its socket, signals, clock, worker threads and files.
+//!
+//! The service is a state machine on one task. The responder sees each message first, on a task of its own, and goes on
+//! while the service makes a pass; work that the service starts is done on threads beside both. Must never know what the
+//! service does with a message.
+
+use std::fs;
+use std::io::{self, Write as _};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow, bail};
+use fluxgate_artefact::audit::Trail;
+use fluxgate_journal::{OpenError, Options, Writer};
+use fluxgate_sched::{
+    Configuration, Document, Finished, Host, NextTurn, Responder, Service, ServiceIdentity, Store, Usage,
+    Work,
+};
+use fluxgate_wire::message::Message;
+use fluxgate_wire::proto::errno;
+use fluxgate_wire::session::SessionError;
+use fluxgate_wire::transport::{Disconnect, Inbox, Outbox};
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::TimeVal;
+use serde_json::{Value, json};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::mpsc;
+use tracing::level_filters::LevelFilter;
+
+use crate::clock::Clock;
+use crate::files;
+use crate::logging::{self, Line, Lines};
+use crate::policy_source::PolicySource;
+
+/// Messages taken in before the engine gets its turn, so that a flood cannot keep it from scheduling.
+const MESSAGES_PER_TURN_MAX: usize = 4096;
+/// Matchtag of the questions asked before the session begins.
+const EARLY_TAG: u32 = 1;
+/// How long the end of the process waits for work on other threads.
+const WORK_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Do this to its end. One thread does everything, until a pass is made: another then takes over what else there is.
+pub(crate) fn on_runtime(work: impl Future<Output = Result<()>> + Send + 'static) -> Result<()> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+    let runtime = runtime.context("cannot start the runtime")?;
+    let work = runtime.spawn(work);
+    let result = runtime.block_on(work).context("the scheduler's own task");
+    runtime.shutdown_timeout(WORK_TIMEOUT);
+    result?
+}
+
+/// Ask one question before the session begins; `None` when no service answers it.
+async fn ask(outbox: &Outbox, inbox: &mut Inbox, topic: &str) -> Result<Option<Value>> {
+    outbox.send(&Message::request(topic).with_json(&json!({})).with_matchtag(EARLY_TAG))?;
+    loop {
+        let answer = inbox.recv().await.map_err(|reason| anyhow!("the broker hung up: {reason}"))?;
+        if answer.matchtag() != EARLY_TAG || !answer.is_response() {
+            continue;
+        }
+        return match answer.errnum() {
+            0 => answer.json().map(Some).with_context(|| topic.to_owned()),
+            errno::ENOSYS => Ok(None),
+            errnum => Err(anyhow!("{topic}: the broker answers error {errnum}")),
+        };
+    }
+}
+
+/// An embedded instance has a clock of its own; a broker does not know the question.
+pub(crate) async fn ask_clock(outbox: &Outbox, inbox: &mut Inbox) -> Result<Clock> {
+    let Some(payload) = ask(outbox, inbox, "fluxgate-instance.info").await? else { return Ok(Clock::real()) };
+    match (payload["now"].as_f64(), payload["speed"].as_f64()) {
+        (Some(now), Some(speed)) if speed > 0.0 => Ok(Clock::at(now, speed)),
+        _ => bail!("fluxgate-instance.info: expected numbers now and speed, found {payload}"),
+    }
+}
+
+/// The configuration of the instance.
+pub(crate) async fn ask_config(outbox: &Outbox, inbox: &mut Inbox) -> Result<Value> {
+    Ok(ask(outbox, inbox, "config.get").await?.unwrap_or(Value::Null))
+}
+
+/// Did the instance just go down?
+pub(crate) fn is_orderly(error: &anyhow::Error) -> bool {
+    error.downcast_ref::<SessionError>().is_some_and(SessionError::is_orderly)
+}
+
+/// Be the scheduler of the broker at the other end, until it or a signal ends that. With `ready`, that line is written to
+/// standard output when the policy that was asked for decides.
+pub(crate) async fn serve(
+    identity: ServiceIdentity,
+    configuration: Configuration,
+    clock: Clock,
+    (outbox, inbox): (&Outbox, &mut Inbox),
+    lines: Lines,
+    ready: Option<&str>,
+) -> Result<()> {
+    let components = Arc::new(PolicySource::of(configuration.settings())?);
+    let (finished, arrivals) = mpsc::unbounded_channel();
+    let host = Outside { clock, outbox: outbox.clone(), finished };
+    let service = Service::new(Arc::new(host), identity, configuration, components)?;
+    let mut driver = Driver { service, clock, arrivals, lines, ready };
+    open_desk(driver.service.responder(), clock, inbox, outbox);
+    let result = driver.turns(inbox).await;
+    while let Some(line) = driver.lines.try_recv() {
+        driver.log(&line);
+    }
+    driver.service.goodbye();
+    result
+}
+
+struct Driver<'a> {
+    service: Service,
+    clock: Clock,
+    /// Work that was done.
+    arrivals: mpsc::UnboundedReceiver<Finished>,
+    lines: Lines,
+    /// The line that is still to be written to standard output.
+    ready: Option<&'a str>,
+}
+
+impl Driver<'_> {
+    /// One turn after the other: until the broker or a signal says that it is over, or something is fatal.
+    async fn turns(&mut self, inbox: &mut Inbox) -> Result<()> {
+        let mut interrupt = signal(SignalKind::interrupt())?;
+        let mut terminate = signal(SignalKind::terminate())?;
+        let mut hangup = signal(SignalKind::hangup())?;
+        self.service.start();
+        loop {
+            self.turn(!inbox.is_empty())?;
+            if self.service.is_leaving() {
+                return Ok(());
+            }
+            let (busy, idle) = (self.service.is_busy(), self.idle_for());
+            tokio::select! {
+                biased;
+                _ = interrupt.recv() => return Ok(()),
+                _ = terminate.recv() => return Ok(()),
+                _ = hangup.recv() => self.service.hangup(),
+                message = inbox.recv() => match message {
+                    Ok(message) => self.messages(message, inbox),
+                    Err(Disconnect::Local) => return Ok(()),
+                    Err(reason) => bail!("the connection to the broker is lost: {reason}"),
+                },
+                Some(finished) = self.arrivals.recv() => self.service.finished(finished),
+                Some(line) = self.lines.recv() => self.log(&line),
+                () = tokio::time::sleep(idle), if !busy => {}
+                () = std::future::ready(()), if busy => {}
+            }
+        }
+    }
+
+    /// One turn; `waiting` when there are messages that were not taken in yet.
+    fn turn(&mut self, waiting: bool) -> Result<()> {
+        if self.service.prepare() {
+            if waiting {
+                cut_in_time(&self.service.responder(), self.clock);
+            }
+            // The other tasks of this thread, the responder's first of all, go on beside it.
+            tokio::task::block_in_place(|| self.service.pass());
+        }
+        self.service.settle(waiting)?;
+        if self.service.is_ready()
+            && let Some(line) = self.ready.take()
+        {
+            // The reader may be gone.
+            let mut out = io::stdout();
+            let _ = writeln!(out, "{line}").and_then(|()| out.flush());
+        }
+        Ok(())
+    }
+
+    /// Take in this message and those that are there already, so that a burst costs one pass.
+    fn messages(&mut self, first: Message, inbox: &mut Inbox) {
+        self.service.message(first);
+        for _ in 1..MESSAGES_PER_TURN_MAX {
+            let Some(message) = inbox.try_recv() else { break };
+            self.service.message(message);
+        }
+    }
+
+    fn log(&self, line: &Line) {
+        self.service.log(line.severity, &line.text);
+    }
+
+    /// How long there is nothing to do unless something happens.
+    fn idle_for(&self) -> Duration {
+        let NextTurn { time, elapsed } = self.service.next_turn();
+        self.clock.until(time).min(elapsed.saturating_sub(self.clock.elapsed()))
+    }
+}
+
+/// Have the responder see each message before the service does.
+fn open_desk(responder: Arc<Responder>, clock: Clock, inbox: &mut Inbox, outbox: &Outbox) {
+    let (watched, outbox) = (Arc::downgrade(&responder), outbox.clone());
+    tokio::spawn(async move {
+        loop {
+            tokio::time::sleep(Responder::LOOK_PERIOD).await;
+            let Some(responder) = watched.upgrade() else { break };
+            responder.look(clock.elapsed());
+        }
+    });
+    inbox.through(move |message| match responder.answer(&message) {
+        Some(answer) => {
+            // A connection that is gone shows when it is read.
+            let _ = outbox.send(&answer);
+            None
+        }
+        None => {
+            cut_in_time(&responder, clock);
+            Some(message)
+        }
+    });
+}
+
+/// A message waits: if a pass is being made, it is cut when it is due.
+fn cut_in_time(responder: &Arc<Responder>, clock: Clock) {
+    let Some(cut) = responder.waits() else { return };
+    let responder = Arc::clone(responder);
+    tokio::spawn(async move {
+        tokio::time::sleep(cut.at.saturating_sub(clock.elapsed())).await;
+        responder.cut(&cut);
+    });
+}
+
+/// The world as the service sees it.
+#[derive(Clone)]
+struct Outside {
+    clock: Clock,
+    outbox: Outbox,
+    finished: mpsc::UnboundedSender<Finished>,
+}
+
+impl Host for Outside {
+    fn now(&self) -> f64 {
+        self.clock.now()
+    }
+
+    fn elapsed(&self) -> Duration {
+        self.clock.elapsed()
+    }
+
+    fn wall_clock(&self) -> f64 {
+        Clock::real().now()
+    }
+
+    fn send(&self, message: Message) {
+        // A connection that is gone shows when it is read.
+        let _ = self.outbox.send(&message);
+    }
+
+    fn start(&self, work: Work) {
+        let host = self.clone();
+        tokio::task::spawn_blocking(move || {
+            let finished = work.run(&host);
+            // Without a receiver the service is gone, and no request waits for this.
+            let _ = host.finished.send(finished);
+        });
+    }
+
+    fn read(&self, document: Document<'_>) -> Result<Option<Vec<u8>>> {
+        match document {
+            Document::Config(path) => files::config_text(path).map(|text| Some(text.into_bytes())),
+            Document::PolicyState { path, bytes_max } => files::read_private(path, bytes_max),
+        }
+    }
+
+    fn store(&self, store: Store<'_>) -> io::Result<()> {
+        match store {
+            Store::AuditTrail(path, entry) => Trail::at(path).append(entry),
+            Store::PolicyState(path, bytes) => files::write_private(path, bytes),
+            Store::NoPolicyState(path) => fs::remove_file(path),
+        }
+    }
+
+    fn journal(&self, options: &Options) -> Result<Writer, OpenError> {
+        Writer::open(options)
+    }
+
+    fn usage(&self, of: Usage) -> Result<Value> {
+        let who = match of {
+            Usage::Process => UsageWho::RUSAGE_SELF,
+            Usage::Children => UsageWho::RUSAGE_CHILDREN,
+            Usage::Thread => UsageWho::RUSAGE_THREAD,
+        };
+        let usage = getrusage(who).context("getrusage")?;
+        let seconds = |time: TimeVal| time.tv_sec() as f64 + time.tv_usec() as f64 / 1e6;
+        Ok(json!({
+            "utime": seconds(usage.user_time()), "stime": seconds(usage.system_time()),
+            "maxrss": usage.max_rss(), "ixrss": usage.shared_integral(),
+            "idrss": usage.unshared_data_integral(), "isrss": usage.unshared_stack_integral(),
+            "minflt": usage.minor_page_faults(), "majflt": usage.major_page_faults(),
+            "nswap": usage.full_swaps(), "inblock": usage.block_reads(), "oublock": usage.block_writes(),
+            "msgsnd": usage.ipc_sends(), "msgrcv": usage.ipc_receives(), "nsignals": usage.signals(),
+            "nvcsw": usage.voluntary_context_switches(), "nivcsw": usage.involuntary_context_switches(),
+        }))
+    }
+
+    fn set_log_level(&self, level: LevelFilter) -> Result<()> {
+        logging::set_broker_level(level)
+    }
+}

@@ -1,0 +1,110 @@
+//! Files of the scheduler: its configuration, and what it keeps for itself.
+//!
+//! Must never know what is in them.
+
+use std::fs::{self, File};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail, ensure};
+use fluxgate_sched::settings::{CONFIG_BYTES_MAX, parse_config};
+use serde_json::Value;
+
+/// The text of a configuration file.
+///
+/// # Errors
+/// What is wrong with the file, with its name.
+pub(crate) fn config_text(path: &Path) -> Result<String> {
+    let name = || path.display().to_string();
+    let file = File::open(path).with_context(name)?;
+    let mut text = String::new();
+    file.take(CONFIG_BYTES_MAX + 1).read_to_string(&mut text).with_context(name)?;
+    Ok(text)
+}
+
+/// A Flux configuration file (TOML) as the object that a broker would make of it.
+///
+/// # Errors
+/// What is wrong with the file, with its name, and the line if it is no TOML.
+pub(crate) fn read_config(path: &Path) -> Result<Value> {
+    parse_config(&config_text(path)?).with_context(|| path.display().to_string())
+}
+
+/// At most `bytes_max` bytes of a file that belongs to this user and that no other user may write; `None` when there is none.
+///
+/// # Errors
+/// It is not such a file, or cannot be read.
+pub(crate) fn read_private(path: &Path, bytes_max: u64) -> Result<Option<Vec<u8>>> {
+    let file = match File::open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        opened => opened?,
+    };
+    let meta = file.metadata()?;
+    ensure!(meta.is_file(), "it is no file");
+    let owner = nix::unistd::geteuid().as_raw();
+    if meta.uid() != owner {
+        bail!("it belongs to user {}, and not to {owner}", meta.uid());
+    }
+    ensure!(meta.mode() & 0o022 == 0, "others than its owner may write it");
+    let mut bytes = Vec::new();
+    file.take(bytes_max).read_to_end(&mut bytes)?;
+    Ok(Some(bytes))
+}
+
+/// Write a file that only its owner can read, whole or not at all, and make its folder if need be. It is on the disk when
+/// this returns.
+///
+/// # Errors
+/// What the file system says.
+pub(crate) fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let folder = path.parent().unwrap_or(Path::new("."));
+    fs::create_dir_all(folder)?;
+    let mut draft = tempfile::NamedTempFile::new_in(folder)?;
+    draft.write_all(bytes)?;
+    draft.as_file().sync_all()?;
+    draft.persist(path)?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn a_private_file_is_read_as_it_was_written() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("made/on/the/way/file");
+        assert_eq!(read_private(&path, 100).unwrap(), None);
+        write_private(&path, b"one").unwrap();
+        write_private(&path, b"other").unwrap();
+        assert_eq!(read_private(&path, 100).unwrap().unwrap(), b"other");
+        assert_eq!(read_private(&path, 2).unwrap().unwrap(), b"ot");
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
+        assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1, "no draft is left");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).unwrap();
+        let refused = |path: &Path| read_private(path, 100).unwrap_err().to_string();
+        assert!(refused(&path).contains("others than its owner"));
+        assert!(refused(dir.path()).contains("no file"));
+    }
+
+    #[test]
+    fn a_configuration_file_is_checked_and_its_faults_name_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| {
+            let path = dir.path().join(name);
+            fs::write(&path, text).unwrap();
+            path
+        };
+        let good = write("a.toml", "[sched-fluxgate]\npolicy = \"fcfs\"\n");
+        assert_eq!(read_config(&good).unwrap()["sched-fluxgate"]["policy"], "fcfs");
+        let said = |path: &Path| format!("{:#}", read_config(path).unwrap_err());
+        let bad = said(&write("b.toml", "[sched-fluxgate]\npolicy = \n"));
+        assert!(bad.contains("b.toml") && bad.contains("line 2"), "{bad}");
+        assert!(said(&dir.path().join("none.toml")).contains("none.toml"));
+        let large = write("c.toml", &"#".repeat((CONFIG_BYTES_MAX + 1) as usize));
+        assert!(said(&large).contains("more than"));
+    }
+}

@@ -1,0 +1,124 @@
+//! Checkpoints of a whole engine: the core and the policies, written and resumed.
+//!
+//! Must never know where a checkpoint is kept.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use fluxgate_formats::{JobId, Jobspec};
+
+use crate::core::Core;
+use crate::core::checkpoint::{ActivePolicyState, Checkpoint, QueuePolicyState, ResumeError};
+use crate::core::scope::{PolicyScope, Role};
+use crate::engine::Engine;
+use crate::event::Action;
+use crate::policies::Policies;
+use crate::policies::active::{ActivePolicy, Ranked};
+use crate::policy::Policy;
+
+impl Engine {
+    /// The state of the engine, for [`Engine::resume`]. `None` while a swap is under way: then ask again later.
+    ///
+    /// A policy that can save a state is asked for it. A policy that fails to save has failed, as it would in a swap; the
+    /// actions are to be carried out like those of [`Engine::step`].
+    pub fn checkpoint(&mut self) -> Option<(Checkpoint, Vec<Action>)> {
+        let Engine { core, policies } = self;
+        if policies.is_swapping() {
+            return None;
+        }
+        let mut out = Vec::new();
+        let policy = policies.saved(core, PolicyScope::Default, &mut out);
+        let mut own = Vec::new();
+        for scope in policies.scopes() {
+            let PolicyScope::Queue(id) = scope else { continue };
+            let policy = policies.saved(core, scope, &mut out);
+            let queue = &core.queues[id as usize];
+            let suspended_by = queue.suspended_by.as_deref().map(str::to_owned);
+            own.push(QueuePolicyState { queue: queue.name.clone(), policy, suspended_by });
+        }
+        Some((core.checkpoint(policy, own), out))
+    }
+
+    /// Goes on from a checkpoint. `jobspec` returns the jobspecs of waiting jobs. `policy` is a fresh instance of the
+    /// default policy, `None` for the built-in one; `own` are the policies that queues have of their own, by queue.
+    ///
+    /// # Errors
+    /// [`ResumeError`] names what does not fit.
+    pub fn resume(
+        checkpoint: &Checkpoint,
+        mut jobspec: impl FnMut(JobId) -> Option<Arc<Jobspec>>,
+        policy: Option<Box<dyn Policy>>,
+        mut own: BTreeMap<String, Box<dyn Policy>>,
+    ) -> Result<Engine, ResumeError> {
+        let mut core = Core::from_checkpoint(checkpoint, &mut jobspec)?;
+        let mut policies = Policies::default();
+        let mut resume = |core: &mut Core, scope, policy, state: Option<&ActivePolicyState>| {
+            policies.at_or_new(scope).active = resumed(core, scope, policy, state)?;
+            Ok(())
+        };
+        resume(&mut core, PolicyScope::Default, policy, checkpoint.policy.as_ref())?;
+        for was in &checkpoint.own {
+            let id = core.known_queue(&was.queue).ok_or_else(|| ResumeError::Queue(was.queue.clone()))?;
+            let policy = own.remove(&was.queue);
+            resume(&mut core, PolicyScope::Queue(id), policy, was.policy.as_ref())?;
+        }
+        core.unparked_epoch = core.resources.epoch().wrapping_sub(u64::from(checkpoint.stale));
+        Ok(Engine { policies, ..Engine::over(core) })
+    }
+}
+
+impl Policies {
+    /// The state of the active policy of a scope. A policy that fails to save is active no more.
+    pub(crate) fn saved(
+        &mut self,
+        core: &mut Core,
+        scope: PolicyScope,
+        out: &mut Vec<Action>,
+    ) -> Option<ActivePolicyState> {
+        let inventory = core.resources.inventory_version();
+        let saved = self.active_mut(scope).map(|active| {
+            let state = active.policy.abilities().state.then(|| active.policy.save()).transpose()?;
+            let name = active.policy.name().to_owned();
+            let ranked = active.ranked.as_ref().filter(|ranked| ranked.of == inventory);
+            let ranked = ranked.map(|ranked| ranked.order.clone());
+            let (events, to_key) = (active.events.clone(), active.to_key.clone());
+            Ok(ActivePolicyState { name, state, events, to_key, ranked })
+        });
+        saved.transpose().unwrap_or_else(|error| {
+            self.fail(core, scope, error, out);
+            None
+        })
+    }
+}
+
+/// A fresh instance of a policy with the state of an earlier one.
+fn resumed(
+    core: &mut Core,
+    scope: PolicyScope,
+    policy: Option<Box<dyn Policy>>,
+    was: Option<&ActivePolicyState>,
+) -> Result<Option<ActivePolicy>, ResumeError> {
+    Ok(match (policy, was) {
+        (Some(mut policy), Some(was)) => {
+            policy.machine(core.machine());
+            if let Some(state) = &was.state {
+                let failed = |error| ResumeError::Policy { name: was.name.clone(), error };
+                policy.restore(state).map_err(failed)?;
+            }
+            let mut active = ActivePolicy::new(policy);
+            (active.events, active.to_key) = (was.events.clone(), was.to_key.clone());
+            if let Some(order) = &was.ranked {
+                let of = core.resources.inventory_version();
+                active.ranked = Some(Ranked { of, order: order.clone() });
+                core.order_nodes(Some(order.clone()));
+            }
+            Some(active)
+        }
+        (_, None) => None,
+        (None, Some(_)) => {
+            // Another policy is to decide; until it comes, the built-in one does.
+            core.close(scope, Role::Active);
+            None
+        }
+    })
+}

@@ -1,0 +1,119 @@
+//! A job that waits, and a job that holds resources.
+//!
+//! Must never know queues or what decides.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use fluxgate_formats::JobId;
+use fluxgate_graph::{Placement, Request};
+use serde_json::Value;
+
+use super::scope::QueueId;
+use crate::order::{ClassId, OrderKey};
+use crate::reason::Reason;
+
+/// A waiting job.
+#[derive(Debug, Clone)]
+pub(crate) struct Job {
+    pub(crate) id: JobId,
+    pub(crate) priority: u32,
+    pub(crate) userid: u32,
+    pub(crate) t_submit: f64,
+    /// Requested seconds, infinite without limit.
+    pub(crate) duration: f64,
+    pub(crate) queue: QueueId,
+    pub(crate) class: ClassId,
+    pub(crate) request: Arc<Request>,
+    /// The placement that its jobspec names.
+    pub(crate) placement: Option<Placement>,
+    /// The key on each side of its queue, with the generation of the order that the key belongs to. A key of an older
+    /// generation means nothing, so that retiring an order touches no job.
+    pub(super) places: [Option<(u32, OrderKey)>; 2],
+    /// Serial of the last pass that offered it.
+    pub(crate) offered: u64,
+    /// Serial of the last pass that started or reserved it.
+    pub(crate) decided: u64,
+    /// Why it waits, as far as passes found out.
+    pub(crate) reason: Reason,
+    /// Reserved start of the last pass of its queue, or an estimate.
+    pub(crate) t_estimate: Option<f64>,
+    /// The reason and the estimate of its last annotation.
+    pub(crate) told_reason: Option<(Reason, Option<f64>)>,
+    /// Annotations that the job manager has of this scheduler, flattened: `sched.NAME` or `user.NAME`.
+    pub(crate) told: BTreeMap<String, Value>,
+}
+
+/// A waiting job before it is in a queue.
+#[derive(Debug, Clone)]
+pub(crate) struct NewJob {
+    pub(crate) id: JobId,
+    pub(crate) priority: u32,
+    pub(crate) userid: u32,
+    pub(crate) t_submit: f64,
+    pub(crate) duration: f64,
+    pub(crate) queue: QueueId,
+    pub(crate) request: Arc<Request>,
+    pub(crate) placement: Option<Placement>,
+}
+
+impl NewJob {
+    /// The job in a class of its queue, without keys.
+    pub(super) fn wait_in(self, class: ClassId) -> Job {
+        Job {
+            id: self.id,
+            priority: self.priority,
+            userid: self.userid,
+            t_submit: self.t_submit,
+            duration: self.duration,
+            queue: self.queue,
+            class,
+            request: self.request,
+            placement: self.placement,
+            places: [None; 2],
+            offered: 0,
+            decided: 0,
+            reason: Reason::Unseen,
+            t_estimate: None,
+            told_reason: None,
+            told: BTreeMap::new(),
+        }
+    }
+}
+
+impl Job {
+    /// Its key in the order that is independent of policies.
+    pub(super) fn native_key(&self) -> OrderKey {
+        OrderKey::new(0.0, self.priority, self.t_submit, self.id)
+    }
+
+    /// The job as it was when it came into its queue.
+    pub(super) fn to_new(&self) -> NewJob {
+        NewJob {
+            id: self.id,
+            priority: self.priority,
+            userid: self.userid,
+            t_submit: self.t_submit,
+            duration: self.duration,
+            queue: self.queue,
+            request: Arc::clone(&self.request),
+            placement: self.placement,
+        }
+    }
+}
+
+/// A job that holds resources.
+#[derive(Debug, Clone)]
+pub(crate) struct Running {
+    pub(crate) start: f64,
+    /// Expected end, infinite without limit.
+    pub(crate) end: f64,
+    /// It has no limit of its own: it ends with the instance, and its end moves with that.
+    pub(crate) follows: bool,
+    /// Its start was told, and its R is not known to be durable yet.
+    pub(crate) committing: bool,
+    /// The queue that it waited in, if that is known.
+    pub(crate) queue: Option<QueueId>,
+    /// Its user; hello does not tell.
+    pub(crate) user: Option<u32>,
+}

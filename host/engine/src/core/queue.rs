@@ -1,0 +1,198 @@
+//! A queue (RFC 33) with its classes of equal jobs and its orders.
+//!
+//! A class is parked while its request is known not to fit; see `order.rs` for what that saves. Must never know
+//! policies or time.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use fluxgate_formats::JobId;
+use fluxgate_graph::{Request, Resources, ShapeId};
+
+use super::scope::{Role, Side};
+use crate::order::{ClassId, Order, OrderKey, Slot, Walk};
+use crate::stats::QueueCounts;
+
+/// Jobs of one queue with equal request and duration.
+#[derive(Debug, Clone)]
+pub(crate) struct Class {
+    pub(crate) request: Arc<Request>,
+    pub(crate) duration: f64,
+    pub(crate) jobs: u32,
+    /// Left out of walks for fitting jobs, as its request is known not to fit.
+    pub(crate) parked: bool,
+}
+
+/// One RFC 33 queue, or the anonymous one (empty name).
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Queue {
+    pub(crate) name: String,
+    pub(super) classes: Vec<Option<Class>>,
+    pub(super) vacant: Vec<ClassId>,
+    pub(super) class_of: BTreeMap<(ShapeId, u64), ClassId>,
+    /// Parked classes by their fewest cores.
+    pub(super) parked: BTreeSet<(u32, ClassId)>,
+    /// The order on each [`Side`]; `None` on a side without a policy.
+    pub(crate) orders: [Option<Order>; 2],
+    pub(super) generation: [u32; 2],
+    /// The side of the active policy.
+    pub(super) active: Side,
+    /// The queue has a policy of its own, or the built-in one in its place.
+    pub(crate) own: bool,
+    /// Its own policy whose failure suspended scheduling here.
+    pub(crate) suspended_by: Option<Arc<str>>,
+    /// Flux's own order: priority, submission, id. It is always kept, so that the built-in policy can take over in the middle
+    /// of a pass.
+    pub(crate) native: BTreeMap<OrderKey, Slot>,
+    /// A change makes a pass due.
+    pub(crate) dirty: bool,
+    /// The time at which the policy asked for a pass.
+    pub(crate) wake: Option<f64>,
+    /// Jobs with a reservation from the last pass.
+    pub(crate) reserved: Vec<JobId>,
+    /// The first job, without a reservation, whose start was estimated, and the version of the resources then.
+    pub(crate) estimated: Option<(JobId, u64)>,
+    /// Jobs that no pass has looked at yet.
+    pub(crate) fresh: Vec<Slot>,
+    /// Counters.
+    pub(crate) counts: QueueCounts,
+    /// The active policy has backfilled. For forecasts alone.
+    pub(crate) backfills: bool,
+}
+
+impl Queue {
+    pub(crate) fn class(&self, class: ClassId) -> Option<&Class> {
+        self.classes.get(class as usize)?.as_ref()
+    }
+
+    pub(super) fn join(&mut self, request: &Arc<Request>, duration: f64) -> ClassId {
+        let index = (request.shape(), duration.to_bits());
+        if let Some(&class) = self.class_of.get(&index) {
+            if let Some(c) = self.classes[class as usize].as_mut() {
+                c.jobs += 1;
+            }
+            return class;
+        }
+        let made = Class { request: Arc::clone(request), duration, jobs: 1, parked: false };
+        let class = match self.vacant.pop() {
+            Some(class) => {
+                self.classes[class as usize] = Some(made);
+                class
+            }
+            None => {
+                self.classes.push(Some(made));
+                (self.classes.len() - 1) as ClassId
+            }
+        };
+        self.class_of.insert(index, class);
+        class
+    }
+
+    pub(super) fn leave(&mut self, class: ClassId) {
+        let Some(c) = self.classes.get_mut(class as usize).and_then(Option::as_mut) else { return };
+        c.jobs -= 1;
+        if c.jobs > 0 {
+            return;
+        }
+        let index = (c.request.shape(), c.duration.to_bits());
+        self.parked.remove(&(c.request.min_cores(), class));
+        self.class_of.remove(&index);
+        self.classes[class as usize] = None;
+        self.vacant.push(class);
+    }
+
+    /// Is a pass due at this time?
+    pub(crate) fn is_due(&self, now: f64) -> bool {
+        self.dirty || self.wake.is_some_and(|wake| wake <= now)
+    }
+
+    /// Classes in a fixed order.
+    pub(crate) fn class_ids(&self) -> impl Iterator<Item = (ClassId, &Class)> {
+        self.classes.iter().enumerate().filter_map(|(i, c)| Some((i as ClassId, c.as_ref()?)))
+    }
+
+    /// The order of the active policy.
+    pub(crate) fn order(&self) -> Option<&Order> {
+        self.orders[self.active].as_ref()
+    }
+
+    /// The first job in the order of the active policy, or in Flux's own where there is none.
+    pub(crate) fn head(&self) -> Option<Slot> {
+        match self.order() {
+            Some(order) => Walk::default().next(order, false, |_| false).map(|(_, slot)| slot),
+            None => self.native.first_key_value().map(|(_, slot)| *slot),
+        }
+    }
+
+    /// Parks a class that does not fit, until the resources change in a way that could help it.
+    pub(crate) fn park(&mut self, class: ClassId, resources: &mut Resources) {
+        let Some(c) = self.class(class) else { return };
+        resources.note_miss(&c.request);
+        self.set_parked(class, true);
+    }
+
+    pub(super) fn set_parked(&mut self, class: ClassId, parked: bool) {
+        let Some(c) = self.classes.get_mut(class as usize).and_then(Option::as_mut) else { return };
+        if c.parked == parked {
+            return;
+        }
+        c.parked = parked;
+        let entry = (c.request.min_cores(), class);
+        if parked {
+            self.parked.insert(entry);
+        } else {
+            self.parked.remove(&entry);
+        }
+        for order in self.orders.iter_mut().flatten() {
+            order.set_parked(class, parked);
+        }
+    }
+
+    /// Takes back the parked classes that a change of the resources could help, unless the totals rule them out.
+    pub(crate) fn unpark(&mut self, resources: &Resources) {
+        let free = resources.totals().free_cores;
+        let back: Vec<ClassId> = self
+            .parked
+            .range(..=(free, ClassId::MAX))
+            .map(|(_, class)| *class)
+            .filter(|class| {
+                let fits = |r: &Request| resources.could_fit_counts(r) && !resources.is_known_miss(r);
+                self.class(*class).is_some_and(|c| fits(&c.request))
+            })
+            .collect();
+        for class in back {
+            self.set_parked(class, false);
+        }
+    }
+
+    /// Takes back every parked class.
+    pub(crate) fn unpark_all(&mut self) {
+        let all: Vec<ClassId> = self.parked.iter().map(|(_, class)| *class).collect();
+        for class in all {
+            self.set_parked(class, false);
+        }
+    }
+
+    /// The side on which the policy of this role has its order.
+    pub(crate) fn side(&self, role: Role) -> Side {
+        match role {
+            Role::Active => self.active,
+            Role::Successor => 1 - self.active,
+        }
+    }
+
+    /// Replaces the order of one side by an empty one or none, in a new generation. Returns the order before.
+    pub(crate) fn renew(&mut self, side: Side, open: bool) -> Option<Order> {
+        self.generation[side] = self.generation[side].wrapping_add(1);
+        std::mem::replace(&mut self.orders[side], open.then(Order::default))
+    }
+
+    /// Makes the successor's side the active one. Returns the order of the predecessor.
+    pub(super) fn flip(&mut self) -> Option<Order> {
+        let before = self.active;
+        self.active = self.side(Role::Successor);
+        self.backfills = false;
+        self.dirty = !self.native.is_empty();
+        self.renew(before, false)
+    }
+}

@@ -1,0 +1,62 @@
+//! New settings for a running engine. Waiting and running jobs and swaps under way go on.
+//!
+//! Must never know where the settings come from.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::Engine;
+use crate::annotate::nest;
+use crate::config::{Config, OnBreach};
+
+use crate::event::Action;
+
+impl Engine {
+    /// Replaces the settings. They hold from the next pass, which becomes due for every queue in which jobs wait: a raised
+    /// bound may let jobs start, a lowered bound holds when reservations are next made. Known queues stay, also beyond a
+    /// lowered [`Config::queues_max`].
+    ///
+    /// When [`Config::annotate`] is turned off, the annotations of waiting jobs are taken back; when it is turned on, the next
+    /// pass annotates them. The actions are to be carried out like those of [`Engine::step`].
+    pub fn reconfigure(&mut self, config: Config) -> Vec<Action> {
+        let core = &mut *self.core;
+        let mut out = Vec::new();
+        if core.config == config {
+            return out;
+        }
+        let before = std::mem::replace(&mut core.config, config);
+        let (was, is) = (before.annotate, core.config.annotate);
+        if was != is {
+            let waiting: Vec<_> = core.pending_after(None).map(|(_, slot)| slot).collect();
+            for slot in waiting {
+                let Some(job) = core.job_mut(slot) else { continue };
+                job.told_reason = None;
+                let told = std::mem::take(&mut job.told);
+                let (id, queue) = (job.id, job.queue as usize);
+                if is {
+                    core.queues[queue].fresh.push(slot);
+                } else if !told.is_empty() {
+                    let nothing: BTreeMap<String, Value> =
+                        told.into_keys().map(|key| (key, Value::Null)).collect();
+                    out.push(Action::Annotate { id, annotations: nest(nothing) });
+                }
+            }
+        }
+        if core.config.on_breach == OnBreach::Fallback {
+            for scope in core.scopes() {
+                core.end_suspension(scope);
+            }
+        }
+        for queue in &mut core.queues {
+            queue.unpark_all();
+        }
+        let placements = |config: &Config| (config.placement, config.queue_placements.clone());
+        if placements(&before) != placements(&core.config) {
+            let waiting: Vec<_> = core.pending_after(None).map(|(_, slot)| slot).collect();
+            waiting.into_iter().for_each(|slot| core.refit(slot));
+        }
+        core.all_dirty();
+        out
+    }
+}

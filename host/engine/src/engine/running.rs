@@ -1,0 +1,161 @@
+//! Events of jobs that hold resources: recovery by hello, frees, changed ends.
+//!
+//! Must never know which jobs wait, apart from their reservations.
+
+use fluxgate_formats::{Idset, JobId, R};
+
+use super::Engine;
+use super::waiting::HOLDS;
+use crate::columns::JobEventKind;
+use crate::core::Core;
+use crate::core::job::Running;
+use crate::core::scope::QueueId;
+use crate::event::{Action, RpcError};
+
+const ENOENT: i32 = 2;
+const EBUSY: i32 = 16;
+const EINVAL: i32 = 22;
+
+fn refuse(errnum: i32, text: impl Into<String>) -> Result<(), RpcError> {
+    Err(RpcError { errnum, text: text.into() })
+}
+
+/// The first reservation that would be late now.
+fn delayed(core: &mut Core, now: f64) -> Option<JobId> {
+    let standing: Vec<(JobId, f64)> =
+        core.resources.reservations().map(|(id, start, _)| (id, start)).collect();
+    standing.into_iter().find_map(|(id, start)| {
+        let job = core.job(core.slot_of(id)?)?;
+        let (request, duration) = (job.request.clone(), job.duration);
+        core.resources.unreserve(id);
+        let earliest = core.resources.earliest(&request, now, duration);
+        // It stood a moment ago with the same values.
+        let _ = core.resources.reserve(id, &request, start, duration);
+        earliest.is_none_or(|t| t > start).then_some(id)
+    })
+}
+
+impl Engine {
+    /// RFC 27 hello: a job's allocation goes into the ledger. If it does not fit there, the job gets the exception that tells
+    /// the job manager to forget its resources.
+    pub(super) fn hello(
+        &mut self,
+        id: JobId,
+        r: &R,
+        free: &Idset,
+        queue: Option<QueueId>,
+        now: f64,
+        out: &mut Vec<Action>,
+    ) {
+        let start = if r.starttime > 0.0 { r.starttime } else { now };
+        let end = if r.expiration > 0.0 { r.expiration } else { f64::INFINITY };
+        let core = &mut *self.core;
+        if core.running.contains_key(&id) {
+            // A repeated hello is no news.
+            return;
+        }
+        match core.resources.allocate_r(id, r, free, start, end) {
+            // All of its ranks were freed already.
+            Ok(()) if core.resources.allocation(id).is_none() => {}
+            Ok(()) => {
+                let follows = core.is_instance_end(end);
+                let known = Running { start, end, follows, committing: false, queue, user: None };
+                core.running.insert(id, known);
+                if self.withdraw(id, now) {
+                    // It asks for resources that it has.
+                    self.core.stats.denied += 1;
+                    out.push(Action::Deny { id, note: HOLDS.to_owned() });
+                }
+                self.note(JobEventKind::Started, id, queue, start, end);
+            }
+            Err(error) => out.push(Action::Raise {
+                id,
+                kind: "scheduler-restart".to_owned(),
+                severity: 0,
+                note: format!("failed to reallocate R for running job: {error}"),
+            }),
+        }
+    }
+
+    /// RFC 27 free: resources of a job come back.
+    pub(super) fn free(&mut self, id: JobId, ranks: Option<&Idset>, last: bool, now: f64) {
+        let core = &mut *self.core;
+        if !core.running.contains_key(&id) {
+            core.stats.unknown_jobs += 1;
+            return;
+        }
+        let mut gone = core.resources.release(id, ranks).unwrap_or(false);
+        if last && !gone {
+            gone = core.resources.release(id, None).unwrap_or(true);
+        }
+        core.all_dirty();
+        if gone || last {
+            let (start, queue) = core.running.remove(&id).map_or((0.0, None), |running| {
+                core.habits.ended(&running, now);
+                (running.start, running.queue)
+            });
+            self.note(JobEventKind::Ended, id, queue, now, start);
+        }
+    }
+
+    /// RFC 27 expiration: accepts a new end unless it would delay a reserved start.
+    pub(super) fn expiration(&mut self, id: JobId, expiration: f64, now: f64) -> Result<(), RpcError> {
+        if expiration.is_nan() || expiration < 0.0 {
+            return refuse(
+                EINVAL,
+                format!("expiration {expiration}: expected seconds since the epoch, or 0"),
+            );
+        }
+        let end = if expiration > 0.0 { expiration } else { f64::INFINITY };
+        let core = &mut *self.core;
+        let Some(before) = core.running.get(&id).map(|running| running.end) else {
+            return refuse(ENOENT, format!("job {id} holds no resources"));
+        };
+        if end > core.instance_end && end.is_finite() {
+            return refuse(EINVAL, "expiration is beyond the end of the instance");
+        }
+        if core.resources.set_end(id, end).is_err() {
+            return refuse(ENOENT, format!("job {id} holds no resources"));
+        }
+        if end > before
+            && let Some(reserved) = delayed(core, now)
+        {
+            // The same call went through a moment ago.
+            let _ = core.resources.set_end(id, before);
+            return refuse(EBUSY, format!("would delay the reserved start of {reserved}"));
+        }
+        let follows = core.is_instance_end(end);
+        let mut queue = None;
+        if let Some(running) = core.running.get_mut(&id) {
+            (running.end, running.follows, queue) = (end, follows, running.queue);
+        }
+        core.all_dirty();
+        self.note(JobEventKind::Expiration, id, queue, now, end);
+        Ok(())
+    }
+
+    /// RFC 28 expiration: the instance ends at another time. The job manager moves the end of running jobs without a limit of
+    /// their own as well, without an event for each of them. No reservation can refuse it.
+    pub(super) fn instance_expiration(&mut self, end: f64, now: f64) {
+        let end = if end > 0.0 { end } else { f64::INFINITY };
+        let core = &mut *self.core;
+        if core.instance_end == end {
+            return;
+        }
+        core.instance_end = end;
+        let following: Vec<JobId> =
+            core.running.iter().filter(|(_, running)| running.follows).map(|(id, _)| *id).collect();
+        for id in following {
+            let core = &mut *self.core;
+            // The ledger refuses an end before the start; such a job is about to be ended.
+            if core.resources.set_end(id, end).is_ok() {
+                let mut queue = None;
+                if let Some(running) = core.running.get_mut(&id) {
+                    (running.end, queue) = (end, running.queue);
+                }
+                self.note(JobEventKind::Expiration, id, queue, now, end);
+            }
+        }
+        self.core.all_dirty();
+    }
+}

@@ -1,0 +1,134 @@
+//! Events of waiting jobs: requests, withdrawals, priorities, and denials when the inventory shrinks.
+//!
+//! Must never decide which job starts.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use fluxgate_formats::{JobId, Jobspec};
+
+use super::Engine;
+use crate::columns::JobEventKind;
+use crate::core::job::NewJob;
+use crate::event::Action;
+use crate::order::ClassId;
+use crate::placement::wanted_placement;
+
+/// Why a job that holds resources is denied more of them.
+pub(super) const HOLDS: &str = "the job already holds resources";
+
+impl Engine {
+    /// RFC 27 alloc: a job waits from now on, or is denied.
+    #[allow(clippy::too_many_arguments)] // the fields of one event
+    pub(super) fn alloc(
+        &mut self,
+        id: JobId,
+        priority: u32,
+        userid: u32,
+        t_submit: f64,
+        jobspec: &Arc<Jobspec>,
+        now: f64,
+        out: &mut Vec<Action>,
+    ) {
+        let core = &mut *self.core;
+        if core.running.contains_key(&id) {
+            // Legal after a race in the job manager; SUCCESS would end the interface (EEXIST).
+            core.stats.denied += 1;
+            out.push(Action::Deny { id, note: HOLDS.to_owned() });
+            return;
+        }
+        self.withdraw(id, now);
+        let core = &mut *self.core;
+        let accepted =
+            core.resources.compile_shared(jobspec).map_err(|e| e.to_string()).and_then(|request| {
+                core.resources.satisfiable(&request).map_err(|e| e.to_string())?;
+                let placement = wanted_placement(jobspec)?;
+                let queue = jobspec.queue().unwrap_or("");
+                let queue = core
+                    .queue_id(queue)
+                    .ok_or_else(|| format!("queue {queue}: more than {} queues", core.config.queues_max))?;
+                if let Some(why) = core.never_within(queue, &request) {
+                    return Err(why);
+                }
+                Ok((request, queue, placement))
+            });
+        let (request, queue, placement) = match accepted {
+            Ok(accepted) => accepted,
+            Err(note) => {
+                core.stats.denied += 1;
+                out.push(Action::Deny { id, note });
+                return;
+            }
+        };
+        let asked = jobspec.duration();
+        let duration = if asked > 0.0 { asked } else { f64::INFINITY };
+        let whole = placement.unwrap_or(core.placement_of(queue)).whole_nodes();
+        let request = core.resources.with_whole_nodes(&request, whole);
+        core.insert(NewJob { id, priority, userid, t_submit, duration, queue, request, placement });
+        self.policies.ask_key(&self.core, id, queue);
+        self.note(JobEventKind::Pending, id, Some(queue), now, 0.0);
+    }
+
+    /// Takes a waiting job out; false if it does not wait.
+    pub(super) fn withdraw(&mut self, id: JobId, now: f64) -> bool {
+        let core = &mut *self.core;
+        let Some(slot) = core.slot_of(id) else {
+            return false;
+        };
+        let mut queue = None;
+        if let Some(job) = core.remove(slot) {
+            queue = Some(job.queue);
+            core.resources.unreserve(id);
+            let queue = &mut core.queues[job.queue as usize];
+            queue.reserved.retain(|other| *other != id);
+            // The queue may have waited for this job.
+            queue.dirty = true;
+        }
+        self.note(JobEventKind::Removed, id, queue, now, 0.0);
+        true
+    }
+
+    /// RFC 27 prioritize.
+    pub(super) fn prioritize(&mut self, id: JobId, priority: u32, now: f64) {
+        let core = &mut *self.core;
+        let Some(slot) = core.slot_of(id) else {
+            core.stats.unknown_jobs += 1;
+            return;
+        };
+        let Some(queue) = core.job(slot).filter(|job| job.priority != priority).map(|job| job.queue) else {
+            return;
+        };
+        core.set_priority(slot, priority);
+        self.policies.ask_key(&self.core, id, queue);
+        self.note(JobEventKind::Priority, id, Some(queue), now, f64::from(priority));
+    }
+
+    /// Denies the waiting jobs that can never run after the inventory lost something (RFC 27, DENY).
+    pub(super) fn deny_unsatisfiable(&mut self, now: f64, out: &mut Vec<Action>) {
+        let core = &*self.core;
+        let mut denied = Vec::new();
+        for queue in &core.queues {
+            let lost = queue.class_ids().filter_map(|(class, info)| {
+                let why = core.resources.satisfiable(&info.request).err()?;
+                Some((class, (why.to_string(), Vec::new())))
+            });
+            let mut lost: BTreeMap<ClassId, (String, Vec<JobId>)> = lost.collect();
+            if lost.is_empty() {
+                continue;
+            }
+            for job in queue.native.values().filter_map(|slot| core.job(*slot)) {
+                if let Some((_, ids)) = lost.get_mut(&job.class) {
+                    ids.push(job.id);
+                }
+            }
+            denied.extend(lost.into_values());
+        }
+        for (note, ids) in denied {
+            for id in ids {
+                self.withdraw(id, now);
+                self.core.stats.denied += 1;
+                out.push(Action::Deny { id, note: note.clone() });
+            }
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! RFC 27 feasibility: could a request ever be satisfied?
+//!
+//! Must never know what is free or up.
+
+use std::collections::BTreeMap;
+
+use fluxgate_formats::Jobspec;
+use fluxgate_graph::Resources;
+
+use crate::amounts::{QueueBounds, never};
+use crate::event::RpcError;
+use crate::placement::wanted_placement;
+
+const EINVAL: i32 = 22;
+const EOVERFLOW: i32 = 75;
+
+fn refuse(errnum: i32, text: impl Into<String>) -> Result<(), RpcError> {
+    Err(RpcError { errnum, text: text.into() })
+}
+
+/// RFC 27 feasibility: could this request ever be satisfied, within the bounds of its queue? From the inventory alone, whatever is up
+/// or free, so that [`Resources::inventory`] answers as well as the ledger does.
+///
+/// # Errors
+/// `EINVAL` for what is no request that can be understood, `EOVERFLOW` for one that nothing here satisfies.
+pub fn feasibility(
+    resources: &mut Resources,
+    bounds: &BTreeMap<String, QueueBounds>,
+    jobspec: &Jobspec,
+) -> Result<(), RpcError> {
+    if let Err(error) = wanted_placement(jobspec) {
+        return refuse(EINVAL, error);
+    }
+    let request = match resources.compile(jobspec) {
+        Ok(request) => request,
+        Err(error) => return refuse(EINVAL, error.to_string()),
+    };
+    if let Err(error) = resources.satisfiable(&request) {
+        return refuse(EOVERFLOW, error.to_string());
+    }
+    let (queue, cores) = (jobspec.queue().unwrap_or(""), u64::from(request.min_cores()));
+    match never(bounds, &resources.totals(), queue, cores) {
+        Some(why) => refuse(EOVERFLOW, why),
+        None => Ok(()),
+    }
+}

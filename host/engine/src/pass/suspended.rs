@@ -1,0 +1,32 @@
+//! The pass of a queue where scheduling is suspended: waiting jobs are told why nothing starts.
+//!
+//! Must never start or reserve anything.
+
+use std::sync::Arc;
+
+use super::Pass;
+use crate::order::Slot;
+use crate::reason::Reason;
+
+/// Most jobs at the head of a queue that are told; new jobs are told in any case.
+const TOLD_MAX: usize = 1024;
+
+impl Pass {
+    /// A pass after this policy failed at a site that fails closed.
+    pub(super) fn run_suspended(&mut self, policy: Arc<str>) {
+        self.core.stats.suspended_passes += 1;
+        let Some(queue) = self.core.queues.get(self.queue as usize) else { return };
+        let head = queue.native.values().take(TOLD_MAX).chain(&queue.fresh);
+        let head: Vec<Slot> = head.copied().collect();
+        let reason = Reason::Suspended(policy);
+        for slot in head {
+            let Some(job) = self.core.job_mut(slot) else { continue };
+            if job.queue == self.queue && job.reason != reason {
+                job.reason = reason.clone();
+                let id = job.id;
+                self.core.suspension_told.push(id);
+                self.offered.push(slot);
+            }
+        }
+    }
+}

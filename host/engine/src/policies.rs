@@ -1,0 +1,301 @@
+//! The policies: the default one, those that queues have of their own, and their successors.
+//!
+//! Each policy hears of the jobs in the queues of its scope, and of running jobs whose queue is unknown since they started
+//! before this scheduler. It is asked for the keys of its jobs and makes the passes of its queues. A policy that fails is
+//! missing in its scope alone. Everything that changes the core is given the core; nothing is kept of it here.
+//!
+//! Must never know events, actions other than notices, or how a policy is executed.
+
+pub(crate) mod active;
+pub(crate) mod swap;
+pub(crate) mod warm_up;
+
+use std::collections::BTreeMap;
+
+use fluxgate_formats::JobId;
+
+use crate::BUILTIN;
+use crate::columns::JobEvent;
+use crate::config::OnBreach;
+use crate::core::Core;
+use crate::core::scope::{PolicyScope, QueueId, Role};
+use crate::event::{Action, PolicyNotice};
+use crate::order::Order;
+use crate::pass::Pass;
+use crate::policy::Policy;
+use crate::policy_error::PolicyError;
+use crate::policy_state::SavedState;
+use active::ActivePolicy;
+use warm_up::{Return, WarmUp};
+
+/// The policies and orders that earlier swaps left behind. They have no further use than being dropped, which may take
+/// long.
+#[derive(Default)]
+pub struct Retired {
+    policies: Vec<Box<dyn Policy>>,
+    orders: Vec<Order>,
+}
+
+impl Retired {
+    /// Is there nothing to drop?
+    pub fn is_empty(&self) -> bool {
+        self.policies.is_empty() && self.orders.is_empty()
+    }
+}
+
+impl std::fmt::Debug for Retired {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Retired({} policies, {} orders)", self.policies.len(), self.orders.len())
+    }
+}
+
+/// The policies of one scope.
+#[derive(Default)]
+pub(crate) struct Succession {
+    /// `None` where the built-in policy decides, and in a queue as long as the default policy still does.
+    pub(crate) active: Option<ActivePolicy>,
+    pub(crate) next: Option<Next>,
+}
+
+/// The change that is under way in a scope.
+pub(crate) enum Next {
+    /// A successor is warmed up.
+    WarmUp(WarmUp),
+    /// The default policy is to decide this queue again.
+    Return(Return),
+}
+
+impl Succession {
+    /// The policies that hear of the jobs.
+    fn listeners(&mut self) -> impl Iterator<Item = &mut ActivePolicy> {
+        let next = match &mut self.next {
+            Some(Next::WarmUp(warm_up)) => Some(&mut warm_up.successor),
+            _ => None,
+        };
+        self.active.iter_mut().chain(next)
+    }
+}
+
+/// See the module text.
+#[derive(Default)]
+pub(crate) struct Policies {
+    default: Succession,
+    /// The queues with a policy of their own, or with a swap to one under way.
+    own: BTreeMap<QueueId, Succession>,
+    retired: Retired,
+    /// The state that the next successor is offered.
+    offer: Option<SavedState>,
+}
+
+/// A notice about the policy of a scope.
+fn notice(core: &Core, scope: PolicyScope, notice: PolicyNotice) -> Action {
+    Action::Notice(match scope {
+        PolicyScope::Default => notice,
+        PolicyScope::Queue(queue) => {
+            let queue = core.queues[queue as usize].name.clone();
+            PolicyNotice::Queue { queue, notice: Box::new(notice) }
+        }
+    })
+}
+
+impl Policies {
+    pub(crate) fn at(&self, scope: PolicyScope) -> Option<&Succession> {
+        match scope {
+            PolicyScope::Default => Some(&self.default),
+            PolicyScope::Queue(queue) => self.own.get(&queue),
+        }
+    }
+
+    fn at_mut(&mut self, scope: PolicyScope) -> Option<&mut Succession> {
+        match scope {
+            PolicyScope::Default => Some(&mut self.default),
+            PolicyScope::Queue(queue) => self.own.get_mut(&queue),
+        }
+    }
+
+    /// The active policy of a scope; `None` for the built-in one.
+    pub(crate) fn active(&self, scope: PolicyScope) -> Option<&ActivePolicy> {
+        self.at(scope)?.active.as_ref()
+    }
+
+    pub(crate) fn active_mut(&mut self, scope: PolicyScope) -> Option<&mut ActivePolicy> {
+        self.at_mut(scope)?.active.as_mut()
+    }
+
+    /// The policies of a scope, which has some from now on.
+    pub(crate) fn at_or_new(&mut self, scope: PolicyScope) -> &mut Succession {
+        match scope {
+            PolicyScope::Default => &mut self.default,
+            PolicyScope::Queue(queue) => self.own.entry(queue).or_default(),
+        }
+    }
+
+    /// The scopes with something in them, the default one first.
+    pub(crate) fn scopes(&self) -> Vec<PolicyScope> {
+        let own = self.own.keys().map(|queue| PolicyScope::Queue(*queue));
+        std::iter::once(PolicyScope::Default).chain(own).collect()
+    }
+
+    /// Name of the policy of a scope.
+    pub(crate) fn name(&self, scope: PolicyScope) -> &str {
+        self.active(scope).map_or(BUILTIN, |active| active.policy.name())
+    }
+
+    /// The policies and orders that earlier swaps left behind.
+    pub(crate) fn take_retired(&mut self) -> Retired {
+        std::mem::take(&mut self.retired)
+    }
+
+    /// Offers the next successor a state.
+    pub(crate) fn offer(&mut self, state: SavedState) {
+        self.offer = Some(state);
+    }
+
+    /// Notes an event of a job for the policies that hear of it: for all of them, if its queue is unknown.
+    pub(crate) fn note(&mut self, core: &Core, queue: Option<QueueId>, event: JobEvent) {
+        for listener in self.listeners(core, queue) {
+            if listener.policy.abilities().observing {
+                listener.events.push(event);
+            }
+        }
+    }
+
+    /// Has the policies give this job a key before the next pass.
+    pub(crate) fn ask_key(&mut self, core: &Core, id: JobId, queue: QueueId) {
+        for listener in self.listeners(core, Some(queue)) {
+            listener.to_key.push(id);
+        }
+        if let Some(Next::Return(back)) = self.own.get_mut(&queue).and_then(|own| own.next.as_mut()) {
+            back.to_key.push(id);
+        }
+    }
+
+    fn listeners(&mut self, core: &Core, queue: Option<QueueId>) -> impl Iterator<Item = &mut ActivePolicy> {
+        let own = queue.is_some_and(|queue| core.scope_of(queue) != PolicyScope::Default);
+        let default = Some(&mut self.default).filter(|_| !own);
+        let owned = self.own.iter_mut().filter(move |(id, _)| queue.is_none_or(|queue| queue == **id));
+        default.into_iter().chain(owned.map(|(_, own)| own)).flat_map(Succession::listeners)
+    }
+
+    /// Hands over all noted events to the active policies, and asks for the keys that are missing.
+    pub(crate) fn feed_all(&mut self, core: &mut Core, now: f64, out: &mut Vec<Action>) {
+        for scope in self.scopes() {
+            self.feed(core, scope, now, out);
+        }
+    }
+
+    fn feed(&mut self, core: &mut Core, scope: PolicyScope, now: f64, out: &mut Vec<Action>) {
+        if let Err(error) = self.try_feed(core, scope, now) {
+            self.fail(core, scope, error, out);
+        }
+    }
+
+    /// Hands over events and asks for keys in one scope. A policy that fails stays where it is.
+    pub(crate) fn try_feed(
+        &mut self,
+        core: &mut Core,
+        scope: PolicyScope,
+        now: f64,
+    ) -> Result<(), PolicyError> {
+        self.active_mut(scope).map_or(Ok(()), |active| active.feed(core, now, scope, Role::Active))
+    }
+
+    /// Hands over what was noted where it reached its bound, so that it does not grow until the next pass.
+    pub(crate) fn bound_events(&mut self, core: &mut Core, now: f64, out: &mut Vec<Action>) {
+        let most = core.config.events_per_call;
+        for scope in self.scopes() {
+            let Some(succession) = self.at(scope) else { continue };
+            let next = match &succession.next {
+                Some(Next::WarmUp(warm_up)) => warm_up.successor.is_full(most),
+                Some(Next::Return(back)) => back.to_key.len() >= most,
+                None => false,
+            };
+            if succession.active.as_ref().is_some_and(|active| active.is_full(most)) {
+                self.feed(core, scope, now, out);
+            }
+            if next {
+                self.forward(core, scope, now, out);
+            }
+        }
+    }
+
+    /// The pass of one queue by the policy that decides it, or by the built-in one. Nothing is final yet; an error says
+    /// how the policy failed or broke the contract.
+    pub(crate) fn propose(
+        &mut self,
+        core: Box<Core>,
+        queue: QueueId,
+        now: f64,
+    ) -> (Pass, Result<(), PolicyError>) {
+        let active = self.active_mut(core.scope_of(queue));
+        let mut pass = Pass::new(core, queue, now);
+        let mut result = Ok(());
+        match active {
+            Some(active) if active.policy.abilities().scheduling => {
+                (pass, result) = active.policy.run(pass);
+            }
+            Some(_) => pass.run_in_order(),
+            None => pass.run_alone(),
+        }
+        let result = pass.breach().cloned().map_or(result, Err);
+        (pass, result)
+    }
+
+    /// Has the default policy rank the nodes, if they changed, and the resources follow its order.
+    pub(crate) fn rank_nodes(&mut self, core: &mut Core, out: &mut Vec<Action>) {
+        if let Err(error) = self.try_rank_nodes(core) {
+            self.fail(core, PolicyScope::Default, error, out);
+        }
+    }
+
+    /// The same; a policy that fails stays where it is.
+    pub(crate) fn try_rank_nodes(&mut self, core: &mut Core) -> Result<(), PolicyError> {
+        let mut order = None;
+        if let Some(active) = &mut self.default.active {
+            active.rank(core)?;
+            order = active.ranked.as_ref().map(|ranked| ranked.order.clone());
+        }
+        core.order_nodes(order);
+        Ok(())
+    }
+
+    /// Discards the active policy of a scope, which failed.
+    pub(crate) fn fail(
+        &mut self,
+        core: &mut Core,
+        scope: PolicyScope,
+        error: PolicyError,
+        out: &mut Vec<Action>,
+    ) {
+        let Some(active) = self.at_mut(scope).and_then(|succession| succession.active.take()) else { return };
+        core.stats.policy_failures += 1;
+        if scope == PolicyScope::Default {
+            core.order_nodes(None);
+        }
+        self.retired.orders.extend(core.close(scope, Role::Active));
+        for queue in core.queues_in(scope) {
+            // It may have been parked on what the failed pass had staged.
+            queue.unpark_all();
+        }
+        core.scope_dirty(scope);
+        if core.config.on_breach == OnBreach::Suspend {
+            core.suspend(scope, active.policy.name());
+        }
+        let name = active.policy.name().to_owned();
+        out.push(notice(core, scope, PolicyNotice::Failed { name, error }));
+        self.retired.policies.push(active.policy);
+    }
+
+    /// Suspends scheduling in one queue. The default policy and its successor decide it no more.
+    pub(crate) fn suspend_queue(&mut self, core: &mut Core, queue: QueueId, policy: &str) {
+        let scope = PolicyScope::Queue(queue);
+        if core.scope_of(queue) == PolicyScope::Default {
+            for role in [Role::Active, Role::Successor] {
+                self.retired.orders.extend(core.close(scope, role));
+            }
+            core.queues[queue as usize].own = true;
+            self.own.entry(queue).or_default();
+        }
+        core.suspend(scope, policy);
+    }
+}

@@ -1,0 +1,130 @@
+//! A policy at work: the instance with the events and the jobs that it still has to be handed.
+//!
+//! Must never know which scope it decides, nor what follows when it fails.
+
+use std::sync::Arc;
+
+use fluxgate_formats::JobId;
+
+use crate::columns::{JobColumns, JobEvent};
+use crate::core::Core;
+use crate::core::scope::{PolicyScope, Role};
+use crate::policy::Policy;
+use crate::policy_error::PolicyError;
+use crate::ranking::order_by_scores;
+
+/// The order of nodes that a policy gave, with the inventory for which it gave it.
+#[derive(Debug, Clone)]
+pub(crate) struct Ranked {
+    pub(crate) of: u64,
+    /// By broker rank.
+    pub(crate) order: Arc<[u32]>,
+}
+
+/// See the module text.
+pub(crate) struct ActivePolicy {
+    pub(crate) policy: Box<dyn Policy>,
+    pub(crate) events: Vec<JobEvent>,
+    pub(crate) to_key: Vec<JobId>,
+    pub(crate) ranked: Option<Ranked>,
+}
+
+impl ActivePolicy {
+    pub(crate) fn new(policy: Box<dyn Policy>) -> Self {
+        ActivePolicy { policy, events: Vec::new(), to_key: Vec::new(), ranked: None }
+    }
+
+    /// Are there `most` events or jobs to hand over?
+    pub(crate) fn is_full(&self, most: usize) -> bool {
+        self.events.len() >= most || self.to_key.len() >= most
+    }
+
+    /// Hands over events, then asks for the keys of jobs in the queues of its scope.
+    pub(crate) fn feed(
+        &mut self,
+        core: &mut Core,
+        now: f64,
+        scope: PolicyScope,
+        role: Role,
+    ) -> Result<(), PolicyError> {
+        if self.events.is_empty() && self.to_key.is_empty() {
+            return Ok(());
+        }
+        self.policy.machine(core.machine());
+        if !self.events.is_empty() {
+            let events = std::mem::take(&mut self.events);
+            self.policy.observe(now, &events)?;
+        }
+        let ids = std::mem::take(&mut self.to_key);
+        self.key_in_calls(core, now, &ids, scope, role)?;
+        Ok(())
+    }
+
+    /// Asks for the keys of these jobs, of those that still wait in the queues of the scope, in calls of bounded size,
+    /// and places the jobs. Returns their number.
+    pub(crate) fn key_in_calls(
+        &mut self,
+        core: &mut Core,
+        now: f64,
+        ids: &[JobId],
+        scope: PolicyScope,
+        role: Role,
+    ) -> Result<usize, PolicyError> {
+        let mut count = 0;
+        for ids in ids.chunks(core.config.keys_per_call.max(1)) {
+            count += self.key(core, now, ids, scope, role)?;
+        }
+        Ok(count)
+    }
+
+    fn key(
+        &mut self,
+        core: &mut Core,
+        now: f64,
+        ids: &[JobId],
+        scope: PolicyScope,
+        role: Role,
+    ) -> Result<usize, PolicyError> {
+        let slots = ids.iter().filter_map(|id| core.slot_of(*id));
+        let slots: Vec<_> = slots.filter(|slot| core.in_scope(*slot, scope)).collect();
+        let count = slots.len();
+        if slots.is_empty() {
+            return Ok(0);
+        }
+        if !self.policy.abilities().ordering {
+            for slot in slots {
+                core.place(slot, 0.0, role);
+            }
+            return Ok(count);
+        }
+        let mut rows = JobColumns::default();
+        for slot in &slots {
+            core.push_row(*slot, &mut rows);
+        }
+        let keys = self.policy.keys(now, &rows)?;
+        let bad = |message| PolicyError::BadValue { during: "ordering.keys", message };
+        if keys.len() != slots.len() {
+            return Err(bad(format!("{} keys for {} jobs", keys.len(), slots.len())));
+        }
+        if let Some(row) = keys.iter().position(|key| key.is_nan()) {
+            return Err(bad(format!("the key of job {} is NaN", rows.id[row])));
+        }
+        for (slot, key) in slots.into_iter().zip(keys) {
+            core.place(slot, key, role);
+        }
+        Ok(count)
+    }
+
+    /// Asks for the order of the nodes as they are now, if the policy ranks nodes and they changed since the last call.
+    pub(crate) fn rank(&mut self, core: &Core) -> Result<(), PolicyError> {
+        let of = core.resources.inventory_version();
+        if !self.policy.abilities().ranking || self.ranked.as_ref().is_some_and(|ranked| ranked.of == of) {
+            return Ok(());
+        }
+        self.policy.machine(core.machine());
+        let rows = core.resources.node_rows().map(|row| (row.rank, row));
+        let order = order_by_scores(&mut *self.policy, rows)?;
+        self.ranked = Some(Ranked { of, order: order.into() });
+        Ok(())
+    }
+}

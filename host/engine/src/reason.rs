@@ -1,0 +1,86 @@
+//! Why a job waits, in words that an operator can act on.
+//!
+//! A reason names what the job needs, not what happens to be free at the moment, so that passes do not tell a job the
+//! same reason again in new numbers. This module must never know how a reason is found.
+
+use std::sync::Arc;
+
+use fluxgate_formats::JobId;
+use serde::{Deserialize, Serialize};
+
+/// Why a job waits.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum Reason {
+    /// No pass has looked at it yet.
+    Unseen,
+    /// Jobs ahead of it in its queue wait, and the policy did not get to it.
+    Behind,
+    /// The resources that it asks for are not free.
+    Busy {
+        /// Fewest nodes, 0 if the request names none.
+        nodes: u32,
+        /// Fewest cores.
+        cores: u32,
+        /// Fewest GPUs.
+        gpus: u32,
+    },
+    /// It fits, but would push back the reserved start of this job.
+    Delays(JobId),
+    /// It has a reservation.
+    Reserved,
+    /// Jobs of its queue hold as many cores as the bound of the queue allows.
+    Ceiling {
+        /// The bound.
+        cores: u64,
+    },
+    /// The free cores are kept for jobs of another queue.
+    Kept {
+        /// Name of that queue, or of the first such.
+        queue: Arc<str>,
+        /// Cores that are kept for it, less what its jobs hold.
+        cores: u64,
+    },
+    /// Scheduling is suspended since the policy of this name failed.
+    #[serde(rename = "Held")]
+    Suspended(Arc<str>),
+    /// The flow (power, bandwidth) to its nodes is short: which kind, how much, and at which pool.
+    Flow(Arc<str>),
+    /// The reason in the words of the policy.
+    Said(Arc<str>),
+}
+
+impl std::fmt::Display for Reason {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Reason::Unseen => f.write_str("waiting for the next scheduling pass"),
+            Reason::Behind => f.write_str("waiting behind jobs ahead of it in the queue"),
+            Reason::Busy { nodes, cores, gpus } => {
+                f.write_str("insufficient resources: needs ")?;
+                let mut sep = "";
+                for (count, one) in [(*nodes, "node"), (*cores, "core"), (*gpus, "gpu")] {
+                    if count > 0 {
+                        write!(f, "{sep}{count} {one}{}", if count == 1 { "" } else { "s" })?;
+                        sep = ", ";
+                    }
+                }
+                if sep.is_empty() { f.write_str("resources that are in use or down") } else { Ok(()) }
+            }
+            Reason::Flow(said) | Reason::Said(said) => f.write_str(said),
+            Reason::Delays(id) => write!(f, "would delay the reserved start of {id}"),
+            Reason::Reserved => f.write_str("first in line, has a reserved start"),
+            Reason::Ceiling { cores } => {
+                write!(f, "jobs of its queue may hold {cores} cores together, and it would be more")
+            }
+            Reason::Kept { queue, cores } if queue.is_empty() => {
+                write!(f, "what is free is kept: {cores} cores for jobs without a queue")
+            }
+            Reason::Kept { queue, cores } => {
+                write!(f, "what is free is kept: {cores} cores for queue {queue}")
+            }
+            Reason::Suspended(policy) => {
+                write!(f, "nothing starts: policy {policy} failed, and no other decides yet")
+            }
+        }
+    }
+}

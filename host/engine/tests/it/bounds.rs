@@ -1,0 +1,212 @@
+//! Ceilings and floors of queues: what starts, who is told why, what can never be, and what a change does. That all is
+//! counted right is held against a model in the suite of the whole.
+
+use std::collections::BTreeMap;
+
+use fluxgate_engine::{Action, Config, Engine, Event, QueueBounds};
+use fluxgate_formats::JobId;
+
+use crate::common::*;
+
+fn config(bounds: &[(&str, Option<&str>, Option<&str>)]) -> Config {
+    let read = |text: &Option<&str>| text.map(|text| text.parse().unwrap());
+    let queue_bounds: BTreeMap<String, QueueBounds> = bounds
+        .iter()
+        .map(|(name, ceiling, floor)| {
+            ((*name).to_owned(), QueueBounds { ceiling: read(ceiling), floor: read(floor) })
+        })
+        .collect();
+    Config { queue_bounds, ..Config::default() }
+}
+
+/// What these actions tell a job of why it waits.
+fn told(out: &[Action], id: u64) -> String {
+    let mut told = out.iter().filter_map(|action| match action {
+        Action::Annotate { id: JobId(of), annotations } if *of == id => {
+            annotations["sched"]["reason_pending"].as_str()
+        }
+        _ => None,
+    });
+    told.next_back().unwrap_or_default().to_owned()
+}
+
+/// The first that waits is promised a start, the others start where they delay nobody.
+fn easy() -> Script {
+    Script::named("easy").run(|pass| {
+        while let Some(candidate) = pass.next() {
+            if pass.start(candidate, None)?.is_err() {
+                let _ = pass.reserve(candidate)?;
+                break;
+            }
+        }
+        while let Some(candidate) = pass.next_fitting() {
+            let _ = pass.start(candidate, None)?;
+        }
+        Ok(())
+    })
+}
+
+#[test]
+fn a_queue_holds_no_more_than_its_ceiling() {
+    let mut engine = Engine::new(machine(4, 4), config(&[("debug", Some("2 nodes"), None)]));
+    install(&mut engine, easy(), 0.0);
+    let jobs = vec![
+        (1, queued(5, 100.0, "debug")),
+        (2, queued(4, 10.0, "debug")),
+        (3, queued(3, 99.0, "debug")),
+        (4, queued(8, 10.0, "batch")),
+    ];
+    let mut out = submit(&mut engine, 0.0, jobs);
+    out.extend(engine.pass(0.0));
+    assert_eq!(started(&out), [1, 3, 4]);
+    let says = "jobs of its queue may hold 8 cores together, and it would be more";
+    assert_eq!(told(&out, 2), says);
+    let why = engine.explain(JobId(2), 1.0).unwrap();
+    assert!(why.text.starts_with(says), "{}", why.text);
+    // When job 1 is over, though there is room on the machine before.
+    assert_eq!((why.earliest, why.t_estimate), (Some(100.0), Some(100.0)));
+    engine.step(free(3), 50.0);
+    assert!(started(&engine.pass(50.0)).is_empty(), "five and four are nine");
+    engine.step(free(1), 60.0);
+    assert_eq!(started(&engine.pass(60.0)), [2]);
+}
+
+#[test]
+fn what_is_kept_for_a_queue_is_taken_by_no_other() {
+    let mut engine = Engine::new(machine(4, 4), config(&[("urgent", None, Some("25%"))]));
+    install(&mut engine, easy(), 0.0);
+    let out = submit(&mut engine, 0.0, vec![(1, queued(10, 100.0, "batch")), (2, queued(3, 10.0, "batch"))]);
+    assert_eq!(started(&out), [1]);
+    let says = "what is free is kept: 4 cores for queue urgent";
+    assert_eq!(told(&out, 2), says);
+    assert!(engine.explain(JobId(2), 0.0).unwrap().text.starts_with(says));
+    // Two of the four are used by those that they are for; the other two are kept.
+    let out = submit(&mut engine, 1.0, vec![(3, queued(2, 10.0, "urgent")), (4, queued(3, 10.0, "batch"))]);
+    assert_eq!(started(&out), [3]);
+    engine.step(free(1), 2.0);
+    assert_eq!(started(&engine.pass(2.0)), [2, 4]);
+}
+
+#[test]
+fn what_can_never_be_is_denied() {
+    let bounds = [("debug", Some("4"), None), ("urgent", None, Some("8"))];
+    let mut engine = Engine::new(machine(4, 4), config(&bounds));
+    let jobs = [(1, queued(5, 9.0, "debug")), (2, queued(9, 9.0, "batch")), (3, queued(9, 9.0, "urgent"))];
+    let out = submit(&mut engine, 0.0, jobs.into());
+    let notes: Vec<&str> = out
+        .iter()
+        .filter_map(|action| match action {
+            Action::Deny { note, .. } => Some(note.as_str()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(
+        notes,
+        [
+            "jobs of queue debug hold at most 4 cores together, and this one needs 5",
+            "of 16 cores 8 are kept for other queues, and this job needs 9",
+        ]
+    );
+    assert_eq!(started(&out), [3]);
+}
+
+#[test]
+fn bounds_change_while_jobs_wait() {
+    let mut engine = Engine::new(machine(4, 4), config(&[("debug", Some("8"), None)]));
+    let out = submit(&mut engine, 0.0, vec![(1, queued(8, 9.0, "debug")), (2, queued(6, 9.0, "debug"))]);
+    assert_eq!(started(&out), [1]);
+    // Too wide from now on, and nobody's hindrance.
+    engine.reconfigure(config(&[("debug", Some("4"), None)]));
+    let out = submit(&mut engine, 1.0, vec![(3, queued(1, 9.0, "debug"))]);
+    assert!(started(&out).is_empty(), "what runs stays, and counts");
+    engine.step(free(1), 2.0);
+    assert_eq!(started(&engine.pass(2.0)), [3]);
+    engine.reconfigure(Config::default());
+    assert_eq!(started(&engine.pass(3.0)), [2]);
+}
+
+/// Of a job that ran before there was this scheduler, hello and its jobspec tell the queue.
+#[test]
+fn what_was_started_before_counts() {
+    let bounds = || config(&[("debug", Some("8"), None)]);
+    let mut before = Engine::new(machine(4, 4), bounds());
+    submit(&mut before, 0.0, vec![(1, queued(6, 9.0, "debug"))]);
+    let mut engine = Engine::new(machine(4, 4), bounds());
+    let hello = Event::Hello {
+        id: JobId(1),
+        priority: 16,
+        userid: 1,
+        t_submit: 0.0,
+        r: Box::new(before.resources().allocation_r(JobId(1)).unwrap()),
+        free: Default::default(),
+        queue: Some("debug".to_owned()),
+    };
+    engine.step(hello, 1.0);
+    let out = submit(&mut engine, 1.0, vec![(2, queued(4, 9.0, "debug")), (3, queued(4, 9.0, "batch"))]);
+    assert_eq!(started(&out), [3]);
+    engine.step(free(1), 2.0);
+    assert_eq!(started(&engine.pass(2.0)), [2]);
+}
+
+/// Whole nodes bring more cores than a job asks for at least: what it gets counts.
+#[test]
+fn whole_nodes_count_as_what_they_are() {
+    let mut bounds = config(&[("debug", Some("6"), None)]);
+    bounds.placement = fluxgate_graph::Placement::FirstNodeX;
+    let mut engine = Engine::new(machine(4, 4), bounds);
+    let out = submit(&mut engine, 0.0, vec![(1, queued(1, 9.0, "debug")), (2, queued(1, 9.0, "debug"))]);
+    assert_eq!(started(&out), [1], "four cores are held, and another four would be eight");
+    assert_eq!(told(&out, 2), "jobs of its queue may hold 6 cores together, and it would be more");
+    engine.step(free(1), 1.0);
+    assert_eq!(started(&engine.pass(1.0)), [2]);
+}
+
+#[test]
+fn what_bounds_never_allow_is_not_feasible() {
+    let mut engine = Engine::new(
+        machine(4, 4),
+        config(&[("debug", Some("2 nodes"), None), ("batch", Some("25%"), Some("2")), ("", None, None)]),
+    );
+    let mut ask = |slots, queue: &str| {
+        let jobspec = if queue.is_empty() { cores(slots, 10.0) } else { queued(slots, 10.0, queue) };
+        let out = engine.step(Event::Feasibility { jobspec, token: 3 }, 0.0);
+        let [Action::Reply { token: 3, result }] = out.as_slice() else { panic!("{out:?}") };
+        result.as_ref().map_err(|error| (error.errnum, error.text.clone())).copied()
+    };
+    assert_eq!(ask(8, "debug"), Ok(()));
+    let (errnum, text) = ask(9, "debug").unwrap_err();
+    assert_eq!(
+        (errnum, text.as_str()),
+        (75, "jobs of queue debug hold at most 8 cores together, and this one needs 9")
+    );
+    assert_eq!(ask(4, "batch"), Ok(()));
+    assert!(ask(5, "batch").is_err());
+    // Others leave two to batch.
+    assert_eq!(ask(14, ""), Ok(()));
+    let (_, text) = ask(15, "").unwrap_err();
+    assert_eq!(text, "of 16 cores 2 are kept for other queues, and this job needs 15");
+    // With other bounds it is.
+    engine.reconfigure(config(&[]));
+    let out = engine.step(Event::Feasibility { jobspec: queued(16, 10.0, "debug"), token: 3 }, 1.0);
+    assert!(matches!(out.as_slice(), [Action::Reply { result: Ok(()), .. }]), "{out:?}");
+}
+
+#[test]
+fn forecasts_keep_to_bounds() {
+    let mut engine =
+        Engine::new(machine(4, 4), config(&[("debug", Some("4"), None), ("batch", None, Some("4"))]));
+    install(&mut engine, easy(), 0.0);
+    let jobs = vec![
+        (1, queued(3, 100.0, "debug")),
+        (2, queued(2, 50.0, "debug")),
+        (3, queued(2, 30.0, "debug")),
+        (4, queued(10, 20.0, "other")),
+        (5, queued(3, 40.0, "batch")),
+    ];
+    submit(&mut engine, 0.0, jobs);
+    let base = engine.forecast_base(0.0, fluxgate_engine::FORECAST_JOBS_MAX);
+    let told: Vec<(u64, Option<f64>)> =
+        base.forecast(0.0).into_iter().map(|told| (told.id.0, told.start)).collect();
+    // Debug may hold four; four are kept for batch, so that 3 waits for 4 as well.
+    assert_eq!(told, [(2, Some(100.0)), (4, Some(100.0)), (3, Some(120.0))]);
+}

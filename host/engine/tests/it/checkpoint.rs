@@ -1,0 +1,306 @@
+//! An engine that goes on from a checkpoint does what the one that it was taken from does, to the byte.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use fluxgate_engine::{Action, Checkpoint, Engine, Event, Policy, Refusal, ResumeError, SavedState};
+use fluxgate_formats::jobspec::Jobspec;
+use fluxgate_formats::{Idset, JobId};
+use proptest::prelude::*;
+use serde_json::json;
+
+use crate::common::*;
+
+/// EASY with annotations: shortest first, three guarantees, then whoever fits. `seen` counts passes, and is saved.
+struct Easy {
+    seen: u8,
+}
+
+impl Policy for Easy {
+    fn name(&self) -> &str {
+        "easy"
+    }
+    fn abilities(&self) -> fluxgate_engine::Abilities {
+        fluxgate_engine::Abilities {
+            ordering: true,
+            scheduling: true,
+            observing: true,
+            state: true,
+            ranking: false,
+        }
+    }
+    fn keys(
+        &mut self,
+        now: f64,
+        jobs: &fluxgate_engine::JobColumns,
+    ) -> Result<Vec<f64>, fluxgate_engine::PolicyError> {
+        // Depends on when it is asked, so a checkpoint has to keep it.
+        Ok(jobs.duration.iter().map(|d| (d.min(1e6) * 7.0 + now) % 13.0).collect())
+    }
+    fn observe(
+        &mut self,
+        _: f64,
+        events: &[fluxgate_engine::JobEvent],
+    ) -> Result<(), fluxgate_engine::PolicyError> {
+        self.seen = self.seen.wrapping_add(events.len() as u8);
+        Ok(())
+    }
+    fn run(
+        &mut self,
+        mut pass: fluxgate_engine::Pass,
+    ) -> (fluxgate_engine::Pass, Result<(), fluxgate_engine::PolicyError>) {
+        self.seen = self.seen.wrapping_add(1);
+        let mut guarantees = 3;
+        while let Some(c) = if guarantees > 0 { pass.next() } else { pass.next_fitting() } {
+            let note = format!("[{c}, {}]", self.seen);
+            if let Err(error) = pass.annotate(c, "user.pass", &note) {
+                return (pass, Err(error));
+            }
+            match pass.start(c, None) {
+                Ok(Err(Refusal::Busy | Refusal::DelaysReservation)) if guarantees > 0 => {
+                    guarantees -= 1;
+                    if let Err(error) = pass.reserve(c) {
+                        return (pass, Err(error));
+                    }
+                }
+                Ok(_) => {}
+                Err(error) => return (pass, Err(error)),
+            }
+        }
+        pass.wake_at(pass.now() + f64::from(self.seen % 5));
+        (pass, Ok(()))
+    }
+    fn save(&mut self) -> Result<SavedState, fluxgate_engine::PolicyError> {
+        Ok(SavedState { from: "easy".to_owned(), version: 1, data: vec![self.seen] })
+    }
+    fn restore(&mut self, state: &SavedState) -> Result<(), fluxgate_engine::PolicyError> {
+        self.seen = state.data[0];
+        Ok(())
+    }
+    fn cost(&self) -> fluxgate_engine::PolicyCost {
+        Default::default()
+    }
+}
+
+#[derive(Debug, Clone)]
+enum Op {
+    Alloc { slots: u32, duration: u32, queue: bool, priority: u32, ask: u8 },
+    Free(usize, bool),
+    Cancel(usize),
+    Prioritize(usize, u32),
+    Down(u32),
+    Up(u32),
+    Shrink(u32),
+    Expiration(usize, u32),
+    Pass,
+    Cut(u64),
+    Wait(u8),
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    prop_oneof![
+        6 => (1u32..9, 0u32..20, any::<bool>(), 1u32..40, 0u8..20)
+            .prop_map(|(slots, duration, queue, priority, ask)| Op::Alloc { slots, duration, queue, priority, ask }),
+        3 => (any::<usize>(), any::<bool>()).prop_map(|(n, whole)| Op::Free(n, whole)),
+        1 => any::<usize>().prop_map(Op::Cancel),
+        1 => (any::<usize>(), 1u32..40).prop_map(|(n, p)| Op::Prioritize(n, p)),
+        1 => (0u32..4).prop_map(Op::Down),
+        1 => (0u32..4).prop_map(Op::Up),
+        1 => (3u32..4).prop_map(Op::Shrink),
+        1 => (any::<usize>(), 0u32..50).prop_map(|(n, t)| Op::Expiration(n, t)),
+        6 => Just(Op::Pass),
+        2 => (1u64..12).prop_map(Op::Cut),
+        3 => (0u8..10).prop_map(Op::Wait),
+    ]
+}
+
+/// Cores anywhere; in half of the cases of some of the ranks, or on nodes of its own, so that counts alone do not tell
+/// what a guarantee takes.
+fn asking(how: u8, slots: u32, duration: f64, queue: &str) -> Arc<Jobspec> {
+    let mut spec = (*queued(slots, duration, queue)).clone();
+    match how {
+        0..5 => {
+            let ranks = ["0-1", "1-2", "2-3", "1,3", "0"][usize::from(how)];
+            spec.set_system_attr("constraints", json!({"ranks": [ranks]})).unwrap();
+        }
+        5..10 => spec.set_system_attr("fluxgate.placement", json!("lonodex")).unwrap(),
+        _ => {}
+    }
+    Arc::new(spec)
+}
+
+struct World {
+    engine: Engine,
+    specs: BTreeMap<JobId, Arc<Jobspec>>,
+    now: f64,
+    next: u64,
+}
+
+fn nth(ids: &[JobId], n: usize) -> Option<JobId> {
+    (!ids.is_empty()).then(|| ids[n % ids.len()])
+}
+
+impl World {
+    fn step(&mut self, event: Event) -> Vec<Action> {
+        let mut out = self.engine.step(event, self.now);
+        self.commit(&mut out);
+        out
+    }
+
+    fn commit(&mut self, out: &mut Vec<Action>) {
+        let ids: Vec<u64> = started(out);
+        // Every second one: the others are still on their way.
+        for id in ids.into_iter().filter(|id| id % 2 == 0) {
+            out.extend(self.engine.step(Event::Committed { id: JobId(id) }, self.now));
+        }
+    }
+
+    fn run(&mut self, op: &Op) -> Vec<Action> {
+        let running: Vec<JobId> = self.engine.running_ids().collect();
+        let pending: Vec<JobId> = self.engine.pending_ids().collect();
+        let event = match op {
+            Op::Alloc { slots, duration, queue, priority, ask } => {
+                self.next += 1;
+                let spec = asking(*ask, *slots, f64::from(*duration), if *queue { "debug" } else { "batch" });
+                let id = JobId(self.next);
+                self.specs.insert(id, spec.clone());
+                Event::Alloc { id, priority: *priority, userid: 7, t_submit: self.now, jobspec: spec }
+            }
+            Op::Free(n, whole) => {
+                let Some(id) = nth(&running, *n) else { return Vec::new() };
+                let ranks = (!whole).then(|| Idset::from_iter([(*n % 4) as u32]));
+                Event::Free { id, ranks, last: *whole }
+            }
+            Op::Cancel(n) => {
+                let Some(id) = nth(&pending, *n) else { return Vec::new() };
+                Event::Cancel { id }
+            }
+            Op::Prioritize(n, priority) => {
+                let Some(id) = nth(&pending, *n) else { return Vec::new() };
+                Event::Prioritize { jobs: vec![(id, *priority)] }
+            }
+            Op::Down(rank) => Event::Down(Idset::from_iter([*rank])),
+            Op::Up(rank) => Event::Up(Idset::from_iter([*rank])),
+            Op::Shrink(rank) => Event::Shrink(Idset::from_iter([*rank])),
+            Op::Expiration(n, t) => {
+                let Some(id) = nth(&running, *n) else { return Vec::new() };
+                Event::Expiration { id, expiration: self.now + f64::from(*t), token: 1 }
+            }
+            Op::Wait(seconds) => {
+                self.now += f64::from(*seconds);
+                return Vec::new();
+            }
+            Op::Pass | Op::Cut(_) => {
+                if let Op::Cut(look) = op {
+                    self.engine.interrupt_at(Some(*look));
+                }
+                let mut out = self.engine.pass(self.now);
+                self.commit(&mut out);
+                return out;
+            }
+        };
+        self.step(event)
+    }
+}
+
+proptest! {
+    #[test]
+    fn it_goes_on_as_the_other_does(
+        before in prop::collection::vec(op(), 0..60),
+        after in prop::collection::vec(op(), 1..40),
+        builtin in any::<bool>(),
+    ) {
+        let mut engine = engine(4, 4);
+        if !builtin {
+            engine.swap(Box::new(Easy { seen: 0 })).unwrap();
+        }
+        engine.pass(0.0);
+        let mut one = World { engine, specs: BTreeMap::new(), now: 1.0, next: 0 };
+        for op in &before {
+            one.run(op);
+        }
+        let checkpoint = one.engine.checkpoint().unwrap().0;
+        let policy: Option<Box<dyn Policy>> = if builtin { None } else { Some(Box::new(Easy { seen: 99 })) };
+        let engine = Engine::resume(&checkpoint, |id| one.specs.get(&id).cloned(), policy, BTreeMap::new()).unwrap();
+        let mut other = World { engine, specs: one.specs.clone(), now: one.now, next: one.next };
+        prop_assert_eq!(&other.engine.checkpoint().unwrap().0, &checkpoint);
+        for op in &after {
+            let (a, b) = (one.run(op), other.run(op));
+            prop_assert_eq!(format!("{a:?}"), format!("{b:?}"), "{:?}", op);
+            if matches!(op, Op::Pass | Op::Cut(_)) {
+                prop_assert_eq!(one.engine.interrupted_at(), other.engine.interrupted_at());
+            }
+        }
+        prop_assert_eq!(one.engine.checkpoint().unwrap().0, other.engine.checkpoint().unwrap().0);
+    }
+}
+
+proptest! {
+    /// Explanations and forecasts leave no trace: the same jobs start on the same resources with and without them.
+    #[test]
+    fn a_question_steers_nothing(ops in prop::collection::vec(op(), 1..80), builtin in any::<bool>()) {
+        let world = || {
+            let mut engine = engine(4, 4);
+            if !builtin {
+                engine.swap(Box::new(Easy { seen: 0 })).unwrap();
+            }
+            engine.pass(0.0);
+            World { engine, specs: BTreeMap::new(), now: 1.0, next: 0 }
+        };
+        let (mut one, mut other) = (world(), world());
+        for op in &ops {
+            let (a, b) = (one.run(op), other.run(op));
+            prop_assert_eq!(format!("{a:?}"), format!("{b:?}"), "{:?}", op);
+            for id in other.engine.pending_ids() {
+                other.engine.explain(id, other.now).unwrap();
+            }
+            other.engine.forecast_base(other.now, 9).forecast(other.now);
+        }
+    }
+}
+
+fn of_one_job() -> Checkpoint {
+    let mut engine = engine(1, 1);
+    submit(&mut engine, 1.0, vec![(1, cores(1, 5.0)), (2, cores(1, 5.0))]);
+    engine.checkpoint().unwrap().0
+}
+
+#[test]
+fn what_does_not_fit_in_is_named() {
+    let good = of_one_job();
+    assert_eq!((good.running.len(), good.pending.len()), (1, 1));
+    let resume = |checkpoint: &Checkpoint, spec: Option<Arc<Jobspec>>| {
+        Engine::resume(checkpoint, |_| spec.clone(), None, BTreeMap::new()).err().map(|e| e.to_string())
+    };
+    assert_eq!(resume(&good, Some(cores(1, 5.0))), None);
+    assert_eq!(resume(&good, None).unwrap(), "checkpoint: job ƒ3: its jobspec is missing");
+    let mut twice = good.clone();
+    twice.running.extend(good.running.clone());
+    assert!(resume(&twice, Some(cores(1, 5.0))).unwrap().starts_with("checkpoint: job ƒ2: "));
+    let mut lost = good.clone();
+    lost.pending.clear();
+    assert_eq!(
+        Engine::resume(&lost, |_| None, None, BTreeMap::new()).err(),
+        Some(ResumeError::Numbers("places are neither taken nor vacant"))
+    );
+}
+
+#[test]
+fn there_is_none_while_a_swap_is_on_its_way() {
+    let mut engine = engine(1, 1);
+    engine.swap(Box::new(Easy { seen: 0 })).unwrap();
+    assert!(engine.checkpoint().is_none());
+    engine.pass(1.0);
+    assert!(engine.checkpoint().is_some());
+}
+
+#[test]
+fn a_policy_that_cannot_save_has_failed() {
+    let mut engine = engine(1, 1);
+    let error = fluxgate_engine::PolicyError::Trap { during: "state.save", message: "no".to_owned() };
+    let script = Script { state: Some(Err(error)), ..Script::named("broken") };
+    engine.swap(Box::new(script)).unwrap();
+    engine.pass(1.0);
+    let (checkpoint, actions) = engine.checkpoint().unwrap();
+    assert_eq!((checkpoint.policy, actions.len(), engine.policy_name()), (None, 1, "builtin-fcfs"));
+}

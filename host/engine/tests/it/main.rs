@@ -1,0 +1,20 @@
+//! The engine as its drivers see it: one test program, a module for each subject.
+
+mod audit;
+mod bounds;
+mod checkpoint;
+mod common;
+mod either;
+mod estimate;
+mod failing;
+mod forecast;
+mod hold;
+mod interrupt;
+mod memory;
+mod parking;
+mod placement;
+mod queues;
+mod ranking;
+mod reconfigure;
+mod scheduling;
+mod shadow;

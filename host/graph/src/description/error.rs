@@ -1,0 +1,20 @@
+//! The error of the readers.
+
+/// Why a description of a machine was not loaded. Nothing was.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{format}: {place}: {what}")]
+pub struct LoadError {
+    /// Which format: `R`, `JGF` or `TOML`.
+    pub format: &'static str,
+    /// Where: an element, a field, a line.
+    pub place: String,
+    /// What was found and what is accepted.
+    pub what: String,
+}
+
+impl LoadError {
+    /// The error of a format at a place: an element, a field, a line.
+    pub fn new(format: &'static str, place: impl Into<String>, what: impl Into<String>) -> Self {
+        LoadError { format, place: place.into(), what: what.into() }
+    }
+}

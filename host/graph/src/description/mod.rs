@@ -1,0 +1,61 @@
+//! The resource model of RFC 4: any graph, exactly as it is described.
+//!
+//! The crate has two graphs, for two purposes.
+//!
+//! - [`Resources`](crate::Resources) is what the engine schedules on. It has one containment tree in which runs of equal
+//!   leaves are one vertex and equal nodes share a template, so that the cost of a pass follows the changes and not the size
+//!   of the machine. It knows nodes, the resources inside them, and the vertices above them.
+//! - [`Model`] is the general graph: arbitrary types and levels, pools with sizes and units, several subsystems, edges
+//!   with type and direction, states, tags, extended data, paths; a vertex for every vertex of the file. The readers of all
+//!   formats produce it, it is saved without loss, and `resource-query` matches on it, vertex by vertex. The cost of an
+//!   operation follows the part of the graph that it walks.
+//!
+//! Use [`Resources`](crate::Resources) to schedule a stream of jobs on nodes; use [`Model`] to inspect a machine, to
+//! convert it, and to match requests that need more than one subsystem or types above nodes.
+//!
+//! From the ground up: `names`, `vertex`, `model`, `extended` and `check` (the graph), `flow` (subsystems that carry flow),
+//! `read` and `write` (formats), `rows` (saved versions and their changes), `find` (criteria), `walk` (walker, filters, accumulator), `outline`
+//! (the tree with equal siblings folded).
+//!
+//! ```
+//! use fluxgate_graph::description::{Model, Pool, Relation};
+//!
+//! let mut model = Model::new();
+//! let rack = model.add(Pool::new("rack", 0)).unwrap();
+//! let node = model.add(Pool::new("node", 7)).unwrap();
+//! model.connect(rack, node, &Relation::contains()).unwrap();
+//! model.finish().unwrap();
+//! assert_eq!(model.at_path("/rack0/node7"), [node]);
+//! ```
+
+mod check;
+pub(crate) mod error;
+mod extended;
+mod find;
+pub(crate) mod flow;
+pub(crate) mod limits;
+pub(crate) mod model;
+pub(crate) mod names;
+mod outline;
+pub(crate) mod read;
+mod rows;
+mod stencil;
+#[cfg(test)]
+mod tests;
+pub(crate) mod units;
+pub(crate) mod vertex;
+mod walk;
+mod write;
+
+pub use error::LoadError;
+pub use find::{Above, Bookings, Criteria, FindError};
+pub use limits::{DEPTH_MAX, SIZE_MAX};
+pub use model::{
+    CONTAINMENT, CONTAINS, Direction, Edge, MODEL_DEPTH_MAX, Model, ModelError, Relation, VERTICES_MAX,
+};
+pub use names::Name;
+pub use outline::Group;
+pub use read::{JgfClaim, JgfClaims, Source};
+pub use rows::{Changes, Delta, Row, Rows, STATE_VERSION, Saved};
+pub use vertex::{EdgeId, Pool, State, Vertex, VertexId};
+pub use walk::{Aborted, Accumulator, Pruning, Scored, Visit, Walker};

@@ -1,0 +1,530 @@
+//! [`Model`]: vertices and edges, and access to them.
+//!
+//! Vertices and edges lie in two arenas; each vertex heads a list of its outgoing edges and one of its incoming edges, in the
+//! order in which they were added. Data that few vertices have (properties, tags, extended data, UUIDs, paths that do not
+//! follow from the tree) lie in side tables.
+//!
+//! This module must never know what jobs hold, or a time.
+
+use std::collections::BTreeMap;
+use std::ops::Index;
+
+use serde_json::{Map, Value};
+
+use crate::description::limits::SIZE_MAX;
+use crate::description::names::{Name, Names};
+
+use super::vertex::{EdgeId, NONE, Pool, State, Vertex, VertexId};
+
+/// Name of the subsystem that holds the containment tree.
+pub const CONTAINMENT: &str = "containment";
+
+/// Most vertices, and most edges, of one model.
+pub const VERTICES_MAX: usize = 1 << 24;
+/// Deepest tree: walks recurse no deeper.
+pub const MODEL_DEPTH_MAX: usize = 128;
+
+/// Types that policies and formats speak of; every model names them first, in this order.
+const WELL_KNOWN: [&str; 10] =
+    ["cluster", "core", "socket", "gpu", "node", "rack", "slot", "xor_slot", "ssd", "storage_node"];
+
+/// Which way an edge can be walked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub enum Direction {
+    /// From its source to its target only.
+    #[default]
+    Forward,
+    /// Both ways, as if there were two edges.
+    Both,
+}
+
+/// A relation between two pools (RFC 4).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Edge {
+    /// Where it starts.
+    pub from: VertexId,
+    /// Where it points.
+    pub to: VertexId,
+    /// The subsystem it belongs to.
+    pub subsystem: Name,
+    /// Its type, such as `contains`.
+    pub type_: Name,
+    /// The type of its opposite, such as `in`; empty when nobody named one.
+    pub opposite: Name,
+    /// Which way it can be walked.
+    pub direction: Direction,
+    pub(crate) next_out: u32,
+    pub(crate) next_in: u32,
+}
+
+/// What an edge is, apart from its ends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Relation {
+    /// The subsystem; not empty.
+    pub subsystem: String,
+    /// The type; not empty.
+    pub type_: String,
+    /// The type of the opposite; may be empty.
+    pub opposite: String,
+    /// Which way it can be walked.
+    pub direction: Direction,
+}
+
+impl Relation {
+    /// `contains` of the containment subsystem, with the opposite `in`.
+    pub fn contains() -> Self {
+        Relation::tree(CONTAINMENT)
+    }
+
+    /// `contains` of another subsystem.
+    pub fn tree(subsystem: &str) -> Self {
+        Relation::of(subsystem, CONTAINS, "in")
+    }
+
+    /// A one-way relation.
+    pub fn of(subsystem: &str, type_: &str, opposite: &str) -> Self {
+        Relation {
+            subsystem: subsystem.to_owned(),
+            type_: type_.to_owned(),
+            opposite: opposite.to_owned(),
+            direction: Direction::Forward,
+        }
+    }
+}
+
+/// The edge type that makes a composite pool: at most one such edge per subsystem leads to a vertex.
+pub const CONTAINS: &str = "contains";
+
+/// The name of [`CONTAINS`], which every model names right after the well-known types and the empty name.
+const CONTAINS_NAME: Name = Name(WELL_KNOWN.len() as u32 + 1);
+
+/// What is wrong with a model, and with which vertex.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ModelError {
+    /// There is nothing, or nothing in this subsystem.
+    #[error("no root in subsystem '{0}'")]
+    NoRoot(String),
+    /// More than [`VERTICES_MAX`] vertices or edges.
+    #[error("more than {VERTICES_MAX} vertices or edges")]
+    TooMany,
+    /// Deeper than [`MODEL_DEPTH_MAX`].
+    #[error("the tree is more than {MODEL_DEPTH_MAX} levels deep")]
+    TooDeep(VertexId),
+    /// Not 1 to [`SIZE_MAX`] units.
+    #[error("size {0} found (accepted: 1 to {SIZE_MAX})")]
+    Size(u64),
+    /// A vertex without type.
+    #[error("a vertex needs a type")]
+    NoType,
+    /// An edge without type.
+    #[error("an edge needs a type")]
+    NoEdgeType,
+    /// An edge without subsystem.
+    #[error("an edge needs a subsystem")]
+    NoSubsystem,
+    /// The UUID of another vertex.
+    #[error("the uuid '{0}' belongs to another vertex")]
+    DuplicateUuid(String),
+    /// A variable of a name that has no value.
+    #[error("the name '{name}' needs '{variable}', which the vertex does not have")]
+    NoVariable {
+        /// The template.
+        name: String,
+        /// What has no value.
+        variable: String,
+    },
+    /// Two parents in one subsystem.
+    #[error("vertex has two parents in one subsystem")]
+    TwoParents(VertexId),
+    /// A vertex contains itself.
+    #[error("vertex contains itself")]
+    Cycle(VertexId),
+    /// More than one root in a subsystem.
+    #[error("vertex is a second root of one subsystem")]
+    TwoRoots(VertexId),
+    /// Extended data under a key of the base data.
+    #[error("'{0}' is a key of the base data; extended data need another")]
+    Reserved(String),
+    /// Not a vertex, or one that was removed.
+    #[error("there is no such vertex")]
+    NoVertex(VertexId),
+}
+
+/// A whole resource graph as RFC 4 describes it: any types, any levels, any subsystems.
+#[derive(Debug, Clone)]
+pub struct Model {
+    pub(crate) names: Names,
+    pub(crate) vertices: Vec<Vertex>,
+    pub(crate) edges: Vec<Edge>,
+    /// In the order in which they were first named.
+    pub(crate) subsystems: Vec<Name>,
+    pub(crate) roots: BTreeMap<Name, VertexId>,
+    pub(crate) properties: BTreeMap<VertexId, BTreeMap<String, String>>,
+    pub(crate) tags: BTreeMap<VertexId, BTreeMap<String, Vec<String>>>,
+    pub(crate) extended: BTreeMap<VertexId, Map<String, Value>>,
+    pub(crate) edge_extended: BTreeMap<EdgeId, Map<String, Value>>,
+    /// Keys beside the metadata of a vertex or an edge of a file.
+    pub(crate) outer: BTreeMap<VertexId, Map<String, Value>>,
+    pub(crate) edge_outer: BTreeMap<EdgeId, Map<String, Value>>,
+    /// Keys of the document around the graph that this house gives no meaning.
+    pub(crate) document: Map<String, Value>,
+    pub(crate) uuids: BTreeMap<VertexId, Box<str>>,
+    pub(crate) by_uuid: BTreeMap<Box<str>, VertexId>,
+    /// Paths that a file gave and the tree does not yield.
+    pub(crate) odd_paths: BTreeMap<(VertexId, Name), Box<str>>,
+}
+
+impl Default for Model {
+    fn default() -> Self {
+        let mut names = Names::default();
+        for type_ in WELL_KNOWN {
+            names.intern(type_);
+        }
+        let contains = names.intern(CONTAINS);
+        debug_assert_eq!(contains, CONTAINS_NAME);
+        Model {
+            names,
+            vertices: Vec::new(),
+            edges: Vec::new(),
+            subsystems: Vec::new(),
+            roots: BTreeMap::new(),
+            properties: BTreeMap::new(),
+            tags: BTreeMap::new(),
+            extended: BTreeMap::new(),
+            edge_extended: BTreeMap::new(),
+            outer: BTreeMap::new(),
+            edge_outer: BTreeMap::new(),
+            document: Map::new(),
+            uuids: BTreeMap::new(),
+            by_uuid: BTreeMap::new(),
+            odd_paths: BTreeMap::new(),
+        }
+    }
+}
+
+impl Model {
+    /// A model of nothing.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a pool. On an error nothing was added.
+    pub fn add(&mut self, pool: Pool) -> Result<VertexId, ModelError> {
+        if self.vertices.len() >= VERTICES_MAX {
+            return Err(ModelError::TooMany);
+        }
+        if pool.type_.is_empty() {
+            return Err(ModelError::NoType);
+        }
+        if pool.size == 0 || pool.size > SIZE_MAX {
+            return Err(ModelError::Size(pool.size));
+        }
+        if let Some(uuid) = pool.uuid.as_deref().filter(|uuid| self.by_uuid.contains_key(*uuid)) {
+            return Err(ModelError::DuplicateUuid(uuid.to_owned()));
+        }
+        let name = full_name(&pool)?;
+        let id = VertexId(self.vertices.len() as u32);
+        let basename = if pool.basename.is_empty() { &pool.type_ } else { &pool.basename };
+        let vertex = Vertex {
+            type_: self.names.intern(&pool.type_),
+            basename: self.names.intern(basename),
+            name: self.names.intern(&name),
+            unit: self.names.intern(&pool.unit),
+            id: pool.id.max(-1),
+            unique: pool.unique.unwrap_or(i64::from(id.0)),
+            size: pool.size,
+            rank: pool.rank.max(-1),
+            state: pool.state,
+            present: true,
+            first_out: NONE,
+            last_out: NONE,
+            first_in: NONE,
+            last_in: NONE,
+        };
+        self.vertices.push(vertex);
+        if !pool.properties.is_empty() {
+            self.properties.insert(id, pool.properties.into_iter().collect());
+        }
+        if let Some(uuid) = pool.uuid {
+            self.uuids.insert(id, uuid.as_str().into());
+            self.by_uuid.insert(uuid.into(), id);
+        }
+        Ok(id)
+    }
+
+    /// Adds an edge.
+    pub fn connect(
+        &mut self,
+        from: VertexId,
+        to: VertexId,
+        relation: &Relation,
+    ) -> Result<EdgeId, ModelError> {
+        let bond = self.bond(relation)?;
+        self.bind(from, to, bond)
+    }
+
+    /// Makes sure that a subsystem of this name exists.
+    pub(crate) fn add_subsystem(&mut self, name: &str) -> Name {
+        let name = self.names.intern(name);
+        if !self.subsystems.contains(&name) {
+            self.subsystems.push(name);
+        }
+        name
+    }
+
+    /// Says where walks of a subsystem begin.
+    pub fn set_root(&mut self, subsystem: &str, root: VertexId) -> Result<(), ModelError> {
+        self.vertex(root).ok_or(ModelError::NoVertex(root))?;
+        let subsystem = self.add_subsystem(subsystem);
+        self.roots.insert(subsystem, root);
+        Ok(())
+    }
+
+    /// The name for a text, which the model knows from here on.
+    pub fn intern(&mut self, text: &str) -> Name {
+        self.names.intern(text)
+    }
+
+    /// The name of this text, if the model uses it anywhere.
+    pub fn name(&self, text: &str) -> Option<Name> {
+        self.names.get(text)
+    }
+
+    /// The text of a name of this model.
+    pub fn text(&self, name: Name) -> &str {
+        self.names.text(name)
+    }
+
+    /// Numbers of vertices, removed ones included: 0 up to this.
+    pub fn vertex_count(&self) -> usize {
+        self.vertices.len()
+    }
+
+    /// Numbers of edges, removed ones included: 0 up to this.
+    pub fn edge_count(&self) -> usize {
+        self.edges.len()
+    }
+
+    /// All vertices, in the order they were added.
+    pub fn vertices(&self) -> impl Iterator<Item = VertexId> + '_ {
+        (0..self.vertices.len() as u32).map(VertexId).filter(|v| self.vertices[v.index()].present)
+    }
+
+    /// A vertex that was not removed.
+    pub fn vertex(&self, id: VertexId) -> Option<&Vertex> {
+        self.vertices.get(id.index()).filter(|v| v.present)
+    }
+
+    /// An edge.
+    pub fn edge(&self, id: EdgeId) -> Option<&Edge> {
+        self.edges.get(id.index())
+    }
+
+    /// True when no edge starts at a vertex and only one ends there, of this subsystem.
+    pub fn is_bare(&self, id: VertexId, subsystem: Name) -> bool {
+        let Some(it) = self.vertices.get(id.index()).filter(|it| it.first_out == NONE) else { return false };
+        let only = self.edges.get(it.first_in as usize);
+        only.is_some_and(|edge| edge.next_in == NONE && edge.subsystem == subsystem)
+    }
+
+    /// The first edge that starts at a vertex, of any subsystem.
+    #[inline]
+    pub fn first_out(&self, id: VertexId) -> Option<EdgeId> {
+        linked(self.vertices[id.index()].first_out)
+    }
+
+    /// The edge added after this one that starts at the same vertex.
+    #[inline]
+    pub fn next_out(&self, id: EdgeId) -> Option<EdgeId> {
+        linked(self.edges[id.index()].next_out)
+    }
+
+    /// The edges that start at a vertex, of all subsystems, in the order they were added.
+    pub fn out_edges(&self, id: VertexId) -> impl Iterator<Item = EdgeId> + '_ {
+        let mut at = self.vertices.get(id.index()).map_or(NONE, |v| v.first_out);
+        std::iter::from_fn(move || {
+            let edge = (at != NONE).then_some(EdgeId(at))?;
+            at = self.edges[edge.index()].next_out;
+            Some(edge)
+        })
+    }
+
+    /// The edges that end at a vertex, of all subsystems, in the order they were added.
+    pub fn in_edges(&self, id: VertexId) -> impl Iterator<Item = EdgeId> + '_ {
+        let mut at = self.vertices.get(id.index()).map_or(NONE, |v| v.first_in);
+        std::iter::from_fn(move || {
+            let edge = (at != NONE).then_some(EdgeId(at))?;
+            at = self.edges[edge.index()].next_in;
+            Some(edge)
+        })
+    }
+
+    /// Where one step in a subsystem leads from a vertex: along edges out, and back along those that go both ways.
+    pub fn steps(&self, id: VertexId, subsystem: Name) -> impl Iterator<Item = VertexId> + '_ {
+        let out = self.out_edges(id).map(|e| &self.edges[e.index()]);
+        let back = self.in_edges(id).map(|e| &self.edges[e.index()]);
+        let out = out.filter(move |e| e.subsystem == subsystem).map(|e| e.to);
+        let back =
+            back.filter(move |e| e.subsystem == subsystem && e.direction == Direction::Both).map(|e| e.from);
+        out.chain(back)
+    }
+
+    /// The edge that leads to a vertex in a subsystem; of several the one by which it is contained, else the first.
+    pub fn in_edge(&self, id: VertexId, subsystem: Name) -> Option<EdgeId> {
+        let mut first = None;
+        for edge in self.in_edges(id).filter(|e| self.edges[e.index()].subsystem == subsystem) {
+            if self.edges[edge.index()].type_ == CONTAINS_NAME {
+                return Some(edge);
+            }
+            first = first.or(Some(edge));
+        }
+        first
+    }
+
+    /// The vertex one step up in a subsystem. Works whether or not a file stored the opposite edges.
+    pub fn parent(&self, id: VertexId, subsystem: Name) -> Option<VertexId> {
+        self.in_edge(id, subsystem).map(|e| self.edges[e.index()].from)
+    }
+
+    /// The root of a subsystem; `None` for a name that is none or a subsystem without root.
+    pub fn root(&self, subsystem: &str) -> Option<VertexId> {
+        self.names.get(subsystem).and_then(|name| self.roots.get(&name)).copied()
+    }
+
+    /// The root of the subsystem of this name, if it has one.
+    pub fn root_of(&self, subsystem: Name) -> Option<VertexId> {
+        self.roots.get(&subsystem).copied()
+    }
+
+    /// True when any vertex has a property.
+    pub fn has_properties(&self) -> bool {
+        !self.properties.is_empty()
+    }
+
+    /// The names of all subsystems, in the order in which they were first named.
+    pub fn subsystems(&self) -> &[Name] {
+        &self.subsystems
+    }
+
+    /// A subsystem (RFC 4): all edges of the name, and the vertices at their ends; `None` for a name that is none.
+    pub fn subsystem(&self, subsystem: &str) -> Option<(Vec<VertexId>, Vec<EdgeId>)> {
+        let name = self.names.get(subsystem).filter(|name| self.subsystems.contains(name))?;
+        let edges: Vec<EdgeId> = (0..self.edges.len() as u32)
+            .map(EdgeId)
+            .filter(|e| self.edges[e.index()].subsystem == name && !self.is_removed(*e))
+            .collect();
+        let mut vertices: Vec<VertexId> = edges
+            .iter()
+            .flat_map(|e| [self.edges[e.index()].from, self.edges[e.index()].to])
+            .chain(self.roots.get(&name).copied())
+            .collect();
+        vertices.sort_unstable();
+        vertices.dedup();
+        Some((vertices, edges))
+    }
+
+    pub(crate) fn is_removed(&self, edge: EdgeId) -> bool {
+        let Edge { from, to, .. } = self.edges[edge.index()];
+        !self.vertices[from.index()].present || !self.vertices[to.index()].present
+    }
+
+    /// True when a vertex is in a subsystem: its root, or led to by one of its edges.
+    pub fn is_member(&self, id: VertexId, subsystem: Name) -> bool {
+        self.roots.get(&subsystem) == Some(&id)
+            || self.in_edge(id, subsystem).is_some()
+            || self.odd_paths.contains_key(&(id, subsystem))
+    }
+
+    /// The UUID of a vertex, if it has one.
+    pub fn uuid(&self, id: VertexId) -> Option<&str> {
+        self.uuids.get(&id).map(|uuid| &**uuid)
+    }
+
+    /// The vertex with this UUID.
+    pub fn by_uuid(&self, uuid: &str) -> Option<VertexId> {
+        self.by_uuid.get(uuid).copied()
+    }
+}
+
+/// The vertex of a number, also one that was removed. Panics for a number that this model did not give out.
+impl Index<VertexId> for Model {
+    type Output = Vertex;
+
+    #[inline]
+    fn index(&self, id: VertexId) -> &Vertex {
+        &self.vertices[id.index()]
+    }
+}
+
+/// The edge of a number, also one that was removed. Panics for a number that this model did not give out.
+impl Index<EdgeId> for Model {
+    type Output = Edge;
+
+    #[inline]
+    fn index(&self, id: EdgeId) -> &Edge {
+        &self.edges[id.index()]
+    }
+}
+
+fn linked(edge: u32) -> Option<EdgeId> {
+    (edge != NONE).then_some(EdgeId(edge))
+}
+
+/// The name of a pool: what was given with its variables filled in, else basename and id, else the basename alone.
+fn full_name(pool: &Pool) -> Result<String, ModelError> {
+    let basename = if pool.basename.is_empty() { &pool.type_ } else { &pool.basename };
+    if pool.name.is_empty() {
+        return Ok(if pool.id >= 0 { format!("{basename}{}", pool.id) } else { basename.clone() });
+    }
+    if !pool.name.contains("${") {
+        return Ok(pool.name.clone());
+    }
+    let value = |variable: &str| -> Option<String> {
+        if let Some((_, value)) = pool.properties.iter().find(|(key, _)| key == variable) {
+            return Some(value.clone());
+        }
+        match variable {
+            "type" => Some(pool.type_.clone()),
+            "basename" => Some(basename.clone()),
+            "unit" => Some(pool.unit.clone()),
+            "size" => Some(pool.size.to_string()),
+            "id" => (pool.id >= 0).then(|| pool.id.to_string()),
+            "rank" => (pool.rank >= 0).then(|| pool.rank.to_string()),
+            _ => None,
+        }
+    };
+    let mut out = String::new();
+    let mut rest = pool.name.as_str();
+    while let Some((before, after)) = rest.split_once("${") {
+        out.push_str(before);
+        let missing = |variable: &str| ModelError::NoVariable {
+            name: pool.name.clone(),
+            variable: variable.to_owned(),
+        };
+        let (variable, after) = after.split_once('}').ok_or_else(|| missing(after))?;
+        out.push_str(&value(variable).ok_or_else(|| missing(variable))?);
+        rest = after;
+    }
+    out.push_str(rest);
+    Ok(out)
+}
+
+impl Model {
+    /// Forgets what the sizes of vertices are counted in. The graph scheduler's reader of JGF passes over that, so what its
+    /// tool says of such a graph has none.
+    pub fn forget_units(&mut self) {
+        let none = self.names.intern("");
+        for vertex in &mut self.vertices {
+            vertex.unit = none;
+        }
+    }
+
+    /// Sets the state of a vertex; what it was.
+    pub fn set_state(&mut self, id: VertexId, state: State) -> Result<State, ModelError> {
+        match self.vertices.get_mut(id.index()).filter(|v| v.present) {
+            Some(vertex) => Ok(std::mem::replace(&mut vertex.state, state)),
+            None => Err(ModelError::NoVertex(id)),
+        }
+    }
+}

@@ -1,0 +1,449 @@
+//! Reading GRUG: a recipe in GraphML from which a machine is made.
+//!
+//! A recipe is a small graph. Its nodes are kinds of pools; its edges say how pools of the target kind come to be for
+//! each pool of the source kind: so many new ones (`MULTIPLY`), all there are of the type (`ASSOCIATE_IN`), or those that
+//! lie under the same prefix of a path (`ASSOCIATE_BY_PATH_IN`). The recipe is walked depth first from each root kind,
+//! and each edge that leads to a kind not seen before is cooked when it is met.
+//!
+//! # Readings taken
+//!
+//! - Data keys are looked up by `attr.name` where a `<key>` declares one, and `<default>` values count.
+//! - The id of a new pool counts within its parent (`id_scope` 0), its grandparent (1), and so on, from `id_start` by
+//!   `id_stride` (which scope 0 does not use).
+//! - Pools of type `node` get ranks in the order they are made.
+//! - An edge to a kind met before is not cooked again.
+//! - A pool that is associated with a second one in the subsystem that contains it already is not contained twice: that
+//!   edge is of the type `linked_to`. Walks follow it all the same.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use roxmltree::{Document, Node};
+
+use crate::description::error::LoadError;
+use crate::description::model::CONTAINMENT;
+use crate::description::model::{CONTAINS, Model, ModelError, Relation, VERTICES_MAX};
+use crate::description::stencil::{Bond, Stencil};
+use crate::description::vertex::{Pool, VertexId};
+
+use super::LINKED;
+
+/// Most kinds of pools, and most edges between them.
+const KINDS_MAX: usize = 10_000;
+/// Largest number in a recipe: keeps products of scales, strides and counts inside 64 bits.
+const NUMBER_MAX: i64 = 1 << 30;
+
+/// A kind of pool.
+struct Kind {
+    /// Where in the file.
+    place: String,
+    root: bool,
+    type_: String,
+    basename: String,
+    unit: String,
+    size: u64,
+    subsystem: String,
+}
+
+enum Method {
+    Multiply { scale: i64 },
+    Associate,
+    AssociateByPath { within: String, target_up: i64, source_up: i64 },
+}
+
+/// How pools of one kind come to be for those of another.
+struct Step {
+    place: String,
+    source: usize,
+    target: usize,
+    relation: Relation,
+    id_scope: i64,
+    id_start: i64,
+    id_stride: i64,
+    method: Method,
+}
+
+fn fault(place: impl Into<String>, what: impl Into<String>) -> LoadError {
+    LoadError::new("GRUG", place, what)
+}
+
+/// The machine that a recipe makes.
+pub(crate) fn load(text: &str) -> Result<Model, LoadError> {
+    // Recipes declare no entities; refusing them keeps nested ones out.
+    let options = roxmltree::ParsingOptions { allow_dtd: false, nodes_limit: 1 << 20, ..Default::default() };
+    let document = Document::parse_with_options(text, options)
+        .map_err(|e| fault(format!("line {}", e.pos().row), e.to_string()))?;
+    let recipe = Recipe::read(&document)?;
+    Cook::new(&recipe).cook()
+}
+
+struct Recipe {
+    kinds: Vec<Kind>,
+    steps: Vec<Step>,
+}
+
+/// The `<key>` declarations: from id and what it is for to name and default.
+type Keys<'d> = BTreeMap<(&'d str, &'d str), (&'d str, Option<&'d str>)>;
+
+impl Recipe {
+    fn read(document: &Document<'_>) -> Result<Recipe, LoadError> {
+        let root = document.root_element();
+        let line = |node: Node<'_, '_>| document.text_pos_at(node.range().start).row;
+        if root.tag_name().name() != "graphml" {
+            let what = format!("<{}> found; <graphml> is needed", root.tag_name().name());
+            return Err(fault(format!("line {}", line(root)), what));
+        }
+        let mut keys: Keys<'_> = BTreeMap::new();
+        for key in root.children().filter(|n| n.has_tag_name_local("key")) {
+            let (Some(id), Some(for_)) = (key.attribute("id"), key.attribute("for")) else { continue };
+            let default = key.children().find(|n| n.has_tag_name_local("default")).and_then(|n| n.text());
+            keys.insert((for_, id), (key.attribute("attr.name").unwrap_or(id), default.map(str::trim)));
+        }
+        let graph = root.children().find(|n| n.has_tag_name_local("graph"));
+        let graph = graph.ok_or_else(|| fault(format!("line {}", line(root)), "no <graph> found"))?;
+
+        let mut kinds: Vec<Kind> = Vec::new();
+        let mut by_id: BTreeMap<&str, usize> = BTreeMap::new();
+        for node in graph.children().filter(|n| n.has_tag_name_local("node")) {
+            let at = format!("line {}: node", line(node));
+            let id = node.attribute("id").ok_or_else(|| fault(&at, "no attribute 'id' found"))?;
+            let place = format!("{at} '{id}'");
+            if kinds.len() >= KINDS_MAX {
+                return Err(fault(place, format!("more than {KINDS_MAX} nodes found")));
+            }
+            let data = Data::read(node, "node", &keys, &place)?;
+            let type_ = data.text("type", "");
+            if type_.is_empty() {
+                return Err(fault(place, "no data 'type' found; a node needs one"));
+            }
+            if by_id.insert(id, kinds.len()).is_some() {
+                return Err(fault(place, "this id was used before"));
+            }
+            kinds.push(Kind {
+                root: data.number("root", 0, 0)? != 0,
+                basename: data.text("basename", &type_),
+                type_,
+                unit: data.text("unit", ""),
+                size: data.number("size", 1, 1)? as u64,
+                subsystem: data.text("subsystem", CONTAINMENT),
+                place,
+            });
+        }
+        let mut steps = Vec::new();
+        for edge in graph.children().filter(|n| n.has_tag_name_local("edge")) {
+            let place = match edge.attribute("id") {
+                Some(id) => format!("line {}: edge '{id}'", line(edge)),
+                None => format!("line {}: edge", line(edge)),
+            };
+            if steps.len() >= KINDS_MAX {
+                return Err(fault(place, format!("more than {KINDS_MAX} edges found")));
+            }
+            let end = |key: &str| -> Result<usize, LoadError> {
+                let id = edge
+                    .attribute(key)
+                    .ok_or_else(|| fault(&place, format!("no attribute '{key}' found")))?;
+                by_id
+                    .get(id)
+                    .copied()
+                    .ok_or_else(|| fault(&place, format!("{key} '{id}' is no node of the recipe")))
+            };
+            let (source, target) = (end("source")?, end("target")?);
+            let data = Data::read(edge, "edge", &keys, &place)?;
+            let method = match data.text("gen_method", "MULTIPLY").as_str() {
+                "MULTIPLY" => Method::Multiply { scale: data.number("multi_scale", 1, 0)? },
+                "ASSOCIATE_IN" => Method::Associate,
+                "ASSOCIATE_BY_PATH_IN" => Method::AssociateByPath {
+                    within: data.text("as_tgt_subsystem", CONTAINMENT),
+                    target_up: data.number("as_tgt_uplvl", 1, 0)?,
+                    source_up: data.number("as_src_uplvl", 1, 0)?,
+                },
+                other => {
+                    let accepted = "MULTIPLY, ASSOCIATE_IN or ASSOCIATE_BY_PATH_IN is accepted";
+                    return Err(fault(place, format!("gen_method '{other}' found; {accepted}")));
+                }
+            };
+            steps.push(Step {
+                source,
+                target,
+                relation: Relation::of(
+                    &data.text("e_subsystem", CONTAINMENT),
+                    &data.text("relation", "contains"),
+                    &data.text("rrelation", "in"),
+                ),
+                id_scope: data.number("id_scope", 0, 0)?,
+                id_start: data.number("id_start", 0, 0)?,
+                id_stride: data.number("id_stride", 1, 0)?,
+                method,
+                place,
+            });
+        }
+        if !kinds.iter().any(|k| k.root) {
+            return Err(fault("graph", "no node with data 'root' of 1 found; one is needed"));
+        }
+        Ok(Recipe { kinds, steps })
+    }
+}
+
+/// The `<data>` of one element, by the name of its key.
+struct Data<'d> {
+    values: BTreeMap<&'d str, &'d str>,
+    place: &'d str,
+}
+
+impl<'d> Data<'d> {
+    fn read(
+        element: Node<'d, '_>,
+        for_: &'d str,
+        keys: &Keys<'d>,
+        place: &'d str,
+    ) -> Result<Self, LoadError> {
+        let mut values = BTreeMap::new();
+        let declared = |id: &'d str| keys.get(&(for_, id)).or_else(|| keys.get(&("all", id)));
+        for ((what, _), (name, default)) in keys {
+            if let Some(default) = default.filter(|_| *what == for_ || *what == "all") {
+                values.insert(*name, default);
+            }
+        }
+        for data in element.children().filter(|n| n.has_tag_name_local("data")) {
+            let id = data.attribute("key").ok_or_else(|| fault(place, "<data> without attribute 'key'"))?;
+            let name = declared(id).map_or(id, |(name, _)| name);
+            values.insert(name, data.text().unwrap_or("").trim());
+        }
+        Ok(Data { values, place })
+    }
+
+    fn text(&self, key: &str, default: &str) -> String {
+        self.values.get(key).map_or(default, |v| v).to_owned()
+    }
+
+    fn number(&self, key: &str, default: i64, min: i64) -> Result<i64, LoadError> {
+        let Some(text) = self.values.get(key) else { return Ok(default) };
+        let number = text.parse().ok().filter(|n| (min..=NUMBER_MAX).contains(n));
+        number.ok_or_else(|| {
+            let what = format!("{key} '{text}' found; a number from {min} to {NUMBER_MAX} is accepted");
+            fault(self.place, what)
+        })
+    }
+}
+
+trait LocalName {
+    /// True for an element of this name, in whatever namespace.
+    fn has_tag_name_local(&self, name: &str) -> bool;
+}
+
+impl LocalName for Node<'_, '_> {
+    fn has_tag_name_local(&self, name: &str) -> bool {
+        self.is_element() && self.tag_name().name() == name
+    }
+}
+
+/// The making of a machine.
+struct Cook<'r> {
+    recipe: &'r Recipe,
+    model: Model,
+    /// The pools of each kind.
+    made: Vec<Vec<VertexId>>,
+    /// All pools of a type, in the order they were made.
+    by_type: BTreeMap<&'r str, Vec<VertexId>>,
+    roots: BTreeMap<&'r str, VertexId>,
+    /// Scales of the steps above, nearest first.
+    scales: VecDeque<i64>,
+    next_rank: i64,
+    /// Of each kind, once one was made.
+    stencils: Vec<Option<Stencil>>,
+    /// True when pools are associated by type.
+    by_type_needed: bool,
+}
+
+impl<'r> Cook<'r> {
+    fn new(recipe: &'r Recipe) -> Self {
+        Cook {
+            recipe,
+            model: Model::new(),
+            made: recipe.kinds.iter().map(|_| Vec::new()).collect(),
+            by_type: BTreeMap::new(),
+            roots: BTreeMap::new(),
+            scales: VecDeque::new(),
+            next_rank: 0,
+            stencils: vec![None; recipe.kinds.len()],
+            by_type_needed: recipe.steps.iter().any(|s| !matches!(s.method, Method::Multiply { .. })),
+        }
+    }
+
+    fn cook(mut self) -> Result<Model, LoadError> {
+        let recipe = self.recipe;
+        let mut out: Vec<Vec<usize>> = recipe.kinds.iter().map(|_| Vec::new()).collect();
+        for (index, step) in recipe.steps.iter().enumerate() {
+            out[step.source].push(index);
+        }
+        let mut seen = vec![false; recipe.kinds.len()];
+        for start in 0..recipe.kinds.len() {
+            if std::mem::replace(&mut seen[start], true) {
+                continue;
+            }
+            // Depth first, with a stack of its own: a recipe may be a long chain.
+            let mut stack = vec![(start, 0)];
+            while let Some((kind, next)) = stack.last_mut() {
+                let Some(&step) = out[*kind].get(*next) else {
+                    stack.pop();
+                    self.scales.pop_front();
+                    continue;
+                };
+                *next += 1;
+                let step = &recipe.steps[step];
+                if !std::mem::replace(&mut seen[step.target], true) {
+                    self.step(step)?;
+                    stack.push((step.target, 0));
+                }
+            }
+        }
+        let places = |e: ModelError| fault("graph", e.to_string());
+        for (subsystem, root) in &self.roots {
+            self.model.set_root(subsystem, *root).map_err(places)?;
+        }
+        self.model.finish().map_err(places)?;
+        Ok(self.model)
+    }
+
+    fn step(&mut self, step: &'r Step) -> Result<(), LoadError> {
+        let recipe = self.recipe;
+        let source = &recipe.kinds[step.source];
+        if source.root && self.made[step.source].is_empty() {
+            let root = match self.roots.get(source.subsystem.as_str()) {
+                Some(&root) => root,
+                None => {
+                    let root = self.make(step.source, 0)?;
+                    self.roots.insert(&source.subsystem, root);
+                    root
+                }
+            };
+            self.made[step.source].push(root);
+        }
+        let sources = self.made[step.source].clone();
+        match &step.method {
+            Method::Multiply { scale } => {
+                let mut bond: Option<Bond> = None;
+                let more = (sources.len() as u64).saturating_mul(*scale as u64);
+                if more > (VERTICES_MAX - self.model.vertex_count()) as u64 {
+                    return Err(fault(&*step.place, ModelError::TooMany.to_string()));
+                }
+                let placed = |e: ModelError| fault(&*step.place, e.to_string());
+                for (j, &from) in sources.iter().enumerate() {
+                    for i in 0..*scale {
+                        let id = self.id(step, i, *scale, j as i64);
+                        let to = self.make(step.target, id)?;
+                        self.made[step.target].push(to);
+                        let bond = match bond {
+                            Some(bond) => bond,
+                            None => *bond.insert(self.model.bond(&step.relation).map_err(placed)?),
+                        };
+                        self.model.bind(from, to, bond).map_err(placed)?;
+                    }
+                }
+                self.scales.push_front(*scale);
+            }
+            Method::Associate => {
+                let targets = self.of_type(step);
+                for &from in &sources {
+                    for &to in &targets {
+                        self.made[step.target].push(to);
+                        self.join(step, from, to)?;
+                    }
+                }
+            }
+            Method::AssociateByPath { within, target_up, source_up } => {
+                let within = self.model.add_subsystem(within);
+                let prefix = |cook: &Self, v: VertexId, up: i64| {
+                    let path = cook.path(v, within).unwrap_or_default();
+                    let mut path = path.as_str();
+                    for _ in 0..up {
+                        path = path.rsplit_once('/').map_or("", |(before, _)| before);
+                    }
+                    path.to_owned()
+                };
+                let mut targets: BTreeMap<String, Vec<VertexId>> = BTreeMap::new();
+                for to in self.of_type(step) {
+                    targets.entry(prefix(self, to, *target_up)).or_default().push(to);
+                }
+                for &from in &sources {
+                    for &to in targets.get(&prefix(self, from, *source_up)).map_or(&[][..], Vec::as_slice) {
+                        self.made[step.target].push(to);
+                        self.join(step, from, to)?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Roots are known to the model only at the end; a path needs them now.
+    fn path(&self, vertex: VertexId, within: crate::description::names::Name) -> Option<String> {
+        let mut at = vertex;
+        let mut path = String::new();
+        for _ in 0..super::super::model::MODEL_DEPTH_MAX {
+            path.insert_str(0, &format!("/{}", self.model.text(self.model.vertex(at)?.name())));
+            match self.model.parent(at, within) {
+                Some(up) => at = up,
+                None => return Some(path),
+            }
+        }
+        None
+    }
+
+    fn of_type(&self, step: &Step) -> Vec<VertexId> {
+        self.by_type.get(self.recipe.kinds[step.target].type_.as_str()).cloned().unwrap_or_default()
+    }
+
+    fn make(&mut self, kind: usize, id: i64) -> Result<VertexId, LoadError> {
+        let recipe = self.recipe;
+        let it = &recipe.kinds[kind];
+        let wrong = |e: ModelError| fault(&*it.place, e.to_string());
+        let stencil = match &mut self.stencils[kind] {
+            Some(stencil) => stencil,
+            none => {
+                let mut pool = Pool::new(&*it.type_, id);
+                pool.basename.clone_from(&it.basename);
+                pool.unit.clone_from(&it.unit);
+                pool.size = it.size;
+                none.insert(self.model.stencil(&pool).map_err(wrong)?)
+            }
+        };
+        let mut rank = -1;
+        if it.type_ == "node" {
+            rank = self.next_rank;
+            self.next_rank += 1;
+        }
+        let made = self.model.add_by(stencil, id, rank).map_err(wrong)?;
+        if self.by_type_needed {
+            self.by_type.entry(&it.type_).or_default().push(made);
+        }
+        Ok(made)
+    }
+
+    fn join(&mut self, step: &Step, from: VertexId, to: VertexId) -> Result<(), LoadError> {
+        if self.made[step.target].len() > VERTICES_MAX {
+            return Err(fault(&*step.place, ModelError::TooMany.to_string()));
+        }
+        let mut relation = &step.relation;
+        let second;
+        if !matches!(step.method, Method::Multiply { .. }) && relation.type_ == CONTAINS {
+            let within = self.model.add_subsystem(&relation.subsystem);
+            if self.model.parent(to, within).is_some() {
+                second = Relation::of(&relation.subsystem, LINKED, "");
+                relation = &second;
+            }
+        }
+        let joined = self.model.connect(from, to, relation);
+        joined.map(drop).map_err(|e| fault(&*step.place, e.to_string()))
+    }
+
+    /// The id of the `i`th of `scale` pools made for the `j`th source.
+    fn id(&self, step: &Step, i: i64, scale: i64, j: i64) -> i64 {
+        if step.id_scope == 0 {
+            return step.id_start + i;
+        }
+        let scope = usize::try_from(step.id_scope).unwrap_or(usize::MAX).min(self.scales.len());
+        let wrap = self.scales.iter().take(scope).fold(1i64, |product, s| product.saturating_mul(*s)).max(1);
+        let first = (j % wrap).saturating_mul(scale).saturating_mul(step.id_stride);
+        step.id_start.saturating_add(first).saturating_add(i.saturating_mul(step.id_stride))
+    }
+}

@@ -1,0 +1,71 @@
+//! Readers of models: GRUG recipes, JGF, R with its `scheduling`, the XML of hwloc and TOML.
+//!
+//! A reader loads everything or nothing, bounds its input, and names the place of an error.
+//!
+//! These modules must never know what a model is used for.
+
+mod flow;
+mod grug;
+mod hwloc;
+mod jgf;
+mod r;
+mod source;
+pub(crate) mod toml;
+mod treepool;
+
+use fluxgate_formats::rset::R;
+
+use crate::description::error::LoadError;
+
+use super::model::Model;
+
+pub use jgf::{JgfClaim, JgfClaims};
+pub use source::Source;
+
+pub(crate) use jgf::LINKED;
+
+/// Longest text of any format, in bytes.
+pub const TEXT_BYTES_MAX: usize = 1 << 30;
+
+impl Model {
+    /// Reads a GRUG recipe (GraphML) and makes the graph it describes.
+    ///
+    /// ```
+    /// # use fluxgate_graph::description::Model;
+    /// let recipe = r#"<graphml><graph id="g" edgedefault="directed">
+    ///     <node id="c"><data key="root">1</data><data key="type">cluster</data><data key="basename">tiny</data></node>
+    ///     <node id="n"><data key="type">node</data><data key="basename">node</data></node>
+    ///     <edge source="c" target="n"><data key="multi_scale">3</data></edge>
+    /// </graph></graphml>"#;
+    /// let model = Model::from_grug(recipe).unwrap();
+    /// assert_eq!(model.at_path("/tiny0/node2").len(), 1);
+    /// ```
+    pub fn from_grug(text: &str) -> Result<Model, LoadError> {
+        grug::load(bounded("GRUG", text)?)
+    }
+
+    /// Reads JGF (RFC 40): the graph alone, or an R whose `scheduling` holds one.
+    pub fn from_jgf(text: &str) -> Result<Model, LoadError> {
+        jgf::load(bounded("JGF", text)?)
+    }
+
+    /// The machine that an R (RFC 20) describes: a cluster of nodes with what R names on them. Of the `scheduling` of
+    /// R nothing is used; [`from_jgf`](Self::from_jgf) reads that.
+    pub fn from_r(r: &R) -> Result<Model, LoadError> {
+        r::load(r)
+    }
+
+    /// Reads the XML of hwloc, version 1 or 2: one machine, below a cluster. With `allow` only these types are loaded:
+    /// node, group, numanode, socket, L1cache, L2cache, L3cache, core, pu, gpu, storage.
+    pub fn from_hwloc(text: &str, allow: Option<&[&str]>) -> Result<Model, LoadError> {
+        hwloc::load(bounded("hwloc", text)?, allow)
+    }
+}
+
+fn bounded<'t>(format: &'static str, text: &'t str) -> Result<&'t str, LoadError> {
+    if text.len() > TEXT_BYTES_MAX {
+        let what = format!("{} bytes found; at most {TEXT_BYTES_MAX} are accepted", text.len());
+        return Err(LoadError::new(format, "text", what));
+    }
+    Ok(text)
+}

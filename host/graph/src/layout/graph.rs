@@ -1,0 +1,380 @@
+//! The layout of a machine: the containment tree by position, nodes with their templates, and what lies above nodes.
+//!
+//! Vertices lie in preorder and each knows where its subtree ends, so a subtree is a slice. A *node* is the vertex that
+//! carries an execution target (a rank). Nodes with the same subtree share one template ([`Class`]); the free resources of a
+//! node are a vector of counts along its template, and a question about the inside of a node needs one answer per template
+//! and vector, not one per node.
+//!
+//! This module must never know what jobs hold, which nodes are up, or a time.
+
+use std::collections::{BTreeMap, HashMap};
+
+use fluxgate_formats::{Hostlist, Idset};
+
+use crate::description::model::CONTAINMENT;
+use crate::description::names::{Name, Names, PropSet, PropSets};
+use crate::layout::flow::Flows;
+use crate::layout::template::{self, Class, ClassId, ClassSlot};
+use crate::layout::vertex::{NONE, Vertex, VertexId};
+
+/// An edge of a subsystem other than containment (RFC 4, "Graph Data Model").
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Edge {
+    /// Where it starts.
+    pub from: VertexId,
+    /// Where it points.
+    pub to: VertexId,
+    /// Its type, such as `conduit_of`.
+    pub type_: Name,
+    /// The subsystem it belongs to.
+    pub subsystem: Name,
+}
+
+/// A node: one execution target.
+#[derive(Debug, Clone)]
+pub(crate) struct Node {
+    pub(crate) vertex: u32,
+    pub(crate) rank: u32,
+    pub(crate) host: Name,
+    pub(crate) class: ClassId,
+    pub(crate) props: PropSet,
+}
+
+/// The resource graph. Nodes are numbered in containment order; for machines read from R that is by rank.
+#[derive(Debug, Clone)]
+pub struct Graph {
+    pub(crate) names: Names,
+    pub(crate) props: PropSets,
+    pub(crate) vertices: Vec<Vertex>,
+    pub(crate) nodes: Vec<Node>,
+    pub(crate) classes: Vec<Class>,
+    class_ids: HashMap<(Vec<ClassSlot>, PropSet), ClassId>,
+    pub(crate) by_rank: BTreeMap<u32, u32>,
+    /// The hosts of all nodes in order of rank.
+    pub(crate) hosts: Hostlist,
+    /// Where each node stands in that order.
+    pub(crate) places: Vec<u32>,
+    /// Vertices of the containment tree that lie above nodes or beside them.
+    pub(crate) upper: Vec<u32>,
+    /// First node at or after each upper vertex, and one past the last, by position in `upper`.
+    pub(crate) upper_nodes: Vec<(u32, u32)>,
+    pub(crate) edges: Vec<Edge>,
+    /// What carries flow; its pools follow in `upper` after the vertices of the containment tree.
+    pub(crate) flows: Flows,
+    pub(crate) uuids: BTreeMap<u32, Box<str>>,
+    /// First R id of a vertex whose own ids do not tell its members apart on their node.
+    pub(crate) renumbered: BTreeMap<u32, u32>,
+    pub(crate) bit_words: usize,
+    pub(crate) core: Name,
+    pub(crate) gpu: Name,
+    pub(crate) node: Name,
+    /// Types beside core and gpu that R shall name: those the machine's own R named.
+    pub(crate) r_types: Vec<Name>,
+}
+
+/// What the builder hands over: everything that is not derived.
+pub(crate) struct Parts {
+    pub(crate) names: Names,
+    pub(crate) props: PropSets,
+    pub(crate) vertices: Vec<Vertex>,
+    /// Vertex, rank and host of each node.
+    pub(crate) nodes: Vec<(u32, u32, Name)>,
+    pub(crate) edges: Vec<Edge>,
+    pub(crate) uuids: BTreeMap<u32, Box<str>>,
+    pub(crate) bit_words: usize,
+}
+
+impl Graph {
+    pub(crate) fn assemble(parts: Parts) -> Self {
+        let Parts { mut names, props, vertices, nodes, edges, uuids, bit_words } = parts;
+        let [core, gpu, node] = ["core", "gpu", "node"].map(|t| names.intern(t));
+        let mut graph = Graph {
+            names,
+            props,
+            vertices,
+            nodes: Vec::with_capacity(nodes.len()),
+            classes: Vec::new(),
+            class_ids: HashMap::new(),
+            by_rank: BTreeMap::new(),
+            hosts: Hostlist::new(),
+            places: Vec::new(),
+            upper: Vec::new(),
+            upper_nodes: Vec::new(),
+            edges,
+            flows: Flows::default(),
+            uuids,
+            renumbered: BTreeMap::new(),
+            bit_words,
+            core,
+            gpu,
+            node,
+            r_types: Vec::new(),
+        };
+        let mut by_rank: Vec<(u32, u32)> = Vec::with_capacity(nodes.len());
+        for (index, (vertex, rank, host)) in nodes.into_iter().enumerate() {
+            let props = graph.vertices[vertex as usize].props;
+            let class = graph.class_of(vertex, props);
+            graph.nodes.push(Node { vertex, rank, host, class, props });
+            by_rank.push((rank, index as u32));
+            graph.renumber(vertex);
+        }
+        by_rank.sort_unstable();
+        graph.hosts = by_rank.iter().map(|&(_, node)| graph.host(node)).collect();
+        graph.places = vec![0; by_rank.len()];
+        for (place, &(_, node)) in by_rank.iter().enumerate() {
+            graph.places[node as usize] = place as u32;
+        }
+        graph.by_rank = by_rank.into_iter().collect();
+        graph.find_upper();
+        graph
+    }
+
+    /// The class of a node with this vertex and these properties.
+    pub(crate) fn class_of(&mut self, vertex: u32, props: PropSet) -> ClassId {
+        let end = self.vertices[vertex as usize].end;
+        let slots: Vec<ClassSlot> = (vertex..end)
+            .map(|v| {
+                let it = &self.vertices[v as usize];
+                let leaf = it.end == v + 1 && v != vertex;
+                ClassSlot {
+                    type_: it.type_,
+                    unit: it.unit,
+                    end: it.end - vertex,
+                    units: if leaf { it.units() } else { 0 },
+                    leaf,
+                    sized: it.size > 1,
+                    props: if v == vertex { PropSet::EMPTY } else { it.props },
+                }
+            })
+            .collect();
+        let key = (slots, props);
+        if let Some(&id) = self.class_ids.get(&key) {
+            return id;
+        }
+        let slots = key.0.clone();
+        let mut leaves: BTreeMap<Name, Vec<u32>> = BTreeMap::new();
+        for (j, slot) in slots.iter().enumerate().filter(|(_, s)| s.leaf) {
+            leaves.entry(slot.type_).or_default().push(j as u32);
+        }
+        let idle: Box<[u64]> = slots.iter().map(|s| s.units).collect();
+        let (core, gpu) = (self.core, self.gpu);
+        let said = |key| template::number(self.props.names(props).iter().map(|&n| self.text(n)), key);
+        let perf_class = said(template::CLASS_PROPERTY).unwrap_or(template::CLASS_WORST);
+        let power = said(template::POWER_PROPERTY).unwrap_or(u64::MAX);
+        let mut class = Class { slots, idle, leaves, cores: 0, gpus: 0, perf_class, power, core, gpu };
+        (class.cores, class.gpus) = class.core_gpu_units(&class.idle);
+        let id = ClassId(self.classes.len() as u32);
+        self.classes.push(class);
+        self.class_ids.insert(key, id);
+        id
+    }
+
+    /// R names the cores of a node by ids that must tell them apart; where a file's ids do not (each socket counts
+    /// from 0), the members are counted through the node.
+    fn renumber(&mut self, vertex: u32) {
+        let end = self.vertices[vertex as usize].end;
+        let mut by_type: BTreeMap<Name, (Vec<u32>, Idset, u64)> = BTreeMap::new();
+        for v in vertex + 1..end {
+            let it = &self.vertices[v as usize];
+            if it.type_ != self.core && it.type_ != self.gpu {
+                continue;
+            }
+            let entry = by_type.entry(it.type_).or_default();
+            entry.0.push(v);
+            entry.2 += u64::from(it.ids.len());
+            match &it.ids {
+                crate::Ids::Range { first, count } => entry.1.insert_range(*first..=first + (count - 1)),
+                ids => {
+                    for id in (0..ids.len()).filter_map(|i| ids.nth(i)) {
+                        entry.1.insert(id);
+                    }
+                }
+            }
+        }
+        for (vertices, ids, members) in by_type.into_values() {
+            if ids.len() != members {
+                let mut first = 0;
+                for v in vertices {
+                    self.renumbered.insert(v, first);
+                    first += self.vertices[v as usize].ids.len();
+                }
+            }
+        }
+    }
+
+    /// The id by which R names a member.
+    pub(crate) fn r_id(&self, vertex: u32, member: u32) -> u32 {
+        match self.renumbered.get(&vertex) {
+            Some(first) => first + member,
+            None => self.vertices[vertex as usize].ids.nth(member).unwrap_or(member),
+        }
+    }
+
+    /// The member that R names by `id`.
+    pub(crate) fn r_member(&self, vertex: u32, id: u32) -> Option<u32> {
+        let it = &self.vertices[vertex as usize];
+        match self.renumbered.get(&vertex) {
+            Some(first) => id.checked_sub(*first).filter(|&m| m < it.ids.len()),
+            None => it.ids.position(id),
+        }
+    }
+
+    fn find_upper(&mut self) {
+        let tree = self.vertices.iter().take_while(|v| v.end != NONE).count() as u32;
+        let mut v = 0;
+        let mut node = 0;
+        while v < tree {
+            let it = &self.vertices[v as usize];
+            if it.node == NONE {
+                self.upper.push(v);
+                let after = self.nodes.partition_point(|n| n.vertex < it.end) as u32;
+                self.upper_nodes.push((node, after));
+                v += 1;
+            } else {
+                node = it.node + 1;
+                v = it.end;
+            }
+        }
+    }
+
+    /// Number of vertices; a run of identical leaves counts once.
+    pub fn vertex_count(&self) -> usize {
+        self.vertices.len()
+    }
+
+    /// A vertex.
+    pub fn vertex(&self, id: VertexId) -> Option<&Vertex> {
+        self.vertices.get(id.0 as usize)
+    }
+
+    /// The text of a name found in a vertex or edge.
+    pub fn text(&self, name: Name) -> &str {
+        self.names.text(name)
+    }
+
+    /// The name of a member of a vertex (RFC 4: basename and id, or basename alone, unless given).
+    pub fn vertex_name(&self, id: VertexId, member: u32) -> Option<String> {
+        let it = self.vertex(id)?;
+        Some(if it.name != Name::EMPTY {
+            self.text(it.name).to_owned()
+        } else {
+            match it.ids.nth(member) {
+                Some(number) => format!("{}{number}", self.text(it.basename)),
+                None => self.text(it.basename).to_owned(),
+            }
+        })
+    }
+
+    /// The UUID of a vertex, if it was given one.
+    pub fn uuid(&self, id: VertexId) -> Option<&str> {
+        self.uuids.get(&id.0).map(|u| &**u)
+    }
+
+    /// The containment parent.
+    pub fn parent(&self, id: VertexId) -> Option<VertexId> {
+        self.vertex(id).filter(|v| v.parent != NONE).map(|v| VertexId(v.parent))
+    }
+
+    /// The containment children, in order.
+    pub fn children(&self, id: VertexId) -> impl Iterator<Item = VertexId> + '_ {
+        let end = self.vertex(id).map_or(0, |v| if v.end == NONE { 0 } else { v.end });
+        let mut at = id.0.saturating_add(1);
+        std::iter::from_fn(move || {
+            let child = (at < end).then_some(VertexId(at))?;
+            at = self.vertices[at as usize].end;
+            Some(child)
+        })
+    }
+
+    /// The properties of a vertex, in no particular order.
+    pub fn properties(&self, id: VertexId) -> Vec<&str> {
+        let set = match self.vertex(id) {
+            Some(v) if v.node != NONE && self.nodes[v.node as usize].vertex == id.0 => {
+                self.nodes[v.node as usize].props
+            }
+            Some(v) => v.props,
+            None => PropSet::EMPTY,
+        };
+        self.props.names(set).iter().map(|&n| self.text(n)).collect()
+    }
+
+    /// Edges of the subsystems other than containment, as loaded.
+    pub fn edges(&self) -> &[Edge] {
+        &self.edges
+    }
+
+    /// Names of all subsystems, containment first.
+    pub fn subsystems(&self) -> Vec<&str> {
+        let mut found = vec![CONTAINMENT];
+        for edge in &self.edges {
+            let name = self.text(edge.subsystem);
+            if !found.contains(&name) {
+                found.push(name);
+            }
+        }
+        found
+    }
+
+    /// Number of nodes.
+    pub fn node_count(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// All ranks.
+    pub fn ranks(&self) -> Idset {
+        self.by_rank.keys().copied().collect()
+    }
+
+    pub(crate) fn host(&self, node: u32) -> &str {
+        self.text(self.nodes[node as usize].host)
+    }
+
+    pub(crate) fn class(&self, node: u32) -> &Class {
+        &self.classes[self.nodes[node as usize].class.0 as usize]
+    }
+
+    pub(crate) fn in_r(&self, type_: Name) -> bool {
+        self.r_types.contains(&type_)
+    }
+
+    /// Position of an upper vertex in `upper`.
+    pub(crate) fn upper_index(&self, vertex: u32) -> Option<usize> {
+        self.upper.binary_search(&vertex).ok()
+    }
+
+    /// Gives a node other properties, and with them its class.
+    pub(crate) fn set_node_props(&mut self, node: u32, props: PropSet) -> ClassId {
+        let vertex = self.nodes[node as usize].vertex;
+        let class = self.class_of(vertex, props);
+        self.nodes[node as usize].props = props;
+        self.nodes[node as usize].class = class;
+        class
+    }
+}
+
+/// Upper vertices: their idle state, and whether they are pools.
+impl Graph {
+    pub(crate) fn is_upper_leaf(&self, at: u32) -> bool {
+        let vertex = self.upper[at as usize];
+        // Pools of flow lie outside the containment tree.
+        [vertex + 1, NONE].contains(&self.vertices[vertex as usize].end)
+    }
+
+    /// How many of them are part of the containment tree; pools of flow follow.
+    pub(crate) fn upper_tree(&self) -> usize {
+        self.upper.len() - self.flows.len()
+    }
+
+    /// Adds the pools of flow, which are the last vertices.
+    pub(crate) fn set_flows(&mut self, flows: Flows, vertices: Vec<u32>) {
+        self.upper.extend(vertices);
+        self.flows = flows;
+    }
+
+    pub(crate) fn upper_idle(&self, at: u32) -> u64 {
+        if let Some(idle) = self.flows.idle(at) {
+            return idle;
+        }
+        if self.is_upper_leaf(at) { self.vertices[self.upper[at as usize] as usize].units() } else { 0 }
+    }
+}

@@ -1,0 +1,10 @@
+//! The immutable machine that is compiled for scheduling: node templates, vertices above and beside nodes, pools, flow.
+//!
+//! This room must never know which nodes are up, what jobs hold, or a time.
+
+pub(crate) mod builder;
+pub(crate) mod flow;
+pub(crate) mod graph;
+pub(crate) mod read;
+pub(crate) mod template;
+pub(crate) mod vertex;

@@ -1,0 +1,303 @@
+//! Reading JGF, the JSON graph format (RFC 40), with what the Flux project's graph scheduler adds to it.
+//!
+//! # Readings taken
+//!
+//! - A vertex is `{"id", "metadata": {"type", ...}}`; of the metadata, `basename`, `name`, `id`, `size`, `unit`,
+//!   `rank`, `properties` (a list, or an object with its keys) and `uuid` are used. `id` and `rank` of -1 mean none.
+//!   Other keys (`uniq_id`, `exclusive`, `paths`, `status` ...) follow from the graph or belong to a scheduler's state.
+//! - An edge is `{"source", "target", "metadata"}`. The metadata name the subsystem as RFC 40 does
+//!   (`{"subsystem": "containment", "relationship": "contains"}`), without relationship, or in the older form
+//!   `{"name": {"containment": "contains"}}`. Without metadata it is a containment edge, as newer writers leave it out.
+//! - An edge `in` of containment is the opposite of a `contains` edge, which must be there.
+//! - The text may be the graph alone, or R whose `scheduling` holds one.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashMap};
+
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::Value;
+
+use crate::description::error::LoadError;
+use crate::description::model::CONTAINMENT;
+use crate::description::names::Name;
+use crate::layout::builder::{GraphBuilder, GraphError, Pool, PoolId};
+use crate::layout::graph::Graph;
+use crate::layout::template;
+use crate::layout::vertex::Ids;
+
+/// Longest text.
+pub(crate) const BYTES_MAX: usize = 1 << 30;
+
+/// A text, borrowed from the document unless it has escapes. Inside an `Option` only a type of one's own borrows.
+#[derive(Deserialize)]
+#[serde(transparent)]
+struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+
+impl std::ops::Deref for Text<'_> {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
+
+#[derive(Deserialize)]
+struct Document<'a> {
+    #[serde(borrow)]
+    graph: Option<JsonGraph<'a>>,
+    #[serde(borrow)]
+    scheduling: Option<Scheduling<'a>>,
+}
+
+#[derive(Deserialize)]
+struct Scheduling<'a> {
+    #[serde(borrow)]
+    graph: JsonGraph<'a>,
+}
+
+#[derive(Deserialize)]
+struct JsonGraph<'a> {
+    #[serde(borrow)]
+    nodes: Vec<JsonNode<'a>>,
+    #[serde(default, borrow)]
+    edges: Vec<JsonEdge<'a>>,
+}
+
+#[derive(Deserialize)]
+struct JsonNode<'a> {
+    #[serde(borrow)]
+    id: Cow<'a, str>,
+    #[serde(borrow)]
+    metadata: Metadata<'a>,
+}
+
+#[derive(Deserialize)]
+struct Metadata<'a> {
+    #[serde(rename = "type", borrow)]
+    type_: Cow<'a, str>,
+    #[serde(borrow)]
+    basename: Option<Text<'a>>,
+    #[serde(borrow)]
+    name: Option<Text<'a>>,
+    id: Option<i64>,
+    size: Option<i64>,
+    #[serde(borrow)]
+    unit: Option<Text<'a>>,
+    rank: Option<i64>,
+    properties: Option<Properties>,
+    #[serde(borrow)]
+    uuid: Option<Text<'a>>,
+}
+
+/// The value of a property.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Said {
+    Text(String),
+    Number(u64),
+    Other(IgnoredAny),
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Properties {
+    List(Vec<String>),
+    Map(BTreeMap<String, Said>),
+}
+
+#[derive(Deserialize)]
+struct JsonEdge<'a> {
+    #[serde(borrow)]
+    source: Cow<'a, str>,
+    #[serde(borrow)]
+    target: Cow<'a, str>,
+    directed: Option<bool>,
+    #[serde(borrow)]
+    metadata: Option<EdgeMetadata<'a>>,
+}
+
+#[derive(Deserialize)]
+struct EdgeMetadata<'a> {
+    #[serde(borrow)]
+    subsystem: Option<Text<'a>>,
+    #[serde(borrow)]
+    relationship: Option<Text<'a>>,
+    name: Option<BTreeMap<String, String>>,
+}
+
+/// Has a graph edges of other subsystems than containment?
+pub(crate) fn has_more(graph: &Value) -> bool {
+    let edges = graph.get("edges").and_then(Value::as_array);
+    edges.is_some_and(|edges| {
+        edges.iter().any(|edge| {
+            let metadata = &edge["metadata"];
+            let other = |name: &str| name != CONTAINMENT;
+            metadata["subsystem"].as_str().is_some_and(other)
+                || metadata["name"].as_object().is_some_and(|names| names.keys().any(|name| other(name)))
+        })
+    })
+}
+
+fn fault(place: impl Into<String>, what: impl Into<String>) -> LoadError {
+    LoadError::new("JGF", place, what)
+}
+
+/// The machine that a JGF text describes.
+pub(crate) fn load(text: &str) -> Result<Graph, LoadError> {
+    if text.len() > BYTES_MAX {
+        return Err(fault("text", format!("{} bytes found; at most {BYTES_MAX} are accepted", text.len())));
+    }
+    let document: Document<'_> = serde_json::from_str(text)
+        .map_err(|e| fault(format!("line {} column {}", e.line(), e.column()), words(&e)))?;
+    let graph = document.graph.or(document.scheduling.map(|s| s.graph)).ok_or_else(|| {
+        fault("text", "no key 'graph' found; JGF has one at its top, or R in its 'scheduling'")
+    })?;
+
+    let mut build = GraphBuilder::new();
+    let mut pools = ById::new(graph.nodes.len());
+    for (index, node) in graph.nodes.iter().enumerate() {
+        let place = || format!("graph.nodes[{index}] (id '{}')", node.id);
+        let pool = pool(&mut build, &node.metadata)
+            .map_err(|(key, what)| fault(place() + ".metadata" + key, what))?;
+        let id = build.add(pool).map_err(|e| fault(place(), e.to_string()))?;
+        if pools.insert(&node.id, id).is_some() {
+            return Err(fault(place(), "another vertex has this id"));
+        }
+    }
+    for (index, edge) in graph.edges.iter().enumerate() {
+        let place = |key: &str| format!("graph.edges[{index}]{key}");
+        let find = |key: &str, id: &str| {
+            pools.get(id).ok_or_else(|| fault(place(key), format!("there is no vertex with id '{id}'")))
+        };
+        let (from, to) = (find(".source", &edge.source)?, find(".target", &edge.target)?);
+        match &edge.metadata {
+            None => build.contain(from, to),
+            Some(EdgeMetadata { subsystem: Some(subsystem), relationship, .. }) => {
+                let type_ = relationship.as_deref().unwrap_or("contains");
+                build.edge(from, to, type_, subsystem);
+                if edge.directed == Some(false) && &**subsystem != CONTAINMENT {
+                    build.edge(to, from, type_, subsystem);
+                }
+            }
+            Some(EdgeMetadata { name: Some(name), .. }) if !name.is_empty() => {
+                for (subsystem, type_) in name {
+                    build.edge(from, to, type_, subsystem);
+                }
+            }
+            Some(_) => {
+                let what = format!("no 'subsystem' found; a text such as '{CONTAINMENT}' is needed");
+                return Err(fault(place(".metadata"), what));
+            }
+        }
+    }
+    build.finish().map_err(|e: GraphError| {
+        let place = match e.pool().and_then(|p| graph.nodes.get(p.0 as usize).map(|n| (p.0, n))) {
+            Some((index, node)) => {
+                let name = node.metadata.name.as_deref().unwrap_or(&node.metadata.type_);
+                format!("graph.nodes[{index}] (id '{}', {name})", node.id)
+            }
+            None => "graph".to_owned(),
+        };
+        fault(place, e.to_string())
+    })
+}
+
+/// What a parser says, without the position, which stands before it.
+fn words(e: &serde_json::Error) -> String {
+    let text = e.to_string();
+    text.split(" at line ").next().unwrap_or(&text).to_owned()
+}
+
+fn pool(build: &mut GraphBuilder, data: &Metadata<'_>) -> Result<Pool, (&'static str, String)> {
+    if data.type_.is_empty() {
+        return Err((".type", "an empty text found; the name of a type is needed".to_owned()));
+    }
+    let number = |key: &'static str, n: Option<i64>| match n {
+        None | Some(-1) => Ok(None),
+        Some(n) => match u32::try_from(n) {
+            Ok(n) if n < u32::MAX => Ok(Some(n)),
+            _ => Err((key, format!("{n} found; -1 or a number up to {} is accepted", u32::MAX - 1))),
+        },
+    };
+    let id = number(".id", data.id)?;
+    let mut pool = Pool::new(build.name(&data.type_), id.map_or(Ids::Unnumbered, Ids::one));
+    pool.rank = number(".rank", data.rank)?;
+    pool.size = match data.size {
+        None => 1,
+        Some(n) => u64::try_from(n).map_err(|_| (".size", format!("{n} found; 1 or more is accepted")))?,
+    };
+    let basename = data.basename.as_deref().filter(|b| !b.is_empty()).unwrap_or(&data.type_);
+    if basename != data.type_ {
+        pool.basename = build.name(basename);
+    }
+    pool.unit = build.name(data.unit.as_deref().unwrap_or(""));
+    // A name that follows from basename and id is not kept, so that a run of cores stays one.
+    let follows = |name: &str| match (name.strip_prefix(basename), id) {
+        (Some(rest), Some(id)) => decimal(rest) == Some(id),
+        (Some(rest), None) => rest.is_empty(),
+        (None, _) => false,
+    };
+    if let Some(name) = data.name.as_deref().filter(|n| !n.is_empty() && !follows(n)) {
+        pool.name = build.name(name);
+    }
+    pool.properties = match &data.properties {
+        None => Vec::new(),
+        Some(Properties::List(list)) => names(build, list.iter()),
+        // Values are kept where a preference reads them.
+        Some(Properties::Map(map)) => {
+            let valued = |(key, value): (&String, &Said)| {
+                let read = [template::CLASS_PROPERTY, template::POWER_PROPERTY].contains(&key.as_str());
+                match value {
+                    Said::Text(value) if read && !value.is_empty() => format!("{key}={value}"),
+                    Said::Number(value) if read => format!("{key}={value}"),
+                    _ => key.clone(),
+                }
+            };
+            names(build, map.iter().map(valued).collect::<Vec<_>>().iter())
+        }
+    };
+    pool.uuid = data.uuid.as_deref().filter(|u| !u.is_empty()).map(Into::into);
+    Ok(pool)
+}
+
+/// The number that a text is, if it is written as numbers are.
+fn decimal(text: &str) -> Option<u32> {
+    let plain = text.bytes().all(|b| b.is_ascii_digit()) && (text == "0" || !text.starts_with('0'));
+    if plain { text.parse().ok() } else { None }
+}
+
+/// Pools by the id of their vertex. Nearly all files count their vertices, so those ids are positions of a list.
+struct ById<'a> {
+    counted: Vec<Option<PoolId>>,
+    others: HashMap<&'a str, PoolId>,
+}
+
+impl<'a> ById<'a> {
+    fn new(vertices: usize) -> Self {
+        ById { counted: vec![None; vertices.saturating_mul(2)], others: HashMap::new() }
+    }
+
+    fn position(&self, id: &str) -> Option<usize> {
+        decimal(id).map(|n| n as usize).filter(|&n| n < self.counted.len())
+    }
+
+    fn get(&self, id: &str) -> Option<PoolId> {
+        match self.position(id) {
+            Some(at) => self.counted[at],
+            None => self.others.get(id).copied(),
+        }
+    }
+
+    /// The one that was there.
+    fn insert(&mut self, id: &'a str, pool: PoolId) -> Option<PoolId> {
+        match self.position(id) {
+            Some(at) => self.counted[at].replace(pool),
+            None => self.others.insert(id, pool),
+        }
+    }
+}
+
+fn names<'s>(build: &mut GraphBuilder, texts: impl Iterator<Item = &'s String>) -> Vec<Name> {
+    texts.map(|text| build.name(text)).collect()
+}

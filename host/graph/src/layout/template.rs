@@ -1,0 +1,68 @@
+//! Node templates: what nodes with equal subtrees and properties have in common.
+//!
+//! This module must never know which nodes there are.
+
+use std::collections::BTreeMap;
+
+use crate::description::names::{Name, PropSet};
+
+/// Property of a node with its performance class; low is fast.
+pub(crate) const CLASS_PROPERTY: &str = "perf_class";
+/// Class of a node that names none, and the worst there is.
+pub(crate) const CLASS_WORST: u64 = 9_999;
+/// Property of a node with the power it draws, in watts.
+pub(crate) const POWER_PROPERTY: &str = "power";
+
+/// Number of a class of nodes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct ClassId(pub(crate) u32);
+
+/// One vertex of a class template; positions are relative to the node, which is position 0.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct ClassSlot {
+    pub(crate) type_: Name,
+    pub(crate) unit: Name,
+    /// One past its subtree.
+    pub(crate) end: u32,
+    /// Units of a leaf; 0 for an interior vertex.
+    pub(crate) units: u64,
+    pub(crate) leaf: bool,
+    /// A pool of units rather than members.
+    pub(crate) sized: bool,
+    pub(crate) props: PropSet,
+}
+
+/// What nodes with equal subtrees and properties have in common.
+#[derive(Debug, Clone)]
+pub(crate) struct Class {
+    pub(crate) slots: Vec<ClassSlot>,
+    /// The state of an idle node: units of each leaf, 0 holders of each interior vertex.
+    pub(crate) idle: Box<[u64]>,
+    /// Positions of each leaf type.
+    pub(crate) leaves: BTreeMap<Name, Vec<u32>>,
+    pub(crate) cores: u64,
+    pub(crate) gpus: u64,
+    /// Performance class of its nodes, low is fast.
+    pub(crate) perf_class: u64,
+    /// Power that one of its nodes draws, in watts.
+    pub(crate) power: u64,
+    pub(crate) core: Name,
+    pub(crate) gpu: Name,
+}
+
+impl Class {
+    /// Cores and gpus of a state of this class.
+    pub(crate) fn core_gpu_units(&self, state: &[u64]) -> (u64, u64) {
+        (self.units_of(state, self.core), self.units_of(state, self.gpu))
+    }
+
+    /// Units of a type in a state of this class.
+    pub(crate) fn units_of(&self, state: &[u64], type_: Name) -> u64 {
+        self.leaves.get(&type_).map_or(0, |list| list.iter().map(|&j| state[j as usize]).sum())
+    }
+}
+
+/// The number of a property `key=number` among others; the least when there are several.
+pub(crate) fn number<'a>(properties: impl Iterator<Item = &'a str>, key: &str) -> Option<u64> {
+    properties.filter_map(|text| text.strip_prefix(key)?.strip_prefix('=')?.parse().ok()).min()
+}

@@ -1,0 +1,124 @@
+//! The vertices of a layout: resource pools, RFC 4's "composite resource pool".
+//!
+//! Identical leaf siblings of size 1 (the cores of one socket) are stored as ONE vertex, a *run*, with the ids of its
+//! members. Only their ids distinguish such members, so counts answer every question; a machine of
+//! millions of cores needs a few vertices a node.
+//!
+//! This module must never know what jobs hold.
+
+use std::sync::Arc;
+
+use crate::description::names::{Name, PropSet};
+
+/// Index of a vertex in its [`Graph`](crate::Graph). Vertices of the containment tree come first, in preorder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct VertexId(pub u32);
+
+/// No vertex, no node, no rank.
+pub(crate) const NONE: u32 = u32::MAX;
+
+/// The ids of the members of a vertex, in ascending order.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Ids {
+    /// One member without an id.
+    Unnumbered,
+    /// `count` members with consecutive ids.
+    Range {
+        /// The smallest id.
+        first: u32,
+        /// How many.
+        count: u32,
+    },
+    /// Members with any ids.
+    List(Arc<[u32]>),
+}
+
+impl Ids {
+    /// One member with an id.
+    pub fn one(id: u32) -> Self {
+        Ids::Range { first: id, count: 1 }
+    }
+
+    /// Members with these ids, which must ascend.
+    pub(crate) fn from_sorted(ids: Vec<u32>) -> Self {
+        match (ids.first(), ids.last()) {
+            (Some(&first), Some(&last)) if (last - first) as usize + 1 == ids.len() => {
+                Ids::Range { first, count: ids.len() as u32 }
+            }
+            (Some(_), _) => Ids::List(ids.into()),
+            (None, _) => Ids::Unnumbered,
+        }
+    }
+
+    /// Number of members, at least 1.
+    pub fn len(&self) -> u32 {
+        match self {
+            Ids::Unnumbered => 1,
+            Ids::Range { count, .. } => *count,
+            Ids::List(list) => list.len() as u32,
+        }
+    }
+
+    /// Never true: a vertex has at least one member.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The id of the member at `index`; none when members are not numbered.
+    pub fn nth(&self, index: u32) -> Option<u32> {
+        match self {
+            Ids::Unnumbered => None,
+            Ids::Range { first, count } => (index < *count).then(|| first + index),
+            Ids::List(list) => list.get(index as usize).copied(),
+        }
+    }
+
+    /// The position of the member with this id.
+    pub fn position(&self, id: u32) -> Option<u32> {
+        match self {
+            Ids::Unnumbered => None,
+            Ids::Range { first, count } => id.checked_sub(*first).filter(|i| i < count),
+            Ids::List(list) => list.binary_search(&id).ok().map(|i| i as u32),
+        }
+    }
+}
+
+/// A resource pool, or a run of identical ones (RFC 4, "Resource Pool Data Model"). Texts are read through
+/// [`Graph`](crate::Graph).
+#[derive(Debug, Clone)]
+pub struct Vertex {
+    /// Its type, such as `core`.
+    pub type_: Name,
+    /// What its name starts with; the type unless given.
+    pub basename: Name,
+    /// An explicit name; empty when the name is basename and id.
+    pub name: Name,
+    /// What its units are called, such as `GB`; empty when they are not.
+    pub unit: Name,
+    /// Units of each member, at least 1.
+    pub size: u64,
+    /// The members.
+    pub ids: Ids,
+    /// Its properties.
+    pub(crate) props: PropSet,
+    /// Containment parent, [`NONE`] for a root.
+    pub(crate) parent: u32,
+    /// One past the last vertex of its containment subtree.
+    pub(crate) end: u32,
+    /// Index of the node it belongs to, [`NONE`] above nodes.
+    pub(crate) node: u32,
+    /// Where the bitmap of its free members starts in the ledger.
+    pub(crate) bits: u32,
+}
+
+impl Vertex {
+    /// Units over all members.
+    pub fn units(&self) -> u64 {
+        self.size * u64::from(self.ids.len())
+    }
+
+    /// Words of its member bitmap.
+    pub(crate) fn bit_words(&self) -> usize {
+        (self.ids.len() as usize).div_ceil(64)
+    }
+}

@@ -1,0 +1,84 @@
+//! Bitmaps of the members of a run.
+//!
+//! This module must never know what a bit stands for.
+
+/// Some members of one run, as bits of their positions. One word covers nearly every node there is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Bits {
+    One(u64),
+    Many(Box<[u64]>),
+}
+
+impl Bits {
+    pub(crate) fn from_words(words: Vec<u64>) -> Self {
+        if words.len() == 1 { Bits::One(words[0]) } else { Bits::Many(words.into()) }
+    }
+
+    pub(crate) fn words(&self) -> &[u64] {
+        match self {
+            Bits::One(word) => std::slice::from_ref(word),
+            Bits::Many(words) => words,
+        }
+    }
+
+    pub(crate) fn count(&self) -> u64 {
+        self.words().iter().map(|w| u64::from(w.count_ones())).sum()
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = u32> + '_ {
+        self.words().iter().enumerate().flat_map(|(i, &word)| {
+            let mut rest = word;
+            std::iter::from_fn(move || {
+                if rest == 0 {
+                    return None;
+                }
+                let bit = rest.trailing_zeros();
+                rest &= rest - 1;
+                Some(i as u32 * 64 + bit)
+            })
+        })
+    }
+}
+
+/// Picks `count` set bits of `free`, lowest or highest first; `None` when there are fewer.
+pub(crate) fn pick(free: &[u64], count: u64, high: bool) -> Option<Bits> {
+    let mut left = count;
+    let mut words = vec![0u64; free.len()];
+    let order: &mut dyn Iterator<Item = usize> =
+        if high { &mut (0..free.len()).rev() } else { &mut (0..free.len()) };
+    for index in order {
+        let here = u64::from(free[index].count_ones());
+        if here <= left {
+            words[index] = free[index];
+            left -= here;
+        } else {
+            let mut rest = free[index];
+            while left > 0 {
+                let bit = if high { 1u64 << (63 - rest.leading_zeros()) } else { rest & rest.wrapping_neg() };
+                words[index] |= bit;
+                rest &= !bit;
+                left -= 1;
+            }
+        }
+        if left == 0 {
+            break;
+        }
+    }
+    (left == 0).then(|| Bits::from_words(words))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn members_are_picked_from_either_end() {
+        let free = [0b1011_0110u64, 0b11];
+        let picked = |count, high| pick(&free, count, high).map(|b| b.iter().collect::<Vec<_>>());
+        assert_eq!(picked(2, false), Some(vec![1, 2]));
+        assert_eq!(picked(3, true), Some(vec![7, 64, 65]));
+        assert_eq!(picked(7, false), Some(vec![1, 2, 4, 5, 7, 64, 65]));
+        assert_eq!(picked(8, false), None);
+        assert_eq!(picked(0, false), Some(vec![]));
+    }
+}

@@ -1,0 +1,27 @@
+//! Memo tables of answers by shape. No entry changes an answer; the state that steers answers is in `planning.rs`.
+//!
+//! Each entry carries the version of the state that it is valid for. This module must never know how an answer is found.
+
+use std::collections::HashMap;
+
+use crate::live::error::Unsatisfiable;
+use crate::live::request::ShapeId;
+
+/// Entries of one table before it is emptied.
+pub(crate) const CACHE_MAX: usize = 65_536;
+
+/// Keeps an answer, in a table that is emptied when it has this many.
+pub(crate) fn remember<K: std::hash::Hash + Eq, V>(map: &mut HashMap<K, V>, most: usize, key: K, value: V) {
+    if map.len() >= most {
+        map.clear();
+    }
+    map.insert(key, value);
+}
+
+/// Memo tables by shape. No entry changes an answer.
+#[derive(Debug, Default)]
+pub(crate) struct Cache {
+    pub(crate) satisfiable: HashMap<ShapeId, Result<(), Unsatisfiable>>,
+    /// The flow that a shape waits for: version, answer.
+    pub(crate) short: HashMap<ShapeId, (u64, Option<String>)>,
+}

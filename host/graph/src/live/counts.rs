@@ -1,0 +1,284 @@
+//! A plan in counts: exact where every reservation asks only for a number of units of one kind, wherever they are.
+//!
+//! Such requests fit if and only if enough units are free, so the future is a step function of one or two numbers. The units
+//! are cores and gpus; or idle nodes, when all reservations take idle nodes of the same templates.
+//!
+//! This module must never know which resources a job gets.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::sync::Arc;
+
+use fixedbitset::FixedBitSet;
+use fluxgate_formats::{JobId, TotalF64};
+
+use crate::layout::template::ClassId;
+use crate::live::future;
+use crate::live::ledger::Allocation;
+use crate::live::machine::{Helps, Machine};
+use crate::live::profile::Profile;
+use crate::live::request::{Kind, Request};
+use crate::live::reservations::Reservation;
+use crate::live::take::{self, Match};
+
+/// Free cores and gpus; or idle nodes and nothing.
+type Pair = (u64, u64);
+
+/// The unit of a plan in counts.
+#[derive(Debug, Clone)]
+enum Units {
+    /// Cores and gpus, wherever they are.
+    Parts,
+    /// Idle nodes of these templates.
+    Nodes(Arc<Helps>),
+}
+
+impl Units {
+    /// What reservations can be counted in, if all of them can in one thing.
+    fn of(machine: &Machine) -> Option<Units> {
+        let first = &machine.reservations.iter().next()?.request;
+        Some(match first.fungible {
+            Some(_) => Units::Parts,
+            None => Units::Nodes(machine.helps(first)),
+        })
+    }
+
+    /// What a request takes wherever it is; `None` when it is to be counted in something else.
+    fn takes(&self, machine: &Machine, request: &Request) -> Option<Pair> {
+        match self {
+            Units::Parts => request.fungible.map(|(kind, n)| match kind {
+                Kind::Core => (n, 0),
+                Kind::Gpu => (0, n),
+            }),
+            Units::Nodes(ours) => {
+                let theirs = machine.helps(request);
+                let same = Arc::ptr_eq(ours, &theirs) || ours.classes == theirs.classes;
+                Some((theirs.nodes.filter(|_| same)?, 0))
+            }
+        }
+    }
+
+    fn free(&self, machine: &Machine) -> Pair {
+        match self {
+            Units::Parts => (machine.index.free().cores, machine.index.free().gpus),
+            Units::Nodes(of) => (machine.index.idle_of(&of.classes), 0),
+        }
+    }
+
+    /// What running jobs give back, in order of time.
+    fn returns(&self, machine: &Machine, now: f64) -> Vec<(f64, Pair)> {
+        let Units::Nodes(of) = self else {
+            let ends = machine.ledger.ends().take_while(|(end, _)| end.is_finite());
+            let back = |(end, id)| (future::ends_at(end, now), machine.returns(&machine.ledger.jobs()[&id]));
+            return ends.map(back).collect();
+        };
+        // A node is back when the last job there ends.
+        let mut seen = FixedBitSet::with_capacity(machine.graph.nodes.len());
+        let mut returns: Vec<(f64, Pair)> = Vec::new();
+        for (end, id) in machine.ledger.ends().rev() {
+            let last = take::nodes(&machine.ledger.jobs()[&id].takes)
+                .filter(|(node, _)| !seen.put(*node as usize) && machine.index.is_up(*node))
+                .filter(|(node, _)| is_of(machine, *node, &of.classes))
+                .count() as u64;
+            if last > 0 && end.is_finite() {
+                returns.push((future::ends_at(end, now), (last, 0)));
+            }
+        }
+        returns.reverse();
+        returns
+    }
+}
+
+/// Is a node of one of these classes?
+fn is_of(machine: &Machine, node: u32, classes: &[ClassId]) -> bool {
+    classes.binary_search(&machine.graph.nodes[node as usize].class).is_ok()
+}
+
+/// A reservation to come: start, job, what it takes, for how long.
+type Due = (f64, JobId, Pair, f64);
+
+/// One reservation.
+#[derive(Debug, Clone)]
+struct Step {
+    id: JobId,
+    start: f64,
+    takes: Pair,
+}
+
+/// The future in counts.
+#[derive(Debug)]
+pub(crate) struct CountPlan {
+    units: Units,
+    /// In order of start, then as they were made.
+    steps: Vec<Step>,
+    /// What running jobs and reservations leave.
+    free: (Profile, Profile),
+}
+
+fn minus(a: Pair, b: Pair) -> Option<Pair> {
+    Some((a.0.checked_sub(b.0)?, a.1.checked_sub(b.1)?))
+}
+
+fn plus(a: Pair, b: Pair) -> Pair {
+    (a.0 + b.0, a.1 + b.1)
+}
+
+impl CountPlan {
+    /// Plays the future: each reservation begins as soon as it should and can. `None` when counts do not tell.
+    pub(crate) fn make(machine: &Machine, now: f64) -> Option<Self> {
+        let units = Units::of(machine)?;
+        let due =
+            |r: &Reservation| Some((r.start.max(now), r.id, units.takes(machine, &r.request)?, r.duration));
+        let waiting: Vec<Due> = machine.reservations.iter().map(due).collect::<Option<_>>()?;
+        let mut free = units.free(machine);
+        let returns = units.returns(machine, now);
+        let profiles = (
+            Profile::new(free.0, returns.iter().map(|&(end, back)| (end, back.0))),
+            Profile::new(free.1, returns.iter().map(|&(end, back)| (end, back.1))),
+        );
+        let mut ends = returns.into_iter().peekable();
+        let mut plan = CountPlan { units, steps: Vec::new(), free: profiles };
+        // Reservations come in order of start; `late` are those that are due and do not fit yet.
+        let mut waiting = waiting.into_iter().peekable();
+        let mut late: Vec<Due> = Vec::new();
+        let mut running: BinaryHeap<Reverse<(TotalF64, Pair)>> = BinaryHeap::new();
+        let mut at = now;
+        loop {
+            while let Some((_, back)) = ends.next_if(|(end, _)| *end <= at) {
+                free = plus(free, back);
+            }
+            while let Some(&Reverse((end, takes))) = running.peek()
+                && end.0 <= at
+            {
+                free = plus(free, takes);
+                running.pop();
+            }
+            while let Some(due) = waiting.next_if(|due| due.0 <= at) {
+                late.push(due);
+            }
+            late.retain(|&(_, id, takes, duration)| {
+                let Some(spare) = minus(free, takes) else { return true };
+                free = spare;
+                running.push(Reverse((TotalF64(at + duration), takes)));
+                plan.add(Step { id, start: at, takes }, at + duration);
+                false
+            });
+            let mut next = waiting.peek().map_or(f64::INFINITY, |due| due.0);
+            if waiting.peek().is_none() && late.is_empty() {
+                break;
+            }
+            if let Some(&(end, _)) = ends.peek() {
+                next = next.min(end);
+            }
+            if let Some(Reverse((end, _))) = running.peek() {
+                next = next.min(end.0);
+            }
+            if !next.is_finite() {
+                break;
+            }
+            at = next;
+        }
+        Some(plan)
+    }
+
+    /// What a request takes wherever it is; `None` when counts do not tell when it can start.
+    pub(crate) fn takes(&self, machine: &Machine, request: &Request) -> Option<Pair> {
+        self.units.takes(machine, request)
+    }
+
+    /// Do counts tell whether this request can start?
+    pub(crate) fn decides(&self, machine: &Machine, request: &Request) -> bool {
+        // What takes nodes that reservations want, and others, does better to take the others.
+        matches!(self.units, Units::Parts) || self.takes(machine, request).is_some()
+    }
+
+    /// What a match takes of the units.
+    pub(crate) fn usage(&self, machine: &Machine, found: &Match) -> Pair {
+        match self.units {
+            Units::Parts => take::usage(&machine.graph, found),
+            Units::Nodes(_) => (found.nodes.len() as u64, 0),
+        }
+    }
+
+    /// Takes what a step takes, if it is there, and puts it in its place.
+    fn add(&mut self, step: Step, end: f64) -> bool {
+        if !self.take(step.takes, step.start, end) {
+            return false;
+        }
+        let at = self.steps.partition_point(|s| s.start <= step.start);
+        self.steps.insert(at, step);
+        true
+    }
+
+    fn take(&mut self, units: Pair, start: f64, end: f64) -> bool {
+        let (first, second) = &mut self.free;
+        second.short(units.1, start, end).is_none()
+            && first.take(units.0, start, end)
+            && second.take(units.1, start, end)
+    }
+
+    /// When each reservation begins.
+    #[cfg(test)]
+    pub(crate) fn starts(&self) -> Vec<(JobId, f64)> {
+        self.steps.iter().map(|s| (s.id, s.start)).collect()
+    }
+
+    /// A reservation was made; false when the plan must be made again.
+    pub(crate) fn reserved(&mut self, machine: &Machine, new: &Reservation) -> bool {
+        let Some(takes) = self.units.takes(machine, &new.request) else { return false };
+        let step = Step { id: new.id, start: new.start, takes };
+        self.add(step, new.start + new.duration)
+    }
+
+    /// The first reservation that a start now with this usage until `end` would delay.
+    pub(crate) fn delayed(&self, usage: Pair, end: f64) -> Option<JobId> {
+        // Less is free only from where a reservation begins, and it fits now.
+        let first = f64::NEG_INFINITY;
+        let short = |free: &Profile, n| free.short(n, first, end).unwrap_or(f64::INFINITY);
+        let time = short(&self.free.0, usage.0).min(short(&self.free.1, usage.1));
+        if time == f64::INFINITY {
+            return None;
+        }
+        // Of those that begin at that time, the first after which too little is left.
+        let begun = &self.steps[..self.steps.partition_point(|s| s.start <= time)];
+        let mut left = (self.free.0.free_at(time), self.free.1.free_at(time));
+        let mut delayed = None;
+        for step in begun.iter().rev() {
+            if delayed.is_some() && (step.start < time || minus(left, usage).is_some()) {
+                break;
+            }
+            delayed = Some(step.id);
+            left = plus(left, step.takes);
+        }
+        delayed.or(self.steps.first().map(|s| s.id))
+    }
+
+    /// A job is about to start; false when the plan must be made again.
+    pub(crate) fn started(&mut self, machine: &Machine, new: &Allocation) -> bool {
+        let usage = match &self.units {
+            Units::Parts => (new.cores, new.gpus),
+            Units::Nodes(of) => {
+                let mut count = 0;
+                for (node, _) in
+                    take::nodes(&new.takes).filter(|(node, _)| is_of(machine, *node, &of.classes))
+                {
+                    // On a node that is shared it may stay on when the others have gone.
+                    if !machine.index.state(node).idle {
+                        return false;
+                    }
+                    count += 1;
+                }
+                (count, 0)
+            }
+        };
+        self.take(usage, f64::NEG_INFINITY, new.end)
+    }
+
+    /// The earliest time from which on what a request [takes](Self::takes) is free for `duration`.
+    pub(crate) fn earliest(&self, takes: Pair, now: f64, duration: f64) -> Option<f64> {
+        match takes {
+            (0, n) => self.free.1.earliest(n, now, duration),
+            (n, _) => self.free.0.earliest(n, now, duration),
+        }
+    }
+}

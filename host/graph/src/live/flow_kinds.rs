@@ -1,0 +1,123 @@
+//! Flow as policies see it: capacity, use and reservations in sums by subsystem, in units without a prefix.
+//!
+//! This module must never know a policy.
+
+use std::collections::BTreeMap;
+
+use fluxgate_formats::TotalF64;
+
+use crate::description::units;
+use crate::layout::flow::{EMPTY, headroom};
+use crate::live::ledger::Allocation;
+use crate::live::request::{Need, Request};
+use crate::live::resources::Resources;
+
+/// Most spans of running jobs in [`Resources::flow_spans`], and most of reservations.
+pub const FLOW_SPANS_MAX: usize = 4096;
+
+/// A kind of flow.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FlowKind {
+    /// Its name: that of the subsystem.
+    pub name: String,
+    /// Its unit, without a prefix; may be empty.
+    pub unit: String,
+    /// What all of its sources carry together.
+    pub total: u64,
+    /// The part of it that no job holds.
+    pub free: u64,
+}
+
+/// An amount of flow over a span of time, of a running job or a reservation.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct FlowSpan {
+    /// When it begins, seconds since the epoch; negative infinity when it has begun.
+    pub start: f64,
+    /// When it is expected to end; may be infinite.
+    pub end: f64,
+    /// How much.
+    pub amount: u64,
+}
+
+impl Resources {
+    /// The kinds that can be given away, as numbered in the graph.
+    fn flow_numbers(&self) -> impl Iterator<Item = usize> + '_ {
+        let kinds = self.machine.graph.flows.kinds.iter().enumerate();
+        kinds.filter(|(_, kind)| kind.refused.is_none()).map(|(number, _)| number)
+    }
+
+    /// The kinds of flow that jobs can ask for; others below count them in this order.
+    pub fn flow_kinds(&self) -> Vec<FlowKind> {
+        let graph = &self.machine.graph;
+        let kind = |number: usize| {
+            let kind = &graph.flows.kinds[number];
+            let text = graph.text(kind.unit);
+            let sum = |of: &dyn Fn(u32) -> u64| {
+                kind.sources.iter().fold(0, |sum: u64, at| sum.saturating_add(of(*at)))
+            };
+            FlowKind {
+                name: graph.text(kind.name).to_owned(),
+                unit: units::flowing(text).map_or(text, |(base, _)| base).to_owned(),
+                total: sum(&|at| graph.flows.idle(at).map_or(0, |idle| idle - EMPTY)),
+                free: sum(&|at| headroom(self.machine.ledger.upper()[at as usize])),
+            }
+        };
+        self.flow_numbers().map(kind).collect()
+    }
+
+    /// The least that a request takes of each kind.
+    pub fn flow_asked(&self, request: &Request) -> Vec<u64> {
+        self.flow_numbers().map(|kind| least(request, kind as u32)).collect()
+    }
+
+    /// Flow of a kind over time. Running jobs come first, by expected end, jobs of equal end as one span; jobs that end after
+    /// the first [`FLOW_SPANS_MAX`] ends are one span with the last end. Reservations follow by start, at most as many, each
+    /// with the least amount that it takes.
+    pub fn flow_spans(&self, kind: usize) -> Vec<FlowSpan> {
+        let Some(number) = self.flow_numbers().nth(kind) else { return Vec::new() };
+        let flows = &self.machine.graph.flows;
+        let held = |allocation: &Allocation| {
+            let of = allocation.flows.iter().filter(|flow| flows.kind_of(flow.pool) == Some(number));
+            of.fold(0, |sum: u64, flow| sum.saturating_add(flow.units))
+        };
+        let mut ends: BTreeMap<TotalF64, u64> = BTreeMap::new();
+        for allocation in
+            self.machine.ledger.jobs().values().filter(|allocation| !allocation.flows.is_empty())
+        {
+            let amount = held(allocation);
+            if amount > 0 {
+                let sum = ends.entry(TotalF64(allocation.end)).or_default();
+                *sum = sum.saturating_add(amount);
+            }
+        }
+        while ends.len() > FLOW_SPANS_MAX {
+            let Some((last, more)) = ends.pop_last() else { break };
+            if let Some((_, before)) = ends.pop_last() {
+                ends.insert(last, more.saturating_add(before));
+            }
+        }
+        let begun =
+            |(end, amount): (TotalF64, u64)| FlowSpan { start: f64::NEG_INFINITY, end: end.0, amount };
+        let reserved = self.machine.reservations.iter().filter_map(|it| {
+            let amount = least(&it.request, number as u32);
+            let span = FlowSpan { start: it.start, end: it.start + it.duration, amount };
+            (amount > 0).then_some(span)
+        });
+        ends.into_iter().map(begun).chain(reserved.take(FLOW_SPANS_MAX)).collect()
+    }
+}
+
+/// The least amount of a kind that a request takes.
+fn least(request: &Request, kind: u32) -> u64 {
+    if !request.flow {
+        return 0;
+    }
+    let own = request.needs.iter().fold(0, |sum: u64, need| sum.saturating_add(asked(need, kind)));
+    request.alternatives.iter().map(|other| least(other, kind)).min().unwrap_or(own)
+}
+
+fn asked(need: &Need, kind: u32) -> u64 {
+    let here = need.flows.iter().find(|flow| flow.0 == kind).map_or(0, |flow| flow.1);
+    let inner = need.with.iter().fold(here, |sum: u64, inner| sum.saturating_add(asked(inner, kind)));
+    need.min().saturating_mul(inner)
+}

@@ -1,0 +1,191 @@
+//! The earliest start without reservations, from the expected ends of running jobs.
+//!
+//! Without reservations more is free the later it is, so the earliest start is the first end at which enough was
+//! released. For plain counts of cores that is a sum over the ends; for counts over nodes only the nodes of ended jobs are
+//! examined again; for any other request the ends are searched by bisection.
+//!
+//! This module must never know reservations.
+
+use std::collections::BTreeMap;
+
+use crate::layout::flow;
+use crate::layout::graph::Graph;
+use crate::layout::template::Class;
+use crate::layout::vertex::NONE;
+use crate::live::ledger::Allocation;
+use crate::live::machine::Machine;
+use crate::live::placement::Placement;
+use crate::live::request::{Kind, Need, Request};
+use crate::live::view::{Eligible, Overlay, Where};
+use crate::live::{local, matcher, share, take};
+
+/// The time at which an allocation with this expected end is taken to end, seen from `now`.
+pub(crate) fn ends_at(end: f64, now: f64) -> f64 {
+    if end > now { end } else { now.next_up() }
+}
+
+/// Returns the units of an allocation to an overlay of the future.
+pub(crate) fn give_back(machine: &Machine, overlay: &mut Overlay, allocation: &Allocation) {
+    let graph = &machine.graph;
+    for (node, takes) in take::nodes(&allocation.takes) {
+        let state = overlay.entry(node, || machine.index.state(node).free.clone());
+        for take in takes {
+            let t = take::position(graph, take);
+            share::give(&mut state[t.at as usize], t.share);
+        }
+    }
+    give_back_upper(graph, machine.ledger.upper(), overlay, allocation);
+}
+
+fn give_back_upper(graph: &Graph, now: &[u64], overlay: &mut Overlay, allocation: &Allocation) {
+    for take in allocation.takes.iter().filter(|t| t.node == NONE) {
+        if let Some(at) = graph.upper_index(take.vertex) {
+            let state = overlay.upper.entry(at as u32).or_insert(now[at]);
+            share::give(state, take.what.share());
+        }
+    }
+    take::each_pool(graph, &allocation.flows, |at, units| {
+        flow::credit(overlay.upper.entry(at).or_insert(now[at as usize]), units);
+    });
+}
+
+/// The earliest start when there are no reservations.
+pub(crate) fn earliest(machine: &Machine, request: &Request, eligible: &Eligible, now: f64) -> Option<f64> {
+    if let Some((kind, want)) = request.fungible {
+        return by_count(machine, kind, want, now);
+    }
+    if machine.could_fit_counts(request)
+        && matcher::find(machine.view(None), request, eligible, Placement::First).is_some()
+    {
+        return Some(now);
+    }
+    let from = enough_counts(machine, request, now)?;
+    match matcher::tally(request) {
+        Some((need, want)) if matcher::tally_decides(request) => {
+            by_tally(machine, (eligible, request.whole_nodes), need, want, from, now)
+        }
+        _ => by_bisection(machine, request, eligible, from, now),
+    }
+}
+
+fn by_count(machine: &Machine, kind: Kind, want: u64, now: f64) -> Option<f64> {
+    let mut free = machine.free_of(kind);
+    if free >= want {
+        return Some(now);
+    }
+    for (end, id) in machine.ledger.ends().take_while(|(end, _)| end.is_finite()) {
+        let (cores, gpus) = machine.returns(&machine.ledger.jobs()[&id]);
+        free += if kind == Kind::Core { cores } else { gpus };
+        if free >= want {
+            return Some(ends_at(end, now));
+        }
+    }
+    None
+}
+
+/// The time before which totals alone say no; `None` when they always do.
+fn enough_counts(machine: &Machine, request: &Request, now: f64) -> Option<f64> {
+    let free = machine.index.free();
+    if u64::from(request.nodes) > free.nodes {
+        return None;
+    }
+    let (mut cores, mut gpus) = (free.cores, free.gpus);
+    let enough = |c: u64, g: u64| c >= u64::from(request.cores) && g >= u64::from(request.gpus);
+    if enough(cores, gpus) {
+        return Some(now);
+    }
+    for (end, id) in machine.ledger.ends().take_while(|(end, _)| end.is_finite()) {
+        let (c, g) = machine.returns(&machine.ledger.jobs()[&id]);
+        cores += c;
+        gpus += g;
+        if enough(cores, gpus) {
+            return Some(ends_at(end, now));
+        }
+    }
+    None
+}
+
+fn by_tally(
+    machine: &Machine,
+    (eligible, idle): (&Eligible, bool),
+    need: &Need,
+    want: u64,
+    from: f64,
+    now: f64,
+) -> Option<f64> {
+    let graph = &machine.graph;
+    let fits = |class: &Class, state: &[u64]| match idle && state != &*class.idle {
+        true => 0,
+        false => local::capacity(graph, class, state, need, want),
+    };
+    let all = Where { eligible, range: (0, graph.nodes.len() as u32), idle };
+    let mut sum = machine.view(None).total(all, &mut { fits });
+    // Nodes that are partly held by other jobs; a node that becomes idle is not met again.
+    let mut partly: BTreeMap<u32, Box<[u64]>> = BTreeMap::new();
+    let mut state: Vec<u64> = Vec::new();
+    let mut ends = machine.ledger.ends().take_while(|(end, _)| end.is_finite()).peekable();
+    while let Some((end, id)) = ends.next() {
+        for (node, takes) in take::nodes(&machine.ledger.jobs()[&id].takes) {
+            if !machine.index.is_up(node)
+                || !eligible.class(graph.nodes[node as usize].class)
+                || !eligible.node(node)
+            {
+                continue;
+            }
+            let class = graph.class(node);
+            state.clear();
+            state.extend_from_slice(partly.get(&node).unwrap_or(&machine.index.state(node).free));
+            let before = fits(class, &state);
+            for take in takes {
+                let t = take::position(graph, take);
+                share::give(&mut state[t.at as usize], t.share);
+            }
+            sum = sum.saturating_add(fits(class, &state)).saturating_sub(before);
+            if *state != *class.idle {
+                partly.insert(node, state.as_slice().into());
+            }
+        }
+        let at = ends_at(end, now);
+        let more = ends.peek().is_some_and(|(next, _)| ends_at(*next, now) <= at);
+        if !more && at >= from && sum >= want {
+            return Some(at);
+        }
+    }
+    None
+}
+
+fn by_bisection(
+    machine: &Machine,
+    request: &Request,
+    eligible: &Eligible,
+    from: f64,
+    now: f64,
+) -> Option<f64> {
+    let mut times: Vec<f64> = machine
+        .ledger
+        .ends()
+        .map(|(end, _)| if end.is_finite() { ends_at(end, now) } else { end })
+        .filter(|t| t.is_finite() && *t >= from)
+        .collect();
+    times.dedup();
+    let fits = |at: f64| {
+        let mut overlay = Overlay::default();
+        for (end, id) in machine.ledger.ends().take_while(|(end, _)| end.is_finite()) {
+            if ends_at(end, now) > at {
+                break;
+            }
+            give_back(machine, &mut overlay, &machine.ledger.jobs()[&id]);
+        }
+        matcher::find(machine.view(Some(&overlay)), request, eligible, Placement::First).is_some()
+    };
+    // The last end decides whether there is any; then the first that does.
+    let (mut low, mut high) = (0, times.len().checked_sub(1)?);
+    if !fits(times[high]) {
+        return None;
+    }
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if fits(times[middle]) { high = middle } else { low = middle + 1 }
+    }
+    Some(times[high])
+}

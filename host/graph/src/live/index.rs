@@ -1,0 +1,315 @@
+//! Free resources of every node, indexed by state.
+//!
+//! Nodes with equal template and equal free counts share one [`State`]; each state lists its nodes in order. A search asks
+//! every state once and then visits only nodes that fit, so its cost follows the number of *different* states and
+//! the size of the answer, not the number of nodes.
+//!
+//! A state lists nodes that are up. The free counts of a node that is down are tracked as well.
+//!
+//! This module must never know jobs, times or requests.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+use crate::layout::graph::Graph;
+use crate::layout::template::{Class, ClassId};
+use crate::live::ranking::Ranking;
+use crate::live::share::{self, Taken};
+
+/// Whether a node can be used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Status {
+    /// It takes jobs.
+    Up,
+    /// It may come back.
+    Down,
+    /// It was removed for good.
+    Gone,
+}
+
+/// Nodes with equal class and equal free counts.
+#[derive(Debug, Clone)]
+pub(crate) struct State {
+    pub(crate) class: ClassId,
+    pub(crate) free: Box<[u64]>,
+    pub(crate) cores: u64,
+    pub(crate) gpus: u64,
+    pub(crate) idle: bool,
+    /// The nodes that are up.
+    pub(crate) nodes: BTreeSet<u32>,
+    /// The same by their places in the ranking, while there is one.
+    pub(crate) ranked: BTreeSet<u32>,
+    /// Nodes in this state, up or not.
+    refs: u32,
+    /// Its position in `live`, when there are nodes.
+    live: u32,
+}
+
+/// Free units of nodes that are up.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Free {
+    pub(crate) nodes: u64,
+    pub(crate) idle: u64,
+    pub(crate) cores: u64,
+    pub(crate) gpus: u64,
+}
+
+/// The index. See the module.
+#[derive(Debug, Clone)]
+pub(crate) struct Index {
+    states: Vec<State>,
+    lookup: Vec<HashMap<Box<[u64]>, u32>>,
+    of_node: Vec<u32>,
+    status: Vec<Status>,
+    live: Vec<u32>,
+    free: Free,
+    scratch: Vec<u64>,
+    /// States that some node is in.
+    used: usize,
+    ranking: Option<Arc<Ranking>>,
+}
+
+/// States kept beside those in use before the table is packed.
+const SPARE_STATES: usize = 256;
+
+impl Index {
+    /// All nodes idle and in one status.
+    pub(crate) fn new(graph: &Graph, status: Status) -> Self {
+        let mut index = Index {
+            states: Vec::new(),
+            lookup: Vec::new(),
+            of_node: Vec::with_capacity(graph.nodes.len()),
+            status: vec![status; graph.nodes.len()],
+            live: Vec::new(),
+            free: Free::default(),
+            scratch: Vec::new(),
+            used: 0,
+            ranking: None,
+        };
+        // One bulk-built set per class: inserting ascending numbers one by one costs several times as much.
+        let mut by_class: Vec<Vec<u32>> = vec![Vec::new(); graph.classes.len()];
+        for (node, it) in graph.nodes.iter().enumerate() {
+            by_class[it.class.0 as usize].push(node as u32);
+            index.of_node.push(0);
+        }
+        for (class, nodes) in by_class.into_iter().enumerate().filter(|(_, n)| !n.is_empty()) {
+            let id = ClassId(class as u32);
+            let it = &graph.classes[class];
+            let state = index.intern(it, id, &it.idle);
+            for &node in &nodes {
+                index.of_node[node as usize] = state;
+            }
+            index.states[state as usize].refs = nodes.len() as u32;
+            index.used += 1;
+            if status == Status::Up {
+                let count = nodes.len() as u64;
+                index.states[state as usize].nodes = nodes.into_iter().collect();
+                index.mark_live(state);
+                index.free.nodes += count;
+                index.free.idle += count;
+                index.free.cores += count * it.cores;
+                index.free.gpus += count * it.gpus;
+            }
+        }
+        index
+    }
+
+    fn intern(&mut self, class: &Class, id: ClassId, free: &[u64]) -> u32 {
+        if self.lookup.len() <= id.0 as usize {
+            self.lookup.resize_with(id.0 as usize + 1, HashMap::new);
+        }
+        if let Some(&state) = self.lookup[id.0 as usize].get(free) {
+            return state;
+        }
+        let state = self.states.len() as u32;
+        let (core, gpu) = class.core_gpu_units(free);
+        self.states.push(State {
+            class: id,
+            free: free.into(),
+            cores: core,
+            gpus: gpu,
+            idle: *free == *class.idle,
+            nodes: BTreeSet::new(),
+            ranked: BTreeSet::new(),
+            refs: 0,
+            live: u32::MAX,
+        });
+        self.lookup[id.0 as usize].insert(free.into(), state);
+        state
+    }
+
+    fn mark_live(&mut self, state: u32) {
+        if self.states[state as usize].live == u32::MAX {
+            self.states[state as usize].live = self.live.len() as u32;
+            self.live.push(state);
+        }
+    }
+
+    fn list(&mut self, node: u32, state: u32) {
+        let it = &mut self.states[state as usize];
+        it.nodes.insert(node);
+        if let Some(ranking) = &self.ranking {
+            it.ranked.insert(ranking.place(node));
+        }
+        self.free.nodes += 1;
+        self.free.idle += u64::from(it.idle);
+        self.free.cores += it.cores;
+        self.free.gpus += it.gpus;
+        self.mark_live(state);
+    }
+
+    fn unlist(&mut self, node: u32, state: u32) {
+        let it = &mut self.states[state as usize];
+        it.nodes.remove(&node);
+        if let Some(ranking) = &self.ranking {
+            it.ranked.remove(&ranking.place(node));
+        }
+        self.free.nodes -= 1;
+        self.free.idle -= u64::from(it.idle);
+        self.free.cores -= it.cores;
+        self.free.gpus -= it.gpus;
+        if it.nodes.is_empty() {
+            let at = std::mem::replace(&mut it.live, u32::MAX);
+            self.live.swap_remove(at as usize);
+            if let Some(&moved) = self.live.get(at as usize) {
+                self.states[moved as usize].live = at;
+            }
+        }
+    }
+
+    /// The order of nodes that was set from outside.
+    pub(crate) fn ranking(&self) -> Option<&Arc<Ranking>> {
+        self.ranking.as_ref()
+    }
+
+    /// Another such order, or none.
+    pub(crate) fn set_ranking(&mut self, ranking: Option<Arc<Ranking>>) {
+        for state in &mut self.states {
+            let place = |ranking: &Arc<Ranking>| state.nodes.iter().map(|n| ranking.place(*n)).collect();
+            state.ranked = ranking.as_ref().map(place).unwrap_or_default();
+        }
+        self.ranking = ranking;
+    }
+
+    /// The state of a node: its free units.
+    pub(crate) fn state(&self, node: u32) -> &State {
+        &self.states[self.of_node[node as usize] as usize]
+    }
+
+    /// States with nodes that are up, in no order that means anything.
+    pub(crate) fn live(&self) -> impl Iterator<Item = &State> {
+        self.live.iter().map(|&s| &self.states[s as usize])
+    }
+
+    /// Number of idle nodes of these templates that are up.
+    pub(crate) fn idle_of(&self, classes: &[ClassId]) -> u64 {
+        let wanted = |s: &&State| s.idle && classes.binary_search(&s.class).is_ok();
+        self.live().filter(wanted).map(|s| s.nodes.len() as u64).sum()
+    }
+
+    /// Totals over nodes that are up.
+    pub(crate) fn free(&self) -> Free {
+        self.free
+    }
+
+    pub(crate) fn status(&self, node: u32) -> Status {
+        self.status[node as usize]
+    }
+
+    pub(crate) fn is_up(&self, node: u32) -> bool {
+        self.status(node) == Status::Up
+    }
+
+    /// Changes the status; true when it was another.
+    pub(crate) fn set_status(&mut self, node: u32, status: Status) -> bool {
+        let old = self.status[node as usize];
+        if old == status {
+            return false;
+        }
+        self.status[node as usize] = status;
+        let state = self.of_node[node as usize];
+        match (old, status) {
+            (Status::Up, _) => self.unlist(node, state),
+            (_, Status::Up) => self.list(node, state),
+            _ => {}
+        }
+        true
+    }
+
+    /// Would every share be there?
+    pub(crate) fn has(&self, node: u32, taken: &[Taken]) -> bool {
+        let state = &self.state(node).free;
+        taken.iter().all(|t| state.get(t.at as usize).is_some_and(|&s| share::take(&mut { s }, t.share)))
+    }
+
+    /// Takes shares that [`has`](Self::has) found.
+    pub(crate) fn take(&mut self, graph: &Graph, node: u32, taken: &[Taken]) {
+        self.change(graph, node, |state| {
+            for t in taken {
+                share::take(&mut state[t.at as usize], t.share);
+            }
+        });
+    }
+
+    /// Puts shares back.
+    pub(crate) fn give(&mut self, graph: &Graph, node: u32, taken: &[Taken]) {
+        self.change(graph, node, |state| share::give_all(state, taken));
+    }
+
+    /// The class of a node changed (its properties did); what is free on it did not.
+    pub(crate) fn reclass(&mut self, graph: &Graph, node: u32) {
+        self.change(graph, node, |_| {});
+    }
+
+    fn change(&mut self, graph: &Graph, node: u32, edit: impl FnOnce(&mut [u64])) {
+        let old = self.of_node[node as usize];
+        let mut free = std::mem::take(&mut self.scratch);
+        free.clear();
+        free.extend_from_slice(&self.states[old as usize].free);
+        edit(&mut free);
+        let class = graph.nodes[node as usize].class;
+        let new = self.intern(&graph.classes[class.0 as usize], class, &free);
+        self.scratch = free;
+        if new == old {
+            return;
+        }
+        let up = self.status[node as usize] == Status::Up;
+        if up {
+            self.unlist(node, old);
+        }
+        self.states[old as usize].refs -= 1;
+        self.used -= usize::from(self.states[old as usize].refs == 0);
+        self.used += usize::from(self.states[new as usize].refs == 0);
+        self.states[new as usize].refs += 1;
+        self.of_node[node as usize] = new;
+        if up {
+            self.list(node, new);
+        }
+        self.pack();
+    }
+
+    /// Drops states that no node is in, once there are many: a long life meets many states, few at a time.
+    fn pack(&mut self) {
+        if self.states.len() < SPARE_STATES + 2 * self.used {
+            return;
+        }
+        let mut number = vec![u32::MAX; self.states.len()];
+        let mut kept = Vec::new();
+        for (old, state) in std::mem::take(&mut self.states).into_iter().enumerate() {
+            if state.refs > 0 {
+                number[old] = kept.len() as u32;
+                kept.push(state);
+            }
+        }
+        self.states = kept;
+        for map in &mut self.lookup {
+            map.retain(|_, state| {
+                *state = number[*state as usize];
+                *state != u32::MAX
+            });
+        }
+        for state in self.of_node.iter_mut().chain(&mut self.live) {
+            *state = number[*state as usize];
+        }
+    }
+}

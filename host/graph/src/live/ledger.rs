@@ -1,0 +1,342 @@
+//! The ledger: which job holds which units, and its expected end.
+//!
+//! The ledger is the only place where allocations are stored. An allocation holds its units until it is released; its end
+//! is an expectation and frees nothing. Every change is checked as a whole before any part of it is made.
+//!
+//! This module must never know a request or a policy.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use fluxgate_formats::{Idset, JobId, TotalF64};
+
+use crate::layout::flow::{self, Flow};
+use crate::layout::graph::Graph;
+use crate::layout::vertex::{NONE, VertexId};
+use crate::live::bits;
+use crate::live::index::Index;
+use crate::live::share::{self, Share, Taken};
+use crate::live::take::{Match, Selection, Take, What, count, each_pool, nodes, position};
+
+/// The allocation of a job: the units it holds, and since when.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Allocation {
+    /// When it began, seconds since the epoch.
+    pub start: f64,
+    /// When it is expected to end; infinite without limit.
+    pub end: f64,
+    pub(crate) takes: Vec<Take>,
+    /// What flows to its nodes, in order of node.
+    pub(crate) flows: Box<[Flow]>,
+    pub(crate) nslots: u32,
+    pub(crate) cores: u64,
+    pub(crate) gpus: u64,
+}
+
+impl Allocation {
+    /// Number of nodes still held.
+    pub fn node_count(&self) -> usize {
+        nodes(&self.takes).count()
+    }
+
+    /// Number of cores still held.
+    pub fn cores(&self) -> u64 {
+        self.cores
+    }
+
+    /// Number of GPUs still held.
+    pub fn gpus(&self) -> u64 {
+        self.gpus
+    }
+}
+
+/// Why the ledger refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum LedgerError {
+    /// The job holds resources already.
+    #[error("job {0} holds resources already")]
+    Exists(JobId),
+    /// The job holds nothing.
+    #[error("job {0} holds no resources")]
+    Unknown(JobId),
+    /// A unit is held by another job.
+    #[error("{what} of rank {rank} is in use")]
+    InUse {
+        /// The rank.
+        rank: u32,
+        /// Which resource.
+        what: String,
+    },
+    /// A pool above nodes has not that much left.
+    #[error("{0} is in use")]
+    PoolInUse(String),
+    /// A node that may not be used now.
+    #[error("rank {0} is down")]
+    Down(u32),
+    /// The inventory has no such thing.
+    #[error("{what} of rank {rank} is not in the inventory")]
+    NotThere {
+        /// The rank.
+        rank: u32,
+        /// Which resource.
+        what: String,
+    },
+    /// A rank is another host here.
+    #[error("rank {rank} is host '{here}' here, '{there}' in the allocation")]
+    Host {
+        /// The rank.
+        rank: u32,
+        /// The host in the inventory.
+        here: String,
+        /// The host in the allocation.
+        there: String,
+    },
+    /// The end is not after the start, or a time is not a number.
+    #[error("not a time span: {start} to {end} (the end must be later)")]
+    Span {
+        /// The start as text.
+        start: String,
+        /// The end as text.
+        end: String,
+    },
+}
+
+/// The ledger. See the module.
+#[derive(Debug, Clone)]
+pub(crate) struct Ledger {
+    jobs: BTreeMap<JobId, Allocation>,
+    /// Jobs by expected end.
+    ends: BTreeSet<(TotalF64, JobId)>,
+    /// Free members of every run, a bitmap each.
+    free: Vec<u64>,
+    /// Free units or mark of every upper vertex.
+    upper: Vec<u64>,
+}
+
+impl Ledger {
+    pub(crate) fn new(graph: &Graph) -> Self {
+        let mut free = vec![0u64; graph.bit_words];
+        for vertex in &graph.vertices {
+            let (start, members) = (vertex.bits as usize, vertex.ids.len() as usize);
+            for (i, word) in free[start..start + vertex.bit_words()].iter_mut().enumerate() {
+                let left = members - i * 64;
+                *word = if left >= 64 { u64::MAX } else { (1 << left) - 1 };
+            }
+        }
+        let upper = (0..graph.upper.len() as u32).map(|at| graph.upper_idle(at)).collect();
+        Ledger { jobs: BTreeMap::new(), ends: BTreeSet::new(), free, upper }
+    }
+
+    pub(crate) fn upper(&self) -> &[u64] {
+        &self.upper
+    }
+
+    pub(crate) fn jobs(&self) -> &BTreeMap<JobId, Allocation> {
+        &self.jobs
+    }
+
+    /// Jobs by expected end, earliest first.
+    pub(crate) fn ends(&self) -> impl DoubleEndedIterator<Item = (f64, JobId)> + '_ {
+        self.ends.iter().map(|&(t, id)| (t.0, id))
+    }
+
+    pub(crate) fn free_words(&self, graph: &Graph, vertex: u32) -> &[u64] {
+        let it = &graph.vertices[vertex as usize];
+        &self.free[it.bits as usize..it.bits as usize + it.bit_words()]
+    }
+
+    /// Names the units of a match; `None` when they are not there (the match was made for another moment).
+    pub(crate) fn choose(&self, graph: &Graph, found: &Match, high: bool) -> Option<Selection> {
+        let mut shares: Vec<(u32, Taken)> = Vec::new();
+        for (node, taken) in &found.nodes {
+            shares.extend(taken.iter().map(|&t| (*node, t)));
+        }
+        shares.sort_by_key(|(node, t)| (*node, t.at));
+        // A node may have been taken from twice; its shares are one take.
+        let mut merged: Vec<(u32, Taken)> = Vec::with_capacity(shares.len());
+        for (node, t) in shares {
+            match merged.last_mut() {
+                Some((n, Taken { at, share })) if *n == node && *at == t.at => match (share, t.share) {
+                    (Share::Units(have), Share::Units(more)) => *have += more,
+                    (Share::Shared, Share::Shared) => {}
+                    _ => return None,
+                },
+                _ => merged.push((node, t)),
+            }
+        }
+        let mut takes = Vec::with_capacity(merged.len() + found.upper.len());
+        for (node, t) in merged {
+            let vertex = graph.nodes[node as usize].vertex + t.at;
+            takes.push(Take { node, vertex, what: self.name(graph, vertex, t.share, high)? });
+        }
+        for &(at, share) in &found.upper {
+            let vertex = graph.upper[at as usize];
+            takes.push(Take { node: NONE, vertex, what: self.name(graph, vertex, share, high)? });
+        }
+        let slots = u32::try_from(found.slots).unwrap_or(u32::MAX);
+        let flows =
+            if found.flows.is_empty() { Vec::new() } else { flow::merged(found.flows.iter().copied()) };
+        Some(Selection { takes, flows, nslots: slots })
+    }
+
+    fn name(&self, graph: &Graph, vertex: u32, share: Share, high: bool) -> Option<What> {
+        let it = &graph.vertices[vertex as usize];
+        match share {
+            Share::Units(n) if it.size == 1 => {
+                Some(What::Members(bits::pick(self.free_words(graph, vertex), n, high)?))
+            }
+            share => Some(What::Share(share)),
+        }
+    }
+
+    /// Is every unit of a list of takes there?
+    pub(crate) fn check(&self, graph: &Graph, index: &Index, takes: &[Take]) -> Result<(), LedgerError> {
+        for take in takes {
+            let free = match (&take.what, take.node) {
+                (What::Members(bits), _) => {
+                    let words = self.free_words(graph, take.vertex);
+                    words.len() == bits.words().len()
+                        && words.iter().zip(bits.words()).all(|(f, b)| f & b == *b)
+                }
+                (What::Share(_), _) => true,
+            };
+            let at = if take.node == NONE { graph.upper_index(take.vertex) } else { None };
+            let ok = free
+                && match at {
+                    Some(at) => share::take(&mut { self.upper[at] }, take.what.share()),
+                    None => index.has(take.node, &[position(graph, take)]),
+                };
+            if !ok {
+                return Err(self.in_use(graph, take));
+            }
+        }
+        Ok(())
+    }
+
+    fn in_use(&self, graph: &Graph, take: &Take) -> LedgerError {
+        let it = &graph.vertices[take.vertex as usize];
+        let what = match &take.what {
+            What::Members(bits) => {
+                let words = self.free_words(graph, take.vertex);
+                let busy =
+                    bits.iter().find(|&m| words.get(m as usize / 64).is_none_or(|w| w >> (m % 64) & 1 == 0));
+                format!("{}{}", graph.text(it.type_), graph.r_id(take.vertex, busy.unwrap_or(0)))
+            }
+            What::Share(_) => {
+                graph.vertex_name(VertexId(take.vertex), 0).unwrap_or_else(|| "vertex".to_owned())
+            }
+        };
+        match graph.nodes.get(take.node as usize) {
+            Some(node) => LedgerError::InUse { rank: node.rank, what },
+            None => LedgerError::PoolInUse(what),
+        }
+    }
+
+    /// Is there enough on every pool that flows go through?
+    pub(crate) fn check_flows(&self, graph: &Graph, flows: &[Flow]) -> Result<(), LedgerError> {
+        let mut sums: BTreeMap<u32, u64> = BTreeMap::new();
+        each_pool(graph, flows, |at, units| {
+            let sum = sums.entry(at).or_default();
+            *sum = sum.saturating_add(units);
+        });
+        match sums.into_iter().find(|(at, units)| flow::headroom(self.upper[*at as usize]) < *units) {
+            Some((at, _)) => {
+                let vertex = VertexId(graph.upper[at as usize]);
+                Err(LedgerError::PoolInUse(graph.vertex_name(vertex, 0).unwrap_or_default()))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Books takes that [`check`](Self::check) found free; adds to the allocation of the job.
+    pub(crate) fn book(&mut self, graph: &Graph, index: &mut Index, id: JobId, allocation: Allocation) {
+        for take in &allocation.takes {
+            if let What::Members(bits) = &take.what {
+                let start = graph.vertices[take.vertex as usize].bits as usize;
+                for (i, word) in bits.words().iter().enumerate() {
+                    self.free[start + i] &= !word;
+                }
+            }
+            if take.node == NONE
+                && let Some(at) = graph.upper_index(take.vertex)
+            {
+                share::take(&mut self.upper[at], take.what.share());
+            }
+        }
+        each_pool(graph, &allocation.flows, |at, units| flow::force(&mut self.upper[at as usize], units));
+        let mut taken = Vec::new();
+        for (node, takes) in nodes(&allocation.takes) {
+            taken.clear();
+            taken.extend(takes.iter().map(|t| position(graph, t)));
+            index.take(graph, node, &taken);
+        }
+        self.ends.insert((TotalF64(allocation.end), id));
+        self.jobs.insert(id, allocation);
+    }
+
+    /// Releases the units of a job: all, or those on some ranks. True when nothing is left; upper vertices
+    /// go with the last node.
+    pub(crate) fn release(
+        &mut self,
+        graph: &Graph,
+        index: &mut Index,
+        id: JobId,
+        ranks: Option<&Idset>,
+    ) -> Result<bool, LedgerError> {
+        let allocation = self.jobs.get_mut(&id).ok_or(LedgerError::Unknown(id))?;
+        let goes = |take: &Take| match (ranks, graph.nodes.get(take.node as usize)) {
+            (Some(ranks), Some(node)) => ranks.contains(node.rank),
+            (Some(_), None) => false,
+            (None, _) => true,
+        };
+        let (mut gone, mut kept): (Vec<Take>, Vec<Take>) =
+            std::mem::take(&mut allocation.takes).into_iter().partition(goes);
+        if kept.iter().all(|t| t.node == NONE) {
+            gone.append(&mut kept);
+        }
+        allocation.takes = kept;
+        (allocation.cores, allocation.gpus) = count(graph, &allocation.takes);
+        let last = allocation.takes.is_empty();
+        let ends = |flow: &Flow| {
+            last || ranks.is_none_or(|ranks| ranks.contains(graph.nodes[flow.node as usize].rank))
+        };
+        let (ended, flows): (Vec<Flow>, Vec<Flow>) =
+            std::mem::take(&mut allocation.flows).into_iter().partition(ends);
+        allocation.flows = flows.into();
+        let end = allocation.end;
+        if last {
+            self.jobs.remove(&id);
+            self.ends.remove(&(TotalF64(end), id));
+        }
+        for take in &gone {
+            if let What::Members(bits) = &take.what {
+                let start = graph.vertices[take.vertex as usize].bits as usize;
+                for (i, word) in bits.words().iter().enumerate() {
+                    self.free[start + i] |= word;
+                }
+            }
+            if take.node == NONE
+                && let Some(at) = graph.upper_index(take.vertex)
+            {
+                share::give(&mut self.upper[at], take.what.share());
+            }
+        }
+        each_pool(graph, &ended, |at, units| flow::credit(&mut self.upper[at as usize], units));
+        let mut taken = Vec::new();
+        for (node, takes) in nodes(&gone) {
+            taken.clear();
+            taken.extend(takes.iter().map(|t| position(graph, t)));
+            index.give(graph, node, &taken);
+        }
+        Ok(last)
+    }
+
+    /// Changes the expected end; the former one.
+    pub(crate) fn set_end(&mut self, id: JobId, end: f64) -> Result<f64, LedgerError> {
+        let allocation = self.jobs.get_mut(&id).ok_or(LedgerError::Unknown(id))?;
+        let old = std::mem::replace(&mut allocation.end, end);
+        self.ends.remove(&(TotalF64(old), id));
+        self.ends.insert((TotalF64(end), id));
+        Ok(old)
+    }
+}

@@ -1,0 +1,389 @@
+//! Matching inside one node: whether a vector of free counts satisfies a need, how often, and what is taken.
+//!
+//! The answer is a function of template and vector alone, so a caller asks once for all nodes that share both. Needs of
+//! plain counts are divisions. Any other need is a walk over the template that takes what it finds in order, vertices
+//! before leaves. The walk does not undo choices: among nested alternatives of unequal size it may miss a placement.
+//!
+//! This module must never know a node, a time or a job.
+
+use std::cmp::Reverse;
+
+use crate::description::names::Name;
+use crate::description::units;
+use crate::layout::graph::Graph;
+use crate::layout::template::{Class, ClassSlot};
+use crate::live::prefer;
+use crate::live::request::{Level, Need};
+use crate::live::share::{EXCLUSIVE, Share, Taken, give, take};
+
+/// Most questions that a walk through one node asks; what it has not found by then is not there. Needs of plain counts
+/// ask none, and nested ones a few for each slot.
+const QUESTIONS_MAX: u32 = 1 << 16;
+
+/// All of a node.
+pub(crate) fn everything(class: &Class) -> Vec<Taken> {
+    let share = |slot: &ClassSlot| if slot.leaf { Share::Units(slot.units) } else { Share::Exclusive };
+    class.slots.iter().enumerate().map(|(at, slot)| Taken { at: at as u32, share: share(slot) }).collect()
+}
+
+/// The placement of a need on one node.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Placed {
+    pub(crate) taken: Vec<Taken>,
+    pub(crate) slots: u64,
+}
+
+/// How many of `need` (slots, or vertices inside the node; for a node: itself) fit on a node, at most `limit`.
+pub(crate) fn capacity(graph: &Graph, class: &Class, state: &[u64], need: &Need, limit: u64) -> u64 {
+    if need.level == Level::Node && need.exclusive && state != &*class.idle {
+        return 0;
+    }
+    if let Some(flat) = &need.flat {
+        let limit = if need.level == Level::Node { 1 } else { limit };
+        if flat.is_empty() && state[0] == EXCLUSIVE {
+            return 0;
+        }
+        return flat.iter().fold(limit, |n, &(type_, per)| n.min(class.units_of(state, type_) / per.max(1)));
+    }
+    Walk::new(graph, class, state, false).repeat(need, limit)
+}
+
+/// Places `count` of `need` on a node where they fit. `high` takes from the far end, `near` close together.
+pub(crate) fn place(
+    graph: &Graph,
+    class: &Class,
+    state: &[u64],
+    need: &Need,
+    count: u64,
+    (high, near): (bool, bool),
+) -> Placed {
+    let mut walk = Walk::new(graph, class, state, high);
+    walk.near = near.then(|| prefer::depths(class));
+    if need.level == Level::Node && need.exclusive {
+        // The whole node is taken; the content of the need tells the number of slots.
+        let slots = if walk.all(0, &need.with) { walk.slots } else { 0 };
+        return Placed { taken: everything(class), slots };
+    }
+    match &need.flat {
+        Some(flat) if near && !flat.is_empty() => {
+            let slots = if need.slot { count } else { 0 };
+            return Placed { taken: prefer::near_inside(class, state, flat, count), slots };
+        }
+        // Nothing but counts of leaves: all at once.
+        Some(flat) if !flat.is_empty() => {
+            for &(type_, per) in flat {
+                walk.units(type_, per.saturating_mul(count));
+            }
+            walk.slots = if need.slot { count } else { 0 };
+        }
+        _ => {
+            walk.repeat(need, count);
+            walk.grow();
+        }
+    }
+    walk.done()
+}
+
+struct Walk<'a> {
+    graph: &'a Graph,
+    class: &'a Class,
+    state: Vec<u64>,
+    high: bool,
+    /// Inside more than one slot, where a range is met with its least first.
+    frugal: u32,
+    questions: u32,
+    taken: Vec<Taken>,
+    slots: u64,
+    /// Leaves with a range of counts: need, scope, count so far.
+    open: Vec<(&'a Need, u32, u64)>,
+    /// How deep each vertex lies, if slots are to have their leaves close together.
+    near: Option<Vec<u32>>,
+}
+
+impl<'a> Walk<'a> {
+    fn new(graph: &'a Graph, class: &'a Class, state: &[u64], high: bool) -> Self {
+        Walk {
+            graph,
+            class,
+            state: state.to_vec(),
+            high,
+            frugal: 0,
+            questions: 0,
+            taken: Vec::new(),
+            slots: 0,
+            open: Vec::new(),
+            near: None,
+        }
+    }
+
+    fn done(mut self) -> Placed {
+        // Shares of one position are one share.
+        self.taken.sort_by_key(|t| t.at);
+        let mut merged: Vec<Taken> = Vec::with_capacity(self.taken.len());
+        for t in self.taken {
+            match (merged.last_mut(), t.share) {
+                (Some(Taken { at, share: Share::Units(n) }), Share::Units(more)) if *at == t.at => *n += more,
+                (Some(last), Share::Shared) if *last == t => {}
+                _ => merged.push(t),
+            }
+        }
+        Placed { taken: merged, slots: self.slots }
+    }
+
+    /// Up to `limit` of a need at the level of the node; how many.
+    fn repeat(&mut self, need: &'a Need, limit: u64) -> u64 {
+        match need.level {
+            Level::Node => u64::from(self.node(need)),
+            _ => self.find(0, need, limit),
+        }
+    }
+
+    fn node(&mut self, need: &'a Need) -> bool {
+        if self.state[0] == EXCLUSIVE {
+            return false;
+        }
+        if need.with.is_empty() {
+            return self.take(0, Share::Shared);
+        }
+        self.all(0, &need.with)
+    }
+
+    fn take(&mut self, at: u32, share: Share) -> bool {
+        let ok = take(&mut self.state[at as usize], share);
+        if ok {
+            self.taken.push(Taken { at, share });
+        }
+        ok
+    }
+
+    /// Goes back to an earlier point.
+    fn undo(&mut self, mark: (usize, u64, usize)) {
+        for t in self.taken.drain(mark.0..) {
+            give(&mut self.state[t.at as usize], t.share);
+        }
+        self.slots = mark.1;
+        self.open.truncate(mark.2);
+    }
+
+    fn mark(&self) -> (usize, u64, usize) {
+        (self.taken.len(), self.slots, self.open.len())
+    }
+
+    /// Everything in a list, below `scope`, or nothing.
+    fn all(&mut self, scope: u32, needs: &'a [Need]) -> bool {
+        let mark = self.mark();
+        // What needs a place of its own goes first; counts of leaves take what remains.
+        let mut order: Vec<&'a Need> = needs.iter().collect();
+        order.sort_by_key(|n| Reverse((n.whole, !n.with.is_empty())));
+        for need in order {
+            let limit = if self.frugal > 0 || need.is_leafy(self.class) { need.min() } else { need.limit() };
+            let before = self.mark();
+            let found = self.find(scope, need, limit);
+            match need.best(found) {
+                Some(best) if best == found => {}
+                Some(best) => {
+                    // More was found than the next smaller allowed count; look again for just that.
+                    self.undo(before);
+                    self.find(scope, need, best);
+                }
+                None => {
+                    self.undo(mark);
+                    return false;
+                }
+            }
+        }
+        true
+    }
+
+    fn find(&mut self, scope: u32, need: &'a Need, limit: u64) -> u64 {
+        self.questions += 1;
+        if self.questions > QUESTIONS_MAX {
+            return 0;
+        }
+        if need.slot { self.slot(scope, need, limit) } else { self.vertices(scope, need, limit) }
+    }
+
+    fn slot(&mut self, scope: u32, need: &'a Need, limit: u64) -> u64 {
+        let several = u32::from(limit != 1);
+        self.frugal += several;
+        let mut found = 0;
+        while found < limit {
+            let before = self.taken.len();
+            self.slots += 1;
+            let part = self.closest(scope, &need.with);
+            if !(part.is_some_and(|part| self.all(part, &need.with)) || self.all(scope, &need.with)) {
+                self.slots -= 1;
+                break;
+            }
+            found += 1;
+            if self.taken[before..].iter().all(|t| t.share == Share::Shared) {
+                // It takes nothing that could run out, so as many as are needed fit.
+                let rest = limit.min(need.min()).saturating_sub(found);
+                self.slots = self.slots.saturating_add(rest);
+                found += rest;
+                break;
+            }
+        }
+        self.frugal -= several;
+        found
+    }
+
+    /// The deepest part below `scope` with room for these leaves, of those the fullest; `None` where it does not matter.
+    fn closest(&mut self, scope: u32, needs: &[Need]) -> Option<u32> {
+        let depths = self.near.as_ref()?;
+        if !needs.iter().all(|need| need.is_leafy(self.class)) {
+            return None;
+        }
+        let free = |at: u32, need: &Need| prefer::units(self.class, &self.state, at as usize, need.type_);
+        let end = self.class.slots[scope as usize].end;
+        self.questions = self.questions.saturating_add((end - scope) / 64);
+        (scope + 1..end)
+            .filter(|&at| !self.class.slots[at as usize].leaf && self.state[at as usize] != EXCLUSIVE)
+            .filter(|&at| needs.iter().all(|need| free(at, need) >= need.min()))
+            .max_by_key(|&at| {
+                let spare: u64 = needs.iter().map(|need| free(at, need)).sum();
+                (depths[at as usize], Reverse(spare), Reverse(at))
+            })
+    }
+
+    /// Positions of a type below `scope`, not inside one another, in order.
+    fn positions(&self, scope: u32, need: &Need) -> Vec<u32> {
+        let end = self.class.slots[scope as usize].end;
+        let mut list = Vec::new();
+        let mut at = scope + 1;
+        while at < end {
+            let slot = &self.class.slots[at as usize];
+            if slot.type_ == need.type_ {
+                list.push(at);
+                at = slot.end;
+            } else {
+                at += 1;
+            }
+        }
+        if self.high {
+            list.reverse();
+        }
+        list
+    }
+
+    fn vertices(&mut self, scope: u32, need: &'a Need, limit: u64) -> u64 {
+        let positions = self.positions(scope, need);
+        let leaf = |at: u32| self.class.slots[at as usize].leaf;
+        if need.with.is_empty() && positions.iter().all(|&at| leaf(at)) {
+            return self.leaves(scope, need, limit, &positions);
+        }
+        let mut found = 0;
+        for at in positions {
+            if found == limit {
+                break;
+            }
+            found += u64::from(self.vertex(at, need));
+        }
+        found
+    }
+
+    fn vertex(&mut self, at: u32, need: &'a Need) -> bool {
+        let slot = &self.class.slots[at as usize];
+        if slot.leaf {
+            return false;
+        }
+        let range = at as usize..slot.end as usize;
+        if need.exclusive {
+            if self.state[range.clone()] != self.class.idle[range.clone()] {
+                return false;
+            }
+            let mark = self.mark();
+            if !self.all(at, &need.with) {
+                return false;
+            }
+            let slots = self.slots;
+            self.undo(mark);
+            self.slots = slots;
+            for at in range {
+                let slot = &self.class.slots[at];
+                self.take(at as u32, if slot.leaf { Share::Units(slot.units) } else { Share::Exclusive });
+            }
+            return true;
+        }
+        if self.state[at as usize] == EXCLUSIVE {
+            return false;
+        }
+        if need.with.is_empty() { self.take(at, Share::Shared) } else { self.all(at, &need.with) }
+    }
+
+    /// Units of leaves below `scope`: as many as `limit`, or nothing when there are fewer than the least count.
+    fn leaves(&mut self, scope: u32, need: &'a Need, limit: u64, positions: &[u32]) -> u64 {
+        let mark = self.mark();
+        let mut found = 0u64;
+        for &at in positions {
+            if found >= limit {
+                break;
+            }
+            let slot = &self.class.slots[at as usize];
+            let Some(scale) = units::scale(&need.unit, self.graph.text(slot.unit)) else { continue };
+            let free = self.state[at as usize];
+            let whole = need.whole && slot.sized;
+            if whole && free != slot.units {
+                continue;
+            }
+            // In units of the pool, rounded up: 1 GB of a pool counted in GiB takes a whole one.
+            let want = if whole { free } else { scale.pool_units(limit - found).min(free) };
+            if want == 0 {
+                continue;
+            }
+            let got = scale.request_units(want).min(limit - found);
+            self.take(at, Share::Units(want));
+            found += got;
+        }
+        if found < need.min() {
+            self.undo(mark);
+            return 0;
+        }
+        if !need.whole && need.count.fixed().is_none() && found < need.limit() {
+            self.open.push((need, scope, found));
+        }
+        found
+    }
+
+    /// Takes units of a leaf type anywhere on the node.
+    fn units(&mut self, type_: Name, mut count: u64) {
+        let class = self.class;
+        let Some(positions) = class.leaves.get(&type_) else { return };
+        let mut one = |this: &mut Self, at: u32| {
+            let n = count.min(this.state[at as usize]);
+            if n > 0 {
+                this.take(at, Share::Units(n));
+                count -= n;
+            }
+        };
+        if self.high {
+            positions.iter().rev().for_each(|&at| one(self, at));
+        } else {
+            positions.iter().for_each(|&at| one(self, at));
+        }
+    }
+
+    /// Leaves with a range of counts get more while there is more.
+    fn grow(&mut self) {
+        for (need, scope, have) in std::mem::take(&mut self.open) {
+            let positions = self.positions(scope, need);
+            let free: u64 = positions.iter().map(|&at| self.state[at as usize]).sum();
+            let Some(best) = need.best(have.saturating_add(free)) else { continue };
+            let mut more = best.saturating_sub(have);
+            for at in positions {
+                let n = more.min(self.state[at as usize]);
+                if n > 0 {
+                    self.take(at, Share::Units(n));
+                    more -= n;
+                }
+            }
+        }
+    }
+}
+
+impl Need {
+    /// Its type is a leaf wherever this class has it, so more of it can be added at the end.
+    fn is_leafy(&self, class: &Class) -> bool {
+        self.with.is_empty() && !self.slot && !self.whole && class.leaves.contains_key(&self.type_)
+    }
+}

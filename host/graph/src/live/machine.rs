@@ -1,0 +1,266 @@
+//! The machine at a moment: the graph, which nodes are up, what jobs hold, and the reservations.
+//!
+//! Plans are computed from it. For each shape it memoizes which nodes the constraint allows and which changes could help;
+//! both follow from the graph alone.
+//!
+//! This module must never know a plan.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use fixedbitset::FixedBitSet;
+use fluxgate_formats::constraint::{Constraint, Target};
+
+use crate::layout::graph::Graph;
+use crate::layout::template::{Class, ClassId};
+use crate::live::index::Index;
+use crate::live::ledger::{Allocation, Ledger};
+use crate::live::request::{self, Kind, Level, Need, Request, ShapeId};
+use crate::live::reservations::Reservations;
+use crate::live::view::{Eligible, Overlay, View};
+use crate::live::{local, matcher, take};
+
+/// The machine at a moment. See the module.
+#[derive(Debug)]
+pub(crate) struct Machine {
+    pub(crate) graph: Arc<Graph>,
+    pub(crate) index: Index,
+    pub(crate) ledger: Ledger,
+    pub(crate) reservations: Reservations,
+    /// What a request without constraints may use.
+    everything: Arc<Eligible>,
+    known: Mutex<Known>,
+}
+
+impl Clone for Machine {
+    fn clone(&self) -> Self {
+        Machine {
+            graph: self.graph.clone(),
+            index: self.index.clone(),
+            ledger: self.ledger.clone(),
+            reservations: self.reservations.clone(),
+            everything: self.everything.clone(),
+            known: Mutex::default(),
+        }
+    }
+}
+
+/// What follows from the graph alone, by shape.
+#[derive(Debug, Default)]
+struct Known {
+    eligible: HashMap<ShapeId, Arc<Eligible>>,
+    helps: HashMap<ShapeId, Arc<Helps>>,
+}
+
+/// Shapes of which the helping changes are kept.
+const HELPS_MAX: usize = 65_536;
+/// Shapes of which the allowed nodes are kept: a set may take as many bits as there are nodes.
+const ELIGIBLE_MAX: usize = 1024;
+
+/// The changes that could help a shape to fit.
+#[derive(Debug)]
+pub(crate) struct Helps {
+    /// On nodes of these classes, in order.
+    pub(crate) classes: Vec<ClassId>,
+    /// Of vertices above nodes, or of flow.
+    pub(crate) upper: bool,
+    /// The request takes exactly this number of idle nodes of these templates.
+    pub(crate) nodes: Option<u64>,
+}
+
+/// A request taken apart.
+#[derive(Default)]
+struct Parts<'a> {
+    /// Needs that are searched on nodes.
+    inside: Vec<&'a Need>,
+    /// It wants vertices above nodes.
+    upper: bool,
+    /// It needs vertices above nodes exclusively, with every node below them.
+    every_node: bool,
+}
+
+impl<'a> Parts<'a> {
+    fn of(request: &'a Request) -> Self {
+        let mut parts = Parts::default();
+        request.needs.iter().for_each(|need| parts.add(need));
+        parts
+    }
+
+    fn add(&mut self, need: &'a Need) {
+        if need.level != Level::Upper {
+            return self.inside.push(need);
+        }
+        self.upper |= !need.slot;
+        self.every_node |= !need.slot && need.exclusive;
+        need.with.iter().for_each(|inner| self.add(inner));
+    }
+}
+
+/// The number of nodes that a request takes, if it takes idle nodes only and equally many of any of these templates.
+fn whole_nodes(graph: &Graph, request: &Request, classes: &[ClassId]) -> Option<u64> {
+    let (need, want) = matcher::tally(request)?;
+    if request.flow {
+        return None;
+    }
+    let alone = request.whole_nodes || (need.level == Level::Node && need.exclusive);
+    if !alone || !request.needs.iter().all(request::fixed) {
+        return None;
+    }
+    let mut each = classes.iter().map(|class| {
+        let class = &graph.classes[class.0 as usize];
+        local::capacity(graph, class, &class.idle, need, want)
+    });
+    let first = each.next().filter(|n| *n > 0)?;
+    each.all(|n| n == first).then(|| want.div_ceil(first))
+}
+
+/// What an RFC 31 constraint asks of a node.
+struct NodeTarget<'a>(&'a Graph, u32);
+
+impl Target for NodeTarget<'_> {
+    fn host(&self) -> &str {
+        self.0.host(self.1)
+    }
+
+    fn rank(&self) -> u32 {
+        self.0.nodes[self.1 as usize].rank
+    }
+
+    fn has_property(&self, name: &str) -> bool {
+        let set = self.0.nodes[self.1 as usize].props;
+        self.0.names.get(name).is_some_and(|name| self.0.props.contains(set, name))
+    }
+}
+
+impl Machine {
+    /// The machine of a graph on which no job holds anything.
+    pub(crate) fn new(graph: Arc<Graph>, index: Index) -> Self {
+        let ledger = Ledger::new(&graph);
+        let everything = Arc::new(Eligible::All);
+        let (reservations, known) = (Reservations::default(), Mutex::default());
+        Machine { graph, index, ledger, reservations, everything, known }
+    }
+
+    /// The idle machine of another index of the same graph.
+    pub(crate) fn idle(&self, index: Index) -> Self {
+        Machine::new(self.graph.clone(), index)
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        // A panic elsewhere cannot leave the tables half written in a way that matters: entries are whole.
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Classes of nodes are others now.
+    pub(crate) fn forget_classes(&mut self) {
+        *self.known.get_mut().unwrap_or_else(PoisonError::into_inner) = Known::default();
+    }
+
+    /// The nodes a request's constraint allows.
+    pub(crate) fn eligible(&self, request: &Request) -> Arc<Eligible> {
+        if request.constraint == Constraint::All {
+            return self.everything.clone();
+        }
+        if let Some(known) = self.known().eligible.get(&request.shape) {
+            return known.clone();
+        }
+        let graph = &self.graph;
+        let fits = |node: u32| request.constraint.matches(&NodeTarget(graph, node));
+        let made = Arc::new(if request.by_class {
+            // Any node of a class speaks for all: properties are part of the class.
+            let mut classes = vec![None; graph.classes.len()];
+            for (node, it) in graph.nodes.iter().enumerate() {
+                classes[it.class.0 as usize].get_or_insert_with(|| fits(node as u32));
+            }
+            Eligible::Classes(classes.into_iter().map(|c| c == Some(true)).collect())
+        } else {
+            let mut set = FixedBitSet::with_capacity(graph.nodes.len());
+            (0..graph.nodes.len()).filter(|&n| fits(n as u32)).for_each(|n| set.insert(n));
+            Eligible::Nodes(set)
+        });
+        let mut known = self.known();
+        if known.eligible.len() >= ELIGIBLE_MAX {
+            known.eligible.clear();
+        }
+        known.eligible.insert(request.shape, made.clone());
+        made
+    }
+
+    pub(crate) fn view<'a>(&'a self, overlay: Option<&'a Overlay>) -> View<'a> {
+        View { graph: &self.graph, index: &self.index, upper: self.ledger.upper(), overlay }
+    }
+
+    pub(crate) fn helps(&self, request: &Request) -> Arc<Helps> {
+        if let Some(known) = self.known().helps.get(&request.shape) {
+            return known.clone();
+        }
+        let made = Arc::new(self.find_helps(request));
+        let mut known = self.known();
+        if known.helps.len() >= HELPS_MAX {
+            known.helps.clear();
+        }
+        known.helps.insert(request.shape, made.clone());
+        made
+    }
+
+    fn find_helps(&self, request: &Request) -> Helps {
+        let graph = &self.graph;
+        let eligible = self.eligible(request);
+        let all: Vec<Parts<'_>> = match request.alternatives.as_slice() {
+            [] => vec![Parts::of(request)],
+            list => list.iter().map(|one| Parts::of(one)).collect(),
+        };
+        let helps = |(id, class): (usize, &Class)| {
+            let id = ClassId(id as u32);
+            let any = |p: &Parts<'_>| {
+                let fits = |need: &&Need| local::capacity(graph, class, &class.idle, need, 1) > 0;
+                p.every_node || p.inside.iter().any(fits)
+            };
+            (eligible.class(id) && all.iter().any(any)).then_some(id)
+        };
+        let classes: Vec<ClassId> = graph.classes.iter().enumerate().filter_map(helps).collect();
+        let nodes = match *eligible {
+            Eligible::Nodes(_) => None,
+            _ => whole_nodes(graph, request, &classes),
+        };
+        Helps { classes, upper: request.flow || all.iter().any(|p| p.upper), nodes }
+    }
+
+    /// Is enough free by totals alone? When not, the request cannot fit now. Costs nothing.
+    pub(crate) fn could_fit_counts(&self, request: &Request) -> bool {
+        let free = self.index.free();
+        u64::from(request.nodes) <= free.nodes
+            && u64::from(request.cores) <= free.cores
+            && u64::from(request.gpus) <= free.gpus
+    }
+
+    /// Free cores or gpus on nodes that are up.
+    pub(crate) fn free_of(&self, kind: Kind) -> u64 {
+        match kind {
+            Kind::Core => self.index.free().cores,
+            Kind::Gpu => self.index.free().gpus,
+        }
+    }
+
+    /// Have all nodes equally many cores and gpus? Then what a request takes does not depend on where.
+    pub(crate) fn alike(&self) -> bool {
+        let mut kinds = self.graph.classes.iter().map(|c| (c.cores, c.gpus));
+        let first = kinds.next();
+        kinds.all(|k| Some(k) == first)
+    }
+
+    /// What of an allocation becomes free for others when it ends: cores and gpus on nodes that are up.
+    pub(crate) fn returns(&self, allocation: &Allocation) -> (u64, u64) {
+        if self.index.free().nodes as usize == self.graph.nodes.len() {
+            return (allocation.cores, allocation.gpus);
+        }
+        let (mut cores, mut gpus) = (0, 0);
+        for (node, takes) in take::nodes(&allocation.takes).filter(|(n, _)| self.index.is_up(*n)) {
+            let _ = node;
+            let (c, g) = take::count(&self.graph, takes);
+            cores += c;
+            gpus += g;
+        }
+        (cores, gpus)
+    }
+}

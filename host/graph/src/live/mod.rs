@@ -1,0 +1,37 @@
+//! Which job holds which resource from when to when, and what fits: index, ledger, reservations, view and matcher.
+//!
+//! This room must never know a format of files, a queue, a policy or a clock.
+
+pub(crate) mod alternatives;
+pub(crate) mod bits;
+pub(crate) mod cache;
+pub(crate) mod counts;
+pub(crate) mod error;
+pub(crate) mod flow_kinds;
+pub(crate) mod flow_shortage;
+pub(crate) mod future;
+mod grow;
+pub(crate) mod hints;
+pub(crate) mod index;
+pub(crate) mod ledger;
+pub(crate) mod local;
+pub(crate) mod machine;
+pub(crate) mod matcher;
+pub(crate) mod node_rows;
+pub(crate) mod placement;
+pub(crate) mod plan;
+pub(crate) mod planning;
+pub(crate) mod prefer;
+pub(crate) mod profile;
+pub(crate) mod queries;
+pub(crate) mod ranking;
+pub(crate) mod request;
+pub(crate) mod reservations;
+pub(crate) mod resources;
+pub(crate) mod share;
+pub(crate) mod take;
+#[cfg(test)]
+mod tests;
+pub(crate) mod timeline;
+pub(crate) mod view;
+pub(crate) mod why;

@@ -1,0 +1,431 @@
+//! The plan of the reservations: it shows that every reservation can start on time, and admits starts that keep it so.
+//!
+//! A reservation fixes a start time, not a place. A plan simulates the future once: running jobs end when
+//! expected, each reservation starts at its time and is placed on resources that are free then, on late-freed nodes
+//! first so that resources that are free now stay usable before. A start now is admitted when all reservations can still
+//! start on time.
+//!
+//! There are two kinds of plan. When every reservation asks only for cores or gpus wherever they are, or only for idle nodes
+//! of the same templates, counts decide and are exact: a start may use what is spare at the start of each reservation. With
+//! one reservation that is the shadow time and the extra nodes of EASY. Otherwise a start is searched first outside the
+//! tentative places of the reservations, then anywhere, with a new simulation that includes it. Places are also computed
+//! beside counts, for a request that counts do not decide.
+//!
+//! This module must never know why a job has a reservation.
+
+use fluxgate_formats::JobId;
+
+use crate::layout::graph::Graph;
+use crate::live::counts::CountPlan;
+use crate::live::ledger::Allocation;
+use crate::live::machine::Machine;
+use crate::live::matcher;
+use crate::live::placement::Placement;
+use crate::live::request::{Request, ShapeId};
+use crate::live::reservations::Reservation;
+use crate::live::share;
+use crate::live::take::{self, Match};
+use crate::live::timeline::{Extra, Hints, Step, Sweep, simulate};
+use crate::live::view::{Eligible, Overlay, View};
+
+/// Most simulations of one search; after them only the tentative places of reservations decide.
+pub const REPLAYS_MAX: usize = 64;
+
+/// A simulated future in which all reservations start on time. See the module.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    now: f64,
+    /// The first time at which something was to happen: from then on it must be made again.
+    until: f64,
+    /// Present when all reservations can be counted.
+    counts: Option<CountPlan>,
+    /// Computed on demand.
+    places: Option<Places>,
+    /// Places found since, better than those of the plan.
+    hints: Hints,
+    /// The answer of the last search for a start: shape, start and place, in case it is to be reserved.
+    proposal: Option<(ShapeId, f64, Match)>,
+}
+
+/// A plan of places.
+#[derive(Debug, Default)]
+struct Places {
+    steps: Vec<Step>,
+    /// For the first `n` steps: what is free now and stays clear of their places, at index `n - 1`.
+    outside: Vec<Option<Overlay>>,
+}
+
+impl Plan {
+    /// Simulates the future; `hints` are the earlier places of reservations.
+    pub(crate) fn make(machine: &Machine, now: f64, hints: Hints) -> Plan {
+        let first_end = machine.ledger.ends().map(|(end, _)| end).next().unwrap_or(f64::INFINITY);
+        let first_start = machine.reservations.iter().map(|r| r.start).next().unwrap_or(f64::INFINITY);
+        // Beyond that, a job overstays or a reservation is late, and times move.
+        let counts = CountPlan::make(machine, now);
+        Plan { now, until: first_end.min(first_start), counts, places: None, hints, proposal: None }
+    }
+
+    /// The plan as of `now`: made anew, from the hints of the one before, when that is out of date.
+    pub(crate) fn current<'a>(plan: &'a mut Option<Plan>, machine: &Machine, now: f64) -> &'a mut Plan {
+        let current = match plan.take() {
+            Some(plan) if plan.holds_at(now) => plan,
+            old => Plan::make(machine, now, old.map(Plan::into_hints).unwrap_or_default()),
+        };
+        plan.insert(current)
+    }
+
+    /// A plan that has to be made again, with these hints.
+    pub(crate) fn of_hints(hints: Hints) -> Plan {
+        let past = f64::NEG_INFINITY;
+        Plan { now: past, until: past, counts: None, places: None, hints, proposal: None }
+    }
+
+    /// The hints of this plan, as a plan that has to be made again.
+    pub(crate) fn outline(&self) -> Plan {
+        let mut hints = self.hints.clone();
+        if let Some(places) = &self.places {
+            hints = places.hints(&hints);
+        }
+        Plan::of_hints(hints)
+    }
+
+    /// The hints found since the places were made.
+    pub(crate) fn hints_mut(&mut self) -> &mut Hints {
+        &mut self.hints
+    }
+
+    /// It must be made again; until then it is good for hints.
+    pub(crate) fn expire(&mut self) {
+        self.until = f64::NEG_INFINITY;
+        self.now = f64::NEG_INFINITY;
+    }
+
+    /// Where its reservations were.
+    fn into_hints(mut self) -> Hints {
+        self.forget_places();
+        self.hints
+    }
+
+    /// Places are to be made again, where they were as far as possible.
+    fn forget_places(&mut self) {
+        for step in self.places.take().map(|places| places.steps).unwrap_or_default() {
+            self.hints.entry(step.id).or_insert((step.shape, step.found));
+        }
+    }
+
+    /// The places, and those found since that are better.
+    fn places(&mut self, machine: &Machine) -> (&mut Places, &mut Hints) {
+        let Plan { now, places, hints, .. } = self;
+        let places = places.get_or_insert_with(|| {
+            let steps = simulate(machine, *now, &std::mem::take(hints), None).unwrap_or_default();
+            let outside = vec![None; steps.len()];
+            Places { steps, outside }
+        });
+        (places, hints)
+    }
+
+    /// When each reservation begins.
+    #[cfg(test)]
+    pub(crate) fn starts(&mut self, machine: &Machine) -> Vec<(JobId, f64)> {
+        match &self.counts {
+            Some(counts) => counts.starts(),
+            None => self.places(machine).0.steps.iter().map(|s| (s.id, s.start)).collect(),
+        }
+    }
+
+    /// Is the plan the same when made at `now`?
+    pub(crate) fn holds_at(&self, now: f64) -> bool {
+        now == self.now || (now > self.now && now < self.until)
+    }
+
+    /// A match that starts now, ends at `end` and delays no reservation: `Err(None)` when nothing fits at all, `Err(Some)`
+    /// with the job of a reservation that it would delay.
+    pub(crate) fn admit(
+        &mut self,
+        machine: &Machine,
+        request: &Request,
+        eligible: &Eligible,
+        end: f64,
+        placement: Placement,
+    ) -> Result<Match, Option<JobId>> {
+        if let Some(counts) = self.counts.as_ref().filter(|counts| counts.decides(machine, request)) {
+            let found = matcher::find(machine.view(None), request, eligible, placement).ok_or(None)?;
+            return match counts.delayed(counts.usage(machine, &found), end) {
+                None => Ok(found),
+                Some(id) => Err(Some(id)),
+            };
+        }
+        let now = self.now;
+        let (places, hints) = self.places(machine);
+        places.admit(machine, request, eligible, (now, end), placement, hints)
+    }
+
+    pub(crate) fn earliest(
+        &mut self,
+        machine: &Machine,
+        request: &Request,
+        eligible: &Eligible,
+        (now, from): (f64, f64),
+        duration: f64,
+    ) -> Option<f64> {
+        if let Some(counts) = &self.counts
+            && let Some(takes) = counts.takes(machine, request)
+        {
+            return counts.earliest(takes, from, duration);
+        }
+        let (places, hints) = self.places(machine);
+        let (at, found) = places.earliest(machine, request, eligible, (now, from, duration), hints)?;
+        self.proposal = Some((request.shape, at, found));
+        Some(at)
+    }
+
+    /// A reservation was made. Keeps the plan in step; false when it must be made again.
+    pub(crate) fn reserved(&mut self, machine: &Machine, new: &Reservation) -> bool {
+        self.until = self.until.min(new.start);
+        if let Some((shape, start, found)) = self.proposal.take()
+            && shape == new.request.shape
+            && start == new.start
+        {
+            self.hints.insert(new.id, (shape, found));
+        }
+        self.forget_places();
+        match &mut self.counts {
+            Some(counts) if new.start >= self.now => counts.reserved(machine, new),
+            _ => false,
+        }
+    }
+
+    /// An allocation is about to begin. Keeps the plan in step; false when it must be made again.
+    pub(crate) fn started(&mut self, machine: &Machine, new: &Allocation) -> bool {
+        self.until = self.until.min(new.end);
+        if self.places.as_mut().is_some_and(|places| !places.started(&machine.graph, new)) {
+            self.forget_places();
+        }
+        if self.counts.as_mut().is_some_and(|counts| !counts.started(machine, new)) {
+            self.counts = None;
+        }
+        self.counts.is_some() || self.places.is_some()
+    }
+
+    /// The allocation was booked: what is free now changed on its nodes.
+    pub(crate) fn refresh(&mut self, view: View<'_>, new: &Allocation) {
+        if let Some(places) = self.places.as_mut().filter(|_| above_nodes(new)) {
+            places.outside.fill(None);
+        }
+        if let Some(places) = &mut self.places {
+            for n in 0..places.steps.len() {
+                let Some(mut outside) = places.outside[n].take() else { continue };
+                for (node, _) in take::nodes(&new.takes) {
+                    outside.unset(node);
+                    places.see(view, &mut outside, node, n + 1);
+                }
+                places.outside[n] = Some(outside);
+            }
+        }
+    }
+}
+
+impl Places {
+    fn admit(
+        &mut self,
+        machine: &Machine,
+        request: &Request,
+        eligible: &Eligible,
+        (now, end): (f64, f64),
+        placement: Placement,
+        hints: &mut Hints,
+    ) -> Result<Match, Option<JobId>> {
+        let count = self.steps.iter().filter(|s| s.start < end).count();
+        if count == 0 {
+            return matcher::find(machine.view(None), request, eligible, placement).ok_or(None);
+        }
+        let view = machine.view(None);
+        if self.outside[count - 1].is_none() {
+            self.outside[count - 1] = Some(self.make_outside(view, count));
+        }
+        let outside = self.outside[count - 1].as_ref();
+        if let Some(found) = matcher::find(machine.view(outside), request, eligible, placement) {
+            return Ok(found);
+        }
+        // In the way of tentative places; perhaps the reservations can go elsewhere.
+        let mut delayed = None;
+        let other = if placement.is_high() { Placement::Low } else { Placement::High };
+        for placement in [placement, other] {
+            let found = matcher::find(view, request, eligible, placement).ok_or(None)?;
+            if let Some(step) = short(&self.steps, take::usage(&machine.graph, &found), now, end) {
+                delayed = delayed.or(Some(step.id));
+                continue;
+            }
+            let extra = Extra { found: &found, start: now, end, before: &self.steps };
+            match simulate(machine, now, &self.hints(hints), Some(extra)) {
+                Ok(steps) => {
+                    learn(hints, steps);
+                    return Ok(found);
+                }
+                Err(id) => delayed = delayed.or(Some(id)),
+            }
+        }
+        Err(delayed)
+    }
+
+    /// Where its reservations are, or were found better places.
+    fn hints(&self, better: &Hints) -> Hints {
+        let mut hints = better.clone();
+        for step in &self.steps {
+            hints.entry(step.id).or_insert_with(|| (step.shape, step.found.clone()));
+        }
+        hints
+    }
+
+    /// What is free now on the nodes of the first `count` reservations and stays clear of them.
+    fn make_outside(&self, view: View<'_>, count: usize) -> Overlay {
+        let mut overlay = Overlay::default();
+        for step in &self.steps[..count] {
+            for (node, _) in step.after.nodes() {
+                if overlay.get(node).is_none() {
+                    self.see(view, &mut overlay, node, count);
+                }
+            }
+            for (&at, &state) in &step.after.upper {
+                let now = view.upper[at as usize];
+                let seen = overlay.upper.entry(at).or_insert(now);
+                *seen = tighter(view.graph.is_upper_leaf(at), *seen, state);
+            }
+        }
+        overlay
+    }
+
+    /// Sees one node through the first `count` reservations.
+    fn see(&self, view: View<'_>, overlay: &mut Overlay, node: u32, count: usize) {
+        let class = view.graph.class(node);
+        let mut seen: Option<Box<[u64]>> = None;
+        for step in &self.steps[..count] {
+            let Some(after) = step.after.get(node) else { continue };
+            let seen = seen.get_or_insert_with(|| view.index.state(node).free.clone());
+            for (at, state) in after.iter().enumerate() {
+                seen[at] = tighter(class.slots[at].leaf, seen[at], *state);
+            }
+        }
+        if let Some(seen) = seen {
+            overlay.set(node, seen);
+        }
+    }
+
+    fn started(&mut self, graph: &Graph, new: &Allocation) -> bool {
+        for step in self.steps.iter_mut().filter(|s| s.start < new.end) {
+            step.spare = (step.spare.0.saturating_sub(new.cores), step.spare.1.saturating_sub(new.gpus));
+            for (node, takes) in take::nodes(&new.takes) {
+                if step.after.get(node).is_none() {
+                    continue;
+                }
+                let state = step.after.entry(node, || graph.class(node).idle.clone());
+                for take in takes {
+                    let t = take::position(graph, take);
+                    if !share::take(&mut state[t.at as usize], t.share) {
+                        return false;
+                    }
+                }
+            }
+            if above_nodes(new) {
+                return false;
+            }
+        }
+        true
+    }
+
+    fn earliest(
+        &mut self,
+        machine: &Machine,
+        request: &Request,
+        eligible: &Eligible,
+        (now, from, duration): (f64, f64, f64),
+        hints: &mut Hints,
+    ) -> Option<(f64, Match)> {
+        let mut replays = 0;
+        let mut sweep = Sweep::new(machine, now, &self.steps, request, eligible);
+        while let Some(at) = sweep.next() {
+            let at = at.max(from);
+            if sweep.until() <= at || !sweep.enough() {
+                continue;
+            }
+            let end = at + duration;
+            let view = machine.view(Some(&sweep.overlay));
+            let Some(found) = matcher::find(view, request, eligible, Placement::First) else { continue };
+            let later: Vec<&Step> = self.steps.iter().filter(|s| s.start > at && s.start < end).collect();
+            if later.is_empty() {
+                return Some((at, found));
+            }
+            if request.fixed
+                && machine.alike()
+                && short(&self.steps, take::usage(&machine.graph, &found), at.next_up(), end).is_some()
+            {
+                // On nodes of one kind any place would take as much.
+                continue;
+            }
+            let outside = outside_later(machine, &sweep.overlay, &later);
+            if let Some(found) =
+                matcher::find(machine.view(Some(&outside)), request, eligible, Placement::First)
+            {
+                return Some((at, found));
+            }
+            if replays < REPLAYS_MAX {
+                for placement in [Placement::First, Placement::High] {
+                    let Some(found) = matcher::find(view, request, eligible, placement) else { continue };
+                    if short(&self.steps, take::usage(&machine.graph, &found), at, end).is_some() {
+                        continue;
+                    }
+                    replays += 1;
+                    let extra = Extra { found: &found, start: at, end, before: &self.steps };
+                    if let Ok(steps) = simulate(machine, now, &self.hints(hints), Some(extra)) {
+                        learn(hints, steps);
+                        return Some((at, found));
+                    }
+                }
+            }
+        }
+        None
+    }
+}
+
+/// Does it take anything that belongs to no node?
+fn above_nodes(allocation: &Allocation) -> bool {
+    !allocation.flows.is_empty() || allocation.takes.iter().any(|t| t.node == crate::layout::vertex::NONE)
+}
+
+/// The first reservation beginning in a span that could not have what it takes beside this usage, wherever both are.
+fn short(steps: &[Step], usage: (u64, u64), start: f64, end: f64) -> Option<&Step> {
+    let begins = |s: &&Step| s.start >= start && s.start < end;
+    steps.iter().filter(begins).find(|s| s.spare.0 < usage.0 || s.spare.1 < usage.1)
+}
+
+/// Remembers where reservations can be.
+fn learn(hints: &mut Hints, steps: Vec<Step>) {
+    for step in steps {
+        hints.insert(step.id, (step.shape, step.found));
+    }
+}
+
+/// The smaller share of two views of one vertex: fewer units, or the stronger mark.
+fn tighter(leaf: bool, a: u64, b: u64) -> u64 {
+    if leaf { a.min(b) } else { a.max(b) }
+}
+
+/// The view at some time, clear of the places of reservations that begin later.
+fn outside_later(machine: &Machine, at: &Overlay, later: &[&Step]) -> Overlay {
+    let mut seen = at.clone();
+    for step in later {
+        for (node, after) in step.after.nodes() {
+            let class = machine.graph.class(node);
+            let state = seen.entry(node, || machine.index.state(node).free.clone());
+            for (at, left) in after.iter().enumerate() {
+                state[at] = tighter(class.slots[at].leaf, state[at], *left);
+            }
+        }
+        for (&at, &left) in &step.after.upper {
+            let now = machine.ledger.upper()[at as usize];
+            let state = seen.upper.entry(at).or_insert(now);
+            *state = tighter(machine.graph.is_upper_leaf(at), *state, left);
+        }
+    }
+    seen
+}

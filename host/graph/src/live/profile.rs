@@ -1,0 +1,202 @@
+//! A profile: free units as a step function of time, asked often and changed a little.
+//!
+//! Steps lie in short blocks, each with its minimum and maximum, so that a search skips a block by these and a
+//! change touches few blocks: a thousand reservations can be made anew at every event.
+//!
+//! This module must never know what the units are.
+
+/// Steps of a block before it is split.
+const BLOCK_MAX: usize = 64;
+
+/// From `time` on, until the next step, `free` units are free.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Step {
+    time: f64,
+    free: u64,
+}
+
+#[derive(Debug, Clone)]
+struct Block {
+    /// Never empty; in order of time.
+    steps: Vec<Step>,
+    least: u64,
+    most: u64,
+}
+
+impl Block {
+    fn of(steps: Vec<Step>) -> Block {
+        let mut block = Block { steps, least: 0, most: 0 };
+        block.measure();
+        block
+    }
+
+    fn measure(&mut self) {
+        self.least = self.steps.iter().map(|s| s.free).min().unwrap_or(0);
+        self.most = self.steps.iter().map(|s| s.free).max().unwrap_or(0);
+    }
+}
+
+/// See the module. The first step begins before all time.
+#[derive(Debug, Clone)]
+pub(crate) struct Profile {
+    blocks: Vec<Block>,
+}
+
+impl Profile {
+    /// `free` units at first; `changes` come in order of time and add.
+    pub(crate) fn new(free: u64, changes: impl IntoIterator<Item = (f64, u64)>) -> Profile {
+        let mut steps = vec![Step { time: f64::NEG_INFINITY, free }];
+        for (time, more) in changes {
+            let last = steps.len() - 1;
+            let free = steps[last].free.saturating_add(more);
+            if steps[last].time == time {
+                steps[last].free = free;
+            } else if more > 0 {
+                steps.push(Step { time, free });
+            }
+        }
+        Profile { blocks: steps.chunks(BLOCK_MAX / 2).map(|part| Block::of(part.to_vec())).collect() }
+    }
+
+    /// The step that holds at `time`.
+    fn at(&self, time: f64) -> (usize, usize) {
+        let block = self.blocks.partition_point(|b| b.steps[0].time <= time).saturating_sub(1);
+        let step = self.blocks[block].steps.partition_point(|s| s.time <= time).saturating_sub(1);
+        (block, step)
+    }
+
+    /// The first step from a place on that is wanted; whole blocks are passed by their least and most.
+    fn find(
+        &self,
+        (mut block, mut step): (usize, usize),
+        maybe: impl Fn(&Block) -> bool,
+        wanted: impl Fn(u64) -> bool,
+    ) -> Option<(usize, usize)> {
+        while let Some(it) = self.blocks.get(block) {
+            if maybe(it)
+                && let Some(more) = it.steps[step..].iter().position(|s| wanted(s.free))
+            {
+                return Some((block, step + more));
+            }
+            (block, step) = (block + 1, 0);
+        }
+        None
+    }
+
+    /// How many are free at a time.
+    pub(crate) fn free_at(&self, time: f64) -> u64 {
+        let (block, step) = self.at(time);
+        self.blocks[block].steps[step].free
+    }
+
+    /// The first time from `start` on, before `end`, at which fewer than `want` are free.
+    pub(crate) fn short(&self, want: u64, start: f64, end: f64) -> Option<f64> {
+        let (block, step) = self.find(self.at(start), |b| b.least < want, |free| free < want)?;
+        let time = self.blocks[block].steps[step].time.max(start);
+        (time < end).then_some(time)
+    }
+
+    /// The earliest time from `now` on from which `want` are free for `duration`.
+    pub(crate) fn earliest(&self, want: u64, now: f64, duration: f64) -> Option<f64> {
+        let mut from = self.at(now);
+        loop {
+            let (block, step) = self.find(from, |b| b.most >= want, |free| free >= want)?;
+            let start = self.blocks[block].steps[step].time.max(now);
+            let Some(next) = self.find((block, step), |b| b.least < want, |free| free < want) else {
+                return Some(start);
+            };
+            if self.blocks[next.0].steps[next.1].time >= start + duration {
+                return Some(start);
+            }
+            from = next;
+        }
+    }
+
+    /// Takes units from `start` until just before `end`, which may be infinite; false, with nothing done, when they are
+    /// not there.
+    pub(crate) fn take(&mut self, units: u64, start: f64, end: f64) -> bool {
+        if units == 0 || end <= start {
+            return true;
+        }
+        if self.short(units, start, end).is_some() {
+            return false;
+        }
+        self.cut(start);
+        self.cut(end);
+        let (mut block, mut step) = self.at(start);
+        while let Some(it) = self.blocks.get_mut(block) {
+            if it.steps[0].time >= end {
+                break;
+            }
+            for step in it.steps[step..].iter_mut().take_while(|s| s.time < end) {
+                step.free -= units;
+            }
+            it.measure();
+            (block, step) = (block + 1, 0);
+        }
+        true
+    }
+
+    /// A step begins at `time`, if that is one.
+    fn cut(&mut self, time: f64) {
+        if !time.is_finite() {
+            return;
+        }
+        let (block, step) = self.at(time);
+        let it = &mut self.blocks[block];
+        let Step { time: begin, free } = it.steps[step];
+        if begin == time {
+            return;
+        }
+        it.steps.insert(step + 1, Step { time, free });
+        if it.steps.len() > BLOCK_MAX {
+            let rest = it.steps.split_off(BLOCK_MAX / 2);
+            it.measure();
+            self.blocks.insert(block + 1, Block::of(rest));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Free units at the whole seconds 0 to 99.
+    type Model = Vec<u64>;
+
+    fn free(model: &Model, from: usize, to: usize) -> u64 {
+        model[from..to.min(model.len())].iter().copied().min().unwrap_or(u64::MAX)
+    }
+
+    proptest! {
+        #[test]
+        fn a_profile_is_a_list_of_seconds(
+            start in 0..6u64,
+            changes in prop::collection::btree_map(0..100usize, 1..4u64, 0..20),
+            calls in prop::collection::vec((0..8u64, 0..100usize, 1..60usize), 0..300),
+        ) {
+            let mut model: Model = (0..100)
+                .map(|t| start + changes.range(..=t).map(|(_, n)| n).sum::<u64>())
+                .collect();
+            let mut profile = Profile::new(start, changes.iter().map(|(t, n)| (*t as f64, *n)));
+            for (units, from, long) in calls {
+                let to = from + long;
+                let (start, end) = (from as f64, to as f64);
+                prop_assert_eq!(profile.free_at(start), model[from]);
+                let short = (from..to.min(100)).find(|&t| model[t] < units).map(|t| t as f64);
+                prop_assert_eq!(profile.short(units, start, end), short);
+                let earliest = (from..100).find(|&t| free(&model, t, t + long) >= units).map(|t| t as f64);
+                prop_assert_eq!(profile.earliest(units, start, long as f64), earliest);
+                let fits = free(&model, from, to) >= units;
+                // Times stay whole: nothing is taken beyond the last second of the model but for ever.
+                let end = if to >= 100 { f64::INFINITY } else { end };
+                prop_assert_eq!(profile.take(units, start, end), fits);
+                if fits {
+                    model[from..to.min(100)].iter_mut().for_each(|n| *n -= units);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! Queries: what fits now, what could ever fit, and when; with memoized answers.
+//!
+//! Deep queues repeat the same queries, so every answer is kept while it is still valid. No memo changes an answer.
+//!
+//! This module must never change the ledger.
+
+use std::sync::{Arc, MutexGuard, PoisonError};
+
+use fluxgate_formats::Jobspec;
+
+use crate::live::cache::{CACHE_MAX, Cache, remember};
+use crate::live::error::Unsatisfiable;
+use crate::live::matcher;
+use crate::live::placement::Placement;
+use crate::live::request::{Request, RequestError};
+use crate::live::resources::Resources;
+use crate::live::view::View;
+use crate::live::{flow_shortage, why};
+
+impl Resources {
+    pub(crate) fn cache(&self) -> MutexGuard<'_, Cache> {
+        // A panic elsewhere cannot leave the cache half written in a way that matters: entries are whole.
+        self.cache.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Compiles the resource section and constraints of a jobspec.
+    pub fn compile(&mut self, jobspec: &Jobspec) -> Result<Arc<Request>, RequestError> {
+        self.shapes.compile(&self.machine.graph, &self.types, jobspec)
+    }
+
+    /// [`compile`](Self::compile), done once for a jobspec that the caller keeps for many jobs.
+    pub fn compile_shared(&mut self, jobspec: &Arc<Jobspec>) -> Result<Arc<Request>, RequestError> {
+        self.shapes.compile_shared(&self.machine.graph, &self.types, jobspec)
+    }
+
+    /// The same request with the nodes that it uses to itself (`true`), or as its resources say.
+    pub fn with_whole_nodes(&mut self, request: &Arc<Request>, whole_nodes: bool) -> Arc<Request> {
+        self.shapes.with_whole_nodes(&self.machine.graph, request, whole_nodes)
+    }
+
+    /// Whether the idle machine with every node up satisfies the request, constraints included.
+    pub fn satisfiable(&self, request: &Request) -> Result<(), Unsatisfiable> {
+        if let Some(known) = self.cache().satisfiable.get(&request.shape) {
+            return known.clone();
+        }
+        let eligible = self.machine.eligible(request);
+        let view = View {
+            graph: &self.machine.graph,
+            index: &self.inventory,
+            upper: &self.idle_upper,
+            overlay: None,
+        };
+        let result = match matcher::find(view, request, &eligible, Placement::First) {
+            Some(_) => Ok(()),
+            None => Err(Unsatisfiable { why: why::explain(view, request, &eligible) }),
+        };
+        remember(&mut self.cache().satisfiable, CACHE_MAX, request.shape, result.clone());
+        result
+    }
+
+    /// The flow for which a request does not start now, in words; `None` when it waits for something else. Costs a search.
+    pub fn short_flow(&self, request: &Request) -> Option<String> {
+        if !request.flow || !self.could_fit_counts(request) {
+            return None;
+        }
+        if let Some((version, known)) = self.cache().short.get(&request.shape)
+            && *version == self.version
+        {
+            return known.clone();
+        }
+        let made = flow_shortage::waiting(self.machine.view(None), request, &self.machine.eligible(request));
+        remember(&mut self.cache().short, CACHE_MAX, request.shape, (self.version, made.clone()));
+        made
+    }
+
+    /// Whether the totals suffice. When they do not, the request cannot fit now. Constant time.
+    pub fn could_fit_counts(&self, request: &Request) -> bool {
+        self.machine.could_fit_counts(request)
+    }
+
+    /// The [`epoch`](Self::epoch) of the last change that could help a request to fit. What came back on nodes that
+    /// could never be part of it (without the gpus, the memory or the properties that it asks for) is none.
+    pub fn helped(&self, request: &Request) -> u64 {
+        let helps = self.machine.helps(request);
+        let classes = helps.classes.iter().filter_map(|class| self.class_epochs.get(class.0 as usize));
+        let upper = if helps.upper { self.upper_epoch } else { 0 };
+        classes.copied().fold(upper, u64::max)
+    }
+}

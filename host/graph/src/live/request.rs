@@ -1,0 +1,475 @@
+//! Requests: the resource section of a jobspec in one normal form, resolved against the types of this machine.
+//!
+//! Requests with equal resources and constraints share one [`ShapeId`], so an answer about one of them (it does not fit, it
+//! can never fit) holds for all of them.
+//!
+//! This module must never know what is free, or the job and its duration.
+
+use std::collections::{BTreeSet, HashMap};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+
+use fluxgate_formats::Jobspec;
+use fluxgate_formats::constraint::Constraint;
+use fluxgate_formats::jobspec::{Count, Resource, SLOT, min_count};
+
+mod flow_request;
+
+use crate::description::names::Name;
+use crate::layout::graph::Graph;
+use crate::live::alternatives::{self, ALTERNATIVES_MAX};
+
+/// Most vertices of one request.
+pub const REQUEST_VERTICES_MAX: usize = 1024;
+/// Shapes kept before unused ones are dropped.
+pub const SHAPES_KEPT: usize = 65_536;
+
+/// Most shared jobspecs of which the request is remembered.
+const SHARED_KEPT: usize = 16_384;
+
+/// Number of a shape: equal if and only if the resources and constraints of two requests are equal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ShapeId(pub u32);
+
+/// A type that the machine does not have.
+const UNKNOWN: Name = Name(u32::MAX);
+
+/// Where in the tree a need is looked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Level {
+    /// It names vertices above nodes, or has nodes in it.
+    Upper,
+    /// It names nodes.
+    Node,
+    /// It lies inside one node.
+    Local,
+}
+
+/// One vertex of a request.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Need {
+    pub(crate) type_: Name,
+    pub(crate) text: Box<str>,
+    pub(crate) unit: Box<str>,
+    pub(crate) slot: bool,
+    pub(crate) count: Count,
+    /// The vertex is exclusive, by its own key or because it is in a slot.
+    pub(crate) exclusive: bool,
+    /// `exclusive: true` stands on this very vertex: a pool is then taken whole.
+    pub(crate) whole: bool,
+    pub(crate) level: Level,
+    /// Only counts of leaf types below, so that divisions decide.
+    pub(crate) flat: Option<Box<[(Name, u64)]>>,
+    /// Flow to the node on which it is, for each: subsystem and units, as [`crate::layout::flow`] numbers and counts them.
+    pub(crate) flows: Box<[(u32, u64)]>,
+    pub(crate) with: Vec<Need>,
+}
+
+impl Need {
+    pub(crate) fn min(&self) -> u64 {
+        self.count.min()
+    }
+
+    /// The largest count allowed, as far as `found` goes.
+    pub(crate) fn best(&self, found: u64) -> Option<u64> {
+        self.count.largest_at_most(found)
+    }
+
+    /// The count after which looking for more is pointless.
+    pub(crate) fn limit(&self) -> u64 {
+        self.count.max().unwrap_or(u64::MAX)
+    }
+}
+
+/// A compiled request. See [`Resources::compile`](crate::Resources::compile).
+#[derive(Debug)]
+pub struct Request {
+    pub(crate) shape: ShapeId,
+    /// Empty when it is one of several [`alternatives`](Self::alternatives).
+    pub(crate) needs: Vec<Need>,
+    /// The requests that this one stands for, in order of preference; empty when it stands for itself.
+    pub(crate) alternatives: Vec<Arc<Request>>,
+    /// Every node on which it takes anything is exclusive.
+    pub(crate) whole_nodes: bool,
+    pub(crate) constraint: Constraint,
+    /// The constraint asks for properties only, so a class of nodes answers as one.
+    pub(crate) by_class: bool,
+    pub(crate) nodes: u32,
+    pub(crate) cores: u32,
+    pub(crate) gpus: u32,
+    pub(crate) slots: u32,
+    /// Every count is one number, so every match takes equally much.
+    pub(crate) fixed: bool,
+    /// One need looked for once: no take can come in the way of another.
+    pub(crate) single: bool,
+    /// A number of cores, or gpus, wherever they are.
+    pub(crate) fungible: Option<(Kind, u64)>,
+    /// It asks for flow.
+    pub(crate) flow: bool,
+}
+
+/// What totals are kept of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Core,
+    Gpu,
+}
+
+impl Request {
+    /// Its shape.
+    pub fn shape(&self) -> ShapeId {
+        self.shape
+    }
+
+    /// Fewest nodes, 0 when the request names none.
+    pub fn min_nodes(&self) -> u32 {
+        self.nodes
+    }
+
+    /// Fewest cores asked for; exclusive nodes may bring more.
+    pub fn min_cores(&self) -> u32 {
+        self.cores
+    }
+
+    /// Fewest GPUs asked for.
+    pub fn min_gpus(&self) -> u32 {
+        self.gpus
+    }
+
+    /// Fewest slots.
+    pub fn nslots(&self) -> u32 {
+        self.slots
+    }
+}
+
+/// Why a jobspec is not a request.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RequestError {
+    /// It names more than [`REQUEST_VERTICES_MAX`] vertices.
+    #[error("resources name more than {REQUEST_VERTICES_MAX} vertices")]
+    TooLarge,
+    /// A node cannot contain a node.
+    #[error("resources ask for a node inside a node")]
+    NodeInNode,
+    /// A count does not fit in 32 bits.
+    #[error("resources ask for {0} of type {1}; more than 4294967295 can not be counted")]
+    Count(u64, String),
+    /// Its `xor_slot`s can be chosen in more than [`ALTERNATIVES_MAX`] ways.
+    #[error("resources stand for more than {ALTERNATIVES_MAX} alternatives by their xor_slots")]
+    Alternatives,
+    /// Flow is requested in a form that does not say how much goes to which node: the subsystem, and the fault.
+    #[error("flow of '{0}' {1}")]
+    Flow(String, &'static str),
+}
+
+/// The table of shapes.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Shapes {
+    by_hash: HashMap<u64, Vec<Arc<Request>>>,
+    count: usize,
+    next: u32,
+    /// Swept when the table has grown to this.
+    sweep_at: usize,
+    /// Requests of jobspecs that are kept for many jobs, by address; an entry keeps its address taken.
+    shared: HashMap<usize, (Arc<Jobspec>, Arc<Request>)>,
+}
+
+impl Shapes {
+    /// [`compile`](Self::compile), done once for a jobspec that the caller keeps for many jobs.
+    pub(crate) fn compile_shared(
+        &mut self,
+        graph: &Graph,
+        types: &Types,
+        jobspec: &Arc<Jobspec>,
+    ) -> Result<Arc<Request>, RequestError> {
+        let address = Arc::as_ptr(jobspec) as usize;
+        if let Some((_, request)) = self.shared.get(&address) {
+            return Ok(request.clone());
+        }
+        let request = self.compile(graph, types, jobspec)?;
+        if Arc::strong_count(jobspec) > 1 {
+            if self.shared.len() >= SHARED_KEPT {
+                self.shared.clear();
+            }
+            self.shared.insert(address, (jobspec.clone(), request.clone()));
+        }
+        Ok(request)
+    }
+
+    /// The machine has new names, so a jobspec may mean another request.
+    pub(crate) fn forget_shared(&mut self) {
+        self.shared.clear();
+    }
+
+    pub(crate) fn compile(
+        &mut self,
+        graph: &Graph,
+        types: &Types,
+        jobspec: &Jobspec,
+    ) -> Result<Arc<Request>, RequestError> {
+        let vertices: usize = jobspec.resources.iter().map(|r| r.walk().count()).sum();
+        if vertices > REQUEST_VERTICES_MAX {
+            return Err(RequestError::TooLarge);
+        }
+        let constraint = jobspec.constraints().cloned().unwrap_or(Constraint::All);
+        if !alternatives::any(&jobspec.resources) {
+            return self.compile_list(graph, types, &jobspec.resources, &constraint);
+        }
+        let lists = alternatives::expand(&jobspec.resources).ok_or(RequestError::Alternatives)?;
+        let list: Vec<Arc<Request>> = lists
+            .iter()
+            .map(|resources| self.compile_list(graph, types, resources, &constraint))
+            .collect::<Result<_, _>>()?;
+        Ok(self.intern(graph, Vec::new(), list, false, constraint, [0; 4]))
+    }
+
+    fn compile_list(
+        &mut self,
+        graph: &Graph,
+        types: &Types,
+        resources: &[Resource],
+        constraint: &Constraint,
+    ) -> Result<Arc<Request>, RequestError> {
+        let needs = flow_request::list(graph, types, resources)?;
+        let count = |what: &str| {
+            let n = min_count(resources, what);
+            u32::try_from(n).map_err(|_| RequestError::Count(n, what.to_owned()))
+        };
+        let counts = [count("node")?, count("core")?, count("gpu")?, count(SLOT)?];
+        Ok(self.intern(graph, needs, Vec::new(), false, constraint.clone(), counts))
+    }
+
+    /// The same request with the nodes it uses to itself, or not.
+    pub(crate) fn with_whole_nodes(
+        &mut self,
+        graph: &Graph,
+        request: &Arc<Request>,
+        whole_nodes: bool,
+    ) -> Arc<Request> {
+        if request.whole_nodes == whole_nodes {
+            return request.clone();
+        }
+        let alternatives =
+            request.alternatives.iter().map(|a| self.with_whole_nodes(graph, a, whole_nodes)).collect();
+        let counts = [request.nodes, request.cores, request.gpus, request.slots];
+        let (needs, constraint) = (request.needs.clone(), request.constraint.clone());
+        self.intern(graph, needs, alternatives, whole_nodes, constraint, counts)
+    }
+
+    /// The one request that is this.
+    fn intern(
+        &mut self,
+        graph: &Graph,
+        needs: Vec<Need>,
+        alternatives: Vec<Arc<Request>>,
+        whole_nodes: bool,
+        constraint: Constraint,
+        [nodes, cores, gpus, slots]: [u32; 4],
+    ) -> Arc<Request> {
+        let shapes = |list: &[Arc<Request>]| list.iter().map(|r| r.shape).collect::<Vec<_>>();
+        let chosen_of = shapes(&alternatives);
+        let mut hasher = DefaultHasher::new();
+        (&needs, whole_nodes, &chosen_of).hash(&mut hasher);
+        if constraint != Constraint::All {
+            constraint.to_value().to_string().hash(&mut hasher);
+        }
+        let known = self.by_hash.entry(hasher.finish()).or_default();
+        let same = |r: &&Arc<Request>| {
+            r.needs == needs
+                && r.constraint == constraint
+                && r.whole_nodes == whole_nodes
+                && shapes(&r.alternatives) == chosen_of
+        };
+        if let Some(found) = known.iter().find(same) {
+            return found.clone();
+        }
+        let least =
+            |own: u32, of: fn(&Request) -> u32| alternatives.iter().map(|r| of(r)).min().unwrap_or(own);
+        let request = Arc::new(Request {
+            shape: ShapeId(self.next),
+            by_class: by_class(&constraint),
+            nodes: least(nodes, |r| r.nodes),
+            cores: least(cores, |r| r.cores),
+            gpus: least(gpus, |r| r.gpus),
+            slots: least(slots, |r| r.slots),
+            fixed: alternatives.is_empty() && !whole_nodes && needs.iter().all(fixed),
+            single: single(&needs),
+            fungible: if whole_nodes { None } else { fungible(graph, &needs, &constraint) },
+            flow: needs.iter().any(flow_request::flows) || alternatives.iter().any(|r| r.flow),
+            needs,
+            alternatives,
+            whole_nodes,
+            constraint,
+        });
+        known.push(request.clone());
+        self.next += 1;
+        self.count += 1;
+        self.sweep();
+        request
+    }
+
+    /// Number of shapes, with those that are no longer in use and not yet forgotten.
+    pub(crate) fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Forgets shapes that only the table still knows, once in a while.
+    fn sweep(&mut self) {
+        if self.count < self.sweep_at.max(SHAPES_KEPT) {
+            return;
+        }
+        self.by_hash.retain(|_, list| {
+            list.retain(|r| Arc::strong_count(r) > 1);
+            !list.is_empty()
+        });
+        #[allow(clippy::disallowed_methods)] // a sum is the same in any order
+        let count = self.by_hash.values().map(Vec::len).sum();
+        self.count = count;
+        self.sweep_at = self.count * 2;
+    }
+}
+
+/// The types of a machine, by where they are found.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Types {
+    /// Inside nodes.
+    local: BTreeSet<Name>,
+    /// Inside nodes, with something in them.
+    interior: BTreeSet<Name>,
+    /// Above or beside nodes.
+    upper: BTreeSet<Name>,
+}
+
+impl Types {
+    pub(crate) fn of(graph: &Graph) -> Self {
+        let mut types = Types::default();
+        for class in &graph.classes {
+            for slot in &class.slots[1..] {
+                types.local.insert(slot.type_);
+                if !slot.leaf {
+                    types.interior.insert(slot.type_);
+                }
+            }
+        }
+        types.upper =
+            graph.upper[..graph.upper_tree()].iter().map(|&v| graph.vertices[v as usize].type_).collect();
+        types
+    }
+}
+
+fn read(
+    graph: &Graph,
+    types: &Types,
+    r: &Resource,
+    in_slot: bool,
+    in_node: bool,
+) -> Result<Need, RequestError> {
+    let slot = r.is_slot();
+    let type_ = graph.names.get(&r.type_).unwrap_or(UNKNOWN);
+    let node = type_ == graph.node && !slot;
+    if node && in_node {
+        return Err(RequestError::NodeInNode);
+    }
+    let with = r
+        .with
+        .iter()
+        .filter(|child| flow_request::kind(graph, types, child).is_none())
+        .map(|child| read(graph, types, child, in_slot || slot, in_node || node))
+        .collect::<Result<Vec<Need>, _>>()?;
+    let above = with.iter().any(|n| n.level != Level::Local);
+    let level = if node {
+        Level::Node
+    } else if above || (!slot && types.upper.contains(&type_) && (!types.local.contains(&type_) && !in_node))
+    {
+        Level::Upper
+    } else {
+        Level::Local
+    };
+    let mut need = Need {
+        type_,
+        text: r.type_.as_str().into(),
+        unit: r.unit.as_deref().unwrap_or("").into(),
+        slot,
+        // A range of one value and that value are the same request.
+        count: r.count.fixed().map_or_else(|| r.count.clone(), Count::Fixed),
+        exclusive: r.is_exclusive(in_slot),
+        whole: r.exclusive == Some(true),
+        level,
+        flat: None,
+        flows: Box::default(),
+        with,
+    };
+    flow_request::gather(graph, types, r, &mut need)?;
+    need.flat = flat(types, &need);
+    Ok(need)
+}
+
+/// The content of a slot or node, or a leaf by itself, as plain counts.
+fn flat(types: &Types, need: &Need) -> Option<Box<[(Name, u64)]>> {
+    if need.level == Level::Upper {
+        return None;
+    }
+    let leaf = |n: &Need| -> Option<(Name, u64)> {
+        let plain = !n.slot && !n.whole && n.with.is_empty() && n.unit.is_empty();
+        (plain && !types.interior.contains(&n.type_)).then(|| Some((n.type_, n.count.fixed()?)))?
+    };
+    let mut counts: Vec<(Name, u64)> = if need.slot || need.level == Level::Node {
+        need.with.iter().map(leaf).collect::<Option<_>>()?
+    } else if need.with.is_empty()
+        && need.unit.is_empty()
+        && !need.whole
+        && !types.interior.contains(&need.type_)
+    {
+        vec![(need.type_, 1)]
+    } else {
+        return None;
+    };
+    counts.sort_unstable();
+    counts.dedup_by(|b, a| {
+        let same = a.0 == b.0;
+        if same {
+            a.1 = a.1.saturating_add(b.1);
+        }
+        same
+    });
+    Some(counts.into())
+}
+
+fn by_class(constraint: &Constraint) -> bool {
+    match constraint {
+        Constraint::All | Constraint::None | Constraint::Properties(_) => true,
+        Constraint::Hostlist(_) | Constraint::Ranks(_) => false,
+        Constraint::Not(list) | Constraint::And(list) | Constraint::Or(list) => list.iter().all(by_class),
+    }
+}
+
+/// Every count is one number.
+pub(crate) fn fixed(need: &Need) -> bool {
+    need.count.fixed().is_some() && need.with.iter().all(fixed)
+}
+
+/// No two parts of the request can want the same thing.
+fn single(needs: &[Need]) -> bool {
+    let [need] = needs else { return false };
+    match need.level {
+        Level::Node | Level::Local => true,
+        Level::Upper if need.slot => {
+            matches!(need.with.as_slice(), [inner] if inner.level == Level::Node)
+                || (need.count == Count::Fixed(1) && single(&need.with))
+        }
+        Level::Upper => single(&need.with),
+    }
+}
+
+fn fungible(graph: &Graph, needs: &[Need], constraint: &Constraint) -> Option<(Kind, u64)> {
+    let [need] = needs else { return None };
+    if !need.flows.is_empty() || need.level != Level::Local || *constraint != Constraint::All {
+        return None;
+    }
+    match need.flat.as_deref()? {
+        [(name, 1)] if *name == graph.core => Some((Kind::Core, need.min())),
+        [(name, 1)] if *name == graph.gpu => Some((Kind::Gpu, need.min())),
+        _ => None,
+    }
+}

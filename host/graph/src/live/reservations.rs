@@ -1,0 +1,98 @@
+//! The reservations in force: each fixes a start time, not a place.
+//!
+//! This module must never know how they are kept; see `plan`.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use fluxgate_formats::{JobId, TotalF64};
+
+use crate::live::request::Request;
+
+/// Most reservations in force.
+pub const RESERVATIONS_MAX: usize = 65_536;
+
+/// Why a reservation was not made.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReserveError {
+    /// The job has one.
+    #[error("job {0} has a reservation already")]
+    Exists(JobId),
+    /// The start is not a time, or the duration not positive.
+    #[error(
+        "not a reservation: start {start}, duration {duration} (a finite start and a positive duration are)"
+    )]
+    Span {
+        /// The start.
+        start: f64,
+        /// The duration.
+        duration: f64,
+    },
+    /// [`RESERVATIONS_MAX`] stand.
+    #[error("{RESERVATIONS_MAX} reservations stand already")]
+    TooMany,
+}
+
+/// A reservation: a start time for a request.
+#[derive(Debug, Clone)]
+pub(crate) struct Reservation {
+    pub(crate) id: JobId,
+    pub(crate) request: Arc<Request>,
+    pub(crate) start: f64,
+    pub(crate) duration: f64,
+}
+
+/// All reservations, by start, then in the order they were made.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Reservations {
+    by_start: BTreeMap<(TotalF64, u64), Reservation>,
+    by_id: BTreeMap<JobId, (TotalF64, u64)>,
+    made: u64,
+}
+
+impl Reservations {
+    pub(crate) fn add(
+        &mut self,
+        id: JobId,
+        request: Arc<Request>,
+        start: f64,
+        duration: f64,
+    ) -> Result<Reservation, ReserveError> {
+        if !start.is_finite() || duration.is_nan() || duration <= 0.0 {
+            return Err(ReserveError::Span { start, duration });
+        }
+        if self.by_id.contains_key(&id) {
+            return Err(ReserveError::Exists(id));
+        }
+        if self.by_id.len() >= RESERVATIONS_MAX {
+            return Err(ReserveError::TooMany);
+        }
+        let key = (TotalF64(start), self.made);
+        self.made += 1;
+        self.by_id.insert(id, key);
+        let new = Reservation { id, request, start, duration };
+        self.by_start.insert(key, new.clone());
+        Ok(new)
+    }
+
+    pub(crate) fn remove(&mut self, id: JobId) -> bool {
+        self.by_id.remove(&id).is_some_and(|key| self.by_start.remove(&key).is_some())
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Reservation> {
+        self.by_start.values()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.by_id.len()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.by_start.is_empty()
+    }
+
+    pub(crate) fn any_before(&self, end: f64) -> bool {
+        self.by_start.first_key_value().is_some_and(|((start, _), _)| start.0 < end)
+    }
+}

@@ -1,0 +1,493 @@
+//! [`Resources`]: the face of graph, node status, ledger and reservations.
+//!
+//! This module must never know the queue, a policy, a protocol or a clock: time is a parameter.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use fluxgate_formats::rset::R;
+use fluxgate_formats::{Idset, JobId};
+
+use crate::description::error::LoadError;
+use crate::description::read::toml;
+use crate::layout::graph::Graph;
+use crate::layout::read;
+use crate::layout::read::treepool::Scheduling;
+use crate::layout::vertex::NONE;
+use crate::live::cache::Cache;
+use crate::live::index::{Index, Status};
+use crate::live::ledger::{Allocation, LedgerError};
+use crate::live::machine::Machine;
+use crate::live::planning::Planning;
+use crate::live::request::{Request, Shapes, Types};
+use crate::live::reservations::ReserveError;
+use crate::live::take::{self, Selection};
+
+/// Counts over the machine. Free means: on a node that is up, and held by no job.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Nodes that were not removed.
+    pub nodes: u32,
+    /// Their cores.
+    pub cores: u32,
+    /// Their GPUs.
+    pub gpus: u32,
+    /// Nodes that are up.
+    pub up_nodes: u32,
+    /// Of those, idle nodes.
+    pub free_nodes: u32,
+    /// Free cores.
+    pub free_cores: u32,
+    /// Free GPUs.
+    pub free_gpus: u32,
+}
+
+/// The resources of a machine: the graph, node status, allocations and reservations. See the crate.
+pub struct Resources {
+    pub(crate) machine: Machine,
+    /// Every node that was not removed, idle: what satisfiability is asked of.
+    pub(crate) inventory: Index,
+    pub(crate) idle_upper: Arc<[u64]>,
+    pub(crate) types: Arc<Types>,
+    pub(crate) shapes: Shapes,
+    pub(crate) scheduling: Scheduling,
+    unused_topology: Option<String>,
+    totals: Totals,
+    pub(crate) epoch: u64,
+    /// The epoch of the last change that could help, by class of nodes; and of vertices above nodes.
+    pub(crate) class_epochs: Vec<u64>,
+    pub(crate) upper_epoch: u64,
+    pub(crate) version: u64,
+    inventory_version: u64,
+    pub(crate) planning: Planning,
+    pub(crate) cache: Mutex<Cache>,
+}
+
+impl fmt::Debug for Resources {
+    /// Short: a machine has millions of parts.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Resources")
+            .field("totals", &self.totals())
+            .field("version", &self.version)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Clone for Resources {
+    /// A copy that starts with the same hints and known misses.
+    fn clone(&self) -> Self {
+        Resources {
+            machine: self.machine.clone(),
+            inventory: self.inventory.clone(),
+            idle_upper: self.idle_upper.clone(),
+            types: self.types.clone(),
+            shapes: self.shapes.clone(),
+            scheduling: self.scheduling.clone(),
+            unused_topology: self.unused_topology.clone(),
+            totals: self.totals,
+            epoch: self.epoch,
+            class_epochs: self.class_epochs.clone(),
+            upper_epoch: self.upper_epoch,
+            version: self.version,
+            inventory_version: self.inventory_version,
+            planning: self.planning.clone(),
+            cache: Mutex::default(),
+        }
+    }
+}
+
+impl Resources {
+    /// The machine that R describes. All nodes are down until [`set_up`](Self::set_up).
+    pub fn from_r(r: &R) -> Result<Self, LoadError> {
+        let loaded = read::r::load(r)?;
+        let mut made = Self::from_graph(loaded.graph);
+        let unused = loaded.unused.into_iter().chain(loaded.wrong_flow);
+        made.unused_topology = unused.reduce(|all, why| format!("{all}; {why}"));
+        made.scheduling = loaded.scheduling;
+        Ok(made)
+    }
+
+    /// Why the topology of R (RFC 49) is not used, for all nodes or for some; `None` when it is used or absent. Such nodes
+    /// are flat: jobs get the resources they request, but not close together.
+    pub fn unused_topology(&self) -> Option<&str> {
+        self.unused_topology.as_deref()
+    }
+
+    /// The machine that a JGF text describes (RFC 40), all nodes down.
+    pub fn from_jgf(text: &str) -> Result<Self, LoadError> {
+        Ok(Self::from_graph(read::jgf::load(text)?))
+    }
+
+    /// The machine that the `[[resource.config]]` entries of a TOML text describe, all nodes down.
+    pub fn from_toml(text: &str) -> Result<Self, LoadError> {
+        Self::from_r(&toml::read(text)?)
+    }
+
+    /// The machine of a finished graph, all nodes down.
+    pub fn from_graph(graph: Graph) -> Self {
+        let index = Index::new(&graph, Status::Down);
+        let inventory = Index::new(&graph, Status::Up);
+        let types = Arc::new(Types::of(&graph));
+        let machine = Machine::new(Arc::new(graph), index);
+        let idle_upper: Arc<[u64]> = machine.ledger.upper().into();
+        let free = inventory.free();
+        let totals = Totals {
+            nodes: small(free.nodes),
+            cores: small(free.cores),
+            gpus: small(free.gpus),
+            ..Totals::default()
+        };
+        Resources {
+            machine,
+            inventory,
+            idle_upper,
+            types,
+            shapes: Shapes::default(),
+            scheduling: Scheduling::None,
+            unused_topology: None,
+            totals,
+            epoch: 0,
+            class_epochs: Vec::new(),
+            upper_epoch: 0,
+            version: 0,
+            inventory_version: 0,
+            planning: Planning::default(),
+            cache: Mutex::default(),
+        }
+    }
+
+    /// The machine as satisfiability sees it, for a responder beside the ledger: every node that was not
+    /// removed is up and idle. Shares the graph. Valid as long as
+    /// [`inventory_version`](Self::inventory_version) stays.
+    pub fn inventory(&self) -> Resources {
+        Resources {
+            machine: self.machine.idle(self.inventory.clone()),
+            inventory: self.inventory.clone(),
+            idle_upper: self.idle_upper.clone(),
+            types: self.types.clone(),
+            shapes: Shapes::default(),
+            scheduling: Scheduling::None,
+            unused_topology: None,
+            totals: Totals { up_nodes: self.totals.nodes, ..self.totals },
+            epoch: 0,
+            class_epochs: Vec::new(),
+            upper_epoch: 0,
+            version: 0,
+            inventory_version: self.inventory_version,
+            planning: Planning::default(),
+            cache: Mutex::default(),
+        }
+    }
+
+    /// Advances when satisfiability changes: resources are removed, properties added or removed.
+    pub fn inventory_version(&self) -> u64 {
+        self.inventory_version
+    }
+
+    /// The graph.
+    pub fn graph(&self) -> &Graph {
+        &self.machine.graph
+    }
+
+    pub(crate) fn changed(&mut self, helps: bool, plan: bool) {
+        self.version += 1;
+        self.epoch += u64::from(helps);
+        if plan && let Some(plan) = &mut self.planning.plan {
+            plan.expire();
+        }
+    }
+
+    /// Notes that resources were returned on these nodes, of which those that are down help no request, or above nodes.
+    fn help(&mut self, nodes: impl IntoIterator<Item = u32>, upper: bool) {
+        let epoch = self.epoch + 1;
+        for node in nodes.into_iter().filter(|&node| self.machine.index.is_up(node)) {
+            let class = self.machine.graph.nodes[node as usize].class.0 as usize;
+            if self.class_epochs.len() <= class {
+                self.class_epochs.resize(class + 1, 0);
+            }
+            self.class_epochs[class] = epoch;
+        }
+        if upper {
+            self.upper_epoch = epoch;
+        }
+    }
+
+    /// Advances on every change that could make a request fit that did not fit before: a release, nodes that
+    /// came up, other properties, an earlier expected end.
+    pub fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// Advances on every change.
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+
+    fn set_status(&mut self, ranks: &Idset, status: Status) {
+        let graph = self.machine.graph.clone();
+        let mut any = false;
+        for node in nodes_of(&graph, ranks) {
+            let old = self.machine.index.status(node);
+            if old == Status::Gone || !self.machine.index.set_status(node, status) {
+                continue;
+            }
+            any = true;
+            match status {
+                Status::Up => self.totals.up_nodes += 1,
+                _ if old == Status::Up => self.totals.up_nodes -= 1,
+                _ => {}
+            }
+            if status == Status::Gone {
+                self.inventory.set_status(node, Status::Gone);
+            }
+        }
+        if any {
+            let free = self.inventory.free();
+            (self.totals.nodes, self.totals.cores, self.totals.gpus) =
+                (small(free.nodes), small(free.cores), small(free.gpus));
+            if status == Status::Gone {
+                self.forget_satisfiable();
+            }
+            self.help(nodes_of(&graph, ranks), status == Status::Up);
+            self.changed(status == Status::Up, true);
+        }
+    }
+
+    fn forget_satisfiable(&mut self) {
+        self.inventory_version += 1;
+        let cache = self.cache.get_mut().unwrap_or_else(PoisonError::into_inner);
+        cache.satisfiable.clear();
+    }
+
+    /// Marks ranks up: they take jobs. Ranks that are not in the inventory, or were removed, are ignored.
+    pub fn set_up(&mut self, ranks: &Idset) {
+        self.set_status(ranks, Status::Up);
+    }
+
+    /// Marks ranks down: they take no jobs. Running jobs keep their resources.
+    pub fn set_down(&mut self, ranks: &Idset) {
+        self.set_status(ranks, Status::Down);
+    }
+
+    /// These ranks are removed for good: they count no more, also for satisfiability. What runs there keeps what it
+    /// holds until it is released.
+    pub fn shrink(&mut self, ranks: &Idset) {
+        self.set_status(ranks, Status::Gone);
+    }
+
+    pub(crate) fn ranks_with(&self, status: Status) -> Idset {
+        let graph = &self.machine.graph;
+        graph
+            .by_rank
+            .iter()
+            .filter(|&(_, &n)| self.machine.index.status(n) == status)
+            .map(|(&r, _)| r)
+            .collect()
+    }
+
+    /// Ranks that are up.
+    pub fn up(&self) -> Idset {
+        self.ranks_with(Status::Up)
+    }
+
+    /// Ranks that are down and not removed.
+    pub fn down(&self) -> Idset {
+        self.ranks_with(Status::Down)
+    }
+
+    /// Gives ranks a property.
+    pub fn property_add(&mut self, name: &str, ranks: &Idset) {
+        self.edit_property(name, ranks, true);
+    }
+
+    /// Takes a property from ranks.
+    pub fn property_remove(&mut self, name: &str, ranks: &Idset) {
+        self.edit_property(name, ranks, false);
+    }
+
+    fn edit_property(&mut self, name: &str, ranks: &Idset, add: bool) {
+        let list: Vec<u32> = nodes_of(&self.machine.graph, ranks).collect();
+        let Machine { graph, index, .. } = &mut self.machine;
+        let graph = Arc::make_mut(graph);
+        let name = graph.names.intern(name);
+        for &node in &list {
+            let old = graph.nodes[node as usize].props;
+            let new = if add { graph.props.with(old, name) } else { graph.props.without(old, name) };
+            if new != old {
+                graph.set_node_props(node, new);
+                index.reclass(graph, node);
+                self.inventory.reclass(graph, node);
+            }
+        }
+        self.machine.forget_classes();
+        self.shapes.forget_shared();
+        self.forget_satisfiable();
+        self.help(list, false);
+        self.changed(true, true);
+    }
+
+    /// Reserves a start time for a job: later answers of [`match_now`](Self::match_now) and
+    /// [`earliest`](Self::earliest) respect it. The start should come from `earliest`; when it cannot be kept
+    /// because running jobs overstay, the reservation holds from the first time at which it can.
+    pub fn reserve(
+        &mut self,
+        id: JobId,
+        request: &Arc<Request>,
+        start: f64,
+        duration: f64,
+    ) -> Result<(), ReserveError> {
+        let new = self.machine.reservations.add(id, request.clone(), start, duration)?;
+        let mut kept = self.planning.plan.take();
+        if let Some(plan) = &mut kept
+            && !plan.reserved(&self.machine, &new)
+        {
+            plan.expire();
+        }
+        self.planning.plan = kept;
+        self.changed(false, false);
+        Ok(())
+    }
+
+    /// Drops a reservation; false when the job has none.
+    pub fn unreserve(&mut self, id: JobId) -> bool {
+        let found = self.machine.reservations.remove(id);
+        if found {
+            self.changed(false, true);
+        }
+        found
+    }
+
+    /// How many reservations stand.
+    pub fn reservation_count(&self) -> usize {
+        self.machine.reservations.len()
+    }
+
+    /// The reservations: job, start, duration, in order of start.
+    pub fn reservations(&self) -> impl Iterator<Item = (JobId, f64, f64)> + '_ {
+        self.machine.reservations.iter().map(|r| (r.id, r.start, r.duration))
+    }
+
+    /// Allocates a selection to a job. Every unit is checked again: nothing is done unless all are free and every node
+    /// is up.
+    pub fn allocate(
+        &mut self,
+        id: JobId,
+        selection: &Selection,
+        start: f64,
+        end: f64,
+    ) -> Result<(), LedgerError> {
+        self.allocate_owned(id, selection.clone(), start, end)
+    }
+
+    /// [`allocate`](Self::allocate) for a selection that is not needed any more.
+    pub fn allocate_owned(
+        &mut self,
+        id: JobId,
+        selection: Selection,
+        start: f64,
+        end: f64,
+    ) -> Result<(), LedgerError> {
+        for (node, _) in take::nodes(&selection.takes) {
+            if !self.machine.index.is_up(node) {
+                return Err(LedgerError::Down(self.machine.graph.nodes[node as usize].rank));
+            }
+        }
+        self.machine.ledger.check_flows(&self.machine.graph, &selection.flows)?;
+        self.enter(id, selection, start, end)
+    }
+
+    /// Books a selection; flow also where pools have too little left.
+    pub(crate) fn enter(
+        &mut self,
+        id: JobId,
+        selection: Selection,
+        start: f64,
+        end: f64,
+    ) -> Result<(), LedgerError> {
+        let Selection { takes, flows, nslots } = selection;
+        let flows = flows.into();
+        if self.machine.ledger.jobs().contains_key(&id) {
+            return Err(LedgerError::Exists(id));
+        }
+        if start.is_nan() || end.is_nan() || end <= start {
+            return Err(LedgerError::Span { start: start.to_string(), end: end.to_string() });
+        }
+        self.machine.ledger.check(&self.machine.graph, &self.machine.index, &takes)?;
+        let (cores, gpus) = take::count(&self.machine.graph, &takes);
+        let allocation = Allocation { start, end, takes, flows, nslots, cores, gpus };
+        let graph = self.machine.graph.clone();
+        let mut kept = self.planning.plan.take();
+        let in_step = kept.as_mut().is_some_and(|plan| plan.started(&self.machine, &allocation));
+        self.machine.ledger.book(&graph, &mut self.machine.index, id, allocation);
+        if let Some(plan) = &mut kept
+            && !in_step
+        {
+            plan.expire();
+        } else if let Some(plan) = &mut kept {
+            plan.refresh(self.machine.view(None), &self.machine.ledger.jobs()[&id]);
+        }
+        self.planning.plan = kept;
+        self.changed(false, false);
+        Ok(())
+    }
+
+    /// Releases the resources of a job on `ranks`, or all. True when the job holds nothing any more. Ranks on which it
+    /// holds nothing are ignored.
+    pub fn release(&mut self, id: JobId, ranks: Option<&Idset>) -> Result<bool, LedgerError> {
+        let graph = self.machine.graph.clone();
+        let held = self.machine.ledger.jobs().get(&id);
+        let takes = held.map_or(&[][..], |a| &a.takes);
+        let rank = |node: u32| graph.nodes[node as usize].rank;
+        let here = |node: &u32| ranks.is_none_or(|ranks| ranks.contains(rank(*node)));
+        let nodes: Vec<u32> = take::nodes(takes).map(|(node, _)| node).filter(here).collect();
+        let upper = takes.iter().any(|take| take.node == NONE);
+        let flows = held.map_or(0, |a| a.flows.len());
+        let last = self.machine.ledger.release(&graph, &mut self.machine.index, id, ranks)?;
+        let ended = flows > 0 && self.machine.ledger.jobs().get(&id).is_none_or(|a| a.flows.len() < flows);
+        self.help(nodes, upper && last || ended);
+        self.changed(true, true);
+        Ok(last)
+    }
+
+    /// Changes when a job is expected to end.
+    pub fn set_end(&mut self, id: JobId, end: f64) -> Result<(), LedgerError> {
+        let span = |start: f64| LedgerError::Span { start: start.to_string(), end: end.to_string() };
+        let start = self.machine.ledger.jobs().get(&id).ok_or(LedgerError::Unknown(id))?.start;
+        if end.is_nan() || end <= start {
+            return Err(span(start));
+        }
+        let old = self.machine.ledger.set_end(id, end)?;
+        self.changed(end < old, true);
+        Ok(())
+    }
+
+    /// The allocation of a job.
+    pub fn allocation(&self, id: JobId) -> Option<&Allocation> {
+        self.machine.ledger.jobs().get(&id)
+    }
+
+    /// All allocations, by job.
+    pub fn allocations(&self) -> impl Iterator<Item = (JobId, &Allocation)> {
+        self.machine.ledger.jobs().iter().map(|(&id, a)| (id, a))
+    }
+
+    /// Counts over the machine.
+    pub fn totals(&self) -> Totals {
+        let free = self.machine.index.free();
+        Totals {
+            free_nodes: small(free.idle),
+            free_cores: small(free.cores),
+            free_gpus: small(free.gpus),
+            ..self.totals
+        }
+    }
+}
+
+fn small(n: u64) -> u32 {
+    u32::try_from(n).unwrap_or(u32::MAX)
+}
+
+/// The nodes of a set of ranks; ranks that are not there are left out.
+pub(crate) fn nodes_of<'a>(graph: &'a Graph, ranks: &'a Idset) -> impl Iterator<Item = u32> + 'a {
+    ranks.ranges().flat_map(|range| graph.by_rank.range(range).map(|(_, &node)| node))
+}

@@ -1,0 +1,51 @@
+//! Shares of vertices: units of a leaf, or an interior vertex exclusively or shared.
+//!
+//! This module must never know a request or a job.
+
+/// The state of an interior vertex that is held exclusively.
+pub(crate) const EXCLUSIVE: u64 = u64::MAX;
+
+/// A share of one vertex.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
+pub(crate) enum Share {
+    /// Units of a leaf.
+    Units(u64),
+    /// An interior vertex exclusively; its leaves are taken beside it.
+    Exclusive,
+    /// A vertex shared with other jobs.
+    Shared,
+}
+
+/// A share at one position of a template.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Taken {
+    pub(crate) at: u32,
+    pub(crate) share: Share,
+}
+
+/// Takes a share out of a state; false, and nothing done, when it is not there.
+pub(crate) fn take(state: &mut u64, share: Share) -> bool {
+    match share {
+        Share::Units(n) if *state >= n => *state -= n,
+        Share::Exclusive if *state == 0 => *state = EXCLUSIVE,
+        Share::Shared if *state < EXCLUSIVE - 1 => *state += 1,
+        _ => return false,
+    }
+    true
+}
+
+/// Puts a share back.
+pub(crate) fn give(state: &mut u64, share: Share) {
+    match share {
+        Share::Units(n) => *state += n,
+        Share::Exclusive => *state = 0,
+        Share::Shared => *state = state.saturating_sub(1),
+    }
+}
+
+/// Returns shares to a state.
+pub(crate) fn give_all(state: &mut [u64], taken: &[Taken]) {
+    for t in taken {
+        give(&mut state[t.at as usize], t.share);
+    }
+}

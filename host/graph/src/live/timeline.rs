@@ -1,0 +1,383 @@
+//! The timeline: a simulation in which running jobs end and reservations start where resources are free, in order of time.
+//!
+//! This module must never decide whether a job may start.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use fluxgate_formats::{JobId, TotalF64};
+
+use crate::layout::flow;
+use crate::layout::graph::Graph;
+use crate::layout::template::Class;
+use crate::live::machine::Machine;
+use crate::live::matcher;
+use crate::live::request::{Need, Request, ShapeId};
+use crate::live::reservations::Reservation;
+use crate::live::take::{self, Match};
+use crate::live::view::{Eligible, Order, Overlay, Where};
+use crate::live::{future, local, share};
+
+/// Where reservations were placed before, by job.
+pub(crate) type Hints = BTreeMap<JobId, (ShapeId, Match)>;
+
+/// One reservation as it is planned.
+#[derive(Debug, Clone)]
+pub(crate) struct Step {
+    pub(crate) id: JobId,
+    pub(crate) start: f64,
+    pub(crate) end: f64,
+    pub(crate) shape: ShapeId,
+    pub(crate) found: Match,
+    /// Cores and gpus that are spare once it has started.
+    pub(crate) spare: (u64, u64),
+    /// States at its start of the nodes that reservations use then.
+    pub(crate) after: Overlay,
+}
+
+fn plus(a: (u64, u64), b: (u64, u64)) -> (u64, u64) {
+    (a.0 + b.0, a.1 + b.1)
+}
+
+/// Takes a match out of an overlay of the future, or puts it back.
+fn apply(machine: &Machine, overlay: &mut Overlay, found: &Match, take: bool) {
+    for (node, taken) in &found.nodes {
+        let state = overlay.entry(*node, || machine.index.state(*node).free.clone());
+        for t in taken.iter() {
+            if take {
+                share::take(&mut state[t.at as usize], t.share);
+            } else {
+                share::give(&mut state[t.at as usize], t.share);
+            }
+        }
+    }
+    for &(at, share) in &found.upper {
+        let state = overlay.upper.entry(at).or_insert(machine.ledger.upper()[at as usize]);
+        if take {
+            share::take(state, share);
+        } else {
+            share::give(state, share);
+        }
+    }
+    take::each_pool(&machine.graph, &found.flows, |at, units| {
+        let state = overlay.upper.entry(at).or_insert(machine.ledger.upper()[at as usize]);
+        if take { flow::force(state, units) } else { flow::credit(state, units) }
+    });
+}
+
+/// A start to try: a match that holds from `start` to `end`, and the steps that must begin when they did before.
+pub(crate) struct Extra<'a> {
+    pub(crate) found: &'a Match,
+    pub(crate) start: f64,
+    pub(crate) end: f64,
+    pub(crate) before: &'a [Step],
+}
+
+/// Simulates the future. Without an extra every reservation begins as soon as it should and can; with one, the first
+/// reservation that cannot begin as before is the error.
+pub(crate) fn simulate(
+    machine: &Machine,
+    now: f64,
+    hints: &Hints,
+    extra: Option<Extra<'_>>,
+) -> Result<Vec<Step>, JobId> {
+    let mut overlay = Overlay::default();
+    let mut ends = machine.ledger.ends().filter(|(end, _)| end.is_finite()).peekable();
+    let mut steps: Vec<Step> = Vec::new();
+    let mut over: BTreeMap<(TotalF64, usize), ()> = BTreeMap::new();
+    // Start times fixed by the plan before, by job.
+    let fixed: BTreeMap<JobId, f64> =
+        extra.iter().flat_map(|e| e.before.iter().map(|s| (s.id, s.start))).collect();
+    let mut waiting: Vec<(f64, &Reservation)> = Vec::new();
+    for r in machine.reservations.iter() {
+        match (fixed.get(&r.id), &extra) {
+            (Some(&start), _) => waiting.push((start, r)),
+            (None, None) => waiting.push((r.start.max(now), r)),
+            // It had no place before, so nothing can take it away.
+            (None, Some(_)) => {}
+        }
+    }
+    waiting.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let mut waiting = VecDeque::from(waiting);
+    // Free by running jobs alone, and used by reservations.
+    let now_free = machine.index.free();
+    let mut free = (now_free.cores, now_free.gpus);
+    let mut used = (0, 0);
+    let mut extra_on = false;
+    let mut extra_over = extra.is_none();
+    let mut at = now;
+    loop {
+        // What ends, then what begins.
+        while let Some(&(end, id)) = ends.peek()
+            && future::ends_at(end, now) <= at
+        {
+            let allocation = &machine.ledger.jobs()[&id];
+            future::give_back(machine, &mut overlay, allocation);
+            free = plus(free, machine.returns(allocation));
+            ends.next();
+        }
+        while let Some((&(end, index), ())) = over.first_key_value()
+            && end.0 <= at
+        {
+            over.pop_first();
+            apply(machine, &mut overlay, &steps[index].found, false);
+            let back = take::usage(&machine.graph, &steps[index].found);
+            used = (used.0 - back.0, used.1 - back.1);
+        }
+        if let Some(e) = &extra {
+            if extra_on && !extra_over && e.end <= at {
+                apply(machine, &mut overlay, e.found, false);
+                extra_over = true;
+            }
+            // A start now goes before what begins now only if that is still possible for the others.
+            if !extra_on && e.start <= at {
+                apply(machine, &mut overlay, e.found, true);
+                extra_on = true;
+            }
+        }
+        let mut late = VecDeque::new();
+        while let Some(&(start, r)) = waiting.front() {
+            if start > at {
+                break;
+            }
+            waiting.pop_front();
+            match place(machine, &overlay, r, hints) {
+                Some(found) => {
+                    apply(machine, &mut overlay, &found, true);
+                    let end = at + r.duration;
+                    over.insert((TotalF64(end), steps.len()), ());
+                    let shape = r.request.shape;
+                    used = plus(used, take::usage(&machine.graph, &found));
+                    let spare = (free.0.saturating_sub(used.0), free.1.saturating_sub(used.1));
+                    steps.push(Step {
+                        id: r.id,
+                        start: at,
+                        end,
+                        shape,
+                        found,
+                        spare,
+                        after: Overlay::default(),
+                    });
+                    let index = steps.len() - 1;
+                    let after = states_reserved(&machine.graph, &steps, &over, &overlay);
+                    steps[index].after = after;
+                }
+                None => match &extra {
+                    // Also when it begins after the extra is over: one before it may have been pushed into its place.
+                    Some(_) => return Err(r.id),
+                    None => late.push_back((start, r)),
+                },
+            }
+        }
+        // Reservations that wait for a job that overstays keep waiting, before the others.
+        late.append(&mut waiting);
+        waiting = late;
+        let mut next = f64::INFINITY;
+        if let Some(&(end, _)) = ends.peek() {
+            next = next.min(future::ends_at(end, now));
+        }
+        if let Some((&(end, _), ())) = over.first_key_value() {
+            next = next.min(end.0);
+        }
+        if let Some(&(start, _)) = waiting.iter().find(|(start, _)| *start > at) {
+            next = next.min(start);
+        }
+        if let Some(e) = &extra {
+            if !extra_on {
+                next = next.min(e.start);
+            } else if !extra_over {
+                next = next.min(e.end);
+            }
+        }
+        if waiting.is_empty() || !next.is_finite() {
+            return Ok(steps);
+        }
+        at = next;
+    }
+}
+
+/// The states of all nodes that planned reservations use now.
+fn states_reserved(
+    graph: &Graph,
+    steps: &[Step],
+    over: &BTreeMap<(TotalF64, usize), ()>,
+    overlay: &Overlay,
+) -> Overlay {
+    let mut after = Overlay::default();
+    for &(_, index) in over.keys() {
+        for (node, _) in &steps[index].found.nodes {
+            if let Some(state) = overlay.get(*node) {
+                after.set(*node, state.into());
+            }
+        }
+        for (at, _) in &steps[index].found.upper {
+            if let Some(&state) = overlay.upper.get(at) {
+                after.upper.insert(*at, state);
+            }
+        }
+        for at in steps[index].found.flows.iter().flat_map(|flow| graph.flows.up(flow.pool)) {
+            if let Some(&state) = overlay.upper.get(&at) {
+                after.upper.insert(at, state);
+            }
+        }
+    }
+    after
+}
+
+/// A place for a reservation: where it was before, or on nodes whose jobs have ended by then, then from the far end.
+fn place(machine: &Machine, overlay: &Overlay, r: &Reservation, hints: &Hints) -> Option<Match> {
+    let eligible = machine.eligible(&r.request);
+    // Its earlier place is best: then no other reservation has to move.
+    if let Some((shape, found)) = hints.get(&r.id)
+        && *shape == r.request.shape
+        && still(machine, overlay, &eligible, found)
+    {
+        return Some(found.clone());
+    }
+    matcher::find_in(machine.view(Some(overlay)), &r.request, &eligible, Order::Late)
+}
+
+/// Is a match of before possible in an overlay?
+fn still(machine: &Machine, overlay: &Overlay, eligible: &Eligible, found: &Match) -> bool {
+    let view = machine.view(Some(overlay));
+    let none = Overlay::default();
+    let mut taken = Overlay::default();
+    let nodes = found.nodes.iter().all(|(node, shares)| {
+        let class = machine.graph.nodes[*node as usize].class;
+        let state = taken.entry(*node, || view.state(&none, *node).into());
+        machine.index.is_up(*node)
+            && eligible.class(class)
+            && eligible.node(*node)
+            && shares.iter().all(|t| state.get_mut(t.at as usize).is_some_and(|s| share::take(s, t.share)))
+    });
+    let mut flows = true;
+    take::each_pool(&machine.graph, &found.flows, |at, units| {
+        let state = taken.upper.entry(at).or_insert_with(|| view.upper(&none, at));
+        flows &= flow::debit(state, units);
+    });
+    nodes
+        && flows
+        && found.upper.iter().all(|&(at, share)| {
+            let state = taken.upper.entry(at).or_insert_with(|| view.upper(&none, at));
+            share::take(state, share)
+        })
+}
+
+/// How often a need fits over all nodes, kept in step with every change: what it says no to need not be searched.
+struct Count<'a> {
+    need: &'a Need,
+    want: u64,
+    sum: u64,
+    eligible: &'a Eligible,
+    /// Only idle nodes count.
+    idle: bool,
+}
+
+/// The times at which something changes, and what is free then.
+pub(crate) struct Sweep<'a> {
+    machine: &'a Machine,
+    now: f64,
+    steps: &'a [Step],
+    pub(crate) overlay: Overlay,
+    count: Option<Count<'a>>,
+    events: Vec<(f64, Event)>,
+    next: usize,
+    begun: bool,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Event {
+    JobEnds(JobId),
+    StepEnds(usize),
+    StepBegins(usize),
+}
+
+impl<'a> Sweep<'a> {
+    pub(crate) fn new(
+        machine: &'a Machine,
+        now: f64,
+        steps: &'a [Step],
+        request: &'a Request,
+        eligible: &'a Eligible,
+    ) -> Self {
+        let graph = &machine.graph;
+        let count = matcher::tally(request).map(|(need, want)| {
+            let all = (0, graph.nodes.len() as u32);
+            let mut fits = |class: &Class, state: &[u64]| local::capacity(graph, class, state, need, want);
+            let idle = request.whole_nodes;
+            let sum = machine.view(None).total(Where { eligible, range: all, idle }, &mut fits);
+            Count { need, want, sum, eligible, idle }
+        });
+        let mut events: Vec<(f64, Event)> = Vec::new();
+        for (end, id) in machine.ledger.ends().filter(|(end, _)| end.is_finite()) {
+            events.push((future::ends_at(end, now), Event::JobEnds(id)));
+        }
+        for (index, step) in steps.iter().enumerate() {
+            events.push((step.start, Event::StepBegins(index)));
+            if step.end.is_finite() {
+                events.push((step.end, Event::StepEnds(index)));
+            }
+        }
+        let order = |e: &Event| u8::from(matches!(e, Event::StepBegins(_)));
+        events.sort_by(|a, b| a.0.total_cmp(&b.0).then(order(&a.1).cmp(&order(&b.1))));
+        Sweep { machine, now, steps, overlay: Overlay::default(), count, events, next: 0, begun: false }
+    }
+
+    /// Goes to the next time, the first of which is now.
+    pub(crate) fn next(&mut self) -> Option<f64> {
+        let at = if self.begun { self.events.get(self.next)?.0 } else { self.now };
+        self.begun = true;
+        while let Some(&(time, event)) = self.events.get(self.next)
+            && time <= at
+        {
+            self.next += 1;
+            match event {
+                Event::JobEnds(id) => {
+                    let allocation = &self.machine.ledger.jobs()[&id];
+                    self.track(take::nodes(&allocation.takes).map(|(node, _)| node), false);
+                    future::give_back(self.machine, &mut self.overlay, allocation);
+                    self.track(take::nodes(&allocation.takes).map(|(node, _)| node), true);
+                }
+                Event::StepEnds(index) => self.step(index, false),
+                Event::StepBegins(index) => self.step(index, true),
+            }
+        }
+        Some(at)
+    }
+
+    fn step(&mut self, index: usize, take: bool) {
+        let found = &self.steps[index].found;
+        let nodes: BTreeSet<u32> = found.nodes.iter().map(|(node, _)| *node).collect();
+        self.track(nodes.iter().copied(), false);
+        apply(self.machine, &mut self.overlay, found, take);
+        self.track(nodes.iter().copied(), true);
+    }
+
+    /// Counts some nodes in or out.
+    fn track(&mut self, nodes: impl Iterator<Item = u32>, add: bool) {
+        let Some(count) = &mut self.count else { return };
+        let graph = &self.machine.graph;
+        for node in nodes {
+            let class = graph.nodes[node as usize].class;
+            if !self.machine.index.is_up(node) || !count.eligible.class(class) || !count.eligible.node(node) {
+                continue;
+            }
+            let state = self.overlay.get(node).unwrap_or_else(|| &self.machine.index.state(node).free);
+            let class = graph.class(node);
+            let fits = match count.idle && state != &*class.idle {
+                true => 0,
+                false => local::capacity(graph, class, state, count.need, count.want),
+            };
+            count.sum = if add { count.sum.saturating_add(fits) } else { count.sum.saturating_sub(fits) };
+        }
+    }
+
+    /// What it sees holds until then, infinite after the last time.
+    pub(crate) fn until(&self) -> f64 {
+        self.events.get(self.next).map_or(f64::INFINITY, |(time, _)| *time)
+    }
+
+    /// Could what the sweep looks for be there, by count?
+    pub(crate) fn enough(&self) -> bool {
+        self.count.as_ref().is_none_or(|c| c.sum >= c.want)
+    }
+}

@@ -1,0 +1,477 @@
+//! A view of the machine at a moment: the index of now, with the states of some nodes replaced.
+//!
+//! The future differs from now on the few nodes whose jobs end or whose reservations start, so a view of the future is
+//! the index and an [`Overlay`] of those nodes. [`View::candidates`] yields the nodes on which a need fits, in the
+//! order of a [`Placement`].
+//!
+//! This module must never know why a state is replaced.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+
+use fixedbitset::FixedBitSet;
+
+use crate::layout::graph::Graph;
+use crate::layout::template::{Class, ClassId};
+use crate::live::index::{Index, State, Status};
+use crate::live::placement::Placement;
+use crate::live::ranking::Ranking;
+
+/// In which order candidates are offered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Order {
+    Placed(Placement),
+    /// Nodes of these performance classes, from first to last, best first.
+    Classes(u64, u64),
+    /// For reservations: nodes that are seen differently from now first, those with least free now before others, so
+    /// that what is free now is touched last; then from the far end.
+    Late,
+}
+
+/// States that replace those of the index.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Overlay {
+    mask: FixedBitSet,
+    nodes: BTreeMap<u32, Box<[u64]>>,
+    /// Leaf or mark of upper vertices, by position in `Graph::upper`.
+    pub(crate) upper: BTreeMap<u32, u64>,
+}
+
+impl Overlay {
+    /// Number of nodes.
+    pub(crate) fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    pub(crate) fn get(&self, node: u32) -> Option<&[u64]> {
+        if self.mask.contains(node as usize) { self.nodes.get(&node).map(|s| &**s) } else { None }
+    }
+
+    pub(crate) fn set(&mut self, node: u32, state: Box<[u64]>) {
+        self.mask.grow_and_insert(node as usize);
+        self.nodes.insert(node, state);
+    }
+
+    pub(crate) fn unset(&mut self, node: u32) {
+        if self.mask.contains(node as usize) {
+            self.mask.remove(node as usize);
+        }
+        self.nodes.remove(&node);
+    }
+
+    /// The state of a node, to be changed; taken from `base` when it is not seen differently yet.
+    pub(crate) fn entry(&mut self, node: u32, base: impl FnOnce() -> Box<[u64]>) -> &mut Box<[u64]> {
+        self.mask.grow_and_insert(node as usize);
+        self.nodes.entry(node).or_insert_with(base)
+    }
+
+    pub(crate) fn nodes(&self) -> impl Iterator<Item = (u32, &[u64])> {
+        self.nodes.iter().map(|(&n, s)| (n, &**s))
+    }
+}
+
+/// Which nodes a constraint allows.
+#[derive(Debug, Clone)]
+pub(crate) enum Eligible {
+    All,
+    /// By class.
+    Classes(Vec<bool>),
+    /// One by one.
+    Nodes(FixedBitSet),
+}
+
+impl Eligible {
+    pub(crate) fn class(&self, class: ClassId) -> bool {
+        match self {
+            Eligible::Classes(list) => list.get(class.0 as usize).copied().unwrap_or(false),
+            Eligible::All | Eligible::Nodes(_) => true,
+        }
+    }
+
+    pub(crate) fn node(&self, node: u32) -> bool {
+        match self {
+            Eligible::Nodes(set) => set.contains(node as usize),
+            Eligible::All | Eligible::Classes(_) => true,
+        }
+    }
+}
+
+/// Where a search may look.
+#[derive(Clone, Copy)]
+pub(crate) struct Where<'a> {
+    pub(crate) eligible: &'a Eligible,
+    /// First node, and one past the last.
+    pub(crate) range: (u32, u32),
+    /// Only idle nodes.
+    pub(crate) idle: bool,
+}
+
+impl Where<'_> {
+    fn allows(&self, class: &Class, state: &[u64]) -> bool {
+        !self.idle || state == &*class.idle
+    }
+}
+
+/// The machine as one search sees it.
+#[derive(Clone, Copy)]
+pub(crate) struct View<'a> {
+    pub(crate) graph: &'a Graph,
+    pub(crate) index: &'a Index,
+    /// Free units or marks of upper vertices now.
+    pub(crate) upper: &'a [u64],
+    pub(crate) overlay: Option<&'a Overlay>,
+}
+
+/// Takes a node that fits and how often it does; says whether to go on.
+pub(crate) type Sink<'s> = dyn FnMut(u32, u64) -> bool + 's;
+
+/// A list of candidates in ascending order of node.
+struct Source<'a> {
+    nodes: Nodes<'a>,
+    key: (u64, u64),
+}
+
+enum Nodes<'a> {
+    State(&'a State, u64),
+    List(Vec<Entry<'a>>),
+}
+
+impl<'a> View<'a> {
+    /// The state of a node, from `scratch` first.
+    pub(crate) fn state<'s>(&'s self, scratch: &'s Overlay, node: u32) -> &'s [u64] {
+        scratch
+            .get(node)
+            .or_else(|| self.overlay.and_then(|o| o.get(node)))
+            .unwrap_or_else(|| &self.index.state(node).free)
+    }
+
+    /// Free units or mark of an upper vertex.
+    pub(crate) fn upper(&self, scratch: &Overlay, at: u32) -> u64 {
+        scratch
+            .upper
+            .get(&at)
+            .or_else(|| self.overlay.and_then(|o| o.upper.get(&at)))
+            .copied()
+            .unwrap_or_else(|| self.upper[at as usize])
+    }
+
+    /// Sum of capacities over the nodes of a place.
+    pub(crate) fn total(&self, place: Where<'_>, capacity: &mut dyn FnMut(&Class, &[u64]) -> u64) -> u64 {
+        let none = Overlay::default();
+        self.totals(&none, place, capacity, |_| 0).into_values().sum()
+    }
+
+    /// Sums of capacities by a number that classes of nodes have. What saturates is more than anybody asks for.
+    pub(crate) fn totals(
+        &self,
+        scratch: &'a Overlay,
+        place: Where<'_>,
+        capacity: &mut dyn FnMut(&Class, &[u64]) -> u64,
+        number: fn(&Class) -> u64,
+    ) -> BTreeMap<u64, u64> {
+        let Where { eligible, range, .. } = place;
+        let mut sums: BTreeMap<u64, u64> = BTreeMap::new();
+        let mut add = |class: ClassId, n: u64| {
+            let sum = sums.entry(number(&self.graph.classes[class.0 as usize])).or_default();
+            *sum = sum.saturating_add(n).min(u64::MAX >> 16);
+        };
+        let seen = |n: u32| {
+            self.overlay.is_some_and(|o| o.mask.contains(n as usize)) || scratch.mask.contains(n as usize)
+        };
+        for source in self.sources(scratch, place, capacity) {
+            match source.nodes {
+                Nodes::List(list) => list.iter().for_each(|(_, capacity, class, _)| add(*class, *capacity)),
+                Nodes::State(state, capacity) => {
+                    let whole = range == (0, self.graph.nodes.len() as u32)
+                        && self.overlay.is_none()
+                        && scratch.len() == 0
+                        && !matches!(eligible, Eligible::Nodes(_));
+                    let count = if whole {
+                        state.nodes.len()
+                    } else {
+                        let nodes = state.nodes.range(range.0..range.1);
+                        nodes.filter(|n| !seen(**n) && eligible.node(**n)).count()
+                    };
+                    add(state.class, capacity.saturating_mul(count as u64));
+                }
+            }
+        }
+        sums
+    }
+
+    fn sources(
+        &self,
+        scratch: &'a Overlay,
+        place: Where<'_>,
+        capacity: &mut dyn FnMut(&Class, &[u64]) -> u64,
+    ) -> Vec<Source<'a>> {
+        let Where { eligible, range, .. } = place;
+        let mut sources: Vec<Source<'a>> = Vec::new();
+        // What this very search took is no obstacle to itself.
+        let mut list = |node: u32, class: ClassId, state: &'a [u64], own: bool, out: &mut Vec<_>| {
+            let it = &self.graph.classes[class.0 as usize];
+            let capacity = if own || place.allows(it, state) { capacity(it, state) } else { 0 };
+            if capacity > 0 {
+                out.push((node, capacity, class, state));
+            }
+        };
+        // A constraint that names few nodes is cheaper to walk than the states.
+        if let Eligible::Nodes(set) = eligible
+            && set.count_ones(..) * 8 < self.graph.nodes.len()
+        {
+            let mut found = Vec::new();
+            let nodes = set.ones().map(|node| node as u32);
+            for node in nodes.skip_while(|node| *node < range.0).take_while(|node| *node < range.1) {
+                if self.index.status(node) == Status::Up {
+                    let own = scratch.get(node);
+                    let state = own
+                        .or_else(|| self.overlay.and_then(|o| o.get(node)))
+                        .unwrap_or_else(|| &self.index.state(node).free);
+                    let class = self.graph.nodes[node as usize].class;
+                    list(node, class, state, own.is_some(), &mut found);
+                }
+            }
+            sources.push(Source { nodes: Nodes::List(found), key: (0, 0) });
+            return sources;
+        }
+        for (layer, overlay) in [(0, Some(scratch)), (1, self.overlay)] {
+            let Some(overlay) = overlay else { continue };
+            let mut found = Vec::new();
+            for (&node, state) in overlay.nodes.range(range.0..range.1) {
+                let class = self.graph.nodes[node as usize].class;
+                if (layer == 1 && scratch.mask.contains(node as usize))
+                    || self.index.status(node) != Status::Up
+                    || !eligible.class(class)
+                    || !eligible.node(node)
+                {
+                    continue;
+                }
+                list(node, class, state, layer == 0, &mut found);
+            }
+            if !found.is_empty() {
+                sources.push(Source { nodes: Nodes::List(found), key: (0, 0) });
+            }
+        }
+        for state in self.index.live() {
+            if !eligible.class(state.class) || (place.idle && !state.idle) {
+                continue;
+            }
+            let capacity = capacity(&self.graph.classes[state.class.0 as usize], &state.free);
+            if capacity > 0 {
+                sources.push(Source { nodes: Nodes::State(state, capacity), key: (state.gpus, state.cores) });
+            }
+        }
+        sources
+    }
+
+    /// Offers the nodes of a place with a capacity, in an order, until `sink` says stop (`false`).
+    pub(crate) fn candidates(
+        &self,
+        scratch: &'a Overlay,
+        place: Where<'_>,
+        order: Order,
+        capacity: &mut dyn FnMut(&Class, &[u64]) -> u64,
+        sink: &mut Sink<'_>,
+    ) {
+        let sources = self.sources(scratch, place, capacity);
+        let Where { eligible, range, .. } = place;
+        let whole = range == (0, self.graph.nodes.len() as u32);
+        let allowed = Allowed { overlay: self.overlay, scratch, eligible, range, whole };
+        match order {
+            Order::Placed(Placement::High | Placement::HiNode | Placement::HiNodeX) => {
+                self.merge(&sources, &allowed, Way::Down, sink);
+            }
+            Order::Placed(Placement::Power) => {
+                let groups = self.by_class(sources, |class| class.power);
+                let _ = groups.values().all(|group| self.merge(group, &allowed, Way::Up, sink));
+            }
+            Order::Classes(first, last) => {
+                let groups = self.by_class(sources, |class| class.perf_class);
+                let mut groups = groups.range(first..=last);
+                let _ = groups.all(|(_, group)| self.merge(group, &allowed, Way::Up, sink));
+            }
+            Order::Late => {
+                let mut late: Vec<Entry<'a>> = Vec::new();
+                let mut rest: Vec<Source<'a>> = Vec::new();
+                for source in sources {
+                    match source.nodes {
+                        Nodes::List(list) => late.extend(list),
+                        Nodes::State(..) => rest.push(source),
+                    }
+                }
+                let now = |node: u32| {
+                    let state = self.index.state(node);
+                    (state.idle, state.cores + state.gpus)
+                };
+                late.sort_by_key(|&(node, ..)| (now(node), Reverse(node)));
+                if late.into_iter().all(|(node, capacity, ..)| sink(node, capacity)) {
+                    self.merge(&rest, &allowed, Way::Down, sink);
+                }
+            }
+            Order::Placed(placement @ (Placement::Pack | Placement::Locality | Placement::Spread)) => {
+                let groups = self.by_fullness(sources);
+                let mut offer = |group: &Vec<Source<'a>>| self.merge(group, &allowed, Way::Up, sink);
+                if placement == Placement::Spread {
+                    let _ = groups.values().rev().all(&mut offer);
+                } else {
+                    let _ = groups.values().all(&mut offer);
+                }
+            }
+            Order::Placed(Placement::Ranked) => {
+                self.merge(
+                    &sources,
+                    &allowed,
+                    self.index.ranking().map_or(Way::Up, |r| Way::Ranked(r)),
+                    sink,
+                );
+            }
+            Order::Placed(_) => {
+                self.merge(&sources, &allowed, Way::Up, sink);
+            }
+        }
+    }
+
+    /// Groups of nodes by a number of their class.
+    fn by_class(
+        &self,
+        sources: Vec<Source<'a>>,
+        number: fn(&Class) -> u64,
+    ) -> BTreeMap<u64, Vec<Source<'a>>> {
+        let of = |class: ClassId| number(&self.graph.classes[class.0 as usize]);
+        let mut groups: BTreeMap<u64, Vec<Source<'a>>> = BTreeMap::new();
+        for Source { nodes, key } in sources {
+            match nodes {
+                Nodes::State(state, _) => {
+                    groups.entry(of(state.class)).or_default().push(Source { nodes, key })
+                }
+                Nodes::List(list) => {
+                    let mut parts: BTreeMap<u64, Vec<Entry<'a>>> = BTreeMap::new();
+                    list.into_iter().for_each(|entry| parts.entry(of(entry.2)).or_default().push(entry));
+                    for (number, list) in parts {
+                        groups.entry(number).or_default().push(Source { nodes: Nodes::List(list), key });
+                    }
+                }
+            }
+        }
+        groups
+    }
+
+    /// Groups of nodes with equally many free gpus and cores.
+    fn by_fullness(&self, sources: Vec<Source<'a>>) -> BTreeMap<(u64, u64), Vec<Source<'a>>> {
+        let mut groups: BTreeMap<(u64, u64), Vec<Source<'a>>> = BTreeMap::new();
+        for source in sources {
+            let Nodes::List(list) = source.nodes else {
+                groups.entry(source.key).or_default().push(source);
+                continue;
+            };
+            for entry in list {
+                let class = &self.graph.classes[entry.2.0 as usize];
+                let (cores, gpus) = class.core_gpu_units(entry.3);
+                let source = Source { nodes: Nodes::List(vec![entry]), key: (gpus, cores) };
+                groups.entry(source.key).or_default().push(source);
+            }
+        }
+        groups
+    }
+
+    /// Offers the nodes of several lists in one order; false when `sink` said stop.
+    fn merge(
+        &self,
+        sources: &[Source<'a>],
+        allowed: &Allowed<'_>,
+        way: Way<'_>,
+        sink: &mut Sink<'_>,
+    ) -> bool {
+        let expand = |source| expand(source, allowed, way);
+        if let [one] = sources {
+            return expand(one).all(|(n, c, ..)| sink(n, c));
+        }
+        let rank = |node: u32| match way {
+            Way::Up => node,
+            Way::Down => u32::MAX - node,
+            Way::Ranked(ranking) => ranking.place(node),
+        };
+        let mut lists: Vec<_> = sources.iter().map(expand).collect();
+        let mut heads: Vec<_> = lists.iter_mut().map(Iterator::next).collect();
+        let mut heap: BinaryHeap<Reverse<(u32, usize)>> =
+            heads.iter().enumerate().filter_map(|(i, h)| h.map(|c| Reverse((rank(c.0), i)))).collect();
+        while let Some(Reverse((_, i))) = heap.pop() {
+            let next = lists[i].next();
+            if let Some(next) = next {
+                heap.push(Reverse((rank(next.0), i)));
+            }
+            let Some((n, c, ..)) = std::mem::replace(&mut heads[i], next) else { continue };
+            if !sink(n, c) {
+                return false;
+            }
+        }
+        true
+    }
+}
+
+type Entry<'a> = (u32, u64, ClassId, &'a [u64]);
+
+/// In which order of nodes.
+#[derive(Clone, Copy)]
+enum Way<'r> {
+    Up,
+    Down,
+    Ranked(&'r Ranking),
+}
+
+/// The nodes of one list, in order.
+fn expand<'s, 'a>(
+    source: &'s Source<'a>,
+    allowed: &'s Allowed<'_>,
+    way: Way<'s>,
+) -> Box<dyn Iterator<Item = Entry<'a>> + 's> {
+    match &source.nodes {
+        Nodes::State(state, capacity) => {
+            let (state, capacity): (&'a State, u64) = (state, *capacity);
+            let allow = |n: &u32| allowed.allows(*n);
+            let make = move |n: u32| (n, capacity, state.class, &*state.free);
+            let nodes = || state.nodes.range(allowed.range.0..allowed.range.1).copied();
+            match way {
+                Way::Up => Box::new(nodes().filter(allow).map(make)),
+                Way::Down => Box::new(nodes().rev().filter(allow).map(make)),
+                Way::Ranked(ranking) if allowed.whole => {
+                    let nodes = state.ranked.iter().map(|place| ranking.node(*place));
+                    Box::new(nodes.filter(allow).map(make))
+                }
+                // A part of the machine is small beside it.
+                Way::Ranked(ranking) => {
+                    let mut nodes: Vec<u32> = nodes().filter(allow).collect();
+                    nodes.sort_unstable_by_key(|node| ranking.place(*node));
+                    Box::new(nodes.into_iter().map(make))
+                }
+            }
+        }
+        Nodes::List(list) => match way {
+            Way::Up => Box::new(list.iter().copied()),
+            Way::Down => Box::new(list.iter().rev().copied()),
+            Way::Ranked(ranking) => {
+                let mut list = list.clone();
+                list.sort_unstable_by_key(|(node, ..)| ranking.place(*node));
+                Box::new(list.into_iter())
+            }
+        },
+    }
+}
+
+/// Which nodes of a state's list may be offered.
+struct Allowed<'a> {
+    overlay: Option<&'a Overlay>,
+    scratch: &'a Overlay,
+    eligible: &'a Eligible,
+    range: (u32, u32),
+    /// Is the range the whole machine?
+    whole: bool,
+}
+
+impl Allowed<'_> {
+    fn allows(&self, node: u32) -> bool {
+        !self.scratch.mask.contains(node as usize)
+            && !self.overlay.is_some_and(|o| o.mask.contains(node as usize))
+            && self.eligible.node(node)
+    }
+}

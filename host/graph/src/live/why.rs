@@ -1,0 +1,102 @@
+//! Explaining why a request can never be met, by naming what is missing.
+//!
+//! This module must never decide anything: the matcher has refused already.
+
+use crate::layout::template::ClassId;
+use crate::live::request::{Level, Need, Request};
+use crate::live::view::{Eligible, View, Where};
+use crate::live::{flow_shortage, local, matcher};
+
+/// Most alternatives of which the reasons are given.
+const REASONS_MAX: usize = 3;
+
+/// The reason that `request` cannot be met in `view`, a view of the idle machine.
+pub(crate) fn explain(view: View<'_>, request: &Request, eligible: &Eligible) -> String {
+    if !request.alternatives.is_empty() {
+        let reasons: Vec<String> =
+            request.alternatives.iter().take(REASONS_MAX).map(|one| explain(view, one, eligible)).collect();
+        let more = match request.alternatives.len().saturating_sub(REASONS_MAX) {
+            0 => String::new(),
+            more => format!("; and {more} more"),
+        };
+        return format!("none of its alternatives can be met: {}{more}", reasons.join("; "));
+    }
+    if let Some(type_) = request.needs.iter().find_map(|n| unknown(view, n)) {
+        let name = view.graph.names.get(type_);
+        return match name.and_then(|name| view.graph.flows.find(name)?.1.refused.as_ref()) {
+            Some(why) => format!("this machine can not give away '{type_}': {why}"),
+            None => format!("this machine has no resource of type '{type_}'"),
+        };
+    }
+    let all = (0, view.graph.nodes.len() as u32);
+    let mut nodes = 0u64;
+    let mut cores = 0u64;
+    let mut gpus = 0u64;
+    for state in view.index.live().filter(|s| eligible.class(s.class)) {
+        let count = state.nodes.iter().filter(|&&n| eligible.node(n)).count() as u64;
+        nodes += count;
+        cores += count * state.cores;
+        gpus += count * state.gpus;
+    }
+    let constraint = match eligible {
+        Eligible::All => "",
+        _ => " meet its constraints",
+    };
+    let there = if constraint.is_empty() { " are there" } else { constraint };
+    for (wanted, found, what) in
+        [(request.nodes, nodes, "nodes"), (request.cores, cores, "cores"), (request.gpus, gpus, "gpus")]
+    {
+        if u64::from(wanted) > found {
+            return match constraint {
+                "" => format!("it asks for {wanted} {what}, and {found}{there}"),
+                _ => format!("it asks for {wanted} {what}, and {found} on nodes that{there}"),
+            };
+        }
+    }
+    if let Some(why) = flow_shortage::never(view, request, eligible) {
+        return why;
+    }
+    if nodes == 0 {
+        return "no node meets its constraints".to_owned();
+    }
+    if let [need] = request.needs.as_slice()
+        && let Some((inner, want)) = matcher::tally(request)
+    {
+        let graph = view.graph;
+        let whole = Where { eligible, range: all, idle: false };
+        let found = view.total(whole, &mut |class, state| local::capacity(graph, class, state, inner, want));
+        if found == 0
+            && let Some(why) = too_much(view, inner, eligible)
+        {
+            return why;
+        }
+        let what = if need.slot && inner.level == Level::Local { "slots" } else { &inner.text };
+        return format!("it asks for {want} of '{what}', and {found} fit at once");
+    }
+    "no part of this machine has what it asks for together".to_owned()
+}
+
+/// What no node has enough of, when one thing alone decides.
+fn too_much(view: View<'_>, need: &Need, eligible: &Eligible) -> Option<String> {
+    let graph = view.graph;
+    let parts = need.with.iter().filter(|part| part.with.is_empty() && !part.slot);
+    parts.into_iter().find_map(|part| {
+        let fits = |class: ClassId, state: &[u64]| {
+            eligible.class(class)
+                && local::capacity(graph, &graph.classes[class.0 as usize], state, part, part.min())
+                    >= part.min()
+        };
+        let unit = if part.unit.is_empty() { String::new() } else { format!(" {}", part.unit) };
+        let short = !view.index.live().any(|state| fits(state.class, &state.free));
+        short.then(|| format!("no node has {}{unit} of '{}'", part.min(), part.text))
+    })
+}
+
+/// A type that the machine does not have.
+fn unknown<'n>(view: View<'_>, need: &'n Need) -> Option<&'n str> {
+    let there = need.slot || view.graph.vertices.iter().any(|v| v.type_ == need.type_);
+    if !there {
+        return Some(&need.text);
+    }
+    need.with.iter().find_map(|n| unknown(view, n))
+}

@@ -1,0 +1,75 @@
+//! From allocations to R (RFC 20): the inventory, a selection and what a job holds, with their `scheduling`.
+//!
+//! This module must never know how resources were chosen.
+
+use fluxgate_formats::JobId;
+use fluxgate_formats::rset::R;
+
+use crate::layout::flow::{Flow, write};
+use crate::live::index::Status;
+use crate::live::resources::Resources;
+use crate::live::take::Selection;
+use crate::record::write_r::{self, RBuilder};
+
+impl Resources {
+    /// The inventory without removed nodes, as R, with the properties that describe the instance.
+    pub fn to_r_all(&self) -> R {
+        self.to_r(|status| status != Status::Gone)
+    }
+
+    /// The same with removed nodes.
+    pub fn to_r_ever(&self) -> R {
+        self.to_r(|_| true)
+    }
+
+    fn to_r(&self, wanted: impl Fn(Status) -> bool) -> R {
+        let mut r = self.whole(wanted);
+        r.scheduling = self.scheduling.of(&r);
+        write::machine(&self.machine.graph, &mut r);
+        r
+    }
+
+    fn whole(&self, wanted: impl Fn(Status) -> bool) -> R {
+        let mut out = RBuilder::new(&self.machine.graph);
+        let nodes = 0..self.machine.graph.nodes.len() as u32;
+        nodes.filter(|&n| wanted(self.machine.index.status(n))).for_each(|n| out.whole(n));
+        out.finish()
+    }
+
+    /// The R of a selection: what a job gets. `expiration` 0 means none.
+    pub fn selection_to_r(&self, selection: &Selection, start: f64, expiration: f64) -> R {
+        let r = write_r::of_takes(&self.machine.graph, &selection.takes);
+        self.complete(r, &selection.flows, selection.nslots, (start, expiration))
+    }
+
+    /// The R of the allocation of a job. `None` when it holds nothing.
+    pub fn allocation_r(&self, id: JobId) -> Option<R> {
+        let allocation = self.allocation(id)?;
+        let end = if allocation.end.is_finite() { allocation.end } else { 0.0 };
+        let r = write_r::of_takes(&self.machine.graph, &allocation.takes);
+        Some(self.complete(r, &allocation.flows, allocation.nslots, (allocation.start, end)))
+    }
+
+    fn complete(&self, mut r: R, flows: &[Flow], nslots: u32, (start, expiration): (f64, f64)) -> R {
+        r.nslots = (nslots > 0).then_some(nslots);
+        r.starttime = start;
+        r.expiration = if expiration.is_finite() { expiration } else { 0.0 };
+        r.scheduling = self.scheduling.of(&r);
+        write::job(&self.machine.graph, flows, &mut r);
+        r
+    }
+
+    /// The resources that jobs hold, as R.
+    pub fn allocated_r(&self) -> R {
+        let mut out = RBuilder::new(&self.machine.graph);
+        for allocation in self.machine.ledger.jobs().values() {
+            out.takes(&allocation.takes);
+        }
+        out.finish()
+    }
+
+    /// The resources of nodes that are down, as R.
+    pub fn down_r(&self) -> R {
+        self.whole(|status| status == Status::Down)
+    }
+}

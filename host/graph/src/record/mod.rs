@@ -1,0 +1,7 @@
+//! R (RFC 20) of what jobs hold, and back.
+//!
+//! This room must never know how resources were chosen.
+
+mod allocation;
+mod recover;
+mod write_r;

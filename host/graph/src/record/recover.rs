@@ -1,0 +1,169 @@
+//! From R to an allocation: taking over a running job from its R, minus ranks that were released already (RFC 27 hello).
+//!
+//! This module must never know where the R comes from.
+
+use fluxgate_formats::rset::R;
+use fluxgate_formats::{Idset, JobId};
+
+use crate::description::flow;
+use crate::layout::flow::{Flow, merged};
+use crate::layout::graph::Graph;
+use crate::layout::vertex::NONE;
+use crate::live::bits::Bits;
+use crate::live::index::Status;
+use crate::live::ledger::LedgerError;
+use crate::live::resources::Resources;
+use crate::live::share::Share;
+use crate::live::take::{Selection, Take, What};
+
+impl Resources {
+    /// Ranks that were removed for good.
+    pub fn removed(&self) -> Idset {
+        self.ranks_with(Status::Gone)
+    }
+
+    /// Books what `r` names, except the ranks `already_free`. Nodes that are down are no obstacle: the job runs there.
+    /// A node of which it holds every core and gpu is held as a whole. An R that the inventory does not have, or that
+    /// names what another job holds, is an error and changes nothing. When no rank remains, nothing is booked. Its
+    /// flow is booked even where the capacity of a pool is smaller now: the pool is short until the job ends.
+    pub fn allocate_r(
+        &mut self,
+        id: JobId,
+        r: &R,
+        already_free: &Idset,
+        start: f64,
+        end: f64,
+    ) -> Result<(), LedgerError> {
+        if self.allocation(id).is_some() {
+            return Err(LedgerError::Exists(id));
+        }
+        let graph = self.machine.graph.clone();
+        let hosts: Vec<(u32, String)> = r.hosts().filter(|(rank, _)| !already_free.contains(*rank)).collect();
+        for (rank, there) in &hosts {
+            let Some(&node) = graph.by_rank.get(rank) else { continue };
+            let here = graph.host(node);
+            if here != there {
+                return Err(LedgerError::Host { rank: *rank, here: here.to_owned(), there: there.clone() });
+            }
+        }
+        let mut takes = Vec::new();
+        for entry in &r.r_lite {
+            for rank in entry.rank.iter().filter(|&rank| !already_free.contains(rank)) {
+                let &node = graph
+                    .by_rank
+                    .get(&rank)
+                    .ok_or_else(|| LedgerError::NotThere { rank, what: "node".to_owned() })?;
+                let from = takes.len();
+                for (type_, ids) in &entry.children {
+                    take_ids(&graph, node, rank, type_, ids, &mut takes)?;
+                }
+                whole_node(&graph, node, from, &mut takes);
+            }
+        }
+        takes.sort_by_key(|t| (t.node, t.vertex));
+        if takes.is_empty() {
+            return Ok(());
+        }
+        let flows = flows(&graph, r, already_free);
+        self.enter(id, Selection { takes, flows, nslots: r.nslots.unwrap_or(0) }, start, end)
+    }
+}
+
+/// What the R of a job says that flows to its nodes, without those that were `freed`; flow that the machine does not have
+/// is left out.
+fn flows(graph: &Graph, r: &R, freed: &Idset) -> Vec<Flow> {
+    if graph.flows.len() == 0 {
+        return Vec::new();
+    }
+    let kind = |subsystem: &str| Some(graph.flows.find(graph.names.get(subsystem)?)?.1);
+    let mut flows = Vec::new();
+    flow::of_job(
+        r,
+        |subsystem, count, unit| kind(subsystem)?.amount(&graph.names, count, unit),
+        |subsystem, rank, units| {
+            let node = graph.by_rank.get(&rank).copied().filter(|_| units > 0 && !freed.contains(rank));
+            let pool = node.and_then(|node| Some((node, *kind(subsystem)?.entry.get(node as usize)?)));
+            if let Some((node, pool)) = pool.filter(|(_, pool)| *pool != NONE) {
+                flows.push(Flow { node, pool, units });
+            }
+        },
+    );
+    merged(flows)
+}
+
+fn take_ids(
+    graph: &Graph,
+    node: u32,
+    rank: u32,
+    type_: &str,
+    ids: &Idset,
+    takes: &mut Vec<Take>,
+) -> Result<(), LedgerError> {
+    let missing = |id: Option<u32>| LedgerError::NotThere {
+        rank,
+        what: id.map_or_else(|| type_.to_owned(), |id| format!("{type_}{id}")),
+    };
+    let Some(name) = graph.names.get(type_) else {
+        return if ids.is_empty() { Ok(()) } else { Err(missing(ids.first())) };
+    };
+    let vertex = graph.nodes[node as usize].vertex;
+    let mut left = ids.clone();
+    for v in vertex + 1..graph.vertices[vertex as usize].end {
+        let it = &graph.vertices[v as usize];
+        if left.is_empty() {
+            break;
+        }
+        if it.type_ != name || it.size != 1 || it.end != v + 1 {
+            continue;
+        }
+        let mut words = vec![0u64; it.bit_words()];
+        let mut found = Vec::new();
+        for id in left.iter() {
+            if let Some(member) = graph.r_member(v, id) {
+                words[member as usize / 64] |= 1 << (member % 64);
+                found.push(id);
+            }
+        }
+        if !found.is_empty() {
+            left = left.difference(&found.into_iter().collect());
+            takes.push(Take { node, vertex: v, what: What::Members(Bits::from_words(words)) });
+        }
+    }
+    if left.is_empty() { Ok(()) } else { Err(missing(left.first())) }
+}
+
+/// Adds the other vertices of a node when all of its members are taken: R does not name sockets or memory, but no other
+/// job can use them.
+fn whole_node(graph: &Graph, node: u32, from: usize, takes: &mut Vec<Take>) {
+    let class = graph.class(node);
+    let vertex = graph.nodes[node as usize].vertex;
+    let named = |at: usize| class.slots[at].type_ == graph.core || class.slots[at].type_ == graph.gpu;
+    let all = (1..class.slots.len()).filter(|&at| class.slots[at].leaf && named(at)).all(|at| {
+        let vertex = vertex + at as u32;
+        takes[from..]
+            .iter()
+            .any(|t| t.vertex == vertex && t.what.share() == Share::Units(class.slots[at].units))
+    });
+    if !all || takes.len() == from {
+        return;
+    }
+    for (at, slot) in class.slots.iter().enumerate() {
+        let vertex = vertex + at as u32;
+        if takes[from..].iter().any(|t| t.vertex == vertex) {
+            continue;
+        }
+        let what = match slot.leaf {
+            false => What::Share(Share::Exclusive),
+            true if graph.vertices[vertex as usize].size == 1 => {
+                let count = graph.vertices[vertex as usize].ids.len();
+                let words = (0..count.div_ceil(64)).map(|w| match count - w * 64 {
+                    left @ 0..=63 => (1u64 << left) - 1,
+                    _ => u64::MAX,
+                });
+                What::Members(Bits::from_words(words.collect()))
+            }
+            true => What::Share(Share::Units(slot.units)),
+        };
+        takes.push(Take { node, vertex, what });
+    }
+}

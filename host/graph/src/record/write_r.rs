@@ -1,0 +1,223 @@
+//! The R writer (RFC 20): ranks with ids of cores and gpus.
+//!
+//! This module must never know how resources were chosen.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use fluxgate_formats::Idset;
+use fluxgate_formats::idset::MAX_ID;
+use fluxgate_formats::rset::{Children, R, RLite};
+
+use crate::description::names::Name;
+use crate::layout::graph::Graph;
+use crate::layout::vertex::Ids;
+use crate::live::bits::Bits;
+use crate::live::take::{self, Take, What};
+
+/// Collects ids by rank.
+pub(crate) struct RBuilder<'a> {
+    graph: &'a Graph,
+    nodes: BTreeMap<u32, (u32, Children)>,
+}
+
+impl<'a> RBuilder<'a> {
+    pub(crate) fn new(graph: &'a Graph) -> Self {
+        RBuilder { graph, nodes: BTreeMap::new() }
+    }
+
+    /// Adds everything that is on a node.
+    pub(crate) fn whole(&mut self, node: u32) {
+        let graph = self.graph;
+        let it = &graph.nodes[node as usize];
+        let children = &mut self.nodes.entry(it.rank).or_insert_with(|| (node, Children::new())).1;
+        for vertex in it.vertex + 1..graph.vertices[it.vertex as usize].end {
+            let v = &graph.vertices[vertex as usize];
+            if !named(graph, v.type_) {
+                continue;
+            }
+            let ids = children.entry(graph.text(v.type_).to_owned()).or_default();
+            match (&v.ids, graph.renumbered.contains_key(&vertex)) {
+                (Ids::Range { first, count }, false) => ids.insert_range(*first..=first + (count - 1)),
+                (all, _) => ids.extend((0..all.len()).map(|m| graph.r_id(vertex, m))),
+            }
+        }
+    }
+
+    /// Adds what was taken.
+    pub(crate) fn takes(&mut self, takes: &[Take]) {
+        for (node, takes) in take::nodes(takes) {
+            let rank = self.graph.nodes[node as usize].rank;
+            let children = &mut self.nodes.entry(rank).or_insert_with(|| (node, Children::new())).1;
+            add(self.graph, takes, children);
+        }
+    }
+
+    /// The set, with the properties of its nodes, also of those that describe the instance (a leading `+`).
+    pub(crate) fn finish(self) -> R {
+        let mut set = Assembly::new(self.graph, true);
+        for (node, children) in self.nodes.into_values() {
+            let entry = set.entry(children);
+            set.push(node, entry);
+        }
+        set.finish()
+    }
+}
+
+/// The R of what one job takes. It has no properties that describe the instance.
+pub(crate) fn of_takes(graph: &Graph, takes: &[Take]) -> R {
+    let mut nodes: Vec<(u32, &[Take])> = take::nodes(takes).collect();
+    // A machine read from R has its nodes in this order already.
+    nodes.sort_by_key(|(node, _)| graph.nodes[*node as usize].rank);
+    let mut set = Assembly::new(graph, false);
+    let mut last: Option<(&[Take], Option<usize>)> = None;
+    for (node, takes) in nodes {
+        // Neighbours mostly give the same.
+        let entry = match last {
+            Some((before, entry)) if alike(graph, before, takes) => entry,
+            _ => {
+                let mut children = Children::new();
+                add(graph, takes, &mut children);
+                set.entry(children)
+            }
+        };
+        last = Some((takes, entry));
+        set.push(node, entry);
+    }
+    set.finish()
+}
+
+/// Does R name resources of this type?
+fn named(graph: &Graph, type_: Name) -> bool {
+    type_ == graph.core || type_ == graph.gpu || graph.in_r(type_)
+}
+
+/// Adds what was taken of one node.
+fn add(graph: &Graph, takes: &[Take], children: &mut Children) {
+    for take in takes {
+        let v = &graph.vertices[take.vertex as usize];
+        if !named(graph, v.type_) {
+            continue;
+        }
+        let What::Members(bits) = &take.what else { continue };
+        let text = graph.text(v.type_);
+        if !children.contains_key(text) {
+            children.insert(text.to_owned(), Idset::new());
+        }
+        let Some(ids) = children.get_mut(text) else { continue };
+        match (&v.ids, graph.renumbered.get(&take.vertex)) {
+            (_, Some(first)) | (Ids::Range { first, .. }, None) => insert_runs(ids, *first, bits),
+            (_, None) => ids.extend(bits.iter().map(|m| graph.r_id(take.vertex, m))),
+        }
+    }
+}
+
+/// Adds members whose ids are consecutive from `first` on.
+fn insert_runs(ids: &mut Idset, first: u32, bits: &Bits) {
+    let mut run: Option<(u32, u32)> = None;
+    for member in bits.iter() {
+        match &mut run {
+            Some((_, end)) if *end + 1 == member => *end = member,
+            _ => {
+                if let Some((start, end)) = run.replace((member, member)) {
+                    ids.insert_range(first + start..=first + end);
+                }
+            }
+        }
+    }
+    if let Some((start, end)) = run {
+        ids.insert_range(first + start..=first + end);
+    }
+}
+
+/// Are the same ids taken of two nodes? No is always safe.
+fn alike(graph: &Graph, a: &[Take], b: &[Take]) -> bool {
+    let numbers = |vertex: u32| graph.renumbered.get(&vertex);
+    a.len() == b.len()
+        && a.iter().zip(b).all(|(a, b)| {
+            let (x, y) = (&graph.vertices[a.vertex as usize], &graph.vertices[b.vertex as usize]);
+            a.what == b.what
+                && x.type_ == y.type_
+                && x.ids == y.ids
+                && (graph.renumbered.is_empty() || numbers(a.vertex) == numbers(b.vertex))
+        })
+}
+
+/// Puts nodes together that are given in order of rank: those that give the same become one entry, and hosts are
+/// copied by runs, not one by one.
+struct Assembly<'a> {
+    graph: &'a Graph,
+    own: bool,
+    known: BTreeMap<Children, usize>,
+    /// By number of entry.
+    ranks: Vec<Idset>,
+    /// Places of hosts that were not copied yet.
+    run: Range<usize>,
+    r: R,
+}
+
+impl<'a> Assembly<'a> {
+    fn new(graph: &'a Graph, own: bool) -> Self {
+        Assembly { graph, own, known: BTreeMap::new(), ranks: Vec::new(), run: 0..0, r: R::default() }
+    }
+
+    /// The entry for these ids; `None` when there are none.
+    fn entry(&mut self, mut children: Children) -> Option<usize> {
+        children.retain(|_, ids| !ids.is_empty());
+        if children.is_empty() {
+            return None;
+        }
+        let next = self.ranks.len();
+        let entry = *self.known.entry(children).or_insert(next);
+        if entry == next {
+            self.ranks.push(Idset::new());
+        }
+        Some(entry)
+    }
+
+    fn push(&mut self, node: u32, entry: Option<usize>) {
+        let graph = self.graph;
+        let it = &graph.nodes[node as usize];
+        for &name in graph.props.names(it.props) {
+            let text = graph.text(name);
+            if !self.own && text.starts_with('+') {
+                continue;
+            }
+            match self.r.properties.get_mut(text) {
+                Some(ranks) => ranks.extend([it.rank]),
+                None => {
+                    self.r.properties.insert(text.to_owned(), Idset::from(it.rank));
+                }
+            }
+        }
+        let Some(entry) = entry else { return };
+        if it.rank > MAX_ID {
+            return;
+        }
+        self.ranks[entry].extend([it.rank]);
+        let place = graph.places[node as usize] as usize;
+        if self.run.end != place {
+            self.copy_hosts();
+            self.run = place..place;
+        }
+        self.run.end = place + 1;
+    }
+
+    fn copy_hosts(&mut self) {
+        if !self.run.is_empty() {
+            self.r.nodelist.append_slice(&self.graph.hosts, self.run.clone());
+        }
+    }
+
+    fn finish(mut self) -> R {
+        self.copy_hosts();
+        let Assembly { known, mut ranks, mut r, .. } = self;
+        let whose = |(children, entry): (Children, usize)| RLite {
+            rank: std::mem::take(&mut ranks[entry]),
+            children,
+        };
+        r.r_lite = known.into_iter().map(whose).filter(|entry| !entry.rank.is_empty()).collect();
+        r.r_lite.sort_unstable_by_key(|entry| entry.rank.first());
+        r
+    }
+}

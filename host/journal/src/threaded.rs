@@ -1,0 +1,42 @@
+//! The journal of a live scheduler: a thread of its own with a clock, which pumps an [`Appender`] onto this machine's disk.
+//!
+//! The only file of this crate with a clock or a thread. It decides when to pump, and nothing else.
+
+use std::sync::mpsc::RecvTimeoutError;
+use std::time::Instant;
+
+use crate::appender::Appender;
+use crate::local_disk::LocalDisk;
+use crate::options::{OpenError, Options};
+use crate::writer::Writer;
+
+impl Writer {
+    /// Open the folder on this machine's disk and start the thread. The first thing that it takes is a checkpoint.
+    ///
+    /// # Errors
+    /// [`OpenError`].
+    pub fn open(options: &Options) -> Result<Writer, OpenError> {
+        let (mut writer, appender) = Writer::on(Box::<LocalDisk>::default(), options)?;
+        let thread = std::thread::Builder::new()
+            .name("journal".to_owned())
+            .spawn(move || run(appender))
+            .map_err(|error| OpenError::Io { path: options.dir.clone(), error })?;
+        // It ends when the queue does; a panic in it was logged already.
+        writer.finish = Some(Box::new(move || drop(thread.join())));
+        Ok(writer)
+    }
+}
+
+fn run(mut appender: Appender) {
+    let begin = Instant::now();
+    let now = || begin.elapsed().as_secs_f64();
+    loop {
+        appender.pump(now());
+        match appender.entries.recv_timeout(appender.period()) {
+            Ok(entry) => appender.take(entry, now()),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => break,
+        }
+    }
+    appender.close(now());
+}

@@ -1,0 +1,157 @@
+//! Whatever the disk does, the scheduler goes on, and what is read back is what was decided.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use fluxgate_journal::options::BYTES_MIN;
+use fluxgate_journal::reader::Item;
+use fluxgate_journal::rerun::{RerunError, Verified, verify};
+use fluxgate_journal::{Appender, Journal, Options, Record, Writer};
+use proptest::prelude::*;
+
+use crate::common::*;
+use crate::faulty::Faulty;
+
+/// More than a journal takes.
+const ROOMY: usize = 64 << 20;
+
+fn begin(disk: &Faulty, seed: u64, now: f64) -> (Load, Appender) {
+    let options = Options { bytes_max: BYTES_MIN, ..Options::new("/j") };
+    let (writer, mut appender) = Writer::on(Box::new(disk.clone()), &options).unwrap();
+    let load = Load::with(Some(writer), seed, now);
+    appender.pump(now);
+    (load, appender)
+}
+
+fn journal(disk: &Faulty, path: &Path) -> Journal {
+    Journal::on(Arc::new(disk.clone()), path).unwrap()
+}
+
+fn rerun(journal: &Journal) -> Result<Verified, RerunError> {
+    verify(journal, &mut Shelf(None), None, None)
+}
+
+/// The records of each file, up to where it cannot be read on.
+fn records(journal: &Journal) -> Vec<Vec<Record>> {
+    let mut files = vec![Vec::new(); journal.files().len()];
+    for item in journal.items() {
+        if let Item::Record(place) = item {
+            files[place.file].push(place.record);
+        }
+    }
+    files
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 32, ..ProptestConfig::default() })]
+
+    /// Three lives of a scheduler, each ended by a loss of power. Running them again compares the outcome of each record,
+    /// and each checkpoint before which nothing is said to be missing.
+    #[test]
+    fn what_a_bad_disk_keeps_is_what_was_decided(
+        seed in any::<u64>(), fail_in in 3u64..80, pump_in in 1u64..200, tight in any::<bool>(),
+    ) {
+        let disk = Faulty::new(seed, ROOMY);
+        for life in 1..=3 {
+            let (mut load, mut appender) = begin(&disk, seed.wrapping_add(life), 1000.0 * life as f64);
+            disk.fail_in(fail_in);
+            let mut starts = 0;
+            for step in 0..150 {
+                if tight && step % 50 == 0 {
+                    disk.set_capacity(disk.used() + load.dice(20_000) as usize);
+                }
+                load.go();
+                if load.dice(pump_in) == 0 {
+                    appender.pump(load.now);
+                }
+                starts = load.starts.len();
+            }
+            prop_assert!(starts > 10, "it goes on: {}", starts);
+            if life == 2 {
+                load.engine.close(load.now);
+                appender.close(load.now);
+            }
+            disk.fail_in(0);
+            disk.set_capacity(ROOMY);
+            disk.crash();
+        }
+        let all = journal(&disk, Path::new("/j"));
+        match rerun(&all) {
+            Ok(done) => prop_assert!(done.lives > 0 || done.resumed > 0, "{:?}", done),
+            Err(RerunError::Read(_)) => {}
+            // A disk that failed in all three lives has kept nothing.
+            Err(RerunError::Nothing) => prop_assert!(records(&all).iter().all(Vec::is_empty)),
+            Err(error) => prop_assert!(false, "{}", error),
+        }
+        for (file, records) in all.files().iter().zip(records(&all)) {
+            prop_assert!(matches!(records.first(), None | Some(Record::Checkpoint(_))));
+            match rerun(&journal(&disk, file)) {
+                Err(RerunError::Nothing) => prop_assert!(records.is_empty()),
+                Ok(_) | Err(RerunError::Read(_)) => {}
+                Err(error) => prop_assert!(false, "{}: {}", file.display(), error),
+            }
+        }
+    }
+
+    #[test]
+    fn of_a_file_with_a_flipped_bit_a_part_is_read_and_nothing_else(seed in any::<u64>()) {
+        let disk = Faulty::new(seed, ROOMY);
+        let (mut load, appender) = begin(&disk, seed, 1000.0);
+        (0..60).for_each(|_| load.go());
+        load.engine.close(load.now);
+        appender.close(load.now);
+        let written = records(&journal(&disk, Path::new("/j")));
+        disk.flip();
+        for (was, is) in written.iter().zip(records(&journal(&disk, Path::new("/j")))) {
+            prop_assert!(was.starts_with(&is));
+        }
+    }
+}
+
+#[test]
+fn a_disk_that_never_answers_costs_records_and_no_decision() {
+    let disk = Faulty::new(1, ROOMY);
+    let (mut load, mut appender) = begin(&disk, 1, 1000.0);
+    (0..400).for_each(|_| load.go());
+    let figures = load.engine.figures().unwrap();
+    assert!(load.starts.len() > 40 && figures.dropped > 100, "{figures:?}");
+    assert_eq!((figures.waiting, figures.gaps), (BYTES_MIN / 8 / 256, 1));
+    // It answers again, and gets time to catch up.
+    appender.pump(load.now);
+    load.go();
+    assert_eq!(load.engine.figures().unwrap().waiting, 0, "too early for a checkpoint");
+    load.now += 5.0;
+    appender.pump(load.now);
+    let dropped = load.engine.figures().unwrap().dropped;
+    (0..9).for_each(|_| load.go());
+    load.engine.close(load.now);
+    appender.close(load.now);
+    let done = rerun(&journal(&disk, Path::new("/j"))).unwrap();
+    let [(_, lost, why)] = &done.gaps[..] else { panic!("{done:?}") };
+    // One more, the event before the checkpoint.
+    assert!((dropped..dropped + 20).contains(lost) && why.contains("slower"), "{lost} {dropped} {why}");
+}
+
+#[test]
+fn a_full_disk_leaves_no_empty_files_and_is_tried_again() {
+    let disk = Faulty::new(1, ROOMY);
+    let (mut load, mut appender) = begin(&disk, 1, 1000.0);
+    disk.set_capacity(disk.used());
+    for _ in 0..200 {
+        load.go();
+        appender.pump(load.now);
+    }
+    let figures = load.engine.figures().unwrap();
+    assert!(figures.trouble.is_some() && figures.dropped > 100, "{figures:?}");
+    assert_eq!(journal(&disk, Path::new("/j")).files().len(), 1);
+    disk.set_capacity(ROOMY);
+    for _ in 0..20 {
+        load.go();
+        appender.pump(load.now);
+    }
+    assert_eq!(load.engine.figures().unwrap().trouble, None);
+    load.engine.close(load.now);
+    appender.close(load.now);
+    let done = rerun(&journal(&disk, Path::new("/j"))).unwrap();
+    assert_eq!((done.gaps.len(), done.lives, done.resumed), (1, 1, 1), "{done:?}");
+}

@@ -1,0 +1,59 @@
+//! What a walk is for, and what counts as enough of it.
+//!
+//! This module must never know how the graph is walked.
+
+use fluxgate_formats::constraint::Constraint;
+use fluxgate_graph::description::Name;
+
+use super::request::Want;
+
+/// What a walk is for.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Aim<'r> {
+    pub(super) start: i64,
+    pub(super) end: i64,
+    /// True when the start is the present: what runs late is in the way.
+    pub(super) now: bool,
+    /// True when only what there is counts, and not what is up.
+    pub(super) inventory: bool,
+    /// True when flow is asked for.
+    pub(super) flow: bool,
+    pub(super) constraint: Option<&'r Constraint>,
+    /// Shape of the request; 0 when it has none.
+    pub(super) shape: u64,
+    /// Number of the constraint; 0 when it has none.
+    pub(super) terms: u64,
+}
+
+/// Whole groups collected towards equal shares.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Shares {
+    pub(super) per_share: u64,
+    pub(super) seen: u64,
+    pub(super) collected: u64,
+    pub(super) full: u64,
+}
+
+impl Shares {
+    pub(super) fn of(per_share: u64) -> Self {
+        Shares { per_share, ..Shares::default() }
+    }
+
+    /// Adds a group, which is not split: what exceeds a share is lost to the next.
+    pub(super) fn add(&mut self, count: u64) {
+        self.collected = self.collected.saturating_add(count);
+        if self.per_share > 0 && self.collected >= self.per_share {
+            self.full += 1;
+            self.collected = 0;
+        }
+    }
+
+    pub(super) fn enough(&self, shares: u64) -> bool {
+        self.per_share == 0 || self.full >= shares
+    }
+}
+
+/// True when a vertex of this type was asked for exclusively.
+pub(super) fn asks_exclusively(wants: &[Want], type_: Name) -> bool {
+    wants.iter().any(|w| w.type_ == type_ && w.exclusive == Some(true))
+}

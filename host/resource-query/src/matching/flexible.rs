@@ -1,0 +1,171 @@
+//! Slots that are alternatives: several `slot`s beside each other, any mix of which may be filled, and `xor_slot`s, of
+//! which one is chosen for the whole request.
+//!
+//! This module must never know how the graph is walked.
+
+use std::collections::{BTreeMap, HashMap};
+
+use fluxgate_graph::description::{Name, VertexId};
+
+use super::aim::Aim;
+use super::matcher::Matcher;
+use super::op::Miss;
+use super::request::Want;
+use super::scores::{Group, Scores};
+
+/// Most requests that one with `xor_slot`s may stand for.
+const VARIANTS_MAX: usize = 1_000;
+/// Most slots that are mixed at one vertex; a mix of more is filled up with what the mix so far leaves.
+const MIXED_MAX: usize = 1_000;
+
+/// How many slots the best mix has from here on, and which comes next.
+type Mix = (u64, Option<usize>);
+
+impl Matcher {
+    /// Tries each choice of `xor_slot`s, in their order.
+    pub(super) fn select_flexible(
+        &mut self,
+        wants: &[Want],
+        aim: &Aim<'_>,
+        exclusive: bool,
+    ) -> Result<(), Miss> {
+        let Some(variants) = self.variants(wants) else {
+            self.messages += &format!("xor_slots: more than {VARIANTS_MAX} choices\n");
+            return Err(Miss::Invalid);
+        };
+        let mut last = Err(Miss::Busy);
+        for variant in variants {
+            last = self.select_plain(&variant, aim, exclusive);
+            if last.is_ok() {
+                break;
+            }
+        }
+        last
+    }
+
+    /// The requests without `xor_slot` that a request stands for; `None` when they are too many.
+    fn variants(&self, wants: &[Want]) -> Option<Vec<Vec<Want>>> {
+        let mut all: Vec<Vec<Want>> = vec![Vec::new()];
+        let mut choices: Vec<Want> = Vec::new();
+        let with = |want: &Want, with: Vec<Want>| Want { with, ..want.clone() };
+        for want in wants {
+            let inside = self.variants(&want.with)?;
+            if want.type_ == self.types.xor_slot {
+                choices.extend(inside.into_iter().map(|i| Want { type_: self.types.slot, ..with(want, i) }));
+                continue;
+            }
+            if all.len().saturating_mul(inside.len()) > VARIANTS_MAX {
+                return None;
+            }
+            let longer = |before: &Vec<Want>, inside: &Vec<Want>| {
+                let mut next = before.clone();
+                next.push(with(want, inside.clone()));
+                next
+            };
+            all = all.iter().flat_map(|before| inside.iter().map(move |i| longer(before, i))).collect();
+        }
+        if choices.is_empty() {
+            return Some(all);
+        }
+        if all.len().saturating_mul(choices.len()) > VARIANTS_MAX {
+            return None;
+        }
+        let chosen = |before: &Vec<Want>, choice: &Want| {
+            let mut next = before.clone();
+            next.push(choice.clone());
+            next
+        };
+        Some(all.iter().flat_map(|before| choices.iter().map(move |c| chosen(before, c))).collect())
+    }
+
+    /// Fills slots of several shapes below a vertex, as many as a mix of them allows.
+    pub(super) fn fill_alternatives(
+        &mut self,
+        v: VertexId,
+        slots: &[Want],
+        count: u64,
+        aim: &Aim<'_>,
+        found: &mut Scores,
+        depth: usize,
+    ) {
+        let (dominant, better) = (self.dominant, self.policy.better());
+        // What any of them asks for, of each type as much as the largest of them does.
+        let mut union: BTreeMap<Name, &Want> = BTreeMap::new();
+        for want in slots.iter().flat_map(|s| &s.with) {
+            let known = union.entry(want.type_).or_insert(want);
+            if known.count.min() < want.count.min() {
+                *known = want;
+            }
+        }
+        let all: Vec<Want> = union.into_values().cloned().collect();
+        let mut inside = Scores::default();
+        if !self.explore(v, dominant, &all, false, true, aim, &mut inside, count, depth) {
+            return;
+        }
+        inside.choose_all(dominant, better);
+        let types: Vec<Name> = all.iter().map(|w| w.type_).collect();
+        let mut left: Vec<u64> = types.iter().map(|&t| inside.qualified(dominant, t)).collect();
+        let mut known: HashMap<Vec<u64>, Mix> = HashMap::new();
+        let mut groups: Vec<Group> = Vec::new();
+        if let [slot] = slots {
+            let fits = (0..count).take_while(|_| spend(slot, &types, &mut left)).count();
+            groups.extend((0..fits).map_while(|_| self.take_slot(slot, &mut inside)));
+            if groups.len() < fits {
+                return;
+            }
+        } else {
+            while let (_, Some(next)) = mix(slots, &types, &left, &mut known, 0) {
+                // Of a pool of units a slot may be the last one, whatever is left of it.
+                let Some(group) = self.take_slot(&slots[next], &mut inside) else { break };
+                groups.push(group);
+                if !spend(&slots[next], &types, &mut left) {
+                    break;
+                }
+            }
+        }
+        for group in groups {
+            found.add(dominant, self.types.slot, group);
+        }
+    }
+}
+
+/// Takes what a slot needs; false, with nothing taken, when there is too little.
+fn spend(slot: &Want, types: &[Name], left: &mut [u64]) -> bool {
+    let mut after = left.to_vec();
+    for want in &slot.with {
+        let Some(at) = types.iter().position(|&t| t == want.type_) else { return false };
+        let count = want.take(after[at]);
+        if count == 0 {
+            return false;
+        }
+        after[at] -= count;
+    }
+    left.copy_from_slice(&after);
+    true
+}
+
+/// The mix with the most slots; of equally good ones the one that begins with the slot named first.
+fn mix(
+    slots: &[Want],
+    types: &[Name],
+    left: &[u64],
+    known: &mut HashMap<Vec<u64>, Mix>,
+    depth: usize,
+) -> Mix {
+    if let Some(&mix) = known.get(left) {
+        return mix;
+    }
+    let mut best: Mix = (0, None);
+    for (index, slot) in slots.iter().enumerate() {
+        let mut after = left.to_vec();
+        if !spend(slot, types, &mut after) {
+            continue;
+        }
+        let more = if depth < MIXED_MAX { mix(slots, types, &after, known, depth + 1).0 } else { 0 };
+        if more + 1 > best.0 {
+            best = (more + 1, Some(index));
+        }
+    }
+    known.insert(left.to_vec(), best);
+    best
+}

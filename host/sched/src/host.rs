@@ -1,0 +1,102 @@
+//! The one door between the service and everything outside of it: clocks, the broker, work done elsewhere, files.
+//!
+//! All that can differ between two runs comes through this trait. Must never know what the service does with it.
+
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::Result;
+use fluxgate_journal::{OpenError, Options, Writer};
+use fluxgate_wire::message::Message;
+use serde_json::Value;
+use tracing::level_filters::LevelFilter;
+
+use crate::work::Work;
+
+/// What a service may ask of the outside. Work items are handed the same host and may use everything but
+/// [`Host::send`] and [`Host::start`].
+pub trait Host: Send + Sync {
+    /// Seconds since the epoch, on the clock of the instance.
+    fn now(&self) -> f64;
+
+    /// Real time since the host began, whatever the speed of the instance's clock. Never goes back.
+    fn elapsed(&self) -> Duration;
+
+    /// Seconds since the epoch in real time. It goes into the audit trail, and nothing else depends on it.
+    fn wall_clock(&self) -> f64;
+
+    /// Send a message to the broker. One that cannot be sent is dropped: a connection that is lost shows when it is
+    /// read.
+    fn send(&self, message: Message);
+
+    /// Have this work done, now or later; its result goes to [`Service::finished`](crate::Service::finished).
+    fn start(&self, work: Work);
+
+    /// Read a document.
+    ///
+    /// # Errors
+    /// What keeps it from being read, other than that there is none.
+    fn read(&self, document: Document<'_>) -> Result<Option<Vec<u8>>>;
+
+    /// Store a document or add to one. It is on the disk when this returns.
+    ///
+    /// # Errors
+    /// What the file system says.
+    fn store(&self, store: Store<'_>) -> io::Result<()>;
+
+    /// Open the journal and begin to write it.
+    ///
+    /// # Errors
+    /// As [`Writer::open`].
+    fn journal(&self, options: &Options) -> Result<Writer, OpenError>;
+
+    /// What the process has used so far (RFC 5 `rusage`).
+    ///
+    /// # Errors
+    /// What the operating system says.
+    fn usage(&self, of: Usage) -> Result<Value>;
+
+    /// Set the least serious level of the lines that go to the broker's log.
+    ///
+    /// # Errors
+    /// There is no log any more.
+    fn set_log_level(&self, level: LevelFilter) -> Result<()>;
+}
+
+/// Something that can be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Document<'a> {
+    /// A configuration file, as text of at most [`CONFIG_BYTES_MAX`](crate::settings::CONFIG_BYTES_MAX) bytes.
+    Config(&'a Path),
+    /// The state of a policy. It is refused unless it belongs to the user of this process and no other user may write
+    /// it.
+    PolicyState {
+        /// Its file.
+        path: &'a Path,
+        /// Most bytes that are read; what follows is left out.
+        bytes_max: u64,
+    },
+}
+
+/// Something that is stored.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Store<'a> {
+    /// Append an entry to the audit trail in this file.
+    AuditTrail(&'a Path, &'a Value),
+    /// Replace the state of a policy as a whole, and make its folder if need be. Only its owner can read it.
+    PolicyState(&'a Path, &'a [u8]),
+    /// Remove the state of a policy, if there is one.
+    NoPolicyState(&'a Path),
+}
+
+/// The process or thread that a request for resource usage is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Usage {
+    /// The process itself.
+    Process,
+    /// Its children that ended.
+    Children,
+    /// The thread that asks.
+    Thread,
+}

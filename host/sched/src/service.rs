@@ -1,0 +1,353 @@
+//! The service itself: what it keeps, how messages come in, and how what the session and the engine want is carried out.
+//!
+//! What a turn does is in [`turn`]; what belongs to one concern is in a file of its own beside it. Must never know where messages
+//! come from or where work is done.
+
+mod auditing;
+mod control;
+mod forecasting;
+mod journal;
+mod learning;
+mod policy_requests;
+mod queues;
+mod reload;
+mod shadowing;
+mod startup;
+mod swapping;
+mod turn;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use fluxgate_engine::Action;
+use fluxgate_journal::Recorded;
+use fluxgate_policy::Config;
+use fluxgate_wire::logging::{Severity, append};
+use fluxgate_wire::message::Message;
+use fluxgate_wire::session::{ControlRequest, Mode, Output, Session, SessionConfig};
+
+use crate::components::Components;
+use crate::configuration::Configuration;
+use crate::forecasts::Forecasts;
+use crate::host::Host;
+use crate::job_log;
+use crate::pending_swap::PendingSwap;
+use crate::policy_choice::PolicyChoice;
+use crate::policy_state::PolicyStates;
+use crate::probation::Probation;
+use crate::registry::PolicyRegistry;
+use crate::responder::Responder;
+use crate::settings::{QueuePolicy, Settings};
+use crate::shadows::Shadows;
+use crate::timing::Samples;
+use crate::work::{Finished, Work};
+
+/// The identity of the service towards its broker.
+#[derive(Debug, Clone)]
+pub struct ServiceIdentity {
+    /// Name of the service, and what its session has to know.
+    pub session: SessionConfig,
+    /// The broker's rank.
+    pub rank: u32,
+    /// A module's name in route stacks.
+    pub uuid: Option<String>,
+    /// File of the audit trail where the settings name none; without, there is no trail.
+    pub audit_trail: Option<PathBuf>,
+}
+
+/// When a turn is due though nothing happens: at the earlier of two times.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct NextTurn {
+    /// On the clock of the instance, seconds since the epoch; infinite when there is none.
+    pub time: f64,
+    /// As [`Host::elapsed`](crate::Host::elapsed) counts; [`Duration::MAX`] when there is none.
+    pub elapsed: Duration,
+}
+
+/// Swaps that wait to be begun, and requests that wait for the names of the queues.
+#[derive(Default)]
+struct Queues {
+    /// Requests about queues that may not exist.
+    askers: Vec<ControlRequest>,
+    /// The names, while those requests are served.
+    known: Vec<String>,
+    /// Swaps for which another one is in the way.
+    later: Vec<PendingSwap>,
+}
+
+impl Queues {
+    /// Is there a swap still to be begun?
+    fn are_pending(&self) -> bool {
+        !self.later.is_empty()
+    }
+
+    /// The scheduler begins anew: the swaps that were to come are forgotten.
+    fn forget(&mut self) {
+        self.later.clear();
+    }
+}
+
+/// The scheduler service. See the text of the crate.
+pub struct Service {
+    host: Arc<dyn Host>,
+    identity: ServiceIdentity,
+    configuration: Configuration,
+    /// Settings are on their way into force.
+    reloading: bool,
+    session: Session,
+    /// Made when the inventory is known.
+    engine: Option<Recorded>,
+    responder: Arc<Responder>,
+    outputs: VecDeque<Output>,
+    registry: PolicyRegistry,
+    components: Arc<dyn Components>,
+    shadows: Shadows,
+    /// The policies on probation, by queue; `None` is the default policy.
+    probations: BTreeMap<Option<String>, Probation>,
+    /// Components that are being compiled for `policy-load`.
+    loading: usize,
+    /// Swaps on their way, by queue; `None` is the default policy.
+    swaps: BTreeMap<Option<String>, PendingSwap>,
+    policy_states: PolicyStates,
+    queues: Queues,
+    forecasts: Forecasts,
+    passes: Samples,
+    flips: Samples,
+    /// The broker asked its module to go.
+    leaving: bool,
+    /// Test aids (RFC 5 debug method), see [`control`].
+    debug: u32,
+    /// Requests for `sched.quiescent` that wait.
+    quiescent: Vec<ControlRequest>,
+    fatal: Option<anyhow::Error>,
+    /// The default policy as configured.
+    first_policy: String,
+    /// The policies of queues as configured.
+    first_queues: Vec<(String, PolicyChoice)>,
+}
+
+/// All components can be swapped in by name; the one that is set, with its settings, is the first.
+fn first_policy(settings: &Settings, components: &dyn Components) -> Result<(PolicyRegistry, String)> {
+    let policy = settings.policy.as_str();
+    let mut registry = PolicyRegistry::new(components.loader());
+    // A file that is no policy is only logged.
+    for (name, path) in components.files() {
+        let added = components
+            .compile(&path.to_string_lossy())
+            .and_then(|compiled| registry.add(compiled, Config::new(), &path));
+        if let Err(error) = added {
+            tracing::warn!(policy = name, "left out: {error:#}");
+        }
+    }
+    if policy == fluxgate_engine::BUILTIN {
+        return Ok((registry, policy.to_owned()));
+    }
+    let path = components.find(policy)?;
+    let first = registry.add(components.compile(policy)?, settings.policy_config.clone(), &path)?;
+    Ok((registry, first))
+}
+
+/// The policies of queues, compiled and tried.
+fn first_queues(
+    settings: &Settings,
+    components: &dyn Components,
+    registry: &PolicyRegistry,
+) -> Result<Vec<(String, PolicyChoice)>> {
+    let make = |(queue, own): (&String, &QueuePolicy)| {
+        let choice = first_of_queue(own, components, registry);
+        Ok((queue.clone(), choice.with_context(|| format!("queues.{queue}.policy"))?))
+    };
+    settings.queue_policies().map(make).collect()
+}
+
+fn first_of_queue(
+    own: &QueuePolicy,
+    components: &dyn Components,
+    registry: &PolicyRegistry,
+) -> Result<PolicyChoice> {
+    if own.policy == fluxgate_engine::BUILTIN {
+        return registry.variant(&PolicyChoice::Builtin, own.config.clone());
+    }
+    let path = components.find(&own.policy)?;
+    registry.apart(components.compile(&own.policy)?, own.config.clone(), &path)
+}
+
+impl Service {
+    /// A service that has not begun. Its policies are compiled and tried.
+    ///
+    /// # Errors
+    /// A policy of the configuration cannot be loaded.
+    pub fn new(
+        host: Arc<dyn Host>,
+        identity: ServiceIdentity,
+        configuration: Configuration,
+        components: Arc<dyn Components>,
+    ) -> Result<Service> {
+        let settings = &configuration.settings;
+        let (registry, first_policy) = first_policy(settings, &*components)?;
+        let first_queues = first_queues(settings, &*components, &registry)?;
+        let responder = Responder::new(&identity.session.name, identity.rank, identity.uuid.as_deref());
+        Ok(Service {
+            host,
+            session: Session::new(identity.session.clone()),
+            identity,
+            configuration,
+            reloading: false,
+            engine: None,
+            responder: Arc::new(responder),
+            outputs: VecDeque::new(),
+            registry,
+            components,
+            shadows: Shadows::default(),
+            probations: BTreeMap::new(),
+            loading: 0,
+            swaps: BTreeMap::new(),
+            policy_states: PolicyStates::default(),
+            queues: Queues::default(),
+            forecasts: Forecasts::default(),
+            passes: Samples::default(),
+            flips: Samples::default(),
+            leaving: false,
+            debug: 0,
+            quiescent: Vec::new(),
+            fatal: None,
+            first_policy,
+            first_queues,
+        })
+    }
+
+    /// What answers in the service's place while it is busy, from any thread.
+    pub fn responder(&self) -> Arc<Responder> {
+        Arc::clone(&self.responder)
+    }
+
+    /// Begin the conversation.
+    pub fn start(&mut self) {
+        let begin = self.session.start();
+        self.carry_out(begin);
+    }
+
+    /// A message arrived that the responder did not answer.
+    pub fn message(&mut self, message: Message) {
+        self.responder.wake();
+        if self.config_answer(&message) || self.queues_answer(&message) {
+            return;
+        }
+        let outputs = self.session.on_message(message);
+        self.carry_out(outputs);
+    }
+
+    /// Work that was started has been done.
+    pub fn finished(&mut self, finished: Finished) {
+        finished.then(self);
+    }
+
+    /// Have work done elsewhere, and go on with what it returns.
+    fn start_work<T: Send + 'static>(
+        &self,
+        name: &'static str,
+        run: impl FnOnce(&dyn Host) -> T + Send + 'static,
+        then: impl FnOnce(&mut Service, T) + Send + 'static,
+    ) {
+        self.host.start(Work::new(name, run, then));
+    }
+
+    /// A line for the broker's log.
+    pub fn log(&self, severity: Severity, text: &str) {
+        let (time, name) = (self.host.now(), &self.identity.session.name);
+        self.host.send(append(severity, time, self.identity.rank, name, text));
+    }
+
+    /// Did the broker ask its module to go?
+    pub fn is_leaving(&self) -> bool {
+        self.leaving
+    }
+
+    /// The end: requests that wait are answered, states of policies are stored, and the journal is closed.
+    pub fn goodbye(&mut self) {
+        let goodbye = self.session.shutdown();
+        self.carry_out(goodbye);
+        self.remember_last();
+        if let Some(engine) = &mut self.engine {
+            engine.close(self.host.now());
+        }
+    }
+
+    /// Send a message, if there is one.
+    fn send(&self, message: Option<Message>) {
+        if let Some(message) = message {
+            self.host.send(message);
+        }
+    }
+
+    /// Do what the session wants, in its order, and what follows from that.
+    fn carry_out(&mut self, outputs: Vec<Output>) {
+        self.outputs.extend(outputs);
+        while let Some(output) = self.outputs.pop_front() {
+            match output {
+                Output::Send(message) => self.host.send(message),
+                Output::Engine(event) => {
+                    let Some(event) = self.debugged(event) else { continue };
+                    let now = self.host.now();
+                    let Some(engine) = &mut self.engine else { continue };
+                    job_log::event(&event, engine);
+                    let copy = (!self.shadows.is_empty()).then(|| event.clone());
+                    let actions = engine.step(event, now);
+                    if let Some(event) = copy {
+                        self.shadows.event(&event, &actions, now);
+                    }
+                    self.actions(actions);
+                }
+                Output::Inventory { resources, up } => {
+                    if let Err(error) = self.inventory(&resources, &up) {
+                        self.fatal.get_or_insert(error);
+                    }
+                }
+                Output::Control(request) => self.control(request),
+                Output::Ready { count } => {
+                    let machine = self.engine.as_ref().map(|e| e.resources().to_r_all().summary());
+                    let machine = machine.unwrap_or_default();
+                    let depth = match self.identity.session.mode {
+                        Mode::Unlimited => "unlimited".to_owned(),
+                        Mode::Limited(limit) => limit.to_string(),
+                    };
+                    let policy = &self.first_policy;
+                    tracing::info!(queued = count, policy, "ready: queue-depth={depth} {machine}");
+                }
+                Output::Disconnected { service, sender } => {
+                    tracing::debug!(service, sender, "client is gone")
+                }
+                Output::Shutdown => self.leaving = true,
+                Output::Fatal(error) => {
+                    self.fatal.get_or_insert(error.into());
+                }
+            }
+        }
+    }
+
+    /// Hand the engine's actions to the session. Notices are the service's own.
+    fn actions(&mut self, actions: Vec<Action>) {
+        let mut rest = Vec::with_capacity(actions.len());
+        let mut notices = Vec::new();
+        for mut action in actions {
+            self.forecasts.heed(&mut action);
+            match action {
+                Action::Notice(notice) => notices.push(notice),
+                other => rest.push(other),
+            }
+        }
+        self.reply(rest);
+        for notice in notices {
+            self.notice(notice);
+        }
+    }
+
+    /// Hand actions to the session, past everything that looks at the engine's own.
+    fn reply(&mut self, actions: Vec<Action>) {
+        let outputs = self.session.on_actions(actions);
+        self.outputs.extend(outputs);
+    }
+}

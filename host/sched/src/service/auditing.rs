@@ -1,0 +1,67 @@
+//! Every load, swap, promotion, rollback and failure of a policy goes into the audit trail, and every request for one that was
+//! refused.
+//!
+//! A trail that cannot be written is logged, and scheduling goes on. Must never decide anything.
+
+use fluxgate_wire::session::ControlRequest;
+use serde_json::json;
+
+use super::Service;
+use crate::audit_trail;
+use crate::host::Store;
+use crate::policy_choice::PolicyChoice;
+
+/// Most characters kept of a name or path that was refused.
+const POLICY_CHARS_MAX: usize = 4096;
+
+impl Service {
+    /// Write down that a request which would have changed something about policies was refused at once.
+    pub(super) fn record_refused(&self, request: &ControlRequest, why: &str) {
+        let (what, key) = match request.method() {
+            "policy-load" => ("load", "path"),
+            "policy-swap" => ("swap", "name"),
+            "policy-promote" => ("promote", "name"),
+            "policy-rollback" => ("rollback", "name"),
+            "policy-unset" => ("unset", "name"),
+            _ => return,
+        };
+        let policy: String =
+            request.payload[key].as_str().unwrap_or_default().chars().take(POLICY_CHARS_MAX).collect();
+        let queue = request.payload["queue"].as_str();
+        let queue: Option<String> = queue.map(|queue| queue.chars().take(POLICY_CHARS_MAX).collect());
+        self.record(what, Some(request), queue.as_deref(), &policy, Err(why));
+    }
+
+    /// Write down what was done with a policy, or why it was not.
+    pub(super) fn record(
+        &self,
+        what: &str,
+        request: Option<&ControlRequest>,
+        queue: Option<&str>,
+        policy: &str,
+        verdict: Result<(), &str>,
+    ) {
+        let configured = self.configuration.settings.audit_trail.as_deref();
+        let Some(path) = configured.or(self.identity.audit_trail.as_deref()) else { return };
+        let uid = request.map(|request| request.message.userid);
+        let mut line = audit_trail::entry(self.host.wall_clock(), what, uid, policy, verdict);
+        if let Some(queue) = queue {
+            line["queue"] = queue.into();
+        }
+        line["scheduler"] = self.identity.session.name.as_str().into();
+        // A queue may have it with settings of its own.
+        let there = self.registry.look(queue).map(|history| history.active().clone());
+        let there = there.filter(|choice| choice.name() == policy).or_else(|| self.registry.get(policy).ok());
+        if let Some(PolicyChoice::Loaded(entry)) = there {
+            let digest = entry.digest().to_string();
+            line["signed"] = json!(self.components.signer(&digest));
+            line["version"] = entry.description().version.as_str().into();
+            line["digest"] = digest.into();
+            line["source"] = json!(entry.source());
+            line["settings"] = json!(entry.config());
+        }
+        if let Err(error) = self.host.store(Store::AuditTrail(path, &line)) {
+            tracing::error!(trail = %path.display(), "the audit trail cannot be written: {error}");
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! Control requests to a running scheduler: the methods of `sched-fluxgate` and `sched.resource-status`.
+//!
+//! Answers at once, except where work is done beside the scheduler (loading) or at a pass boundary (swaps).
+
+use anyhow::{Result, anyhow};
+use fluxgate_engine::{Action, Event, JobState, RpcError};
+use fluxgate_formats::{JobId, fsd};
+use fluxgate_wire::proto::errno;
+use fluxgate_wire::session::ControlRequest;
+use serde_json::{Value, json};
+
+use super::Service;
+use super::journal;
+use crate::host::Usage;
+
+/// Most `sched.quiescent` requests that wait at a time.
+const QUIESCENT_MAX: usize = 1024;
+/// Test aid: deny every request for resources.
+const DEBUG_FAIL_ALLOC: u32 = 1;
+/// Test aid: refuse to change an expiration.
+const DEBUG_REFUSE_EXPIRATION: u32 = 4;
+
+/// Where an answer comes from.
+pub(super) enum Answer {
+    Now(Value),
+    /// The answer follows.
+    Later,
+}
+
+pub(super) fn text<'a>(payload: &'a Value, key: &str) -> Result<&'a str> {
+    payload[key].as_str().ok_or_else(|| anyhow!("{key}: expected a string"))
+}
+
+impl Service {
+    /// Serve one request.
+    pub(super) fn control(&mut self, request: ControlRequest) {
+        let answer = match request.topic.as_str() {
+            "sched.resource-status" => Ok(Answer::Now(self.resource_status())),
+            "sched.quiescent" => self.quiescent(&request),
+            _ => match request.method() {
+                // The responder answers those that want an answer.
+                "ping" => Ok(Answer::Later),
+                "stats-get" => Ok(Answer::Now(self.stats())),
+                "stats-clear" => {
+                    self.session.clear_stats();
+                    self.responder.clear();
+                    self.passes = Default::default();
+                    self.flips = Default::default();
+                    Ok(Answer::Now(Value::Null))
+                }
+                "rusage" => self.usage(&request.payload).map(Answer::Now),
+                "debug" => self.set_debug(&request.payload).map(Answer::Now),
+                "explain" => self.explain(&request.payload).map(Answer::Now),
+                "policy-list" => Ok(Answer::Now(self.policy_list())),
+                "policy-show" => self.policy_show(&request.payload).map(Answer::Now),
+                "policy-load" => self.policy_load(&request),
+                "policy-swap" => self.policy_swap(&request),
+                "policy-unset" => self.policy_unset(&request),
+                "policy-shadow" => self.policy_shadow(&request),
+                "policy-diff" => self.policy_diff(&request),
+                "policy-promote" => self.policy_promote(&request),
+                "config-show" => Ok(Answer::Now(self.config_show())),
+                "config-reload" => self.config_reload(&request).map(|()| Answer::Later),
+                "config-read" => self.config_read(Some(request.clone())).map(|()| Answer::Later),
+                "policy-rollback" => self.policy_rollback(&request),
+                _ => {
+                    let text = format!("{}: no such method", request.topic);
+                    return self.send(request.error(errno::ENOSYS, &text));
+                }
+            },
+        };
+        match answer {
+            Ok(Answer::Now(payload)) => self.send(request.ok(&payload)),
+            Ok(Answer::Later) => {}
+            Err(error) => {
+                let why = format!("{error:#}");
+                self.record_refused(&request, &why);
+                self.send(request.error(errno::EINVAL, &why));
+            }
+        }
+    }
+
+    /// The resource usage of this process (RFC 5).
+    fn usage(&self, payload: &Value) -> Result<Value> {
+        let of = match payload.get("who").and_then(Value::as_str) {
+            None | Some("self") => Usage::Process,
+            Some("children") => Usage::Children,
+            Some("thread") => Usage::Thread,
+            Some(who) => return Err(anyhow!("who: found {who:?}; self, children and thread are accepted")),
+        };
+        self.host.usage(of)
+    }
+
+    /// Answered when everything that was asked before has had its consequences: an emulator may then let time
+    /// pass. The answer counts the jobs that hold resources.
+    fn quiescent(&mut self, request: &ControlRequest) -> Result<Answer> {
+        if self.quiescent.len() >= QUIESCENT_MAX {
+            return Err(anyhow!("more than {QUIESCENT_MAX} requests wait already"));
+        }
+        self.quiescent.push(request.clone());
+        Ok(Answer::Later)
+    }
+
+    /// Answer the requests that wait until nothing is left to do, if that is so.
+    pub(super) fn answer_quiescent(&mut self) {
+        if self.quiescent.is_empty() || self.pass_is_due() || !self.session.is_settled() {
+            return;
+        }
+        let running = self.engine.as_ref().map_or(0, |e| e.running());
+        for request in std::mem::take(&mut self.quiescent) {
+            self.send(request.ok(&json!({"status": 0, "alloc_current": running})));
+        }
+    }
+
+    /// RFC 5 `debug`: test aids by bit, with the numbers that Flux's own schedulers use.
+    fn set_debug(&mut self, payload: &Value) -> Result<Value> {
+        let flags = payload["flags"].as_u64().and_then(|flags| u32::try_from(flags).ok());
+        let flags = flags.ok_or_else(|| anyhow!("flags: expected an integer of 32 bits, not negative"))?;
+        match payload["op"].as_str() {
+            Some("setbit") => self.debug |= flags,
+            Some("clrbit") => self.debug &= !flags,
+            Some("set") => self.debug = flags,
+            Some("clr") => self.debug = 0,
+            _ => return Err(anyhow!("op: setbit, clrbit, set and clr are accepted")),
+        }
+        Ok(json!({"flags": self.debug}))
+    }
+
+    /// Let a test aid answer in the engine's place.
+    pub(super) fn debugged(&mut self, event: Event) -> Option<Event> {
+        let action = match event {
+            Event::Alloc { id, .. } if self.debug & DEBUG_FAIL_ALLOC != 0 => {
+                Action::Deny { id, note: "DEBUG_FAIL_ALLOC".to_owned() }
+            }
+            Event::Expiration { token, .. } if self.debug & DEBUG_REFUSE_EXPIRATION != 0 => {
+                let text = "Rejecting expiration update for testing".to_owned();
+                Action::Reply { token, result: Err(RpcError { errnum: errno::EINVAL, text }) }
+            }
+            event => return Some(event),
+        };
+        self.reply(vec![action]);
+        None
+    }
+
+    fn resource_status(&self) -> Value {
+        let Some(engine) = &self.engine else { return json!({"all": null, "allocated": null, "down": null}) };
+        let resources = engine.resources();
+        json!({
+            "all": resources.to_r_all().to_value(),
+            "allocated": resources.allocated_r().to_value(),
+            "down": resources.down_r().to_value(),
+        })
+    }
+
+    fn stats(&self) -> Value {
+        let Some(engine) = &self.engine else { return json!({"ready": false}) };
+        let (stats, cost, totals) = (engine.stats(), engine.policy_cost(), engine.resources().totals());
+        let mut session = self.session.stats();
+        session.feasibility_checks += self.responder.answered();
+        json!({
+            "ready": self.session.is_serving(),
+            "policy": engine.policy_name(),
+            "swap": engine.swap_state().map(|s| json!({"to": s.to, "keyed": s.keyed})),
+            "queues": self.queue_rows(),
+            "pending": engine.pending(),
+            "running": engine.running(),
+            "resources": {
+                "nodes": totals.nodes, "cores": totals.cores, "gpus": totals.gpus,
+                "free_nodes": totals.free_nodes, "free_cores": totals.free_cores, "free_gpus": totals.free_gpus,
+            },
+            "engine": {
+                "events": stats.events, "passes": stats.passes, "candidates": stats.candidates,
+                "matches": stats.matches, "starts": stats.starts, "backfilled": stats.backfilled,
+                "reservations": stats.reservations, "refusals": stats.refusals, "denied": stats.denied,
+                "unknown_jobs": stats.unknown_jobs, "policy_failures": stats.policy_failures,
+                "swaps": stats.swaps, "builtin_passes": stats.builtin_passes,
+                "interrupted": stats.interrupted, "held_passes": stats.suspended_passes,
+            },
+            "containment": self.containment(),
+            "session": session,
+            "audit": serde_json::to_value(self.session.audit()).unwrap_or(Value::Null),
+            "policy_cost": {"calls": cost.calls, "fuel": cost.fuel, "memory": cost.memory, "nanos": cost.nanos},
+            "journal": journal::figures(engine),
+            "learned": self.policy_states.figures(),
+            "expected": self.forecasts.figures(),
+            "pass": self.passes.summary(),
+            "swap_pause": self.flips.summary(),
+        })
+    }
+
+    fn explain(&self, payload: &Value) -> Result<Value> {
+        let id = payload["id"].as_u64().map(JobId).ok_or_else(|| anyhow!("id: expected a job id"))?;
+        let engine = self.engine.as_ref().ok_or_else(|| anyhow!("the scheduler is still starting"))?;
+        let now = self.host.now();
+        let mut why = engine
+            .explain(id, now)
+            .ok_or_else(|| anyhow!("job {id}: the scheduler does not know it; it neither waits nor runs"))?;
+        let expected = self.forecasts.start(id).filter(|_| why.t_estimate.is_none());
+        if let Some(start) = expected {
+            // In minutes: it is not known any better.
+            let left = ((start - now) / 60.0).round().max(0.0) * 60.0;
+            why.text += &format!("; expected to start in {}", fsd::format(left));
+        }
+        Ok(json!({
+            "id": id.0,
+            "state": match why.state { JobState::Pending => "pending", JobState::Running => "running" },
+            "queue": why.queue,
+            "policy": why.policy,
+            "reason": why.reason.map(|r| r.to_string()),
+            "ahead": why.ahead,
+            "earliest": why.earliest,
+            "t_estimate": why.t_estimate,
+            "expected": expected,
+            "text": why.text,
+        }))
+    }
+}

@@ -1,0 +1,61 @@
+//! The schedule begins when the inventory is known, and again when the broker hands it over once more; the service is ready
+//! when the policy that was asked for decides.
+//!
+//! Must never decide anything.
+
+use anyhow::{Context, Result};
+use fluxgate_engine::Engine;
+use fluxgate_graph::Resources;
+use fluxgate_journal::Recorded;
+
+use super::Service;
+use super::journal;
+use crate::pending_swap::PendingSwap;
+use crate::policy_choice::Origin;
+
+impl Service {
+    pub(super) fn inventory(&mut self, r: &fluxgate_formats::R, up: &fluxgate_formats::Idset) -> Result<()> {
+        let mut resources = Resources::from_r(r).context("resource.acquire: the inventory cannot be used")?;
+        let all = r.ranks();
+        if let Some(why) = resources.unused_topology() {
+            tracing::warn!("not all that R tells beside the resources is used: {why}");
+        }
+        resources.set_down(&all);
+        resources.set_up(up);
+        if self.engine.is_some() {
+            // The same process goes on: what its policies know is not lost.
+            self.remember_last();
+        } else {
+            self.recall();
+        }
+        let engine = Engine::new(resources, self.configuration.settings.engine());
+        let writer = match &mut self.engine {
+            Some(before) => before.take_writer(),
+            None => journal::open(&self.configuration.settings, &*self.host),
+        };
+        let mut engine = Recorded::new(engine, writer, self.host.now());
+        engine.aside().set_interrupt(self.responder.interrupt());
+        self.responder.forget();
+        // What they compared was another schedule.
+        self.shadows.clear();
+        self.probations.clear();
+        self.swaps.clear();
+        self.queues.forget();
+        self.registry.restart();
+        self.forecasts.forget();
+        self.engine = Some(engine);
+        let first = self.first_policy.clone();
+        if first != fluxgate_engine::BUILTIN {
+            let choice = self.registry.get(&first)?;
+            self.begin_swap(PendingSwap::new(choice, Origin::Start))?;
+        }
+        self.want_queue_policies(self.first_queues.clone(), Origin::Start);
+        self.begin_queue_swaps();
+        Ok(())
+    }
+
+    /// Does the policy that was asked for decide, or has it failed?
+    pub fn is_ready(&self) -> bool {
+        self.session.is_serving() && self.swaps.is_empty() && !self.queues.are_pending()
+    }
+}

@@ -1,0 +1,118 @@
+//! A turn of the service: what is due by time, a pass if one is due, and what follows from it; and when the next turn is due
+//! though nothing happens.
+//!
+//! Messages that are there are all taken in before the turn, so that a burst costs one pass.
+
+use std::time::Duration;
+
+use anyhow::Result;
+
+use super::{NextTurn, Service};
+
+impl Service {
+    /// A whole turn; `waiting` when there are messages that were not taken in yet.
+    ///
+    /// # Errors
+    /// As [`Service::settle`].
+    pub fn turn(&mut self, waiting: bool) -> Result<()> {
+        if self.prepare() {
+            self.pass();
+        }
+        self.settle(waiting)
+    }
+
+    /// The beginning of a turn: what is due by time. True when a pass is to be made; its time counts from here.
+    pub fn prepare(&mut self) -> bool {
+        let outputs = self.session.tick(self.host.elapsed().as_secs_f64());
+        self.carry_out(outputs);
+        if self.session.is_serving()
+            && let Some(engine) = &self.engine
+        {
+            self.responder.refresh(engine);
+        }
+        self.bring_back();
+        self.begin_queue_swaps();
+        let due = self.needs_pass();
+        if due {
+            self.responder.begin(self.host.elapsed());
+        }
+        due
+    }
+
+    /// Make the passes that are due. The responder may be asked meanwhile, and may cut them.
+    pub fn pass(&mut self) {
+        let spent = self.spent();
+        let Some(engine) = &mut self.engine else { return };
+        let (before, before_cost) = (engine.stats(), engine.policy_cost());
+        let (begin, now) = (self.host.elapsed(), self.host.now());
+        let actions = engine.pass(now);
+        let end = self.host.elapsed();
+        let (after, took) = (engine.stats(), end.saturating_sub(begin));
+        self.responder.end(end, after.interrupted > before.interrupted);
+        match after.swaps > before.swaps {
+            true => self.flips.add(took),
+            false => self.passes.add(took),
+        }
+        let retired = engine.aside().take_retired();
+        if !retired.is_empty() {
+            self.start_work("drop", move |_| drop(retired), |_, ()| {});
+        }
+        let passed = self.passed(&actions);
+        self.tried(took, before_cost, &spent);
+        self.actions(actions);
+        self.carry_out(Vec::new());
+        // The decisions are on their way: now the shadows may follow.
+        if let Some(passed) = passed {
+            self.shadows.passed(now, &passed);
+        }
+    }
+
+    /// The end of a turn: what follows from it, and what is only done when nothing else is; `waiting` when there are
+    /// messages that were not taken in yet.
+    ///
+    /// # Errors
+    /// The service cannot go on.
+    pub fn settle(&mut self, waiting: bool) -> Result<()> {
+        self.begin_queue_swaps();
+        self.watch();
+        self.remember();
+        self.keep_journal(waiting);
+        self.forecast(waiting);
+        self.answer_quiescent();
+        self.start_shadows();
+        match self.fatal.take() {
+            Some(error) => Err(error),
+            None => Ok(()),
+        }
+    }
+
+    /// Is a turn to be made at once, though nothing happens?
+    pub fn is_busy(&self) -> bool {
+        self.needs_pass() || self.shadows.copying()
+    }
+
+    /// When a turn is due unless something happens before.
+    pub fn next_turn(&self) -> NextTurn {
+        let elapsed = self.host.elapsed();
+        let rest = self.responder.rests_until(elapsed);
+        let wake = self.engine.as_ref().filter(|_| rest.is_none()).and_then(|engine| engine.next_wake());
+        let times = [wake, self.registry.next_due(), self.probation_ends()];
+        let seconds = |seconds: f64| Duration::try_from_secs_f64(seconds.max(0.0)).ok();
+        let watch = self.session.next_tick().and_then(seconds);
+        let periods = [rest, watch, self.states_due(), self.forecast_due()];
+        NextTurn {
+            time: times.into_iter().flatten().fold(f64::INFINITY, f64::min),
+            elapsed: periods.into_iter().flatten().min().unwrap_or(Duration::MAX),
+        }
+    }
+
+    /// Is there something that a pass would do?
+    pub(super) fn pass_is_due(&self) -> bool {
+        self.session.is_serving() && self.engine.as_ref().is_some_and(|e| e.needs_pass(self.host.now()))
+    }
+
+    /// Is a pass to be made now?
+    pub(super) fn needs_pass(&self) -> bool {
+        self.responder.rests_until(self.host.elapsed()).is_none() && self.pass_is_due()
+    }
+}

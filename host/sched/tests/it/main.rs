@@ -1,0 +1,8 @@
+//! The service as a state machine: one thread, no sockets, no sleeping; each test moves the messages, the work and the time.
+
+mod components;
+mod policies;
+mod reloads;
+mod schedule;
+mod shadows;
+mod world;

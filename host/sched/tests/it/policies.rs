@@ -1,0 +1,94 @@
+//! Loads, swaps, failures and returns.
+
+use serde_json::json;
+
+use crate::world::World;
+
+#[test]
+fn jobs_start_while_a_component_is_compiled_and_the_swap_comes_after() {
+    let mut world = World::serving(&json!({"policy": "steady"}));
+    let load = world.ask("policy-load", &json!({"path": "/policies/other"}));
+    assert_eq!((world.work(), world.answer(load)), (vec!["compile"], None));
+    world.submit(1, 4, 60.0);
+    world.settle();
+    world.advance(100.0);
+    assert_eq!((world.started.as_slice(), world.answer(load)), (&[1][..], None), "it is late");
+    world.finish("compile");
+    assert_eq!(world.answer(load).unwrap().as_ref().unwrap()["name"], "other");
+    let swap = world.ask("policy-swap", &json!({"name": "other"}));
+    let told = world.answer(swap).unwrap().as_ref().unwrap();
+    assert_eq!((&told["from"], &told["to"]), (&json!("steady"), &json!("other")));
+    let back = world.ask("policy-rollback", &json!({}));
+    assert_eq!(world.answer(back).unwrap().as_ref().unwrap()["to"], "steady");
+    assert_eq!(
+        world.trail(),
+        ["start steady done", "load other done", "swap other done", "rollback steady done"]
+    );
+}
+
+#[test]
+fn a_load_that_fails_changes_nothing_and_makes_room_for_the_next() {
+    let mut world = World::serving(&json!({"policy": "steady"}));
+    let loads: Vec<u32> =
+        (0..5).map(|_| world.ask("policy-load", &json!({"path": "/policies/none"}))).collect();
+    let (_, why) = world.answer(loads[4]).unwrap().clone().unwrap_err();
+    assert!(why.contains("4 policies are being loaded already"), "{why}");
+    for tag in &loads[..4] {
+        assert_eq!(world.answer(*tag), None);
+    }
+    for _ in 0..4 {
+        world.finish("compile");
+    }
+    let (_, why) = world.answer(loads[0]).unwrap().clone().unwrap_err();
+    assert!(why.contains("no policy \"/policies/none\""), "{why}");
+    assert_eq!(world.told("policy-list", &json!({}))["active"], "steady");
+    assert_eq!(
+        world.trail()[1..].iter().filter(|line| line.starts_with("load /policies/none ref")).count(),
+        5
+    );
+    let next = world.ask("policy-load", &json!({"path": "/policies/other"}));
+    world.finish("compile");
+    assert!(world.answer(next).unwrap().is_ok());
+}
+
+#[test]
+fn a_policy_that_fails_is_out_for_a_while_and_comes_back_when_that_is_over() {
+    let table = json!({"policy": "steady", "quarantine": 30, "watch-period": 0, "audit-period": 0});
+    let mut world = World::serving(&table);
+    let swap = world.ask("policy-swap", &json!({"name": "faulty"}));
+    assert!(world.answer(swap).unwrap().is_ok(), "nothing was asked of it");
+    world.submit(1, 4, 60.0);
+    world.settle();
+    assert_eq!(world.started, [1], "the built-in policy decided");
+    let list = world.told("policy-list", &json!({}));
+    assert_eq!((&list["active"], &list["wanted"]), (&json!("steady"), &json!("faulty")));
+    assert_eq!(world.service.next_turn().time, 1030.0);
+    world.advance(29.0);
+    assert_eq!(world.told("policy-list", &json!({}))["active"], "steady");
+    world.advance(1.0);
+    assert_eq!(
+        world.told("policy-list", &json!({}))["active"],
+        "faulty",
+        "no job waits that it could fail on"
+    );
+    world.submit(2, 4, 60.0);
+    world.settle();
+    let list = world.told("policy-list", &json!({}));
+    let faulty = list["policies"].as_array().unwrap().iter().find(|p| p["name"] == "faulty").unwrap();
+    assert_eq!((&faulty["quarantined_until"], &faulty["failures"]), (&json!(1090.0), &json!(2)));
+    let trail = world.trail();
+    assert_eq!(trail.iter().filter(|line| *line == "failed faulty refused").count(), 2, "{trail:?}");
+    assert_eq!(trail.iter().filter(|line| *line == "rollback steady done").count(), 2, "{trail:?}");
+}
+
+#[test]
+fn a_queue_has_a_policy_of_its_own_if_the_job_manager_knows_it() {
+    let mut world = World::serving(&json!({"policy": "steady"}));
+    let swap = world.ask("policy-swap", &json!({"name": "other", "queue": "debug"}));
+    assert_eq!(world.answer(swap).unwrap().as_ref().unwrap()["queue"], "debug");
+    let swap = world.ask("policy-swap", &json!({"name": "other", "queue": "none"}));
+    let (_, why) = world.answer(swap).unwrap().clone().unwrap_err();
+    assert_eq!(why, "no queue \"none\"; queues are batch, debug");
+    let unset = world.ask("policy-unset", &json!({"queue": "debug"}));
+    assert!(world.answer(unset).unwrap().is_ok());
+}

@@ -1,0 +1,57 @@
+//! Settings that change while the service runs, and those that are refused.
+
+use serde_json::{Value, json};
+
+use crate::world::World;
+
+fn active(world: &mut World) -> Value {
+    world.told("policy-list", &json!({}))["active"].clone()
+}
+
+#[test]
+fn a_reload_is_in_force_as_a_whole_when_its_policy_is_compiled() {
+    let mut world = World::serving(&json!({"policy": "steady", "annotate": true}));
+    let config = json!({"sched-fluxgate": {"policy": "other", "annotate": false}});
+    let reload = world.ask("config-reload", &config);
+    assert_eq!((world.work(), world.answer(reload)), (vec!["reload"], None));
+    assert_eq!(world.told("config-show", &json!({}))["settings"]["annotate"]["value"], true);
+    let second = world.ask("config-reload", &config);
+    let (_, why) = world.answer(second).unwrap().clone().unwrap_err();
+    assert!(why.contains("another configuration is on its way"), "{why}");
+    world.finish("reload");
+    let changed = &world.answer(reload).unwrap().as_ref().unwrap()["changed"];
+    assert_eq!(changed["policy"], json!({"from": "steady", "to": "other"}));
+    assert_eq!(active(&mut world), "other");
+    assert_eq!(world.told("config-show", &json!({}))["settings"]["annotate"]["value"], false);
+}
+
+#[test]
+fn a_reload_that_is_refused_changes_nothing() {
+    let mut world = World::serving(&json!({"policy": "steady"}));
+    let bad = world.ask("config-reload", &json!({"sched-fluxgate": {"placment": "pack"}}));
+    let (_, why) = world.answer(bad).unwrap().clone().unwrap_err();
+    assert!(why.contains("unknown key"), "{why}");
+    let none = json!({"sched-fluxgate": {"policy": "none", "placement": "pack"}});
+    let bad = world.ask("config-reload", &none);
+    assert_eq!(world.answer(bad), None);
+    world.finish("reload");
+    let (_, why) = world.answer(bad).unwrap().clone().unwrap_err();
+    assert_eq!(why, "policy: no policy \"none\"");
+    assert_eq!(active(&mut world), "steady");
+    let shown = world.told("config-show", &json!({}));
+    assert_eq!(shown["settings"]["placement"]["source"], "default");
+    // It is not in the way of the next.
+    let good =
+        world.ask("config-reload", &json!({"sched-fluxgate": {"policy": "steady", "placement": "pack"}}));
+    assert!(world.answer(good).unwrap().is_ok());
+}
+
+#[test]
+fn a_signal_has_the_brokers_configuration_read_again() {
+    let mut world = World::serving(&json!({"policy": "steady"}));
+    world.config = json!({"sched-fluxgate": {"policy": "steady", "quarantine": 77}});
+    world.service.hangup();
+    world.settle();
+    let shown = world.told("config-show", &json!({}));
+    assert_eq!(shown["settings"]["quarantine"]["value"], 77.0);
+}

@@ -1,0 +1,295 @@
+//! Everything outside of a service, in memory: a clock that the test sets, a broker with a job manager that answers at
+//! once, work that waits until the test has it done, and files.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::io;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use fluxgate_formats::jobspec::Simple;
+use fluxgate_journal::{OpenError, Options, Writer};
+use fluxgate_sched::settings::Settings;
+use fluxgate_sched::{Configuration, Document, Finished, Host, Service, ServiceIdentity, Store, Usage, Work};
+use fluxgate_wire::message::Message;
+use fluxgate_wire::proto::{errno, role};
+use serde_json::{Value, json};
+use tracing::level_filters::LevelFilter;
+
+use crate::components::InMemory;
+
+/// What the service sees.
+#[derive(Default)]
+struct Outside {
+    now: f64,
+    elapsed: Duration,
+    sent: VecDeque<Message>,
+    work: Vec<Work>,
+    files: BTreeMap<PathBuf, Vec<u8>>,
+    trail: Vec<Value>,
+    /// All that was done here, a line each.
+    log: Vec<String>,
+}
+
+#[derive(Default)]
+struct Door(Mutex<Outside>);
+
+impl Door {
+    fn with<T>(&self, what: impl FnOnce(&mut Outside) -> T) -> T {
+        what(&mut self.0.lock().unwrap())
+    }
+}
+
+impl Host for Door {
+    fn now(&self) -> f64 {
+        self.with(|outside| outside.now)
+    }
+
+    fn elapsed(&self) -> Duration {
+        self.with(|outside| outside.elapsed)
+    }
+
+    fn wall_clock(&self) -> f64 {
+        self.now()
+    }
+
+    fn send(&self, message: Message) {
+        self.with(|outside| {
+            outside.log.push(format!("send {message:?}"));
+            outside.sent.push_back(message);
+        });
+    }
+
+    fn start(&self, work: Work) {
+        self.with(|outside| {
+            outside.log.push(format!("start {}", work.name()));
+            outside.work.push(work);
+        });
+    }
+
+    fn read(&self, document: Document<'_>) -> Result<Option<Vec<u8>>> {
+        let (Document::Config(path) | Document::PolicyState { path, .. }) = document;
+        Ok(self.with(|outside| outside.files.get(path).cloned()))
+    }
+
+    fn store(&self, store: Store<'_>) -> io::Result<()> {
+        self.with(|outside| {
+            outside.log.push(format!("store {store:?}"));
+            match store {
+                Store::AuditTrail(_, entry) => outside.trail.push(entry.clone()),
+                Store::PolicyState(path, bytes) => {
+                    drop(outside.files.insert(path.to_owned(), bytes.to_vec()));
+                }
+                Store::NoPolicyState(path) => drop(outside.files.remove(path)),
+            }
+        });
+        Ok(())
+    }
+
+    fn journal(&self, options: &Options) -> Result<Writer, OpenError> {
+        Err(OpenError::Taken(options.dir.clone()))
+    }
+
+    fn usage(&self, _: Usage) -> Result<Value> {
+        Ok(Value::Null)
+    }
+
+    fn set_log_level(&self, _: LevelFilter) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// An answer to a request: its payload, or an error number and words.
+pub type Answer = Result<Value, (i32, String)>;
+
+/// A service and all that is outside of it.
+pub struct World {
+    pub service: Service,
+    door: Arc<Door>,
+    /// What the broker says of its configuration.
+    pub config: Value,
+    /// Jobs that were started, in order.
+    pub started: Vec<u64>,
+    /// Annotations that jobs were given.
+    pub annotated: Vec<(u64, Value)>,
+    answers: BTreeMap<u32, Answer>,
+    /// Matchtag of the last request.
+    tag: u32,
+}
+
+/// Far from the tags of the service's own requests.
+const FIRST_TAG: u32 = 1 << 20;
+
+impl World {
+    /// A machine of four nodes with four cores each, and a scheduler with this table of settings that serves it.
+    pub fn serving(table: &Value) -> World {
+        let config = json!({ "sched-fluxgate": table });
+        let settings = Settings::from_config(&config).unwrap();
+        let door = Arc::new(Door::default());
+        door.with(|outside| outside.now = 1000.0);
+        let identity = ServiceIdentity {
+            session: settings.session(),
+            rank: 0,
+            uuid: None,
+            audit_trail: Some(PathBuf::from("/trail")),
+        };
+        let configuration = Configuration::new(settings, Vec::new(), None);
+        let host: Arc<dyn Host> = Arc::<Door>::clone(&door);
+        let service = Service::new(host, identity, configuration, Arc::new(InMemory::new())).unwrap();
+        let (started, annotated) = (Vec::new(), Vec::new());
+        let answers = BTreeMap::new();
+        let mut world = World { service, door, config, started, annotated, answers, tag: FIRST_TAG };
+        world.service.start();
+        world.settle();
+        assert!(world.service.is_ready());
+        world
+    }
+
+    /// Until there is nothing more to do at this time but work.
+    pub fn settle(&mut self) {
+        for _ in 0..1000 {
+            let waiting = self.door.with(|outside| std::mem::take(&mut outside.sent));
+            for message in waiting {
+                if let Some(answer) = self.deal_with(message) {
+                    self.service.message(answer);
+                }
+            }
+            self.service.turn(false).unwrap();
+            if !self.service.is_busy() && self.door.with(|outside| outside.sent.is_empty()) {
+                return;
+            }
+        }
+        panic!("it never ends");
+    }
+
+    /// The broker's side: its answer to a request, or what a response says.
+    fn deal_with(&mut self, message: Message) -> Option<Message> {
+        if message.is_response() {
+            let payload = message.json_or_empty().unwrap_or_default();
+            match (message.topic(), payload["type"].as_u64()) {
+                ("sched.alloc", Some(0)) => self.started.push(payload["id"].as_u64().unwrap()),
+                ("sched.alloc", Some(1)) => {
+                    self.annotated.push((payload["id"].as_u64().unwrap(), payload["annotations"].clone()));
+                }
+                _ if message.matchtag() >= FIRST_TAG => {
+                    let answer = match message.errnum() {
+                        0 => Ok(payload),
+                        errnum => Err((errnum, message.text().unwrap_or_default().to_owned())),
+                    };
+                    assert!(self.answers.insert(message.matchtag(), answer).is_none(), "answered twice");
+                }
+                _ => {}
+            }
+            return None;
+        }
+        let answer = match message.topic() {
+            "service.add" => message.respond(),
+            "resource.acquire" => message.respond_json(&json!({"resources": machine("0-3"), "up": "0-3"})),
+            "job-manager.sched-hello" => message.respond_error(errno::ENODATA, ""),
+            "job-manager.sched-ready" => message.respond_json(&json!({"count": 0})),
+            "job-manager.queue-list" => message.respond_json(&json!({"queues": ["batch", "debug"]})),
+            "kvs.commit" => message.respond_json(&json!({"rootref": "x", "rootseq": 1})),
+            "config.get" => message.respond_json(&self.config),
+            _ => message.respond_error(errno::ENOSYS, ""),
+        };
+        message.wants_response().then_some(answer)
+    }
+
+    /// A job of so many cores arrives; nothing is settled.
+    pub fn submit(&mut self, id: u64, cores: u32, duration: f64) {
+        let jobspec = Simple { slots: cores, duration, command: vec!["app".into()], ..Simple::default() };
+        let payload = json!({
+            "id": id, "priority": 16, "userid": 1000, "t_submit": id as f64, "jobspec": jobspec.build().to_value(),
+        });
+        let message = from_broker("sched.alloc", &payload);
+        self.service.message(message);
+    }
+
+    /// The priority of a job changes; nothing is settled.
+    pub fn prioritize(&mut self, id: u64, priority: u32) {
+        let message = from_broker("sched.prioritize", &json!({"jobs": [[id, priority]]})).noresponse();
+        self.service.message(message);
+    }
+
+    /// A request to the control service, dealt with as far as that goes without work.
+    pub fn ask(&mut self, method: &str, payload: &Value) -> u32 {
+        self.tag += 1;
+        let request = from_broker(&format!("sched-fluxgate.{method}"), payload).with_matchtag(self.tag);
+        self.service.message(request);
+        self.settle();
+        self.tag
+    }
+
+    /// The answer to a request, if there is one by now.
+    pub fn answer(&self, tag: u32) -> Option<&Answer> {
+        self.answers.get(&tag)
+    }
+
+    /// The payload of the answer to a request that is answered at once.
+    pub fn told(&mut self, method: &str, payload: &Value) -> Value {
+        let tag = self.ask(method, payload);
+        self.answers[&tag].clone().unwrap()
+    }
+
+    /// Time passes; then the service has its turn.
+    pub fn advance(&mut self, seconds: f64) {
+        self.door.with(|outside| {
+            outside.now += seconds;
+            outside.elapsed += Duration::from_secs_f64(seconds);
+        });
+        self.settle();
+    }
+
+    /// Names of the work that was started and not yet done, but for what is only to be dropped.
+    pub fn work(&self) -> Vec<&'static str> {
+        let names = |outside: &mut Outside| outside.work.iter().map(Work::name).collect::<Vec<_>>();
+        self.door.with(names).into_iter().filter(|name| *name != "drop").collect()
+    }
+
+    /// Do the first work of this name; the service does not hear of it yet.
+    pub fn run(&mut self, name: &str) -> Finished {
+        let work = self.door.with(|outside| {
+            let place = outside.work.iter().position(|work| work.name() == name);
+            place.map(|place| outside.work.remove(place))
+        });
+        work.with_context(|| format!("no {name} is started")).unwrap().run(&*self.door)
+    }
+
+    /// Do the first work of this name, and what follows from it.
+    pub fn finish(&mut self, name: &str) {
+        let finished = self.run(name);
+        self.service.finished(finished);
+        self.settle();
+    }
+
+    /// The entries of the audit trail: what, policy and verdict.
+    pub fn trail(&self) -> Vec<String> {
+        let line = |entry: &Value| {
+            let word = |key: &str| entry[key].as_str().unwrap_or_default().to_owned();
+            format!("{} {} {}", word("what"), word("policy"), word("verdict"))
+        };
+        self.door.with(|outside| outside.trail.iter().map(line).collect())
+    }
+
+    /// All that the service sent, started and stored, a line each.
+    pub fn log(&self) -> String {
+        self.door.with(|outside| outside.log.join("\n"))
+    }
+}
+
+fn machine(ranks: &str) -> Value {
+    json!({"version": 1, "execution": {
+        "R_lite": [{"rank": ranks, "children": {"core": "0-3"}}],
+        "nodelist": ["node[0-3]"], "starttime": 0.0, "expiration": 0.0,
+    }})
+}
+
+/// A request of the broker's owner, as the job manager sends it.
+fn from_broker(topic: &str, payload: &Value) -> Message {
+    let mut message = Message::request(topic).with_json(payload);
+    (message.userid, message.rolemask) = (1000, role::OWNER | role::LOCAL);
+    message.push_route("job-manager");
+    message.push_route("broker");
+    message
+}

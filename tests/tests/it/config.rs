@@ -1,0 +1,229 @@
+//! Settings of a running scheduler: shown with where they come from, reloaded by request and by SIGHUP, refused as
+//! a whole when one is wrong (ADM-15).
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Stdio};
+
+use fluxgate_tests::fixture::{World, cli, fluxgate, folder};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::{Value, json};
+
+/// `fluxgate sched --config-file` on an instance that has no scheduler of its own.
+struct Site {
+    world: World,
+    sched: Child,
+    /// Keeps the pipe of the scheduler open.
+    _out: BufReader<std::process::ChildStdout>,
+}
+
+impl Site {
+    fn start(table: &str, args: &[&str]) -> Site {
+        let world = World::up(&["--nodes", "1", "--cores", "2", "--no-sched"]);
+        let file = world.dir.path().join("flux.toml");
+        std::fs::write(&file, table).unwrap();
+        let mut command = fluxgate(["sched", "--connect", &world.uri(), "--config-file"]);
+        let log = std::fs::File::create(world.dir.path().join("sched-log")).unwrap();
+        command.arg(&file).args(args).stdout(Stdio::piped()).stderr(log);
+        let mut sched = command.spawn().expect("the binary can be started");
+        let mut out = BufReader::new(sched.stdout.take().unwrap());
+        let mut line = String::new();
+        while out.read_line(&mut line).unwrap() > 0 && line != "ready\n" {
+            line.clear();
+        }
+        Site { world, sched, _out: out }
+    }
+
+    fn write(&self, table: &str) {
+        std::fs::write(self.world.dir.path().join("flux.toml"), table).unwrap();
+    }
+
+    fn show(&self) -> Value {
+        self.world.cli(&["config", "show", "--json"]).json()
+    }
+
+    fn value(&self, key: &str) -> Value {
+        self.show()["settings"][key]["value"].clone()
+    }
+
+    fn policy(&self) -> Value {
+        self.world.stats()["policy"].clone()
+    }
+
+    fn log(&self) -> String {
+        std::fs::read_to_string(self.world.dir.path().join("sched-log")).unwrap_or_default()
+    }
+}
+
+impl Drop for Site {
+    fn drop(&mut self) {
+        let _ = self.sched.kill();
+        let _ = self.sched.wait();
+    }
+}
+
+#[test]
+fn settings_come_from_table_and_arguments_and_are_shown_with_their_source() {
+    let table =
+        "[sched-fluxgate]\npolicy = \"sjf\"\nqueue-depth = 8\nplacement = \"low\"\n[resource]\nx = 1\n";
+    let site = Site::start(table, &["placement=high", "reservations-max=7"]);
+    let shown = site.show();
+    for (key, value, source) in [
+        ("policy", json!("sjf"), "table"),
+        ("queue-depth", json!(8), "table"),
+        ("placement", json!("high"), "argument"),
+        ("reservations-max", json!(7), "argument"),
+        ("annotate", json!(true), "default"),
+    ] {
+        let entry = &shown["settings"][key];
+        assert_eq!((&entry["value"], &entry["source"]), (&value, &json!(source)), "{key}");
+    }
+    assert_eq!(site.policy(), "sjf");
+    let text = site.world.cli(&["config", "show"]).ok();
+    assert!(text.contains("placement") && text.contains("argument"), "{text}");
+    let status = site.world.cli(&["status"]).ok();
+    assert!(status.contains("sjf") && status.contains("serving") && status.contains("2/2 cores"), "{status}");
+}
+
+#[test]
+fn r27_ann_3_whoever_waits_is_told_when_it_is_expected_to_start() {
+    let table = |estimates: &str| format!("[sched-fluxgate]\npolicy = \"easy\"\nestimates = {estimates}\n");
+    let site = Site::start(&table("\"10ms\""), &[]);
+    site.world.cli(&["submit", "-n2", "-t", "1h", "--simulate", "1h"]).ok();
+    site.world.until("it runs", |world| world.list("running").len() == 1);
+    site.world.cli(&["submit", "-n2", "-t", "30m", "--simulate", "1h", "--copies", "3"]).ok();
+    let told = |world: &World| -> Vec<f64> {
+        let jobs = world.list("pending");
+        let mut told: Vec<f64> =
+            jobs.iter().filter_map(|job| job["annotations"]["sched"]["t_estimate"].as_f64()).collect();
+        told.sort_by(f64::total_cmp);
+        told
+    };
+    // One is promised a start, two are told what is expected: half an hour after one another.
+    site.world.until("all are told", |world| told(world).len() == 3);
+    let starts = told(&site.world);
+    assert!(starts.windows(2).all(|pair| (pair[1] - pair[0] - 1800.0).abs() < 2.0), "{starts:?}");
+    assert_eq!(site.world.stats()["expected"]["told"], 2);
+    let last = site.world.list("pending").iter().map(|job| job["id"].as_u64().unwrap()).max().unwrap();
+    let why = site.world.rpc("sched-fluxgate.explain", json!({ "id": last })).unwrap();
+    assert_eq!((&why["t_estimate"], &why["expected"]), (&Value::Null, &json!(starts[2])), "{why}");
+    assert!(why["text"].as_str().unwrap().contains("expected to start in "), "{why}");
+    // What is not wanted any more is taken back; the promise stands.
+    site.write(&table("0"));
+    site.world.cli(&["config", "reload"]).ok();
+    site.world.until("taken back", |world| told(world).len() == 1);
+    site.write(&table("\"10ms\""));
+    site.world.cli(&["config", "reload"]).ok();
+    // Something has to happen before a forecast is made again: the first of them goes.
+    let first = site.world.list("pending").iter().map(|job| job["id"].as_u64().unwrap()).min().unwrap();
+    site.world.cli(&["cancel", &first.to_string()]).ok();
+    site.world.until("both are told", |world| world.list("pending").len() == 2 && told(world).len() == 2);
+    // It is taken back from whoever starts.
+    let running = site.world.list("running")[0]["id"].as_u64().unwrap();
+    site.world.cli(&["cancel", &running.to_string()]).ok();
+    site.world.until("another runs", |world| {
+        world.list("running").first().is_some_and(|job| job["id"].as_u64() != Some(running))
+    });
+    assert_eq!(site.world.list("running")[0]["annotations"]["sched"].get("t_estimate"), None);
+}
+
+#[test]
+fn adm_15_a_reload_is_checked_whole_and_a_bad_one_changes_nothing() {
+    let site = Site::start("[sched-fluxgate]\npolicy = \"fcfs\"\n", &["audit-period=30"]);
+    // Jobs run and wait through all of it.
+    site.world.cli(&["submit", "-n2", "--simulate", "1h", "--copies", "3"]).ok();
+    site.world.until("one job runs", |world| world.jobs("running").len() == 1);
+
+    // A changed policy is a hot swap, bounds follow, arguments stay on top.
+    site.write("[sched-fluxgate]\npolicy = \"easy\"\nreservations-max = 3\naudit-period = 5\n");
+    let answer = site.world.cli(&["config", "reload", "--json"]).json();
+    assert_eq!(answer["changed"]["policy"], json!({"from": "fcfs", "to": "easy"}));
+    assert_eq!(answer["changed"]["reservations-max"]["to"], 3);
+    assert_eq!(answer["changed"].as_object().unwrap().len(), 2, "{answer}");
+    assert_eq!((site.policy(), site.value("audit-period")), (json!("easy"), json!(30.0)));
+
+    // Whatever is wrong with it, nothing of it is taken.
+    for (table, words) in [
+        ("placement = \"high\"\nreservations-max = -1\n", &["reservations-max", "-1"][..]),
+        ("placement = \"high\"\npolcy = \"x\"\n", &["polcy", "unknown key"]),
+        ("placement = \"high\"\npolicy = \"nosuch\"\n", &["nosuch"]),
+        ("placement = \"high\"\npolicy = \"/nosuch.wasm\"\n", &["/nosuch.wasm"]),
+        ("placement = \"high\"\npolicy-config.nosuch = 1\n", &["nosuch"]),
+        ("placement = \"high\"\npolicies = \"nosuch\"\n", &["policies", "absolute"]),
+        ("placement = \n", &["flux.toml", "line 2"]),
+    ] {
+        site.write(&format!("[sched-fluxgate]\n{table}"));
+        site.world.cli(&["config", "reload"]).fails(1, words);
+        assert_eq!((site.policy(), site.value("placement")), (json!("easy"), json!("first")), "{table}");
+    }
+    let refused = site.world.rpc("sched-fluxgate.config-reload", json!({"sched-fluxgate": []})).unwrap_err();
+    assert!(refused.contains("[sched-fluxgate]") && refused.contains("a table"), "{refused}");
+
+    // The queue depth is a matter of the handshake, and that is said.
+    site.write("[sched-fluxgate]\npolicy = \"easy\"\nqueue-depth = 4\n");
+    let answer = site.world.cli(&["config", "reload", "--json"]).json();
+    assert!(answer["notes"][0].as_str().unwrap().contains("queue-depth stays \"unlimited\""), "{answer}");
+    assert_eq!(site.value("queue-depth"), "unlimited");
+    let shown = site.world.cli(&["config", "show"]).ok();
+    assert!(shown.contains("note: queue-depth stays"), "{shown}");
+
+    // Who swaps by hand is not overruled by a reload that is about something else, and is told of.
+    site.world.cli(&["policy", "swap", "sjf"]).ok();
+    site.write("[sched-fluxgate]\npolicy = \"easy\"\nplacement = \"pack\"\n");
+    let answer = site.world.cli(&["config", "reload", "--json"]).json();
+    assert!(answer["notes"][0].as_str().unwrap().contains("sjf decides, not easy"), "{answer}");
+    assert_eq!((site.policy(), site.value("placement")), (json!("sjf"), json!("pack")));
+    assert_eq!((site.world.jobs("running").len(), site.world.jobs("pending").len()), (1, 2));
+    site.world.assert_clean();
+}
+
+#[test]
+fn sighup_reads_the_file_again() {
+    let site = Site::start("[sched-fluxgate]\nplacement = \"low\"\n", &[]);
+    let hup = || kill(Pid::from_raw(site.sched.id() as i32), Signal::SIGHUP).unwrap();
+    site.write("[sched-fluxgate]\nplacement = \"best\"\n");
+    hup();
+    site.world.until("it is refused", |_| site.log().contains("the old one stays"));
+    assert!(site.log().contains("best"), "{}", site.log());
+    site.write("[sched-fluxgate]\nplacement = \"spread\"\n");
+    hup();
+    site.world.until("it is in force", |_| site.value("placement") == "spread");
+}
+
+#[test]
+fn a_file_given_by_hand_is_checked_and_without_any_the_instance_is_asked() {
+    let world = World::up(&["--nodes", "1", "--cores", "1", "--policy", "fcfs"]);
+    let dir = folder();
+    let file = dir.path().join("x.toml");
+    let path = file.to_str().unwrap();
+    std::fs::write(&file, "[sched-fluxgate]\nplacement = \"pack\"\npolicy = \"sjf\"\n").unwrap();
+    let answer = world.cli(&["config", "reload", "--json", "--file", path]).json();
+    // The policy was named on the command line, which wins.
+    assert_eq!(answer["changed"], json!({"placement": {"from": "first", "to": "pack"}}));
+    assert_eq!(world.stats()["policy"], "fcfs");
+    std::fs::write(&file, "[sched-fluxgate]\nplacement = 3\n").unwrap();
+    world.cli(&["config", "reload", "--file", path]).fails(1, &["x.toml", "placement", "found 3"]);
+    world.cli(&["config", "reload", "--file", "/nosuch.toml"]).fails(1, &["/nosuch.toml"]);
+    // The instance's own configuration has no such table: back to the defaults.
+    let answer = world.cli(&["config", "reload", "--json"]).json();
+    assert_eq!(answer["changed"], json!({"placement": {"from": "pack", "to": "first"}}));
+}
+
+#[test]
+fn a_start_with_bad_settings_says_which() {
+    let world = World::up(&["--nodes", "1", "--cores", "1", "--no-sched"]);
+    let file = world.dir.path().join("flux.toml");
+    let start = |table: &str, args: &[&str]| {
+        std::fs::write(&file, table).unwrap();
+        let (uri, path) = (world.uri(), file.to_str().unwrap().to_owned());
+        cli(&[&["sched", "--connect", &uri, "--config-file", &path], args].concat())
+    };
+    start("[sched-fluxgate]\npolcy = 1\n", &[]).fails(1, &["flux.toml", "polcy", "known are"]);
+    start("[sched-fluxgate]\n[", &[]).fails(1, &["flux.toml", "line 2"]);
+    start("", &["queue-depth=0"]).fails(1, &["queue-depth=0", "from 1 to"]);
+    start("", &["frobnicate"]).fails(1, &["frobnicate", "KEY=VALUE"]);
+    start("", &["--policy", "nosuch"]).fails(1, &["nosuch"]);
+    start("", &["--config", "x"]).fails(2, &["--config", "KEY=VALUE"]);
+    cli(&["config", "check", "queue-depth=0"]).fails(1, &["queue-depth=0"]);
+    cli(&["config", "check", "--file", "/nosuch.toml"]).fails(1, &["/nosuch.toml"]);
+}

@@ -1,0 +1,341 @@
+//! The essential scenarios on a real Flux, wherever a `flux` command is on PATH; elsewhere they say so.
+//!
+//! Each test is a script that a fresh instance with fake nodes runs as its initial program. A script waits for
+//! events only, and ends at the first command that fails; what it printed is then shown.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use fluxgate_testing::{Need, has};
+use fluxgate_tests::fixture::{binary, folder, policies};
+
+/// Said before every script: how to load the scheduler, submit, and look.
+const PRELUDE: &str = r#"
+set -e
+load() { flux module load --loader="$FG" --name=sched-fluxgate "$FG" "$@"; }
+# A scheduler outside of the broker; returns when it serves.
+connect() {
+    rm -f ready; mkfifo ready
+    "$FG" sched --connect "$FLUX_URI" --policies "$FLUXGATE_POLICIES" "$@" > ready 2>> sched.log &
+    pid=$!
+    read -r line < ready
+    test "$line" = ready
+}
+mock() { flux submit --setattr=exec.test.run_duration="$1" "${@:2}" true; }
+event() { flux job wait-event -t 60 "$1" "$2" > /dev/null; }
+nodes() { flux job info "$1" R | jq -r '.execution.R_lite[].rank'; }
+state() { flux jobs -no '{state}' "$1"; }
+stat() { flux module stats sched-fluxgate | jq -r "$1"; }
+# No command may succeed that must fail; what it said is kept.
+refused() { if "$@" > refused.out 2>&1; then echo "accepted: $*"; exit 1; fi; }
+# Whatever scheduler this Flux begins with.
+for begins in sched-fluxion-qmanager sched-fluxion-feasibility sched-fluxion-resource sched-simple; do
+    if flux module list | grep -q "^$begins "; then flux module remove $begins; fi
+done
+"#;
+
+/// One broker for all nodes.
+const ONE: &str = "-s1";
+/// A broker for each node.
+const FOUR: [&str; 3] = ["-s4", "--test-hosts=node[0-3]", "--conf=resource.noverify=true"];
+
+/// Run a script in an instance of its own: 4 fake nodes of 4 cores, with these further options.
+fn flux(options: &[&str], script: &str) {
+    if !has(Need::Flux, "flux") {
+        return;
+    }
+    let dir = folder();
+    let path = dir.path().join("script");
+    std::fs::write(&path, format!("{PRELUDE}{script}")).expect("the script can be written");
+    let mut command = Command::new("flux");
+    command.args(["start", "--conf=fake-resources.nnodes=4", "--conf=fake-resources.cores-per-node=4"]);
+    command.args(options).arg("bash").arg(&path).current_dir(dir.path());
+    command.env("FG", binary()).env("FLUXGATE_POLICIES", policies());
+    command.env_remove("FLUX_URI").stdin(Stdio::null());
+    let output = command.output().expect("flux can be started");
+    let log = std::fs::read_to_string(dir.path().join("sched.log")).unwrap_or_default();
+    assert!(
+        output.status.success(),
+        "{}\n--- stdout\n{}\n--- stderr\n{}\n--- scheduler\n{log}",
+        output.status,
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr),
+    );
+    assert!(Path::new(&path).exists());
+}
+
+#[test]
+fn a_module_runs_jobs_and_is_loaded_again_among_them() {
+    flux(
+        &[ONE],
+        r#"
+load policy=easy
+flux module list | grep 'sched-fluxgate.*feasibility,sched'
+test "$(flux run -n1 echo hello)" = hello
+running=$(mock 1h -N4 -t 2h); event $running alloc
+waiting=$(mock 0.01s -N1 -t 1m); event $waiting priority
+# Module by module the jobs stay.
+flux module reload --loader="$FG" --name=sched-fluxgate "$FG" policy=fcfs
+test "$(stat .session.\"hello-jobs\")" = 1
+test "$(state $running)" = RUN
+test "$(state $waiting)" = SCHED
+flux cancel $running; event $running clean
+event $waiting clean
+test "$(stat .running)" = 0
+flux module stats --rusage=self sched-fluxgate | jq -e '.utime >= 0'
+flux ping -c1 sched-fluxgate
+flux module stats --clear sched-fluxgate
+flux module remove sched-fluxgate
+# Nothing is left of it.
+refused load policy=nosuch; flux dmesg | grep 'no policy "nosuch"'
+refused load queue-depth=none; flux dmesg | grep 'queue-depth'
+load
+test "$(flux run -n1 echo again)" = again
+"#,
+    );
+}
+
+#[test]
+fn an_external_client_is_killed_and_its_successor_knows_all() {
+    flux(
+        &[ONE],
+        r#"
+connect --policy easy
+first=$pid
+running=$(mock 1h -N3 -t 2h); event $running alloc
+wide=$(mock 0.01s -N4 -t 1h); event $wide priority
+kill -9 $first; wait $first || true
+# While nobody schedules a job ends and another comes.
+late=$(mock 0.01s -N1 -t 1m); event $late priority
+connect --policy easy
+test "$(stat .session.\"hello-jobs\")" = 1
+# The late one goes ahead of the wide one: it ends before the three nodes come back.
+event $late clean
+test "$(state $wide)" = SCHED
+flux cancel $running; event $running clean
+event $wide clean
+# A second scheduler is told so, and the first goes on.
+refused "$FG" sched --connect "$FLUX_URI" --policies "$FLUXGATE_POLICIES"
+grep -i already refused.out
+test "$(flux run -n1 echo still)" = still
+# Leaving in order.
+kill -TERM $pid; wait $pid
+load
+test "$(flux run -n1 echo module)" = module
+"#,
+    );
+}
+
+#[test]
+fn policies_are_swapped_while_jobs_wait() {
+    flux(
+        &[ONE],
+        r#"
+load policy=fcfs
+fg() { "$FG" "$@" --uri "$FLUX_URI"; }
+running=$(mock 1h -N3 -t 2h); event $running alloc
+wide=$(mock 0.01s -N4 -t 1h); small=$(mock 0.01s -N1 -t 1m); event $small priority
+test "$(state $small)" = SCHED
+flux job wait-event -t 60 -m sched.reason_pending $wide annotations 2>/dev/null || true
+until test -n "$(flux jobs -no '{annotations.sched.reason_pending}' $wide)"; do :; done
+fg policy swap easy
+event $small clean
+fg policy list | grep '^\*  *easy'
+fg policy rollback
+fg policy list | grep '^\*  *fcfs'
+flux cancel $running; event $wide clean
+test "$(stat .engine.swaps)" -ge 2
+"#,
+    );
+}
+
+#[test]
+fn nodes_go_and_come_and_constraints_hold() {
+    flux(
+        &FOUR,
+        r#"
+load policy=easy
+running=$(mock 1h -N4 -n4 -t 2h); event $running alloc
+flux resource drain 1-2
+test "$(state $running)" = RUN
+flux cancel $running; event $running clean
+wide=$(mock 0.01s -N3 -t 1m); event $wide priority
+two=$(mock 0.01s -N2 -t 1m); event $two clean
+nodes $two | grep -x '0,3'
+test "$(state $wide)" = SCHED
+flux resource undrain 1-2
+event $wide clean
+picked=$(mock 0.01s -N1 --requires=rank:2 -t 1m); event $picked clean
+nodes $picked | grep -x 2
+never=$(mock 0.01s -N1 --requires=nosuch -t 1m); event $never clean
+flux job eventlog $never | grep 'exception.*alloc'
+# For good.
+flux python -c 'import flux; flux.Flux().rpc("resource.monitor-force-down", {"ranks": "3"}).get()'
+five=$(mock 0.01s -N4 -t 1m); event $five clean
+flux job eventlog $five | grep 'exception.*unsatisfiable'
+"#,
+    );
+}
+
+#[test]
+fn limits_change_and_feasibility_is_asked() {
+    flux(
+        &[ONE, "--conf=ingest.validator.plugins=[\"jobspec\",\"feasibility\"]"],
+        r#"
+load policy=easy
+flux module reload -f job-ingest
+refused flux submit -N5 true; grep -i unsatisfiable refused.out
+refused flux submit -n1 -c5 true
+refused flux submit -n1 -g1 true; grep gpu refused.out
+running=$(mock 1h -N4 -t 30m); event $running alloc
+head=$(mock 0.01s -N4 -t 10m); event $head priority
+until test -n "$(flux jobs -no '{annotations.sched.t_estimate}' $head)"; do :; done
+before=$(flux jobs -no '{annotations.sched.t_estimate}' $head)
+# The reserved start of the head would be broken: refused. Less is fine, and moves the head forward.
+refused flux update $running duration=2h
+flux update $running duration=20m
+until test "$(flux jobs -no '{annotations.sched.t_estimate}' $head)" != "$before"; do :; done
+flux cancel $head; event $head clean
+flux update $running duration=2h
+# A pending job asks anew with other limits.
+next=$(mock 0.01s -N4 -t 10m); event $next priority
+flux update $next duration=5m
+flux job urgency $next hold
+flux job urgency $next 20
+flux cancel $running; event $next clean
+test "$(stat .session.malformed)" = 0
+"#,
+    );
+}
+
+#[test]
+fn housekeeping_gives_back_in_parts() {
+    flux(
+        &[
+            FOUR[0],
+            FOUR[1],
+            FOUR[2],
+            "--conf=job-manager.housekeeping.command=[\"true\"]",
+            "--conf=job-manager.housekeeping.release-after=0s",
+        ],
+        r#"
+load policy=easy log-level=debug
+id=$(mock 0.01s -N4 -t 1m); event $id clean
+next=$(mock 0.01s -N4 -t 1m); event $next clean
+until test "$(stat .running)" = 0; do :; done
+test "$(stat .resources.free_nodes)" = 4
+"#,
+    );
+}
+
+#[test]
+fn an_emulator_learns_that_nothing_is_left_to_do() {
+    flux(
+        &[ONE],
+        r#"
+load policy=easy
+ask() { flux python -c 'import flux,json; print(json.dumps(flux.Flux().rpc("sched.quiescent").get()))'; }
+ask | jq -e '.status == 0 and .alloc_current == 0'
+id=$(mock 1h -N1 -t 2h); event $id alloc
+ask | jq -e '.status == 0 and .alloc_current == 1'
+status() { FLUX_RESOURCE_LIST_RPC=sched.resource-status flux resource list -s "$1" -no '{nnodes}'; }
+test "$(status allocated)" = 1
+test "$(status free)" = 3
+flux cancel $id; event $id clean
+ask | jq -e '.alloc_current == 0'
+"#,
+    );
+}
+
+#[test]
+fn five_hundred_jobs_and_nothing_is_held_twice() {
+    flux(
+        &[ONE],
+        r#"
+load policy=easy
+flux queue stop
+mock 0.001s -n1 --cc=1-500 > ids
+for i in $(seq 20); do mock 0.001s -N2 -n2 -t 1m; done > wide
+flux queue start
+flux queue drain
+test "$(flux jobs -a -f failed -no '{id}' | wc -l)" = 0
+test "$(flux jobs -a -c 0 -f completed -no '{id}' | wc -l)" = 520
+test "$(stat .resources.free_cores)" = 16
+test "$(stat .session.commits)" -lt 520
+"#,
+    );
+}
+
+/// M16-1: the KVS of an enclosing instance is a source of the resource graph, with what its jobs hold.
+#[test]
+fn m16_1_the_graph_of_a_flux_is_loaded_searched_and_kept() {
+    flux(
+        &[ONE],
+        r#"
+connect --policy fcfs
+running=$(mock 1h -N1 -x -t 2h); event $running alloc
+"$FG" graph load --from-instance | grep 'r, 21 vertices, 20 edges, 4 ranks'
+find() { "$FG" graph find --from-instance "$1"; }
+test "$(find 'type=node and sched-now=free' | wc -l)" = 3
+test "$(find "type=core and jobid-alloc=$running" | wc -l)" = 4
+"$FG" graph save --whole state.db | grep 'whole, 21 vertices'
+"$FG" graph save --changed state.db | grep 'nothing has changed'
+flux cancel $running; event $running clean
+"$FG" graph save --changed state.db | grep 'changed, 5 vertices saved'
+"$FG" graph load state.db | grep 'sqlite, 21 vertices, 20 edges, 4 ranks'
+refused "$FG" graph load --from-instance="$FLUX_URI-none"
+"#,
+    );
+}
+
+/// Stands between a scheduler and the broker, and spoils one answer when the file `spoil` appears.
+const SPOILER: &str = r#"
+import os, socket, sys, threading
+listener = socket.socket(socket.AF_UNIX)
+listener.bind("spoiler.sock")
+listener.listen(1)
+open("spoiler.ready", "w").close()
+near = listener.accept()[0]
+far = socket.socket(socket.AF_UNIX)
+far.connect(os.environ["FLUX_URI"].removeprefix("local://"))
+
+def pump(source, sink, spoils):
+    while data := source.recv(1 << 16):
+        if spoils and b'"type":0' in data and os.path.exists("spoil"):
+            os.remove("spoil")
+            data = data.replace(b'"type":0', b'"type":9', 1)
+        sink.sendall(data)
+    sink.shutdown(socket.SHUT_WR)
+
+threading.Thread(target=pump, args=(near, far, True)).start()
+pump(far, near, False)
+"#;
+
+/// An answer of an unknown type: the job manager takes the scheduler offline, tells nobody, and frees get lost.
+#[test]
+fn the_job_manager_drops_the_scheduler_without_telling_and_it_finds_out() {
+    let spoiler = format!("cat > spoiler.py <<'EOF'{SPOILER}EOF\n");
+    let script = r#"
+flux python spoiler.py &
+until test -e spoiler.ready; do :; done
+FLUX_URI=local://$PWD/spoiler.sock connect --policy easy watch-period=0.2 audit-period=1
+held=$(mock 1h -N2 -t 2h); event $held alloc
+ending=$(mock 1h -N1 -t 2h); event $ending alloc
+# From here on the job manager does not listen to the scheduler, and a free is lost.
+touch spoil
+spoilt=$(mock 0.01s -N1 -t 1m)
+while test -e spoil; do :; done
+flux cancel $ending; event $ending clean
+# It notices, shakes hands again, and both the spoilt job and those that need what was lost run.
+event $spoilt clean
+wide=$(mock 0.01s -N2 -t 1m); event $wide clean
+test "$(state $held)" = RUN
+grep -q 'shaking hands again' sched.log
+test "$(flux resource list -s allocated -no '{nnodes}')" = 2
+test "$(stat .running)" = 1
+flux cancel $held; event $held clean
+all=$(mock 0.01s -N4 -t 1m); event $all clean
+kill $pid; wait $pid || true
+"#;
+    flux(&[ONE], &format!("{spoiler}{script}"));
+}

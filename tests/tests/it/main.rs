@@ -1,0 +1,33 @@
+//! The binary and the public crates as a user sees them: one test program, a module for each subject.
+
+mod artefacts;
+mod author;
+mod bad_input;
+mod bounds;
+mod config;
+mod conformance;
+mod containment;
+mod demo;
+mod flow;
+mod flowing;
+mod flux;
+mod graph;
+mod graph_bad;
+mod graph_state;
+mod hostile;
+mod install;
+mod instance;
+mod journal;
+mod languages;
+mod learned;
+mod places;
+mod policies;
+mod queues;
+mod ranking;
+mod released;
+mod replay;
+mod report;
+mod resource_query;
+mod semantics;
+mod shadow;
+mod twins;

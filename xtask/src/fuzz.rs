@@ -1,0 +1,149 @@
+//! `cargo xtask fuzz`: the fuzz targets under libFuzzer, with the stable compiler.
+//!
+//! The instrumentation is LLVM's, which the stable compiler offers; only address sanitizers need another one. New
+//! inputs are kept below `target/fuzz`; the corpus in the tree stays small. Must never know what a target tests.
+
+use std::fs;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+
+use crate::house::House;
+use crate::toolchain;
+
+/// What counts the edges of the control flow that an input takes.
+const COVERAGE: [&str; 6] = [
+    "-Cpasses=sancov-module",
+    "-Cllvm-args=-sanitizer-coverage-level=4",
+    "-Cllvm-args=-sanitizer-coverage-inline-8bit-counters",
+    "-Cllvm-args=-sanitizer-coverage-pc-table",
+    "-Cllvm-args=-sanitizer-coverage-trace-compares",
+    "-Cllvm-args=-simplifycfg-branch-fold-threshold=0",
+];
+
+/// Most memory of a target in MiB, and most seconds for one input.
+const MEMORY_MIB: u32 = 2048;
+const INPUT_SECONDS: u32 = 20;
+
+/// What `cargo xtask fuzz` takes.
+#[derive(Debug, Args)]
+pub(crate) struct Options {
+    /// Targets, by default all: the folders in `fuzz/corpus`.
+    targets: Vec<String>,
+    /// How long each target runs: a number with s, m or h.
+    #[arg(long = "for", value_name = "TIME", default_value = "60s", value_parser = seconds)]
+    seconds: u64,
+    /// Run one target on this file only, such as a saved input that failed.
+    #[arg(long, value_name = "FILE")]
+    input: Option<PathBuf>,
+}
+
+fn seconds(text: &str) -> Result<u64, String> {
+    let units = [("s", 1), ("m", 60), ("h", 3600)];
+    let found = units.iter().find_map(|(unit, factor)| Some((text.strip_suffix(unit)?, factor)));
+    let parsed = found.and_then(|(number, factor)| number.parse::<u64>().ok()?.checked_mul(*factor));
+    parsed.filter(|seconds| *seconds > 0).ok_or_else(|| "expected a number with s, m or h".to_owned())
+}
+
+/// Build the targets and run them, one after the other.
+pub(crate) fn run(house: &House, options: &Options) -> Result<()> {
+    let known = targets(house)?;
+    if let Some(unknown) = options.targets.iter().find(|name| !known.contains(name)) {
+        bail!("no fuzz target {unknown}; there are {}", known.join(" "));
+    }
+    let targets = if options.targets.is_empty() { &known } else { &options.targets };
+    let binary = build(house)?;
+    if let Some(input) = &options.input {
+        let [target] = targets.as_slice() else { bail!("--input: name one target") };
+        let input = input.canonicalize().with_context(|| format!("{}", input.display()))?;
+        return house.program(&binary).arg(input).env("FLUXGATE_FUZZ", target).run();
+    }
+    let mut failed = Vec::new();
+    for target in targets {
+        println!("fuzz: {target}");
+        // The first folder takes new inputs; the corpus in the tree is only read.
+        let found = house.target().join("fuzz/corpus").join(target);
+        fs::create_dir_all(&found).with_context(|| format!("{}", found.display()))?;
+        let crash = house.target().join("fuzz").join(format!("{target}-"));
+        let ran = house
+            .program(&binary)
+            .arg(&found)
+            .arg(house.root().join("fuzz/corpus").join(target))
+            .arg(format!("-artifact_prefix={}", crash.display()))
+            .arg(format!("-max_total_time={}", options.seconds))
+            .arg(format!("-rss_limit_mb={MEMORY_MIB}"))
+            .arg(format!("-timeout={INPUT_SECONDS}"))
+            .args(["-verbosity=1", "-print_final_stats=1"])
+            .env("FLUXGATE_FUZZ", target)
+            .run();
+        if ran.is_err() {
+            println!(
+                "fuzz: {target} failed; `cargo xtask fuzz {target} --input {}...` repeats it",
+                crash.display()
+            );
+            failed.push(target.as_str());
+        }
+    }
+    if !failed.is_empty() {
+        bail!("fuzz targets that failed: {}", failed.join(", "));
+    }
+    Ok(())
+}
+
+/// The names of all targets.
+fn targets(house: &House) -> Result<Vec<String>> {
+    let folder = house.root().join("fuzz/corpus");
+    let entries = fs::read_dir(&folder).with_context(|| format!("{}", folder.display()))?;
+    let mut names: Vec<String> =
+        entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    Ok(names)
+}
+
+/// Build the program with the targets. With `--target`, build scripts and macros are not instrumented.
+fn build(house: &House) -> Result<PathBuf> {
+    let host = toolchain::host(house)?;
+    let folder = house.target().join("fuzz/build");
+    let name = "fluxgate-fuzz";
+    house
+        .cargo("build")
+        .args([
+            "--profile",
+            "fuzz",
+            "--package",
+            name,
+            "--bin",
+            name,
+            "--features",
+            "libfuzzer",
+            "--target",
+            &host,
+        ])
+        .arg("--target-dir")
+        .arg(&folder)
+        .env("CARGO_ENCODED_RUSTFLAGS", COVERAGE.join("\x1f"))
+        .without_env("RUSTFLAGS")
+        .run()
+        .context("libFuzzer needs a C++ compiler, such as Debian's g++")?;
+    Ok(folder.join(host).join("fuzz").join(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times() {
+        assert_eq!(["60s", "2m", "1h"].map(|text| seconds(text).unwrap()), [60, 120, 3600]);
+        for bad in ["", "60", "s", "-1s", "0s", "1d"] {
+            assert!(seconds(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn every_target_has_a_folder() {
+        let house = House::find().unwrap();
+        assert_eq!(targets(&house).unwrap().len(), 22);
+    }
+}

@@ -1,0 +1,151 @@
+//! `cargo xtask test`: what is built before, which suites run, and a count of what was skipped.
+//!
+//! A test that lacks something appends a line to a file (`fluxgate_testing::skipped`). Those lines, and the tests
+//! marked `#[ignore]`, are named at the end. Must never know what a test tests.
+
+use std::collections::BTreeMap;
+use std::env;
+use std::fs;
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use fluxgate_testing::{Need, SKIPS};
+
+use crate::house::House;
+use crate::toolchain::on_path;
+use crate::tools::Language;
+use crate::{languages, policies, tidy};
+
+/// The name of tests marked `#[ignore]`, beside the names of [`Need`].
+const IGNORED: &str = "ignored";
+
+/// End-to-end suites: the binary in processes of its own, and policies built in other folders.
+const END_TO_END: [&str; 2] = ["fluxgate-tests", "xtask"];
+
+/// What `cargo xtask test` takes.
+#[derive(Debug, Default, Args)]
+pub(crate) struct Options {
+    /// Leave out the end-to-end suites (packages fluxgate-tests and xtask).
+    #[arg(long)]
+    quick: bool,
+    /// Fail if a test was skipped; with names, only if it was skipped for lack of these: shared, policies, languages,
+    /// flux, chromium, program, ignored.
+    #[arg(long, value_name = "NAMES", num_args = 0.., require_equals = true, value_delimiter = ',')]
+    strict: Option<Vec<String>>,
+    /// Passed on to `cargo test`; with -p only that package is tested.
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    arguments: Vec<String>,
+}
+
+/// Run the suites.
+pub(crate) fn run(house: &House, options: &Options) -> Result<()> {
+    let known = |name: &str| name == IGNORED || Need::ALL.iter().any(|need| need.name() == name);
+    if let Some(unknown) = options.strict.iter().flatten().find(|name| !known(name)) {
+        bail!("--strict={unknown}: accepted are {}, {IGNORED}", Need::ALL.map(Need::name).join(", "));
+    }
+    tidy::check(house.root())?;
+    policies::build(house, &[])?;
+    let arguments = &options.arguments;
+    let names_package = |argument: &String| argument.starts_with("-p") || argument.starts_with("--package");
+    let mut scope: Vec<&str> = Vec::new();
+    if !arguments.iter().any(names_package) {
+        scope.push("--workspace");
+        if options.quick {
+            scope.extend(END_TO_END.iter().flat_map(|package| ["--exclude", package]));
+        }
+    }
+    if !options.quick {
+        // One build for binary and tests: apart, they would be resolved with other features and the WebAssembly
+        // compiler be built twice.
+        house.cargo("build").args(["--workspace", "--bins", "--tests"]).run()?;
+    }
+    let binary = house.target().join("debug").join("fluxgate");
+    let list = house.target().join("skipped");
+    fs::write(&list, "").with_context(|| format!("{}", list.display()))?;
+    let tested = house.cargo("test").args(&scope).args(arguments);
+    let tested = tested.env("FLUXGATE_BIN", &binary).env(SKIPS, &list).run();
+    let mut skipped = read(&fs::read_to_string(&list)?);
+    if tested.is_ok() && !arguments.iter().any(|argument| argument.ends_with("ignored")) {
+        skipped.extend(ignored(house, &scope, arguments)?);
+    }
+    report(&skipped);
+    tested?;
+    let Some(strict) = &options.strict else { return Ok(()) };
+    let counts = |need: &str| strict.is_empty() || strict.iter().any(|name| name == need);
+    match skipped.values().filter(|(need, _)| counts(need)).count() {
+        0 => Ok(()),
+        missed => bail!("--strict: {missed} tests were skipped; they are named above"),
+    }
+}
+
+/// All suites, and what this machine has must be used: the shared data, a browser, a real Flux, and the tools of all
+/// languages, which are fetched where that is possible.
+pub(crate) fn all(house: &House) -> Result<()> {
+    let mut strict = vec![Need::Policies];
+    if env::var_os("FLUXGATE_SHARED").is_some() || house.root().join("../shared").is_dir() {
+        strict.push(Need::Shared);
+    }
+    if ["chromium", "chromium-browser", "google-chrome"].into_iter().any(on_path) {
+        strict.push(Need::Chromium);
+    }
+    if on_path("flux") {
+        strict.push(Need::Flux);
+    }
+    let folders = languages::find(house, &Language::ALL.into())?;
+    match languages::build(house, &folders, true, &house.policies()) {
+        Ok(()) => strict.push(Need::Languages),
+        Err(reason) => eprintln!("{reason:#}"),
+    }
+    let strict = strict.into_iter().map(|need| need.name().to_owned()).collect();
+    run(house, &Options { strict: Some(strict), arguments: vec!["--no-fail-fast".to_owned()], quick: false })
+}
+
+/// What was skipped by test: for lack of what, and in which words.
+type Skipped = BTreeMap<String, (String, String)>;
+
+/// The lines that tests left: need, test, reason.
+fn read(list: &str) -> Skipped {
+    let mut skipped = Skipped::new();
+    for line in list.lines() {
+        let mut fields = line.splitn(3, '\t').map(str::to_owned);
+        if let (Some(need), Some(test), Some(why)) = (fields.next(), fields.next(), fields.next()) {
+            skipped.entry(test).or_insert((need, why));
+        }
+    }
+    skipped
+}
+
+/// The tests marked `#[ignore]` among those that the arguments select.
+fn ignored(house: &House, scope: &[&str], arguments: &[String]) -> Result<Skipped> {
+    let selection = arguments.split(|argument| argument == "--").next().unwrap_or_default();
+    // Not the benches, which would run.
+    let all: &[&str] = if selection.is_empty() { &["--lib", "--bins", "--tests"] } else { &[] };
+    let cargo = house.cargo("test").arg("--quiet").args(scope).args(all).args(selection);
+    let listed = cargo.args(["--", "--list", "--ignored", "--format", "terse"]).read()?;
+    let names = listed.lines().filter_map(|line| line.strip_suffix(": test"));
+    Ok(names.map(|name| (name.to_owned(), (IGNORED.to_owned(), "#[ignore]".to_owned()))).collect())
+}
+
+fn report(skipped: &Skipped) {
+    if skipped.is_empty() {
+        return println!("skipped: no test");
+    }
+    println!("skipped: {} tests", skipped.len());
+    for (test, (need, why)) in skipped {
+        println!("  {need}: {test}: {why}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_test_is_counted_once() {
+        let skipped =
+            read("shared\ta one::x\tno a\nshared\ta one::x\tno b\nflux\tb two::y\tno flux\nnonsense\n");
+        let needs: Vec<&str> = skipped.values().map(|(need, _)| need.as_str()).collect();
+        assert_eq!(needs, ["shared", "flux"]);
+        assert_eq!(skipped["a one::x"].1, "no a");
+    }
+}
