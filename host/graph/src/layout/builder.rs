@@ -7,6 +7,7 @@
 //! This module must never know a file format.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::description::flow::{Channels, Parts as Linked, Piece};
 use crate::description::limits::{DEPTH_MAX, SIZE_MAX};
@@ -14,6 +15,7 @@ use crate::description::model::CONTAINMENT;
 use crate::description::names::{Name, Names, PropSet, PropSets};
 use crate::layout::flow::Flows;
 use crate::layout::graph::{Edge, Graph, Parts};
+use crate::layout::site::{Label, Site, Spot};
 use crate::layout::vertex::{Ids, NONE, Vertex, VertexId};
 
 /// Most pools a graph may be built from (runs count once).
@@ -142,6 +144,8 @@ pub struct GraphBuilder {
     contains: Vec<(PoolId, PoolId)>,
     inside: Vec<(PoolId, PoolId)>,
     edges: Vec<(PoolId, PoolId, Name, Name)>,
+    /// Labels of pools, in order of pool.
+    labels: Vec<(PoolId, Label)>,
 }
 
 impl GraphBuilder {
@@ -169,6 +173,12 @@ impl GraphBuilder {
         }
         self.pools.push(pool);
         Ok(id)
+    }
+
+    /// Labels the pool that was added last.
+    pub(crate) fn label(&mut self, label: Label) {
+        let last = PoolId(self.pools.len().saturating_sub(1) as u32);
+        self.labels.push((last, label));
     }
 
     /// Says that `parent` contains `child`.
@@ -243,22 +253,48 @@ impl GraphBuilder {
                 None => GraphError::Empty,
             });
         };
-        let node_type = self.names.get("node");
-        let by_type = node_type.is_some_and(|node| self.pools.iter().any(|p| p.type_ == node));
+        let targets = self.targets(&parent, &outside);
         let edges = self.edges.iter().map(|&(from, to, type_, subsystem)| (from.0, to.0, type_, subsystem));
         let linkage = Linked {
             names: &self.names,
             piece: &|pool| self.pools[pool as usize].piece(),
             parent: &|pool| Some(parent[pool as usize]).filter(|parent| *parent != NONE),
             contains: &|pool| !children.of(pool as usize).is_empty(),
-            is_node: &|pool| match &self.pools[pool as usize] {
-                it if by_type => Some(it.type_) == node_type,
-                it => it.rank.is_some() && outside.binary_search(&pool).is_err(),
-            },
+            is_node: &|pool| targets[pool as usize],
         };
         let channels = Channels::of(&linkage, edges);
         outside.retain(|pool| !channels.carries(*pool));
-        Layout::new(self, &children, &linked, channels).run(root, &outside, &parent)
+        Layout::new(self, &children, &linked, &targets, channels).run(root, &outside, &parent)
+    }
+
+    /// The execution targets: what is of type `node`, and the highest vertices with a rank that contain none, such as the
+    /// storage nodes of a site.
+    fn targets(&self, parent: &[u32], outside: &[u32]) -> Vec<bool> {
+        let node = self.names.get("node");
+        let mut targets: Vec<bool> = self.pools.iter().map(|pool| Some(pool.type_) == node).collect();
+        let ranked = |pool: usize| self.pools[pool].rank.is_some();
+        let mut holds = vec![false; targets.len()];
+        for pool in (0..targets.len()).filter(|pool| targets[*pool]) {
+            let mut above = parent[pool];
+            while above != NONE && !std::mem::replace(&mut holds[above as usize], true) {
+                above = parent[above as usize];
+            }
+        }
+        for pool in (0..targets.len()).filter(|pool| ranked(*pool) && !holds[*pool]) {
+            let top = parent[pool] == NONE || holds[parent[pool] as usize] || !ranked(parent[pool] as usize);
+            if top && !self.is_inside(pool, parent, node) && outside.binary_search(&(pool as u32)).is_err() {
+                targets[pool] = true;
+            }
+        }
+        targets
+    }
+
+    /// Is a pool inside something of type `node`?
+    fn is_inside(&self, pool: usize, parent: &[u32], node: Option<Name>) -> bool {
+        let above = |pool: &u32| parent.get(*pool as usize).copied();
+        let mut chain = std::iter::successors(Some(parent[pool]), above).take_while(|pool| *pool != NONE);
+        // As deep as a tree may be; a cycle is refused later.
+        chain.by_ref().take(DEPTH_MAX as usize + 1).any(|pool| Some(self.pools[pool as usize].type_) == node)
     }
 
     /// A vertex has at most one parent in each subsystem that contains.
@@ -327,15 +363,18 @@ struct Layout<'a> {
     nodes: Vec<(u32, PoolId)>,
     uuids: BTreeMap<u32, Box<str>>,
     words: usize,
-    node_type: Name,
-    by_type: bool,
+    targets: &'a [bool],
     channels: Channels,
 }
 
 impl<'a> Layout<'a> {
-    fn new(mut build: GraphBuilder, children: &'a Children, linked: &'a [bool], channels: Channels) -> Self {
-        let node_type = build.name("node");
-        let by_type = build.pools.iter().any(|p| p.type_ == node_type);
+    fn new(
+        build: GraphBuilder,
+        children: &'a Children,
+        linked: &'a [bool],
+        targets: &'a [bool],
+        channels: Channels,
+    ) -> Self {
         let count = build.pools.len();
         Layout {
             build,
@@ -346,15 +385,13 @@ impl<'a> Layout<'a> {
             nodes: Vec::new(),
             uuids: BTreeMap::new(),
             words: 0,
-            node_type,
-            by_type,
+            targets,
             channels,
         }
     }
 
     fn is_node(&self, pool: u32) -> bool {
-        let pool = &self.build.pools[pool as usize];
-        if self.by_type { pool.type_ == self.node_type } else { pool.rank.is_some() }
+        self.targets[pool as usize]
     }
 
     fn run(mut self, root: u32, outside: &[u32], parent: &[u32]) -> Result<Graph, GraphError> {
@@ -377,7 +414,7 @@ impl<'a> Layout<'a> {
                     }
                     self.push(&pools, parent, node);
                     stack.push(Step::Leave(vertex));
-                    for group in self.groups(pools[0]).into_iter().rev() {
+                    for group in self.groups(pools[0], node != NONE).into_iter().rev() {
                         stack.push(Step::Enter { pools: group, parent: vertex, node, depth: depth + 1 });
                     }
                 }
@@ -400,8 +437,8 @@ impl<'a> Layout<'a> {
         self.finish()
     }
 
-    /// The children of a pool in order of type (as first met) and id, identical leaves of size 1 together.
-    fn groups(&self, pool: u32) -> Vec<Vec<u32>> {
+    /// The children of a pool in order of type (as first met) and id; inside nodes identical leaves of size 1 together.
+    fn groups(&self, pool: u32, inside: bool) -> Vec<Vec<u32>> {
         let children = self.children.of(pool as usize);
         if children.is_empty() {
             return Vec::new();
@@ -420,7 +457,7 @@ impl<'a> Layout<'a> {
         let mut groups: Vec<Vec<u32>> = Vec::new();
         for (.., child) in sorted {
             match groups.last_mut() {
-                Some(group) if self.joins(group[group.len() - 1], child) => group.push(child),
+                Some(group) if inside && self.joins(group[group.len() - 1], child) => group.push(child),
                 _ => groups.push(vec![child]),
             }
         }
@@ -537,6 +574,23 @@ impl<'a> Layout<'a> {
         let node = |pool: u32| of.get(&vertex_of[pool as usize]).copied();
         let flows = Flows::new(channels, graph.upper.len() as u32, graph.nodes.len(), node);
         graph.set_flows(flows, vertices);
+        graph.site = site_of(&graph, &vertex_of, self.build.labels).map(Arc::new);
         Ok(graph)
     }
+}
+
+/// The labels by what their pools became.
+fn site_of(graph: &Graph, vertex_of: &[u32], labels: Vec<(PoolId, Label)>) -> Option<Site> {
+    if labels.is_empty() {
+        return None;
+    }
+    let spots = labels.into_iter().filter_map(|(pool, label)| {
+        let vertex = vertex_of[pool.0 as usize];
+        let spot = match graph.vertices[vertex as usize].node {
+            NONE => Spot::Upper(graph.upper_index(vertex)? as u32),
+            node => Spot::Node(node),
+        };
+        Some((spot, label))
+    });
+    Some(Site::new(graph.upper.len(), graph.nodes.len(), spots))
 }

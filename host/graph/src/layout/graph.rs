@@ -7,13 +7,15 @@
 //!
 //! This module must never know what jobs hold, which nodes are up, or a time.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
 
 use fluxgate_formats::{Hostlist, Idset};
 
 use crate::description::model::CONTAINMENT;
 use crate::description::names::{Name, Names, PropSet, PropSets};
 use crate::layout::flow::Flows;
+use crate::layout::site::{Site, Spot};
 use crate::layout::template::{self, Class, ClassId, ClassSlot};
 use crate::layout::vertex::{NONE, Vertex, VertexId};
 
@@ -40,6 +42,14 @@ pub(crate) struct Node {
     pub(crate) props: PropSet,
 }
 
+/// A property that was set on a vertex while jobs ran.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct SetValue {
+    pub(crate) value: Box<str>,
+    /// The vertex did not have the property before.
+    pub(crate) added: bool,
+}
+
 /// The resource graph. Nodes are numbered in containment order; for machines read from R that is by rank.
 #[derive(Debug, Clone)]
 pub struct Graph {
@@ -58,6 +68,14 @@ pub struct Graph {
     pub(crate) upper: Vec<u32>,
     /// First node at or after each upper vertex, and one past the last, by position in `upper`.
     pub(crate) upper_nodes: Vec<(u32, u32)>,
+    /// Upper vertices of the containment tree of each type, by position in `upper`.
+    pub(crate) upper_of: BTreeMap<Name, Vec<u32>>,
+    /// Types of which every vertex stands directly below the root, beside the parts of the machine: they serve all of it.
+    pub(crate) machine_wide: BTreeSet<Name>,
+    /// What the graph of a site says beside this.
+    pub(crate) site: Option<Arc<Site>>,
+    /// Properties with values that were set on vertices since; they are no part of what R says of a node.
+    pub(crate) set_values: BTreeMap<Spot, BTreeMap<Box<str>, SetValue>>,
     pub(crate) edges: Vec<Edge>,
     /// What carries flow; its pools follow in `upper` after the vertices of the containment tree.
     pub(crate) flows: Flows,
@@ -68,6 +86,8 @@ pub struct Graph {
     pub(crate) core: Name,
     pub(crate) gpu: Name,
     pub(crate) node: Name,
+    /// Some vertex is of type `node`. Otherwise every vertex with a rank is one.
+    by_type: bool,
     /// Types beside core and gpu that R shall name: those the machine's own R named.
     pub(crate) r_types: Vec<Name>,
 }
@@ -88,6 +108,7 @@ impl Graph {
     pub(crate) fn assemble(parts: Parts) -> Self {
         let Parts { mut names, props, vertices, nodes, edges, uuids, bit_words } = parts;
         let [core, gpu, node] = ["core", "gpu", "node"].map(|t| names.intern(t));
+        let by_type = vertices.iter().any(|vertex| vertex.type_ == node);
         let mut graph = Graph {
             names,
             props,
@@ -100,6 +121,10 @@ impl Graph {
             places: Vec::new(),
             upper: Vec::new(),
             upper_nodes: Vec::new(),
+            upper_of: BTreeMap::new(),
+            machine_wide: BTreeSet::new(),
+            site: None,
+            set_values: BTreeMap::new(),
             edges,
             flows: Flows::default(),
             uuids,
@@ -108,6 +133,7 @@ impl Graph {
             core,
             gpu,
             node,
+            by_type,
             r_types: Vec::new(),
         };
         let mut by_rank: Vec<(u32, u32)> = Vec::with_capacity(nodes.len());
@@ -127,6 +153,18 @@ impl Graph {
         graph.by_rank = by_rank.into_iter().collect();
         graph.find_upper();
         graph
+    }
+
+    /// The upper vertices that have direct children of each of these types, by position in `upper`.
+    pub(crate) fn joints(&self, types: &[Name]) -> Vec<u32> {
+        let has = |vertex: u32| {
+            let there = |type_: &Name| {
+                self.children(VertexId(vertex)).any(|child| self.vertices[child.0 as usize].type_ == *type_)
+            };
+            types.iter().all(there)
+        };
+        let tree = &self.upper[..self.upper_tree()];
+        (0..tree.len() as u32).filter(|at| !self.is_upper_leaf(*at) && has(tree[*at as usize])).collect()
     }
 
     /// The class of a node with this vertex and these properties.
@@ -161,7 +199,8 @@ impl Graph {
         let said = |key| template::number(self.props.names(props).iter().map(|&n| self.text(n)), key);
         let perf_class = said(template::CLASS_PROPERTY).unwrap_or(template::CLASS_WORST);
         let power = said(template::POWER_PROPERTY).unwrap_or(u64::MAX);
-        let mut class = Class { slots, idle, leaves, cores: 0, gpus: 0, perf_class, power, core, gpu };
+        let node = !self.by_type || slots[0].type_ == self.node;
+        let mut class = Class { slots, idle, leaves, node, cores: 0, gpus: 0, perf_class, power, core, gpu };
         (class.cores, class.gpus) = class.core_gpu_units(&class.idle);
         let id = ClassId(self.classes.len() as u32);
         self.classes.push(class);
@@ -235,6 +274,16 @@ impl Graph {
                 v = it.end;
             }
         }
+        for (at, &v) in self.upper.iter().enumerate() {
+            self.upper_of.entry(self.vertices[v as usize].type_).or_default().push(at as u32);
+        }
+        let serves_all = |at: &u32| {
+            let it = &self.vertices[self.upper[*at as usize] as usize];
+            let parent = self.vertices.get(it.parent as usize);
+            self.is_upper_leaf(*at) && parent.is_some_and(|parent| parent.parent == NONE)
+        };
+        let types = self.upper_of.iter().filter(|(_, list)| list.iter().all(serves_all));
+        self.machine_wide = types.map(|(type_, _)| *type_).collect();
     }
 
     /// Number of vertices; a run of identical leaves counts once.
@@ -355,8 +404,11 @@ impl Graph {
 /// Upper vertices: their idle state, and whether they are pools.
 impl Graph {
     pub(crate) fn is_upper_leaf(&self, at: u32) -> bool {
-        let vertex = self.upper[at as usize];
         // Pools of flow lie outside the containment tree.
+        self.is_upper_leaf_vertex(self.upper[at as usize])
+    }
+
+    pub(crate) fn is_upper_leaf_vertex(&self, vertex: u32) -> bool {
         [vertex + 1, NONE].contains(&self.vertices[vertex as usize].end)
     }
 
@@ -369,6 +421,13 @@ impl Graph {
     pub(crate) fn set_flows(&mut self, flows: Flows, vertices: Vec<u32>) {
         self.upper.extend(vertices);
         self.flows = flows;
+    }
+
+    /// One past the upper vertices below the one at `at`.
+    pub(crate) fn upper_below(&self, at: usize) -> usize {
+        let end = self.vertices[self.upper[at] as usize].end;
+        let tree = &self.upper[..self.upper_tree()];
+        if end == NONE { at + 1 } else { tree.partition_point(|&v| v < end) }
     }
 
     pub(crate) fn upper_idle(&self, at: u32) -> u64 {

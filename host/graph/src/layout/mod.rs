@@ -6,5 +6,6 @@ pub(crate) mod builder;
 pub(crate) mod flow;
 pub(crate) mod graph;
 pub(crate) mod read;
+pub(crate) mod site;
 pub(crate) mod template;
 pub(crate) mod vertex;

@@ -40,6 +40,9 @@ pub(crate) struct Class {
     pub(crate) idle: Box<[u64]>,
     /// Positions of each leaf type.
     pub(crate) leaves: BTreeMap<Name, Vec<u32>>,
+    /// It is a compute node. Other execution targets, such as storage nodes, are only given to jobs that name their type,
+    /// and are not counted.
+    pub(crate) node: bool,
     pub(crate) cores: u64,
     pub(crate) gpus: u64,
     /// Performance class of its nodes, low is fast.
@@ -51,8 +54,11 @@ pub(crate) struct Class {
 }
 
 impl Class {
-    /// Cores and gpus of a state of this class.
+    /// Cores and gpus of a state of this class, as far as they are counted.
     pub(crate) fn core_gpu_units(&self, state: &[u64]) -> (u64, u64) {
+        if !self.node {
+            return (0, 0);
+        }
         (self.units_of(state, self.core), self.units_of(state, self.gpu))
     }
 

@@ -35,6 +35,8 @@ pub(crate) struct State {
     pub(crate) cores: u64,
     pub(crate) gpus: u64,
     pub(crate) idle: bool,
+    /// Its nodes are counted among the machine's.
+    counted: bool,
     /// The nodes that are up.
     pub(crate) nodes: BTreeSet<u32>,
     /// The same by their places in the ranking, while there is one.
@@ -105,8 +107,8 @@ impl Index {
                 let count = nodes.len() as u64;
                 index.states[state as usize].nodes = nodes.into_iter().collect();
                 index.mark_live(state);
-                index.free.nodes += count;
-                index.free.idle += count;
+                index.free.nodes += count * u64::from(it.node);
+                index.free.idle += count * u64::from(it.node);
                 index.free.cores += count * it.cores;
                 index.free.gpus += count * it.gpus;
             }
@@ -129,6 +131,7 @@ impl Index {
             cores: core,
             gpus: gpu,
             idle: *free == *class.idle,
+            counted: class.node,
             nodes: BTreeSet::new(),
             ranked: BTreeSet::new(),
             refs: 0,
@@ -151,8 +154,8 @@ impl Index {
         if let Some(ranking) = &self.ranking {
             it.ranked.insert(ranking.place(node));
         }
-        self.free.nodes += 1;
-        self.free.idle += u64::from(it.idle);
+        self.free.nodes += u64::from(it.counted);
+        self.free.idle += u64::from(it.idle && it.counted);
         self.free.cores += it.cores;
         self.free.gpus += it.gpus;
         self.mark_live(state);
@@ -164,8 +167,8 @@ impl Index {
         if let Some(ranking) = &self.ranking {
             it.ranked.remove(&ranking.place(node));
         }
-        self.free.nodes -= 1;
-        self.free.idle -= u64::from(it.idle);
+        self.free.nodes -= u64::from(it.counted);
+        self.free.idle -= u64::from(it.idle && it.counted);
         self.free.cores -= it.cores;
         self.free.gpus -= it.gpus;
         if it.nodes.is_empty() {

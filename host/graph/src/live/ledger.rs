@@ -274,8 +274,8 @@ impl Ledger {
         self.jobs.insert(id, allocation);
     }
 
-    /// Releases the units of a job: all, or those on some ranks. True when nothing is left; upper vertices
-    /// go with the last node.
+    /// Releases the units of a job: all, or those on some ranks. True when nothing is left; upper vertices go with
+    /// all.
     pub(crate) fn release(
         &mut self,
         graph: &Graph,
@@ -289,11 +289,8 @@ impl Ledger {
             (Some(_), None) => false,
             (None, _) => true,
         };
-        let (mut gone, mut kept): (Vec<Take>, Vec<Take>) =
+        let (gone, kept): (Vec<Take>, Vec<Take>) =
             std::mem::take(&mut allocation.takes).into_iter().partition(goes);
-        if kept.iter().all(|t| t.node == NONE) {
-            gone.append(&mut kept);
-        }
         allocation.takes = kept;
         (allocation.cores, allocation.gpus) = count(graph, &allocation.takes);
         let last = allocation.takes.is_empty();

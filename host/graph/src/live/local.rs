@@ -35,7 +35,12 @@ pub(crate) struct Placed {
 
 /// How many of `need` (slots, or vertices inside the node; for a node: itself) fit on a node, at most `limit`.
 pub(crate) fn capacity(graph: &Graph, class: &Class, state: &[u64], need: &Need, limit: u64) -> u64 {
-    if need.level == Level::Node && need.exclusive && state != &*class.idle {
+    let target = match need.level {
+        Level::Node if !class.node => need.type_ == class.slots[0].type_,
+        Level::Node => need.type_ == graph.node,
+        _ => class.node,
+    };
+    if !target || (need.level == Level::Node && need.exclusive && state != &*class.idle) {
         return 0;
     }
     if let Some(flat) = &need.flat {

@@ -15,6 +15,7 @@ use crate::layout::graph::Graph;
 use crate::layout::template::{Class, ClassId};
 use crate::live::index::Index;
 use crate::live::ledger::{Allocation, Ledger};
+use crate::live::levels::Levels;
 use crate::live::request::{self, Kind, Level, Need, Request, ShapeId};
 use crate::live::reservations::Reservations;
 use crate::live::view::{Eligible, Overlay, View};
@@ -27,6 +28,8 @@ pub(crate) struct Machine {
     pub(crate) index: Index,
     pub(crate) ledger: Ledger,
     pub(crate) reservations: Reservations,
+    /// Which vertices above nodes are down.
+    pub(crate) levels: Levels,
     /// What a request without constraints may use.
     everything: Arc<Eligible>,
     known: Mutex<Known>,
@@ -39,6 +42,7 @@ impl Clone for Machine {
             index: self.index.clone(),
             ledger: self.ledger.clone(),
             reservations: self.reservations.clone(),
+            levels: self.levels.clone(),
             everything: self.everything.clone(),
             known: Mutex::default(),
         }
@@ -138,7 +142,7 @@ impl Machine {
         let ledger = Ledger::new(&graph);
         let everything = Arc::new(Eligible::All);
         let (reservations, known) = (Reservations::default(), Mutex::default());
-        Machine { graph, index, ledger, reservations, everything, known }
+        Machine { graph, index, ledger, reservations, levels: Levels::default(), everything, known }
     }
 
     /// The idle machine of another index of the same graph.
@@ -187,7 +191,8 @@ impl Machine {
     }
 
     pub(crate) fn view<'a>(&'a self, overlay: Option<&'a Overlay>) -> View<'a> {
-        View { graph: &self.graph, index: &self.index, upper: self.ledger.upper(), overlay }
+        let upper_down = self.levels.down();
+        View { graph: &self.graph, index: &self.index, upper: self.ledger.upper(), upper_down, overlay }
     }
 
     pub(crate) fn helps(&self, request: &Request) -> Arc<Helps> {
@@ -244,7 +249,8 @@ impl Machine {
 
     /// Have all nodes equally many cores and gpus? Then what a request takes does not depend on where.
     pub(crate) fn alike(&self) -> bool {
-        let mut kinds = self.graph.classes.iter().map(|c| (c.cores, c.gpus));
+        let nodes = self.graph.classes.iter().filter(|class| class.node);
+        let mut kinds = nodes.map(|c| (c.cores, c.gpus));
         let first = kinds.next();
         kinds.all(|k| Some(k) == first)
     }

@@ -204,14 +204,41 @@ impl<'a> Matcher<'a> {
                     let per = inner.min();
                     self.spread(scope, inner, need, per)
                 }
-                _ => self.repeat(need, |this| {
-                    let ok = this.all(scope, &need.with);
-                    this.found.slots += u64::from(ok);
-                    ok
-                }),
+                _ => self.slots(scope, need),
             },
             Level::Upper => self.vertices(scope, need),
         }
+    }
+
+    /// Slots above nodes: each at one of the places that can hold it, in order, several at one if they fit.
+    fn slots(&mut self, scope: u32, need: &Need) -> bool {
+        let graph = self.view.graph;
+        let once = |this: &mut Self, scope: u32| {
+            let ok = this.all(scope, &need.with);
+            this.found.slots += u64::from(ok);
+            ok
+        };
+        let Some(places) = &need.places else { return self.repeat(need, |this| once(this, scope)) };
+        let end = if scope == NONE { NONE } else { graph.vertices[scope as usize].end };
+        let inside = |at: &u32| {
+            let vertex = graph.upper[*at as usize];
+            (scope == NONE || vertex >= scope) && vertex < end
+        };
+        let mut list: Vec<u32> = places.iter().copied().filter(inside).collect();
+        if self.high {
+            list.reverse();
+        }
+        let mut list = list.into_iter().peekable();
+        self.repeat(need, |this| {
+            while let Some(&at) = list.peek() {
+                let held = this.view.upper(&this.scratch, at) == EXCLUSIVE || !this.view.upper_is_up(at);
+                if !held && once(this, graph.upper[at as usize]) {
+                    return true;
+                }
+                list.next();
+            }
+            false
+        })
     }
 
     /// As often as the count allows.
@@ -268,14 +295,20 @@ impl<'a> Matcher<'a> {
                 (at + 1, graph.upper.partition_point(|&v| v < end))
             }
         };
+        let of_type = graph.upper_of.get(&need.type_).map_or(&[][..], Vec::as_slice);
+        let (start, end) = match graph.machine_wide.contains(&need.type_) {
+            true => (0, graph.upper_tree()),
+            false => (start, end),
+        };
+        let first = of_type.partition_point(|&at| (at as usize) < start);
+        let after = of_type.partition_point(|&at| (at as usize) < end);
         let mut list: Vec<u32> = Vec::new();
         let mut skip = 0;
-        for at in start..end {
-            let vertex = graph.upper[at];
-            let it = &graph.vertices[vertex as usize];
-            if vertex >= skip && it.type_ == need.type_ {
-                list.push(at as u32);
-                skip = it.end;
+        for &at in &of_type[first..after] {
+            let vertex = graph.upper[at as usize];
+            if vertex >= skip && self.view.upper_is_up(at) {
+                list.push(at);
+                skip = graph.vertices[vertex as usize].end;
             }
         }
         if self.high {
@@ -310,7 +343,8 @@ impl<'a> Matcher<'a> {
         let end = graph.vertices[vertex as usize].end;
         let last = graph.upper.partition_point(|&v| v < end) as u32;
         let inside = at..last;
-        if inside.clone().any(|u| self.view.upper(&self.scratch, u) != graph.upper_idle(u)) {
+        let taken = |u: u32| self.view.upper(&self.scratch, u) != graph.upper_idle(u);
+        if inside.clone().any(|u| taken(u) || !self.view.upper_is_up(u)) {
             return false;
         }
         let (first, after) = graph.upper_nodes[at as usize];
@@ -347,11 +381,13 @@ impl<'a> Matcher<'a> {
         let graph = self.view.graph;
         let mut plan = Vec::new();
         let mut found = 0u64;
+        // A vertex is given whole to who takes it for itself, unless it serves the whole machine.
+        let all = need.whole || (need.exclusive && !graph.machine_wide.contains(&need.type_));
         for &at in list {
             let it = &graph.vertices[graph.upper[at as usize] as usize];
             let Some(scale) = units::scale(&need.unit, graph.text(it.unit)) else { continue };
             let free = self.view.upper(&self.scratch, at);
-            let whole = need.whole && it.size > 1;
+            let whole = all && it.size > 1;
             let wanted = need.limit().saturating_sub(found);
             if wanted == 0 || free == 0 || (whole && free != it.units()) {
                 continue;
@@ -366,7 +402,7 @@ impl<'a> Matcher<'a> {
         for (at, units, scale) in plan.into_iter().rev() {
             let back = scale.pool_units(over).min(units);
             over -= scale.request_units(back).min(over);
-            let keep = if need.whole { units } else { units - back };
+            let keep = if all { units } else { units - back };
             if keep > 0 {
                 self.take_upper(at, Share::Units(keep));
             }

@@ -48,6 +48,7 @@ impl Resources {
             graph: &self.machine.graph,
             index: &self.inventory,
             upper: &self.idle_upper,
+            upper_down: None,
             overlay: None,
         };
         let result = match matcher::find(view, request, &eligible, Placement::First) {

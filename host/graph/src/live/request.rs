@@ -5,6 +5,7 @@
 //!
 //! This module must never know what is free, or the job and its duration.
 
+use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
@@ -60,6 +61,9 @@ pub(crate) struct Need {
     pub(crate) level: Level,
     /// Only counts of leaf types below, so that divisions decide.
     pub(crate) flat: Option<Box<[(Name, u64)]>>,
+    /// Of a slot above nodes: the upper vertices at which it can be, since they have direct children of all types that it
+    /// names; by position in `Graph::upper`. `None` for a slot that can be anywhere.
+    pub(crate) places: Option<Box<[u32]>>,
     /// Flow to the node on which it is, for each: subsystem and units, as [`crate::layout::flow`] numbers and counts them.
     pub(crate) flows: Box<[(u32, u64)]>,
     pub(crate) with: Vec<Need>,
@@ -68,6 +72,19 @@ pub(crate) struct Need {
 impl Need {
     pub(crate) fn min(&self) -> u64 {
         self.count.min()
+    }
+
+    /// A slot above nodes that names several types is at one vertex that has direct children of them all, so that a node
+    /// and the storage beside it are of one chassis. What serves the whole machine does not count.
+    fn join(&mut self, graph: &Graph) {
+        let pool = |need: &Need| need.level == Level::Upper && !need.slot && need.with.is_empty();
+        let wide = |need: &Need| graph.machine_wide.contains(&need.type_);
+        let types: Vec<Name> = self.with.iter().filter(|need| !wide(need)).map(|need| need.type_).collect();
+        if types.len() > 1 && self.with.iter().any(|need| pool(need) && !wide(need)) {
+            self.places = Some(graph.joints(&types).into());
+            // Pools tell fastest that a place does not do.
+            self.with.sort_by_key(|need| !pool(need));
+        }
     }
 
     /// The largest count allowed, as far as `found` goes.
@@ -232,8 +249,9 @@ impl Shapes {
         constraint: &Constraint,
     ) -> Result<Arc<Request>, RequestError> {
         let needs = flow_request::list(graph, types, resources)?;
+        let counted = types.counted(graph, resources);
         let count = |what: &str| {
-            let n = min_count(resources, what);
+            let n = min_count(&counted, what);
             u32::try_from(n).map_err(|_| RequestError::Count(n, what.to_owned()))
         };
         let counts = [count("node")?, count("core")?, count("gpu")?, count(SLOT)?];
@@ -339,12 +357,17 @@ pub(crate) struct Types {
     interior: BTreeSet<Name>,
     /// Above or beside nodes.
     upper: BTreeSet<Name>,
+    /// Of execution targets that are no compute nodes, such as storage nodes.
+    targets: BTreeSet<Name>,
 }
 
 impl Types {
     pub(crate) fn of(graph: &Graph) -> Self {
         let mut types = Types::default();
         for class in &graph.classes {
+            if !class.node {
+                types.targets.insert(class.slots[0].type_);
+            }
             for slot in &class.slots[1..] {
                 types.local.insert(slot.type_);
                 if !slot.leaf {
@@ -355,6 +378,19 @@ impl Types {
         types.upper =
             graph.upper[..graph.upper_tree()].iter().map(|&v| graph.vertices[v as usize].type_).collect();
         types
+    }
+
+    /// The resources without those of execution targets that are not counted.
+    fn counted<'r>(&self, graph: &Graph, resources: &'r [Resource]) -> Cow<'r, [Resource]> {
+        fn strip(types: &BTreeSet<Name>, graph: &Graph, list: &[Resource]) -> Vec<Resource> {
+            let other = |r: &&Resource| graph.names.get(&r.type_).is_some_and(|name| types.contains(&name));
+            let inside = |r: &Resource| Resource { with: strip(types, graph, &r.with), ..r.clone() };
+            list.iter().filter(|r| !other(r)).map(inside).collect()
+        }
+        match self.targets.is_empty() {
+            true => Cow::Borrowed(resources),
+            false => Cow::Owned(strip(&self.targets, graph, resources)),
+        }
     }
 }
 
@@ -367,7 +403,7 @@ fn read(
 ) -> Result<Need, RequestError> {
     let slot = r.is_slot();
     let type_ = graph.names.get(&r.type_).unwrap_or(UNKNOWN);
-    let node = type_ == graph.node && !slot;
+    let node = !slot && (type_ == graph.node || types.targets.contains(&type_));
     if node && in_node {
         return Err(RequestError::NodeInNode);
     }
@@ -397,9 +433,13 @@ fn read(
         whole: r.exclusive == Some(true),
         level,
         flat: None,
+        places: None,
         flows: Box::default(),
         with,
     };
+    if slot && level == Level::Upper {
+        need.join(graph);
+    }
     flow_request::gather(graph, types, r, &mut need)?;
     need.flat = flat(types, &need);
     Ok(need)

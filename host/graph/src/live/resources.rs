@@ -13,6 +13,7 @@ use crate::description::read::toml;
 use crate::layout::graph::Graph;
 use crate::layout::read;
 use crate::layout::read::treepool::Scheduling;
+use crate::layout::site::{RecordFormat, Spot};
 use crate::layout::vertex::NONE;
 use crate::live::cache::Cache;
 use crate::live::index::{Index, Status};
@@ -51,6 +52,7 @@ pub struct Resources {
     pub(crate) types: Arc<Types>,
     pub(crate) shapes: Shapes,
     pub(crate) scheduling: Scheduling,
+    pub(crate) record_format: RecordFormat,
     unused_topology: Option<String>,
     totals: Totals,
     pub(crate) epoch: u64,
@@ -83,6 +85,7 @@ impl Clone for Resources {
             types: self.types.clone(),
             shapes: self.shapes.clone(),
             scheduling: self.scheduling.clone(),
+            record_format: self.record_format,
             unused_topology: self.unused_topology.clone(),
             totals: self.totals,
             epoch: self.epoch,
@@ -131,19 +134,21 @@ impl Resources {
         let machine = Machine::new(Arc::new(graph), index);
         let idle_upper: Arc<[u64]> = machine.ledger.upper().into();
         let free = inventory.free();
+        let site = machine.graph.site.clone();
         let totals = Totals {
             nodes: small(free.nodes),
             cores: small(free.cores),
             gpus: small(free.gpus),
             ..Totals::default()
         };
-        Resources {
+        let mut made = Resources {
             machine,
             inventory,
             idle_upper,
             types,
             shapes: Shapes::default(),
             scheduling: Scheduling::None,
+            record_format: RecordFormat::default(),
             unused_topology: None,
             totals,
             epoch: 0,
@@ -153,7 +158,11 @@ impl Resources {
             inventory_version: 0,
             planning: Planning::default(),
             cache: Mutex::default(),
+        };
+        for at in site.iter().flat_map(|site| site.down()) {
+            made.mark(Spot::Upper(at), true);
         }
+        made
     }
 
     /// The machine as satisfiability sees it, for a responder beside the ledger: every node that was not
@@ -167,6 +176,7 @@ impl Resources {
             types: self.types.clone(),
             shapes: Shapes::default(),
             scheduling: Scheduling::None,
+            record_format: RecordFormat::default(),
             unused_topology: None,
             totals: Totals { up_nodes: self.totals.nodes, ..self.totals },
             epoch: 0,
@@ -198,7 +208,7 @@ impl Resources {
     }
 
     /// Notes that resources were returned on these nodes, of which those that are down help no request, or above nodes.
-    fn help(&mut self, nodes: impl IntoIterator<Item = u32>, upper: bool) {
+    pub(crate) fn help(&mut self, nodes: impl IntoIterator<Item = u32>, upper: bool) {
         let epoch = self.epoch + 1;
         for node in nodes.into_iter().filter(|&node| self.machine.index.is_up(node)) {
             let class = self.machine.graph.nodes[node as usize].class.0 as usize;
@@ -227,19 +237,12 @@ impl Resources {
         let graph = self.machine.graph.clone();
         let mut any = false;
         for node in nodes_of(&graph, ranks) {
-            let old = self.machine.index.status(node);
-            if old == Status::Gone || !self.machine.index.set_status(node, status) {
+            if self.machine.index.status(node) == Status::Gone {
                 continue;
             }
-            any = true;
-            match status {
-                Status::Up => self.totals.up_nodes += 1,
-                _ if old == Status::Up => self.totals.up_nodes -= 1,
-                _ => {}
-            }
-            if status == Status::Gone {
-                self.inventory.set_status(node, Status::Gone);
-            }
+            let held = self.machine.levels.holds_back(&graph, node);
+            let news = held && self.machine.levels.report(node, status == Status::Up);
+            any |= self.turn(node, if held && status == Status::Up { Status::Down } else { status }) || news;
         }
         if any {
             let free = self.inventory.free();
@@ -251,6 +254,24 @@ impl Resources {
             self.help(nodes_of(&graph, ranks), status == Status::Up);
             self.changed(status == Status::Up, true);
         }
+    }
+
+    /// Changes what is in effect for one node; false when it is so already.
+    pub(crate) fn turn(&mut self, node: u32, status: Status) -> bool {
+        let old = self.machine.index.status(node);
+        if !self.machine.index.set_status(node, status) {
+            return false;
+        }
+        let counted = u32::from(self.machine.graph.class(node).node);
+        match status {
+            Status::Up => self.totals.up_nodes += counted,
+            _ if old == Status::Up => self.totals.up_nodes -= counted,
+            _ => {}
+        }
+        if status == Status::Gone {
+            self.inventory.set_status(node, Status::Gone);
+        }
+        true
     }
 
     fn forget_satisfiable(&mut self) {

@@ -111,10 +111,10 @@ pub(crate) fn position(graph: &Graph, take: &Take) -> Taken {
     Taken { at: take.vertex - graph.nodes[take.node as usize].vertex, share: take.what.share() }
 }
 
-/// Cores and gpus of a list of takes.
+/// Cores and gpus of a list of takes, on compute nodes.
 pub(crate) fn count(graph: &Graph, takes: &[Take]) -> (u64, u64) {
     let (mut cores, mut gpus) = (0, 0);
-    for take in takes.iter().filter(|t| t.node != NONE) {
+    for take in takes.iter().filter(|t| t.node != NONE && graph.class(t.node).node) {
         let type_ = graph.vertices[take.vertex as usize].type_;
         if let Share::Units(n) = take.what.share() {
             if type_ == graph.core {
@@ -127,12 +127,12 @@ pub(crate) fn count(graph: &Graph, takes: &[Take]) -> (u64, u64) {
     (cores, gpus)
 }
 
-/// Cores and gpus of a match.
+/// Cores and gpus of a match, on compute nodes.
 pub(crate) fn usage(graph: &Graph, found: &Match) -> (u64, u64) {
     let (mut cores, mut gpus) = (0, 0);
     for (node, taken) in &found.nodes {
         let class = graph.class(*node);
-        for t in taken.iter() {
+        for t in taken.iter().filter(|_| class.node) {
             if let Share::Units(n) = t.share {
                 let type_ = class.slots[t.at as usize].type_;
                 cores += if type_ == graph.core { n } else { 0 };

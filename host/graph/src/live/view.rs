@@ -119,6 +119,8 @@ pub(crate) struct View<'a> {
     pub(crate) index: &'a Index,
     /// Free units or marks of upper vertices now.
     pub(crate) upper: &'a [u64],
+    /// Upper vertices that are down, themselves or with one above them; `None` when all are up.
+    pub(crate) upper_down: Option<&'a FixedBitSet>,
     pub(crate) overlay: Option<&'a Overlay>,
 }
 
@@ -153,6 +155,11 @@ impl<'a> View<'a> {
             .or_else(|| self.overlay.and_then(|o| o.upper.get(&at)))
             .copied()
             .unwrap_or_else(|| self.upper[at as usize])
+    }
+
+    /// Can an upper vertex be used?
+    pub(crate) fn upper_is_up(&self, at: u32) -> bool {
+        self.upper_down.is_none_or(|down| !down.contains(at as usize))
     }
 
     /// Sum of capacities over the nodes of a place.

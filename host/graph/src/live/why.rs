@@ -25,7 +25,11 @@ pub(crate) fn explain(view: View<'_>, request: &Request, eligible: &Eligible) ->
         let name = view.graph.names.get(type_);
         return match name.and_then(|name| view.graph.flows.find(name)?.1.refused.as_ref()) {
             Some(why) => format!("this machine can not give away '{type_}': {why}"),
-            None => format!("this machine has no resource of type '{type_}'"),
+            // Scripts of sites know the second half.
+            None => format!(
+                "this machine has no resource of type '{type_}'; it must be a resource type known to fluxion or to the \
+                 site's graph"
+            ),
         };
     }
     let all = (0, view.graph.nodes.len() as u32);

@@ -6,9 +6,12 @@ use fluxgate_formats::JobId;
 use fluxgate_formats::rset::R;
 
 use crate::layout::flow::{Flow, write};
+use crate::layout::site::RecordFormat;
 use crate::live::index::Status;
+use crate::live::ledger::Allocation;
 use crate::live::resources::Resources;
-use crate::live::take::Selection;
+use crate::live::take::{Selection, Take};
+use crate::record::write_jgf;
 use crate::record::write_r::{self, RBuilder};
 
 impl Resources {
@@ -24,7 +27,7 @@ impl Resources {
 
     fn to_r(&self, wanted: impl Fn(Status) -> bool) -> R {
         let mut r = self.whole(wanted);
-        r.scheduling = self.scheduling.of(&r);
+        r.scheduling = self.scheduling.of(&r, true);
         write::machine(&self.machine.graph, &mut r);
         r
     }
@@ -38,25 +41,38 @@ impl Resources {
 
     /// The R of a selection: what a job gets. `expiration` 0 means none.
     pub fn selection_to_r(&self, selection: &Selection, start: f64, expiration: f64) -> R {
-        let r = write_r::of_takes(&self.machine.graph, &selection.takes);
-        self.complete(r, &selection.flows, selection.nslots, (start, expiration))
+        let Selection { takes, flows, nslots } = selection;
+        self.of_job(takes, flows, *nslots, (start, expiration))
     }
 
     /// The R of the allocation of a job. `None` when it holds nothing.
     pub fn allocation_r(&self, id: JobId) -> Option<R> {
         let allocation = self.allocation(id)?;
         let end = if allocation.end.is_finite() { allocation.end } else { 0.0 };
-        let r = write_r::of_takes(&self.machine.graph, &allocation.takes);
-        Some(self.complete(r, &allocation.flows, allocation.nslots, (allocation.start, end)))
+        let Allocation { takes, flows, nslots, start, .. } = allocation;
+        Some(self.of_job(takes, flows, *nslots, (*start, end)))
     }
 
-    fn complete(&self, mut r: R, flows: &[Flow], nslots: u32, (start, expiration): (f64, f64)) -> R {
+    fn of_job(&self, takes: &[Take], flows: &[Flow], nslots: u32, (start, expiration): (f64, f64)) -> R {
+        let graph = &self.machine.graph;
+        let mut r = write_r::of_takes(graph, takes);
         r.nslots = (nslots > 0).then_some(nslots);
         r.starttime = start;
         r.expiration = if expiration.is_finite() { expiration } else { 0.0 };
-        r.scheduling = self.scheduling.of(&r);
-        write::job(&self.machine.graph, flows, &mut r);
+        let vertices = write_jgf::of_takes(graph, takes, self.record_format);
+        r.scheduling = vertices.or_else(|| self.scheduling.of(&r, false));
+        write::job(graph, flows, &mut r);
         r
+    }
+
+    /// What the R of jobs says of vertices beside cores and gpus, from now on.
+    pub fn set_record_format(&mut self, format: RecordFormat) {
+        self.record_format = format;
+    }
+
+    /// Has the machine the graph of a site?
+    pub fn has_site_graph(&self) -> bool {
+        self.machine.graph.site.is_some()
     }
 
     /// The resources that jobs hold, as R.

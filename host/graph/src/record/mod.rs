@@ -4,4 +4,5 @@
 
 mod allocation;
 mod recover;
+pub(crate) mod write_jgf;
 mod write_r;

@@ -2,12 +2,17 @@
 //!
 //! This module must never know where the R comes from.
 
+use std::collections::BTreeMap;
+
 use fluxgate_formats::rset::R;
 use fluxgate_formats::{Idset, JobId};
+use serde_json::Value;
 
 use crate::description::flow;
+use crate::description::model::CONTAINMENT;
 use crate::layout::flow::{Flow, merged};
 use crate::layout::graph::Graph;
+use crate::layout::site::Spot;
 use crate::layout::vertex::NONE;
 use crate::live::bits::Bits;
 use crate::live::index::Status;
@@ -60,6 +65,7 @@ impl Resources {
                 whole_node(&graph, node, from, &mut takes);
             }
         }
+        takes.extend(above(&graph, r));
         takes.sort_by_key(|t| (t.node, t.vertex));
         if takes.is_empty() {
             return Ok(());
@@ -67,6 +73,49 @@ impl Resources {
         let flows = flows(&graph, r, already_free);
         self.enter(id, Selection { takes, flows, nslots: r.nslots.unwrap_or(0) }, start, end)
     }
+}
+
+/// The vertices above nodes that the R of a job names as held, in the form of a site's graph. Vertices that the machine
+/// does not have, of that path, type and at least that size, are left out. They stay until the last free of the job.
+fn above(graph: &Graph, r: &R) -> Vec<Take> {
+    let (Some(site), Some(scheduling)) = (&graph.site, &r.scheduling) else { return Vec::new() };
+    let nodes = scheduling["graph"]["nodes"].as_array().map_or(&[][..], Vec::as_slice);
+    let mut held: BTreeMap<u32, Share> = BTreeMap::new();
+    for it in nodes.iter().map(|node| &node["metadata"]) {
+        let Some(path) = it["paths"][CONTAINMENT].as_str() else { continue };
+        let Some(Spot::Upper(at)) = site.find(path).first().copied() else { continue };
+        let vertex = graph.upper[at as usize];
+        let here = &graph.vertices[vertex as usize];
+        let size = it["size"].as_u64().unwrap_or(1);
+        if it["type"].as_str() != Some(graph.text(here.type_)) || size > here.units() {
+            continue;
+        }
+        if graph.is_upper_leaf(at) {
+            held.insert(vertex, Share::Units(size));
+        } else if it["exclusive"] == Value::Bool(true) {
+            // With all below it, which shorthand does not list. The nodes there stand in R_lite.
+            for below in at as usize..graph.upper_below(at as usize) {
+                let leaf = graph.is_upper_leaf(below as u32);
+                let units = graph.upper_idle(below as u32);
+                held.insert(graph.upper[below], if leaf { Share::Units(units) } else { Share::Exclusive });
+            }
+        }
+    }
+    let what = |vertex: u32, share: Share| match share {
+        Share::Units(_) if graph.vertices[vertex as usize].size == 1 => all_members(graph, vertex),
+        share => What::Share(share),
+    };
+    held.into_iter().map(|(vertex, share)| Take { node: NONE, vertex, what: what(vertex, share) }).collect()
+}
+
+/// Every member of a run.
+fn all_members(graph: &Graph, vertex: u32) -> What {
+    let count = graph.vertices[vertex as usize].ids.len();
+    let words = (0..count.div_ceil(64)).map(|w| match count - w * 64 {
+        left @ 0..=63 => (1u64 << left) - 1,
+        _ => u64::MAX,
+    });
+    What::Members(Bits::from_words(words.collect()))
 }
 
 /// What the R of a job says that flows to its nodes, without those that were `freed`; flow that the machine does not have
@@ -154,14 +203,7 @@ fn whole_node(graph: &Graph, node: u32, from: usize, takes: &mut Vec<Take>) {
         }
         let what = match slot.leaf {
             false => What::Share(Share::Exclusive),
-            true if graph.vertices[vertex as usize].size == 1 => {
-                let count = graph.vertices[vertex as usize].ids.len();
-                let words = (0..count.div_ceil(64)).map(|w| match count - w * 64 {
-                    left @ 0..=63 => (1u64 << left) - 1,
-                    _ => u64::MAX,
-                });
-                What::Members(Bits::from_words(words.collect()))
-            }
+            true if graph.vertices[vertex as usize].size == 1 => all_members(graph, vertex),
             true => What::Share(Share::Units(slot.units)),
         };
         takes.push(Take { node, vertex, what });

@@ -11,6 +11,7 @@ use fluxgate_formats::rset::{Children, R, RLite};
 
 use crate::description::names::Name;
 use crate::layout::graph::Graph;
+use crate::layout::site::Spot;
 use crate::layout::vertex::Ids;
 use crate::live::bits::Bits;
 use crate::live::take::{self, Take, What};
@@ -178,9 +179,11 @@ impl<'a> Assembly<'a> {
     fn push(&mut self, node: u32, entry: Option<usize>) {
         let graph = self.graph;
         let it = &graph.nodes[node as usize];
+        let set = graph.set_values.get(&Spot::Node(node));
         for &name in graph.props.names(it.props) {
             let text = graph.text(name);
-            if !self.own && text.starts_with('+') {
+            let added = || set.and_then(|set| set.get(text)).is_some_and(|set| set.added);
+            if !self.own && (text.starts_with('+') || added()) {
                 continue;
             }
             match self.r.properties.get_mut(text) {

@@ -287,14 +287,19 @@ fn pitfall_15_scheduling_of_the_instance_above_fits_neither_ranks_nor_cores() {
                "uniq_id": id, "rank": rank, "exclusive": false, "unit": "", "size": 1,
                "paths": {"containment": format!("/cluster0/{path}")}}})
     };
-    let graph: Vec<Value> = (0..4).map(|n| vertex(n, "node", &format!("node{n}"), n)).collect();
-    inventory["scheduling"] = json!({"graph": {"nodes": graph, "edges": []}});
+    let mut graph: Vec<Value> = (0..4).map(|n| vertex(n, "node", &format!("node{n}"), n)).collect();
+    graph.push(json!({"id": "4", "metadata": {"type": "cluster", "paths": {"containment": "/cluster0"}}}));
+    let edges: Vec<Value> = (0..4).map(|n| json!({"source": "4", "target": n.to_string()})).collect();
+    inventory["scheduling"] = json!({"graph": {"nodes": graph, "edges": edges}});
     let mut host = Host::serving(&inventory, "0-1");
     let r = host.start(1, &nodes(2, 60.0));
     let lite = &r["execution"]["R_lite"];
     assert_eq!((ranks(&r).as_str(), &r["execution"]["nodelist"]), ("0-1", &json!(["node[2-3]"])));
     assert_eq!(lite[0]["children"], json!({"core": "0-1", "gpu": "2-3"}), "what is in R_lite counts");
-    assert_eq!(r["scheduling"], inventory["scheduling"], "rides along as it is");
+    let vertices = r["scheduling"]["graph"]["nodes"].as_array().unwrap();
+    let held: Vec<_> =
+        vertices.iter().map(|v| (v["metadata"]["id"].clone(), v["metadata"]["rank"].clone())).collect();
+    assert_eq!(held[..2], [(json!(2), json!(0)), (json!(3), json!(1))], "nodes are bound by host name");
     assert_eq!(host.feasible(&nodes(3, 60.0)), errno::EOVERFLOW);
 }
 

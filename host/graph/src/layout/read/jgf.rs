@@ -16,7 +16,6 @@ use std::collections::{BTreeMap, HashMap};
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
-use serde_json::Value;
 
 use crate::description::error::LoadError;
 use crate::description::model::CONTAINMENT;
@@ -64,36 +63,55 @@ struct JsonGraph<'a> {
     edges: Vec<JsonEdge<'a>>,
 }
 
+/// A vertex.
 #[derive(Deserialize)]
-struct JsonNode<'a> {
+pub(super) struct JsonNode<'a> {
     #[serde(borrow)]
     id: Cow<'a, str>,
     #[serde(borrow)]
-    metadata: Metadata<'a>,
+    pub(super) metadata: Metadata<'a>,
 }
 
+/// What a vertex is.
 #[derive(Deserialize)]
-struct Metadata<'a> {
+pub(super) struct Metadata<'a> {
     #[serde(rename = "type", borrow)]
     type_: Cow<'a, str>,
     #[serde(borrow)]
     basename: Option<Text<'a>>,
     #[serde(borrow)]
     name: Option<Text<'a>>,
-    id: Option<i64>,
+    pub(super) id: Option<i64>,
     size: Option<i64>,
     #[serde(borrow)]
     unit: Option<Text<'a>>,
-    rank: Option<i64>,
-    properties: Option<Properties>,
+    pub(super) rank: Option<i64>,
+    pub(super) properties: Option<Properties>,
     #[serde(borrow)]
     uuid: Option<Text<'a>>,
+    #[serde(borrow)]
+    paths: Option<Paths<'a>>,
+    /// 0 is up, 1 is down.
+    pub(super) status: Option<i64>,
+}
+
+impl Metadata<'_> {
+    /// The containment path.
+    pub(super) fn path(&self) -> Option<&str> {
+        self.paths.as_ref()?.containment.as_deref()
+    }
+}
+
+#[derive(Deserialize)]
+struct Paths<'a> {
+    #[serde(borrow)]
+    containment: Option<Text<'a>>,
 }
 
 /// The value of a property.
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum Said {
+pub(super) enum Said {
     Text(String),
     Number(u64),
     Other(IgnoredAny),
@@ -101,9 +119,20 @@ enum Said {
 
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum Properties {
+pub(super) enum Properties {
     List(Vec<String>),
     Map(BTreeMap<String, Said>),
+}
+
+impl Properties {
+    /// Keys and values; a list has none of these.
+    pub(super) fn pairs(&self) -> impl Iterator<Item = (&str, &Said)> {
+        let map = match self {
+            Properties::Map(map) => Some(map),
+            Properties::List(_) => None,
+        };
+        map.into_iter().flatten().map(|(key, value)| (key.as_str(), value))
+    }
 }
 
 #[derive(Deserialize)]
@@ -126,20 +155,7 @@ struct EdgeMetadata<'a> {
     name: Option<BTreeMap<String, String>>,
 }
 
-/// Has a graph edges of other subsystems than containment?
-pub(crate) fn has_more(graph: &Value) -> bool {
-    let edges = graph.get("edges").and_then(Value::as_array);
-    edges.is_some_and(|edges| {
-        edges.iter().any(|edge| {
-            let metadata = &edge["metadata"];
-            let other = |name: &str| name != CONTAINMENT;
-            metadata["subsystem"].as_str().is_some_and(other)
-                || metadata["name"].as_object().is_some_and(|names| names.keys().any(|name| other(name)))
-        })
-    })
-}
-
-fn fault(place: impl Into<String>, what: impl Into<String>) -> LoadError {
+pub(super) fn fault(place: impl Into<String>, what: impl Into<String>) -> LoadError {
     LoadError::new("JGF", place, what)
 }
 
@@ -209,7 +225,7 @@ fn words(e: &serde_json::Error) -> String {
     text.split(" at line ").next().unwrap_or(&text).to_owned()
 }
 
-fn pool(build: &mut GraphBuilder, data: &Metadata<'_>) -> Result<Pool, (&'static str, String)> {
+pub(super) fn pool(build: &mut GraphBuilder, data: &Metadata<'_>) -> Result<Pool, (&'static str, String)> {
     if data.type_.is_empty() {
         return Err((".type", "an empty text found; the name of a type is needed".to_owned()));
     }
@@ -268,13 +284,13 @@ fn decimal(text: &str) -> Option<u32> {
 }
 
 /// Pools by the id of their vertex. Nearly all files count their vertices, so those ids are positions of a list.
-struct ById<'a> {
+pub(super) struct ById<'a> {
     counted: Vec<Option<PoolId>>,
     others: HashMap<&'a str, PoolId>,
 }
 
 impl<'a> ById<'a> {
-    fn new(vertices: usize) -> Self {
+    pub(super) fn new(vertices: usize) -> Self {
         ById { counted: vec![None; vertices.saturating_mul(2)], others: HashMap::new() }
     }
 
@@ -282,7 +298,7 @@ impl<'a> ById<'a> {
         decimal(id).map(|n| n as usize).filter(|&n| n < self.counted.len())
     }
 
-    fn get(&self, id: &str) -> Option<PoolId> {
+    pub(super) fn get(&self, id: &str) -> Option<PoolId> {
         match self.position(id) {
             Some(at) => self.counted[at],
             None => self.others.get(id).copied(),
@@ -290,7 +306,7 @@ impl<'a> ById<'a> {
     }
 
     /// The one that was there.
-    fn insert(&mut self, id: &'a str, pool: PoolId) -> Option<PoolId> {
+    pub(super) fn insert(&mut self, id: &'a str, pool: PoolId) -> Option<PoolId> {
         match self.position(id) {
             Some(at) => self.counted[at].replace(pool),
             None => self.others.insert(id, pool),

@@ -3,6 +3,8 @@
 //! A reader loads everything or nothing, bounds its input, and names the place of an error. These modules must never know
 //! what a layout is used for.
 
+mod bind;
 pub(crate) mod jgf;
 pub(crate) mod r;
+mod site;
 pub(crate) mod treepool;

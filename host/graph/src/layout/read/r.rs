@@ -2,6 +2,7 @@
 //! R has a topology ([`treepool`](super::treepool)).
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use fluxgate_formats::Idset;
 use fluxgate_formats::rset::R;
@@ -12,11 +13,10 @@ use crate::description::flow;
 use crate::description::limits::{MEMBERS_MAX, NODES_MAX};
 use crate::description::names::Name;
 use crate::layout::builder::{GraphBuilder, GraphError, Pool, PoolId};
-use crate::layout::flow::write;
 use crate::layout::graph::Graph;
 use crate::layout::vertex::Ids;
 
-use super::jgf;
+use super::site;
 use super::treepool::{Domain, Scheduling};
 
 /// What an R describes.
@@ -39,6 +39,29 @@ pub(crate) fn load(r: &R) -> Result<Loaded, LoadError> {
     if r.nodelist.len() as u64 != ranks.len() {
         let what = format!("{} hosts found for {} ranks; one each is needed", r.nodelist.len(), ranks.len());
         return Err(LoadError::new("R", "execution.nodelist", what));
+    }
+    let told = flow_of(r);
+    let mut strange = None;
+    match r.scheduling.as_ref().map_or(Ok(None), site::graph_of) {
+        Ok(Some(graph)) => {
+            let mut wrong = None;
+            let mut more = |build: &mut GraphBuilder, nodes: &BTreeMap<u32, PoolId>| {
+                wrong = told.flow.as_ref().and_then(|flow| add_flow(build, flow, r, nodes).err());
+            };
+            let site::Bound { mut graph, unbound } = site::load(graph, r, &mut more)?;
+            let named = r.r_lite.iter().flat_map(|entry| entry.children.keys());
+            graph.r_types = named.map(|type_| graph.names.intern(type_)).collect();
+            graph.r_types.sort_unstable();
+            graph.r_types.dedup();
+            let wrong = wrong.into_iter().chain(graph.flows.refused(&graph.names));
+            let wrong = wrong.map(|why| format!("scheduling: {why}"));
+            let wrong_flow = wrong.reduce(|all, why| format!("{all}; {why}"));
+            let scheduling =
+                r.scheduling.clone().map_or(Scheduling::None, |all| Scheduling::Site(Arc::new(all)));
+            return Ok(Loaded { graph, scheduling, unused: unbound, wrong_flow });
+        }
+        Ok(None) => {}
+        Err(why) => strange = Some(why),
     }
     let mut build = GraphBuilder::new();
     let [cluster, node, core, gpu] = ["cluster", "node", "core", "gpu"].map(|t| build.name(t));
@@ -78,7 +101,6 @@ pub(crate) fn load(r: &R) -> Result<Loaded, LoadError> {
             }
         }
     }
-    let told = flow_of(r);
     let (scheduling, mut unused) = Scheduling::read(told.rest.as_ref().or(r.scheduling.as_ref()), &ranks);
     let mut of_node: BTreeMap<u32, PoolId> = BTreeMap::new();
     let topologies = scheduling.entries();
@@ -126,7 +148,7 @@ pub(crate) fn load(r: &R) -> Result<Loaded, LoadError> {
         let what = format!("a property is given to rank {rank}, which is not in R_lite");
         return Err(LoadError::new("R", "execution.properties", what));
     }
-    let mut wrong: Vec<String> = told.wrong.into_iter().collect();
+    let mut wrong: Vec<String> = Vec::new();
     if let Some(flow) = &told.flow {
         wrong.extend(add_flow(&mut build, flow, r, &of_node).err());
     }
@@ -139,6 +161,7 @@ pub(crate) fn load(r: &R) -> Result<Loaded, LoadError> {
     if !flat.is_empty() {
         unused = Some(format!("scheduling.children: ranks {flat} have other cores or gpus in R_lite"));
     }
+    unused = unused.or(strange);
     let wrong = wrong.into_iter().map(|why| format!("scheduling: {why}"));
     let wrong_flow = wrong.reduce(|all, why| format!("{all}; {why}"));
     Ok(Loaded { graph, scheduling, unused, wrong_flow })
@@ -149,28 +172,17 @@ struct Told {
     flow: Option<Map<String, Value>>,
     /// `scheduling` without it.
     rest: Option<Value>,
-    wrong: Option<String>,
 }
 
-/// Its own key, or else the other subsystems of a graph that stands there (RFC 40).
+/// Its own key.
 fn flow_of(r: &R) -> Told {
-    let mut told = Told { flow: None, rest: None, wrong: None };
+    let mut told = Told { flow: None, rest: None };
     let Some(Value::Object(scheduling)) = &r.scheduling else { return told };
     if let Some(flow) = flow::key(r.scheduling.as_ref()) {
         told.flow = Some(flow.clone());
         let mut rest = scheduling.clone();
         rest.remove(flow::KEY);
         told.rest = Some(Value::Object(rest));
-    } else if scheduling.get("graph").is_some_and(jgf::has_more) {
-        match jgf::load(&Value::Object(scheduling.clone()).to_string()) {
-            Ok(graph) => {
-                let mut all = R { r_lite: r.r_lite.clone(), nodelist: r.nodelist.clone(), ..R::default() };
-                write::machine(&graph, &mut all);
-                told.flow = flow::key(all.scheduling.as_ref()).cloned();
-                told.wrong = graph.flows.refused(&graph.names).reduce(|all, why| format!("{all}; {why}"));
-            }
-            Err(error) => told.wrong = Some(format!("flow in the graph: {error}")),
-        }
     }
     told
 }

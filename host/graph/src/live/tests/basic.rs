@@ -251,7 +251,8 @@ fn unknown_types_are_named() {
         .unwrap();
     assert_eq!(
         m.satisfiable(&r).unwrap_err().to_string(),
-        "unsatisfiable request: this machine has no resource of type 'fpga'"
+        "unsatisfiable request: this machine has no resource of type 'fpga'; it must be a resource type known to fluxion or to the \
+         site's graph"
     );
     assert_eq!(m.match_now(&r, 0.0, 1.0, Placement::First), Err(NoFit::Busy));
     assert_eq!(m.earliest(&r, 0.0, 1.0), None);

@@ -95,7 +95,7 @@ fn m4_18_what_pools_can_never_carry_is_never_satisfiable() {
     let both = both.replace("2500", "2501");
     assert_eq!(why(&both), Err("it asks for 4 times 2501000000 B/s of 'io', and pfs carries 10 GB/s".into()));
     let none = on_nodes(1, r#"{"type":"water","count":1}"#);
-    assert_eq!(why(&none), Err("this machine has no resource of type 'water'".into()));
+    assert!(why(&none).unwrap_err().starts_with("this machine has no resource of type 'water'"));
 }
 
 #[test]

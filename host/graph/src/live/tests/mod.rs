@@ -7,6 +7,7 @@ mod future;
 mod load;
 mod model;
 mod scale;
+mod site;
 mod story;
 mod treepool;
 

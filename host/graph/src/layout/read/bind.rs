@@ -1,0 +1,183 @@
+//! Binding the execution targets of a site's graph to the ranks of R, and their cores and gpus to its ids.
+//!
+//! This module must never know what is in a file beside the outlines of vertices and their names.
+
+use std::collections::{BTreeMap, HashMap};
+
+use fluxgate_formats::rset::R;
+use fluxgate_formats::{Hostlist, Idset};
+use serde_json::Value;
+
+use crate::layout::vertex::NONE;
+
+use super::site::{Fate, NAMED, Outline, name};
+
+/// A vertex with a number of its own: its rank, or its id.
+type Numbered = (Option<u32>, usize);
+
+/// Binds the execution targets of the graph to the ranks of R, and drops what is not bound with all below it. Says which
+/// hosts only one side names, and where ranks differ.
+pub(super) fn bind(nodes: &[Value], seen: &mut [Outline<'_>], r: &R) -> Option<String> {
+    let targets = targets(seen);
+    // By host: the ranks of R, in order, and the targets of the graph, in order of their own ranks.
+    let mut hosts: BTreeMap<String, (Vec<u32>, Vec<Numbered>)> = BTreeMap::new();
+    for (rank, name) in r.hosts() {
+        hosts.entry(name).or_default().0.push(rank);
+    }
+    for &at in &targets {
+        hosts.entry(name(nodes, seen, at)).or_default().1.push((seen[at].rank, at));
+    }
+    let mut bound: HashMap<usize, u32> = HashMap::new();
+    let (mut only_r, mut only_graph, mut differ): (Vec<String>, Vec<String>, Vec<String>) =
+        Default::default();
+    let any = hosts.values().any(|(ranks, targets)| !ranks.is_empty() && !targets.is_empty());
+    if any {
+        for (name, (ranks, mut targets)) in hosts {
+            targets.sort_unstable();
+            for (&rank, &(own, at)) in ranks.iter().zip(&targets) {
+                bound.insert(at, rank);
+                if own.is_some_and(|own| own != rank) {
+                    differ.push(name.clone());
+                }
+            }
+            only_graph.extend(std::iter::repeat_n(name.clone(), targets.len().saturating_sub(ranks.len())));
+            only_r.extend(std::iter::repeat_n(name, ranks.len().saturating_sub(targets.len())));
+        }
+    } else {
+        let ranks = r.ranks();
+        let own = |at: &usize| seen[*at].rank.filter(|rank| ranks.contains(*rank));
+        bound.extend(targets.iter().filter_map(|at| Some((*at, own(at)?))));
+        differ = r.nodelist.iter().collect();
+    }
+    for at in targets {
+        seen[at].fate = bound.get(&at).map_or(Fate::Dropped, |rank| Fate::Target(*rank));
+    }
+    drop_below(seen);
+    let said = [
+        (only_r, "of R are not in the graph and cannot be scheduled"),
+        (only_graph, "of the graph are not in R and cannot be scheduled"),
+        (differ, "have other ranks in the graph than in R; R's are used"),
+    ];
+    let said = said.into_iter().filter(|(hosts, _)| !hosts.is_empty());
+    let told = |(hosts, what): (Vec<String>, &str)| {
+        format!("scheduling.graph: hosts {} {what}", hosts.iter().collect::<Hostlist>())
+    };
+    said.map(told).reduce(|a, b| format!("{a}; {b}"))
+}
+
+/// What is of type `node`, and the highest other vertices with a rank that contain no node.
+fn targets(seen: &[Outline<'_>]) -> Vec<usize> {
+    let is_node = |at: usize| seen[at].type_ == "node";
+    let above =
+        |at: usize| std::iter::successors(Some(seen[at].parent), |p| Some(seen.get(*p as usize)?.parent));
+    // As deep as a tree may be; a cycle is refused later.
+    let chain = |at: usize| above(at).take_while(|p| *p != NONE).take(crate::DEPTH_MAX as usize + 1);
+    let mut holds = vec![false; seen.len()];
+    for at in (0..seen.len()).filter(|at| is_node(*at)) {
+        for parent in chain(at) {
+            if std::mem::replace(&mut holds[parent as usize], true) {
+                break;
+            }
+        }
+    }
+    let other = |at: usize| {
+        seen[at].rank.is_some()
+            && !holds[at]
+            && !NAMED.contains(&seen[at].type_)
+            && chain(at).all(|parent| seen[parent as usize].rank.is_none() && !is_node(parent as usize))
+    };
+    (0..seen.len()).filter(|at| is_node(*at) || other(*at)).collect()
+}
+
+/// Drops what is below dropped vertices.
+fn drop_below(seen: &mut [Outline<'_>]) {
+    let mut fates: Vec<Option<bool>> = vec![None; seen.len()];
+    let mut chain = Vec::new();
+    for at in 0..seen.len() {
+        let mut here = at as u32;
+        let dropped = loop {
+            if here == NONE {
+                break false;
+            }
+            match (fates[here as usize], seen[here as usize].fate) {
+                (Some(known), _) => break known,
+                (None, Fate::Dropped) => break true,
+                _ if chain.len() > seen.len() => break false,
+                _ => chain.push(here),
+            }
+            here = seen[here as usize].parent;
+        };
+        for vertex in chain.drain(..) {
+            fates[vertex as usize] = Some(dropped);
+        }
+    }
+    for (vertex, fate) in seen.iter_mut().zip(fates) {
+        if fate == Some(true) {
+            vertex.fate = Fate::Dropped;
+        }
+    }
+}
+
+/// Gives cores and gpus the ids that R has for them; returns what the graph lacks: target, type, ids.
+pub(super) fn members(seen: &mut [Outline<'_>], r: &R) -> Vec<(usize, String, Idset)> {
+    let mut inside: BTreeMap<(u32, &str), Vec<Numbered>> = BTreeMap::new();
+    for (at, vertex) in seen.iter().enumerate().filter(|(_, vertex)| NAMED.contains(&vertex.type_)) {
+        let mut here = vertex.parent;
+        while here != NONE && vertex.fate != Fate::Dropped {
+            if let Fate::Target(rank) = seen[here as usize].fate {
+                inside.entry((rank, vertex.type_)).or_default().push((vertex.number, at));
+                break;
+            }
+            here = seen[here as usize].parent;
+        }
+    }
+    let target_of: BTreeMap<u32, usize> = seen
+        .iter()
+        .enumerate()
+        .filter_map(|(at, vertex)| match vertex.fate {
+            Fate::Target(rank) => Some((rank, at)),
+            _ => None,
+        })
+        .collect();
+    let mut changes: Vec<(usize, Fate)> = Vec::new();
+    let mut missing = Vec::new();
+    for entry in &r.r_lite {
+        for (rank, &target) in entry.rank.iter().filter_map(|rank| Some((rank, target_of.get(&rank)?))) {
+            for type_ in NAMED {
+                let none = Idset::new();
+                let want = entry.children.get(type_).unwrap_or(&none);
+                let mut have = inside.remove(&(rank, type_)).unwrap_or_default();
+                have.sort_unstable();
+                let numbers: Idset = have.iter().filter_map(|(number, _)| *number).collect();
+                if numbers == *want && numbers.len() == have.len() as u64 {
+                    continue;
+                }
+                if have.len() as u64 == want.len() {
+                    changes.extend(
+                        have.iter().zip(want.iter()).map(|((_, at), id)| (*at, Fate::Renumbered(id))),
+                    );
+                    continue;
+                }
+                let mut left = want.clone();
+                for (number, at) in have {
+                    match number.filter(|number| left.contains(*number)) {
+                        Some(number) => left = left.difference(&Idset::from(number)),
+                        None => changes.push((at, Fate::Dropped)),
+                    }
+                }
+                if !left.is_empty() {
+                    missing.push((target, type_.to_owned(), left));
+                }
+            }
+            let others = entry
+                .children
+                .iter()
+                .filter(|(type_, ids)| !NAMED.contains(&type_.as_str()) && !ids.is_empty());
+            missing.extend(others.map(|(type_, ids)| (target, type_.clone(), ids.clone())));
+        }
+    }
+    for (at, fate) in changes {
+        seen[at].fate = fate;
+    }
+    missing
+}

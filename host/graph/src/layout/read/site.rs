@@ -1,0 +1,303 @@
+//! Reading the graph of a site (JGF in the `scheduling` of R, RFC 20 and 40) and binding it to the resources of R.
+//!
+//! # Readings taken
+//!
+//! - The graph says how the machine hangs together; R says which execution targets there are, which cores and gpus each has,
+//!   and what its rank is. Nodes of the graph are bound to ranks by host name, since the graph's own ranks may be those of
+//!   another boot or of an enclosing instance. Hosts with one name are bound in order of rank; where no host name of the
+//!   graph is known, ranks decide.
+//! - A node that only one side names cannot be scheduled.
+//! - Ids of cores and gpus that differ from those of R, but are as many, are R's in the same order. Others that R lacks are
+//!   left out; those that the graph lacks (a graph in shorthand) are added below the node.
+//! - A vertex without a rank has the status that the file gives it: 0 is up, 1 is down.
+//!
+//! This module must never know what jobs hold.
+
+use std::collections::BTreeMap;
+
+use fluxgate_formats::rset::R;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::description::error::LoadError;
+use crate::description::model::CONTAINMENT;
+use crate::layout::builder::{GraphBuilder, GraphError, Pool, PoolId};
+use crate::layout::graph::Graph;
+use crate::layout::site::Label;
+use crate::layout::vertex::{Ids, NONE};
+
+use super::bind::{bind, members};
+use super::jgf::{self, ById, JsonNode, Said};
+
+/// Types whose ids R names.
+pub(super) const NAMED: [&str; 2] = ["core", "gpu"];
+
+/// The graph in a `scheduling`, if there is one that this reader is for; an error names a writer of unknown graphs.
+pub(super) fn graph_of(scheduling: &Value) -> Result<Option<&Value>, String> {
+    let graph = scheduling.get("graph").filter(|graph| graph.get("nodes").is_some());
+    let Some(graph) = graph else { return Ok(None) };
+    match scheduling.get("writer").map(|writer| writer.as_str().unwrap_or_default()) {
+        None | Some("fluxion" | "fluxion:" | "fluxion:jgf" | "fluxion:jgf_shorthand" | "fluxgate") => {
+            Ok(Some(graph))
+        }
+        Some(other) => Err(format!("scheduling.writer: '{other}' found; its graph is not used, R alone is")),
+    }
+}
+
+/// A machine, and what of graph and R could not be brought together.
+pub(super) struct Bound {
+    pub(super) graph: Graph,
+    pub(super) unbound: Option<String>,
+}
+
+/// What is known of each vertex before it is added.
+pub(super) struct Outline<'a> {
+    id: &'a str,
+    pub(super) type_: &'a str,
+    pub(super) parent: u32,
+    pub(super) rank: Option<u32>,
+    pub(super) number: Option<u32>,
+    pub(super) fate: Fate,
+}
+
+/// What becomes of a vertex.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Fate {
+    Kept,
+    /// An execution target with this rank.
+    Target(u32),
+    /// With another id, since R counts it so.
+    Renumbered(u32),
+    Dropped,
+}
+
+/// Reads a graph and binds it to R. `more` adds what else R says, and is handed the nodes by rank.
+pub(super) fn load(
+    graph: &Value,
+    r: &R,
+    more: &mut dyn FnMut(&mut GraphBuilder, &BTreeMap<u32, PoolId>),
+) -> Result<Bound, LoadError> {
+    let list = |key: &str| graph.get(key).and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    let (nodes, edges) = (list("nodes"), list("edges"));
+    let mut seen = outlines(nodes)?;
+    let links = parents(edges, &mut seen)?;
+    let pathless = check_paths(nodes, &seen)?;
+    let unbound = bind(nodes, &mut seen, r);
+    let missing = members(&mut seen, r);
+    let mut build = GraphBuilder::new();
+    let mut pools: Vec<Option<PoolId>> = Vec::with_capacity(seen.len());
+    for (index, vertex) in seen.iter().enumerate() {
+        pools.push(match vertex.fate {
+            Fate::Dropped => None,
+            _ => Some(add(&mut build, nodes, index, &seen, r, pathless)?),
+        });
+    }
+    let fault = |e: GraphError| graph_fault(&e, &seen, &pools);
+    for (index, vertex) in seen.iter().enumerate().filter(|(_, vertex)| vertex.parent != NONE) {
+        if let (Some(parent), Some(child)) = (pools[vertex.parent as usize], pools[index]) {
+            build.contain(parent, child);
+        }
+    }
+    for (target, type_, ids) in missing {
+        let type_ = build.name(&type_);
+        let pool = build.add(Pool::new(type_, Ids::from_sorted(ids.iter().collect()))).map_err(fault)?;
+        if let Some(parent) = pools[target] {
+            build.contain(parent, pool);
+        }
+    }
+    for (from, to, type_, subsystem) in links {
+        if let (Some(from), Some(to)) = (pools[from as usize], pools[to as usize]) {
+            build.edge(from, to, type_, subsystem);
+        }
+    }
+    let of_rank = |(vertex, pool): (&Outline<'_>, &Option<PoolId>)| match vertex.fate {
+        Fate::Target(rank) => Some((rank, (*pool)?)),
+        _ => None,
+    };
+    more(&mut build, &seen.iter().zip(&pools).filter_map(of_rank).collect());
+    Ok(Bound { graph: build.finish().map_err(fault)?, unbound })
+}
+
+fn graph_fault(error: &GraphError, seen: &[Outline<'_>], pools: &[Option<PoolId>]) -> LoadError {
+    let at = error.pool().and_then(|pool| pools.iter().position(|p| *p == Some(pool)));
+    let place = at.map_or("graph".to_owned(), |at| format!("graph.nodes[{at}] (id '{}')", seen[at].id));
+    jgf::fault(place, error.to_string())
+}
+
+fn outlines(nodes: &[Value]) -> Result<Vec<Outline<'_>>, LoadError> {
+    let mut ids = ById::new(nodes.len());
+    let mut seen = Vec::with_capacity(nodes.len());
+    for (index, node) in nodes.iter().enumerate() {
+        let id = node.get("id").and_then(Value::as_str);
+        let place = |key: &str| match id {
+            Some(id) => format!("graph.nodes[{index}] (id '{id}'){key}"),
+            None => format!("graph.nodes[{index}]{key}"),
+        };
+        let id = id.ok_or_else(|| jgf::fault(place(".id"), "no text found; vertices have one"))?;
+        if ids.insert(id, PoolId(index as u32)).is_some() {
+            return Err(jgf::fault(place(""), "another vertex has this id"));
+        }
+        let it = &node["metadata"];
+        let type_ = it["type"].as_str().filter(|type_| !type_.is_empty());
+        let type_ =
+            type_.ok_or_else(|| jgf::fault(place(".metadata.type"), "no text found; a type is needed"))?;
+        let number = |key: &str| it[key].as_i64().and_then(|n| u32::try_from(n).ok());
+        let uniq = number("uniq_id").or_else(|| id.parse().ok());
+        let own = || match (type_, it["name"].as_str()) {
+            ("node", Some(name)) => trailing(name).or(uniq),
+            _ => uniq,
+        };
+        let number_of = number("id").or_else(own).filter(|n| *n != u32::MAX);
+        let rank = number("rank");
+        seen.push(Outline { id, type_, parent: NONE, rank, number: number_of, fate: Fate::Kept });
+    }
+    Ok(seen)
+}
+
+fn path_of(node: &Value) -> Option<&str> {
+    node["metadata"]["paths"][CONTAINMENT].as_str().filter(|path| !path.is_empty())
+}
+
+/// Has no vertex a path? Then paths follow from names; otherwise each vertex that is contained in another needs one.
+fn check_paths(nodes: &[Value], seen: &[Outline<'_>]) -> Result<bool, LoadError> {
+    let pathless = nodes.iter().all(|node| path_of(node).is_none());
+    let lacks = |at: &usize| seen[*at].parent != NONE && path_of(&nodes[*at]).is_none();
+    match (0..seen.len()).find(lacks) {
+        Some(at) if !pathless => {
+            let place = format!("graph.nodes[{at}] (id '{}').metadata.paths.containment", seen[at].id);
+            Err(jgf::fault(place, "no text found; the containment path is needed"))
+        }
+        _ => Ok(pathless),
+    }
+}
+
+/// The path of a vertex by the names of those above it.
+fn made_path(nodes: &[Value], seen: &[Outline<'_>], index: usize) -> String {
+    let above = |at: &u32| Some(seen.get(*at as usize)?.parent);
+    let chain = std::iter::successors(Some(index as u32), above).take_while(|at| *at != NONE);
+    let mut names: Vec<String> =
+        chain.take(crate::DEPTH_MAX as usize).map(|at| name(nodes, seen, at as usize)).collect();
+    names.push(String::new());
+    names.reverse();
+    names.join("/")
+}
+
+/// The name of a vertex, given or by basename and id.
+pub(super) fn name(nodes: &[Value], seen: &[Outline<'_>], at: usize) -> String {
+    let it = &nodes[at]["metadata"];
+    let made = || {
+        let base = it["basename"].as_str().unwrap_or(seen[at].type_);
+        seen[at].number.map_or(base.to_owned(), |id| format!("{base}{id}"))
+    };
+    it["name"].as_str().filter(|name| !name.is_empty()).map_or_else(made, str::to_owned)
+}
+
+/// The number at the end of a host name.
+fn trailing(name: &str) -> Option<u32> {
+    let digits = name.len() - name.trim_end_matches(|c: char| c.is_ascii_digit()).len();
+    name[name.len() - digits..].parse().ok()
+}
+
+/// Edge of another subsystem: from, to, type, subsystem.
+type Link<'a> = (u32, u32, &'a str, &'a str);
+
+/// Sets the containment parents; returns the edges of other subsystems.
+fn parents<'a>(edges: &'a [Value], seen: &mut [Outline<'_>]) -> Result<Vec<Link<'a>>, LoadError> {
+    let mut ids = ById::new(seen.len());
+    for (index, vertex) in seen.iter().enumerate() {
+        ids.insert(vertex.id, PoolId(index as u32));
+    }
+    let mut set: Vec<u32> = vec![NONE; seen.len()];
+    let mut links = Vec::new();
+    for (index, edge) in edges.iter().enumerate() {
+        let place = |key: &str| format!("graph.edges[{index}]{key}");
+        let find = |key: &str| {
+            let id = edge.get(key).and_then(Value::as_str).unwrap_or_default();
+            let none = || jgf::fault(place(&format!(".{key}")), format!("there is no vertex with id '{id}'"));
+            ids.get(id).map(|pool| pool.0).ok_or_else(none)
+        };
+        let (from, to) = (find("source")?, find("target")?);
+        for (type_, subsystem) in kinds(&edge["metadata"]) {
+            if subsystem != CONTAINMENT {
+                links.push((from, to, type_, subsystem));
+                if edge["directed"] == Value::Bool(false) {
+                    links.push((to, from, type_, subsystem));
+                }
+            } else if !type_.eq_ignore_ascii_case("in") {
+                if ![NONE, from].contains(&set[to as usize]) {
+                    return Err(jgf::fault(place(".target"), "this vertex has two parents in one subsystem"));
+                }
+                set[to as usize] = from;
+            }
+        }
+    }
+    for (vertex, parent) in seen.iter_mut().zip(set) {
+        vertex.parent = parent;
+    }
+    Ok(links)
+}
+
+/// The types and subsystems of an edge; containment where it does not say.
+fn kinds(metadata: &Value) -> Vec<(&str, &str)> {
+    if let Some(names) = metadata["name"].as_object().filter(|names| !names.is_empty()) {
+        return names
+            .iter()
+            .map(|(subsystem, type_)| (type_.as_str().unwrap_or_default(), &**subsystem))
+            .collect();
+    }
+    let text = |key: &str, usual| metadata[key].as_str().unwrap_or(usual);
+    vec![(text("relationship", "contains"), text("subsystem", CONTAINMENT))]
+}
+
+fn add(
+    build: &mut GraphBuilder,
+    nodes: &[Value],
+    index: usize,
+    seen: &[Outline<'_>],
+    r: &R,
+    pathless: bool,
+) -> Result<PoolId, LoadError> {
+    let vertex = &seen[index];
+    let place = |key: &str| format!("graph.nodes[{index}] (id '{}'){key}", vertex.id);
+    let JsonNode { mut metadata, .. } =
+        JsonNode::deserialize(&nodes[index]).map_err(|e| jgf::fault(place(""), e.to_string()))?;
+    metadata.rank = None;
+    metadata.id = vertex.number.map(i64::from);
+    let mut values = BTreeMap::new();
+    for (key, value) in metadata.properties.iter().flat_map(|properties| properties.pairs()) {
+        let Said::Text(text) = value else {
+            let what = "no text found; properties have texts as values";
+            return Err(jgf::fault(place(&format!(".metadata.properties.{key}")), what));
+        };
+        values.insert(key.into(), text.as_str().into());
+    }
+    let (mut labelled, mut down) = (!NAMED.contains(&vertex.type_), false);
+    match vertex.fate {
+        Fate::Target(rank) => metadata.rank = Some(i64::from(rank)),
+        Fate::Renumbered(id) => metadata.id = Some(i64::from(id)),
+        _ => down = metadata.status == Some(1) && vertex.rank.is_none(),
+    }
+    let mut pool = jgf::pool(build, &metadata)
+        .map_err(|(key, what)| jgf::fault(place(&format!(".metadata{key}")), what))?;
+    if let Fate::Target(rank) = vertex.fate {
+        let more = r.properties.iter().filter(|(_, ranks)| ranks.contains(rank));
+        pool.properties.extend(more.map(|(name, _)| build.name(name)));
+    } else {
+        // What is inside a node has no label.
+        let mut here = vertex.parent;
+        while here != NONE && labelled {
+            labelled = !matches!(seen[here as usize].fate, Fate::Target(_));
+            here = seen[here as usize].parent;
+        }
+    }
+    let id = build.add(pool).map_err(|e| jgf::fault(place(""), e.to_string()))?;
+    if labelled {
+        let path = if pathless {
+            made_path(nodes, seen, index)
+        } else {
+            metadata.path().unwrap_or_default().to_owned()
+        };
+        build.label(Label { path: path.into(), id: vertex.id.into(), values, down });
+    }
+    Ok(id)
+}

@@ -1,0 +1,154 @@
+//! The graph of a site, bound to R.
+
+use serde_json::json;
+
+use super::*;
+
+fn fault(edit: impl FnOnce(&mut Value)) -> String {
+    let mut value = Rabbits::default().value();
+    edit(&mut value["scheduling"]["graph"]);
+    Resources::from_r(&R::from_value(&value).unwrap()).unwrap_err().to_string()
+}
+
+#[test]
+fn site_2_3_a_graph_is_used_or_set_aside_with_a_reason() {
+    let site = Rabbits::default();
+    let with = |scheduling: Value| {
+        let mut value = site.value();
+        value["scheduling"] = scheduling;
+        let m = load(&value);
+        (m.has_site_graph(), m.unused_topology().map(str::to_owned))
+    };
+    assert_eq!(with(json!({})), (false, None));
+    assert_eq!(with(json!({"writer": "fluxion"})), (false, None));
+    for writer in ["fluxion", "fluxion:", "fluxion:jgf", "fluxion:jgf_shorthand"] {
+        assert_eq!(with(json!({"writer": writer, "graph": site.graph()})), (true, None), "{writer}");
+    }
+    let (used, why) = with(json!({"writer": "grug", "graph": site.graph()}));
+    assert!(!used && why.unwrap().contains("scheduling.writer: 'grug' found"));
+}
+
+#[test]
+fn site_8_what_is_wrong_is_named() {
+    type Edit = fn(&mut Value);
+    let cases: [(&str, Edit); 7] = [
+        ("graph.nodes[2] (id '1'): another vertex has this id", |g| g["nodes"][2]["id"] = json!("1")),
+        ("there is no vertex with id '77'", |g| g["edges"][0]["target"] = json!("77")),
+        ("graph.nodes[1] (id '1').metadata.type", |g| {
+            drop(g["nodes"][1]["metadata"].as_object_mut().unwrap().remove("type"))
+        }),
+        ("graph.nodes[1] (id '1').metadata.paths.containment", |g| {
+            drop(g["nodes"][1]["metadata"].as_object_mut().unwrap().remove("paths"))
+        }),
+        ("graph.nodes[1] (id '1').metadata.properties.ssdcount", |g| {
+            g["nodes"][1]["metadata"]["properties"]["ssdcount"] = json!(36)
+        }),
+        ("another root", |g| drop(g["edges"].as_array_mut().unwrap().remove(0))),
+        ("graph.nodes[0].id", |g| drop(g["nodes"][0].as_object_mut().unwrap().remove("id"))),
+    ];
+    for (what, edit) in cases {
+        let said = fault(edit);
+        assert!(said.contains(what), "{said}");
+    }
+}
+
+#[test]
+fn site_5_119_hosts_that_one_side_lacks_are_not_scheduled() {
+    let site = Rabbits::default();
+    let mut value = site.value();
+    let lite = json!([{"rank": "0-2,4-5", "children": {"core": "0-3"}}]);
+    value["execution"]["R_lite"] = lite;
+    value["execution"]["nodelist"] = json!(["n[0-2,4],x7"]);
+    let m = load(&value);
+    assert_eq!((m.up(), m.totals().nodes), (ids("0-2,4"), 4));
+    let why = m.unused_topology().unwrap();
+    assert!(why.contains("hosts x7 of R are not in the graph"), "{why}");
+    assert!(why.contains("hosts n3 of the graph are not in R"), "{why}");
+}
+
+#[test]
+fn site_11_46_nodes_are_bound_by_host_name() {
+    let site = Rabbits::default();
+    let mut value = site.value();
+    // Two nodes of the second chassis as an instance counts them.
+    value["execution"]["R_lite"] = json!([{"rank": "0-1", "children": {"core": "0-3"}}]);
+    value["execution"]["nodelist"] = json!(["n[3,2]"]);
+    let mut m = load(&value);
+    let why = m.unused_topology().unwrap();
+    assert!(why.contains("hosts n[2-3] have other ranks in the graph than in R"), "{why}");
+    let r = run(&mut m, 1, &beside(2, 10)).unwrap();
+    assert_eq!((r.summary().as_str(), r.nodelist.to_string().as_str()), ("rank[0-1]/core[0-3]", "n[3,2]"));
+    assert_eq!(held(&r), ["/site/chassis1/ssd0", "/site/chassis1/ssd1"]);
+}
+
+#[test]
+fn site_9_hosts_of_one_name_are_bound_in_order_of_rank() {
+    let site = Rabbits::default();
+    let mut value = site.value();
+    for node in value["scheduling"]["graph"]["nodes"].as_array_mut().unwrap() {
+        if node["metadata"]["type"] == "node" {
+            node["metadata"]["name"] = json!("same");
+            node["metadata"]["paths"]["containment"] = json!("/site/same");
+        }
+    }
+    value["execution"]["nodelist"] = json!(["same,same,same,same,same"]);
+    let mut m = load(&value);
+    assert_eq!(m.unused_topology(), None);
+    assert_eq!(run(&mut m, 1, &beside(2, 10)).unwrap().summary(), "rank[0-1]/core[0-3]");
+    // A status of the path is one of all of them.
+    m.set_vertex_status("/site/same", false).unwrap();
+    assert_eq!(m.up(), none());
+}
+
+#[test]
+fn site_12_r_says_which_cores_there_are() {
+    let site = Rabbits::default();
+    let mut value = site.value();
+    value["execution"]["R_lite"] = json!([
+        {"rank": "0", "children": {"core": "0-1"}},
+        {"rank": "1", "children": {"core": "4-7"}},
+        {"rank": "2", "children": {"core": "0-5", "gpu": "0"}},
+        {"rank": "3-4", "children": {"core": "0-3"}},
+    ]);
+    let mut m = load(&value);
+    assert_eq!((m.totals().cores, m.totals().gpus), (2 + 4 + 6 + 8, 1));
+    let r = run(&mut m, 1, &job(json!([node(5)]))).unwrap();
+    assert_eq!(r.summary(), "rank0/core[0-1] rank1/core[4-7] rank2/core[0-5],gpu0 rank[3-4]/core[0-3]");
+}
+
+#[test]
+fn site_13_14_properties_and_levels() {
+    let site = Rabbits::default();
+    let mut value = site.value();
+    value["execution"]["properties"] = json!({"fast": "1"});
+    let nodes = value["scheduling"]["graph"]["nodes"].as_array_mut().unwrap();
+    // A blade between the second chassis and its nodes.
+    let blade = json!({"id": "900", "metadata": {"type": "blade", "id": 0, "paths": {"containment": "/site/chassis1/blade0"}}});
+    nodes.push(blade);
+    let id_of = |path: &str| {
+        let found = nodes.iter().find(|node| node["metadata"]["paths"]["containment"] == path).unwrap();
+        found["id"].clone()
+    };
+    let (chassis, two) = (id_of("/site/chassis1"), [id_of("/site/chassis1/n2"), id_of("/site/chassis1/n3")]);
+    let edges = value["scheduling"]["graph"]["edges"].as_array_mut().unwrap();
+    for edge in edges.iter_mut().filter(|edge| two.contains(&edge["target"])) {
+        edge["source"] = json!("900");
+    }
+    edges.push(json!({"source": chassis, "target": "900"}));
+    let mut m = load(&value);
+    let blade = job(json!([{"type": "blade", "count": 1, "with": [node(2)]}]));
+    assert_eq!(run(&mut m, 1, &blade).unwrap().summary(), "rank[2-3]/core[0-3]");
+    let mut text: Value = serde_json::from_str(&job(json!([node(1)]))).unwrap();
+    text["attributes"]["system"]["constraints"] = json!({"properties": ["fast"]});
+    assert_eq!(run(&mut m, 2, &text.to_string()).unwrap().summary(), "rank1/core[0-3]");
+    // A chassis whose nodes lie on a blade has no slot of node and storage.
+    assert!(satisfiable(&mut m, &beside(2, 10)).is_ok() && satisfiable(&mut m, &beside(3, 10)).is_err());
+}
+
+#[test]
+fn site_15_ranks_that_are_lost_leave_their_chassis() {
+    let mut m = Rabbits::default().machine();
+    m.shrink(&ids("0"));
+    assert_eq!(run(&mut m, 1, &beside(1, 300)).unwrap().summary(), "rank1/core[0-3]");
+    assert!(satisfiable(&mut m, &beside(3, 10)).is_ok() && satisfiable(&mut m, &beside(4, 10)).is_err());
+}

@@ -1,0 +1,104 @@
+//! Storage that is down, chassis, properties by path.
+
+use serde_json::json;
+
+use super::*;
+
+#[test]
+fn site_10_31_113_storage_is_down_until_it_is_marked_up() {
+    let mut m = Rabbits { status: 1, ..Rabbits::default() }.machine();
+    let text = beside(1, 10);
+    // It could run, but not now, and no time is known at which it will.
+    assert!(satisfiable(&mut m, &text).is_ok());
+    let request = ask(&mut m, &text);
+    assert!(run(&mut m, 1, &text).is_none());
+    assert_eq!(m.earliest(&request, 0.0, 60.0), None);
+    let helped = m.helped(&request);
+    assert_eq!(m.set_vertex_status("/site/chassis1/ssd1", true), Ok(true));
+    assert_eq!(m.set_vertex_status("/site/chassis1/ssd1", true), Ok(false));
+    assert_ne!(m.helped(&request), helped);
+    let r = run(&mut m, 1, &text).unwrap();
+    assert_eq!((r.summary().as_str(), held(&r)), ("rank2/core[0-3]", vec!["/site/chassis1/ssd1".to_owned()]));
+    // Nodes were up all the time (116).
+    assert!(run(&mut m, 2, &job(json!([node(2)]))).is_some());
+}
+
+#[test]
+fn site_60_73_a_vertex_is_down_with_all_below_it() {
+    let mut m = Rabbits::default().machine();
+    assert_eq!(run(&mut m, 1, &beside(1, 10)).unwrap().summary(), "rank0/core[0-3]");
+    m.set_vertex_status("/site/chassis0", false).unwrap();
+    assert_eq!((m.up(), m.totals().up_nodes), (ids("2-4"), 3));
+    // The job that runs there keeps what it has.
+    assert_eq!(m.allocation(JobId(1)).unwrap().node_count(), 1);
+    assert_eq!(run(&mut m, 2, &beside(1, 10)).unwrap().summary(), "rank2/core[0-3]");
+    // Marks below it are their own.
+    m.set_vertex_status("/site/chassis0/ssd0", false).unwrap();
+    m.set_down(&ids("1"));
+    m.release(JobId(1), None).unwrap();
+    m.set_vertex_status("/site/chassis0", true).unwrap();
+    assert_eq!(m.up(), ids("0,2-4"));
+    assert_eq!(held(&run(&mut m, 3, &beside(1, 10)).unwrap()), ["/site/chassis0/ssd1"]);
+    // A rank that comes up below a vertex that is down is used when that is up.
+    m.set_vertex_status("/site/chassis0", false).unwrap();
+    m.set_up(&ids("1"));
+    assert_eq!(m.up(), ids("2-4"));
+    m.set_vertex_status("/site/chassis0", true).unwrap();
+    assert_eq!(m.up(), ids("0-4"));
+    let unknown = m.set_vertex_status("/site/chassis7", false).unwrap_err();
+    assert_eq!(unknown.to_string(), "could not find path '/site/chassis7' in resource graph");
+}
+
+#[test]
+fn a_node_that_is_marked_down_needs_both_to_be_up() {
+    let mut m = Rabbits::default().machine();
+    m.set_vertex_status("/site/n4", false).unwrap();
+    assert_eq!(m.up(), ids("0-3"));
+    m.set_down(&ids("4"));
+    m.set_up(&ids("4"));
+    assert_eq!(m.up(), ids("0-3"));
+    m.set_vertex_status("/site/n4", true).unwrap();
+    assert_eq!(m.up(), ids("0-4"));
+    m.set_vertex_status("/site/n4", false).unwrap();
+    m.set_down(&ids("4"));
+    m.set_vertex_status("/site/n4", true).unwrap();
+    assert_eq!(m.up(), ids("0-3"));
+}
+
+#[test]
+fn site_1_nodes_have_the_path_that_they_have_without_a_graph() {
+    let mut m = Rabbits::default().machine();
+    m.set_vertex_status("/cluster0/n1", false).unwrap();
+    assert_eq!(m.up(), ids("0,2-4"));
+    let mut flat = Rabbits::default().value();
+    flat.as_object_mut().unwrap().remove("scheduling");
+    let mut m = load(&flat);
+    m.set_vertex_status("/cluster0/n1", false).unwrap();
+    assert_eq!(m.up(), ids("0,2-4"));
+    assert!(m.set_vertex_status("/cluster0/x", false).is_err());
+}
+
+#[test]
+fn site_42_61_62_63_75_properties_by_path() {
+    let mut m = Rabbits::default().machine();
+    let mut text: Value = serde_json::from_str(&job(json!([node(4)]))).unwrap();
+    text["attributes"]["system"]["constraints"] = json!({"not": [{"properties": ["badrabbit"]}]});
+    let text = text.to_string();
+    m.set_vertex_property("/site/chassis0/n0", "badrabbit", "a=b").unwrap();
+    assert_eq!(m.vertex_property("/site/chassis0/n0", "badrabbit").unwrap(), ["a=b"]);
+    let r = run(&mut m, 1, &text).unwrap();
+    assert_eq!(r.summary(), "rank[1-4]/core[0-3]");
+    assert!(run(&mut m, 2, &text).is_none());
+    // It is no part of R.
+    let all = run(&mut m, 3, &job(json!([node(1)]))).unwrap();
+    assert_eq!(all.properties.keys().collect::<Vec<_>>(), ["even"]);
+    m.release(JobId(1), None).unwrap();
+    m.remove_vertex_property("/site/chassis0/n0", "badrabbit").unwrap();
+    m.remove_vertex_property("/site/chassis0/n0", "badrabbit").unwrap();
+    assert!(m.vertex_property("/site/chassis0/n0", "badrabbit").unwrap().is_empty());
+    m.release(JobId(3), None).unwrap();
+    assert_eq!(run(&mut m, 2, &text).unwrap().summary(), "rank[0-3]/core[0-3]");
+    // What the file says of vertices without a broker can be read.
+    assert_eq!(m.vertex_property("/site/chassis1", "rabbit").unwrap(), ["r1"]);
+    assert!(m.set_vertex_property("/nowhere", "a", "b").is_err());
+}

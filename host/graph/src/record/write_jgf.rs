@@ -1,0 +1,270 @@
+//! The vertices that a job holds, as the part of a site's graph that stands in its R (`scheduling`, RFC 20 and 40), in the
+//! form that the graph scheduler of the Flux project reads.
+//!
+//! # Readings taken
+//!
+//! - What is held is listed with everything above it. In shorthand, what is below a vertex that is held exclusively is
+//!   left out, and the writer says so.
+//! - A vertex that does not belong to a node has its id of the site's graph. Vertices inside nodes are numbered anew.
+//! - Neither status nor unit is written, and properties only as the site's graph has them.
+//!
+//! This module must never know how resources were chosen.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Map, Value, json};
+
+use crate::layout::graph::Graph;
+use crate::layout::site::{RecordFormat, Site, Spot};
+use crate::layout::vertex::{NONE, VertexId};
+use crate::live::share::Share;
+use crate::live::take::{self, Take, What};
+
+/// The `scheduling` of a job that holds these takes; `None` where the machine has no graph of a site, or nothing is to be
+/// said.
+pub(crate) fn of_takes(graph: &Graph, takes: &[Take], format: RecordFormat) -> Option<Value> {
+    let site = graph.site.as_ref().filter(|_| format != RecordFormat::NoGraph)?;
+    let mut out = Writer {
+        graph,
+        site,
+        full: format == RecordFormat::Full,
+        next: site.next_id,
+        omitted: false,
+        above: BTreeSet::new(),
+        listed: BTreeSet::new(),
+        nodes: Vec::new(),
+        edges: Vec::new(),
+    };
+    let mut above: BTreeMap<u32, u64> = BTreeMap::new();
+    for held in takes.iter().filter(|held| held.node == NONE) {
+        match held.what.share() {
+            Share::Shared => {
+                out.above.insert(held.vertex);
+                out.note_above(held.vertex);
+            }
+            Share::Exclusive => drop(above.insert(held.vertex, 0)),
+            Share::Units(units) => drop(above.insert(held.vertex, units)),
+        }
+    }
+    let exclusive = |vertex: u32| above.contains_key(&vertex) && !graph.is_upper_leaf_vertex(vertex);
+    let mut covered_to = 0;
+    let covered = |vertex: u32, to: &mut u32| {
+        let inside = vertex < *to;
+        if !inside && exclusive(vertex) {
+            *to = graph.vertices[vertex as usize].end;
+        }
+        inside
+    };
+    // Vertices are in preorder, so what is below an exclusive vertex comes right after it.
+    for (&vertex, &units) in &above {
+        let inside = covered(vertex, &mut covered_to);
+        if inside && !out.full {
+            out.omitted = true;
+            continue;
+        }
+        out.upper(vertex, units);
+    }
+    for (node, held) in take::nodes(takes) {
+        let vertex = graph.nodes[node as usize].vertex;
+        let parent = graph.vertices[vertex as usize].parent;
+        let inside = std::iter::successors(Some(parent), |p| Some(graph.vertices.get(*p as usize)?.parent))
+            .take_while(|parent| *parent != NONE)
+            .any(exclusive);
+        if inside && !out.full {
+            out.omitted = true;
+            continue;
+        }
+        out.node(node, held);
+    }
+    if out.nodes.is_empty() {
+        return None;
+    }
+    Some(out.finish())
+}
+
+struct Writer<'a> {
+    graph: &'a Graph,
+    site: &'a Site,
+    full: bool,
+    next: u64,
+    omitted: bool,
+    /// Upper vertices that are listed because something below them is held.
+    above: BTreeSet<u32>,
+    /// Upper vertices that are listed.
+    listed: BTreeSet<u32>,
+    nodes: Vec<Value>,
+    edges: Vec<Value>,
+}
+
+impl Writer<'_> {
+    /// Notes everything above a vertex.
+    fn note_above(&mut self, vertex: u32) {
+        let mut parent = self.graph.vertices[vertex as usize].parent;
+        while parent != NONE && self.above.insert(parent) {
+            parent = self.graph.vertices[parent as usize].parent;
+        }
+    }
+
+    fn edge(&mut self, from: &str, to: &str) {
+        self.edges.push(json!({"source": from, "target": to}));
+    }
+
+    /// The metadata of a member of a vertex, as the graph scheduler writes them.
+    fn metadata(
+        &self,
+        vertex: u32,
+        member: u32,
+        rank: Option<u32>,
+        path: &str,
+        size: u64,
+    ) -> Map<String, Value> {
+        let it = &self.graph.vertices[vertex as usize];
+        let mut data = Map::new();
+        data.insert("type".to_owned(), self.graph.text(it.type_).into());
+        if it.basename != it.type_ {
+            data.insert("basename".to_owned(), self.graph.text(it.basename).into());
+        }
+        if it.name != crate::Name::EMPTY {
+            data.insert("name".to_owned(), self.graph.text(it.name).into());
+        }
+        let id = it.ids.nth(member).map_or(-1, i64::from);
+        data.insert("id".to_owned(), id.into());
+        data.insert("rank".to_owned(), rank.map_or(-1, i64::from).into());
+        if size != 1 {
+            data.insert("size".to_owned(), size.into());
+        }
+        data.insert("paths".to_owned(), json!({"containment": path}));
+        data
+    }
+
+    fn push(&mut self, id: &str, mut data: Map<String, Value>, exclusive: bool, spot: Option<Spot>) {
+        if exclusive {
+            data.insert("exclusive".to_owned(), true.into());
+        }
+        let values = spot.map(|spot| &self.site.label(spot).values).filter(|values| !values.is_empty());
+        if let Some(values) = values {
+            let values = values.iter().map(|(key, value)| (key.to_string(), Value::from(&**value)));
+            data.insert("properties".to_owned(), Value::Object(values.collect()));
+        }
+        self.nodes.push(json!({"id": id, "metadata": data}));
+    }
+
+    fn id_of(&self, vertex: u32) -> String {
+        let at = self.graph.upper_index(vertex).unwrap_or(0) as u32;
+        self.site.label(Spot::Upper(at)).id.to_string()
+    }
+
+    /// An upper vertex; `units` of a pool that are held, 0 for the whole of another vertex.
+    fn upper(&mut self, vertex: u32, units: u64) {
+        let Some(at) = self.graph.upper_index(vertex) else { return };
+        self.listed.insert(vertex);
+        let spot = Spot::Upper(at as u32);
+        let label = self.site.label(spot);
+        let it = &self.graph.vertices[vertex as usize];
+        let size = if units > 0 { units } else { it.size };
+        let whole = units == 0 || units == it.units();
+        let data = self.metadata(vertex, 0, None, &label.path, size);
+        self.push(&label.id, data, whole, Some(spot));
+        if it.parent != NONE {
+            self.edge(&self.id_of(it.parent), &label.id);
+        }
+        self.note_above(vertex);
+    }
+
+    fn node(&mut self, node: u32, held: &[Take]) {
+        let graph = self.graph;
+        let it = &graph.nodes[node as usize];
+        let whole = held.len() == graph.class(node).slots.len()
+            && held.iter().any(|take| take.vertex == it.vertex && take.what.share() == Share::Exclusive);
+        let label = self.site.label(Spot::Node(node));
+        let (id, path) = (label.id.to_string(), label.path.to_string());
+        let data = self.metadata(it.vertex, 0, Some(it.rank), &path, 1);
+        self.push(&id, data, whole, Some(Spot::Node(node)));
+        let parent = graph.vertices[it.vertex as usize].parent;
+        if parent != NONE {
+            self.edge(&self.id_of(parent), &id);
+        }
+        self.note_above(it.vertex);
+        if whole && !self.full {
+            self.omitted |= held.len() > 1;
+            return;
+        }
+        self.inside(node, held, (id, path));
+    }
+
+    /// What is held inside a node, with the vertices between.
+    fn inside(&mut self, node: u32, held: &[Take], (id, path): (String, String)) {
+        let graph = self.graph;
+        let it = &graph.nodes[node as usize];
+        let mut placed: BTreeMap<u32, (String, String)> = BTreeMap::from([(it.vertex, (id, path))]);
+        for take in held.iter().filter(|take| take.vertex != it.vertex) {
+            let vertex = &graph.vertices[take.vertex as usize];
+            let parent = self.between(vertex.parent, it.rank, &mut placed, held);
+            match &take.what {
+                What::Members(bits) => {
+                    for member in bits.iter() {
+                        self.part(take.vertex, member, it.rank, &parent, (1, true));
+                    }
+                }
+                What::Share(Share::Units(units)) => {
+                    self.part(take.vertex, 0, it.rank, &parent, (*units, *units == vertex.units()));
+                }
+                What::Share(_) => drop(self.between(take.vertex, it.rank, &mut placed, held)),
+            }
+        }
+    }
+
+    /// Id and path of a vertex inside a node, which is listed when it is first needed.
+    fn between(
+        &mut self,
+        vertex: u32,
+        rank: u32,
+        placed: &mut BTreeMap<u32, (String, String)>,
+        held: &[Take],
+    ) -> (String, String) {
+        if let Some(known) = placed.get(&vertex) {
+            return known.clone();
+        }
+        let parent = self.between(self.graph.vertices[vertex as usize].parent, rank, placed, held);
+        let exclusive = held.iter().any(|t| t.vertex == vertex && t.what.share() == Share::Exclusive);
+        let made = self.part(vertex, 0, rank, &parent, (1, exclusive));
+        placed.insert(vertex, made.clone());
+        made
+    }
+
+    fn part(
+        &mut self,
+        vertex: u32,
+        member: u32,
+        rank: u32,
+        parent: &(String, String),
+        (size, exclusive): (u64, bool),
+    ) -> (String, String) {
+        let name = self.graph.vertex_name(VertexId(vertex), member).unwrap_or_default();
+        let made = (self.next.to_string(), format!("{}/{name}", parent.1));
+        self.next += 1;
+        let data = self.metadata(vertex, member, Some(rank), &made.1, size);
+        self.push(&made.0, data, exclusive, None);
+        self.edge(&parent.0, &made.0);
+        made
+    }
+
+    fn finish(mut self) -> Value {
+        let listed = std::mem::take(&mut self.listed);
+        for vertex in std::mem::take(&mut self.above).difference(&listed).copied() {
+            let Some(at) = self.graph.upper_index(vertex) else { continue };
+            let label = self.site.label(Spot::Upper(at as u32));
+            let it = &self.graph.vertices[vertex as usize];
+            let data = self.metadata(vertex, 0, None, &label.path, it.size);
+            self.push(&label.id, data, false, Some(Spot::Upper(at as u32)));
+            if it.parent != NONE {
+                self.edge(&self.id_of(it.parent), &label.id);
+            }
+        }
+        let mut scheduling = json!({"graph": {"nodes": self.nodes, "edges": self.edges}});
+        if self.omitted {
+            scheduling["writer"] = "fluxion:jgf_shorthand".into();
+        }
+        scheduling
+    }
+}
