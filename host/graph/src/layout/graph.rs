@@ -408,6 +408,14 @@ impl Graph {
         self.is_upper_leaf_vertex(self.upper[at as usize])
     }
 
+    /// What a pool above nodes lies directly in, by position in `upper`; `None` for other vertices and pools of flow.
+    pub(crate) fn pool_parent(&self, at: usize) -> Option<usize> {
+        let vertex = self.upper[at];
+        let parent = self.vertices[vertex as usize].parent;
+        let pool = at < self.upper_tree() && self.is_upper_leaf_vertex(vertex) && parent != NONE;
+        if pool { self.upper_index(parent) } else { None }
+    }
+
     pub(crate) fn is_upper_leaf_vertex(&self, vertex: u32) -> bool {
         [vertex + 1, NONE].contains(&self.vertices[vertex as usize].end)
     }

@@ -111,6 +111,8 @@ pub(crate) struct Ledger {
     free: Vec<u64>,
     /// Free units or mark of every upper vertex.
     upper: Vec<u64>,
+    /// Pools with free units directly below each upper vertex.
+    open: Vec<u32>,
 }
 
 impl Ledger {
@@ -123,8 +125,32 @@ impl Ledger {
                 *word = if left >= 64 { u64::MAX } else { (1 << left) - 1 };
             }
         }
-        let upper = (0..graph.upper.len() as u32).map(|at| graph.upper_idle(at)).collect();
-        Ledger { jobs: BTreeMap::new(), ends: BTreeSet::new(), free, upper }
+        let upper: Vec<u64> = (0..graph.upper.len() as u32).map(|at| graph.upper_idle(at)).collect();
+        let mut open = vec![0; upper.len()];
+        for (at, units) in upper.iter().enumerate() {
+            if let Some(above) = graph.pool_parent(at) {
+                open[above] += u32::from(*units > 0);
+            }
+        }
+        Ledger { jobs: BTreeMap::new(), ends: BTreeSet::new(), free, upper, open }
+    }
+
+    /// Pools with free units directly below each upper vertex.
+    pub(crate) fn open(&self) -> &[u32] {
+        &self.open
+    }
+
+    /// Changes the free units or mark of an upper vertex.
+    fn edit_upper(&mut self, graph: &Graph, vertex: u32, edit: impl FnOnce(&mut u64)) {
+        let Some(at) = graph.upper_index(vertex) else { return };
+        let before = self.upper[at];
+        edit(&mut self.upper[at]);
+        if (before > 0) != (self.upper[at] > 0)
+            && let Some(above) = graph.pool_parent(at)
+        {
+            let open = &mut self.open[above];
+            *open = if before > 0 { open.saturating_sub(1) } else { *open + 1 };
+        }
     }
 
     pub(crate) fn upper(&self) -> &[u64] {
@@ -257,10 +283,10 @@ impl Ledger {
                     self.free[start + i] &= !word;
                 }
             }
-            if take.node == NONE
-                && let Some(at) = graph.upper_index(take.vertex)
-            {
-                share::take(&mut self.upper[at], take.what.share());
+            if take.node == NONE {
+                self.edit_upper(graph, take.vertex, |state| {
+                    share::take(state, take.what.share());
+                });
             }
         }
         each_pool(graph, &allocation.flows, |at, units| flow::force(&mut self.upper[at as usize], units));
@@ -312,10 +338,8 @@ impl Ledger {
                     self.free[start + i] |= word;
                 }
             }
-            if take.node == NONE
-                && let Some(at) = graph.upper_index(take.vertex)
-            {
-                share::give(&mut self.upper[at], take.what.share());
+            if take.node == NONE {
+                self.edit_upper(graph, take.vertex, |state| share::give(state, take.what.share()));
             }
         }
         each_pool(graph, &ended, |at, units| flow::credit(&mut self.upper[at as usize], units));

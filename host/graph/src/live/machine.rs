@@ -192,7 +192,8 @@ impl Machine {
 
     pub(crate) fn view<'a>(&'a self, overlay: Option<&'a Overlay>) -> View<'a> {
         let upper_down = self.levels.down();
-        View { graph: &self.graph, index: &self.index, upper: self.ledger.upper(), upper_down, overlay }
+        let (upper, open) = (self.ledger.upper(), Some(self.ledger.open()));
+        View { graph: &self.graph, index: &self.index, upper, upper_down, open, overlay }
     }
 
     pub(crate) fn helps(&self, request: &Request) -> Arc<Helps> {

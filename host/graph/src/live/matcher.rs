@@ -10,6 +10,7 @@ use crate::live::take::Match;
 use std::sync::Arc;
 
 mod channel;
+mod slots;
 
 use crate::description::units;
 use crate::layout::graph::Graph;
@@ -208,37 +209,6 @@ impl<'a> Matcher<'a> {
             },
             Level::Upper => self.vertices(scope, need),
         }
-    }
-
-    /// Slots above nodes: each at one of the places that can hold it, in order, several at one if they fit.
-    fn slots(&mut self, scope: u32, need: &Need) -> bool {
-        let graph = self.view.graph;
-        let once = |this: &mut Self, scope: u32| {
-            let ok = this.all(scope, &need.with);
-            this.found.slots += u64::from(ok);
-            ok
-        };
-        let Some(places) = &need.places else { return self.repeat(need, |this| once(this, scope)) };
-        let end = if scope == NONE { NONE } else { graph.vertices[scope as usize].end };
-        let inside = |at: &u32| {
-            let vertex = graph.upper[*at as usize];
-            (scope == NONE || vertex >= scope) && vertex < end
-        };
-        let mut list: Vec<u32> = places.iter().copied().filter(inside).collect();
-        if self.high {
-            list.reverse();
-        }
-        let mut list = list.into_iter().peekable();
-        self.repeat(need, |this| {
-            while let Some(&at) = list.peek() {
-                let held = this.view.upper(&this.scratch, at) == EXCLUSIVE || !this.view.upper_is_up(at);
-                if !held && once(this, graph.upper[at as usize]) {
-                    return true;
-                }
-                list.next();
-            }
-            false
-        })
     }
 
     /// As often as the count allows.

@@ -49,6 +49,7 @@ impl Resources {
             index: &self.inventory,
             upper: &self.idle_upper,
             upper_down: None,
+            open: None,
             overlay: None,
         };
         let result = match matcher::find(view, request, &eligible, Placement::First) {

@@ -7,7 +7,7 @@
 //! This module must never know why a state is replaced.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
 use fixedbitset::FixedBitSet;
 
@@ -121,6 +121,8 @@ pub(crate) struct View<'a> {
     pub(crate) upper: &'a [u64],
     /// Upper vertices that are down, themselves or with one above them; `None` when all are up.
     pub(crate) upper_down: Option<&'a FixedBitSet>,
+    /// Pools with free units directly below each upper vertex, as far as no overlay says otherwise; `None` if unknown.
+    pub(crate) open: Option<&'a [u32]>,
     pub(crate) overlay: Option<&'a Overlay>,
 }
 
@@ -160,6 +162,26 @@ impl<'a> View<'a> {
     /// Can an upper vertex be used?
     pub(crate) fn upper_is_up(&self, at: u32) -> bool {
         self.upper_down.is_none_or(|down| !down.contains(at as usize))
+    }
+
+    /// Could a pool directly below an upper vertex have free units? Costs nothing.
+    pub(crate) fn is_open(&self, at: u32) -> bool {
+        self.overlay.is_some() || self.open.is_none_or(|open| open[at as usize] > 0)
+    }
+
+    /// The nodes nearest to `from` on which a need could fit: the first from there on, or the last before.
+    pub(crate) fn nearest(&self, scratch: &Overlay, states: &[&State], from: u32, up: bool) -> Option<u32> {
+        let of = |set: &BTreeSet<u32>| match up {
+            true => set.range(from..).next().copied(),
+            false => set.range(..from).next_back().copied(),
+        };
+        let seen = |overlay: &Overlay| match up {
+            true => overlay.nodes.range(from..).next().map(|(node, _)| *node),
+            false => overlay.nodes.range(..from).next_back().map(|(node, _)| *node),
+        };
+        let overlays = [Some(scratch), self.overlay].into_iter().flatten().filter_map(seen);
+        let all = states.iter().filter_map(|state| of(&state.nodes)).chain(overlays);
+        if up { all.min() } else { all.max() }
     }
 
     /// Sum of capacities over the nodes of a place.

@@ -1,0 +1,94 @@
+//! Slots above nodes: where a slot can be that names a node and something beside it.
+//!
+//! Such a slot is at one vertex that has direct children of all types that it names. Of many such vertices only those are
+//! looked into that have a node which fits and, now, a pool that is not empty.
+//!
+//! This module must never know what a vertex is called.
+
+use crate::layout::vertex::NONE;
+use crate::live::index::State;
+use crate::live::local;
+use crate::live::request::{Level, Need};
+use crate::live::share::EXCLUSIVE;
+
+use super::Matcher;
+
+impl<'a> Matcher<'a> {
+    /// Slots above nodes: each at one of the places that can hold it, in order, several at one if they fit.
+    pub(super) fn slots(&mut self, scope: u32, need: &Need) -> bool {
+        let graph = self.view.graph;
+        let once = |this: &mut Self, scope: u32| {
+            let ok = this.all(scope, &need.with);
+            this.found.slots += u64::from(ok);
+            ok
+        };
+        let Some(places) = &need.places else { return self.repeat(need, |this| once(this, scope)) };
+        let end = if scope == NONE { NONE } else { graph.vertices[scope as usize].end };
+        let inside = |at: &u32| {
+            let vertex = graph.upper[*at as usize];
+            (scope == NONE || vertex >= scope) && vertex < end
+        };
+        let mut list: Vec<u32> = places.iter().copied().filter(inside).collect();
+        if self.high {
+            list.reverse();
+        }
+        let pools = need.with.iter().any(|inner| {
+            inner.level == Level::Upper && inner.with.is_empty() && !graph.machine_wide.contains(&inner.type_)
+        });
+        let states = self.states_for(need);
+        // The nearest node that could fit, as far as was looked.
+        let mut nearest: Option<(u32, Option<u32>)> = None;
+        let mut list = list.into_iter().peekable();
+        self.repeat(need, |this| {
+            while let Some(&at) = list.peek() {
+                let usable = this.view.upper_is_up(at)
+                    && (!pools || this.view.is_open(at))
+                    && this.has_node(at, states.as_deref(), &mut nearest)
+                    && this.view.upper(&this.scratch, at) != EXCLUSIVE;
+                if usable && once(this, graph.upper[at as usize]) {
+                    return true;
+                }
+                list.next();
+            }
+            false
+        })
+    }
+
+    /// The states of nodes on which what a slot names of nodes could fit; `None` when it names none.
+    fn states_for(&self, need: &Need) -> Option<Vec<&'a State>> {
+        let (graph, index) = (self.view.graph, self.view.index);
+        let inner = need.with.iter().find(|inner| inner.level != Level::Upper)?;
+        let fits = |state: &&State| {
+            let class = &graph.classes[state.class.0 as usize];
+            self.eligible.class(state.class) && local::capacity(graph, class, &state.free, inner, 1) > 0
+        };
+        Some(index.live().filter(fits).collect())
+    }
+
+    /// Could a node below a place fit? `nearest` remembers the answer for the places that follow.
+    fn has_node(&self, at: u32, states: Option<&[&State]>, nearest: &mut Option<(u32, Option<u32>)>) -> bool {
+        let Some(states) = states else { return true };
+        let (first, after) = self.view.graph.upper_nodes[at as usize];
+        let (from, up) = if self.high { (after, false) } else { (first, true) };
+        let holds = |(asked, found): (u32, Option<u32>)| match found {
+            Some(found) if up => asked <= from && found >= from,
+            Some(found) => asked >= from && found < from,
+            None => {
+                if up {
+                    asked <= from
+                } else {
+                    asked >= from
+                }
+            }
+        };
+        let found = match nearest.filter(|known| holds(*known)) {
+            Some((_, found)) => found,
+            None => {
+                let found = self.view.nearest(&self.scratch, states, from, up);
+                *nearest = Some((from, found));
+                found
+            }
+        };
+        found.is_some_and(|node| (first..after).contains(&node))
+    }
+}
