@@ -18,8 +18,8 @@ use crate::proto::{Flags, PROTO_SIZE, Proto, ProtoError};
 pub const FRAME_MAGIC: u32 = 0xffee_0012;
 /// Bytes before the body.
 pub const FRAME_HEADER_SIZE: usize = 8;
-/// Default of the largest body accepted, in bytes.
-pub const FRAME_SIZE_MAX: usize = 64 << 20;
+/// Default of the largest body accepted, in bytes: the inventory of a large site with its graph has 210 MB.
+pub const FRAME_SIZE_MAX: usize = 320 << 20;
 /// Default of the maximum number of hops in a route stack.
 pub const ROUTES_MAX: usize = 64;
 /// Longest route part, in bytes; 36 in practice.

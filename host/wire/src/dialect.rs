@@ -14,9 +14,10 @@ use std::fmt::Write as _;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use fluxgate_formats::{Idset, JobId};
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-use crate::message::Message;
+use crate::message::{Message, PayloadError};
 
 /// The supported revisions of RFC 27 and 28.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -251,20 +252,31 @@ pub fn expiration_request(payload: &Value) -> Result<(JobId, f64), FieldError> {
 }
 
 /// The first answer of `resource.acquire`.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug)]
 pub struct Inventory<'a> {
-    /// The R of all resources.
-    pub resources: &'a Value,
+    /// The R of all resources, as text: the graph of a large machine has hundreds of megabytes.
+    pub resources: &'a str,
     /// The ranks that are up.
     pub up: Idset,
 }
 
-/// Reads the first answer of `resource.acquire`.
-pub fn inventory(payload: &Value) -> Result<Inventory<'_>, FieldError> {
-    let resources = payload.get("resources").filter(|r| r.is_object());
-    let resources = resources.ok_or_else(|| wrong("resources", payload.get("resources"), "an R object"))?;
+/// Reads the first answer of `resource.acquire`; an error says what is wrong.
+pub fn inventory(payload: &str) -> Result<Inventory<'_>, String> {
+    #[derive(serde::Deserialize)]
+    struct Fields<'a> {
+        #[serde(borrow)]
+        resources: Option<&'a RawValue>,
+        up: Option<Value>,
+    }
+    let fields: Fields<'_> =
+        serde_json::from_str(payload).map_err(|error| PayloadError::Json(error).to_string())?;
+    let resources = fields.resources.filter(|r| r.get().starts_with('{')).ok_or_else(|| {
+        let found: Option<Value> = fields.resources.and_then(|r| serde_json::from_str(r.get()).ok());
+        wrong("resources", found.as_ref(), "an R object").to_string()
+    })?;
     // Not in `up` is down: without the key nothing is up yet.
-    Ok(Inventory { resources, up: idset_field(payload, "up")?.unwrap_or_default() })
+    let up = fields.up.map(|up| idset_value("up", &up)).transpose().map_err(|error| error.to_string())?;
+    Ok(Inventory { resources: resources.get(), up: up.unwrap_or_default() })
 }
 
 /// A later answer of `resource.acquire`. Every field is a transition.

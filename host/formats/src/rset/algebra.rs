@@ -172,6 +172,7 @@ impl R {
             nslots: self.nslots,
             properties: BTreeMap::new(),
             scheduling: self.scheduling.clone(),
+            graph: self.graph.clone(),
         };
         if !self.properties.is_empty() {
             let ranks = out.ranks();

@@ -15,12 +15,14 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 use serde::de::{Deserialize, Deserializer};
 use serde::ser::{Serialize, Serializer};
 use serde_json::Value;
+use serde_json::value::RawValue;
 
-use crate::document::{self, DocumentError};
+use crate::document::DocumentError;
 use crate::hostlist::Hostlist;
 use crate::idset::Idset;
 
@@ -31,6 +33,8 @@ mod write;
 
 /// The longest text of an R, in bytes. Its `scheduling` may be a whole resource graph.
 pub const TEXT_BYTES_MAX: usize = 256 << 20;
+/// A graph in `scheduling` of at most as many bytes is kept as a value, a longer one as text.
+pub const GRAPH_TEXT_BYTES: usize = 256 << 10;
 /// Maximum number of entries that name one rank; more than a node has kinds of resources.
 pub const ENTRIES_PER_RANK_MAX: usize = 64;
 
@@ -56,6 +60,32 @@ pub struct R {
     pub properties: BTreeMap<String, Idset>,
     /// Opaque data of the scheduler; this module copies it unchanged.
     pub scheduling: Option<Value>,
+    /// The key `graph` of `scheduling`, where its text is longer than [`GRAPH_TEXT_BYTES`]: the graph of a large machine
+    /// has millions of values and is kept as text. `scheduling` is then without it.
+    pub graph: Option<GraphText>,
+}
+
+/// A JSON object as text, shared by its copies.
+#[derive(Debug, Clone)]
+pub struct GraphText(Arc<RawValue>);
+
+impl GraphText {
+    /// The text.
+    pub fn text(&self) -> &str {
+        self.0.get()
+    }
+
+    /// The object; several times as large as the text.
+    pub fn value(&self) -> Value {
+        // It was valid JSON when it was read.
+        serde_json::from_str(self.text()).unwrap_or_default()
+    }
+}
+
+impl PartialEq for GraphText {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0) || self.text() == other.text()
+    }
 }
 
 /// The resources of the ranks of one entry.
@@ -101,7 +131,8 @@ impl R {
 
     /// Reads JSON text.
     pub fn from_json(text: &str) -> Result<Self, DocumentError> {
-        Self::try_from(document::json(read::WHAT, text, TEXT_BYTES_MAX)?)
+        let (value, graph) = read::without_graph(text)?;
+        Ok(R { graph, ..Self::try_from(value)? })
     }
 
     /// Reads a JSON value. `R::try_from(value)` takes the value and saves a copy of `scheduling`.

@@ -1,18 +1,44 @@
 //! Reading and checking an R document.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::segments::Builder;
-use super::{Children, ENTRIES_PER_RANK_MAX, R, RLite, algebra};
+use super::{Children, ENTRIES_PER_RANK_MAX, GRAPH_TEXT_BYTES, GraphText, R, RLite, TEXT_BYTES_MAX, algebra};
 use crate::constraint::check_property_name;
-use crate::document::{Fault, Path};
+use crate::document::{self, DocumentError, Fault, Path};
 use crate::hostlist::Hostlist;
 use crate::idset::Idset;
 
 /// What the errors call the document.
 pub(super) const WHAT: &str = "R";
+
+/// The top of a document, with the parts of `scheduling` as text.
+#[derive(serde::Deserialize)]
+struct Top<'a> {
+    #[serde(borrow)]
+    scheduling: Option<BTreeMap<String, &'a RawValue>>,
+}
+
+/// Reads JSON text; a long graph in `scheduling` comes as text and is left out of the value.
+pub(super) fn without_graph(text: &str) -> Result<(Value, Option<GraphText>), DocumentError> {
+    let graph = (text.len() > GRAPH_TEXT_BYTES && text.len() <= TEXT_BYTES_MAX)
+        .then(|| serde_json::from_str::<Top<'_>>(text).ok()?.scheduling?.remove("graph"))
+        .flatten()
+        .filter(|graph| graph.get().len() > GRAPH_TEXT_BYTES && graph.get().starts_with('{'));
+    let Some(graph) = graph else { return Ok((document::json(WHAT, text, TEXT_BYTES_MAX)?, None)) };
+    // The rest of the text, with an empty graph in its place, which is taken out again.
+    let start = graph.get().as_ptr() as usize - text.as_ptr() as usize;
+    let rest = format!("{}{{}}{}", &text[..start], &text[start + graph.get().len()..]);
+    let mut value = document::json(WHAT, &rest, TEXT_BYTES_MAX)?;
+    if let Some(scheduling) = value.get_mut("scheduling").and_then(Value::as_object_mut) {
+        scheduling.shift_remove("graph");
+    }
+    Ok((value, Some(GraphText(Arc::from(graph.to_owned())))))
+}
 
 /// Reads the document `value`, whose `scheduling` was taken out or copied by the caller.
 pub(super) fn read(value: &Value, scheduling: Option<Value>) -> Result<R, Fault> {
@@ -46,7 +72,7 @@ pub(super) fn read(value: &Value, scheduling: Option<Value>) -> Result<R, Fault>
     });
     let nslots = nslots.transpose()?;
     let properties = properties(execution.get("properties"), &path.key("properties"), &ranks)?;
-    Ok(R { r_lite, nodelist, starttime, expiration, nslots, properties, scheduling })
+    Ok(R { r_lite, nodelist, starttime, expiration, nslots, properties, scheduling, graph: None })
 }
 
 fn idset(value: &Value, path: &Path<'_>) -> Result<Idset, Fault> {

@@ -25,10 +25,19 @@ impl R {
         let mut document = Map::new();
         document.insert("version".to_owned(), 1.into());
         document.insert("execution".to_owned(), Value::Object(execution));
-        if let Some(scheduling) = &self.scheduling {
-            document.insert("scheduling".to_owned(), scheduling.clone());
+        if let Some(scheduling) = self.scheduling_value() {
+            document.insert("scheduling".to_owned(), scheduling);
         }
         Value::Object(document)
+    }
+
+    /// The whole key `scheduling`, with a graph that is kept as text.
+    fn scheduling_value(&self) -> Option<Value> {
+        let mut scheduling = self.scheduling.clone();
+        if let (Some(Value::Object(map)), Some(graph)) = (&mut scheduling, &self.graph) {
+            map.insert("graph".to_owned(), graph.value());
+        }
+        scheduling
     }
 
     /// The set as JSON text; equal sets give equal text, as far as `scheduling` allows.

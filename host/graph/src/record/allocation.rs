@@ -27,7 +27,8 @@ impl Resources {
 
     fn to_r(&self, wanted: impl Fn(Status) -> bool) -> R {
         let mut r = self.whole(wanted);
-        r.scheduling = self.scheduling.of(&r, true);
+        r.scheduling =
+            write_jgf::machine(&self.machine.graph, &self.machine.levels).or_else(|| self.scheduling.of(&r));
         write::machine(&self.machine.graph, &mut r);
         r
     }
@@ -60,7 +61,7 @@ impl Resources {
         r.starttime = start;
         r.expiration = if expiration.is_finite() { expiration } else { 0.0 };
         let vertices = write_jgf::of_takes(graph, takes, self.record_format);
-        r.scheduling = vertices.or_else(|| self.scheduling.of(&r, false));
+        r.scheduling = vertices.or_else(|| self.scheduling.of(&r));
         write::job(graph, flows, &mut r);
         r
     }

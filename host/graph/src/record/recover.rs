@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use fluxgate_formats::rset::R;
+use fluxgate_formats::rset::{GraphText, R};
 use fluxgate_formats::{Idset, JobId};
 use serde_json::Value;
 
@@ -79,7 +79,9 @@ impl Resources {
 /// does not have, of that path, type and at least that size, are left out. They stay until the last free of the job.
 fn above(graph: &Graph, r: &R) -> Vec<Take> {
     let (Some(site), Some(scheduling)) = (&graph.site, &r.scheduling) else { return Vec::new() };
-    let nodes = scheduling["graph"]["nodes"].as_array().map_or(&[][..], Vec::as_slice);
+    let text = r.graph.as_ref().map(GraphText::value);
+    let graph_of_job = text.as_ref().or_else(|| scheduling.get("graph"));
+    let nodes = graph_of_job.and_then(|it| it.get("nodes")?.as_array()).map_or(&[][..], Vec::as_slice);
     let mut held: BTreeMap<u32, Share> = BTreeMap::new();
     for it in nodes.iter().map(|node| &node["metadata"]) {
         let Some(path) = it["paths"][CONTAINMENT].as_str() else { continue };

@@ -14,9 +14,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
 
+use crate::description::names::PropSet;
 use crate::layout::graph::Graph;
 use crate::layout::site::{RecordFormat, Site, Spot};
 use crate::layout::vertex::{NONE, VertexId};
+use crate::live::levels::Levels;
 use crate::live::share::Share;
 use crate::live::take::{self, Take, What};
 
@@ -24,17 +26,7 @@ use crate::live::take::{self, Take, What};
 /// said.
 pub(crate) fn of_takes(graph: &Graph, takes: &[Take], format: RecordFormat) -> Option<Value> {
     let site = graph.site.as_ref().filter(|_| format != RecordFormat::NoGraph)?;
-    let mut out = Writer {
-        graph,
-        site,
-        full: format == RecordFormat::Full,
-        next: site.next_id,
-        omitted: false,
-        above: BTreeSet::new(),
-        listed: BTreeSet::new(),
-        nodes: Vec::new(),
-        edges: Vec::new(),
-    };
+    let mut out = Writer::new(graph, site, format == RecordFormat::Full);
     let mut above: BTreeMap<u32, u64> = BTreeMap::new();
     for held in takes.iter().filter(|held| held.node == NONE) {
         match held.what.share() {
@@ -82,10 +74,42 @@ pub(crate) fn of_takes(graph: &Graph, takes: &[Take], format: RecordFormat) -> O
     Some(out.finish())
 }
 
+/// The graph of a machine, as its description: vertices above nodes, marked as they are now, and nodes. What is inside a node
+/// is listed where it is more than the cores and gpus that R names. `None` where the machine has no graph of a site.
+pub(crate) fn machine(graph: &Graph, levels: &Levels) -> Option<Value> {
+    let site = graph.site.as_ref()?;
+    let mut out = Writer { describes: true, ..Writer::new(graph, site, false) };
+    let tree = graph.upper_tree();
+    // In order of position, so that the machine is read again with its vertices in the same order.
+    let mut upper = (0..tree as u32).peekable();
+    for node in 0..=graph.nodes.len() as u32 {
+        let before = graph.nodes.get(node as usize).map_or(NONE, |it| it.vertex);
+        while let Some(at) = upper.next_if(|at| graph.upper[*at as usize] < before) {
+            let vertex = graph.upper[at as usize];
+            let spot = Spot::Upper(at);
+            let it = &graph.vertices[vertex as usize];
+            let mut data = out.metadata(vertex, 0, None, &site.label(spot).path, it.size);
+            if levels.is_marked(spot) {
+                data.insert("status".to_owned(), 1.into());
+            }
+            out.push(&site.label(spot).id, data, false, Some(spot));
+            if it.parent != NONE {
+                out.edge(&out.id_of(it.parent), &site.label(spot).id);
+            }
+        }
+        if before != NONE {
+            out.whole_node(node);
+        }
+    }
+    Some(json!({"graph": {"nodes": out.nodes, "edges": out.edges}, "writer": "fluxion:jgf_shorthand"}))
+}
+
 struct Writer<'a> {
     graph: &'a Graph,
     site: &'a Site,
     full: bool,
+    /// A machine is described, not what a job holds: units, and properties as they are now, are written too.
+    describes: bool,
     next: u64,
     omitted: bool,
     /// Upper vertices that are listed because something below them is held.
@@ -96,7 +120,53 @@ struct Writer<'a> {
     edges: Vec<Value>,
 }
 
-impl Writer<'_> {
+impl<'a> Writer<'a> {
+    fn new(graph: &'a Graph, site: &'a Site, full: bool) -> Self {
+        Writer {
+            graph,
+            site,
+            full,
+            describes: false,
+            next: site.next_id,
+            omitted: false,
+            above: BTreeSet::new(),
+            listed: BTreeSet::new(),
+            nodes: Vec::new(),
+            edges: Vec::new(),
+        }
+    }
+
+    /// A node of the machine, with what is inside if R does not name it.
+    fn whole_node(&mut self, node: u32) {
+        let graph = self.graph;
+        let it = &graph.nodes[node as usize];
+        let label = self.site.label(Spot::Node(node));
+        let (id, path) = (label.id.to_string(), label.path.to_string());
+        let data = self.metadata(it.vertex, 0, Some(it.rank), &path, 1);
+        self.push(&id, data, false, Some(Spot::Node(node)));
+        let parent = graph.vertices[it.vertex as usize].parent;
+        if parent != NONE {
+            self.edge(&self.id_of(parent), &id);
+        }
+        let inside = it.vertex + 1..graph.vertices[it.vertex as usize].end;
+        let named = |v: u32| {
+            let vertex = &graph.vertices[v as usize];
+            vertex.parent == it.vertex && (vertex.type_ == graph.core || vertex.type_ == graph.gpu)
+        };
+        if inside.clone().all(named) {
+            return;
+        }
+        let mut placed = BTreeMap::from([(it.vertex, (id, path))]);
+        for v in inside {
+            let vertex = &graph.vertices[v as usize];
+            let parent = placed.get(&vertex.parent).cloned().unwrap_or_default();
+            for member in 0..vertex.ids.len() {
+                let made = self.part(v, member, it.rank, &parent, (vertex.size, false));
+                placed.insert(v, made);
+            }
+        }
+    }
+
     /// Notes everything above a vertex.
     fn note_above(&mut self, vertex: u32) {
         let mut parent = self.graph.vertices[vertex as usize].parent;
@@ -134,6 +204,15 @@ impl Writer<'_> {
             data.insert("size".to_owned(), size.into());
         }
         data.insert("paths".to_owned(), json!({"containment": path}));
+        if self.describes && it.unit != crate::Name::EMPTY {
+            data.insert("unit".to_owned(), self.graph.text(it.unit).into());
+        }
+        let inside = it.node != NONE && self.graph.nodes[it.node as usize].vertex != vertex;
+        if self.describes && inside && it.props != PropSet::EMPTY {
+            let names = self.graph.properties(VertexId(vertex)).into_iter();
+            let all = names.map(|name| (name.to_owned(), Value::from("")));
+            data.insert("properties".to_owned(), Value::Object(all.collect()));
+        }
         data
     }
 
@@ -141,10 +220,21 @@ impl Writer<'_> {
         if exclusive {
             data.insert("exclusive".to_owned(), true.into());
         }
-        let values = spot.map(|spot| &self.site.label(spot).values).filter(|values| !values.is_empty());
-        if let Some(values) = values {
-            let values = values.iter().map(|(key, value)| (key.to_string(), Value::from(&**value)));
-            data.insert("properties".to_owned(), Value::Object(values.collect()));
+        let gone = |key: &str| {
+            let node = match spot {
+                Some(Spot::Node(node)) if self.describes => &self.graph.nodes[node as usize],
+                _ => return false,
+            };
+            let names = self.graph.properties(VertexId(node.vertex));
+            // Some are kept with their value in the name.
+            !names.iter().any(|name| *name == key || name.split_once('=').is_some_and(|(k, _)| k == key))
+        };
+        let values = spot.into_iter().flat_map(|spot| &self.site.label(spot).values);
+        let values = values.filter(|(key, _)| !gone(key));
+        let values: Map<String, Value> =
+            values.map(|(key, value)| (key.to_string(), Value::from(&**value))).collect();
+        if !values.is_empty() {
+            data.insert("properties".to_owned(), Value::Object(values));
         }
         self.nodes.push(json!({"id": id, "metadata": data}));
     }

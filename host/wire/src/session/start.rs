@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::{Asked, LOOKUPS_MAX, Mode, NOTE_LEN_MAX, Output, Phase, Session, SessionError};
 use crate::dialect::{self, Dialect, HelloAnswer, HelloJob, one_line};
-use crate::message::Message;
+use crate::message::{Message, PayloadError};
 use crate::module::Status;
 use crate::proto::errno;
 
@@ -129,10 +129,10 @@ impl Session {
             errno::ENOSYS => return self.fatal(SessionError::NoResourceService, out),
             _ => return self.fatal(SessionError::Acquire { errnum, text }, out),
         }
-        let payload = message.json().map_err(|error| error.to_string());
-        let read = payload.as_ref().map_err(Clone::clone).and_then(|payload| {
-            let inventory = dialect::inventory(payload).map_err(|error| error.to_string())?;
-            let r = R::from_value(inventory.resources).map_err(|error| format!("resources: {error}"))?;
+        let payload = message.text().ok_or_else(|| PayloadError::Missing.to_string());
+        let read = payload.and_then(|payload| {
+            let inventory = dialect::inventory(payload)?;
+            let r = R::from_json(inventory.resources).map_err(|error| format!("resources: {error}"))?;
             Ok((Box::new(r), inventory.up))
         });
         let (resources, up) = match read {

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use fluxgate_formats::rset::R;
 use fluxgate_formats::{Hostlist, Idset};
-use serde_json::Value;
+use serde_json::value::RawValue;
 
 use crate::layout::vertex::NONE;
 
@@ -17,7 +17,7 @@ type Numbered = (Option<u32>, usize);
 
 /// Binds the execution targets of the graph to the ranks of R, and drops what is not bound with all below it. Says which
 /// hosts only one side names, and where ranks differ.
-pub(super) fn bind(nodes: &[Value], seen: &mut [Outline<'_>], r: &R) -> Option<String> {
+pub(super) fn bind(nodes: &[&RawValue], seen: &mut [Outline<'_>], r: &R) -> Option<String> {
     let targets = targets(seen);
     // By host: the ranks of R, in order, and the targets of the graph, in order of their own ranks.
     let mut hosts: BTreeMap<String, (Vec<u32>, Vec<Numbered>)> = BTreeMap::new();

@@ -31,7 +31,7 @@ pub(crate) const BYTES_MAX: usize = 1 << 30;
 /// A text, borrowed from the document unless it has escapes. Inside an `Option` only a type of one's own borrows.
 #[derive(Deserialize)]
 #[serde(transparent)]
-struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+pub(super) struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 
 impl std::ops::Deref for Text<'_> {
     type Target = str;
@@ -98,14 +98,28 @@ pub(super) struct Metadata<'a> {
 impl Metadata<'_> {
     /// The containment path.
     pub(super) fn path(&self) -> Option<&str> {
-        self.paths.as_ref()?.containment.as_deref()
+        self.paths.as_ref()?.containment()
+    }
+
+    /// The name and the basename, where they are given.
+    pub(super) fn names(&self) -> (Option<&str>, Option<&str>) {
+        let [name, base] = [self.name.as_deref(), self.basename.as_deref()];
+        (name.filter(|name| !name.is_empty()), base.filter(|base| !base.is_empty()))
     }
 }
 
+/// Paths by subsystem.
 #[derive(Deserialize)]
-struct Paths<'a> {
+pub(super) struct Paths<'a> {
     #[serde(borrow)]
     containment: Option<Text<'a>>,
+}
+
+impl Paths<'_> {
+    /// The containment path.
+    pub(super) fn containment(&self) -> Option<&str> {
+        self.containment.as_deref().filter(|path| !path.is_empty())
+    }
 }
 
 /// The value of a property.
@@ -220,7 +234,7 @@ pub(crate) fn load(text: &str) -> Result<Graph, LoadError> {
 }
 
 /// What a parser says, without the position, which stands before it.
-fn words(e: &serde_json::Error) -> String {
+pub(super) fn words(e: &serde_json::Error) -> String {
     let text = e.to_string();
     text.split(" at line ").next().unwrap_or(&text).to_owned()
 }

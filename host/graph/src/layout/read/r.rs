@@ -2,7 +2,6 @@
 //! R has a topology ([`treepool`](super::treepool)).
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use fluxgate_formats::Idset;
 use fluxgate_formats::rset::R;
@@ -42,13 +41,13 @@ pub(crate) fn load(r: &R) -> Result<Loaded, LoadError> {
     }
     let told = flow_of(r);
     let mut strange = None;
-    match r.scheduling.as_ref().map_or(Ok(None), site::graph_of) {
+    match site::graph_of(r) {
         Ok(Some(graph)) => {
             let mut wrong = None;
             let mut more = |build: &mut GraphBuilder, nodes: &BTreeMap<u32, PoolId>| {
                 wrong = told.flow.as_ref().and_then(|flow| add_flow(build, flow, r, nodes).err());
             };
-            let site::Bound { mut graph, unbound } = site::load(graph, r, &mut more)?;
+            let site::Bound { mut graph, unbound } = site::load(&graph, r, &mut more)?;
             let named = r.r_lite.iter().flat_map(|entry| entry.children.keys());
             graph.r_types = named.map(|type_| graph.names.intern(type_)).collect();
             graph.r_types.sort_unstable();
@@ -56,9 +55,7 @@ pub(crate) fn load(r: &R) -> Result<Loaded, LoadError> {
             let wrong = wrong.into_iter().chain(graph.flows.refused(&graph.names));
             let wrong = wrong.map(|why| format!("scheduling: {why}"));
             let wrong_flow = wrong.reduce(|all, why| format!("{all}; {why}"));
-            let scheduling =
-                r.scheduling.clone().map_or(Scheduling::None, |all| Scheduling::Site(Arc::new(all)));
-            return Ok(Loaded { graph, scheduling, unused: unbound, wrong_flow });
+            return Ok(Loaded { graph, scheduling: Scheduling::Site, unused: unbound, wrong_flow });
         }
         Ok(None) => {}
         Err(why) => strange = Some(why),

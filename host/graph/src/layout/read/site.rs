@@ -13,11 +13,13 @@
 //!
 //! This module must never know what jobs hold.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use fluxgate_formats::rset::R;
 use serde::Deserialize;
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use crate::description::error::LoadError;
 use crate::description::model::CONTAINMENT;
@@ -27,15 +29,22 @@ use crate::layout::site::Label;
 use crate::layout::vertex::{Ids, NONE};
 
 use super::bind::{bind, members};
-use super::jgf::{self, ById, JsonNode, Said};
+use super::jgf::{self, ById, JsonNode, Paths, Said, Text};
 
 /// Types whose ids R names.
 pub(super) const NAMED: [&str; 2] = ["core", "gpu"];
 
 /// The graph in a `scheduling`, if there is one that this reader is for; an error names a writer of unknown graphs.
-pub(super) fn graph_of(scheduling: &Value) -> Result<Option<&Value>, String> {
-    let graph = scheduling.get("graph").filter(|graph| graph.get("nodes").is_some());
-    let Some(graph) = graph else { return Ok(None) };
+pub(super) fn graph_of(r: &R) -> Result<Option<Cow<'_, str>>, String> {
+    let Some(scheduling) = &r.scheduling else { return Ok(None) };
+    let value = || scheduling.get("graph").filter(|graph| graph.get("nodes").is_some());
+    let graph = match &r.graph {
+        Some(graph) => Cow::Borrowed(graph.text()),
+        None => match value() {
+            Some(graph) => Cow::Owned(graph.to_string()),
+            None => return Ok(None),
+        },
+    };
     match scheduling.get("writer").map(|writer| writer.as_str().unwrap_or_default()) {
         None | Some("fluxion" | "fluxion:" | "fluxion:jgf" | "fluxion:jgf_shorthand" | "fluxgate") => {
             Ok(Some(graph))
@@ -57,6 +66,7 @@ pub(super) struct Outline<'a> {
     pub(super) parent: u32,
     pub(super) rank: Option<u32>,
     pub(super) number: Option<u32>,
+    has_path: bool,
     pub(super) fate: Fate,
 }
 
@@ -71,17 +81,59 @@ pub(super) enum Fate {
     Dropped,
 }
 
+/// A graph, whose vertices and edges are read one by one: as values they would take ten times the memory.
+#[derive(Deserialize)]
+struct Lists<'a> {
+    #[serde(borrow)]
+    nodes: Vec<&'a RawValue>,
+    #[serde(borrow, default)]
+    edges: Vec<&'a RawValue>,
+}
+
+/// What the first look at a vertex reads.
+#[derive(Deserialize)]
+struct Glance<'a> {
+    id: Option<&'a str>,
+    #[serde(borrow)]
+    metadata: Option<GlanceData<'a>>,
+}
+
+#[derive(Deserialize)]
+struct GlanceData<'a> {
+    #[serde(rename = "type")]
+    type_: Option<&'a str>,
+    #[serde(borrow)]
+    name: Option<Text<'a>>,
+    id: Option<i64>,
+    uniq_id: Option<i64>,
+    rank: Option<i64>,
+    #[serde(borrow)]
+    paths: Option<Paths<'a>>,
+}
+
+/// An edge.
+#[derive(Deserialize)]
+struct EdgeEnds<'a> {
+    source: &'a str,
+    target: &'a str,
+    directed: Option<bool>,
+    #[serde(borrow)]
+    metadata: Option<&'a RawValue>,
+}
+
 /// Reads a graph and binds it to R. `more` adds what else R says, and is handed the nodes by rank.
 pub(super) fn load(
-    graph: &Value,
+    graph: &str,
     r: &R,
     more: &mut dyn FnMut(&mut GraphBuilder, &BTreeMap<u32, PoolId>),
 ) -> Result<Bound, LoadError> {
-    let list = |key: &str| graph.get(key).and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-    let (nodes, edges) = (list("nodes"), list("edges"));
+    let Lists { nodes, edges } =
+        serde_json::from_str(graph).map_err(|e| jgf::fault("graph", e.to_string()))?;
+    let nodes = nodes.as_slice();
     let mut seen = outlines(nodes)?;
-    let links = parents(edges, &mut seen)?;
-    let pathless = check_paths(nodes, &seen)?;
+    let links = parents(&edges, &mut seen)?;
+    drop(edges);
+    let pathless = check_paths(&seen)?;
     let unbound = bind(nodes, &mut seen, r);
     let missing = members(&mut seen, r);
     let mut build = GraphBuilder::new();
@@ -107,7 +159,7 @@ pub(super) fn load(
     }
     for (from, to, type_, subsystem) in links {
         if let (Some(from), Some(to)) = (pools[from as usize], pools[to as usize]) {
-            build.edge(from, to, type_, subsystem);
+            build.edge(from, to, &type_, &subsystem);
         }
     }
     let of_rank = |(vertex, pool): (&Outline<'_>, &Option<PoolId>)| match vertex.fate {
@@ -124,11 +176,13 @@ fn graph_fault(error: &GraphError, seen: &[Outline<'_>], pools: &[Option<PoolId>
     jgf::fault(place, error.to_string())
 }
 
-fn outlines(nodes: &[Value]) -> Result<Vec<Outline<'_>>, LoadError> {
+fn outlines<'a>(nodes: &[&'a RawValue]) -> Result<Vec<Outline<'a>>, LoadError> {
     let mut ids = ById::new(nodes.len());
     let mut seen = Vec::with_capacity(nodes.len());
     for (index, node) in nodes.iter().enumerate() {
-        let id = node.get("id").and_then(Value::as_str);
+        let read = serde_json::from_str(node.get());
+        let Glance { id, metadata } =
+            read.map_err(|e| jgf::fault(format!("graph.nodes[{index}]"), jgf::words(&e)))?;
         let place = |key: &str| match id {
             Some(id) => format!("graph.nodes[{index}] (id '{id}'){key}"),
             None => format!("graph.nodes[{index}]{key}"),
@@ -137,32 +191,33 @@ fn outlines(nodes: &[Value]) -> Result<Vec<Outline<'_>>, LoadError> {
         if ids.insert(id, PoolId(index as u32)).is_some() {
             return Err(jgf::fault(place(""), "another vertex has this id"));
         }
-        let it = &node["metadata"];
-        let type_ = it["type"].as_str().filter(|type_| !type_.is_empty());
+        let it = metadata.ok_or_else(|| jgf::fault(place(".metadata"), "nothing found; vertices have it"))?;
+        let type_ = it.type_.filter(|type_| !type_.is_empty());
         let type_ =
             type_.ok_or_else(|| jgf::fault(place(".metadata.type"), "no text found; a type is needed"))?;
-        let number = |key: &str| it[key].as_i64().and_then(|n| u32::try_from(n).ok());
-        let uniq = number("uniq_id").or_else(|| id.parse().ok());
-        let own = || match (type_, it["name"].as_str()) {
+        let number = |n: Option<i64>| n.and_then(|n| u32::try_from(n).ok());
+        let uniq = number(it.uniq_id).or_else(|| id.parse().ok());
+        let own = || match (type_, it.name.as_deref()) {
             ("node", Some(name)) => trailing(name).or(uniq),
             _ => uniq,
         };
-        let number_of = number("id").or_else(own).filter(|n| *n != u32::MAX);
-        let rank = number("rank");
-        seen.push(Outline { id, type_, parent: NONE, rank, number: number_of, fate: Fate::Kept });
+        seen.push(Outline {
+            id,
+            type_,
+            parent: NONE,
+            rank: number(it.rank),
+            number: number(it.id).or_else(own).filter(|n| *n != u32::MAX),
+            has_path: it.paths.is_some_and(|paths| paths.containment().is_some()),
+            fate: Fate::Kept,
+        });
     }
     Ok(seen)
 }
 
-fn path_of(node: &Value) -> Option<&str> {
-    node["metadata"]["paths"][CONTAINMENT].as_str().filter(|path| !path.is_empty())
-}
-
 /// Has no vertex a path? Then paths follow from names; otherwise each vertex that is contained in another needs one.
-fn check_paths(nodes: &[Value], seen: &[Outline<'_>]) -> Result<bool, LoadError> {
-    let pathless = nodes.iter().all(|node| path_of(node).is_none());
-    let lacks = |at: &usize| seen[*at].parent != NONE && path_of(&nodes[*at]).is_none();
-    match (0..seen.len()).find(lacks) {
+fn check_paths(seen: &[Outline<'_>]) -> Result<bool, LoadError> {
+    let pathless = !seen.iter().any(|vertex| vertex.has_path);
+    match seen.iter().position(|vertex| vertex.parent != NONE && !vertex.has_path) {
         Some(at) if !pathless => {
             let place = format!("graph.nodes[{at}] (id '{}').metadata.paths.containment", seen[at].id);
             Err(jgf::fault(place, "no text found; the containment path is needed"))
@@ -172,7 +227,7 @@ fn check_paths(nodes: &[Value], seen: &[Outline<'_>]) -> Result<bool, LoadError>
 }
 
 /// The path of a vertex by the names of those above it.
-fn made_path(nodes: &[Value], seen: &[Outline<'_>], index: usize) -> String {
+fn made_path(nodes: &[&RawValue], seen: &[Outline<'_>], index: usize) -> String {
     let above = |at: &u32| Some(seen.get(*at as usize)?.parent);
     let chain = std::iter::successors(Some(index as u32), above).take_while(|at| *at != NONE);
     let mut names: Vec<String> =
@@ -183,13 +238,14 @@ fn made_path(nodes: &[Value], seen: &[Outline<'_>], index: usize) -> String {
 }
 
 /// The name of a vertex, given or by basename and id.
-pub(super) fn name(nodes: &[Value], seen: &[Outline<'_>], at: usize) -> String {
-    let it = &nodes[at]["metadata"];
+pub(super) fn name(nodes: &[&RawValue], seen: &[Outline<'_>], at: usize) -> String {
+    let node: Option<JsonNode<'_>> = serde_json::from_str(nodes[at].get()).ok();
+    let (given, base) = node.as_ref().map_or((None, None), |node| node.metadata.names());
     let made = || {
-        let base = it["basename"].as_str().unwrap_or(seen[at].type_);
+        let base = base.unwrap_or(seen[at].type_);
         seen[at].number.map_or(base.to_owned(), |id| format!("{base}{id}"))
     };
-    it["name"].as_str().filter(|name| !name.is_empty()).map_or_else(made, str::to_owned)
+    given.map_or_else(made, str::to_owned)
 }
 
 /// The number at the end of a host name.
@@ -199,10 +255,10 @@ fn trailing(name: &str) -> Option<u32> {
 }
 
 /// Edge of another subsystem: from, to, type, subsystem.
-type Link<'a> = (u32, u32, &'a str, &'a str);
+type Link = (u32, u32, String, String);
 
 /// Sets the containment parents; returns the edges of other subsystems.
-fn parents<'a>(edges: &'a [Value], seen: &mut [Outline<'_>]) -> Result<Vec<Link<'a>>, LoadError> {
+fn parents(edges: &[&RawValue], seen: &mut [Outline<'_>]) -> Result<Vec<Link>, LoadError> {
     let mut ids = ById::new(seen.len());
     for (index, vertex) in seen.iter().enumerate() {
         ids.insert(vertex.id, PoolId(index as u32));
@@ -211,18 +267,19 @@ fn parents<'a>(edges: &'a [Value], seen: &mut [Outline<'_>]) -> Result<Vec<Link<
     let mut links = Vec::new();
     for (index, edge) in edges.iter().enumerate() {
         let place = |key: &str| format!("graph.edges[{index}]{key}");
-        let find = |key: &str| {
-            let id = edge.get(key).and_then(Value::as_str).unwrap_or_default();
-            let none = || jgf::fault(place(&format!(".{key}")), format!("there is no vertex with id '{id}'"));
+        let edge: EdgeEnds<'_> =
+            serde_json::from_str(edge.get()).map_err(|e| jgf::fault(place(""), jgf::words(&e)))?;
+        let find = |key: &str, id: &str| {
+            let none = || jgf::fault(place(key), format!("there is no vertex with id '{id}'"));
             ids.get(id).map(|pool| pool.0).ok_or_else(none)
         };
-        let (from, to) = (find("source")?, find("target")?);
-        for (type_, subsystem) in kinds(&edge["metadata"]) {
+        let (from, to) = (find(".source", edge.source)?, find(".target", edge.target)?);
+        for (type_, subsystem) in kinds(edge.metadata) {
             if subsystem != CONTAINMENT {
-                links.push((from, to, type_, subsystem));
-                if edge["directed"] == Value::Bool(false) {
-                    links.push((to, from, type_, subsystem));
+                if edge.directed == Some(false) {
+                    links.push((to, from, type_.clone(), subsystem.clone()));
                 }
+                links.push((from, to, type_, subsystem));
             } else if !type_.eq_ignore_ascii_case("in") {
                 if ![NONE, from].contains(&set[to as usize]) {
                     return Err(jgf::fault(place(".target"), "this vertex has two parents in one subsystem"));
@@ -238,20 +295,22 @@ fn parents<'a>(edges: &'a [Value], seen: &mut [Outline<'_>]) -> Result<Vec<Link<
 }
 
 /// The types and subsystems of an edge; containment where it does not say.
-fn kinds(metadata: &Value) -> Vec<(&str, &str)> {
+fn kinds(metadata: Option<&RawValue>) -> Vec<(String, String)> {
+    let metadata: Value = metadata.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default();
+    let own = |text: &str| text.to_owned();
     if let Some(names) = metadata["name"].as_object().filter(|names| !names.is_empty()) {
         return names
             .iter()
-            .map(|(subsystem, type_)| (type_.as_str().unwrap_or_default(), &**subsystem))
+            .map(|(of, type_)| (own(type_.as_str().unwrap_or_default()), of.clone()))
             .collect();
     }
-    let text = |key: &str, usual| metadata[key].as_str().unwrap_or(usual);
+    let text = |key: &str, usual| own(metadata[key].as_str().unwrap_or(usual));
     vec![(text("relationship", "contains"), text("subsystem", CONTAINMENT))]
 }
 
 fn add(
     build: &mut GraphBuilder,
-    nodes: &[Value],
+    nodes: &[&RawValue],
     index: usize,
     seen: &[Outline<'_>],
     r: &R,
@@ -260,7 +319,7 @@ fn add(
     let vertex = &seen[index];
     let place = |key: &str| format!("graph.nodes[{index}] (id '{}'){key}", vertex.id);
     let JsonNode { mut metadata, .. } =
-        JsonNode::deserialize(&nodes[index]).map_err(|e| jgf::fault(place(""), e.to_string()))?;
+        serde_json::from_str(nodes[index].get()).map_err(|e| jgf::fault(place(""), jgf::words(&e)))?;
     metadata.rank = None;
     metadata.id = vertex.number.map(i64::from);
     let mut values = BTreeMap::new();

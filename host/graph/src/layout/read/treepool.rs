@@ -30,8 +30,8 @@ pub(crate) enum Scheduling {
     None,
     /// Of another writer: kept untouched.
     Opaque(Arc<Value>),
-    /// The graph of a site: the machine has it, an allocation the vertices that it holds.
-    Site(Arc<Value>),
+    /// The graph of a site, which the layout has.
+    Site,
     /// RFC 49: an allocation has the part that is about its ranks.
     TreePool(Arc<TreePool>),
 }
@@ -77,10 +77,9 @@ impl Scheduling {
     }
 
     /// The key of this R, which is part of the one that was read, of the machine or of an allocation.
-    pub(crate) fn of(&self, r: &R, machine: bool) -> Option<Value> {
+    pub(crate) fn of(&self, r: &R) -> Option<Value> {
         match self {
-            Scheduling::None => None,
-            Scheduling::Site(value) => machine.then(|| Value::clone(value)),
+            Scheduling::None | Scheduling::Site => None,
             Scheduling::Opaque(value) => Some(Value::clone(value)),
             Scheduling::TreePool(pool) => Some(pool.of(&r.ranks())),
         }

@@ -129,3 +129,35 @@ fn site_47_an_instance_in_a_job_has_its_chassis_and_storage() {
     let chassis = job(json!([{"type": "chassis", "count": 1, "with": [node(1), ssd(10)]}]));
     assert_eq!(run(&mut inner, 2, &chassis).unwrap().summary(), "rank1/core[0-3]");
 }
+
+#[test]
+fn a_machine_is_written_as_it_was_read() {
+    let site = Rabbits { storage_nodes: true, ..Rabbits::default() };
+    let mut m = site.machine();
+    m.set_vertex_status("/site/chassis0/ssd1", false).unwrap();
+    m.set_vertex_status("/site/chassis1", false).unwrap();
+    m.property_remove("even", &ids("2"));
+    let all = m.to_r_all();
+    let mut again = Resources::from_r(&all).unwrap();
+    again.set_up(&all.ranks());
+    assert_eq!((again.to_r_all(), again.up(), again.totals()), (all, m.up(), m.totals()));
+    assert_eq!(
+        held(&run(&mut again, 1, &beside(1, 200)).unwrap()),
+        ["/site/chassis0/ssd0", "/site/chassis0/ssd2"]
+    );
+    again.set_vertex_status("/site/chassis1", true).unwrap();
+    assert_eq!(again.up(), ids("0-6"));
+}
+
+#[test]
+fn site_16_a_long_graph_is_kept_as_text() {
+    let site = Rabbits { chassis: 20, ssds: 36, nodes: 8, cores: 8, ..Rabbits::default() };
+    let text = site.value().to_string();
+    let r = R::from_json(&text).unwrap();
+    assert!(r.graph.is_some() && r.scheduling.as_ref().unwrap().get("graph").is_none());
+    assert_eq!(r.to_value()["scheduling"], site.value()["scheduling"]);
+    let (mut long, mut short) = (Resources::from_r(&r).unwrap(), site.machine());
+    long.set_up(&r.ranks());
+    assert_eq!(long.to_r_all(), short.to_r_all());
+    assert_eq!(run(&mut long, 1, &beside(9, 10)), run(&mut short, 1, &beside(9, 10)));
+}
