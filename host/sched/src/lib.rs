@@ -26,6 +26,7 @@
 mod audit_trail;
 mod components;
 mod configuration;
+pub mod fluxion;
 mod forecasts;
 mod history;
 mod host;

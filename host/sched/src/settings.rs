@@ -33,6 +33,7 @@ pub use keys::{KEYS, Key};
 use queue::Queue;
 pub use queue::QueuePolicy;
 use value::Given;
+pub(crate) use value::shortened;
 
 /// Name of the table in a Flux configuration.
 pub const TABLE: &str = "sched-fluxgate";
@@ -271,7 +272,7 @@ impl Settings {
         };
         for first in [true, false] {
             for arg in args.iter().map(AsRef::as_ref).filter(|arg| policy(arg) == first) {
-                self.argument(arg).with_context(|| format!("argument {:?}", value::shortened(arg)))?;
+                self.argument(arg).with_context(|| format!("argument {:?}", shortened(arg)))?;
             }
         }
         self.check_queues()?;

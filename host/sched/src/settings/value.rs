@@ -122,7 +122,7 @@ pub(super) fn kind(value: &Value) -> &'static str {
 }
 
 /// At most the first [`SHOWN_MAX`] characters.
-pub(super) fn shortened(text: &str) -> String {
+pub(crate) fn shortened(text: &str) -> String {
     match text.char_indices().nth(SHOWN_MAX) {
         Some((end, _)) => format!("{}...", &text[..end]),
         None => text.to_owned(),
