@@ -1,4 +1,7 @@
-//! `fluxgate config`: look at the scheduler's settings, check a file of them, and have them read again.
+//! `fluxgate config`: look at the scheduler's settings, check a file of them, have them read again, and make them from
+//! those of the graph scheduler.
+
+mod migrate;
 
 use std::path::{Path, PathBuf};
 
@@ -11,6 +14,8 @@ use crate::args::Target;
 use crate::client::Client;
 use crate::files::read_config;
 use crate::render;
+
+use self::migrate::Migrate;
 
 /// `fluxgate config`.
 #[derive(Debug, Subcommand)]
@@ -47,6 +52,15 @@ pub(crate) enum ConfigCmd {
         #[arg(long)]
         json: bool,
     },
+    /// Make our settings from those of the graph scheduler (Fluxion): its three tables and its modules' arguments.
+    ///
+    /// Prints a line for each setting: ok, info, warn or error, the key, what was found, and what it becomes. Then the table
+    /// [sched-fluxgate] as TOML. Asks nobody, and changes nothing that runs.
+    #[command(
+        after_help = "Exit codes: 0 success; 1 with --strict if there is a warning; 2 if a setting cannot be \
+                            translated or a file cannot be read or written. With 1 and 2 no table is made."
+    )]
+    Migrate(Migrate),
 }
 
 /// Run a subcommand.
@@ -89,6 +103,7 @@ pub(crate) fn run(command: &ConfigCmd) -> Result<()> {
             let settings = Settings::from_config(&config).with_context(name)?.with_args(settings)?;
             show(&settings.show(), *json)
         }
+        ConfigCmd::Migrate(args) => migrate::run(args),
     }
 }
 
