@@ -20,6 +20,7 @@ mod instance;
 mod journal;
 mod languages;
 mod learned;
+mod migrate;
 mod places;
 mod policies;
 mod queues;
