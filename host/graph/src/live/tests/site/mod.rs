@@ -2,6 +2,7 @@
 
 mod loading;
 mod matching;
+mod model;
 mod record;
 mod status;
 
@@ -90,14 +91,14 @@ impl Rabbits {
 
     /// R with the graph in its `scheduling`.
     pub(super) fn value(&self) -> Value {
-        let last = self.node_count() - 1;
-        let mut lite =
-            vec![json!({"rank": format!("0-{last}"), "children": {"core": format!("0-{}", self.cores - 1)}})];
-        let mut hosts = vec![format!("n[0-{last}]")];
+        let range = |from: u32, to: u32| (from..to).collect::<Idset>().to_string();
+        let count = self.node_count();
+        let mut lite = vec![json!({"rank": range(0, count), "children": {"core": range(0, self.cores)}})];
+        let mut hosts: Vec<String> = (0..count).map(|n| format!("n{n}")).collect();
         if self.storage_nodes {
-            let ranks = format!("{}-{}", last + 1, last + self.chassis);
+            let ranks = range(count, count + self.chassis);
             lite.push(json!({"rank": ranks, "children": {"core": "0-1"}}));
-            hosts.push(format!("r[0-{}]", self.chassis - 1));
+            hosts.extend((0..self.chassis).map(|c| format!("r{c}")));
         }
         json!({"version": 1, "execution": {"R_lite": lite, "nodelist": hosts, "starttime": 0, "expiration": 0},
             "scheduling": {"graph": self.graph()}})
