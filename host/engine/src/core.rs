@@ -344,8 +344,8 @@ impl Core {
     /// The reason of a waiting job whose resources are not free.
     pub(crate) fn busy_reason(&self, slot: Slot) -> Reason {
         let Some(job) = self.job(slot) else { return Reason::Unseen };
-        if let Some(short) = self.resources.short_flow(&job.request) {
-            return Reason::Flow(short.into());
+        if let Some(short) = self.resources.shortage(&job.request) {
+            return Reason::Short(short.into());
         }
         Reason::Busy {
             nodes: job.request.min_nodes(),

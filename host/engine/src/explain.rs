@@ -83,8 +83,8 @@ impl Engine {
         };
         // A job with a reservation is told of short flow as well.
         let short = match &reason {
-            Reason::Flow(_) => None,
-            _ => core.resources.short_flow(&job.request),
+            Reason::Short(_) => None,
+            _ => core.resources.shortage(&job.request),
         };
         let short = short.map_or(String::new(), |short| format!(" ({short})"));
         Some(Explanation {

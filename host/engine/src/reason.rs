@@ -44,8 +44,10 @@ pub enum Reason {
     /// Scheduling is suspended since the policy of this name failed.
     #[serde(rename = "Held")]
     Suspended(Arc<str>),
-    /// The flow (power, bandwidth) to its nodes is short: which kind, how much, and at which pool.
-    Flow(Arc<str>),
+    /// The flow (power, bandwidth) to its nodes is short, or a level above them (storage, chassis, licences): which kind,
+    /// how much, and where.
+    #[serde(rename = "Flow")]
+    Short(Arc<str>),
     /// The reason in the words of the policy.
     Said(Arc<str>),
 }
@@ -66,7 +68,7 @@ impl std::fmt::Display for Reason {
                 }
                 if sep.is_empty() { f.write_str("resources that are in use or down") } else { Ok(()) }
             }
-            Reason::Flow(said) | Reason::Said(said) => f.write_str(said),
+            Reason::Short(said) | Reason::Said(said) => f.write_str(said),
             Reason::Delays(id) => write!(f, "would delay the reserved start of {id}"),
             Reason::Reserved => f.write_str("first in line, has a reserved start"),
             Reason::Ceiling { cores } => {

@@ -286,7 +286,7 @@ fn reasons_are_short_enough_for_a_list() {
         Reason::Busy { nodes: 131_072, cores: 16_777_216, gpus: 1_048_576 },
         Reason::Delays(JobId(u64::MAX)),
         Reason::Reserved,
-        Reason::Flow("insufficient power: needs 64 times 400 W, rack-pdu-17 has too little left".into()),
+        Reason::Short("insufficient power: needs 64 times 400 W, rack-pdu-17 has too little left".into()),
     ];
     for reason in reasons {
         assert!(reason.to_string().chars().count() < 80);

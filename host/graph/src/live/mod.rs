@@ -14,6 +14,7 @@ mod grow;
 pub(crate) mod hints;
 pub(crate) mod index;
 pub(crate) mod ledger;
+pub(crate) mod level_shortage;
 pub(crate) mod levels;
 pub(crate) mod local;
 pub(crate) mod machine;

@@ -15,7 +15,7 @@ use crate::live::placement::Placement;
 use crate::live::request::{Request, RequestError};
 use crate::live::resources::Resources;
 use crate::live::view::View;
-use crate::live::{flow_shortage, why};
+use crate::live::{flow_shortage, level_shortage, why};
 
 impl Resources {
     pub(crate) fn cache(&self) -> MutexGuard<'_, Cache> {
@@ -60,9 +60,10 @@ impl Resources {
         result
     }
 
-    /// The flow for which a request does not start now, in words; `None` when it waits for something else. Costs a search.
-    pub fn short_flow(&self, request: &Request) -> Option<String> {
-        if !request.flow || !self.could_fit_counts(request) {
+    /// The flow, or the level above nodes, for which a request does not start now, in words; `None` when it waits for
+    /// something else. Costs a search.
+    pub fn shortage(&self, request: &Request) -> Option<String> {
+        if !(request.flow || request.above) || !self.could_fit_counts(request) {
             return None;
         }
         if let Some((version, known)) = self.cache().short.get(&request.shape)
@@ -70,7 +71,9 @@ impl Resources {
         {
             return known.clone();
         }
-        let made = flow_shortage::waiting(self.machine.view(None), request, &self.machine.eligible(request));
+        let (view, eligible) = (self.machine.view(None), self.machine.eligible(request));
+        let flow = flow_shortage::waiting(view, request, &eligible);
+        let made = flow.or_else(|| level_shortage::waiting(view, request, &eligible));
         remember(&mut self.cache().short, CACHE_MAX, request.shape, (self.version, made.clone()));
         made
     }

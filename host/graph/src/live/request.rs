@@ -123,6 +123,8 @@ pub struct Request {
     pub(crate) fungible: Option<(Kind, u64)>,
     /// It asks for flow.
     pub(crate) flow: bool,
+    /// It asks for vertices above nodes.
+    pub(crate) above: bool,
 }
 
 /// What totals are kept of.
@@ -315,6 +317,7 @@ impl Shapes {
             single: single(&needs),
             fungible: if whole_nodes { None } else { fungible(graph, &needs, &constraint) },
             flow: needs.iter().any(flow_request::flows) || alternatives.iter().any(|r| r.flow),
+            above: needs.iter().any(above) || alternatives.iter().any(|r| r.above),
             needs,
             alternatives,
             whole_nodes,
@@ -487,6 +490,11 @@ fn by_class(constraint: &Constraint) -> bool {
 /// Every count is one number.
 pub(crate) fn fixed(need: &Need) -> bool {
     need.count.fixed().is_some() && need.with.iter().all(fixed)
+}
+
+/// Does it ask for a vertex above nodes?
+fn above(need: &Need) -> bool {
+    need.level == Level::Upper && (!need.slot || need.with.iter().any(above))
 }
 
 /// No two parts of the request can want the same thing.

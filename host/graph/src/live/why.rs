@@ -5,7 +5,7 @@
 use crate::layout::template::ClassId;
 use crate::live::request::{Level, Need, Request};
 use crate::live::view::{Eligible, View, Where};
-use crate::live::{flow_shortage, local, matcher};
+use crate::live::{flow_shortage, level_shortage, local, matcher};
 
 /// Most alternatives of which the reasons are given.
 const REASONS_MAX: usize = 3;
@@ -60,8 +60,13 @@ pub(crate) fn explain(view: View<'_>, request: &Request, eligible: &Eligible) ->
     if let Some(why) = flow_shortage::never(view, request, eligible) {
         return why;
     }
-    if nodes == 0 {
+    if nodes == 0 && request.nodes > 0 {
         return "no node meets its constraints".to_owned();
+    }
+    if request.above
+        && let Some(why) = level_shortage::never(view, request, eligible)
+    {
+        return why;
     }
     if let [need] = request.needs.as_slice()
         && let Some((inner, want)) = matcher::tally(request)
@@ -80,19 +85,28 @@ pub(crate) fn explain(view: View<'_>, request: &Request, eligible: &Eligible) ->
     "no part of this machine has what it asks for together".to_owned()
 }
 
-/// What no node has enough of, when one thing alone decides.
+/// What no node has enough of, when one thing alone decides. The content of slots counts as often as there are slots.
 fn too_much(view: View<'_>, need: &Need, eligible: &Eligible) -> Option<String> {
+    short_part(view, &need.with, 1, eligible)
+}
+
+fn short_part(view: View<'_>, parts: &[Need], times: u64, eligible: &Eligible) -> Option<String> {
     let graph = view.graph;
-    let parts = need.with.iter().filter(|part| part.with.is_empty() && !part.slot);
-    parts.into_iter().find_map(|part| {
+    parts.iter().find_map(|part| {
+        if part.slot {
+            return short_part(view, &part.with, times.saturating_mul(part.min()), eligible);
+        }
+        if !part.with.is_empty() {
+            return None;
+        }
+        let want = part.min().saturating_mul(times);
         let fits = |class: ClassId, state: &[u64]| {
-            eligible.class(class)
-                && local::capacity(graph, &graph.classes[class.0 as usize], state, part, part.min())
-                    >= part.min()
+            let class_of = &graph.classes[class.0 as usize];
+            eligible.class(class) && local::capacity(graph, class_of, state, part, want) >= want
         };
         let unit = if part.unit.is_empty() { String::new() } else { format!(" {}", part.unit) };
         let short = !view.index.live().any(|state| fits(state.class, &state.free));
-        short.then(|| format!("no node has {}{unit} of '{}'", part.min(), part.text))
+        short.then(|| format!("no node has {want}{unit} of '{}'", part.text))
     })
 }
 

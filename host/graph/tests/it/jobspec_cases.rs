@@ -257,7 +257,7 @@ fn memory_and_pools_by_units() {
     for (shape, word) in [
         ("slot/memory=65{unit:GB}", "memory"),
         ("slot/memory=1{unit:W}", "memory"),
-        ("[slot/core;license=4]", "together"),
+        ("[slot/core;license=4]", "needs 4 of 'license', there are 3"),
     ] {
         let request = compile(&mut machine, shape);
         let why = machine.satisfiable(&request).unwrap_err().to_string();

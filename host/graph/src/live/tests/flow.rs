@@ -59,7 +59,7 @@ fn m4_18_power_is_given_on_every_pool_or_not_at_all() {
     // 4 are left in each rack and in the row, though twelve cores are free.
     let five = ask(&mut m, &kw(1, 5));
     assert_eq!(m.match_now(&five, 0.0, 10.0, Placement::First), Err(NoFit::Busy));
-    assert_eq!(m.short_flow(&five).unwrap(), "insufficient power: needs 5 kW, row has too little left");
+    assert_eq!(m.shortage(&five).unwrap(), "insufficient power: needs 5 kW, row has too little left");
     let four = ask(&mut m, &kw(1, 4));
     assert_eq!(start(&mut m, 2, &four, 0.0, 100.0, Placement::High).unwrap(), "rank3/core3");
     let one = ask(&mut m, &kw(1, 1));
@@ -285,7 +285,7 @@ fn the_graph_of_rfc_40_is_read_for_what_flows() {
     start(&mut m, 1, &four, 0.0, 10.0, Placement::First).unwrap();
     start(&mut m, 2, &four, 0.0, 20.0, Placement::First).unwrap();
     assert_eq!(m.match_now(&four, 0.0, 10.0, Placement::First), Err(NoFit::Busy));
-    assert_eq!(m.short_flow(&four).unwrap(), "insufficient power: needs 4 kW, pdu0 has too little left");
+    assert_eq!(m.shortage(&four).unwrap(), "insufficient power: needs 4 kW, pdu0 has too little left");
     assert_eq!(m.earliest(&four, 0.0, 10.0), Some(10.0));
     // As R, with the supply of each node; and R with that graph as its `scheduling`.
     let r = m.to_r_all();
@@ -401,7 +401,7 @@ fn the_capped_machine_of_the_documents() {
     );
     assert_eq!(m.match_now(&request, 0.0, 3600.0, Placement::First), Err(NoFit::Busy));
     assert_eq!(
-        m.short_flow(&request).unwrap(),
+        m.shortage(&request).unwrap(),
         "insufficient power: needs 3 times 900 W, row has too little left"
     );
     assert_eq!(m.earliest(&request, 0.0, 3600.0), Some(3600.0));

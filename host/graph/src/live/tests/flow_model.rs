@@ -298,7 +298,7 @@ fn m4_18_flow_is_found_if_and_only_if_it_is_there() {
                     match found {
                         Ok(found) => begin(&mut world, &mut m, id, ask, &found, (now, end)),
                         Err(_) => {
-                            let short = m.short_flow(&request);
+                            let short = m.shortage(&request);
                             let bare = Ask { power: 0, ..ask };
                             let plain = world.fits(bare, world.left(|_| true), false);
                             assert_eq!(

@@ -102,3 +102,56 @@ fn site_42_61_62_63_75_properties_by_path() {
     assert_eq!(m.vertex_property("/site/chassis1", "rabbit").unwrap(), ["r1"]);
     assert!(m.set_vertex_property("/nowhere", "a", "b").is_err());
 }
+
+#[test]
+fn what_a_job_waits_for_is_said_by_level() {
+    let mut m = Rabbits { status: 1, ..Rabbits::default() }.machine();
+    let said = |m: &mut Resources, text: &str| {
+        let request = ask(m, text);
+        m.shortage(&request).unwrap_or_default()
+    };
+    assert_eq!(
+        said(&mut m, &beside(1, 10)),
+        "needs 10 GiB of ssd beside a node: no chassis has it, of 6 vertices 6 are down, 0 in use, 0 free"
+    );
+    for path in ["/site/chassis0/ssd0", "/site/chassis1/ssd1"] {
+        m.set_vertex_status(path, true).unwrap();
+    }
+    m.set_down(&ids("0-3"));
+    assert_eq!(said(&mut m, &beside(2, 100)), "");
+    m.set_up(&ids("0-1"));
+    assert!(run(&mut m, 1, &beside(1, 10)).is_some());
+    m.set_up(&ids("2"));
+    m.set_down(&ids("1"));
+    let two = job(json!([{"type": "chassis", "count": 2, "with": [node(1), ssd(10)]}]));
+    m.release(JobId(1), None).unwrap();
+    m.set_down(&ids("0"));
+    m.set_up(&ids("4"));
+    assert_eq!(
+        said(&mut m, &two),
+        "needs a node and 10 GiB of ssd in each of 2 of 'chassis': chassis1 has both, which is not enough"
+    );
+    m.set_down(&ids("2"));
+    m.set_up(&ids("3"));
+    assert!(run(&mut m, 2, &job(json!([node(2)]))).is_some());
+    m.set_up(&ids("0-1"));
+    assert!(run(&mut m, 3, &job(json!([node(2)]))).is_some());
+    m.release(JobId(2), None).unwrap();
+    m.set_down(&ids("3"));
+    assert_eq!(
+        said(&mut m, &beside(1, 10)),
+        "needs 10 GiB of ssd beside a node: chassis0 and chassis1 have it, their nodes are down or in use"
+    );
+}
+
+#[test]
+fn what_a_job_can_never_have_is_said_by_level() {
+    let mut m = Rabbits::default().machine();
+    let never = |m: &mut Resources, text: &str| satisfiable(m, text).unwrap_err();
+    let why = never(&mut m, &beside(2, 793));
+    assert!(why.ends_with("it needs 793 GiB of ssd beside each of 2 nodes: no chassis has as much"), "{why}");
+    // Five cores on nodes of four.
+    let five = json!({"type": "node", "count": 1, "with": [{"type": "slot", "count": 1, "label": "task", "with": [{"type": "core", "count": 5}]}]});
+    let why = never(&mut m, &job(json!([five])));
+    assert!(why.ends_with("no node has 5 of 'core'"), "{why}");
+}
