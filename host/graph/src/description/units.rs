@@ -55,7 +55,11 @@ pub(crate) fn scale(request: &str, pool: &str) -> Option<Scale> {
     if request.is_empty() || pool.is_empty() || request == pool {
         return Some(Scale { num: 1, den: 1 });
     }
-    Some(Scale { num: bytes(request)?, den: bytes(pool)? })
+    if let (Some(num), Some(den)) = (bytes(request), bytes(pool)) {
+        return Some(Scale { num, den });
+    }
+    let ((base, num), (other, den)) = (flowing(request)?, flowing(pool)?);
+    (base == other).then_some(Scale { num: num.into(), den: den.into() })
 }
 
 #[cfg(test)]
@@ -63,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn storage_units_convert_and_round_up() {
+    fn site_21_units_convert_and_round_up() {
         for (request, pool, n, expected) in [
             ("GB", "GB", 4, 4),
             ("", "GB", 4, 4),
@@ -73,6 +77,8 @@ mod tests {
             ("GB", "MB", 2, 2000),
             ("TiB", "GiB", 1, 1024),
             ("B", "KiB", 1025, 2),
+            ("kW", "W", 1, 1000),
+            ("W", "kW", 1001, 2),
         ] {
             let scale = scale(request, pool).unwrap();
             assert_eq!(scale.pool_units(n), expected, "{n} {request} in {pool}");
