@@ -118,7 +118,9 @@ impl Resources {
 
     /// The machine that a JGF text describes (RFC 40), all nodes down.
     pub fn from_jgf(text: &str) -> Result<Self, LoadError> {
-        Ok(Self::from_graph(read::jgf::load(text)?))
+        let mut made = Self::from_graph(read::site::alone(text)?);
+        made.scheduling = Scheduling::Site;
+        Ok(made)
     }
 
     /// The machine that the `[[resource.config]]` entries of a TOML text describe, all nodes down.

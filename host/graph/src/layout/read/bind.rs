@@ -1,5 +1,14 @@
 //! Binding the execution targets of a site's graph to the ranks of R, and their cores and gpus to its ids.
 //!
+//! # Readings taken
+//!
+//! - Nodes of the graph are bound to ranks by host name, since the graph's own ranks may be those of another boot or of an
+//!   enclosing instance. Hosts with one name are bound in order of rank; where no host name of the graph is known, ranks
+//!   decide.
+//! - A node that only one side names cannot be scheduled.
+//! - Ids of cores and gpus that differ from those of R, but are as many, are R's in the same order. Others that R lacks are
+//!   left out; those that the graph lacks (a graph in shorthand) are added below the node.
+//!
 //! This module must never know what is in a file beside the outlines of vertices and their names.
 
 use std::collections::{BTreeMap, HashMap};
@@ -50,7 +59,7 @@ pub(super) fn bind(nodes: &[&RawValue], seen: &mut [Outline<'_>], r: &R) -> Opti
         differ = r.nodelist.iter().collect();
     }
     for at in targets {
-        seen[at].fate = bound.get(&at).map_or(Fate::Dropped, |rank| Fate::Target(*rank));
+        seen[at].fate = bound.get(&at).map_or(Fate::Dropped, |rank| Fate::Target(Some(*rank)));
     }
     drop_below(seen);
     let said = [
@@ -63,6 +72,13 @@ pub(super) fn bind(nodes: &[&RawValue], seen: &mut [Outline<'_>], r: &R) -> Opti
         format!("scheduling.graph: hosts {} {what}", hosts.iter().collect::<Hostlist>())
     };
     said.map(told).reduce(|a, b| format!("{a}; {b}"))
+}
+
+/// The execution targets of a graph without R: as it says.
+pub(super) fn bind_alone(seen: &mut [Outline<'_>]) {
+    for at in targets(seen) {
+        seen[at].fate = Fate::Target(seen[at].rank);
+    }
 }
 
 /// What is of type `node`, and the highest other vertices with a rank that contain no node.
@@ -124,7 +140,7 @@ pub(super) fn members(seen: &mut [Outline<'_>], r: &R) -> Vec<(usize, String, Id
     for (at, vertex) in seen.iter().enumerate().filter(|(_, vertex)| NAMED.contains(&vertex.type_)) {
         let mut here = vertex.parent;
         while here != NONE && vertex.fate != Fate::Dropped {
-            if let Fate::Target(rank) = seen[here as usize].fate {
+            if let Fate::Target(Some(rank)) = seen[here as usize].fate {
                 inside.entry((rank, vertex.type_)).or_default().push((vertex.number, at));
                 break;
             }
@@ -135,7 +151,7 @@ pub(super) fn members(seen: &mut [Outline<'_>], r: &R) -> Vec<(usize, String, Id
         .iter()
         .enumerate()
         .filter_map(|(at, vertex)| match vertex.fate {
-            Fate::Target(rank) => Some((rank, at)),
+            Fate::Target(rank) => Some((rank?, at)),
             _ => None,
         })
         .collect();

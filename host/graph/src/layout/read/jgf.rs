@@ -1,15 +1,10 @@
-//! Reading JGF, the JSON graph format (RFC 40), with what the Flux project's graph scheduler adds to it.
+//! A vertex of JGF, the JSON graph format (RFC 40), with what the Flux project's graph scheduler adds to it.
 //!
-//! # Readings taken
+//! Of the metadata, `type`, `basename`, `name`, `id`, `size`, `unit`, `rank`, `properties` (a list, or an object with its
+//! keys), `uuid`, the containment path and `status` are used. `id` and `rank` of -1 mean none. Other keys follow from the
+//! graph or belong to a scheduler's state.
 //!
-//! - A vertex is `{"id", "metadata": {"type", ...}}`; of the metadata, `basename`, `name`, `id`, `size`, `unit`,
-//!   `rank`, `properties` (a list, or an object with its keys) and `uuid` are used. `id` and `rank` of -1 mean none.
-//!   Other keys (`uniq_id`, `exclusive`, `paths`, `status` ...) follow from the graph or belong to a scheduler's state.
-//! - An edge is `{"source", "target", "metadata"}`. The metadata name the subsystem as RFC 40 does
-//!   (`{"subsystem": "containment", "relationship": "contains"}`), without relationship, or in the older form
-//!   `{"name": {"containment": "contains"}}`. Without metadata it is a containment edge, as newer writers leave it out.
-//! - An edge `in` of containment is the opposite of a `contains` edge, which must be there.
-//! - The text may be the graph alone, or R whose `scheduling` holds one.
+//! This module must never know how vertices hang together.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
@@ -18,15 +13,10 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use crate::description::error::LoadError;
-use crate::description::model::CONTAINMENT;
 use crate::description::names::Name;
-use crate::layout::builder::{GraphBuilder, GraphError, Pool, PoolId};
-use crate::layout::graph::Graph;
+use crate::layout::builder::{GraphBuilder, Pool, PoolId};
 use crate::layout::template;
 use crate::layout::vertex::Ids;
-
-/// Longest text.
-pub(crate) const BYTES_MAX: usize = 1 << 30;
 
 /// A text, borrowed from the document unless it has escapes. Inside an `Option` only a type of one's own borrows.
 #[derive(Deserialize)]
@@ -41,33 +31,9 @@ impl std::ops::Deref for Text<'_> {
     }
 }
 
-#[derive(Deserialize)]
-struct Document<'a> {
-    #[serde(borrow)]
-    graph: Option<JsonGraph<'a>>,
-    #[serde(borrow)]
-    scheduling: Option<Scheduling<'a>>,
-}
-
-#[derive(Deserialize)]
-struct Scheduling<'a> {
-    #[serde(borrow)]
-    graph: JsonGraph<'a>,
-}
-
-#[derive(Deserialize)]
-struct JsonGraph<'a> {
-    #[serde(borrow)]
-    nodes: Vec<JsonNode<'a>>,
-    #[serde(default, borrow)]
-    edges: Vec<JsonEdge<'a>>,
-}
-
 /// A vertex.
 #[derive(Deserialize)]
 pub(super) struct JsonNode<'a> {
-    #[serde(borrow)]
-    id: Cow<'a, str>,
     #[serde(borrow)]
     pub(super) metadata: Metadata<'a>,
 }
@@ -149,88 +115,8 @@ impl Properties {
     }
 }
 
-#[derive(Deserialize)]
-struct JsonEdge<'a> {
-    #[serde(borrow)]
-    source: Cow<'a, str>,
-    #[serde(borrow)]
-    target: Cow<'a, str>,
-    directed: Option<bool>,
-    #[serde(borrow)]
-    metadata: Option<EdgeMetadata<'a>>,
-}
-
-#[derive(Deserialize)]
-struct EdgeMetadata<'a> {
-    #[serde(borrow)]
-    subsystem: Option<Text<'a>>,
-    #[serde(borrow)]
-    relationship: Option<Text<'a>>,
-    name: Option<BTreeMap<String, String>>,
-}
-
 pub(super) fn fault(place: impl Into<String>, what: impl Into<String>) -> LoadError {
     LoadError::new("JGF", place, what)
-}
-
-/// The machine that a JGF text describes.
-pub(crate) fn load(text: &str) -> Result<Graph, LoadError> {
-    if text.len() > BYTES_MAX {
-        return Err(fault("text", format!("{} bytes found; at most {BYTES_MAX} are accepted", text.len())));
-    }
-    let document: Document<'_> = serde_json::from_str(text)
-        .map_err(|e| fault(format!("line {} column {}", e.line(), e.column()), words(&e)))?;
-    let graph = document.graph.or(document.scheduling.map(|s| s.graph)).ok_or_else(|| {
-        fault("text", "no key 'graph' found; JGF has one at its top, or R in its 'scheduling'")
-    })?;
-
-    let mut build = GraphBuilder::new();
-    let mut pools = ById::new(graph.nodes.len());
-    for (index, node) in graph.nodes.iter().enumerate() {
-        let place = || format!("graph.nodes[{index}] (id '{}')", node.id);
-        let pool = pool(&mut build, &node.metadata)
-            .map_err(|(key, what)| fault(place() + ".metadata" + key, what))?;
-        let id = build.add(pool).map_err(|e| fault(place(), e.to_string()))?;
-        if pools.insert(&node.id, id).is_some() {
-            return Err(fault(place(), "another vertex has this id"));
-        }
-    }
-    for (index, edge) in graph.edges.iter().enumerate() {
-        let place = |key: &str| format!("graph.edges[{index}]{key}");
-        let find = |key: &str, id: &str| {
-            pools.get(id).ok_or_else(|| fault(place(key), format!("there is no vertex with id '{id}'")))
-        };
-        let (from, to) = (find(".source", &edge.source)?, find(".target", &edge.target)?);
-        match &edge.metadata {
-            None => build.contain(from, to),
-            Some(EdgeMetadata { subsystem: Some(subsystem), relationship, .. }) => {
-                let type_ = relationship.as_deref().unwrap_or("contains");
-                build.edge(from, to, type_, subsystem);
-                if edge.directed == Some(false) && &**subsystem != CONTAINMENT {
-                    build.edge(to, from, type_, subsystem);
-                }
-            }
-            Some(EdgeMetadata { name: Some(name), .. }) if !name.is_empty() => {
-                for (subsystem, type_) in name {
-                    build.edge(from, to, type_, subsystem);
-                }
-            }
-            Some(_) => {
-                let what = format!("no 'subsystem' found; a text such as '{CONTAINMENT}' is needed");
-                return Err(fault(place(".metadata"), what));
-            }
-        }
-    }
-    build.finish().map_err(|e: GraphError| {
-        let place = match e.pool().and_then(|p| graph.nodes.get(p.0 as usize).map(|n| (p.0, n))) {
-            Some((index, node)) => {
-                let name = node.metadata.name.as_deref().unwrap_or(&node.metadata.type_);
-                format!("graph.nodes[{index}] (id '{}', {name})", node.id)
-            }
-            None => "graph".to_owned(),
-        };
-        fault(place, e.to_string())
-    })
 }
 
 /// What a parser says, without the position, which stands before it.

@@ -4,7 +4,7 @@
 //! what a layout is used for.
 
 mod bind;
-pub(crate) mod jgf;
+mod jgf;
 pub(crate) mod r;
-mod site;
+pub(crate) mod site;
 pub(crate) mod treepool;

@@ -47,7 +47,7 @@ pub(crate) fn load(r: &R) -> Result<Loaded, LoadError> {
             let mut more = |build: &mut GraphBuilder, nodes: &BTreeMap<u32, PoolId>| {
                 wrong = told.flow.as_ref().and_then(|flow| add_flow(build, flow, r, nodes).err());
             };
-            let site::Bound { mut graph, unbound } = site::load(&graph, r, &mut more)?;
+            let site::Bound { mut graph, unbound } = site::load(&graph, Some(r), &mut more)?;
             let named = r.r_lite.iter().flat_map(|entry| entry.children.keys());
             graph.r_types = named.map(|type_| graph.names.intern(type_)).collect();
             graph.r_types.sort_unstable();

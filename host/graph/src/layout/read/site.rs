@@ -1,15 +1,15 @@
-//! Reading the graph of a site (JGF in the `scheduling` of R, RFC 20 and 40) and binding it to the resources of R.
+//! Reading the graph of a site (JGF, RFC 40): by itself, or in the `scheduling` of R (RFC 20) and bound to the resources of R.
 //!
 //! # Readings taken
 //!
+//! - An edge names its subsystem as RFC 40 does (`{"subsystem": "containment", "relationship": "contains"}`), without
+//!   relationship, or in the older form `{"name": {"containment": "contains"}}`. Without metadata it is a containment edge.
+//! - An edge `in` of containment is the opposite of a `contains` edge, which must be there.
 //! - The graph says how the machine hangs together; R says which execution targets there are, which cores and gpus each has,
-//!   and what its rank is. Nodes of the graph are bound to ranks by host name, since the graph's own ranks may be those of
-//!   another boot or of an enclosing instance. Hosts with one name are bound in order of rank; where no host name of the
-//!   graph is known, ranks decide.
-//! - A node that only one side names cannot be scheduled.
-//! - Ids of cores and gpus that differ from those of R, but are as many, are R's in the same order. Others that R lacks are
-//!   left out; those that the graph lacks (a graph in shorthand) are added below the node.
-//! - A vertex without a rank has the status that the file gives it: 0 is up, 1 is down.
+//!   and what its rank is (see [`bind`](super::bind)).
+//! - A vertex without a rank has the status that the file gives it: 0 is up, 1 is down. One without an id has its unique
+//!   id, or the number in its id in the file, or, of type `node`, at the end of its name.
+//! - Where no vertex has a containment path, paths are made from names.
 //!
 //! This module must never know what jobs hold.
 
@@ -28,9 +28,11 @@ use crate::layout::graph::Graph;
 use crate::layout::site::Label;
 use crate::layout::vertex::{Ids, NONE};
 
-use super::bind::{bind, members};
+use super::bind::{bind, bind_alone, members};
 use super::jgf::{self, ById, JsonNode, Paths, Said, Text};
 
+/// Longest text.
+const BYTES_MAX: usize = 1 << 30;
 /// Types whose ids R names.
 pub(super) const NAMED: [&str; 2] = ["core", "gpu"];
 
@@ -74,8 +76,8 @@ pub(super) struct Outline<'a> {
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Fate {
     Kept,
-    /// An execution target with this rank.
-    Target(u32),
+    /// An execution target with this rank; without one in a graph that has none.
+    Target(Option<u32>),
     /// With another id, since R counts it so.
     Renumbered(u32),
     Dropped,
@@ -121,10 +123,41 @@ struct EdgeEnds<'a> {
     metadata: Option<&'a RawValue>,
 }
 
-/// Reads a graph and binds it to R. `more` adds what else R says, and is handed the nodes by rank.
+/// A text with a graph: the graph alone, or R.
+#[derive(Deserialize)]
+struct Document<'a> {
+    #[serde(borrow)]
+    graph: Option<&'a RawValue>,
+    #[serde(borrow)]
+    scheduling: Option<Within<'a>>,
+}
+
+#[derive(Deserialize)]
+struct Within<'a> {
+    #[serde(borrow)]
+    graph: Option<&'a RawValue>,
+}
+
+/// The machine that a JGF text describes by itself, with the ranks, cores and gpus that it says.
+pub(crate) fn alone(text: &str) -> Result<Graph, LoadError> {
+    if text.len() > BYTES_MAX {
+        return Err(jgf::fault(
+            "text",
+            format!("{} bytes found; at most {BYTES_MAX} are accepted", text.len()),
+        ));
+    }
+    let document: Document<'_> = serde_json::from_str(text)
+        .map_err(|e| jgf::fault(format!("line {} column {}", e.line(), e.column()), jgf::words(&e)))?;
+    let graph = document.graph.or(document.scheduling.and_then(|it| it.graph)).ok_or_else(|| {
+        jgf::fault("text", "no key 'graph' found; JGF has one at its top, or R in its 'scheduling'")
+    })?;
+    Ok(load(graph.get(), None, &mut |_, _| {})?.graph)
+}
+
+/// Reads a graph and binds it to R, if there is one. `more` adds what else R says, and is handed the nodes by rank.
 pub(super) fn load(
     graph: &str,
-    r: &R,
+    r: Option<&R>,
     more: &mut dyn FnMut(&mut GraphBuilder, &BTreeMap<u32, PoolId>),
 ) -> Result<Bound, LoadError> {
     let Lists { nodes, edges } =
@@ -134,8 +167,14 @@ pub(super) fn load(
     let links = parents(&edges, &mut seen)?;
     drop(edges);
     let pathless = check_paths(&seen)?;
-    let unbound = bind(nodes, &mut seen, r);
-    let missing = members(&mut seen, r);
+    let (mut unbound, mut missing) = (None, Vec::new());
+    match r {
+        Some(r) => {
+            unbound = bind(nodes, &mut seen, r);
+            missing = members(&mut seen, r);
+        }
+        None => bind_alone(&mut seen),
+    }
     let mut build = GraphBuilder::new();
     let mut pools: Vec<Option<PoolId>> = Vec::with_capacity(seen.len());
     for (index, vertex) in seen.iter().enumerate() {
@@ -163,7 +202,7 @@ pub(super) fn load(
         }
     }
     let of_rank = |(vertex, pool): (&Outline<'_>, &Option<PoolId>)| match vertex.fate {
-        Fate::Target(rank) => Some((rank, (*pool)?)),
+        Fate::Target(rank) => Some((rank?, (*pool)?)),
         _ => None,
     };
     more(&mut build, &seen.iter().zip(&pools).filter_map(of_rank).collect());
@@ -172,7 +211,9 @@ pub(super) fn load(
 
 fn graph_fault(error: &GraphError, seen: &[Outline<'_>], pools: &[Option<PoolId>]) -> LoadError {
     let at = error.pool().and_then(|pool| pools.iter().position(|p| *p == Some(pool)));
-    let place = at.map_or("graph".to_owned(), |at| format!("graph.nodes[{at}] (id '{}')", seen[at].id));
+    let place = at.map_or("graph".to_owned(), |at| {
+        format!("graph.nodes[{at}] (id '{}', {})", seen[at].id, seen[at].type_)
+    });
     jgf::fault(place, error.to_string())
 }
 
@@ -196,6 +237,12 @@ fn outlines<'a>(nodes: &[&'a RawValue]) -> Result<Vec<Outline<'a>>, LoadError> {
         let type_ =
             type_.ok_or_else(|| jgf::fault(place(".metadata.type"), "no text found; a type is needed"))?;
         let number = |n: Option<i64>| n.and_then(|n| u32::try_from(n).ok());
+        for (key, n) in [("id", it.id), ("rank", it.rank)] {
+            if let Some(n) = n.filter(|n| *n != -1 && !(0..i64::from(u32::MAX)).contains(n)) {
+                let what = format!("{n} found; -1 or a number up to {} is accepted", u32::MAX - 1);
+                return Err(jgf::fault(place(&format!(".metadata.{key}")), what));
+            }
+        }
         let uniq = number(it.uniq_id).or_else(|| id.parse().ok());
         let own = || match (type_, it.name.as_deref()) {
             ("node", Some(name)) => trailing(name).or(uniq),
@@ -254,10 +301,10 @@ fn trailing(name: &str) -> Option<u32> {
     name[name.len() - digits..].parse().ok()
 }
 
-/// Edge of another subsystem: from, to, type, subsystem.
+/// Edge of another subsystem, or from what is contained: from, to, type, subsystem.
 type Link = (u32, u32, String, String);
 
-/// Sets the containment parents; returns the edges of other subsystems.
+/// Sets the containment parents; returns the other edges.
 fn parents(edges: &[&RawValue], seen: &mut [Outline<'_>]) -> Result<Vec<Link>, LoadError> {
     let mut ids = ById::new(seen.len());
     for (index, vertex) in seen.iter().enumerate() {
@@ -280,7 +327,9 @@ fn parents(edges: &[&RawValue], seen: &mut [Outline<'_>]) -> Result<Vec<Link>, L
                     links.push((to, from, type_.clone(), subsystem.clone()));
                 }
                 links.push((from, to, type_, subsystem));
-            } else if !type_.eq_ignore_ascii_case("in") {
+            } else if type_.eq_ignore_ascii_case("in") {
+                links.push((from, to, type_, subsystem));
+            } else {
                 if ![NONE, from].contains(&set[to as usize]) {
                     return Err(jgf::fault(place(".target"), "this vertex has two parents in one subsystem"));
                 }
@@ -313,7 +362,7 @@ fn add(
     nodes: &[&RawValue],
     index: usize,
     seen: &[Outline<'_>],
-    r: &R,
+    r: Option<&R>,
     pathless: bool,
 ) -> Result<PoolId, LoadError> {
     let vertex = &seen[index];
@@ -332,14 +381,15 @@ fn add(
     }
     let (mut labelled, mut down) = (!NAMED.contains(&vertex.type_), false);
     match vertex.fate {
-        Fate::Target(rank) => metadata.rank = Some(i64::from(rank)),
+        Fate::Target(rank) => metadata.rank = rank.map(i64::from),
         Fate::Renumbered(id) => metadata.id = Some(i64::from(id)),
         _ => down = metadata.status == Some(1) && vertex.rank.is_none(),
     }
     let mut pool = jgf::pool(build, &metadata)
         .map_err(|(key, what)| jgf::fault(place(&format!(".metadata{key}")), what))?;
     if let Fate::Target(rank) = vertex.fate {
-        let more = r.properties.iter().filter(|(_, ranks)| ranks.contains(rank));
+        let all = r.into_iter().flat_map(|r| &r.properties);
+        let more = all.filter(|(_, ranks)| rank.is_some_and(|rank| ranks.contains(rank)));
         pool.properties.extend(more.map(|(name, _)| build.name(name)));
     } else {
         // What is inside a node has no label.
