@@ -10,6 +10,7 @@ fn fault(edit: impl FnOnce(&mut Value)) -> String {
     Resources::from_r(&R::from_value(&value).unwrap()).unwrap_err().to_string()
 }
 
+// SITE-6, SITE-122: the sparse form, without what only other pages ask for.
 #[test]
 fn site_2_3_a_graph_is_used_or_set_aside_with_a_reason() {
     let site = Rabbits::default();

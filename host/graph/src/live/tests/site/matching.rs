@@ -5,7 +5,7 @@ use serde_json::json;
 use super::*;
 
 #[test]
-fn site_22_a_slot_takes_node_and_storage_of_one_chassis() {
+fn site_22_23_25_a_slot_takes_node_and_storage_of_one_chassis() {
     let mut m = Rabbits::default().machine();
     let r = run(&mut m, 1, &beside(1, 10)).unwrap();
     assert_eq!((r.summary(), held(&r)), ("rank0/core[0-3]".into(), vec!["/site/chassis0/ssd0".to_owned()]));
@@ -42,7 +42,7 @@ fn site_24_chassis_are_distinct_and_stay_shared() {
 }
 
 #[test]
-fn site_26_storage_is_granted_by_whole_vertices() {
+fn site_26_27_storage_is_granted_by_whole_vertices() {
     let mut m = Rabbits { nodes: 4, ..Rabbits::default() }.machine();
     assert_eq!(held(&run(&mut m, 1, &beside(1, 101)).unwrap()).len(), 2);
     assert_eq!(held(&run(&mut m, 2, &beside(1, 1)).unwrap()).len(), 1);
@@ -65,7 +65,7 @@ fn site_28_storage_that_is_not_for_itself_is_granted_too() {
 }
 
 #[test]
-fn site_29_storage_nodes_are_no_nodes() {
+fn site_29_39_121_storage_nodes_are_no_nodes() {
     let mut m = Rabbits { storage_nodes: true, ..Rabbits::default() }.machine();
     assert_eq!((m.totals().nodes, m.totals().cores), (5, 20));
     let nodes = |count: u32| job(json!([node(count)]));

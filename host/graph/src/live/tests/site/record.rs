@@ -6,6 +6,7 @@ use crate::RecordFormat;
 
 use super::*;
 
+// SITE-7, SITE-114, SITE-115, SITE-120: names, ids and paths differ, numbers are texts, and hosts end in digits.
 #[test]
 fn site_38_40_41_44_r_lists_what_is_held_in_shorthand() {
     let mut m = Rabbits::default().machine();

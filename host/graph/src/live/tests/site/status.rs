@@ -4,6 +4,7 @@ use serde_json::json;
 
 use super::*;
 
+// SITE-116: nodes stay usable.
 #[test]
 fn site_10_31_113_storage_is_down_until_it_is_marked_up() {
     let mut m = Rabbits { status: 1, ..Rabbits::default() }.machine();
