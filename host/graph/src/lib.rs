@@ -52,7 +52,7 @@ pub use live::flow_kinds::{FLOW_SPANS_MAX, FlowKind, FlowSpan};
 pub use live::hints::PlaceHint;
 pub use live::ledger::{Allocation, LedgerError};
 pub use live::node_rows::{NodeRow, Quantity};
-pub use live::paths::UnknownPath;
+pub use live::paths::{UnknownPath, VertexMarks};
 pub use live::placement::Placement;
 pub use live::plan::REPLAYS_MAX;
 pub use live::request::{REQUEST_VERTICES_MAX, Request, RequestError, SHAPES_KEPT, ShapeId};

@@ -15,7 +15,7 @@ use fluxgate_formats::{Hostlist, Idset};
 use crate::description::model::CONTAINMENT;
 use crate::description::names::{Name, Names, PropSet, PropSets};
 use crate::layout::flow::Flows;
-use crate::layout::site::{Site, Spot};
+use crate::layout::site::Site;
 use crate::layout::template::{self, Class, ClassId, ClassSlot};
 use crate::layout::vertex::{NONE, Vertex, VertexId};
 
@@ -42,14 +42,6 @@ pub(crate) struct Node {
     pub(crate) props: PropSet,
 }
 
-/// A property that was set on a vertex while jobs ran.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct SetValue {
-    pub(crate) value: Box<str>,
-    /// The vertex did not have the property before.
-    pub(crate) added: bool,
-}
-
 /// The resource graph. Nodes are numbered in containment order; for machines read from R that is by rank.
 #[derive(Debug, Clone)]
 pub struct Graph {
@@ -74,8 +66,8 @@ pub struct Graph {
     pub(crate) machine_wide: BTreeSet<Name>,
     /// What the graph of a site says beside this.
     pub(crate) site: Option<Arc<Site>>,
-    /// Properties with values that were set on vertices since; they are no part of what R says of a node.
-    pub(crate) set_values: BTreeMap<Spot, BTreeMap<Box<str>, SetValue>>,
+    /// Nodes with properties that were set while jobs ran; they are no part of what R says of a node.
+    pub(crate) added: BTreeSet<(u32, Name)>,
     pub(crate) edges: Vec<Edge>,
     /// What carries flow; its pools follow in `upper` after the vertices of the containment tree.
     pub(crate) flows: Flows,
@@ -124,7 +116,7 @@ impl Graph {
             upper_of: BTreeMap::new(),
             machine_wide: BTreeSet::new(),
             site: None,
-            set_values: BTreeMap::new(),
+            added: BTreeSet::new(),
             edges,
             flows: Flows::default(),
             uuids,

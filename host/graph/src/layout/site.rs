@@ -7,15 +7,20 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
 /// What R says of vertices beside cores and gpus, where the machine has the graph of a site.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum RecordFormat {
     /// Nothing. After a restart of the scheduler, storage and other vertices above nodes that jobs hold would be free.
+    #[serde(rename = "rv1_nosched")]
     NoGraph,
     /// Every vertex that is held, with all above it.
+    #[serde(rename = "rv1")]
     Full,
     /// The same without what is below vertices that are held exclusively.
     #[default]
+    #[serde(rename = "rv1_shorthand")]
     Shorthand,
 }
 
@@ -31,6 +36,11 @@ impl RecordFormat {
             RecordFormat::Shorthand => "rv1_shorthand",
         }
     }
+
+    /// The format of this name.
+    pub fn from_name(name: &str) -> Option<RecordFormat> {
+        RecordFormat::ALL.into_iter().find(|format| format.name() == name)
+    }
 }
 
 /// What the graph says of one vertex.
@@ -45,6 +55,18 @@ pub(crate) struct Label {
     /// The file says that it is down.
     pub(crate) down: bool,
 }
+
+/// A property that was set on a vertex, or taken from it, while jobs ran.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct SetValue {
+    /// `None` hides what the machine's description says.
+    pub(crate) value: Option<Box<str>>,
+    /// A node that did not have the property before.
+    pub(crate) added: bool,
+}
+
+/// What was set, by vertex and property.
+pub(crate) type SetValues = BTreeMap<Spot, BTreeMap<Box<str>, SetValue>>;
 
 /// A vertex that has a label.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -38,6 +38,17 @@ impl Levels {
         }
     }
 
+    /// Vertices that are marked themselves.
+    pub(crate) fn marked(&self) -> impl Iterator<Item = Spot> + '_ {
+        let upper = self.marked.ones().map(|at| Spot::Upper(at as u32));
+        upper.chain(self.nodes.ones().map(|node| Spot::Node(node as u32)))
+    }
+
+    /// Nodes that are reported up, and are down for a mark.
+    pub(crate) fn held_back(&self) -> impl Iterator<Item = u32> + '_ {
+        self.held_back.ones().map(|node| node as u32)
+    }
+
     /// Is a node down for a mark on it or on what contains it?
     pub(crate) fn holds_back(&self, graph: &Graph, node: u32) -> bool {
         let parent = graph.vertices[graph.nodes[node as usize].vertex as usize].parent;

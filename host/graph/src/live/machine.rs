@@ -12,6 +12,7 @@ use fixedbitset::FixedBitSet;
 use fluxgate_formats::constraint::{Constraint, Target};
 
 use crate::layout::graph::Graph;
+use crate::layout::site::SetValues;
 use crate::layout::template::{Class, ClassId};
 use crate::live::index::Index;
 use crate::live::ledger::{Allocation, Ledger};
@@ -30,6 +31,8 @@ pub(crate) struct Machine {
     pub(crate) reservations: Reservations,
     /// Which vertices above nodes are down.
     pub(crate) levels: Levels,
+    /// Properties with values that were set on vertices while jobs ran.
+    pub(crate) set_values: Arc<SetValues>,
     /// What a request without constraints may use.
     everything: Arc<Eligible>,
     known: Mutex<Known>,
@@ -43,6 +46,7 @@ impl Clone for Machine {
             ledger: self.ledger.clone(),
             reservations: self.reservations.clone(),
             levels: self.levels.clone(),
+            set_values: self.set_values.clone(),
             everything: self.everything.clone(),
             known: Mutex::default(),
         }
@@ -121,6 +125,25 @@ fn whole_nodes(graph: &Graph, request: &Request, classes: &[ClassId]) -> Option<
 /// What an RFC 31 constraint asks of a node.
 struct NodeTarget<'a>(&'a Graph, u32);
 
+/// The same without properties that were set while jobs ran.
+struct DescribedNode<'a>(NodeTarget<'a>);
+
+impl Target for DescribedNode<'_> {
+    fn host(&self) -> &str {
+        self.0.host()
+    }
+
+    fn rank(&self) -> u32 {
+        self.0.rank()
+    }
+
+    fn has_property(&self, name: &str) -> bool {
+        let NodeTarget(graph, node) = self.0;
+        let added = || graph.names.get(name).is_some_and(|name| graph.added.contains(&(node, name)));
+        self.0.has_property(name) && !added()
+    }
+}
+
 impl Target for NodeTarget<'_> {
     fn host(&self) -> &str {
         self.0.host(self.1)
@@ -142,7 +165,8 @@ impl Machine {
         let ledger = Ledger::new(&graph);
         let everything = Arc::new(Eligible::All);
         let (reservations, known) = (Reservations::default(), Mutex::default());
-        Machine { graph, index, ledger, reservations, levels: Levels::default(), everything, known }
+        let (levels, set_values) = (Levels::default(), Arc::default());
+        Machine { graph, index, ledger, reservations, levels, set_values, everything, known }
     }
 
     /// The idle machine of another index of the same graph.
@@ -188,6 +212,19 @@ impl Machine {
         }
         known.eligible.insert(request.shape, made.clone());
         made
+    }
+
+    /// The nodes that a request's constraint allows when no property is set beside those of the machine's description;
+    /// `None` when none is set, or there is no constraint.
+    pub(crate) fn eligible_as_described(&self, request: &Request) -> Option<Eligible> {
+        let graph = &self.graph;
+        if graph.added.is_empty() || request.constraint == Constraint::All {
+            return None;
+        }
+        let fits = |node: &usize| request.constraint.matches(&DescribedNode(NodeTarget(graph, *node as u32)));
+        let mut set = FixedBitSet::with_capacity(graph.nodes.len());
+        (0..graph.nodes.len()).filter(fits).for_each(|node| set.insert(node));
+        Some(Eligible::Nodes(set))
     }
 
     pub(crate) fn view<'a>(&'a self, overlay: Option<&'a Overlay>) -> View<'a> {

@@ -5,9 +5,10 @@
 use std::sync::Arc;
 
 use fluxgate_formats::Idset;
+use serde::{Deserialize, Serialize};
 
-use crate::layout::graph::{Graph, SetValue};
-use crate::layout::site::Spot;
+use crate::layout::graph::Graph;
+use crate::layout::site::{SetValue, Spot};
 use crate::live::index::Status;
 use crate::live::resources::Resources;
 
@@ -29,8 +30,10 @@ impl Resources {
         }
         let unknown = || UnknownPath(path.to_owned());
         let host = path.strip_prefix(ROOT).ok_or_else(unknown)?;
+        let host = graph.names.get(host).ok_or_else(unknown)?;
         let all = 0..graph.nodes.len() as u32;
-        let found: Vec<Spot> = all.filter(|node| graph.host(*node) == host).map(Spot::Node).collect();
+        let found: Vec<Spot> =
+            all.filter(|node| graph.nodes[*node as usize].host == host).map(Spot::Node).collect();
         // With a graph the path is an alias, which must mean one node.
         let clear = !found.is_empty() && (site.is_empty() && graph.site.is_none() || found.len() == 1);
         if clear { Ok(found) } else { Err(unknown()) }
@@ -97,21 +100,7 @@ impl Resources {
     /// # Errors
     /// The path is unknown; nothing was changed.
     pub fn set_vertex_property(&mut self, path: &str, key: &str, value: &str) -> Result<(), UnknownPath> {
-        for spot in self.spots(path)? {
-            let mut added = false;
-            if let Spot::Node(node) = spot
-                && !self.graph().has(node, key)
-            {
-                let rank = self.graph().nodes[node as usize].rank;
-                self.property_add(key, &Idset::from(rank));
-                added = true;
-            }
-            let graph = Arc::make_mut(&mut self.machine.graph);
-            let values = graph.set_values.entry(spot).or_default();
-            added |= values.get(key).is_some_and(|before| before.added);
-            values.insert(key.into(), SetValue { value: value.into(), added });
-        }
-        Ok(())
+        self.set_vertex_properties(&[path], key, Some(value)).map(drop)
     }
 
     /// Takes a property from the vertex of a path; one that it does not have is no error.
@@ -119,20 +108,86 @@ impl Resources {
     /// # Errors
     /// The path is unknown; nothing was changed.
     pub fn remove_vertex_property(&mut self, path: &str, key: &str) -> Result<(), UnknownPath> {
-        for spot in self.spots(path)? {
+        self.set_vertex_properties(&[path], key, None).map(drop)
+    }
+
+    /// Gives the vertices of several paths a property with a value, or with `None` takes it from them. True when a
+    /// request could be placed elsewhere than before: a node gained or lost the property.
+    ///
+    /// # Errors
+    /// The first path that is unknown; nothing was changed.
+    pub fn set_vertex_properties<P: AsRef<str>>(
+        &mut self,
+        paths: &[P],
+        key: &str,
+        value: Option<&str>,
+    ) -> Result<bool, UnknownPath> {
+        let mut spots = Vec::with_capacity(paths.len());
+        for path in paths {
+            spots.extend(self.spots(path.as_ref())?);
+        }
+        let (mut nodes, mut news) = (Vec::new(), Vec::new());
+        for spot in spots {
+            let has = matches!(spot, Spot::Node(node) if self.graph().has(node, key));
+            let before = self.machine.set_values.get(&spot).and_then(|values| values.get(key));
+            let mut added = before.is_some_and(|before| before.added);
+            let new = match value {
+                Some(text) => {
+                    added |= before.is_none() && matches!(spot, Spot::Node(_)) && !has;
+                    Some(SetValue { value: Some(text.into()), added })
+                }
+                // What the machine itself says of the vertex is hidden.
+                None => {
+                    let hidden = before.is_some_and(|before| before.value.is_none());
+                    let own = hidden || !added && (has || self.label_value(spot, key).is_some());
+                    own.then_some(SetValue { value: None, added: false })
+                }
+            };
             if let Spot::Node(node) = spot
-                && self.graph().has(node, key)
+                && has != value.is_some()
             {
-                let rank = self.graph().nodes[node as usize].rank;
-                self.property_remove(key, &Idset::from(rank));
+                nodes.push((node, added));
             }
-            if self.graph().set_values.contains_key(&spot) {
-                let graph = Arc::make_mut(&mut self.machine.graph);
-                graph.set_values.entry(spot).or_default().remove(key);
-                graph.set_values.retain(|_, values| !values.is_empty());
+            if before != new.as_ref() {
+                news.push((spot, new));
             }
         }
-        Ok(())
+        if !news.is_empty() {
+            let all = Arc::make_mut(&mut self.machine.set_values);
+            for (spot, new) in news {
+                let values = all.entry(spot).or_default();
+                match new {
+                    Some(new) => drop(values.insert(key.into(), new)),
+                    None => drop(values.remove(key)),
+                }
+                if values.is_empty() {
+                    all.remove(&spot);
+                }
+            }
+        }
+        if nodes.is_empty() {
+            return Ok(false);
+        }
+        let ranks: Idset = nodes.iter().map(|(node, _)| self.graph().nodes[*node as usize].rank).collect();
+        if value.is_some() {
+            self.property_add(key, &ranks);
+        } else {
+            self.property_remove(key, &ranks);
+        }
+        let graph = Arc::make_mut(&mut self.machine.graph);
+        let name = graph.names.intern(key);
+        for (node, added) in nodes {
+            match value.is_some() && added {
+                true => graph.added.insert((node, name)),
+                false => graph.added.remove(&(node, name)),
+            };
+        }
+        Ok(true)
+    }
+
+    /// The value that the graph of the site gives a property of a vertex.
+    fn label_value(&self, spot: Spot, key: &str) -> Option<&str> {
+        self.graph().site.as_ref()?.label(spot).values.get(key).map(|value| &**value)
     }
 
     /// The values of a property of the vertices of a path, as they were set last; empty for none.
@@ -142,12 +197,90 @@ impl Resources {
     pub fn vertex_property(&self, path: &str, key: &str) -> Result<Vec<String>, UnknownPath> {
         let graph = self.graph();
         let value = |spot: Spot| {
-            let set = graph.set_values.get(&spot).and_then(|values| Some(&values.get(key)?.value));
-            let site = || graph.site.as_ref()?.label(spot).values.get(key);
+            if let Some(set) = self.machine.set_values.get(&spot).and_then(|values| values.get(key)) {
+                return set.value.as_ref().map(ToString::to_string);
+            }
             let plain = || matches!(spot, Spot::Node(node) if graph.has(node, key)).then(String::new);
-            set.or_else(site).map(|value| value.to_string()).or_else(plain)
+            self.label_value(spot, key).map(str::to_owned).or_else(plain)
         };
         Ok(self.spots(path)?.into_iter().filter_map(value).collect())
+    }
+}
+
+/// What was set on vertices while jobs ran, by path: the difference to the machine as it was read.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct VertexMarks {
+    /// Vertices that are marked down.
+    pub down: Vec<String>,
+    /// Vertices that the machine's description says are down, and that are not.
+    pub up: Vec<String>,
+    /// Path, property and value; without a value the property was taken away.
+    pub properties: Vec<(String, String, Option<String>)>,
+}
+
+impl VertexMarks {
+    /// Is there no difference?
+    pub fn is_empty(&self) -> bool {
+        self.down.is_empty() && self.up.is_empty() && self.properties.is_empty()
+    }
+}
+
+impl Resources {
+    /// The path of a vertex.
+    fn path_of(&self, spot: Spot) -> String {
+        let graph = self.graph();
+        let label = graph.site.as_ref().map(|site| &*site.label(spot).path).filter(|path| !path.is_empty());
+        match (label, spot) {
+            (Some(path), _) => path.to_owned(),
+            (None, Spot::Node(node)) => format!("{ROOT}{}", graph.host(node)),
+            (None, Spot::Upper(_)) => String::new(),
+        }
+    }
+
+    /// What was set on vertices since the machine was read.
+    pub fn vertex_marks(&self) -> VertexMarks {
+        let levels = &self.machine.levels;
+        let site = self.graph().site.as_ref();
+        let said =
+            |spot: &Spot| matches!(spot, Spot::Upper(_)) && site.is_some_and(|site| site.label(*spot).down);
+        let down = levels.marked().filter(|spot| !said(spot)).map(|spot| self.path_of(spot));
+        let up = site.into_iter().flat_map(|site| site.down()).map(Spot::Upper);
+        let up = up.filter(|spot| !levels.is_marked(*spot)).map(|spot| self.path_of(spot));
+        let mut marks = VertexMarks { down: down.collect(), up: up.collect(), properties: Vec::new() };
+        // Hosts of one name have one path.
+        marks.down.dedup();
+        marks.up.dedup();
+        for (spot, values) in &*self.machine.set_values {
+            let path = self.path_of(*spot);
+            let row = |(key, set): (&Box<str>, &SetValue)| {
+                (path.clone(), key.to_string(), set.value.as_ref().map(ToString::to_string))
+            };
+            marks.properties.extend(values.iter().map(row));
+        }
+        marks.properties.dedup();
+        marks
+    }
+
+    /// Sets again what [`vertex_marks`](Self::vertex_marks) gave, on a machine that was read anew. Returns the paths
+    /// that it does not have.
+    pub fn restore_marks(&mut self, marks: &VertexMarks) -> Vec<String> {
+        let mut unknown = Vec::new();
+        let mut note = |result: Result<bool, UnknownPath>| unknown.extend(result.err().map(|error| error.0));
+        for (paths, up) in [(&marks.down, false), (&marks.up, true)] {
+            paths.iter().for_each(|path| note(self.set_vertex_status(path, up)));
+        }
+        for (path, key, value) in &marks.properties {
+            note(self.set_vertex_properties(&[path], key, value.as_deref()));
+        }
+        unknown
+    }
+
+    /// Ranks that are reported up, also those that a mark keeps from taking jobs.
+    pub fn reported_up(&self) -> Idset {
+        let graph = self.graph();
+        let held = self.machine.levels.held_back().filter(|node| (*node as usize) < graph.nodes.len());
+        self.up().union(&held.map(|node| graph.nodes[node as usize].rank).collect())
     }
 }
 

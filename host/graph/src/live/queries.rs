@@ -14,7 +14,7 @@ use crate::live::matcher;
 use crate::live::placement::Placement;
 use crate::live::request::{Request, RequestError};
 use crate::live::resources::Resources;
-use crate::live::view::View;
+use crate::live::view::{Eligible, View};
 use crate::live::{flow_shortage, level_shortage, why};
 
 impl Resources {
@@ -52,10 +52,13 @@ impl Resources {
             open: None,
             overlay: None,
         };
-        let result = match matcher::find(view, request, &eligible, Placement::First) {
-            Some(_) => Ok(()),
-            None => Err(Unsatisfiable { why: why::explain(view, request, &eligible) }),
-        };
+        let fits = |eligible: &Eligible| matcher::find(view, request, eligible, Placement::First).is_some();
+        // Properties that a site's services set come and go: a job waits until it may use its nodes again.
+        let result =
+            match fits(&eligible) || self.machine.eligible_as_described(request).is_some_and(|e| fits(&e)) {
+                true => Ok(()),
+                false => Err(Unsatisfiable { why: why::explain(view, request, &eligible) }),
+            };
         remember(&mut self.cache().satisfiable, CACHE_MAX, request.shape, result.clone());
         result
     }

@@ -12,32 +12,33 @@ use crate::live::ledger::Allocation;
 use crate::live::resources::Resources;
 use crate::live::take::{Selection, Take};
 use crate::record::write_jgf;
-use crate::record::write_r::{self, RBuilder};
+use crate::record::write_r::{self, RBuilder, Whose};
 
 impl Resources {
     /// The inventory without removed nodes, as R, with the properties that describe the instance.
     pub fn to_r_all(&self) -> R {
-        self.to_r(|status| status != Status::Gone)
+        self.to_r(Whose::Now, |status| status != Status::Gone)
     }
 
-    /// The same with removed nodes.
+    /// The same with removed nodes, and without properties that were set by path
+    /// ([`vertex_marks`](Self::vertex_marks)).
     pub fn to_r_ever(&self) -> R {
-        self.to_r(|_| true)
+        self.to_r(Whose::Inventory, |_| true)
     }
 
-    fn to_r(&self, wanted: impl Fn(Status) -> bool) -> R {
-        let mut r = self.whole(wanted);
-        r.scheduling =
-            write_jgf::machine(&self.machine.graph, &self.machine.levels).or_else(|| self.scheduling.of(&r));
+    fn to_r(&self, whose: Whose, wanted: impl Fn(Status) -> bool) -> R {
+        let mut r = self.whole(whose, wanted);
+        let levels = matches!(whose, Whose::Now).then_some(&self.machine.levels);
+        r.scheduling = write_jgf::machine(&self.machine.graph, levels).or_else(|| self.scheduling.of(&r));
         write::machine(&self.machine.graph, &mut r);
         r
     }
 
-    fn whole(&self, wanted: impl Fn(Status) -> bool) -> R {
+    fn whole(&self, whose: Whose, wanted: impl Fn(Status) -> bool) -> R {
         let mut out = RBuilder::new(&self.machine.graph);
         let nodes = 0..self.machine.graph.nodes.len() as u32;
         nodes.filter(|&n| wanted(self.machine.index.status(n))).for_each(|n| out.whole(n));
-        out.finish()
+        out.finish(whose)
     }
 
     /// The R of a selection: what a job gets. `expiration` 0 means none.
@@ -66,6 +67,11 @@ impl Resources {
         r
     }
 
+    /// What the R of jobs says of vertices beside cores and gpus.
+    pub fn record_format(&self) -> RecordFormat {
+        self.record_format
+    }
+
     /// What the R of jobs says of vertices beside cores and gpus, from now on.
     pub fn set_record_format(&mut self, format: RecordFormat) {
         self.record_format = format;
@@ -82,11 +88,11 @@ impl Resources {
         for allocation in self.machine.ledger.jobs().values() {
             out.takes(&allocation.takes);
         }
-        out.finish()
+        out.finish(Whose::Now)
     }
 
     /// The resources of nodes that are down, as R.
     pub fn down_r(&self) -> R {
-        self.whole(|status| status == Status::Down)
+        self.whole(Whose::Now, |status| status == Status::Down)
     }
 }

@@ -74,9 +74,10 @@ pub(crate) fn of_takes(graph: &Graph, takes: &[Take], format: RecordFormat) -> O
     Some(out.finish())
 }
 
-/// The graph of a machine, as its description: vertices above nodes, marked as they are now, and nodes. What is inside a node
+/// The graph of a machine, as its description: vertices above nodes, marked as they are now or, without
+/// `levels`, as the file marks them, and nodes. What is inside a node
 /// is listed where it is more than the cores and gpus that R names. `None` where the machine has no graph of a site.
-pub(crate) fn machine(graph: &Graph, levels: &Levels) -> Option<Value> {
+pub(crate) fn machine(graph: &Graph, levels: Option<&Levels>) -> Option<Value> {
     let site = graph.site.as_ref()?;
     let mut out = Writer { describes: true, ..Writer::new(graph, site, false) };
     let tree = graph.upper_tree();
@@ -89,7 +90,7 @@ pub(crate) fn machine(graph: &Graph, levels: &Levels) -> Option<Value> {
             let spot = Spot::Upper(at);
             let it = &graph.vertices[vertex as usize];
             let mut data = out.metadata(vertex, 0, None, &site.label(spot).path, it.size);
-            if levels.is_marked(spot) {
+            if levels.map_or(site.label(spot).down, |levels| levels.is_marked(spot)) {
                 data.insert("status".to_owned(), 1.into());
             }
             out.push(&site.label(spot).id, data, false, Some(spot));

@@ -11,10 +11,20 @@ use fluxgate_formats::rset::{Children, R, RLite};
 
 use crate::description::names::Name;
 use crate::layout::graph::Graph;
-use crate::layout::site::Spot;
 use crate::layout::vertex::Ids;
 use crate::live::bits::Bits;
 use crate::live::take::{self, Take, What};
+
+/// Which properties of nodes an R has.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Whose {
+    /// Of a job: not those that describe the instance, and not those that were set while jobs ran.
+    Job,
+    /// Of the machine as it is described: not those that were set while jobs ran.
+    Inventory,
+    /// All.
+    Now,
+}
 
 /// Collects ids by rank.
 pub(crate) struct RBuilder<'a> {
@@ -55,8 +65,8 @@ impl<'a> RBuilder<'a> {
     }
 
     /// The set, with the properties of its nodes, also of those that describe the instance (a leading `+`).
-    pub(crate) fn finish(self) -> R {
-        let mut set = Assembly::new(self.graph, true);
+    pub(crate) fn finish(self, whose: Whose) -> R {
+        let mut set = Assembly::new(self.graph, whose);
         for (node, children) in self.nodes.into_values() {
             let entry = set.entry(children);
             set.push(node, entry);
@@ -70,7 +80,7 @@ pub(crate) fn of_takes(graph: &Graph, takes: &[Take]) -> R {
     let mut nodes: Vec<(u32, &[Take])> = take::nodes(takes).collect();
     // A machine read from R has its nodes in this order already.
     nodes.sort_by_key(|(node, _)| graph.nodes[*node as usize].rank);
-    let mut set = Assembly::new(graph, false);
+    let mut set = Assembly::new(graph, Whose::Job);
     let mut last: Option<(&[Take], Option<usize>)> = None;
     for (node, takes) in nodes {
         // Neighbours mostly give the same.
@@ -148,7 +158,7 @@ fn alike(graph: &Graph, a: &[Take], b: &[Take]) -> bool {
 /// copied by runs, not one by one.
 struct Assembly<'a> {
     graph: &'a Graph,
-    own: bool,
+    whose: Whose,
     known: BTreeMap<Children, usize>,
     /// By number of entry.
     ranks: Vec<Idset>,
@@ -158,8 +168,8 @@ struct Assembly<'a> {
 }
 
 impl<'a> Assembly<'a> {
-    fn new(graph: &'a Graph, own: bool) -> Self {
-        Assembly { graph, own, known: BTreeMap::new(), ranks: Vec::new(), run: 0..0, r: R::default() }
+    fn new(graph: &'a Graph, whose: Whose) -> Self {
+        Assembly { graph, whose, known: BTreeMap::new(), ranks: Vec::new(), run: 0..0, r: R::default() }
     }
 
     /// The entry for these ids; `None` when there are none.
@@ -179,11 +189,14 @@ impl<'a> Assembly<'a> {
     fn push(&mut self, node: u32, entry: Option<usize>) {
         let graph = self.graph;
         let it = &graph.nodes[node as usize];
-        let set = graph.set_values.get(&Spot::Node(node));
         for &name in graph.props.names(it.props) {
             let text = graph.text(name);
-            let added = || set.and_then(|set| set.get(text)).is_some_and(|set| set.added);
-            if !self.own && (text.starts_with('+') || added()) {
+            let hidden = match self.whose {
+                Whose::Job => text.starts_with('+') || graph.added.contains(&(node, name)),
+                Whose::Inventory => graph.added.contains(&(node, name)),
+                Whose::Now => false,
+            };
+            if hidden {
                 continue;
             }
             match self.r.properties.get_mut(text) {

@@ -1,6 +1,7 @@
 //! Machines with the graph of a site: chassis with storage beside their nodes.
 
 mod loading;
+mod marks;
 mod matching;
 mod model;
 mod record;

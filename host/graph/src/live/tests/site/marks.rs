@@ -1,0 +1,86 @@
+//! What services set on vertices, over a restart.
+
+use serde_json::json;
+
+use super::*;
+
+/// A job of one node without this property.
+fn without(property: &str, nodes: u32) -> String {
+    let mut text: Value = serde_json::from_str(&job(json!([node(nodes)]))).unwrap();
+    text["attributes"]["system"]["constraints"] = json!({"not": [{"properties": [property]}]});
+    text.to_string()
+}
+
+#[test]
+fn site_78_what_was_set_is_set_again_on_a_machine_read_anew() {
+    let site = Rabbits { status: 1, ..Rabbits::default() };
+    let mut m = site.machine();
+    assert!(m.vertex_marks().is_empty());
+    m.set_vertex_status("/site/chassis0/ssd1", true).unwrap();
+    m.set_vertex_status("/site/chassis1", false).unwrap();
+    m.set_vertex_status("/site/n4", false).unwrap();
+    m.set_vertex_property("/site/chassis0/n0", "badrabbit", "a=b").unwrap();
+    m.set_vertex_property("/site/chassis0", "state", "x").unwrap();
+    m.remove_vertex_property("/site/chassis0/n0", "even").unwrap();
+    m.remove_vertex_property("/site/chassis1", "rabbit").unwrap();
+    let marks = m.vertex_marks();
+    assert_eq!(marks.down, ["/site/chassis1", "/site/n4"]);
+    assert_eq!(marks.up, ["/site/chassis0/ssd1"]);
+    assert_eq!(marks.properties.len(), 4, "{marks:?}");
+    assert!(m.vertex_property("/site/chassis1", "rabbit").unwrap().is_empty());
+    assert_eq!((m.up(), m.reported_up()), (ids("0-1"), ids("0-4")));
+    // Of the inventory, and of the machine as a checkpoint has it.
+    for value in [site.value(), m.to_r_ever().to_value()] {
+        let mut again = Resources::from_r(&R::from_value(&value).unwrap()).unwrap();
+        assert!(again.restore_marks(&marks).is_empty());
+        again.set_up(&m.reported_up());
+        assert_eq!((again.up(), again.reported_up()), (m.up(), m.reported_up()));
+        assert_eq!(again.vertex_property("/site/chassis0/n0", "badrabbit").unwrap(), ["a=b"]);
+        assert_eq!(again.vertex_property("/site/chassis0", "state").unwrap(), ["x"]);
+        assert!(again.vertex_property("/site/chassis0/n0", "even").unwrap().is_empty());
+        assert_eq!(run(&mut again, 1, &without("badrabbit", 1)).unwrap().summary(), "rank1/core[0-3]");
+        again.release(JobId(1), None).unwrap();
+        let r = run(&mut again, 2, &job(json!([node(2)]))).unwrap();
+        assert!(r.properties.is_empty(), "{:?}", r.properties);
+        again.release(JobId(2), None).unwrap();
+        assert_eq!(held(&run(&mut again, 3, &beside(1, 10)).unwrap()), ["/site/chassis0/ssd1"]);
+        assert_eq!(again.vertex_marks().up, marks.up);
+    }
+    // Paths that are gone are named.
+    let mut smaller = Rabbits { chassis: 1, status: 1, ..Rabbits::default() }.machine();
+    assert_eq!(smaller.restore_marks(&marks), ["/site/chassis1", "/site/n4", "/site/chassis1"]);
+}
+
+#[test]
+fn site_75_all_paths_are_checked_before_any_is_set() {
+    let mut m = Rabbits::default().machine();
+    let paths = ["/site/chassis0/n0", "/site/nowhere", "/site/chassis0/n1"];
+    let error = m.set_vertex_properties(&paths, "badrabbit", Some("bad")).unwrap_err();
+    assert_eq!(error, crate::UnknownPath("/site/nowhere".to_owned()));
+    assert!(m.vertex_property("/site/chassis0/n0", "badrabbit").unwrap().is_empty());
+    let paths = [paths[0], paths[2]];
+    assert_eq!(m.set_vertex_properties(&paths, "badrabbit", Some("bad")), Ok(true));
+    // Again, and on what holds no nodes, it can help no request.
+    let version = m.version();
+    assert_eq!(m.set_vertex_properties(&paths, "badrabbit", Some("bad")), Ok(false));
+    assert_eq!(m.set_vertex_properties(&["/site/chassis0"], "badrabbit", Some("bad")), Ok(false));
+    assert_eq!(m.set_vertex_properties(&["/site/chassis1/n2"], "badrabbit", None), Ok(false));
+    assert_eq!(m.version(), version);
+    assert_eq!(m.set_vertex_properties(&paths, "badrabbit", None), Ok(true));
+    assert!(m.vertex_marks().properties.iter().all(|(path, ..)| path == "/site/chassis0"));
+}
+
+#[test]
+fn site_77_a_job_that_set_properties_keep_from_every_node_waits() {
+    let mut m = Rabbits::default().machine();
+    let all: Vec<String> = ["chassis0/n0", "chassis0/n1", "chassis1/n2", "chassis1/n3", "n4"]
+        .map(|path| format!("/site/{path}"))
+        .to_vec();
+    m.set_vertex_properties(&all, "badrabbit", Some("")).unwrap();
+    let text = without("badrabbit", 1);
+    assert_eq!(satisfiable(&mut m, &text), Ok(()));
+    assert!(run(&mut m, 1, &text).is_none());
+    assert!(satisfiable(&mut m, &without("badrabbit", 6)).is_err());
+    m.set_vertex_properties(&all[..1], "badrabbit", None).unwrap();
+    assert_eq!(run(&mut m, 1, &text).unwrap().summary(), "rank0/core[0-3]");
+}
