@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use fluxgate_graph::Placement;
+use fluxgate_graph::{Placement, RecordFormat};
 use serde::{Deserialize, Serialize};
 
 use crate::amounts::QueueBounds;
@@ -53,6 +53,8 @@ pub struct Config {
     pub queue_placements: BTreeMap<String, Placement>,
     /// Ceilings and floors of queues, by name.
     pub queue_bounds: BTreeMap<String, QueueBounds>,
+    /// What the R of jobs says of vertices beside cores and gpus, where the machine has the graph of a site.
+    pub record_format: RecordFormat,
     /// Annotate jobs with the reason why they wait and the time when they may start. Off in a replay.
     pub annotate: bool,
     /// Write the R of a job that starts. Without it [`Action::Start`](crate::Action::Start) has an empty R, for a driver that
@@ -78,6 +80,7 @@ impl Default for Config {
             placement: Placement::First,
             queue_placements: BTreeMap::new(),
             queue_bounds: BTreeMap::new(),
+            record_format: RecordFormat::default(),
             annotate: true,
             write_r: true,
         }

@@ -62,7 +62,8 @@ pub(crate) struct Core {
 }
 
 impl Core {
-    pub(crate) fn new(resources: Resources, config: Config) -> Self {
+    pub(crate) fn new(mut resources: Resources, config: Config) -> Self {
+        resources.set_record_format(config.record_format);
         let unparked_epoch = resources.epoch();
         Core {
             resources,

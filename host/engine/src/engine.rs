@@ -163,6 +163,18 @@ impl Engine {
                 self.core.change(|r| r.property_remove(&name, &ranks));
                 self.deny_unsatisfiable(now, &mut out);
             }
+            Event::VertexStatus { paths, up } => {
+                let mut mark = |path| self.core.resources.set_vertex_status(path, up).unwrap_or(false);
+                if paths.iter().fold(false, |news, path| mark(path) || news) {
+                    self.core.all_dirty();
+                }
+            }
+            Event::VertexProperty { paths, key, value } => {
+                let resources = &mut self.core.resources;
+                if resources.set_vertex_properties(&paths, &key, value.as_deref()).unwrap_or(false) {
+                    self.core.all_dirty();
+                }
+            }
             Event::InstanceExpiration(end) => self.instance_expiration(end, now),
             Event::Committed { id } => match self.core.running.get_mut(&id) {
                 Some(running) => running.committing = false,

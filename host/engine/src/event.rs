@@ -97,6 +97,22 @@ pub enum Event {
         /// Its ranks.
         ranks: Idset,
     },
+    /// Vertices were marked up or down by their paths, each with everything below it. Unknown paths are ignored.
+    VertexStatus {
+        /// Containment paths.
+        paths: Vec<String>,
+        /// Up or down.
+        up: bool,
+    },
+    /// Vertices were given a property by their paths, or lost it. If a path is unknown, nothing changes.
+    VertexProperty {
+        /// Containment paths.
+        paths: Vec<String>,
+        /// The property.
+        key: String,
+        /// Its value; `None` takes it away.
+        value: Option<String>,
+    },
     /// The instance itself ends at this time (RFC 28); 0 is no limit.
     InstanceExpiration(f64),
     /// The R of [`Action::Start`] is durable and SUCCESS was sent.

@@ -211,6 +211,12 @@ pub enum EventRecord {
     PropertyAdd(String, Idset),
     #[serde(rename = "prop-")]
     PropertyRemove(String, Idset),
+    /// paths, up
+    #[serde(rename = "vertex")]
+    VertexStatus(Vec<String>, bool),
+    /// paths, property, value
+    #[serde(rename = "value")]
+    VertexProperty(Vec<String>, String, Option<String>),
     #[serde(rename = "ends")]
     InstanceExpiration(f64),
     #[serde(rename = "c")]
@@ -239,6 +245,8 @@ impl EventRecord {
             EventRecord::Shrink(_) => "shrink",
             EventRecord::PropertyAdd(..) => "property-add",
             EventRecord::PropertyRemove(..) => "property-remove",
+            EventRecord::VertexStatus(..) => "vertex-status",
+            EventRecord::VertexProperty(..) => "vertex-property",
             EventRecord::InstanceExpiration(_) => "instance-expiration",
             EventRecord::Committed(_) => "committed",
             EventRecord::Recount(..) => "recount",
@@ -286,6 +294,8 @@ impl EventRecord {
             EventRecord::Shrink(ranks) => Event::Shrink(ranks),
             EventRecord::PropertyAdd(name, ranks) => Event::PropertyAdd { name, ranks },
             EventRecord::PropertyRemove(name, ranks) => Event::PropertyRemove { name, ranks },
+            EventRecord::VertexStatus(paths, up) => Event::VertexStatus { paths, up },
+            EventRecord::VertexProperty(paths, key, value) => Event::VertexProperty { paths, key, value },
             EventRecord::InstanceExpiration(end) => Event::InstanceExpiration(end),
             EventRecord::Committed(id) => Event::Committed { id },
             EventRecord::Recount(jobs, unsettled, complete) => Event::Recount { jobs, unsettled, complete },

@@ -343,6 +343,10 @@ impl Log {
             Event::Shrink(ranks) => EventRecord::Shrink(ranks.clone()),
             Event::PropertyAdd { name, ranks } => EventRecord::PropertyAdd(name.clone(), ranks.clone()),
             Event::PropertyRemove { name, ranks } => EventRecord::PropertyRemove(name.clone(), ranks.clone()),
+            Event::VertexStatus { paths, up } => EventRecord::VertexStatus(paths.clone(), *up),
+            Event::VertexProperty { paths, key, value } => {
+                EventRecord::VertexProperty(paths.clone(), key.clone(), value.clone())
+            }
             Event::InstanceExpiration(end) => EventRecord::InstanceExpiration(*end),
             Event::Committed { id } => EventRecord::Committed(*id),
             Event::Recount { jobs, unsettled, complete } => {

@@ -192,6 +192,13 @@ fn event(event_record: &EventRecord) -> String {
         EventRecord::PropertyAdd(name, ranks) | EventRecord::PropertyRemove(name, ranks) => {
             format!("{} on ranks {ranks}", clean(name))
         }
+        EventRecord::VertexStatus(paths, up) => {
+            format!("{} {}", clean(&paths.join(" ")), if *up { "up" } else { "down" })
+        }
+        EventRecord::VertexProperty(paths, key, value) => {
+            let value = value.as_ref().map_or_else(|| " removed".to_owned(), |value| format!("={value}"));
+            clean(&format!("{key}{value} on {}", paths.join(" ")))
+        }
         EventRecord::InstanceExpiration(end) => end.to_string(),
         other => other.job().map_or_else(String::new, |id| id.to_string()),
     }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use fluxgate_formats::{Idset, JobId, Jobspec, R};
-use fluxgate_graph::{PlaceHint, Request, Resources};
+use fluxgate_graph::{PlaceHint, RecordFormat, Request, Resources, VertexMarks};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -28,8 +28,11 @@ use crate::reason::Reason;
 pub struct Checkpoint {
     /// All resources that were ever in the inventory.
     pub machine: R,
-    /// Ranks that take jobs.
+    /// Ranks that are reported up. They take jobs unless a mark keeps them from it.
     pub up: Idset,
+    /// What was set on vertices by their paths.
+    #[serde(default, skip_serializing_if = "VertexMarks::is_empty")]
+    pub vertices: VertexMarks,
     /// Ranks that were removed for good.
     pub removed: Idset,
     /// The settings.
@@ -198,6 +201,10 @@ impl Core {
         for (queue, state) in self.queues.iter().zip(&queues) {
             queue.note_misses(state, &mut self.resources);
         }
+        // Also what R does not tell, at this site, of what jobs hold.
+        if self.config.record_format == RecordFormat::NoGraph {
+            self.resources.set_record_format(RecordFormat::Shorthand);
+        }
         let resources = &self.resources;
         let running = self.running.iter().map(|(&id, running)| RunningState {
             id,
@@ -227,9 +234,10 @@ impl Core {
                 told: job.told.clone(),
             })
         });
-        Checkpoint {
+        let made = Checkpoint {
             machine: resources.to_r_ever(),
-            up: resources.up(),
+            up: resources.reported_up(),
+            vertices: resources.vertex_marks(),
             removed: resources.removed(),
             config: self.config.clone(),
             instance_end: finite(self.instance_end),
@@ -246,7 +254,9 @@ impl Core {
             vacant: self.vacant.clone(),
             serial: self.serial,
             stale: self.unparked_epoch != resources.epoch(),
-        }
+        };
+        self.resources.set_record_format(self.config.record_format);
+        made
     }
 
     pub(crate) fn from_checkpoint(
@@ -255,6 +265,7 @@ impl Core {
     ) -> Result<Core, ResumeError> {
         let mut resources =
             Resources::from_r(&from.machine).map_err(|e| ResumeError::Machine(e.to_string()))?;
+        resources.restore_marks(&from.vertices);
         // Jobs may run on ranks that are down or were removed since.
         resources.set_up(&from.up);
         let mut core = Core::new(resources, from.config.clone());

@@ -26,6 +26,7 @@ impl Engine {
             return out;
         }
         let before = std::mem::replace(&mut core.config, config);
+        core.resources.set_record_format(core.config.record_format);
         let (was, is) = (before.annotate, core.config.annotate);
         if was != is {
             let waiting: Vec<_> = core.pending_after(None).map(|(_, slot)| slot).collect();

@@ -91,6 +91,8 @@ enum Op {
     Down(u32),
     Up(u32),
     Shrink(u32),
+    Mark(u32, bool),
+    Value(u32, Option<bool>),
     Expiration(usize, u32),
     Pass,
     Cut(u64),
@@ -107,6 +109,8 @@ fn op() -> impl Strategy<Value = Op> {
         1 => (0u32..4).prop_map(Op::Down),
         1 => (0u32..4).prop_map(Op::Up),
         1 => (3u32..4).prop_map(Op::Shrink),
+        1 => (0u32..4, any::<bool>()).prop_map(|(n, up)| Op::Mark(n, up)),
+        1 => (0u32..4, any::<Option<bool>>()).prop_map(|(n, value)| Op::Value(n, value)),
         1 => (any::<usize>(), 0u32..50).prop_map(|(n, t)| Op::Expiration(n, t)),
         6 => Just(Op::Pass),
         2 => (1u64..12).prop_map(Op::Cut),
@@ -123,7 +127,8 @@ fn asking(how: u8, slots: u32, duration: f64, queue: &str) -> Arc<Jobspec> {
             let ranks = ["0-1", "1-2", "2-3", "1,3", "0"][usize::from(how)];
             spec.set_system_attr("constraints", json!({"ranks": [ranks]})).unwrap();
         }
-        5..10 => spec.set_system_attr("fluxgate.placement", json!("lonodex")).unwrap(),
+        5 => spec.set_system_attr("constraints", json!({"properties": ["^bad"]})).unwrap(),
+        6..10 => spec.set_system_attr("fluxgate.placement", json!("lonodex")).unwrap(),
         _ => {}
     }
     Arc::new(spec)
@@ -182,6 +187,12 @@ impl World {
             Op::Down(rank) => Event::Down(Idset::from_iter([*rank])),
             Op::Up(rank) => Event::Up(Idset::from_iter([*rank])),
             Op::Shrink(rank) => Event::Shrink(Idset::from_iter([*rank])),
+            Op::Mark(node, up) => Event::VertexStatus { paths: vec![format!("/cluster0/n{node}")], up: *up },
+            Op::Value(node, value) => Event::VertexProperty {
+                paths: vec![format!("/cluster0/n{node}")],
+                key: "bad".to_owned(),
+                value: value.map(|value| value.to_string()),
+            },
             Op::Expiration(n, t) => {
                 let Some(id) = nth(&running, *n) else { return Vec::new() };
                 Event::Expiration { id, expiration: self.now + f64::from(*t), token: 1 }

@@ -18,3 +18,4 @@ mod ranking;
 mod reconfigure;
 mod scheduling;
 mod shadow;
+mod vertices;

@@ -124,6 +124,8 @@ pub struct Load {
     dice: u64,
     next: u64,
     pub starts: Vec<(JobId, f64)>,
+    /// Services mark nodes and set their properties as well.
+    pub vertices: bool,
     /// What policies had learned when they were asked last.
     pub states: Vec<(Option<String>, SavedState)>,
 }
@@ -141,7 +143,7 @@ impl Load {
     pub fn with(writer: Option<Writer>, seed: u64, now: f64) -> Load {
         let engine = Recorded::new(Engine::new(machine(), Config::default()), writer, now);
         let mut load =
-            Load { engine, now, dice: seed, next: now as u64, starts: Vec::new(), states: Vec::new() };
+            Load { engine, now, dice: seed, next: now as u64, starts: Vec::new(), vertices: false, states: Vec::new() };
         load.swap("shortest");
         load
     }
@@ -221,6 +223,7 @@ impl Load {
         let asked = match self.dice(10) {
             0 => Some(("constraints", json!({"ranks": ["0-3"]}))),
             1 => Some(("constraints", json!({"ranks": ["2-6"]}))),
+            3 if self.vertices => Some(("constraints", json!({"properties": ["^bad"]}))),
             2 => Some(("fluxgate.placement", json!("hinodex"))),
             _ => None,
         };
@@ -240,6 +243,14 @@ impl Load {
         let any = |ids: &[JobId], dice: u64| (!ids.is_empty()).then(|| ids[dice as usize % ids.len()]);
         let dice = self.dice(1 << 20);
         let rank = Idset::from_iter([self.dice(u64::from(NODES)) as u32]);
+        if self.vertices && dice % 4 == 0 {
+            let paths = vec![format!("/cluster0/n{}", dice / 4 % u64::from(NODES))];
+            let value = (dice & 64 == 0).then(|| dice.to_string());
+            self.step(match dice & 128 {
+                0 => Event::VertexStatus { paths, up: dice & 64 == 0 },
+                _ => Event::VertexProperty { paths, key: "bad".to_owned(), value },
+            });
+        }
         match self.dice(24) {
             0..8 => drop(self.submit()),
             8..17 => {

@@ -27,6 +27,9 @@ fn record() -> impl Strategy<Value = Record> {
             .prop_map(|(a, b, c)| EventRecord::Free(a, b, c)),
         id.clone().prop_map(EventRecord::Committed),
         (".*", ranks()).prop_map(|(a, b)| EventRecord::PropertyAdd(a, b)),
+        (prop::collection::vec(".*", 0..4), any::<bool>()).prop_map(|(a, b)| EventRecord::VertexStatus(a, b)),
+        (prop::collection::vec(".*", 0..4), ".*", prop::option::of(".*"))
+            .prop_map(|(a, b, c)| EventRecord::VertexProperty(a, b, c)),
         prop::collection::vec((id.clone(), any::<u32>()), 0..9).prop_map(EventRecord::Prioritize),
         (prop::collection::vec((id.clone(), ranks()), 0..400), any::<bool>())
             .prop_map(|(jobs, complete)| EventRecord::Recount(jobs, vec![JobId(7)], complete)),

@@ -47,6 +47,8 @@ fn describe(event: &Event) -> String {
         Event::Up(ranks) => format!("up {ranks}"),
         Event::Down(ranks) => format!("down {ranks}"),
         Event::Shrink(ranks) => format!("shrink {ranks}"),
+        Event::VertexStatus { paths, up } => format!("vertex-status {paths:?} {up}"),
+        Event::VertexProperty { paths, key, value } => format!("vertex-property {paths:?} {key} {value:?}"),
         Event::PropertyAdd { name, ranks } => format!("property-add {name} {ranks}"),
         Event::PropertyRemove { name, ranks } => format!("property-remove {name} {ranks}"),
         Event::InstanceExpiration(expiration) => format!("instance-expiration {expiration}"),
