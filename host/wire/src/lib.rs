@@ -11,6 +11,7 @@
 
 pub mod codec;
 pub mod dialect;
+pub mod graph_service;
 pub mod logging;
 pub mod message;
 pub mod module;

@@ -142,8 +142,15 @@ impl Load {
 
     pub fn with(writer: Option<Writer>, seed: u64, now: f64) -> Load {
         let engine = Recorded::new(Engine::new(machine(), Config::default()), writer, now);
-        let mut load =
-            Load { engine, now, dice: seed, next: now as u64, starts: Vec::new(), vertices: false, states: Vec::new() };
+        let mut load = Load {
+            engine,
+            now,
+            dice: seed,
+            next: now as u64,
+            starts: Vec::new(),
+            vertices: false,
+            states: Vec::new(),
+        };
         load.swap("shortest");
         load
     }

@@ -37,6 +37,7 @@ use self::start::{Hello, Way};
 pub use self::watch::{AUDIT_PERIOD, AuditState, WATCH_PERIOD};
 use self::watch::{Question, Watch};
 use crate::dialect::{Dialect, one_line};
+use crate::graph_service::{QUEUE_SERVICE, RESOURCE_SERVICE};
 use crate::message::{Kind, Message, ReplyTo};
 use crate::proto::errno;
 
@@ -70,6 +71,8 @@ pub struct SessionConfig {
     pub name: String,
     /// True if the session registers [`SessionConfig::name`] as well. A broker registers it itself for its modules.
     pub register_name: bool,
+    /// True if the session registers the names of the graph scheduler as well, as far as nobody has them.
+    pub graph_services: bool,
     /// See [`Mode`].
     pub mode: Mode,
     /// Period of the question whether this is still the job manager's scheduler; zero for never.
@@ -89,6 +92,7 @@ impl Default for SessionConfig {
         SessionConfig {
             name: "sched-fluxgate".into(),
             register_name: true,
+            graph_services: true,
             mode: Mode::Unlimited,
             watch: WATCH_PERIOD,
             audit: AUDIT_PERIOD,
@@ -144,6 +148,11 @@ pub struct ControlRequest {
 }
 
 impl ControlRequest {
+    /// The service of the topic.
+    pub fn service(&self) -> &str {
+        self.topic.split_once('.').map_or(self.topic.as_str(), |(service, _)| service)
+    }
+
     /// The topic without its service.
     pub fn method(&self) -> &str {
         self.topic.split_once('.').map_or("", |(_, method)| method)
@@ -263,7 +272,9 @@ struct Alloc {
 #[derive(Debug)]
 pub struct Session {
     config: SessionConfig,
+    /// The services that are offered; from `required` on, only those whose names nobody else has.
     services: Vec<String>,
+    required: usize,
     phase: Phase,
     dialect: Dialect,
     last_tag: u32,
@@ -288,9 +299,14 @@ impl Session {
         if config.register_name && !config.module {
             services.push(config.name.clone());
         }
+        let required = services.len();
+        if config.graph_services {
+            services.extend([RESOURCE_SERVICE, QUEUE_SERVICE].map(str::to_owned));
+        }
         Session {
             config,
             services,
+            required,
             phase: Phase::New,
             dialect: Dialect::Current,
             last_tag: 0,

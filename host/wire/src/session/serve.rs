@@ -12,6 +12,7 @@ use super::{
     Session,
 };
 use crate::dialect::{self, Dialect, one_line};
+use crate::graph_service::{is_for_guests, is_graph_service};
 use crate::message::{Message, ReplyTo};
 use crate::proto::errno;
 
@@ -54,9 +55,15 @@ impl Session {
             return self.on_disconnect(service, &message, out);
         }
         let own = service == self.config.name;
+        let graph = is_graph_service(service);
+        if graph && self.phase < Phase::Hello && message.is_from_owner() {
+            return self.defer(message, out);
+        }
         let control =
-            own || (matches!(service, "sched" | "feasibility") && CONTROL_METHODS.contains(&method));
-        let open = topic == "feasibility.check" || (control && GUEST_METHODS.contains(&method));
+            own || graph || (matches!(service, "sched" | "feasibility") && CONTROL_METHODS.contains(&method));
+        let open = topic == "feasibility.check"
+            || (control && !graph && GUEST_METHODS.contains(&method))
+            || is_for_guests(service, method);
         if !open && !message.is_from_owner() {
             self.stats.guests_refused += 1;
             tracing::warn!(topic, userid = message.userid, "request of a guest refused");
@@ -72,6 +79,10 @@ impl Session {
             (_, "shutdown") if own && self.config.module => out.push(Output::Shutdown),
             _ if control => match message.json_or_empty() {
                 Ok(payload) => out.push(Output::Control(ControlRequest { topic, payload, message })),
+                // Its own text for what it cannot read.
+                Err(_) if graph => {
+                    out.push(Output::Control(ControlRequest { topic, payload: Value::Null, message }));
+                }
                 Err(error) => {
                     self.malformed(&message, &error);
                     refuse(&message, errno::EPROTO, &error.to_string(), out);
@@ -276,10 +287,7 @@ impl Session {
     fn on_feasibility(&mut self, message: Message, out: &mut Vec<Output>) {
         if self.phase < Phase::Hello {
             // ENOSYS would count as a yes, so a request that comes too early waits for the inventory.
-            if self.deferred.len() >= QUESTIONS_MAX {
-                return refuse(&message, errno::EAGAIN, "the scheduler is starting", out);
-            }
-            return self.deferred.push_back(message);
+            return self.defer(message, out);
         }
         self.stats.feasibility_checks += 1;
         if let Err(error) = message.json() {
@@ -293,6 +301,14 @@ impl Session {
             }
             Err(error) => refuse(&message, errno::EINVAL, &error, out),
         }
+    }
+
+    /// Keeps a request until the inventory is known.
+    fn defer(&mut self, message: Message, out: &mut Vec<Output>) {
+        if self.deferred.len() >= QUESTIONS_MAX {
+            return refuse(&message, errno::EAGAIN, "the scheduler is starting", out);
+        }
+        self.deferred.push_back(message);
     }
 
     /// Stores the request for a later answer; `None` when the bound is reached or no answer is wanted.

@@ -116,6 +116,12 @@ impl Session {
         let service = self.services[index].clone();
         match errnum {
             0 => self.add_service(index + 1, out),
+            _ if index >= self.required => {
+                let why = if errnum == errno::EEXIST { "its name is taken" } else { text.as_str() };
+                tracing::warn!(service, errnum, "{service} is not offered here: {why}");
+                self.services.remove(index);
+                self.add_service(index, out);
+            }
             errno::EEXIST => self.fatal(SessionError::ServiceTaken { service }, out),
             _ => self.fatal(SessionError::Service { service, errnum, text }, out),
         }

@@ -92,6 +92,10 @@ impl Done {
     }
 }
 
+/// The services that a session registers, in order.
+pub const SERVICES: [&str; 5] =
+    ["sched", "feasibility", "sched-fluxgate", "sched-fluxion-resource", "sched-fluxion-qmanager"];
+
 pub struct Broker {
     pub session: Session,
     pub acquire: Message,
@@ -110,7 +114,7 @@ impl Broker {
     pub fn acquiring(config: SessionConfig) -> Broker {
         let mut session = Session::new(config);
         let mut request = Done::of(session.start()).only();
-        for service in ["sched", "feasibility", "sched-fluxgate"] {
+        for service in SERVICES {
             assert_eq!(
                 (request.topic(), request.json().unwrap()),
                 ("service.add", json!({ "service": service }))

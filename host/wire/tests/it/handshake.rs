@@ -3,7 +3,8 @@
 use fluxgate_engine::Event;
 use fluxgate_formats::JobId;
 use fluxgate_wire::dialect::Dialect;
-use fluxgate_wire::proto::errno;
+use fluxgate_wire::message::Message;
+use fluxgate_wire::proto::{errno, role};
 use fluxgate_wire::session::{LOOKUPS_MAX, Mode, Session, SessionConfig, SessionError};
 use serde_json::json;
 
@@ -222,6 +223,44 @@ fn founding_revision_hello_alloc_and_free() {
     let done = broker.say(from_job_manager("sched.free", &json!({"id": 9})));
     assert!(matches!(done.events[..], [Event::Free { ranks: None, last: true, .. }]));
     assert_eq!(done.only().json().unwrap(), json!({"id": 9}));
+}
+
+#[test]
+fn site_56_57_names_of_the_graph_scheduler_that_are_taken_are_done_without() {
+    let mut session = Session::new(SessionConfig::default());
+    let mut request = Done::of(session.start()).only();
+    while request.topic() == "service.add" {
+        let taken = request.json().unwrap()["service"] == "sched-fluxion-resource";
+        let answer = if taken { request.respond_error(errno::EEXIST, "") } else { request.respond() };
+        request = Done::of(session.on_message(answer)).only();
+    }
+    assert_eq!(request.topic(), "resource.acquire");
+    let left = Done::of(session.shutdown()).sent;
+    let left: Vec<String> =
+        left.iter().map(|m| m.json().unwrap()["service"].as_str().unwrap().to_owned()).collect();
+    assert_eq!(left, ["sched", "feasibility", "sched-fluxgate", "sched-fluxion-qmanager"]);
+}
+
+#[test]
+fn site_58_60_requests_about_vertices_wait_for_the_inventory_and_are_the_owners() {
+    let mut broker = Broker::acquiring(SessionConfig::default());
+    let status = || {
+        let payload = json!({"resource_path": "/a/b", "status": "up"});
+        let mut request = Message::request("sched-fluxion-resource.set_status").with_json(&payload);
+        (request.userid, request.rolemask) = (1000, role::OWNER);
+        request.push_route("storage");
+        request.with_matchtag(7)
+    };
+    assert!(broker.say(status()).nothing());
+    let mut guest = status();
+    guest.rolemask = role::USER;
+    assert_eq!(broker.say(guest).only().errnum(), errno::EPERM);
+    let first = broker.acquire.respond_json(&json!({"resources": r_value("0-9"), "up": "0-8"}));
+    let done = broker.say(first);
+    assert_eq!(done.control.iter().map(|request| request.method()).collect::<Vec<_>>(), ["set_status"]);
+    let mut guest = status();
+    (guest.rolemask, guest.topic) = (role::USER, Some("sched-fluxion-qmanager.stats-get".into()));
+    assert_eq!(broker.say(guest).control.len(), 1);
 }
 
 #[test]

@@ -102,7 +102,11 @@ impl Host {
     /// The first request is sent, see [`Host::begun`].
     pub fn new() -> Host {
         let mut host = Host {
-            session: Session::new(SessionConfig { register_name: false, ..SessionConfig::default() }),
+            session: Session::new(SessionConfig {
+                register_name: false,
+                graph_services: false,
+                ..SessionConfig::default()
+            }),
             engine: None,
             now: 1000.0,
             acquire: Message::request(""),

@@ -16,7 +16,13 @@ use crate::common;
 use crate::common::Record;
 
 fn module(name: &str, mode: Mode) -> SessionConfig {
-    SessionConfig { name: name.to_owned(), mode, module: true, ..SessionConfig::default() }
+    SessionConfig {
+        name: name.to_owned(),
+        mode,
+        module: true,
+        graph_services: false,
+        ..SessionConfig::default()
+    }
 }
 
 fn owner(topic: &str) -> Message {

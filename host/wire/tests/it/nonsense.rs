@@ -518,7 +518,8 @@ proptest! {
     }
 }
 
-const GUEST_TOPICS: [&str; 18] = [
+const GUEST_TOPICS: [&str; 19] = [
+    "sched-fluxion-resource.set_status",
     "sched.alloc",
     "sched.free",
     "sched.cancel",

@@ -154,6 +154,7 @@ impl Player {
             name: name.to_owned(),
             session: Session::new(SessionConfig {
                 register_name: false,
+                graph_services: false,
                 mode: limit.map_or(Mode::Unlimited, |limit| Mode::Limited(limit as u32)),
                 ..SessionConfig::default()
             }),
