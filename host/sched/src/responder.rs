@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use fluxgate_engine::{Engine, QueueBounds, feasibility};
 use fluxgate_graph::Resources;
+use fluxgate_wire::graph_service::{QUEUE_SERVICE, RESOURCE_SERVICE};
 use fluxgate_wire::message::Message;
 use fluxgate_wire::module::route_text;
 use fluxgate_wire::session::{feasibility_answer, feasibility_question};
@@ -27,7 +28,7 @@ type Bounds = BTreeMap<String, QueueBounds>;
 #[derive(Debug)]
 pub struct Responder {
     /// Topics of pings.
-    pings: [String; 3],
+    pings: [String; 5],
     rank: u32,
     uuid: Option<String>,
     /// With the bounds of queues; nothing before it is known.
@@ -51,7 +52,8 @@ impl Responder {
     /// The responder of the service of this name, on the broker of this rank, with this name of its own in route stacks.
     pub(crate) fn new(name: &str, rank: u32, uuid: Option<&str>) -> Responder {
         Responder {
-            pings: [format!("{name}.ping"), "sched.ping".into(), "feasibility.ping".into()],
+            pings: [name, "sched", "feasibility", RESOURCE_SERVICE, QUEUE_SERVICE]
+                .map(|name| format!("{name}.ping")),
             rank,
             uuid: uuid.map(str::to_owned),
             inventory: Mutex::default(),

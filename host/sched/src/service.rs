@@ -6,7 +6,9 @@
 mod auditing;
 mod control;
 mod forecasting;
+mod graph_service;
 mod journal;
+mod kept_vertices;
 mod learning;
 mod policy_requests;
 mod queues;
@@ -22,7 +24,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use fluxgate_engine::Action;
+use fluxgate_engine::{Action, Event};
 use fluxgate_journal::Recorded;
 use fluxgate_policy::Config;
 use fluxgate_wire::logging::{Severity, append};
@@ -44,6 +46,8 @@ use crate::settings::{QueuePolicy, Settings};
 use crate::shadows::Shadows;
 use crate::timing::Samples;
 use crate::work::{Finished, Work};
+use graph_service::GraphService;
+use kept_vertices::KeptVertices;
 
 /// The identity of the service towards its broker.
 #[derive(Debug, Clone)]
@@ -113,6 +117,8 @@ pub struct Service {
     swaps: BTreeMap<Option<String>, PendingSwap>,
     policy_states: PolicyStates,
     queues: Queues,
+    graph_service: GraphService,
+    kept_vertices: KeptVertices,
     forecasts: Forecasts,
     passes: Samples,
     flips: Samples,
@@ -207,6 +213,8 @@ impl Service {
             swaps: BTreeMap::new(),
             policy_states: PolicyStates::default(),
             queues: Queues::default(),
+            graph_service: GraphService::default(),
+            kept_vertices: KeptVertices::default(),
             forecasts: Forecasts::default(),
             passes: Samples::default(),
             flips: Samples::default(),
@@ -233,7 +241,7 @@ impl Service {
     /// A message arrived that the responder did not answer.
     pub fn message(&mut self, message: Message) {
         self.responder.wake();
-        if self.config_answer(&message) || self.queues_answer(&message) {
+        if self.vertices_answer(&message) || self.config_answer(&message) || self.queues_answer(&message) {
             return;
         }
         let outputs = self.session.on_message(message);
@@ -271,6 +279,7 @@ impl Service {
         let goodbye = self.session.shutdown();
         self.carry_out(goodbye);
         self.remember_last();
+        self.write_vertices();
         if let Some(engine) = &mut self.engine {
             engine.close(self.host.now());
         }
@@ -289,18 +298,7 @@ impl Service {
         while let Some(output) = self.outputs.pop_front() {
             match output {
                 Output::Send(message) => self.host.send(message),
-                Output::Engine(event) => {
-                    let Some(event) = self.debugged(event) else { continue };
-                    let now = self.host.now();
-                    let Some(engine) = &mut self.engine else { continue };
-                    job_log::event(&event, engine);
-                    let copy = (!self.shadows.is_empty()).then(|| event.clone());
-                    let actions = engine.step(event, now);
-                    if let Some(event) = copy {
-                        self.shadows.event(&event, &actions, now);
-                    }
-                    self.actions(actions);
-                }
+                Output::Engine(event) => self.step(event),
                 Output::Inventory { resources, up } => {
                     if let Err(error) = self.inventory(&resources, &up) {
                         self.fatal.get_or_insert(error);
@@ -326,6 +324,23 @@ impl Service {
                 }
             }
         }
+    }
+
+    /// The engine takes an event in, and so do shadows.
+    fn step(&mut self, event: Event) {
+        let Some(event) = self.debugged(event) else { return };
+        let now = self.host.now();
+        let Some(engine) = &mut self.engine else { return };
+        job_log::event(&event, engine);
+        if matches!(event, Event::VertexStatus { .. } | Event::VertexProperty { .. }) {
+            self.kept_vertices.change(self.host.elapsed());
+        }
+        let copy = (!self.shadows.is_empty()).then(|| event.clone());
+        let actions = engine.step(event, now);
+        if let Some(event) = copy {
+            self.shadows.event(&event, &actions, now);
+        }
+        self.actions(actions);
     }
 
     /// Hand the engine's actions to the session. Notices are the service's own.

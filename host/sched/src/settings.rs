@@ -22,7 +22,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
 use fluxgate_engine::Config as EngineConfig;
-use fluxgate_graph::Placement;
+use fluxgate_graph::{Placement, RecordFormat};
 use fluxgate_wire::session::{AUDIT_PERIOD, Mode, SessionConfig, WATCH_PERIOD};
 use serde_json::{Map, Value, json};
 use tracing::level_filters::LevelFilter;
@@ -145,6 +145,8 @@ pub struct Settings {
     pub queue_depth: Option<u32>,
     /// Where jobs go when neither they nor the policy have a preference.
     pub placement: Placement,
+    /// What R says of vertices beside cores and gpus.
+    pub record_format: RecordFormat,
     /// Settings of single queues, by name.
     queues: BTreeMap<String, Queue>,
     /// The queues that there are, if the configuration says so.
@@ -196,6 +198,7 @@ impl Default for Settings {
             audit_trail: None,
             queue_depth: None,
             placement: engine.placement,
+            record_format: engine.record_format,
             queues: BTreeMap::new(),
             queues_there: None,
             annotate: engine.annotate,
@@ -357,6 +360,10 @@ impl Settings {
                 self.placement =
                     Placement::from_name(given.text(key, 64)?).ok_or_else(|| given.refused(key))?;
             }
+            "record-format" => {
+                self.record_format =
+                    RecordFormat::from_name(given.text(key, 64)?).ok_or_else(|| given.refused(key))?;
+            }
             "queues" => {
                 let Given::Json(Value::Object(table)) = given else { return Err(given.refused(key)) };
                 self.queue_table(table)?;
@@ -452,6 +459,7 @@ impl Settings {
             annotations_per_pass_max: self.guard.annotations_per_pass_max,
             on_breach: self.guard.on_breach,
             placement: self.placement,
+            record_format: self.record_format,
             queue_placements: self.queue_placements(),
             queue_bounds: self.queue_bounds(),
             annotate: self.annotate,
@@ -476,6 +484,7 @@ impl Settings {
             "trusted-keys" => json!(self.rules.keys),
             "queue-depth" => self.queue_depth.map_or_else(|| json!("unlimited"), |depth| json!(depth)),
             "placement" => json!(self.placement.name()),
+            "record-format" => json!(self.record_format.name()),
             "queues" => self.queues_value(),
             "annotate" => json!(self.annotate),
             "estimates" => json!(self.estimates),

@@ -15,7 +15,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use fluxgate_formats::{Idset, JobId};
 use serde_json::value::RawValue;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::message::{Message, PayloadError};
 
@@ -345,6 +345,18 @@ pub fn kvs_value(payload: &Value) -> Result<Value, FieldError> {
         found: error.to_string(),
         expected: "JSON",
     })
+}
+
+/// The request for the value of a key of the KVS.
+pub fn kvs_lookup(key: &str) -> Message {
+    Message::request("kvs.lookup").with_json(&json!({"key": key, "namespace": "primary", "flags": 0}))
+}
+
+/// The request that stores a text under a key of the KVS.
+pub fn kvs_put(key: &str, text: &str) -> Message {
+    let dirent = json!({"ver": 1, "type": "val", "data": BASE64.encode(text)});
+    let ops = json!([{"key": key, "flags": 0, "dirent": dirent}]);
+    Message::request("kvs.commit").with_json(&json!({"namespace": "primary", "flags": 0, "ops": ops}))
 }
 
 /// The value of one key of a `job-info.lookup` answer.

@@ -2,6 +2,8 @@
 //!
 //! Must never know events of jobs.
 
+use fluxgate_formats::JobId;
+
 use super::Engine;
 use crate::core::queue::Queue;
 use crate::core::scope::{PolicyScope, QueueId};
@@ -68,6 +70,15 @@ impl Engine {
             swap,
             cost: cost.unwrap_or_default(),
         }
+    }
+
+    /// Waiting jobs of a queue in Flux's order, and jobs that hold resources and waited there; at most `most` of each.
+    pub fn queue_jobs(&self, queue: &str, most: usize) -> (Vec<JobId>, Vec<JobId>) {
+        let Some(id) = self.core.known_queue(queue) else { return Default::default() };
+        let waiting = self.core.queues[id as usize].native.values();
+        let waiting = waiting.filter_map(|slot| Some(self.core.job(*slot)?.id));
+        let running = self.core.running.iter().filter(|(_, job)| job.queue == Some(id)).map(|(id, _)| *id);
+        (waiting.take(most).collect(), running.take(most).collect())
     }
 
     /// The known queues, in the order in which they came, and whether each has a policy of its own.

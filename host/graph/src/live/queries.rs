@@ -4,9 +4,12 @@
 //!
 //! This module must never change the ledger.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, MutexGuard, PoisonError};
 
-use fluxgate_formats::Jobspec;
+use fluxgate_formats::{Idset, Jobspec};
+
+use crate::layout::vertex::Vertex;
 
 use crate::live::cache::{CACHE_MAX, Cache, remember};
 use crate::live::error::Unsatisfiable;
@@ -17,7 +20,35 @@ use crate::live::resources::Resources;
 use crate::live::view::{Eligible, View};
 use crate::live::{flow_shortage, level_shortage, why};
 
+/// Numbers of vertices and edges.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct VertexCounts {
+    /// Vertices.
+    pub vertices: u64,
+    /// Edges of the containment tree, each in one direction, and of other subsystems.
+    pub edges: u64,
+    /// Vertices of nodes: ranks of which each has so many.
+    pub by_rank: Vec<(Idset, u64)>,
+}
+
 impl Resources {
+    /// Counts the vertices of the machine.
+    pub fn vertex_counts(&self) -> VertexCounts {
+        let graph = self.graph();
+        let count = |from: u32, to: u32| {
+            let members = |vertex: &Vertex| u64::from(vertex.ids.len());
+            graph.vertices[from as usize..to as usize].iter().map(members).sum::<u64>()
+        };
+        let mut by_count: BTreeMap<u64, Idset> = BTreeMap::new();
+        for node in &graph.nodes {
+            let end = graph.vertices[node.vertex as usize].end;
+            by_count.entry(count(node.vertex, end)).or_default().extend([node.rank]);
+        }
+        let vertices = count(0, graph.vertices.len() as u32);
+        let edges = vertices.saturating_sub(1) + graph.edges.len() as u64;
+        VertexCounts { vertices, edges, by_rank: by_count.into_iter().map(|(n, ranks)| (ranks, n)).collect() }
+    }
+
     pub(crate) fn cache(&self) -> MutexGuard<'_, Cache> {
         // A panic elsewhere cannot leave the cache half written in a way that matters: entries are whole.
         self.cache.lock().unwrap_or_else(PoisonError::into_inner)

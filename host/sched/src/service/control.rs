@@ -34,6 +34,9 @@ pub(super) fn text<'a>(payload: &'a Value, key: &str) -> Result<&'a str> {
 impl Service {
     /// Serve one request.
     pub(super) fn control(&mut self, request: ControlRequest) {
+        if self.graph_request(&request) {
+            return;
+        }
         let answer = match request.topic.as_str() {
             "sched.resource-status" => Ok(Answer::Now(self.resource_status())),
             "sched.quiescent" => self.quiescent(&request),
@@ -142,7 +145,7 @@ impl Service {
         None
     }
 
-    fn resource_status(&self) -> Value {
+    pub(super) fn resource_status(&self) -> Value {
         let Some(engine) = &self.engine else { return json!({"all": null, "allocated": null, "down": null}) };
         let resources = engine.resources();
         json!({

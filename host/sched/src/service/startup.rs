@@ -28,6 +28,11 @@ impl Service {
         } else {
             self.recall();
         }
+        // What services set is set again: in this process it is known, and the one before it wrote it down.
+        match &self.engine {
+            Some(before) => drop(resources.restore_marks(&before.resources().vertex_marks())),
+            None => self.read_vertices(),
+        }
         let engine = Engine::new(resources, self.configuration.settings.engine());
         let writer = match &mut self.engine {
             Some(before) => before.take_writer(),
@@ -44,6 +49,7 @@ impl Service {
         self.registry.restart();
         self.forecasts.forget();
         self.engine = Some(engine);
+        self.graph_service.began = self.host.now();
         let first = self.first_policy.clone();
         if first != fluxgate_engine::BUILTIN {
             let choice = self.registry.get(&first)?;
@@ -56,6 +62,9 @@ impl Service {
 
     /// Does the policy that was asked for decide, or has it failed?
     pub fn is_ready(&self) -> bool {
-        self.session.is_serving() && self.swaps.is_empty() && !self.queues.are_pending()
+        self.session.is_serving()
+            && !self.kept_vertices.is_reading()
+            && self.swaps.is_empty()
+            && !self.queues.are_pending()
     }
 }

@@ -76,6 +76,7 @@ impl Service {
         self.begin_queue_swaps();
         self.watch();
         self.remember();
+        self.keep_vertices();
         self.keep_journal(waiting);
         self.forecast(waiting);
         self.answer_quiescent();
@@ -99,7 +100,7 @@ impl Service {
         let times = [wake, self.registry.next_due(), self.probation_ends()];
         let seconds = |seconds: f64| Duration::try_from_secs_f64(seconds.max(0.0)).ok();
         let watch = self.session.next_tick().and_then(seconds);
-        let periods = [rest, watch, self.states_due(), self.forecast_due()];
+        let periods = [rest, watch, self.states_due(), self.forecast_due(), self.kept_vertices.due()];
         NextTurn {
             time: times.into_iter().flatten().fold(f64::INFINITY, f64::min),
             elapsed: periods.into_iter().flatten().min().unwrap_or(Duration::MAX),
@@ -108,7 +109,8 @@ impl Service {
 
     /// Is there something that a pass would do?
     pub(super) fn pass_is_due(&self) -> bool {
-        self.session.is_serving() && self.engine.as_ref().is_some_and(|e| e.needs_pass(self.host.now()))
+        let known = self.session.is_serving() && !self.kept_vertices.is_reading();
+        known && self.engine.as_ref().is_some_and(|e| e.needs_pass(self.host.now()))
     }
 
     /// Is a pass to be made now?

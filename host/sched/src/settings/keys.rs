@@ -42,6 +42,11 @@ pub const KEYS: &[Key] = &[
     ),
     key("placement", Placement::NAMES, "where jobs go when neither they nor the policy have a preference"),
     key(
+        "record-format",
+        "rv1_nosched, rv1 or rv1_shorthand",
+        "what R says of storage and other vertices above nodes that a job holds, where the site has a graph",
+    ),
+    key(
         "queues",
         "a table of QUEUE = { placement = NAME, policy = NAME, policy-config = { KEY = VALUE }, ceiling = AMOUNT, floor = AMOUNT }; as arguments \
          queues.QUEUE.placement=NAME, queues.QUEUE.policy=NAME, queues.QUEUE.policy.KEY=VALUE, queues.QUEUE.ceiling=AMOUNT, queues.QUEUE.floor=AMOUNT",

@@ -22,7 +22,7 @@ fn without_anything_the_defaults_are_those_of_the_engine() {
 fn a_table_sets_every_key() {
     let table = json!({
         "policy": "/opt/mine.wasm", "policy-config": {"depth": 4, "fair": true, "window": "5m"},
-        "policies": "/opt/policies", "queue-depth": 8, "placement": "pack", "annotate": false, "estimates": "5m",
+        "policies": "/opt/policies", "queue-depth": 8, "placement": "pack", "record-format": "rv1", "annotate": false, "estimates": "5m",
         "queues": {"debug": {"placement": "lonodex"}, "batch": {}},
         "log-level": "DEBUG", "candidates-per-pass-max": 5, "decisions-per-pass-max": 6,
         "reservations-max": 0, "queues-max": 7, "annotation-bytes-per-job-max": 9,

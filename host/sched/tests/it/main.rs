@@ -5,4 +5,5 @@ mod policies;
 mod reloads;
 mod schedule;
 mod shadows;
+mod vertices;
 mod world;

@@ -109,6 +109,12 @@ pub struct World {
     door: Arc<Door>,
     /// What the broker says of its configuration.
     pub config: Value,
+    /// Values of the KVS, as they were committed.
+    pub kvs: BTreeMap<String, Value>,
+    /// Number of commits of jobs and others.
+    pub commits: usize,
+    /// What the resource service says of the machine.
+    machine: Value,
     /// Jobs that were started, in order.
     pub started: Vec<u64>,
     /// Annotations that jobs were given.
@@ -124,6 +130,11 @@ const FIRST_TAG: u32 = 1 << 20;
 impl World {
     /// A machine of four nodes with four cores each, and a scheduler with this table of settings that serves it.
     pub fn serving(table: &Value) -> World {
+        World::on(machine("0-3"), table, BTreeMap::new())
+    }
+
+    /// The same on another machine, whose KVS has these values.
+    pub fn on(machine: Value, table: &Value, kvs: BTreeMap<String, Value>) -> World {
         let config = json!({ "sched-fluxgate": table });
         let settings = Settings::from_config(&config).unwrap();
         let door = Arc::new(Door::default());
@@ -139,7 +150,9 @@ impl World {
         let service = Service::new(host, identity, configuration, Arc::new(InMemory::new())).unwrap();
         let (started, annotated) = (Vec::new(), Vec::new());
         let answers = BTreeMap::new();
-        let mut world = World { service, door, config, started, annotated, answers, tag: FIRST_TAG };
+        let tag = FIRST_TAG;
+        let mut world =
+            World { service, door, config, kvs, commits: 0, machine, started, annotated, answers, tag };
         world.service.start();
         world.settle();
         assert!(world.service.is_ready());
@@ -185,11 +198,24 @@ impl World {
         }
         let answer = match message.topic() {
             "service.add" => message.respond(),
-            "resource.acquire" => message.respond_json(&json!({"resources": machine("0-3"), "up": "0-3"})),
+            "resource.acquire" => {
+                let ranks = &self.machine["execution"]["R_lite"][0]["rank"];
+                message.respond_json(&json!({"resources": self.machine, "up": ranks}))
+            }
             "job-manager.sched-hello" => message.respond_error(errno::ENODATA, ""),
             "job-manager.sched-ready" => message.respond_json(&json!({"count": 0})),
             "job-manager.queue-list" => message.respond_json(&json!({"queues": ["batch", "debug"]})),
-            "kvs.commit" => message.respond_json(&json!({"rootref": "x", "rootseq": 1})),
+            "kvs.commit" => {
+                self.commits += 1;
+                for op in message.json().unwrap()["ops"].as_array().unwrap() {
+                    self.kvs.insert(op["key"].as_str().unwrap().to_owned(), op["dirent"].clone());
+                }
+                message.respond_json(&json!({"rootref": "x", "rootseq": 1}))
+            }
+            "kvs.lookup" => match self.kvs.get(message.json().unwrap()["key"].as_str().unwrap()) {
+                Some(value) => message.respond_json(&json!({ "val": value })),
+                None => message.respond_error(errno::ENOENT, ""),
+            },
             "config.get" => message.respond_json(&self.config),
             _ => message.respond_error(errno::ENOSYS, ""),
         };
@@ -214,11 +240,31 @@ impl World {
 
     /// A request to the control service, dealt with as far as that goes without work.
     pub fn ask(&mut self, method: &str, payload: &Value) -> u32 {
-        self.tag += 1;
-        let request = from_broker(&format!("sched-fluxgate.{method}"), payload).with_matchtag(self.tag);
-        self.service.message(request);
+        self.send(&format!("sched-fluxgate.{method}"), payload);
         self.settle();
         self.tag
+    }
+
+    /// A request of any topic; nothing is settled.
+    pub fn send(&mut self, topic: &str, payload: &Value) -> u32 {
+        self.tag += 1;
+        let request = from_broker(topic, payload).with_matchtag(self.tag);
+        self.service.message(request);
+        self.tag
+    }
+
+    /// The answer to a request of any topic that is answered at once.
+    pub fn call(&mut self, topic: &str, payload: &Value) -> Answer {
+        let tag = self.send(topic, payload);
+        self.settle();
+        self.answers[&tag].clone()
+    }
+
+    /// A job of these resources arrives; nothing is settled.
+    pub fn submit_spec(&mut self, id: u64, jobspec: &Value) {
+        let payload =
+            json!({"id": id, "priority": 16, "userid": 1000, "t_submit": id as f64, "jobspec": jobspec});
+        self.service.message(from_broker("sched.alloc", &payload));
     }
 
     /// The answer to a request, if there is one by now.

@@ -73,10 +73,7 @@ pub(super) fn lookup(id: JobId, names: &[&str], way: Way) -> Message {
             let payload = json!({"id": id.0, "keys": names, "flags": JOB_INFO_DECODE_CURRENT});
             Message::request("job-info.lookup").with_json(&payload)
         }
-        Way::Kvs => {
-            let payload = json!({"key": dialect::job_key(id, names[0]), "namespace": "primary", "flags": 0});
-            Message::request("kvs.lookup").with_json(&payload)
-        }
+        Way::Kvs => dialect::kvs_lookup(&dialect::job_key(id, names[0])),
     }
 }
 

@@ -1,0 +1,225 @@
+//! The services of the graph scheduler: vertices by path, bursts, counters, and what is kept over a restart.
+
+use std::collections::BTreeMap;
+
+use fluxgate_wire::proto::errno;
+use serde_json::{Value, json};
+
+use crate::world::World;
+
+/// Chassis with so many vertices of storage, which the file says are down, and one node each.
+fn machine(chassis: u32, ssds: u32) -> Value {
+    let (mut nodes, mut edges) = (Vec::new(), Vec::new());
+    let mut add = |mut data: Value, path: String, parent: Option<usize>| {
+        let id = nodes.len();
+        data["paths"] = json!({ "containment": path });
+        nodes.push(json!({"id": id.to_string(), "metadata": data}));
+        edges.extend(parent.map(|p| json!({"source": p.to_string(), "target": id.to_string()})));
+        id
+    };
+    let root = add(json!({"type": "cluster", "name": "site"}), "/site".into(), None);
+    for c in 0..chassis {
+        let path = format!("/site/chassis{c}");
+        let it = add(json!({"type": "chassis", "id": c}), path.clone(), Some(root));
+        for s in 0..ssds {
+            let data = json!({"type": "ssd", "unit": "GiB", "size": 100, "status": 1});
+            add(data, format!("{path}/ssd{s}"), Some(it));
+        }
+        let data = json!({"type": "node", "name": format!("n{c}"), "rank": c});
+        let node = add(data, format!("{path}/n{c}"), Some(it));
+        add(json!({"type": "core", "id": 0, "rank": c}), format!("{path}/n{c}/core0"), Some(node));
+    }
+    let ranks = if chassis == 1 { "0".to_owned() } else { format!("0-{}", chassis - 1) };
+    json!({"version": 1, "execution": {
+        "R_lite": [{"rank": ranks, "children": {"core": "0"}}],
+        "nodelist": [format!("n[{ranks}]")], "starttime": 0, "expiration": 0,
+    }, "scheduling": {"graph": {"directed": false, "nodes": nodes, "edges": edges}}})
+}
+
+/// A node and storage beside it.
+fn beside() -> Value {
+    let node = json!({"type": "node", "count": 1, "exclusive": true,
+        "with": [{"type": "slot", "count": 1, "label": "task", "with": [{"type": "core", "count": 1}]}]});
+    let ssd = json!({"type": "ssd", "count": 10, "exclusive": true});
+    json!({"version": 1, "resources": [{"type": "slot", "count": 1, "label": "rabbit", "with": [node, ssd]}],
+        "attributes": {"system": {"duration": 60}},
+        "tasks": [{"command": ["a"], "slot": "task", "count": {"per_slot": 1}}]})
+}
+
+/// The built-in policy decides.
+fn table() -> Value {
+    json!({"policy": "builtin-fcfs"})
+}
+
+fn world(chassis: u32, ssds: u32) -> World {
+    World::on(machine(chassis, ssds), &table(), BTreeMap::new())
+}
+
+const STATUS: &str = "sched-fluxion-resource.set_status";
+const SET: &str = "sched-fluxion-resource.set_property";
+const REMOVE: &str = "sched-fluxion-resource.remove_property";
+const GET: &str = "sched-fluxion-resource.get_property";
+
+fn ssd(path: &str, status: &str) -> Value {
+    json!({"resource_path": path, "status": status})
+}
+
+#[test]
+fn site_59_60_79_a_status_is_set_or_refused_with_the_words_that_scripts_know() {
+    let mut world = world(1, 2);
+    world.submit_spec(1, &beside());
+    world.settle();
+    assert!(world.started.is_empty());
+    let refused = |world: &mut World, payload: Value| world.call(STATUS, &payload).unwrap_err();
+    let text = |text: &str| (errno::EINVAL, text.to_owned());
+    assert_eq!(refused(&mut world, json!({"resource_path": "/site"})), text("malformed RPC"));
+    let unknown = "could not find path '/site/chassis0/ssd9' in resource graph";
+    assert_eq!(refused(&mut world, ssd("/site/chassis0/ssd9", "odd")), text(unknown));
+    assert_eq!(refused(&mut world, ssd("/site/chassis0/ssd1", "odd")), text("unrecognized status 'odd'"));
+    for _ in 0..2 {
+        assert_eq!(world.call(STATUS, &ssd("/site/chassis0/ssd1", "up")), Ok(json!({})));
+    }
+    assert_eq!(world.started, [1]);
+    // What is done already is no event of the engine.
+    let events = world.told("stats-get", &json!({}))["engine"]["events"].clone();
+    world.call(STATUS, &ssd("/site/chassis0/ssd1", "up")).unwrap();
+    assert_eq!(world.told("stats-get", &json!({}))["engine"]["events"], events);
+}
+
+#[test]
+fn site_61_62_63_75_properties_are_set_read_and_removed() {
+    let mut world = world(2, 1);
+    let paths = json!(["/site/chassis0/n0", "/site/chassis1/n1"]);
+    let set = |path: &Value, text: &str| json!({"sp_resource_path": path, "sp_keyval": text});
+    assert_eq!(world.call(SET, &set(&paths, "badrabbit=a=b")), Ok(json!({})));
+    let get = json!({"gp_resource_path": "/site/chassis1/n1", "gp_key": "badrabbit"});
+    assert_eq!(world.call(GET, &get), Ok(json!({"values": ["a=b"]})));
+    let missing = (errno::ENOENT, "Couldn't find '/site/x' in resource graph".to_owned());
+    let some = json!(["/site/chassis0", "/site/x"]);
+    assert_eq!(world.call(SET, &set(&some, "rabbit=x")).unwrap_err(), missing);
+    let none = json!({"gp_resource_path": "/site/chassis0", "gp_key": "rabbit"});
+    let absent = "Property 'rabbit' was not found for resource /site/chassis0";
+    assert_eq!(world.call(GET, &none).unwrap_err(), (errno::ENOENT, absent.to_owned()));
+    let format = "Incorrect format, use set-property <resource> PROPERTY=VALUE";
+    assert_eq!(world.call(SET, &set(&paths, "rabbit")).unwrap_err(), (errno::EINVAL, format.to_owned()));
+    let remove = |path: &Value| json!({"resource_path": path, "key": "badrabbit"});
+    assert_eq!(world.call(REMOVE, &remove(&json!("/site/x"))).unwrap_err(), missing);
+    for _ in 0..2 {
+        assert_eq!(world.call(REMOVE, &remove(&paths)), Ok(json!({})));
+    }
+    assert_eq!(world.call(GET, &get).unwrap_err().0, errno::ENOENT);
+}
+
+#[test]
+fn site_74_a_burst_is_answered_with_one_pass() {
+    let (chassis, ssds) = (40, 36);
+    let mut world = world(chassis, ssds);
+    world.submit_spec(1, &beside());
+    world.settle();
+    let passes =
+        |world: &mut World| world.told("stats-get", &json!({}))["engine"]["passes"].as_u64().unwrap();
+    let before = passes(&mut world);
+    let mut tags = Vec::new();
+    for c in 0..chassis {
+        for s in 0..ssds {
+            tags.push(world.send(STATUS, &ssd(&format!("/site/chassis{c}/ssd{s}"), "up")));
+        }
+        let payload = json!({"resource_path": [format!("/site/chassis{c}/n{c}")], "key": "badrabbit"});
+        tags.push(world.send(REMOVE, &payload));
+    }
+    world.settle();
+    assert!(tags.iter().all(|tag| world.answer(*tag).is_some_and(Result::is_ok)));
+    assert_eq!((passes(&mut world), &world.started[..]), (before + 1, &[1][..]));
+    // A second of quiet later all of it is written, once.
+    let commits = world.commits;
+    world.advance(2.0);
+    world.advance(2.0);
+    assert_eq!(world.commits, commits + 1);
+}
+
+#[test]
+fn site_78_what_was_set_is_set_in_the_next_scheduler_before_its_first_pass() {
+    let mut world = world(2, 1);
+    world.call(STATUS, &ssd("/site/chassis0/ssd0", "up")).unwrap();
+    world.call(STATUS, &ssd("/site/chassis1", "down")).unwrap();
+    let bad = json!({"sp_resource_path": "/site/chassis0/n0", "sp_keyval": "badrabbit=x"});
+    world.call(SET, &bad).unwrap();
+    world.advance(2.0);
+    let get = json!({"gp_resource_path": "/site/chassis0/n0", "gp_key": "badrabbit"});
+    let mut next = World::on(machine(2, 1), &table(), world.kvs.clone());
+    assert_eq!(next.call(GET, &get), Ok(json!({"values": ["x"]})));
+    next.submit_spec(1, &beside());
+    next.submit_spec(2, &beside());
+    next.settle();
+    assert_eq!(next.started, [1]);
+    assert_eq!(next.commits, 1, "nothing is written that was read");
+    // Storage that is no more, and what no scheduler wrote.
+    let mut smaller = World::on(machine(1, 1), &table(), world.kvs.clone());
+    assert_eq!(smaller.call(GET, &get), Ok(json!({"values": ["x"]})));
+    let odd = json!({"ver": 1, "type": "val", "data": "bm9uc2Vuc2U="});
+    let mut odd =
+        World::on(machine(1, 1), &table(), BTreeMap::from([("sched-fluxgate.vertices".into(), odd)]));
+    assert_eq!(odd.call(GET, &get).unwrap_err().0, errno::ENOENT);
+}
+
+#[test]
+fn site_69_70_83_85_86_87_counters_parameters_and_status_have_their_shapes() {
+    let mut world = world(2, 1);
+    world.call(STATUS, &ssd("/site/chassis0/ssd0", "up")).unwrap();
+    world.submit_spec(1, &beside());
+    world.submit_spec(2, &beside());
+    world.settle();
+    let ask = |world: &mut World, topic: &str| world.call(topic, &json!({})).unwrap();
+    let stats = ask(&mut world, "sched-fluxion-resource.stats-get");
+    assert_eq!((&stats["V"], &stats["E"], &stats["by_rank"]), (&json!(9), &json!(8), &json!({"[0-1]": 2})));
+    assert_eq!(
+        (&stats["match"]["succeeded"]["njobs"], &stats["match"]["failed"]["njobs"]),
+        (&json!(1), &json!(0))
+    );
+    assert_eq!(ask(&mut world, "sched-fluxion-resource.stats-clear"), json!({}));
+    let stats = ask(&mut world, "sched-fluxion-resource.stats-get");
+    assert_eq!(stats["match"]["succeeded"]["njobs-reset"], 0);
+    let params = ask(&mut world, "sched-fluxion-resource.params");
+    assert_eq!(
+        (&params["params"]["match-format"], &params["params"]["load-format"]),
+        (&json!("rv1_shorthand"), &json!("jgf"))
+    );
+    let status = ask(&mut world, "sched-fluxion-resource.status");
+    assert!(
+        status["all"].is_object() && status["down"].is_object() && status["allocated"].is_object(),
+        "{status}"
+    );
+    assert_eq!(status, ask(&mut world, "sched.resource-status"));
+    let queue = ask(&mut world, "sched-fluxion-qmanager.stats-get")["queues"]["default"].clone();
+    assert_eq!(queue["action_counts"]["pending"], 1);
+    assert_eq!(queue["pending_queues"]["pending"], json!(["f3"]));
+    assert_eq!(queue["scheduled_queues"]["running"], json!(["f2"]));
+    let params = ask(&mut world, "sched-fluxion-qmanager.params")["params"].clone();
+    assert_eq!(params["queue-params"], "queue-depth=unlimited");
+    assert!(params["queue-policy"].is_string());
+    assert_eq!(ask(&mut world, "sched-fluxion-qmanager.stats-clear"), json!({}));
+    for topic in
+        ["sched-fluxion-resource.match", "sched-fluxion-resource.find", "sched-fluxion-qmanager.set_status"]
+    {
+        assert_eq!(world.call(topic, &json!({})).unwrap_err().0, errno::ENOSYS, "{topic}");
+    }
+}
+
+#[test]
+fn site_38_the_format_of_r_is_a_setting_that_a_reload_changes() {
+    let table = json!({"policy": "builtin-fcfs", "record-format": "rv1_nosched"});
+    let mut world = World::on(machine(1, 3), &table, BTreeMap::new());
+    let format = |world: &mut World| {
+        let params = world.call("sched-fluxion-resource.params", &json!({})).unwrap();
+        params["params"]["match-format"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(format(&mut world), "rv1_nosched");
+    let table = json!({"sched-fluxgate": {"policy": "builtin-fcfs", "record-format": "rv1"}});
+    let told = world.told("config-reload", &table);
+    assert_eq!(told["changed"]["record-format"]["to"], "rv1");
+    assert_eq!(format(&mut world), "rv1");
+    let table = json!({"sched-fluxgate": {"policy": "builtin-fcfs", "record-format": "jgf"}});
+    let tag = world.ask("config-reload", &table);
+    let error = world.answer(tag).unwrap().clone().unwrap_err().1;
+    assert!(error.contains("rv1_nosched, rv1 or rv1_shorthand"), "{error}");
+}
