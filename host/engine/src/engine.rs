@@ -164,8 +164,11 @@ impl Engine {
                 self.deny_unsatisfiable(now, &mut out);
             }
             Event::VertexStatus { paths, up } => {
-                let mut mark = |path| self.core.resources.set_vertex_status(path, up).unwrap_or(false);
-                if paths.iter().fold(false, |news, path| mark(path) || news) {
+                let mut news = false;
+                for path in &paths {
+                    news |= self.core.resources.set_vertex_status(path, up).unwrap_or(false);
+                }
+                if news {
                     self.core.all_dirty();
                 }
             }

@@ -32,3 +32,4 @@ mod resource_query;
 mod semantics;
 mod shadow;
 mod twins;
+mod vertices;

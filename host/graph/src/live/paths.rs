@@ -253,10 +253,10 @@ impl Resources {
         marks.up.dedup();
         for (spot, values) in &*self.machine.set_values {
             let path = self.path_of(*spot);
-            let row = |(key, set): (&Box<str>, &SetValue)| {
-                (path.clone(), key.to_string(), set.value.as_ref().map(ToString::to_string))
-            };
-            marks.properties.extend(values.iter().map(row));
+            for (key, set) in values {
+                let value = set.value.as_ref().map(ToString::to_string);
+                marks.properties.push((path.clone(), key.to_string(), value));
+            }
         }
         marks.properties.dedup();
         marks

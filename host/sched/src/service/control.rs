@@ -54,6 +54,7 @@ impl Service {
                 "rusage" => self.usage(&request.payload).map(Answer::Now),
                 "debug" => self.set_debug(&request.payload).map(Answer::Now),
                 "explain" => self.explain(&request.payload).map(Answer::Now),
+                "vertex-marks" => self.vertex_marks().map(Answer::Now),
                 "policy-list" => Ok(Answer::Now(self.policy_list())),
                 "policy-show" => self.policy_show(&request.payload).map(Answer::Now),
                 "policy-load" => self.policy_load(&request),

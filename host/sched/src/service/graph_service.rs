@@ -73,6 +73,12 @@ impl Service {
         true
     }
 
+    /// What was set on vertices, for our own commands.
+    pub(super) fn vertex_marks(&self) -> anyhow::Result<Value> {
+        let marks = self.engine.as_ref().map(|engine| engine.resources().vertex_marks());
+        Ok(serde_json::to_value(marks.unwrap_or_default())?)
+    }
+
     fn vertex(&mut self, request: &ControlRequest, question: VertexRequest) -> Result<Value, RpcError> {
         let engine = self.engine.as_ref();
         let engine = engine.ok_or_else(|| refusal(errno::EAGAIN, "the scheduler is still starting"))?;

@@ -131,12 +131,81 @@ pub(crate) enum GraphCmd {
         #[command(flatten)]
         options: Options,
     },
+    /// Mark a vertex of the running instance up or down, with everything below it; jobs that hold it keep it.
+    ///
+    /// The mark stays over a restart of the scheduler. A node is used when Flux reports it up and neither it nor anything
+    /// above it is marked down.
+    SetStatus {
+        /// Its containment path, such as /cluster/chassis0/ssd3; 'fluxgate graph find' prints paths.
+        #[arg(value_name = "PATH")]
+        path: String,
+        /// Up or down.
+        #[arg(value_name = "STATUS", value_enum)]
+        status: StatusArg,
+        /// Mark each vertex of this type below PATH instead, such as all ssd of a chassis.
+        #[arg(long, value_name = "TYPE")]
+        each: Option<String>,
+        #[command(flatten)]
+        target: Target,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Give a vertex of the running instance a property, in place of an earlier value.
+    ///
+    /// On a node the property counts in constraints of jobs (--requires=NAME) at once. It stays over a restart of the
+    /// scheduler.
+    SetProperty {
+        /// Its containment path.
+        #[arg(value_name = "PATH")]
+        path: String,
+        /// The property and its value.
+        #[arg(value_name = "KEY=VALUE")]
+        property: String,
+        #[command(flatten)]
+        target: Target,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Take a property from a vertex of the running instance; one that it does not have is no error.
+    RemoveProperty {
+        /// Its containment path.
+        #[arg(value_name = "PATH")]
+        path: String,
+        /// The property.
+        #[arg(value_name = "KEY")]
+        key: String,
+        #[command(flatten)]
+        target: Target,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
     /// Remove what was saved; a file that is no saved state is left alone.
     Destroy {
         /// What 'fluxgate graph save' wrote.
         #[arg(value_name = "STATE")]
         state: PathBuf,
     },
+}
+
+/// What a vertex is marked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum StatusArg {
+    /// It is used.
+    Up,
+    /// It is not used by jobs that start.
+    Down,
+}
+
+impl StatusArg {
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            StatusArg::Up => "up",
+            StatusArg::Down => "down",
+        }
+    }
 }
 
 /// What `--to` takes.

@@ -1,5 +1,6 @@
 //! Where a graph comes from: a file of any format, a saved state, or a running instance.
 
+use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::io::Read;
 use std::path::Path;
@@ -7,6 +8,7 @@ use std::path::Path;
 use anyhow::{Context, Result, anyhow, bail};
 use fluxgate_formats::rset::R;
 use fluxgate_graph::description::{Model, Source, State};
+use fluxgate_graph::{CONTAINMENT, VertexMarks};
 use fluxgate_resource_query::{FOREVER, Matcher, Setup, Term};
 use fluxgate_wire::dialect;
 use fluxgate_wire::proto::errno;
@@ -97,17 +99,43 @@ impl Input<'_> {
             _ => place::uri(&self.options.target),
         };
         let client = Client::connect_uri(&uri)?;
-        let wrong = |what: &dyn std::fmt::Display| anyhow!("{uri}: resource.R: {what}");
-        let question = json!({ "key": "resource.R", "namespace": "primary", "flags": 0 });
-        let answer = client.rpc("kvs.lookup", question).map_err(|e| wrong(&e))?;
-        let text = dialect::kvs_value(&answer).map_err(|e| wrong(&e))?.to_string();
-        let source = self.options.format.map_or_else(|| Source::detect(&text), |format| Ok(format.source()));
-        let source = source.map_err(|e| wrong(&e))?;
-        let mut model = Model::load(&text, Some(source)).map_err(|e| wrong(&e))?;
+        let (source, mut model) = read(&client, self.options.format).with_context(|| uri.clone())?;
         mark_down(&client, &mut model).with_context(|| uri.clone())?;
+        mark_vertices(&client, &mut model)?;
         let jobs = jobs(&client).with_context(|| uri.clone())?;
         Ok(Loaded { name: uri, format: source.name(), model, jobs })
     }
+}
+
+/// The graph of an instance, of which nothing is marked.
+pub(super) fn model(client: &Client, format: Option<FormatArg>) -> Result<Model> {
+    Ok(read(client, format)?.1)
+}
+
+fn read(client: &Client, format: Option<FormatArg>) -> Result<(Source, Model)> {
+    let wrong = |what: &dyn std::fmt::Display| anyhow!("resource.R: {what}");
+    let question = json!({ "key": "resource.R", "namespace": "primary", "flags": 0 });
+    let answer = client.rpc("kvs.lookup", question).map_err(|e| wrong(&e))?;
+    let text = dialect::kvs_value(&answer).map_err(|e| wrong(&e))?.to_string();
+    let source = format.map_or_else(|| Source::detect(&text), |format| Ok(format.source()));
+    let source = source.map_err(|e| wrong(&e))?;
+    let model = Model::load(&text, Some(source)).map_err(|e| wrong(&e))?;
+    Ok((source, model))
+}
+
+/// Mark the vertices that were marked by their paths. Another scheduler, or a guest, is not told.
+fn mark_vertices(client: &Client, model: &mut Model) -> Result<()> {
+    let Ok(answer) = client.lookup("sched-fluxgate.vertex-marks", json!({}))? else { return Ok(()) };
+    let marks: VertexMarks = serde_json::from_value(answer).context("sched-fluxgate.vertex-marks")?;
+    let Some(containment) = model.name(CONTAINMENT).filter(|_| !marks.is_empty()) else { return Ok(()) };
+    let of = |v| Some((model.path(v, containment)?, v));
+    let paths: BTreeMap<String, _> = model.vertices().filter_map(of).collect();
+    for (list, state) in [(&marks.down, State::Down), (&marks.up, State::Up)] {
+        for vertex in list.iter().filter_map(|path| paths.get(path)) {
+            model.set_state(*vertex, state)?;
+        }
+    }
+    Ok(())
 }
 
 /// Mark the nodes that are down in the instance.

@@ -1,5 +1,5 @@
-//! `fluxgate graph`: read, show, search, convert and save descriptions of machines. An instance is asked only when it is
-//! named as the source.
+//! `fluxgate graph`: read, show, search, convert and save descriptions of machines, and mark vertices of a running one. An
+//! instance is asked only when it is named as the source, or marked.
 //!
 //! Reading of a description is in the graph crate; here are files and output.
 
@@ -9,6 +9,7 @@ mod find;
 mod input;
 mod label;
 mod load;
+mod mark;
 mod output;
 mod save;
 mod show;
@@ -41,6 +42,11 @@ pub(crate) fn run(command: &GraphCmd) -> Result<()> {
         GraphCmd::Save { state, changed, from, options, .. } => {
             save::save(&Input { options, file: from.as_deref() }, state, *changed)
         }
+        GraphCmd::SetStatus { path, status, each, target, json } => {
+            mark::status(target, path, *status, each.as_deref(), *json)
+        }
+        GraphCmd::SetProperty { path, property, target, json } => mark::set(target, path, property, *json),
+        GraphCmd::RemoveProperty { path, key, target, json } => mark::remove(target, path, key, *json),
         GraphCmd::Destroy { state } => save::destroy(state),
     }
 }
