@@ -62,6 +62,18 @@ fn up(dir: &Path) -> World {
     World::up(&["--resources", file.to_str().unwrap()])
 }
 
+#[test]
+fn a_graph_alone_makes_an_instance_with_storage_too() {
+    let dir = folder();
+    let r: Value = serde_json::from_str(&std::fs::read_to_string(machine(dir.path())).unwrap()).unwrap();
+    let file = dir.path().join("rabbits.jgf");
+    std::fs::write(&file, r["scheduling"].to_string()).unwrap();
+    let world = World::up(&["--resources", file.to_str().unwrap()]);
+    status(&world, "/site/chassis1/ssd1", "up").unwrap();
+    submit(&world);
+    world.until("it runs", |world| world.jobs("running").len() == 1);
+}
+
 fn status(world: &World, path: &str, status: &str) -> Result<Value, String> {
     world.rpc(STATUS, json!({"resource_path": path, "status": status}))
 }

@@ -250,7 +250,7 @@ impl Load {
         let any = |ids: &[JobId], dice: u64| (!ids.is_empty()).then(|| ids[dice as usize % ids.len()]);
         let dice = self.dice(1 << 20);
         let rank = Idset::from_iter([self.dice(u64::from(NODES)) as u32]);
-        if self.vertices && dice % 4 == 0 {
+        if self.vertices && dice.is_multiple_of(4) {
             let paths = vec![format!("/cluster0/n{}", dice / 4 % u64::from(NODES))];
             let value = (dice & 64 == 0).then(|| dice.to_string());
             self.step(match dice & 128 {
