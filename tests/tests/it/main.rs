@@ -31,5 +31,6 @@ mod report;
 mod resource_query;
 mod semantics;
 mod shadow;
+mod site_rows;
 mod twins;
 mod vertices;
