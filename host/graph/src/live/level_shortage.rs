@@ -41,8 +41,11 @@ fn of_need(view: View<'_>, need: &Need, eligible: &Eligible, now: bool) -> Optio
     if !need.slot && need.with.is_empty() {
         return alone(view, need, now);
     }
-    if let Some(short) =
-        need.with.iter().filter(|inner| is_wide(view, inner)).find_map(|inner| alone(view, inner, now))
+    if let Some(short) = need
+        .with
+        .iter()
+        .filter(|inner| inner.is_machine_wide(view.graph))
+        .find_map(|inner| alone(view, inner, now))
     {
         return Some(short);
     }
@@ -52,7 +55,7 @@ fn of_need(view: View<'_>, need: &Need, eligible: &Eligible, now: bool) -> Optio
         None => graph.upper_of.get(&need.type_)?.clone(),
     };
     let pools: Vec<&Need> =
-        need.with.iter().filter(|inner| is_pool(inner) && !is_wide(view, inner)).collect();
+        need.with.iter().filter(|inner| inner.is_pool() && !inner.is_machine_wide(view.graph)).collect();
     let nodes = need.with.iter().find(|inner| inner.level == Level::Node);
     let places: Vec<Place> = all
         .into_iter()
@@ -87,14 +90,6 @@ fn of_need(view: View<'_>, need: &Need, eligible: &Eligible, now: bool) -> Optio
     Some(format!("{asks}: {why}"))
 }
 
-fn is_pool(need: &Need) -> bool {
-    need.level == Level::Upper && !need.slot && need.with.is_empty()
-}
-
-fn is_wide(view: View<'_>, need: &Need) -> bool {
-    is_pool(need) && view.graph.machine_wide.contains(&need.type_)
-}
-
 /// A pool by itself, wherever it is.
 fn alone(view: View<'_>, need: &Need, now: bool) -> Option<String> {
     let graph = view.graph;
@@ -116,8 +111,7 @@ fn free_of(view: View<'_>, at: u32, need: &Need) -> u64 {
     let graph = view.graph;
     let it = &graph.vertices[graph.upper[at as usize] as usize];
     let free = if view.upper_is_up(at) { view.upper(&Overlay::default(), at) } else { 0 };
-    let whole = need.whole || (need.exclusive && !graph.machine_wide.contains(&need.type_));
-    let free = if whole && it.size > 1 && free != it.units() { 0 } else { free };
+    let free = if need.takes_whole(graph) && it.size > 1 && free != it.units() { 0 } else { free };
     units::scale(&need.unit, graph.text(it.unit)).map_or(0, |scale| scale.request_units(free))
 }
 

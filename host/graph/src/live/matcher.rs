@@ -351,8 +351,7 @@ impl<'a> Matcher<'a> {
         let graph = self.view.graph;
         let mut plan = Vec::new();
         let mut found = 0u64;
-        // A vertex is given whole to who takes it for itself, unless it serves the whole machine.
-        let all = need.whole || (need.exclusive && !graph.machine_wide.contains(&need.type_));
+        let all = need.takes_whole(graph);
         for &at in list {
             let it = &graph.vertices[graph.upper[at as usize] as usize];
             let Some(scale) = units::scale(&need.unit, graph.text(it.unit)) else { continue };

@@ -74,16 +74,30 @@ impl Need {
         self.count.min()
     }
 
+    /// It is a pool above nodes or beside them, not what contains something.
+    pub(crate) fn is_pool(&self) -> bool {
+        self.level == Level::Upper && !self.slot && self.with.is_empty()
+    }
+
+    /// It is a pool that serves the whole machine.
+    pub(crate) fn is_machine_wide(&self, graph: &Graph) -> bool {
+        self.is_pool() && graph.machine_wide.contains(&self.type_)
+    }
+
+    /// Are its vertices given whole? So they are to what takes them for itself, unless they serve the whole machine.
+    pub(crate) fn takes_whole(&self, graph: &Graph) -> bool {
+        self.whole || (self.exclusive && !graph.machine_wide.contains(&self.type_))
+    }
+
     /// A slot above nodes that names several types is at one vertex that has direct children of them all, so that a node
     /// and the storage beside it are of one chassis. What serves the whole machine does not count.
     fn join(&mut self, graph: &Graph) {
-        let pool = |need: &Need| need.level == Level::Upper && !need.slot && need.with.is_empty();
-        let wide = |need: &Need| graph.machine_wide.contains(&need.type_);
-        let types: Vec<Name> = self.with.iter().filter(|need| !wide(need)).map(|need| need.type_).collect();
-        if types.len() > 1 && self.with.iter().any(|need| pool(need) && !wide(need)) {
+        let local = |need: &&Need| !graph.machine_wide.contains(&need.type_);
+        let types: Vec<Name> = self.with.iter().filter(local).map(|need| need.type_).collect();
+        if types.len() > 1 && self.with.iter().filter(local).any(Need::is_pool) {
             self.places = Some(graph.joints(&types).into());
             // Pools tell fastest that a place does not do.
-            self.with.sort_by_key(|need| !pool(need));
+            self.with.sort_by_key(|need| !need.is_pool());
         }
     }
 

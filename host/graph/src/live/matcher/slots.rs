@@ -32,9 +32,7 @@ impl<'a> Matcher<'a> {
         if self.high {
             list.reverse();
         }
-        let pools = need.with.iter().any(|inner| {
-            inner.level == Level::Upper && inner.with.is_empty() && !graph.machine_wide.contains(&inner.type_)
-        });
+        let pools = need.with.iter().any(|inner| inner.is_pool() && !inner.is_machine_wide(graph));
         let states = self.states_for(need);
         // The nearest node that could fit, as far as was looked.
         let mut nearest: Option<(u32, Option<u32>)> = None;
