@@ -239,7 +239,7 @@ impl Core {
         let queue = &mut self.queues[queue];
         let parked = queue.class(job.class).is_some_and(|c| c.parked);
         if let Some(order) = &mut queue.orders[side] {
-            order.insert(job.class, parked, place, slot);
+            order.insert(job.class, parked, place, job.duration, slot);
             job.places[side] = Some((queue.generation[side], place));
         }
     }
@@ -282,7 +282,7 @@ impl Core {
             if let (Some(order), Some((generation, key))) = (&mut queue.orders[side], place)
                 && generation == queue.generation[side]
             {
-                order.insert(job.class, parked, key, slot);
+                order.insert(job.class, parked, key, job.duration, slot);
                 job.places[side] = place;
             }
         }

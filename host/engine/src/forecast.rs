@@ -70,7 +70,7 @@ impl Queue {
         let order = self.order();
         let mut native = self.native.values();
         std::iter::from_fn(move || match order {
-            Some(order) => walk.next(order, false, |_| false).map(|(_, slot)| slot),
+            Some(order) => walk.next(order).map(|(_, slot)| slot),
             None => native.next().copied(),
         })
     }

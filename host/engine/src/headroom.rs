@@ -49,8 +49,8 @@ pub(crate) struct Headroom {
 /// Why a job may not have its cores.
 pub(crate) struct Over {
     pub(crate) reason: Reason,
-    /// The bound would be broken not now, but at a reserved start.
-    pub(crate) later: bool,
+    /// The bound would be broken at this time: now, or at a reserved start.
+    pub(crate) at: f64,
 }
 
 impl Headroom {
@@ -73,10 +73,8 @@ impl Headroom {
     /// the number of cores that are free now.
     pub(crate) fn over(&self, free: u64, cores: u64, from: f64, to: f64) -> Option<Over> {
         let begins = self.spans.iter().map(|span| span.from).filter(|begin| from < *begin && *begin < to);
-        let later = |time: f64| time > self.now;
-        std::iter::once(from).chain(begins).find_map(|time| {
-            self.over_at(free, cores, time).map(|reason| Over { reason, later: later(time) })
-        })
+        let over = |at| self.over_at(free, cores, at).map(|reason| Over { reason, at });
+        std::iter::once(from).chain(begins).find_map(over)
     }
 
     fn over_at(&self, free: u64, cores: u64, time: f64) -> Option<Reason> {

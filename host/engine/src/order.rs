@@ -1,17 +1,22 @@
 //! The order of one queue under one policy, and the cursor that walks it.
 //!
-//! Jobs of equal request and duration form a *class*. The order keeps, for each class, its jobs sorted by
-//! [`OrderKey`], and two sorted maps of class heads: the active ones and the parked ones (classes known not
-//! to fit until resources change). A walk merges class heads with the successors of classes that it has
-//! touched, so its cost is a logarithm per job *offered*, not per job pending: a hundred thousand jobs of a
-//! shape that cannot run cost one entry in the parked map, which a backfill walk never looks at.
+//! Jobs of equal request form a *class*, whatever their durations. The order keeps, for each class, its jobs sorted by
+//! [`OrderKey`], and two sorted maps of class heads: the active ones and the parked ones (classes known not to fit until
+//! resources change). A walk merges class heads with the successors of classes that it has touched, and passes over the
+//! jobs of a class that are too long in one step (see `members`). So its cost is a logarithm per job *offered*, not per job
+//! pending: a hundred thousand jobs of a shape that cannot run cost one entry in the parked map, which a backfill walk
+//! never looks at, and a hundred thousand that are all too long cost one look at the top of a tree.
 //!
 //! This module must never know resources, policies or time.
 
+mod members;
+
 use std::collections::BTreeMap;
-use std::ops::Bound::{Excluded, Unbounded};
+use std::ops::Bound::{Excluded, Included, Unbounded};
 
 use fluxgate_formats::{JobId, TotalF64};
+
+use members::Members;
 
 /// Index of a job in the job table.
 pub(crate) type Slot = u32;
@@ -51,7 +56,7 @@ impl OrderKey {
 /// See the module text.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Order {
-    members: Vec<BTreeMap<OrderKey, Slot>>,
+    members: Members,
     active: BTreeMap<OrderKey, ClassId>,
     parked: BTreeMap<OrderKey, ClassId>,
 }
@@ -61,14 +66,10 @@ impl Order {
         if parked { &mut self.parked } else { &mut self.active }
     }
 
-    /// Adds a job to its class. `parked` is the state of the class.
-    pub(crate) fn insert(&mut self, class: ClassId, parked: bool, key: OrderKey, slot: Slot) {
-        let index = class as usize;
-        if self.members.len() <= index {
-            self.members.resize_with(index + 1, BTreeMap::new);
-        }
-        let head = self.members[index].first_key_value().map(|(k, _)| *k);
-        self.members[index].insert(key, slot);
+    /// Adds a job of this requested duration to its class. `parked` is the state of the class.
+    pub(crate) fn insert(&mut self, class: ClassId, parked: bool, key: OrderKey, duration: f64, slot: Slot) {
+        let head = self.members.first(class);
+        self.members.insert(class, key, duration, slot);
         if head.is_none_or(|h| key < h) {
             let heads = self.heads(parked);
             if let Some(h) = head {
@@ -80,12 +81,11 @@ impl Order {
 
     /// Takes a job out. No effect for an absent job.
     pub(crate) fn remove(&mut self, class: ClassId, parked: bool, key: &OrderKey) {
-        let Some(members) = self.members.get_mut(class as usize) else { return };
-        let was_head = members.first_key_value().is_some_and(|(k, _)| k == key);
-        if members.remove(key).is_none() || !was_head {
+        let was_head = self.members.first(class).is_some_and(|k| k == *key);
+        if !self.members.remove(class, key) || !was_head {
             return;
         }
-        let next = members.first_key_value().map(|(k, _)| *k);
+        let next = self.members.first(class);
         let heads = self.heads(parked);
         heads.remove(key);
         if let Some(next) = next {
@@ -95,17 +95,19 @@ impl Order {
 
     /// Moves a class between the active and the parked heads.
     pub(crate) fn set_parked(&mut self, class: ClassId, parked: bool) {
-        let Some(head) = self.members.get(class as usize).and_then(|m| m.first_key_value()).map(|(k, _)| *k)
-        else {
-            return;
-        };
+        let Some(head) = self.members.first(class) else { return };
         self.heads(!parked).remove(&head);
         self.heads(parked).insert(head, class);
     }
 
-    fn after(&self, class: ClassId, key: &OrderKey) -> Option<OrderKey> {
-        let members = self.members.get(class as usize)?;
-        members.range((Excluded(*key), Unbounded)).next().map(|(k, _)| *k)
+    /// The first job.
+    pub(crate) fn head(&self) -> Option<Slot> {
+        let parked = beyond(&self.parked, None);
+        let (key, class) = match beyond(&self.active, None) {
+            active if earlier(parked, active) => parked,
+            active => active,
+        }?;
+        self.members.next(class, Included(&key), &|_| true).map(|(_, slot)| slot)
     }
 }
 
@@ -114,14 +116,14 @@ impl Order {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Walk {
     pos: Option<OrderKey>,
-    /// Active heads up to here were taken into `touched`.
+    /// Active heads up to here were taken.
     seen_active: Option<OrderKey>,
-    /// Parked heads up to here were taken into `shelved`.
+    /// Parked heads up to here were taken.
     seen_parked: Option<OrderKey>,
-    /// Next member of each class that the walk has offered from.
+    /// Next member of classes that the walk has looked at.
     touched: BTreeMap<OrderKey, ClassId>,
-    /// The same for classes that a fitting walk leaves out.
-    shelved: BTreeMap<OrderKey, ClassId>,
+    /// The first member of a class that a walk for fitting jobs left out.
+    left_out: BTreeMap<OrderKey, ClassId>,
 }
 
 fn beyond(map: &BTreeMap<OrderKey, ClassId>, seen: Option<OrderKey>) -> Option<(OrderKey, ClassId)> {
@@ -134,60 +136,80 @@ fn first(map: &BTreeMap<OrderKey, ClassId>) -> Option<(OrderKey, ClassId)> {
 }
 
 impl Walk {
-    /// The next job after the cursor. With `fitting`, classes for which `skip` holds are left out; a later
-    /// call without it offers their jobs beyond the cursor again.
-    pub(crate) fn next(
+    /// The next job after the cursor.
+    pub(crate) fn next(&mut self, order: &Order) -> Option<(ClassId, Slot)> {
+        self.advance(order, None::<fn(ClassId) -> fn(f64) -> bool>)
+    }
+
+    /// The next job after the cursor of those that are `short` enough for their class: what holds for a duration holds for
+    /// all shorter ones. Parked classes are left out. A later call of [`Walk::next`] offers the jobs beyond the cursor
+    /// that were left out.
+    pub(crate) fn next_fitting<F: Fn(f64) -> bool>(
         &mut self,
         order: &Order,
-        fitting: bool,
-        skip: impl Fn(ClassId) -> bool,
+        short: impl Fn(ClassId) -> F,
+    ) -> Option<(ClassId, Slot)> {
+        self.advance(order, Some(short))
+    }
+
+    fn advance<F: Fn(f64) -> bool>(
+        &mut self,
+        order: &Order,
+        short: Option<impl Fn(ClassId) -> F>,
     ) -> Option<(ClassId, Slot)> {
         loop {
-            let fresh = beyond(&order.active, self.seen_active);
-            let again = first(&self.touched);
-            let (mut best, mut from) = (fresh, Source::Active);
-            if earlier(again, best) {
-                (best, from) = (again, Source::Touched);
-            }
-            if !fitting {
-                let parked = beyond(&order.parked, self.seen_parked);
-                if earlier(parked, best) {
-                    (best, from) = (parked, Source::Parked);
+            let (key, class) = self.take_first(order, short.is_none())?;
+            // A class that was left out lags behind the cursor.
+            let from = match &self.pos {
+                Some(pos) if key <= *pos => Excluded(pos),
+                _ => Included(&key),
+            };
+            let next = match &short {
+                Some(short) => order.members.next(class, from, &short(class)),
+                None => order.members.next(class, from, &|_| true),
+            };
+            match next {
+                Some((next, slot)) if next == key => {
+                    self.pos = Some(key);
+                    if let Some(next) = order.members.after(class, &key) {
+                        self.touched.insert(next, class);
+                    }
+                    return Some((class, slot));
                 }
-                let shelved = first(&self.shelved);
-                if earlier(shelved, best) {
-                    (best, from) = (shelved, Source::Shelved);
+                next => {
+                    if short.is_some() {
+                        self.left_out.insert(key, class);
+                    }
+                    if let Some((next, _)) = next {
+                        self.touched.insert(next, class);
+                    }
                 }
             }
-            let (key, class) = best?;
-            match from {
-                Source::Active => self.seen_active = Some(key),
-                Source::Touched => {
-                    self.touched.remove(&key);
-                }
-                Source::Parked => self.seen_parked = Some(key),
-                Source::Shelved => {
-                    self.shelved.remove(&key);
-                }
-            }
-            if fitting && skip(class) {
-                self.shelved.insert(key, class);
-                continue;
-            }
-            // A class that was left out lags behind the cursor: bring it up first.
-            if self.pos.is_some_and(|pos| key <= pos) {
-                if let Some(next) = self.pos.and_then(|pos| order.after(class, &pos)) {
-                    self.shelved.insert(next, class);
-                }
-                continue;
-            }
-            let slot = *order.members.get(class as usize)?.get(&key)?;
-            self.pos = Some(key);
-            if let Some(next) = order.after(class, &key) {
-                self.touched.insert(next, class);
-            }
-            return Some((class, slot));
         }
+    }
+
+    /// The first entry of all sources, or of those of a walk for fitting jobs. It is taken out.
+    fn take_first(&mut self, order: &Order, all: bool) -> Option<(OrderKey, ClassId)> {
+        let mut best = beyond(&order.active, self.seen_active);
+        let mut from = Source::Active;
+        let mut consider = |entry, source| {
+            if earlier(entry, best) {
+                (best, from) = (entry, source);
+            }
+        };
+        consider(first(&self.touched), Source::Touched);
+        if all {
+            consider(beyond(&order.parked, self.seen_parked), Source::Parked);
+            consider(first(&self.left_out), Source::LeftOut);
+        }
+        let (key, class) = best?;
+        match from {
+            Source::Active => self.seen_active = Some(key),
+            Source::Parked => self.seen_parked = Some(key),
+            Source::Touched => drop(self.touched.remove(&key)),
+            Source::LeftOut => drop(self.left_out.remove(&key)),
+        }
+        Some((key, class))
     }
 }
 
@@ -195,7 +217,7 @@ enum Source {
     Active,
     Touched,
     Parked,
-    Shelved,
+    LeftOut,
 }
 
 fn earlier(a: Option<(OrderKey, ClassId)>, b: Option<(OrderKey, ClassId)>) -> bool {
@@ -218,7 +240,7 @@ mod tests {
 
     fn walk_all(order: &Order) -> Vec<Slot> {
         let mut walk = Walk::default();
-        std::iter::from_fn(|| walk.next(order, false, |_| false)).map(|(_, s)| s).collect()
+        std::iter::from_fn(|| walk.next(order)).map(|(_, s)| s).collect()
     }
 
     #[test]
@@ -239,49 +261,59 @@ mod tests {
     fn a_job_skipped_by_a_fitting_walk_is_not_offered_behind_the_cursor() {
         let mut order = Order::default();
         for n in 0..6u32 {
-            order.insert(n % 2, n % 2 == 0, key(u64::from(n)), n);
+            order.insert(n % 2, n % 2 == 0, key(u64::from(n)), 1.0, n);
         }
         let mut walk = Walk::default();
-        assert_eq!(walk.next(&order, true, |_| false), Some((1, 1)));
-        assert_eq!(walk.next(&order, true, |_| false), Some((1, 3)));
+        let any = |_| |_| true;
+        assert_eq!(walk.next_fitting(&order, any), Some((1, 1)));
+        assert_eq!(walk.next_fitting(&order, any), Some((1, 3)));
         // 0 and 2 are behind the cursor now; 4 and 5 are not.
-        assert_eq!(walk.next(&order, false, |_| false), Some((0, 4)));
-        assert_eq!(walk.next(&order, false, |_| false), Some((1, 5)));
-        assert_eq!(walk.next(&order, false, |_| false), None);
+        assert_eq!(walk.next(&order), Some((0, 4)));
+        assert_eq!(walk.next(&order), Some((1, 5)));
+        assert_eq!(walk.next(&order), None);
     }
 
     proptest! {
         #[test]
-        fn a_walk_is_a_sorted_list_and_a_fitting_walk_leaves_out_what_is_parked(
-            jobs in prop::collection::btree_map(0u64..500, 0u32..7, 0..60),
-            parked in prop::collection::btree_set(0u32..7, 0..7),
+        fn a_walk_is_a_sorted_list_and_a_fitting_walk_leaves_out_what_is_parked_or_too_long(
+            jobs in prop::collection::btree_map(0u64..500, (0u32..7, 0u8..5), 0..60),
+            parked in prop::collection::btree_set(0u32..7, 0..4),
             gone in prop::collection::vec(0usize..60, 0..20),
-            calls in prop::collection::vec(any::<bool>(), 0..80),
+            calls in prop::collection::vec((any::<bool>(), 0u32..7), 0..80),
         ) {
             let mut order = Order::default();
-            let mut model: BTreeMap<OrderKey, (ClassId, Slot)> = BTreeMap::new();
-            for (n, class) in &jobs {
-                order.insert(*class, false, key(*n), *n as Slot);
-                model.insert(key(*n), (*class, *n as Slot));
+            let mut model: BTreeMap<OrderKey, (ClassId, f64, Slot)> = BTreeMap::new();
+            for (n, (class, duration)) in &jobs {
+                let duration = f64::from(*duration);
+                order.insert(*class, false, key(*n), duration, *n as Slot);
+                model.insert(key(*n), (*class, duration, *n as Slot));
             }
             for class in &parked {
                 order.set_parked(*class, true);
             }
             for index in gone {
-                let Some((k, (class, _))) = model.iter().nth(index).map(|(k, v)| (*k, *v)) else { continue };
+                let Some((k, (class, ..))) = model.iter().nth(index).map(|(k, v)| (*k, *v)) else { continue };
                 order.remove(class, parked.contains(&class), &k);
                 model.remove(&k);
             }
-            let sorted: Vec<Slot> = model.values().map(|(_, s)| *s).collect();
+            let sorted: Vec<Slot> = model.values().map(|(.., s)| *s).collect();
+            prop_assert_eq!(order.head(), sorted.first().copied());
             prop_assert_eq!(walk_all(&order), sorted);
 
+            // The longest duration of each class, which falls.
+            let mut longest = [4.0; 7];
             let mut walk = Walk::default();
             let mut pos: Option<OrderKey> = None;
-            for fitting in calls {
+            for (fitting, shorter) in calls {
+                longest[shorter as usize] -= 1.0;
+                let fits = |c: ClassId, d: f64| !parked.contains(&c) && d <= longest[c as usize];
                 let expect = model.iter()
-                    .find(|(k, (class, _))| pos.is_none_or(|p| **k > p) && !(fitting && parked.contains(class)));
-                let got = walk.next(&order, fitting, |c| parked.contains(&c));
-                prop_assert_eq!(got, expect.map(|(_, v)| *v));
+                    .find(|(k, (c, d, _))| pos.is_none_or(|p| **k > p) && (!fitting || fits(*c, *d)));
+                let got = match fitting {
+                    true => walk.next_fitting(&order, |c| move |d| fits(c, d)),
+                    false => walk.next(&order),
+                };
+                prop_assert_eq!(got, expect.map(|(_, (c, _, s))| (*c, *s)));
                 if let Some((k, _)) = expect { pos = Some(*k); }
             }
         }

@@ -97,6 +97,8 @@ pub struct Pass {
     headroom: Option<Headroom>,
     /// Offered candidates, to be annotated with the reason why they wait.
     offered: Vec<Slot>,
+    /// Jobs that were not offered since they would delay a reservation, to be annotated.
+    passed_over: Vec<Slot>,
     /// The last answer of `fits`, so that `start` need not search again.
     fit: Option<(Slot, Selection)>,
     notes: BTreeMap<Slot, BTreeMap<String, Value>>,
@@ -134,6 +136,7 @@ impl Pass {
             reserved: Vec::new(),
             misses: BTreeMap::new(),
             offered: Vec::new(),
+            passed_over: Vec::new(),
             fit: None,
             notes: BTreeMap::new(),
             note_bytes: BTreeMap::new(),
@@ -198,25 +201,51 @@ impl Pass {
         while (self.offered.len() as u64) < self.core.config.candidates_per_pass_max && !self.interrupted() {
             let queue = self.core.queues.get(self.queue as usize)?;
             let order = queue.order()?;
-            let misses = &self.misses;
-            let (class, slot) = self.walk.next(order, fitting, |class| {
-                queue.class(class).is_none_or(|c| {
-                    c.parked || misses.get(&c.request.shape()).is_some_and(|miss| miss.refuses(c.duration))
+            let next = if fitting {
+                let (core, misses, now) = (&self.core, &self.misses, self.now);
+                self.walk.next_fitting(order, |class| {
+                    let latest = match queue.class(class) {
+                        Some(class) if !class.parked => {
+                            misses.get(&class.request.shape()).map_or(f64::INFINITY, Miss::latest)
+                        }
+                        _ => f64::NEG_INFINITY,
+                    };
+                    move |duration| core.expected_end(now, duration) <= latest
                 })
-            })?;
+            } else {
+                self.walk.next(order)
+            };
+            let (class, slot) = next?;
             let job = self.core.job(slot)?;
             if job.decided == self.core.serial {
                 continue;
             }
-            if fitting && !self.core.resources.could_fit_counts(&job.request) {
-                self.park(class);
-                self.set_reason(slot, self.core.busy_reason(slot));
+            if fitting && self.cannot_start(slot, class) {
                 continue;
             }
             return Some(self.offer(slot));
         }
         self.cut = true;
         None
+    }
+
+    /// Do counts alone say that this job cannot start now? Then the jobs that they concern as well are left out, too.
+    fn cannot_start(&mut self, slot: Slot, class: ClassId) -> bool {
+        let Some(job) = self.core.job(slot) else { return true };
+        let (request, duration) = (job.request.clone(), job.duration);
+        if !self.core.resources.could_fit_counts(&request) {
+            self.park(class);
+            self.set_reason(slot, self.core.busy_reason(slot));
+            return true;
+        }
+        let end = self.core.expected_end(self.now, duration);
+        let Some((reserved, latest)) = self.core.resources.delay_by_counts(&request, self.now, end) else {
+            return false;
+        };
+        self.misses.entry(request.shape()).or_default().note_delay(latest);
+        self.set_reason(slot, Reason::Delays(reserved));
+        self.passed_over.push(slot);
+        true
     }
 
     /// The next job in Flux's own order; for the built-in policy only.
@@ -489,10 +518,10 @@ impl Pass {
         let Some(job) = self.core.job(slot) else { return Err(Refusal::NotEligible) };
         let (request, duration, class) = (job.request.clone(), job.duration, job.class);
         let parked = self.core.queues[self.queue as usize].class(class).is_some_and(|c| c.parked);
-        if self.misses.get(&request.shape()).is_some_and(|miss| miss.delays(duration)) {
+        let end = self.core.expected_end(self.now, duration);
+        if self.misses.get(&request.shape()).is_some_and(|miss| miss.delays(end)) {
             return Err(Refusal::DelaysReservation);
         }
-        let end = self.core.expected_end(self.now, duration);
         let found = if parked {
             Err(NoFit::Busy)
         } else {
@@ -501,8 +530,8 @@ impl Pass {
         };
         match found {
             Ok(selection) => Ok(selection),
-            Err(NoFit::WouldDelay(reserved)) => {
-                self.misses.entry(request.shape()).or_default().note_delay(duration);
+            Err(NoFit::WouldDelay(reserved, latest)) => {
+                self.misses.entry(request.shape()).or_default().note_delay(latest);
                 self.set_reason(slot, Reason::Delays(reserved));
                 Err(Refusal::DelaysReservation)
             }

@@ -352,10 +352,12 @@ impl Core {
         let request = self.resources.with_whole_nodes(&request, whole);
         let duration = infinite(spec.duration());
         let queue = &mut self.queues[job.queue as usize];
-        let there = queue.classes.get_mut(job.class as usize).ok_or("its class is beyond the last one")?;
-        let made = || Class { request: request.clone(), duration, jobs: 0, parked: false };
+        let unlimited = duration.is_infinite();
+        // A checkpoint of a version before 0.2 may have a class for each duration.
+        let class = *queue.class_of.entry((request.shape(), unlimited)).or_insert(job.class);
+        let there = queue.classes.get_mut(class as usize).ok_or("its class is beyond the last one")?;
+        let made = || Class { request: request.clone(), unlimited, jobs: 0, parked: false };
         there.get_or_insert_with(made).jobs += 1;
-        queue.class_of.insert((request.shape(), duration.to_bits()), job.class);
         let place = self.jobs.get_mut(job.place as usize).ok_or("its place is beyond the last one")?;
         if place.is_some() || job.key.is_some_and(f64::is_nan) {
             return Err("its place is taken".to_owned());
@@ -375,7 +377,7 @@ impl Core {
             t_estimate: job.t_estimate,
             told_reason: job.told_reason.clone(),
             told: job.told.clone(),
-            ..new.wait_in(job.class)
+            ..new.wait_in(class)
         };
         queue.native.insert(waiting.native_key(), job.place);
         *place = Some(waiting);

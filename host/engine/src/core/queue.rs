@@ -10,14 +10,15 @@ use fluxgate_formats::JobId;
 use fluxgate_graph::{Request, Resources, ShapeId};
 
 use super::scope::{Role, Side};
-use crate::order::{ClassId, Order, OrderKey, Slot, Walk};
+use crate::order::{ClassId, Order, OrderKey, Slot};
 use crate::stats::QueueCounts;
 
-/// Jobs of one queue with equal request and duration.
+/// Jobs of one queue with equal request. Those without limit are a class of their own, since their end does not follow
+/// their start.
 #[derive(Debug, Clone)]
 pub(crate) struct Class {
     pub(crate) request: Arc<Request>,
-    pub(crate) duration: f64,
+    pub(crate) unlimited: bool,
     pub(crate) jobs: u32,
     /// Left out of walks for fitting jobs, as its request is known not to fit.
     pub(crate) parked: bool,
@@ -29,7 +30,7 @@ pub(crate) struct Queue {
     pub(crate) name: String,
     pub(super) classes: Vec<Option<Class>>,
     pub(super) vacant: Vec<ClassId>,
-    pub(super) class_of: BTreeMap<(ShapeId, u64), ClassId>,
+    pub(super) class_of: BTreeMap<(ShapeId, bool), ClassId>,
     /// Parked classes by their fewest cores.
     pub(super) parked: BTreeSet<(u32, ClassId)>,
     /// The order on each [`Side`]; `None` on a side without a policy.
@@ -66,14 +67,15 @@ impl Queue {
     }
 
     pub(super) fn join(&mut self, request: &Arc<Request>, duration: f64) -> ClassId {
-        let index = (request.shape(), duration.to_bits());
+        let unlimited = duration.is_infinite();
+        let index = (request.shape(), unlimited);
         if let Some(&class) = self.class_of.get(&index) {
             if let Some(c) = self.classes[class as usize].as_mut() {
                 c.jobs += 1;
             }
             return class;
         }
-        let made = Class { request: Arc::clone(request), duration, jobs: 1, parked: false };
+        let made = Class { request: Arc::clone(request), unlimited, jobs: 1, parked: false };
         let class = match self.vacant.pop() {
             Some(class) => {
                 self.classes[class as usize] = Some(made);
@@ -94,7 +96,7 @@ impl Queue {
         if c.jobs > 0 {
             return;
         }
-        let index = (c.request.shape(), c.duration.to_bits());
+        let index = (c.request.shape(), c.unlimited);
         self.parked.remove(&(c.request.min_cores(), class));
         self.class_of.remove(&index);
         self.classes[class as usize] = None;
@@ -119,7 +121,7 @@ impl Queue {
     /// The first job in the order of the active policy, or in Flux's own where there is none.
     pub(crate) fn head(&self) -> Option<Slot> {
         match self.order() {
-            Some(order) => Walk::default().next(order, false, |_| false).map(|(_, slot)| slot),
+            Some(order) => order.head(),
             None => self.native.first_key_value().map(|(_, slot)| *slot),
         }
     }

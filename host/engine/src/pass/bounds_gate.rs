@@ -17,25 +17,26 @@ impl Pass {
     pub(super) fn within_bounds(&mut self, slot: Slot) -> Result<(), Refusal> {
         let Some(headroom) = &self.headroom else { return Ok(()) };
         let Some(job) = self.core.job(slot) else { return Err(Refusal::NotEligible) };
-        let (shape, duration) = (job.request.shape(), job.duration);
-        if let Some((refusal, reason)) = self.misses.get(&shape).and_then(|miss| miss.over(duration)) {
+        let shape = job.request.shape();
+        let end = self.core.expected_end(self.now, job.duration);
+        if let Some((refusal, reason)) = self.misses.get(&shape).and_then(|miss| miss.over(end)) {
             self.set_reason(slot, reason);
             return Err(refusal);
         }
-        let end = self.core.expected_end(self.now, duration);
         let cores = u64::from(job.request.min_cores());
-        let Some(Over { reason, later }) = headroom.over(self.free_cores(), cores, self.now, end) else {
+        let Some(Over { reason, at }) = headroom.over(self.free_cores(), cores, self.now, end) else {
             return Ok(());
         };
         let never = self.core.never_within(self.queue, &job.request).is_some();
+        let later = at > self.now;
         let refusal = match later {
             _ if never => Refusal::Unsatisfiable,
             true => Refusal::DelaysReservation,
             false => Refusal::Busy,
         };
         // A shorter job may end before the reserved start.
-        let shortest = if later { duration } else { 0.0 };
-        self.misses.entry(shape).or_default().note_over(shortest, refusal, reason.clone());
+        let latest = if later { at } else { f64::NEG_INFINITY };
+        self.misses.entry(shape).or_default().note_over(latest, refusal, reason.clone());
         self.set_reason(slot, reason);
         Err(refusal)
     }
@@ -46,13 +47,13 @@ impl Pass {
         let Some(headroom) = &mut self.headroom else { return Ok(()) };
         let cores = self.core.resources.allocation(id).map_or(0, |held| held.cores());
         let free = u64::from(self.core.resources.totals().free_cores).saturating_add(cores);
-        let Some(Over { reason, later }) = headroom.over(free, cores, self.now, end) else {
+        let Some(Over { reason, at }) = headroom.over(free, cores, self.now, end) else {
             headroom.started(cores, end);
             return Ok(());
         };
         // It was allocated just now: releasing all of it cannot fail.
         let _ = self.core.resources.release(id, None);
         self.set_reason(slot, reason);
-        Err(if later { Refusal::DelaysReservation } else { Refusal::Busy })
+        Err(if at > self.now { Refusal::DelaysReservation } else { Refusal::Busy })
     }
 }

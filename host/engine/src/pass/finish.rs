@@ -98,7 +98,7 @@ impl Pass {
         }
         let fresh = std::mem::take(&mut core.queues[self.queue as usize].fresh);
         if core.config.annotate {
-            for slot in lost.into_iter().chain(self.offered).chain(fresh) {
+            for slot in lost.into_iter().chain(self.offered).chain(self.passed_over).chain(fresh) {
                 let Some(job) = core.job_mut(slot) else { continue };
                 if job.queue != self.queue {
                     continue;

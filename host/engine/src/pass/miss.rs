@@ -1,46 +1,53 @@
 //! The refusals of one pass for requests of one shape. Further jobs of the shape are refused without a search.
 //!
-//! Must never know jobs or resources.
+//! A job that ends early enough delays no reservation and breaks no bound that begins later. So the refusals of a shape
+//! come down to one time: its latest allowed end. Must never know jobs or resources.
 
 use super::Refusal;
 use crate::reason::Reason;
 
-/// See the module text. A longer job is refused as well.
-#[derive(Debug, Default)]
+/// See the module text.
+#[derive(Debug)]
 pub(super) struct Miss {
-    /// The shortest duration that would have delayed a reservation.
-    delays: Option<f64>,
-    /// The shortest duration that a bound of queues refused, how, and why.
+    /// A job that ends later than this would delay a reservation.
+    undelayed: f64,
+    /// A bound of queues refuses a job that ends later than this: how, and why.
     over: Option<(f64, Refusal, Reason)>,
     /// No start is known, at any duration.
     pub(super) never: bool,
 }
 
+impl Default for Miss {
+    fn default() -> Self {
+        Miss { undelayed: f64::INFINITY, over: None, never: false }
+    }
+}
+
 impl Miss {
-    /// A job of this duration would delay a reservation.
-    pub(super) fn note_delay(&mut self, duration: f64) {
-        self.delays = Some(self.delays.map_or(duration, |shortest| shortest.min(duration)));
+    /// A job that ends later than this would delay a reservation.
+    pub(super) fn note_delay(&mut self, latest: f64) {
+        self.undelayed = self.undelayed.min(latest);
     }
 
-    /// A bound of queues refuses jobs of this duration.
-    pub(super) fn note_over(&mut self, duration: f64, refusal: Refusal, reason: Reason) {
-        self.over = Some((duration, refusal, reason));
+    /// A bound of queues refuses jobs that end later than this.
+    pub(super) fn note_over(&mut self, latest: f64, refusal: Refusal, reason: Reason) {
+        self.over = Some((latest, refusal, reason));
     }
 
-    /// Would a job of this duration delay a reservation?
-    pub(super) fn delays(&self, duration: f64) -> bool {
-        self.delays.is_some_and(|shortest| duration >= shortest)
+    /// Would a job with this end delay a reservation?
+    pub(super) fn delays(&self, end: f64) -> bool {
+        end > self.undelayed
     }
 
-    /// The refusal of a bound for a job of this duration.
-    pub(super) fn over(&self, duration: f64) -> Option<(Refusal, Reason)> {
-        let (shortest, refusal, reason) = self.over.as_ref()?;
-        (duration >= *shortest).then(|| (*refusal, reason.clone()))
+    /// The refusal of a bound for a job with this end.
+    pub(super) fn over(&self, end: f64) -> Option<(Refusal, Reason)> {
+        let (latest, refusal, reason) = self.over.as_ref()?;
+        (end > *latest).then(|| (*refusal, reason.clone()))
     }
 
-    /// Is a job of this duration refused now?
-    pub(super) fn refuses(&self, duration: f64) -> bool {
-        self.delays(duration) || self.over.as_ref().is_some_and(|over| duration >= over.0)
+    /// The latest end at which a job is not refused.
+    pub(super) fn latest(&self) -> f64 {
+        self.over.as_ref().map_or(self.undelayed, |over| over.0.min(self.undelayed))
     }
 
     /// Did a bound refuse any job of this shape?

@@ -16,6 +16,7 @@ use crate::layout::template::ClassId;
 use crate::live::future;
 use crate::live::ledger::Allocation;
 use crate::live::machine::{Helps, Machine};
+use crate::live::plan::Delay;
 use crate::live::profile::Profile;
 use crate::live::request::{Kind, Request};
 use crate::live::reservations::Reservation;
@@ -102,8 +103,15 @@ type Due = (f64, JobId, Pair, f64);
 struct Step {
     id: JobId,
     start: f64,
+    /// It begins as soon as it should.
+    on_time: bool,
+    end: f64,
     takes: Pair,
 }
+
+/// Most blocks of a profile to which changes were made, beyond those that it had when it was made. Steps that are past, or
+/// between equal numbers, are only dropped when it is made again.
+const BLOCKS_MORE: usize = 16;
 
 /// The future in counts.
 #[derive(Debug)]
@@ -113,6 +121,8 @@ pub(crate) struct CountPlan {
     steps: Vec<Step>,
     /// What running jobs and reservations leave.
     free: (Profile, Profile),
+    /// Blocks of the profiles when they were made.
+    blocks: usize,
 }
 
 fn minus(a: Pair, b: Pair) -> Option<Pair> {
@@ -137,7 +147,8 @@ impl CountPlan {
             Profile::new(free.1, returns.iter().map(|&(end, back)| (end, back.1))),
         );
         let mut ends = returns.into_iter().peekable();
-        let mut plan = CountPlan { units, steps: Vec::new(), free: profiles };
+        let blocks = profiles.0.blocks() + profiles.1.blocks();
+        let mut plan = CountPlan { units, steps: Vec::new(), free: profiles, blocks };
         // Reservations come in order of start; `late` are those that are due and do not fit yet.
         let mut waiting = waiting.into_iter().peekable();
         let mut late: Vec<Due> = Vec::new();
@@ -156,11 +167,12 @@ impl CountPlan {
             while let Some(due) = waiting.next_if(|due| due.0 <= at) {
                 late.push(due);
             }
-            late.retain(|&(_, id, takes, duration)| {
+            late.retain(|&(due, id, takes, duration)| {
                 let Some(spare) = minus(free, takes) else { return true };
                 free = spare;
-                running.push(Reverse((TotalF64(at + duration), takes)));
-                plan.add(Step { id, start: at, takes }, at + duration);
+                let end = at + duration;
+                running.push(Reverse((TotalF64(end), takes)));
+                plan.add(Step { id, start: at, on_time: at == due && due > now, end, takes });
                 false
             });
             let mut next = waiting.peek().map_or(f64::INFINITY, |due| due.0);
@@ -192,6 +204,14 @@ impl CountPlan {
         matches!(self.units, Units::Parts) || self.takes(machine, request).is_some()
     }
 
+    /// Tells without a search whether the request can start now: if enough is free, the reservation that a start until `end`
+    /// would delay, and the latest end at which it would delay none. `None` when only a search tells.
+    pub(crate) fn admits(&self, machine: &Machine, request: &Request, end: f64) -> Option<Option<Delay>> {
+        let takes = self.takes(machine, request).filter(|_| request.fixed)?;
+        let free = self.units.free(machine);
+        (free.0 >= takes.0 && free.1 >= takes.1).then(|| self.delayed(takes, end))
+    }
+
     /// What a match takes of the units.
     pub(crate) fn usage(&self, machine: &Machine, found: &Match) -> Pair {
         match self.units {
@@ -201,8 +221,8 @@ impl CountPlan {
     }
 
     /// Takes what a step takes, if it is there, and puts it in its place.
-    fn add(&mut self, step: Step, end: f64) -> bool {
-        if !self.take(step.takes, step.start, end) {
+    fn add(&mut self, step: Step) -> bool {
+        if !self.take(step.takes, step.start, step.end) {
             return false;
         }
         let at = self.steps.partition_point(|s| s.start <= step.start);
@@ -226,12 +246,56 @@ impl CountPlan {
     /// A reservation was made; false when the plan must be made again.
     pub(crate) fn reserved(&mut self, machine: &Machine, new: &Reservation) -> bool {
         let Some(takes) = self.units.takes(machine, &new.request) else { return false };
-        let step = Step { id: new.id, start: new.start, takes };
-        self.add(step, new.start + new.duration)
+        let end = new.start + new.duration;
+        self.add(Step { id: new.id, start: new.start, on_time: true, end, takes })
     }
 
-    /// The first reservation that a start now with this usage until `end` would delay.
-    pub(crate) fn delayed(&self, usage: Pair, end: f64) -> Option<JobId> {
+    /// Could a change that returns something make a reservation begin earlier in this plan, or has it become too long?
+    fn may_move(&self) -> bool {
+        let blocks = self.free.0.blocks() + self.free.1.blocks();
+        blocks > self.blocks + BLOCKS_MORE || !self.steps.iter().all(|step| step.on_time)
+    }
+
+    /// A reservation was dropped; false when the plan must be made again.
+    pub(crate) fn unreserved(&mut self, id: JobId) -> bool {
+        if self.may_move() {
+            return false;
+        }
+        let Some(at) = self.steps.iter().position(|step| step.id == id) else { return false };
+        let Step { start, end, takes, .. } = self.steps.remove(at);
+        self.free.0.give(takes.0, start, end);
+        self.free.1.give(takes.1, start, end);
+        true
+    }
+
+    /// A job that was expected to end at `end` gave back all that it held, on these nodes, of which `returns` is free on
+    /// nodes that are up; false when the plan must be made again.
+    pub(crate) fn ended(&mut self, machine: &Machine, nodes: &[u32], returns: Pair, end: f64) -> bool {
+        if self.may_move() {
+            return false;
+        }
+        let back = match &self.units {
+            Units::Parts => returns,
+            Units::Nodes(of) => {
+                let mut count = 0;
+                for node in nodes.iter().copied().filter(|node| machine.index.is_up(*node)) {
+                    // Of a node that others share, the time at which the last of them ends may have changed.
+                    if !machine.index.state(node).idle {
+                        return false;
+                    }
+                    count += u64::from(is_of(machine, node, &of.classes));
+                }
+                (count, 0)
+            }
+        };
+        self.free.0.give(back.0, f64::NEG_INFINITY, end);
+        self.free.1.give(back.1, f64::NEG_INFINITY, end);
+        true
+    }
+
+    /// The first reservation that a start now with this usage until `end` would delay, and the latest end at which it would
+    /// delay none.
+    pub(crate) fn delayed(&self, usage: Pair, end: f64) -> Option<Delay> {
         // Less is free only from where a reservation begins, and it fits now.
         let first = f64::NEG_INFINITY;
         let short = |free: &Profile, n| free.short(n, first, end).unwrap_or(f64::INFINITY);
@@ -250,7 +314,7 @@ impl CountPlan {
             delayed = Some(step.id);
             left = plus(left, step.takes);
         }
-        delayed.or(self.steps.first().map(|s| s.id))
+        delayed.or(self.steps.first().map(|s| s.id)).map(|id| (id, time))
     }
 
     /// A job is about to start; false when the plan must be made again.

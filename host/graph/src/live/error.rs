@@ -11,12 +11,13 @@ pub struct Unsatisfiable {
 }
 
 /// Why a request cannot start now.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 pub enum NoFit {
     /// Too little is free.
     #[error("not enough resources are free")]
     Busy,
-    /// It fits, but the reservation of this job could then not start on time.
+    /// It fits, but the reservation of this job could then not start on time. No allocation of the same shape that starts
+    /// now and ends after the time, in seconds since the epoch, would fit.
     #[error("would delay the reservation of job {0}")]
-    WouldDelay(JobId),
+    WouldDelay(JobId, f64),
 }

@@ -17,6 +17,7 @@ use fluxgate_formats::JobId;
 
 use crate::layout::graph::Graph;
 use crate::live::counts::CountPlan;
+use crate::live::future;
 use crate::live::ledger::Allocation;
 use crate::live::machine::Machine;
 use crate::live::matcher;
@@ -46,6 +47,9 @@ pub(crate) struct Plan {
     /// The answer of the last search for a start: shape, start and place, in case it is to be reserved.
     proposal: Option<(ShapeId, f64, Match)>,
 }
+
+/// The job of a reservation that a start would delay, and the latest end at which it was found to delay none.
+pub(crate) type Delay = (JobId, f64);
 
 /// A plan of places.
 #[derive(Debug, Default)]
@@ -138,8 +142,7 @@ impl Plan {
         now == self.now || (now > self.now && now < self.until)
     }
 
-    /// A match that starts now, ends at `end` and delays no reservation: `Err(None)` when nothing fits at all, `Err(Some)`
-    /// with the job of a reservation that it would delay.
+    /// A match that starts now, ends at `end` and delays no reservation: `Err(None)` when nothing fits at all.
     pub(crate) fn admit(
         &mut self,
         machine: &Machine,
@@ -147,12 +150,15 @@ impl Plan {
         eligible: &Eligible,
         end: f64,
         placement: Placement,
-    ) -> Result<Match, Option<JobId>> {
+    ) -> Result<Match, Option<Delay>> {
         if let Some(counts) = self.counts.as_ref().filter(|counts| counts.decides(machine, request)) {
+            if let Some(Some(delay)) = counts.admits(machine, request, end) {
+                return Err(Some(delay));
+            }
             let found = matcher::find(machine.view(None), request, eligible, placement).ok_or(None)?;
             return match counts.delayed(counts.usage(machine, &found), end) {
                 None => Ok(found),
-                Some(id) => Err(Some(id)),
+                Some(delay) => Err(Some(delay)),
             };
         }
         let now = self.now;
@@ -168,10 +174,8 @@ impl Plan {
         (now, from): (f64, f64),
         duration: f64,
     ) -> Option<f64> {
-        if let Some(counts) = &self.counts
-            && let Some(takes) = counts.takes(machine, request)
-        {
-            return counts.earliest(takes, from, duration);
+        if let Some(answer) = self.counted(machine, request, from, duration) {
+            return answer;
         }
         let (places, hints) = self.places(machine);
         let (at, found) = places.earliest(machine, request, eligible, (now, from, duration), hints)?;
@@ -207,6 +211,42 @@ impl Plan {
         self.counts.is_some() || self.places.is_some()
     }
 
+    /// A reservation was dropped. Keeps the plan in step; false when it must be made again.
+    pub(crate) fn unreserved(&mut self, id: JobId) -> bool {
+        self.changed();
+        self.counts.as_mut().is_some_and(|counts| counts.unreserved(id))
+    }
+
+    /// A job gave back all that it held; see [`CountPlan::ended`]. Keeps the plan in step; false when it must be made again.
+    pub(crate) fn ended(&mut self, machine: &Machine, nodes: &[u32], returns: (u64, u64), end: f64) -> bool {
+        self.changed();
+        let end = future::ends_at(end, self.now);
+        self.counts.as_mut().is_some_and(|counts| counts.ended(machine, nodes, returns, end))
+    }
+
+    /// What it computed for one state of the machine is out of date.
+    fn changed(&mut self) {
+        self.proposal = None;
+        self.forget_places();
+    }
+
+    /// The reservation that a start now until `end` would delay, where counts tell it without a search.
+    pub(crate) fn delayed(&self, machine: &Machine, request: &Request, end: f64) -> Option<Delay> {
+        self.counts.as_ref()?.admits(machine, request, end)?
+    }
+
+    /// The answer of [`Plan::earliest`] where counts tell it.
+    pub(crate) fn counted(
+        &self,
+        machine: &Machine,
+        request: &Request,
+        from: f64,
+        duration: f64,
+    ) -> Option<Option<f64>> {
+        let counts = self.counts.as_ref()?;
+        Some(counts.earliest(counts.takes(machine, request)?, from, duration))
+    }
+
     /// The allocation was booked: what is free now changed on its nodes.
     pub(crate) fn refresh(&mut self, view: View<'_>, new: &Allocation) {
         if let Some(places) = self.places.as_mut().filter(|_| above_nodes(new)) {
@@ -234,7 +274,7 @@ impl Places {
         (now, end): (f64, f64),
         placement: Placement,
         hints: &mut Hints,
-    ) -> Result<Match, Option<JobId>> {
+    ) -> Result<Match, Option<Delay>> {
         let count = self.steps.iter().filter(|s| s.start < end).count();
         if count == 0 {
             return matcher::find(machine.view(None), request, eligible, placement).ok_or(None);
@@ -265,7 +305,8 @@ impl Places {
                 Err(id) => delayed = delayed.or(Some(id)),
             }
         }
-        Err(delayed)
+        // The places of the same reservations are in the way of whatever ends after the last of these starts.
+        Err(delayed.map(|id| (id, self.steps[count - 1].start)))
     }
 
     /// Where its reservations are, or were found better places.

@@ -71,8 +71,8 @@ impl Resources {
         } else {
             matcher::find(self.machine.view(None), request, &eligible, placement).ok_or(None)
         };
-        if let Err(Some(id)) = found {
-            return Err(NoFit::WouldDelay(id));
+        if let Err(Some((id, latest))) = found {
+            return Err(NoFit::WouldDelay(id, latest));
         }
         let choose = |found| self.machine.ledger.choose(&self.machine.graph, &found, placement.is_high());
         let selection = found.ok().and_then(choose);
@@ -80,6 +80,14 @@ impl Resources {
             self.note_miss(request);
             NoFit::Busy
         })
+    }
+
+    /// [`NoFit::WouldDelay`], with the answer of [`match_now`](Self::match_now), where that is known without a search.
+    pub fn delay_by_counts(&mut self, request: &Request, now: f64, end: f64) -> Option<(JobId, f64)> {
+        if !self.machine.reservations.any_before(end) {
+            return None;
+        }
+        self.with_plan(now, |plan, machine| plan.delayed(machine, request, end))
     }
 
     /// Searches that [`match_now`](Self::match_now) made so far. A shape that did not fit is not searched again before
@@ -99,6 +107,15 @@ impl Resources {
         // However many shapes wait, they have room; those that are gone are dropped in the end.
         let most = CACHE_MAX.max(2 * self.shapes.count());
         remember(&mut self.planning.misses, most, request.shape, helped);
+    }
+
+    /// Has the plan of the reservations kept in step with a change, or made anew when it is asked next.
+    pub(crate) fn keep_in_step(&mut self, keep: impl FnOnce(&mut Plan, &Machine) -> bool) {
+        if let Some(plan) = &mut self.planning.plan
+            && !keep(plan, &self.machine)
+        {
+            plan.expire();
+        }
     }
 
     /// Lends the plan of the reservations, made anew when it is out of date.
@@ -169,10 +186,16 @@ fn find_earliest(
     (now, from): (f64, f64),
     duration: f64,
 ) -> Option<f64> {
-    let eligible = machine.eligible(request);
     if machine.reservations.is_empty() {
+        if let Some(plan) = plan.as_ref().filter(|plan| plan.holds_at(now))
+            && let Some(answer) = plan.counted(machine, request, from, duration)
+        {
+            return answer;
+        }
+        let eligible = machine.eligible(request);
         // More is free the later it is.
         return future::earliest(machine, request, &eligible, now).map(|at| at.max(from));
     }
+    let eligible = machine.eligible(request);
     Plan::current(plan, machine, now).earliest(machine, request, &eligible, (now, from), duration)
 }

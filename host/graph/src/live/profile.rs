@@ -121,6 +121,18 @@ impl Profile {
         if self.short(units, start, end).is_some() {
             return false;
         }
+        self.edit(start, end, |free| *free -= units);
+        true
+    }
+
+    /// Gives units back from `start` until just before `end`, which may be infinite.
+    pub(crate) fn give(&mut self, units: u64, start: f64, end: f64) {
+        if units > 0 && end > start {
+            self.edit(start, end, |free| *free = free.saturating_add(units));
+        }
+    }
+
+    fn edit(&mut self, start: f64, end: f64, change: impl Fn(&mut u64)) {
         self.cut(start);
         self.cut(end);
         let (mut block, mut step) = self.at(start);
@@ -128,13 +140,15 @@ impl Profile {
             if it.steps[0].time >= end {
                 break;
             }
-            for step in it.steps[step..].iter_mut().take_while(|s| s.time < end) {
-                step.free -= units;
-            }
+            it.steps[step..].iter_mut().take_while(|s| s.time < end).for_each(|step| change(&mut step.free));
             it.measure();
             (block, step) = (block + 1, 0);
         }
-        true
+    }
+
+    /// Number of blocks.
+    pub(crate) fn blocks(&self) -> usize {
+        self.blocks.len()
     }
 
     /// A step begins at `time`, if that is one.
@@ -175,13 +189,13 @@ mod tests {
         fn a_profile_is_a_list_of_seconds(
             start in 0..6u64,
             changes in prop::collection::btree_map(0..100usize, 1..4u64, 0..20),
-            calls in prop::collection::vec((0..8u64, 0..100usize, 1..60usize), 0..300),
+            calls in prop::collection::vec((0..8u64, 0..100usize, 1..60usize, any::<bool>()), 0..300),
         ) {
             let mut model: Model = (0..100)
                 .map(|t| start + changes.range(..=t).map(|(_, n)| n).sum::<u64>())
                 .collect();
             let mut profile = Profile::new(start, changes.iter().map(|(t, n)| (*t as f64, *n)));
-            for (units, from, long) in calls {
+            for (units, from, long, give) in calls {
                 let to = from + long;
                 let (start, end) = (from as f64, to as f64);
                 prop_assert_eq!(profile.free_at(start), model[from]);
@@ -192,6 +206,11 @@ mod tests {
                 let fits = free(&model, from, to) >= units;
                 // Times stay whole: nothing is taken beyond the last second of the model but for ever.
                 let end = if to >= 100 { f64::INFINITY } else { end };
+                if give {
+                    profile.give(units, start, end);
+                    model[from..to.min(100)].iter_mut().for_each(|n| *n += units);
+                    continue;
+                }
                 prop_assert_eq!(profile.take(units, start, end), fits);
                 if fits {
                     model[from..to.min(100)].iter_mut().for_each(|n| *n -= units);

@@ -360,13 +360,7 @@ impl Resources {
         duration: f64,
     ) -> Result<(), ReserveError> {
         let new = self.machine.reservations.add(id, request.clone(), start, duration)?;
-        let mut kept = self.planning.plan.take();
-        if let Some(plan) = &mut kept
-            && !plan.reserved(&self.machine, &new)
-        {
-            plan.expire();
-        }
-        self.planning.plan = kept;
+        self.keep_in_step(|plan, machine| plan.reserved(machine, &new));
         self.changed(false, false);
         Ok(())
     }
@@ -375,7 +369,8 @@ impl Resources {
     pub fn unreserve(&mut self, id: JobId) -> bool {
         let found = self.machine.reservations.remove(id);
         if found {
-            self.changed(false, true);
+            self.keep_in_step(|plan, _| plan.unreserved(id));
+            self.changed(false, false);
         }
         found
     }
@@ -465,10 +460,16 @@ impl Resources {
         let nodes: Vec<u32> = take::nodes(takes).map(|(node, _)| node).filter(here).collect();
         let upper = takes.iter().any(|take| take.node == NONE);
         let flows = held.map_or(0, |a| a.flows.len());
+        let before = held.map_or((0, f64::INFINITY, (0, 0)), |a| {
+            (take::nodes(&a.takes).count(), a.end, self.machine.returns(a))
+        });
         let last = self.machine.ledger.release(&graph, &mut self.machine.index, id, ranks)?;
         let ended = flows > 0 && self.machine.ledger.jobs().get(&id).is_none_or(|a| a.flows.len() < flows);
+        let (held, end, returns) = before;
+        let all = last && nodes.len() == held;
+        self.keep_in_step(|plan, machine| all && plan.ended(machine, &nodes, returns, end));
         self.help(nodes, upper && last || ended);
-        self.changed(true, true);
+        self.changed(true, false);
         Ok(last)
     }
 

@@ -371,7 +371,8 @@ fn whole_nodes_by_preference() {
     machine.reserve(JobId(2), &request, 10.0, 5.0).unwrap();
     let all = compile(&mut machine, "slot=30/node{-x}/core");
     assert_eq!(machine.earliest(&all, 0.0, 100.0), Some(15.0));
-    assert_eq!(machine.match_now(&all, 0.0, 100.0, Placement::First), Err(NoFit::WouldDelay(JobId(2))));
+    let delay = Err(NoFit::WouldDelay(JobId(2), 10.0));
+    assert_eq!(machine.match_now(&all, 0.0, 100.0, Placement::First), delay);
     machine.release(JobId(1), Some(&"7".parse().unwrap())).unwrap();
     let found = machine.match_now(&request, 0.0, 1.0, Placement::First).unwrap();
     assert_eq!(machine.selection_to_r(&found, 0.0, 1.0).summary(), "rank7/core[0-31]");

@@ -148,7 +148,7 @@ fn m16_9_advance_reservations_are_half_open_spans() {
     for (now, end, fits) in [(50.0, 100.0, true), (50.0, 100.5, false), (0.0, f64::INFINITY, false)] {
         let found = machine.match_now(&core, now, end, Placement::First);
         assert_eq!(found.is_ok(), fits, "{now} to {end}");
-        assert!(fits || found == Err(NoFit::WouldDelay(JobId(1))));
+        assert!(fits || found == Err(NoFit::WouldDelay(JobId(1), 100.0)));
     }
     assert_eq!(machine.earliest(&core, 50.0, 50.0), Some(50.0));
     assert_eq!(machine.earliest(&core, 50.0, 51.0), Some(200.0));

@@ -180,7 +180,8 @@ fn m4_18_flow_over_time() {
     let six = ask(&mut m, &six);
     m.release(JobId(1), None).unwrap();
     assert!(m.match_now(&six, 10.0, 100.0, Placement::First).is_ok());
-    assert_eq!(m.match_now(&six, 10.0, 101.0, Placement::First), Err(NoFit::WouldDelay(JobId(9))));
+    let delay = Err(NoFit::WouldDelay(JobId(9), 100.0));
+    assert_eq!(m.match_now(&six, 10.0, 101.0, Placement::First), delay);
     assert_eq!(m.earliest(&six, 10.0, 200.0), Some(150.0));
     // A plain start beside it delays nobody.
     let plain = cores(&mut m, 8, 1);

@@ -34,10 +34,10 @@ fn spans_are_half_open() {
     m.release(JobId(1), None).unwrap();
     assert_eq!(m.earliest(&one, 0.0, 10.0), Some(0.0), "it ends as the reservation begins");
     assert!(m.match_now(&one, 0.0, 10.0, Placement::First).is_ok());
-    assert_eq!(m.match_now(&one, 0.0, 10.5, Placement::First), Err(NoFit::WouldDelay(JobId(2))));
+    assert_eq!(m.match_now(&one, 0.0, 10.5, Placement::First), Err(NoFit::WouldDelay(JobId(2), 10.0)));
     assert_eq!(
         m.match_now(&one, 0.0, 10.5, Placement::First),
-        Err(NoFit::WouldDelay(JobId(2))),
+        Err(NoFit::WouldDelay(JobId(2), 10.0)),
         "from memory"
     );
     assert!(m.unreserve(JobId(2)));
@@ -83,12 +83,13 @@ fn shadow_time_and_extra_nodes() {
         // Four are free now, two of them are extra.
         let (two, three) = (want(&mut m, 2), want(&mut m, 3));
         assert!(m.match_now(&three, 0.0, 100.0, Placement::First).is_ok(), "ends before the shadow time");
-        assert_eq!(m.match_now(&three, 0.0, 101.0, Placement::First), Err(NoFit::WouldDelay(JobId(2))));
+        let delay = Err(NoFit::WouldDelay(JobId(2), 100.0));
+        assert_eq!(m.match_now(&three, 0.0, 101.0, Placement::First), delay);
         start(&mut m, 3, &two, 0.0, 1000.0, Placement::First).unwrap();
         let one = want(&mut m, 1);
         assert_eq!(
             m.match_now(&one, 0.0, 101.0, Placement::First),
-            Err(NoFit::WouldDelay(JobId(2))),
+            Err(NoFit::WouldDelay(JobId(2), 100.0)),
             "no extra left"
         );
         start(&mut m, 4, &two, 0.0, 99.0, Placement::First).unwrap();
@@ -105,9 +106,12 @@ fn a_late_reservation_waits_for_who_overstays() {
     start(&mut m, 1, &one, 0.0, 10.0, Placement::First).unwrap();
     m.reserve(JobId(2), &two, 10.0, 5.0).unwrap();
     // At 20 job 1 still runs. The reservation begins right after now, so nothing may start.
-    assert_eq!(m.match_now(&one, 20.0, 21.0, Placement::First), Err(NoFit::WouldDelay(JobId(2))));
+    let right_after = 20f64.next_up();
+    let delay = Err(NoFit::WouldDelay(JobId(2), right_after));
+    assert_eq!(m.match_now(&one, 20.0, 21.0, Placement::First), delay);
     m.release(JobId(1), None).unwrap();
-    assert_eq!(m.match_now(&one, 20.0, 21.0, Placement::First), Err(NoFit::WouldDelay(JobId(2))));
+    let delay = Err(NoFit::WouldDelay(JobId(2), 20.0));
+    assert_eq!(m.match_now(&one, 20.0, 21.0, Placement::First), delay);
     m.unreserve(JobId(2));
     assert!(m.match_now(&two, 20.0, 25.0, Placement::First).is_ok());
 }
@@ -121,7 +125,8 @@ fn reservations_float() {
     m.reserve(JobId(9), &one, 10.0, 10.0).unwrap();
     assert!(m.match_now(&two, 0.0, 100.0, Placement::First).is_ok());
     assert!(m.match_now(&two, 0.0, 100.0, Placement::High).is_ok());
-    assert_eq!(m.match_now(&three, 0.0, 100.0, Placement::High), Err(NoFit::WouldDelay(JobId(9))));
+    let delay = Err(NoFit::WouldDelay(JobId(9), 10.0));
+    assert_eq!(m.match_now(&three, 0.0, 100.0, Placement::High), delay);
     assert!(m.match_now(&three, 0.0, 10.0, Placement::High).is_ok());
     assert!(m.reserve(JobId(9), &one, 10.0, 10.0).is_err());
     assert!(m.reserve(JobId(8), &one, f64::NAN, 10.0).is_err());

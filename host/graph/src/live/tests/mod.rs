@@ -4,6 +4,7 @@ mod basic;
 mod flow;
 mod flow_model;
 mod future;
+mod kept_plan;
 mod load;
 mod model;
 mod scale;

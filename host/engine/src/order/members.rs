@@ -1,0 +1,314 @@
+//! The jobs of each class in order, with the least requested duration of every part of the order.
+//!
+//! One AVL tree for each class (Adelson-Velsky and Landis 1962), sorted by [`OrderKey`]. A node knows the least duration
+//! below it, so the next job that is short enough is found in logarithmic time, however many longer ones come before it.
+//! All trees lie in one vector, so a copy of the order for a forecast or a shadow is one copy of memory.
+//!
+//! This module must never know why a duration is too long.
+
+use std::ops::Bound;
+
+use super::{ClassId, OrderKey, Slot};
+
+/// The index of no node.
+const NIL: u32 = u32::MAX;
+
+#[derive(Debug, Clone, Copy)]
+struct Node {
+    key: OrderKey,
+    /// Requested seconds, maybe infinite.
+    duration: f64,
+    /// The least duration of this node and those below it.
+    least: f64,
+    slot: Slot,
+    left: u32,
+    /// The next vacant node, in one that is vacant.
+    right: u32,
+    height: u8,
+}
+
+/// See the module text.
+#[derive(Debug, Clone)]
+pub(super) struct Members {
+    nodes: Vec<Node>,
+    /// The first vacant node.
+    vacant: u32,
+    /// The top of the tree of each class.
+    roots: Vec<u32>,
+}
+
+impl Default for Members {
+    fn default() -> Self {
+        Members { nodes: Vec::new(), vacant: NIL, roots: Vec::new() }
+    }
+}
+
+impl Members {
+    fn root(&self, class: ClassId) -> u32 {
+        self.roots.get(class as usize).copied().unwrap_or(NIL)
+    }
+
+    fn node(&self, at: u32) -> Option<&Node> {
+        self.nodes.get(at as usize)
+    }
+
+    fn height(&self, at: u32) -> u8 {
+        self.node(at).map_or(0, |node| node.height)
+    }
+
+    fn least(&self, at: u32) -> f64 {
+        self.node(at).map_or(f64::INFINITY, |node| node.least)
+    }
+
+    /// Adds a job. A key that is there already gets this slot.
+    pub(super) fn insert(&mut self, class: ClassId, key: OrderKey, duration: f64, slot: Slot) {
+        let index = class as usize;
+        if self.roots.len() <= index {
+            self.roots.resize(index + 1, NIL);
+        }
+        let new = Node { key, duration, least: duration, slot, left: NIL, right: NIL, height: 1 };
+        self.roots[index] = self.insert_below(self.roots[index], new);
+    }
+
+    fn insert_below(&mut self, at: u32, new: Node) -> u32 {
+        let Some(&node) = self.node(at) else { return self.settle(new) };
+        match new.key.cmp(&node.key) {
+            std::cmp::Ordering::Less => self.nodes[at as usize].left = self.insert_below(node.left, new),
+            std::cmp::Ordering::Greater => self.nodes[at as usize].right = self.insert_below(node.right, new),
+            std::cmp::Ordering::Equal => {
+                let Node { duration, slot, .. } = new;
+                self.nodes[at as usize] = Node { duration, slot, ..node };
+            }
+        }
+        self.balance(at)
+    }
+
+    /// Puts a node into a vacant place.
+    fn settle(&mut self, new: Node) -> u32 {
+        let at = self.vacant;
+        match self.nodes.get_mut(at as usize) {
+            Some(place) => {
+                self.vacant = place.right;
+                *place = new;
+                at
+            }
+            None => {
+                self.nodes.push(new);
+                (self.nodes.len() - 1) as u32
+            }
+        }
+    }
+
+    /// Takes a job out; false for an absent one.
+    pub(super) fn remove(&mut self, class: ClassId, key: &OrderKey) -> bool {
+        let root = self.root(class);
+        let Some(gone) = self.find(class, key) else { return false };
+        self.roots[class as usize] = self.remove_below(root, key);
+        self.nodes[gone as usize].right = self.vacant;
+        self.vacant = gone;
+        true
+    }
+
+    /// The tree without a node that is in it. The node itself stays as it is.
+    fn remove_below(&mut self, at: u32, key: &OrderKey) -> u32 {
+        let node = self.nodes[at as usize];
+        match key.cmp(&node.key) {
+            std::cmp::Ordering::Less => self.nodes[at as usize].left = self.remove_below(node.left, key),
+            std::cmp::Ordering::Greater => {
+                self.nodes[at as usize].right = self.remove_below(node.right, key);
+            }
+            std::cmp::Ordering::Equal => {
+                if node.left == NIL || node.right == NIL {
+                    return if node.left == NIL { node.right } else { node.left };
+                }
+                // The next one takes its place.
+                let next = self.leftmost(node.right);
+                let heir = self.nodes[next as usize].key;
+                let right = self.remove_below(node.right, &heir);
+                let place = &mut self.nodes[next as usize];
+                (place.left, place.right) = (node.left, right);
+                return self.balance(next);
+            }
+        }
+        self.balance(at)
+    }
+
+    /// Restores the balance at a node whose subtrees are balanced, and what it knows of them. Returns the top.
+    fn balance(&mut self, at: u32) -> u32 {
+        let Node { left, right, .. } = self.nodes[at as usize];
+        let (l, r) = (self.height(left), self.height(right));
+        if l > r + 1 {
+            let Node { left: outer, right: inner, .. } = self.nodes[left as usize];
+            if self.height(inner) > self.height(outer) {
+                self.nodes[at as usize].left = self.rotate_left(left);
+            }
+            return self.rotate_right(at);
+        }
+        if r > l + 1 {
+            let Node { left: inner, right: outer, .. } = self.nodes[right as usize];
+            if self.height(inner) > self.height(outer) {
+                self.nodes[at as usize].right = self.rotate_right(right);
+            }
+            return self.rotate_left(at);
+        }
+        self.measure(at);
+        at
+    }
+
+    fn measure(&mut self, at: u32) {
+        let Node { left, right, duration, .. } = self.nodes[at as usize];
+        let height = 1 + self.height(left).max(self.height(right));
+        let least = duration.min(self.least(left)).min(self.least(right));
+        let node = &mut self.nodes[at as usize];
+        (node.height, node.least) = (height, least);
+    }
+
+    fn rotate_left(&mut self, at: u32) -> u32 {
+        let top = self.nodes[at as usize].right;
+        self.nodes[at as usize].right = std::mem::replace(&mut self.nodes[top as usize].left, at);
+        self.measure(at);
+        self.measure(top);
+        top
+    }
+
+    fn rotate_right(&mut self, at: u32) -> u32 {
+        let top = self.nodes[at as usize].left;
+        self.nodes[at as usize].left = std::mem::replace(&mut self.nodes[top as usize].right, at);
+        self.measure(at);
+        self.measure(top);
+        top
+    }
+
+    /// The first node of a tree that is not empty.
+    fn leftmost(&self, mut at: u32) -> u32 {
+        while let Some(node) = self.node(at).filter(|node| node.left != NIL) {
+            at = node.left;
+        }
+        at
+    }
+
+    fn find(&self, class: ClassId, key: &OrderKey) -> Option<u32> {
+        let mut at = self.root(class);
+        loop {
+            let node = self.node(at)?;
+            at = match key.cmp(&node.key) {
+                std::cmp::Ordering::Less => node.left,
+                std::cmp::Ordering::Greater => node.right,
+                std::cmp::Ordering::Equal => return Some(at),
+            };
+        }
+    }
+
+    /// The first key of a class.
+    pub(super) fn first(&self, class: ClassId) -> Option<OrderKey> {
+        self.node(self.leftmost(self.root(class))).map(|node| node.key)
+    }
+
+    /// The first key of a class after another one.
+    pub(super) fn after(&self, class: ClassId, key: &OrderKey) -> Option<OrderKey> {
+        self.next(class, Bound::Excluded(key), &|_| true).map(|(key, _)| key)
+    }
+
+    /// The first job of a class from a key on whose duration is `short` enough. What holds for a duration holds for all
+    /// shorter ones.
+    pub(super) fn next(
+        &self,
+        class: ClassId,
+        from: Bound<&OrderKey>,
+        short: &impl Fn(f64) -> bool,
+    ) -> Option<(OrderKey, Slot)> {
+        self.next_below(self.root(class), from, short)
+    }
+
+    fn next_below(
+        &self,
+        mut at: u32,
+        from: Bound<&OrderKey>,
+        short: &impl Fn(f64) -> bool,
+    ) -> Option<(OrderKey, Slot)> {
+        loop {
+            let node = self.node(at).filter(|node| short(node.least))?;
+            let before = match from {
+                Bound::Excluded(key) => node.key <= *key,
+                Bound::Included(key) => node.key < *key,
+                Bound::Unbounded => false,
+            };
+            if before {
+                at = node.right;
+                continue;
+            }
+            if let Some(found) = self.next_below(node.left, from, short) {
+                return Some(found);
+            }
+            if short(node.duration) {
+                return Some((node.key, node.slot));
+            }
+            // All that follow come after the key.
+            return self.next_below(node.right, Bound::Unbounded, short);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use fluxgate_formats::JobId;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn key(n: u64) -> OrderKey {
+        OrderKey::new(n as f64, 16, 0.0, JobId(n))
+    }
+
+    /// Height of a tree whose every node knows what is below it.
+    fn checked(members: &Members, at: u32) -> u8 {
+        let Some(node) = members.node(at) else { return 0 };
+        let (l, r) = (checked(members, node.left), checked(members, node.right));
+        assert!(l.abs_diff(r) <= 1);
+        assert_eq!(node.height, 1 + l.max(r));
+        let below = members.least(node.left).min(members.least(node.right));
+        assert_eq!(node.least, node.duration.min(below));
+        node.height
+    }
+
+    proptest! {
+        #[test]
+        fn the_trees_are_sorted_lists(
+            steps in prop::collection::vec((0u32..3, 0u64..40, any::<bool>(), 0u8..6), 0..200),
+            asked in prop::collection::vec((0u32..3, 0u64..40, 0u8..7), 20),
+        ) {
+            let duration = |d: u8| if d == 5 { f64::INFINITY } else { f64::from(d) };
+            let mut members = Members::default();
+            let mut model: BTreeMap<(u32, OrderKey), (f64, Slot)> = BTreeMap::new();
+            let mut most = 0;
+            for (number, (class, n, add, d)) in steps.into_iter().enumerate() {
+                if add {
+                    members.insert(class, key(n), duration(d), number as Slot);
+                    model.insert((class, key(n)), (duration(d), number as Slot));
+                } else {
+                    prop_assert_eq!(members.remove(class, &key(n)), model.remove(&(class, key(n))).is_some());
+                }
+                most = most.max(model.len());
+                for root in &members.roots {
+                    checked(&members, *root);
+                }
+            }
+            prop_assert!(members.nodes.len() <= most, "vacant nodes are used again");
+            for (class, n, longest) in asked {
+                let of = |c: &u32| *c == class;
+                let first = model.keys().find(|(c, _)| of(c)).map(|(_, k)| *k);
+                prop_assert_eq!(members.first(class), first);
+                let next = |included: bool| {
+                    let after = |k: OrderKey| k > key(n) || included && k == key(n);
+                    let mut list = model.iter().filter(|((c, k), _)| of(c) && after(*k));
+                    list.find(|(_, (d, _))| *d <= duration(longest)).map(|((_, k), (_, slot))| (*k, *slot))
+                };
+                let short = |d: f64| d <= duration(longest);
+                prop_assert_eq!(members.next(class, Bound::Excluded(&key(n)), &short), next(false));
+                prop_assert_eq!(members.next(class, Bound::Included(&key(n)), &short), next(true));
+            }
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! A plan in counts that is kept in step with what happens gives the answers of one that is made anew.
+
+use proptest::prelude::*;
+
+use super::*;
+
+#[derive(Debug, Clone)]
+enum Op {
+    /// A request, for this many seconds.
+    Start(usize, u8),
+    /// The running job at this position ends, or gives one node back.
+    End(usize, bool),
+    /// The request is reserved for, at its earliest start.
+    Reserve(usize, u8),
+    /// The reservation at this position is dropped.
+    Drop(usize),
+    /// Time goes on.
+    Later(u8),
+    /// A node goes down or comes back.
+    Node(u32, bool),
+    /// The running job at this position gets another end.
+    Extend(usize, u8),
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    prop_oneof![
+        6 => (0..3usize, 1..40u8).prop_map(|(r, d)| Op::Start(r, d)),
+        5 => (0..20usize, prop::bool::weighted(0.1)).prop_map(|(at, part)| Op::End(at, part)),
+        4 => (0..3usize, 1..40u8).prop_map(|(r, d)| Op::Reserve(r, d)),
+        3 => (0..4usize).prop_map(Op::Drop),
+        3 => (1..12u8).prop_map(Op::Later),
+        1 => (0..6u32, any::<bool>()).prop_map(|(node, up)| Op::Node(node, up)),
+        1 => (0..20usize, 1..40u8).prop_map(|(at, d)| Op::Extend(at, d)),
+    ]
+}
+
+/// The answers to all questions, each asked of a copy, whose plan is made anew, if `anew`.
+fn answers(m: &mut Resources, requests: &[Arc<Request>], now: f64, anew: bool) -> Vec<String> {
+    let mut told = Vec::new();
+    for request in requests {
+        for duration in [1.0, 7.0, 30.0, f64::INFINITY] {
+            let mut copy = anew.then(|| m.clone());
+            let asked = copy.as_mut().unwrap_or(m);
+            told.push(format!("{:?}", asked.earliest(request, now, duration)));
+            let delay = asked.delay_by_counts(request, now, now + duration);
+            let found = asked.match_now(request, now, now + duration, Placement::First);
+            if let Some((job, latest)) = delay {
+                assert_eq!(found, Err(NoFit::WouldDelay(job, latest)), "counts and the search agree");
+            }
+            if let Err(NoFit::WouldDelay(_, latest)) = found {
+                assert!(latest < now + duration);
+                let refused = asked.match_now(request, now, latest.next_up(), Placement::First);
+                assert!(refused.is_err(), "what ends later than the latest end is refused");
+            }
+            told.push(format!("{found:?}"));
+        }
+    }
+    told
+}
+
+proptest! {
+    #![proptest_config(config(200))]
+    #[test]
+    fn a_plan_kept_in_step_is_the_plan_made_anew(
+        whole: bool,
+        ops in prop::collection::vec(op(), 1..60),
+    ) {
+        let mut m = cluster(6, 2, 0);
+        let part = |m: &mut Resources| [1, 3, 9].map(|n| cores(m, n, 1)).to_vec();
+        let node = |m: &mut Resources| [1, 2, 5].map(|n| nodes(m, n)).to_vec();
+        // Reservations of one kind are planned in counts.
+        let requests = if whole { node(&mut m) } else { part(&mut m) };
+        let (mut now, mut next) = (0.0, 1);
+        let mut running: Vec<JobId> = Vec::new();
+        let mut reserved: Vec<JobId> = Vec::new();
+        for op in ops {
+            match op {
+                Op::Start(request, length) => {
+                    let end = now + f64::from(length);
+                    if start(&mut m, next, &requests[request], now, end, Placement::First).is_ok() {
+                        running.push(JobId(next));
+                        next += 1;
+                    }
+                }
+                Op::End(at, part) if !running.is_empty() => {
+                    let at = at % running.len();
+                    let id = running[at];
+                    let rank = m.allocation_r(id).unwrap().ranks().iter().next().unwrap();
+                    let ranks = part.then(|| Idset::from_iter([rank]));
+                    if m.release(id, ranks.as_ref()).unwrap() {
+                        running.remove(at);
+                    }
+                }
+                Op::Reserve(request, length) => {
+                    let length = f64::from(length);
+                    if let Some(at) = m.earliest(&requests[request], now, length) {
+                        m.reserve(JobId(next), &requests[request], at, length).unwrap();
+                        reserved.push(JobId(next));
+                        next += 1;
+                    }
+                }
+                Op::Drop(at) if !reserved.is_empty() => {
+                    let at = at % reserved.len();
+                    m.unreserve(reserved.remove(at));
+                }
+                Op::Later(by) => now += f64::from(by),
+                Op::Node(node, up) => {
+                    let node = Idset::from_iter([node]);
+                    if up { m.set_up(&node) } else { m.set_down(&node) }
+                }
+                Op::Extend(at, by) if !running.is_empty() => {
+                    m.set_end(running[at % running.len()], now + f64::from(by)).unwrap();
+                }
+                _ => {}
+            }
+            let anew = answers(&mut m, &requests, now, true);
+            prop_assert_eq!(answers(&mut m, &requests, now, false), anew);
+        }
+    }
+}
