@@ -2,7 +2,7 @@
 //!
 //! Each entry carries the version of the state that it is valid for. This module must never know how an answer is found.
 
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
 
 use crate::live::error::Unsatisfiable;
 use crate::live::request::ShapeId;
@@ -11,7 +11,7 @@ use crate::live::request::ShapeId;
 pub(crate) const CACHE_MAX: usize = 65_536;
 
 /// Keeps an answer, in a table that is emptied when it has this many.
-pub(crate) fn remember<K: std::hash::Hash + Eq, V>(map: &mut HashMap<K, V>, most: usize, key: K, value: V) {
+pub(crate) fn remember<K: std::hash::Hash + Eq, V>(map: &mut FxHashMap<K, V>, most: usize, key: K, value: V) {
     if map.len() >= most {
         map.clear();
     }
@@ -21,7 +21,7 @@ pub(crate) fn remember<K: std::hash::Hash + Eq, V>(map: &mut HashMap<K, V>, most
 /// Memo tables by shape. No entry changes an answer.
 #[derive(Debug, Default)]
 pub(crate) struct Cache {
-    pub(crate) satisfiable: HashMap<ShapeId, Result<(), Unsatisfiable>>,
+    pub(crate) satisfiable: FxHashMap<ShapeId, Result<(), Unsatisfiable>>,
     /// The flow that a shape waits for: version, answer.
-    pub(crate) short: HashMap<ShapeId, (u64, Option<String>)>,
+    pub(crate) short: FxHashMap<ShapeId, (u64, Option<String>)>,
 }

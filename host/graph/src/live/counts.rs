@@ -109,6 +109,10 @@ struct Step {
     takes: Pair,
 }
 
+/// Most reservations of a plan that is kept in step with what is given back. To make a larger one again, once, costs less
+/// than to take its reservations out one by one.
+const STEPS_KEPT: usize = 16;
+
 /// Most blocks of a profile to which changes were made, beyond those that it had when it was made. Steps that are past, or
 /// between equal numbers, are only dropped when it is made again.
 const BLOCKS_MORE: usize = 16;
@@ -250,15 +254,17 @@ impl CountPlan {
         self.add(Step { id: new.id, start: new.start, on_time: true, end, takes })
     }
 
-    /// Could a change that returns something make a reservation begin earlier in this plan, or has it become too long?
-    fn may_move(&self) -> bool {
+    /// Must the plan be made again when something is given back? A reservation that is late may then begin earlier.
+    fn is_to_be_made_again(&self) -> bool {
         let blocks = self.free.0.blocks() + self.free.1.blocks();
-        blocks > self.blocks + BLOCKS_MORE || !self.steps.iter().all(|step| step.on_time)
+        self.steps.len() > STEPS_KEPT
+            || blocks > self.blocks + BLOCKS_MORE
+            || !self.steps.iter().all(|step| step.on_time)
     }
 
     /// A reservation was dropped; false when the plan must be made again.
     pub(crate) fn unreserved(&mut self, id: JobId) -> bool {
-        if self.may_move() {
+        if self.is_to_be_made_again() {
             return false;
         }
         let Some(at) = self.steps.iter().position(|step| step.id == id) else { return false };
@@ -271,7 +277,7 @@ impl CountPlan {
     /// A job that was expected to end at `end` gave back all that it held, on these nodes, of which `returns` is free on
     /// nodes that are up; false when the plan must be made again.
     pub(crate) fn ended(&mut self, machine: &Machine, nodes: &[u32], returns: Pair, end: f64) -> bool {
-        if self.may_move() {
+        if self.is_to_be_made_again() {
             return false;
         }
         let back = match &self.units {

@@ -8,7 +8,8 @@
 //!
 //! This module must never know jobs, times or requests.
 
-use std::collections::{BTreeSet, HashMap};
+use rustc_hash::FxHashMap;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::layout::graph::Graph;
@@ -60,7 +61,7 @@ pub(crate) struct Free {
 #[derive(Debug, Clone)]
 pub(crate) struct Index {
     states: Vec<State>,
-    lookup: Vec<HashMap<Box<[u64]>, u32>>,
+    lookup: Vec<FxHashMap<Box<[u64]>, u32>>,
     of_node: Vec<u32>,
     status: Vec<Status>,
     live: Vec<u32>,
@@ -118,7 +119,7 @@ impl Index {
 
     fn intern(&mut self, class: &Class, id: ClassId, free: &[u64]) -> u32 {
         if self.lookup.len() <= id.0 as usize {
-            self.lookup.resize_with(id.0 as usize + 1, HashMap::new);
+            self.lookup.resize_with(id.0 as usize + 1, FxHashMap::default);
         }
         if let Some(&state) = self.lookup[id.0 as usize].get(free) {
             return state;

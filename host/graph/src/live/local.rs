@@ -14,7 +14,7 @@ use crate::layout::graph::Graph;
 use crate::layout::template::{Class, ClassSlot};
 use crate::live::prefer;
 use crate::live::request::{Level, Need};
-use crate::live::share::{EXCLUSIVE, Share, Taken, give, take};
+use crate::live::share::{Share, Taken, give, is_exclusive, take};
 
 /// Most questions that a walk through one node asks; what it has not found by then is not there. Needs of plain counts
 /// ask none, and nested ones a few for each slot.
@@ -45,7 +45,7 @@ pub(crate) fn capacity(graph: &Graph, class: &Class, state: &[u64], need: &Need,
     }
     if let Some(flat) = &need.flat {
         let limit = if need.level == Level::Node { 1 } else { limit };
-        if flat.is_empty() && state[0] == EXCLUSIVE {
+        if flat.is_empty() && is_exclusive(state[0]) {
             return 0;
         }
         return flat.iter().fold(limit, |n, &(type_, per)| n.min(class.units_of(state, type_) / per.max(1)));
@@ -144,7 +144,7 @@ impl<'a> Walk<'a> {
     }
 
     fn node(&mut self, need: &'a Need) -> bool {
-        if self.state[0] == EXCLUSIVE {
+        if is_exclusive(self.state[0]) {
             return false;
         }
         if need.with.is_empty() {
@@ -243,7 +243,7 @@ impl<'a> Walk<'a> {
         let end = self.class.slots[scope as usize].end;
         self.questions = self.questions.saturating_add((end - scope) / 64);
         (scope + 1..end)
-            .filter(|&at| !self.class.slots[at as usize].leaf && self.state[at as usize] != EXCLUSIVE)
+            .filter(|&at| !self.class.slots[at as usize].leaf && !is_exclusive(self.state[at as usize]))
             .filter(|&at| needs.iter().all(|need| free(at, need) >= need.min()))
             .max_by_key(|&at| {
                 let spare: u64 = needs.iter().map(|need| free(at, need)).sum();
@@ -310,7 +310,7 @@ impl<'a> Walk<'a> {
             }
             return true;
         }
-        if self.state[at as usize] == EXCLUSIVE {
+        if is_exclusive(self.state[at as usize]) {
             return false;
         }
         if need.with.is_empty() { self.take(at, Share::Shared) } else { self.all(at, &need.with) }

@@ -5,11 +5,11 @@
 //!
 //! This module must never know a plan.
 
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use fixedbitset::FixedBitSet;
 use fluxgate_formats::constraint::{Constraint, Target};
+use rustc_hash::FxHashMap;
 
 use crate::layout::graph::Graph;
 use crate::layout::site::SetValues;
@@ -56,8 +56,8 @@ impl Clone for Machine {
 /// What follows from the graph alone, by shape.
 #[derive(Debug, Default)]
 struct Known {
-    eligible: HashMap<ShapeId, Arc<Eligible>>,
-    helps: HashMap<ShapeId, Arc<Helps>>,
+    eligible: FxHashMap<ShapeId, Arc<Eligible>>,
+    helps: FxHashMap<ShapeId, Arc<Helps>>,
 }
 
 /// Shapes of which the helping changes are kept.

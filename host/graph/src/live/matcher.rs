@@ -20,7 +20,7 @@ use crate::live::local::{self, Placed};
 use crate::live::placement::Placement;
 use crate::live::prefer;
 use crate::live::request::{Level, Need, Request};
-use crate::live::share::{self, EXCLUSIVE, Share, Taken};
+use crate::live::share::{self, Share, Taken, is_exclusive};
 use crate::live::view::{Eligible, Order, Overlay, View, Where};
 
 /// A placement inside a node: class, state and count it was made for, and its result.
@@ -294,7 +294,7 @@ impl<'a> Matcher<'a> {
 
     fn vertex(&mut self, at: u32, need: &Need) -> bool {
         let graph = self.view.graph;
-        if graph.is_upper_leaf(at) || self.view.upper(&self.scratch, at) == EXCLUSIVE {
+        if graph.is_upper_leaf(at) || is_exclusive(self.view.upper(&self.scratch, at)) {
             return false;
         }
         let vertex = graph.upper[at as usize];

@@ -213,21 +213,28 @@ impl Plan {
 
     /// A reservation was dropped. Keeps the plan in step; false when it must be made again.
     pub(crate) fn unreserved(&mut self, id: JobId) -> bool {
-        self.changed();
-        self.counts.as_mut().is_some_and(|counts| counts.unreserved(id))
+        self.changed() && self.counts.as_mut().is_some_and(|counts| counts.unreserved(id))
     }
 
     /// A job gave back all that it held; see [`CountPlan::ended`]. Keeps the plan in step; false when it must be made again.
     pub(crate) fn ended(&mut self, machine: &Machine, nodes: &[u32], returns: (u64, u64), end: f64) -> bool {
-        self.changed();
         let end = future::ends_at(end, self.now);
-        self.counts.as_mut().is_some_and(|counts| counts.ended(machine, nodes, returns, end))
+        self.changed()
+            && self.counts.as_mut().is_some_and(|counts| counts.ended(machine, nodes, returns, end))
     }
 
-    /// What it computed for one state of the machine is out of date.
-    fn changed(&mut self) {
+    /// What it computed for one state of the machine is out of date. False when all of it is.
+    fn changed(&mut self) -> bool {
+        if self.is_expired() {
+            return false;
+        }
         self.proposal = None;
         self.forget_places();
+        true
+    }
+
+    fn is_expired(&self) -> bool {
+        self.until == f64::NEG_INFINITY
     }
 
     /// The reservation that a start now until `end` would delay, where counts tell it without a search.

@@ -6,10 +6,10 @@
 //!
 //! This module must never know what a request is for.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use fluxgate_formats::JobId;
+use rustc_hash::FxHashMap;
 
 use crate::live::cache::{CACHE_MAX, remember};
 use crate::live::error::NoFit;
@@ -28,9 +28,9 @@ use crate::live::take::Selection;
 pub(crate) struct Planning {
     pub(crate) plan: Option<Plan>,
     /// Shapes that did not fit, with [`Resources::helped`] at that time.
-    misses: HashMap<ShapeId, u64>,
+    misses: FxHashMap<ShapeId, u64>,
     /// Earliest starts by shape and duration: version, now, answer.
-    earliest: HashMap<(ShapeId, u64), (u64, u64, Option<f64>)>,
+    earliest: FxHashMap<(ShapeId, u64), (u64, u64, Option<f64>)>,
     /// Searches for a start.
     searches: u64,
 }
@@ -41,7 +41,7 @@ impl Clone for Planning {
         Planning {
             plan: self.plan.as_ref().map(Plan::outline),
             misses: self.misses.clone(),
-            earliest: HashMap::new(),
+            earliest: FxHashMap::default(),
             searches: self.searches,
         }
     }

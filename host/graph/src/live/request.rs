@@ -15,6 +15,7 @@ use fluxgate_formats::constraint::Constraint;
 use fluxgate_formats::jobspec::{Count, Resource, SLOT, min_count};
 
 mod flow_request;
+use rustc_hash::FxHashMap;
 
 use crate::description::names::Name;
 use crate::layout::graph::Graph;
@@ -205,7 +206,7 @@ pub(crate) struct Shapes {
     /// Swept when the table has grown to this.
     sweep_at: usize,
     /// Requests of jobspecs that are kept for many jobs, by address; an entry keeps its address taken.
-    shared: HashMap<usize, (Arc<Jobspec>, Arc<Request>)>,
+    shared: FxHashMap<usize, (Arc<Jobspec>, Arc<Request>)>,
 }
 
 impl Shapes {

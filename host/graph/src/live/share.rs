@@ -2,8 +2,14 @@
 //!
 //! This module must never know a request or a job.
 
-/// The state of an interior vertex that is held exclusively.
-pub(crate) const EXCLUSIVE: u64 = u64::MAX;
+/// The state of an interior vertex that is held exclusively. The state of one that is not is the number of jobs that share
+/// it, and the state of a leaf is the number of its free units.
+const EXCLUSIVE: u64 = u64::MAX;
+
+/// Is an interior vertex in this state held exclusively?
+pub(crate) fn is_exclusive(state: u64) -> bool {
+    state == EXCLUSIVE
+}
 
 /// A share of one vertex.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]

@@ -9,7 +9,7 @@ use crate::layout::vertex::NONE;
 use crate::live::index::State;
 use crate::live::local;
 use crate::live::request::{Level, Need};
-use crate::live::share::EXCLUSIVE;
+use crate::live::share::is_exclusive;
 
 use super::Matcher;
 
@@ -42,7 +42,7 @@ impl<'a> Matcher<'a> {
                 let usable = this.view.upper_is_up(at)
                     && (!pools || this.view.is_open(at))
                     && this.has_node(at, states.as_deref(), &mut nearest)
-                    && this.view.upper(&this.scratch, at) != EXCLUSIVE;
+                    && !is_exclusive(this.view.upper(&this.scratch, at));
                 if usable && once(this, graph.upper[at as usize]) {
                     return true;
                 }
