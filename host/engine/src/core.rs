@@ -237,9 +237,9 @@ impl Core {
         let Some(job) = self.jobs.get_mut(slot as usize).and_then(Option::as_mut) else { return };
         let place = OrderKey::new(key, job.priority, job.t_submit, job.id);
         let queue = &mut self.queues[queue];
-        let parked = queue.class(job.class).is_some_and(|c| c.parked);
+        let cores = queue.cores_of(job.class);
         if let Some(order) = &mut queue.orders[side] {
-            order.insert(job.class, parked, place, job.duration, slot);
+            order.insert(job.class, cores, place, job.duration, slot);
             job.places[side] = Some((queue.generation[side], place));
         }
     }
@@ -247,11 +247,11 @@ impl Core {
     fn unplace(&mut self, slot: Slot, side: Side) {
         let Some(job) = self.jobs.get_mut(slot as usize).and_then(Option::as_mut) else { return };
         let queue = &mut self.queues[job.queue as usize];
-        let parked = queue.class(job.class).is_some_and(|c| c.parked);
+        let cores = queue.cores_of(job.class);
         if let (Some(order), Some((generation, key))) = (&mut queue.orders[side], job.places[side].take())
             && generation == queue.generation[side]
         {
-            order.remove(job.class, parked, &key);
+            order.remove(job.class, cores, &key);
         }
     }
 
@@ -277,12 +277,12 @@ impl Core {
         queue.leave(job.class);
         job.class = queue.join(&request, job.duration);
         job.request = request;
-        let parked = queue.class(job.class).is_some_and(|c| c.parked);
+        let cores = queue.cores_of(job.class);
         for (side, place) in places.into_iter().enumerate() {
             if let (Some(order), Some((generation, key))) = (&mut queue.orders[side], place)
                 && generation == queue.generation[side]
             {
-                order.insert(job.class, parked, key, job.duration, slot);
+                order.insert(job.class, cores, key, job.duration, slot);
                 job.places[side] = place;
             }
         }

@@ -1,22 +1,22 @@
 //! The order of one queue under one policy, and the cursor that walks it.
 //!
 //! Jobs of equal request form a *class*, whatever their durations. The order keeps, for each class, its jobs sorted by
-//! [`OrderKey`], and two sorted maps of class heads: the active ones and the parked ones (classes known not to fit until
-//! resources change). A walk merges class heads with the successors of classes that it has touched, and passes over the
-//! jobs of a class that are too long in one step (see `members`). So its cost is a logarithm per job *offered*, not per job
-//! pending: a hundred thousand jobs of a shape that cannot run cost one entry in the parked map, which a backfill walk
-//! never looks at, and a hundred thousand that are all too long cost one look at the top of a tree.
+//! [`OrderKey`], and the first job of each class, sorted too. A walk merges these heads with the successors of classes that
+//! it has touched. It passes over the classes that ask for more cores than are free, over those that are parked (known not
+//! to fit until resources change), and over the jobs of a class that are too long, in one step each (see `trees`). So its
+//! cost is a logarithm per job *offered*, not per job pending: a hundred thousand jobs that cannot run cost one look at
+//! the top of a tree.
 //!
 //! This module must never know resources, policies or time.
 
-mod members;
+mod trees;
 
 use std::collections::BTreeMap;
-use std::ops::Bound::{Excluded, Included, Unbounded};
+use std::ops::Bound::{self, Excluded, Included, Unbounded};
 
 use fluxgate_formats::{JobId, TotalF64};
 
-use members::Members;
+use trees::Trees;
 
 /// Index of a job in the job table.
 pub(crate) type Slot = u32;
@@ -53,179 +53,150 @@ impl OrderKey {
     }
 }
 
+/// The only tree of the heads.
+const HEADS: ClassId = 0;
+
 /// See the module text.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Order {
-    members: Members,
-    active: BTreeMap<OrderKey, ClassId>,
-    parked: BTreeMap<OrderKey, ClassId>,
+    /// By class, with requested durations.
+    members: Trees,
+    /// The first key of each class, with its fewest cores.
+    heads: Trees,
 }
 
 impl Order {
-    fn heads(&mut self, parked: bool) -> &mut BTreeMap<OrderKey, ClassId> {
-        if parked { &mut self.parked } else { &mut self.active }
-    }
-
-    /// Adds a job of this requested duration to its class. `parked` is the state of the class.
-    pub(crate) fn insert(&mut self, class: ClassId, parked: bool, key: OrderKey, duration: f64, slot: Slot) {
+    /// Adds a job of this requested duration to its class. `cores` are the fewest of its class, infinite while that is parked.
+    pub(crate) fn insert(&mut self, class: ClassId, cores: f64, key: OrderKey, duration: f64, slot: Slot) {
         let head = self.members.first(class);
         self.members.insert(class, key, duration, slot);
         if head.is_none_or(|h| key < h) {
-            let heads = self.heads(parked);
             if let Some(h) = head {
-                heads.remove(&h);
+                self.heads.remove(HEADS, &h);
             }
-            heads.insert(key, class);
+            self.heads.insert(HEADS, key, cores, class);
         }
     }
 
     /// Takes a job out. No effect for an absent job.
-    pub(crate) fn remove(&mut self, class: ClassId, parked: bool, key: &OrderKey) {
+    pub(crate) fn remove(&mut self, class: ClassId, cores: f64, key: &OrderKey) {
         let was_head = self.members.first(class).is_some_and(|k| k == *key);
         if !self.members.remove(class, key) || !was_head {
             return;
         }
-        let next = self.members.first(class);
-        let heads = self.heads(parked);
-        heads.remove(key);
-        if let Some(next) = next {
-            heads.insert(next, class);
+        self.heads.remove(HEADS, key);
+        if let Some(next) = self.members.first(class) {
+            self.heads.insert(HEADS, next, cores, class);
         }
     }
 
-    /// Moves a class between the active and the parked heads.
-    pub(crate) fn set_parked(&mut self, class: ClassId, parked: bool) {
-        let Some(head) = self.members.first(class) else { return };
-        self.heads(!parked).remove(&head);
-        self.heads(parked).insert(head, class);
+    /// Parks a class, with infinitely many cores, or takes it back.
+    pub(crate) fn set_cores(&mut self, class: ClassId, cores: f64) {
+        if let Some(head) = self.members.first(class) {
+            self.heads.insert(HEADS, head, cores, class);
+        }
     }
 
     /// The first job.
     pub(crate) fn head(&self) -> Option<Slot> {
-        let parked = beyond(&self.parked, None);
-        let (key, class) = match beyond(&self.active, None) {
-            active if earlier(parked, active) => parked,
-            active => active,
-        }?;
+        let (key, class) = self.heads.next(HEADS, Unbounded, &|_| true)?;
         self.members.next(class, Included(&key), &|_| true).map(|(_, slot)| slot)
     }
 }
 
-/// A cursor over an [`Order`]. The order must not change while a walk is used, except for
-/// [`Order::set_parked`] towards parked.
+/// A cursor over an [`Order`]. The order must not change while a walk is used, except for [`Order::set_cores`] towards
+/// parked.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Walk {
     pos: Option<OrderKey>,
-    /// Active heads up to here were taken.
-    seen_active: Option<OrderKey>,
-    /// Parked heads up to here were taken.
-    seen_parked: Option<OrderKey>,
-    /// Next member of classes that the walk has looked at.
+    /// Heads up to here were taken by [`Walk::next`].
+    seen: Option<OrderKey>,
+    /// Heads up to here were taken by [`Walk::next_fitting`], or passed over.
+    seen_fitting: Option<OrderKey>,
+    /// The next member of classes that the walk has looked at.
     touched: BTreeMap<OrderKey, ClassId>,
-    /// The first member of a class that a walk for fitting jobs left out.
-    left_out: BTreeMap<OrderKey, ClassId>,
-}
-
-fn beyond(map: &BTreeMap<OrderKey, ClassId>, seen: Option<OrderKey>) -> Option<(OrderKey, ClassId)> {
-    let from = seen.map_or(Unbounded, Excluded);
-    map.range((from, Unbounded)).next().map(|(k, c)| (*k, *c))
-}
-
-fn first(map: &BTreeMap<OrderKey, ClassId>) -> Option<(OrderKey, ClassId)> {
-    map.first_key_value().map(|(k, c)| (*k, *c))
+    /// Members that were in `touched` and did not fit.
+    left_out: Vec<(OrderKey, ClassId)>,
 }
 
 impl Walk {
     /// The next job after the cursor.
     pub(crate) fn next(&mut self, order: &Order) -> Option<(ClassId, Slot)> {
-        self.advance(order, None::<fn(ClassId) -> fn(f64) -> bool>)
+        self.touched.extend(self.left_out.drain(..));
+        loop {
+            let head = order.heads.next(HEADS, after(&self.seen), &|_| true);
+            let (key, class, is_head) = self.take_first(head)?;
+            if is_head {
+                self.seen = Some(key);
+            }
+            // A class that was left out lags behind the cursor.
+            if let Some(pos) = self.pos.filter(|pos| key <= *pos) {
+                let next = order.members.after(class, &pos);
+                self.touched.extend(next.map(|next| (next, class)));
+                continue;
+            }
+            let (_, slot) = order.members.next(class, Included(&key), &|_| true)?;
+            return Some(self.offer(order, class, key, slot));
+        }
     }
 
-    /// The next job after the cursor of those that are `short` enough for their class: what holds for a duration holds for
-    /// all shorter ones. Parked classes are left out. A later call of [`Walk::next`] offers the jobs beyond the cursor
-    /// that were left out.
+    /// The next job after the cursor of those that are `short` enough for their class, of classes that want no more than
+    /// `free` cores: what holds for a duration holds for all shorter ones. A later call of [`Walk::next`] offers the jobs
+    /// beyond the cursor that were left out.
     pub(crate) fn next_fitting<F: Fn(f64) -> bool>(
         &mut self,
         order: &Order,
+        free: u32,
         short: impl Fn(ClassId) -> F,
     ) -> Option<(ClassId, Slot)> {
-        self.advance(order, Some(short))
-    }
-
-    fn advance<F: Fn(f64) -> bool>(
-        &mut self,
-        order: &Order,
-        short: Option<impl Fn(ClassId) -> F>,
-    ) -> Option<(ClassId, Slot)> {
+        let free = f64::from(free);
         loop {
-            let (key, class) = self.take_first(order, short.is_none())?;
-            // A class that was left out lags behind the cursor.
+            let seen = self.seen.max(self.seen_fitting);
+            let head = order.heads.next(HEADS, after(&seen), &|cores| cores <= free);
+            let (key, class, is_head) = self.take_first(head)?;
             let from = match &self.pos {
                 Some(pos) if key <= *pos => Excluded(pos),
                 _ => Included(&key),
             };
-            let next = match &short {
-                Some(short) => order.members.next(class, from, &short(class)),
-                None => order.members.next(class, from, &|_| true),
-            };
+            let next = order.members.next(class, from, &short(class));
+            if is_head {
+                self.seen_fitting = Some(key);
+            }
             match next {
-                Some((next, slot)) if next == key => {
-                    self.pos = Some(key);
-                    if let Some(next) = order.members.after(class, &key) {
-                        self.touched.insert(next, class);
-                    }
-                    return Some((class, slot));
-                }
+                Some((next, slot)) if next == key => return Some(self.offer(order, class, key, slot)),
                 next => {
-                    if short.is_some() {
-                        self.left_out.insert(key, class);
+                    if !is_head {
+                        self.left_out.push((key, class));
                     }
-                    if let Some((next, _)) = next {
-                        self.touched.insert(next, class);
-                    }
+                    self.touched.extend(next.map(|(next, _)| (next, class)));
                 }
             }
         }
     }
 
-    /// The first entry of all sources, or of those of a walk for fitting jobs. It is taken out.
-    fn take_first(&mut self, order: &Order, all: bool) -> Option<(OrderKey, ClassId)> {
-        let mut best = beyond(&order.active, self.seen_active);
-        let mut from = Source::Active;
-        let mut consider = |entry, source| {
-            if earlier(entry, best) {
-                (best, from) = (entry, source);
+    fn offer(&mut self, order: &Order, class: ClassId, key: OrderKey, slot: Slot) -> (ClassId, Slot) {
+        self.pos = Some(key);
+        self.touched.extend(order.members.after(class, &key).map(|next| (next, class)));
+        (class, slot)
+    }
+
+    /// The first of this head and the touched classes, and whether it is the head. It is taken out of these.
+    fn take_first(&mut self, head: Option<(OrderKey, ClassId)>) -> Option<(OrderKey, ClassId, bool)> {
+        let touched = self.touched.first_key_value().map(|(key, class)| (*key, *class));
+        match (head, touched) {
+            (Some((key, class)), Some((other, _))) if key < other => Some((key, class, true)),
+            (Some((key, class)), None) => Some((key, class, true)),
+            (_, touched) => {
+                let (key, class) = touched?;
+                self.touched.remove(&key);
+                Some((key, class, false))
             }
-        };
-        consider(first(&self.touched), Source::Touched);
-        if all {
-            consider(beyond(&order.parked, self.seen_parked), Source::Parked);
-            consider(first(&self.left_out), Source::LeftOut);
         }
-        let (key, class) = best?;
-        match from {
-            Source::Active => self.seen_active = Some(key),
-            Source::Parked => self.seen_parked = Some(key),
-            Source::Touched => drop(self.touched.remove(&key)),
-            Source::LeftOut => drop(self.left_out.remove(&key)),
-        }
-        Some((key, class))
     }
 }
 
-enum Source {
-    Active,
-    Touched,
-    Parked,
-    LeftOut,
-}
-
-fn earlier(a: Option<(OrderKey, ClassId)>, b: Option<(OrderKey, ClassId)>) -> bool {
-    match (a, b) {
-        (Some(a), Some(b)) => a.0 < b.0,
-        (Some(_), None) => true,
-        (None, _) => false,
-    }
+fn after(seen: &Option<OrderKey>) -> Bound<&OrderKey> {
+    seen.as_ref().map_or(Unbounded, Excluded)
 }
 
 #[cfg(test)]
@@ -261,12 +232,12 @@ mod tests {
     fn a_job_skipped_by_a_fitting_walk_is_not_offered_behind_the_cursor() {
         let mut order = Order::default();
         for n in 0..6u32 {
-            order.insert(n % 2, n % 2 == 0, key(u64::from(n)), 1.0, n);
+            order.insert(n % 2, if n % 2 == 0 { f64::INFINITY } else { 1.0 }, key(u64::from(n)), 1.0, n);
         }
         let mut walk = Walk::default();
         let any = |_| |_| true;
-        assert_eq!(walk.next_fitting(&order, any), Some((1, 1)));
-        assert_eq!(walk.next_fitting(&order, any), Some((1, 3)));
+        assert_eq!(walk.next_fitting(&order, 1, any), Some((1, 1)));
+        assert_eq!(walk.next_fitting(&order, 1, any), Some((1, 3)));
         // 0 and 2 are behind the cursor now; 4 and 5 are not.
         assert_eq!(walk.next(&order), Some((0, 4)));
         assert_eq!(walk.next(&order), Some((1, 5)));
@@ -278,22 +249,25 @@ mod tests {
         fn a_walk_is_a_sorted_list_and_a_fitting_walk_leaves_out_what_is_parked_or_too_long(
             jobs in prop::collection::btree_map(0u64..500, (0u32..7, 0u8..5), 0..60),
             parked in prop::collection::btree_set(0u32..7, 0..4),
+            free in 0u32..7,
             gone in prop::collection::vec(0usize..60, 0..20),
             calls in prop::collection::vec((any::<bool>(), 0u32..7), 0..80),
         ) {
+            // A class asks for as many cores as its number.
+            let cores = |class: ClassId| if parked.contains(&class) { f64::INFINITY } else { f64::from(class) };
             let mut order = Order::default();
             let mut model: BTreeMap<OrderKey, (ClassId, f64, Slot)> = BTreeMap::new();
             for (n, (class, duration)) in &jobs {
                 let duration = f64::from(*duration);
-                order.insert(*class, false, key(*n), duration, *n as Slot);
+                order.insert(*class, f64::from(*class), key(*n), duration, *n as Slot);
                 model.insert(key(*n), (*class, duration, *n as Slot));
             }
             for class in &parked {
-                order.set_parked(*class, true);
+                order.set_cores(*class, f64::INFINITY);
             }
             for index in gone {
                 let Some((k, (class, ..))) = model.iter().nth(index).map(|(k, v)| (*k, *v)) else { continue };
-                order.remove(class, parked.contains(&class), &k);
+                order.remove(class, cores(class), &k);
                 model.remove(&k);
             }
             let sorted: Vec<Slot> = model.values().map(|(.., s)| *s).collect();
@@ -306,11 +280,11 @@ mod tests {
             let mut pos: Option<OrderKey> = None;
             for (fitting, shorter) in calls {
                 longest[shorter as usize] -= 1.0;
-                let fits = |c: ClassId, d: f64| !parked.contains(&c) && d <= longest[c as usize];
+                let fits = |c: ClassId, d: f64| cores(c) <= f64::from(free) && d <= longest[c as usize];
                 let expect = model.iter()
                     .find(|(k, (c, d, _))| pos.is_none_or(|p| **k > p) && (!fitting || fits(*c, *d)));
                 let got = match fitting {
-                    true => walk.next_fitting(&order, |c| move |d| fits(c, d)),
+                    true => walk.next_fitting(&order, free, |c| move |d| fits(c, d)),
                     false => walk.next(&order),
                 };
                 prop_assert_eq!(got, expect.map(|(_, (c, _, s))| (*c, *s)));

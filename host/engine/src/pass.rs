@@ -97,6 +97,8 @@ pub struct Pass {
     headroom: Option<Headroom>,
     /// Offered candidates, to be annotated with the reason why they wait.
     offered: Vec<Slot>,
+    /// Fitting jobs were asked for.
+    sought_fitting: bool,
     /// Jobs that were not offered since they would delay a reservation, to be annotated.
     passed_over: Vec<Slot>,
     /// The last answer of `fits`, so that `start` need not search again.
@@ -136,6 +138,7 @@ impl Pass {
             reserved: Vec::new(),
             misses: BTreeMap::new(),
             offered: Vec::new(),
+            sought_fitting: false,
             passed_over: Vec::new(),
             fit: None,
             notes: BTreeMap::new(),
@@ -198,14 +201,16 @@ impl Pass {
     }
 
     fn advance(&mut self, fitting: bool) -> Option<u32> {
+        self.sought_fitting |= fitting;
         while (self.offered.len() as u64) < self.core.config.candidates_per_pass_max && !self.interrupted() {
             let queue = self.core.queues.get(self.queue as usize)?;
             let order = queue.order()?;
             let next = if fitting {
                 let (core, misses, now) = (&self.core, &self.misses, self.now);
-                self.walk.next_fitting(order, |class| {
+                let free = core.resources.totals().free_cores;
+                self.walk.next_fitting(order, free, |class| {
                     let latest = match queue.class(class) {
-                        Some(class) if !class.parked => {
+                        Some(class) if !class.parked && core.resources.could_fit_counts(&class.request) => {
                             misses.get(&class.request.shape()).map_or(f64::INFINITY, Miss::latest)
                         }
                         _ => f64::NEG_INFINITY,
@@ -215,12 +220,12 @@ impl Pass {
             } else {
                 self.walk.next(order)
             };
-            let (class, slot) = next?;
+            let (_, slot) = next?;
             let job = self.core.job(slot)?;
             if job.decided == self.core.serial {
                 continue;
             }
-            if fitting && self.cannot_start(slot, class) {
+            if fitting && self.would_delay(slot) {
                 continue;
             }
             return Some(self.offer(slot));
@@ -229,15 +234,10 @@ impl Pass {
         None
     }
 
-    /// Do counts alone say that this job cannot start now? Then the jobs that they concern as well are left out, too.
-    fn cannot_start(&mut self, slot: Slot, class: ClassId) -> bool {
+    /// Do counts alone say that this job would delay a reservation? Then the jobs that they concern as well are left out, too.
+    fn would_delay(&mut self, slot: Slot) -> bool {
         let Some(job) = self.core.job(slot) else { return true };
         let (request, duration) = (job.request.clone(), job.duration);
-        if !self.core.resources.could_fit_counts(&request) {
-            self.park(class);
-            self.set_reason(slot, self.core.busy_reason(slot));
-            return true;
-        }
         let end = self.core.expected_end(self.now, duration);
         let Some((reserved, latest)) = self.core.resources.delay_by_counts(&request, self.now, end) else {
             return false;

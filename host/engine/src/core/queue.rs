@@ -24,6 +24,13 @@ pub(crate) struct Class {
     pub(crate) parked: bool,
 }
 
+impl Class {
+    /// Its place among the heads of an order; see [`Order::insert`].
+    pub(crate) fn cores(&self) -> f64 {
+        if self.parked { f64::INFINITY } else { f64::from(self.request.min_cores()) }
+    }
+}
+
 /// One RFC 33 queue, or the anonymous one (empty name).
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Queue {
@@ -103,6 +110,11 @@ impl Queue {
         self.vacant.push(class);
     }
 
+    /// The fewest cores of a class, infinite while it is parked.
+    pub(crate) fn cores_of(&self, class: ClassId) -> f64 {
+        self.class(class).map_or(f64::INFINITY, Class::cores)
+    }
+
     /// Is a pass due at this time?
     pub(crate) fn is_due(&self, now: f64) -> bool {
         self.dirty || self.wake.is_some_and(|wake| wake <= now)
@@ -145,8 +157,9 @@ impl Queue {
         } else {
             self.parked.remove(&entry);
         }
+        let cores = c.cores();
         for order in self.orders.iter_mut().flatten() {
-            order.set_parked(class, parked);
+            order.set_cores(class, cores);
         }
     }
 

@@ -99,12 +99,17 @@ impl Pass {
         let fresh = std::mem::take(&mut core.queues[self.queue as usize].fresh);
         if core.config.annotate {
             for slot in lost.into_iter().chain(self.offered).chain(self.passed_over).chain(fresh) {
-                let Some(job) = core.job_mut(slot) else { continue };
+                let Some(job) = core.job(slot) else { continue };
                 if job.queue != self.queue {
                     continue;
                 }
                 if job.reason == Reason::Unseen {
-                    job.reason = Reason::Behind;
+                    // A search for fitting jobs passes over those that ask for more than is free.
+                    let passed = self.sought_fitting && !core.resources.could_fit_counts(&job.request);
+                    let reason = if passed { core.busy_reason(slot) } else { Reason::Behind };
+                    if let Some(job) = core.job_mut(slot) {
+                        job.reason = reason;
+                    }
                 }
                 annotate::tell_reason(core, slot, out);
             }

@@ -71,7 +71,11 @@ fn what_comes_back_elsewhere_is_not_searched() {
     // Two gpus and two cores are free, but nowhere two cores with a gpu; and a thousand jobs want that.
     let jobs = (100..1100).map(|id| (id, job(2, 1, None))).chain([(2000, job(3, 0, Some(ssd)))]).collect();
     assert!(started(&submit(&mut engine, 1.0, jobs)).is_empty());
-    // Four cores come back where no gpu and no ssd is.
+    // Four cores come back where no gpu and no ssd is. More cores were asked for beside the ssd than were free, so that is
+    // searched for the first time.
+    assert_eq!(cost(&mut engine, free(3), 2.0), (1, vec![]));
+    let more = vec![(3, on(2, 4, 0))];
+    assert_eq!(started(&submit(&mut engine, 2.0, more)), [3]);
     assert_eq!(cost(&mut engine, free(3), 2.0), (0, vec![]));
     // An end that moves, a node that goes down, one that comes back without what is wanted: nothing to search for.
     assert_eq!(cost(&mut engine, Event::Down("2".parse().unwrap()), 3.0), (0, vec![]));

@@ -1,14 +1,14 @@
-//! The jobs of each class in order, with the least requested duration of every part of the order.
+//! Sorted lists in which the next entry with a small enough number is found in logarithmic time, however many with a
+//! larger one come before it: the jobs of a class with their requested durations, the classes with their fewest cores.
 //!
-//! One AVL tree for each class (Adelson-Velsky and Landis 1962), sorted by [`OrderKey`]. A node knows the least duration
-//! below it, so the next job that is short enough is found in logarithmic time, however many longer ones come before it.
-//! All trees lie in one vector, so a copy of the order for a forecast or a shadow is one copy of memory.
+//! One AVL tree for each list (Adelson-Velsky and Landis 1962), sorted by [`OrderKey`]. A node knows the least number below
+//! it. All trees lie in one vector, so a copy of the order for a forecast or a shadow is one copy of memory.
 //!
-//! This module must never know why a duration is too long.
+//! This module must never know what the numbers stand for.
 
 use std::ops::Bound;
 
-use super::{ClassId, OrderKey, Slot};
+use super::{ClassId, OrderKey};
 
 /// The index of no node.
 const NIL: u32 = u32::MAX;
@@ -16,11 +16,12 @@ const NIL: u32 = u32::MAX;
 #[derive(Debug, Clone, Copy)]
 struct Node {
     key: OrderKey,
-    /// Requested seconds, maybe infinite.
-    duration: f64,
-    /// The least duration of this node and those below it.
+    /// Maybe infinite.
+    number: f64,
+    /// The least number of this node and those below it.
     least: f64,
-    slot: Slot,
+    /// What the entry stands for.
+    index: u32,
     left: u32,
     /// The next vacant node, in one that is vacant.
     right: u32,
@@ -29,21 +30,21 @@ struct Node {
 
 /// See the module text.
 #[derive(Debug, Clone)]
-pub(super) struct Members {
+pub(super) struct Trees {
     nodes: Vec<Node>,
     /// The first vacant node.
     vacant: u32,
-    /// The top of the tree of each class.
+    /// The top of each tree. One is named by its class.
     roots: Vec<u32>,
 }
 
-impl Default for Members {
+impl Default for Trees {
     fn default() -> Self {
-        Members { nodes: Vec::new(), vacant: NIL, roots: Vec::new() }
+        Trees { nodes: Vec::new(), vacant: NIL, roots: Vec::new() }
     }
 }
 
-impl Members {
+impl Trees {
     fn root(&self, class: ClassId) -> u32 {
         self.roots.get(class as usize).copied().unwrap_or(NIL)
     }
@@ -60,14 +61,14 @@ impl Members {
         self.node(at).map_or(f64::INFINITY, |node| node.least)
     }
 
-    /// Adds a job. A key that is there already gets this slot.
-    pub(super) fn insert(&mut self, class: ClassId, key: OrderKey, duration: f64, slot: Slot) {
-        let index = class as usize;
-        if self.roots.len() <= index {
-            self.roots.resize(index + 1, NIL);
+    /// Adds an entry to a tree. A key that is there already gets this number and index.
+    pub(super) fn insert(&mut self, class: ClassId, key: OrderKey, number: f64, index: u32) {
+        let tree = class as usize;
+        if self.roots.len() <= tree {
+            self.roots.resize(tree + 1, NIL);
         }
-        let new = Node { key, duration, least: duration, slot, left: NIL, right: NIL, height: 1 };
-        self.roots[index] = self.insert_below(self.roots[index], new);
+        let new = Node { key, number, least: number, index, left: NIL, right: NIL, height: 1 };
+        self.roots[tree] = self.insert_below(self.roots[tree], new);
     }
 
     fn insert_below(&mut self, at: u32, new: Node) -> u32 {
@@ -76,8 +77,8 @@ impl Members {
             std::cmp::Ordering::Less => self.nodes[at as usize].left = self.insert_below(node.left, new),
             std::cmp::Ordering::Greater => self.nodes[at as usize].right = self.insert_below(node.right, new),
             std::cmp::Ordering::Equal => {
-                let Node { duration, slot, .. } = new;
-                self.nodes[at as usize] = Node { duration, slot, ..node };
+                let Node { number, index, .. } = new;
+                self.nodes[at as usize] = Node { number, index, ..node };
             }
         }
         self.balance(at)
@@ -99,7 +100,7 @@ impl Members {
         }
     }
 
-    /// Takes a job out; false for an absent one.
+    /// Takes an entry out; false for an absent one.
     pub(super) fn remove(&mut self, class: ClassId, key: &OrderKey) -> bool {
         let root = self.root(class);
         let Some(gone) = self.find(class, key) else { return false };
@@ -156,9 +157,9 @@ impl Members {
     }
 
     fn measure(&mut self, at: u32) {
-        let Node { left, right, duration, .. } = self.nodes[at as usize];
+        let Node { left, right, number, .. } = self.nodes[at as usize];
         let height = 1 + self.height(left).max(self.height(right));
-        let least = duration.min(self.least(left)).min(self.least(right));
+        let least = number.min(self.least(left)).min(self.least(right));
         let node = &mut self.nodes[at as usize];
         (node.height, node.least) = (height, least);
     }
@@ -199,35 +200,35 @@ impl Members {
         }
     }
 
-    /// The first key of a class.
+    /// The first key of a tree.
     pub(super) fn first(&self, class: ClassId) -> Option<OrderKey> {
         self.node(self.leftmost(self.root(class))).map(|node| node.key)
     }
 
-    /// The first key of a class after another one.
+    /// The first key of a tree after another one.
     pub(super) fn after(&self, class: ClassId, key: &OrderKey) -> Option<OrderKey> {
         self.next(class, Bound::Excluded(key), &|_| true).map(|(key, _)| key)
     }
 
-    /// The first job of a class from a key on whose duration is `short` enough. What holds for a duration holds for all
-    /// shorter ones.
+    /// The first entry of a tree from a key on whose number is `small` enough, and what it stands for. What holds for a
+    /// number holds for all smaller ones.
     pub(super) fn next(
         &self,
         class: ClassId,
         from: Bound<&OrderKey>,
-        short: &impl Fn(f64) -> bool,
-    ) -> Option<(OrderKey, Slot)> {
-        self.next_below(self.root(class), from, short)
+        small: &impl Fn(f64) -> bool,
+    ) -> Option<(OrderKey, u32)> {
+        self.next_below(self.root(class), from, small)
     }
 
     fn next_below(
         &self,
         mut at: u32,
         from: Bound<&OrderKey>,
-        short: &impl Fn(f64) -> bool,
-    ) -> Option<(OrderKey, Slot)> {
+        small: &impl Fn(f64) -> bool,
+    ) -> Option<(OrderKey, u32)> {
         loop {
-            let node = self.node(at).filter(|node| short(node.least))?;
+            let node = self.node(at).filter(|node| small(node.least))?;
             let before = match from {
                 Bound::Excluded(key) => node.key <= *key,
                 Bound::Included(key) => node.key < *key,
@@ -237,14 +238,14 @@ impl Members {
                 at = node.right;
                 continue;
             }
-            if let Some(found) = self.next_below(node.left, from, short) {
+            if let Some(found) = self.next_below(node.left, from, small) {
                 return Some(found);
             }
-            if short(node.duration) {
-                return Some((node.key, node.slot));
+            if small(node.number) {
+                return Some((node.key, node.index));
             }
             // All that follow come after the key.
-            return self.next_below(node.right, Bound::Unbounded, short);
+            return self.next_below(node.right, Bound::Unbounded, small);
         }
     }
 }
@@ -263,13 +264,13 @@ mod tests {
     }
 
     /// Height of a tree whose every node knows what is below it.
-    fn checked(members: &Members, at: u32) -> u8 {
+    fn checked(members: &Trees, at: u32) -> u8 {
         let Some(node) = members.node(at) else { return 0 };
         let (l, r) = (checked(members, node.left), checked(members, node.right));
         assert!(l.abs_diff(r) <= 1);
         assert_eq!(node.height, 1 + l.max(r));
         let below = members.least(node.left).min(members.least(node.right));
-        assert_eq!(node.least, node.duration.min(below));
+        assert_eq!(node.least, node.number.min(below));
         node.height
     }
 
@@ -280,13 +281,13 @@ mod tests {
             asked in prop::collection::vec((0u32..3, 0u64..40, 0u8..7), 20),
         ) {
             let duration = |d: u8| if d == 5 { f64::INFINITY } else { f64::from(d) };
-            let mut members = Members::default();
-            let mut model: BTreeMap<(u32, OrderKey), (f64, Slot)> = BTreeMap::new();
+            let mut members = Trees::default();
+            let mut model: BTreeMap<(u32, OrderKey), (f64, u32)> = BTreeMap::new();
             let mut most = 0;
             for (number, (class, n, add, d)) in steps.into_iter().enumerate() {
                 if add {
-                    members.insert(class, key(n), duration(d), number as Slot);
-                    model.insert((class, key(n)), (duration(d), number as Slot));
+                    members.insert(class, key(n), duration(d), number as u32);
+                    model.insert((class, key(n)), (duration(d), number as u32));
                 } else {
                     prop_assert_eq!(members.remove(class, &key(n)), model.remove(&(class, key(n))).is_some());
                 }
