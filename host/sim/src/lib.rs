@@ -32,6 +32,7 @@ pub mod diff;
 pub mod driver;
 pub mod fair;
 pub mod flow;
+mod hash;
 pub mod jobspecs;
 pub mod machine;
 pub mod memory;

@@ -82,15 +82,25 @@ impl Memory {
         count.saturating_mul(bytes(unit))
     }
 
+    /// An amount in units of 1000 bytes.
+    pub(crate) fn of_kb(&self, kb: u64) -> u64 {
+        self.asked(kb, "kB")
+    }
+
+    /// The minimum of a complete request, on all its nodes together.
+    pub(crate) fn of_request(&self, spec: &Jobspec) -> u64 {
+        self.least(&spec.resources, false)
+    }
+
     /// The memory that a job must have on the ranks of its row; `jobspecs` are the
     /// [requests](crate::workload::Workload::jobspecs) of jobs.
     pub fn due(&self, jobspecs: &[Arc<Jobspec>], job: &Job, row: &Row) -> Due {
         let brought = (job.jobspec as usize).checked_sub(1).and_then(|number| jobspecs.get(number));
         let mut due = Due::default();
         if let Some(spec) = brought {
-            due.all = self.least(&spec.resources, false);
+            due.all = self.of_request(spec);
         } else {
-            let each = self.asked(job.memory_kb, "kB");
+            let each = self.of_kb(job.memory_kb);
             if job.nodes > 0 {
                 due.ranks = row.ranks.iter().map(|rank| (rank, each)).collect();
             } else if let Some(cores) = &row.cores {

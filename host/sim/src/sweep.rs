@@ -16,12 +16,15 @@
 //!   instant;
 //! - flow and memory, where jobs request some ([`sweep_flow`], [`sweep_memory`]).
 
+mod bits;
 mod flow;
 mod held;
+mod layout;
 mod memory;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::ops::RangeInclusive;
 
 use fluxgate_formats::JobId;
 
@@ -217,6 +220,16 @@ impl Report {
             self.first.push(violation);
         }
     }
+
+    /// One for each of these ranks.
+    fn add_each(&mut self, ranks: RangeInclusive<u32>, violation: impl FnMut(u32) -> Violation) {
+        if ranks.is_empty() {
+            return;
+        }
+        self.violations += u64::from(ranks.end() - ranks.start()) + 1;
+        let room = MAX_KEPT.saturating_sub(self.first.len());
+        self.first.extend(ranks.take(room).map(violation));
+    }
 }
 
 /// Checks a schedule of `jobs` on a machine of these cores; `denied` are the jobs that were denied or that waited for
@@ -239,7 +252,8 @@ pub fn sweep_with(
     let by_id: BTreeMap<JobId, &Job> = jobs.iter().map(|j| (j.id, j)).collect();
     let known: Vec<(&Row, &Job)> = rows.iter().filter_map(|r| Some((r, *by_id.get(&r.job)?))).collect();
     for &(row, job) in &known {
-        times(row, job, &history, &mut report);
+        let told = Times { job: row.job, submit: row.submit, start: row.start, end: row.end };
+        times(&told, job, row.ranks.ranges(), &history, &mut report);
     }
     capacity(machine, &known, &mut report);
     places(machine, &known, &mut report);
@@ -275,32 +289,47 @@ fn history(outages: &[(f64, Outage)]) -> History {
     history
 }
 
-fn times(row: &Row, job: &Job, history: &History, report: &mut Report) {
-    if row.submit != job.submit {
+/// A job, and the times that are told of it.
+#[derive(Debug, Clone, Copy)]
+struct Times {
+    job: JobId,
+    submit: f64,
+    start: f64,
+    end: f64,
+}
+
+fn times(
+    told: &Times,
+    job: &Job,
+    ranks: impl Iterator<Item = RangeInclusive<u32>>,
+    history: &History,
+    report: &mut Report,
+) {
+    if told.submit != job.submit {
         report.add(Violation::Submit(job.id));
     }
-    if row.start < job.submit {
+    if told.start < job.submit {
         report.add(Violation::Early(job.id));
     }
     let run = if job.run > job.limit { job.limit } else { job.run };
-    let mut expected = row.start + run;
+    let mut expected = told.start + run;
     if !history.is_empty() {
-        for rank in row.ranks.iter() {
+        for (rank, changes) in ranks.flat_map(|ranks| history.range(ranks)) {
             let mut down = false;
-            for (time, change) in history.get(&rank).into_iter().flatten() {
-                if *time <= row.start {
+            for (time, change) in changes {
+                if *time <= told.start {
                     down = *change != Change::Return;
                 } else if *change == Change::Fail && *time < expected {
                     expected = *time;
                 }
             }
             if down {
-                report.add(Violation::Down(job.id, rank));
+                report.add(Violation::Down(job.id, *rank));
             }
         }
     }
-    if row.end != expected {
-        report.add(Violation::End { job: job.id, found: row.end, expected });
+    if told.end != expected {
+        report.add(Violation::End { job: job.id, found: told.end, expected });
     }
 }
 

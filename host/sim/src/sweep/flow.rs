@@ -100,16 +100,22 @@ impl<'a> Running<'a> {
         Running { pools, asks, used: BTreeMap::new() }
     }
 
-    pub(super) fn starts(&mut self, job: &Job, row: &Row, flows: &[Flow], report: &mut Report) {
-        let Some(cores) = &row.cores else { return };
+    pub(super) fn starts(
+        &mut self,
+        job: &Job,
+        (start, end): (f64, f64),
+        cores: &Cores,
+        flows: &[Flow],
+        report: &mut Report,
+    ) {
         let (pools, mut over) = (self.pools, Vec::new());
         // Each path begins with the rank's own pool: the amount counts in a pool once for each rank that it feeds.
         on_pools(pools, self.asks, job, cores, flows, report, |(kind, pool), units| {
-            let used = self.used.entry((kind, pool)).or_default().add(row, units);
+            let used = self.used.entry((kind, pool)).or_default().add_span(start, end, units);
             let it = &pools.kinds[kind].pools[pool];
             if used > it.size {
                 let pool = format!("{} {}", pools.kinds[kind].name, it.name);
-                over.push(Violation::PoolOverfull { time: row.start, pool, used, total: it.size });
+                over.push(Violation::PoolOverfull { time: start, pool, used, total: it.size });
             }
         });
         over.into_iter().for_each(|it| report.add(it));

@@ -7,8 +7,6 @@ use std::collections::BinaryHeap;
 
 use fluxgate_formats::TotalF64;
 
-use crate::schedule::Row;
-
 /// When so much is given back.
 type Back = (TotalF64, u64);
 
@@ -20,12 +18,7 @@ pub(crate) struct Held {
 }
 
 impl Held {
-    /// So much from the start of a row to its end; what is in use from its start on. Who ends then gives back before.
-    pub(crate) fn add(&mut self, row: &Row, amount: u64) -> u64 {
-        self.add_span(row.start, row.end, amount)
-    }
-
-    /// The same from a time to another.
+    /// So much from a time to another; what is in use from then on. Who ends then gives back before.
     pub(crate) fn add_span(&mut self, start: f64, end: f64, amount: u64) -> u64 {
         while let Some(Reverse((_, back))) = self.backs.peek().copied().filter(|it| it.0.0.0 <= start) {
             self.now = self.now.saturating_sub(back);

@@ -8,7 +8,9 @@ use std::sync::Arc;
 
 use fluxgate_formats::{JobId, Jobspec};
 
-use super::{Held, Report, Use, Violation};
+use super::layout::Layout;
+use super::running::Places;
+use super::{Report, Use, Violation};
 use crate::memory::Memory;
 use crate::schedule::Row;
 use crate::workload::Job;
@@ -41,32 +43,92 @@ pub fn sweep_memory(
     }
 }
 
+/// The memory that a running job must have.
+#[derive(Debug, Default)]
+pub(super) struct Amounts {
+    /// On each of these nodes, by number: from, to before, amount.
+    nodes: Vec<(u32, u32, u64)>,
+    /// On all nodes together.
+    all: u64,
+}
+
 /// The same while rows arrive in the order of their starts.
 #[derive(Debug)]
 pub(super) struct Running<'a> {
     memory: &'a Memory,
-    jobspecs: &'a [Arc<Jobspec>],
-    all: Held,
-    ranks: BTreeMap<u32, Held>,
+    /// The minimum of each complete request.
+    brought: Vec<u64>,
+    /// In use on each node, by number, and what it has.
+    nodes: Vec<(u128, u64)>,
+    /// The same for all nodes together.
+    all: (u128, u64),
 }
 
 impl<'a> Running<'a> {
-    pub(super) fn new(memory: &'a Memory, jobspecs: &'a [Arc<Jobspec>]) -> Self {
-        Running { memory, jobspecs, all: Held::default(), ranks: BTreeMap::new() }
+    pub(super) fn new(memory: &'a Memory, jobspecs: &[Arc<Jobspec>], layout: &Layout<'_>) -> Self {
+        Running {
+            memory,
+            brought: jobspecs.iter().map(|spec| memory.of_request(spec)).collect(),
+            nodes: layout.ranks().map(|rank| (0, memory.on(rank))).collect(),
+            all: (0, memory.total()),
+        }
     }
 
-    pub(super) fn starts(&mut self, job: &Job, row: &Row, report: &mut Report) {
-        let due = self.memory.due(self.jobspecs, job, row);
-        let mut found = |rank, used, total| {
-            if used > total {
-                report.add(Violation::MemoryOverfull { time: row.start, rank, used, total });
+    /// The memory that a job must have there.
+    pub(super) fn due(&self, job: &Job, layout: &Layout<'_>, places: &impl Places) -> Amounts {
+        let mut due = Amounts::default();
+        let mut add = |ranks, amount: u64| {
+            for part in layout.parts(ranks).flatten().filter(|_| amount > 0) {
+                let (from, to) = part.nodes();
+                due.nodes.push((from, to, amount));
+                due.all = due.all.saturating_add(amount.saturating_mul(u64::from(to - from)));
             }
         };
-        for (rank, amount) in due.ranks {
-            found(Some(rank), self.ranks.entry(rank).or_default().add(row, amount), self.memory.on(rank));
+        let brought = (job.jobspec as usize).checked_sub(1).and_then(|number| self.brought.get(number));
+        if let Some(&amount) = brought {
+            let mut each = places.ranks().flatten();
+            match (each.next(), each.next()) {
+                (Some(rank), None) => add(rank..=rank, amount),
+                _ => due.all = amount,
+            }
+        } else if job.memory_kb > 0 {
+            let each = self.memory.of_kb(job.memory_kb);
+            if job.nodes > 0 {
+                places.ranks().for_each(|ranks| add(ranks, each));
+            } else {
+                places.entries().for_each(|(ranks, ids)| add(ranks, each.saturating_mul(ids.len())));
+            }
         }
+        due
+    }
+
+    /// A job starts with that.
+    pub(super) fn starts(&mut self, time: f64, due: &Amounts, layout: &Layout<'_>, report: &mut Report) {
+        let mut over = |rank, used: u128, total| {
+            if used > u128::from(total) {
+                let used = u64::try_from(used).unwrap_or(u64::MAX);
+                report.add(Violation::MemoryOverfull { time, rank, used, total });
+            }
+        };
+        for &(from, to, amount) in &due.nodes {
+            for (node, (used, total)) in (from..to).zip(&mut self.nodes[from as usize..to as usize]) {
+                *used += u128::from(amount);
+                if *used > u128::from(*total) {
+                    over(Some(layout.rank(node)), *used, *total);
+                }
+            }
+        }
+        self.all.0 += u128::from(due.all);
         if due.all > 0 {
-            found(None, self.all.add(row, due.all), self.memory.total());
+            over(None, self.all.0, self.all.1);
         }
+    }
+
+    /// A job with that ends.
+    pub(super) fn ends(&mut self, due: &Amounts) {
+        for &(from, to, amount) in &due.nodes {
+            self.nodes[from as usize..to as usize].iter_mut().for_each(|it| it.0 -= u128::from(amount));
+        }
+        self.all.0 -= u128::from(due.all);
     }
 }

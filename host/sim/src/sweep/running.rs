@@ -1,49 +1,112 @@
 //! The check of a schedule while it is made: the conditions of [`super::sweep`], for runs whose rows cannot all be
-//! kept. It stores the waiting jobs and, for each core, its last job and that job's end.
+//! kept. It stores the waiting jobs, the running ones with what they hold, and a bit for each core.
+//!
+//! What a job holds is intervals of the machine's cores in one row: whole nodes of neighbouring ranks are one. It is read
+//! from R's entries as they are, without a list of ranks or cores, so that a job costs its intervals and the words of
+//! 64 cores that they cover. Cores are only named one by one when something is wrong.
 //!
 //! Starts come in the order of time, so a core is free when its last job has ended; that implies that no rank and no
 //! machine is ever overfull. Differences to [`super::sweep`]: a job that starts twice is reported as one that does not
-//! wait, and every row must have its cores.
+//! wait, every row must have its cores, and of jobs that hold one core at once the last one is who holds it from then
+//! on.
 //!
 //! This module shares no code with engine, graph and driver.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
 use std::io;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use fluxgate_formats::{JobId, Jobspec};
+use fluxgate_formats::rset::R;
+use fluxgate_formats::{Idset, JobId, Jobspec, TotalF64};
 
-use super::{History, Report, Violation, flow, history, memory, times};
+use super::bits::Bits;
+use super::layout::Layout;
+use super::{History, Report, Times, Violation, flow, history, memory, times};
 use crate::flow::{Asks, Flow, Pools, flows_of};
+use crate::hash::Spread;
 use crate::memory::Memory;
 use crate::observe::{Observer, Started};
 use crate::outages::Outage;
 use crate::schedule::{Cores, Row};
 use crate::workload::Job;
 
+/// What a running job holds.
+#[derive(Debug, Default)]
+struct Holder {
+    job: JobId,
+    /// Intervals of cores: from, and to before.
+    cores: Vec<(u32, u32)>,
+    memory: memory::Amounts,
+}
+
 /// Checks one run.
 #[derive(Debug)]
 pub struct Judge<'a> {
-    machine: &'a Cores,
+    layout: Layout<'a>,
     history: History,
     /// Jobs that arrived and neither started nor were denied.
-    waiting: RefCell<BTreeMap<JobId, Job>>,
-    held: BTreeMap<(u32, u32), (f64, JobId)>,
+    waiting: RefCell<HashMap<JobId, Job, Spread>>,
+    /// Cores of running jobs.
+    held: Bits,
+    /// Running jobs, and empty places of earlier ones.
+    holders: Vec<Holder>,
+    /// The empty places.
+    vacant: Vec<u32>,
+    /// When running jobs end, and their places.
+    ends: BinaryHeap<Reverse<(TotalF64, u32)>>,
     memory: Option<memory::Running<'a>>,
     flow: Option<flow::Running<'a>>,
     last: f64,
     report: Report,
 }
 
+/// Ranks that are neighbours, each with these cores.
+type Entry<'r> = (RangeInclusive<u32>, &'r Idset);
+
+/// Who tells where a job runs.
+pub(super) trait Places {
+    /// Its ranks.
+    fn ranks(&self) -> impl Iterator<Item = RangeInclusive<u32>>;
+    /// Its cores.
+    fn entries(&self) -> impl Iterator<Item = Entry<'_>>;
+}
+
+impl Places for R {
+    fn ranks(&self) -> impl Iterator<Item = RangeInclusive<u32>> {
+        self.r_lite.iter().flat_map(|entry| entry.rank.ranges())
+    }
+
+    fn entries(&self) -> impl Iterator<Item = Entry<'_>> {
+        let cores = self.r_lite.iter().filter_map(|entry| Some((&entry.rank, entry.children.get("core")?)));
+        cores.flat_map(|(ranks, ids)| ranks.ranges().map(move |ranks| (ranks, ids)))
+    }
+}
+
+impl Places for Row {
+    fn ranks(&self) -> impl Iterator<Item = RangeInclusive<u32>> {
+        self.ranks.ranges()
+    }
+
+    fn entries(&self) -> impl Iterator<Item = Entry<'_>> {
+        self.cores.iter().flatten().map(|(rank, ids)| (*rank..=*rank, ids))
+    }
+}
+
 impl<'a> Judge<'a> {
     /// For a machine of these cores with these outages, in the order of time.
     pub fn new(machine: &'a Cores, outages: &[(f64, Outage)]) -> Self {
+        let layout = Layout::of(machine);
         Judge {
-            machine,
             history: history(outages),
             waiting: RefCell::default(),
-            held: BTreeMap::new(),
+            held: Bits::new(layout.cores()),
+            layout,
+            holders: Vec::new(),
+            vacant: Vec::new(),
+            ends: BinaryHeap::new(),
             memory: None,
             flow: None,
             last: f64::NEG_INFINITY,
@@ -52,8 +115,9 @@ impl<'a> Judge<'a> {
     }
 
     /// Also checks memory, as [`super::sweep_memory`] does.
-    pub fn with_memory(self, memory: &'a Memory, jobspecs: &'a [Arc<Jobspec>]) -> Self {
-        Judge { memory: Some(memory::Running::new(memory, jobspecs)), ..self }
+    pub fn with_memory(self, memory: &'a Memory, jobspecs: &[Arc<Jobspec>]) -> Self {
+        let memory = Some(memory::Running::new(memory, jobspecs, &self.layout));
+        Judge { memory, ..self }
     }
 
     /// Also checks flow, as [`super::sweep_flow`] does.
@@ -80,43 +144,102 @@ impl<'a> Judge<'a> {
 
     /// A job starts, with this flow; starts come in the order of time.
     pub fn starts(&mut self, row: &Row, flows: &[Flow]) {
-        self.report.rows += 1;
-        let Some(job) = self.waiting.get_mut().remove(&row.job) else {
-            return self.report.add(Violation::Unknown(row.job));
-        };
-        if row.start < self.last {
-            self.report.add(Violation::Order(row.job));
+        let told = Times { job: row.job, submit: row.submit, start: row.start, end: row.end };
+        let Some(job) = self.begins(&told, row) else { return };
+        for (rank, _) in row.cores.iter().flatten().filter(|(rank, _)| !row.ranks.contains(**rank)) {
+            self.report.add(Violation::Core(job.id, *rank));
         }
-        self.last = self.last.max(row.start);
-        times(row, &job, &self.history, &mut self.report);
-        if let Some(memory) = &mut self.memory {
-            memory.starts(&job, row, &mut self.report);
+        if let (Some(flow), Some(cores)) = (&mut self.flow, &row.cores) {
+            flow.starts(&job, (row.start, row.end), cores, flows, &mut self.report);
         }
+        self.holds(&told, &job, row);
+    }
+
+    /// The same by the job's R.
+    fn starts_with(&mut self, s: &Started<'_>) {
+        let told = Times { job: s.job.id, submit: s.job.submit, start: s.start, end: s.end };
+        let Some(job) = self.begins(&told, s.r) else { return };
         if let Some(flow) = &mut self.flow {
-            flow.starts(&job, row, flows, &mut self.report);
+            let cores = crate::schedule::cores_of(s.r);
+            let flows = flows_of(flow.pools, s.r);
+            flow.starts(&job, (s.start, s.end), &cores, &flows, &mut self.report);
         }
-        let none = Cores::new();
+        self.holds(&told, &job, s.r);
+    }
+
+    /// The job, if it waited.
+    fn begins(&mut self, told: &Times, places: &impl Places) -> Option<Job> {
+        self.report.rows += 1;
+        let Some(job) = self.waiting.get_mut().remove(&told.job) else {
+            self.report.add(Violation::Unknown(told.job));
+            return None;
+        };
+        if told.start < self.last {
+            self.report.add(Violation::Order(told.job));
+        }
+        self.last = self.last.max(told.start);
+        times(told, &job, places.ranks(), &self.history, &mut self.report);
+        Some(job)
+    }
+
+    /// A job holds that.
+    fn holds(&mut self, told: &Times, job: &Job, places: &impl Places) {
+        self.release(told.start);
+        let Judge { layout, report, .. } = self;
+        for strange in places.ranks().flat_map(|ranks| layout.parts(ranks)).filter_map(Result::err) {
+            report.add_each(strange, |rank| Violation::Rank(job.id, rank));
+        }
         let mut found = 0;
-        for rank in row.ranks.iter().filter(|rank| !self.machine.contains_key(rank)) {
-            self.report.add(Violation::Rank(job.id, rank));
-        }
-        for (&rank, ids) in row.cores.as_ref().unwrap_or(&none) {
-            let exist = self.machine.get(&rank);
-            if !row.ranks.contains(rank) || !ids.iter().all(|id| exist.is_some_and(|e| e.contains(id))) {
-                self.report.add(Violation::Core(job.id, rank));
-            }
-            for core in ids.iter() {
-                found += 1;
-                if row.end <= row.start {
+        let runs = told.end > told.start;
+        let place = self.vacant.pop().unwrap_or_else(|| {
+            self.holders.push(Holder::default());
+            self.holders.len() as u32 - 1
+        });
+        let mut holder = std::mem::take(&mut self.holders[place as usize]);
+        holder.job = job.id;
+        for (ranks, ids) in places.entries() {
+            found += u64::from(ranks.end() - ranks.start() + 1) * ids.len();
+            for part in layout.parts(ranks) {
+                let part = match part {
+                    Err(_) if ids.is_empty() => continue,
+                    Err(strange) => {
+                        report.add_each(strange, |rank| Violation::Core(job.id, rank));
+                        continue;
+                    }
+                    Ok(part) => part,
+                };
+                if !part.has(ids) {
+                    report.add_each(part.ranks(), |rank| Violation::Core(job.id, rank));
+                }
+                if !runs {
                     continue;
                 }
-                if let Some((until, first)) = self.held.insert((rank, core), (row.end, job.id))
-                    && until > row.start
-                {
-                    let (time, second) = (row.start, job.id);
-                    self.report.add(Violation::Overlap { time, rank, core, first, second });
-                }
+                part.intervals(ids, |from, to| {
+                    if self.held.set(from, to) {
+                        twice(&mut self.holders, &mut holder, (from, to), |core, first| {
+                            let ((rank, core), time) = (layout.place(core), told.start);
+                            report.add(Violation::Overlap { time, rank, core, first, second: job.id });
+                        });
+                    }
+                    match holder.cores.last_mut() {
+                        Some(last) if last.1 == from => last.1 = to,
+                        _ => holder.cores.push((from, to)),
+                    }
+                });
             }
+        }
+        if let Some(memory) = &mut self.memory {
+            let due = memory.due(job, layout, places);
+            if runs {
+                memory.starts(told.start, &due, layout, report);
+                holder.memory = due;
+            }
+        }
+        self.holders[place as usize] = holder;
+        if runs {
+            self.ends.push(Reverse((TotalF64(told.end), place)));
+        } else {
+            self.vacant.push(place);
         }
         // The request of a jobspec may be more than its cores: whole nodes, or a range.
         let asked = u64::from(job.cores);
@@ -125,12 +248,42 @@ impl<'a> Judge<'a> {
         }
     }
 
+    /// Takes back what jobs held that have ended then.
+    fn release(&mut self, now: f64) {
+        while let Some(Reverse((_, place))) = self.ends.peek().copied().filter(|it| it.0.0.0 <= now) {
+            self.ends.pop();
+            let holder = &mut self.holders[place as usize];
+            for (from, to) in holder.cores.drain(..) {
+                self.held.clear(from, to);
+            }
+            if let Some(memory) = &mut self.memory {
+                memory.ends(&std::mem::take(&mut holder.memory));
+            }
+            self.vacant.push(place);
+        }
+    }
+
     /// The run is over.
     pub fn report(mut self) -> Report {
-        for &id in self.waiting.get_mut().keys() {
-            self.report.add(Violation::Missing(id));
-        }
+        let mut missing: Vec<JobId> = self.waiting.get_mut().keys().copied().collect();
+        missing.sort_unstable();
+        missing.into_iter().for_each(|id| self.report.add(Violation::Missing(id)));
         self.report
+    }
+}
+
+/// Some of these cores are held already: reports each, with the job that holds it, and takes it from that job.
+fn twice(holders: &mut [Holder], own: &mut Holder, (from, to): (u32, u32), mut see: impl FnMut(u32, JobId)) {
+    for holder in holders.iter_mut().chain([own]) {
+        if holder.cores.iter().all(|part| part.1 <= from || to <= part.0) {
+            continue;
+        }
+        let mut rest = Vec::with_capacity(holder.cores.len() + 1);
+        for &(first, last) in &holder.cores {
+            (from.max(first)..to.min(last)).for_each(|core| see(core, holder.job));
+            rest.extend([(first, last.min(from)), (first.max(to), last)].iter().filter(|(a, b)| a < b));
+        }
+        holder.cores = rest;
     }
 }
 
@@ -141,9 +294,7 @@ pub struct Watch<'j, 'a>(pub &'j RefCell<Judge<'a>>);
 
 impl Observer for Watch<'_, '_> {
     fn started(&mut self, s: &Started<'_>) -> io::Result<()> {
-        let mut judge = self.0.borrow_mut();
-        let flows = judge.flow.as_ref().map_or_else(Vec::new, |flow| flows_of(flow.pools, s.r));
-        judge.starts(&Row::of(s), &flows);
+        self.0.borrow_mut().starts_with(s);
         Ok(())
     }
 
@@ -159,160 +310,4 @@ impl Observer for Watch<'_, '_> {
 }
 
 #[cfg(test)]
-mod tests {
-    use fluxgate_formats::Idset;
-    use fluxgate_formats::pools::{Kind, Pool};
-    use proptest::prelude::*;
-
-    use super::super::{sweep, sweep_flow, sweep_memory};
-    use super::*;
-    use crate::flow::Grant;
-
-    fn ids(text: &str) -> Idset {
-        text.parse().unwrap()
-    }
-
-    fn machine() -> Cores {
-        BTreeMap::from([(0, ids("0-1")), (1, ids("0-1"))])
-    }
-
-    /// A row of this many consecutive cores of the machine, possibly beyond its last.
-    fn row(id: u64, start: f64, run: f64, first: u32, count: u32) -> Row {
-        let mut cores = Cores::new();
-        for core in first..first + count {
-            let ids = cores.remove(&(core / 2)).unwrap_or_default();
-            cores.insert(core / 2, Idset::from_iter(ids.iter().chain([core % 2])));
-        }
-        let ranks = cores.keys().copied().collect();
-        Row { job: JobId(id), submit: 0.0, start, end: start + run, ranks, cores: Some(cores) }
-    }
-
-    /// Of power: 3 W for each rank, 5 W for both; each core takes one.
-    fn pools() -> Pools {
-        let pool = |name: &str, size, above| Pool { name: name.to_owned(), size, above };
-        let pools = vec![pool("all", 5, None), pool("a", 3, Some(0)), pool("b", 3, Some(0))];
-        let (name, unit, at) = ("power".to_owned(), "W".to_owned(), BTreeMap::from([(0, 1), (1, 2)]));
-        Pools { kinds: vec![Kind { name, unit, pools, at }] }
-    }
-
-    /// What flows to a row.
-    fn flows(row: &Row) -> Vec<Flow> {
-        row.cores.iter().flatten().map(|(rank, ids)| (0, *rank, ids.len())).collect()
-    }
-
-    proptest! {
-        /// The same of memory and flow, where starts are closer together, cores are not looked at and some rows tell too much flow.
-        #[test]
-        fn it_agrees_of_memory_and_flow(
-            made in prop::collection::vec((0u32..8, 0u32..4, 0u32..3, 1u32..3, 0u64..3, 0u32..20), 0..8),
-        ) {
-            let (mut jobs, mut rows, mut grants) = (Vec::new(), Vec::new(), Vec::new());
-            for (n, &(start, run, first, count, memory_kb, wrong)) in made.iter().enumerate() {
-                let id = n as u64 + 1;
-                let row = row(id, f64::from(start), f64::from(run), first, count);
-                let nodes = if wrong == 1 { row.ranks.len() as u32 } else { 0 };
-                let job = Job::new(JobId(id), 0.0, count, 9.0, f64::from(run));
-                jobs.push(Job { memory_kb, nodes, ..job });
-                let mut flows = flows(&row);
-                flows.iter_mut().filter(|_| wrong == 0 || nodes > 0).for_each(|flow| flow.2 += 1);
-                grants.push(Grant { job: row.job, start: row.start, end: row.end, flows });
-                rows.push(row);
-            }
-            let mut order: Vec<usize> = (0..rows.len()).collect();
-            order.sort_by(|a, b| rows[*a].start.total_cmp(&rows[*b].start));
-            let (machine, pools) = (Cores::new(), pools());
-            let memory = Memory::of([(0, 3, "kB"), (1, 4, "kB")]);
-            let asks = Asks::new(vec!["power=1W/core".parse().unwrap()], 1, &pools).unwrap();
-            let judged = |judge: Judge<'_>, of: fn(&Violation) -> bool| {
-                let mut judge = judge;
-                jobs.iter().for_each(|job| judge.comes(job));
-                order.iter().for_each(|at| judge.starts(&rows[*at], &grants[*at].flows));
-                judge.report().first.iter().any(of)
-            };
-            let mut report = Report::default();
-            sweep_memory(&memory, &[], &jobs, &rows, &mut report);
-            let over = |it: &Violation| matches!(it, Violation::MemoryOverfull { .. });
-            prop_assert_eq!(judged(Judge::new(&machine, &[]).with_memory(&memory, &[]), over), !report.ok());
-            let mut report = Report::default();
-            sweep_flow(&pools, &asks, &jobs, &rows, &grants, &mut report);
-            let over = |it: &Violation| matches!(it, Violation::PoolOverfull { .. });
-            let wrong = |it: &Violation| matches!(it, Violation::Flow { .. });
-            let flow = || Judge::new(&machine, &[]).with_flow(&pools, &asks);
-            prop_assert_eq!(judged(flow(), over), report.first.iter().any(over));
-            prop_assert_eq!(judged(flow(), wrong), report.first.iter().any(wrong));
-        }
-
-        /// Both judges agree on whether all is well. Some schedules are: jobs have a quarter of the time and of the cores.
-        #[test]
-        fn it_agrees_with_the_other(
-            made in prop::collection::vec((0u32..16, 0u32..3, 0u32..5, 1u32..3, 0u32..30), 0..6),
-        ) {
-            let mut jobs = Vec::new();
-            let mut rows = Vec::new();
-            let mut denied = Vec::new();
-            for (n, &(start, run, first, count, wrong)) in made.iter().enumerate() {
-                let id = n as u64 + 1;
-                let asked = if wrong == 1 { count + 1 } else { count };
-                jobs.push(Job::new(JobId(id), 0.0, asked, 9.0, f64::from(run)));
-                let late = if wrong == 2 { 0.5 } else { 0.0 };
-                let row = row(id, f64::from(start), f64::from(run) + late, first, count);
-                match wrong {
-                    3 => {}
-                    4 => denied.push(JobId(id)),
-                    5 => rows.push(Row { job: JobId(77), ..row }),
-                    6 => rows.extend([row.clone(), row]),
-                    _ => rows.push(row),
-                }
-            }
-            rows.sort_by(|a, b| a.start.total_cmp(&b.start));
-            let machine = machine();
-            let mut judge = Judge::new(&machine, &[]);
-            jobs.iter().for_each(|job| judge.comes(job));
-            denied.iter().for_each(|id| judge.denied(*id));
-            rows.iter().for_each(|row| judge.starts(row, &[]));
-            let (found, expected) = (judge.report(), sweep(&machine, &jobs, &denied, &rows));
-            prop_assert_eq!(found.ok(), expected.ok(), "{:?} and {:?}", found, expected);
-        }
-    }
-
-    #[test]
-    fn memory_that_is_given_twice_is_found() {
-        let machine = machine();
-        let memory = Memory::of([(0, 4, "GB"), (1, 4, "GB")]);
-        let job = |id, memory_kb| Job { memory_kb, ..Job::new(JobId(id), 0.0, 1, 5.0, 5.0) };
-        let jobs = [job(1, 3_000_000), job(2, 1_000_001), job(3, 4_000_000)];
-        // Each has a core of its own; the third starts when the first has ended.
-        let rows = [row(1, 0.0, 5.0, 0, 1), row(2, 4.0, 5.0, 1, 1), row(3, 5.0, 5.0, 2, 1)];
-        let told = "at 4: rank 0: at least 4000001000 of memory in use, it has 4000000000";
-        let mut report = sweep(&machine, &jobs, &[], &rows);
-        assert!(report.ok());
-        sweep_memory(&memory, &[], &jobs, &rows, &mut report);
-        assert_eq!(report.first.iter().map(ToString::to_string).collect::<Vec<_>>(), [told]);
-        let mut judge = Judge::new(&machine, &[]).with_memory(&memory, &[]);
-        jobs.iter().for_each(|job| judge.comes(job));
-        rows.iter().for_each(|row| judge.starts(row, &[]));
-        assert_eq!(judge.report().first.iter().map(ToString::to_string).collect::<Vec<_>>(), [told]);
-    }
-
-    #[test]
-    fn what_is_wrong_is_named() {
-        let machine = machine();
-        let mut judge = Judge::new(&machine, &[]);
-        let job = |id| Job::new(JobId(id), 0.0, 1, 5.0, 5.0);
-        (1..5).for_each(|id| judge.comes(&job(id)));
-        judge.starts(&row(1, 0.0, 5.0, 1, 1), &[]);
-        judge.starts(&row(2, 4.0, 5.0, 1, 1), &[]);
-        judge.starts(&row(2, 9.0, 5.0, 1, 1), &[]);
-        judge.starts(&row(3, 3.0, 5.0, 0, 1), &[]);
-        let said: Vec<String> = judge.report().first.iter().map(ToString::to_string).collect();
-        assert_eq!(
-            said,
-            [
-                "at 4: rank 0 core 1: held by job 1 and job 2",
-                "job 2: not in the workload",
-                "job 3: told after one that started later",
-                "job 4: lost, it has no row and was not denied",
-            ]
-        );
-    }
-}
+mod tests;

@@ -1,0 +1,27 @@
+//! A hasher for numbers of jobs: one multiplication. Maps with it are asked by key and never walked in their order.
+//!
+//! Must never be used for keys that somebody could choose to collide: logs are files that a person names.
+
+use std::hash::{BuildHasherDefault, Hasher};
+
+/// For `HashMap`.
+pub(crate) type Spread = BuildHasherDefault<Multiply>;
+
+/// See the module.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Multiply(u64);
+
+impl Hasher for Multiply {
+    fn finish(&self) -> u64 {
+        // The map takes its place from the low bits, and a tag from the highest.
+        self.0 ^ (self.0 >> 32)
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u64(u64::from(*byte)));
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        self.0 = (self.0.rotate_left(5) ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+}
