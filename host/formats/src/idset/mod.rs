@@ -62,7 +62,12 @@ impl Idset {
         if range.is_empty() || lo > hi {
             return;
         }
-        // The stretch of ranges that touch or overlap the new one is replaced by their hull. No overflow: hi < 2^31.
+        // No overflow here and below: hi < 2^31.
+        if self.ranges.last().is_none_or(|tail| tail.1 + 1 < lo) {
+            self.ranges.push((lo, hi));
+            return;
+        }
+        // The stretch of ranges that touch or overlap the new one is replaced by their hull.
         let first = self.ranges.partition_point(|r| r.1 + 1 < lo);
         let last = self.ranges.partition_point(|r| r.0 <= hi + 1);
         if let [head, ..] = self.ranges[first..last] {
@@ -353,6 +358,7 @@ impl Extend<u32> for Idset {
             // Ascending input, the usual case, only ever touches the last range.
             match self.ranges.last_mut() {
                 Some(tail) if id <= MAX_ID && id == tail.1 + 1 => tail.1 = id,
+                Some(tail) if id <= MAX_ID && id > tail.1 => self.ranges.push((id, id)),
                 _ => {
                     self.insert(id);
                 }

@@ -77,22 +77,39 @@ impl<'a> RBuilder<'a> {
 
 /// The R of what one job takes. It has no properties that describe the instance.
 pub(crate) fn of_takes(graph: &Graph, takes: &[Take]) -> R {
-    let mut nodes: Vec<(u32, &[Take])> = take::nodes(takes).collect();
+    let rank = |node: u32| graph.nodes[node as usize].rank;
     // A machine read from R has its nodes in this order already.
-    nodes.sort_by_key(|(node, _)| graph.nodes[*node as usize].rank);
+    if take::nodes(takes).map(|(node, _)| rank(node)).is_sorted() {
+        return of_nodes(graph, take::nodes(takes));
+    }
+    let mut nodes: Vec<(u32, &[Take])> = take::nodes(takes).collect();
+    nodes.sort_by_key(|(node, _)| rank(*node));
+    of_nodes(graph, nodes.into_iter())
+}
+
+/// What so many nodes gave is compared before an entry is looked for.
+const FORMS_SEEN: usize = 8;
+
+/// The same of nodes in the order of their ranks.
+fn of_nodes<'t>(graph: &Graph, nodes: impl Iterator<Item = (u32, &'t [Take])>) -> R {
     let mut set = Assembly::new(graph, Whose::Job);
-    let mut last: Option<(&[Take], Option<usize>)> = None;
+    // What the last nodes gave that differ, the latest last: neighbours mostly give the same.
+    let mut seen: Vec<(&[Take], Option<usize>)> = Vec::with_capacity(FORMS_SEEN);
     for (node, takes) in nodes {
-        // Neighbours mostly give the same.
-        let entry = match last {
-            Some((before, entry)) if alike(graph, before, takes) => entry,
-            _ => {
+        let known = seen.iter().rev().find(|(before, _)| alike(graph, before, takes));
+        let entry = match known {
+            Some((_, entry)) => *entry,
+            None => {
                 let mut children = Children::new();
                 add(graph, takes, &mut children);
-                set.entry(children)
+                let entry = set.entry(children);
+                if seen.len() == FORMS_SEEN {
+                    seen.remove(0);
+                }
+                seen.push((takes, entry));
+                entry
             }
         };
-        last = Some((takes, entry));
         set.push(node, entry);
     }
     set.finish()
@@ -123,21 +140,16 @@ fn add(graph: &Graph, takes: &[Take], children: &mut Children) {
     }
 }
 
-/// Adds members whose ids are consecutive from `first` on.
+/// Adds members whose ids are consecutive from `first` on: run by run.
 fn insert_runs(ids: &mut Idset, first: u32, bits: &Bits) {
-    let mut run: Option<(u32, u32)> = None;
-    for member in bits.iter() {
-        match &mut run {
-            Some((_, end)) if *end + 1 == member => *end = member,
-            _ => {
-                if let Some((start, end)) = run.replace((member, member)) {
-                    ids.insert_range(first + start..=first + end);
-                }
-            }
+    for (place, &word) in bits.words().iter().enumerate() {
+        let (mut rest, first) = (word, first + place as u32 * 64);
+        while rest != 0 {
+            let start = rest.trailing_zeros();
+            let end = start + (rest >> start).trailing_ones();
+            ids.insert_range(first + start..=first + end - 1);
+            rest = if end < 64 { rest & (u64::MAX << end) } else { 0 };
         }
-    }
-    if let Some((start, end)) = run {
-        ids.insert_range(first + start..=first + end);
     }
 }
 
@@ -145,31 +157,48 @@ fn insert_runs(ids: &mut Idset, first: u32, bits: &Bits) {
 fn alike(graph: &Graph, a: &[Take], b: &[Take]) -> bool {
     let numbers = |vertex: u32| graph.renumbered.get(&vertex);
     a.len() == b.len()
+        && a.iter().zip(b).all(|(a, b)| a.what == b.what)
         && a.iter().zip(b).all(|(a, b)| {
             let (x, y) = (&graph.vertices[a.vertex as usize], &graph.vertices[b.vertex as usize]);
-            a.what == b.what
-                && x.type_ == y.type_
+            x.type_ == y.type_
                 && x.ids == y.ids
                 && (graph.renumbered.is_empty() || numbers(a.vertex) == numbers(b.vertex))
         })
 }
+
+/// Entries up to which they are compared one by one.
+const ENTRIES_COMPARED: usize = 4;
 
 /// Puts nodes together that are given in order of rank: those that give the same become one entry, and hosts are
 /// copied by runs, not one by one.
 struct Assembly<'a> {
     graph: &'a Graph,
     whose: Whose,
-    known: BTreeMap<Children, usize>,
-    /// By number of entry.
-    ranks: Vec<Idset>,
+    /// Numbers of entries by what [`mixed`] makes of them, once there are more than [`ENTRIES_COMPARED`]; of equal ones
+    /// the first.
+    known: BTreeMap<u64, usize>,
     /// Places of hosts that were not copied yet.
     run: Range<usize>,
+    /// Its entries are in the order of their first ranks, because the nodes come in the order of ranks.
     r: R,
+}
+
+/// A number for these ids that others hardly have.
+fn mixed(children: &Children) -> u64 {
+    let mut number = 0u64;
+    for (type_, ids) in children {
+        number = number.wrapping_add(type_.len() as u64 + 1);
+        for range in ids.ranges() {
+            let range = u64::from(*range.start()) << 32 | u64::from(*range.end());
+            number = (number.rotate_left(5) ^ range).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        }
+    }
+    number
 }
 
 impl<'a> Assembly<'a> {
     fn new(graph: &'a Graph, whose: Whose) -> Self {
-        Assembly { graph, whose, known: BTreeMap::new(), ranks: Vec::new(), run: 0..0, r: R::default() }
+        Assembly { graph, whose, known: BTreeMap::new(), run: 0..0, r: R::default() }
     }
 
     /// The entry for these ids; `None` when there are none.
@@ -178,12 +207,27 @@ impl<'a> Assembly<'a> {
         if children.is_empty() {
             return None;
         }
-        let next = self.ranks.len();
-        let entry = *self.known.entry(children).or_insert(next);
-        if entry == next {
-            self.ranks.push(Idset::new());
-        }
-        Some(entry)
+        let entries = &mut self.r.r_lite;
+        let found = if entries.len() <= ENTRIES_COMPARED {
+            entries.iter().position(|it| it.children == children)
+        } else {
+            if self.known.is_empty() {
+                for (number, entry) in entries.iter().enumerate() {
+                    self.known.entry(mixed(&entry.children)).or_insert(number);
+                }
+            }
+            let next = entries.len();
+            let number = *self.known.entry(mixed(&children)).or_insert(next);
+            if number == next || entries[number].children == children {
+                Some(number).filter(|number| *number < next)
+            } else {
+                entries.iter().position(|it| it.children == children)
+            }
+        };
+        Some(found.unwrap_or_else(|| {
+            entries.push(RLite { rank: Idset::new(), children });
+            entries.len() - 1
+        }))
     }
 
     fn push(&mut self, node: u32, entry: Option<usize>) {
@@ -210,7 +254,7 @@ impl<'a> Assembly<'a> {
         if it.rank > MAX_ID {
             return;
         }
-        self.ranks[entry].extend([it.rank]);
+        self.r.r_lite[entry].rank.extend([it.rank]);
         let place = graph.places[node as usize] as usize;
         if self.run.end != place {
             self.copy_hosts();
@@ -227,13 +271,7 @@ impl<'a> Assembly<'a> {
 
     fn finish(mut self) -> R {
         self.copy_hosts();
-        let Assembly { known, mut ranks, mut r, .. } = self;
-        let whose = |(children, entry): (Children, usize)| RLite {
-            rank: std::mem::take(&mut ranks[entry]),
-            children,
-        };
-        r.r_lite = known.into_iter().map(whose).filter(|entry| !entry.rank.is_empty()).collect();
-        r.r_lite.sort_unstable_by_key(|entry| entry.rank.first());
-        r
+        self.r.r_lite.retain(|entry| !entry.rank.is_empty());
+        self.r
     }
 }
