@@ -18,7 +18,7 @@
 //! This module does not know how a policy is executed, and reads no clock.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+use std::collections::{BTreeMap, BinaryHeap, HashMap, VecDeque};
 use std::io;
 use std::sync::Arc;
 
@@ -29,6 +29,7 @@ use fluxgate_formats::{JobId, Jobspec, R, TotalF64};
 use fluxgate_graph::Resources;
 
 use crate::flow::Asks;
+use crate::hash::Spread;
 use crate::jobspecs::Jobspecs;
 use crate::observe::{Observer, PROGRESS_EVERY, Progress, Span, Started};
 use crate::outages::{Change, Outages};
@@ -230,7 +231,7 @@ struct End {
 #[derive(Default)]
 struct Waiting {
     /// Id to number in the order of submission.
-    numbers: BTreeMap<JobId, u64>,
+    numbers: HashMap<JobId, u64, Spread>,
     /// Jobs from number `first` on; `None` for those that left. The front is never `None`.
     window: VecDeque<Option<Job>>,
     first: u64,

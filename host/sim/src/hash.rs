@@ -1,4 +1,4 @@
-//! A hasher for numbers of jobs: one multiplication. Maps with it are asked by key and never walked in their order.
+//! A hasher for numbers of jobs and for what they ask: one multiplication a number. Maps with it are asked by key and never walked in their order.
 //!
 //! Must never be used for keys that somebody could choose to collide: logs are files that a person names.
 
@@ -19,6 +19,14 @@ impl Hasher for Multiply {
 
     fn write(&mut self, bytes: &[u8]) {
         bytes.iter().for_each(|byte| self.write_u64(u64::from(*byte)));
+    }
+
+    fn write_u32(&mut self, number: u32) {
+        self.write_u64(u64::from(number));
+    }
+
+    fn write_usize(&mut self, number: usize) {
+        self.write_u64(number as u64);
     }
 
     fn write_u64(&mut self, number: u64) {

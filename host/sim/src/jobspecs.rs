@@ -2,13 +2,14 @@
 //! nodes for a time (one slot that is all of each node), with memory and flow for each slot or node; and the jobspecs
 //! that jobs bring themselves.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use fluxgate_formats::jobspec::{Resource, Simple};
 use fluxgate_formats::{Count, Jobspec};
 
 use crate::flow::Asks;
+use crate::hash::Spread;
 use crate::workload::{Job, queue_name};
 
 /// Number of shapes that are kept. The logs at hand have 1,700 to 2,700.
@@ -16,22 +17,31 @@ const KEPT_MAX: usize = 65_536;
 
 /// Builds jobspecs, each shape once, so that the engine reads each shape once, too.
 pub struct Jobspecs {
-    built: BTreeMap<Key, Arc<Jobspec>>,
+    built: HashMap<Key, Arc<Jobspec>, Spread>,
+    /// Numbers of amounts of flow, from 1; 0 for none.
+    flows: BTreeMap<Box<[u64]>, u32>,
     /// The same for jobs with a jobspec of their own, by its number, queue and the bits of the limit.
-    told: BTreeMap<(u32, u32, u64), Arc<Jobspec>>,
+    told: HashMap<(u32, u32, u64), Arc<Jobspec>, Spread>,
     queues: BTreeMap<u32, String>,
     jobspecs: Vec<Arc<Jobspec>>,
     flow: Asks,
 }
 
-/// Cores, nodes, queue, memory, the bits of the limit, and flow.
-type Key = (u32, u32, u32, u64, u64, Box<[u64]>);
+/// Cores, nodes, queue, memory, the bits of the limit, and the number of amounts of flow.
+type Key = (u32, u32, u32, u64, u64, u32);
 
 impl Jobspecs {
     /// Takes the names of the queues by number, and the [jobspecs](crate::workload::Workload::jobspecs) of the jobs.
     pub fn new(queues: &BTreeMap<u32, String>, jobspecs: &[Arc<Jobspec>]) -> Self {
         let (queues, jobspecs, flow) = (queues.clone(), jobspecs.to_vec(), Asks::default());
-        Jobspecs { built: BTreeMap::new(), told: BTreeMap::new(), queues, jobspecs, flow }
+        Jobspecs {
+            built: HashMap::default(),
+            flows: BTreeMap::new(),
+            told: HashMap::default(),
+            queues,
+            jobspecs,
+            flow,
+        }
     }
 
     /// The same, with flow for jobs without a jobspec of their own.
@@ -43,6 +53,7 @@ impl Jobspecs {
     pub fn of(&mut self, job: &Job) -> Arc<Jobspec> {
         if self.built.len() + self.told.len() >= KEPT_MAX {
             self.built.clear();
+            self.flows.clear();
             self.told.clear();
         }
         let number = (job.jobspec as usize).checked_sub(1);
@@ -52,10 +63,18 @@ impl Jobspecs {
             return self.told.entry(key).or_insert_with(|| Arc::new(timed(spec, job, queues))).clone();
         }
         let (queues, flow) = (&self.queues, &self.flow);
-        let key = (job.cores, job.nodes, job.queue, job.memory_kb, job.limit.to_bits(), flow.amounts(job));
-        let entry = self.built.entry(key);
-        let made = |key: &Key| Arc::new(build(job, queues, flow.resources(&key.5)));
-        entry.or_insert_with_key(made).clone()
+        let (mut amounts, mut number) = (Box::default(), 0);
+        if !flow.is_empty() {
+            amounts = flow.amounts(job);
+            let next = self.flows.len() as u32 + 1;
+            number = match self.flows.get(&amounts) {
+                Some(known) => *known,
+                None => *self.flows.entry(amounts.clone()).or_insert(next),
+            };
+        }
+        let key = (job.cores, job.nodes, job.queue, job.memory_kb, job.limit.to_bits(), number);
+        let made = || Arc::new(build(job, queues, flow.resources(&amounts)));
+        self.built.entry(key).or_insert_with(made).clone()
     }
 }
 

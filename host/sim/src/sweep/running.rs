@@ -265,6 +265,7 @@ impl<'a> Judge<'a> {
 
     /// The run is over.
     pub fn report(mut self) -> Report {
+        #[allow(clippy::disallowed_methods)] // sorted below
         let mut missing: Vec<JobId> = self.waiting.get_mut().keys().copied().collect();
         missing.sort_unstable();
         missing.into_iter().for_each(|id| self.report.add(Violation::Missing(id)));
