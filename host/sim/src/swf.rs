@@ -310,12 +310,17 @@ impl<R: BufRead> Iterator for Reader<R> {
 
 /// Parses one job line.
 pub fn parse(line: &[u8], number: u64) -> Result<Record, BadLine> {
-    let mut tokens = line.split(|b| b.is_ascii_whitespace()).filter(|t| !t.is_empty());
     let mut fields: [&[u8]; 18] = [&[]; 18];
+    let mut rest = line;
     for (i, slot) in fields.iter_mut().enumerate() {
-        *slot = tokens.next().ok_or_else(|| count_error(number, i))?;
+        rest = rest.trim_ascii_start();
+        let end = rest.iter().position(u8::is_ascii_whitespace).unwrap_or(rest.len());
+        (*slot, rest) = rest.split_at(end);
+        if slot.is_empty() {
+            return Err(count_error(number, i));
+        }
     }
-    let more = tokens.count();
+    let more = rest.split(u8::is_ascii_whitespace).filter(|token| !token.is_empty()).count();
     if more > 0 {
         return Err(count_error(number, 18 + more));
     }
@@ -424,9 +429,14 @@ pub(crate) fn parse_number(text: &[u8]) -> Option<f64> {
         _ => (false, text),
     };
     // 15 digits are exact in f64.
-    if (1..=15).contains(&digits.len()) && digits.iter().all(u8::is_ascii_digit) {
-        let n = digits.iter().fold(0_u64, |n, d| n * 10 + u64::from(d - b'0')) as f64;
-        return Some(if negative { -n } else { n });
+    if (1..=15).contains(&digits.len()) {
+        let whole = digits.iter().try_fold(0_u64, |n, byte| {
+            let digit = byte.wrapping_sub(b'0');
+            (digit <= 9).then(|| n * 10 + u64::from(digit))
+        });
+        if let Some(n) = whole.map(|n| n as f64) {
+            return Some(if negative { -n } else { n });
+        }
     }
     // `inf` and `nan` are numbers to the general parser, but not in this format.
     if digits.iter().any(|b| b.is_ascii_alphabetic() && !matches!(b, b'e' | b'E')) {
