@@ -6,7 +6,7 @@
 //! the longer one. Sizes come from two uniform distributions of their logarithm, many of them powers of two; arrivals
 //! come from a gamma distribution and a daily cycle.
 //!
-//! [`downey97`] has a file of its own.
+//! [`downey97`] has a file of its own, and so has [`wide`], which is made for measuring.
 //!
 //! All draws follow from the seed alone. This module knows neither logs nor machines.
 
@@ -16,7 +16,9 @@ use crate::bootstrap::Numbers;
 use crate::workload::Job;
 
 mod downey;
+mod wide;
 pub use downey::downey97;
+pub use wide::wide;
 
 /// Maximum number of cores of a model's machine.
 pub const CORES_MAX: u32 = 1 << 24;

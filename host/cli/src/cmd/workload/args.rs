@@ -29,8 +29,11 @@ pub(crate) enum Command {
         /// Cores of the machine.
         #[arg(long, value_name = "N", default_value_t = 128, value_parser = clap::value_parser!(u32).range(1..))]
         cores: u32,
+        /// Nodes of the machine, for the header; without it each core is one.
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+        nodes: Option<u32>,
         /// The machine as a file, instead of --cores: R (RFC 20 JSON), TOML with [[resource.config]], or JGF.
-        #[arg(long, value_name = "FILE", conflicts_with = "cores")]
+        #[arg(long, value_name = "FILE", conflicts_with_all = ["cores", "nodes"])]
         machine: Option<PathBuf>,
         /// What decides everything that is drawn.
         #[arg(long, default_value_t = 1)]
@@ -170,6 +173,8 @@ pub(crate) enum Model {
     Lublin99,
     /// Downey, HPDC 1997: parallelism and work even in their logarithm, jobs as wide as their average parallelism.
     Downey97,
+    /// Sizes of a large cluster, for measuring: lublin99 for a part of the machine, one job in a thousand wider.
+    Wide,
 }
 
 /// Formats.

@@ -26,21 +26,27 @@ use crate::render;
 /// Run the command.
 pub(crate) fn run(args: &WorkloadArgs) -> Result<()> {
     match &args.command {
-        Command::Make { model, jobs, cores, machine, seed, estimates } => {
+        Command::Make { model, jobs, cores, nodes, machine, seed, estimates } => {
             let (nodes, cores) = match machine {
                 Some(path) => {
                     let machine = Machine::load(path)?;
                     let cores = u32::try_from(machine.total_cores()).unwrap_or(u32::MAX);
                     (u32::try_from(machine.cores.len()).ok(), cores)
                 }
-                None => (None, *cores),
+                None => (*nodes, *cores),
             };
             if cores > model::CORES_MAX {
                 bail!("found {cores} cores, accepted are at most {}", model::CORES_MAX);
             }
+            if let Some(nodes) = nodes.filter(|nodes| *nodes > cores) {
+                return Err(usage(format!(
+                    "found {nodes} nodes, accepted are at most as many as cores, {cores}"
+                )));
+            }
             let mut made = match model {
                 Model::Lublin99 => model::lublin99(*jobs, cores, *seed),
                 Model::Downey97 => model::downey97(*jobs, cores, *seed),
+                Model::Wide => model::wide(*jobs, cores, *seed),
             };
             Transform { estimates: *estimates, seed: *seed, ..Transform::default() }.apply(&mut made);
             let name = model.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
