@@ -1,20 +1,38 @@
 //! Jobs a second of a whole replay, and the share of time spent in WebAssembly (with the questions it asks), for
 //! each log and policy, beside the same policy compiled natively: seconds of processor time, medians of runs in turns.
-//! Arguments choose policies and logs: `cargo xtask bench --bench replay -- easy KTH`.
+//! Then a machine of 93,312 cores with a log that is made for it: the same replay with and without the independent check.
+//! Arguments choose policies and logs: `cargo xtask bench --bench replay -- easy KTH`, or `-- fcfs wide`.
+//! `FLUXGATE_BENCH_JOBS` is the number of jobs that are made.
 
+use std::cell::RefCell;
 use std::time::Duration;
 
 use fluxgate_engine::Policy;
 use fluxgate_policy::{Limits, Loader};
 use fluxgate_sim::driver::{self, Outcome};
 use fluxgate_sim::machine::Machine;
-use fluxgate_sim::workload::{Options, Workload};
+use fluxgate_sim::model;
+use fluxgate_sim::observe::Observer;
+use fluxgate_sim::sweep::running::{Judge, Watch};
+use fluxgate_sim::transform::{Estimates, Transform};
+use fluxgate_sim::workload::{Job, Options, Workload};
 use fluxgate_tests::fixture::{policies, shared};
 use fluxgate_tests::native_twin::NativeTwin;
 use nix::time::{ClockId, clock_gettime};
 
 const LOGS: [&str; 3] = ["KTH-SP2-1996-2.1-cln", "HPC2N-2002-2.1-cln", "SDSC-BLUE-2000-4.2-cln"];
 const POLICIES: [&str; 3] = ["fcfs", "easy", "conservative"];
+/// The policies that run the log of the wide machine.
+const WIDE_POLICIES: [&str; 2] = ["fcfs", "easy"];
+/// How the log of the wide machine is called in arguments.
+const WIDE: &str = "wide";
+const WIDE_NODES: u32 = 5544;
+const WIDE_CORES: u32 = 93_312;
+const WIDE_JOBS: usize = 300_000;
+/// Factor of the arrival rate, at which thousands of jobs wait.
+const WIDE_LOAD: f64 = 1.12;
+/// Users ask in steps of ten minutes.
+const STEP: f64 = 600.0;
 
 /// Those that an argument is the beginning of; all when none is.
 fn chosen<'a>(of: &[&'a str], arguments: &[String]) -> Vec<&'a str> {
@@ -25,6 +43,9 @@ fn chosen<'a>(of: &[&'a str], arguments: &[String]) -> Vec<&'a str> {
 
 /// Runs of each kind.
 const ROUNDS: usize = 5;
+
+/// Runs of each kind on the wide machine.
+const WIDE_ROUNDS: usize = 3;
 
 /// Processor time of this process so far.
 fn spent() -> Duration {
@@ -53,10 +74,74 @@ fn median(mut of: Vec<f64>) -> f64 {
     of[of.len() / 2]
 }
 
+/// A log as large machines have them.
+fn wide_jobs() -> Vec<Job> {
+    let count = std::env::var("FLUXGATE_BENCH_JOBS").ok().and_then(|count| count.parse().ok());
+    let mut jobs = model::wide(count.unwrap_or(WIDE_JOBS), WIDE_CORES, 1);
+    let asked = Estimates::Perturbed(3.0);
+    Transform { load: Some(WIDE_LOAD), estimates: asked, seed: 1, ..Transform::default() }.apply(&mut jobs);
+    jobs.iter_mut().for_each(|job| job.limit = (job.limit / STEP).ceil() * STEP);
+    jobs
+}
+
+/// A replay of the wide machine: seconds of processor time.
+fn wide(jobs: &[Job], machine: &Machine, policy: Box<dyn Policy>, checked: bool) -> (f64, Outcome) {
+    let begin = spent();
+    let judge = RefCell::new(Judge::new(&machine.cores, &[]));
+    let mut watch = Watch(&judge);
+    let mut observers: Vec<&mut dyn Observer> = if checked { vec![&mut watch] } else { Vec::new() };
+    let told = jobs.iter().copied().inspect(|job| {
+        if checked {
+            judge.borrow().comes(job);
+        }
+    });
+    let config = driver::replay_config();
+    let outcome = driver::run(told, machine.resources.clone(), config, Some(policy), &mut observers)
+        .expect("the replay runs");
+    drop(observers);
+    let report = judge.into_inner().report();
+    assert!(!checked || (report.ok() && report.rows == outcome.started), "{:?}", report.first);
+    ((spent() - begin).as_secs_f64(), outcome)
+}
+
+/// The table of the wide machine.
+#[allow(clippy::print_stdout)]
+fn wide_table(loader: &Loader, arguments: &[String]) {
+    let jobs = wide_jobs();
+    let machine = Machine::uniform(WIDE_NODES, WIDE_CORES).expect("a machine");
+    println!(
+        "\n| jobs | cores | policy | CPU s | most waiting | CPU s, checked | the check takes, of the former |"
+    );
+    println!("|--:|--:|--|--:|--:|--:|--:|");
+    for name in chosen(&WIDE_POLICIES, arguments) {
+        let compiled = loader
+            .compile_file(&policies().join(format!("{name}.wasm")))
+            .expect("run `cargo xtask policies`");
+        let (mut plain, mut checked, mut waiting) = (Vec::new(), Vec::new(), 0);
+        for _ in 0..WIDE_ROUNDS {
+            for (seconds, check) in [(&mut plain, false), (&mut checked, true)] {
+                let policy = compiled.instantiate(&Default::default()).expect("it starts");
+                let (spent, outcome) = wide(&jobs, &machine, Box::new(policy), check);
+                seconds.push(spent);
+                waiting = outcome.peak_waiting;
+            }
+        }
+        let (plain, checked) = (median(plain), median(checked));
+        println!(
+            "| {} | {WIDE_CORES} | {name} | {plain:.2} | {waiting} | {checked:.2} | {:.0}% |",
+            jobs.len(),
+            100.0 * (checked - plain) / plain,
+        );
+    }
+}
+
 #[allow(clippy::print_stdout)]
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect();
     let loader = Loader::new(Limits::default(), None).expect("wasm runs here");
+    if arguments.iter().any(|argument| argument == WIDE) {
+        return wide_table(&loader, &arguments);
+    }
     println!("| log | jobs | policy | CPU s | jobs/s | share in wasm | native CPU s | wasm/native |");
     println!("|--|--:|--|--:|--:|--:|--:|--:|");
     for log in chosen(&LOGS, &arguments) {
@@ -84,5 +169,8 @@ fn main() {
                 seconds / native,
             );
         }
+    }
+    if !arguments.iter().any(|argument| LOGS.iter().any(|log| log.starts_with(argument))) {
+        wide_table(&loader, &arguments);
     }
 }
