@@ -3,6 +3,7 @@
 //! One struct, owned, so that a pass can take it by value. This module must never know policies or protocols.
 
 pub(crate) mod checkpoint;
+pub(crate) mod class;
 pub(crate) mod job;
 pub(crate) mod queue;
 pub(crate) mod scope;
@@ -237,9 +238,9 @@ impl Core {
         let Some(job) = self.jobs.get_mut(slot as usize).and_then(Option::as_mut) else { return };
         let place = OrderKey::new(key, job.priority, job.t_submit, job.id);
         let queue = &mut self.queues[queue];
-        let cores = queue.cores_of(job.class);
+        let fewest = queue.fewest(job.class);
         if let Some(order) = &mut queue.orders[side] {
-            order.insert(job.class, cores, place, job.duration, slot);
+            order.insert(job.class, fewest, place, job.size(), slot);
             job.places[side] = Some((queue.generation[side], place));
         }
     }
@@ -247,11 +248,11 @@ impl Core {
     fn unplace(&mut self, slot: Slot, side: Side) {
         let Some(job) = self.jobs.get_mut(slot as usize).and_then(Option::as_mut) else { return };
         let queue = &mut self.queues[job.queue as usize];
-        let cores = queue.cores_of(job.class);
+        let fewest = queue.fewest(job.class);
         if let (Some(order), Some((generation, key))) = (&mut queue.orders[side], job.places[side].take())
             && generation == queue.generation[side]
         {
-            order.remove(job.class, cores, &key);
+            order.remove(job.class, fewest, &key);
         }
     }
 
@@ -277,12 +278,12 @@ impl Core {
         queue.leave(job.class);
         job.class = queue.join(&request, job.duration);
         job.request = request;
-        let cores = queue.cores_of(job.class);
+        let fewest = queue.fewest(job.class);
         for (side, place) in places.into_iter().enumerate() {
             if let (Some(order), Some((generation, key))) = (&mut queue.orders[side], place)
                 && generation == queue.generation[side]
             {
-                order.insert(job.class, cores, key, job.duration, slot);
+                order.insert(job.class, fewest, key, job.size(), slot);
                 job.places[side] = place;
             }
         }
@@ -353,6 +354,18 @@ impl Core {
             cores: job.request.min_cores(),
             gpus: job.request.min_gpus(),
         }
+    }
+
+    /// The reason of a waiting job that a search for fitting jobs passed over, by counts.
+    pub(crate) fn passed_over(&mut self, slot: Slot, now: f64) -> Reason {
+        let Some(job) = self.job(slot) else { return Reason::Unseen };
+        let request = Arc::clone(&job.request);
+        if !self.resources.could_fit_counts(&request) {
+            return self.busy_reason(slot);
+        }
+        let end = self.expected_end(now, job.duration);
+        let delay = self.resources.delay_by_counts(&request, now, end);
+        delay.map_or(Reason::Behind, |(reserved, _)| Reason::Delays(reserved))
     }
 
     /// Is this the end of a job that has no limit of its own?

@@ -1,11 +1,12 @@
 //! The order of one queue under one policy, and the cursor that walks it.
 //!
-//! Jobs of equal request form a *class*, whatever their durations. The order keeps, for each class, its jobs sorted by
-//! [`OrderKey`], and the first job of each class, sorted too. A walk merges these heads with the successors of classes that
-//! it has touched. It passes over the classes that ask for more cores than are free, over those that are parked (known not
-//! to fit until resources change), and over the jobs of a class that are too long, in one step each (see `trees`). So its
-//! cost is a logarithm per job *offered*, not per job pending: a hundred thousand jobs that cannot run cost one look at
-//! the top of a tree.
+//! Jobs of equal request form a *class*, and so do all jobs that ask for cores alone, wherever they are, and for about
+//! equally many; durations do not matter. The order keeps, for each class, its jobs sorted by [`OrderKey`], and the first
+//! job of each class, sorted too. A walk merges these heads with the successors of classes that it has touched. It passes
+//! over the classes that ask for more cores than are free, over those that are parked (known not to fit until resources
+//! change), and over the jobs of a class that are too large or too long, in one step each (see `trees`). So its cost is a
+//! logarithm per job *offered*, not per job pending: a hundred thousand jobs that cannot run cost one look at the top of
+//! a few trees.
 //!
 //! This module must never know resources, policies or time.
 
@@ -16,6 +17,7 @@ use std::ops::Bound::{self, Excluded, Included, Unbounded};
 
 use fluxgate_formats::{JobId, TotalF64};
 
+pub(crate) use trees::Size;
 use trees::Trees;
 
 /// Index of a job in the job table.
@@ -53,47 +55,49 @@ impl OrderKey {
     }
 }
 
+/// Stands for the fewest cores of a class that is parked: no machine has as many.
+pub(crate) const PARKED: u32 = u32::MAX;
 /// The only tree of the heads.
 const HEADS: ClassId = 0;
 
 /// See the module text.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Order {
-    /// By class, with requested durations.
+    /// By class, with cores and requested durations.
     members: Trees,
-    /// The first key of each class, with its fewest cores.
+    /// The first key of each class, with the fewest cores that a job of the class may ask for.
     heads: Trees,
 }
 
 impl Order {
-    /// Adds a job of this requested duration to its class. `cores` are the fewest of its class, infinite while that is parked.
-    pub(crate) fn insert(&mut self, class: ClassId, cores: f64, key: OrderKey, duration: f64, slot: Slot) {
+    /// Adds a job of this size to its class. `fewest` are the fewest cores of the class, [`PARKED`] while it is parked.
+    pub(crate) fn insert(&mut self, class: ClassId, fewest: u32, key: OrderKey, size: Size, slot: Slot) {
         let head = self.members.first(class);
-        self.members.insert(class, key, duration, slot);
+        self.members.insert(class, key, size, slot);
         if head.is_none_or(|h| key < h) {
             if let Some(h) = head {
                 self.heads.remove(HEADS, &h);
             }
-            self.heads.insert(HEADS, key, cores, class);
+            self.heads.insert(HEADS, key, (fewest, 0.0), class);
         }
     }
 
     /// Takes a job out. No effect for an absent job.
-    pub(crate) fn remove(&mut self, class: ClassId, cores: f64, key: &OrderKey) {
+    pub(crate) fn remove(&mut self, class: ClassId, fewest: u32, key: &OrderKey) {
         let was_head = self.members.first(class).is_some_and(|k| k == *key);
         if !self.members.remove(class, key) || !was_head {
             return;
         }
         self.heads.remove(HEADS, key);
         if let Some(next) = self.members.first(class) {
-            self.heads.insert(HEADS, next, cores, class);
+            self.heads.insert(HEADS, next, (fewest, 0.0), class);
         }
     }
 
-    /// Parks a class, with infinitely many cores, or takes it back.
-    pub(crate) fn set_cores(&mut self, class: ClassId, cores: f64) {
+    /// Parks a class, with [`PARKED`], or takes it back.
+    pub(crate) fn set_fewest(&mut self, class: ClassId, fewest: u32) {
         if let Some(head) = self.members.first(class) {
-            self.heads.insert(HEADS, head, cores, class);
+            self.heads.insert(HEADS, head, (fewest, 0.0), class);
         }
     }
 
@@ -104,7 +108,7 @@ impl Order {
     }
 }
 
-/// A cursor over an [`Order`]. The order must not change while a walk is used, except for [`Order::set_cores`] towards
+/// A cursor over an [`Order`]. The order must not change while a walk is used, except for [`Order::set_fewest`] towards
 /// parked.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Walk {
@@ -140,25 +144,25 @@ impl Walk {
         }
     }
 
-    /// The next job after the cursor of those that are `short` enough for their class, of classes that want no more than
-    /// `free` cores: what holds for a duration holds for all shorter ones. A later call of [`Walk::next`] offers the jobs
+    /// The next job after the cursor of those that are `small` enough for their class, of classes whose fewest cores are no
+    /// more than `free`: what holds for a size holds for all that are smaller. A later call of [`Walk::next`] offers the jobs
     /// beyond the cursor that were left out.
-    pub(crate) fn next_fitting<F: Fn(f64) -> bool>(
+    pub(crate) fn next_fitting<F: Fn(Size) -> bool>(
         &mut self,
         order: &Order,
         free: u32,
-        short: impl Fn(ClassId) -> F,
+        small: impl Fn(ClassId) -> F,
     ) -> Option<(ClassId, Slot)> {
-        let free = f64::from(free);
         loop {
             let seen = self.seen.max(self.seen_fitting);
-            let head = order.heads.next(HEADS, after(&seen), &|cores| cores <= free);
+            let head =
+                order.heads.next(HEADS, after(&seen), &|(fewest, _)| fewest <= free && fewest < PARKED);
             let (key, class, is_head) = self.take_first(head)?;
             let from = match &self.pos {
                 Some(pos) if key <= *pos => Excluded(pos),
                 _ => Included(&key),
             };
-            let next = order.members.next(class, from, &short(class));
+            let next = order.members.next(class, from, &small(class));
             if is_head {
                 self.seen_fitting = Some(key);
             }
@@ -232,7 +236,7 @@ mod tests {
     fn a_job_skipped_by_a_fitting_walk_is_not_offered_behind_the_cursor() {
         let mut order = Order::default();
         for n in 0..6u32 {
-            order.insert(n % 2, if n % 2 == 0 { f64::INFINITY } else { 1.0 }, key(u64::from(n)), 1.0, n);
+            order.insert(n % 2, if n % 2 == 0 { PARKED } else { 1 }, key(u64::from(n)), (1, 1.0), n);
         }
         let mut walk = Walk::default();
         let any = |_| |_| true;
@@ -254,20 +258,20 @@ mod tests {
             calls in prop::collection::vec((any::<bool>(), 0u32..7), 0..80),
         ) {
             // A class asks for as many cores as its number.
-            let cores = |class: ClassId| if parked.contains(&class) { f64::INFINITY } else { f64::from(class) };
+            let fewest = |class: ClassId| if parked.contains(&class) { PARKED } else { class };
             let mut order = Order::default();
             let mut model: BTreeMap<OrderKey, (ClassId, f64, Slot)> = BTreeMap::new();
             for (n, (class, duration)) in &jobs {
                 let duration = f64::from(*duration);
-                order.insert(*class, f64::from(*class), key(*n), duration, *n as Slot);
+                order.insert(*class, *class, key(*n), (*class, duration), *n as Slot);
                 model.insert(key(*n), (*class, duration, *n as Slot));
             }
             for class in &parked {
-                order.set_cores(*class, f64::INFINITY);
+                order.set_fewest(*class, PARKED);
             }
             for index in gone {
                 let Some((k, (class, ..))) = model.iter().nth(index).map(|(k, v)| (*k, *v)) else { continue };
-                order.remove(class, cores(class), &k);
+                order.remove(class, fewest(class), &k);
                 model.remove(&k);
             }
             let sorted: Vec<Slot> = model.values().map(|(.., s)| *s).collect();
@@ -280,11 +284,11 @@ mod tests {
             let mut pos: Option<OrderKey> = None;
             for (fitting, shorter) in calls {
                 longest[shorter as usize] -= 1.0;
-                let fits = |c: ClassId, d: f64| cores(c) <= f64::from(free) && d <= longest[c as usize];
+                let fits = |c: ClassId, d: f64| fewest(c) <= free && d <= longest[c as usize];
                 let expect = model.iter()
                     .find(|(k, (c, d, _))| pos.is_none_or(|p| **k > p) && (!fitting || fits(*c, *d)));
                 let got = match fitting {
-                    true => walk.next_fitting(&order, free, |c| move |d| fits(c, d)),
+                    true => walk.next_fitting(&order, free, |c| move |(_, d)| fits(c, d)),
                     false => walk.next(&order),
                 };
                 prop_assert_eq!(got, expect.map(|(_, (c, _, s))| (*c, *s)));

@@ -12,6 +12,7 @@
 mod bounds_gate;
 mod finish;
 mod flow;
+mod limits;
 mod miss;
 mod note;
 mod stage;
@@ -21,9 +22,10 @@ mod suspended;
 use std::collections::BTreeMap;
 
 use fluxgate_formats::JobId;
-use fluxgate_graph::{NoFit, Placement, Selection, ShapeId, Totals};
+use fluxgate_graph::{NoFit, Placement, Request, Selection, ShapeId, Totals};
 use serde_json::Value;
 
+use crate::core::class::Class;
 use crate::core::scope::QueueId;
 use crate::core::{Core, clamp};
 use crate::headroom::Headroom;
@@ -31,6 +33,7 @@ use crate::order::{ClassId, OrderKey, Slot, Walk};
 use crate::policy_error::PolicyError;
 use crate::reason::Reason;
 
+use limits::Limits;
 use miss::Miss;
 pub(crate) use stage::Staged;
 
@@ -93,6 +96,8 @@ pub struct Pass {
     reserved: Vec<(Slot, f64)>,
     /// The refusals so far, by shape.
     misses: BTreeMap<ShapeId, Miss>,
+    /// The limits of jobs that ask for nothing but cores.
+    limits: Limits,
     /// The headroom of this queue; `None` where no bound applies.
     headroom: Option<Headroom>,
     /// Offered candidates, to be annotated with the reason why they wait.
@@ -137,6 +142,7 @@ impl Pass {
             staged: Vec::new(),
             reserved: Vec::new(),
             misses: BTreeMap::new(),
+            limits: Limits::default(),
             offered: Vec::new(),
             sought_fitting: false,
             passed_over: Vec::new(),
@@ -203,29 +209,40 @@ impl Pass {
     fn advance(&mut self, fitting: bool) -> Option<u32> {
         self.sought_fitting |= fitting;
         while (self.offered.len() as u64) < self.core.config.candidates_per_pass_max && !self.interrupted() {
+            if fitting {
+                let Core { resources, .. } = &mut *self.core;
+                self.limits.refresh(resources, self.now);
+            }
             let queue = self.core.queues.get(self.queue as usize)?;
             let order = queue.order()?;
             let next = if fitting {
-                let (core, misses, now) = (&self.core, &self.misses, self.now);
+                let (core, misses, now, limits) = (&self.core, &self.misses, self.now, &self.limits);
                 let free = core.resources.totals().free_cores;
                 self.walk.next_fitting(order, free, |class| {
-                    let latest = match queue.class(class) {
+                    let class = queue.class(class);
+                    let latest = match class {
+                        Some(class) if class.is_band() => f64::INFINITY,
                         Some(class) if !class.parked && core.resources.could_fit_counts(&class.request) => {
                             misses.get(&class.request.shape()).map_or(f64::INFINITY, Miss::latest)
                         }
                         _ => f64::NEG_INFINITY,
                     };
-                    move |duration| core.expected_end(now, duration) <= latest
+                    let band = class.is_some_and(Class::is_band);
+                    move |(cores, duration)| {
+                        let latest = if band { limits.latest(cores, free) } else { latest };
+                        core.expected_end(now, duration) <= latest
+                    }
                 })
             } else {
                 self.walk.next(order)
             };
-            let (_, slot) = next?;
+            let (class, slot) = next?;
             let job = self.core.job(slot)?;
             if job.decided == self.core.serial {
                 continue;
             }
-            if fitting && self.would_delay(slot) {
+            let counted = self.limits.known() && queue.class(class).is_some_and(Class::is_band);
+            if fitting && !counted && self.would_delay(slot) {
                 continue;
             }
             return Some(self.offer(slot));
@@ -242,7 +259,7 @@ impl Pass {
         let Some((reserved, latest)) = self.core.resources.delay_by_counts(&request, self.now, end) else {
             return false;
         };
-        self.misses.entry(request.shape()).or_default().note_delay(latest);
+        self.note_delay(&request, latest);
         self.set_reason(slot, Reason::Delays(reserved));
         self.passed_over.push(slot);
         true
@@ -403,6 +420,7 @@ impl Pass {
             self.blocked = true;
             return Ok(Err(refusal));
         }
+        self.limits.change();
         self.decide(candidate);
         if self.blocked {
             self.core.stats.backfilled += 1;
@@ -446,6 +464,7 @@ impl Pass {
             headroom.reserved(u64::from(request.min_cores()), start, duration);
         }
         self.fit = None;
+        self.limits.change();
         self.decide(candidate);
         self.core.stats.reservations += 1;
         // A job that waits for a bound keeps that reason.
@@ -499,6 +518,14 @@ impl Pass {
         self.fit = None;
     }
 
+    /// A job with this request that ends later than that would delay a reservation.
+    fn note_delay(&mut self, request: &Request, latest: f64) {
+        self.misses.entry(request.shape()).or_default().note_delay(latest);
+        if let Some(cores) = request.plain_cores() {
+            self.limits.note(cores, latest);
+        }
+    }
+
     fn park(&mut self, class: ClassId) {
         let Core { queues, resources, .. } = &mut *self.core;
         if let Some(queue) = queues.get_mut(self.queue as usize) {
@@ -531,7 +558,7 @@ impl Pass {
         match found {
             Ok(selection) => Ok(selection),
             Err(NoFit::WouldDelay(reserved, latest)) => {
-                self.misses.entry(request.shape()).or_default().note_delay(latest);
+                self.note_delay(&request, latest);
                 self.set_reason(slot, Reason::Delays(reserved));
                 Err(Refusal::DelaysReservation)
             }

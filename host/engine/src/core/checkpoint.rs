@@ -3,7 +3,7 @@
 //! It leaves out what no decision depends on: counters, caches, the inner numbering of orders. State of a policy that the
 //! policy does not save is lost. Must never know where a checkpoint is kept.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use fluxgate_formats::{Idset, JobId, Jobspec, R};
@@ -12,8 +12,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::Core;
+use super::class::{Class, ClassKey};
 use super::job::{Job, NewJob, Running};
-use super::queue::{Class, Queue};
+use super::queue::Queue;
 use super::scope::{PolicyScope, Role};
 use crate::columns::JobEvent;
 use crate::config::Config;
@@ -352,12 +353,11 @@ impl Core {
         let request = self.resources.with_whole_nodes(&request, whole);
         let duration = infinite(spec.duration());
         let queue = &mut self.queues[job.queue as usize];
-        let unlimited = duration.is_infinite();
-        // A checkpoint of a version before 0.2 may have a class for each duration.
-        let class = *queue.class_of.entry((request.shape(), unlimited)).or_insert(job.class);
+        let key = ClassKey::of(&request, duration);
+        // A checkpoint of an earlier version has a class for each duration and each number of cores.
+        let class = *queue.class_of.entry(key).or_insert(job.class);
         let there = queue.classes.get_mut(class as usize).ok_or("its class is beyond the last one")?;
-        let made = || Class { request: request.clone(), unlimited, jobs: 0, parked: false };
-        there.get_or_insert_with(made).jobs += 1;
+        there.get_or_insert_with(|| Class::new(key, request.clone())).jobs += 1;
         let place = self.jobs.get_mut(job.place as usize).ok_or("its place is beyond the last one")?;
         if place.is_some() || job.key.is_some_and(f64::is_nan) {
             return Err("its place is taken".to_owned());
@@ -411,7 +411,7 @@ impl Queue {
     /// Notes the requests of parked classes as known misses, if nothing has happened since that could help them.
     fn note_misses(&self, state: &QueueState, resources: &mut Resources) {
         for (id, helped) in &state.parked {
-            if let (false, Some(class)) = (*helped, self.class(*id)) {
+            if let (false, Some(class)) = (*helped, self.class(*id).filter(|class| class.parked)) {
                 resources.note_miss(&class.request);
             }
         }
@@ -427,6 +427,10 @@ impl Queue {
         self.fresh = state.fresh.clone();
         let free = |id: &&u32| self.classes.get(**id as usize).is_some_and(Option::is_none);
         self.vacant = state.vacant.iter().filter(free).copied().collect();
+        // An earlier version had more classes.
+        let listed: BTreeSet<u32> = self.vacant.iter().copied().collect();
+        let unused = (0..self.classes.len() as u32).filter(|id| free(&id) && !listed.contains(id));
+        self.vacant.extend(unused.collect::<Vec<_>>());
         for (id, _) in &state.parked {
             self.set_parked(*id, true);
         }

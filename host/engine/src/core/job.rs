@@ -10,7 +10,7 @@ use fluxgate_graph::{Placement, Request};
 use serde_json::Value;
 
 use super::scope::QueueId;
-use crate::order::{ClassId, OrderKey};
+use crate::order::{ClassId, OrderKey, Size};
 use crate::reason::Reason;
 
 /// A waiting job.
@@ -85,6 +85,11 @@ impl Job {
     /// Its key in the order that is independent of policies.
     pub(super) fn native_key(&self) -> OrderKey {
         OrderKey::new(0.0, self.priority, self.t_submit, self.id)
+    }
+
+    /// Its fewest cores and its duration.
+    pub(super) fn size(&self) -> Size {
+        (self.request.min_cores(), self.duration)
     }
 
     /// The job as it was when it came into its queue.

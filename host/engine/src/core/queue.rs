@@ -7,29 +7,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use fluxgate_formats::JobId;
-use fluxgate_graph::{Request, Resources, ShapeId};
+use fluxgate_graph::{Request, Resources};
 
+use super::class::{Class, ClassKey};
 use super::scope::{Role, Side};
-use crate::order::{ClassId, Order, OrderKey, Slot};
+use crate::order::{ClassId, Order, OrderKey, PARKED, Slot};
 use crate::stats::QueueCounts;
-
-/// Jobs of one queue with equal request. Those without limit are a class of their own, since their end does not follow
-/// their start.
-#[derive(Debug, Clone)]
-pub(crate) struct Class {
-    pub(crate) request: Arc<Request>,
-    pub(crate) unlimited: bool,
-    pub(crate) jobs: u32,
-    /// Left out of walks for fitting jobs, as its request is known not to fit.
-    pub(crate) parked: bool,
-}
-
-impl Class {
-    /// Its place among the heads of an order; see [`Order::insert`].
-    pub(crate) fn cores(&self) -> f64 {
-        if self.parked { f64::INFINITY } else { f64::from(self.request.min_cores()) }
-    }
-}
 
 /// One RFC 33 queue, or the anonymous one (empty name).
 #[derive(Debug, Clone, Default)]
@@ -37,7 +20,7 @@ pub(crate) struct Queue {
     pub(crate) name: String,
     pub(super) classes: Vec<Option<Class>>,
     pub(super) vacant: Vec<ClassId>,
-    pub(super) class_of: BTreeMap<(ShapeId, bool), ClassId>,
+    pub(super) class_of: BTreeMap<ClassKey, ClassId>,
     /// Parked classes by their fewest cores.
     pub(super) parked: BTreeSet<(u32, ClassId)>,
     /// The order on each [`Side`]; `None` on a side without a policy.
@@ -74,26 +57,23 @@ impl Queue {
     }
 
     pub(super) fn join(&mut self, request: &Arc<Request>, duration: f64) -> ClassId {
-        let unlimited = duration.is_infinite();
-        let index = (request.shape(), unlimited);
-        if let Some(&class) = self.class_of.get(&index) {
-            if let Some(c) = self.classes[class as usize].as_mut() {
-                c.jobs += 1;
-            }
-            return class;
-        }
-        let made = Class { request: Arc::clone(request), unlimited, jobs: 1, parked: false };
-        let class = match self.vacant.pop() {
-            Some(class) => {
-                self.classes[class as usize] = Some(made);
+        let key = ClassKey::of(request, duration);
+        let class = match self.class_of.get(&key) {
+            Some(&class) => class,
+            None => {
+                let made = Some(Class::new(key, Arc::clone(request)));
+                let class = self.vacant.pop().unwrap_or(self.classes.len() as ClassId);
+                match self.classes.get_mut(class as usize) {
+                    Some(place) => *place = made,
+                    None => self.classes.push(made),
+                }
+                self.class_of.insert(key, class);
                 class
             }
-            None => {
-                self.classes.push(Some(made));
-                (self.classes.len() - 1) as ClassId
-            }
         };
-        self.class_of.insert(index, class);
+        if let Some(c) = self.classes[class as usize].as_mut() {
+            c.jobs += 1;
+        }
         class
     }
 
@@ -103,26 +83,21 @@ impl Queue {
         if c.jobs > 0 {
             return;
         }
-        let index = (c.request.shape(), c.unlimited);
+        let key = c.key;
         self.parked.remove(&(c.request.min_cores(), class));
-        self.class_of.remove(&index);
+        self.class_of.remove(&key);
         self.classes[class as usize] = None;
         self.vacant.push(class);
     }
 
-    /// The fewest cores of a class, infinite while it is parked.
-    pub(crate) fn cores_of(&self, class: ClassId) -> f64 {
-        self.class(class).map_or(f64::INFINITY, Class::cores)
+    /// See [`Class::fewest`].
+    pub(crate) fn fewest(&self, class: ClassId) -> u32 {
+        self.class(class).map_or(PARKED, Class::fewest)
     }
 
     /// Is a pass due at this time?
     pub(crate) fn is_due(&self, now: f64) -> bool {
         self.dirty || self.wake.is_some_and(|wake| wake <= now)
-    }
-
-    /// Classes in a fixed order.
-    pub(crate) fn class_ids(&self) -> impl Iterator<Item = (ClassId, &Class)> {
-        self.classes.iter().enumerate().filter_map(|(i, c)| Some((i as ClassId, c.as_ref()?)))
     }
 
     /// The order of the active policy.
@@ -140,14 +115,14 @@ impl Queue {
 
     /// Parks a class that does not fit, until the resources change in a way that could help it.
     pub(crate) fn park(&mut self, class: ClassId, resources: &mut Resources) {
-        let Some(c) = self.class(class) else { return };
+        let Some(c) = self.class(class).filter(|class| !class.is_band()) else { return };
         resources.note_miss(&c.request);
         self.set_parked(class, true);
     }
 
     pub(super) fn set_parked(&mut self, class: ClassId, parked: bool) {
         let Some(c) = self.classes.get_mut(class as usize).and_then(Option::as_mut) else { return };
-        if c.parked == parked {
+        if c.parked == parked || c.is_band() {
             return;
         }
         c.parked = parked;
@@ -157,9 +132,9 @@ impl Queue {
         } else {
             self.parked.remove(&entry);
         }
-        let cores = c.cores();
+        let fewest = c.fewest();
         for order in self.orders.iter_mut().flatten() {
-            order.set_cores(class, cores);
+            order.set_fewest(class, fewest);
         }
     }
 

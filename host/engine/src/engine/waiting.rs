@@ -6,12 +6,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use fluxgate_formats::{JobId, Jobspec};
+use fluxgate_graph::ShapeId;
 
 use super::Engine;
 use crate::columns::JobEventKind;
 use crate::core::job::NewJob;
 use crate::event::Action;
-use crate::order::ClassId;
 use crate::placement::wanted_placement;
 
 /// Why a job that holds resources is denied more of them.
@@ -108,20 +108,15 @@ impl Engine {
         let core = &*self.core;
         let mut denied = Vec::new();
         for queue in &core.queues {
-            let lost = queue.class_ids().filter_map(|(class, info)| {
-                let why = core.resources.satisfiable(&info.request).err()?;
-                Some((class, (why.to_string(), Vec::new())))
-            });
-            let mut lost: BTreeMap<ClassId, (String, Vec<JobId>)> = lost.collect();
-            if lost.is_empty() {
-                continue;
-            }
+            let mut lost: BTreeMap<ShapeId, Option<(String, Vec<JobId>)>> = BTreeMap::new();
             for job in queue.native.values().filter_map(|slot| core.job(*slot)) {
-                if let Some((_, ids)) = lost.get_mut(&job.class) {
+                let why = || core.resources.satisfiable(&job.request).err();
+                let lost = lost.entry(job.request.shape());
+                if let Some((_, ids)) = lost.or_insert_with(|| Some((why()?.to_string(), Vec::new()))) {
                     ids.push(job.id);
                 }
             }
-            denied.extend(lost.into_values());
+            denied.extend(lost.into_values().flatten());
         }
         for (note, ids) in denied {
             for id in ids {

@@ -1,8 +1,8 @@
-//! Sorted lists in which the next entry with a small enough number is found in logarithmic time, however many with a
-//! larger one come before it: the jobs of a class with their requested durations, the classes with their fewest cores.
+//! Sorted lists in which the next entry that is small enough is found without a look at those that are not: the jobs of a
+//! class with their cores and requested durations, the classes with their fewest cores.
 //!
-//! One AVL tree for each list (Adelson-Velsky and Landis 1962), sorted by [`OrderKey`]. A node knows the least number below
-//! it. All trees lie in one vector, so a copy of the order for a forecast or a shadow is one copy of memory.
+//! One AVL tree for each list (Adelson-Velsky and Landis 1962), sorted by [`OrderKey`]. A node knows the least numbers below
+//! it, so the search costs a logarithm where one of the two numbers decides. All trees lie in one vector, so a copy of the order for a forecast or a shadow is one copy of memory.
 //!
 //! This module must never know what the numbers stand for.
 
@@ -13,13 +13,20 @@ use super::{ClassId, OrderKey};
 /// The index of no node.
 const NIL: u32 = u32::MAX;
 
+/// Cores, and seconds, which may be infinite.
+pub(crate) type Size = (u32, f64);
+
+/// The lesser of each.
+fn least(a: Size, b: Size) -> Size {
+    (a.0.min(b.0), a.1.min(b.1))
+}
+
 #[derive(Debug, Clone, Copy)]
 struct Node {
     key: OrderKey,
-    /// Maybe infinite.
-    number: f64,
-    /// The least number of this node and those below it.
-    least: f64,
+    size: Size,
+    /// The least numbers of this node and those below it.
+    least: Size,
     /// What the entry stands for.
     index: u32,
     left: u32,
@@ -57,17 +64,17 @@ impl Trees {
         self.node(at).map_or(0, |node| node.height)
     }
 
-    fn least(&self, at: u32) -> f64 {
-        self.node(at).map_or(f64::INFINITY, |node| node.least)
+    fn least(&self, at: u32) -> Size {
+        self.node(at).map_or((u32::MAX, f64::INFINITY), |node| node.least)
     }
 
-    /// Adds an entry to a tree. A key that is there already gets this number and index.
-    pub(super) fn insert(&mut self, class: ClassId, key: OrderKey, number: f64, index: u32) {
+    /// Adds an entry to a tree. A key that is there already gets this size and index.
+    pub(super) fn insert(&mut self, class: ClassId, key: OrderKey, size: Size, index: u32) {
         let tree = class as usize;
         if self.roots.len() <= tree {
             self.roots.resize(tree + 1, NIL);
         }
-        let new = Node { key, number, least: number, index, left: NIL, right: NIL, height: 1 };
+        let new = Node { key, size, least: size, index, left: NIL, right: NIL, height: 1 };
         self.roots[tree] = self.insert_below(self.roots[tree], new);
     }
 
@@ -77,8 +84,8 @@ impl Trees {
             std::cmp::Ordering::Less => self.nodes[at as usize].left = self.insert_below(node.left, new),
             std::cmp::Ordering::Greater => self.nodes[at as usize].right = self.insert_below(node.right, new),
             std::cmp::Ordering::Equal => {
-                let Node { number, index, .. } = new;
-                self.nodes[at as usize] = Node { number, index, ..node };
+                let Node { size, index, .. } = new;
+                self.nodes[at as usize] = Node { size, index, ..node };
             }
         }
         self.balance(at)
@@ -157,9 +164,9 @@ impl Trees {
     }
 
     fn measure(&mut self, at: u32) {
-        let Node { left, right, number, .. } = self.nodes[at as usize];
+        let Node { left, right, size, .. } = self.nodes[at as usize];
         let height = 1 + self.height(left).max(self.height(right));
-        let least = number.min(self.least(left)).min(self.least(right));
+        let least = least(size, least(self.least(left), self.least(right)));
         let node = &mut self.nodes[at as usize];
         (node.height, node.least) = (height, least);
     }
@@ -210,13 +217,13 @@ impl Trees {
         self.next(class, Bound::Excluded(key), &|_| true).map(|(key, _)| key)
     }
 
-    /// The first entry of a tree from a key on whose number is `small` enough, and what it stands for. What holds for a
-    /// number holds for all smaller ones.
+    /// The first entry of a tree from a key on whose size is `small` enough, and what it stands for. What holds for a size
+    /// holds for all that are smaller in both.
     pub(super) fn next(
         &self,
         class: ClassId,
         from: Bound<&OrderKey>,
-        small: &impl Fn(f64) -> bool,
+        small: &impl Fn(Size) -> bool,
     ) -> Option<(OrderKey, u32)> {
         self.next_below(self.root(class), from, small)
     }
@@ -225,7 +232,7 @@ impl Trees {
         &self,
         mut at: u32,
         from: Bound<&OrderKey>,
-        small: &impl Fn(f64) -> bool,
+        small: &impl Fn(Size) -> bool,
     ) -> Option<(OrderKey, u32)> {
         loop {
             let node = self.node(at).filter(|node| small(node.least))?;
@@ -241,7 +248,7 @@ impl Trees {
             if let Some(found) = self.next_below(node.left, from, small) {
                 return Some(found);
             }
-            if small(node.number) {
+            if small(node.size) {
                 return Some((node.key, node.index));
             }
             // All that follow come after the key.
@@ -264,51 +271,50 @@ mod tests {
     }
 
     /// Height of a tree whose every node knows what is below it.
-    fn checked(members: &Trees, at: u32) -> u8 {
-        let Some(node) = members.node(at) else { return 0 };
-        let (l, r) = (checked(members, node.left), checked(members, node.right));
+    fn checked(trees: &Trees, at: u32) -> u8 {
+        let Some(node) = trees.node(at) else { return 0 };
+        let (l, r) = (checked(trees, node.left), checked(trees, node.right));
         assert!(l.abs_diff(r) <= 1);
         assert_eq!(node.height, 1 + l.max(r));
-        let below = members.least(node.left).min(members.least(node.right));
-        assert_eq!(node.least, node.number.min(below));
+        assert_eq!(node.least, least(node.size, least(trees.least(node.left), trees.least(node.right))));
         node.height
     }
 
     proptest! {
         #[test]
         fn the_trees_are_sorted_lists(
-            steps in prop::collection::vec((0u32..3, 0u64..40, any::<bool>(), 0u8..6), 0..200),
-            asked in prop::collection::vec((0u32..3, 0u64..40, 0u8..7), 20),
+            steps in prop::collection::vec((0u32..3, 0u64..40, any::<bool>(), 0u32..5, 0u8..6), 0..200),
+            asked in prop::collection::vec((0u32..3, 0u64..40, 0u32..6, 0u8..7), 20),
         ) {
-            let duration = |d: u8| if d == 5 { f64::INFINITY } else { f64::from(d) };
-            let mut members = Trees::default();
-            let mut model: BTreeMap<(u32, OrderKey), (f64, u32)> = BTreeMap::new();
+            let size = |c: u32, d: u8| (c, if d == 5 { f64::INFINITY } else { f64::from(d) });
+            let mut trees = Trees::default();
+            let mut model: BTreeMap<(u32, OrderKey), (Size, u32)> = BTreeMap::new();
             let mut most = 0;
-            for (number, (class, n, add, d)) in steps.into_iter().enumerate() {
+            for (number, (class, n, add, c, d)) in steps.into_iter().enumerate() {
                 if add {
-                    members.insert(class, key(n), duration(d), number as u32);
-                    model.insert((class, key(n)), (duration(d), number as u32));
+                    trees.insert(class, key(n), size(c, d), number as u32);
+                    model.insert((class, key(n)), (size(c, d), number as u32));
                 } else {
-                    prop_assert_eq!(members.remove(class, &key(n)), model.remove(&(class, key(n))).is_some());
+                    prop_assert_eq!(trees.remove(class, &key(n)), model.remove(&(class, key(n))).is_some());
                 }
                 most = most.max(model.len());
-                for root in &members.roots {
-                    checked(&members, *root);
+                for root in &trees.roots {
+                    checked(&trees, *root);
                 }
             }
-            prop_assert!(members.nodes.len() <= most, "vacant nodes are used again");
-            for (class, n, longest) in asked {
+            prop_assert!(trees.nodes.len() <= most, "vacant nodes are used again");
+            for (class, n, widest, longest) in asked {
                 let of = |c: &u32| *c == class;
                 let first = model.keys().find(|(c, _)| of(c)).map(|(_, k)| *k);
-                prop_assert_eq!(members.first(class), first);
+                prop_assert_eq!(trees.first(class), first);
+                let small = |(cores, seconds): Size| cores <= widest && seconds <= size(0, longest).1;
                 let next = |included: bool| {
                     let after = |k: OrderKey| k > key(n) || included && k == key(n);
                     let mut list = model.iter().filter(|((c, k), _)| of(c) && after(*k));
-                    list.find(|(_, (d, _))| *d <= duration(longest)).map(|((_, k), (_, slot))| (*k, *slot))
+                    list.find(|(_, (size, _))| small(*size)).map(|((_, k), (_, index))| (*k, *index))
                 };
-                let short = |d: f64| d <= duration(longest);
-                prop_assert_eq!(members.next(class, Bound::Excluded(&key(n)), &short), next(false));
-                prop_assert_eq!(members.next(class, Bound::Included(&key(n)), &short), next(true));
+                prop_assert_eq!(trees.next(class, Bound::Excluded(&key(n)), &small), next(false));
+                prop_assert_eq!(trees.next(class, Bound::Included(&key(n)), &small), next(true));
             }
         }
     }

@@ -36,6 +36,9 @@ impl Pass {
         };
         // A shorter job may end before the reserved start.
         let latest = if later { at } else { f64::NEG_INFINITY };
+        if let Some(cores) = job.request.plain_cores() {
+            self.limits.note(cores, latest);
+        }
         self.misses.entry(shape).or_default().note_over(latest, refusal, reason.clone());
         self.set_reason(slot, reason);
         Err(refusal)

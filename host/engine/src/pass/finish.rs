@@ -104,9 +104,10 @@ impl Pass {
                     continue;
                 }
                 if job.reason == Reason::Unseen {
-                    // A search for fitting jobs passes over those that ask for more than is free.
-                    let passed = self.sought_fitting && !core.resources.could_fit_counts(&job.request);
-                    let reason = if passed { core.busy_reason(slot) } else { Reason::Behind };
+                    let reason = match self.sought_fitting {
+                        true => core.passed_over(slot, self.now),
+                        false => Reason::Behind,
+                    };
                     if let Some(job) = core.job_mut(slot) {
                         job.reason = reason;
                     }

@@ -216,6 +216,11 @@ impl CountPlan {
         (free.0 >= takes.0 && free.1 >= takes.1).then(|| self.delayed(takes, end))
     }
 
+    /// The free cores that reservations leave, with the first times, where cores are counted.
+    pub(crate) fn core_limits(&self) -> Option<Vec<(u64, f64)>> {
+        matches!(self.units, Units::Parts).then(|| self.free.0.descents())
+    }
+
     /// What a match takes of the units.
     pub(crate) fn usage(&self, machine: &Machine, found: &Match) -> Pair {
         match self.units {

@@ -242,6 +242,11 @@ impl Plan {
         self.counts.as_ref()?.admits(machine, request, end)?
     }
 
+    /// See [`CountPlan::core_limits`].
+    pub(crate) fn core_limits(&self) -> Option<Vec<(u64, f64)>> {
+        self.counts.as_ref()?.core_limits()
+    }
+
     /// The answer of [`Plan::earliest`] where counts tell it.
     pub(crate) fn counted(
         &self,

@@ -90,6 +90,16 @@ impl Resources {
         self.with_plan(now, |plan, machine| plan.delayed(machine, request, end))
     }
 
+    /// What the reservations leave of the cores, for [plain](Request::plain_cores) requests: numbers of cores, descending,
+    /// with times. A start now of more cores than a number delays a reservation if it ends after its time. `None` when only a
+    /// search tells.
+    pub fn core_limits(&mut self, now: f64) -> Option<Vec<(u64, f64)>> {
+        if self.machine.reservations.is_empty() {
+            return Some(Vec::new());
+        }
+        self.with_plan(now, |plan, _| plan.core_limits())
+    }
+
     /// Searches that [`match_now`](Self::match_now) made so far. A shape that did not fit is not searched again before
     /// something changed that could help it.
     pub fn searches(&self) -> u64 {

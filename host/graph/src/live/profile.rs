@@ -146,6 +146,24 @@ impl Profile {
         }
     }
 
+    /// How few are free at most from when on: each number that is less than all before it, and the first time of it.
+    pub(crate) fn descents(&self) -> Vec<(u64, f64)> {
+        let mut descents: Vec<(u64, f64)> = Vec::new();
+        let mut least = u64::MAX;
+        for block in self.blocks.iter() {
+            if block.least >= least {
+                continue;
+            }
+            for step in block.steps.iter() {
+                if step.free < least {
+                    least = step.free;
+                    descents.push((least, step.time));
+                }
+            }
+        }
+        descents
+    }
+
     /// Number of blocks.
     pub(crate) fn blocks(&self) -> usize {
         self.blocks.len()
@@ -194,6 +212,7 @@ mod tests {
             let mut model: Model = (0..100)
                 .map(|t| start + changes.range(..=t).map(|(_, n)| n).sum::<u64>())
                 .collect();
+            let start_free = start;
             let mut profile = Profile::new(start, changes.iter().map(|(t, n)| (*t as f64, *n)));
             for (units, from, long, give) in calls {
                 let to = from + long;
@@ -203,6 +222,11 @@ mod tests {
                 prop_assert_eq!(profile.short(units, start, end), short);
                 let earliest = (from..100).find(|&t| free(&model, t, t + long) >= units).map(|t| t as f64);
                 prop_assert_eq!(profile.earliest(units, start, long as f64), earliest);
+                let descents = profile.descents();
+                let low = descents.iter().find(|(free, _)| *free < units).map(|(_, time)| time.max(0.0));
+                // Before all time as many are free as at the start.
+                let first = |t: &usize| model[*t] < units || start_free < units;
+                prop_assert_eq!(low, (0..100).find(first).map(|t| t as f64));
                 let fits = free(&model, from, to) >= units;
                 // Times stay whole: nothing is taken beyond the last second of the model but for ever.
                 let end = if to >= 100 { f64::INFINITY } else { end };

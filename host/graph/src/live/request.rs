@@ -165,6 +165,12 @@ impl Request {
         self.cores
     }
 
+    /// The number of cores, where the request asks for nothing but a fixed number of cores, wherever they are.
+    pub fn plain_cores(&self) -> Option<u32> {
+        let plain = self.fixed && matches!(self.fungible, Some((Kind::Core, _)));
+        plain.then_some(self.cores)
+    }
+
     /// Fewest GPUs asked for.
     pub fn min_gpus(&self) -> u32 {
         self.gpus

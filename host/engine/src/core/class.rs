@@ -1,0 +1,97 @@
+//! Classes of waiting jobs: what the jobs of a class have in common, and which class a job belongs to.
+//!
+//! Must never know policies, time or order.
+
+use std::sync::Arc;
+
+use fluxgate_graph::{Request, ShapeId};
+
+use crate::order::PARKED;
+
+/// What decides the class of a job in its queue. Jobs without limit are in classes of their own, since their end does not
+/// follow their start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct ClassKey {
+    wants: Wants,
+    unlimited: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Wants {
+    /// A request.
+    Shape(ShapeId),
+    /// Nothing but cores, wherever they are: a band of numbers of cores.
+    Cores(u32),
+}
+
+impl ClassKey {
+    pub(crate) fn of(request: &Request, duration: f64) -> Self {
+        let wants = match request.plain_cores() {
+            Some(cores) => Wants::Cores(band(cores)),
+            None => Wants::Shape(request.shape()),
+        };
+        ClassKey { wants, unlimited: duration.is_infinite() }
+    }
+}
+
+/// Bands by the two digits after the first one of a number of cores in binary: four for each doubling.
+fn band(cores: u32) -> u32 {
+    let log = cores.max(1).ilog2();
+    if log < 2 { cores } else { log * 4 + (cores >> (log - 2)) % 4 }
+}
+
+/// The fewest cores of a band that has this number.
+fn fewest_of_band(cores: u32) -> u32 {
+    let shift = cores.max(1).ilog2().saturating_sub(2);
+    cores >> shift << shift
+}
+
+/// The jobs of a class in one queue.
+#[derive(Debug, Clone)]
+pub(crate) struct Class {
+    pub(crate) key: ClassKey,
+    /// The request of its first job; of all jobs, if it is a class of one request.
+    pub(crate) request: Arc<Request>,
+    /// The fewest cores that a job of the class may ask for.
+    fewest: u32,
+    pub(crate) jobs: u32,
+    /// Left out of walks for fitting jobs, as its request is known not to fit.
+    pub(crate) parked: bool,
+}
+
+impl Class {
+    /// A class without jobs.
+    pub(crate) fn new(key: ClassKey, request: Arc<Request>) -> Self {
+        let cores = request.min_cores();
+        let fewest = if request.plain_cores().is_some() { fewest_of_band(cores) } else { cores };
+        Class { key, request, fewest, jobs: 0, parked: false }
+    }
+
+    /// The fewest cores of its jobs; [`PARKED`] while it is parked. Its place among the heads of an order.
+    pub(crate) fn fewest(&self) -> u32 {
+        if self.parked { PARKED } else { self.fewest }
+    }
+
+    /// Do its jobs ask for nothing but cores? Then they fit when as many are free, and the class is never parked.
+    pub(crate) fn is_band(&self) -> bool {
+        matches!(self.key.wants, Wants::Cores(_))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bands_ascend_and_begin_with_their_fewest_cores() {
+        let mut last = band(0);
+        for cores in 1..100_000 {
+            let (this, fewest) = (band(cores), fewest_of_band(cores));
+            assert!(this >= last && band(fewest) == this && fewest <= cores, "{cores}");
+            assert!(fewest == 0 || band(fewest - 1) < this, "{cores}");
+            assert!(u64::from(cores) * 4 < u64::from(fewest) * 5 || cores == fewest, "{cores}");
+            last = this;
+        }
+        assert_eq!(band(u32::MAX), 31 * 4 + 3);
+    }
+}
