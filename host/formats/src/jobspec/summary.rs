@@ -8,7 +8,7 @@ impl Jobspec {
         self.min_count("node")
     }
 
-    /// The minimum number of slots.
+    /// The minimum number of slots in which tasks run: a slot that contains slots is not counted.
     pub fn min_slots(&self) -> u64 {
         self.min_count(super::SLOT)
     }
@@ -30,13 +30,15 @@ impl Jobspec {
     }
 }
 
-/// The minimum number of resources of type `type_` in a list; see [`Jobspec::min_count`].
+/// The minimum number of resources of type `type_` in a list; see [`Jobspec::min_count`]. Of slots in slots, the innermost
+/// are counted.
 pub fn min_count(resources: &[Resource], type_: &str) -> u64 {
     resources.iter().fold(0, |sum: u64, vertex| sum.saturating_add(count(vertex, type_, 1)))
 }
 
 fn count(vertex: &Resource, type_: &str, outer: u64) -> u64 {
     let here = outer.saturating_mul(vertex.count.min());
-    let own = if vertex.type_ == type_ { here } else { 0 };
+    let outer_slot = || vertex.is_slot() && vertex.walk().skip(1).any(Resource::is_slot);
+    let own = if vertex.type_ == type_ && !outer_slot() { here } else { 0 };
     vertex.with.iter().fold(own, |sum, inner| sum.saturating_add(count(inner, type_, here)))
 }

@@ -210,21 +210,22 @@ impl<'a> Walk<'a> {
 
     fn slot(&mut self, scope: u32, need: &'a Need, limit: u64) -> u64 {
         let several = u32::from(limit != 1);
+        let counts = u64::from(need.is_task_slot());
         self.frugal += several;
         let mut found = 0;
         while found < limit {
             let before = self.taken.len();
-            self.slots += 1;
+            self.slots += counts;
             let part = self.closest(scope, &need.with);
             if !(part.is_some_and(|part| self.all(part, &need.with)) || self.all(scope, &need.with)) {
-                self.slots -= 1;
+                self.slots -= counts;
                 break;
             }
             found += 1;
             if self.taken[before..].iter().all(|t| t.share == Share::Shared) {
                 // It takes nothing that could run out, so as many as are needed fit.
                 let rest = limit.min(need.min()).saturating_sub(found);
-                self.slots = self.slots.saturating_add(rest);
+                self.slots = self.slots.saturating_add(rest * counts);
                 found += rest;
                 break;
             }

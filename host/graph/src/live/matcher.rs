@@ -460,7 +460,7 @@ impl<'a> Matcher<'a> {
             trim(&mut plan, best, sum);
         }
         self.settle(scratch, plan, need);
-        if counted.slot && need.level == Level::Node {
+        if need.level == Level::Node && counted.is_task_slot() {
             self.found.slots += best / per.max(1);
         }
         true

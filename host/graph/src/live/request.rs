@@ -80,6 +80,15 @@ impl Need {
         self.level == Level::Upper && !self.slot && self.with.is_empty()
     }
 
+    /// Do tasks run in it? A slot that contains slots, as of nodes with the storage beside them, does not count: the job's
+    /// shell starts a task in each slot that R counts.
+    pub(crate) fn is_task_slot(&self) -> bool {
+        fn holds_slot(need: &Need) -> bool {
+            need.with.iter().any(|inner| inner.slot || holds_slot(inner))
+        }
+        self.slot && !holds_slot(self)
+    }
+
     /// It is a pool that serves the whole machine.
     pub(crate) fn is_machine_wide(&self, graph: &Graph) -> bool {
         self.is_pool() && graph.machine_wide.contains(&self.type_)

@@ -165,7 +165,7 @@ impl Matcher<'_> {
                 }
             }
         }
-        if counted.slot && need.level == Level::Node {
+        if need.level == Level::Node && counted.is_task_slot() {
             self.found.slots += best / per;
         }
         true

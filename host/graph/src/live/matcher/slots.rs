@@ -17,9 +17,10 @@ impl<'a> Matcher<'a> {
     /// Slots above nodes: each at one of the places that can hold it, in order, several at one if they fit.
     pub(super) fn slots(&mut self, scope: u32, need: &Need) -> bool {
         let graph = self.view.graph;
+        let counts = need.is_task_slot();
         let once = |this: &mut Self, scope: u32| {
             let ok = this.all(scope, &need.with);
-            this.found.slots += u64::from(ok);
+            this.found.slots += u64::from(ok && counts);
             ok
         };
         let Some(places) = &need.places else { return self.repeat(need, |this| once(this, scope)) };

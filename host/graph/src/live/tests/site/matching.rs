@@ -18,6 +18,24 @@ fn site_22_23_25_a_slot_takes_node_and_storage_of_one_chassis() {
     assert!(satisfiable(&mut m, &beside(5, 10)).is_err());
 }
 
+/// The shell of a job starts a task in each slot that R counts.
+#[test]
+fn slots_that_contain_slots_are_not_counted() {
+    let mut m = Rabbits::default().machine();
+    let inner = |cores: u32| json!({"type": "slot", "count": 2, "label": "task", "with": [{"type": "core", "count": cores}]});
+    let node =
+        |exclusive: bool| json!({"type": "node", "count": 1, "exclusive": exclusive, "with": [inner(1)]});
+    let outer = |with: Value| job(json!([{"type": "slot", "count": 2, "label": "rabbit", "with": with}]));
+    for (exclusive, with) in [(true, json!([node(true), ssd(10)])), (false, json!([node(false)]))] {
+        let jobspec = outer(with);
+        assert_eq!(Jobspec::from_json(&jobspec).unwrap().min_slots(), 4, "{exclusive}");
+        assert_eq!(run(&mut m, 1, &jobspec).unwrap().nslots, Some(4), "{exclusive}");
+        m.release(JobId(1), None).unwrap();
+    }
+    let local = outer(json!([inner(1), {"type": "core", "count": 1}]));
+    assert!(run(&mut m, 2, &local).is_none_or(|r| r.nslots == Some(4)));
+}
+
 #[test]
 fn site_24_chassis_are_distinct_and_stay_shared() {
     let mut m = Rabbits::default().machine();
