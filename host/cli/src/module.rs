@@ -3,7 +3,7 @@
 //! `flux module load --loader=/path/of/fluxgate --name=sched-fluxgate /path/of/fluxgate policy=easy` makes the
 //! broker run this binary with nothing but a file descriptor and the name of a file. Name, arguments and
 //! configuration come in the broker's welcome; or, when a Python shim took that and became this program, in
-//! the environment.
+//! the environment. Under the name of the graph scheduler's module for queues, its tables and arguments are read.
 //!
 //! Whatever goes wrong is told to the broker before the process ends: a module that just ends takes the broker
 //! with it.
@@ -13,8 +13,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
-use fluxgate_sched::settings::Settings;
 use fluxgate_sched::{Configuration, ServiceIdentity};
+use fluxgate_wire::graph_service::QUEUE_SERVICE;
 use fluxgate_wire::logging::{Severity, append};
 use fluxgate_wire::module::{MODULE_URI_ENV, Status, Welcome};
 use fluxgate_wire::proto::errno;
@@ -133,13 +133,15 @@ fn errno_of(error: &anyhow::Error) -> i32 {
 }
 
 async fn serve(welcome: &Welcome, outbox: &Outbox, inbox: &mut Inbox, lines: Lines) -> Result<()> {
-    let settings = Settings::from_config(&Value::Object(welcome.conf.clone()))?.with_args(&welcome.args)?;
+    let translated = welcome.name == QUEUE_SERVICE;
+    let conf = Value::Object(welcome.conf.clone());
+    let configuration = Configuration::of_module(&conf, welcome.args.clone(), translated)?;
+    let settings = configuration.settings();
     logging::set_broker_level(settings.log_level.filter())?;
     let session = SessionConfig { name: welcome.name.clone(), module: true, ..settings.session() };
     let uuid = Some(welcome.uuid.clone()).filter(|uuid| !uuid.is_empty());
     let audit_trail = audit_trail::default_path();
     let identity = ServiceIdentity { session, rank: welcome.rank(), uuid, audit_trail };
-    let configuration = Configuration::new(settings, welcome.args.clone(), None);
     // Standard output is the broker's.
     driver::serve(identity, configuration, Clock::real(), (outbox, inbox), lines, None).await
 }

@@ -5,19 +5,23 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use anyhow::Result;
 use fluxgate_policy::Compiled;
 use fluxgate_wire::session::ControlRequest;
 use serde_json::{Map, Value, json};
 
 use crate::components::Components;
+use crate::fluxion::{self, Level};
 use crate::policy_choice::PolicyChoice;
-use crate::settings::{KEYS, Settings};
+use crate::settings::{KEYS, Settings, TABLE};
 
 /// The settings in force, and their sources.
 pub struct Configuration {
     pub(crate) settings: Settings,
     /// Arguments, which win over every table.
     pub(crate) args: Vec<String>,
+    /// Tables and arguments are those of the graph scheduler, under whose name this one was loaded.
+    translated: bool,
     /// The file that was named at the start; without one the broker has the configuration.
     pub(crate) file: Option<PathBuf>,
     /// The queue depth that the next start will bring.
@@ -32,13 +36,47 @@ impl Configuration {
     /// These settings are in force. They were made with these arguments, from this file or, without one, from the
     /// broker's configuration.
     pub fn new(settings: Settings, args: Vec<String>, file: Option<PathBuf>) -> Configuration {
-        Configuration { settings, args, file, depth_later: None, journal_later: false, readers: Vec::new() }
+        Configuration {
+            settings,
+            args,
+            translated: false,
+            file,
+            depth_later: None,
+            journal_later: false,
+            readers: Vec::new(),
+        }
+    }
+
+    /// The settings of a module in this configuration of its broker, with these arguments. One that is loaded under the
+    /// name of the graph scheduler (`translated`) takes tables and arguments of that one; what has no equal is logged.
+    ///
+    /// # Errors
+    /// The first setting that is not accepted, or all that the graph scheduler would refuse.
+    pub fn of_module(config: &Value, args: Vec<String>, translated: bool) -> Result<Configuration> {
+        let settings = read(config, &args, translated)?;
+        Ok(Configuration { translated, ..Configuration::new(settings, args, None) })
+    }
+
+    /// The settings that another configuration of the broker, or another file, comes to.
+    pub(crate) fn read(&self, config: &Value) -> Result<Settings> {
+        read(config, &self.args, self.translated)
     }
 
     /// The settings in force.
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
+}
+
+fn read(config: &Value, args: &[String], translated: bool) -> Result<Settings> {
+    if !translated {
+        return Settings::from_config(config)?.with_args(args);
+    }
+    let (settings, lines) = fluxion::settings(config, args)?;
+    for line in lines.iter().filter(|line| line.level == Level::Warn && line.key != TABLE) {
+        tracing::warn!("{line}");
+    }
+    Ok(settings)
 }
 
 /// A set of settings that was found good, on its way into force.

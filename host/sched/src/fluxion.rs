@@ -4,6 +4,8 @@
 //! No behaviour changes without a line that tells it: where a key has no equal here, and where a default of Fluxion differs
 //! from ours, the line says what is different. What Fluxion would refuse to load is an error.
 //!
+//! The same translation serves a scheduler that is loaded under the name of the graph scheduler ([`settings`]).
+//!
 //! This module must never read or write a file, and must never apply what it makes.
 
 mod args;
@@ -21,12 +23,13 @@ mod tests;
 
 pub use report::{Level, Line};
 
+use anyhow::{Result, bail};
 use serde_json::{Map, Value};
 
 use self::options::{FEASIBILITY, QMANAGER, RESOURCE, Sources};
 use self::ours::Ours;
 use self::report::Report;
-use crate::settings::TABLE;
+use crate::settings::{Settings, TABLE};
 
 /// Most bytes of module arguments that are read, all together.
 pub const ARGS_BYTES_MAX: usize = 64 << 10;
@@ -79,4 +82,28 @@ pub fn migrate<S: AsRef<str>>(config: &Value, args: &[S]) -> Migration {
     resource::translate(&sources, &mut ours, &mut report);
     queueing::translate(config, &sources, &mut ours, &mut report);
     Migration { lines: report.lines, ours }
+}
+
+/// The settings of a scheduler that is loaded under the name of the graph scheduler, and the lines of what is different:
+/// tables and arguments of that one, translated, and our own table over them.
+///
+/// # Errors
+/// All that the graph scheduler would refuse to load, or the first of our own settings that is not accepted.
+pub fn settings<S: AsRef<str>>(config: &Value, args: &[S]) -> Result<(Settings, Vec<Line>)> {
+    let done = migrate(config, args);
+    let errors: Vec<String> =
+        done.lines.iter().filter(|it| it.level == Level::Error).map(Line::to_string).collect();
+    if !errors.is_empty() {
+        bail!("{}", errors.join("; "));
+    }
+    let mut tables = config.as_object().cloned().unwrap_or_default();
+    let mut table = done.ours.table();
+    if let Some(Value::Object(own)) = tables.get(TABLE) {
+        if own.contains_key("policy") {
+            table.remove("policy-config");
+        }
+        table.extend(own.clone());
+    }
+    tables.insert(TABLE.to_owned(), Value::Object(table));
+    Ok((Settings::from_config(&Value::Object(tables))?, done.lines))
 }

@@ -38,6 +38,13 @@ pub fn is_graph_service(service: &str) -> bool {
     [RESOURCE_SERVICE, QUEUE_SERVICE].contains(&service)
 }
 
+/// The topic that a request was sent to before the stand-in for the module of resources, which has its name, passed it on to
+/// the scheduler of this name.
+pub(crate) fn passed_on<'a>(topic: &'a str, own: &str) -> Option<&'a str> {
+    let inner = topic.strip_prefix(own)?.strip_prefix('.')?;
+    inner.split_once('.').filter(|(service, _)| *service == RESOURCE_SERVICE).map(|_| inner)
+}
+
 /// May guests send this request to one of these services?
 pub(crate) fn is_for_guests(service: &str, method: &str) -> bool {
     GUEST_TOPICS.contains(&(service, method))
@@ -214,6 +221,17 @@ mod tests {
         assert!(read("remove_property", json!({"resource_path": "/a"})).is_err());
         let long = "x".repeat(PATH_LEN_MAX + 1);
         assert!(set(json!(long), json!("k=v")).is_err());
+    }
+
+    #[test]
+    fn site_90_a_request_that_was_passed_on_has_its_first_topic() {
+        let own = "sched-fluxion-qmanager";
+        let topic = |topic: &'static str| passed_on(topic, own);
+        let inner = "sched-fluxion-resource.set_status";
+        assert_eq!(topic("sched-fluxion-qmanager.sched-fluxion-resource.set_status"), Some(inner));
+        for other in [inner, "sched-fluxion-qmanager.stats-get", "sched-fluxion-qmanager.sched.alloc", own] {
+            assert_eq!(topic(other), None, "{other}");
+        }
     }
 
     #[test]

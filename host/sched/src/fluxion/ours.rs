@@ -37,13 +37,18 @@ impl Ours {
         self.queues.insert(name.to_owned(), Value::Object(settings));
     }
 
-    /// The table as TOML.
-    pub(super) fn toml(&self) -> String {
+    /// The table.
+    pub(super) fn table(&self) -> Map<String, Value> {
         let mut table = self.table.clone();
         if !self.queues.is_empty() {
             table.insert("queues".to_owned(), Value::Object(self.queues.clone()));
         }
-        let whole = Map::from_iter([(TABLE.to_owned(), Value::Object(table))]);
+        table
+    }
+
+    /// The table as TOML.
+    pub(super) fn toml(&self) -> String {
+        let whole = Map::from_iter([(TABLE.to_owned(), Value::Object(self.table()))]);
         let mut text = "# Made by 'config migrate' from the settings of the graph scheduler.\n".to_owned();
         if !self.unknown.is_empty() {
             text.push_str("# This version has no such settings:\n");

@@ -187,3 +187,30 @@ fn site_93_bad_arguments_are_errors() {
     assert!(Done::of(json!({}), &[&long]).settings.is_none());
     assert_eq!(Done::of(json!({}), &["queues=a"]).line("--args queues").0, Level::Warn);
 }
+
+#[test]
+fn site_94_95_tables_and_arguments_of_the_graph_scheduler_are_settings() {
+    let config = json!({
+        QMANAGER: {"queue-policy": "hybrid", "policy-params": {"reservation-depth": 3}},
+        RESOURCE: {"match-policy": "lonodex"},
+        TABLE: {"log-level": "err"},
+    });
+    let (with, lines) = settings(&config, &["match-format=rv1"]).unwrap();
+    assert_eq!((with.policy.as_str(), with.value("log-level")), ("hybrid", json!("err")));
+    assert_eq!((with.value("placement"), with.value("record-format")), (json!("lonodex"), json!("rv1")));
+    assert!(
+        lines.iter().any(|line| line.level == Level::Warn && line.key.contains("match-format")),
+        "{lines:?}"
+    );
+    // Our own table is the last word; what was for another policy is dropped.
+    let mut own = config.clone();
+    own[TABLE] = json!({"policy": "sjf"});
+    let (with, _) = settings(&own, &[] as &[&str]).unwrap();
+    assert_eq!((with.policy.as_str(), with.policy_config.len()), ("sjf", 0));
+    // What refuses the load there.
+    for args in [["queue-params=queue-depth=-1"], ["queue-params=queue-depth=foo"], ["traverser=odd"]] {
+        assert!(settings(&Value::Null, &args).is_err(), "{args:?}");
+    }
+    assert!(settings(&json!({ RESOURCE: {"odd": 1} }), &[] as &[&str]).is_err());
+    assert_eq!(settings(&Value::Null, &["queue-policy=fifo"]).unwrap().0.policy, "fcfs");
+}

@@ -183,7 +183,23 @@ impl Service {
     fn queues_by_name(&self, row: impl Fn(&Engine, &QueueStatus<'_>) -> Value) -> Map<String, Value> {
         let Some(engine) = &self.engine else { return Map::new() };
         let name = |queue: &str| if queue.is_empty() { "default".to_owned() } else { queue.to_owned() };
-        engine.queues().map(|queue| (name(queue.queue), row(engine, &queue))).collect()
+        let rows = engine.queues().map(|queue| (name(queue.queue), row(engine, &queue)));
+        let mut rows: Map<String, Value> = rows.collect();
+        if rows.is_empty() {
+            // The anonymous queue is there from its first job on.
+            let none = QueueStatus {
+                queue: "",
+                policy: engine.policy_name(),
+                own: false,
+                suspended_by: None,
+                pending: 0,
+                counts: Default::default(),
+                swap: None,
+                cost: Default::default(),
+            };
+            rows.insert(name(""), row(engine, &none));
+        }
+        rows
     }
 
     fn queue_stats(&self) -> Value {

@@ -21,7 +21,7 @@ use crate::configuration::{Reload, changes};
 use crate::host::Document;
 use crate::pending_swap::PendingSwap;
 use crate::policy_choice::{Origin, PolicyChoice};
-use crate::settings::{Settings, parse_config};
+use crate::settings::parse_config;
 
 /// Matchtag of `config.get`, far from those that the session counts up from 1.
 const CONFIG_TAG: u32 = u32::MAX - 1;
@@ -130,7 +130,7 @@ impl Service {
 
     /// Check a configuration, and begin to bring it into force. The answer follows.
     fn reload(&mut self, config: &Value, request: Option<ControlRequest>) -> Result<()> {
-        let settings = Settings::from_config(config)?.with_args(&self.configuration.args)?;
+        let settings = self.configuration.read(config)?;
         self.give_way(None);
         if let Some(swap) = self.swaps.get(&None) {
             bail!("a swap to {} is on its way; try again", swap.choice.name());

@@ -165,11 +165,13 @@ fn site_78_what_was_set_is_set_in_the_next_scheduler_before_its_first_pass() {
 #[test]
 fn site_69_70_83_85_86_87_counters_parameters_and_status_have_their_shapes() {
     let mut world = world(2, 1);
+    let ask = |world: &mut World, topic: &str| world.call(topic, &json!({})).unwrap();
+    let queues = ask(&mut world, "sched-fluxion-qmanager.stats-get")["queues"].clone();
+    assert_eq!(queues["default"]["action_counts"]["pending"], 0, "before the first job: {queues}");
     world.call(STATUS, &ssd("/site/chassis0/ssd0", "up")).unwrap();
     world.submit_spec(1, &beside());
     world.submit_spec(2, &beside());
     world.settle();
-    let ask = |world: &mut World, topic: &str| world.call(topic, &json!({})).unwrap();
     let stats = ask(&mut world, "sched-fluxion-resource.stats-get");
     assert_eq!((&stats["V"], &stats["E"], &stats["by_rank"]), (&json!(9), &json!(8), &json!({"[0-1]": 2})));
     assert_eq!(
@@ -190,6 +192,8 @@ fn site_69_70_83_85_86_87_counters_parameters_and_status_have_their_shapes() {
         "{status}"
     );
     assert_eq!(status, ask(&mut world, "sched.resource-status"));
+    // Passed on by a module that has the name.
+    assert_eq!(status, ask(&mut world, "sched-fluxgate.sched-fluxion-resource.status"));
     let queue = ask(&mut world, "sched-fluxion-qmanager.stats-get")["queues"]["default"].clone();
     assert_eq!(queue["action_counts"]["pending"], 1);
     assert_eq!(queue["pending_queues"]["pending"], json!(["f3"]));

@@ -301,7 +301,9 @@ impl Session {
         }
         let required = services.len();
         if config.graph_services {
-            services.extend([RESOURCE_SERVICE, QUEUE_SERVICE].map(str::to_owned));
+            // A module has the service of its own name.
+            let names = [RESOURCE_SERVICE, QUEUE_SERVICE].map(str::to_owned).into_iter();
+            services.extend(names.filter(|name| !(config.module && *name == config.name)));
         }
         Session {
             config,

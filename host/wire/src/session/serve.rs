@@ -12,7 +12,7 @@ use super::{
     Session,
 };
 use crate::dialect::{self, Dialect, one_line};
-use crate::graph_service::{is_for_guests, is_graph_service};
+use crate::graph_service::{is_for_guests, is_graph_service, passed_on};
 use crate::message::{Message, ReplyTo};
 use crate::proto::errno;
 
@@ -49,7 +49,8 @@ fn refuse(message: &Message, errnum: i32, text: &str, out: &mut Vec<Output>) {
 
 impl Session {
     pub(super) fn on_request(&mut self, message: Message, out: &mut Vec<Output>) {
-        let topic = message.topic().to_owned();
+        let topic = message.topic();
+        let topic = passed_on(topic, &self.config.name).unwrap_or(topic).to_owned();
         let (service, method) = topic.split_once('.').unwrap_or((topic.as_str(), ""));
         if method == "disconnect" {
             return self.on_disconnect(service, &message, out);

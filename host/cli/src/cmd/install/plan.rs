@@ -124,6 +124,14 @@ pub(crate) fn files(layout: &Layout, policies: Option<&Path>, cli: &mut clap::Co
     );
     let shim = layout.filled(include_str!("../../../share/sched-fluxgate.py"));
     add(layout.shim(), text(shim), "the broker module", false);
+    for (name, module) in [
+        ("sched-fluxion-resource.py", include_str!("../../../share/sched-fluxion-resource.py")),
+        ("sched-fluxion-feasibility.py", include_str!("../../../share/sched-fluxion-feasibility.py")),
+        ("sched-fluxion-qmanager.py", include_str!("../../../share/sched-fluxion-qmanager.py")),
+    ] {
+        let path = prefix.join("lib/fluxgate/graph-scheduler").join(name);
+        add(path, text(layout.filled(module)), "a module under a name of the graph scheduler", false);
+    }
     let modprobe = layout.etc.join("flux/modprobe");
     let drop_in = layout.filled(include_str!("../../../share/modprobe.toml"));
     add(modprobe.join("modprobe.d/fluxgate.toml"), text(drop_in), "loads it in flux-modprobe", true);
