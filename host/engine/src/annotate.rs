@@ -11,6 +11,7 @@ use crate::core::Core;
 use crate::core::job::Job;
 use crate::event::Action;
 use crate::order::Slot;
+use crate::reason::Reason;
 
 /// Merges one flattened annotation into those that the job manager has; true if it changes them.
 fn merge(told: &mut BTreeMap<String, Value>, key: &str, value: &Value) -> bool {
@@ -43,7 +44,7 @@ pub(crate) fn tell(core: &mut Core, slot: Slot, news: BTreeMap<String, Value>, o
     }
 }
 
-/// Annotates a waiting job with its reason and its estimated start.
+/// Annotates a waiting job with its reason and its estimated start, and says whether that start is reserved.
 pub(crate) fn tell_reason(core: &mut Core, slot: Slot, out: &mut Vec<Action>) {
     if !core.config.annotate {
         return;
@@ -54,8 +55,10 @@ pub(crate) fn tell_reason(core: &mut Core, slot: Slot, out: &mut Vec<Action>) {
         return;
     }
     job.told_reason = Some(state);
+    let reserved = job.reason == Reason::Reserved && job.t_estimate.is_some();
     let news = BTreeMap::from([
         ("sched.reason_pending".to_owned(), Value::from(job.reason.to_string())),
+        ("sched.selection_type".to_owned(), if reserved { Value::from("reserved") } else { Value::Null }),
         ("sched.t_estimate".to_owned(), job.t_estimate.map_or(Value::Null, Value::from)),
     ]);
     tell(core, slot, news, out);

@@ -40,13 +40,22 @@ fn r27_ann_3_the_first_in_line_is_told_its_earliest_start() {
 }
 
 #[test]
-fn r27_ann_3_how_a_start_came_about() {
+fn site_54_r27_ann_3_how_a_start_came_about() {
     let mut engine = engine(1, 10);
     install(&mut engine, Script::named("easy").run(easy), 0.0);
     let jobs = vec![(1, cores(6, 100.0)), (2, cores(8, 50.0)), (3, cores(2, 10.0))];
     let out = submit(&mut engine, 0.0, jobs);
-    assert_eq!(told(&out, "selection_type"), [(1, json!("immediate")), (3, json!("backfill"))]);
+    let by_job = [(1, json!("immediate")), (3, json!("backfill")), (2, json!("reserved"))];
+    assert_eq!(told(&out, "selection_type"), by_job);
+    // A job ahead of it takes the reservation.
+    let out = submit(&mut engine, 5.0, vec![(4, cores(9, 50.0))]);
+    assert_eq!(told(&out, "selection_type"), []);
+    engine.step(Event::Prioritize { jobs: vec![(JobId(4), 30)] }, 6.0);
+    assert_eq!(told(&engine.pass(6.0), "selection_type"), [(2, Value::Null), (4, json!("reserved"))]);
+    engine.step(Event::Prioritize { jobs: vec![(JobId(4), 0)] }, 7.0);
+    engine.pass(7.0);
     engine.step(free(1), 20.0);
     engine.step(free(3), 20.0);
-    assert_eq!(told(&engine.pass(20.0), "selection_type"), [(2, json!("reserved"))]);
+    // The first starts, and the second is next.
+    assert_eq!(told(&engine.pass(20.0), "selection_type"), [(2, json!("reserved")), (4, json!("reserved"))]);
 }

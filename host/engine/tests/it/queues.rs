@@ -64,7 +64,7 @@ fn said(actions: &[Action], queue: &str) -> String {
         if let Action::Annotate { annotations, .. } | Action::Start { annotations, .. } = &mut action
             && let Some(Value::Object(notes)) = annotations.get_mut("sched")
         {
-            notes.remove("reason_pending");
+            notes.shift_remove("reason_pending");
             if notes.is_empty() && matches!(action, Action::Annotate { .. }) {
                 return None;
             }
