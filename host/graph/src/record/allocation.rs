@@ -7,6 +7,7 @@ use fluxgate_formats::rset::R;
 
 use crate::layout::flow::{Flow, write};
 use crate::layout::site::RecordFormat;
+use crate::layout::vertex::NONE;
 use crate::live::index::Status;
 use crate::live::ledger::Allocation;
 use crate::live::resources::Resources;
@@ -58,7 +59,12 @@ impl Resources {
     fn of_job(&self, takes: &[Take], flows: &[Flow], nslots: u32, (start, expiration): (f64, f64)) -> R {
         let graph = &self.machine.graph;
         let mut r = write_r::of_takes(graph, takes);
-        r.nslots = (nslots > 0).then_some(nslots);
+        // A target that is no node, such as a storage node, has no slot. The job's shell runs there too, and finds a task for
+        // each target only if it counts slots by the jobspec.
+        let other =
+            |node: u32| graph.vertices[graph.nodes[node as usize].vertex as usize].type_ != graph.node;
+        let slots_everywhere = !takes.iter().any(|take| take.node != NONE && other(take.node));
+        r.nslots = (nslots > 0 && slots_everywhere).then_some(nslots);
         r.starttime = start;
         r.expiration = if expiration.is_finite() { expiration } else { 0.0 };
         let vertices = write_jgf::of_takes(graph, takes, self.record_format);

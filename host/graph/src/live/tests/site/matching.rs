@@ -102,6 +102,8 @@ fn site_29_39_121_storage_nodes_are_no_nodes() {
         (r.summary().as_str(), r.nodelist.to_string().as_str()),
         ("rank0/core[0-3] rank5/core[0-1]", "n0,r0")
     );
+    // A shell that was told of one slot would have no task for the storage node.
+    assert_eq!(r.nslots, None);
     assert_eq!(run(&mut m, 2, &all).unwrap().summary(), "rank2/core[0-3] rank6/core[0-1]");
     assert!(run(&mut m, 3, &all).is_none());
     m.release(JobId(1), None).unwrap();
