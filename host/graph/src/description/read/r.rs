@@ -55,9 +55,14 @@ pub(crate) fn load(r: &R) -> Result<Model, LoadError> {
 /// Gives nodes of a graph that R has and that have nothing inside what R names on them: the shorthand of JGF leaves out
 /// what is below a vertex that is given as a whole.
 pub(crate) fn fill(model: &mut Model, r: &R) -> Result<(), LoadError> {
-    let node = model.name("node");
-    let nodes: Vec<VertexId> =
-        model.vertices().filter(|v| model.vertex(*v).map(|it| it.type_()) == node).collect();
+    // Execution targets, whatever their type; not what is on them.
+    let target = |v: &VertexId| {
+        let it = model.vertex(*v)?;
+        let rank = it.rank().and_then(|rank| u32::try_from(rank).ok())?;
+        let on = model.text(it.type_());
+        r.children(rank).map(|children| !children.contains_key(on))
+    };
+    let nodes: Vec<VertexId> = model.vertices().filter(|v| target(v) == Some(true)).collect();
     for vertex in nodes {
         let rank = model.vertex(vertex).and_then(|it| it.rank()).and_then(|rank| u32::try_from(rank).ok());
         let Some((rank, children)) = rank.and_then(|rank| Some((rank, r.children(rank)?))) else { continue };

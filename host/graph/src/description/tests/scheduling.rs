@@ -119,6 +119,9 @@ fn r40_the_shorthand_is_made_whole_by_the_r_around_it() {
     assert_eq!(Source::detect(&text), Ok(Source::Jgf));
     let model = Model::load(&text, None).unwrap();
     assert_eq!(inside(&model, "/cluster0/n0"), ["/core0", "/core1", "/core2", "/core3", "/gpu0", "/gpu1"]);
+    // Of any execution target.
+    let storage = text.replace("\"type\":\"node\"", "\"type\":\"storage_node\"");
+    assert_eq!(inside(&Model::load(&storage, None).unwrap(), "/cluster0/n0").len(), 6, "{storage}");
     let saved = model.to_jgf();
     assert_eq!(saved["writer"], "fluxion:jgf", "nothing is left out any more");
     assert_eq!(Model::from_jgf(&saved.to_string()).unwrap().to_jgf(), saved);
