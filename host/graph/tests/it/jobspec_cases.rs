@@ -208,7 +208,7 @@ fn several_slots_and_alternatives() {
             "alternatives in alternatives",
             "[xor_slot/[xor_slot/gpu=9;xor_slot/core=7];xor_slot/core]",
             "rank0/core[0-6]",
-            2,
+            1,
         ),
         ("a license beside nodes", "[slot=2/node;license=2]", "rank[0-1]/core[0-31]", 2),
     ]);
