@@ -183,7 +183,7 @@ impl Reader {
                 })
             }
             _ => Err(path.fault(
-                format!("the operator '{}'", crate::text::excerpt(operator)),
+                format!("the unknown constraint operator: {}", crate::text::excerpt(operator)),
                 "one of properties, hostlist, ranks, not, and, or",
             )),
         }

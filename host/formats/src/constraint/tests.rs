@@ -72,7 +72,7 @@ fn refused() {
         (json!(null), "found null"),
         (
             json!({"foo": []}),
-            "found the operator 'foo', expected one of properties, hostlist, ranks, not, and, or",
+            "found the unknown constraint operator: foo, expected one of properties, hostlist, ranks, not, and, or",
         ),
         (json!({"and": {}}), "and: found an empty dictionary, expected a list"),
         (json!({"or": 1}), "or: found 1"),

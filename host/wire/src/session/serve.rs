@@ -37,7 +37,12 @@ pub fn feasibility_question(message: &Message) -> Result<Jobspec, String> {
 pub fn feasibility_answer(question: &Message, result: Result<(), RpcError>) -> Message {
     match result {
         Ok(()) => question.respond(),
-        Err(error) => question.respond_error(error.errnum, &one_line(&error.text, NOTE_LEN_MAX)),
+        Err(error) => {
+            // As the graph scheduler writes it, and as its scripts search it.
+            let why = error.text.strip_prefix("unsatisfiable request");
+            let text = why.map_or_else(|| error.text.clone(), |why| format!("Unsatisfiable request{why}"));
+            question.respond_error(error.errnum, &one_line(&text, NOTE_LEN_MAX))
+        }
     }
 }
 
