@@ -135,7 +135,7 @@ impl Session {
         let payload = message.text().ok_or_else(|| PayloadError::Missing.to_string());
         let read = payload.and_then(|payload| {
             let inventory = dialect::inventory(payload)?;
-            let r = R::from_json(inventory.resources).map_err(|error| format!("resources: {error}"))?;
+            let r = read_r(inventory.resources).map_err(|error| format!("resources: {error}"))?;
             Ok((Box::new(r), inventory.up))
         });
         let (resources, up) = match read {
@@ -236,7 +236,9 @@ impl Session {
 
     pub(super) fn on_r(&mut self, id: JobId, way: Way, message: &Message, out: &mut Vec<Output>) {
         let found = looked_up("R", way, message)
-            .and_then(|value| R::from_value(&value).map_err(|error| error.to_string()))
+            .and_then(|value| {
+                R::from_value(&without_odd_scheduling(value)).map_err(|error| error.to_string())
+            })
             .map(|r| {
                 let jobspec =
                     (way == Way::JobInfo).then(|| looked_up("jobspec", way, message).ok()).flatten();
@@ -374,4 +376,26 @@ impl Session {
             out.push(Output::Engine(Event::InstanceExpiration(expiration)));
         }
     }
+}
+
+/// R of the inventory.
+fn read_r(text: &str) -> Result<R, String> {
+    R::from_json(text).or_else(|error| {
+        let odd = serde_json::from_str(text).ok().filter(|value: &Value| is_odd(value));
+        let odd = odd.ok_or_else(|| error.to_string())?;
+        R::from_value(&without_odd_scheduling(odd)).map_err(|error| error.to_string())
+    })
+}
+
+/// Is there a `scheduling` that is no dictionary? It is not read, so it is no reason to schedule nothing (RFC 20: opaque).
+fn is_odd(value: &Value) -> bool {
+    value.get("scheduling").is_some_and(|it| !(it.is_object() || it.is_null()))
+}
+
+fn without_odd_scheduling(mut value: Value) -> Value {
+    if is_odd(&value) {
+        tracing::warn!("R: scheduling: expected a dictionary; it is not used");
+        value["scheduling"] = Value::Null;
+    }
+    value
 }
