@@ -197,8 +197,10 @@ impl Service {
         let first_queues = first_queues(settings, &*components, &registry)?;
         let responder = Responder::new(&identity.session.name, identity.rank, identity.uuid.as_deref());
         Ok(Service {
+        let mut session = Session::new(identity.session.clone());
+        session.set_virtual_queues(configuration.settings.virtual_queues.clone());
             host,
-            session: Session::new(identity.session.clone()),
+            session,
             identity,
             configuration,
             reloading: false,

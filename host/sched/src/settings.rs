@@ -151,6 +151,8 @@ pub struct Settings {
     queues: BTreeMap<String, Queue>,
     /// The queues that there are, if the configuration says so.
     queues_there: Option<BTreeSet<String>>,
+    /// The parents of those among them that are virtual (RFC 33).
+    pub virtual_queues: BTreeMap<String, String>,
     /// Tell jobs why they wait.
     pub annotate: bool,
     /// Seconds between two forecasts of when waiting jobs start; 0 is never.
@@ -201,6 +203,7 @@ impl Default for Settings {
             record_format: engine.record_format,
             queues: BTreeMap::new(),
             queues_there: None,
+            virtual_queues: BTreeMap::new(),
             annotate: engine.annotate,
             estimates: ESTIMATES,
             log_level: LogLevel::default(),
@@ -256,6 +259,7 @@ impl Settings {
             Value::Object(tables) => {
                 let mut settings = Settings::from_table(tables.get(TABLE).unwrap_or(&Value::Null))?;
                 settings.queues_there = Settings::queues_in(tables);
+                settings.virtual_queues = Settings::virtual_queues_in(tables);
                 settings.check_queues().with_context(|| format!("[{TABLE}]"))?;
                 Ok(settings)
             }

@@ -185,8 +185,14 @@ impl Service {
         let name = |queue: &str| if queue.is_empty() { "default".to_owned() } else { queue.to_owned() };
         let rows = engine.queues().map(|queue| (name(queue.queue), row(engine, &queue)));
         let mut rows: Map<String, Value> = rows.collect();
-        if rows.is_empty() {
-            // The anonymous queue is there from its first job on.
+        // A queue is known to the engine from its first job on.
+        let settings = &self.configuration.settings;
+        let named = settings.queue_names().filter(|name| !settings.virtual_queues.contains_key(*name));
+        let mut missing: Vec<&str> = named.filter(|name| !rows.contains_key(*name)).collect();
+        if rows.is_empty() && missing.is_empty() {
+            missing.push("");
+        }
+        for queue in missing {
             let none = QueueStatus {
                 queue: "",
                 policy: engine.policy_name(),

@@ -292,6 +292,7 @@ impl Service {
         }
         let (watch, audit) = settings.periods();
         self.session.set_periods(watch, audit);
+        self.session.set_virtual_queues(settings.virtual_queues.clone());
         self.configuration.settings = settings;
         self.actions(actions.unwrap_or_default());
         if self.engine.is_some() {

@@ -188,6 +188,19 @@ impl Settings {
         Some(config.get("queues")?.as_object()?.keys().cloned().collect())
     }
 
+    /// The queues that the configuration of Flux names; none where it is not known.
+    pub fn queue_names(&self) -> impl Iterator<Item = &str> {
+        self.queues_there.iter().flatten().map(String::as_str)
+    }
+
+    /// The virtual queues of a whole Flux configuration, with their parents (RFC 33).
+    pub(super) fn virtual_queues_in(config: &Map<String, Value>) -> BTreeMap<String, String> {
+        let queues = config.get("queues").and_then(Value::as_object).into_iter().flatten();
+        queues
+            .filter_map(|(name, queue)| Some((name.clone(), queue["parent"].as_str()?.to_owned())))
+            .collect()
+    }
+
     /// Queues with a policy of their own.
     pub fn queue_policies(&self) -> impl Iterator<Item = (&String, &QueuePolicy)> {
         self.queues.iter().filter_map(|(name, queue)| Some((name, queue.own.as_ref()?)))

@@ -55,3 +55,30 @@ fn a_signal_has_the_brokers_configuration_read_again() {
     let shown = world.told("config-show", &json!({}));
     assert_eq!(shown["settings"]["quarantine"]["value"], 77.0);
 }
+
+/// RFC 33: a virtual queue has no order of its own.
+#[test]
+fn jobs_of_a_virtual_queue_stand_in_the_order_of_its_parent() {
+    let mut world = World::serving(&json!({"policy": "builtin-fcfs"}));
+    let queues = json!({"batch": {}, "debug": {}, "expedite": {"parent": "batch"}});
+    let config = json!({"sched-fluxgate": {"policy": "builtin-fcfs"}, "queues": queues});
+    let reload = world.ask("config-reload", &config);
+    assert!(world.answer(reload).unwrap().is_ok());
+    let spec = |queue: &str| {
+        json!({"version": 1, "resources": [{"type": "node", "count": 4, "with": [
+                {"type": "slot", "count": 1, "label": "task", "with": [{"type": "core", "count": 4}]}]}],
+            "tasks": [{"command": ["a"], "slot": "task", "count": {"per_slot": 1}}],
+            "attributes": {"system": {"duration": 60, "queue": queue}}})
+    };
+    for (id, queue) in [(1, "batch"), (2, "batch"), (3, "expedite")] {
+        world.submit_spec(id, &spec(queue));
+    }
+    world.prioritize(3, 20);
+    world.settle();
+    let queues = world.told("stats-get", &json!({}))["queues"].clone();
+    assert_eq!(queues.as_array().map(Vec::len), Some(1), "{queues}");
+    assert_eq!(world.started, [3], "the first by priority");
+    // Under the graph scheduler's name, with queues that had no job yet.
+    let rows = world.call("sched-fluxion-qmanager.stats-get", &json!({})).unwrap()["queues"].clone();
+    assert_eq!(rows.as_object().unwrap().keys().collect::<Vec<_>>(), ["batch", "debug"]);
+}

@@ -287,6 +287,8 @@ pub struct Session {
     questions: BTreeMap<u64, ReplyTo>,
     last_token: u64,
     deferred: VecDeque<Message>,
+    /// The parents of virtual queues (RFC 33).
+    virtual_queues: BTreeMap<String, String>,
     ranks: Idset,
     watch: Watch,
     stats: SessionStats,
@@ -320,10 +322,22 @@ impl Session {
             questions: BTreeMap::new(),
             last_token: 0,
             deferred: VecDeque::new(),
+            virtual_queues: BTreeMap::new(),
             ranks: Idset::new(),
             watch: Watch::default(),
             stats: SessionStats::default(),
         }
+    }
+
+    /// Jobs of these queues are jobs of the other ones, their parents, from now on: a virtual queue has no order of its own
+    /// (RFC 33).
+    pub fn set_virtual_queues(&mut self, parents: BTreeMap<String, String>) {
+        self.virtual_queues = parents;
+    }
+
+    /// The queue in whose order the jobs of this one are.
+    fn parent_of<'q>(&'q self, queue: &'q str) -> &'q str {
+        self.virtual_queues.get(queue).map_or(queue, String::as_str)
     }
 
     /// Begins the handshake. To be called once.

@@ -125,7 +125,12 @@ impl Session {
         if !message.wants_response() {
             return self.unexpected(message, "a request for resources that wants no answer");
         }
-        let Some(payload) = self.job_request(message) else { return };
+        let Some(mut payload) = self.job_request(message) else { return };
+        if let Some(queue) = payload.pointer_mut("/jobspec/attributes/system/queue")
+            && let Some(name) = queue.as_str()
+        {
+            *queue = self.parent_of(name).into();
+        }
         let id = match dialect::job_id(&payload) {
             Ok(id) => id,
             // No answer: without an id the job manager cannot match it, and with an error number it would take the

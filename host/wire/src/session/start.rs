@@ -243,7 +243,7 @@ impl Session {
                 let jobspec =
                     (way == Way::JobInfo).then(|| looked_up("jobspec", way, message).ok()).flatten();
                 let jobspec = jobspec.and_then(|value| Jobspec::from_value(&value).ok());
-                let queue = jobspec.map(|jobspec| jobspec.queue().unwrap_or_default().to_owned());
+                let queue = jobspec.map(|it| self.parent_of(it.queue().unwrap_or_default()).to_owned());
                 Found { r: Box::new(r), queue }
             });
         if let (Err(error), Way::JobInfo) = (&found, way) {
