@@ -5,6 +5,7 @@
 
 mod auditing;
 mod control;
+mod find;
 mod forecasting;
 mod graph_service;
 mod journal;
@@ -196,9 +197,9 @@ impl Service {
         let (registry, first_policy) = first_policy(settings, &*components)?;
         let first_queues = first_queues(settings, &*components, &registry)?;
         let responder = Responder::new(&identity.session.name, identity.rank, identity.uuid.as_deref());
-        Ok(Service {
         let mut session = Session::new(identity.session.clone());
         session.set_virtual_queues(configuration.settings.virtual_queues.clone());
+        Ok(Service {
             host,
             session,
             identity,

@@ -15,7 +15,7 @@ use fluxgate_wire::proto::errno;
 use fluxgate_wire::session::ControlRequest;
 use serde_json::{Map, Value, json};
 
-use super::Service;
+use super::{Service, find};
 
 /// Most parent paths of unknown vertices that are remembered.
 const PARENTS_MAX: usize = 1024;
@@ -80,9 +80,7 @@ impl Service {
     }
 
     fn vertex(&mut self, request: &ControlRequest, question: VertexRequest) -> Result<Value, RpcError> {
-        let engine = self.engine.as_ref();
-        let engine = engine.ok_or_else(|| refusal(errno::EAGAIN, "the scheduler is still starting"))?;
-        let resources = engine.resources();
+        let resources = self.running_engine()?.resources();
         let missing = |paths: &[String]| paths.iter().find(|path| !resources.has_path(path)).cloned();
         match question {
             VertexRequest::SetStatus { path, status } => {
@@ -130,9 +128,15 @@ impl Service {
         }
     }
 
+    fn running_engine(&self) -> Result<&Engine, RpcError> {
+        self.engine.as_deref().ok_or_else(|| refusal(errno::EAGAIN, "the scheduler is still starting"))
+    }
+
     fn graph_answer(&mut self, request: &ControlRequest) -> Result<Value, RpcError> {
         match (request.service(), request.method()) {
             (RESOURCE_SERVICE, "status") => Ok(self.resource_status()),
+            (RESOURCE_SERVICE, "find") => find::find(self.running_engine()?, &request.payload),
+            (RESOURCE_SERVICE, "info") => find::info(self.running_engine()?, &request.payload),
             (RESOURCE_SERVICE, "stats-get") => Ok(self.graph_stats()),
             (RESOURCE_SERVICE, "params") => Ok(self.graph_params()),
             (QUEUE_SERVICE, "stats-get") => Ok(self.queue_stats()),
@@ -194,7 +198,7 @@ impl Service {
         }
         for queue in missing {
             let none = QueueStatus {
-                queue: "",
+                queue,
                 policy: engine.policy_name(),
                 own: false,
                 suspended_by: None,
@@ -203,7 +207,7 @@ impl Service {
                 swap: None,
                 cost: Default::default(),
             };
-            rows.insert(name(""), row(engine, &none));
+            rows.insert(name(queue), row(engine, &none));
         }
         rows
     }

@@ -202,9 +202,7 @@ fn site_69_70_83_85_86_87_counters_parameters_and_status_have_their_shapes() {
     assert_eq!(params["queue-params"], "queue-depth=unlimited");
     assert!(params["queue-policy"].is_string());
     assert_eq!(ask(&mut world, "sched-fluxion-qmanager.stats-clear"), json!({}));
-    for topic in
-        ["sched-fluxion-resource.match", "sched-fluxion-resource.find", "sched-fluxion-qmanager.set_status"]
-    {
+    for topic in ["sched-fluxion-resource.match", "sched-fluxion-qmanager.set_status"] {
         assert_eq!(world.call(topic, &json!({})).unwrap_err().0, errno::ENOSYS, "{topic}");
     }
 }
@@ -226,4 +224,42 @@ fn site_38_the_format_of_r_is_a_setting_that_a_reload_changes() {
     let tag = world.ask("config-reload", &table);
     let error = world.answer(tag).unwrap().clone().unwrap_err().1;
     assert!(error.contains("rv1_nosched, rv1 or rv1_shorthand"), "{error}");
+}
+
+#[test]
+fn site_64_68_80_vertices_are_found_and_jobs_told() {
+    const FIND: &str = "sched-fluxion-resource.find";
+    let mut world = world(2, 1);
+    world.call(STATUS, &ssd("/site/chassis0/ssd0", "up")).unwrap();
+    world.submit_spec(1, &beside());
+    world.settle();
+    let find = |world: &mut World, criteria: &str, format: &str| {
+        world.call(FIND, &json!({"criteria": criteria, "format": format})).unwrap()["R"].clone()
+    };
+    let paths = |found: &Value| {
+        let nodes = found["graph"]["nodes"].as_array().unwrap();
+        let paths = nodes.iter().map(|node| node["metadata"]["paths"]["containment"].as_str().unwrap());
+        paths.map(str::to_owned).collect::<Vec<_>>()
+    };
+    let held = paths(&find(&mut world, "sched-now=allocated", "jgf"));
+    assert!(held.contains(&"/site/chassis0/ssd0".to_owned()), "{held:?}");
+    assert!(!held.iter().any(|path| path.starts_with("/site/chassis1")), "{held:?}");
+    let down = paths(&find(&mut world, "status=down and type=ssd", "jgf"));
+    assert!(
+        down.contains(&"/site/chassis1/ssd0".to_owned()) && !down.contains(&"/site/chassis0/ssd0".to_owned())
+    );
+    let all = find(&mut world, "status=up or status=down", "rv1_nosched");
+    let whole = world.call("sched.resource-status", &json!({})).unwrap()["all"].clone();
+    assert_eq!(all["execution"]["R_lite"], whole["execution"]["R_lite"]);
+    let allocated = find(&mut world, "jobid-alloc=1", "rv1_nosched");
+    assert_eq!(allocated["execution"]["R_lite"][0]["rank"], "0");
+    assert_eq!(find(&mut world, "status=up and status=down", "rv1_nosched"), Value::Null);
+    for bad in [json!({}), json!({"criteria": "status="}), json!({"criteria": "status=up", "format": "odd"})]
+    {
+        assert_eq!(world.call(FIND, &bad).unwrap_err().0, errno::EINVAL, "{bad}");
+    }
+    let info = world.call("sched-fluxion-resource.info", &json!({"jobid": 1})).unwrap();
+    assert_eq!((&info["jobid"], &info["status"]), (&json!(1), &json!("ALLOCATED")));
+    let none = world.call("sched-fluxion-resource.info", &json!({"jobid": 9})).unwrap_err();
+    assert_eq!(none.0, errno::ENOENT);
 }
