@@ -6,7 +6,7 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use fluxgate_testing::{Need, has};
+use fluxgate_testing::{Need, has, skipped};
 use fluxgate_tests::fixture::{binary, folder, policies};
 
 /// Said before every script: how to load the scheduler, submit, and look.
@@ -338,4 +338,112 @@ all=$(mock 0.01s -N4 -t 1m); event $all clean
 kill $pid; wait $pid || true
 "#;
     flux(&[ONE], &format!("{spoiler}{script}"));
+}
+
+/// A machine of two chassis, each with four vertices of storage and two nodes, in the place of the fake one; and the
+/// graph scheduler, loaded and removed.
+const SITE: &str = r#"
+flux python - <<'EOF'
+import json
+nodes, edges, rank = [], [], 0
+def vertex(above, path, **data):
+    nodes.append({"id": str(len(nodes)), "metadata": dict(data, paths={"containment": path})})
+    if above is not None:
+        edges.append({"source": str(above), "target": str(len(nodes) - 1)})
+    return len(nodes) - 1
+root = vertex(None, "/site", type="cluster", name="site")
+for c in range(2):
+    chassis = vertex(root, f"/site/chassis{c}", type="chassis", id=c, properties={"rabbit": f"r{c}", "ssdcount": "4"})
+    for s in range(4):
+        vertex(chassis, f"/site/chassis{c}/ssd{s}", type="ssd", unit="GiB", size=100, status=1)
+    for _ in range(2):
+        path = f"/site/chassis{c}/n{rank}"
+        node = vertex(chassis, path, type="node", name=f"n{rank}", rank=rank)
+        for core in range(4):
+            vertex(node, f"{path}/core{core}", type="core", id=core, rank=rank)
+        rank += 1
+json.dump({"graph": {"nodes": nodes, "edges": edges}}, open("site.jgf", "w"))
+lite = [{"rank": "0-3", "children": {"core": "0-3"}}]
+json.dump({"version": 1, "execution": {"R_lite": lite, "nodelist": ["n[0-3]"], "starttime": 0, "expiration": 0}}, open("R", "w"))
+EOF
+printf '[resource]\npath = "%s/R"\nscheduling = "%s/site.jgf"\nnoverify = true\nnorestrict = true\n' "$PWD" "$PWD" > site.toml
+flux module remove resource
+flux config load site.toml
+flux module load resource monitor-force-up
+flux module reload -f job-ingest disable-validator
+theirs() {
+    flux module load sched-fluxion-resource match-format="$1"
+    flux module load sched-fluxion-qmanager queue-policy=easy
+    flux module stats sched-fluxion-qmanager > /dev/null
+}
+no_theirs() { flux module remove sched-fluxion-qmanager; flux module remove sched-fluxion-resource; }
+# All storage is marked up, as the service of the site does it.
+up() { flux python -c '
+import flux
+h, path = flux.Flux(), "/site/chassis{}/ssd{}"
+marks = [{"resource_path": path.format(c, s), "status": "up"} for c in range(2) for s in range(4)]
+for answer in [h.rpc("sched-fluxion-resource.set_status", mark) for mark in marks]:
+    answer.get()'; }
+# Slots of a node and storage beside it.
+beside() {
+    jq -nc --argjson n "$1" '{version: 1, tasks: [{command: ["true"], slot: "task", count: {per_slot: 1}}],
+        attributes: {system: {duration: 3600, exec: {test: {run_duration: "1h"}}}},
+        resources: [{type: "slot", count: $n, label: "rabbit", with: [
+            {type: "node", count: 1, exclusive: true, with: [
+                {type: "slot", count: 1, label: "task", with: [{type: "core", count: 1}]}]},
+            {type: "ssd", count: 10, exclusive: true}]}]}' | flux job submit
+}
+held() {
+    for id in "$@"; do
+        flux kvs get "$(flux job id --to=kvs $id).R" |
+            jq -r '.scheduling.graph.nodes[].metadata | select(.exclusive) | .paths.containment'
+    done
+}
+"#;
+
+#[test]
+fn site_48_49_jobs_live_on_when_one_scheduler_takes_the_place_of_the_other() {
+    let script = r#"
+for format in rv1 rv1_shorthand; do
+    load policy=easy record-format=$format; up
+    first=$(beside 2); event $first start
+    flux module remove sched-fluxgate; theirs $format; up
+    test "$(state $first)" = RUN
+    second=$(beside 1); event $second start
+    no_theirs; load policy=easy record-format=$format; up
+    test "$(state $first)$(state $second)" = RUNRUN
+    third=$(beside 1); event $third start
+    # Nodes and storage of one chassis each, and nothing is held by two jobs.
+    test -z "$(held $first $second $third | sort | uniq -d)"
+    test "$(held $first $second $third | grep -c /ssd)" = 4
+    fourth=$(beside 1); event $fourth priority
+    flux cancel $second; event $second clean
+    event $fourth start
+    flux cancel $first $third $fourth
+    for id in $first $third $fourth; do event $id clean; done
+    test "$(stat .resources.free_nodes)" = 4
+    flux module remove sched-fluxgate
+done
+"#;
+    if has_graph_scheduler() {
+        flux(&[ONE], &format!("{SITE}{script}"));
+    }
+}
+
+/// Is the graph scheduler of the Flux project installed beside this flux?
+fn has_graph_scheduler() -> bool {
+    if !has(Need::Flux, "flux") {
+        return false;
+    }
+    let mut command = Command::new("flux");
+    command.args(["start", "-s1", "--conf=fake-resources.nnodes=1", "bash", "-c"]);
+    command.arg(
+        "flux module list | grep -q '^sched-fluxion-resource ' || flux module load sched-fluxion-resource",
+    );
+    command.env_remove("FLUX_URI").env_remove("FLUX_SCHED_MODULE").stdin(Stdio::null());
+    let found = command.output().is_ok_and(|output| output.status.success());
+    if !found {
+        skipped(Need::Program, "no sched-fluxion-resource beside flux");
+    }
+    found
 }
