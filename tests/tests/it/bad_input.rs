@@ -106,7 +106,7 @@ fn components_that_are_none_of_ours() {
 #[test]
 fn a_running_instance_refuses_nonsense_and_goes_on() {
     let world = World::up(&["--nodes", "2", "--cores", "2", "--policy", "easy"]);
-    world.cli(&["submit", "-n5", "--", "true"]).fails(1, &["unsatisfiable"]);
+    world.cli(&["submit", "-n5", "--", "true"]).fails(1, &["Unsatisfiable request"]);
     world.cli(&["job", "ƒ23"]).fails(1, &["ƒ23"]);
     world.cli(&["cancel", "ƒ23"]).fails(1, &["ƒ23"]);
     world.cli(&["drain", "7", "no such rank"]).fails(1, &["7"]);

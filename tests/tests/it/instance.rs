@@ -255,7 +255,7 @@ fn what_can_never_run_is_refused_or_denied() {
         let said = world.cli(&["submit", "-n3", "--simulate", "1s"]);
         if world.dialect() == "current" {
             // Asked by the feasibility service.
-            return said.fails(1, &["unsatisfiable"]);
+            return said.fails(1, &["nsatisfiable"]);
         }
         let id = said.ok();
         let job = world.cli(&["job", id.trim(), "--wait", "--json"]).json();
