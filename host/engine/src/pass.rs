@@ -10,6 +10,7 @@
 //! This module must never know how a policy is executed.
 
 mod bounds_gate;
+mod candidates;
 mod finish;
 mod flow;
 mod limits;
@@ -25,7 +26,6 @@ use fluxgate_formats::JobId;
 use fluxgate_graph::{NoFit, Placement, Request, Selection, ShapeId, Totals};
 use serde_json::Value;
 
-use crate::core::class::Class;
 use crate::core::scope::QueueId;
 use crate::core::{Core, clamp};
 use crate::headroom::Headroom;
@@ -188,106 +188,6 @@ impl Pass {
     /// Jobs that hold resources and jobs that wait, over all queues, before this pass.
     pub fn job_counts(&self) -> (u32, u32) {
         (clamp(self.core.running.len() as u64), clamp(self.core.pending_len() as u64))
-    }
-
-    /// The next candidate in order.
-    #[allow(clippy::should_implement_trait)] // named as in the contract
-    pub fn next(&mut self) -> Option<u32> {
-        self.advance(false)
-    }
-
-    /// The next candidate in order of those not known to be unable to start now.
-    pub fn next_fitting(&mut self) -> Option<u32> {
-        self.advance(true)
-    }
-
-    /// Puts the cursor before the first candidate.
-    pub fn rewind(&mut self) {
-        self.walk = Walk::default();
-    }
-
-    fn advance(&mut self, fitting: bool) -> Option<u32> {
-        self.sought_fitting |= fitting;
-        while (self.offered.len() as u64) < self.core.config.candidates_per_pass_max && !self.interrupted() {
-            if fitting {
-                let Core { resources, .. } = &mut *self.core;
-                self.limits.refresh(resources, self.now);
-            }
-            let queue = self.core.queues.get(self.queue as usize)?;
-            let order = queue.order()?;
-            let next = if fitting {
-                let (core, misses, now, limits) = (&self.core, &self.misses, self.now, &self.limits);
-                let free = core.resources.totals().free_cores;
-                self.walk.next_fitting(order, free, |class| {
-                    let class = queue.class(class);
-                    let latest = match class {
-                        Some(class) if class.is_band() => f64::INFINITY,
-                        Some(class) if !class.parked && core.resources.could_fit_counts(&class.request) => {
-                            misses.get(&class.request.shape()).map_or(f64::INFINITY, Miss::latest)
-                        }
-                        _ => f64::NEG_INFINITY,
-                    };
-                    let band = class.is_some_and(Class::is_band);
-                    move |(cores, duration)| {
-                        let latest = if band { limits.latest(cores, free) } else { latest };
-                        core.expected_end(now, duration) <= latest
-                    }
-                })
-            } else {
-                self.walk.next(order)
-            };
-            let (class, slot) = next?;
-            let job = self.core.job(slot)?;
-            if job.decided == self.core.serial {
-                continue;
-            }
-            let counted = self.limits.known() && queue.class(class).is_some_and(Class::is_band);
-            if fitting && !counted && self.would_delay(slot) {
-                continue;
-            }
-            return Some(self.offer(slot));
-        }
-        self.cut = true;
-        None
-    }
-
-    /// Do counts alone say that this job would delay a reservation? Then the jobs that they concern as well are left out, too.
-    fn would_delay(&mut self, slot: Slot) -> bool {
-        let Some(job) = self.core.job(slot) else { return true };
-        let (request, duration) = (job.request.clone(), job.duration);
-        let end = self.core.expected_end(self.now, duration);
-        let Some((reserved, latest)) = self.core.resources.delay_by_counts(&request, self.now, end) else {
-            return false;
-        };
-        self.note_delay(&request, latest);
-        self.set_reason(slot, Reason::Delays(reserved));
-        self.passed_over.push(slot);
-        true
-    }
-
-    /// The next job in Flux's own order; for the built-in policy only.
-    fn next_native(&mut self) -> Option<u32> {
-        use std::ops::Bound::{Excluded, Unbounded};
-        if self.interrupted() {
-            return None;
-        }
-        let queue = self.core.queues.get(self.queue as usize)?;
-        let from = self.native.map_or(Unbounded, Excluded);
-        let (key, slot) = queue.native.range((from, Unbounded)).next().map(|(k, s)| (*k, *s))?;
-        self.native = Some(key);
-        Some(self.offer(slot))
-    }
-
-    fn offer(&mut self, slot: Slot) -> u32 {
-        let serial = self.core.serial;
-        if let Some(job) = self.core.job_mut(slot) {
-            if job.offered != serial {
-                self.offered.push(slot);
-            }
-            job.offered = serial;
-        }
-        self.core.stats.candidates += 1;
-        slot
     }
 
     /// Notes a breach of the contract; the first one counts.

@@ -276,6 +276,28 @@ fn of_one_job() -> Checkpoint {
     engine.checkpoint().unwrap().0
 }
 
+/// A version before had a class for each duration and each number of cores.
+#[test]
+fn a_checkpoint_with_more_classes_goes_on() {
+    let mut engine = engine(1, 4);
+    let wide = |id: u64| cores(4, 10.0 * id as f64);
+    submit(&mut engine, 1.0, (1..=5).map(|id| (id, wide(id))).collect());
+    let mut text = serde_json::to_value(engine.checkpoint().unwrap().0).unwrap();
+    for (class, job) in text["pending"].as_array_mut().unwrap().iter_mut().enumerate() {
+        job["class"] = class.into();
+    }
+    text["queues"][0]["classes"] = 4.into();
+    text["queues"][0]["parked"] = serde_json::json!([[0, false], [2, false]]);
+    let old: Checkpoint = serde_json::from_value(text).unwrap();
+    let mut engine = Engine::resume(&old, |id| Some(wide(id.0)), None, BTreeMap::new()).unwrap();
+    for id in 1..=4 {
+        engine.step(free(id), 2.0);
+        assert_eq!(started(&engine.pass(2.0)), [id + 1]);
+        let now = engine.checkpoint().unwrap().0;
+        Engine::resume(&now, |id| Some(wide(id.0)), None, BTreeMap::new()).unwrap();
+    }
+}
+
 #[test]
 fn what_does_not_fit_in_is_named() {
     let good = of_one_job();

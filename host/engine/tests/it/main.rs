@@ -7,6 +7,7 @@ mod common;
 mod either;
 mod estimate;
 mod failing;
+mod fitting;
 mod forecast;
 mod hold;
 mod interrupt;

@@ -1,0 +1,152 @@
+//! A walk for fitting jobs leaves out nothing that could start: EASY that tries every job in order starts the same jobs.
+
+use std::sync::Arc;
+
+use fluxgate_engine::{Config, Engine, Event, Pass, PolicyError, Refusal};
+use fluxgate_formats::jobspec::Simple;
+use fluxgate_formats::{JobId, Jobspec};
+use proptest::prelude::*;
+
+use crate::common::*;
+
+/// EASY that asks for every job, and is refused.
+fn every_job(pass: &mut Pass, depth: usize) -> Result<(), PolicyError> {
+    let mut reserved = 0;
+    while let Some(c) = pass.next() {
+        let refused = matches!(pass.start(c, None)?, Err(Refusal::Busy | Refusal::DelaysReservation));
+        if refused && reserved < depth && pass.reserve(c)?.is_ok() {
+            reserved += 1;
+        }
+    }
+    Ok(())
+}
+
+/// The same by walks for fitting jobs, once all reservations are made.
+fn fitting_jobs(pass: &mut Pass, depth: usize) -> Result<(), PolicyError> {
+    let mut reserved = 0;
+    while reserved < depth
+        && let Some(c) = pass.next()
+    {
+        let refused = matches!(pass.start(c, None)?, Err(Refusal::Busy | Refusal::DelaysReservation));
+        if refused && pass.reserve(c)?.is_ok() {
+            reserved += 1;
+        }
+    }
+    while let Some(c) = pass.next_fitting() {
+        let _ = pass.start(c, None)?;
+    }
+    Ok(())
+}
+
+#[derive(Debug, Clone)]
+enum Op {
+    /// So many cores or nodes, for so many seconds; 0 is no limit.
+    Submit(u32, u16),
+    /// The running job at this position ends.
+    End(usize),
+    /// The waiting job at this position is withdrawn.
+    Cancel(usize),
+    Later(u16),
+    Node(u32, bool),
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    prop_oneof![
+        6 => (1..26u32, prop_oneof![9 => 1..400u16, 1 => Just(0), 2 => Just(60)])
+            .prop_map(|(n, d)| Op::Submit(n, d)),
+        4 => (0..30usize).prop_map(Op::End),
+        1 => (0..30usize).prop_map(Op::Cancel),
+        3 => (1..90u16).prop_map(Op::Later),
+        1 => (0..6u32, any::<bool>()).prop_map(|(n, up)| Op::Node(n, up)),
+    ]
+}
+
+fn asking(nodes: bool, n: u32, duration: f64) -> Arc<Jobspec> {
+    match nodes {
+        true => {
+            let n = 1 + n % 6;
+            Arc::new(
+                Simple { nodes: Some(n), slots: n, exclusive: true, duration, ..Simple::default() }.build(),
+            )
+        }
+        false => cores(n, duration),
+    }
+}
+
+/// An engine, and the jobs that wait and run in it.
+struct Side {
+    engine: Engine,
+    waiting: Vec<u64>,
+    running: Vec<u64>,
+}
+
+impl Side {
+    fn of(script: Script, ceiling: bool) -> Side {
+        let mut config = Config::default();
+        if ceiling {
+            let bounds = fluxgate_engine::QueueBounds { ceiling: Some("20".parse().unwrap()), floor: None };
+            config.queue_bounds.insert(String::new(), bounds);
+        }
+        let mut engine = Engine::new(machine(6, 4), config);
+        install(&mut engine, script, 0.0);
+        Side { engine, waiting: Vec::new(), running: Vec::new() }
+    }
+
+    /// The jobs that start.
+    fn step(&mut self, event: Event, now: f64) -> Vec<u64> {
+        self.engine.step(event, now);
+        let starts = started(&self.engine.pass(now));
+        for id in &starts {
+            self.engine.step(Event::Committed { id: JobId(*id) }, now);
+        }
+        self.waiting.retain(|id| !starts.contains(id));
+        self.running.extend(&starts);
+        starts
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 256, failure_persistence: None, ..ProptestConfig::default() })]
+    #[test]
+    fn a_walk_for_fitting_jobs_leaves_out_nothing_that_could_start(
+        nodes: bool,
+        ceiling: bool,
+        depth in 0..4usize,
+        ops in prop::collection::vec(op(), 1..120),
+    ) {
+        let mut every = Side::of(Script::named("every").run(move |pass| every_job(pass, depth)), ceiling);
+        let mut fitting = Side::of(Script::named("fitting").run(move |pass| fitting_jobs(pass, depth)), ceiling);
+        let (mut now, mut next) = (1.0, 1);
+        for op in ops {
+            let event = match op {
+                Op::Submit(n, duration) => {
+                    next += 1;
+                    every.waiting.push(next);
+                    fitting.waiting.push(next);
+                    alloc(next, asking(nodes, n, f64::from(duration)))
+                }
+                Op::End(at) if !every.running.is_empty() => {
+                    let at = at % every.running.len();
+                    fitting.running.remove(at);
+                    free(every.running.remove(at))
+                }
+                Op::Cancel(at) if !every.waiting.is_empty() => {
+                    let at = at % every.waiting.len();
+                    fitting.waiting.remove(at);
+                    Event::Cancel { id: JobId(every.waiting.remove(at)) }
+                }
+                Op::Node(n, up) => {
+                    let node = n.to_string().parse().unwrap();
+                    if up { Event::Up(node) } else { Event::Down(node) }
+                }
+                Op::Later(by) => {
+                    now += f64::from(by);
+                    Event::Up("0".parse().unwrap())
+                }
+                _ => continue,
+            };
+            let starts = every.step(event.clone(), now);
+            prop_assert_eq!(fitting.step(event, now), starts);
+        }
+    }
+}
