@@ -118,9 +118,9 @@ pub(crate) struct Walk {
     /// Heads up to here were taken by [`Walk::next_fitting`], or passed over.
     seen_fitting: Option<OrderKey>,
     /// The next member of classes that the walk has looked at.
-    touched: BTreeMap<OrderKey, ClassId>,
+    touched: BTreeMap<OrderKey, (ClassId, Slot)>,
     /// Members that were in `touched` and did not fit.
-    left_out: Vec<(OrderKey, ClassId)>,
+    left_out: Vec<(OrderKey, (ClassId, Slot))>,
 }
 
 impl Walk {
@@ -129,17 +129,19 @@ impl Walk {
         self.touched.extend(self.left_out.drain(..));
         loop {
             let head = order.heads.next(HEADS, after(&self.seen), &|_| true);
-            let (key, class, is_head) = self.take_first(head)?;
-            if is_head {
+            let (key, class, slot) = self.take_first(head)?;
+            if slot.is_none() {
                 self.seen = Some(key);
             }
             // A class that was left out lags behind the cursor.
             if let Some(pos) = self.pos.filter(|pos| key <= *pos) {
-                let next = order.members.after(class, &pos);
-                self.touched.extend(next.map(|next| (next, class)));
+                self.touch(class, order.members.next(class, Excluded(&pos), &|_| true));
                 continue;
             }
-            let (_, slot) = order.members.next(class, Included(&key), &|_| true)?;
+            let slot = match slot {
+                Some(slot) => slot,
+                None => order.members.next(class, Included(&key), &|_| true)?.1,
+            };
             return Some(self.offer(order, class, key, slot));
         }
     }
@@ -157,22 +159,20 @@ impl Walk {
             let seen = self.seen.max(self.seen_fitting);
             let head =
                 order.heads.next(HEADS, after(&seen), &|(fewest, _)| fewest <= free && fewest < PARKED);
-            let (key, class, is_head) = self.take_first(head)?;
+            let (key, class, touched) = self.take_first(head)?;
             let from = match &self.pos {
                 Some(pos) if key <= *pos => Excluded(pos),
                 _ => Included(&key),
             };
             let next = order.members.next(class, from, &small(class));
-            if is_head {
+            if touched.is_none() {
                 self.seen_fitting = Some(key);
             }
             match next {
                 Some((next, slot)) if next == key => return Some(self.offer(order, class, key, slot)),
                 next => {
-                    if !is_head {
-                        self.left_out.push((key, class));
-                    }
-                    self.touched.extend(next.map(|(next, _)| (next, class)));
+                    self.left_out.extend(touched.map(|slot| (key, (class, slot))));
+                    self.touch(class, next);
                 }
             }
         }
@@ -180,20 +180,26 @@ impl Walk {
 
     fn offer(&mut self, order: &Order, class: ClassId, key: OrderKey, slot: Slot) -> (ClassId, Slot) {
         self.pos = Some(key);
-        self.touched.extend(order.members.after(class, &key).map(|next| (next, class)));
+        self.touch(class, order.members.next(class, Excluded(&key), &|_| true));
         (class, slot)
     }
 
-    /// The first of this head and the touched classes, and whether it is the head. It is taken out of these.
-    fn take_first(&mut self, head: Option<(OrderKey, ClassId)>) -> Option<(OrderKey, ClassId, bool)> {
-        let touched = self.touched.first_key_value().map(|(key, class)| (*key, *class));
+    fn touch(&mut self, class: ClassId, next: Option<(OrderKey, Slot)>) {
+        if let Some((key, slot)) = next {
+            self.touched.insert(key, (class, slot));
+        }
+    }
+
+    /// The first of this head and the touched classes; of one that was touched with its job. It is taken out of these.
+    fn take_first(&mut self, head: Option<(OrderKey, ClassId)>) -> Option<(OrderKey, ClassId, Option<Slot>)> {
+        let touched = self.touched.first_key_value().map(|(key, _)| *key);
         match (head, touched) {
-            (Some((key, class)), Some((other, _))) if key < other => Some((key, class, true)),
-            (Some((key, class)), None) => Some((key, class, true)),
-            (_, touched) => {
-                let (key, class) = touched?;
-                self.touched.remove(&key);
-                Some((key, class, false))
+            (Some((key, class)), touched) if touched.is_none_or(|other| key < other) => {
+                Some((key, class, None))
+            }
+            _ => {
+                let (key, (class, slot)) = self.touched.pop_first()?;
+                Some((key, class, Some(slot)))
             }
         }
     }

@@ -212,11 +212,6 @@ impl Trees {
         self.node(self.leftmost(self.root(class))).map(|node| node.key)
     }
 
-    /// The first key of a tree after another one.
-    pub(super) fn after(&self, class: ClassId, key: &OrderKey) -> Option<OrderKey> {
-        self.next(class, Bound::Excluded(key), &|_| true).map(|(key, _)| key)
-    }
-
     /// The first entry of a tree from a key on whose size is `small` enough, and what it stands for. What holds for a size
     /// holds for all that are smaller in both.
     pub(super) fn next(

@@ -17,6 +17,8 @@ struct Step {
 
 #[derive(Debug, Clone)]
 struct Block {
+    /// The time of its first step, beside the other blocks for the search.
+    begin: f64,
     /// Never empty; in order of time.
     steps: Vec<Step>,
     least: u64,
@@ -25,7 +27,8 @@ struct Block {
 
 impl Block {
     fn of(steps: Vec<Step>) -> Block {
-        let mut block = Block { steps, least: 0, most: 0 };
+        let begin = steps.first().map_or(f64::NEG_INFINITY, |step| step.time);
+        let mut block = Block { begin, steps, least: 0, most: 0 };
         block.measure();
         block
     }
@@ -60,7 +63,7 @@ impl Profile {
 
     /// The step that holds at `time`.
     fn at(&self, time: f64) -> (usize, usize) {
-        let block = self.blocks.partition_point(|b| b.steps[0].time <= time).saturating_sub(1);
+        let block = self.blocks.partition_point(|b| b.begin <= time).saturating_sub(1);
         let step = self.blocks[block].steps.partition_point(|s| s.time <= time).saturating_sub(1);
         (block, step)
     }
@@ -91,6 +94,9 @@ impl Profile {
 
     /// The first time from `start` on, before `end`, at which fewer than `want` are free.
     pub(crate) fn short(&self, want: u64, start: f64, end: f64) -> Option<f64> {
+        if want == 0 {
+            return None;
+        }
         let (block, step) = self.find(self.at(start), |b| b.least < want, |free| free < want)?;
         let time = self.blocks[block].steps[step].time.max(start);
         (time < end).then_some(time)
@@ -133,15 +139,20 @@ impl Profile {
     }
 
     fn edit(&mut self, start: f64, end: f64, change: impl Fn(&mut u64)) {
-        self.cut(start);
         self.cut(end);
-        let (mut block, mut step) = self.at(start);
+        let (mut block, mut step) = self.cut(start);
         while let Some(it) = self.blocks.get_mut(block) {
-            if it.steps[0].time >= end {
+            if it.begin >= end {
                 break;
             }
+            let all = step == 0 && it.steps.last().is_some_and(|step| step.time < end);
             it.steps[step..].iter_mut().take_while(|s| s.time < end).for_each(|step| change(&mut step.free));
-            it.measure();
+            if all {
+                change(&mut it.least);
+                change(&mut it.most);
+            } else {
+                it.measure();
+            }
             (block, step) = (block + 1, 0);
         }
     }
@@ -169,22 +180,24 @@ impl Profile {
         self.blocks.len()
     }
 
-    /// A step begins at `time`, if that is one.
-    fn cut(&mut self, time: f64) {
-        if !time.is_finite() {
-            return;
-        }
+    /// Makes a step begin at `time`, if that is one. Returns the step that holds then.
+    fn cut(&mut self, time: f64) -> (usize, usize) {
         let (block, step) = self.at(time);
         let it = &mut self.blocks[block];
         let Step { time: begin, free } = it.steps[step];
-        if begin == time {
-            return;
+        if !time.is_finite() || begin == time {
+            return (block, step);
         }
         it.steps.insert(step + 1, Step { time, free });
-        if it.steps.len() > BLOCK_MAX {
-            let rest = it.steps.split_off(BLOCK_MAX / 2);
-            it.measure();
-            self.blocks.insert(block + 1, Block::of(rest));
+        if it.steps.len() <= BLOCK_MAX {
+            return (block, step + 1);
+        }
+        let rest = it.steps.split_off(BLOCK_MAX / 2);
+        it.measure();
+        self.blocks.insert(block + 1, Block::of(rest));
+        match (step + 1).checked_sub(BLOCK_MAX / 2) {
+            Some(later) => (block + 1, later),
+            None => (block, step + 1),
         }
     }
 }

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use fluxgate_formats::{JobId, TotalF64};
+use rustc_hash::FxHashMap;
 
 use crate::live::request::Request;
 
@@ -47,7 +48,7 @@ pub(crate) struct Reservation {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Reservations {
     by_start: BTreeMap<(TotalF64, u64), Reservation>,
-    by_id: BTreeMap<JobId, (TotalF64, u64)>,
+    by_id: FxHashMap<JobId, (TotalF64, u64)>,
     made: u64,
 }
 
