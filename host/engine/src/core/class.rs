@@ -63,7 +63,10 @@ impl Class {
     /// A class without jobs.
     pub(crate) fn new(key: ClassKey, request: Arc<Request>) -> Self {
         let cores = request.min_cores();
-        let fewest = if request.plain_cores().is_some() { fewest_of_band(cores) } else { cores };
+        let fewest = match key.wants {
+            Wants::Cores(_) => fewest_of_band(cores),
+            Wants::Shape(_) => cores,
+        };
         Class { key, request, fewest, jobs: 0, parked: false }
     }
 

@@ -48,7 +48,8 @@ impl Limits {
         if cores > free {
             return f64::NEG_INFINITY;
         }
-        let left = self.left.iter().flatten().find(|(left, _)| *left < u64::from(cores));
+        let limits = self.left.as_deref().unwrap_or_default();
+        let left = limits.get(limits.partition_point(|(left, _)| *left >= u64::from(cores)));
         let refused = self.refused.iter().filter(|(refused, _)| *refused <= cores).map(|(_, end)| *end);
         refused.fold(left.map_or(f64::INFINITY, |(_, end)| *end), f64::min)
     }

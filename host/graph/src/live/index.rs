@@ -8,9 +8,10 @@
 //!
 //! This module must never know jobs, times or requests.
 
-use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
 use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
 
 use crate::layout::graph::Graph;
 use crate::layout::template::{Class, ClassId};

@@ -460,14 +460,12 @@ impl Resources {
         let nodes: Vec<u32> = take::nodes(takes).map(|(node, _)| node).filter(here).collect();
         let upper = takes.iter().any(|take| take.node == NONE);
         let flows = held.map_or(0, |a| a.flows.len());
-        let before = held.map_or((0, f64::INFINITY, (0, 0)), |a| {
-            (take::nodes(&a.takes).count(), a.end, self.machine.returns(a))
-        });
+        let planned = held.filter(|_| self.planning.plan.is_some()).map(|a| (a.end, self.machine.returns(a)));
         let last = self.machine.ledger.release(&graph, &mut self.machine.index, id, ranks)?;
         let ended = flows > 0 && self.machine.ledger.jobs().get(&id).is_none_or(|a| a.flows.len() < flows);
-        let (held, end, returns) = before;
-        let all = last && nodes.len() == held;
-        self.keep_in_step(|plan, machine| all && plan.ended(machine, &nodes, returns, end));
+        self.keep_in_step(|plan, machine| {
+            last && planned.is_some_and(|(end, returns)| plan.ended(machine, &nodes, returns, end))
+        });
         self.help(nodes, upper && last || ended);
         self.changed(true, false);
         Ok(last)
