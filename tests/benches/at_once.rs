@@ -64,7 +64,7 @@ fn workload(case: &Case) -> Workload {
         let most = 1 + next(&mut state, case.widest);
         let width = 1 + next(&mut state, most);
         let asked = match case.differ {
-            // 600 to 86,399, each once as long as there are as many.
+            // 600 to 86,399: up to 85,800 jobs all differ, then durations repeat.
             true => 600 + (i * 48_271) % 85_800,
             false => 600 * (1 + next(&mut state, 144)),
         };
