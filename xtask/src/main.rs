@@ -118,8 +118,7 @@ fn run(command: Command) -> Result<()> {
             build_policies(&house, folders, &lang, test, &out)
         }
         Command::Build => {
-            policies::build(&house, &[])?;
-            println!("{}", build_binary(&house)?.display());
+            println!("{}", build_all(&house)?.display());
             Ok(())
         }
         Command::Test(options) => testing::run(&house, &options),
@@ -133,14 +132,13 @@ fn run(command: Command) -> Result<()> {
         Command::Fuzz(options) => fuzz::run(&house, &options),
         Command::Deny => deny::run(&house),
         Command::Demo { arguments } => {
-            policies::build(&house, &[])?;
-            let binary = build_binary(&house)?;
+            let binary = build_all(&house)?;
             house.program(&binary).arg("demo").args(&arguments).run()
         }
         Command::Bench { arguments } => {
-            policies::build(&house, &[])?;
             // Those on a real Flux start the binary.
-            house.cargo("build").args(["--release", "--workspace", "--bins"]).run()?;
+            let binaries = house.cargo("build").args(["--release", "--workspace", "--bins"]);
+            policies::build_beside(&house, binaries)?;
             let binary = house.target().join("release").join("fluxgate");
             // One that is named is run alone.
             let named = arguments.iter().any(|a| a == "--bench" || a.starts_with("--bench="));
@@ -189,7 +187,8 @@ fn build_policies(
     languages::build(house, &others, test, out)
 }
 
-fn build_binary(house: &House) -> Result<PathBuf> {
-    house.cargo("build").args(["--package", "fluxgate", "--bin", "fluxgate"]).run()?;
+/// Policies and the binary; says where the binary is.
+fn build_all(house: &House) -> Result<PathBuf> {
+    policies::build_beside(house, house.cargo("build").args(["--package", "fluxgate", "--bin", "fluxgate"]))?;
     Ok(house.target().join("debug").join("fluxgate"))
 }

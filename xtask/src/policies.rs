@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::thread;
 use std::time::Instant;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use serde_json::Value;
 
 use crate::component;
-use crate::house::House;
+use crate::house::{House, Program};
 use crate::stamp;
 use crate::toolchain::{TARGET, Toolchain};
 
@@ -69,7 +70,18 @@ pub(crate) fn build(house: &House, folders: &[PathBuf]) -> Result<Vec<PathBuf>> 
     build_into(house, folders, &house.policies())
 }
 
-/// The same, into any folder.
+/// All policies of the workspace, while this program runs beside: each of the two builds has times in which it keeps
+/// one core busy only, and they share no folder but the registry's.
+pub(crate) fn build_beside(house: &House, beside: Program) -> Result<()> {
+    thread::scope(|scope| {
+        let policies = scope.spawn(|| build(house, &[]));
+        let ran = beside.run();
+        let built = policies.join().map_err(|_| anyhow!("the build of the policies panicked"))?;
+        built.and(ran)
+    })
+}
+
+/// What [`build`] does, into any folder.
 pub(crate) fn build_into(house: &House, folders: &[PathBuf], out: &Path) -> Result<Vec<PathBuf>> {
     let began = Instant::now();
     let packages = find(house, folders)?;

@@ -44,7 +44,6 @@ pub(crate) fn run(house: &House, options: &Options) -> Result<()> {
         bail!("--strict={unknown}: accepted are {}, {IGNORED}", Need::ALL.map(Need::name).join(", "));
     }
     tidy::check(house.root())?;
-    policies::build(house, &[])?;
     let arguments = &options.arguments;
     let names_package = |argument: &String| argument.starts_with("-p") || argument.starts_with("--package");
     let mut scope: Vec<&str> = Vec::new();
@@ -54,10 +53,12 @@ pub(crate) fn run(house: &House, options: &Options) -> Result<()> {
             scope.extend(END_TO_END.iter().flat_map(|package| ["--exclude", package]));
         }
     }
-    if !options.quick {
+    if options.quick {
+        policies::build(house, &[])?;
+    } else {
         // One build for binary and tests: apart, they would be resolved with other features and the WebAssembly
         // compiler be built twice.
-        house.cargo("build").args(["--workspace", "--bins", "--tests"]).run()?;
+        policies::build_beside(house, house.cargo("build").args(["--workspace", "--bins", "--tests"]))?;
     }
     let binary = house.target().join("debug").join("fluxgate");
     let list = house.target().join("skipped");
