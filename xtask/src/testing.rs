@@ -6,6 +6,8 @@
 use std::collections::BTreeMap;
 use std::env;
 use std::fs;
+use std::num::NonZero;
+use std::thread;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -18,6 +20,9 @@ use crate::{languages, policies, tidy};
 
 /// The name of tests marked `#[ignore]`, beside the names of [`Need`].
 const IGNORED: &str = "ignored";
+
+/// How many tests a suite runs at once (libtest).
+const THREADS: &str = "RUST_TEST_THREADS";
 
 /// End-to-end suites: the binary in processes of its own, and policies built in other folders.
 const END_TO_END: [&str; 2] = ["fluxgate-tests", "xtask"];
@@ -64,7 +69,13 @@ pub(crate) fn run(house: &House, options: &Options) -> Result<()> {
     let list = house.target().join("skipped");
     fs::write(&list, "").with_context(|| format!("{}", list.display()))?;
     let tested = house.cargo("test").args(&scope).args(arguments);
-    let tested = tested.env("FLUXGATE_BIN", &binary).env(SKIPS, &list).run();
+    let mut tested = tested.env("FLUXGATE_BIN", &binary).env(SKIPS, &list);
+    if env::var_os(THREADS).is_none() {
+        // Half of the end-to-end tests wait for processes of their own.
+        let cores = thread::available_parallelism().map_or(1, NonZero::get);
+        tested = tested.env(THREADS, (2 * cores).to_string());
+    }
+    let tested = tested.run();
     let mut skipped = read(&fs::read_to_string(&list)?);
     if tested.is_ok() && !arguments.iter().any(|argument| argument.ends_with("ignored")) {
         skipped.extend(ignored(house, &scope, arguments)?);

@@ -1,4 +1,4 @@
-//! `fluxgate demo`: the whole path in about a minute, through the real binary and the real socket.
+//! `fluxgate demo`: the whole path in about half a minute, through the real binary and the real socket.
 //!
 //! An instance of 64 nodes works through a day or two of jobs on a fast clock. Half-way its policy is
 //! exchanged; later a broken one is put in on purpose and the scheduler goes back by itself. Every figure of
@@ -38,7 +38,7 @@ pub(crate) struct Demo {
     #[arg(long, default_value_t = 1200, value_parser = clap::value_parser!(u32).range(10..=100_000))]
     pub(crate) jobs: u32,
     /// How many times faster than real time the clock runs.
-    #[arg(long, default_value_t = 6000.0)]
+    #[arg(long, default_value_t = 12000.0)]
     pub(crate) speed: f64,
     /// Seed of the workload.
     #[arg(long, default_value_t = 1)]
