@@ -122,7 +122,8 @@ fn main() {
         }
         site.turn(None);
         let begin = Instant::now();
-        let (checkpoint, _) = site.engine.aside().checkpoint().expect("no swap is on its way");
+        let (checkpoint, _) =
+            site.engine.engine_unrecorded_mut().checkpoint().expect("no swap is on its way");
         let took = begin.elapsed().as_secs_f64() * 1e3;
         let base = fluxgate_journal::Record::Checkpoint(Box::new(fluxgate_journal::CheckpointRecord {
             time: 0.0,

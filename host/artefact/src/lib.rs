@@ -1,7 +1,7 @@
 //! Components as artefacts that a site governs: their signatures, where they are kept, and the audit trail.
 //!
 //! - `keys`: minisign signatures and the folder of public keys that a site trusts.
-//! - `shelf`: files put into a folder of policies, and taken away, in one step each.
+//! - `installed`: components of a folder of policies, each installed and removed in one step.
 //! - `registry`: components pulled from an OCI registry, by digest.
 //! - `file`: files that are written whole or not at all.
 //! - `audit`: the append-only audit trail of policies.
@@ -17,6 +17,6 @@
 
 pub mod audit;
 pub mod file;
+pub mod installed;
 pub mod keys;
 pub mod registry;
-pub mod shelf;

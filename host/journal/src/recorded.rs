@@ -82,9 +82,9 @@ impl Recorded {
         made
     }
 
-    /// The engine, for what has no say in its decisions: where it looks for an interrupt, what it left behind. Anything
-    /// else that is done to it here is missing in the journal.
-    pub fn aside(&mut self) -> &mut Engine {
+    /// The engine without the journal, for calls that change no decision: the interrupt, retired policies, a checkpoint. Any
+    /// other change made through it is missing in the journal.
+    pub fn engine_unrecorded_mut(&mut self) -> &mut Engine {
         &mut self.engine
     }
 

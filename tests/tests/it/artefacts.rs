@@ -28,7 +28,7 @@ impl Site {
         fs::copy(policies().join("sjf.wasm"), dir.path().join("sjf.wasm"))
             .expect("run `cargo xtask policies`");
         fs::write(dir.path().join("sjf.toml"), SOURCE).unwrap();
-        fs::create_dir(dir.path().join("shelf")).unwrap();
+        fs::create_dir(dir.path().join("policies")).unwrap();
         fs::create_dir(dir.path().join("keys")).unwrap();
         fs::set_permissions(dir.path().join("keys"), fs::Permissions::from_mode(0o755)).unwrap();
         Site { dir }
@@ -38,10 +38,10 @@ impl Site {
         self.dir.path().join(name).to_str().unwrap().to_owned()
     }
 
-    /// The binary with this site's shelf and state.
+    /// The binary with this site's folders of policies and of state.
     fn cli(&self, args: &[&str]) -> Said {
         let mut command = fluxgate(args);
-        command.env("FLUXGATE_POLICIES", self.path("shelf")).env("XDG_STATE_HOME", self.path("state"));
+        command.env("FLUXGATE_POLICIES", self.path("policies")).env("XDG_STATE_HOME", self.path("state"));
         command.env_remove("FLUXGATE_KEY_PASSWORD");
         run(command)
     }
@@ -135,7 +135,7 @@ fn installed_listed_removed_and_on_record() {
     let (file, digest) = (site.path("sjf.wasm"), site.digest());
     site.cli(&["policy", "install", &format!("{file}@sha256:{}", "0".repeat(64))])
         .fails(1, &["nothing was installed", &digest]);
-    assert_eq!(fs::read_dir(site.path("shelf")).unwrap().count(), 0);
+    assert_eq!(fs::read_dir(site.path("policies")).unwrap().count(), 0);
     // What fails the kit does not come in by itself.
     let mut broken = fs::read(policies().join("broken.wasm")).unwrap();
     broken.truncate(broken.len() / 2);
@@ -155,7 +155,7 @@ fn installed_listed_removed_and_on_record() {
         .fails(1, &["is pinned to", &digest]);
     site.cli(&["policy", "remove", "sjf"]).ok();
     site.cli(&["policy", "remove", "sjf"]).fails(1, &["no policy \"sjf\""]);
-    assert_eq!(fs::read_dir(site.path("shelf")).unwrap().count(), 0);
+    assert_eq!(fs::read_dir(site.path("policies")).unwrap().count(), 0);
 
     let trail = site.cli(&["policy", "audit", "--json"]).json();
     let lines: Vec<(&Value, &Value, &Value)> =

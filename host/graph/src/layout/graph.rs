@@ -1,7 +1,7 @@
 //! The layout of a machine: the containment tree by position, nodes with their templates, and what lies above nodes.
 //!
 //! Vertices lie in preorder and each knows where its subtree ends, so a subtree is a slice. A *node* is the vertex that
-//! carries an execution target (a rank). Nodes with the same subtree share one template ([`Class`]); the free resources of a
+//! carries an execution target (a rank). Nodes with the same subtree share one template ([`NodeTemplate`]); the free resources of a
 //! node are a vector of counts along its template, and a question about the inside of a node needs one answer per template
 //! and vector, not one per node.
 //!
@@ -16,7 +16,7 @@ use crate::description::model::CONTAINMENT;
 use crate::description::names::{Name, Names, PropSet, PropSets};
 use crate::layout::flow::Flows;
 use crate::layout::site::Site;
-use crate::layout::template::{self, Class, ClassId, ClassSlot};
+use crate::layout::template::{self, NodeTemplate, TemplateId, TemplateSlot};
 use crate::layout::vertex::{NONE, Vertex, VertexId};
 
 /// An edge of a subsystem other than containment (RFC 4, "Graph Data Model").
@@ -38,7 +38,7 @@ pub(crate) struct Node {
     pub(crate) vertex: u32,
     pub(crate) rank: u32,
     pub(crate) host: Name,
-    pub(crate) class: ClassId,
+    pub(crate) template: TemplateId,
     pub(crate) props: PropSet,
 }
 
@@ -49,8 +49,8 @@ pub struct Graph {
     pub(crate) props: PropSets,
     pub(crate) vertices: Vec<Vertex>,
     pub(crate) nodes: Vec<Node>,
-    pub(crate) classes: Vec<Class>,
-    class_ids: HashMap<(Vec<ClassSlot>, PropSet), ClassId>,
+    pub(crate) templates: Vec<NodeTemplate>,
+    template_ids: HashMap<(Vec<TemplateSlot>, PropSet), TemplateId>,
     pub(crate) by_rank: BTreeMap<u32, u32>,
     /// The hosts of all nodes in order of rank.
     pub(crate) hosts: Hostlist,
@@ -106,8 +106,8 @@ impl Graph {
             props,
             vertices,
             nodes: Vec::with_capacity(nodes.len()),
-            classes: Vec::new(),
-            class_ids: HashMap::new(),
+            templates: Vec::new(),
+            template_ids: HashMap::new(),
             by_rank: BTreeMap::new(),
             hosts: Hostlist::new(),
             places: Vec::new(),
@@ -131,8 +131,8 @@ impl Graph {
         let mut by_rank: Vec<(u32, u32)> = Vec::with_capacity(nodes.len());
         for (index, (vertex, rank, host)) in nodes.into_iter().enumerate() {
             let props = graph.vertices[vertex as usize].props;
-            let class = graph.class_of(vertex, props);
-            graph.nodes.push(Node { vertex, rank, host, class, props });
+            let template = graph.template_of(vertex, props);
+            graph.nodes.push(Node { vertex, rank, host, template, props });
             by_rank.push((rank, index as u32));
             graph.renumber(vertex);
         }
@@ -159,14 +159,14 @@ impl Graph {
         (0..tree.len() as u32).filter(|at| !self.is_upper_leaf(*at) && has(tree[*at as usize])).collect()
     }
 
-    /// The class of a node with this vertex and these properties.
-    pub(crate) fn class_of(&mut self, vertex: u32, props: PropSet) -> ClassId {
+    /// The template of a node with this vertex and these properties.
+    pub(crate) fn template_of(&mut self, vertex: u32, props: PropSet) -> TemplateId {
         let end = self.vertices[vertex as usize].end;
-        let slots: Vec<ClassSlot> = (vertex..end)
+        let slots: Vec<TemplateSlot> = (vertex..end)
             .map(|v| {
                 let it = &self.vertices[v as usize];
                 let leaf = it.end == v + 1 && v != vertex;
-                ClassSlot {
+                TemplateSlot {
                     type_: it.type_,
                     unit: it.unit,
                     end: it.end - vertex,
@@ -178,7 +178,7 @@ impl Graph {
             })
             .collect();
         let key = (slots, props);
-        if let Some(&id) = self.class_ids.get(&key) {
+        if let Some(&id) = self.template_ids.get(&key) {
             return id;
         }
         let slots = key.0.clone();
@@ -189,14 +189,15 @@ impl Graph {
         let idle: Box<[u64]> = slots.iter().map(|s| s.units).collect();
         let (core, gpu) = (self.core, self.gpu);
         let said = |key| template::number(self.props.names(props).iter().map(|&n| self.text(n)), key);
-        let perf_class = said(template::CLASS_PROPERTY).unwrap_or(template::CLASS_WORST);
+        let perf_class = said(template::PERF_CLASS_PROPERTY).unwrap_or(template::PERF_CLASS_WORST);
         let power = said(template::POWER_PROPERTY).unwrap_or(u64::MAX);
         let node = !self.by_type || slots[0].type_ == self.node;
-        let mut class = Class { slots, idle, leaves, node, cores: 0, gpus: 0, perf_class, power, core, gpu };
-        (class.cores, class.gpus) = class.core_gpu_units(&class.idle);
-        let id = ClassId(self.classes.len() as u32);
-        self.classes.push(class);
-        self.class_ids.insert(key, id);
+        let mut template =
+            NodeTemplate { slots, idle, leaves, node, cores: 0, gpus: 0, perf_class, power, core, gpu };
+        (template.cores, template.gpus) = template.core_gpu_units(&template.idle);
+        let id = TemplateId(self.templates.len() as u32);
+        self.templates.push(template);
+        self.template_ids.insert(key, id);
         id
     }
 
@@ -370,8 +371,8 @@ impl Graph {
         self.text(self.nodes[node as usize].host)
     }
 
-    pub(crate) fn class(&self, node: u32) -> &Class {
-        &self.classes[self.nodes[node as usize].class.0 as usize]
+    pub(crate) fn template(&self, node: u32) -> &NodeTemplate {
+        &self.templates[self.nodes[node as usize].template.0 as usize]
     }
 
     pub(crate) fn in_r(&self, type_: Name) -> bool {
@@ -383,13 +384,13 @@ impl Graph {
         self.upper.binary_search(&vertex).ok()
     }
 
-    /// Gives a node other properties, and with them its class.
-    pub(crate) fn set_node_props(&mut self, node: u32, props: PropSet) -> ClassId {
+    /// Gives a node other properties, and with them its template.
+    pub(crate) fn set_node_props(&mut self, node: u32, props: PropSet) -> TemplateId {
         let vertex = self.nodes[node as usize].vertex;
-        let class = self.class_of(vertex, props);
+        let template = self.template_of(vertex, props);
         self.nodes[node as usize].props = props;
-        self.nodes[node as usize].class = class;
-        class
+        self.nodes[node as usize].template = template;
+        template
     }
 }
 

@@ -7,19 +7,19 @@ use std::collections::BTreeMap;
 use crate::description::names::{Name, PropSet};
 
 /// Property of a node with its performance class; low is fast.
-pub(crate) const CLASS_PROPERTY: &str = "perf_class";
-/// Class of a node that names none, and the worst there is.
-pub(crate) const CLASS_WORST: u64 = 9_999;
+pub(crate) const PERF_CLASS_PROPERTY: &str = "perf_class";
+/// Performance class of a node without this property: the slowest one.
+pub(crate) const PERF_CLASS_WORST: u64 = 9_999;
 /// Property of a node with the power it draws, in watts.
 pub(crate) const POWER_PROPERTY: &str = "power";
 
-/// Number of a class of nodes.
+/// Number of a node template.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct ClassId(pub(crate) u32);
+pub(crate) struct TemplateId(pub(crate) u32);
 
-/// One vertex of a class template; positions are relative to the node, which is position 0.
+/// One vertex of a node template; positions are relative to the node, which is position 0.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct ClassSlot {
+pub(crate) struct TemplateSlot {
     pub(crate) type_: Name,
     pub(crate) unit: Name,
     /// One past its subtree.
@@ -34,8 +34,8 @@ pub(crate) struct ClassSlot {
 
 /// What nodes with equal subtrees and properties have in common.
 #[derive(Debug, Clone)]
-pub(crate) struct Class {
-    pub(crate) slots: Vec<ClassSlot>,
+pub(crate) struct NodeTemplate {
+    pub(crate) slots: Vec<TemplateSlot>,
     /// The state of an idle node: units of each leaf, 0 holders of each interior vertex.
     pub(crate) idle: Box<[u64]>,
     /// Positions of each leaf type.
@@ -45,7 +45,7 @@ pub(crate) struct Class {
     pub(crate) node: bool,
     pub(crate) cores: u64,
     pub(crate) gpus: u64,
-    /// Performance class of its nodes, low is fast.
+    /// Performance class of its nodes; low is fast.
     pub(crate) perf_class: u64,
     /// Power that one of its nodes draws, in watts.
     pub(crate) power: u64,
@@ -53,8 +53,8 @@ pub(crate) struct Class {
     pub(crate) gpu: Name,
 }
 
-impl Class {
-    /// Cores and gpus of a state of this class, as far as they are counted.
+impl NodeTemplate {
+    /// Cores and gpus of a state of this template, as far as they are counted.
     pub(crate) fn core_gpu_units(&self, state: &[u64]) -> (u64, u64) {
         if !self.node {
             return (0, 0);
@@ -62,7 +62,7 @@ impl Class {
         (self.units_of(state, self.core), self.units_of(state, self.gpu))
     }
 
-    /// Units of a type in a state of this class.
+    /// Units of a type in a state of this template.
     pub(crate) fn units_of(&self, state: &[u64], type_: Name) -> u64 {
         self.leaves.get(&type_).map_or(0, |list| list.iter().map(|&j| state[j as usize]).sum())
     }

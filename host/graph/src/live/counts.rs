@@ -12,7 +12,7 @@ use std::sync::Arc;
 use fixedbitset::FixedBitSet;
 use fluxgate_formats::{JobId, TotalF64};
 
-use crate::layout::template::ClassId;
+use crate::layout::template::TemplateId;
 use crate::live::future;
 use crate::live::ledger::Allocation;
 use crate::live::machine::{Helps, Machine};
@@ -53,7 +53,7 @@ impl Units {
             }),
             Units::Nodes(ours) => {
                 let theirs = machine.helps(request);
-                let same = Arc::ptr_eq(ours, &theirs) || ours.classes == theirs.classes;
+                let same = Arc::ptr_eq(ours, &theirs) || ours.templates == theirs.templates;
                 Some((theirs.nodes.filter(|_| same)?, 0))
             }
         }
@@ -62,7 +62,7 @@ impl Units {
     fn free(&self, machine: &Machine) -> Pair {
         match self {
             Units::Parts => (machine.index.free().cores, machine.index.free().gpus),
-            Units::Nodes(of) => (machine.index.idle_of(&of.classes), 0),
+            Units::Nodes(of) => (machine.index.idle_of(&of.templates), 0),
         }
     }
 
@@ -79,7 +79,7 @@ impl Units {
         for (end, id) in machine.ledger.ends().rev() {
             let last = take::nodes(&machine.ledger.jobs()[&id].takes)
                 .filter(|(node, _)| !seen.put(*node as usize) && machine.index.is_up(*node))
-                .filter(|(node, _)| is_of(machine, *node, &of.classes))
+                .filter(|(node, _)| is_of(machine, *node, &of.templates))
                 .count() as u64;
             if last > 0 && end.is_finite() {
                 returns.push((future::ends_at(end, now), (last, 0)));
@@ -90,9 +90,9 @@ impl Units {
     }
 }
 
-/// Is a node of one of these classes?
-fn is_of(machine: &Machine, node: u32, classes: &[ClassId]) -> bool {
-    classes.binary_search(&machine.graph.nodes[node as usize].class).is_ok()
+/// Is a node of one of these templates?
+fn is_of(machine: &Machine, node: u32, templates: &[TemplateId]) -> bool {
+    templates.binary_search(&machine.graph.nodes[node as usize].template).is_ok()
 }
 
 /// A reservation to come: start, job, what it takes, for how long.
@@ -294,7 +294,7 @@ impl CountPlan {
                     if !machine.index.state(node).idle {
                         return false;
                     }
-                    count += u64::from(is_of(machine, node, &of.classes));
+                    count += u64::from(is_of(machine, node, &of.templates));
                 }
                 (count, 0)
             }
@@ -335,7 +335,7 @@ impl CountPlan {
             Units::Nodes(of) => {
                 let mut count = 0;
                 for (node, _) in
-                    take::nodes(&new.takes).filter(|(node, _)| is_of(machine, *node, &of.classes))
+                    take::nodes(&new.takes).filter(|(node, _)| is_of(machine, *node, &of.templates))
                 {
                     // On a node that is shared it may stay on when the others have gone.
                     if !machine.index.state(node).idle {

@@ -120,7 +120,8 @@ fn short(
         }
     }
     for &node in nodes {
-        let fits = local::capacity(graph, graph.class(node), view.state(&none, node), need, open).min(open);
+        let fits =
+            local::capacity(graph, graph.template(node), view.state(&none, node), need, open).min(open);
         for &(kind, units) in need.flows.iter().filter(|_| fits > 0) {
             let (kind, pool) = (kind as usize, graph.flows.kinds[kind as usize].entry[node as usize]);
             let short = |pool| Some(Short { kind, units, times, pool });

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 use crate::layout::flow;
 use crate::layout::graph::Graph;
-use crate::layout::template::Class;
+use crate::layout::template::NodeTemplate;
 use crate::layout::vertex::NONE;
 use crate::live::ledger::Allocation;
 use crate::live::machine::Machine;
@@ -114,9 +114,9 @@ fn by_tally(
     now: f64,
 ) -> Option<f64> {
     let graph = &machine.graph;
-    let fits = |class: &Class, state: &[u64]| match idle && state != &*class.idle {
+    let fits = |template: &NodeTemplate, state: &[u64]| match idle && state != &*template.idle {
         true => 0,
-        false => local::capacity(graph, class, state, need, want),
+        false => local::capacity(graph, template, state, need, want),
     };
     let all = Where { eligible, range: (0, graph.nodes.len() as u32), idle };
     let mut sum = machine.view(None).total(all, &mut { fits });
@@ -127,21 +127,21 @@ fn by_tally(
     while let Some((end, id)) = ends.next() {
         for (node, takes) in take::nodes(&machine.ledger.jobs()[&id].takes) {
             if !machine.index.is_up(node)
-                || !eligible.class(graph.nodes[node as usize].class)
+                || !eligible.template(graph.nodes[node as usize].template)
                 || !eligible.node(node)
             {
                 continue;
             }
-            let class = graph.class(node);
+            let template = graph.template(node);
             state.clear();
             state.extend_from_slice(partly.get(&node).unwrap_or(&machine.index.state(node).free));
-            let before = fits(class, &state);
+            let before = fits(template, &state);
             for take in takes {
                 let t = take::position(graph, take);
                 share::give(&mut state[t.at as usize], t.share);
             }
-            sum = sum.saturating_add(fits(class, &state)).saturating_sub(before);
-            if *state != *class.idle {
+            sum = sum.saturating_add(fits(template, &state)).saturating_sub(before);
+            if *state != *template.idle {
                 partly.insert(node, state.as_slice().into());
             }
         }

@@ -52,7 +52,7 @@ impl PlaceHint {
                 inside.iter().map(|&(at, share)| Taken { at, share }).collect();
             for rank in ranks {
                 let node = *graph.by_rank.get(rank)?;
-                let slots = graph.class(node).slots.len();
+                let slots = graph.template(node).slots.len();
                 if inside.iter().any(|(at, _)| *at as usize >= slots) {
                     return None;
                 }

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use crate::layout::graph::Graph;
-use crate::layout::template::{Class, ClassId};
+use crate::layout::template::{NodeTemplate, TemplateId};
 use crate::live::ranking::Ranking;
 use crate::live::share::{self, Taken};
 
@@ -29,10 +29,10 @@ pub(crate) enum Status {
     Gone,
 }
 
-/// Nodes with equal class and equal free counts.
+/// Nodes with equal template and equal free counts.
 #[derive(Debug, Clone)]
 pub(crate) struct State {
-    pub(crate) class: ClassId,
+    pub(crate) template: TemplateId,
     pub(crate) free: Box<[u64]>,
     pub(crate) cores: u64,
     pub(crate) gpus: u64,
@@ -90,15 +90,15 @@ impl Index {
             used: 0,
             ranking: None,
         };
-        // One bulk-built set per class: inserting ascending numbers one by one costs several times as much.
-        let mut by_class: Vec<Vec<u32>> = vec![Vec::new(); graph.classes.len()];
+        // One bulk-built set per template: inserting ascending numbers one by one costs several times as much.
+        let mut by_template: Vec<Vec<u32>> = vec![Vec::new(); graph.templates.len()];
         for (node, it) in graph.nodes.iter().enumerate() {
-            by_class[it.class.0 as usize].push(node as u32);
+            by_template[it.template.0 as usize].push(node as u32);
             index.of_node.push(0);
         }
-        for (class, nodes) in by_class.into_iter().enumerate().filter(|(_, n)| !n.is_empty()) {
-            let id = ClassId(class as u32);
-            let it = &graph.classes[class];
+        for (template, nodes) in by_template.into_iter().enumerate().filter(|(_, n)| !n.is_empty()) {
+            let id = TemplateId(template as u32);
+            let it = &graph.templates[template];
             let state = index.intern(it, id, &it.idle);
             for &node in &nodes {
                 index.of_node[node as usize] = state;
@@ -118,7 +118,7 @@ impl Index {
         index
     }
 
-    fn intern(&mut self, class: &Class, id: ClassId, free: &[u64]) -> u32 {
+    fn intern(&mut self, template: &NodeTemplate, id: TemplateId, free: &[u64]) -> u32 {
         if self.lookup.len() <= id.0 as usize {
             self.lookup.resize_with(id.0 as usize + 1, FxHashMap::default);
         }
@@ -126,14 +126,14 @@ impl Index {
             return state;
         }
         let state = self.states.len() as u32;
-        let (core, gpu) = class.core_gpu_units(free);
+        let (core, gpu) = template.core_gpu_units(free);
         self.states.push(State {
-            class: id,
+            template: id,
             free: free.into(),
             cores: core,
             gpus: gpu,
-            idle: *free == *class.idle,
-            counted: class.node,
+            idle: *free == *template.idle,
+            counted: template.node,
             nodes: BTreeSet::new(),
             ranked: BTreeSet::new(),
             refs: 0,
@@ -207,8 +207,8 @@ impl Index {
     }
 
     /// Number of idle nodes of these templates that are up.
-    pub(crate) fn idle_of(&self, classes: &[ClassId]) -> u64 {
-        let wanted = |s: &&State| s.idle && classes.binary_search(&s.class).is_ok();
+    pub(crate) fn idle_of(&self, templates: &[TemplateId]) -> u64 {
+        let wanted = |s: &&State| s.idle && templates.binary_search(&s.template).is_ok();
         self.live().filter(wanted).map(|s| s.nodes.len() as u64).sum()
     }
 
@@ -261,8 +261,8 @@ impl Index {
         self.change(graph, node, |state| share::give_all(state, taken));
     }
 
-    /// The class of a node changed (its properties did); what is free on it did not.
-    pub(crate) fn reclass(&mut self, graph: &Graph, node: u32) {
+    /// The template of a node changed (its properties did); what is free on it did not.
+    pub(crate) fn set_template(&mut self, graph: &Graph, node: u32) {
         self.change(graph, node, |_| {});
     }
 
@@ -272,8 +272,8 @@ impl Index {
         free.clear();
         free.extend_from_slice(&self.states[old as usize].free);
         edit(&mut free);
-        let class = graph.nodes[node as usize].class;
-        let new = self.intern(&graph.classes[class.0 as usize], class, &free);
+        let template = graph.nodes[node as usize].template;
+        let new = self.intern(&graph.templates[template.0 as usize], template, &free);
         self.scratch = free;
         if new == old {
             return;

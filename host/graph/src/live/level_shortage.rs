@@ -126,7 +126,7 @@ fn free_in(view: View<'_>, at: u32, need: &Need) -> u64 {
 fn nodes_in(view: View<'_>, at: u32, need: &Need, eligible: &Eligible) -> u64 {
     let graph = view.graph;
     let place = Where { eligible, range: graph.upper_nodes[at as usize], idle: false };
-    view.total(place, &mut |class, state| local::capacity(graph, class, state, need, 1))
+    view.total(place, &mut |template, state| local::capacity(graph, template, state, need, 1))
 }
 
 /// What is asked for: `needs 10 GiB of ssd beside each of 2 nodes`.

@@ -11,7 +11,7 @@ use std::cmp::Reverse;
 use crate::description::names::Name;
 use crate::description::units;
 use crate::layout::graph::Graph;
-use crate::layout::template::{Class, ClassSlot};
+use crate::layout::template::{NodeTemplate, TemplateSlot};
 use crate::live::prefer;
 use crate::live::request::{Level, Need};
 use crate::live::share::{Share, Taken, give, is_exclusive, take};
@@ -21,9 +21,9 @@ use crate::live::share::{Share, Taken, give, is_exclusive, take};
 const QUESTIONS_MAX: u32 = 1 << 16;
 
 /// All of a node.
-pub(crate) fn everything(class: &Class) -> Vec<Taken> {
-    let share = |slot: &ClassSlot| if slot.leaf { Share::Units(slot.units) } else { Share::Exclusive };
-    class.slots.iter().enumerate().map(|(at, slot)| Taken { at: at as u32, share: share(slot) }).collect()
+pub(crate) fn everything(template: &NodeTemplate) -> Vec<Taken> {
+    let share = |slot: &TemplateSlot| if slot.leaf { Share::Units(slot.units) } else { Share::Exclusive };
+    template.slots.iter().enumerate().map(|(at, slot)| Taken { at: at as u32, share: share(slot) }).collect()
 }
 
 /// The placement of a need on one node.
@@ -34,13 +34,19 @@ pub(crate) struct Placed {
 }
 
 /// How many of `need` (slots, or vertices inside the node; for a node: itself) fit on a node, at most `limit`.
-pub(crate) fn capacity(graph: &Graph, class: &Class, state: &[u64], need: &Need, limit: u64) -> u64 {
+pub(crate) fn capacity(
+    graph: &Graph,
+    template: &NodeTemplate,
+    state: &[u64],
+    need: &Need,
+    limit: u64,
+) -> u64 {
     let target = match need.level {
-        Level::Node if !class.node => need.type_ == class.slots[0].type_,
+        Level::Node if !template.node => need.type_ == template.slots[0].type_,
         Level::Node => need.type_ == graph.node,
-        _ => class.node,
+        _ => template.node,
     };
-    if !target || (need.level == Level::Node && need.exclusive && state != &*class.idle) {
+    if !target || (need.level == Level::Node && need.exclusive && state != &*template.idle) {
         return 0;
     }
     if let Some(flat) = &need.flat {
@@ -48,31 +54,33 @@ pub(crate) fn capacity(graph: &Graph, class: &Class, state: &[u64], need: &Need,
         if flat.is_empty() && is_exclusive(state[0]) {
             return 0;
         }
-        return flat.iter().fold(limit, |n, &(type_, per)| n.min(class.units_of(state, type_) / per.max(1)));
+        return flat
+            .iter()
+            .fold(limit, |n, &(type_, per)| n.min(template.units_of(state, type_) / per.max(1)));
     }
-    Walk::new(graph, class, state, false).repeat(need, limit)
+    Walk::new(graph, template, state, false).repeat(need, limit)
 }
 
 /// Places `count` of `need` on a node where they fit. `high` takes from the far end, `near` close together.
 pub(crate) fn place(
     graph: &Graph,
-    class: &Class,
+    template: &NodeTemplate,
     state: &[u64],
     need: &Need,
     count: u64,
     (high, near): (bool, bool),
 ) -> Placed {
-    let mut walk = Walk::new(graph, class, state, high);
-    walk.near = near.then(|| prefer::depths(class));
+    let mut walk = Walk::new(graph, template, state, high);
+    walk.near = near.then(|| prefer::depths(template));
     if need.level == Level::Node && need.exclusive {
         // The whole node is taken; the content of the need tells the number of slots.
         let slots = if walk.all(0, &need.with) { walk.slots } else { 0 };
-        return Placed { taken: everything(class), slots };
+        return Placed { taken: everything(template), slots };
     }
     match &need.flat {
         Some(flat) if near && !flat.is_empty() => {
             let slots = if need.slot { count } else { 0 };
-            return Placed { taken: prefer::near_inside(class, state, flat, count), slots };
+            return Placed { taken: prefer::near_inside(template, state, flat, count), slots };
         }
         // Nothing but counts of leaves: all at once.
         Some(flat) if !flat.is_empty() => {
@@ -91,7 +99,7 @@ pub(crate) fn place(
 
 struct Walk<'a> {
     graph: &'a Graph,
-    class: &'a Class,
+    template: &'a NodeTemplate,
     state: Vec<u64>,
     high: bool,
     /// Inside more than one slot, where a range is met with its least first.
@@ -106,10 +114,10 @@ struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    fn new(graph: &'a Graph, class: &'a Class, state: &[u64], high: bool) -> Self {
+    fn new(graph: &'a Graph, template: &'a NodeTemplate, state: &[u64], high: bool) -> Self {
         Walk {
             graph,
-            class,
+            template,
             state: state.to_vec(),
             high,
             frugal: 0,
@@ -181,7 +189,8 @@ impl<'a> Walk<'a> {
         let mut order: Vec<&'a Need> = needs.iter().collect();
         order.sort_by_key(|n| Reverse((n.whole, !n.with.is_empty())));
         for need in order {
-            let limit = if self.frugal > 0 || need.is_leafy(self.class) { need.min() } else { need.limit() };
+            let limit =
+                if self.frugal > 0 || need.is_leafy(self.template) { need.min() } else { need.limit() };
             let before = self.mark();
             let found = self.find(scope, need, limit);
             match need.best(found) {
@@ -237,14 +246,14 @@ impl<'a> Walk<'a> {
     /// The deepest part below `scope` with room for these leaves, of those the fullest; `None` where it does not matter.
     fn closest(&mut self, scope: u32, needs: &[Need]) -> Option<u32> {
         let depths = self.near.as_ref()?;
-        if !needs.iter().all(|need| need.is_leafy(self.class)) {
+        if !needs.iter().all(|need| need.is_leafy(self.template)) {
             return None;
         }
-        let free = |at: u32, need: &Need| prefer::units(self.class, &self.state, at as usize, need.type_);
-        let end = self.class.slots[scope as usize].end;
+        let free = |at: u32, need: &Need| prefer::units(self.template, &self.state, at as usize, need.type_);
+        let end = self.template.slots[scope as usize].end;
         self.questions = self.questions.saturating_add((end - scope) / 64);
         (scope + 1..end)
-            .filter(|&at| !self.class.slots[at as usize].leaf && !is_exclusive(self.state[at as usize]))
+            .filter(|&at| !self.template.slots[at as usize].leaf && !is_exclusive(self.state[at as usize]))
             .filter(|&at| needs.iter().all(|need| free(at, need) >= need.min()))
             .max_by_key(|&at| {
                 let spare: u64 = needs.iter().map(|need| free(at, need)).sum();
@@ -254,11 +263,11 @@ impl<'a> Walk<'a> {
 
     /// Positions of a type below `scope`, not inside one another, in order.
     fn positions(&self, scope: u32, need: &Need) -> Vec<u32> {
-        let end = self.class.slots[scope as usize].end;
+        let end = self.template.slots[scope as usize].end;
         let mut list = Vec::new();
         let mut at = scope + 1;
         while at < end {
-            let slot = &self.class.slots[at as usize];
+            let slot = &self.template.slots[at as usize];
             if slot.type_ == need.type_ {
                 list.push(at);
                 at = slot.end;
@@ -274,7 +283,7 @@ impl<'a> Walk<'a> {
 
     fn vertices(&mut self, scope: u32, need: &'a Need, limit: u64) -> u64 {
         let positions = self.positions(scope, need);
-        let leaf = |at: u32| self.class.slots[at as usize].leaf;
+        let leaf = |at: u32| self.template.slots[at as usize].leaf;
         if need.with.is_empty() && positions.iter().all(|&at| leaf(at)) {
             return self.leaves(scope, need, limit, &positions);
         }
@@ -289,13 +298,13 @@ impl<'a> Walk<'a> {
     }
 
     fn vertex(&mut self, at: u32, need: &'a Need) -> bool {
-        let slot = &self.class.slots[at as usize];
+        let slot = &self.template.slots[at as usize];
         if slot.leaf {
             return false;
         }
         let range = at as usize..slot.end as usize;
         if need.exclusive {
-            if self.state[range.clone()] != self.class.idle[range.clone()] {
+            if self.state[range.clone()] != self.template.idle[range.clone()] {
                 return false;
             }
             let mark = self.mark();
@@ -306,7 +315,7 @@ impl<'a> Walk<'a> {
             self.undo(mark);
             self.slots = slots;
             for at in range {
-                let slot = &self.class.slots[at];
+                let slot = &self.template.slots[at];
                 self.take(at as u32, if slot.leaf { Share::Units(slot.units) } else { Share::Exclusive });
             }
             return true;
@@ -325,7 +334,7 @@ impl<'a> Walk<'a> {
             if found >= limit {
                 break;
             }
-            let slot = &self.class.slots[at as usize];
+            let slot = &self.template.slots[at as usize];
             let Some(scale) = units::scale(&need.unit, self.graph.text(slot.unit)) else { continue };
             let free = self.state[at as usize];
             let whole = need.whole && slot.sized;
@@ -353,8 +362,8 @@ impl<'a> Walk<'a> {
 
     /// Takes units of a leaf type anywhere on the node.
     fn units(&mut self, type_: Name, mut count: u64) {
-        let class = self.class;
-        let Some(positions) = class.leaves.get(&type_) else { return };
+        let template = self.template;
+        let Some(positions) = template.leaves.get(&type_) else { return };
         let mut one = |this: &mut Self, at: u32| {
             let n = count.min(this.state[at as usize]);
             if n > 0 {
@@ -388,8 +397,8 @@ impl<'a> Walk<'a> {
 }
 
 impl Need {
-    /// Its type is a leaf wherever this class has it, so more of it can be added at the end.
-    fn is_leafy(&self, class: &Class) -> bool {
-        self.with.is_empty() && !self.slot && !self.whole && class.leaves.contains_key(&self.type_)
+    /// Its type is a leaf wherever this template has it, so more of it can be added at the end.
+    fn is_leafy(&self, template: &NodeTemplate) -> bool {
+        self.with.is_empty() && !self.slot && !self.whole && template.leaves.contains_key(&self.type_)
     }
 }

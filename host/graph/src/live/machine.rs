@@ -13,7 +13,7 @@ use rustc_hash::FxHashMap;
 
 use crate::layout::graph::Graph;
 use crate::layout::site::SetValues;
-use crate::layout::template::{Class, ClassId};
+use crate::layout::template::{NodeTemplate, TemplateId};
 use crate::live::index::Index;
 use crate::live::ledger::{Allocation, Ledger};
 use crate::live::levels::Levels;
@@ -68,8 +68,8 @@ const ELIGIBLE_MAX: usize = 1024;
 /// The changes that could help a shape to fit.
 #[derive(Debug)]
 pub(crate) struct Helps {
-    /// On nodes of these classes, in order.
-    pub(crate) classes: Vec<ClassId>,
+    /// On nodes of these templates, in order.
+    pub(crate) templates: Vec<TemplateId>,
     /// Of vertices above nodes, or of flow.
     pub(crate) upper: bool,
     /// The request takes exactly this number of idle nodes of these templates.
@@ -105,7 +105,7 @@ impl<'a> Parts<'a> {
 }
 
 /// The number of nodes that a request takes, if it takes idle nodes only and equally many of any of these templates.
-fn whole_nodes(graph: &Graph, request: &Request, classes: &[ClassId]) -> Option<u64> {
+fn whole_nodes(graph: &Graph, request: &Request, templates: &[TemplateId]) -> Option<u64> {
     let (need, want) = matcher::tally(request)?;
     if request.flow {
         return None;
@@ -114,9 +114,9 @@ fn whole_nodes(graph: &Graph, request: &Request, classes: &[ClassId]) -> Option<
     if !alone || !request.needs.iter().all(request::fixed) {
         return None;
     }
-    let mut each = classes.iter().map(|class| {
-        let class = &graph.classes[class.0 as usize];
-        local::capacity(graph, class, &class.idle, need, want)
+    let mut each = templates.iter().map(|template| {
+        let template = &graph.templates[template.0 as usize];
+        local::capacity(graph, template, &template.idle, need, want)
     });
     let first = each.next().filter(|n| *n > 0)?;
     each.all(|n| n == first).then(|| want.div_ceil(first))
@@ -180,7 +180,7 @@ impl Machine {
     }
 
     /// Classes of nodes are others now.
-    pub(crate) fn forget_classes(&mut self) {
+    pub(crate) fn forget_templates(&mut self) {
         *self.known.get_mut().unwrap_or_else(PoisonError::into_inner) = Known::default();
     }
 
@@ -194,13 +194,13 @@ impl Machine {
         }
         let graph = &self.graph;
         let fits = |node: u32| request.constraint.matches(&NodeTarget(graph, node));
-        let made = Arc::new(if request.by_class {
-            // Any node of a class speaks for all: properties are part of the class.
-            let mut classes = vec![None; graph.classes.len()];
+        let made = Arc::new(if request.by_template {
+            // Any node of a template speaks for all: properties are part of the template.
+            let mut templates = vec![None; graph.templates.len()];
             for (node, it) in graph.nodes.iter().enumerate() {
-                classes[it.class.0 as usize].get_or_insert_with(|| fits(node as u32));
+                templates[it.template.0 as usize].get_or_insert_with(|| fits(node as u32));
             }
-            Eligible::Classes(classes.into_iter().map(|c| c == Some(true)).collect())
+            Eligible::Templates(templates.into_iter().map(|c| c == Some(true)).collect())
         } else {
             let mut set = FixedBitSet::with_capacity(graph.nodes.len());
             (0..graph.nodes.len()).filter(|&n| fits(n as u32)).for_each(|n| set.insert(n));
@@ -253,20 +253,20 @@ impl Machine {
             [] => vec![Parts::of(request)],
             list => list.iter().map(|one| Parts::of(one)).collect(),
         };
-        let helps = |(id, class): (usize, &Class)| {
-            let id = ClassId(id as u32);
+        let helps = |(id, template): (usize, &NodeTemplate)| {
+            let id = TemplateId(id as u32);
             let any = |p: &Parts<'_>| {
-                let fits = |need: &&Need| local::capacity(graph, class, &class.idle, need, 1) > 0;
+                let fits = |need: &&Need| local::capacity(graph, template, &template.idle, need, 1) > 0;
                 p.every_node || p.inside.iter().any(fits)
             };
-            (eligible.class(id) && all.iter().any(any)).then_some(id)
+            (eligible.template(id) && all.iter().any(any)).then_some(id)
         };
-        let classes: Vec<ClassId> = graph.classes.iter().enumerate().filter_map(helps).collect();
+        let templates: Vec<TemplateId> = graph.templates.iter().enumerate().filter_map(helps).collect();
         let nodes = match *eligible {
             Eligible::Nodes(_) => None,
-            _ => whole_nodes(graph, request, &classes),
+            _ => whole_nodes(graph, request, &templates),
         };
-        Helps { classes, upper: request.flow || all.iter().any(|p| p.upper), nodes }
+        Helps { templates, upper: request.flow || all.iter().any(|p| p.upper), nodes }
     }
 
     /// Is enough free by totals alone? When not, the request cannot fit now. Costs nothing.
@@ -287,7 +287,7 @@ impl Machine {
 
     /// Have all nodes equally many cores and gpus? Then what a request takes does not depend on where.
     pub(crate) fn alike(&self) -> bool {
-        let nodes = self.graph.classes.iter().filter(|class| class.node);
+        let nodes = self.graph.templates.iter().filter(|template| template.node);
         let mut kinds = nodes.map(|c| (c.cores, c.gpus));
         let first = kinds.next();
         kinds.all(|k| Some(k) == first)

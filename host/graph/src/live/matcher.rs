@@ -14,7 +14,7 @@ mod slots;
 
 use crate::description::units;
 use crate::layout::graph::Graph;
-use crate::layout::template::Class;
+use crate::layout::template::NodeTemplate;
 use crate::layout::vertex::NONE;
 use crate::live::local::{self, Placed};
 use crate::live::placement::Placement;
@@ -23,8 +23,8 @@ use crate::live::request::{Level, Need, Request};
 use crate::live::share::{self, Share, Taken, is_exclusive};
 use crate::live::view::{Eligible, Order, Overlay, View, Where};
 
-/// A placement inside a node: class, state and count it was made for, and its result.
-type Last = (*const Class, *const [u64], u64, Arc<[Taken]>, u64);
+/// A placement inside a node: template, state and count it was made for, and its result.
+type Last = (*const NodeTemplate, *const [u64], u64, Arc<[Taken]>, u64);
 
 /// A point to return to: lengths of the lists of the match, slots, and length of the journal.
 type Mark = (usize, usize, u64, usize, usize);
@@ -55,7 +55,7 @@ struct Matcher<'a> {
     whole_nodes: bool,
     steps: u64,
     found: Match,
-    /// The last placement inside a node, by class and state: nodes in one state are placed alike.
+    /// The last placement inside a node, by template and state: nodes in one state are placed alike.
     last: Option<Last>,
 }
 
@@ -80,7 +80,7 @@ pub(crate) fn find_in(view: View<'_>, request: &Request, eligible: &Eligible, or
         high: match order {
             Order::Late => true,
             Order::Placed(placement) => placement.is_high(),
-            Order::Classes(..) => false,
+            Order::PerfClasses(..) => false,
         },
         order,
         scratch: Overlay::default(),
@@ -101,17 +101,17 @@ pub(crate) fn find_in(view: View<'_>, request: &Request, eligible: &Eligible, or
 
 /// All of every node of a match.
 fn take_whole(graph: &Graph, found: &mut Match) {
-    let mut last: Option<(*const Class, Arc<[Taken]>)> = None;
+    let mut last: Option<(*const NodeTemplate, Arc<[Taken]>)> = None;
     found.nodes.sort_by_key(|(node, _)| *node);
     found.nodes.dedup_by_key(|(node, _)| *node);
     for (node, taken) in &mut found.nodes {
-        let class = graph.class(*node);
+        let template = graph.template(*node);
         let all = match last.take() {
-            Some((of, all)) if std::ptr::eq(of, class) => all,
-            _ => local::everything(class).into(),
+            Some((of, all)) if std::ptr::eq(of, template) => all,
+            _ => local::everything(template).into(),
         };
         *taken = all.clone();
-        last = Some((class, all));
+        last = Some((template, all));
     }
 }
 
@@ -320,9 +320,9 @@ impl<'a> Matcher<'a> {
         let (first, after) = graph.upper_nodes[at as usize];
         for node in first..after {
             let ok = self.view.index.is_up(node)
-                && self.eligible.class(graph.nodes[node as usize].class)
+                && self.eligible.template(graph.nodes[node as usize].template)
                 && self.eligible.node(node)
-                && self.view.state(&self.scratch, node) == &*graph.class(node).idle;
+                && self.view.state(&self.scratch, node) == &*graph.template(node).idle;
             if !ok {
                 return false;
             }
@@ -340,8 +340,8 @@ impl<'a> Matcher<'a> {
             self.take_upper(u, if graph.is_upper_leaf(u) { Share::Units(idle) } else { Share::Exclusive });
         }
         for node in first..after {
-            let class = graph.class(node);
-            self.take_node(node, local::everything(class).into());
+            let template = graph.template(node);
+            self.take_node(node, local::everything(template).into());
         }
         true
     }
@@ -422,14 +422,14 @@ impl<'a> Matcher<'a> {
             // How often a node fits is asked with the whole limit for plain counts (it costs nothing), and else only
             // as far as it can matter.
             let mut capacity =
-                |class: &Class, state: &[u64]| local::capacity(graph, class, state, need, limit);
+                |template: &NodeTemplate, state: &[u64]| local::capacity(graph, template, state, need, limit);
             let mut order = self.order;
             if order == Order::Placed(Placement::Variation) {
-                let room = self.view.totals(&scratch, place, &mut capacity, |class| class.perf_class);
+                let room = self.view.totals(&scratch, place, &mut capacity, |template| template.perf_class);
                 let sum = room.values().fold(0u64, |sum, n| sum.saturating_add(*n)).min(limit);
                 let want = counted.best(sum / per.max(1)).map_or(0, |n| n.saturating_mul(per));
                 if let Some((first, last)) = prefer::closest(&room, want) {
-                    order = Order::Classes(first, last);
+                    order = Order::PerfClasses(first, last);
                 }
             }
             let mut sink = |node: u32, capacity: u64| {
@@ -494,15 +494,15 @@ impl<'a> Matcher<'a> {
 
     fn place(&mut self, node: u32, state: &[u64], need: &Need, count: u64) -> (Arc<[Taken]>, u64) {
         let graph = self.view.graph;
-        let class = graph.class(node);
-        let key = (std::ptr::from_ref(class), std::ptr::from_ref(state), count);
-        if let Some((class, state, count, taken, slots)) = &self.last
-            && (*class, *state, *count) == key
+        let template = graph.template(node);
+        let key = (std::ptr::from_ref(template), std::ptr::from_ref(state), count);
+        if let Some((template, state, count, taken, slots)) = &self.last
+            && (*template, *state, *count) == key
         {
             return (taken.clone(), *slots);
         }
         let near = self.order == Order::Placed(Placement::Locality);
-        let Placed { taken, slots } = local::place(graph, class, state, need, count, (self.high, near));
+        let Placed { taken, slots } = local::place(graph, template, state, need, count, (self.high, near));
         let taken: Arc<[Taken]> = taken.into();
         self.last = Some((key.0, key.1, key.2, taken.clone(), slots));
         (taken, slots)

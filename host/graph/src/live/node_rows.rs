@@ -50,11 +50,11 @@ impl Resources {
             if above.0 != Some(parent) {
                 above = (Some(parent), self.path(parent));
             }
-            let class = graph.class(node);
-            let mut holds: Vec<Quantity<'_>> = Vec::with_capacity(class.leaves.len());
-            for (type_, leaves) in &class.leaves {
+            let template = graph.template(node);
+            let mut holds: Vec<Quantity<'_>> = Vec::with_capacity(template.leaves.len());
+            for (type_, leaves) in &template.leaves {
                 let unit = leaves.first().map(|at| graph.vertices[(it.vertex + at) as usize].unit);
-                let amount = class.units_of(&class.idle, *type_);
+                let amount = template.units_of(&template.idle, *type_);
                 holds.push(Quantity {
                     kind: graph.text(*type_),
                     amount,

@@ -350,13 +350,13 @@ impl Places {
 
     /// Sees one node through the first `count` reservations.
     fn see(&self, view: View<'_>, overlay: &mut Overlay, node: u32, count: usize) {
-        let class = view.graph.class(node);
+        let template = view.graph.template(node);
         let mut seen: Option<Box<[u64]>> = None;
         for step in &self.steps[..count] {
             let Some(after) = step.after.get(node) else { continue };
             let seen = seen.get_or_insert_with(|| view.index.state(node).free.clone());
             for (at, state) in after.iter().enumerate() {
-                seen[at] = tighter(class.slots[at].leaf, seen[at], *state);
+                seen[at] = tighter(template.slots[at].leaf, seen[at], *state);
             }
         }
         if let Some(seen) = seen {
@@ -371,7 +371,7 @@ impl Places {
                 if step.after.get(node).is_none() {
                     continue;
                 }
-                let state = step.after.entry(node, || graph.class(node).idle.clone());
+                let state = step.after.entry(node, || graph.template(node).idle.clone());
                 for take in takes {
                     let t = take::position(graph, take);
                     if !share::take(&mut state[t.at as usize], t.share) {
@@ -468,10 +468,10 @@ fn outside_later(machine: &Machine, at: &Overlay, later: &[&Step]) -> Overlay {
     let mut seen = at.clone();
     for step in later {
         for (node, after) in step.after.nodes() {
-            let class = machine.graph.class(node);
+            let template = machine.graph.template(node);
             let state = seen.entry(node, || machine.index.state(node).free.clone());
             for (at, left) in after.iter().enumerate() {
-                state[at] = tighter(class.slots[at].leaf, state[at], *left);
+                state[at] = tighter(template.slots[at].leaf, state[at], *left);
             }
         }
         for (&at, &left) in &step.after.upper {

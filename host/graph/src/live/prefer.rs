@@ -14,14 +14,14 @@ use std::collections::BTreeMap;
 
 use crate::description::names::Name;
 use crate::layout::graph::Graph;
-use crate::layout::template::Class;
+use crate::layout::template::NodeTemplate;
 use crate::layout::vertex::NONE;
 use crate::live::share::{Share, Taken};
 
 /// How good a part of the machine is: deep, then with little room to spare.
 type Rank = (u32, Reverse<u64>);
 
-/// The classes, from first to last, that together have `want` and lie closest together: the lowest of those that do.
+/// The performance classes, from first to last, that together have `want` and lie closest together. Of equal spans the lowest.
 /// `None` when all of them together have less.
 pub(crate) fn closest(room: &BTreeMap<u64, u64>, want: u64) -> Option<(u64, u64)> {
     let list: Vec<(u64, u64)> = room.iter().map(|(&class, &room)| (class, room)).collect();
@@ -94,19 +94,24 @@ pub(crate) fn near(graph: &Graph, scope: u32, room: Vec<(u32, u64)>, want: u64) 
 }
 
 /// `count` times some numbers of leaves on one node that has them, close together.
-pub(crate) fn near_inside(class: &Class, state: &[u64], flat: &[(Name, u64)], count: u64) -> Vec<Taken> {
+pub(crate) fn near_inside(
+    template: &NodeTemplate,
+    state: &[u64],
+    flat: &[(Name, u64)],
+    count: u64,
+) -> Vec<Taken> {
     let mut free = state.to_vec();
     let mut taken: BTreeMap<u32, u64> = BTreeMap::new();
     let mut left = count;
-    let depths = depths(class);
+    let depths = depths(template);
     while left > 0 {
         let room = |at: usize, free: &[u64]| {
-            flat.iter().fold(left, |n, &(type_, per)| n.min(units(class, free, at, type_) / per.max(1)))
+            flat.iter().fold(left, |n, &(type_, per)| n.min(units(template, free, at, type_) / per.max(1)))
         };
         let spare = |at: usize, free: &[u64]| -> u64 {
-            flat.iter().map(|&(type_, _)| units(class, free, at, type_)).sum()
+            flat.iter().map(|&(type_, _)| units(template, free, at, type_)).sum()
         };
-        let inside = (1..class.slots.len()).filter(|&at| !class.slots[at].leaf);
+        let inside = (1..template.slots.len()).filter(|&at| !template.slots[at].leaf);
         // All of it in the deepest part with room, the fullest of those; else as much as possible in one part.
         let best = inside.map(|at| (at, room(at, &free))).filter(|(_, n)| *n > 0).max_by_key(|&(at, n)| {
             let all = n == left;
@@ -116,8 +121,8 @@ pub(crate) fn near_inside(class: &Class, state: &[u64], flat: &[(Name, u64)], co
         let (at, n) = best.unwrap_or((0, left));
         for &(type_, per) in flat {
             let mut want = per.saturating_mul(n);
-            let end = class.slots[at].end;
-            for &leaf in class.leaves.get(&type_).into_iter().flatten() {
+            let end = template.slots[at].end;
+            for &leaf in template.leaves.get(&type_).into_iter().flatten() {
                 if (leaf as usize) < at || leaf >= end {
                     continue;
                 }
@@ -134,22 +139,22 @@ pub(crate) fn near_inside(class: &Class, state: &[u64], flat: &[(Name, u64)], co
     taken.into_iter().map(|(at, n)| Taken { at, share: Share::Units(n) }).collect()
 }
 
-/// How deep each vertex of a class lies.
-pub(crate) fn depths(class: &Class) -> Vec<u32> {
+/// How deep each vertex of a template lies.
+pub(crate) fn depths(template: &NodeTemplate) -> Vec<u32> {
     let mut path: Vec<u32> = Vec::new();
-    let depth = |(at, slot): (usize, &crate::layout::template::ClassSlot)| {
+    let depth = |(at, slot): (usize, &crate::layout::template::TemplateSlot)| {
         while path.last().is_some_and(|&end| end as usize <= at) {
             path.pop();
         }
         path.push(slot.end);
         path.len() as u32
     };
-    class.slots.iter().enumerate().map(depth).collect()
+    template.slots.iter().enumerate().map(depth).collect()
 }
 
 /// Free units of a leaf type below a vertex.
-pub(crate) fn units(class: &Class, free: &[u64], at: usize, type_: Name) -> u64 {
-    let end = class.slots[at].end;
-    let leaves = class.leaves.get(&type_).into_iter().flatten();
+pub(crate) fn units(template: &NodeTemplate, free: &[u64], at: usize, type_: Name) -> u64 {
+    let end = template.slots[at].end;
+    let leaves = template.leaves.get(&type_).into_iter().flatten();
     leaves.filter(|&&l| l as usize > at && l < end).map(|&l| free[l as usize]).sum()
 }

@@ -121,8 +121,9 @@ impl Resources {
     /// could never be part of it (without the gpus, the memory or the properties that it asks for) is none.
     pub fn helped(&self, request: &Request) -> u64 {
         let helps = self.machine.helps(request);
-        let classes = helps.classes.iter().filter_map(|class| self.class_epochs.get(class.0 as usize));
+        let templates =
+            helps.templates.iter().filter_map(|template| self.template_epochs.get(template.0 as usize));
         let upper = if helps.upper { self.upper_epoch } else { 0 };
-        classes.copied().fold(upper, u64::max)
+        templates.copied().fold(upper, u64::max)
     }
 }

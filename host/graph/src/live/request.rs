@@ -133,8 +133,8 @@ pub struct Request {
     /// Every node on which it takes anything is exclusive.
     pub(crate) whole_nodes: bool,
     pub(crate) constraint: Constraint,
-    /// The constraint asks for properties only, so a class of nodes answers as one.
-    pub(crate) by_class: bool,
+    /// The constraint asks for properties only, so a template of nodes answers as one.
+    pub(crate) by_template: bool,
     pub(crate) nodes: u32,
     pub(crate) cores: u32,
     pub(crate) gpus: u32,
@@ -338,7 +338,7 @@ impl Shapes {
             |own: u32, of: fn(&Request) -> u32| alternatives.iter().map(|r| of(r)).min().unwrap_or(own);
         let request = Arc::new(Request {
             shape: ShapeId(self.next),
-            by_class: by_class(&constraint),
+            by_template: by_template(&constraint),
             nodes: least(nodes, |r| r.nodes),
             cores: least(cores, |r| r.cores),
             gpus: least(gpus, |r| r.gpus),
@@ -397,11 +397,11 @@ pub(crate) struct Types {
 impl Types {
     pub(crate) fn of(graph: &Graph) -> Self {
         let mut types = Types::default();
-        for class in &graph.classes {
-            if !class.node {
-                types.targets.insert(class.slots[0].type_);
+        for template in &graph.templates {
+            if !template.node {
+                types.targets.insert(template.slots[0].type_);
             }
-            for slot in &class.slots[1..] {
+            for slot in &template.slots[1..] {
                 types.local.insert(slot.type_);
                 if !slot.leaf {
                     types.interior.insert(slot.type_);
@@ -509,11 +509,11 @@ fn flat(types: &Types, need: &Need) -> Option<Box<[(Name, u64)]>> {
     Some(counts.into())
 }
 
-fn by_class(constraint: &Constraint) -> bool {
+fn by_template(constraint: &Constraint) -> bool {
     match constraint {
         Constraint::All | Constraint::None | Constraint::Properties(_) => true,
         Constraint::Hostlist(_) | Constraint::Ranks(_) => false,
-        Constraint::Not(list) | Constraint::And(list) | Constraint::Or(list) => list.iter().all(by_class),
+        Constraint::Not(list) | Constraint::And(list) | Constraint::Or(list) => list.iter().all(by_template),
     }
 }
 

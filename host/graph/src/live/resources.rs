@@ -56,8 +56,8 @@ pub struct Resources {
     unused_topology: Option<String>,
     totals: Totals,
     pub(crate) epoch: u64,
-    /// The epoch of the last change that could help, by class of nodes; and of vertices above nodes.
-    pub(crate) class_epochs: Vec<u64>,
+    /// The epoch of the last change that could help, by template of nodes; and of vertices above nodes.
+    pub(crate) template_epochs: Vec<u64>,
     pub(crate) upper_epoch: u64,
     pub(crate) version: u64,
     inventory_version: u64,
@@ -89,7 +89,7 @@ impl Clone for Resources {
             unused_topology: self.unused_topology.clone(),
             totals: self.totals,
             epoch: self.epoch,
-            class_epochs: self.class_epochs.clone(),
+            template_epochs: self.template_epochs.clone(),
             upper_epoch: self.upper_epoch,
             version: self.version,
             inventory_version: self.inventory_version,
@@ -154,7 +154,7 @@ impl Resources {
             unused_topology: None,
             totals,
             epoch: 0,
-            class_epochs: Vec::new(),
+            template_epochs: Vec::new(),
             upper_epoch: 0,
             version: 0,
             inventory_version: 0,
@@ -182,7 +182,7 @@ impl Resources {
             unused_topology: None,
             totals: Totals { up_nodes: self.totals.nodes, ..self.totals },
             epoch: 0,
-            class_epochs: Vec::new(),
+            template_epochs: Vec::new(),
             upper_epoch: 0,
             version: 0,
             inventory_version: self.inventory_version,
@@ -213,11 +213,11 @@ impl Resources {
     pub(crate) fn help(&mut self, nodes: impl IntoIterator<Item = u32>, upper: bool) {
         let epoch = self.epoch + 1;
         for node in nodes.into_iter().filter(|&node| self.machine.index.is_up(node)) {
-            let class = self.machine.graph.nodes[node as usize].class.0 as usize;
-            if self.class_epochs.len() <= class {
-                self.class_epochs.resize(class + 1, 0);
+            let template = self.machine.graph.nodes[node as usize].template.0 as usize;
+            if self.template_epochs.len() <= template {
+                self.template_epochs.resize(template + 1, 0);
             }
-            self.class_epochs[class] = epoch;
+            self.template_epochs[template] = epoch;
         }
         if upper {
             self.upper_epoch = epoch;
@@ -264,7 +264,7 @@ impl Resources {
         if !self.machine.index.set_status(node, status) {
             return false;
         }
-        let counted = u32::from(self.machine.graph.class(node).node);
+        let counted = u32::from(self.machine.graph.template(node).node);
         match status {
             Status::Up => self.totals.up_nodes += counted,
             _ if old == Status::Up => self.totals.up_nodes -= counted,
@@ -338,11 +338,11 @@ impl Resources {
             let new = if add { graph.props.with(old, name) } else { graph.props.without(old, name) };
             if new != old {
                 graph.set_node_props(node, new);
-                index.reclass(graph, node);
-                self.inventory.reclass(graph, node);
+                index.set_template(graph, node);
+                self.inventory.set_template(graph, node);
             }
         }
-        self.machine.forget_classes();
+        self.machine.forget_templates();
         self.shapes.forget_shared();
         self.forget_satisfiable();
         self.help(list, false);

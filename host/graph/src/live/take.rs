@@ -114,7 +114,7 @@ pub(crate) fn position(graph: &Graph, take: &Take) -> Taken {
 /// Cores and gpus of a list of takes, on compute nodes.
 pub(crate) fn count(graph: &Graph, takes: &[Take]) -> (u64, u64) {
     let (mut cores, mut gpus) = (0, 0);
-    for take in takes.iter().filter(|t| t.node != NONE && graph.class(t.node).node) {
+    for take in takes.iter().filter(|t| t.node != NONE && graph.template(t.node).node) {
         let type_ = graph.vertices[take.vertex as usize].type_;
         if let Share::Units(n) = take.what.share() {
             if type_ == graph.core {
@@ -131,10 +131,10 @@ pub(crate) fn count(graph: &Graph, takes: &[Take]) -> (u64, u64) {
 pub(crate) fn usage(graph: &Graph, found: &Match) -> (u64, u64) {
     let (mut cores, mut gpus) = (0, 0);
     for (node, taken) in &found.nodes {
-        let class = graph.class(*node);
-        for t in taken.iter().filter(|_| class.node) {
+        let template = graph.template(*node);
+        for t in taken.iter().filter(|_| template.node) {
             if let Share::Units(n) = t.share {
-                let type_ = class.slots[t.at as usize].type_;
+                let type_ = template.slots[t.at as usize].type_;
                 cores += if type_ == graph.core { n } else { 0 };
                 gpus += if type_ == graph.gpu { n } else { 0 };
             }

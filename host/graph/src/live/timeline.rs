@@ -8,7 +8,7 @@ use fluxgate_formats::{JobId, TotalF64};
 
 use crate::layout::flow;
 use crate::layout::graph::Graph;
-use crate::layout::template::Class;
+use crate::layout::template::NodeTemplate;
 use crate::live::machine::Machine;
 use crate::live::matcher;
 use crate::live::request::{Need, Request, ShapeId};
@@ -242,10 +242,10 @@ fn still(machine: &Machine, overlay: &Overlay, eligible: &Eligible, found: &Matc
     let none = Overlay::default();
     let mut taken = Overlay::default();
     let nodes = found.nodes.iter().all(|(node, shares)| {
-        let class = machine.graph.nodes[*node as usize].class;
+        let template = machine.graph.nodes[*node as usize].template;
         let state = taken.entry(*node, || view.state(&none, *node).into());
         machine.index.is_up(*node)
-            && eligible.class(class)
+            && eligible.template(template)
             && eligible.node(*node)
             && shares.iter().all(|t| state.get_mut(t.at as usize).is_some_and(|s| share::take(s, t.share)))
     });
@@ -302,7 +302,8 @@ impl<'a> Sweep<'a> {
         let graph = &machine.graph;
         let count = matcher::tally(request).map(|(need, want)| {
             let all = (0, graph.nodes.len() as u32);
-            let mut fits = |class: &Class, state: &[u64]| local::capacity(graph, class, state, need, want);
+            let mut fits =
+                |template: &NodeTemplate, state: &[u64]| local::capacity(graph, template, state, need, want);
             let idle = request.whole_nodes;
             let sum = machine.view(None).total(Where { eligible, range: all, idle }, &mut fits);
             Count { need, want, sum, eligible, idle }
@@ -357,15 +358,18 @@ impl<'a> Sweep<'a> {
         let Some(count) = &mut self.count else { return };
         let graph = &self.machine.graph;
         for node in nodes {
-            let class = graph.nodes[node as usize].class;
-            if !self.machine.index.is_up(node) || !count.eligible.class(class) || !count.eligible.node(node) {
+            let template = graph.nodes[node as usize].template;
+            if !self.machine.index.is_up(node)
+                || !count.eligible.template(template)
+                || !count.eligible.node(node)
+            {
                 continue;
             }
             let state = self.overlay.get(node).unwrap_or_else(|| &self.machine.index.state(node).free);
-            let class = graph.class(node);
-            let fits = match count.idle && state != &*class.idle {
+            let template = graph.template(node);
+            let fits = match count.idle && state != &*template.idle {
                 true => 0,
-                false => local::capacity(graph, class, state, count.need, count.want),
+                false => local::capacity(graph, template, state, count.need, count.want),
             };
             count.sum = if add { count.sum.saturating_add(fits) } else { count.sum.saturating_sub(fits) };
         }

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use fixedbitset::FixedBitSet;
 
 use crate::layout::graph::Graph;
-use crate::layout::template::{Class, ClassId};
+use crate::layout::template::{NodeTemplate, TemplateId};
 use crate::live::index::{Index, State, Status};
 use crate::live::placement::Placement;
 use crate::live::ranking::Ranking;
@@ -22,7 +22,7 @@ use crate::live::ranking::Ranking;
 pub(crate) enum Order {
     Placed(Placement),
     /// Nodes of these performance classes, from first to last, best first.
-    Classes(u64, u64),
+    PerfClasses(u64, u64),
     /// For reservations: nodes that are seen differently from now first, those with least free now before others, so
     /// that what is free now is touched last; then from the far end.
     Late,
@@ -74,16 +74,16 @@ impl Overlay {
 #[derive(Debug, Clone)]
 pub(crate) enum Eligible {
     All,
-    /// By class.
-    Classes(Vec<bool>),
+    /// By template.
+    Templates(Vec<bool>),
     /// One by one.
     Nodes(FixedBitSet),
 }
 
 impl Eligible {
-    pub(crate) fn class(&self, class: ClassId) -> bool {
+    pub(crate) fn template(&self, template: TemplateId) -> bool {
         match self {
-            Eligible::Classes(list) => list.get(class.0 as usize).copied().unwrap_or(false),
+            Eligible::Templates(list) => list.get(template.0 as usize).copied().unwrap_or(false),
             Eligible::All | Eligible::Nodes(_) => true,
         }
     }
@@ -91,7 +91,7 @@ impl Eligible {
     pub(crate) fn node(&self, node: u32) -> bool {
         match self {
             Eligible::Nodes(set) => set.contains(node as usize),
-            Eligible::All | Eligible::Classes(_) => true,
+            Eligible::All | Eligible::Templates(_) => true,
         }
     }
 }
@@ -107,8 +107,8 @@ pub(crate) struct Where<'a> {
 }
 
 impl Where<'_> {
-    fn allows(&self, class: &Class, state: &[u64]) -> bool {
-        !self.idle || state == &*class.idle
+    fn allows(&self, template: &NodeTemplate, state: &[u64]) -> bool {
+        !self.idle || state == &*template.idle
     }
 }
 
@@ -185,23 +185,27 @@ impl<'a> View<'a> {
     }
 
     /// Sum of capacities over the nodes of a place.
-    pub(crate) fn total(&self, place: Where<'_>, capacity: &mut dyn FnMut(&Class, &[u64]) -> u64) -> u64 {
+    pub(crate) fn total(
+        &self,
+        place: Where<'_>,
+        capacity: &mut dyn FnMut(&NodeTemplate, &[u64]) -> u64,
+    ) -> u64 {
         let none = Overlay::default();
         self.totals(&none, place, capacity, |_| 0).into_values().sum()
     }
 
-    /// Sums of capacities by a number that classes of nodes have. What saturates is more than anybody asks for.
+    /// Sums of capacities by a number that templates of nodes have. What saturates is more than anybody asks for.
     pub(crate) fn totals(
         &self,
         scratch: &'a Overlay,
         place: Where<'_>,
-        capacity: &mut dyn FnMut(&Class, &[u64]) -> u64,
-        number: fn(&Class) -> u64,
+        capacity: &mut dyn FnMut(&NodeTemplate, &[u64]) -> u64,
+        number: fn(&NodeTemplate) -> u64,
     ) -> BTreeMap<u64, u64> {
         let Where { eligible, range, .. } = place;
         let mut sums: BTreeMap<u64, u64> = BTreeMap::new();
-        let mut add = |class: ClassId, n: u64| {
-            let sum = sums.entry(number(&self.graph.classes[class.0 as usize])).or_default();
+        let mut add = |template: TemplateId, n: u64| {
+            let sum = sums.entry(number(&self.graph.templates[template.0 as usize])).or_default();
             *sum = sum.saturating_add(n).min(u64::MAX >> 16);
         };
         let seen = |n: u32| {
@@ -209,7 +213,9 @@ impl<'a> View<'a> {
         };
         for source in self.sources(scratch, place, capacity) {
             match source.nodes {
-                Nodes::List(list) => list.iter().for_each(|(_, capacity, class, _)| add(*class, *capacity)),
+                Nodes::List(list) => {
+                    list.iter().for_each(|(_, capacity, template, _)| add(*template, *capacity))
+                }
                 Nodes::State(state, capacity) => {
                     let whole = range == (0, self.graph.nodes.len() as u32)
                         && self.overlay.is_none()
@@ -221,7 +227,7 @@ impl<'a> View<'a> {
                         let nodes = state.nodes.range(range.0..range.1);
                         nodes.filter(|n| !seen(**n) && eligible.node(**n)).count()
                     };
-                    add(state.class, capacity.saturating_mul(count as u64));
+                    add(state.template, capacity.saturating_mul(count as u64));
                 }
             }
         }
@@ -232,16 +238,16 @@ impl<'a> View<'a> {
         &self,
         scratch: &'a Overlay,
         place: Where<'_>,
-        capacity: &mut dyn FnMut(&Class, &[u64]) -> u64,
+        capacity: &mut dyn FnMut(&NodeTemplate, &[u64]) -> u64,
     ) -> Vec<Source<'a>> {
         let Where { eligible, range, .. } = place;
         let mut sources: Vec<Source<'a>> = Vec::new();
         // What this very search took is no obstacle to itself.
-        let mut list = |node: u32, class: ClassId, state: &'a [u64], own: bool, out: &mut Vec<_>| {
-            let it = &self.graph.classes[class.0 as usize];
+        let mut list = |node: u32, template: TemplateId, state: &'a [u64], own: bool, out: &mut Vec<_>| {
+            let it = &self.graph.templates[template.0 as usize];
             let capacity = if own || place.allows(it, state) { capacity(it, state) } else { 0 };
             if capacity > 0 {
-                out.push((node, capacity, class, state));
+                out.push((node, capacity, template, state));
             }
         };
         // A constraint that names few nodes is cheaper to walk than the states.
@@ -256,8 +262,8 @@ impl<'a> View<'a> {
                     let state = own
                         .or_else(|| self.overlay.and_then(|o| o.get(node)))
                         .unwrap_or_else(|| &self.index.state(node).free);
-                    let class = self.graph.nodes[node as usize].class;
-                    list(node, class, state, own.is_some(), &mut found);
+                    let template = self.graph.nodes[node as usize].template;
+                    list(node, template, state, own.is_some(), &mut found);
                 }
             }
             sources.push(Source { nodes: Nodes::List(found), key: (0, 0) });
@@ -267,25 +273,25 @@ impl<'a> View<'a> {
             let Some(overlay) = overlay else { continue };
             let mut found = Vec::new();
             for (&node, state) in overlay.nodes.range(range.0..range.1) {
-                let class = self.graph.nodes[node as usize].class;
+                let template = self.graph.nodes[node as usize].template;
                 if (layer == 1 && scratch.mask.contains(node as usize))
                     || self.index.status(node) != Status::Up
-                    || !eligible.class(class)
+                    || !eligible.template(template)
                     || !eligible.node(node)
                 {
                     continue;
                 }
-                list(node, class, state, layer == 0, &mut found);
+                list(node, template, state, layer == 0, &mut found);
             }
             if !found.is_empty() {
                 sources.push(Source { nodes: Nodes::List(found), key: (0, 0) });
             }
         }
         for state in self.index.live() {
-            if !eligible.class(state.class) || (place.idle && !state.idle) {
+            if !eligible.template(state.template) || (place.idle && !state.idle) {
                 continue;
             }
-            let capacity = capacity(&self.graph.classes[state.class.0 as usize], &state.free);
+            let capacity = capacity(&self.graph.templates[state.template.0 as usize], &state.free);
             if capacity > 0 {
                 sources.push(Source { nodes: Nodes::State(state, capacity), key: (state.gpus, state.cores) });
             }
@@ -299,7 +305,7 @@ impl<'a> View<'a> {
         scratch: &'a Overlay,
         place: Where<'_>,
         order: Order,
-        capacity: &mut dyn FnMut(&Class, &[u64]) -> u64,
+        capacity: &mut dyn FnMut(&NodeTemplate, &[u64]) -> u64,
         sink: &mut Sink<'_>,
     ) {
         let sources = self.sources(scratch, place, capacity);
@@ -311,11 +317,11 @@ impl<'a> View<'a> {
                 self.merge(&sources, &allowed, Way::Down, sink);
             }
             Order::Placed(Placement::Power) => {
-                let groups = self.by_class(sources, |class| class.power);
+                let groups = self.by_template(sources, |template| template.power);
                 let _ = groups.values().all(|group| self.merge(group, &allowed, Way::Up, sink));
             }
-            Order::Classes(first, last) => {
-                let groups = self.by_class(sources, |class| class.perf_class);
+            Order::PerfClasses(first, last) => {
+                let groups = self.by_template(sources, |template| template.perf_class);
                 let mut groups = groups.range(first..=last);
                 let _ = groups.all(|(_, group)| self.merge(group, &allowed, Way::Up, sink));
             }
@@ -360,18 +366,18 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Groups of nodes by a number of their class.
-    fn by_class(
+    /// Groups of nodes by a number of their template.
+    fn by_template(
         &self,
         sources: Vec<Source<'a>>,
-        number: fn(&Class) -> u64,
+        number: fn(&NodeTemplate) -> u64,
     ) -> BTreeMap<u64, Vec<Source<'a>>> {
-        let of = |class: ClassId| number(&self.graph.classes[class.0 as usize]);
+        let of = |template: TemplateId| number(&self.graph.templates[template.0 as usize]);
         let mut groups: BTreeMap<u64, Vec<Source<'a>>> = BTreeMap::new();
         for Source { nodes, key } in sources {
             match nodes {
                 Nodes::State(state, _) => {
-                    groups.entry(of(state.class)).or_default().push(Source { nodes, key })
+                    groups.entry(of(state.template)).or_default().push(Source { nodes, key })
                 }
                 Nodes::List(list) => {
                     let mut parts: BTreeMap<u64, Vec<Entry<'a>>> = BTreeMap::new();
@@ -394,8 +400,8 @@ impl<'a> View<'a> {
                 continue;
             };
             for entry in list {
-                let class = &self.graph.classes[entry.2.0 as usize];
-                let (cores, gpus) = class.core_gpu_units(entry.3);
+                let template = &self.graph.templates[entry.2.0 as usize];
+                let (cores, gpus) = template.core_gpu_units(entry.3);
                 let source = Source { nodes: Nodes::List(vec![entry]), key: (gpus, cores) };
                 groups.entry(source.key).or_default().push(source);
             }
@@ -438,7 +444,7 @@ impl<'a> View<'a> {
     }
 }
 
-type Entry<'a> = (u32, u64, ClassId, &'a [u64]);
+type Entry<'a> = (u32, u64, TemplateId, &'a [u64]);
 
 /// In which order of nodes.
 #[derive(Clone, Copy)]
@@ -458,7 +464,7 @@ fn expand<'s, 'a>(
         Nodes::State(state, capacity) => {
             let (state, capacity): (&'a State, u64) = (state, *capacity);
             let allow = |n: &u32| allowed.allows(*n);
-            let make = move |n: u32| (n, capacity, state.class, &*state.free);
+            let make = move |n: u32| (n, capacity, state.template, &*state.free);
             let nodes = || state.nodes.range(allowed.range.0..allowed.range.1).copied();
             match way {
                 Way::Up => Box::new(nodes().filter(allow).map(make)),

@@ -2,7 +2,7 @@
 //!
 //! This module must never decide anything: the matcher has refused already.
 
-use crate::layout::template::ClassId;
+use crate::layout::template::TemplateId;
 use crate::live::request::{Level, Need, Request};
 use crate::live::view::{Eligible, View, Where};
 use crate::live::{flow_shortage, level_shortage, local, matcher};
@@ -36,7 +36,7 @@ pub(crate) fn explain(view: View<'_>, request: &Request, eligible: &Eligible) ->
     let mut nodes = 0u64;
     let mut cores = 0u64;
     let mut gpus = 0u64;
-    for state in view.index.live().filter(|s| eligible.class(s.class)) {
+    for state in view.index.live().filter(|s| eligible.template(s.template)) {
         let count = state.nodes.iter().filter(|&&n| eligible.node(n)).count() as u64;
         nodes += count;
         cores += count * state.cores;
@@ -73,7 +73,8 @@ pub(crate) fn explain(view: View<'_>, request: &Request, eligible: &Eligible) ->
     {
         let graph = view.graph;
         let whole = Where { eligible, range: all, idle: false };
-        let found = view.total(whole, &mut |class, state| local::capacity(graph, class, state, inner, want));
+        let found =
+            view.total(whole, &mut |template, state| local::capacity(graph, template, state, inner, want));
         if found == 0
             && let Some(why) = too_much(view, inner, eligible)
         {
@@ -100,12 +101,12 @@ fn short_part(view: View<'_>, parts: &[Need], times: u64, eligible: &Eligible) -
             return None;
         }
         let want = part.min().saturating_mul(times);
-        let fits = |class: ClassId, state: &[u64]| {
-            let class_of = &graph.classes[class.0 as usize];
-            eligible.class(class) && local::capacity(graph, class_of, state, part, want) >= want
+        let fits = |template: TemplateId, state: &[u64]| {
+            let template_of = &graph.templates[template.0 as usize];
+            eligible.template(template) && local::capacity(graph, template_of, state, part, want) >= want
         };
         let unit = if part.unit.is_empty() { String::new() } else { format!(" {}", part.unit) };
-        let short = !view.index.live().any(|state| fits(state.class, &state.free));
+        let short = !view.index.live().any(|state| fits(state.template, &state.free));
         short.then(|| format!("no node has {want}{unit} of '{}'", part.text))
     })
 }

@@ -186,19 +186,19 @@ fn take_ids(
 /// Adds the other vertices of a node when all of its members are taken: R does not name sockets or memory, but no other
 /// job can use them.
 fn whole_node(graph: &Graph, node: u32, from: usize, takes: &mut Vec<Take>) {
-    let class = graph.class(node);
+    let template = graph.template(node);
     let vertex = graph.nodes[node as usize].vertex;
-    let named = |at: usize| class.slots[at].type_ == graph.core || class.slots[at].type_ == graph.gpu;
-    let all = (1..class.slots.len()).filter(|&at| class.slots[at].leaf && named(at)).all(|at| {
+    let named = |at: usize| template.slots[at].type_ == graph.core || template.slots[at].type_ == graph.gpu;
+    let all = (1..template.slots.len()).filter(|&at| template.slots[at].leaf && named(at)).all(|at| {
         let vertex = vertex + at as u32;
         takes[from..]
             .iter()
-            .any(|t| t.vertex == vertex && t.what.share() == Share::Units(class.slots[at].units))
+            .any(|t| t.vertex == vertex && t.what.share() == Share::Units(template.slots[at].units))
     });
     if !all || takes.len() == from {
         return;
     }
-    for (at, slot) in class.slots.iter().enumerate() {
+    for (at, slot) in template.slots.iter().enumerate() {
         let vertex = vertex + at as u32;
         if takes[from..].iter().any(|t| t.vertex == vertex) {
             continue;

@@ -265,7 +265,7 @@ impl<'a> Writer<'a> {
     fn node(&mut self, node: u32, held: &[Take]) {
         let graph = self.graph;
         let it = &graph.nodes[node as usize];
-        let whole = held.len() == graph.class(node).slots.len()
+        let whole = held.len() == graph.template(node).slots.len()
             && held.iter().any(|take| take.vertex == it.vertex && take.what.share() == Share::Exclusive);
         let label = self.site.label(Spot::Node(node));
         let (id, path) = (label.id.to_string(), label.path.to_string());

@@ -282,7 +282,7 @@ impl Load {
                 }
             }
             22 => {
-                self.engine.aside().interrupt_at(Some(1 + dice % 9));
+                self.engine.engine_unrecorded_mut().interrupt_at(Some(1 + dice % 9));
                 self.submit();
             }
             _ => {

@@ -39,7 +39,7 @@ impl Service {
             None => journal::open(&self.configuration.settings, &*self.host),
         };
         let mut engine = Recorded::new(engine, writer, self.host.now());
-        engine.aside().set_interrupt(self.responder.interrupt());
+        engine.engine_unrecorded_mut().set_interrupt(self.responder.interrupt());
         self.responder.forget();
         // What they compared was another schedule.
         self.shadows.clear();

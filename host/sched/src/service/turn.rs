@@ -53,7 +53,7 @@ impl Service {
             true => self.flips.add(took),
             false => self.passes.add(took),
         }
-        let retired = engine.aside().take_retired();
+        let retired = engine.engine_unrecorded_mut().take_retired();
         if !retired.is_empty() {
             self.start_work("drop", move |_| drop(retired), |_, ()| {});
         }

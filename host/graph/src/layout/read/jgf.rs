@@ -163,7 +163,7 @@ pub(super) fn pool(build: &mut GraphBuilder, data: &Metadata<'_>) -> Result<Pool
         // Values are kept where a preference reads them.
         Some(Properties::Map(map)) => {
             let valued = |(key, value): (&String, &Said)| {
-                let read = [template::CLASS_PROPERTY, template::POWER_PROPERTY].contains(&key.as_str());
+                let read = [template::PERF_CLASS_PROPERTY, template::POWER_PROPERTY].contains(&key.as_str());
                 match value {
                     Said::Text(value) if read && !value.is_empty() => format!("{key}={value}"),
                     Said::Number(value) if read => format!("{key}={value}"),

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use crate::layout::flow::{self, Flow};
 use crate::layout::graph::Graph;
-use crate::layout::template::Class;
+use crate::layout::template::NodeTemplate;
 use crate::layout::vertex::NONE;
 use crate::live::placement::Placement;
 use crate::live::request::{Level, Need};
@@ -119,10 +119,11 @@ impl Matcher<'_> {
         let mut list: Vec<(u32, u64)> = Vec::new();
         if limit >= least {
             let place = Where { eligible: self.eligible, range, idle: self.whole_nodes };
-            let mut capacity =
-                |class: &Class, state: &[u64]| local::capacity(view.graph, class, state, need, limit);
+            let mut capacity = |template: &NodeTemplate, state: &[u64]| {
+                local::capacity(view.graph, template, state, need, limit)
+            };
             let order = match self.order {
-                Order::Placed(Placement::Variation) => Order::Classes(0, u64::MAX),
+                Order::Placed(Placement::Variation) => Order::PerfClasses(0, u64::MAX),
                 order => order,
             };
             // A preference wants to know all there are, others only as many as are taken.
@@ -192,12 +193,15 @@ impl Matcher<'_> {
                 again().all(&plan).then_some(plan)
             }
             Order::Placed(Placement::Variation) => {
-                let class = |node: u32| self.view.graph.class(node).perf_class;
+                let perf_class = |node: u32| self.view.graph.template(node).perf_class;
                 let mut sums: BTreeMap<u64, u64> = BTreeMap::new();
-                alone().for_each(|(node, n)| *sums.entry(class(node)).or_default() += n);
+                alone().for_each(|(node, n)| *sums.entry(perf_class(node)).or_default() += n);
                 let (first, last) = prefer::closest(&sums, best)?;
-                let near: Vec<(u32, u64)> =
-                    list.iter().copied().filter(|(node, _)| (first..=last).contains(&class(*node))).collect();
+                let near: Vec<(u32, u64)> = list
+                    .iter()
+                    .copied()
+                    .filter(|(node, _)| (first..=last).contains(&perf_class(*node)))
+                    .collect();
                 let (plan, sum) = again().choose(&near, best);
                 (sum == best).then_some(plan)
             }

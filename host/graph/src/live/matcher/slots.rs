@@ -58,8 +58,9 @@ impl<'a> Matcher<'a> {
         let (graph, index) = (self.view.graph, self.view.index);
         let inner = need.with.iter().find(|inner| inner.level != Level::Upper)?;
         let fits = |state: &&State| {
-            let class = &graph.classes[state.class.0 as usize];
-            self.eligible.class(state.class) && local::capacity(graph, class, &state.free, inner, 1) > 0
+            let template = &graph.templates[state.template.0 as usize];
+            self.eligible.template(state.template)
+                && local::capacity(graph, template, &state.free, inner, 1) > 0
         };
         Some(index.live().filter(fits).collect())
     }

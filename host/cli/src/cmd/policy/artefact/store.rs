@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, bail};
 use fluxgate_artefact::audit::Trail;
+use fluxgate_artefact::installed;
 use fluxgate_artefact::keys::{TEXT_BYTES_MAX, signature_path};
 use fluxgate_artefact::registry::{Reference, docker_config};
-use fluxgate_artefact::shelf;
 use fluxgate_policy::{Config, Digest};
 use fluxgate_sched::audit_entry;
 use serde_json::{Value, json};
@@ -59,7 +59,7 @@ pub(super) fn install(file: &str, unchecked: bool, dir: Option<&Path>) -> Result
         }
     }
     let folder = folder(&source)?;
-    let place = shelf::put(folder, &name, &bytes, signature.as_deref())
+    let place = installed::put(folder, &name, &bytes, signature.as_deref())
         .with_context(|| folder.display().to_string())?;
     record("install", &name, &digest, &path.to_string_lossy());
     let signed = if signature.is_some() { ", with its signature" } else { "" };
@@ -95,7 +95,7 @@ pub(super) fn remove(name: &str, dir: Option<&Path>) -> Result<()> {
         bail!("{name}: expected the name of a policy in {}", folder.display());
     }
     let digest = source.read(&path).map(|bytes| Digest::of(&bytes).to_string()).unwrap_or_default();
-    if !shelf::take(folder, name).with_context(|| path.display().to_string())? {
+    if !installed::remove(folder, name).with_context(|| path.display().to_string())? {
         bail!("{}: it is gone already", path.display());
     }
     record("remove", name, &digest, &path.to_string_lossy());

@@ -1,4 +1,4 @@
-//! Files of a folder of policies: put there and taken away so that whoever reads sees all of one or nothing.
+//! The components installed in a folder of policies. A reader of the folder sees a whole file or none.
 
 use std::fs::{self, File};
 use std::io;
@@ -7,21 +7,21 @@ use std::path::{Path, PathBuf};
 use crate::file::write;
 use crate::keys::signature_path;
 
-/// Files on a shelf are for everybody to read.
+/// Mode of an installed file: all users may read it.
 const MODE: u32 = 0o644;
 
-/// Put a component, with its signature if it has one, on a shelf as `NAME.wasm`, in place of one of that name. The
-/// signature comes first and leaves last: a component is never without one that it had.
+/// Install a component as `NAME.wasm`, in place of one of that name, with its signature if it has one. The signature is
+/// written first and removed last, so a signed component is never without its signature.
 ///
 /// # Errors
-/// What the file system says; then all is as it was.
+/// The error of the file system; the folder is then unchanged.
 pub fn put(folder: &Path, name: &str, component: &[u8], signature: Option<&str>) -> io::Result<PathBuf> {
     fs::create_dir_all(folder)?;
     let path = folder.join(format!("{name}.wasm"));
     match signature {
         Some(text) => write(&signature_path(&path), text.as_bytes(), MODE)?,
         None => {
-            // A signature of what was there says nothing of what comes.
+            // The signature of the component that is replaced is not valid for the new one.
             absent(fs::remove_file(signature_path(&path)))?;
         }
     }
@@ -30,11 +30,11 @@ pub fn put(folder: &Path, name: &str, component: &[u8], signature: Option<&str>)
     Ok(path)
 }
 
-/// Take a component away, with its signature. False if it was not there.
+/// Remove a component and its signature. False if there was no such component.
 ///
 /// # Errors
-/// What the file system says.
-pub fn take(folder: &Path, name: &str) -> io::Result<bool> {
+/// The error of the file system.
+pub fn remove(folder: &Path, name: &str) -> io::Result<bool> {
     let path = folder.join(format!("{name}.wasm"));
     let there = absent(fs::remove_file(&path))?;
     absent(fs::remove_file(signature_path(&path)))?;
@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn put_replaced_and_taken() {
+    fn put_replaced_and_removed() {
         let tmp = tempfile::tempdir().unwrap();
         let folder = tmp.path().join("a/b");
         let names = || {
@@ -70,10 +70,10 @@ mod tests {
         assert_eq!(names(), ["mine.wasm", "mine.wasm.minisig"]);
         put(&folder, "mine", b"two", None).unwrap();
         assert_eq!(names(), ["mine.wasm"], "the signature of another component is gone");
-        assert!(take(&folder, "mine").unwrap());
-        assert!(!take(&folder, "mine").unwrap());
+        assert!(remove(&folder, "mine").unwrap());
+        assert!(!remove(&folder, "mine").unwrap());
         assert_eq!(names(), [""; 0]);
-        // Where nothing can be written nothing is left.
+        // A failed installation leaves no file.
         fs::write(tmp.path().join("file"), "").unwrap();
         assert!(put(&tmp.path().join("file"), "mine", b"x", None).is_err());
     }
