@@ -1,7 +1,8 @@
 //! The resource graph of RFC 4, matching, and the ledger of resources over time.
 //!
-//! [`Resources`] is the face: it loads a machine, compiles the resources of a jobspec into a [`Request`], tells what fits now
-//! ([`Resources::match_now`]) or when it could ([`Resources::earliest`]), and books it.
+//! [`Resources`] is the interface: it loads a machine, compiles the resources of a jobspec into a [`Request`], finds
+//! resources that are free now ([`Resources::match_now`]) or the earliest start ([`Resources::earliest`]), and books
+//! them.
 //!
 //! ```
 //! use fluxgate_formats::rset::R;
@@ -23,7 +24,7 @@
 //!
 //! The crate has four rooms. Each stands on those below it:
 //!
-//! - `record`: R (RFC 20) of what jobs hold, and back.
+//! - `record`: R (RFC 20) of the resources that jobs hold, written and read back.
 //! - `live`: index, ledger, reservations, view and matcher.
 //! - `layout`: the immutable machine that is compiled for scheduling.
 //! - [`description`]: the general model of RFC 4, with its readers and writers.
@@ -32,7 +33,7 @@
 //! draws no random numbers and iterates over no hash table.
 #![forbid(unsafe_code)]
 
-// A file of tests that another crate includes names this crate as that one does.
+// A file of tests that another crate includes uses the name of this crate.
 #[cfg(test)]
 extern crate self as fluxgate_graph;
 

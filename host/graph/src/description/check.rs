@@ -1,9 +1,9 @@
-//! The rules of RFC 4 that every model satisfies, and removing or extracting part of a model.
+//! The rules of RFC 4 that every model satisfies; removal and extraction of parts of a model.
 //!
-//! Edges of the type `contains` make composite pools: in one subsystem a vertex has at most one such parent, and no vertex
-//! contains itself. Other edges (switches, conduits) are free. Walks begin at the root of a subsystem; without a stated
-//! root it is the only vertex that no edge leads to. Containment has one root; another subsystem may have none, and is
-//! then walked from any vertex.
+//! Edges of type `contains` form composite pools: in one subsystem a vertex has at most one such parent, and no
+//! vertex contains itself. Other edges (switches, conduits) have no rule. A walk starts at the root of a subsystem.
+//! If no root is given, it is the only vertex without an edge to it. Containment has one root; another subsystem may
+//! have none, and is then walked from any vertex.
 //!
 //! This module must never know a file format.
 
@@ -16,10 +16,10 @@ use super::model::{CONTAINS, MODEL_DEPTH_MAX, Model, ModelError, Relation};
 use super::vertex::{EdgeId, NONE, Pool, VertexId};
 
 impl Model {
-    /// Finds the roots that were not named, and checks the model. Readers end with it.
+    /// Finds roots that were not given, and checks the model. Every reader calls it last.
     pub fn finish(&mut self) -> Result<(), ModelError> {
         match self.find_roots() {
-            // Where something leads to everything there is a cycle, and it has a place.
+            // If every vertex has an edge to it, there is a cycle, and the error names its place.
             Err(error @ ModelError::NoRoot(_)) => Err(self.check().err().unwrap_or(error)),
             Err(error) => Err(error),
             Ok(()) => self.check(),
@@ -70,7 +70,7 @@ impl Model {
             if let Some(root) = root {
                 self.reach(subsystem, root, contains, &mut reached)?;
             }
-            // What no root reaches along `contains` has an ancestor without parent, or is on a cycle.
+            // A vertex that no root reaches along `contains` has an ancestor without parent, or is on a cycle.
             for vertex in self.vertices().filter(|v| !reached[v.index()]) {
                 let top = self.top(vertex, subsystem, contains)?;
                 if top != vertex && root.is_some_and(|root| root != top) {
@@ -98,7 +98,7 @@ impl Model {
         Err(ModelError::TooDeep(vertex))
     }
 
-    /// Walks down from a root as far as [`MODEL_DEPTH_MAX`].
+    /// Walks down from a root, no deeper than [`MODEL_DEPTH_MAX`].
     fn reach(
         &self,
         subsystem: Name,
@@ -130,7 +130,7 @@ impl Model {
         Err(ModelError::TooDeep(level[0]))
     }
 
-    /// Takes vertices out, with their edges. Their numbers are not used again.
+    /// Removes vertices with their edges. Their numbers are not used again.
     pub fn remove(&mut self, vertices: &BTreeSet<VertexId>) {
         for &vertex in vertices {
             let Some(it) = self.vertices.get_mut(vertex.index()) else { continue };
@@ -145,7 +145,7 @@ impl Model {
         }
         self.odd_paths.retain(|(vertex, _), _| !vertices.contains(vertex));
         self.roots.retain(|_, root| !vertices.contains(root));
-        // The lists of edges lose those that lead to or come from what is gone.
+        // Removed edges leave the lists of the vertices that remain.
         let touched: BTreeSet<VertexId> = vertices
             .iter()
             .flat_map(|&v| {
@@ -176,8 +176,8 @@ impl Model {
         }
     }
 
-    /// A part of the model as a model of its own: these vertices, what leads to them from the roots, the edges between
-    /// them, and everything that the vertices carry.
+    /// A part of the model as a new model: these vertices, the vertices between them and the roots, the edges between
+    /// all of these, and their properties, tags and extended data.
     pub fn subset(&self, vertices: &BTreeSet<VertexId>) -> Result<Model, ModelError> {
         let mut wanted: BTreeSet<VertexId> = BTreeSet::new();
         for &vertex in vertices {
@@ -242,7 +242,7 @@ impl Model {
         Ok(part)
     }
 
-    /// The base data of a vertex as [`add`](Self::add) takes them; properties are left out.
+    /// The base data of a vertex in the form that [`add`](Self::add) takes, without properties.
     pub fn pool(&self, id: VertexId) -> Pool {
         let it = &self.vertices[id.index()];
         Pool {

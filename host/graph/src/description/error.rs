@@ -1,6 +1,6 @@
 //! The error of the readers.
 
-/// Why a description of a machine was not loaded. Nothing was.
+/// Why a description of a machine was refused. Nothing was loaded.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{format}: {place}: {what}")]
 pub struct LoadError {
@@ -8,7 +8,7 @@ pub struct LoadError {
     pub format: &'static str,
     /// Where: an element, a field, a line.
     pub place: String,
-    /// What was found and what is accepted.
+    /// The content that was found, and the accepted form.
     pub what: String,
 }
 

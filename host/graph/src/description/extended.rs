@@ -1,6 +1,6 @@
-//! What a vertex carries beside its base data: properties, tags, namespaced blobs (RFC 4, extended data), and paths.
+//! Extended data of vertices (RFC 4): properties, tags, namespaced blobs; and paths.
 //!
-//! This module must never know what a key means.
+//! This module must never know the meaning of a key.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -12,7 +12,7 @@ use crate::description::names::Name;
 use super::model::{MODEL_DEPTH_MAX, Model, ModelError};
 use super::vertex::VertexId;
 
-/// Keys of a vertex in a file that are not its owners'.
+/// Metadata keys of a file that are base data.
 const BASE_KEYS: [&str; 13] = [
     "type",
     "basename",
@@ -40,14 +40,14 @@ impl Model {
         self.properties.get(&id)?.get(key).map(String::as_str)
     }
 
-    /// Gives a vertex a property, in place of one of the same name.
+    /// Sets a property of a vertex, in place of one of the same name.
     pub fn set_property(&mut self, id: VertexId, key: &str, value: &str) -> Result<(), ModelError> {
         self.vertex(id).ok_or(ModelError::NoVertex(id))?;
         self.properties.entry(id).or_default().insert(key.to_owned(), value.to_owned());
         Ok(())
     }
 
-    /// Takes a property from a vertex; its value, if it had it.
+    /// Removes a property from a vertex; returns its value.
     pub fn remove_property(&mut self, id: VertexId, key: &str) -> Option<String> {
         let all = self.properties.get_mut(&id)?;
         let value = all.remove(key);
@@ -57,14 +57,14 @@ impl Model {
         value
     }
 
-    /// Tags a vertex, in place of a tag with the same key; a tag need have no value.
+    /// Sets a tag of a vertex, in place of one of the same key. A tag may have no value.
     pub fn set_tag(&mut self, id: VertexId, key: &str, values: Vec<String>) -> Result<(), ModelError> {
         self.vertex(id).ok_or(ModelError::NoVertex(id))?;
         self.tags.entry(id).or_default().insert(key.to_owned(), values);
         Ok(())
     }
 
-    /// Takes a tag off; its values, if it was there.
+    /// Removes a tag; returns its values.
     pub fn remove_tag(&mut self, id: VertexId, key: &str) -> Option<Vec<String>> {
         let all = self.tags.get_mut(&id)?;
         let values = all.remove(key);
@@ -74,7 +74,7 @@ impl Model {
         values
     }
 
-    /// The values of a tag; `None` when the vertex is not so tagged.
+    /// The values of a tag; `None` if the vertex does not have the tag.
     pub fn tag(&self, id: VertexId, key: &str) -> Option<&[String]> {
         self.tags.get(&id)?.get(key).map(Vec::as_slice)
     }
@@ -84,12 +84,12 @@ impl Model {
         self.tags.get(&id)
     }
 
-    /// What an owner stored with a vertex under its own key.
+    /// The extended data that an owner stored with a vertex under its own key.
     pub fn extended(&self, id: VertexId, owner: &str) -> Option<&Value> {
         self.extended.get(&id)?.get(owner)
     }
 
-    /// Stores what is an owner's business with a vertex; it rides along when the model is saved.
+    /// Stores extended data of an owner with a vertex; it is saved with the model.
     pub fn set_extended(&mut self, id: VertexId, owner: &str, value: Value) -> Result<(), ModelError> {
         self.vertex(id).ok_or(ModelError::NoVertex(id))?;
         if BASE_KEYS.contains(&owner) {
@@ -100,7 +100,7 @@ impl Model {
     }
 
     /// The path of a vertex in a subsystem: the names from the root down, such as `/tiny0/rack0/node1`. `None` for a
-    /// vertex that is not in it.
+    /// vertex outside of the subsystem.
     pub fn path(&self, id: VertexId, subsystem: Name) -> Option<String> {
         if let Some(path) = self.odd_paths.get(&(id, subsystem)) {
             return Some(path.to_string());
@@ -140,7 +140,7 @@ impl Model {
         paths.collect()
     }
 
-    /// The vertices at a path, of whatever subsystem, in the order they were added.
+    /// The vertices at a path of any subsystem, in the order they were added.
     pub fn at_path(&self, path: &str) -> Vec<VertexId> {
         let mut found: Vec<VertexId> = Vec::new();
         for (&(vertex, _), odd) in &self.odd_paths {

@@ -1,24 +1,25 @@
 //! Criteria that select vertices: expressions over base data, extended data, state and bookings.
 //!
-//! An expression is made of `key=value` terms joined by `and` and `or`, with parentheses; `and` may be left out. Neither
-//! binds tighter than the other: `a or b and c` is `(a or b) and c`, as the graph scheduler reads it. `not` is of the term
+//! An expression is made of `key=value` terms joined by `and` and `or`, with parentheses; `and` may be left out. Both
+//! have the same precedence: `a or b and c` is `(a or b) and c`, as in the graph scheduler. `not` applies to the term
 //! or the group after it.
 //!
-//! | key | value | true of a vertex |
+//! | key | value | selects vertices |
 //! |---|---|---|
-//! | `status` | `up`, `down` | that is up; that is down or below one that is |
-//! | `sched-now` | `allocated`, `free` | that is held, or below one that is; that is not |
-//! | `sched-future` | `reserved`, `free` | the same of reservations |
+//! | `status` | `up`, `down` | that are up; that are down, or below one that is |
+//! | `sched-now` | `allocated`, `free` | that a job holds, or below one that a job holds; all others |
+//! | `sched-future` | `reserved`, `free` | the same for reservations |
 //! | `jobid-alloc`, `jobid-reserved` | a job id | that the job holds, or has reserved |
-//! | `jobid-tag`, `jobid-span` | a job id | that the job is in or below; whose counts below the job takes part of |
+//! | `jobid-tag`, `jobid-span` | a job id | at or above a vertex of the job; with an aggregate that counts units of
+//! the job |
 //! | `names` | a hostlist | with one of these names |
-//! | `property`, `tag` | a name, or `name=value` | that has it |
-//! | `type`, `basename`, `name`, `unit` | a text | of which it is true |
-//! | `id`, `size`, `rank` | a number | of which it is true |
-//! | `state` | a state of RFC 4 | in just this state |
-//! | `agfilter` | `true`, `false` | every, none; with `true` what is counted below is told too |
+//! | `property`, `tag` | a name, or `name=value` | with this property or tag |
+//! | `type`, `basename`, `name`, `unit` | a text | with this value |
+//! | `id`, `size`, `rank` | a number | with this value |
+//! | `state` | a state of RFC 4 | in exactly this state |
+//! | `agfilter` | `true`, `false` | all, none; `true` also reports the aggregates of the vertices |
 //!
-//! This module must never know where bookings are kept.
+//! This module must never know where bookings are stored.
 
 use fluxgate_formats::{Hostlist, JobId};
 
@@ -51,7 +52,7 @@ fn wrong(what: impl Into<String>) -> FindError {
     FindError { what: what.into(), column: 0 }
 }
 
-/// The bookings that criteria ask for, by vertex and job.
+/// The bookings that criteria query, by vertex and job.
 pub trait Bookings {
     /// True when the job has units of the vertex allocated.
     fn is_allocated(&self, vertex: VertexId, job: u64) -> bool;
@@ -59,21 +60,21 @@ pub trait Bookings {
     /// True when the job has units of the vertex reserved.
     fn is_reserved(&self, vertex: VertexId, job: u64) -> bool;
 
-    /// True when the job has anything at or below the vertex.
+    /// True when the job has units at or below the vertex.
     fn is_tagged(&self, vertex: VertexId, job: u64) -> bool;
 
-    /// True when units of the job are counted at the vertex.
+    /// True when an aggregate of the vertex counts units of the job.
     fn is_counted(&self, vertex: VertexId, job: u64) -> bool;
 }
 
-/// Facts of a vertex that hold for every vertex below it.
+/// Facts of a vertex that also hold for every vertex below it.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Above {
     /// The vertex or one above it is down.
     pub down: bool,
-    /// A job has it or one above it allocated.
+    /// A job has the vertex or one above it allocated.
     pub allocated: bool,
-    /// A job has it or one above it reserved.
+    /// A job has the vertex or one above it reserved.
     pub reserved: bool,
 }
 
@@ -98,7 +99,7 @@ impl Criteria {
         Ok(Criteria { expr, usage: usage.then_some(job) })
     }
 
-    /// The job whose use is to be told with the vertices (`agfilter=true`); 0 is all jobs.
+    /// The job whose use is reported with the vertices (`agfilter=true`); 0 means all jobs.
     pub fn usage(&self) -> Option<u64> {
         self.usage
     }
@@ -218,7 +219,7 @@ fn expression(tokens: &[(&str, usize)], at: &mut usize, depth: usize) -> Result<
     Ok(left)
 }
 
-/// One term, a group, or what either is not; `at` stays before the empty token at the end.
+/// One term, a group, or the negation of either; `at` stays before the empty token at the end.
 fn operand(tokens: &[(&str, usize)], at: &mut usize, depth: usize) -> Result<Expr, FindError> {
     let (token, column) = tokens[*at];
     if token.is_empty() {
@@ -294,7 +295,7 @@ fn term(text: &str) -> Result<Term, FindError> {
     })
 }
 
-/// What the last terms of these kinds say.
+/// The values of the last terms of these kinds.
 fn notes(expr: &Expr, usage: &mut bool, job: &mut u64) {
     match expr {
         Expr::And(a, b) | Expr::Or(a, b) => {

@@ -1,8 +1,8 @@
 //! [`Model`]: vertices and edges, and access to them.
 //!
-//! Vertices and edges lie in two arenas; each vertex heads a list of its outgoing edges and one of its incoming edges, in the
-//! order in which they were added. Data that few vertices have (properties, tags, extended data, UUIDs, paths that do not
-//! follow from the tree) lie in side tables.
+//! Vertices and edges are stored in two arenas. Each vertex heads a list of its outgoing edges and one of its
+//! incoming edges, in the order in which they were added. Data that few vertices have (properties, tags, extended
+//! data, UUIDs, paths that do not follow from the tree) are in side tables.
 //!
 //! This module must never know what jobs hold, or a time.
 
@@ -24,40 +24,40 @@ pub const VERTICES_MAX: usize = 1 << 24;
 /// Deepest tree: walks recurse no deeper.
 pub const MODEL_DEPTH_MAX: usize = 128;
 
-/// Types that policies and formats speak of; every model names them first, in this order.
+/// Types that policies and formats name; every model interns them first, in this order.
 const WELL_KNOWN: [&str; 10] =
     ["cluster", "core", "socket", "gpu", "node", "rack", "slot", "xor_slot", "ssd", "storage_node"];
 
-/// Which way an edge can be walked.
+/// The directions in which an edge can be walked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum Direction {
     /// From its source to its target only.
     #[default]
     Forward,
-    /// Both ways, as if there were two edges.
+    /// Both directions, as if there were two edges.
     Both,
 }
 
 /// A relation between two pools (RFC 4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Edge {
-    /// Where it starts.
+    /// The vertex where it starts.
     pub from: VertexId,
-    /// Where it points.
+    /// The vertex where it ends.
     pub to: VertexId,
     /// The subsystem it belongs to.
     pub subsystem: Name,
     /// Its type, such as `contains`.
     pub type_: Name,
-    /// The type of its opposite, such as `in`; empty when nobody named one.
+    /// The type of its opposite, such as `in`; may be empty.
     pub opposite: Name,
-    /// Which way it can be walked.
+    /// The directions in which it can be walked.
     pub direction: Direction,
     pub(crate) next_out: u32,
     pub(crate) next_in: u32,
 }
 
-/// What an edge is, apart from its ends.
+/// The data of an edge without its ends.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Relation {
     /// The subsystem; not empty.
@@ -66,7 +66,7 @@ pub struct Relation {
     pub type_: String,
     /// The type of the opposite; may be empty.
     pub opposite: String,
-    /// Which way it can be walked.
+    /// The directions in which it can be walked.
     pub direction: Direction,
 }
 
@@ -95,14 +95,14 @@ impl Relation {
 /// The edge type that makes a composite pool: at most one such edge per subsystem leads to a vertex.
 pub const CONTAINS: &str = "contains";
 
-/// The name of [`CONTAINS`], which every model names right after the well-known types and the empty name.
+/// The name of [`CONTAINS`], which every model interns after the well-known types and the empty name.
 const CONTAINS_NAME: Name = Name(WELL_KNOWN.len() as u32 + 1);
 
-/// What is wrong with a model, and with which vertex.
+/// A fault of a model, with the vertex at fault.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ModelError {
-    /// There is nothing, or nothing in this subsystem.
+    /// The model, or this subsystem, is empty.
     #[error("no root in subsystem '{0}'")]
     NoRoot(String),
     /// More than [`VERTICES_MAX`] vertices or edges.
@@ -111,7 +111,7 @@ pub enum ModelError {
     /// Deeper than [`MODEL_DEPTH_MAX`].
     #[error("the tree is more than {MODEL_DEPTH_MAX} levels deep")]
     TooDeep(VertexId),
-    /// Not 1 to [`SIZE_MAX`] units.
+    /// A size that is not between 1 and [`SIZE_MAX`] units.
     #[error("size {0} found (accepted: 1 to {SIZE_MAX})")]
     Size(u64),
     /// A vertex without type.
@@ -123,15 +123,15 @@ pub enum ModelError {
     /// An edge without subsystem.
     #[error("an edge needs a subsystem")]
     NoSubsystem,
-    /// The UUID of another vertex.
+    /// The UUID is that of another vertex.
     #[error("the uuid '{0}' belongs to another vertex")]
     DuplicateUuid(String),
-    /// A variable of a name that has no value.
+    /// A variable in a name has no value.
     #[error("the name '{name}' needs '{variable}', which the vertex does not have")]
     NoVariable {
         /// The template.
         name: String,
-        /// What has no value.
+        /// The variable.
         variable: String,
     },
     /// Two parents in one subsystem.
@@ -146,7 +146,7 @@ pub enum ModelError {
     /// Extended data under a key of the base data.
     #[error("'{0}' is a key of the base data; extended data need another")]
     Reserved(String),
-    /// Not a vertex, or one that was removed.
+    /// A number that is not that of a vertex, or a vertex that was removed.
     #[error("there is no such vertex")]
     NoVertex(VertexId),
 }
@@ -167,11 +167,11 @@ pub struct Model {
     /// Keys beside the metadata of a vertex or an edge of a file.
     pub(crate) outer: BTreeMap<VertexId, Map<String, Value>>,
     pub(crate) edge_outer: BTreeMap<EdgeId, Map<String, Value>>,
-    /// Keys of the document around the graph that this house gives no meaning.
+    /// Keys of the document around the graph that have no meaning here.
     pub(crate) document: Map<String, Value>,
     pub(crate) uuids: BTreeMap<VertexId, Box<str>>,
     pub(crate) by_uuid: BTreeMap<Box<str>, VertexId>,
-    /// Paths that a file gave and the tree does not yield.
+    /// Paths of a file that differ from those of the tree.
     pub(crate) odd_paths: BTreeMap<(VertexId, Name), Box<str>>,
 }
 
@@ -204,7 +204,7 @@ impl Default for Model {
 }
 
 impl Model {
-    /// A model of nothing.
+    /// An empty model.
     pub fn new() -> Self {
         Self::default()
     }
@@ -273,7 +273,7 @@ impl Model {
         name
     }
 
-    /// Says where walks of a subsystem begin.
+    /// Sets the root of a subsystem, where its walks start.
     pub fn set_root(&mut self, subsystem: &str, root: VertexId) -> Result<(), ModelError> {
         self.vertex(root).ok_or(ModelError::NoVertex(root))?;
         let subsystem = self.add_subsystem(subsystem);
@@ -281,12 +281,12 @@ impl Model {
         Ok(())
     }
 
-    /// The name for a text, which the model knows from here on.
+    /// The name for a text, which is interned.
     pub fn intern(&mut self, text: &str) -> Name {
         self.names.intern(text)
     }
 
-    /// The name of this text, if the model uses it anywhere.
+    /// The name of this text, if the model has interned it.
     pub fn name(&self, text: &str) -> Option<Name> {
         self.names.get(text)
     }
@@ -321,7 +321,7 @@ impl Model {
         self.edges.get(id.index())
     }
 
-    /// True when no edge starts at a vertex and only one ends there, of this subsystem.
+    /// True if no edge starts at a vertex and only one ends there, which is of this subsystem.
     pub fn is_bare(&self, id: VertexId, subsystem: Name) -> bool {
         let Some(it) = self.vertices.get(id.index()).filter(|it| it.first_out == NONE) else { return false };
         let only = self.edges.get(it.first_in as usize);
@@ -360,7 +360,8 @@ impl Model {
         })
     }
 
-    /// Where one step in a subsystem leads from a vertex: along edges out, and back along those that go both ways.
+    /// The vertices one step from a vertex in a subsystem: along outgoing edges, and back along edges of both
+    /// directions.
     pub fn steps(&self, id: VertexId, subsystem: Name) -> impl Iterator<Item = VertexId> + '_ {
         let out = self.out_edges(id).map(|e| &self.edges[e.index()]);
         let back = self.in_edges(id).map(|e| &self.edges[e.index()]);
@@ -370,7 +371,7 @@ impl Model {
         out.chain(back)
     }
 
-    /// The edge that leads to a vertex in a subsystem; of several the one by which it is contained, else the first.
+    /// The edge to a vertex in a subsystem: of several the edge that contains it, else the first.
     pub fn in_edge(&self, id: VertexId, subsystem: Name) -> Option<EdgeId> {
         let mut first = None;
         for edge in self.in_edges(id).filter(|e| self.edges[e.index()].subsystem == subsystem) {
@@ -387,7 +388,7 @@ impl Model {
         self.in_edge(id, subsystem).map(|e| self.edges[e.index()].from)
     }
 
-    /// The root of a subsystem; `None` for a name that is none or a subsystem without root.
+    /// The root of a subsystem; `None` for an unknown subsystem, or one without root.
     pub fn root(&self, subsystem: &str) -> Option<VertexId> {
         self.names.get(subsystem).and_then(|name| self.roots.get(&name)).copied()
     }
@@ -407,7 +408,7 @@ impl Model {
         &self.subsystems
     }
 
-    /// A subsystem (RFC 4): all edges of the name, and the vertices at their ends; `None` for a name that is none.
+    /// A subsystem (RFC 4): all its edges, and the vertices at their ends; `None` for an unknown subsystem.
     pub fn subsystem(&self, subsystem: &str) -> Option<(Vec<VertexId>, Vec<EdgeId>)> {
         let name = self.names.get(subsystem).filter(|name| self.subsystems.contains(name))?;
         let edges: Vec<EdgeId> = (0..self.edges.len() as u32)
@@ -429,7 +430,7 @@ impl Model {
         !self.vertices[from.index()].present || !self.vertices[to.index()].present
     }
 
-    /// True when a vertex is in a subsystem: its root, or led to by one of its edges.
+    /// True if a vertex is in a subsystem: its root, or the end of one of its edges.
     pub fn is_member(&self, id: VertexId, subsystem: Name) -> bool {
         self.roots.get(&subsystem) == Some(&id)
             || self.in_edge(id, subsystem).is_some()
@@ -471,7 +472,7 @@ fn linked(edge: u32) -> Option<EdgeId> {
     (edge != NONE).then_some(EdgeId(edge))
 }
 
-/// The name of a pool: what was given with its variables filled in, else basename and id, else the basename alone.
+/// The name of a pool: the given name with its variables filled in, else basename and id, else the basename alone.
 fn full_name(pool: &Pool) -> Result<String, ModelError> {
     let basename = if pool.basename.is_empty() { &pool.type_ } else { &pool.basename };
     if pool.name.is_empty() {
@@ -511,8 +512,8 @@ fn full_name(pool: &Pool) -> Result<String, ModelError> {
 }
 
 impl Model {
-    /// Forgets what the sizes of vertices are counted in. The graph scheduler's reader of JGF passes over that, so what its
-    /// tool says of such a graph has none.
+    /// Forgets the units of all sizes. The graph scheduler's reader of JGF ignores units, so its tool prints none for
+    /// such a graph.
     pub fn forget_units(&mut self) {
         let none = self.names.intern("");
         for vertex in &mut self.vertices {
@@ -520,7 +521,7 @@ impl Model {
         }
     }
 
-    /// Sets the state of a vertex; what it was.
+    /// Sets the state of a vertex; returns the former state.
     pub fn set_state(&mut self, id: VertexId, state: State) -> Result<State, ModelError> {
         match self.vertices.get_mut(id.index()).filter(|v| v.present) {
             Some(vertex) => Ok(std::mem::replace(&mut vertex.state, state)),

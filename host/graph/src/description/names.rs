@@ -1,6 +1,6 @@
 //! Interned strings: types, units, names and properties, each stored once.
 //!
-//! This module must never know what a name means.
+//! This module must never know the meaning of a name.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -64,7 +64,7 @@ impl PropSet {
     pub(crate) const EMPTY: PropSet = PropSet(0);
 }
 
-/// Interned sets of property names: thousands of nodes share a handful of them.
+/// Interned sets of property names: thousands of nodes share a few sets.
 #[derive(Debug, Clone)]
 pub(crate) struct PropSets {
     list: Vec<Arc<[Name]>>,

@@ -1,7 +1,7 @@
 //! The outline of a subsystem: its tree with equal siblings folded, small for a machine of any size.
 //!
-//! Siblings are equal when they differ only in names, ids and ranks, including everything below them. Edges of type
-//! `contains` make the tree; without them the first edge to a vertex does. Each vertex is counted once.
+//! Siblings are equal if they, and all vertices below them, differ only in names, ids and ranks. Edges of type
+//! `contains` form the tree; without them the first edge to a vertex does. Each vertex is counted once.
 //!
 //! This module must never know how the outline is drawn.
 
@@ -17,15 +17,15 @@ use super::vertex::{State, VertexId};
 pub struct Group {
     /// All of them, in the order in which the tree is walked.
     pub members: Vec<VertexId>,
-    /// How many there are below each vertex of the group above.
+    /// How many of them are below each vertex of the group above.
     pub each: usize,
-    /// What is below them.
+    /// The groups below them.
     pub below: Vec<Group>,
-    /// True when what is below was left out for its depth.
+    /// True if the groups below were left out because of the depth.
     pub cut: bool,
 }
 
-/// What equal vertices have in common.
+/// The common data of equal vertices.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Shape<'m> {
     type_: Name,
@@ -38,8 +38,8 @@ struct Shape<'m> {
 }
 
 impl Model {
-    /// The tree of a subsystem, its root first, `depth` levels of it; `None` for a name that is none. A subsystem without
-    /// root has several trees.
+    /// The tree of a subsystem, its root first, `depth` levels of it; `None` for an unknown subsystem. A subsystem
+    /// without root has several trees.
     pub fn outline(&self, subsystem: &str, depth: usize) -> Option<Vec<Group>> {
         let name = self.names.get(subsystem).filter(|name| self.subsystems().contains(name))?;
         let all = self.subsystem(subsystem)?.0;
@@ -49,7 +49,7 @@ impl Model {
         let first = self.root(subsystem).into_iter();
         let tops = all.iter().copied().filter(|&v| self.in_edge(v, name).is_none());
         let mut roots = Vec::new();
-        // What none of these leads to is on a circle, which begins where it was named first.
+        // Vertices that none of these leads to are on a circle, which is cut at the vertex that was added first.
         for top in first.chain(tops).chain(all.iter().copied()) {
             if std::mem::replace(&mut reached[top.index()], true) {
                 continue;
@@ -90,7 +90,7 @@ impl Model {
     }
 }
 
-/// The vertices of a list by shape, shapes in the order of their first.
+/// The vertices of a list by shape, shapes in the order of their first vertex.
 fn kinds(list: &[VertexId], shape_of: &[u32]) -> Vec<(u32, Vec<VertexId>)> {
     let mut at: BTreeMap<u32, usize> = BTreeMap::new();
     let mut kinds: Vec<(u32, Vec<VertexId>)> = Vec::new();
@@ -111,7 +111,7 @@ struct Tree {
 }
 
 impl Tree {
-    /// What is below equal vertices, together: they have the same shapes below them, in the same numbers.
+    /// The groups below equal vertices: each of these has equally many of each shape below it.
     fn groups(&self, lists: &[&Vec<VertexId>], depth: usize) -> Vec<Group> {
         let mut groups: Vec<Group> = Vec::new();
         let mut at: BTreeMap<u32, usize> = BTreeMap::new();

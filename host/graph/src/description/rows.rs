@@ -1,12 +1,12 @@
 //! A model as rows that can be stored one by one, and the changes between two versions of it.
 //!
-//! A row is one vertex or edge, in the form of JGF, under a key that stays the same in every version: the id of the
-//! vertex; the ends, subsystem and type of the edge, and its number among equal ones. `place` keeps the order. The document
-//! around the graph is a row of its own. Rows without changes are the whole model; changes applied to the rows before them
-//! give the rows after them, over any number of versions.
+//! A row is one vertex or edge, in the form of JGF, under a key that is the same in every version: the id of the
+//! vertex; for an edge its ends, subsystem and type, and its number among equal ones. `place` keeps the order. The
+//! document around the graph is a row of its own. Rows without changes are the whole model. Changes applied to the
+//! rows of one version give the rows of the next.
 //!
-//! [`Saved`] is a whole with the changes after it as one JSON text: a state in a file. This module must never know where
-//! rows are stored.
+//! [`Saved`] is a whole model with the changes after it as one JSON text: a state in a file. This module must never
+//! know where rows are stored.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,9 +16,9 @@ use serde_json::{Map, Value, json};
 use crate::description::error::LoadError;
 use crate::description::model::{Model, VERTICES_MAX};
 
-/// Version of the rows that this house writes, and the only one it reads.
+/// Version of the rows that are written, and the only one that is read.
 pub const STATE_VERSION: u32 = 1;
-/// Most savings in one text before the whole is written anew.
+/// Most changes in one text before the whole model is written anew.
 const SAVES_MAX: usize = 10_000;
 
 /// One vertex or edge.
@@ -31,17 +31,17 @@ pub struct Row {
     pub data: Value,
 }
 
-/// What changed in one kind of rows.
+/// Changes of one kind of rows.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Delta {
-    /// New rows, and new contents of old ones, by key.
+    /// Rows that are new or have new contents, by key.
     pub put: BTreeMap<String, Row>,
-    /// Keys of rows that are no more.
+    /// Keys of rows that were removed.
     pub gone: BTreeSet<String>,
 }
 
-/// What changed between two savings.
+/// Changes between two versions.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Changes {
@@ -65,7 +65,7 @@ pub struct Rows {
     pub edges: BTreeMap<String, Row>,
 }
 
-/// A whole, and what changed after it, saving by saving.
+/// A whole model, and the changes of each later version.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Saved {
@@ -90,7 +90,7 @@ impl Delta {
     fn between(before: &BTreeMap<String, Row>, after: &BTreeMap<String, Row>) -> Delta {
         let mut order: Vec<(&String, &Row)> = after.iter().collect();
         order.sort_by_key(|(_, row)| row.place);
-        // Places stay as they are where what is old is in its old order and what is new comes after it.
+        // Places are kept if old rows are in their old order and new ones follow them.
         let mut last = before.values().map(|row| row.place).max().unwrap_or(-1);
         let old: Vec<i64> = order.iter().filter_map(|(key, _)| Some(before.get(*key)?.place)).collect();
         let appended = order.iter().skip(old.len()).all(|(key, _)| !before.contains_key(*key));
@@ -121,7 +121,7 @@ impl Delta {
 }
 
 impl Rows {
-    /// What has to be changed in the rows before to have these.
+    /// The changes that turn the rows `before` into these.
     pub fn changes_since(&self, before: &Rows) -> Changes {
         Changes {
             document: (self.document != before.document).then(|| self.document.clone()),
@@ -130,7 +130,7 @@ impl Rows {
         }
     }
 
-    /// Changes what changed.
+    /// Applies changes.
     pub fn apply(&mut self, changes: &Changes) {
         if let Some(document) = &changes.document {
             self.document = document.clone();
@@ -139,7 +139,7 @@ impl Rows {
         changes.edges.apply(&mut self.edges);
     }
 
-    /// The model that these are the rows of.
+    /// The model of these rows.
     pub fn to_model(&self) -> Result<Model, LoadError> {
         let in_order = |rows: &BTreeMap<String, Row>| {
             let mut rows: Vec<&Row> = rows.values().collect();
@@ -201,12 +201,12 @@ impl Model {
 }
 
 impl Saved {
-    /// A state that is saved whole.
+    /// A state with one whole model and no changes.
     pub fn whole(rows: Rows) -> Saved {
         Saved { fluxgate_state: STATE_VERSION, whole: rows, changes: Vec::new() }
     }
 
-    /// Saves what has changed since; what that is.
+    /// Adds the changes since the last version; returns them.
     pub fn add(&mut self, rows: &Rows) -> Changes {
         let before = self.rows();
         let changes = rows.changes_since(&before);
@@ -232,7 +232,7 @@ impl Saved {
         json!(self)
     }
 
-    /// The state that a text holds.
+    /// The state in a text.
     pub fn from_json(text: &str) -> Result<Saved, LoadError> {
         let saved: Saved = serde_json::from_str(text).map_err(|e| {
             let words = e.to_string();

@@ -17,22 +17,22 @@ pub(crate) struct Bond {
     direction: Direction,
 }
 
-/// What many pools of a model have in common; pools are made by it without writing a name twice.
+/// The common data of many pools of a model; pools made with it share their names.
 #[derive(Debug, Clone)]
 pub(crate) struct Stencil {
     type_: Name,
     basename: Name,
     unit: Name,
     size: u64,
-    /// Names by id, as far as they were needed.
+    /// Names by id, as far as they were used.
     names: Vec<Name>,
 }
 
-/// Ids up to which a [`Stencil`] remembers names.
+/// Number of ids whose names a [`Stencil`] keeps.
 const STENCIL_NAMES: usize = 1 << 16;
 
 impl Model {
-    /// What many pools have in common: those of a pool without a name of its own, properties or UUID.
+    /// The stencil of pools without a name, properties or UUID of their own.
     pub(crate) fn stencil(&mut self, pool: &Pool) -> Result<Stencil, ModelError> {
         if pool.type_.is_empty() {
             return Err(ModelError::NoType);
@@ -45,7 +45,7 @@ impl Model {
         Ok(Stencil { type_, basename: base, unit, size: pool.size, names: Vec::new() })
     }
 
-    /// Adds a pool by a stencil, as [`add`](Self::add) would, but without writing its name when another one has it.
+    /// Adds a pool by a stencil, as [`add`](Self::add) does, without interning a known name again.
     pub(crate) fn add_by(
         &mut self,
         stencil: &mut Stencil,

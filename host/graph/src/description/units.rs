@@ -1,8 +1,8 @@
 //! Conversion of amounts between the unit of a request and the unit of a pool.
 //!
-//! This module must never know what a pool is.
+//! This module must never know the type of a pool.
 
-/// How counts of a request become counts of a pool: `pool = request * num / den`, rounded up.
+/// Converts counts of a request to counts of a pool: `pool = request * num / den`, rounded up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Scale {
     num: u128,
@@ -10,18 +10,18 @@ pub(crate) struct Scale {
 }
 
 impl Scale {
-    /// Units of the pool that hold so many of the request.
+    /// The least number of units of the pool that hold this many units of the request.
     pub(crate) fn pool_units(self, request: u64) -> u64 {
         (u128::from(request) * self.num).div_ceil(self.den).try_into().unwrap_or(u64::MAX)
     }
 
-    /// Units of the request that so many of the pool hold.
+    /// The number of units of the request that this many units of the pool hold.
     pub(crate) fn request_units(self, pool: u64) -> u64 {
         (u128::from(pool) * self.den / self.num).try_into().unwrap_or(u64::MAX)
     }
 }
 
-/// Bytes of one unit of storage; decimal and binary prefixes as IEC 80000-13 has them.
+/// Bytes of one unit of storage; decimal and binary prefixes by IEC 80000-13.
 fn bytes(unit: &str) -> Option<u128> {
     const PREFIXES: &str = "KMGTPE";
     let unit = unit.strip_suffix(['B', 'b'])?;
@@ -36,10 +36,10 @@ fn bytes(unit: &str) -> Option<u128> {
     Some(base.pow(power as u32 + 1))
 }
 
-/// What flows in units without a prefix: bytes and bits per second, watts.
+/// Units of flow without a prefix: bytes per second, bits per second, watts.
 const FLOWING: [&str; 3] = ["B/s", "b/s", "W"];
 
-/// A unit of flow as the unit without a prefix, and how many of those it is. Case tells bits from bytes.
+/// A unit of flow as a multiple of the unit without a prefix. The case of the letter distinguishes bits from bytes.
 pub(crate) fn flowing(unit: &str) -> Option<(&'static str, u64)> {
     let base = FLOWING.into_iter().find(|base| unit.ends_with(base))?;
     let factor = match &unit[..unit.len() - base.len()] {
@@ -49,8 +49,8 @@ pub(crate) fn flowing(unit: &str) -> Option<(&'static str, u64)> {
     Some((base, factor.try_into().ok()?))
 }
 
-/// The scale between the unit of a request and that of a pool; `None` when they cannot be compared.
-/// A side that names no unit counts in the other's.
+/// The scale between the unit of a request and that of a pool; `None` if they are not comparable. An empty unit means
+/// that of the other side.
 pub(crate) fn scale(request: &str, pool: &str) -> Option<Scale> {
     if request.is_empty() || pool.is_empty() || request == pool {
         return Some(Scale { num: 1, den: 1 });

@@ -36,11 +36,11 @@ pub enum State {
     Up,
     /// Not usable.
     Down,
-    /// Usable in part; matching leaves it out.
+    /// Usable in part; not matched.
     Degraded,
-    /// About to fail; matching leaves it out.
+    /// About to fail; not matched.
     Failing,
-    /// Nobody knows.
+    /// The state is not known.
     Unknown,
     /// No state applies.
     Null,
@@ -51,7 +51,7 @@ impl State {
     pub const ALL: [State; 6] =
         [State::Up, State::Down, State::Degraded, State::Failing, State::Unknown, State::Null];
 
-    /// The word for it.
+    /// The word of RFC 4 for it.
     pub fn text(self) -> &'static str {
         match self {
             State::Up => "up",
@@ -63,7 +63,7 @@ impl State {
         }
     }
 
-    /// The state that a word names.
+    /// The state for a word of RFC 4.
     pub fn parse(text: &str) -> Option<State> {
         State::ALL.into_iter().find(|state| state.text() == text)
     }
@@ -99,31 +99,31 @@ impl Vertex {
         self.type_
     }
 
-    /// What its name starts with.
+    /// The prefix of its name.
     #[inline]
     pub fn basename(&self) -> Name {
         self.basename
     }
 
-    /// Its name: basename and id, or what was given.
+    /// Its name: the given one, or basename and id.
     #[inline]
     pub fn name(&self) -> Name {
         self.name
     }
 
-    /// What one of its units is called; may be empty.
+    /// The unit of its size; may be empty.
     #[inline]
     pub fn unit(&self) -> Name {
         self.unit
     }
 
-    /// Its number among its like; `None` when it has none.
+    /// Its number among vertices of its type; `None` if it has none.
     #[inline]
     pub fn id(&self) -> Option<i64> {
         (self.id >= 0).then_some(self.id)
     }
 
-    /// A number that no other vertex of the source it was read from had.
+    /// A number that is unique in the source from which the vertex was read.
     #[inline]
     pub fn unique(&self) -> i64 {
         self.unique
@@ -141,7 +141,7 @@ impl Vertex {
         (self.rank >= 0).then_some(self.rank)
     }
 
-    /// Its own state; a vertex below one that is down is out of reach whatever its own state is.
+    /// Its own state. A vertex below one that is down is not available, whatever its own state is.
     #[inline]
     pub fn state(&self) -> State {
         self.state
@@ -153,16 +153,16 @@ impl Vertex {
 pub struct Pool {
     /// Its type; not empty.
     pub type_: String,
-    /// What its name starts with; empty means the type.
+    /// The prefix of its name; empty means the type.
     pub basename: String,
     /// Its name; empty means basename and id. `${key}` stands for the property `key`, or for one of the fields `type`,
     /// `basename`, `id`, `rank`, `size` and `unit`.
     pub name: String,
-    /// What one of its units is called.
+    /// The unit of its size.
     pub unit: String,
-    /// Its number among its like; -1 for none.
+    /// Its number among vertices of its type; -1 for none.
     pub id: i64,
-    /// A number of its own in its source; `None` for its position in the model.
+    /// A number that is unique in its source; `None` for its position in the model.
     pub unique: Option<i64>,
     /// Units: 1 to [`SIZE_MAX`](crate::SIZE_MAX).
     pub size: u64,
@@ -177,7 +177,7 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// One unit of a type.
+    /// A pool of size 1 of a type.
     pub fn new(type_: impl Into<String>, id: i64) -> Self {
         Pool {
             type_: type_.into(),

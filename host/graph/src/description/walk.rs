@@ -2,10 +2,11 @@
 //!
 //! A *pruning filter* sees a vertex before its children and decides whether they are visited. An *evaluating filter*
 //! sees it after them, with the qualified vertices below, and scores it if it qualifies. An *accumulator* lists the
-//! qualified vertices, best first. A filter may walk another subsystem itself (a sub-walk), and may run elsewhere: an
-//! error of a filter ends the walk at once without a result.
+//! qualified vertices, best first. A filter may walk another subsystem itself (a sub-walk). An error of a filter ends
+//! the walk at once without a result.
 //!
-//! Each vertex is visited once, however many edges lead to it. This module must never know what filters look for.
+//! Each vertex is visited once, whatever number of edges leads to it. This module must never know the purpose of a
+//! filter.
 
 use std::collections::BTreeSet;
 use std::convert::Infallible;
@@ -15,7 +16,7 @@ use crate::description::names::Name;
 use super::model::{Model, ModelError};
 use super::vertex::VertexId;
 
-/// What a pruning filter says of a vertex.
+/// The decision of a pruning filter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pruning {
     /// Go on to its children.
@@ -24,27 +25,27 @@ pub enum Pruning {
     Prune,
 }
 
-/// A vertex that qualified, and how well.
+/// A qualified vertex and its score.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Scored {
     /// The vertex.
     pub vertex: VertexId,
-    /// The higher the better.
+    /// Higher is better.
     pub score: i64,
 }
 
-/// Filters of a walk. Both have defaults: go everywhere, and let nothing qualify.
+/// Filters of a walk. The defaults visit every vertex and let none qualify.
 pub trait Visit {
-    /// What can go wrong in a filter.
+    /// The error of a filter.
     type Error;
 
-    /// Before the children of a vertex.
+    /// Called before the children of a vertex.
     fn prune(&mut self, model: &Model, vertex: VertexId) -> Result<Pruning, Self::Error> {
         let _ = (model, vertex);
         Ok(Pruning::Descend)
     }
 
-    /// After the children of a vertex; `below` holds those of them that qualified, in the order they were visited.
+    /// Called after the children of a vertex; `below` has those of them that qualified, in the order of the visit.
     fn evaluate(
         &mut self,
         model: &Model,
@@ -56,17 +57,17 @@ pub trait Visit {
     }
 }
 
-/// A walk that a filter ended: at which vertex, and why.
+/// A walk that a filter ended with an error.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the walk ended at vertex {}: {error}", vertex.index())]
 pub struct Aborted<E> {
-    /// Where the filter failed.
+    /// The vertex at which the filter failed.
     pub vertex: VertexId,
-    /// What it said.
+    /// The error of the filter.
     pub error: E,
 }
 
-/// What qualified, best first; what is equally good stays in the order in which it was pushed.
+/// Qualified vertices, best first; of equal score in the order in which they were pushed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Accumulator {
     list: Vec<Scored>,
@@ -85,7 +86,7 @@ impl Accumulator {
     }
 }
 
-/// A walk to be: where it starts, and in which subsystem it stays.
+/// A walk: its start, and the subsystem in which it stays.
 #[derive(Debug, Clone, Copy)]
 pub struct Walker<'m> {
     model: &'m Model,
@@ -108,7 +109,7 @@ impl<'m> Walker<'m> {
         Ok(Walker { model, start, subsystem })
     }
 
-    /// Walks, and gives what qualified.
+    /// Walks, and returns the qualified vertices.
     pub fn walk<V: Visit>(&self, filters: &mut V) -> Result<Accumulator, Aborted<V::Error>> {
         let mut found = Accumulator::default();
         let mut seen: BTreeSet<VertexId> = BTreeSet::new();

@@ -25,7 +25,7 @@ pub const POOLS_MAX: usize = 16_000_000;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PoolId(pub u32);
 
-/// A pool to be: RFC 4 base data.
+/// A pool as it is added: the base data of RFC 4.
 #[derive(Debug, Clone)]
 pub struct Pool {
     /// Its type.
@@ -34,7 +34,7 @@ pub struct Pool {
     pub basename: Name,
     /// An explicit name; empty means basename and id. Of a node this is the host name.
     pub name: Name,
-    /// Units are called so; may be empty.
+    /// The unit of its size; may be empty.
     pub unit: Name,
     /// Units of each member.
     pub size: u64,
@@ -74,25 +74,25 @@ impl Pool {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum GraphError {
-    /// There is nothing.
+    /// The graph has no pool.
     #[error("no resources")]
     Empty,
     /// More than [`POOLS_MAX`] pools.
     #[error("more than {POOLS_MAX} vertices")]
     TooMany,
-    /// A pool without units.
+    /// The size of the pool is 0.
     #[error("vertex has size 0 (accepted: 1 to {SIZE_MAX})")]
     ZeroSize(PoolId),
     /// More than [`SIZE_MAX`] units.
     #[error("vertex has more than {SIZE_MAX} units")]
     TooLarge(PoolId),
-    /// The id has no meaning to the builder.
+    /// An edge names a pool that was not added.
     #[error("edge names a vertex that does not exist")]
     Dangling(PoolId),
     /// A second parent in the same subsystem.
     #[error("vertex has two parents in one subsystem")]
     TwoParents(PoolId),
-    /// It contains itself, directly or not.
+    /// The pool contains itself, directly or through other pools.
     #[error("vertex contains itself")]
     Cycle(PoolId),
     /// A second root.
@@ -107,16 +107,16 @@ pub enum GraphError {
     /// The rank is in use.
     #[error("node has the rank {1} of another one")]
     DuplicateRank(PoolId, u32),
-    /// Other nodes have a rank, this one has none.
+    /// A node has no rank, but other nodes have one.
     #[error("node has no rank, but other nodes have")]
     NoRank(PoolId),
-    /// A child says IN where the parent does not say CONTAINS.
+    /// A child has an edge `in` to a parent that has no edge `contains` to the child.
     #[error("vertex says it is in another one that does not contain it")]
     BadOpposite(PoolId),
 }
 
 impl GraphError {
-    /// The pool at fault, if one is.
+    /// The pool at fault, where there is one.
     pub fn pool(&self) -> Option<PoolId> {
         match *self {
             GraphError::Empty | GraphError::TooMany => None,
@@ -149,7 +149,7 @@ pub struct GraphBuilder {
 }
 
 impl GraphBuilder {
-    /// Nothing yet.
+    /// A builder without pools.
     pub fn new() -> Self {
         Self::default()
     }
@@ -181,13 +181,13 @@ impl GraphBuilder {
         self.labels.push((last, label));
     }
 
-    /// Says that `parent` contains `child`.
+    /// Adds the edge by which `parent` contains `child`.
     pub fn contain(&mut self, parent: PoolId, child: PoolId) {
         self.contains.push((parent, child));
     }
 
-    /// Adds an edge of any subsystem. In the containment subsystem the type `in` is the opposite of containing, any
-    /// other means containing.
+    /// Adds an edge of any subsystem. In the containment subsystem the type `in` is the opposite of `contains`; every
+    /// other type means `contains`.
     pub fn edge(&mut self, from: PoolId, to: PoolId, type_: &str, subsystem: &str) {
         if subsystem == CONTAINMENT {
             if type_.eq_ignore_ascii_case("in") {
@@ -226,7 +226,7 @@ impl GraphBuilder {
                 return Err(GraphError::BadOpposite(PoolId(child as u32)));
             }
         }
-        // A vertex that only another subsystem names is no root of the containment tree.
+        // A vertex that only another subsystem names is not a root of the containment tree.
         let mut linked = vec![false; count];
         for &(from, to, ..) in &self.edges {
             linked[known(from)?] = true;
@@ -267,8 +267,8 @@ impl GraphBuilder {
         Layout::new(self, &children, &linked, &targets, channels).run(root, &outside, &parent)
     }
 
-    /// The execution targets: what is of type `node`, and the highest vertices with a rank that contain none, such as the
-    /// storage nodes of a site.
+    /// The execution targets: pools of type `node`, and the highest vertices with a rank that contain no node, such
+    /// as the storage nodes of a site.
     fn targets(&self, parent: &[u32], outside: &[u32]) -> Vec<bool> {
         let node = self.names.get("node");
         let mut targets: Vec<bool> = self.pools.iter().map(|pool| Some(pool.type_) == node).collect();
@@ -420,7 +420,7 @@ impl<'a> Layout<'a> {
                 }
             }
         }
-        // What is below a parent but was not reached from the root hangs on a cycle.
+        // A pool below a parent that the walk from the root did not reach is on a cycle.
         let lost =
             |p: usize| parent[p] != NONE && self.vertex_of[p] == NONE && !self.channels.carries(p as u32);
         if let Some(pool) = (0..parent.len()).find(|&p| lost(p)) {
@@ -437,7 +437,8 @@ impl<'a> Layout<'a> {
         self.finish()
     }
 
-    /// The children of a pool in order of type (as first met) and id; inside nodes identical leaves of size 1 together.
+    /// The children of a pool, by type in the order of first occurrence, then by id. Inside nodes, identical leaves
+    /// of size 1 form one group.
     fn groups(&self, pool: u32, inside: bool) -> Vec<Vec<u32>> {
         let children = self.children.of(pool as usize);
         if children.is_empty() {
@@ -579,7 +580,7 @@ impl<'a> Layout<'a> {
     }
 }
 
-/// The labels by what their pools became.
+/// The labels by the vertices that their pools became.
 fn site_of(graph: &Graph, vertex_of: &[u32], labels: Vec<(PoolId, Label)>) -> Option<Site> {
     if labels.is_empty() {
         return None;

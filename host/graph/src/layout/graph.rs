@@ -1,9 +1,9 @@
 //! The layout of a machine: the containment tree by position, nodes with their templates, and what lies above nodes.
 //!
-//! Vertices lie in preorder and each knows where its subtree ends, so a subtree is a slice. A *node* is the vertex that
-//! carries an execution target (a rank). Nodes with the same subtree share one template ([`NodeTemplate`]); the free resources of a
-//! node are a vector of counts along its template, and a question about the inside of a node needs one answer per template
-//! and vector, not one per node.
+//! Vertices lie in preorder and each knows where its subtree ends, so a subtree is a slice. A *node* is a vertex that
+//! has an execution target (a rank). Nodes with the same subtree and properties share one template
+//! ([`NodeTemplate`]). The free resources of a node are a vector of counts along its template, so a query about the
+//! inside of a node has one answer for each template and vector, not one for each node.
 //!
 //! This module must never know what jobs hold, which nodes are up, or a time.
 
@@ -22,9 +22,9 @@ use crate::layout::vertex::{NONE, Vertex, VertexId};
 /// An edge of a subsystem other than containment (RFC 4, "Graph Data Model").
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Edge {
-    /// Where it starts.
+    /// The vertex where it starts.
     pub from: VertexId,
-    /// Where it points.
+    /// The vertex where it ends.
     pub to: VertexId,
     /// Its type, such as `conduit_of`.
     pub type_: Name,
@@ -54,7 +54,7 @@ pub struct Graph {
     pub(crate) by_rank: BTreeMap<u32, u32>,
     /// The hosts of all nodes in order of rank.
     pub(crate) hosts: Hostlist,
-    /// Where each node stands in that order.
+    /// The position of each node in that order.
     pub(crate) places: Vec<u32>,
     /// Vertices of the containment tree that lie above nodes or beside them.
     pub(crate) upper: Vec<u32>,
@@ -62,29 +62,29 @@ pub struct Graph {
     pub(crate) upper_nodes: Vec<(u32, u32)>,
     /// Upper vertices of the containment tree of each type, by position in `upper`.
     pub(crate) upper_of: BTreeMap<Name, Vec<u32>>,
-    /// Types of which every vertex stands directly below the root, beside the parts of the machine: they serve all of it.
+    /// Types of which every vertex is directly below the root. Such vertices serve the whole machine.
     pub(crate) machine_wide: BTreeSet<Name>,
-    /// What the graph of a site says beside this.
+    /// Labels of vertices, if the machine has the graph of a site.
     pub(crate) site: Option<Arc<Site>>,
-    /// Nodes with properties that were set while jobs ran; they are no part of what R says of a node.
+    /// Nodes with properties that were set while jobs ran. R does not name these properties.
     pub(crate) added: BTreeSet<(u32, Name)>,
     pub(crate) edges: Vec<Edge>,
-    /// What carries flow; its pools follow in `upper` after the vertices of the containment tree.
+    /// The pools of flow; in `upper` they follow the vertices of the containment tree.
     pub(crate) flows: Flows,
     pub(crate) uuids: BTreeMap<u32, Box<str>>,
-    /// First R id of a vertex whose own ids do not tell its members apart on their node.
+    /// First id in R of a vertex whose own ids are not unique on their node.
     pub(crate) renumbered: BTreeMap<u32, u32>,
     pub(crate) bit_words: usize,
     pub(crate) core: Name,
     pub(crate) gpu: Name,
     pub(crate) node: Name,
-    /// Some vertex is of type `node`. Otherwise every vertex with a rank is one.
+    /// True if some vertex is of type `node`. Otherwise every vertex with a rank is a node.
     by_type: bool,
-    /// Types beside core and gpu that R shall name: those the machine's own R named.
+    /// Types beside core and gpu that R names: those that the R of the machine named.
     pub(crate) r_types: Vec<Name>,
 }
 
-/// What the builder hands over: everything that is not derived.
+/// The output of the builder: all that is not derived.
 pub(crate) struct Parts {
     pub(crate) names: Names,
     pub(crate) props: PropSets,
@@ -201,8 +201,8 @@ impl Graph {
         id
     }
 
-    /// R names the cores of a node by ids that must tell them apart; where a file's ids do not (each socket counts
-    /// from 0), the members are counted through the node.
+    /// R names the cores of a node by ids that must be unique on it. Where the ids of a file are not (each socket
+    /// counts from 0), members are numbered through the node.
     fn renumber(&mut self, vertex: u32) {
         let end = self.vertices[vertex as usize].end;
         let mut by_type: BTreeMap<Name, (Vec<u32>, Idset, u64)> = BTreeMap::new();
@@ -384,7 +384,7 @@ impl Graph {
         self.upper.binary_search(&vertex).ok()
     }
 
-    /// Gives a node other properties, and with them its template.
+    /// Gives a node other properties, and with them another template.
     pub(crate) fn set_node_props(&mut self, node: u32, props: PropSet) -> TemplateId {
         let vertex = self.nodes[node as usize].vertex;
         let template = self.template_of(vertex, props);
@@ -401,7 +401,7 @@ impl Graph {
         self.is_upper_leaf_vertex(self.upper[at as usize])
     }
 
-    /// What a pool above nodes lies directly in, by position in `upper`; `None` for other vertices and pools of flow.
+    /// The parent of a pool above nodes, by position in `upper`; `None` for other vertices and for pools of flow.
     pub(crate) fn pool_parent(&self, at: usize) -> Option<usize> {
         let vertex = self.upper[at];
         let parent = self.vertices[vertex as usize].parent;
@@ -413,12 +413,12 @@ impl Graph {
         [vertex + 1, NONE].contains(&self.vertices[vertex as usize].end)
     }
 
-    /// How many of them are part of the containment tree; pools of flow follow.
+    /// Number of upper vertices in the containment tree; pools of flow follow them.
     pub(crate) fn upper_tree(&self) -> usize {
         self.upper.len() - self.flows.len()
     }
 
-    /// Adds the pools of flow, which are the last vertices.
+    /// Adds the pools of flow as the last vertices.
     pub(crate) fn set_flows(&mut self, flows: Flows, vertices: Vec<u32>) {
         self.upper.extend(vertices);
         self.flows = flows;

@@ -1,4 +1,4 @@
-//! What the graph of a site says of vertices beside their resources: containment paths, ids, properties with values.
+//! Labels from the graph of a site: containment paths, ids and properties with values.
 //!
 //! A site's services address vertices by path, and the R of a job names vertices as the site's graph does. Vertices inside
 //! nodes have no label: R names them by the ids of their type.
@@ -9,16 +9,16 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// What R says of vertices beside cores and gpus, where the machine has the graph of a site.
+/// The vertices beside cores and gpus that the R of a job names, where the machine has the graph of a site.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum RecordFormat {
-    /// Nothing. After a restart of the scheduler, storage and other vertices above nodes that jobs hold would be free.
+    /// None. After a restart of the scheduler, storage and other vertices above nodes that jobs hold are free.
     #[serde(rename = "rv1_nosched")]
     NoGraph,
-    /// Every vertex that is held, with all above it.
+    /// Every vertex that the job holds, with all vertices above it.
     #[serde(rename = "rv1")]
     Full,
-    /// The same without what is below vertices that are held exclusively.
+    /// As `Full`, without the vertices below those that are held exclusively.
     #[default]
     #[serde(rename = "rv1_shorthand")]
     Shorthand,
@@ -28,7 +28,7 @@ impl RecordFormat {
     /// All of them.
     pub const ALL: [RecordFormat; 3] = [RecordFormat::NoGraph, RecordFormat::Full, RecordFormat::Shorthand];
 
-    /// The name that sites know: `rv1_nosched`, `rv1` or `rv1_shorthand`.
+    /// The name in the configuration of the graph scheduler: `rv1_nosched`, `rv1` or `rv1_shorthand`.
     pub fn name(self) -> &'static str {
         match self {
             RecordFormat::NoGraph => "rv1_nosched",
@@ -43,10 +43,10 @@ impl RecordFormat {
     }
 }
 
-/// What the graph says of one vertex.
+/// The label of one vertex.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Label {
-    /// Its containment path, such as `/cluster/chassis0/ssd3`. The last part need not be its name.
+    /// Its containment path, such as `/cluster/chassis0/ssd3`. The last part may differ from its name.
     pub(crate) path: Box<str>,
     /// Its id in the file.
     pub(crate) id: Box<str>,
@@ -56,16 +56,16 @@ pub(crate) struct Label {
     pub(crate) down: bool,
 }
 
-/// A property that was set on a vertex, or taken from it, while jobs ran.
+/// A property that was set on a vertex, or removed from it, while jobs ran.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SetValue {
-    /// `None` hides what the machine's description says.
+    /// `None` hides the value in the machine's description.
     pub(crate) value: Option<Box<str>>,
     /// A node that did not have the property before.
     pub(crate) added: bool,
 }
 
-/// What was set, by vertex and property.
+/// The properties that were set, by vertex and key.
 pub(crate) type SetValues = BTreeMap<Spot, BTreeMap<Box<str>, SetValue>>;
 
 /// A vertex that has a label.
@@ -88,7 +88,7 @@ pub(crate) struct Site {
 }
 
 impl Site {
-    /// Labels of a machine with so many upper vertices and nodes.
+    /// Labels of a machine with these numbers of upper vertices and nodes.
     pub(crate) fn new(upper: usize, nodes: usize, labels: impl Iterator<Item = (Spot, Label)>) -> Self {
         let mut site = Site {
             upper: vec![Label::default(); upper],

@@ -1,4 +1,4 @@
-//! Node templates: what nodes with equal subtrees and properties have in common.
+//! Node templates: the common part of nodes with equal subtrees and properties.
 //!
 //! This module must never know which nodes there are.
 
@@ -22,17 +22,17 @@ pub(crate) struct TemplateId(pub(crate) u32);
 pub(crate) struct TemplateSlot {
     pub(crate) type_: Name,
     pub(crate) unit: Name,
-    /// One past its subtree.
+    /// One past the last position of its subtree.
     pub(crate) end: u32,
     /// Units of a leaf; 0 for an interior vertex.
     pub(crate) units: u64,
     pub(crate) leaf: bool,
-    /// A pool of units rather than members.
+    /// A pool of units, not a run of members.
     pub(crate) sized: bool,
     pub(crate) props: PropSet,
 }
 
-/// What nodes with equal subtrees and properties have in common.
+/// The common part of nodes with equal subtrees and properties.
 #[derive(Debug, Clone)]
 pub(crate) struct NodeTemplate {
     pub(crate) slots: Vec<TemplateSlot>,
@@ -40,8 +40,8 @@ pub(crate) struct NodeTemplate {
     pub(crate) idle: Box<[u64]>,
     /// Positions of each leaf type.
     pub(crate) leaves: BTreeMap<Name, Vec<u32>>,
-    /// It is a compute node. Other execution targets, such as storage nodes, are only given to jobs that name their type,
-    /// and are not counted.
+    /// True for compute nodes. Other execution targets, such as storage nodes, are allocated only to jobs that name
+    /// their type, and do not count as nodes.
     pub(crate) node: bool,
     pub(crate) cores: u64,
     pub(crate) gpus: u64,
@@ -54,7 +54,7 @@ pub(crate) struct NodeTemplate {
 }
 
 impl NodeTemplate {
-    /// Cores and gpus of a state of this template, as far as they are counted.
+    /// Counted cores and gpus in a state of this template.
     pub(crate) fn core_gpu_units(&self, state: &[u64]) -> (u64, u64) {
         if !self.node {
             return (0, 0);
@@ -68,7 +68,7 @@ impl NodeTemplate {
     }
 }
 
-/// The number of a property `key=number` among others; the least when there are several.
+/// The value of a property `key=number`; the least if several have this key.
 pub(crate) fn number<'a>(properties: impl Iterator<Item = &'a str>, key: &str) -> Option<u64> {
     properties.filter_map(|text| text.strip_prefix(key)?.strip_prefix('=')?.parse().ok()).min()
 }

@@ -14,7 +14,7 @@ use crate::description::names::{Name, PropSet};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct VertexId(pub u32);
 
-/// No vertex, no node, no rank.
+/// Stands for no vertex, no node or no rank.
 pub(crate) const NONE: u32 = u32::MAX;
 
 /// The ids of the members of a vertex, in ascending order.
@@ -26,7 +26,7 @@ pub enum Ids {
     Range {
         /// The smallest id.
         first: u32,
-        /// How many.
+        /// The number of ids.
         count: u32,
     },
     /// Members with any ids.
@@ -89,15 +89,15 @@ impl Ids {
 pub struct Vertex {
     /// Its type, such as `core`.
     pub type_: Name,
-    /// What its name starts with; the type unless given.
+    /// The prefix of its name; its type unless given.
     pub basename: Name,
     /// An explicit name; empty when the name is basename and id.
     pub name: Name,
-    /// What its units are called, such as `GB`; empty when they are not.
+    /// The unit of its size, such as `GB`; may be empty.
     pub unit: Name,
     /// Units of each member, at least 1.
     pub size: u64,
-    /// The members.
+    /// The ids of its members.
     pub ids: Ids,
     /// Its properties.
     pub(crate) props: PropSet,
@@ -105,7 +105,7 @@ pub struct Vertex {
     pub(crate) parent: u32,
     /// One past the last vertex of its containment subtree.
     pub(crate) end: u32,
-    /// Index of the node it belongs to, [`NONE`] above nodes.
+    /// Index of the node that contains it, [`NONE`] above nodes.
     pub(crate) node: u32,
     /// Where the bitmap of its free members starts in the ledger.
     pub(crate) bits: u32,

@@ -1,21 +1,21 @@
-//! Expansion of `xor_slot`s: a request with alternative slots becomes several requests without, in order of preference.
+//! Expansion of `xor_slot`s: a request with alternative slots becomes several requests, in order of preference.
 //!
-//! Of the `xor_slot`s beside each other one is filled, as a `slot` would be. This module must never know the machine.
+//! Of neighbouring `xor_slot`s one is filled, in the way of a `slot`. This module must never know the machine.
 
 use fluxgate_formats::jobspec::{Resource, SLOT};
 
-/// Type of a slot that is an alternative to those beside it.
+/// Type of a slot that is an alternative to its neighbours.
 const XOR_SLOT: &str = "xor_slot";
-/// Most requests that one may stand for.
+/// Most requests into which one is expanded.
 pub const ALTERNATIVES_MAX: usize = 100;
 
-/// Are there any?
+/// True if the resources contain alternatives.
 pub(crate) fn any(resources: &[Resource]) -> bool {
     resources.iter().any(|r| r.walk().any(|vertex| vertex.type_ == XOR_SLOT))
 }
 
-/// The lists without alternatives that a list of resources stands for, in order of preference: the first of the
-/// alternatives named goes first. `None` when they are more than [`ALTERNATIVES_MAX`].
+/// The lists without alternatives for a list of resources, in order of preference: first the alternative that is
+/// named first. `None` if there are more than [`ALTERNATIVES_MAX`].
 pub(crate) fn expand(resources: &[Resource]) -> Option<Vec<Vec<Resource>>> {
     let mut all: Vec<Vec<Resource>> = vec![Vec::new()];
     let mut choices: Vec<Resource> = Vec::new();
@@ -30,7 +30,7 @@ pub(crate) fn expand(resources: &[Resource]) -> Option<Vec<Vec<Resource>>> {
     if choices.is_empty() { Some(all) } else { cross(&all, &choices) }
 }
 
-/// Every list with every one of `more` at its end.
+/// Every list followed by every one of `more`.
 fn cross(lists: &[Vec<Resource>], more: &[Resource]) -> Option<Vec<Vec<Resource>>> {
     if lists.len().saturating_mul(more.len()) > ALTERNATIVES_MAX {
         return None;
@@ -39,7 +39,7 @@ fn cross(lists: &[Vec<Resource>], more: &[Resource]) -> Option<Vec<Vec<Resource>
     Some(lists.iter().flat_map(|list| more.iter().map(move |one| with(list, one))).collect())
 }
 
-/// The vertex without what it contains.
+/// The vertex without its content.
 fn shallow(resource: &Resource) -> Resource {
     let Resource { type_, count, unit, exclusive, label, id, with: _ } = resource;
     Resource {

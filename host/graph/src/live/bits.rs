@@ -2,7 +2,7 @@
 //!
 //! This module must never know what a bit stands for.
 
-/// Some members of one run, as bits of their positions. One word covers nearly every node there is.
+/// Some members of one run, as bits of their positions. One word suffices for nearly every node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Bits {
     One(u64),

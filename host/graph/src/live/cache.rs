@@ -7,10 +7,10 @@ use rustc_hash::FxHashMap;
 use crate::live::error::Unsatisfiable;
 use crate::live::request::ShapeId;
 
-/// Entries of one table before it is emptied.
+/// Number of entries at which a table is emptied.
 pub(crate) const CACHE_MAX: usize = 65_536;
 
-/// Keeps an answer, in a table that is emptied when it has this many.
+/// Stores an answer; a table with `most` entries is emptied first.
 pub(crate) fn remember<K: std::hash::Hash + Eq, V>(map: &mut FxHashMap<K, V>, most: usize, key: K, value: V) {
     if map.len() >= most {
         map.clear();
@@ -22,6 +22,6 @@ pub(crate) fn remember<K: std::hash::Hash + Eq, V>(map: &mut FxHashMap<K, V>, mo
 #[derive(Debug, Default)]
 pub(crate) struct Cache {
     pub(crate) satisfiable: FxHashMap<ShapeId, Result<(), Unsatisfiable>>,
-    /// The flow that a shape waits for: version, answer.
+    /// The shortage of flow of a shape: version, answer.
     pub(crate) short: FxHashMap<ShapeId, (u64, Option<String>)>,
 }

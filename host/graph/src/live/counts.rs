@@ -1,7 +1,7 @@
-//! A plan in counts: exact where every reservation asks only for a number of units of one kind, wherever they are.
+//! A plan in counts. It is exact where every reservation requests a number of units of one kind, on any nodes.
 //!
-//! Such requests fit if and only if enough units are free, so the future is a step function of one or two numbers. The units
-//! are cores and gpus; or idle nodes, when all reservations take idle nodes of the same templates.
+//! Such requests fit if and only if enough units are free, so the future is a step function of one or two numbers.
+//! The units are cores and gpus, or idle nodes if all reservations take idle nodes of the same templates.
 //!
 //! This module must never know which resources a job gets.
 
@@ -22,20 +22,20 @@ use crate::live::request::{Kind, Request};
 use crate::live::reservations::Reservation;
 use crate::live::take::{self, Match};
 
-/// Free cores and gpus; or idle nodes and nothing.
+/// Free cores and gpus, or idle nodes and 0.
 type Pair = (u64, u64);
 
 /// The unit of a plan in counts.
 #[derive(Debug, Clone)]
 enum Units {
-    /// Cores and gpus, wherever they are.
+    /// Cores and gpus on any nodes.
     Parts,
     /// Idle nodes of these templates.
     Nodes(Arc<Helps>),
 }
 
 impl Units {
-    /// What reservations can be counted in, if all of them can in one thing.
+    /// The unit in which all reservations can be counted, if there is one.
     fn of(machine: &Machine) -> Option<Units> {
         let first = &machine.reservations.iter().next()?.request;
         Some(match first.fungible {
@@ -44,7 +44,7 @@ impl Units {
         })
     }
 
-    /// What a request takes wherever it is; `None` when it is to be counted in something else.
+    /// The units that a request takes on any nodes; `None` if it is counted in other units.
     fn takes(&self, machine: &Machine, request: &Request) -> Option<Pair> {
         match self {
             Units::Parts => request.fungible.map(|(kind, n)| match kind {
@@ -66,14 +66,14 @@ impl Units {
         }
     }
 
-    /// What running jobs give back, in order of time.
+    /// The units that running jobs release, in order of time.
     fn returns(&self, machine: &Machine, now: f64) -> Vec<(f64, Pair)> {
         let Units::Nodes(of) = self else {
             let ends = machine.ledger.ends().take_while(|(end, _)| end.is_finite());
             let back = |(end, id)| (future::ends_at(end, now), machine.returns(&machine.ledger.jobs()[&id]));
             return ends.map(back).collect();
         };
-        // A node is back when the last job there ends.
+        // A node is released when the last job on it ends.
         let mut seen = FixedBitSet::with_capacity(machine.graph.nodes.len());
         let mut returns: Vec<(f64, Pair)> = Vec::new();
         for (end, id) in machine.ledger.ends().rev() {
@@ -90,12 +90,12 @@ impl Units {
     }
 }
 
-/// Is a node of one of these templates?
+/// True if a node has one of these templates.
 fn is_of(machine: &Machine, node: u32, templates: &[TemplateId]) -> bool {
     templates.binary_search(&machine.graph.nodes[node as usize].template).is_ok()
 }
 
-/// A reservation to come: start, job, what it takes, for how long.
+/// A planned reservation: start, job, units, duration.
 type Due = (f64, JobId, Pair, f64);
 
 /// One reservation.
@@ -103,18 +103,18 @@ type Due = (f64, JobId, Pair, f64);
 struct Step {
     id: JobId,
     start: f64,
-    /// It begins as soon as it should.
+    /// It starts at its reserved time.
     on_time: bool,
     end: f64,
     takes: Pair,
 }
 
-/// Most reservations of a plan that is kept in step with what is given back. To make a larger one again, once, costs less
-/// than to take its reservations out one by one.
+/// Most reservations of a plan that is updated at a release. A larger plan is made anew, which costs less than to
+/// remove its reservations one by one.
 const STEPS_KEPT: usize = 16;
 
-/// Most blocks of a profile to which changes were made, beyond those that it had when it was made. Steps that are past, or
-/// between equal numbers, are only dropped when it is made again.
+/// Most blocks of a profile beyond those of its construction. Steps in the past, and steps between equal numbers, are
+/// dropped only when the profile is made anew.
 const BLOCKS_MORE: usize = 16;
 
 /// The future in counts.
@@ -123,7 +123,7 @@ pub(crate) struct CountPlan {
     units: Units,
     /// In order of start, then as they were made.
     steps: Vec<Step>,
-    /// What running jobs and reservations leave.
+    /// The units that running jobs and reservations leave free.
     free: (Profile, Profile),
     /// Blocks of the profiles when they were made.
     blocks: usize,
@@ -138,7 +138,8 @@ fn plus(a: Pair, b: Pair) -> Pair {
 }
 
 impl CountPlan {
-    /// Plays the future: each reservation begins as soon as it should and can. `None` when counts do not tell.
+    /// Simulates the future: each reservation starts at its time or as soon after it as possible. `None` if counts
+    /// are not exact.
     pub(crate) fn make(machine: &Machine, now: f64) -> Option<Self> {
         let units = Units::of(machine)?;
         let due =
@@ -153,7 +154,7 @@ impl CountPlan {
         let mut ends = returns.into_iter().peekable();
         let blocks = profiles.0.blocks() + profiles.1.blocks();
         let mut plan = CountPlan { units, steps: Vec::new(), free: profiles, blocks };
-        // Reservations come in order of start; `late` are those that are due and do not fit yet.
+        // Reservations are in order of start; `late` are those whose time has come and that do not fit yet.
         let mut waiting = waiting.into_iter().peekable();
         let mut late: Vec<Due> = Vec::new();
         let mut running: BinaryHeap<Reverse<(TotalF64, Pair)>> = BinaryHeap::new();
@@ -197,31 +198,31 @@ impl CountPlan {
         Some(plan)
     }
 
-    /// What a request takes wherever it is; `None` when counts do not tell when it can start.
+    /// The units that a request takes on any nodes; `None` if counts do not decide when it can start.
     pub(crate) fn takes(&self, machine: &Machine, request: &Request) -> Option<Pair> {
         self.units.takes(machine, request)
     }
 
-    /// Do counts tell whether this request can start?
+    /// True if counts decide whether this request can start.
     pub(crate) fn decides(&self, machine: &Machine, request: &Request) -> bool {
-        // What takes nodes that reservations want, and others, does better to take the others.
+        // A request for nodes, of which reservations want only some, should take the others.
         matches!(self.units, Units::Parts) || self.takes(machine, request).is_some()
     }
 
-    /// Tells without a search whether the request can start now: if enough is free, the reservation that a start until `end`
-    /// would delay, and the latest end at which it would delay none. `None` when only a search tells.
+    /// Decides without a search whether the request can start now. If enough is free: the reservation that a start
+    /// until `end` would delay, and the latest end that delays none. `None` if only a search decides.
     pub(crate) fn admits(&self, machine: &Machine, request: &Request, end: f64) -> Option<Option<Delay>> {
         let takes = self.takes(machine, request).filter(|_| request.fixed)?;
         let free = self.units.free(machine);
         (free.0 >= takes.0 && free.1 >= takes.1).then(|| self.delayed(takes, end))
     }
 
-    /// The free cores that reservations leave, with the first times, where cores are counted.
+    /// The free cores that reservations leave, with the first times, if cores are counted.
     pub(crate) fn core_limits(&self) -> Option<Vec<(u64, f64)>> {
         matches!(self.units, Units::Parts).then(|| self.free.0.descents())
     }
 
-    /// What a match takes of the units.
+    /// The units that a match takes.
     pub(crate) fn usage(&self, machine: &Machine, found: &Match) -> Pair {
         match self.units {
             Units::Parts => take::usage(&machine.graph, found),
@@ -229,7 +230,7 @@ impl CountPlan {
         }
     }
 
-    /// Takes what a step takes, if it is there, and puts it in its place.
+    /// Debits the units of a step, if they are free, and inserts the step.
     fn add(&mut self, step: Step) -> bool {
         if !self.take(step.takes, step.start, step.end) {
             return false;
@@ -246,20 +247,20 @@ impl CountPlan {
             && second.take(units.1, start, end)
     }
 
-    /// When each reservation begins.
+    /// The start of each reservation.
     #[cfg(test)]
     pub(crate) fn starts(&self) -> Vec<(JobId, f64)> {
         self.steps.iter().map(|s| (s.id, s.start)).collect()
     }
 
-    /// A reservation was made; false when the plan must be made again.
+    /// Adds a reservation; false if the plan must be made anew.
     pub(crate) fn reserved(&mut self, machine: &Machine, new: &Reservation) -> bool {
         let Some(takes) = self.units.takes(machine, &new.request) else { return false };
         let end = new.start + new.duration;
         self.add(Step { id: new.id, start: new.start, on_time: true, end, takes })
     }
 
-    /// Must the plan be made again when something is given back? A reservation that is late may then begin earlier.
+    /// True if the plan must be made anew at a release: a late reservation may then start earlier.
     fn is_to_be_made_again(&self) -> bool {
         let blocks = self.free.0.blocks() + self.free.1.blocks();
         self.steps.len() > STEPS_KEPT
@@ -267,7 +268,7 @@ impl CountPlan {
             || !self.steps.iter().all(|step| step.on_time)
     }
 
-    /// A reservation was dropped; false when the plan must be made again.
+    /// Removes a reservation; false if the plan must be made anew.
     pub(crate) fn unreserved(&mut self, id: JobId) -> bool {
         if self.is_to_be_made_again() {
             return false;
@@ -279,8 +280,8 @@ impl CountPlan {
         true
     }
 
-    /// A job that was expected to end at `end` gave back all that it held, on these nodes, of which `returns` is free on
-    /// nodes that are up; false when the plan must be made again.
+    /// Releases all resources of a job that was expected to end at `end`, on these nodes; `returns` are those on
+    /// nodes that are up. False if the plan must be made anew.
     pub(crate) fn ended(&mut self, machine: &Machine, nodes: &[u32], returns: Pair, end: f64) -> bool {
         if self.is_to_be_made_again() {
             return false;
@@ -290,7 +291,7 @@ impl CountPlan {
             Units::Nodes(of) => {
                 let mut count = 0;
                 for node in nodes.iter().copied().filter(|node| machine.index.is_up(*node)) {
-                    // Of a node that others share, the time at which the last of them ends may have changed.
+                    // On a shared node the expected end of the last job may have changed.
                     if !machine.index.state(node).idle {
                         return false;
                     }
@@ -304,17 +305,17 @@ impl CountPlan {
         true
     }
 
-    /// The first reservation that a start now with this usage until `end` would delay, and the latest end at which it would
-    /// delay none.
+    /// The first reservation that a start now of this usage until `end` would delay, and the latest end that delays
+    /// none.
     pub(crate) fn delayed(&self, usage: Pair, end: f64) -> Option<Delay> {
-        // Less is free only from where a reservation begins, and it fits now.
+        // Free units decrease only where a reservation starts, and the usage fits now.
         let first = f64::NEG_INFINITY;
         let short = |free: &Profile, n| free.short(n, first, end).unwrap_or(f64::INFINITY);
         let time = short(&self.free.0, usage.0).min(short(&self.free.1, usage.1));
         if time == f64::INFINITY {
             return None;
         }
-        // Of those that begin at that time, the first after which too little is left.
+        // Of the reservations that start at that time, the first after which too few units are left.
         let begun = &self.steps[..self.steps.partition_point(|s| s.start <= time)];
         let mut left = (self.free.0.free_at(time), self.free.1.free_at(time));
         let mut delayed = None;
@@ -328,7 +329,7 @@ impl CountPlan {
         delayed.or(self.steps.first().map(|s| s.id)).map(|id| (id, time))
     }
 
-    /// A job is about to start; false when the plan must be made again.
+    /// Adds a job that starts now; false if the plan must be made anew.
     pub(crate) fn started(&mut self, machine: &Machine, new: &Allocation) -> bool {
         let usage = match &self.units {
             Units::Parts => (new.cores, new.gpus),
@@ -337,7 +338,7 @@ impl CountPlan {
                 for (node, _) in
                     take::nodes(&new.takes).filter(|(node, _)| is_of(machine, *node, &of.templates))
                 {
-                    // On a node that is shared it may stay on when the others have gone.
+                    // On a shared node the job may outlast the others.
                     if !machine.index.state(node).idle {
                         return false;
                     }
@@ -349,7 +350,7 @@ impl CountPlan {
         self.take(usage, f64::NEG_INFINITY, new.end)
     }
 
-    /// The earliest time from which on what a request [takes](Self::takes) is free for `duration`.
+    /// The earliest time from which the units of a request ([`takes`](Self::takes)) are free for `duration`.
     pub(crate) fn earliest(&self, takes: Pair, now: f64, duration: f64) -> Option<f64> {
         match takes {
             (0, n) => self.free.1.earliest(n, now, duration),

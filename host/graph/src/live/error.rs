@@ -2,7 +2,7 @@
 
 use fluxgate_formats::JobId;
 
-/// Why a request can never be met by this machine, even when it is idle and every node is up.
+/// Why this machine can never satisfy a request, even if it is idle and every node is up.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unsatisfiable request: {why}")]
 pub struct Unsatisfiable {
@@ -13,11 +13,11 @@ pub struct Unsatisfiable {
 /// Why a request cannot start now.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 pub enum NoFit {
-    /// Too little is free.
+    /// Too few resources are free.
     #[error("not enough resources are free")]
     Busy,
-    /// It fits, but the reservation of this job could then not start on time. No allocation of the same shape that starts
-    /// now and ends after the time, in seconds since the epoch, would fit.
+    /// The request fits, but its start would delay the reservation of this job. No allocation of the same shape that
+    /// starts now and ends after the time, in seconds since the epoch, fits.
     #[error("would delay the reservation of job {0}")]
     WouldDelay(JobId, f64),
 }

@@ -1,4 +1,4 @@
-//! Flow as policies see it: capacity, use and reservations in sums by subsystem, in units without a prefix.
+//! Flow as policies see it: capacity, use and reservations, summed by subsystem, in units without a prefix.
 //!
 //! This module must never know a policy.
 
@@ -22,31 +22,31 @@ pub struct FlowKind {
     pub name: String,
     /// Its unit, without a prefix; may be empty.
     pub unit: String,
-    /// What all of its sources carry together.
+    /// The capacity of all of its sources.
     pub total: u64,
-    /// The part of it that no job holds.
+    /// The part that no job holds.
     pub free: u64,
 }
 
 /// An amount of flow over a span of time, of a running job or a reservation.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct FlowSpan {
-    /// When it begins, seconds since the epoch; negative infinity when it has begun.
+    /// When it starts, seconds since the epoch; negative infinity for a running job.
     pub start: f64,
-    /// When it is expected to end; may be infinite.
+    /// When it is expected to end, seconds since the epoch; may be infinite.
     pub end: f64,
-    /// How much.
+    /// Units.
     pub amount: u64,
 }
 
 impl Resources {
-    /// The kinds that can be given away, as numbered in the graph.
+    /// The kinds of flow that jobs can get, as numbered in the graph.
     fn flow_numbers(&self) -> impl Iterator<Item = usize> + '_ {
         let kinds = self.machine.graph.flows.kinds.iter().enumerate();
         kinds.filter(|(_, kind)| kind.refused.is_none()).map(|(number, _)| number)
     }
 
-    /// The kinds of flow that jobs can ask for; others below count them in this order.
+    /// The kinds of flow that jobs can request; the other functions number them in this order.
     pub fn flow_kinds(&self) -> Vec<FlowKind> {
         let graph = &self.machine.graph;
         let kind = |number: usize| {
@@ -65,14 +65,14 @@ impl Resources {
         self.flow_numbers().map(kind).collect()
     }
 
-    /// The least that a request takes of each kind.
+    /// The least amount of each kind that a request takes.
     pub fn flow_asked(&self, request: &Request) -> Vec<u64> {
         self.flow_numbers().map(|kind| least(request, kind as u32)).collect()
     }
 
-    /// Flow of a kind over time. Running jobs come first, by expected end, jobs of equal end as one span; jobs that end after
-    /// the first [`FLOW_SPANS_MAX`] ends are one span with the last end. Reservations follow by start, at most as many, each
-    /// with the least amount that it takes.
+    /// Flow of a kind over time. Running jobs come first, by expected end; jobs of equal end form one span. Jobs that
+    /// end after the first [`FLOW_SPANS_MAX`] ends form one span with the last end. Reservations follow by start, at
+    /// most [`FLOW_SPANS_MAX`], each with the least amount that it takes.
     pub fn flow_spans(&self, kind: usize) -> Vec<FlowSpan> {
         let Some(number) = self.flow_numbers().nth(kind) else { return Vec::new() };
         let flows = &self.machine.graph.flows;

@@ -1,7 +1,7 @@
-//! Naming the pool of flow for which a request waits, or that makes it unsatisfiable.
+//! Finds the pool of flow for which a request waits, or that makes it unsatisfiable.
 //!
-//! The nodes that satisfy the rest of the request are supplied one after the other; the pool that runs out first is named.
-//! This module must never decide anything: the matcher has refused already.
+//! The nodes that satisfy the other needs of the request are supplied one after the other; the first pool that runs
+//! out is named. This module must never decide a match: the matcher has refused already.
 
 use std::collections::BTreeMap;
 
@@ -16,15 +16,15 @@ use crate::live::{local, matcher};
 /// The pool that ran out.
 struct Short {
     kind: usize,
-    /// Amount for each slot or vertex.
+    /// Amount of flow of each slot or vertex.
     units: u64,
-    /// How often it is asked for.
+    /// Number of such slots or vertices.
     times: u64,
-    /// `None` when no pool leads there.
+    /// `None` if no pool feeds the node.
     pool: Option<u32>,
 }
 
-/// For a request that waits; `None` when flow is not what it waits for.
+/// The shortage of a request that waits; `None` if it does not wait for flow.
 pub(crate) fn waiting(view: View<'_>, request: &Request, eligible: &Eligible) -> Option<String> {
     let graph = view.graph;
     let short = find(view, request, eligible)?;
@@ -39,7 +39,7 @@ pub(crate) fn waiting(view: View<'_>, request: &Request, eligible: &Eligible) ->
     })
 }
 
-/// For a request that can never be met.
+/// The shortage of a request that can never be satisfied.
 pub(crate) fn never(view: View<'_>, request: &Request, eligible: &Eligible) -> Option<String> {
     let graph = view.graph;
     let short = find(view, request, eligible)?;
@@ -60,7 +60,7 @@ pub(crate) fn never(view: View<'_>, request: &Request, eligible: &Eligible) -> O
 
 fn called(graph: &Graph, pool: u32) -> String {
     let name = graph.vertex_name(VertexId(graph.upper[pool as usize]), 0).unwrap_or_default();
-    // A pool of a node's own says little by its name.
+    // The name of a pool of a single node is of little use to a reader.
     let mut kinds = graph
         .flows
         .kinds
@@ -79,7 +79,7 @@ fn find(view: View<'_>, request: &Request, eligible: &Eligible) -> Option<Short>
     }
     let bare = bare(one);
     let found = matcher::find(view, &bare, eligible, Placement::First);
-    // Where the rest does not fit either, that is what to wait for.
+    // If the other needs do not fit either, the request waits for those.
     let mut nodes: Vec<u32> = found?.nodes.into_iter().map(|(node, _)| node).collect();
     nodes.sort_unstable();
     nodes.dedup();
@@ -89,7 +89,7 @@ fn find(view: View<'_>, request: &Request, eligible: &Eligible) -> Option<Short>
     needs.into_iter().find_map(|(need, times)| short(view, need, times, &nodes, &mut left))
 }
 
-/// Needs of flow, with how often each is asked for.
+/// Needs of flow, with the number of times that each is requested.
 fn with_flow<'a>(need: &'a Need, times: u64, out: &mut Vec<(&'a Need, u64)>) {
     let times = times.saturating_mul(need.min().max(1));
     match need.level {
@@ -128,7 +128,7 @@ fn short(
             if pool == NONE {
                 return short(None);
             }
-            // From the source on: what is short there is short wherever one looks.
+            // From the source downwards: a shortage there affects every node.
             let mut way: Vec<u32> = graph.flows.up(pool).collect();
             way.reverse();
             for at in way {

@@ -1,8 +1,8 @@
 //! The earliest start without reservations, from the expected ends of running jobs.
 //!
-//! Without reservations more is free the later it is, so the earliest start is the first end at which enough was
-//! released. For plain counts of cores that is a sum over the ends; for counts over nodes only the nodes of ended jobs are
-//! examined again; for any other request the ends are searched by bisection.
+//! Without reservations, free resources only increase, so the earliest start is the first end at which enough is
+//! released. For plain counts of cores that is a sum over the ends. For counts over nodes only the nodes of ended
+//! jobs are examined again. For other requests the ends are searched by bisection.
 //!
 //! This module must never know reservations.
 
@@ -19,7 +19,7 @@ use crate::live::request::{Kind, Need, Request};
 use crate::live::view::{Eligible, Overlay, Where};
 use crate::live::{local, matcher, share, take};
 
-/// The time at which an allocation with this expected end is taken to end, seen from `now`.
+/// The assumed end of an allocation with this expected end, seen from `now`.
 pub(crate) fn ends_at(end: f64, now: f64) -> f64 {
     if end > now { end } else { now.next_up() }
 }
@@ -83,7 +83,7 @@ fn by_count(machine: &Machine, kind: Kind, want: u64, now: f64) -> Option<f64> {
     None
 }
 
-/// The time before which totals alone say no; `None` when they always do.
+/// The time before which totals refuse the request; `None` if they always do.
 fn enough_counts(machine: &Machine, request: &Request, now: f64) -> Option<f64> {
     let free = machine.index.free();
     if u64::from(request.nodes) > free.nodes {
@@ -120,7 +120,7 @@ fn by_tally(
     };
     let all = Where { eligible, range: (0, graph.nodes.len() as u32), idle };
     let mut sum = machine.view(None).total(all, &mut { fits });
-    // Nodes that are partly held by other jobs; a node that becomes idle is not met again.
+    // Nodes that other jobs hold in part. A node is dropped once it is idle.
     let mut partly: BTreeMap<u32, Box<[u64]>> = BTreeMap::new();
     let mut state: Vec<u64> = Vec::new();
     let mut ends = machine.ledger.ends().take_while(|(end, _)| end.is_finite()).peekable();
@@ -178,7 +178,7 @@ fn by_bisection(
         }
         matcher::find(machine.view(Some(&overlay)), request, eligible, Placement::First).is_some()
     };
-    // The last end decides whether there is any; then the first that does.
+    // The last end decides whether there is a start at all; bisection finds the first end that suffices.
     let (mut low, mut high) = (0, times.len().checked_sub(1)?);
     if !fits(times[high]) {
         return None;

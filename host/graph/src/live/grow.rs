@@ -10,8 +10,8 @@ use crate::live::resources::Resources;
 use crate::live::take::{self, Selection};
 
 impl Resources {
-    /// Adds a selection to a job that holds resources, checked as by [`allocate`](Self::allocate); its end stays. Units that
-    /// the job holds exclusively cannot be added again.
+    /// Adds a selection to a job that holds resources, with the checks of [`allocate`](Self::allocate). The end does
+    /// not change. Units that the job holds exclusively cannot be added again.
     pub fn grow(&mut self, id: JobId, selection: &Selection) -> Result<(), LedgerError> {
         let Some(held) = self.allocation(id) else { return Err(LedgerError::Unknown(id)) };
         let (start, end) = (held.start, held.end);
@@ -27,7 +27,7 @@ impl Resources {
         let takes = take::joined(&held.takes, &selection.takes);
         let nslots = held.nslots.saturating_add(selection.nslots);
         let (cores, gpus) = take::count(&graph, &takes);
-        // Both parts are free now: the units that were just released, and those that were checked.
+        // Both parts are free now: the job's units were just released, and the new ones were checked.
         self.machine.ledger.release(&graph, &mut self.machine.index, id, None)?;
         let all = Allocation { start, end, takes, flows, nslots, cores, gpus };
         self.machine.ledger.book(&graph, &mut self.machine.index, id, all);

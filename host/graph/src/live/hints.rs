@@ -1,6 +1,6 @@
 //! The hints of a plan in the form of a checkpoint: where a reservation is likely to be placed, by broker rank.
 //!
-//! This module must never know when a reservation begins.
+//! This module must never know the start of a reservation.
 
 use fluxgate_formats::JobId;
 use serde::{Deserialize, Serialize};
@@ -18,7 +18,7 @@ type Inside = Vec<(u32, Share)>;
 pub struct PlaceHint {
     /// The job.
     pub job: JobId,
-    /// Broker ranks in order, and what is taken on each of them.
+    /// Broker ranks in order, and the takes on each of them.
     nodes: Vec<(Vec<u32>, Inside)>,
     /// Positions of vertices above nodes, and their shares.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -44,7 +44,7 @@ impl PlaceHint {
         PlaceHint { job, nodes, upper: found.upper.clone(), flows, slots: found.slots }
     }
 
-    /// The place on this graph; `None` if it names something that the graph does not have.
+    /// The place on this graph; `None` if the graph lacks a vertex of it.
     pub(crate) fn found(&self, graph: &Graph) -> Option<Match> {
         let mut nodes = Vec::new();
         for (ranks, inside) in &self.nodes {

@@ -1,8 +1,8 @@
 //! Free resources of every node, indexed by state.
 //!
-//! Nodes with equal template and equal free counts share one [`State`]; each state lists its nodes in order. A search asks
-//! every state once and then visits only nodes that fit, so its cost follows the number of *different* states and
-//! the size of the answer, not the number of nodes.
+//! Nodes of equal template and equal free counts share one [`State`]; each state lists its nodes in order. A search
+//! queries every state once and then visits only nodes that fit. Its cost follows the number of *different* states
+//! and the size of the answer, not the number of nodes.
 //!
 //! A state lists nodes that are up. The free counts of a node that is down are tracked as well.
 //!
@@ -21,11 +21,11 @@ use crate::live::share::{self, Taken};
 /// Whether a node can be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Status {
-    /// It takes jobs.
+    /// The node accepts jobs.
     Up,
-    /// It may come back.
+    /// The node may come back up.
     Down,
-    /// It was removed for good.
+    /// The node was removed from the inventory.
     Gone,
 }
 
@@ -37,19 +37,19 @@ pub(crate) struct State {
     pub(crate) cores: u64,
     pub(crate) gpus: u64,
     pub(crate) idle: bool,
-    /// Its nodes are counted among the machine's.
+    /// Its nodes count as compute nodes of the machine.
     counted: bool,
     /// The nodes that are up.
     pub(crate) nodes: BTreeSet<u32>,
-    /// The same by their places in the ranking, while there is one.
+    /// Their positions in the ranking, if there is one.
     pub(crate) ranked: BTreeSet<u32>,
-    /// Nodes in this state, up or not.
+    /// Number of nodes in this state, up or down.
     refs: u32,
-    /// Its position in `live`, when there are nodes.
+    /// Its position in `live`, if it has nodes that are up.
     live: u32,
 }
 
-/// Free units of nodes that are up.
+/// Free units on nodes that are up.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Free {
     pub(crate) nodes: u64,
@@ -68,16 +68,16 @@ pub(crate) struct Index {
     live: Vec<u32>,
     free: Free,
     scratch: Vec<u64>,
-    /// States that some node is in.
+    /// Number of states that have nodes.
     used: usize,
     ranking: Option<Arc<Ranking>>,
 }
 
-/// States kept beside those in use before the table is packed.
+/// Number of unused states at which the table is packed.
 const SPARE_STATES: usize = 256;
 
 impl Index {
-    /// All nodes idle and in one status.
+    /// An index of idle nodes with one status.
     pub(crate) fn new(graph: &Graph, status: Status) -> Self {
         let mut index = Index {
             states: Vec::new(),
@@ -182,12 +182,12 @@ impl Index {
         }
     }
 
-    /// The order of nodes that was set from outside.
+    /// The order of nodes that the policy set.
     pub(crate) fn ranking(&self) -> Option<&Arc<Ranking>> {
         self.ranking.as_ref()
     }
 
-    /// Another such order, or none.
+    /// Sets or removes that order.
     pub(crate) fn set_ranking(&mut self, ranking: Option<Arc<Ranking>>) {
         for state in &mut self.states {
             let place = |ranking: &Arc<Ranking>| state.nodes.iter().map(|n| ranking.place(*n)).collect();
@@ -201,7 +201,7 @@ impl Index {
         &self.states[self.of_node[node as usize] as usize]
     }
 
-    /// States with nodes that are up, in no order that means anything.
+    /// States with nodes that are up, in no meaningful order.
     pub(crate) fn live(&self) -> impl Iterator<Item = &State> {
         self.live.iter().map(|&s| &self.states[s as usize])
     }
@@ -225,7 +225,7 @@ impl Index {
         self.status(node) == Status::Up
     }
 
-    /// Changes the status; true when it was another.
+    /// Sets the status; true if it changed.
     pub(crate) fn set_status(&mut self, node: u32, status: Status) -> bool {
         let old = self.status[node as usize];
         if old == status {
@@ -241,7 +241,7 @@ impl Index {
         true
     }
 
-    /// Would every share be there?
+    /// True if every share is free.
     pub(crate) fn has(&self, node: u32, taken: &[Taken]) -> bool {
         let state = &self.state(node).free;
         taken.iter().all(|t| state.get(t.at as usize).is_some_and(|&s| share::take(&mut { s }, t.share)))
@@ -261,7 +261,7 @@ impl Index {
         self.change(graph, node, |state| share::give_all(state, taken));
     }
 
-    /// The template of a node changed (its properties did); what is free on it did not.
+    /// Gives a node its new template after its properties changed; its free counts are unchanged.
     pub(crate) fn set_template(&mut self, graph: &Graph, node: u32) {
         self.change(graph, node, |_| {});
     }
@@ -293,7 +293,7 @@ impl Index {
         self.pack();
     }
 
-    /// Drops states that no node is in, once there are many: a long life meets many states, few at a time.
+    /// Drops states without nodes once there are many. A long run meets many states, but few at a time.
     fn pack(&mut self) {
         if self.states.len() < SPARE_STATES + 2 * self.used {
             return;

@@ -25,7 +25,7 @@ pub struct Allocation {
     /// When it is expected to end; infinite without limit.
     pub end: f64,
     pub(crate) takes: Vec<Take>,
-    /// What flows to its nodes, in order of node.
+    /// The flow to its nodes, in order of node.
     pub(crate) flows: Box<[Flow]>,
     pub(crate) nslots: u32,
     pub(crate) cores: u64,
@@ -64,24 +64,24 @@ pub enum LedgerError {
     InUse {
         /// The rank.
         rank: u32,
-        /// Which resource.
+        /// The resource.
         what: String,
     },
-    /// A pool above nodes has not that much left.
+    /// A pool above nodes has too few free units.
     #[error("{0} is in use")]
     PoolInUse(String),
-    /// A node that may not be used now.
+    /// A node that is down.
     #[error("rank {0} is down")]
     Down(u32),
-    /// The inventory has no such thing.
+    /// A resource that the inventory lacks.
     #[error("{what} of rank {rank} is not in the inventory")]
     NotThere {
         /// The rank.
         rank: u32,
-        /// Which resource.
+        /// The resource.
         what: String,
     },
-    /// A rank is another host here.
+    /// The rank has another host in the inventory.
     #[error("rank {rank} is host '{here}' here, '{there}' in the allocation")]
     Host {
         /// The rank.
@@ -109,7 +109,7 @@ pub(crate) struct Ledger {
     ends: BTreeSet<(TotalF64, JobId)>,
     /// Free members of every run, a bitmap each.
     free: Vec<u64>,
-    /// Free units or mark of every upper vertex.
+    /// Free units, or the mark, of every upper vertex.
     upper: Vec<u64>,
     /// Pools with free units directly below each upper vertex.
     open: Vec<u32>,
@@ -140,7 +140,7 @@ impl Ledger {
         &self.open
     }
 
-    /// Changes the free units or mark of an upper vertex.
+    /// Changes the free units, or the mark, of an upper vertex.
     fn edit_upper(&mut self, graph: &Graph, vertex: u32, edit: impl FnOnce(&mut u64)) {
         let Some(at) = graph.upper_index(vertex) else { return };
         let before = self.upper[at];
@@ -171,14 +171,14 @@ impl Ledger {
         &self.free[it.bits as usize..it.bits as usize + it.bit_words()]
     }
 
-    /// Names the units of a match; `None` when they are not there (the match was made for another moment).
+    /// Chooses the units of a match; `None` if they are not free (the match was made at another moment).
     pub(crate) fn choose(&self, graph: &Graph, found: &Match, high: bool) -> Option<Selection> {
         let mut shares: Vec<(u32, Taken)> = Vec::new();
         for (node, taken) in &found.nodes {
             shares.extend(taken.iter().map(|&t| (*node, t)));
         }
         shares.sort_by_key(|(node, t)| (*node, t.at));
-        // A node may have been taken from twice; its shares are one take.
+        // A node may occur twice; its shares form one take.
         let mut merged: Vec<(u32, Taken)> = Vec::with_capacity(shares.len());
         for (node, t) in shares {
             match merged.last_mut() {
@@ -215,7 +215,7 @@ impl Ledger {
         }
     }
 
-    /// Is every unit of a list of takes there?
+    /// Checks that every unit of a list of takes is free.
     pub(crate) fn check(&self, graph: &Graph, index: &Index, takes: &[Take]) -> Result<(), LedgerError> {
         for take in takes {
             let free = match (&take.what, take.node) {
@@ -258,7 +258,7 @@ impl Ledger {
         }
     }
 
-    /// Is there enough on every pool that flows go through?
+    /// Checks that every pool on the way of the flows has enough free units.
     pub(crate) fn check_flows(&self, graph: &Graph, flows: &[Flow]) -> Result<(), LedgerError> {
         let mut sums: BTreeMap<u32, u64> = BTreeMap::new();
         each_pool(graph, flows, |at, units| {
@@ -300,8 +300,8 @@ impl Ledger {
         self.jobs.insert(id, allocation);
     }
 
-    /// Releases the units of a job: all, or those on some ranks. True when nothing is left; upper vertices go with
-    /// all.
+    /// Releases the units of a job: all, or those on some ranks. True if the job holds nothing any more. Upper
+    /// vertices are released with the last rank.
     pub(crate) fn release(
         &mut self,
         graph: &Graph,
@@ -352,7 +352,7 @@ impl Ledger {
         Ok(last)
     }
 
-    /// Changes the expected end; the former one.
+    /// Sets the expected end; returns the former one.
     pub(crate) fn set_end(&mut self, id: JobId, end: f64) -> Result<f64, LedgerError> {
         let allocation = self.jobs.get_mut(&id).ok_or(LedgerError::Unknown(id))?;
         let old = std::mem::replace(&mut allocation.end, end);

@@ -1,6 +1,6 @@
-//! Naming the level above nodes for which a request waits: storage beside nodes, chassis, licences.
+//! Finds the level above nodes for which a request waits: storage beside nodes, chassis, licences.
 //!
-//! This module must never decide anything: the matcher has refused already.
+//! This module must never decide a match: the matcher has refused already.
 
 use crate::description::units;
 use crate::layout::vertex::VertexId;
@@ -11,19 +11,19 @@ use crate::live::view::{Eligible, Overlay, View, Where};
 /// Most vertices that a text names.
 const NAMES_MAX: usize = 3;
 
-/// One place: has it the pools, and how often the nodes?
+/// One place: whether it has the pools, and how often the nodes fit.
 struct Place {
     at: u32,
     pools: bool,
     nodes: u64,
 }
 
-/// For a request that waits; `None` when it asks for nothing above nodes.
+/// The shortage of a request that waits; `None` if it requests nothing above nodes.
 pub(crate) fn waiting(view: View<'_>, request: &Request, eligible: &Eligible) -> Option<String> {
     said(view, request, eligible, true)
 }
 
-/// For a request that can never be met, in a view of the idle machine.
+/// The shortage of a request that can never be satisfied, in a view of the idle machine.
 pub(crate) fn never(view: View<'_>, request: &Request, eligible: &Eligible) -> Option<String> {
     said(view, request, eligible, false).map(|why| format!("it {why}"))
 }
@@ -90,7 +90,7 @@ fn of_need(view: View<'_>, need: &Need, eligible: &Eligible, now: bool) -> Optio
     Some(format!("{asks}: {why}"))
 }
 
-/// A pool by itself, wherever it is.
+/// A pool without nodes, anywhere in the machine.
 fn alone(view: View<'_>, need: &Need, now: bool) -> Option<String> {
     let graph = view.graph;
     let list = graph.upper_of.get(&need.type_)?;
@@ -106,7 +106,7 @@ fn alone(view: View<'_>, need: &Need, now: bool) -> Option<String> {
     })
 }
 
-/// What is free of one pool, as a request counts it.
+/// Free units of one pool, as a request counts them.
 fn free_of(view: View<'_>, at: u32, need: &Need) -> u64 {
     let graph = view.graph;
     let it = &graph.vertices[graph.upper[at as usize] as usize];
@@ -129,7 +129,7 @@ fn nodes_in(view: View<'_>, at: u32, need: &Need, eligible: &Eligible) -> u64 {
     view.total(place, &mut |template, state| local::capacity(graph, template, state, need, 1))
 }
 
-/// What is asked for: `needs 10 GiB of ssd beside each of 2 nodes`.
+/// The requested resources: `needs 10 GiB of ssd beside each of 2 nodes`.
 fn asks(view: View<'_>, need: &Need, pools: &[&Need], nodes: Option<&Need>) -> Option<String> {
     let pools: Vec<String> = pools.iter().map(|pool| amount(view, pool)).collect();
     let (times, each) = (need.min(), nodes.map_or(0, Need::min));
@@ -174,7 +174,7 @@ fn amount(view: View<'_>, need: &Need) -> String {
     }
 }
 
-/// How many vertices of a type are down, and held.
+/// Numbers of vertices of a type that are down, and that jobs hold.
 fn state_of(view: View<'_>, need: &Need) -> String {
     let graph = view.graph;
     let list = graph.upper_of.get(&need.type_).map_or(&[][..], Vec::as_slice);
@@ -186,7 +186,7 @@ fn state_of(view: View<'_>, need: &Need) -> String {
     format!("of {} vertices {down} are down, {held} in use, {free} free", list.len())
 }
 
-/// The type that lies above what is asked for.
+/// The type that lies above the requested vertices.
 fn above<'v>(view: View<'v>, need: &'v Need) -> &'v str {
     if !need.slot {
         return &need.text;

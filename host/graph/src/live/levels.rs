@@ -1,5 +1,5 @@
-//! Which vertices are marked down beside what is reported of execution targets: storage, chassis and other vertices without
-//! a broker, and nodes by path. A vertex is down with everything below it.
+//! Vertices that are marked down independently of the reports about execution targets: storage, chassis and other
+//! vertices without a broker, and nodes by path. A vertex is down with every vertex below it.
 //!
 //! This module must never know what jobs hold.
 
@@ -14,11 +14,11 @@ use crate::layout::vertex::NONE;
 pub(crate) struct Levels {
     /// Upper vertices that are marked themselves.
     marked: FixedBitSet,
-    /// Those, and all upper vertices below them.
+    /// Marked vertices, and all upper vertices below them.
     down: FixedBitSet,
     /// Nodes that are marked themselves.
     nodes: FixedBitSet,
-    /// Nodes that are reported up, and are down for a mark.
+    /// Nodes that are reported up, but are down because of a mark.
     held_back: FixedBitSet,
     /// Number of upper vertices that are marked.
     count: usize,
@@ -44,12 +44,12 @@ impl Levels {
         upper.chain(self.nodes.ones().map(|node| Spot::Node(node as u32)))
     }
 
-    /// Nodes that are reported up, and are down for a mark.
+    /// Nodes that are reported up, but are down because of a mark.
     pub(crate) fn held_back(&self) -> impl Iterator<Item = u32> + '_ {
         self.held_back.ones().map(|node| node as u32)
     }
 
-    /// Is a node down for a mark on it or on what contains it?
+    /// True if a node is down because of a mark on it or on a vertex that contains it.
     pub(crate) fn holds_back(&self, graph: &Graph, node: u32) -> bool {
         let parent = graph.vertices[graph.nodes[node as usize].vertex as usize].parent;
         let under = || self.count > 0 && parent != NONE && self.is_down(graph, parent);
@@ -60,7 +60,7 @@ impl Levels {
         graph.upper_index(vertex).is_some_and(|at| self.down.contains(at))
     }
 
-    /// Notes whether a node that is held back is reported up; says what it was.
+    /// Notes whether a node with a mark is reported up; returns the former value.
     pub(crate) fn report(&mut self, node: u32, up: bool) -> bool {
         self.held_back.grow(node as usize + 1);
         let before = self.held_back.contains(node as usize);
@@ -68,7 +68,7 @@ impl Levels {
         before
     }
 
-    /// Sets or removes the mark of a vertex; false when it is so already.
+    /// Sets or removes the mark of a vertex; false if that changes nothing.
     pub(crate) fn mark(&mut self, graph: &Graph, spot: Spot, down: bool) -> bool {
         if self.is_marked(spot) == down {
             return false;
@@ -85,7 +85,7 @@ impl Levels {
         self.down.grow(graph.upper.len());
         self.marked.set(at, down);
         self.count = if down { self.count + 1 } else { self.count - 1 };
-        // In preorder, so that what is above was settled before.
+        // In preorder, so that the vertex above is settled before.
         for below in at..graph.upper_below(at) {
             let parent = graph.vertices[graph.upper[below] as usize].parent;
             let down = self.marked.contains(below) || (parent != NONE && self.is_down(graph, parent));

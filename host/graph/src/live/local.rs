@@ -1,8 +1,9 @@
-//! Matching inside one node: whether a vector of free counts satisfies a need, how often, and what is taken.
+//! Matching inside one node: whether a vector of free counts satisfies a need, how often, and with which takes.
 //!
-//! The answer is a function of template and vector alone, so a caller asks once for all nodes that share both. Needs of
-//! plain counts are divisions. Any other need is a walk over the template that takes what it finds in order, vertices
-//! before leaves. The walk does not undo choices: among nested alternatives of unequal size it may miss a placement.
+//! The answer is a function of template and vector, so a caller queries once for all nodes that share both. Needs of
+//! plain counts are divisions. Any other need is a walk over the template that takes matching vertices in order,
+//! vertices before leaves. The walk does not undo choices: among nested alternatives of unequal size it may miss a
+//! placement.
 //!
 //! This module must never know a node, a time or a job.
 
@@ -16,11 +17,11 @@ use crate::live::prefer;
 use crate::live::request::{Level, Need};
 use crate::live::share::{Share, Taken, give, is_exclusive, take};
 
-/// Most questions that a walk through one node asks; what it has not found by then is not there. Needs of plain counts
-/// ask none, and nested ones a few for each slot.
+/// Most steps of a walk through one node; then the need counts as not satisfied. Needs of plain counts take no step,
+/// nested ones a few for each slot.
 const QUESTIONS_MAX: u32 = 1 << 16;
 
-/// All of a node.
+/// Takes of the whole node.
 pub(crate) fn everything(template: &NodeTemplate) -> Vec<Taken> {
     let share = |slot: &TemplateSlot| if slot.leaf { Share::Units(slot.units) } else { Share::Exclusive };
     template.slots.iter().enumerate().map(|(at, slot)| Taken { at: at as u32, share: share(slot) }).collect()
@@ -33,7 +34,7 @@ pub(crate) struct Placed {
     pub(crate) slots: u64,
 }
 
-/// How many of `need` (slots, or vertices inside the node; for a node: itself) fit on a node, at most `limit`.
+/// How often `need` (a slot, a vertex inside the node, or the node itself) fits on a node, at most `limit`.
 pub(crate) fn capacity(
     graph: &Graph,
     template: &NodeTemplate,
@@ -61,7 +62,7 @@ pub(crate) fn capacity(
     Walk::new(graph, template, state, false).repeat(need, limit)
 }
 
-/// Places `count` of `need` on a node where they fit. `high` takes from the far end, `near` close together.
+/// Places `need` `count` times on a node where it fits. `high` takes from the far end, `near` close together.
 pub(crate) fn place(
     graph: &Graph,
     template: &NodeTemplate,
@@ -73,7 +74,7 @@ pub(crate) fn place(
     let mut walk = Walk::new(graph, template, state, high);
     walk.near = near.then(|| prefer::depths(template));
     if need.level == Level::Node && need.exclusive {
-        // The whole node is taken; the content of the need tells the number of slots.
+        // The whole node is taken; the content of the need gives the number of slots.
         let slots = if walk.all(0, &need.with) { walk.slots } else { 0 };
         return Placed { taken: everything(template), slots };
     }
@@ -82,7 +83,7 @@ pub(crate) fn place(
             let slots = if need.slot { count } else { 0 };
             return Placed { taken: prefer::near_inside(template, state, flat, count), slots };
         }
-        // Nothing but counts of leaves: all at once.
+        // Only counts of leaves: one division.
         Some(flat) if !flat.is_empty() => {
             for &(type_, per) in flat {
                 walk.units(type_, per.saturating_mul(count));
@@ -102,14 +103,14 @@ struct Walk<'a> {
     template: &'a NodeTemplate,
     state: Vec<u64>,
     high: bool,
-    /// Inside more than one slot, where a range is met with its least first.
+    /// Depth of nested slots; inside more than one, a range takes its least count first.
     frugal: u32,
     questions: u32,
     taken: Vec<Taken>,
     slots: u64,
     /// Leaves with a range of counts: need, scope, count so far.
     open: Vec<(&'a Need, u32, u64)>,
-    /// How deep each vertex lies, if slots are to have their leaves close together.
+    /// The depth of each vertex, if slots are to have their leaves close together.
     near: Option<Vec<u32>>,
 }
 
@@ -130,7 +131,7 @@ impl<'a> Walk<'a> {
     }
 
     fn done(mut self) -> Placed {
-        // Shares of one position are one share.
+        // Shares of equal position are merged.
         self.taken.sort_by_key(|t| t.at);
         let mut merged: Vec<Taken> = Vec::with_capacity(self.taken.len());
         for t in self.taken {
@@ -143,7 +144,7 @@ impl<'a> Walk<'a> {
         Placed { taken: merged, slots: self.slots }
     }
 
-    /// Up to `limit` of a need at the level of the node; how many.
+    /// Places a need at the level of the node up to `limit` times; returns how often.
     fn repeat(&mut self, need: &'a Need, limit: u64) -> u64 {
         match need.level {
             Level::Node => u64::from(self.node(need)),
@@ -169,7 +170,7 @@ impl<'a> Walk<'a> {
         ok
     }
 
-    /// Goes back to an earlier point.
+    /// Returns to an earlier point.
     fn undo(&mut self, mark: (usize, u64, usize)) {
         for t in self.taken.drain(mark.0..) {
             give(&mut self.state[t.at as usize], t.share);
@@ -182,10 +183,10 @@ impl<'a> Walk<'a> {
         (self.taken.len(), self.slots, self.open.len())
     }
 
-    /// Everything in a list, below `scope`, or nothing.
+    /// Places every need of a list below `scope`, or none.
     fn all(&mut self, scope: u32, needs: &'a [Need]) -> bool {
         let mark = self.mark();
-        // What needs a place of its own goes first; counts of leaves take what remains.
+        // Needs with a vertex of their own go first; counts of leaves take the rest.
         let mut order: Vec<&'a Need> = needs.iter().collect();
         order.sort_by_key(|n| Reverse((n.whole, !n.with.is_empty())));
         for need in order {
@@ -196,7 +197,7 @@ impl<'a> Walk<'a> {
             match need.best(found) {
                 Some(best) if best == found => {}
                 Some(best) => {
-                    // More was found than the next smaller allowed count; look again for just that.
+                    // The number found is no allowed count. The walk is repeated for the next smaller allowed count.
                     self.undo(before);
                     self.find(scope, need, best);
                 }
@@ -232,7 +233,7 @@ impl<'a> Walk<'a> {
             }
             found += 1;
             if self.taken[before..].iter().all(|t| t.share == Share::Shared) {
-                // It takes nothing that could run out, so as many as are needed fit.
+                // The need takes nothing that could run out, so it fits as often as necessary.
                 let rest = limit.min(need.min()).saturating_sub(found);
                 self.slots = self.slots.saturating_add(rest * counts);
                 found += rest;
@@ -243,7 +244,8 @@ impl<'a> Walk<'a> {
         found
     }
 
-    /// The deepest part below `scope` with room for these leaves, of those the fullest; `None` where it does not matter.
+    /// The deepest vertex below `scope` with enough of these leaves, of equal ones the fullest; `None` if it makes no
+    /// difference.
     fn closest(&mut self, scope: u32, needs: &[Need]) -> Option<u32> {
         let depths = self.near.as_ref()?;
         if !needs.iter().all(|need| need.is_leafy(self.template)) {
@@ -261,7 +263,7 @@ impl<'a> Walk<'a> {
             })
     }
 
-    /// Positions of a type below `scope`, not inside one another, in order.
+    /// Positions of a type below `scope`, not nested in one another, in order.
     fn positions(&self, scope: u32, need: &Need) -> Vec<u32> {
         let end = self.template.slots[scope as usize].end;
         let mut list = Vec::new();
@@ -326,7 +328,7 @@ impl<'a> Walk<'a> {
         if need.with.is_empty() { self.take(at, Share::Shared) } else { self.all(at, &need.with) }
     }
 
-    /// Units of leaves below `scope`: as many as `limit`, or nothing when there are fewer than the least count.
+    /// Units of leaves below `scope`: up to `limit`, or none if there are fewer than the least count.
     fn leaves(&mut self, scope: u32, need: &'a Need, limit: u64, positions: &[u32]) -> u64 {
         let mark = self.mark();
         let mut found = 0u64;
@@ -378,7 +380,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Leaves with a range of counts get more while there is more.
+    /// Adds leaves to needs with a range of counts, as long as some are free.
     fn grow(&mut self) {
         for (need, scope, have) in std::mem::take(&mut self.open) {
             let positions = self.positions(scope, need);
@@ -397,7 +399,7 @@ impl<'a> Walk<'a> {
 }
 
 impl Need {
-    /// Its type is a leaf wherever this template has it, so more of it can be added at the end.
+    /// True if its type is a leaf everywhere in this template, so that more of it can be added at the end.
     fn is_leafy(&self, template: &NodeTemplate) -> bool {
         self.with.is_empty() && !self.slot && !self.whole && template.leaves.contains_key(&self.type_)
     }

@@ -1,7 +1,7 @@
-//! The machine at a moment: the graph, which nodes are up, what jobs hold, and the reservations.
+//! The machine at a moment: the graph, node status, the ledger, and the reservations.
 //!
-//! Plans are computed from it. For each shape it memoizes which nodes the constraint allows and which changes could help;
-//! both follow from the graph alone.
+//! Plans are computed from it. For each shape it memoizes the nodes that the constraint allows and the changes that
+//! could help; both follow from the graph alone.
 //!
 //! This module must never know a plan.
 
@@ -33,7 +33,7 @@ pub(crate) struct Machine {
     pub(crate) levels: Levels,
     /// Properties with values that were set on vertices while jobs ran.
     pub(crate) set_values: Arc<SetValues>,
-    /// What a request without constraints may use.
+    /// The nodes that a request without constraints may use.
     everything: Arc<Eligible>,
     known: Mutex<Known>,
 }
@@ -53,16 +53,16 @@ impl Clone for Machine {
     }
 }
 
-/// What follows from the graph alone, by shape.
+/// Facts of one shape that follow from the graph alone.
 #[derive(Debug, Default)]
 struct Known {
     eligible: FxHashMap<ShapeId, Arc<Eligible>>,
     helps: FxHashMap<ShapeId, Arc<Helps>>,
 }
 
-/// Shapes of which the helping changes are kept.
+/// Most shapes whose helping changes are kept.
 const HELPS_MAX: usize = 65_536;
-/// Shapes of which the allowed nodes are kept: a set may take as many bits as there are nodes.
+/// Most shapes whose allowed nodes are kept: a set may take one bit for each node.
 const ELIGIBLE_MAX: usize = 1024;
 
 /// The changes that could help a shape to fit.
@@ -70,20 +70,20 @@ const ELIGIBLE_MAX: usize = 1024;
 pub(crate) struct Helps {
     /// On nodes of these templates, in order.
     pub(crate) templates: Vec<TemplateId>,
-    /// Of vertices above nodes, or of flow.
+    /// A change of vertices above nodes, or of flow, could help.
     pub(crate) upper: bool,
     /// The request takes exactly this number of idle nodes of these templates.
     pub(crate) nodes: Option<u64>,
 }
 
-/// A request taken apart.
+/// The needs of a request, by where they are searched.
 #[derive(Default)]
 struct Parts<'a> {
     /// Needs that are searched on nodes.
     inside: Vec<&'a Need>,
-    /// It wants vertices above nodes.
+    /// Some need is for vertices above nodes.
     upper: bool,
-    /// It needs vertices above nodes exclusively, with every node below them.
+    /// Some need is for vertices above nodes exclusively, with every node below them.
     every_node: bool,
 }
 
@@ -104,7 +104,8 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// The number of nodes that a request takes, if it takes idle nodes only and equally many of any of these templates.
+/// The number of nodes that a request takes, if it takes idle nodes only, and equally many of each of these
+/// templates.
 fn whole_nodes(graph: &Graph, request: &Request, templates: &[TemplateId]) -> Option<u64> {
     let (need, want) = matcher::tally(request)?;
     if request.flow {
@@ -122,10 +123,10 @@ fn whole_nodes(graph: &Graph, request: &Request, templates: &[TemplateId]) -> Op
     each.all(|n| n == first).then(|| want.div_ceil(first))
 }
 
-/// What an RFC 31 constraint asks of a node.
+/// A node as the target of an RFC 31 constraint.
 struct NodeTarget<'a>(&'a Graph, u32);
 
-/// The same without properties that were set while jobs ran.
+/// As [`NodeTarget`], without properties that were set while jobs ran.
 struct DescribedNode<'a>(NodeTarget<'a>);
 
 impl Target for DescribedNode<'_> {
@@ -175,16 +176,16 @@ impl Machine {
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
-        // A panic elsewhere cannot leave the tables half written in a way that matters: entries are whole.
+        // A panic elsewhere cannot leave the tables in an invalid state: entries are written whole.
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Classes of nodes are others now.
+    /// Forgets what depends on templates, after nodes got other templates.
     pub(crate) fn forget_templates(&mut self) {
         *self.known.get_mut().unwrap_or_else(PoisonError::into_inner) = Known::default();
     }
 
-    /// The nodes a request's constraint allows.
+    /// The nodes that the constraint of a request allows.
     pub(crate) fn eligible(&self, request: &Request) -> Arc<Eligible> {
         if request.constraint == Constraint::All {
             return self.everything.clone();
@@ -195,7 +196,7 @@ impl Machine {
         let graph = &self.graph;
         let fits = |node: u32| request.constraint.matches(&NodeTarget(graph, node));
         let made = Arc::new(if request.by_template {
-            // Any node of a template speaks for all: properties are part of the template.
+            // One node decides for its template, because properties are part of the template.
             let mut templates = vec![None; graph.templates.len()];
             for (node, it) in graph.nodes.iter().enumerate() {
                 templates[it.template.0 as usize].get_or_insert_with(|| fits(node as u32));
@@ -269,7 +270,7 @@ impl Machine {
         Helps { templates, upper: request.flow || all.iter().any(|p| p.upper), nodes }
     }
 
-    /// Is enough free by totals alone? When not, the request cannot fit now. Costs nothing.
+    /// True if the totals suffice; if not, the request cannot fit now. Constant time.
     pub(crate) fn could_fit_counts(&self, request: &Request) -> bool {
         let free = self.index.free();
         u64::from(request.nodes) <= free.nodes
@@ -285,7 +286,7 @@ impl Machine {
         }
     }
 
-    /// Have all nodes equally many cores and gpus? Then what a request takes does not depend on where.
+    /// True if all nodes have equally many cores and gpus. Then the takes of a request do not depend on its place.
     pub(crate) fn alike(&self) -> bool {
         let nodes = self.graph.templates.iter().filter(|template| template.node);
         let mut kinds = nodes.map(|c| (c.cores, c.gpus));
@@ -293,7 +294,7 @@ impl Machine {
         kinds.all(|k| Some(k) == first)
     }
 
-    /// What of an allocation becomes free for others when it ends: cores and gpus on nodes that are up.
+    /// Cores and gpus on nodes that are up that the end of an allocation makes free.
     pub(crate) fn returns(&self, allocation: &Allocation) -> (u64, u64) {
         if self.index.free().nodes as usize == self.graph.nodes.len() {
             return (allocation.cores, allocation.gpus);

@@ -1,7 +1,7 @@
 //! Matching a request against a view of the machine.
 //!
-//! Above nodes this is a walk over the containment tree; at the level of nodes a query to the index; inside a
-//! node it is [`local`]. The result names positions on nodes, not members: the ledger chooses members, and only for a job
+//! Above nodes this is a walk over the containment tree; at the level of nodes a query to the index; inside a node it
+//! is [`local`]. The result names positions on nodes, not members. The ledger chooses members, and only for a job
 //! that starts now.
 //!
 //! This module must never know time, jobs or reservations: it sees one [`View`].
@@ -29,14 +29,14 @@ type Last = (*const NodeTemplate, *const [u64], u64, Arc<[Taken]>, u64);
 /// A point to return to: lengths of the lists of the match, slots, and length of the journal.
 type Mark = (usize, usize, u64, usize, usize);
 
-/// The state of a vertex before the search took from it.
+/// The state of a vertex before the search took units of it.
 enum Before {
     Node(u32, Option<Box<[u64]>>),
     Upper(u32, Option<u64>),
 }
 
-/// Most steps of one search: nodes and vertices looked at. No request that is met needs a fraction of it; hostile ones
-/// (ranges of millions in ranges of millions) end here, as not met.
+/// Most steps (nodes and vertices visited) of one search. A search that reaches the bound is refused. Requests of
+/// practice need a small part of it; the bound is for hostile ones (ranges of millions in ranges of millions).
 const STEPS_MAX: u64 = 1 << 26;
 
 /// A search in progress.
@@ -44,11 +44,11 @@ struct Matcher<'a> {
     view: View<'a>,
     eligible: &'a Eligible,
     order: Order,
-    /// From the far end.
+    /// Takes from the far end.
     high: bool,
-    /// What this request took already, when a later part of it could want the same.
+    /// Takes of this request so far, where a later part of it could want the same units.
     scratch: Overlay,
-    /// How `scratch` was before, change by change.
+    /// The states that `scratch` replaced, change by change.
     journal: Vec<Before>,
     track: bool,
     /// Only idle nodes, and each of them as a whole.
@@ -69,7 +69,7 @@ pub(crate) fn find(
     find_in(view, request, eligible, Order::Placed(placement))
 }
 
-/// The same in any order.
+/// As [`find`], in any order.
 pub(crate) fn find_in(view: View<'_>, request: &Request, eligible: &Eligible, order: Order) -> Option<Match> {
     if !request.alternatives.is_empty() {
         return request.alternatives.iter().find_map(|one| find_in(view, one, eligible, order));
@@ -99,7 +99,7 @@ pub(crate) fn find_in(view: View<'_>, request: &Request, eligible: &Eligible, or
     met.then_some(found)
 }
 
-/// All of every node of a match.
+/// Takes every node of a match as a whole.
 fn take_whole(graph: &Graph, found: &mut Match) {
     let mut last: Option<(*const NodeTemplate, Arc<[Taken]>)> = None;
     found.nodes.sort_by_key(|(node, _)| *node);
@@ -115,7 +115,7 @@ fn take_whole(graph: &Graph, found: &mut Match) {
     }
 }
 
-/// How much of a request's only need is there, and how much it needs: for requests that are one count over all nodes.
+/// The only need of a request, and its count, for requests that are one count over all nodes.
 pub(crate) fn tally(request: &Request) -> Option<(&Need, u64)> {
     let [need] = request.needs.as_slice() else { return None };
     match need.level {
@@ -128,7 +128,7 @@ pub(crate) fn tally(request: &Request) -> Option<(&Need, u64)> {
     }
 }
 
-/// Is there a match if and only if the [`tally`] suffices?
+/// True if a match exists if and only if the [`tally`] suffices.
 pub(crate) fn tally_decides(request: &Request) -> bool {
     if request.flow {
         return false;
@@ -161,13 +161,13 @@ impl<'a> Matcher<'a> {
         }
     }
 
-    /// Remembers what this search leaves of a node.
+    /// Stores the state in which this search leaves a node.
     fn see(&mut self, node: u32, state: Box<[u64]>) {
         self.journal.push(Before::Node(node, self.scratch.get(node).map(Into::into)));
         self.scratch.set(node, state);
     }
 
-    /// One more step, or several; false when there were too many.
+    /// Counts steps; false if there were too many.
     fn step(&mut self, steps: u64) -> bool {
         self.steps = self.steps.saturating_add(steps);
         self.steps <= STEPS_MAX
@@ -180,7 +180,7 @@ impl<'a> Matcher<'a> {
         }
     }
 
-    /// Every need of a list within the subtree of `scope`, or nothing.
+    /// Places every need of a list within the subtree of `scope`, or none.
     fn all(&mut self, scope: u32, needs: &[Need]) -> bool {
         if let [one] = needs {
             return self.need(scope, one);
@@ -200,7 +200,7 @@ impl<'a> Matcher<'a> {
         match need.level {
             Level::Local | Level::Node => self.spread(scope, need, need, 1),
             Level::Upper if need.slot => match need.with.as_slice() {
-                // A slot of a fixed number of nodes is that number of nodes.
+                // A slot of a fixed number of nodes is the same as that number of nodes.
                 [inner] if inner.level == Level::Node && inner.count.fixed().is_some() => {
                     let per = inner.min();
                     self.spread(scope, inner, need, per)
@@ -211,11 +211,11 @@ impl<'a> Matcher<'a> {
         }
     }
 
-    /// As often as the count allows.
+    /// Repeats `once` as often as the count of the need allows.
     fn repeat(&mut self, need: &Need, mut once: impl FnMut(&mut Self) -> bool) -> bool {
         let start = self.mark();
         let mut marks = Vec::new();
-        // Nothing fits more often than there are vertices; slots of nothing are bounded by it too.
+        // No need fits more often than there are vertices. This also bounds slots without content.
         let limit = need.limit().min(self.view.graph.vertices.len() as u64 + 1);
         while (marks.len() as u64) < limit {
             let mark = self.mark();
@@ -224,7 +224,7 @@ impl<'a> Matcher<'a> {
             }
             marks.push(mark);
             if need.slot && !self.took(mark) {
-                // It takes nothing that could run out, so as many as are needed fit.
+                // The need takes nothing that could run out, so it fits as often as necessary.
                 let more = need.min().saturating_sub(marks.len() as u64);
                 let each = self.found.slots - mark.2;
                 self.found.slots = self.found.slots.saturating_add(each.saturating_mul(more));
@@ -245,7 +245,7 @@ impl<'a> Matcher<'a> {
         }
     }
 
-    /// Was anything taken since that others can not have as well?
+    /// True if the search has since taken anything that others cannot share.
     fn took(&self, mark: Mark) -> bool {
         let nodes = self.found.nodes[mark.0..].iter().flat_map(|(_, taken)| taken.iter().map(|t| t.share));
         let upper = self.found.upper[mark.1..].iter().map(|(_, share)| *share);
@@ -254,7 +254,8 @@ impl<'a> Matcher<'a> {
             || nodes.chain(upper).any(|share| share != Share::Shared)
     }
 
-    /// Upper vertices of a type below `scope`, or `scope` itself when nothing is above it.
+    /// Places a need on upper vertices of its type below `scope`, or on `scope` itself if the need names nothing
+    /// above nodes.
     fn vertices(&mut self, scope: u32, need: &Need) -> bool {
         let graph = self.view.graph;
         let (start, end) = match scope {
@@ -366,7 +367,7 @@ impl<'a> Matcher<'a> {
             plan.push((at, units, scale));
         }
         let Some(best) = need.best(found) else { return false };
-        // What exceeds the largest allowed count is left where it is, the last pool first.
+        // The takes above the largest allowed count are undone, the last pool first.
         let mut over = found - best;
         for (at, units, scale) in plan.into_iter().rev() {
             let back = scale.pool_units(over).min(units);
@@ -384,7 +385,7 @@ impl<'a> Matcher<'a> {
         if !share::take(&mut state, share) {
             return false;
         }
-        // Kept even when nothing else can want it: the overlay of upper vertices is tiny.
+        // Stored even if no other need can want it: the overlay of upper vertices is small.
         self.journal.push(Before::Upper(at, self.scratch.upper.insert(at, state)));
         self.found.upper.push((at, share));
         true
@@ -419,8 +420,8 @@ impl<'a> Matcher<'a> {
         let place = Where { eligible: self.eligible, range, idle: self.whole_nodes };
         {
             let graph = self.view.graph;
-            // How often a node fits is asked with the whole limit for plain counts (it costs nothing), and else only
-            // as far as it can matter.
+            // For plain counts the capacity of a node is asked with the whole limit, which costs nothing; for others
+            // only up to the number that can matter.
             let mut capacity =
                 |template: &NodeTemplate, state: &[u64]| local::capacity(graph, template, state, need, limit);
             let mut order = self.order;
@@ -437,7 +438,7 @@ impl<'a> Matcher<'a> {
                 let n = if even || near { capacity } else { capacity.min(limit - sum) };
                 plan.push((node, n));
                 sum = sum.saturating_add(n);
-                // Spreading wants to know more nodes than the fewest that would do, and closeness all of them.
+                // An even choice examines more nodes than the fewest that suffice, a close choice all of them.
                 match (even, near) {
                     (true, _) => (plan.len() as u64) < limit,
                     (_, true) => capacity < limit,
@@ -473,7 +474,7 @@ impl<'a> Matcher<'a> {
         for (node, count) in plan {
             let state = view.state(&scratch, node);
             let placed = self.place(node, state, need, count);
-            // The state is not changed by what this loop takes: no node comes twice in one plan.
+            // The loop does not change the state of a later node: no node occurs twice in one plan.
             let (taken, slots) = placed;
             self.found.slots += slots;
             if self.track {
@@ -485,7 +486,7 @@ impl<'a> Matcher<'a> {
             }
             self.found.nodes.push((node, taken));
         }
-        // What was tracked before stays; what this loop took lies above it.
+        // Earlier states are kept below those of this loop.
         self.scratch = scratch;
         for (node, state) in fresh {
             self.see(node, state);
@@ -509,7 +510,7 @@ impl<'a> Matcher<'a> {
     }
 }
 
-/// Takes back what exceeds `best`, from the end.
+/// Removes the excess over `best`, from the end.
 fn trim(plan: &mut Vec<(u32, u64)>, best: u64, sum: u64) {
     let mut over = sum.saturating_sub(best);
     while over > 0 {

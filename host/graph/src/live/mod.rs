@@ -1,4 +1,5 @@
-//! Which job holds which resource from when to when, and what fits: index, ledger, reservations, view and matcher.
+//! The state of a machine over time (index, ledger, reservations), and the search for resources that fit (view,
+//! matcher).
 //!
 //! This room must never know a format of files, a queue, a policy or a clock.
 

@@ -41,7 +41,7 @@ impl Resources {
         let graph = &*self.machine.graph;
         let there =
             (0..graph.nodes.len() as u32).filter(|node| self.machine.index.status(*node) != Status::Gone);
-        // The path of the parent, made once for many neighbours.
+        // The path of the parent, kept for neighbouring nodes.
         let mut above = (None, String::new());
         there.map(move |node| {
             let it = &graph.nodes[node as usize];
@@ -80,8 +80,8 @@ impl Resources {
         names.into_iter().rev().fold(String::new(), |path, name| path + "/" + &name)
     }
 
-    /// Sets the order that [`Placement::Ranked`](crate::Placement::Ranked) takes nodes in: these broker ranks first, as they come, the others
-    /// after them. Ranks that are not there are left out, and those that come again. `None` is no order.
+    /// Sets the order in which [`Placement::Ranked`](crate::Placement::Ranked) takes nodes: these broker ranks first,
+    /// in this order, then the others. Unknown and repeated ranks are left out. `None` removes the order.
     pub fn order_nodes(&mut self, ranks: Option<&[u32]>) {
         let graph = &self.machine.graph;
         let made = ranks.map(|ranks| {
@@ -93,7 +93,7 @@ impl Resources {
         }
     }
 
-    /// All broker ranks in that order, if there is one.
+    /// All broker ranks in the order that was set, if one is.
     pub fn node_order(&self) -> Option<Vec<u32>> {
         let ranking = self.machine.index.ranking()?;
         Some(ranking.nodes.iter().map(|node| self.machine.graph.nodes[*node as usize].rank).collect())

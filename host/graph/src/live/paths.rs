@@ -1,6 +1,6 @@
 //! Vertices by containment path: status and properties that a site's services set while jobs run.
 //!
-//! This module must never know who asks.
+//! This module must never know the origin of a request.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::layout::site::{SetValue, Spot};
 use crate::live::index::Status;
 use crate::live::resources::Resources;
 
-/// Where machines without a graph of their own have their nodes: `/cluster0/HOST`.
+/// Path prefix of nodes on machines without a site's graph: `/cluster0/HOST`.
 const ROOT: &str = "/cluster0/";
 
 /// No vertex has this path.
@@ -34,7 +34,7 @@ impl Resources {
         let all = 0..graph.nodes.len() as u32;
         let found: Vec<Spot> =
             all.filter(|node| graph.nodes[*node as usize].host == host).map(Spot::Node).collect();
-        // With a graph the path is an alias, which must mean one node.
+        // On a machine with a graph the path is an alias, which must name one node.
         let clear = !found.is_empty() && (site.is_empty() && graph.site.is_none() || found.len() == 1);
         if clear { Ok(found) } else { Err(unknown()) }
     }
@@ -44,8 +44,8 @@ impl Resources {
         self.spots(path).is_ok()
     }
 
-    /// Marks the vertex of a path up or down, with everything below it. Jobs that hold any of it keep it. A node is used
-    /// when it is reported up and neither it nor anything above it is marked down. True when that was news.
+    /// Marks the vertex of a path up or down, with every vertex below it. Jobs that hold some of it keep it. A node
+    /// is up when it is reported up and neither it nor a vertex above it is marked down. True if the mark changed.
     ///
     /// # Errors
     /// The path is unknown; nothing was changed.
@@ -58,12 +58,12 @@ impl Resources {
         Ok(any)
     }
 
-    /// Is the vertex of a path marked down itself?
+    /// True if the vertex of a path is itself marked down.
     pub fn is_marked_down(&self, path: &str) -> Result<bool, UnknownPath> {
         Ok(self.spots(path)?.into_iter().any(|spot| self.machine.levels.is_marked(spot)))
     }
 
-    /// Marks a vertex, and takes along the nodes below it.
+    /// Marks a vertex, and updates the nodes below it.
     pub(crate) fn mark(&mut self, spot: Spot, down: bool) -> bool {
         let graph = self.machine.graph.clone();
         if !self.machine.levels.mark(&graph, spot, down) {
@@ -94,8 +94,8 @@ impl Resources {
         true
     }
 
-    /// Gives the vertex of a path a property with a value, in place of an earlier value. On a node it counts in
-    /// constraints (RFC 31) from then on; it is no part of the R of jobs.
+    /// Sets a property of the vertex of a path to a value, in place of an earlier value. Constraints (RFC 31) on a
+    /// node see it from then on. The R of jobs does not contain it.
     ///
     /// # Errors
     /// The path is unknown; nothing was changed.
@@ -103,7 +103,7 @@ impl Resources {
         self.set_vertex_properties(&[path], key, Some(value)).map(drop)
     }
 
-    /// Takes a property from the vertex of a path; one that it does not have is no error.
+    /// Removes a property from the vertex of a path. It is no error if the vertex does not have it.
     ///
     /// # Errors
     /// The path is unknown; nothing was changed.
@@ -111,8 +111,8 @@ impl Resources {
         self.set_vertex_properties(&[path], key, None).map(drop)
     }
 
-    /// Gives the vertices of several paths a property with a value, or with `None` takes it from them. True when a
-    /// request could be placed elsewhere than before: a node gained or lost the property.
+    /// Sets a property of the vertices of several paths to a value, or with `None` removes it. True if placements may
+    /// change: a node gained or lost the property.
     ///
     /// # Errors
     /// The first path that is unknown; nothing was changed.
@@ -136,7 +136,7 @@ impl Resources {
                     added |= before.is_none() && matches!(spot, Spot::Node(_)) && !has;
                     Some(SetValue { value: Some(text.into()), added })
                 }
-                // What the machine itself says of the vertex is hidden.
+                // The value in the machine's description is hidden.
                 None => {
                     let hidden = before.is_some_and(|before| before.value.is_none());
                     let own = hidden || !added && (has || self.label_value(spot, key).is_some());
@@ -185,12 +185,12 @@ impl Resources {
         Ok(true)
     }
 
-    /// The value that the graph of the site gives a property of a vertex.
+    /// The value of a property of a vertex in the graph of the site.
     fn label_value(&self, spot: Spot, key: &str) -> Option<&str> {
         self.graph().site.as_ref()?.label(spot).values.get(key).map(|value| &**value)
     }
 
-    /// The values of a property of the vertices of a path, as they were set last; empty for none.
+    /// The values of a property of the vertices of a path, as they were set last; empty if there are none.
     ///
     /// # Errors
     /// The path is unknown.
@@ -207,20 +207,20 @@ impl Resources {
     }
 }
 
-/// What was set on vertices while jobs ran, by path: the difference to the machine as it was read.
+/// Marks and properties that were set while jobs ran, by path: the difference to the machine as it was read.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct VertexMarks {
     /// Vertices that are marked down.
     pub down: Vec<String>,
-    /// Vertices that the machine's description says are down, and that are not.
+    /// Vertices that are up although the machine's description says they are down.
     pub up: Vec<String>,
-    /// Path, property and value; without a value the property was taken away.
+    /// Path, property and value; without a value the property was removed.
     pub properties: Vec<(String, String, Option<String>)>,
 }
 
 impl VertexMarks {
-    /// Is there no difference?
+    /// True if there is no difference.
     pub fn is_empty(&self) -> bool {
         self.down.is_empty() && self.up.is_empty() && self.properties.is_empty()
     }
@@ -238,7 +238,7 @@ impl Resources {
         }
     }
 
-    /// What was set on vertices since the machine was read.
+    /// The marks and properties that were set since the machine was read.
     pub fn vertex_marks(&self) -> VertexMarks {
         let levels = &self.machine.levels;
         let site = self.graph().site.as_ref();
@@ -248,7 +248,7 @@ impl Resources {
         let up = site.into_iter().flat_map(|site| site.down()).map(Spot::Upper);
         let up = up.filter(|spot| !levels.is_marked(*spot)).map(|spot| self.path_of(spot));
         let mut marks = VertexMarks { down: down.collect(), up: up.collect(), properties: Vec::new() };
-        // Hosts of one name have one path.
+        // Nodes of equal host names have one path.
         marks.down.dedup();
         marks.up.dedup();
         for (spot, values) in &*self.machine.set_values {
@@ -262,8 +262,8 @@ impl Resources {
         marks
     }
 
-    /// Sets again what [`vertex_marks`](Self::vertex_marks) gave, on a machine that was read anew. Returns the paths
-    /// that it does not have.
+    /// Sets the marks and properties of [`vertex_marks`](Self::vertex_marks) on a machine that was read anew. Returns
+    /// the paths that it does not have.
     pub fn restore_marks(&mut self, marks: &VertexMarks) -> Vec<String> {
         let mut unknown = Vec::new();
         let mut note = |result: Result<bool, UnknownPath>| unknown.extend(result.err().map(|error| error.0));
@@ -276,7 +276,7 @@ impl Resources {
         unknown
     }
 
-    /// Ranks that are reported up, also those that a mark keeps from taking jobs.
+    /// Ranks that are reported up, including those that a mark keeps down.
     pub fn reported_up(&self) -> Idset {
         let graph = self.graph();
         let held = self.machine.levels.held_back().filter(|node| (*node as usize) < graph.nodes.len());
@@ -285,7 +285,7 @@ impl Resources {
 }
 
 impl Graph {
-    /// Has a node this property?
+    /// True if a node has this property.
     fn has(&self, node: u32, key: &str) -> bool {
         self.names.get(key).is_some_and(|name| self.props.contains(self.nodes[node as usize].props, name))
     }

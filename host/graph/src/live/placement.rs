@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// Which of several possible placements is taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 pub enum Placement {
-    /// The first that is found: lowest nodes and lowest ids.
+    /// The first place that is found: lowest nodes and lowest ids.
     #[default]
     First,
     /// Lowest nodes and lowest ids.
@@ -16,7 +16,7 @@ pub enum Placement {
     High,
     /// The fullest nodes on which the request fits, so that empty nodes stay empty.
     Pack,
-    /// The emptiest nodes, as evenly as it goes.
+    /// The emptiest nodes, with the takes spread as evenly as possible.
     Spread,
     /// Lowest nodes; the same as `Low`, since the node always comes before the resources inside it.
     LoNode,
@@ -28,11 +28,11 @@ pub enum Placement {
     LoNodeX,
     /// As `HiNode`, with every node exclusive.
     HiNodeX,
-    /// As close together as possible: in one NUMA domain, socket, node, switch or rack, if one has enough.
+    /// As close together as possible: in one NUMA domain, socket, node, switch or rack, if one of them has enough.
     Locality,
-    /// Nodes whose performance classes (property `perf_class=N`) are closest to one another, then low ones.
+    /// Nodes whose performance classes (property `perf_class=N`) are closest together, of those the fastest.
     Variation,
-    /// Nodes that draw least power (property `power=WATTS`); nodes that do not say come last.
+    /// Nodes with the least power draw (property `power=WATTS`); nodes without the property come last.
     Power,
     /// In the order that was set from outside ([`Resources::order_nodes`](crate::Resources::order_nodes)): the running
     /// policy ranks the nodes. As `Low` while no order is set.
@@ -87,8 +87,8 @@ impl Placement {
         }
     }
 
-    /// True when its nodes are exclusive. [`Resources::with_whole_nodes`](crate::Resources::with_whole_nodes) makes
-    /// such a request; the search itself looks at the order alone.
+    /// True if its nodes are exclusive. [`Resources::with_whole_nodes`](crate::Resources::with_whole_nodes) makes
+    /// such a request; the search considers only the order.
     pub fn whole_nodes(self) -> bool {
         matches!(self, Placement::FirstNodeX | Placement::LoNodeX | Placement::HiNodeX)
     }

@@ -1,15 +1,16 @@
-//! The plan of the reservations: it shows that every reservation can start on time, and admits starts that keep it so.
+//! The plan of the reservations. It shows that every reservation can start on time, and admits only starts that keep
+//! it so.
 //!
-//! A reservation fixes a start time, not a place. A plan simulates the future once: running jobs end when
-//! expected, each reservation starts at its time and is placed on resources that are free then, on late-freed nodes
-//! first so that resources that are free now stay usable before. A start now is admitted when all reservations can still
-//! start on time.
+//! A reservation fixes a start time, not a place. A plan simulates the future once: running jobs end as expected, and
+//! each reservation starts at its time on resources that are free then. Reservations take resources that are released
+//! late first, so that resources that are free now stay usable until then. A start now is admitted if all
+//! reservations can still start on time.
 //!
-//! There are two kinds of plan. When every reservation asks only for cores or gpus wherever they are, or only for idle nodes
-//! of the same templates, counts decide and are exact: a start may use what is spare at the start of each reservation. With
-//! one reservation that is the shadow time and the extra nodes of EASY. Otherwise a start is searched first outside the
-//! tentative places of the reservations, then anywhere, with a new simulation that includes it. Places are also computed
-//! beside counts, for a request that counts do not decide.
+//! There are two kinds of plan. If every reservation requests only cores or gpus on any nodes, or only idle nodes of
+//! the same templates, counts decide and are exact: a start may use the units that are spare at the start of each
+//! reservation. With one reservation these are the shadow time and the extra nodes of EASY. Otherwise a start is
+//! searched first outside of the tentative places of the reservations, then anywhere, with a new simulation that
+//! includes it. Places are also computed beside counts, for a request that counts do not decide.
 //!
 //! This module must never know why a job has a reservation.
 
@@ -29,33 +30,33 @@ use crate::live::take::{self, Match};
 use crate::live::timeline::{Extra, Hints, Step, Sweep, simulate};
 use crate::live::view::{Eligible, Overlay, View};
 
-/// Most simulations of one search; after them only the tentative places of reservations decide.
+/// Most simulations of one search; beyond them only the tentative places of reservations decide.
 pub const REPLAYS_MAX: usize = 64;
 
 /// A simulated future in which all reservations start on time. See the module.
 #[derive(Debug)]
 pub(crate) struct Plan {
     now: f64,
-    /// The first time at which something was to happen: from then on it must be made again.
+    /// The first time at which something happens; from then on the plan must be made anew.
     until: f64,
     /// Present when all reservations can be counted.
     counts: Option<CountPlan>,
     /// Computed on demand.
     places: Option<Places>,
-    /// Places found since, better than those of the plan.
+    /// Places found since that are better than those of the plan.
     hints: Hints,
-    /// The answer of the last search for a start: shape, start and place, in case it is to be reserved.
+    /// The answer of the last search for a start (shape, start, place), in case the start is reserved.
     proposal: Option<(ShapeId, f64, Match)>,
 }
 
-/// The job of a reservation that a start would delay, and the latest end at which it was found to delay none.
+/// The job of a reservation that a start would delay, and the latest known end that delays none.
 pub(crate) type Delay = (JobId, f64);
 
-/// A plan of places.
+/// The places of a plan.
 #[derive(Debug, Default)]
 struct Places {
     steps: Vec<Step>,
-    /// For the first `n` steps: what is free now and stays clear of their places, at index `n - 1`.
+    /// For the first `n` steps, at index `n - 1`: the resources that are free now and outside of their places.
     outside: Vec<Option<Overlay>>,
 }
 
@@ -64,12 +65,12 @@ impl Plan {
     pub(crate) fn make(machine: &Machine, now: f64, hints: Hints) -> Plan {
         let first_end = machine.ledger.ends().map(|(end, _)| end).next().unwrap_or(f64::INFINITY);
         let first_start = machine.reservations.iter().map(|r| r.start).next().unwrap_or(f64::INFINITY);
-        // Beyond that, a job overstays or a reservation is late, and times move.
+        // At that time a job overstays, or a reservation is late, and start times move.
         let counts = CountPlan::make(machine, now);
         Plan { now, until: first_end.min(first_start), counts, places: None, hints, proposal: None }
     }
 
-    /// The plan as of `now`: made anew, from the hints of the one before, when that is out of date.
+    /// The plan as of `now`; an outdated plan is made anew from its hints.
     pub(crate) fn current<'a>(plan: &'a mut Option<Plan>, machine: &Machine, now: f64) -> &'a mut Plan {
         let current = match plan.take() {
             Some(plan) if plan.holds_at(now) => plan,
@@ -78,13 +79,13 @@ impl Plan {
         plan.insert(current)
     }
 
-    /// A plan that has to be made again, with these hints.
+    /// A plan that must be made anew, with these hints.
     pub(crate) fn of_hints(hints: Hints) -> Plan {
         let past = f64::NEG_INFINITY;
         Plan { now: past, until: past, counts: None, places: None, hints, proposal: None }
     }
 
-    /// The hints of this plan, as a plan that has to be made again.
+    /// A plan that must be made anew, with the hints of this one.
     pub(crate) fn outline(&self) -> Plan {
         let mut hints = self.hints.clone();
         if let Some(places) = &self.places {
@@ -98,26 +99,26 @@ impl Plan {
         &mut self.hints
     }
 
-    /// It must be made again; until then it is good for hints.
+    /// Marks the plan as outdated; its hints remain usable.
     pub(crate) fn expire(&mut self) {
         self.until = f64::NEG_INFINITY;
         self.now = f64::NEG_INFINITY;
     }
 
-    /// Where its reservations were.
+    /// The tentative places of its reservations.
     fn into_hints(mut self) -> Hints {
         self.forget_places();
         self.hints
     }
 
-    /// Places are to be made again, where they were as far as possible.
+    /// Has the places made anew, near their former ones where possible.
     fn forget_places(&mut self) {
         for step in self.places.take().map(|places| places.steps).unwrap_or_default() {
             self.hints.entry(step.id).or_insert((step.shape, step.found));
         }
     }
 
-    /// The places, and those found since that are better.
+    /// The places, and better ones found since.
     fn places(&mut self, machine: &Machine) -> (&mut Places, &mut Hints) {
         let Plan { now, places, hints, .. } = self;
         let places = places.get_or_insert_with(|| {
@@ -128,7 +129,7 @@ impl Plan {
         (places, hints)
     }
 
-    /// When each reservation begins.
+    /// The start of each reservation.
     #[cfg(test)]
     pub(crate) fn starts(&mut self, machine: &Machine) -> Vec<(JobId, f64)> {
         match &self.counts {
@@ -137,12 +138,13 @@ impl Plan {
         }
     }
 
-    /// Is the plan the same when made at `now`?
+    /// True if the plan made at `now` would be the same.
     pub(crate) fn holds_at(&self, now: f64) -> bool {
         now == self.now || (now > self.now && now < self.until)
     }
 
-    /// A match that starts now, ends at `end` and delays no reservation: `Err(None)` when nothing fits at all.
+    /// A match that starts now, ends at `end` and delays no reservation. `Err(None)` if no resources fit, whatever is
+    /// reserved.
     pub(crate) fn admit(
         &mut self,
         machine: &Machine,
@@ -183,7 +185,7 @@ impl Plan {
         Some(at)
     }
 
-    /// A reservation was made. Keeps the plan in step; false when it must be made again.
+    /// Adds a reservation; false if the plan must be made anew.
     pub(crate) fn reserved(&mut self, machine: &Machine, new: &Reservation) -> bool {
         self.until = self.until.min(new.start);
         if let Some((shape, start, found)) = self.proposal.take()
@@ -199,7 +201,7 @@ impl Plan {
         }
     }
 
-    /// An allocation is about to begin. Keeps the plan in step; false when it must be made again.
+    /// Adds an allocation that starts now; false if the plan must be made anew.
     pub(crate) fn started(&mut self, machine: &Machine, new: &Allocation) -> bool {
         self.until = self.until.min(new.end);
         if self.places.as_mut().is_some_and(|places| !places.started(&machine.graph, new)) {
@@ -211,19 +213,19 @@ impl Plan {
         self.counts.is_some() || self.places.is_some()
     }
 
-    /// A reservation was dropped. Keeps the plan in step; false when it must be made again.
+    /// Removes a reservation; false if the plan must be made anew.
     pub(crate) fn unreserved(&mut self, id: JobId) -> bool {
         self.changed() && self.counts.as_mut().is_some_and(|counts| counts.unreserved(id))
     }
 
-    /// A job gave back all that it held; see [`CountPlan::ended`]. Keeps the plan in step; false when it must be made again.
+    /// Releases all resources of a job, see [`CountPlan::ended`]; false if the plan must be made anew.
     pub(crate) fn ended(&mut self, machine: &Machine, nodes: &[u32], returns: (u64, u64), end: f64) -> bool {
         let end = future::ends_at(end, self.now);
         self.changed()
             && self.counts.as_mut().is_some_and(|counts| counts.ended(machine, nodes, returns, end))
     }
 
-    /// What it computed for one state of the machine is out of date. False when all of it is.
+    /// Drops results that depend on the present state of the machine. False if all of the plan does.
     fn changed(&mut self) -> bool {
         if self.is_expired() {
             return false;
@@ -237,7 +239,7 @@ impl Plan {
         self.until == f64::NEG_INFINITY
     }
 
-    /// The reservation that a start now until `end` would delay, where counts tell it without a search.
+    /// The reservation that a start now until `end` would delay, where counts decide that without a search.
     pub(crate) fn delayed(&self, machine: &Machine, request: &Request, end: f64) -> Option<Delay> {
         self.counts.as_ref()?.admits(machine, request, end)?
     }
@@ -247,7 +249,7 @@ impl Plan {
         self.counts.as_ref()?.core_limits()
     }
 
-    /// The answer of [`Plan::earliest`] where counts tell it.
+    /// The answer of [`Plan::earliest`] where counts decide it.
     pub(crate) fn counted(
         &self,
         machine: &Machine,
@@ -259,7 +261,7 @@ impl Plan {
         Some(counts.earliest(counts.takes(machine, request)?, from, duration))
     }
 
-    /// The allocation was booked: what is free now changed on its nodes.
+    /// Updates the nodes of an allocation that was booked.
     pub(crate) fn refresh(&mut self, view: View<'_>, new: &Allocation) {
         if let Some(places) = self.places.as_mut().filter(|_| above_nodes(new)) {
             places.outside.fill(None);
@@ -299,7 +301,7 @@ impl Places {
         if let Some(found) = matcher::find(machine.view(outside), request, eligible, placement) {
             return Ok(found);
         }
-        // In the way of tentative places; perhaps the reservations can go elsewhere.
+        // The match overlaps tentative places; the reservations may fit elsewhere.
         let mut delayed = None;
         let other = if placement.is_high() { Placement::Low } else { Placement::High };
         for placement in [placement, other] {
@@ -317,11 +319,11 @@ impl Places {
                 Err(id) => delayed = delayed.or(Some(id)),
             }
         }
-        // The places of the same reservations are in the way of whatever ends after the last of these starts.
+        // A start that ends after the last of these starts overlaps the places of the same reservations.
         Err(delayed.map(|id| (id, self.steps[count - 1].start)))
     }
 
-    /// Where its reservations are, or were found better places.
+    /// The tentative places of its reservations, with the better ones that were found.
     fn hints(&self, better: &Hints) -> Hints {
         let mut hints = better.clone();
         for step in &self.steps {
@@ -330,7 +332,7 @@ impl Places {
         hints
     }
 
-    /// What is free now on the nodes of the first `count` reservations and stays clear of them.
+    /// The resources that are free now on the nodes of the first `count` reservations, outside of their places.
     fn make_outside(&self, view: View<'_>, count: usize) -> Overlay {
         let mut overlay = Overlay::default();
         for step in &self.steps[..count] {
@@ -348,7 +350,7 @@ impl Places {
         overlay
     }
 
-    /// Sees one node through the first `count` reservations.
+    /// Computes one node over the first `count` reservations.
     fn see(&self, view: View<'_>, overlay: &mut Overlay, node: u32, count: usize) {
         let template = view.graph.template(node);
         let mut seen: Option<Box<[u64]>> = None;
@@ -412,7 +414,7 @@ impl Places {
                 && machine.alike()
                 && short(&self.steps, take::usage(&machine.graph, &found), at.next_up(), end).is_some()
             {
-                // On nodes of one kind any place would take as much.
+                // On nodes of one kind every place takes equally much.
                 continue;
             }
             let outside = outside_later(machine, &sweep.overlay, &later);
@@ -440,30 +442,30 @@ impl Places {
     }
 }
 
-/// Does it take anything that belongs to no node?
+/// True if the allocation takes units that belong to no node.
 fn above_nodes(allocation: &Allocation) -> bool {
     !allocation.flows.is_empty() || allocation.takes.iter().any(|t| t.node == crate::layout::vertex::NONE)
 }
 
-/// The first reservation beginning in a span that could not have what it takes beside this usage, wherever both are.
+/// The first reservation that starts in a span and lacks units beside this usage, wherever both are placed.
 fn short(steps: &[Step], usage: (u64, u64), start: f64, end: f64) -> Option<&Step> {
     let begins = |s: &&Step| s.start >= start && s.start < end;
     steps.iter().filter(begins).find(|s| s.spare.0 < usage.0 || s.spare.1 < usage.1)
 }
 
-/// Remembers where reservations can be.
+/// Stores the places of reservations as hints.
 fn learn(hints: &mut Hints, steps: Vec<Step>) {
     for step in steps {
         hints.insert(step.id, (step.shape, step.found));
     }
 }
 
-/// The smaller share of two views of one vertex: fewer units, or the stronger mark.
+/// The smaller of two states of one vertex: fewer units, or the stronger mark.
 fn tighter(leaf: bool, a: u64, b: u64) -> u64 {
     if leaf { a.min(b) } else { a.max(b) }
 }
 
-/// The view at some time, clear of the places of reservations that begin later.
+/// The view at some time, without the places of reservations that start later.
 fn outside_later(machine: &Machine, at: &Overlay, later: &[&Step]) -> Overlay {
     let mut seen = at.clone();
     for step in later {

@@ -1,10 +1,10 @@
 //! The state that steers searches: the plan of the reservations with its hints, the known misses, and the earliest starts
 //! found since the last change.
 //!
-//! Of several places that do as well, hints decide which one is chosen. So this state is cloned with the resources and
-//! goes into checkpoints, and only questions that may change it (`&mut`) leave a trace in it.
+//! Hints decide between places that are equally good. So this state is cloned with the resources and is part of
+//! checkpoints, and only calls that may change it take `&mut`.
 //!
-//! This module must never know what a request is for.
+//! This module must never know the purpose of a request.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ use crate::live::request::{Request, ShapeId};
 use crate::live::resources::Resources;
 use crate::live::take::Selection;
 
-/// See the module text.
+/// The planning state; see the module.
 #[derive(Debug, Default)]
 pub(crate) struct Planning {
     pub(crate) plan: Option<Plan>,
@@ -31,12 +31,12 @@ pub(crate) struct Planning {
     misses: FxHashMap<ShapeId, u64>,
     /// Earliest starts by shape and duration: version, now, answer.
     earliest: FxHashMap<(ShapeId, u64), (u64, u64, Option<f64>)>,
-    /// Searches for a start.
+    /// Number of searches for a start.
     searches: u64,
 }
 
 impl Clone for Planning {
-    /// The plan of the copy is made again from the hints.
+    /// The copy makes its plan anew from the hints.
     fn clone(&self) -> Self {
         Planning {
             plan: self.plan.as_ref().map(Plan::outline),
@@ -49,11 +49,11 @@ impl Clone for Planning {
 
 impl Resources {
     /// Resources for a start at `now` that is expected to end at `end` (may be infinite), such that every running
-    /// allocation keeps what it holds and every reservation that begins before `end` can still begin when it should.
+    /// allocation keeps its units and every reservation that starts before `end` can still start on time.
     ///
-    /// Exact when reservations ask for cores or gpus wherever they are. Otherwise places outside those that
-    /// reservations are likely to take are tried first, then any, checking whether the reservations can go elsewhere;
-    /// a placement that only a cleverer search would find is missed.
+    /// Exact if reservations request cores or gpus on any nodes. Otherwise places outside of the likely places of
+    /// reservations are tried first, then all others, with a check whether the reservations fit elsewhere. A
+    /// placement that only an exhaustive search finds is missed.
     pub fn match_now(
         &mut self,
         request: &Request,
@@ -82,7 +82,7 @@ impl Resources {
         })
     }
 
-    /// [`NoFit::WouldDelay`], with the answer of [`match_now`](Self::match_now), where that is known without a search.
+    /// [`NoFit::WouldDelay`], with the answer of [`match_now`](Self::match_now), where it is known without a search.
     pub fn delay_by_counts(&mut self, request: &Request, now: f64, end: f64) -> Option<(JobId, f64)> {
         if !self.machine.reservations.any_before(end) {
             return None;
@@ -90,9 +90,9 @@ impl Resources {
         self.with_plan(now, |plan, machine| plan.delayed(machine, request, end))
     }
 
-    /// What the reservations leave of the cores, for [plain](Request::plain_cores) requests: numbers of cores, descending,
-    /// with times. A start now of more cores than a number delays a reservation if it ends after its time. `None` when only a
-    /// search tells.
+    /// The cores that reservations leave, for [plain](Request::plain_cores) requests: descending numbers of cores
+    /// with times. A start now of more cores than a number delays a reservation if it ends after the time of that
+    /// number. `None` if only a search decides.
     pub fn core_limits(&mut self, now: f64) -> Option<Vec<(u64, f64)>> {
         if self.machine.reservations.is_empty() {
             return Some(Vec::new());
@@ -100,26 +100,26 @@ impl Resources {
         self.with_plan(now, |plan, _| plan.core_limits())
     }
 
-    /// Searches that [`match_now`](Self::match_now) made so far. A shape that did not fit is not searched again before
-    /// something changed that could help it.
+    /// Number of searches that [`match_now`](Self::match_now) made. A shape that did not fit is not searched again
+    /// before a change that could help it.
     pub fn searches(&self) -> u64 {
         self.planning.searches
     }
 
-    /// Is the request known not to fit, since nothing that could help it has changed?
+    /// True if the request did not fit and no change since could help it.
     pub fn is_known_miss(&self, request: &Request) -> bool {
         self.planning.misses.get(&request.shape).is_some_and(|helped| *helped == self.helped(request))
     }
 
-    /// Notes that the request does not fit until something changes that could help it.
+    /// Notes that the request does not fit until a change could help it.
     pub fn note_miss(&mut self, request: &Request) {
         let helped = self.helped(request);
-        // However many shapes wait, they have room; those that are gone are dropped in the end.
+        // The table has room for all waiting shapes; shapes that are gone are dropped at the next clearing.
         let most = CACHE_MAX.max(2 * self.shapes.count());
         remember(&mut self.planning.misses, most, request.shape, helped);
     }
 
-    /// Has the plan of the reservations kept in step with a change, or made anew when it is asked next.
+    /// Updates the plan of the reservations after a change, or has it made anew at its next use.
     pub(crate) fn keep_in_step(&mut self, keep: impl FnOnce(&mut Plan, &Machine) -> bool) {
         if let Some(plan) = &mut self.planning.plan
             && !keep(plan, &self.machine)
@@ -128,21 +128,21 @@ impl Resources {
         }
     }
 
-    /// Lends the plan of the reservations, made anew when it is out of date.
+    /// Runs `ask` on the current plan of the reservations; an outdated plan is made anew.
     pub(crate) fn with_plan<T>(&mut self, now: f64, ask: impl FnOnce(&mut Plan, &Machine) -> T) -> T {
         ask(Plan::current(&mut self.planning.plan, &self.machine, now), &self.machine)
     }
 
-    /// The earliest time at which the request could start for `duration` seconds (may be infinite), when running
-    /// allocations end as expected, reservations begin as they should, and nothing else comes: `now` if that is
-    /// possible now. `None` when it never could with what is up.
+    /// The earliest time at which the request could start for `duration` seconds (may be infinite), if running
+    /// allocations end as expected, reservations start on time, and no further job arrives; `now` if it fits now.
+    /// `None` if it never fits on nodes that are up.
     ///
-    /// Allocations whose expected end has passed are taken to end right after `now`.
+    /// Allocations whose expected end has passed are assumed to end right after `now`.
     pub fn earliest(&mut self, request: &Request, now: f64, duration: f64) -> Option<f64> {
         self.earliest_from(request, now, now, duration)
     }
 
-    /// The same for a start at `from` or later, seen from `now`.
+    /// The same for a start at `from` or later; both times in seconds since the epoch.
     pub fn earliest_from(&mut self, request: &Request, now: f64, from: f64, duration: f64) -> Option<f64> {
         let from = from.max(now);
         let key = (request.shape, duration.to_bits());
@@ -159,15 +159,15 @@ impl Resources {
         answer
     }
 
-    /// The answer of [`earliest_from`](Self::earliest_from) for a question that must not steer anything: it leaves no trace.
+    /// The answer of [`earliest_from`](Self::earliest_from), without any change of state.
     pub fn estimate_from(&self, request: &Request, now: f64, from: f64, duration: f64) -> Option<f64> {
         let mut plan = self.planning.plan.as_ref().map(Plan::outline);
         find_earliest(&self.machine, &mut plan, request, (now, from.max(now)), duration)
     }
 
-    /// The hints of the plan, for a checkpoint. `request` returns the requests of waiting jobs; hints of other jobs, or of
-    /// another request of the same job, are dropped. From here on the plan is made again from these hints and no miss is
-    /// known, as it is where [`restore_hints`](Self::restore_hints) was called.
+    /// The hints of the plan, for a checkpoint. `request` returns the requests of waiting jobs; hints of other jobs,
+    /// or of another request of the same job, are dropped. Afterwards the plan is made anew from these hints and no
+    /// miss is known, as after [`restore_hints`](Self::restore_hints).
     pub fn settle_hints(&mut self, request: impl Fn(JobId) -> Option<Arc<Request>>) -> Vec<PlaceHint> {
         let mut plan = self.planning.plan.take().map(|plan| plan.outline());
         if let Some(plan) = &mut plan {
@@ -179,8 +179,8 @@ impl Resources {
         hints
     }
 
-    /// Restores the hints of a checkpoint. A hint that does not belong to this graph, or to a waiting job, is left out: the
-    /// plan finds another place.
+    /// Restores the hints of a checkpoint. A hint for another graph, or for a job that does not wait, is left out;
+    /// the plan then finds another place.
     pub fn restore_hints(&mut self, hints: &[PlaceHint], request: impl Fn(JobId) -> Option<Arc<Request>>) {
         let read =
             |hint: &PlaceHint| Some((hint.job, (request(hint.job)?.shape, hint.found(&self.machine.graph)?)));
@@ -203,7 +203,7 @@ fn find_earliest(
             return answer;
         }
         let eligible = machine.eligible(request);
-        // More is free the later it is.
+        // Free resources only increase over time.
         return future::earliest(machine, request, &eligible, now).map(|at| at.max(from));
     }
     let eligible = machine.eligible(request);

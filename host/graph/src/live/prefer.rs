@@ -1,10 +1,10 @@
 //! Preferences that consider more than the order of nodes.
 //!
-//! - *Locality*: the smallest part of the machine with enough capacity: one node if any has it (the fullest
-//!   such node), else the deepest vertex above nodes (the one with least spare capacity), where the nodes with most
-//!   capacity come first. Inside a node the same holds: one NUMA domain or socket if any has enough.
-//! - *Variation*: performance classes as close to one another as possible, so that no part of a job waits for a slower
-//!   one; among equally close ones the best (lowest) classes.
+//! - *Locality*: the smallest part of the machine with enough capacity. That is one node if any has it (the fullest
+//!   such node), else the deepest vertex above nodes (the one with least spare capacity), in which the nodes with
+//!   most capacity come first. The same holds inside a node: one NUMA domain or socket if any has enough.
+//! - *Variation*: performance classes as close to one another as possible, so that no part of a job waits for a
+//!   slower one. Among equally close ones the lowest (fastest) classes.
 //! - *Power*: nodes with the least power draw come first.
 //!
 //! The last two read node properties `perf_class=N` and `power=WATTS`. This module must never know a request or a job.
@@ -18,11 +18,11 @@ use crate::layout::template::NodeTemplate;
 use crate::layout::vertex::NONE;
 use crate::live::share::{Share, Taken};
 
-/// How good a part of the machine is: deep, then with little room to spare.
+/// Quality of a part of the machine: depth, then little spare capacity.
 type Rank = (u32, Reverse<u64>);
 
-/// The performance classes, from first to last, that together have `want` and lie closest together. Of equal spans the lowest.
-/// `None` when all of them together have less.
+/// The first and the last of the performance classes that lie closest together and together have `want`; of equal
+/// spans the lowest. `None` if all classes together have less.
 pub(crate) fn closest(room: &BTreeMap<u64, u64>, want: u64) -> Option<(u64, u64)> {
     let list: Vec<(u64, u64)> = room.iter().map(|(&class, &room)| (class, room)).collect();
     let (mut best, mut sum, mut last) = (None::<(u64, u64)>, 0u64, 0);
@@ -43,15 +43,15 @@ pub(crate) fn closest(room: &BTreeMap<u64, u64>, want: u64) -> Option<(u64, u64)
     best
 }
 
-/// Of nodes with room, fullest first, those to be used for `want` close together: nodes and how much of each. They
-/// must have `want` together.
+/// Of nodes with capacity, fullest first, those that hold `want` close together, with the amount on each. Together
+/// they must have `want`.
 pub(crate) fn near(graph: &Graph, scope: u32, room: Vec<(u32, u64)>, want: u64) -> Vec<(u32, u64)> {
     if let Some(&(node, _)) = room.iter().find(|(_, n)| *n >= want) {
         return vec![(node, want)];
     }
     let mut room = room;
     room.sort_unstable_by_key(|(node, _)| *node);
-    // Room before each of these nodes, so that a part of the machine is a difference.
+    // Prefix sums of capacity, so that the capacity of a part of the machine is a difference.
     let mut before = vec![0u64];
     before.extend(room.iter().scan(0u64, |sum, (_, n)| {
         *sum = sum.saturating_add(*n);
@@ -63,7 +63,7 @@ pub(crate) fn near(graph: &Graph, scope: u32, room: Vec<(u32, u64)>, want: u64) 
     };
     let end = graph.vertices.get(scope as usize).map_or(NONE, |v| v.end);
     let below = |v: u32| scope == NONE || (v >= scope && v < end);
-    // Depth and room of the best part, and its slice of `room`.
+    // Rank of the best part, and its slice of `room`.
     let mut best: Option<(Rank, (usize, usize))> = None;
     let mut path: Vec<u32> = Vec::new();
     for (at, &vertex) in graph.upper[..graph.upper_tree()].iter().enumerate() {
@@ -93,7 +93,7 @@ pub(crate) fn near(graph: &Graph, scope: u32, room: Vec<(u32, u64)>, want: u64) 
     chosen
 }
 
-/// `count` times some numbers of leaves on one node that has them, close together.
+/// `count` times some numbers of leaves, close together on one node that has them.
 pub(crate) fn near_inside(
     template: &NodeTemplate,
     state: &[u64],
@@ -112,7 +112,8 @@ pub(crate) fn near_inside(
             flat.iter().map(|&(type_, _)| units(template, free, at, type_)).sum()
         };
         let inside = (1..template.slots.len()).filter(|&at| !template.slots[at].leaf);
-        // All of it in the deepest part with room, the fullest of those; else as much as possible in one part.
+        // All of them in the deepest part with enough capacity, of those the fullest; else as many as possible in one
+        // part.
         let best = inside.map(|at| (at, room(at, &free))).filter(|(_, n)| *n > 0).max_by_key(|&(at, n)| {
             let all = n == left;
             let spare = if all { Reverse(spare(at, &free)) } else { Reverse(0) };
@@ -139,7 +140,7 @@ pub(crate) fn near_inside(
     taken.into_iter().map(|(at, n)| Taken { at, share: Share::Units(n) }).collect()
 }
 
-/// How deep each vertex of a template lies.
+/// The depth of each vertex of a template.
 pub(crate) fn depths(template: &NodeTemplate) -> Vec<u32> {
     let mut path: Vec<u32> = Vec::new();
     let depth = |(at, slot): (usize, &crate::layout::template::TemplateSlot)| {

@@ -1,7 +1,7 @@
-//! A profile: free units as a step function of time, asked often and changed a little.
+//! A profile: free units as a step function of time, for many queries and small changes.
 //!
-//! Steps lie in short blocks, each with its minimum and maximum, so that a search skips a block by these and a
-//! change touches few blocks: a thousand reservations can be made anew at every event.
+//! Steps are stored in short blocks, each with its minimum and maximum. A search skips a block by these, and a change
+//! touches few blocks, so a thousand reservations can be planned anew at every event.
 //!
 //! This module must never know what the units are.
 
@@ -39,7 +39,7 @@ impl Block {
     }
 }
 
-/// See the module. The first step begins before all time.
+/// The profile; see the module. The first step starts at negative infinity.
 #[derive(Debug, Clone)]
 pub(crate) struct Profile {
     blocks: Vec<Block>,
@@ -61,14 +61,15 @@ impl Profile {
         Profile { blocks: steps.chunks(BLOCK_MAX / 2).map(|part| Block::of(part.to_vec())).collect() }
     }
 
-    /// The step that holds at `time`.
+    /// The step in force at `time`.
     fn at(&self, time: f64) -> (usize, usize) {
         let block = self.blocks.partition_point(|b| b.begin <= time).saturating_sub(1);
         let step = self.blocks[block].steps.partition_point(|s| s.time <= time).saturating_sub(1);
         (block, step)
     }
 
-    /// The first step from a place on that is wanted; whole blocks are passed by their least and most.
+    /// The first step from a position on that satisfies the predicate; blocks are skipped by their minimum and
+    /// maximum.
     fn find(
         &self,
         (mut block, mut step): (usize, usize),
@@ -86,13 +87,13 @@ impl Profile {
         None
     }
 
-    /// How many are free at a time.
+    /// Free units at a time.
     pub(crate) fn free_at(&self, time: f64) -> u64 {
         let (block, step) = self.at(time);
         self.blocks[block].steps[step].free
     }
 
-    /// The first time from `start` on, before `end`, at which fewer than `want` are free.
+    /// The first time in `[start, end)` at which fewer than `want` units are free.
     pub(crate) fn short(&self, want: u64, start: f64, end: f64) -> Option<f64> {
         if want == 0 {
             return None;
@@ -102,7 +103,7 @@ impl Profile {
         (time < end).then_some(time)
     }
 
-    /// The earliest time from `now` on from which `want` are free for `duration`.
+    /// The earliest time from `now` on from which `want` units are free for `duration`.
     pub(crate) fn earliest(&self, want: u64, now: f64, duration: f64) -> Option<f64> {
         let mut from = self.at(now);
         loop {
@@ -118,8 +119,7 @@ impl Profile {
         }
     }
 
-    /// Takes units from `start` until just before `end`, which may be infinite; false, with nothing done, when they are
-    /// not there.
+    /// Takes units in `[start, end)`; `end` may be infinite. False, without a change, if they are not free.
     pub(crate) fn take(&mut self, units: u64, start: f64, end: f64) -> bool {
         if units == 0 || end <= start {
             return true;
@@ -131,7 +131,7 @@ impl Profile {
         true
     }
 
-    /// Gives units back from `start` until just before `end`, which may be infinite.
+    /// Returns units in `[start, end)`; `end` may be infinite.
     pub(crate) fn give(&mut self, units: u64, start: f64, end: f64) {
         if units > 0 && end > start {
             self.edit(start, end, |free| *free = free.saturating_add(units));
@@ -157,7 +157,7 @@ impl Profile {
         }
     }
 
-    /// How few are free at most from when on: each number that is less than all before it, and the first time of it.
+    /// The descending minima: each number of free units below all earlier ones, with the first time of it.
     pub(crate) fn descents(&self) -> Vec<(u64, f64)> {
         let mut descents: Vec<(u64, f64)> = Vec::new();
         let mut least = u64::MAX;
@@ -180,7 +180,7 @@ impl Profile {
         self.blocks.len()
     }
 
-    /// Makes a step begin at `time`, if that is one. Returns the step that holds then.
+    /// Makes a step start at `time`, if that is finite. Returns the step in force then.
     fn cut(&mut self, time: f64) -> (usize, usize) {
         let (block, step) = self.at(time);
         let it = &mut self.blocks[block];
@@ -237,11 +237,11 @@ mod tests {
                 prop_assert_eq!(profile.earliest(units, start, long as f64), earliest);
                 let descents = profile.descents();
                 let low = descents.iter().find(|(free, _)| *free < units).map(|(_, time)| time.max(0.0));
-                // Before all time as many are free as at the start.
+                // Before the first second as many units are free as at the start.
                 let first = |t: &usize| model[*t] < units || start_free < units;
                 prop_assert_eq!(low, (0..100).find(first).map(|t| t as f64));
                 let fits = free(&model, from, to) >= units;
-                // Times stay whole: nothing is taken beyond the last second of the model but for ever.
+                // Times are whole seconds: beyond the last second of the model, units are only taken until infinity.
                 let end = if to >= 100 { f64::INFINITY } else { end };
                 if give {
                     profile.give(units, start, end);

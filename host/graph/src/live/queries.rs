@@ -1,4 +1,4 @@
-//! Queries: what fits now, what could ever fit, and when; with memoized answers.
+//! Queries: what fits now, what can ever fit, and the earliest start; with memoized answers.
 //!
 //! Deep queues repeat the same queries, so every answer is kept while it is still valid. No memo changes an answer.
 //!
@@ -27,7 +27,7 @@ pub struct VertexCounts {
     pub vertices: u64,
     /// Edges of the containment tree, each in one direction, and of other subsystems.
     pub edges: u64,
-    /// Vertices of nodes: ranks of which each has so many.
+    /// Vertices of nodes: sets of ranks, with the number that each of them has.
     pub by_rank: Vec<(Idset, u64)>,
 }
 
@@ -50,7 +50,7 @@ impl Resources {
     }
 
     pub(crate) fn cache(&self) -> MutexGuard<'_, Cache> {
-        // A panic elsewhere cannot leave the cache half written in a way that matters: entries are whole.
+        // A panic elsewhere cannot leave the cache in an invalid state: entries are written whole.
         self.cache.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -64,7 +64,7 @@ impl Resources {
         self.shapes.compile_shared(&self.machine.graph, &self.types, jobspec)
     }
 
-    /// The same request with the nodes that it uses to itself (`true`), or as its resources say.
+    /// The same request with exclusive nodes (`true`), or as its resources say.
     pub fn with_whole_nodes(&mut self, request: &Arc<Request>, whole_nodes: bool) -> Arc<Request> {
         self.shapes.with_whole_nodes(&self.machine.graph, request, whole_nodes)
     }
@@ -84,7 +84,7 @@ impl Resources {
             overlay: None,
         };
         let fits = |eligible: &Eligible| matcher::find(view, request, eligible, Placement::First).is_some();
-        // Properties that a site's services set come and go: a job waits until it may use its nodes again.
+        // Properties that a site's services set come and go: a job then waits until its nodes match again.
         let result =
             match fits(&eligible) || self.machine.eligible_as_described(request).is_some_and(|e| fits(&e)) {
                 true => Ok(()),
@@ -94,8 +94,8 @@ impl Resources {
         result
     }
 
-    /// The flow, or the level above nodes, for which a request does not start now, in words; `None` when it waits for
-    /// something else. Costs a search.
+    /// The flow, or the level above nodes, for which a request waits, in words; `None` if it waits for other
+    /// resources. Costs a search.
     pub fn shortage(&self, request: &Request) -> Option<String> {
         if !(request.flow || request.above) || !self.could_fit_counts(request) {
             return None;
@@ -112,13 +112,13 @@ impl Resources {
         made
     }
 
-    /// Whether the totals suffice. When they do not, the request cannot fit now. Constant time.
+    /// True if the totals suffice; if not, the request cannot fit now. Constant time.
     pub fn could_fit_counts(&self, request: &Request) -> bool {
         self.machine.could_fit_counts(request)
     }
 
-    /// The [`epoch`](Self::epoch) of the last change that could help a request to fit. What came back on nodes that
-    /// could never be part of it (without the gpus, the memory or the properties that it asks for) is none.
+    /// The [`epoch`](Self::epoch) of the last change that could help a request to fit. A release on nodes that can
+    /// never be part of it (without the gpus, the memory or the properties that it requests) does not count.
     pub fn helped(&self, request: &Request) -> u64 {
         let helps = self.machine.helps(request);
         let templates =

@@ -1,10 +1,10 @@
-//! An order of all nodes that is set from outside.
+//! An order of all nodes that a policy sets.
 //!
 //! This module must never know what the order means.
 
 use crate::layout::vertex::NONE;
 
-/// An order of all nodes, both ways.
+/// An order of all nodes: node by position, and position by node.
 #[derive(Debug)]
 pub(crate) struct Ranking {
     places: Vec<u32>,
@@ -12,7 +12,7 @@ pub(crate) struct Ranking {
 }
 
 impl Ranking {
-    /// `first` come first, as they come; the others of `count` after them, as they are.
+    /// `first` come first, in this order; the others of `count` follow in their own order.
     pub(crate) fn new(count: usize, first: impl Iterator<Item = u32>) -> Self {
         let mut places = vec![NONE; count];
         let mut nodes = Vec::with_capacity(count);
@@ -25,12 +25,12 @@ impl Ranking {
         Ranking { places, nodes }
     }
 
-    /// The place of a node.
+    /// The position of a node.
     pub(crate) fn place(&self, node: u32) -> u32 {
         self.places.get(node as usize).copied().unwrap_or(NONE)
     }
 
-    /// The node at a place.
+    /// The node at a position.
     pub(crate) fn node(&self, place: u32) -> u32 {
         self.nodes.get(place as usize).copied().unwrap_or(NONE)
     }

@@ -1,7 +1,7 @@
 //! Requests: the resource section of a jobspec in one normal form, resolved against the types of this machine.
 //!
-//! Requests with equal resources and constraints share one [`ShapeId`], so an answer about one of them (it does not fit, it
-//! can never fit) holds for all of them.
+//! Requests of equal resources and constraints share one [`ShapeId`], so an answer about one of them (it does not
+//! fit, it can never fit) holds for all.
 //!
 //! This module must never know what is free, or the job and its duration.
 
@@ -23,7 +23,7 @@ use crate::live::alternatives::{self, ALTERNATIVES_MAX};
 
 /// Most vertices of one request.
 pub const REQUEST_VERTICES_MAX: usize = 1024;
-/// Shapes kept before unused ones are dropped.
+/// Number of shapes at which unused ones are dropped.
 pub const SHAPES_KEPT: usize = 65_536;
 
 /// Most shared jobspecs of which the request is remembered.
@@ -33,13 +33,13 @@ const SHARED_KEPT: usize = 16_384;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ShapeId(pub u32);
 
-/// A type that the machine does not have.
+/// Stands for a type that the machine does not have.
 const UNKNOWN: Name = Name(u32::MAX);
 
-/// Where in the tree a need is looked for.
+/// The level of the tree at which a need is searched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Level {
-    /// It names vertices above nodes, or has nodes in it.
+    /// It names vertices above nodes, or contains nodes.
     Upper,
     /// It names nodes.
     Node,
@@ -55,17 +55,17 @@ pub(crate) struct Need {
     pub(crate) unit: Box<str>,
     pub(crate) slot: bool,
     pub(crate) count: Count,
-    /// The vertex is exclusive, by its own key or because it is in a slot.
+    /// The vertex is exclusive, by its own key or because it is inside a slot.
     pub(crate) exclusive: bool,
-    /// `exclusive: true` stands on this very vertex: a pool is then taken whole.
+    /// `exclusive: true` stands on this vertex itself: a pool is then taken whole.
     pub(crate) whole: bool,
     pub(crate) level: Level,
-    /// Only counts of leaf types below, so that divisions decide.
+    /// The counts below it, if all are of leaf types, so that divisions decide.
     pub(crate) flat: Option<Box<[(Name, u64)]>>,
-    /// Of a slot above nodes: the upper vertices at which it can be, since they have direct children of all types that it
-    /// names; by position in `Graph::upper`. `None` for a slot that can be anywhere.
+    /// For a slot above nodes: the upper vertices that have direct children of all types in it, by position in
+    /// `Graph::upper`. `None` for a slot that can be anywhere.
     pub(crate) places: Option<Box<[u32]>>,
-    /// Flow to the node on which it is, for each: subsystem and units, as [`crate::layout::flow`] numbers and counts them.
+    /// Flow to each node of it: subsystem and units, as [`crate::layout::flow`] numbers and counts them.
     pub(crate) flows: Box<[(u32, u64)]>,
     pub(crate) with: Vec<Need>,
 }
@@ -75,13 +75,13 @@ impl Need {
         self.count.min()
     }
 
-    /// It is a pool above nodes or beside them, not what contains something.
+    /// True for a pool above nodes or beside them; false for a vertex that contains others.
     pub(crate) fn is_pool(&self) -> bool {
         self.level == Level::Upper && !self.slot && self.with.is_empty()
     }
 
-    /// Do tasks run in it? A slot that contains slots, as of nodes with the storage beside them, does not count: the job's
-    /// shell starts a task in each slot that R counts.
+    /// True if tasks run in it. A slot that contains slots, such as one of nodes with the storage beside them, does
+    /// not count: the job's shell starts a task in each slot that R counts.
     pub(crate) fn is_task_slot(&self) -> bool {
         fn holds_slot(need: &Need) -> bool {
             need.with.iter().any(|inner| inner.slot || holds_slot(inner))
@@ -89,34 +89,34 @@ impl Need {
         self.slot && !holds_slot(self)
     }
 
-    /// It is a pool that serves the whole machine.
+    /// True for a pool that serves the whole machine.
     pub(crate) fn is_machine_wide(&self, graph: &Graph) -> bool {
         self.is_pool() && graph.machine_wide.contains(&self.type_)
     }
 
-    /// Are its vertices given whole? So they are to what takes them for itself, unless they serve the whole machine.
+    /// True if its vertices are taken whole: those of an exclusive request are, unless they serve the whole machine.
     pub(crate) fn takes_whole(&self, graph: &Graph) -> bool {
         self.whole || (self.exclusive && !graph.machine_wide.contains(&self.type_))
     }
 
-    /// A slot above nodes that names several types is at one vertex that has direct children of them all, so that a node
-    /// and the storage beside it are of one chassis. What serves the whole machine does not count.
+    /// A slot above nodes that names several types must be at one vertex with direct children of all of them, so that
+    /// a node and the storage beside it are of one chassis. Vertices that serve the whole machine do not count.
     fn join(&mut self, graph: &Graph) {
         let local = |need: &&Need| !graph.machine_wide.contains(&need.type_);
         let types: Vec<Name> = self.with.iter().filter(local).map(|need| need.type_).collect();
         if types.len() > 1 && self.with.iter().filter(local).any(Need::is_pool) {
             self.places = Some(graph.joints(&types).into());
-            // Pools tell fastest that a place does not do.
+            // Pools first: they refuse a place fastest.
             self.with.sort_by_key(|need| !need.is_pool());
         }
     }
 
-    /// The largest count allowed, as far as `found` goes.
+    /// The largest allowed count that is at most `found`.
     pub(crate) fn best(&self, found: u64) -> Option<u64> {
         self.count.largest_at_most(found)
     }
 
-    /// The count after which looking for more is pointless.
+    /// The count beyond which a search for more is useless.
     pub(crate) fn limit(&self) -> u64 {
         self.count.max().unwrap_or(u64::MAX)
     }
@@ -128,30 +128,30 @@ pub struct Request {
     pub(crate) shape: ShapeId,
     /// Empty when it is one of several [`alternatives`](Self::alternatives).
     pub(crate) needs: Vec<Need>,
-    /// The requests that this one stands for, in order of preference; empty when it stands for itself.
+    /// The requests into which `xor_slot`s expand this one, in order of preference; empty without `xor_slot`s.
     pub(crate) alternatives: Vec<Arc<Request>>,
     /// Every node on which it takes anything is exclusive.
     pub(crate) whole_nodes: bool,
     pub(crate) constraint: Constraint,
-    /// The constraint asks for properties only, so a template of nodes answers as one.
+    /// The constraint names properties only, so one node decides for its template.
     pub(crate) by_template: bool,
     pub(crate) nodes: u32,
     pub(crate) cores: u32,
     pub(crate) gpus: u32,
     pub(crate) slots: u32,
-    /// Every count is one number, so every match takes equally much.
+    /// Every count is a single number, so every match takes equally much.
     pub(crate) fixed: bool,
-    /// One need looked for once: no take can come in the way of another.
+    /// It has one need with count one: its takes cannot compete with each other.
     pub(crate) single: bool,
-    /// A number of cores, or gpus, wherever they are.
+    /// A number of cores, or of gpus, on any nodes.
     pub(crate) fungible: Option<(Kind, u64)>,
-    /// It asks for flow.
+    /// It requests flow.
     pub(crate) flow: bool,
-    /// It asks for vertices above nodes.
+    /// It requests vertices above nodes.
     pub(crate) above: bool,
 }
 
-/// What totals are kept of.
+/// The kinds of resources that have totals.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Core,
@@ -169,18 +169,18 @@ impl Request {
         self.nodes
     }
 
-    /// Fewest cores asked for; exclusive nodes may bring more.
+    /// Fewest cores requested; exclusive nodes may add more.
     pub fn min_cores(&self) -> u32 {
         self.cores
     }
 
-    /// The number of cores, where the request asks for nothing but a fixed number of cores, wherever they are.
+    /// The number of cores, if the request is for a fixed number of cores on any nodes and nothing else.
     pub fn plain_cores(&self) -> Option<u32> {
         let plain = self.fixed && matches!(self.fungible, Some((Kind::Core, _)));
         plain.then_some(self.cores)
     }
 
-    /// Fewest GPUs asked for.
+    /// Fewest GPUs requested.
     pub fn min_gpus(&self) -> u32 {
         self.gpus
     }
@@ -191,7 +191,7 @@ impl Request {
     }
 }
 
-/// Why a jobspec is not a request.
+/// Why a jobspec cannot be compiled.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RequestError {
@@ -207,7 +207,7 @@ pub enum RequestError {
     /// Its `xor_slot`s can be chosen in more than [`ALTERNATIVES_MAX`] ways.
     #[error("resources stand for more than {ALTERNATIVES_MAX} alternatives by their xor_slots")]
     Alternatives,
-    /// Flow is requested in a form that does not say how much goes to which node: the subsystem, and the fault.
+    /// The subsystem of flow, and the fault: the request does not say how much goes to which node.
     #[error("flow of '{0}' {1}")]
     Flow(String, &'static str),
 }
@@ -218,9 +218,10 @@ pub(crate) struct Shapes {
     by_hash: HashMap<u64, Vec<Arc<Request>>>,
     count: usize,
     next: u32,
-    /// Swept when the table has grown to this.
+    /// Size of the table at which it is swept next.
     sweep_at: usize,
-    /// Requests of jobspecs that are kept for many jobs, by address; an entry keeps its address taken.
+    /// Requests of jobspecs that are kept for many jobs, by address. An entry keeps its jobspec alive, so the address
+    /// stays in use.
     shared: FxHashMap<usize, (Arc<Jobspec>, Arc<Request>)>,
 }
 
@@ -246,7 +247,7 @@ impl Shapes {
         Ok(request)
     }
 
-    /// The machine has new names, so a jobspec may mean another request.
+    /// Forgets requests of shared jobspecs: the machine has new names, so a jobspec may have another meaning.
     pub(crate) fn forget_shared(&mut self) {
         self.shared.clear();
     }
@@ -290,7 +291,7 @@ impl Shapes {
         Ok(self.intern(graph, needs, Vec::new(), false, constraint.clone(), counts))
     }
 
-    /// The same request with the nodes it uses to itself, or not.
+    /// The same request with exclusive nodes, or without.
     pub(crate) fn with_whole_nodes(
         &mut self,
         graph: &Graph,
@@ -307,7 +308,7 @@ impl Shapes {
         self.intern(graph, needs, alternatives, whole_nodes, constraint, counts)
     }
 
-    /// The one request that is this.
+    /// The interned request equal to this one.
     fn intern(
         &mut self,
         graph: &Graph,
@@ -360,12 +361,12 @@ impl Shapes {
         request
     }
 
-    /// Number of shapes, with those that are no longer in use and not yet forgotten.
+    /// Number of shapes, including those that are unused and not yet swept.
     pub(crate) fn count(&self) -> usize {
         self.count
     }
 
-    /// Forgets shapes that only the table still knows, once in a while.
+    /// Drops shapes that only the table refers to, when the table has grown.
     fn sweep(&mut self) {
         if self.count < self.sweep_at.max(SHAPES_KEPT) {
             return;
@@ -381,16 +382,16 @@ impl Shapes {
     }
 }
 
-/// The types of a machine, by where they are found.
+/// The types of a machine, by where their vertices are.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Types {
     /// Inside nodes.
     local: BTreeSet<Name>,
-    /// Inside nodes, with something in them.
+    /// Inside nodes, with vertices below them.
     interior: BTreeSet<Name>,
     /// Above or beside nodes.
     upper: BTreeSet<Name>,
-    /// Of execution targets that are no compute nodes, such as storage nodes.
+    /// Types of execution targets that are not compute nodes, such as storage nodes.
     targets: BTreeSet<Name>,
 }
 
@@ -413,7 +414,7 @@ impl Types {
         types
     }
 
-    /// The resources without those of execution targets that are not counted.
+    /// The resources without execution targets that do not count as nodes.
     fn counted<'r>(&self, graph: &Graph, resources: &'r [Resource]) -> Cow<'r, [Resource]> {
         fn strip(types: &BTreeSet<Name>, graph: &Graph, list: &[Resource]) -> Vec<Resource> {
             let other = |r: &&Resource| graph.names.get(&r.type_).is_some_and(|name| types.contains(&name));
@@ -460,7 +461,7 @@ fn read(
         text: r.type_.as_str().into(),
         unit: r.unit.as_deref().unwrap_or("").into(),
         slot,
-        // A range of one value and that value are the same request.
+        // A range of one value is the same request as that value.
         count: r.count.fixed().map_or_else(|| r.count.clone(), Count::Fixed),
         exclusive: r.is_exclusive(in_slot),
         whole: r.exclusive == Some(true),
@@ -478,7 +479,7 @@ fn read(
     Ok(need)
 }
 
-/// The content of a slot or node, or a leaf by itself, as plain counts.
+/// The counts in a slot or node, or a leaf by itself, if there is nothing but counts.
 fn flat(types: &Types, need: &Need) -> Option<Box<[(Name, u64)]>> {
     if need.level == Level::Upper {
         return None;
@@ -517,17 +518,17 @@ fn by_template(constraint: &Constraint) -> bool {
     }
 }
 
-/// Every count is one number.
+/// True if every count is a single number.
 pub(crate) fn fixed(need: &Need) -> bool {
     need.count.fixed().is_some() && need.with.iter().all(fixed)
 }
 
-/// Does it ask for a vertex above nodes?
+/// True if it requests a vertex above nodes.
 fn above(need: &Need) -> bool {
     need.level == Level::Upper && (!need.slot || need.with.iter().any(above))
 }
 
-/// No two parts of the request can want the same thing.
+/// True if no two parts of the request compete for a vertex.
 fn single(needs: &[Need]) -> bool {
     let [need] = needs else { return false };
     match need.level {

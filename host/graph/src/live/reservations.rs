@@ -1,6 +1,6 @@
 //! The reservations in force: each fixes a start time, not a place.
 //!
-//! This module must never know how they are kept; see `plan`.
+//! This module must never know how a plan keeps them; see `plan`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ pub const RESERVATIONS_MAX: usize = 65_536;
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReserveError {
-    /// The job has one.
+    /// The job has a reservation already.
     #[error("job {0} has a reservation already")]
     Exists(JobId),
     /// The start is not a time, or the duration not positive.
@@ -30,7 +30,7 @@ pub enum ReserveError {
         /// The duration.
         duration: f64,
     },
-    /// [`RESERVATIONS_MAX`] stand.
+    /// [`RESERVATIONS_MAX`] reservations are in force.
     #[error("{RESERVATIONS_MAX} reservations stand already")]
     TooMany,
 }

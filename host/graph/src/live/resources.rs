@@ -1,4 +1,4 @@
-//! [`Resources`]: the face of graph, node status, ledger and reservations.
+//! [`Resources`]: one interface to graph, node status, ledger and reservations.
 //!
 //! This module must never know the queue, a policy, a protocol or a clock: time is a parameter.
 
@@ -35,7 +35,7 @@ pub struct Totals {
     pub gpus: u32,
     /// Nodes that are up.
     pub up_nodes: u32,
-    /// Of those, idle nodes.
+    /// Nodes that are up and idle.
     pub free_nodes: u32,
     /// Free cores.
     pub free_cores: u32,
@@ -46,7 +46,7 @@ pub struct Totals {
 /// The resources of a machine: the graph, node status, allocations and reservations. See the crate.
 pub struct Resources {
     pub(crate) machine: Machine,
-    /// Every node that was not removed, idle: what satisfiability is asked of.
+    /// Every node that was not removed, idle: the machine for which satisfiability is decided.
     pub(crate) inventory: Index,
     pub(crate) idle_upper: Arc<[u64]>,
     pub(crate) types: Arc<Types>,
@@ -56,7 +56,7 @@ pub struct Resources {
     unused_topology: Option<String>,
     totals: Totals,
     pub(crate) epoch: u64,
-    /// The epoch of the last change that could help, by template of nodes; and of vertices above nodes.
+    /// The epoch of the last change that could help, by node template; `upper_epoch` is for vertices above nodes.
     pub(crate) template_epochs: Vec<u64>,
     pub(crate) upper_epoch: u64,
     pub(crate) version: u64,
@@ -66,7 +66,7 @@ pub struct Resources {
 }
 
 impl fmt::Debug for Resources {
-    /// Short: a machine has millions of parts.
+    /// Short, because a machine may have millions of vertices.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Resources")
             .field("totals", &self.totals())
@@ -167,9 +167,8 @@ impl Resources {
         made
     }
 
-    /// The machine as satisfiability sees it, for a responder beside the ledger: every node that was not
-    /// removed is up and idle. Shares the graph. Valid as long as
-    /// [`inventory_version`](Self::inventory_version) stays.
+    /// The machine for satisfiability, for a responder without the ledger: every node that was not removed is up and
+    /// idle. Shares the graph. Valid while [`inventory_version`](Self::inventory_version) does not change.
     pub fn inventory(&self) -> Resources {
         Resources {
             machine: self.machine.idle(self.inventory.clone()),
@@ -191,7 +190,7 @@ impl Resources {
         }
     }
 
-    /// Advances when satisfiability changes: resources are removed, properties added or removed.
+    /// Advances whenever satisfiability changes: resources are removed, properties are added or removed.
     pub fn inventory_version(&self) -> u64 {
         self.inventory_version
     }
@@ -209,7 +208,7 @@ impl Resources {
         }
     }
 
-    /// Notes that resources were returned on these nodes, of which those that are down help no request, or above nodes.
+    /// Notes a release on these nodes (those that are down help no request), or above nodes.
     pub(crate) fn help(&mut self, nodes: impl IntoIterator<Item = u32>, upper: bool) {
         let epoch = self.epoch + 1;
         for node in nodes.into_iter().filter(|&node| self.machine.index.is_up(node)) {
@@ -258,7 +257,7 @@ impl Resources {
         }
     }
 
-    /// Changes what is in effect for one node; false when it is so already.
+    /// Sets the effective status of one node; false if it has it already.
     pub(crate) fn turn(&mut self, node: u32, status: Status) -> bool {
         let old = self.machine.index.status(node);
         if !self.machine.index.set_status(node, status) {
@@ -282,18 +281,18 @@ impl Resources {
         cache.satisfiable.clear();
     }
 
-    /// Marks ranks up: they take jobs. Ranks that are not in the inventory, or were removed, are ignored.
+    /// Marks ranks up: they accept jobs. Ranks that are not in the inventory, or were removed, are ignored.
     pub fn set_up(&mut self, ranks: &Idset) {
         self.set_status(ranks, Status::Up);
     }
 
-    /// Marks ranks down: they take no jobs. Running jobs keep their resources.
+    /// Marks ranks down: they accept no jobs. Running jobs keep their resources.
     pub fn set_down(&mut self, ranks: &Idset) {
         self.set_status(ranks, Status::Down);
     }
 
-    /// These ranks are removed for good: they count no more, also for satisfiability. What runs there keeps what it
-    /// holds until it is released.
+    /// Removes these ranks from the inventory: they do not count any more, nor for satisfiability. Jobs on them keep
+    /// their resources until they release them.
     pub fn shrink(&mut self, ranks: &Idset) {
         self.set_status(ranks, Status::Gone);
     }
@@ -318,12 +317,12 @@ impl Resources {
         self.ranks_with(Status::Down)
     }
 
-    /// Gives ranks a property.
+    /// Adds a property to ranks.
     pub fn property_add(&mut self, name: &str, ranks: &Idset) {
         self.edit_property(name, ranks, true);
     }
 
-    /// Takes a property from ranks.
+    /// Removes a property from ranks.
     pub fn property_remove(&mut self, name: &str, ranks: &Idset) {
         self.edit_property(name, ranks, false);
     }
@@ -349,9 +348,9 @@ impl Resources {
         self.changed(true, true);
     }
 
-    /// Reserves a start time for a job: later answers of [`match_now`](Self::match_now) and
-    /// [`earliest`](Self::earliest) respect it. The start should come from `earliest`; when it cannot be kept
-    /// because running jobs overstay, the reservation holds from the first time at which it can.
+    /// Reserves a start time for a job; later answers of [`match_now`](Self::match_now) and
+    /// [`earliest`](Self::earliest) respect it. The start should come from `earliest`. If it cannot be kept because
+    /// running jobs overstay, the reservation is in force from the first time that is possible.
     pub fn reserve(
         &mut self,
         id: JobId,
@@ -365,7 +364,7 @@ impl Resources {
         Ok(())
     }
 
-    /// Drops a reservation; false when the job has none.
+    /// Drops a reservation; false if the job has none.
     pub fn unreserve(&mut self, id: JobId) -> bool {
         let found = self.machine.reservations.remove(id);
         if found {
@@ -375,7 +374,7 @@ impl Resources {
         found
     }
 
-    /// How many reservations stand.
+    /// Number of reservations in force.
     pub fn reservation_count(&self) -> usize {
         self.machine.reservations.len()
     }
@@ -385,8 +384,8 @@ impl Resources {
         self.machine.reservations.iter().map(|r| (r.id, r.start, r.duration))
     }
 
-    /// Allocates a selection to a job. Every unit is checked again: nothing is done unless all are free and every node
-    /// is up.
+    /// Allocates a selection to a job. Every unit is checked again: without an allocation nothing changes unless all
+    /// units are free and every node is up.
     pub fn allocate(
         &mut self,
         id: JobId,
@@ -397,7 +396,7 @@ impl Resources {
         self.allocate_owned(id, selection.clone(), start, end)
     }
 
-    /// [`allocate`](Self::allocate) for a selection that is not needed any more.
+    /// [`allocate`](Self::allocate) that consumes the selection.
     pub fn allocate_owned(
         &mut self,
         id: JobId,
@@ -414,7 +413,7 @@ impl Resources {
         self.enter(id, selection, start, end)
     }
 
-    /// Books a selection; flow also where pools have too little left.
+    /// Books a selection; flow also from pools with too few free units.
     pub(crate) fn enter(
         &mut self,
         id: JobId,
@@ -449,8 +448,8 @@ impl Resources {
         Ok(())
     }
 
-    /// Releases the resources of a job on `ranks`, or all. True when the job holds nothing any more. Ranks on which it
-    /// holds nothing are ignored.
+    /// Releases the resources of a job on `ranks`, or all of them. True if the job then holds nothing. Ranks on which
+    /// it holds nothing are ignored.
     pub fn release(&mut self, id: JobId, ranks: Option<&Idset>) -> Result<bool, LedgerError> {
         let graph = self.machine.graph.clone();
         let held = self.machine.ledger.jobs().get(&id);
@@ -471,7 +470,7 @@ impl Resources {
         Ok(last)
     }
 
-    /// Changes when a job is expected to end.
+    /// Sets the expected end of a job.
     pub fn set_end(&mut self, id: JobId, end: f64) -> Result<(), LedgerError> {
         let span = |start: f64| LedgerError::Span { start: start.to_string(), end: end.to_string() };
         let start = self.machine.ledger.jobs().get(&id).ok_or(LedgerError::Unknown(id))?.start;
@@ -509,7 +508,7 @@ fn small(n: u64) -> u32 {
     u32::try_from(n).unwrap_or(u32::MAX)
 }
 
-/// The nodes of a set of ranks; ranks that are not there are left out.
+/// The nodes of a set of ranks; unknown ranks are left out.
 pub(crate) fn nodes_of<'a>(graph: &'a Graph, ranks: &'a Idset) -> impl Iterator<Item = u32> + 'a {
     ranks.ranges().flat_map(|range| graph.by_rank.range(range).map(|(_, &node)| node))
 }

@@ -2,11 +2,11 @@
 //!
 //! This module must never know a request or a job.
 
-/// The state of an interior vertex that is held exclusively. The state of one that is not is the number of jobs that share
-/// it, and the state of a leaf is the number of its free units.
+/// The state of an interior vertex that is held exclusively. The state of any other interior vertex is the number of
+/// jobs that share it, and the state of a leaf is the number of its free units.
 const EXCLUSIVE: u64 = u64::MAX;
 
-/// Is an interior vertex in this state held exclusively?
+/// True if an interior vertex in this state is held exclusively.
 pub(crate) fn is_exclusive(state: u64) -> bool {
     state == EXCLUSIVE
 }
@@ -16,7 +16,7 @@ pub(crate) fn is_exclusive(state: u64) -> bool {
 pub(crate) enum Share {
     /// Units of a leaf.
     Units(u64),
-    /// An interior vertex exclusively; its leaves are taken beside it.
+    /// An interior vertex exclusively; its leaves have takes of their own.
     Exclusive,
     /// A vertex shared with other jobs.
     Shared,
@@ -29,7 +29,7 @@ pub(crate) struct Taken {
     pub(crate) share: Share,
 }
 
-/// Takes a share out of a state; false, and nothing done, when it is not there.
+/// Takes a share out of a state; false, without a change, if it is not free.
 pub(crate) fn take(state: &mut u64, share: Share) -> bool {
     match share {
         Share::Units(n) if *state >= n => *state -= n,

@@ -13,11 +13,11 @@ use crate::live::share::{Share, Taken};
 /// A match: the shares that a request takes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Match {
-    /// By node; a node may come more than once.
+    /// By node; a node may occur more than once.
     pub(crate) nodes: Vec<(u32, Arc<[Taken]>)>,
     /// Of upper vertices, by position in `Graph::upper`.
     pub(crate) upper: Vec<(u32, Share)>,
-    /// To nodes; a node may come more than once.
+    /// Flow to nodes; a node may occur more than once.
     pub(crate) flows: Vec<Flow>,
     pub(crate) slots: u64,
 }
@@ -32,12 +32,12 @@ pub(crate) struct Take {
     pub(crate) what: What,
 }
 
-/// How much of it.
+/// The amount of a take.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum What {
-    /// These members of a run.
+    /// Members of a run.
     Members(Bits),
-    /// Units of a pool, or the vertex exclusively or shared.
+    /// Units of a pool, or a vertex exclusively or shared.
     Share(Share),
 }
 
@@ -77,14 +77,14 @@ pub(crate) fn nodes(takes: &[Take]) -> impl Iterator<Item = (u32, &[Take])> {
     takes.chunk_by(|a, b| a.node == b.node).map(|chunk| (chunk[0].node, chunk)).filter(|(n, _)| *n != NONE)
 }
 
-/// Every pool that flows go through, with what goes.
+/// Calls `each` with every pool on the way of the flows, and its units.
 pub(crate) fn each_pool(graph: &Graph, flows: &[Flow], mut each: impl FnMut(u32, u64)) {
     for flow in flows {
         graph.flows.up(flow.pool).for_each(|at| each(at, flow.units));
     }
 }
 
-/// Two lists of takes, neither of which has what the other has, as one.
+/// Joins two disjoint lists of takes.
 pub(crate) fn joined(a: &[Take], b: &[Take]) -> Vec<Take> {
     let mut all: Vec<Take> = a.iter().chain(b).cloned().collect();
     all.sort_by_key(|take| (take.node, take.vertex));
@@ -97,7 +97,7 @@ pub(crate) fn joined(a: &[Take], b: &[Take]) -> Vec<Take> {
                     *have = Bits::from_words(words.collect());
                 }
                 (What::Share(Share::Units(have)), What::Share(Share::Units(more))) => *have += more,
-                // The vertex with others, once.
+                // A vertex that is shared with other jobs, once.
                 _ => {}
             },
             _ => takes.push(take),

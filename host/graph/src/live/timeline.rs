@@ -1,4 +1,5 @@
-//! The timeline: a simulation in which running jobs end and reservations start where resources are free, in order of time.
+//! The timeline: a simulation in order of time, in which running jobs end and reservations start where resources are
+//! free.
 //!
 //! This module must never decide whether a job may start.
 
@@ -17,10 +18,10 @@ use crate::live::take::{self, Match};
 use crate::live::view::{Eligible, Order, Overlay, Where};
 use crate::live::{future, local, share};
 
-/// Where reservations were placed before, by job.
+/// Former places of reservations, by job.
 pub(crate) type Hints = BTreeMap<JobId, (ShapeId, Match)>;
 
-/// One reservation as it is planned.
+/// A planned reservation.
 #[derive(Debug, Clone)]
 pub(crate) struct Step {
     pub(crate) id: JobId,
@@ -28,9 +29,9 @@ pub(crate) struct Step {
     pub(crate) end: f64,
     pub(crate) shape: ShapeId,
     pub(crate) found: Match,
-    /// Cores and gpus that are spare once it has started.
+    /// Cores and gpus that are spare after its start.
     pub(crate) spare: (u64, u64),
-    /// States at its start of the nodes that reservations use then.
+    /// The states at its start of the nodes that reservations use at that time.
     pub(crate) after: Overlay,
 }
 
@@ -38,7 +39,7 @@ fn plus(a: (u64, u64), b: (u64, u64)) -> (u64, u64) {
     (a.0 + b.0, a.1 + b.1)
 }
 
-/// Takes a match out of an overlay of the future, or puts it back.
+/// Takes a match out of an overlay of the future, or returns it.
 fn apply(machine: &Machine, overlay: &mut Overlay, found: &Match, take: bool) {
     for (node, taken) in &found.nodes {
         let state = overlay.entry(*node, || machine.index.state(*node).free.clone());
@@ -64,7 +65,7 @@ fn apply(machine: &Machine, overlay: &mut Overlay, found: &Match, take: bool) {
     });
 }
 
-/// A start to try: a match that holds from `start` to `end`, and the steps that must begin when they did before.
+/// A tentative start: a match from `start` to `end`, and the steps that must keep their starts.
 pub(crate) struct Extra<'a> {
     pub(crate) found: &'a Match,
     pub(crate) start: f64,
@@ -72,8 +73,8 @@ pub(crate) struct Extra<'a> {
     pub(crate) before: &'a [Step],
 }
 
-/// Simulates the future. Without an extra every reservation begins as soon as it should and can; with one, the first
-/// reservation that cannot begin as before is the error.
+/// Simulates the future. Without an extra start, every reservation starts at its time or as soon after it as
+/// possible. With one, the error is the first reservation that cannot keep its start.
 pub(crate) fn simulate(
     machine: &Machine,
     now: f64,
@@ -84,7 +85,7 @@ pub(crate) fn simulate(
     let mut ends = machine.ledger.ends().filter(|(end, _)| end.is_finite()).peekable();
     let mut steps: Vec<Step> = Vec::new();
     let mut over: BTreeMap<(TotalF64, usize), ()> = BTreeMap::new();
-    // Start times fixed by the plan before, by job.
+    // Start times that the former plan fixed, by job.
     let fixed: BTreeMap<JobId, f64> =
         extra.iter().flat_map(|e| e.before.iter().map(|s| (s.id, s.start))).collect();
     let mut waiting: Vec<(f64, &Reservation)> = Vec::new();
@@ -92,13 +93,13 @@ pub(crate) fn simulate(
         match (fixed.get(&r.id), &extra) {
             (Some(&start), _) => waiting.push((start, r)),
             (None, None) => waiting.push((r.start.max(now), r)),
-            // It had no place before, so nothing can take it away.
+            // The reservation had no place before, so the extra start cannot take it.
             (None, Some(_)) => {}
         }
     }
     waiting.sort_by(|a, b| a.0.total_cmp(&b.0));
     let mut waiting = VecDeque::from(waiting);
-    // Free by running jobs alone, and used by reservations.
+    // Units that running jobs leave free, and units that reservations use.
     let now_free = machine.index.free();
     let mut free = (now_free.cores, now_free.gpus);
     let mut used = (0, 0);
@@ -106,7 +107,7 @@ pub(crate) fn simulate(
     let mut extra_over = extra.is_none();
     let mut at = now;
     loop {
-        // What ends, then what begins.
+        // Ends before starts of equal time.
         while let Some(&(end, id)) = ends.peek()
             && future::ends_at(end, now) <= at
         {
@@ -128,7 +129,7 @@ pub(crate) fn simulate(
                 apply(machine, &mut overlay, e.found, false);
                 extra_over = true;
             }
-            // A start now goes before what begins now only if that is still possible for the others.
+            // The extra start goes before starts of equal time only if those remain possible.
             if !extra_on && e.start <= at {
                 apply(machine, &mut overlay, e.found, true);
                 extra_on = true;
@@ -162,13 +163,14 @@ pub(crate) fn simulate(
                     steps[index].after = after;
                 }
                 None => match &extra {
-                    // Also when it begins after the extra is over: one before it may have been pushed into its place.
+                    // Also if it starts after the end of the extra start: an earlier reservation may have moved to
+                    // its place.
                     Some(_) => return Err(r.id),
                     None => late.push_back((start, r)),
                 },
             }
         }
-        // Reservations that wait for a job that overstays keep waiting, before the others.
+        // Late reservations go on waiting for the job that overstays, before the others.
         late.append(&mut waiting);
         waiting = late;
         let mut next = f64::INFINITY;
@@ -223,10 +225,10 @@ fn states_reserved(
     after
 }
 
-/// A place for a reservation: where it was before, or on nodes whose jobs have ended by then, then from the far end.
+/// A place for a reservation: its former place, else nodes whose jobs have ended by then, else from the far end.
 fn place(machine: &Machine, overlay: &Overlay, r: &Reservation, hints: &Hints) -> Option<Match> {
     let eligible = machine.eligible(&r.request);
-    // Its earlier place is best: then no other reservation has to move.
+    // The former place is best: then no other reservation moves.
     if let Some((shape, found)) = hints.get(&r.id)
         && *shape == r.request.shape
         && still(machine, overlay, &eligible, found)
@@ -236,7 +238,7 @@ fn place(machine: &Machine, overlay: &Overlay, r: &Reservation, hints: &Hints) -
     matcher::find_in(machine.view(Some(overlay)), &r.request, &eligible, Order::Late)
 }
 
-/// Is a match of before possible in an overlay?
+/// True if a former match is still possible in an overlay.
 fn still(machine: &Machine, overlay: &Overlay, eligible: &Eligible, found: &Match) -> bool {
     let view = machine.view(Some(overlay));
     let none = Overlay::default();
@@ -262,7 +264,7 @@ fn still(machine: &Machine, overlay: &Overlay, eligible: &Eligible, found: &Matc
         })
 }
 
-/// How often a need fits over all nodes, kept in step with every change: what it says no to need not be searched.
+/// How often a need fits over all nodes, updated with every change. Where the count refuses, no search is necessary.
 struct Count<'a> {
     need: &'a Need,
     want: u64,
@@ -272,7 +274,7 @@ struct Count<'a> {
     idle: bool,
 }
 
-/// The times at which something changes, and what is free then.
+/// The times at which the free resources change, and the free resources at each.
 pub(crate) struct Sweep<'a> {
     machine: &'a Machine,
     now: f64,
@@ -323,7 +325,7 @@ impl<'a> Sweep<'a> {
         Sweep { machine, now, steps, overlay: Overlay::default(), count, events, next: 0, begun: false }
     }
 
-    /// Goes to the next time, the first of which is now.
+    /// Advances to the next time; the first is now.
     pub(crate) fn next(&mut self) -> Option<f64> {
         let at = if self.begun { self.events.get(self.next)?.0 } else { self.now };
         self.begun = true;
@@ -353,7 +355,7 @@ impl<'a> Sweep<'a> {
         self.track(nodes.iter().copied(), true);
     }
 
-    /// Counts some nodes in or out.
+    /// Adds the counts of some nodes, or subtracts them.
     fn track(&mut self, nodes: impl Iterator<Item = u32>, add: bool) {
         let Some(count) = &mut self.count else { return };
         let graph = &self.machine.graph;
@@ -375,12 +377,12 @@ impl<'a> Sweep<'a> {
         }
     }
 
-    /// What it sees holds until then, infinite after the last time.
+    /// The end of the present state; infinite after the last time.
     pub(crate) fn until(&self) -> f64 {
         self.events.get(self.next).map_or(f64::INFINITY, |(time, _)| *time)
     }
 
-    /// Could what the sweep looks for be there, by count?
+    /// True if the count suffices for the request.
     pub(crate) fn enough(&self) -> bool {
         self.count.as_ref().is_none_or(|c| c.sum >= c.want)
     }

@@ -1,8 +1,8 @@
-//! A view of the machine at a moment: the index of now, with the states of some nodes replaced.
+//! A view of the machine at a moment: the present index, with the states of some nodes replaced.
 //!
-//! The future differs from now on the few nodes whose jobs end or whose reservations start, so a view of the future is
-//! the index and an [`Overlay`] of those nodes. [`View::candidates`] yields the nodes on which a need fits, in the
-//! order of a [`Placement`].
+//! The future differs from the present only on nodes whose jobs end or whose reservations start, so a view of the
+//! future is the index and an [`Overlay`] of those nodes. [`View::candidates`] yields the nodes on which a need fits,
+//! in the order of a [`Placement`].
 //!
 //! This module must never know why a state is replaced.
 
@@ -17,14 +17,14 @@ use crate::live::index::{Index, State, Status};
 use crate::live::placement::Placement;
 use crate::live::ranking::Ranking;
 
-/// In which order candidates are offered.
+/// The order in which candidates are offered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Order {
     Placed(Placement),
-    /// Nodes of these performance classes, from first to last, best first.
+    /// Nodes of these performance classes, from first to last; the fastest first.
     PerfClasses(u64, u64),
-    /// For reservations: nodes that are seen differently from now first, those with least free now before others, so
-    /// that what is free now is touched last; then from the far end.
+    /// For reservations: nodes whose state differs from the present one first, of those the nodes with least free
+    /// now, so that resources that are free now are taken last. Then from the far end.
     Late,
 }
 
@@ -33,7 +33,7 @@ pub(crate) enum Order {
 pub(crate) struct Overlay {
     mask: FixedBitSet,
     nodes: BTreeMap<u32, Box<[u64]>>,
-    /// Leaf or mark of upper vertices, by position in `Graph::upper`.
+    /// Free units or mark of upper vertices, by position in `Graph::upper`.
     pub(crate) upper: BTreeMap<u32, u64>,
 }
 
@@ -59,7 +59,7 @@ impl Overlay {
         self.nodes.remove(&node);
     }
 
-    /// The state of a node, to be changed; taken from `base` when it is not seen differently yet.
+    /// The state of a node in this overlay, to be changed; taken from `base` at first.
     pub(crate) fn entry(&mut self, node: u32, base: impl FnOnce() -> Box<[u64]>) -> &mut Box<[u64]> {
         self.mask.grow_and_insert(node as usize);
         self.nodes.entry(node).or_insert_with(base)
@@ -70,13 +70,13 @@ impl Overlay {
     }
 }
 
-/// Which nodes a constraint allows.
+/// The nodes that a constraint allows.
 #[derive(Debug, Clone)]
 pub(crate) enum Eligible {
     All,
     /// By template.
     Templates(Vec<bool>),
-    /// One by one.
+    /// Node by node.
     Nodes(FixedBitSet),
 }
 
@@ -96,7 +96,7 @@ impl Eligible {
     }
 }
 
-/// Where a search may look.
+/// The nodes that a search may visit.
 #[derive(Clone, Copy)]
 pub(crate) struct Where<'a> {
     pub(crate) eligible: &'a Eligible,
@@ -117,16 +117,17 @@ impl Where<'_> {
 pub(crate) struct View<'a> {
     pub(crate) graph: &'a Graph,
     pub(crate) index: &'a Index,
-    /// Free units or marks of upper vertices now.
+    /// Free units or marks of upper vertices at present.
     pub(crate) upper: &'a [u64],
-    /// Upper vertices that are down, themselves or with one above them; `None` when all are up.
+    /// Upper vertices that are down, themselves or because of a vertex above; `None` if all are up.
     pub(crate) upper_down: Option<&'a FixedBitSet>,
-    /// Pools with free units directly below each upper vertex, as far as no overlay says otherwise; `None` if unknown.
+    /// Number of pools with free units directly below each upper vertex, unless an overlay differs; `None` if
+    /// unknown.
     pub(crate) open: Option<&'a [u32]>,
     pub(crate) overlay: Option<&'a Overlay>,
 }
 
-/// Takes a node that fits and how often it does; says whether to go on.
+/// Called with a node that fits and its capacity; returns whether to go on.
 pub(crate) type Sink<'s> = dyn FnMut(u32, u64) -> bool + 's;
 
 /// A list of candidates in ascending order of node.
@@ -159,17 +160,18 @@ impl<'a> View<'a> {
             .unwrap_or_else(|| self.upper[at as usize])
     }
 
-    /// Can an upper vertex be used?
+    /// True if an upper vertex is up.
     pub(crate) fn upper_is_up(&self, at: u32) -> bool {
         self.upper_down.is_none_or(|down| !down.contains(at as usize))
     }
 
-    /// Could a pool directly below an upper vertex have free units? Costs nothing.
+    /// False if no pool directly below an upper vertex has free units. Constant time.
     pub(crate) fn is_open(&self, at: u32) -> bool {
         self.overlay.is_some() || self.open.is_none_or(|open| open[at as usize] > 0)
     }
 
-    /// The nodes nearest to `from` on which a need could fit: the first from there on, or the last before.
+    /// The nodes nearest to `from` on which a need could fit: the first one at or after it, or the last one before
+    /// it.
     pub(crate) fn nearest(&self, scratch: &Overlay, states: &[&State], from: u32, up: bool) -> Option<u32> {
         let of = |set: &BTreeSet<u32>| match up {
             true => set.range(from..).next().copied(),
@@ -184,7 +186,7 @@ impl<'a> View<'a> {
         if up { all.min() } else { all.max() }
     }
 
-    /// Sum of capacities over the nodes of a place.
+    /// Sum of capacities over the nodes of a search.
     pub(crate) fn total(
         &self,
         place: Where<'_>,
@@ -194,7 +196,7 @@ impl<'a> View<'a> {
         self.totals(&none, place, capacity, |_| 0).into_values().sum()
     }
 
-    /// Sums of capacities by a number that templates of nodes have. What saturates is more than anybody asks for.
+    /// Sums of capacities by a number of the node templates. Sums saturate, above any possible request.
     pub(crate) fn totals(
         &self,
         scratch: &'a Overlay,
@@ -242,7 +244,7 @@ impl<'a> View<'a> {
     ) -> Vec<Source<'a>> {
         let Where { eligible, range, .. } = place;
         let mut sources: Vec<Source<'a>> = Vec::new();
-        // What this very search took is no obstacle to itself.
+        // Takes of the same search do not exclude a node.
         let mut list = |node: u32, template: TemplateId, state: &'a [u64], own: bool, out: &mut Vec<_>| {
             let it = &self.graph.templates[template.0 as usize];
             let capacity = if own || place.allows(it, state) { capacity(it, state) } else { 0 };
@@ -250,7 +252,7 @@ impl<'a> View<'a> {
                 out.push((node, capacity, template, state));
             }
         };
-        // A constraint that names few nodes is cheaper to walk than the states.
+        // A constraint that allows few nodes is cheaper to walk than the states.
         if let Eligible::Nodes(set) = eligible
             && set.count_ones(..) * 8 < self.graph.nodes.len()
         {
@@ -299,7 +301,7 @@ impl<'a> View<'a> {
         sources
     }
 
-    /// Offers the nodes of a place with a capacity, in an order, until `sink` says stop (`false`).
+    /// Offers the nodes of a search with their capacity, in an order, until `sink` returns `false`.
     pub(crate) fn candidates(
         &self,
         scratch: &'a Overlay,
@@ -409,7 +411,7 @@ impl<'a> View<'a> {
         groups
     }
 
-    /// Offers the nodes of several lists in one order; false when `sink` said stop.
+    /// Offers the nodes of several lists in one order; false if `sink` ended it.
     fn merge(
         &self,
         sources: &[Source<'a>],
@@ -446,7 +448,7 @@ impl<'a> View<'a> {
 
 type Entry<'a> = (u32, u64, TemplateId, &'a [u64]);
 
-/// In which order of nodes.
+/// The direction of an order.
 #[derive(Clone, Copy)]
 enum Way<'r> {
     Up,
@@ -473,7 +475,7 @@ fn expand<'s, 'a>(
                     let nodes = state.ranked.iter().map(|place| ranking.node(*place));
                     Box::new(nodes.filter(allow).map(make))
                 }
-                // A part of the machine is small beside it.
+                // A part of the machine is small compared with the whole ranking.
                 Way::Ranked(ranking) => {
                     let mut nodes: Vec<u32> = nodes().filter(allow).collect();
                     nodes.sort_unstable_by_key(|node| ranking.place(*node));
@@ -493,13 +495,13 @@ fn expand<'s, 'a>(
     }
 }
 
-/// Which nodes of a state's list may be offered.
+/// The filter on the nodes of a state's list.
 struct Allowed<'a> {
     overlay: Option<&'a Overlay>,
     scratch: &'a Overlay,
     eligible: &'a Eligible,
     range: (u32, u32),
-    /// Is the range the whole machine?
+    /// True if the range is the whole machine.
     whole: bool,
 }
 

@@ -1,16 +1,16 @@
-//! Explaining why a request can never be met, by naming what is missing.
+//! Explains why a request can never be satisfied, by naming the missing resources.
 //!
-//! This module must never decide anything: the matcher has refused already.
+//! This module must never decide a match: the matcher has refused already.
 
 use crate::layout::template::TemplateId;
 use crate::live::request::{Level, Need, Request};
 use crate::live::view::{Eligible, View, Where};
 use crate::live::{flow_shortage, level_shortage, local, matcher};
 
-/// Most alternatives of which the reasons are given.
+/// Most alternatives whose reasons are listed.
 const REASONS_MAX: usize = 3;
 
-/// The reason that `request` cannot be met in `view`, a view of the idle machine.
+/// The reason for which `request` cannot be satisfied in `view`, a view of the idle machine.
 pub(crate) fn explain(view: View<'_>, request: &Request, eligible: &Eligible) -> String {
     if !request.alternatives.is_empty() {
         let reasons: Vec<String> =
@@ -25,7 +25,7 @@ pub(crate) fn explain(view: View<'_>, request: &Request, eligible: &Eligible) ->
         let name = view.graph.names.get(type_);
         return match name.and_then(|name| view.graph.flows.find(name)?.1.refused.as_ref()) {
             Some(why) => format!("this machine can not give away '{type_}': {why}"),
-            // Scripts of sites know the second half.
+            // Scripts of sites search for the second half of this text.
             None => format!(
                 "this machine has no resource of type '{type_}'; it must be a resource type known to fluxion or to the \
                  site's graph"
@@ -86,7 +86,7 @@ pub(crate) fn explain(view: View<'_>, request: &Request, eligible: &Eligible) ->
     "no part of this machine has what it asks for together".to_owned()
 }
 
-/// What no node has enough of, when one thing alone decides. The content of slots counts as often as there are slots.
+/// The resource of which no node has enough, if one alone decides. The content of a slot counts once for each slot.
 fn too_much(view: View<'_>, need: &Need, eligible: &Eligible) -> Option<String> {
     short_part(view, &need.with, 1, eligible)
 }

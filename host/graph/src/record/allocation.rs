@@ -1,4 +1,4 @@
-//! From allocations to R (RFC 20): the inventory, a selection and what a job holds, with their `scheduling`.
+//! R (RFC 20) of the inventory, of a selection and of an allocation, with their `scheduling`.
 //!
 //! This module must never know how resources were chosen.
 
@@ -21,7 +21,7 @@ impl Resources {
         self.to_r(Whose::Now, |status| status != Status::Gone)
     }
 
-    /// The same with removed nodes, and without properties that were set by path
+    /// As [`to_r_all`](Self::to_r_all), with removed nodes and without properties that were set by path
     /// ([`vertex_marks`](Self::vertex_marks)).
     pub fn to_r_ever(&self) -> R {
         self.to_r(Whose::Inventory, |_| true)
@@ -42,7 +42,7 @@ impl Resources {
         out.finish(whose)
     }
 
-    /// The R of a selection: what a job gets. `expiration` 0 means none.
+    /// The R of a selection, for the job that gets it. An `expiration` of 0 means none.
     pub fn selection_to_r(&self, selection: &Selection, start: f64, expiration: f64) -> R {
         let Selection { takes, flows, nslots } = selection;
         self.of_job(takes, flows, *nslots, (start, expiration))
@@ -59,8 +59,8 @@ impl Resources {
     fn of_job(&self, takes: &[Take], flows: &[Flow], nslots: u32, (start, expiration): (f64, f64)) -> R {
         let graph = &self.machine.graph;
         let mut r = write_r::of_takes(graph, takes);
-        // A target that is no node, such as a storage node, has no slot. The job's shell runs there too, and finds a task for
-        // each target only if it counts slots by the jobspec.
+        // An execution target that is not a compute node has no slot. The job's shell runs there too, and finds a
+        // task for each target only if slots are counted by the jobspec.
         let other =
             |node: u32| graph.vertices[graph.nodes[node as usize].vertex as usize].type_ != graph.node;
         let slots_everywhere = !takes.iter().any(|take| take.node != NONE && other(take.node));
@@ -73,17 +73,17 @@ impl Resources {
         r
     }
 
-    /// What the R of jobs says of vertices beside cores and gpus.
+    /// The vertices beside cores and gpus that the R of jobs names.
     pub fn record_format(&self) -> RecordFormat {
         self.record_format
     }
 
-    /// What the R of jobs says of vertices beside cores and gpus, from now on.
+    /// Sets [`record_format`](Self::record_format) for all later R.
     pub fn set_record_format(&mut self, format: RecordFormat) {
         self.record_format = format;
     }
 
-    /// Has the machine the graph of a site?
+    /// True if the machine was read with the graph of a site.
     pub fn has_site_graph(&self) -> bool {
         self.machine.graph.site.is_some()
     }

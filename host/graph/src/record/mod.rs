@@ -1,4 +1,4 @@
-//! R (RFC 20) of what jobs hold, and back.
+//! R (RFC 20) of the resources that jobs hold, written and read back.
 //!
 //! This room must never know how resources were chosen.
 

@@ -1,4 +1,4 @@
-//! From R to an allocation: taking over a running job from its R, minus ranks that were released already (RFC 27 hello).
+//! Recovery of the allocation of a running job from its R, without ranks that were released already (RFC 27, hello).
 //!
 //! This module must never know where the R comes from.
 
@@ -22,15 +22,15 @@ use crate::live::share::Share;
 use crate::live::take::{Selection, Take, What};
 
 impl Resources {
-    /// Ranks that were removed for good.
+    /// Ranks that were removed from the inventory.
     pub fn removed(&self) -> Idset {
         self.ranks_with(Status::Gone)
     }
 
-    /// Books what `r` names, except the ranks `already_free`. Nodes that are down are no obstacle: the job runs there.
-    /// A node of which it holds every core and gpu is held as a whole. An R that the inventory does not have, or that
-    /// names what another job holds, is an error and changes nothing. When no rank remains, nothing is booked. Its
-    /// flow is booked even where the capacity of a pool is smaller now: the pool is short until the job ends.
+    /// Books the resources in `r`, except those on the ranks `already_free`. Nodes that are down are booked too: the
+    /// job runs there. A node of which `r` has every core and gpu is held as a whole. An R with resources that the
+    /// inventory lacks, or that another job holds, is an error and changes nothing. Without remaining ranks nothing
+    /// is booked. Flow is booked even if the capacity of a pool is smaller now: the pool is short until the job ends.
     pub fn allocate_r(
         &mut self,
         id: JobId,
@@ -75,8 +75,8 @@ impl Resources {
     }
 }
 
-/// The vertices above nodes that the R of a job names as held, in the form of a site's graph. Vertices that the machine
-/// does not have, of that path, type and at least that size, are left out. They stay until the last free of the job.
+/// The vertices above nodes that the R of a job holds, where R has the form of a site's graph. Vertices that the
+/// machine lacks, by path, type and size, are left out. The job holds them until its last release.
 fn above(graph: &Graph, r: &R) -> Vec<Take> {
     let (Some(site), Some(scheduling)) = (&graph.site, &r.scheduling) else { return Vec::new() };
     let text = r.graph.as_ref().map(GraphText::value);
@@ -95,7 +95,7 @@ fn above(graph: &Graph, r: &R) -> Vec<Take> {
         if graph.is_upper_leaf(at) {
             held.insert(vertex, Share::Units(size));
         } else if it["exclusive"] == Value::Bool(true) {
-            // With all below it, which shorthand does not list. The nodes there stand in R_lite.
+            // With all vertices below it, which shorthand does not list. Nodes below it are listed in R_lite.
             for below in at as usize..graph.upper_below(at as usize) {
                 let leaf = graph.is_upper_leaf(below as u32);
                 let units = graph.upper_idle(below as u32);
@@ -120,8 +120,8 @@ fn all_members(graph: &Graph, vertex: u32) -> What {
     What::Members(Bits::from_words(words.collect()))
 }
 
-/// What the R of a job says that flows to its nodes, without those that were `freed`; flow that the machine does not have
-/// is left out.
+/// The flow to the nodes of a job by its R, without nodes that were `freed`. Flow that the machine does not have is
+/// left out.
 fn flows(graph: &Graph, r: &R, freed: &Idset) -> Vec<Flow> {
     if graph.flows.len() == 0 {
         return Vec::new();
@@ -183,7 +183,7 @@ fn take_ids(
     if left.is_empty() { Ok(()) } else { Err(missing(left.first())) }
 }
 
-/// Adds the other vertices of a node when all of its members are taken: R does not name sockets or memory, but no other
+/// Adds the other vertices of a node of which every member is taken. R does not name sockets or memory, but no other
 /// job can use them.
 fn whole_node(graph: &Graph, node: u32, from: usize, takes: &mut Vec<Take>) {
     let template = graph.template(node);

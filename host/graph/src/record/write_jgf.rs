@@ -3,9 +3,9 @@
 //!
 //! # Readings taken
 //!
-//! - What is held is listed with everything above it. In shorthand, what is below a vertex that is held exclusively is
-//!   left out, and the writer says so.
-//! - A vertex that does not belong to a node has its id of the site's graph. Vertices inside nodes are numbered anew.
+//! - A vertex that the job holds is listed with every vertex above it. In shorthand, vertices below an exclusively
+//!   held vertex are left out, and the graph names its writer.
+//! - A vertex outside of nodes has its id of the site's graph. Vertices inside nodes are numbered anew.
 //! - Neither status nor unit is written, and properties only as the site's graph has them.
 //!
 //! This module must never know how resources were chosen.
@@ -22,8 +22,8 @@ use crate::live::levels::Levels;
 use crate::live::share::Share;
 use crate::live::take::{self, Take, What};
 
-/// The `scheduling` of a job that holds these takes; `None` where the machine has no graph of a site, or nothing is to be
-/// said.
+/// The `scheduling` of a job that holds these takes; `None` if the machine has no graph of a site, or there is
+/// nothing to write.
 pub(crate) fn of_takes(graph: &Graph, takes: &[Take], format: RecordFormat) -> Option<Value> {
     let site = graph.site.as_ref().filter(|_| format != RecordFormat::NoGraph)?;
     let mut out = Writer::new(graph, site, format == RecordFormat::Full);
@@ -47,7 +47,7 @@ pub(crate) fn of_takes(graph: &Graph, takes: &[Take], format: RecordFormat) -> O
         }
         inside
     };
-    // Vertices are in preorder, so what is below an exclusive vertex comes right after it.
+    // Vertices are in preorder, so those below an exclusive vertex follow it.
     for (&vertex, &units) in &above {
         let inside = covered(vertex, &mut covered_to);
         if inside && !out.full {
@@ -74,14 +74,14 @@ pub(crate) fn of_takes(graph: &Graph, takes: &[Take], format: RecordFormat) -> O
     Some(out.finish())
 }
 
-/// The graph of a machine, as its description: vertices above nodes, marked as they are now or, without
-/// `levels`, as the file marks them, and nodes. What is inside a node
-/// is listed where it is more than the cores and gpus that R names. `None` where the machine has no graph of a site.
+/// The graph that describes a machine: nodes, and vertices above nodes with their marks of now or, without `levels`,
+/// with those of the file. Vertices inside a node are listed unless they are the cores and gpus that R names. `None`
+/// if the machine has no graph of a site.
 pub(crate) fn machine(graph: &Graph, levels: Option<&Levels>) -> Option<Value> {
     let site = graph.site.as_ref()?;
     let mut out = Writer { describes: true, ..Writer::new(graph, site, false) };
     let tree = graph.upper_tree();
-    // In order of position, so that the machine is read again with its vertices in the same order.
+    // In order of position, so that a reader gets the vertices in the same order.
     let mut upper = (0..tree as u32).peekable();
     for node in 0..=graph.nodes.len() as u32 {
         let before = graph.nodes.get(node as usize).map_or(NONE, |it| it.vertex);
@@ -109,11 +109,11 @@ struct Writer<'a> {
     graph: &'a Graph,
     site: &'a Site,
     full: bool,
-    /// A machine is described, not what a job holds: units, and properties as they are now, are written too.
+    /// True for the description of a machine, which also has units, and properties as they are now.
     describes: bool,
     next: u64,
     omitted: bool,
-    /// Upper vertices that are listed because something below them is held.
+    /// Upper vertices that are listed because the job holds something below them.
     above: BTreeSet<u32>,
     /// Upper vertices that are listed.
     listed: BTreeSet<u32>,
@@ -137,7 +137,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// A node of the machine, with what is inside if R does not name it.
+    /// A node of the machine, with the vertices inside that R does not name.
     fn whole_node(&mut self, node: u32) {
         let graph = self.graph;
         let it = &graph.nodes[node as usize];
@@ -227,7 +227,7 @@ impl<'a> Writer<'a> {
                 _ => return false,
             };
             let names = self.graph.properties(VertexId(node.vertex));
-            // Some are kept with their value in the name.
+            // Some properties have their value in the name.
             !names.iter().any(|name| *name == key || name.split_once('=').is_some_and(|(k, _)| k == key))
         };
         let values = spot.into_iter().flat_map(|spot| &self.site.label(spot).values);
@@ -245,7 +245,7 @@ impl<'a> Writer<'a> {
         self.site.label(Spot::Upper(at)).id.to_string()
     }
 
-    /// An upper vertex; `units` of a pool that are held, 0 for the whole of another vertex.
+    /// An upper vertex, with the units that are held of a pool; 0 units mean the whole of another vertex.
     fn upper(&mut self, vertex: u32, units: u64) {
         let Some(at) = self.graph.upper_index(vertex) else { return };
         self.listed.insert(vertex);
@@ -283,7 +283,7 @@ impl<'a> Writer<'a> {
         self.inside(node, held, (id, path));
     }
 
-    /// What is held inside a node, with the vertices between.
+    /// The vertices that are held inside a node, with those between.
     fn inside(&mut self, node: u32, held: &[Take], (id, path): (String, String)) {
         let graph = self.graph;
         let it = &graph.nodes[node as usize];

@@ -15,14 +15,14 @@ use crate::layout::vertex::Ids;
 use crate::live::bits::Bits;
 use crate::live::take::{self, Take, What};
 
-/// Which properties of nodes an R has.
+/// Which properties of nodes an R contains.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Whose {
-    /// Of a job: not those that describe the instance, and not those that were set while jobs ran.
+    /// R of a job: without properties that describe the instance, and without those that were set while jobs ran.
     Job,
-    /// Of the machine as it is described: not those that were set while jobs ran.
+    /// R of the described machine: without properties that were set while jobs ran.
     Inventory,
-    /// All.
+    /// All properties.
     Now,
 }
 
@@ -64,7 +64,7 @@ impl<'a> RBuilder<'a> {
         }
     }
 
-    /// The set, with the properties of its nodes, also of those that describe the instance (a leading `+`).
+    /// The R, with the properties of its nodes that `whose` selects; those with a leading `+` describe the instance.
     pub(crate) fn finish(self, whose: Whose) -> R {
         let mut set = Assembly::new(self.graph, whose);
         for (node, children) in self.nodes.into_values() {
@@ -75,10 +75,10 @@ impl<'a> RBuilder<'a> {
     }
 }
 
-/// The R of what one job takes. It has no properties that describe the instance.
+/// The R of the takes of one job. It has no properties that describe the instance.
 pub(crate) fn of_takes(graph: &Graph, takes: &[Take]) -> R {
     let rank = |node: u32| graph.nodes[node as usize].rank;
-    // A machine read from R has its nodes in this order already.
+    // A machine that was read from R has its nodes in this order already.
     if take::nodes(takes).map(|(node, _)| rank(node)).is_sorted() {
         return of_nodes(graph, take::nodes(takes));
     }
@@ -87,13 +87,13 @@ pub(crate) fn of_takes(graph: &Graph, takes: &[Take]) -> R {
     of_nodes(graph, nodes.into_iter())
 }
 
-/// What so many nodes gave is compared before an entry is looked for.
+/// Number of different latest forms that a node is compared with before an entry is searched.
 const FORMS_SEEN: usize = 8;
 
-/// The same of nodes in the order of their ranks.
+/// As [`of_takes`](RBuilder::of_takes), for nodes in the order of their ranks.
 fn of_nodes<'t>(graph: &Graph, nodes: impl Iterator<Item = (u32, &'t [Take])>) -> R {
     let mut set = Assembly::new(graph, Whose::Job);
-    // What the last nodes gave that differ, the latest last: neighbours mostly give the same.
+    // The latest different forms, the last one at the end: neighbouring nodes mostly have equal forms.
     let mut seen: Vec<(&[Take], Option<usize>)> = Vec::with_capacity(FORMS_SEEN);
     for (node, takes) in nodes {
         let known = seen.iter().rev().find(|(before, _)| alike(graph, before, takes));
@@ -115,12 +115,12 @@ fn of_nodes<'t>(graph: &Graph, nodes: impl Iterator<Item = (u32, &'t [Take])>) -
     set.finish()
 }
 
-/// Does R name resources of this type?
+/// True if R names resources of this type.
 fn named(graph: &Graph, type_: Name) -> bool {
     type_ == graph.core || type_ == graph.gpu || graph.in_r(type_)
 }
 
-/// Adds what was taken of one node.
+/// Adds the takes on one node.
 fn add(graph: &Graph, takes: &[Take], children: &mut Children) {
     for take in takes {
         let v = &graph.vertices[take.vertex as usize];
@@ -153,7 +153,7 @@ fn insert_runs(ids: &mut Idset, first: u32, bits: &Bits) {
     }
 }
 
-/// Are the same ids taken of two nodes? No is always safe.
+/// True if both nodes have the same ids taken. False is always safe.
 fn alike(graph: &Graph, a: &[Take], b: &[Take]) -> bool {
     let numbers = |vertex: u32| graph.renumbered.get(&vertex);
     a.len() == b.len()
@@ -166,24 +166,24 @@ fn alike(graph: &Graph, a: &[Take], b: &[Take]) -> bool {
         })
 }
 
-/// Entries up to which they are compared one by one.
+/// Number of entries up to which entries are compared one by one.
 const ENTRIES_COMPARED: usize = 4;
 
-/// Puts nodes together that are given in order of rank: those that give the same become one entry, and hosts are
-/// copied by runs, not one by one.
+/// Assembles R from nodes in order of rank. Nodes with equal ids become one entry, and hosts are copied in runs, not
+/// one by one.
 struct Assembly<'a> {
     graph: &'a Graph,
     whose: Whose,
-    /// Numbers of entries by what [`mixed`] makes of them, once there are more than [`ENTRIES_COMPARED`]; of equal ones
+    /// Numbers of entries by their hash ([`mixed`]), once there are more than [`ENTRIES_COMPARED`]; of equal hashes
     /// the first.
     known: BTreeMap<u64, usize>,
-    /// Places of hosts that were not copied yet.
+    /// Positions of hosts that are not copied yet.
     run: Range<usize>,
-    /// Its entries are in the order of their first ranks, because the nodes come in the order of ranks.
+    /// Its entries are in the order of their first ranks, because nodes are added in order of rank.
     r: R,
 }
 
-/// A number for these ids that others hardly have.
+/// A hash of these ids.
 fn mixed(children: &Children) -> u64 {
     let mut number = 0u64;
     for (type_, ids) in children {

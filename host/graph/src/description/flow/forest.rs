@@ -1,5 +1,5 @@
-//! Deciding which subsystems carry flow: those whose edges form a forest of pools that leads to nodes. Any other subsystem is
-//! kept as it was loaded, with the reason for which it carries no flow.
+//! Decides which subsystems carry flow: those whose edges form a forest of pools that leads to nodes. Any other
+//! subsystem is kept as it was loaded, with the reason why it carries no flow.
 //!
 //! This module must never know a file format.
 
@@ -9,12 +9,12 @@ use crate::description::limits::{DEPTH_MAX, SIZE_MAX};
 use crate::description::names::{Name, Names};
 use crate::description::units;
 
-/// Most subsystems that are looked at; nothing flows through others.
+/// Most subsystems that are examined; others carry no flow.
 const SUBSYSTEMS_MAX: usize = 64;
-/// What is never a pool of flow: it is given away as what it is.
+/// Types that are never pools of flow, because they are allocated as resources.
 const COUNTED: [&str; 2] = ["core", "gpu"];
 
-/// A vertex that edges of flow may lead through or to.
+/// A vertex on or at the end of edges of flow.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Piece {
     pub(crate) type_: Name,
@@ -23,17 +23,17 @@ pub(crate) struct Piece {
     pub(crate) unit: Name,
     pub(crate) size: u64,
     pub(crate) id: Option<u32>,
-    /// Number of identical pools that it stands for.
+    /// Number of identical pools in this vertex.
     pub(crate) members: u32,
 }
 
-/// The vertices of a machine by number, and how they hang together.
+/// The vertices of a machine by number, with their containment.
 pub(crate) struct Parts<'a> {
     pub(crate) names: &'a Names,
     pub(crate) piece: &'a dyn Fn(u32) -> Piece,
     /// Containment parent.
     pub(crate) parent: &'a dyn Fn(u32) -> Option<u32>,
-    /// Does it contain anything?
+    /// True if the vertex contains others.
     pub(crate) contains: &'a dyn Fn(u32) -> bool,
     pub(crate) is_node: &'a dyn Fn(u32) -> bool,
 }
@@ -46,7 +46,7 @@ pub(crate) struct Found {
     pub(crate) name: Name,
     pub(crate) unit: Name,
     pub(crate) scale: u64,
-    /// Node, and what it hangs on.
+    /// Each node, with the pool that feeds it.
     pub(crate) entries: Vec<(u32, u32)>,
     pub(crate) refused: Option<String>,
 }
@@ -58,7 +58,7 @@ pub(crate) struct Carrier {
     pub(crate) size: u64,
 }
 
-/// What was found. Pools that carry flow are no part of the containment tree, wherever they stand in it.
+/// The subsystems found. Pools that carry flow are not part of the containment tree.
 #[derive(Default)]
 pub(crate) struct Channels {
     pub(crate) kinds: Vec<Found>,
@@ -88,7 +88,7 @@ impl Channels {
         channels
     }
 
-    /// Does this pool carry flow?
+    /// True if this pool carries flow.
     pub(crate) fn carries(&self, pool: u32) -> bool {
         self.carriers.contains_key(&pool)
     }
@@ -98,7 +98,7 @@ impl Channels {
         self.carriers.keys().copied()
     }
 
-    /// Why subsystems carry no flow, if some do not.
+    /// Why some subsystems carry no flow.
     pub(crate) fn refused<'a>(&'a self, names: &'a Names) -> impl Iterator<Item = String> + 'a {
         let kinds = self.kinds.iter();
         kinds.filter_map(|kind| Some(format!("{}: {}", names.text(kind.name), kind.refused.as_ref()?)))
@@ -122,7 +122,7 @@ impl Channels {
 /// The edges of one subsystem.
 struct One {
     carriers: BTreeSet<u32>,
-    /// What leads to each vertex.
+    /// The source of the edge to each vertex.
     source: BTreeMap<u32, u32>,
     nodes: BTreeSet<u32>,
 }
@@ -131,7 +131,7 @@ impl One {
     fn read(parts: &Parts<'_>, name: Name, edges: &[Link]) -> Result<One, String> {
         let mut one = One { carriers: BTreeSet::new(), source: BTreeMap::new(), nodes: BTreeSet::new() };
         for &(from, to, type_) in edges {
-            // The opposite of an edge that is there as well.
+            // The opposite of an edge that is listed too.
             let (from, to) = match parts.names.text(type_).eq_ignore_ascii_case("in") {
                 true => (to, from),
                 false => (from, to),
@@ -172,7 +172,7 @@ impl One {
         Ok(one)
     }
 
-    /// The unit of a request that does not say, its scale, and what each pool carries in units without a prefix.
+    /// The unit of a request without unit, its scale, and the capacity of each pool in units without a prefix.
     fn sizes(&self, parts: &Parts<'_>) -> Result<(Name, u64, Vec<u64>), String> {
         let unit_of = |pool: u32| (parts.piece)(pool).unit;
         let sources = self.carriers.iter().filter(|pool| !self.source.contains_key(pool));
@@ -204,11 +204,11 @@ impl One {
         Ok((unit, scale, self.carriers.iter().map(size).collect::<Result<_, _>>()?))
     }
 
-    /// Every node with what it hangs on: the pool that leads to it, or one inside it.
+    /// Every node with the pool that feeds it: a pool with an edge to it, or one inside it.
     fn entries(&self, parts: &Parts<'_>) -> Result<Vec<(u32, u32)>, String> {
         let mut entries: BTreeMap<u32, u32> = BTreeMap::new();
         let inside = self.carriers.iter().filter_map(|&pool| Some((node_of(parts, pool)?, pool)));
-        // Of pools one after the other in a node the first counts.
+        // Of a chain of pools inside a node the first counts.
         let first = inside.filter(|(node, pool)| {
             self.source.get(pool).and_then(|above| node_of(parts, *above)) != Some(*node)
         });
@@ -223,13 +223,13 @@ impl One {
     }
 }
 
-/// The node that a pool lies in.
+/// The node that contains a pool.
 fn node_of(parts: &Parts<'_>, pool: u32) -> Option<u32> {
     let above = |v: &u32| (parts.parent)(*v);
     std::iter::successors(Some(pool), above).take(DEPTH_MAX as usize + 1).find(|v| (parts.is_node)(*v))
 }
 
-/// How a pool is called.
+/// The name of a pool in messages.
 fn text(parts: &Parts<'_>, pool: u32) -> String {
     let it = (parts.piece)(pool);
     let [name, basename, type_] = [it.name, it.basename, it.type_].map(|n| parts.names.text(n));

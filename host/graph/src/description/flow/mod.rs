@@ -1,6 +1,7 @@
-//! Flow in R: the key `flow` of its `scheduling` (RFC 20 leaves what is in there to the scheduler). Of a machine it tells the
-//! pools, by subsystem; of a job what flows to each of its nodes, in the same form, so that the R of a job is the machine of
-//! an instance that runs in it. Nodes are named by host, as RFC 20 advises, since ranks are others in such an instance.
+//! Flow in R: the key `flow` of its `scheduling`, whose content RFC 20 leaves to the scheduler. The R of a machine
+//! describes the pools, by subsystem. The R of a job describes the flow to each of its nodes in the same form, so
+//! that it is the description of the machine for an instance in the job. Nodes are named by host, as RFC 20 advises,
+//! because an instance in the job has other ranks.
 //!
 //! ```json
 //! {"flow": {"power": {"unit": "W", "pools": [
@@ -8,9 +9,9 @@
 //!     {"name": "rack0", "size": 12000, "from": "row", "hosts": "node[0-15]", "each": 900}]}}}
 //! ```
 //!
-//! `each` is a pool of every host's own, between the pool and the host; without `size` there is only that.
+//! `each` is a pool for every single host, between the pool and the host. Without `size` there is only that pool.
 //!
-//! This module must never know what is free.
+//! This module must never know which units are free.
 
 mod forest;
 
@@ -30,15 +31,15 @@ pub(crate) use forest::{Channels, Found, Parts, Piece};
 
 /// The key in `scheduling`.
 pub(crate) const KEY: &str = "flow";
-/// What `scheduling` names as its writer where no other scheduler wrote it (RFC 20).
+/// The writer that `scheduling` names if no other scheduler wrote it (RFC 20).
 pub(crate) const WRITER: &str = "fluxgate";
 /// Relation of the edges.
 pub(crate) const RELATION: &str = "conduit_of";
-/// Most hosts that are named together, there or not.
+/// Most hosts that all pools name together, known or not.
 const HOSTS_MAX: usize = 1 << 23;
-/// Type of a pool that names none.
+/// Type of a pool without a type.
 const TYPE: &str = "pool";
-/// Type of a pool of a host's own.
+/// Type of a pool of a single host.
 const OWN: &str = "supply";
 
 /// One subsystem.
@@ -48,7 +49,7 @@ struct Said {
     #[serde(default)]
     unit: String,
     pools: Vec<SaidPool>,
-    /// All ranks of the R in which it stands, where ranks are named.
+    /// All ranks of the R that contains it, if it names ranks.
     of: Option<String>,
 }
 
@@ -66,11 +67,11 @@ struct SaidPool {
     each: Option<u64>,
 }
 
-/// Ranks by host, of those that are there.
+/// Ranks by host, of the hosts in R.
 struct Ranks {
     all: Idset,
     of_host: BTreeMap<String, Vec<u32>>,
-    /// How many more hosts may be named.
+    /// Number of hosts that may still be named.
     left: Cell<usize>,
 }
 
@@ -81,7 +82,7 @@ impl Ranks {
         Ranks { all: r.ranks(), of_host, left: Cell::new(HOSTS_MAX) }
     }
 
-    /// The ranks that a pool names and that are there.
+    /// The ranks in R that a pool names.
     fn named(&self, said: &Said, pool: &SaidPool) -> Result<Vec<u32>, String> {
         let mut found = Vec::new();
         if let Some(text) = &pool.hosts {
@@ -95,7 +96,7 @@ impl Ranks {
             let ranks = Idset::parse(text).map_err(|error| format!(".ranks: {error}"))?;
             let of = said.of.as_deref().map(Idset::parse).transpose();
             let of = of.map_err(|error| format!(": of: {error}"))?.unwrap_or_else(|| self.all.clone());
-            // Those of the enclosing instance, renumbered by their order.
+            // Ranks of the enclosing instance, renumbered by their order.
             let here = |rank: u32| match of.len() == self.all.len() {
                 true => self.all.nth(of.position(rank)?),
                 false => Some(rank).filter(|rank| self.all.contains(*rank)),
@@ -106,20 +107,20 @@ impl Ranks {
     }
 }
 
-/// What an R says of flow, if it does.
+/// The description of flow in an R, if it has one.
 pub(crate) fn key(scheduling: Option<&Value>) -> Option<&Map<String, Value>> {
     scheduling?.get(KEY)?.as_object()
 }
 
-/// A pool of flow, and what it leads to.
+/// A pool of flow, and the nodes that it feeds.
 #[derive(Debug, Clone)]
 pub(crate) struct FlowPool {
     pub(crate) type_: String,
-    /// Empty for a pool of a host's own.
+    /// Empty for a pool of a single host.
     pub(crate) name: String,
     pub(crate) unit: String,
     pub(crate) size: u64,
-    /// Ranks of the nodes that it leads to.
+    /// Ranks of the nodes that it feeds.
     pub(crate) ranks: Vec<u32>,
     /// Position of the pool that feeds it.
     pub(crate) from: Option<usize>,
@@ -141,7 +142,8 @@ impl FlowSubsystem {
     }
 }
 
-/// The pools that the R of a machine describes under [`KEY`], by subsystem. Pools that lead to no rank of R are left out.
+/// The pools that the R of a machine describes under [`KEY`], by subsystem. Pools that feed no rank of R are left
+/// out.
 pub(crate) fn read(flow: &Map<String, Value>, r: &R) -> Result<Vec<FlowSubsystem>, String> {
     let ranks = Ranks::new(r);
     let mut all = Vec::new();
@@ -168,7 +170,7 @@ pub(crate) fn read(flow: &Map<String, Value>, r: &R) -> Result<Vec<FlowSubsystem
     Ok(all)
 }
 
-/// Drops pools that lead to no node, feed no pool and are fed by none: their nodes are not part of this R.
+/// Drops pools without edges to nodes or other pools: their nodes are not part of this R.
 fn leading_somewhere(pools: &mut Vec<FlowPool>) {
     let fed: BTreeSet<usize> = pools.iter().filter_map(|pool| pool.from).collect();
     let kept: Vec<bool> = (pools.iter().enumerate())
@@ -182,10 +184,10 @@ fn leading_somewhere(pools: &mut Vec<FlowPool>) {
     pools.retain(|_| kept.next() == Some(&true));
 }
 
-/// What the R of a machine describes under [`KEY`], if every subsystem of it can carry flow; else why not.
+/// The pools that the R of a machine describes under [`KEY`]; an error if a subsystem of it cannot carry flow.
 pub(crate) fn sound(flow: &Map<String, Value>, r: &R) -> Result<Vec<FlowSubsystem>, String> {
     let all = read(flow, r).map_err(|why| format!("scheduling: {why}"))?;
-    // Numbers: ranks in their order, then pools as they come.
+    // Numbers: ranks in their order, then pools in the order of the description.
     let ranks = r.ranks();
     let nodes = ranks.len() as u32;
     let mut names = Names::default();
@@ -224,8 +226,8 @@ pub(crate) fn sound(flow: &Map<String, Value>, r: &R) -> Result<Vec<FlowSubsyste
     }
 }
 
-/// What the R of a job says that flows to its nodes: subsystem, rank and amount. `units` counts an amount of a unit in
-/// units of the caller; what it does not know is left out.
+/// The flow to the nodes of a job by its R: subsystem, rank and amount. `units` converts an amount into units of the
+/// caller; amounts that it does not know are left out.
 pub(crate) fn of_job(
     r: &R,
     mut units: impl FnMut(&str, u64, &str) -> Option<u64>,
@@ -249,7 +251,7 @@ pub(crate) fn of_job(
 fn pools(said: &Said, ranks: &Ranks) -> Result<Vec<FlowPool>, (usize, String)> {
     let mut named: BTreeMap<&str, usize> = BTreeMap::new();
     let mut pools: Vec<FlowPool> = Vec::new();
-    // Pools of hosts' own come after those that may feed them.
+    // Pools of single hosts follow the pools that may feed them.
     let mut own: Vec<(usize, Vec<u32>)> = Vec::new();
     for (index, pool) in said.pools.iter().enumerate() {
         let fault = |why: String| (index, why);
@@ -278,7 +280,7 @@ fn pools(said: &Said, ranks: &Ranks) -> Result<Vec<FlowPool>, (usize, String)> {
         };
         let mut shared = made(said, pool, size);
         if shared.name.is_empty() {
-            // So that it is called the same when it is written and read again.
+            // So that the pool has the same name after it is written and read again.
             shared.name = format!("{}{index}", pool.type_.as_deref().unwrap_or(TYPE));
         }
         pools.push(FlowPool { ranks, ..shared });
@@ -301,7 +303,7 @@ fn pools(said: &Said, ranks: &Ranks) -> Result<Vec<FlowPool>, (usize, String)> {
             Err(_) => above(index)?,
         };
         for host in hosts {
-            // Nothing of its own is no way at all.
+            // A pool without units feeds nothing.
             let Some(size) = pool.each.filter(|size| *size > 0) else { continue };
             let own = made(said, pool, size);
             let (type_, name) = (OWN.to_owned(), String::new());

@@ -1,6 +1,6 @@
 //! The flow that R describes (`scheduling.flow`), as vertices and edges of a model.
 //!
-//! This module must never know what flows.
+//! This module must never know the kind of flow.
 
 use std::collections::BTreeMap;
 

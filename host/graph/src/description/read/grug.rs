@@ -1,19 +1,19 @@
 //! Reading GRUG: a recipe in GraphML from which a machine is made.
 //!
-//! A recipe is a small graph. Its nodes are kinds of pools; its edges say how pools of the target kind come to be for
-//! each pool of the source kind: so many new ones (`MULTIPLY`), all there are of the type (`ASSOCIATE_IN`), or those that
-//! lie under the same prefix of a path (`ASSOCIATE_BY_PATH_IN`). The recipe is walked depth first from each root kind,
-//! and each edge that leads to a kind not seen before is cooked when it is met.
+//! A recipe is a small graph. Its nodes are kinds of pools. Its edges say how each pool of the source kind gets pools
+//! of the target kind: a number of new ones (`MULTIPLY`), all existing ones of the type (`ASSOCIATE_IN`), or those
+//! under the same prefix of a path (`ASSOCIATE_BY_PATH_IN`). The recipe is walked depth first from each root kind.
+//! Each edge to a kind that was not met before is carried out when it is met.
 //!
 //! # Readings taken
 //!
 //! - Data keys are looked up by `attr.name` where a `<key>` declares one, and `<default>` values count.
 //! - The id of a new pool counts within its parent (`id_scope` 0), its grandparent (1), and so on, from `id_start` by
 //!   `id_stride` (which scope 0 does not use).
-//! - Pools of type `node` get ranks in the order they are made.
-//! - An edge to a kind met before is not cooked again.
-//! - A pool that is associated with a second one in the subsystem that contains it already is not contained twice: that
-//!   edge is of the type `linked_to`. Walks follow it all the same.
+//! - Pools of type `node` get ranks in the order in which they are made.
+//! - An edge to a kind that was met before is not carried out again.
+//! - A pool that is associated with a second parent in a subsystem that contains it already is not contained twice:
+//!   that edge has the type `linked_to`. Walks follow it too.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -34,7 +34,7 @@ const NUMBER_MAX: i64 = 1 << 30;
 
 /// A kind of pool.
 struct Kind {
-    /// Where in the file.
+    /// The element in the file.
     place: String,
     root: bool,
     type_: String,
@@ -50,7 +50,7 @@ enum Method {
     AssociateByPath { within: String, target_up: i64, source_up: i64 },
 }
 
-/// How pools of one kind come to be for those of another.
+/// An edge of the recipe: how pools of one kind get pools of another.
 struct Step {
     place: String,
     source: usize,
@@ -68,7 +68,7 @@ fn fault(place: impl Into<String>, what: impl Into<String>) -> LoadError {
 
 /// The machine that a recipe makes.
 pub(crate) fn load(text: &str) -> Result<Model, LoadError> {
-    // Recipes declare no entities; refusing them keeps nested ones out.
+    // Recipes declare no entities. Refusing declarations excludes nested entities.
     let options = roxmltree::ParsingOptions { allow_dtd: false, nodes_limit: 1 << 20, ..Default::default() };
     let document = Document::parse_with_options(text, options)
         .map_err(|e| fault(format!("line {}", e.pos().row), e.to_string()))?;
@@ -81,7 +81,7 @@ struct Recipe {
     steps: Vec<Step>,
 }
 
-/// The `<key>` declarations: from id and what it is for to name and default.
+/// The `<key>` declarations: name and default, by id and element.
 type Keys<'d> = BTreeMap<(&'d str, &'d str), (&'d str, Option<&'d str>)>;
 
 impl Recipe {
@@ -236,7 +236,7 @@ impl LocalName for Node<'_, '_> {
     }
 }
 
-/// The making of a machine.
+/// The state while a machine is made.
 struct Cook<'r> {
     recipe: &'r Recipe,
     model: Model,
@@ -245,10 +245,10 @@ struct Cook<'r> {
     /// All pools of a type, in the order they were made.
     by_type: BTreeMap<&'r str, Vec<VertexId>>,
     roots: BTreeMap<&'r str, VertexId>,
-    /// Scales of the steps above, nearest first.
+    /// Scales of the steps above, the nearest first.
     scales: VecDeque<i64>,
     next_rank: i64,
-    /// Of each kind, once one was made.
+    /// The stencil of each kind, once a pool of it was made.
     stencils: Vec<Option<Stencil>>,
     /// True when pools are associated by type.
     by_type_needed: bool,
@@ -280,7 +280,7 @@ impl<'r> Cook<'r> {
             if std::mem::replace(&mut seen[start], true) {
                 continue;
             }
-            // Depth first, with a stack of its own: a recipe may be a long chain.
+            // Depth first with an explicit stack: a recipe may be a long chain.
             let mut stack = vec![(start, 0)];
             while let Some((kind, next)) = stack.last_mut() {
                 let Some(&step) = out[*kind].get(*next) else {
@@ -375,7 +375,7 @@ impl<'r> Cook<'r> {
         Ok(())
     }
 
-    /// Roots are known to the model only at the end; a path needs them now.
+    /// The model knows its roots only at the end, but paths are needed now.
     fn path(&self, vertex: VertexId, within: crate::description::names::Name) -> Option<String> {
         let mut at = vertex;
         let mut path = String::new();

@@ -2,13 +2,14 @@
 //!
 //! # Readings taken
 //!
-//! - Objects stand as hwloc arranges them (`tree`): groups and caches that only repeat what is above or below are left out,
-//!   and NUMA nodes stand beside what they serve, in version 1 too.
-//! - Kept are the machine as `node` (named by its info `HostName`), groups, NUMA nodes, packages (`socket`), data caches
-//!   (`cache`, sized in KiB), cores, processing units, co-processors (`gpu`) and block devices with a size (`storage`,
-//!   sized in GB). What is inside anything else belongs to the nearest of these above it.
-//! - Ids count the objects of a type through the machine, groups within their level and storage among all devices, but
-//!   those of gpus are what their names say (`cuda0`, `rsmi2`, `opencl0d1`).
+//! - Objects are arranged as hwloc arranges them (`tree`): groups and caches that only repeat the level above or
+//!   below are left out. NUMA nodes are beside the objects that they serve, also in version 1.
+//! - These objects are kept: the machine as `node` (named by its info `HostName`), groups, NUMA nodes, packages
+//!   (`socket`), data caches (`cache`, sized in KiB), cores, processing units, co-processors (`gpu`) and block
+//!   devices with a size (`storage`, sized in GB). Objects inside any other one belong to the nearest of these above
+//!   it.
+//! - Ids count the objects of a type through the machine, groups within their level and storage among all devices.
+//!   Ids of gpus are those in their names (`cuda0`, `rsmi2`, `opencl0d1`).
 
 mod tree;
 
@@ -54,14 +55,14 @@ pub(crate) fn load(text: &str, allow: Option<&[&str]>) -> Result<Model, LoadErro
     Ok(reader.model)
 }
 
-/// hwloc writes a document type without declarations, which says nothing; others are left in, and refused.
+/// Removes the document type without declarations that hwloc writes. Any other document type is left in, and refused.
 fn strip_doctype(text: &str) -> String {
     let Some(start) = text.find("<!DOCTYPE") else { return text.to_owned() };
     let Some(end) = text[start..].find('>') else { return text.to_owned() };
     if text[start..start + end].contains('[') {
         return text.to_owned();
     }
-    // Spaces in its place keep the line numbers.
+    // Spaces keep the line numbers.
     let blank: String =
         text[start..=start + end].chars().map(|c| if c == '\n' { '\n' } else { ' ' }).collect();
     format!("{}{blank}{}", &text[..start], &text[start + end + 1..])
@@ -99,7 +100,7 @@ impl Reader<'_, '_> {
         Ok(())
     }
 
-    /// The pool that an object is, if it is one that is kept.
+    /// The pool for an object, if the object is kept.
     fn pool(
         &mut self,
         kind: Kind,

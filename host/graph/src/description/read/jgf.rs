@@ -2,16 +2,17 @@
 //!
 //! # Readings taken
 //!
-//! - A vertex is `{"id", "metadata": {"type", ...}}`. Of the metadata `basename`, `name`, `id`, `uniq_id`, `rank`, `size`,
-//!   `unit`, `status`, `properties`, `paths`, `tags` and `uuid` have a meaning; all other keys are extended data of their
-//!   owners and kept. Left out, as the shorthand does: `basename` is the type, `uniq_id` the number that the vertex `id`
-//!   is, `id` the number a node's name ends in and else `uniq_id`, `name` basename and id, `size` 1.
+//! - A vertex is `{"id", "metadata": {"type", ...}}`. Of the metadata `basename`, `name`, `id`, `uniq_id`, `rank`,
+//!   `size`, `unit`, `status`, `properties`, `paths`, `tags` and `uuid` have a meaning; all other keys are kept as
+//!   extended data. Defaults are those of the shorthand: `basename` is the type, `uniq_id` the number in the vertex
+//!   `id`, `id` the number at the end of a node's name and else `uniq_id`, `name` basename and id, `size` 1.
 //! - `status` is a number (0 up, 1 down) or a word of RFC 4.
-//! - An edge is `{"source", "target", "metadata"}` with `subsystem` and `relationship`, or the older
-//!   `{"name": {"containment": "contains"}}`. Left out, the subsystem is containment and the relationship `contains` there
-//!   and [`LINKED`] elsewhere. `"directed": false` makes an edge go both ways.
+//! - An edge is `{"source", "target", "metadata"}` with `subsystem` and `relationship`, or the older `{"name":
+//!   {"containment": "contains"}}`. The default subsystem is containment; the default relationship is `contains`
+//!   there and [`LINKED`] elsewhere. `"directed": false` makes an edge go both ways.
 //! - An edge `in` is the opposite of a `contains` edge, which must be there; it is not stored twice.
-//! - The root of a subsystem is the vertex with a path of one name there; without paths, the one nothing leads to.
+//! - The root of a subsystem is the vertex with a path of one name there; without paths, the one without an edge to
+//!   it.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -25,7 +26,7 @@ use crate::description::model::CONTAINMENT;
 use crate::description::model::{CONTAINS, Direction, Model, ModelError, Relation};
 use crate::description::vertex::{EdgeId, Pool, State, VertexId};
 
-/// The type of an edge outside containment that names none.
+/// The default type of an edge outside containment.
 pub(crate) const LINKED: &str = "linked_to";
 
 #[derive(Deserialize)]
@@ -105,7 +106,7 @@ pub(crate) fn fault(place: impl Into<String>, what: impl Into<String>) -> LoadEr
     LoadError::new("JGF", place, what)
 }
 
-/// A vertex that a JGF text names, to be found in a model.
+/// A vertex that a JGF text claims, to be found in a model.
 #[derive(Debug, Clone)]
 pub struct JgfClaim {
     /// Its id in the text.
@@ -118,14 +119,14 @@ pub struct JgfClaim {
     pub exclusive: bool,
 }
 
-/// The resources that a JGF text names: an allocation (the `scheduling` of an R), not a machine.
+/// The resources that a JGF text claims: an allocation (the `scheduling` of an R), not a machine.
 #[derive(Debug, Clone)]
 pub struct JgfClaims {
     /// The vertices, in order.
     pub vertices: Vec<JgfClaim>,
     /// Source and target of each edge, by the ids of the text.
     pub edges: Vec<(String, String)>,
-    /// The ranks under `free_ranks`: ranks that the job gave back already.
+    /// The ranks under `free_ranks`: ranks that the job has released already.
     pub free_ranks: BTreeSet<i64>,
 }
 
@@ -163,14 +164,14 @@ fn claims(text: &str) -> Result<JgfClaims, LoadError> {
     Ok(JgfClaims { vertices: claims, edges, free_ranks: free })
 }
 
-/// What a parser says, without the position, which stands before it.
+/// The message of the parser without the position, which stands before it.
 pub(crate) fn syntax(e: &serde_json::Error) -> LoadError {
     let text = e.to_string();
     let words = text.split(" at line ").next().unwrap_or(&text);
     fault(format!("line {} column {}", e.line(), e.column()), words)
 }
 
-/// The graph of a text, and what stands around it.
+/// The graph of a text, and the document around it.
 pub(crate) fn parse(text: &str) -> Result<(JsonGraph, Map<String, Value>), LoadError> {
     let document: Document = serde_json::from_str(text).map_err(|e| syntax(&e))?;
     let (graph, mut around) = match (document.graph, document.scheduling) {
@@ -195,8 +196,8 @@ pub(crate) fn load(text: &str) -> Result<Model, LoadError> {
 }
 
 impl Model {
-    /// Adds the vertices of a JGF text that are not there yet, with the edges that lead to or from them. A vertex is
-    /// there when one of its paths leads to a vertex of its rank. On an error the model is left half changed.
+    /// Adds the vertices of a JGF text that the model lacks, with their edges. A vertex is known if one of its paths
+    /// leads to a vertex of its rank. On an error the model is left half changed.
     pub fn attach_jgf(&mut self, text: &str) -> Result<(), LoadError> {
         let mut graph = parse(text)?.0;
         let mut ids: HashMap<String, VertexId> = HashMap::new();
@@ -219,7 +220,7 @@ impl Model {
         self.add_jgf(graph, &mut ids)
     }
 
-    /// Adds the vertices and edges of a graph; `ids` knows vertices that are there already, and gets the new ones.
+    /// Adds the vertices and edges of a graph; `ids` has the known vertices by id, and gets the new ones.
     pub(crate) fn add_jgf(
         &mut self,
         graph: JsonGraph,
@@ -332,7 +333,7 @@ impl Model {
         Ok(())
     }
 
-    /// Finds the roots that paths name, and keeps the paths that do not follow from the edges.
+    /// Finds the roots by paths, and keeps the paths that do not follow from the edges.
     fn settle_paths(
         &mut self,
         paths: Vec<(VertexId, BTreeMap<String, String>)>,
@@ -387,7 +388,7 @@ fn pool(id: &str, data: &Metadata, here: &dyn Fn(&str) -> String) -> Result<Pool
     pool.unique = unique;
     pool.basename = data.basename.clone().unwrap_or_default();
     pool.unit = data.unit.clone().unwrap_or_default();
-    // Variables in it are filled in, so that a machine may be described with them.
+    // Variables in it are filled in, so that a machine may be described with variables.
     pool.name = data.name.clone().unwrap_or_default();
     pool.rank = match data.rank {
         Some(n) if !(-1..=i64::from(u32::MAX)).contains(&n) => {
@@ -427,7 +428,7 @@ fn status(value: &Value) -> Option<State> {
     }
 }
 
-/// The number that a name ends in.
+/// The number at the end of a name.
 fn trailing_number(name: &str) -> Option<i64> {
     let start = name.rfind(|c: char| !c.is_ascii_digit()).map_or(0, |at| at + 1);
     let start = if name.is_char_boundary(start) { start } else { name.len() };

@@ -2,7 +2,7 @@
 //!
 //! A reader loads everything or nothing, bounds its input, and names the place of an error.
 //!
-//! These modules must never know what a model is used for.
+//! These modules must never know the use of a model.
 
 mod flow;
 mod grug;
@@ -49,8 +49,8 @@ impl Model {
         jgf::load(bounded("JGF", text)?)
     }
 
-    /// The machine that an R (RFC 20) describes: a cluster of nodes with what R names on them. Of the `scheduling` of
-    /// R nothing is used; [`from_jgf`](Self::from_jgf) reads that.
+    /// The machine that an R (RFC 20) describes: a cluster of nodes with the resources in R_lite. `scheduling` is
+    /// ignored; [`from_jgf`](Self::from_jgf) reads it.
     pub fn from_r(r: &R) -> Result<Model, LoadError> {
         r::load(r)
     }

@@ -1,10 +1,10 @@
-//! Reading R (RFC 20) as a whole model: a cluster, its nodes, and one vertex for each thing that R names on them.
+//! Reading R (RFC 20) as a whole model: a cluster, its nodes, and one vertex for each resource of R on them.
 //!
 //! # Readings taken
 //!
-//! - A node is called as its host. The number its name ends in is its id, and what stands before that its basename.
+//! - The name of a node is its host. Its id is the number at the end of that name, its basename the part before.
 //! - Properties belong to nodes; a property of R has no value.
-//! - What is on a node has the rank of the node.
+//! - Resources on a node have the rank of the node.
 
 use std::collections::BTreeMap;
 
@@ -22,17 +22,17 @@ fn fault(place: impl Into<String>, what: impl Into<String>) -> LoadError {
     LoadError::new("R", place, what)
 }
 
-/// A node whose inside is to be made.
+/// A node whose content is to be made.
 pub(super) struct Inside<'r> {
     pub(super) vertex: VertexId,
     pub(super) rank: u32,
-    /// What R names on it.
+    /// The resources of R on it.
     pub(super) children: &'r Children,
     place: &'r str,
 }
 
 impl Inside<'_> {
-    /// Puts everything directly into the node.
+    /// Puts every resource directly into the node.
     pub(super) fn flat(&self, model: &mut Model) -> Result<(), LoadError> {
         let wrong = |e: ModelError| fault(self.place, e.to_string());
         for (type_, ids) in self.children {
@@ -52,10 +52,10 @@ pub(crate) fn load(r: &R) -> Result<Model, LoadError> {
     build(r, &mut |model, node| node.flat(model))
 }
 
-/// Gives nodes of a graph that R has and that have nothing inside what R names on them: the shorthand of JGF leaves out
-/// what is below a vertex that is given as a whole.
+/// Adds the resources of R to nodes of a graph that have no content: the shorthand of JGF leaves out vertices below
+/// one that is given as a whole.
 pub(crate) fn fill(model: &mut Model, r: &R) -> Result<(), LoadError> {
-    // Execution targets, whatever their type; not what is on them.
+    // Execution targets of any type; not the vertices on them.
     let target = |v: &VertexId| {
         let it = model.vertex(*v)?;
         let rank = it.rank().and_then(|rank| u32::try_from(rank).ok())?;
@@ -74,7 +74,7 @@ pub(crate) fn fill(model: &mut Model, r: &R) -> Result<(), LoadError> {
     Ok(())
 }
 
-/// The same, with the inside of each node as `inside` makes it.
+/// As [`load`], with the content of each node made by `inside`.
 pub(super) fn build(
     r: &R,
     inside: &mut dyn FnMut(&mut Model, &Inside<'_>) -> Result<(), LoadError>,
@@ -131,7 +131,7 @@ pub(super) fn build(
     Ok(model)
 }
 
-/// What stands before the number that a host name ends in, and the number; -1 without one.
+/// The basename and the number at the end of a host name; -1 without a number.
 pub(crate) fn split(host: &str) -> Result<(String, i64), String> {
     let base = host.trim_end_matches(|c: char| c.is_ascii_digit());
     let digits = &host[base.len()..];

@@ -20,7 +20,7 @@ pub enum Source {
     Grug,
     /// JGF (RFC 40), alone or as the `scheduling` of an R.
     Jgf,
-    /// R (RFC 20); what its `scheduling` says is left out.
+    /// R (RFC 20); its `scheduling` is ignored.
     R,
     /// R with the topology of nodes in its `scheduling` (RFC 49).
     TreePool,
@@ -28,7 +28,7 @@ pub enum Source {
     Hwloc,
     /// TOML with `[[resource.config]]`.
     Toml,
-    /// A state that was saved here, whole and changes after it.
+    /// A saved state: a whole model and changes after it.
     State,
 }
 
@@ -54,8 +54,8 @@ impl Source {
         Source::ALL.iter().find(|(name, _)| *name == text).map(|(_, it)| *it)
     }
 
-    /// The format of a text by its content; an R that carries a graph is JGF. The text may still be wrong. An R whose
-    /// `scheduling` is of a writer that nobody here knows is refused: read as [`Source::R`], that key is left out.
+    /// The format of a text by its content; an R with a graph is JGF. The text may still be invalid. An R whose
+    /// `scheduling` is of an unknown writer is refused; read explicitly as [`Source::R`], that key is ignored.
     pub fn detect(text: &str) -> Result<Source, LoadError> {
         let unknown = |place: &str, what: String| Err(LoadError::new("unknown format", place, what));
         let text = text.trim_start_matches('\u{feff}').trim_start();
@@ -102,10 +102,10 @@ impl Source {
     }
 }
 
-/// The writer that leaves out what is below vertices that are given as a whole.
+/// The writer that leaves out vertices below one that is given as a whole.
 const SHORTHAND: &str = "fluxion:jgf_shorthand";
 
-/// What can be read.
+/// The accepted formats.
 const ACCEPTED: &str =
     "a GRUG recipe (GraphML), JGF, R, hwloc XML or TOML with [[resource.config]] is accepted";
 
@@ -121,11 +121,11 @@ struct Keys {
 #[derive(Default)]
 struct Scheduling {
     graph: Option<IgnoredAny>,
-    /// What stands there, whatever it is.
+    /// The value of the key, of any type.
     writer: Option<String>,
 }
 
-/// `scheduling` is any scheduler's own: whatever it is, it is no error here.
+/// The content of `scheduling` is defined by a scheduler: no content is an error here.
 fn scheduling<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Scheduling, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged)]
@@ -142,7 +142,7 @@ fn scheduling<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Scheduling, D
     })
 }
 
-/// How to read what a writer wrote (RFC 20, 40 and 49); the first of them when none is named.
+/// The format of a writer (RFC 20, 40 and 49); the first one if none is named.
 fn written(writer: Option<&str>) -> Result<Source, LoadError> {
     match writer.unwrap_or("fluxion") {
         "fluxion" | "fluxion:jgf" | SHORTHAND => Ok(Source::Jgf),

@@ -1,14 +1,14 @@
-//! Reading R whose `scheduling` says how the insides of nodes are grouped (RFC 49, writer `TreePool`).
+//! Reading R whose `scheduling` describes the topology of nodes (RFC 49, writer `TreePool`).
 //!
 //! # Readings taken
 //!
-//! - `R_lite` says which cores and GPUs there are; the topology, which may be that of the whole node, says where they
-//!   are. What the topology does not place is directly in the node, and ranks that R does not have count for nothing.
-//! - A locality is a vertex of the type that its key names; its id counts within the node. One that holds nothing of what
-//!   R has is left out, unless it has memory or storage.
+//! - `R_lite` decides which cores and GPUs exist; the topology, which may be that of the whole node, says where they
+//!   are. Resources that the topology does not place are directly in the node, and ranks that R lacks are ignored.
+//! - A locality is a vertex of the type that its key names; its id counts within the node. A locality without
+//!   resources of R is left out, unless it has memory or storage.
 //! - Memory is one pool in GiB. Storage is one pool with its mount point as property `path`, in its own unit.
 //!
-//! This module must never know what a scheduler does with locality.
+//! This module must never know how a scheduler uses locality.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -91,15 +91,15 @@ fn text<'v>(value: Option<&'v Value>, place: &str) -> Result<&'v str, LoadError>
     value.as_str().ok_or_else(|| expected(place, value, "an idset in a text"))
 }
 
-/// The inside of one node.
+/// The content of one node.
 struct Walk<'m> {
     model: &'m mut Model,
     rank: u32,
-    /// What R has on the node.
+    /// The resources of R on the node.
     has: &'m Children,
-    /// What of it was not placed yet.
+    /// Resources that are not placed yet.
     left: BTreeMap<String, Idset>,
-    /// What the topology placed, by type.
+    /// Resources that the topology placed, by type.
     seen: BTreeSet<(&'static str, u32)>,
     /// Next id of each type that the topology numbers.
     next: BTreeMap<String, i64>,
@@ -164,7 +164,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// False when a domain has nothing that R has. What is no domain is reported where it is read.
+    /// False if a domain has no resource of R. Invalid domains are reported when they are read.
     fn holds(&self, domain: &Map<String, Value>, depth: usize) -> bool {
         depth > MODEL_DEPTH_MAX
             || domain.iter().any(|(key, value)| {
@@ -240,7 +240,7 @@ impl Walk<'_> {
     }
 }
 
-/// Whole units; of a number with a fraction so many of a smaller unit.
+/// A capacity in whole units; a number with a fraction is converted to a smaller unit.
 fn capacity(value: &Value, unit: &str) -> Option<(u64, String)> {
     if let Some(size) = value.as_u64() {
         return (size > 0).then(|| (size, unit.to_owned()));

@@ -1,7 +1,7 @@
 //! Writing a model as JGF (RFC 40) so that reading it gives the same model again.
 //!
-//! Keys with the value that a reader assumes by default are left out, as the shorthand does: a file of half a million
-//! vertices is shorter for people and faster for programs.
+//! Keys with the default value of the reader are left out, as in the shorthand: a file of half a million vertices is
+//! shorter for people and faster for programs.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ use crate::description::read::LINKED;
 use crate::description::vertex::{EdgeId, State, VertexId};
 
 impl Model {
-    /// The model as JGF: all vertices and edges with everything they carry.
+    /// The model as JGF: all vertices and edges with all their data.
     pub fn to_jgf(&self) -> Value {
         let mut seen = BTreeSet::new();
         let distinct = self.vertices().all(|v| seen.insert(self.vertices[v.index()].unique));

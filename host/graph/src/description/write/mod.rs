@@ -1,6 +1,6 @@
 //! Writers of models.
 //!
-//! These modules must never know what a model is used for.
+//! These modules must never know the use of a model.
 
 mod jgf;
 mod pictures;

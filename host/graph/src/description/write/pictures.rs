@@ -1,13 +1,13 @@
 //! Writing a model for tools that draw graphs: GraphML, and the language of Graphviz.
 //!
-//! Neither can be read back: both have the names of vertices and edges, and GraphML the base data of RFC 4.
+//! Neither can be read back. Both have the names of vertices and edges; GraphML also has the base data of RFC 4.
 
 use std::fmt::Write as _;
 
 use crate::description::model::Model;
 use crate::description::vertex::EdgeId;
 
-/// The keys of GraphML: id, for what, type.
+/// The keys of GraphML: id, element, type.
 const KEYS: [(&str, &str, &str); 12] = [
     ("type", "node", "string"),
     ("basename", "node", "string"),

@@ -1,6 +1,6 @@
-//! Writing a model as R (RFC 20): nodes with their cores and GPUs, and nothing else unless `scheduling` carries the graph.
+//! Writing a model as R (RFC 20): nodes with their cores and GPUs; with `scheduling` also the whole graph.
 //!
-//! This module must never know what R is used for.
+//! This module must never know the use of R.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,16 +12,16 @@ use crate::description::model::CONTAINMENT;
 use crate::description::model::Model;
 use crate::description::vertex::VertexId;
 
-/// What R names on nodes.
+/// Types of resources that R names on nodes.
 const NAMED: [&str; 2] = ["core", "gpu"];
 
 impl Model {
     /// The nodes of the model with their cores, GPUs and properties; with `scheduling` also the whole graph (RFC 40,
-    /// writer `fluxion:jgf`), so that nothing is lost. Nodes without rank get ranks from 0 in their order when none has
-    /// one. A property with a value is written as `name=value`.
+    /// writer `fluxion:jgf`), so that nothing is lost. If no node has a rank, nodes get ranks from 0 in their order.
+    /// A property with a value is written as `name=value`.
     ///
     /// # Errors
-    /// When the model has no node, or what R cannot say: two nodes of one rank, ranks of some nodes only, a node without
+    /// The model has no node, or R cannot express it: two nodes of one rank, ranks of some nodes only, a node without
     /// cores and GPUs, two cores of one id on a node, a name that is no host name.
     pub fn to_r(&self, scheduling: bool) -> Result<R, LoadError> {
         let nodes: Vec<VertexId> = self

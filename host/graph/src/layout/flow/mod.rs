@@ -1,11 +1,11 @@
 //! Channeled pools (RFC 4): flow such as power or bandwidth, from a source through pools to nodes.
 //!
-//! A subsystem beside containment is a forest of pools with a capacity each, and every node is fed by at most one of them.
-//! Flow to a node is taken from its pool and from every pool above it, or not at all. What is left of a pool stands in the
-//! ledger beside other vertices above nodes ([`Graph::upper`](crate::layout::graph::Graph::upper)) and in every view of the
-//! future; a request without flow never reads it.
+//! A subsystem beside containment is a forest of pools. Each pool has a capacity, and at most one pool feeds a node.
+//! Flow to a node is debited from its pool and from every pool above it, or not at all. The free units of each pool
+//! stand in the ledger beside the other vertices above nodes ([`Graph::upper`](crate::layout::graph::Graph::upper))
+//! and in every view of the future. A request without flow never reads them.
 //!
-//! This module must never know what flows, or jobs.
+//! This module must never know the kind of flow, or jobs.
 
 pub(crate) mod write;
 
@@ -17,15 +17,15 @@ use crate::description::names::{Name, Names};
 use crate::description::units;
 use crate::layout::vertex::NONE;
 
-/// The ledger's number for a pool with nothing left. A job that is taken over keeps its flow even where the capacity is
-/// smaller now; then the number is less than this.
+/// The number in the ledger of a pool without free units. A recovered job keeps its flow even if the capacity is
+/// smaller now; the number is then below this one.
 pub(crate) const EMPTY: u64 = 1 << 62;
 
 /// An amount of flow to one node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Flow {
     pub(crate) node: u32,
-    /// The pool that the node hangs on, by its position in `Graph::upper`.
+    /// The pool that feeds the node, by its position in `Graph::upper`.
     pub(crate) pool: u32,
     /// Units without a prefix.
     pub(crate) units: u64,
@@ -35,22 +35,22 @@ pub(crate) struct Flow {
 #[derive(Debug, Clone)]
 pub(crate) struct Kind {
     pub(crate) name: Name,
-    /// In what its pools, and requests that do not say, are counted; may be empty.
+    /// The unit of its pools, and of requests that name no unit; may be empty.
     pub(crate) unit: Name,
-    /// Units in which the ledger counts, by one of those.
+    /// Units of the ledger in one such unit.
     pub(crate) scale: u64,
-    /// The pool that each node hangs on, or [`NONE`].
+    /// The pool that feeds each node, or [`NONE`].
     pub(crate) entry: Vec<u32>,
-    /// Pools that nothing feeds.
+    /// Pools that no other pool feeds.
     pub(crate) sources: Vec<u32>,
-    /// Why nothing of it can be given away.
+    /// Why jobs cannot get flow of this subsystem.
     pub(crate) refused: Option<String>,
 }
 
 /// A pool.
 #[derive(Debug, Clone, Copy)]
 struct Hop {
-    /// What feeds it, by position in `Graph::upper`, or [`NONE`].
+    /// The pool that feeds it, by position in `Graph::upper`, or [`NONE`].
     above: u32,
     kind: u32,
     size: u64,
@@ -99,12 +99,12 @@ impl Flows {
         self.hops.get(at.checked_sub(self.first)? as usize)
     }
 
-    /// The ledger's number for an idle pool; `None` for a vertex that is no pool of flow.
+    /// The number in the ledger of an idle pool; `None` for a vertex that is not a pool of flow.
     pub(crate) fn idle(&self, at: u32) -> Option<u64> {
         self.hop(at).map(|hop| EMPTY + hop.size)
     }
 
-    /// A pool, and those that feed it.
+    /// A pool, and all pools that feed it.
     pub(crate) fn up(&self, pool: u32) -> impl Iterator<Item = u32> + '_ {
         std::iter::successors(Some(pool), |at| self.hop(*at).map(|hop| hop.above))
             .take_while(|at| *at != NONE)
@@ -117,7 +117,7 @@ impl Flows {
         self.hops.iter().enumerate().filter(move |hop| of(&hop)).map(at)
     }
 
-    /// What feeds a pool.
+    /// The pool that feeds a pool.
     pub(crate) fn above(&self, at: u32) -> Option<u32> {
         self.hop(at).map(|hop| hop.above).filter(|above| *above != NONE)
     }
@@ -137,7 +137,7 @@ impl Flows {
         self.hops.len()
     }
 
-    /// Why subsystems are not used, if some are not.
+    /// Why some subsystems are not used.
     pub(crate) fn refused<'a>(&'a self, names: &'a Names) -> impl Iterator<Item = String> + 'a {
         self.kinds
             .iter()
@@ -159,7 +159,7 @@ impl Kind {
         count.checked_mul(factor).filter(|n| *n <= SIZE_MAX)
     }
 
-    /// An amount of the ledger in the largest of its units that says it whole.
+    /// An amount of the ledger, in the largest unit in which it is a whole number.
     pub(crate) fn counted<'a>(&self, names: &'a Names, units: u64) -> (u64, &'a str) {
         let own = names.text(self.unit);
         match units::flowing(own) {
@@ -191,7 +191,7 @@ pub(crate) fn debit(state: &mut u64, units: u64) -> bool {
     enough
 }
 
-/// Takes units of a pool even when too few are left.
+/// Debits a pool even if it has too few free units.
 pub(crate) fn force(state: &mut u64, units: u64) {
     *state = state.saturating_sub(units);
 }
@@ -201,7 +201,7 @@ pub(crate) fn credit(state: &mut u64, units: u64) {
     *state = state.saturating_add(units);
 }
 
-/// Flows with those of one node and pool as one.
+/// The flows, with those of equal node and pool added up.
 pub(crate) fn merged(flows: impl IntoIterator<Item = Flow>) -> Vec<Flow> {
     let mut all: Vec<Flow> = flows.into_iter().collect();
     all.sort_unstable();

@@ -1,7 +1,7 @@
 //! Writing the form that [`read`](crate::description::flow::read) reads: the pools of a machine, and the flow to the nodes of a
 //! job.
 //!
-//! This module must never know what is free.
+//! This module must never know which units are free.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +15,8 @@ use crate::layout::vertex::VertexId;
 
 use super::{Flow, Kind};
 
-/// Puts what flows into the `scheduling` of an R. `flow` may be empty: then nothing flows, whatever else is said there.
+/// Puts the flow into the `scheduling` of an R. An empty `flow` says that there is none, whatever else the key
+/// contains.
 fn put(r: &mut R, flow: Map<String, Value>) {
     if flow.is_empty() && r.scheduling.is_none() {
         return;
@@ -63,7 +64,7 @@ impl<'a> Named<'a> {
         Value::Object(said)
     }
 
-    /// An amount, with its unit where that is not the usual one.
+    /// An amount, with its unit if that is not the unit of the subsystem.
     fn amount(&self, kind: &Kind, into: &mut Map<String, Value>, key: &str, units: u64) {
         let (count, unit) = kind.counted(&self.graph.names, units);
         into.insert(key.to_owned(), count.into());
@@ -124,7 +125,7 @@ pub(crate) fn machine(graph: &Graph, r: &mut R) {
             name => format!("{name}.{at}"),
         };
         let mut pools: Vec<Value> = Vec::new();
-        // Pools of nodes' own: what feeds them, and their size.
+        // Pools of single nodes: the pool that feeds them, and their size.
         let mut own: BTreeMap<(Option<u32>, u64), Vec<u32>> = BTreeMap::new();
         for (at, size) in graph.flows.pools(index) {
             let on = nodes.get(&at).map_or(&[][..], Vec::as_slice);

@@ -9,7 +9,7 @@
 //! - Ids of cores and gpus that differ from those of R, but are as many, are R's in the same order. Others that R lacks are
 //!   left out; those that the graph lacks (a graph in shorthand) are added below the node.
 //!
-//! This module must never know what is in a file beside the outlines of vertices and their names.
+//! This module must never know more of a file than the outlines of vertices and their names.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -24,8 +24,8 @@ use super::site::{Fate, NAMED, Outline, name};
 /// A vertex with a number of its own: its rank, or its id.
 type Numbered = (Option<u32>, usize);
 
-/// Binds the execution targets of the graph to the ranks of R, and drops what is not bound with all below it. Says which
-/// hosts only one side names, and where ranks differ.
+/// Binds the execution targets of the graph to the ranks of R, and drops targets that are not bound with all vertices
+/// below them. The text names the hosts that only one side has, and says where ranks differ.
 pub(super) fn bind(nodes: &[&RawValue], seen: &mut [Outline<'_>], r: &R) -> Option<String> {
     let targets = targets(seen);
     // By host: the ranks of R, in order, and the targets of the graph, in order of their own ranks.
@@ -74,19 +74,19 @@ pub(super) fn bind(nodes: &[&RawValue], seen: &mut [Outline<'_>], r: &R) -> Opti
     said.map(told).reduce(|a, b| format!("{a}; {b}"))
 }
 
-/// The execution targets of a graph without R: as it says.
+/// The execution targets of a graph without R, with the ranks that the graph gives them.
 pub(super) fn bind_alone(seen: &mut [Outline<'_>]) {
     for at in targets(seen) {
         seen[at].fate = Fate::Target(seen[at].rank);
     }
 }
 
-/// What is of type `node`, and the highest other vertices with a rank that contain no node.
+/// Vertices of type `node`, and the highest other vertices with a rank that contain no node.
 fn targets(seen: &[Outline<'_>]) -> Vec<usize> {
     let is_node = |at: usize| seen[at].type_ == "node";
     let above =
         |at: usize| std::iter::successors(Some(seen[at].parent), |p| Some(seen.get(*p as usize)?.parent));
-    // As deep as a tree may be; a cycle is refused later.
+    // The depth of a tree is bounded; a cycle is refused later.
     let chain = |at: usize| above(at).take_while(|p| *p != NONE).take(crate::DEPTH_MAX as usize + 1);
     let mut holds = vec![false; seen.len()];
     for at in (0..seen.len()).filter(|at| is_node(*at)) {
@@ -105,7 +105,7 @@ fn targets(seen: &[Outline<'_>]) -> Vec<usize> {
     (0..seen.len()).filter(|at| is_node(*at) || other(*at)).collect()
 }
 
-/// Drops what is below dropped vertices.
+/// Drops the vertices below dropped vertices.
 fn drop_below(seen: &mut [Outline<'_>]) {
     let mut fates: Vec<Option<bool>> = vec![None; seen.len()];
     let mut chain = Vec::new();
@@ -134,7 +134,7 @@ fn drop_below(seen: &mut [Outline<'_>]) {
     }
 }
 
-/// Gives cores and gpus the ids that R has for them; returns what the graph lacks: target, type, ids.
+/// Gives cores and gpus their ids of R; returns those that the graph lacks: target, type, ids.
 pub(super) fn members(seen: &mut [Outline<'_>], r: &R) -> Vec<(usize, String, Idset)> {
     let mut inside: BTreeMap<(u32, &str), Vec<Numbered>> = BTreeMap::new();
     for (at, vertex) in seen.iter().enumerate().filter(|(_, vertex)| NAMED.contains(&vertex.type_)) {

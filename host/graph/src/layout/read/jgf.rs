@@ -4,7 +4,7 @@
 //! keys), `uuid`, the containment path and `status` are used. `id` and `rank` of -1 mean none. Other keys follow from the
 //! graph or belong to a scheduler's state.
 //!
-//! This module must never know how vertices hang together.
+//! This module must never know the edges between vertices.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
@@ -18,7 +18,8 @@ use crate::layout::builder::{GraphBuilder, Pool, PoolId};
 use crate::layout::template;
 use crate::layout::vertex::Ids;
 
-/// A text, borrowed from the document unless it has escapes. Inside an `Option` only a type of one's own borrows.
+/// A text, borrowed from the document unless it contains escapes. Serde borrows inside an `Option` only for a
+/// newtype.
 #[derive(Deserialize)]
 #[serde(transparent)]
 pub(super) struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
@@ -38,7 +39,7 @@ pub(super) struct JsonNode<'a> {
     pub(super) metadata: Metadata<'a>,
 }
 
-/// What a vertex is.
+/// The metadata of a vertex.
 #[derive(Deserialize)]
 pub(super) struct Metadata<'a> {
     #[serde(rename = "type", borrow)]
@@ -105,7 +106,7 @@ pub(super) enum Properties {
 }
 
 impl Properties {
-    /// Keys and values; a list has none of these.
+    /// Keys and values; a list has no values.
     pub(super) fn pairs(&self) -> impl Iterator<Item = (&str, &Said)> {
         let map = match self {
             Properties::Map(map) => Some(map),
@@ -119,7 +120,7 @@ pub(super) fn fault(place: impl Into<String>, what: impl Into<String>) -> LoadEr
     LoadError::new("JGF", place, what)
 }
 
-/// What a parser says, without the position, which stands before it.
+/// The message of the parser without the position, which stands before it.
 pub(super) fn words(e: &serde_json::Error) -> String {
     let text = e.to_string();
     text.split(" at line ").next().unwrap_or(&text).to_owned()
@@ -148,7 +149,7 @@ pub(super) fn pool(build: &mut GraphBuilder, data: &Metadata<'_>) -> Result<Pool
         pool.basename = build.name(basename);
     }
     pool.unit = build.name(data.unit.as_deref().unwrap_or(""));
-    // A name that follows from basename and id is not kept, so that a run of cores stays one.
+    // A name that follows from basename and id is not kept, so that a run of cores remains one vertex.
     let follows = |name: &str| match (name.strip_prefix(basename), id) {
         (Some(rest), Some(id)) => decimal(rest) == Some(id),
         (Some(rest), None) => rest.is_empty(),
@@ -160,7 +161,7 @@ pub(super) fn pool(build: &mut GraphBuilder, data: &Metadata<'_>) -> Result<Pool
     pool.properties = match &data.properties {
         None => Vec::new(),
         Some(Properties::List(list)) => names(build, list.iter()),
-        // Values are kept where a preference reads them.
+        // Values are kept for the properties that placement preferences read.
         Some(Properties::Map(map)) => {
             let valued = |(key, value): (&String, &Said)| {
                 let read = [template::PERF_CLASS_PROPERTY, template::POWER_PROPERTY].contains(&key.as_str());
@@ -177,7 +178,7 @@ pub(super) fn pool(build: &mut GraphBuilder, data: &Metadata<'_>) -> Result<Pool
     Ok(pool)
 }
 
-/// The number that a text is, if it is written as numbers are.
+/// The number that a text spells in decimal digits without leading zeros.
 fn decimal(text: &str) -> Option<u32> {
     let plain = text.bytes().all(|b| b.is_ascii_digit()) && (text == "0" || !text.starts_with('0'));
     if plain { text.parse().ok() } else { None }
@@ -205,7 +206,7 @@ impl<'a> ById<'a> {
         }
     }
 
-    /// The one that was there.
+    /// Inserts a pool; returns the earlier pool of that id.
     pub(super) fn insert(&mut self, id: &'a str, pool: PoolId) -> Option<PoolId> {
         match self.position(id) {
             Some(at) => self.counted[at].replace(pool),

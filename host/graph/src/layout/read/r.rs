@@ -18,17 +18,17 @@ use crate::layout::vertex::Ids;
 use super::site;
 use super::treepool::{Domain, Scheduling};
 
-/// What an R describes.
+/// The machine that an R describes, with the parts of R that are not used.
 pub(crate) struct Loaded {
     pub(crate) graph: Graph,
     pub(crate) scheduling: Scheduling,
-    /// Why a topology that R has is not used, for all nodes or for some.
+    /// Why the topology of R is not used, for all nodes or for some.
     pub(crate) unused: Option<String>,
     /// The fault of its flow.
     pub(crate) wrong_flow: Option<String>,
 }
 
-/// The machine that an R describes. One without ranks is what an instance has whose nodes are all excluded.
+/// The machine that an R describes. An R without ranks is that of an instance whose nodes are all excluded.
 pub(crate) fn load(r: &R) -> Result<Loaded, LoadError> {
     let ranks = r.ranks();
     if ranks.len() > NODES_MAX {
@@ -74,7 +74,7 @@ pub(crate) fn load(r: &R) -> Result<Loaded, LoadError> {
             properties.entry(rank).or_default().push(name);
         }
     }
-    // Entries in order of rank; of each the children once, as names and ids.
+    // Entries in order of rank; the children of each entry once, as names and ids.
     let mut entries: BTreeMap<u32, usize> = BTreeMap::new();
     let mut children: Vec<Vec<(Name, Ids)>> = Vec::new();
     for (index, entry) in r.r_lite.iter().enumerate() {
@@ -106,7 +106,7 @@ pub(crate) fn load(r: &R) -> Result<Loaded, LoadError> {
         .enumerate()
         .flat_map(|(t, one)| one.ranks.iter().map(move |rank| (rank, t)))
         .collect();
-    // Whether R_lite and topology agree: once for each pair of them.
+    // Whether R_lite and the topology agree, found once for each pair of entries.
     let mut agreed: BTreeMap<(usize, usize), bool> = BTreeMap::new();
     let mut flat = Idset::new();
     for ((rank, entry), host) in entries.into_iter().zip(r.nodelist.iter()) {
@@ -164,14 +164,14 @@ pub(crate) fn load(r: &R) -> Result<Loaded, LoadError> {
     Ok(Loaded { graph, scheduling, unused, wrong_flow })
 }
 
-/// What R tells of flow.
+/// The description of flow in an R.
 struct Told {
     flow: Option<Map<String, Value>>,
-    /// `scheduling` without it.
+    /// `scheduling` without the description of flow.
     rest: Option<Value>,
 }
 
-/// Its own key.
+/// The flow that `scheduling` describes, and the other keys.
 fn flow_of(r: &R) -> Told {
     let mut told = Told { flow: None, rest: None };
     let Some(Value::Object(scheduling)) = &r.scheduling else { return told };
@@ -184,7 +184,7 @@ fn flow_of(r: &R) -> Told {
     told
 }
 
-/// Adds the pools of flow that R describes, and what they lead to; `nodes` by rank. On an error no pool was added.
+/// Adds the pools of flow that R describes, with their edges; `nodes` by rank. On an error no pool was added.
 fn add_flow(
     build: &mut GraphBuilder,
     flow: &Map<String, Value>,
@@ -213,7 +213,7 @@ fn add_flow(
     Ok(())
 }
 
-/// Adds what is in a domain, and in the domains in it.
+/// Adds the content of a domain, and of the domains in it.
 fn inside(build: &mut GraphBuilder, pool: PoolId, domain: &Domain) -> Result<(), GraphError> {
     for (type_, ids) in [("core", &domain.cores), ("gpu", &domain.gpus)] {
         if !ids.is_empty() {

@@ -36,7 +36,7 @@ const BYTES_MAX: usize = 1 << 30;
 /// Types whose ids R names.
 pub(super) const NAMED: [&str; 2] = ["core", "gpu"];
 
-/// The graph in a `scheduling`, if there is one that this reader is for; an error names a writer of unknown graphs.
+/// The graph in a `scheduling`, if this reader knows its writer. The error names the writer of an unknown graph.
 pub(super) fn graph_of(r: &R) -> Result<Option<Cow<'_, str>>, String> {
     let Some(scheduling) = &r.scheduling else { return Ok(None) };
     let value = || scheduling.get("graph").filter(|graph| graph.get("nodes").is_some());
@@ -55,13 +55,13 @@ pub(super) fn graph_of(r: &R) -> Result<Option<Cow<'_, str>>, String> {
     }
 }
 
-/// A machine, and what of graph and R could not be brought together.
+/// A machine, and the differences between graph and R.
 pub(super) struct Bound {
     pub(super) graph: Graph,
     pub(super) unbound: Option<String>,
 }
 
-/// What is known of each vertex before it is added.
+/// The data of a vertex before it is added.
 pub(super) struct Outline<'a> {
     id: &'a str,
     pub(super) type_: &'a str,
@@ -72,18 +72,18 @@ pub(super) struct Outline<'a> {
     pub(super) fate: Fate,
 }
 
-/// What becomes of a vertex.
+/// What the reader does with a vertex.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Fate {
     Kept,
-    /// An execution target with this rank; without one in a graph that has none.
+    /// An execution target with this rank; without a rank in a graph that has no ranks.
     Target(Option<u32>),
-    /// With another id, since R counts it so.
+    /// A vertex with another id than in the graph: that of R.
     Renumbered(u32),
     Dropped,
 }
 
-/// A graph, whose vertices and edges are read one by one: as values they would take ten times the memory.
+/// A graph. Its vertices and edges are read one by one: as values they would take ten times the memory.
 #[derive(Deserialize)]
 struct Lists<'a> {
     #[serde(borrow)]
@@ -92,7 +92,7 @@ struct Lists<'a> {
     edges: Vec<&'a RawValue>,
 }
 
-/// What the first look at a vertex reads.
+/// The fields of a vertex that are read first.
 #[derive(Deserialize)]
 struct Glance<'a> {
     id: Option<&'a str>,
@@ -138,7 +138,7 @@ struct Within<'a> {
     graph: Option<&'a RawValue>,
 }
 
-/// The machine that a JGF text describes by itself, with the ranks, cores and gpus that it says.
+/// The machine that a JGF text describes without R, with its own ranks, cores and gpus.
 pub(crate) fn alone(text: &str) -> Result<Graph, LoadError> {
     if text.len() > BYTES_MAX {
         return Err(jgf::fault(
@@ -154,7 +154,7 @@ pub(crate) fn alone(text: &str) -> Result<Graph, LoadError> {
     Ok(load(graph.get(), None, &mut |_, _| {})?.graph)
 }
 
-/// Reads a graph and binds it to R, if there is one. `more` adds what else R says, and is handed the nodes by rank.
+/// Reads a graph and binds it to R, if there is one. `more` adds the other parts of R, and gets the nodes by rank.
 pub(super) fn load(
     graph: &str,
     r: Option<&R>,
@@ -261,7 +261,7 @@ fn outlines<'a>(nodes: &[&'a RawValue]) -> Result<Vec<Outline<'a>>, LoadError> {
     Ok(seen)
 }
 
-/// Has no vertex a path? Then paths follow from names; otherwise each vertex that is contained in another needs one.
+/// True if no vertex has a path, so that paths are made from names. Otherwise each contained vertex needs a path.
 fn check_paths(seen: &[Outline<'_>]) -> Result<bool, LoadError> {
     let pathless = !seen.iter().any(|vertex| vertex.has_path);
     match seen.iter().position(|vertex| vertex.parent != NONE && !vertex.has_path) {
@@ -273,7 +273,7 @@ fn check_paths(seen: &[Outline<'_>]) -> Result<bool, LoadError> {
     }
 }
 
-/// The path of a vertex by the names of those above it.
+/// The path of a vertex, made from the names of the vertices above it.
 fn made_path(nodes: &[&RawValue], seen: &[Outline<'_>], index: usize) -> String {
     let above = |at: &u32| Some(seen.get(*at as usize)?.parent);
     let chain = std::iter::successors(Some(index as u32), above).take_while(|at| *at != NONE);
@@ -301,7 +301,7 @@ fn trailing(name: &str) -> Option<u32> {
     name[name.len() - digits..].parse().ok()
 }
 
-/// Edge of another subsystem, or from what is contained: from, to, type, subsystem.
+/// An edge of another subsystem, or the opposite of a containment edge: from, to, type, subsystem.
 type Link = (u32, u32, String, String);
 
 /// Sets the containment parents; returns the other edges.
@@ -343,7 +343,7 @@ fn parents(edges: &[&RawValue], seen: &mut [Outline<'_>]) -> Result<Vec<Link>, L
     Ok(links)
 }
 
-/// The types and subsystems of an edge; containment where it does not say.
+/// The types and subsystems of an edge; containment if it names none.
 fn kinds(metadata: Option<&RawValue>) -> Vec<(String, String)> {
     let metadata: Value = metadata.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default();
     let own = |text: &str| text.to_owned();
@@ -392,7 +392,7 @@ fn add(
         let more = all.filter(|(_, ranks)| rank.is_some_and(|rank| ranks.contains(rank)));
         pool.properties.extend(more.map(|(name, _)| build.name(name)));
     } else {
-        // What is inside a node has no label.
+        // Vertices inside a node have no label.
         let mut here = vertex.parent;
         while here != NONE && labelled {
             labelled = !matches!(seen[here as usize].fate, Fate::Target(_));

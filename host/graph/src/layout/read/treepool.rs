@@ -1,9 +1,10 @@
 //! The inside of nodes that R describes in `scheduling` (RFC 49, writer `TreePool`): sockets, NUMA domains and other
 //! domains, each with its cores and gpus.
 //!
-//! The topology is a hint; R_lite says what there is. A node whose ids differ from those of its topology (a child instance
-//! that got part of a node) is read as flat, and a malformed topology is set aside with a reason. `memory` and `storage`
-//! are not tracked (RFC 49). Ranks may be those of the enclosing instance; they are renumbered by their order.
+//! The topology is a hint; R_lite decides which resources there are. A node whose ids differ from those of its
+//! topology (a child instance that got part of a node) is read as flat. A malformed topology is not used, and the
+//! reason is kept. `memory` and `storage` are not tracked (RFC 49). Ranks may be those of the enclosing instance;
+//! they are renumbered in their order.
 //!
 //! This module must never know what is free.
 
@@ -19,20 +20,20 @@ const WRITER: &str = "TreePool";
 const DOMAINS_MAX: usize = 4096;
 /// Deepest nesting.
 const DEPTH_MAX: usize = 16;
-/// What a domain cannot be called: it means something else here.
+/// Types that a domain cannot have, because they mean something else here.
 const TAKEN: &[&str] = &["cluster", "node", "slot", "core", "gpu"];
 
-/// The key `scheduling` of an R, as far as it is understood.
+/// The key `scheduling` of an R, by its meaning to this scheduler.
 #[derive(Debug, Clone, Default)]
 pub(crate) enum Scheduling {
-    /// There is none.
+    /// R has no such key.
     #[default]
     None,
-    /// Of another writer: kept untouched.
+    /// The key of another writer; it is kept unchanged.
     Opaque(Arc<Value>),
-    /// The graph of a site, which the layout has.
+    /// The graph of a site, which is stored in the layout.
     Site,
-    /// RFC 49: an allocation has the part that is about its ranks.
+    /// RFC 49; an allocation gets the part about its ranks.
     TreePool(Arc<TreePool>),
 }
 
@@ -51,11 +52,11 @@ pub(crate) struct Entry {
     topo: Value,
 }
 
-/// A place in a node, with what is in it but not in a smaller one.
+/// A domain of a node, with the resources that are in it and in no smaller domain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Domain {
     pub(crate) type_: String,
-    /// Its place among its like.
+    /// Its number among domains of its type.
     pub(crate) id: u32,
     pub(crate) cores: Idset,
     pub(crate) gpus: Idset,
@@ -63,7 +64,7 @@ pub(crate) struct Domain {
 }
 
 impl Scheduling {
-    /// Understand the key of an R of these ranks; the text says why a topology is not used.
+    /// Reads the key of an R of these ranks; the text says why a topology is not used.
     pub(crate) fn read(scheduling: Option<&Value>, ranks: &Idset) -> (Scheduling, Option<String>) {
         let Some(value) = scheduling else { return (Scheduling::None, None) };
         let opaque = || Scheduling::Opaque(Arc::new(value.clone()));
@@ -76,7 +77,7 @@ impl Scheduling {
         }
     }
 
-    /// The key of this R, which is part of the one that was read, of the machine or of an allocation.
+    /// The key for this R, which is a part of the R that was read (of the machine or of an allocation).
     pub(crate) fn of(&self, r: &R) -> Option<Value> {
         match self {
             Scheduling::None | Scheduling::Site => None,
@@ -173,7 +174,7 @@ impl Domain {
         Ok(Domain { type_: type_.to_owned(), id, cores, gpus, within })
     }
 
-    /// Every id stands in one place.
+    /// Checks that every id stands in one domain.
     fn check(&self) -> Result<(), String> {
         let (cores, gpus) = self.ids();
         let mut counts = (0, 0);

@@ -1,9 +1,9 @@
 //! Matching nodes that need flow: every pool on the way to the chosen nodes must have enough left.
 //!
-//! Pools form a tree. Among nodes with equal needs, taking each node that still gets its flow finds the largest number,
-//! in any order. Where two subsystems have different shapes a placement may be missed.
+//! Pools form a tree. Among nodes with equal needs, taking in any order each node that still gets its flow finds the
+//! largest number of nodes. If two subsystems have different shapes, a placement may be missed.
 //!
-//! This module must never know what flows.
+//! This module must never know the kind of flow.
 
 use std::collections::BTreeMap;
 
@@ -18,12 +18,12 @@ use crate::live::{local, prefer};
 
 use super::{Before, Matcher, level_out, trim};
 
-/// What pools have left while nodes are chosen.
+/// The free units of pools during the choice of nodes.
 struct Headroom<'a> {
     view: View<'a>,
     scratch: &'a Overlay,
     flows: &'a [(u32, u64)],
-    /// What is left of the pools met so far.
+    /// Free units of the pools met so far.
     left: BTreeMap<u32, u64>,
 }
 
@@ -32,7 +32,7 @@ impl Headroom<'_> {
         self.left.get(&at).copied().unwrap_or_else(|| flow::headroom(self.view.upper(self.scratch, at)))
     }
 
-    /// How often a node gets its flow, at most `limit`.
+    /// How often a node gets its flow, at most `limit` times.
     fn fits(&self, node: u32, limit: u64) -> u64 {
         let flows = &self.view.graph.flows;
         self.flows.iter().fold(limit, |limit, &(kind, units)| match entry(self.view.graph, kind, node) {
@@ -52,7 +52,7 @@ impl Headroom<'_> {
         }
     }
 
-    /// How often all sources together give what one wants.
+    /// How often all sources together can feed the need.
     fn sources(&self) -> u64 {
         let flows = &self.view.graph.flows;
         let most = |&(kind, units): &(u32, u64)| {
@@ -62,7 +62,7 @@ impl Headroom<'_> {
         self.flows.iter().map(most).min().unwrap_or(u64::MAX)
     }
 
-    /// Of nodes in this order as many as get their flow, up to `limit` together.
+    /// Of nodes in this order those that get their flow, up to `limit` in all.
     fn choose(mut self, list: &[(u32, u64)], limit: u64) -> (Vec<(u32, u64)>, u64) {
         let (mut plan, mut sum) = (Vec::new(), 0);
         for &(node, capacity) in list {
@@ -79,7 +79,7 @@ impl Headroom<'_> {
         (plan, sum)
     }
 
-    /// Do all of these get their flow together?
+    /// True if all of these nodes get their flow together.
     fn all(mut self, plan: &[(u32, u64)]) -> bool {
         plan.iter().all(|&(node, count)| {
             let fits = self.fits(node, count) == count;
@@ -88,7 +88,7 @@ impl Headroom<'_> {
         })
     }
 
-    /// The same, distributed evenly as far as the flow allows.
+    /// As [`choose`](Self::choose), distributed as evenly as the flow allows.
     fn level(&self, list: &[(u32, u64)], best: u64) -> Option<Vec<(u32, u64)>> {
         let again = || Headroom { left: BTreeMap::new(), ..*self };
         let mut even = list.to_vec();
@@ -97,7 +97,7 @@ impl Headroom<'_> {
     }
 }
 
-/// The pool that a node hangs on.
+/// The pool that feeds a node.
 fn entry(graph: &Graph, kind: u32, node: u32) -> Option<u32> {
     let pool = graph.flows.kinds.get(kind as usize)?.entry.get(node as usize)?;
     Some(*pool).filter(|pool| *pool != NONE)
@@ -112,7 +112,7 @@ impl Matcher<'_> {
         let view = self.view;
         let scratch = std::mem::take(&mut self.scratch);
         let headroom = || Headroom { view, scratch: &scratch, flows: &need.flows, left: BTreeMap::new() };
-        // More than the sources give there never is.
+        // The sources bound the number of nodes.
         let limit = counted.limit().saturating_mul(per).min(headroom().sources());
         let least = counted.min().saturating_mul(per);
         let mut steps = 1;
@@ -126,7 +126,7 @@ impl Matcher<'_> {
                 Order::Placed(Placement::Variation) => Order::PerfClasses(0, u64::MAX),
                 order => order,
             };
-            // A preference wants to know all there are, others only as many as are taken.
+            // A preference examines all nodes, other orders only as many as are taken.
             let all = matches!(
                 self.order,
                 Order::Placed(Placement::Spread | Placement::Locality | Placement::Variation)
@@ -172,7 +172,7 @@ impl Matcher<'_> {
         true
     }
 
-    /// A choice that is even, close together or of one performance, if there is flow for such.
+    /// An even or close choice, or one of close performance classes, if there is flow for it.
     fn preferred(
         &self,
         scope: u32,
@@ -209,7 +209,7 @@ impl Matcher<'_> {
         }
     }
 
-    /// Takes flow that is there.
+    /// Takes flow that is known to be free.
     pub(super) fn take_flow(&mut self, flow: Flow) {
         let graph = self.view.graph;
         for at in graph.flows.up(flow.pool) {

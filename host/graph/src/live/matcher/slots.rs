@@ -1,9 +1,9 @@
-//! Slots above nodes: where a slot can be that names a node and something beside it.
+//! Slots above nodes: the places of a slot that names a node and a vertex beside it.
 //!
-//! Such a slot is at one vertex that has direct children of all types that it names. Of many such vertices only those are
-//! looked into that have a node which fits and, now, a pool that is not empty.
+//! Such a slot is at one vertex that has direct children of all types in it. Of many such vertices only those are
+//! searched that have a node which fits and a pool that is not empty now.
 //!
-//! This module must never know what a vertex is called.
+//! This module must never know the name of a vertex.
 
 use crate::layout::vertex::NONE;
 use crate::live::index::State;
@@ -14,7 +14,7 @@ use crate::live::share::is_exclusive;
 use super::Matcher;
 
 impl<'a> Matcher<'a> {
-    /// Slots above nodes: each at one of the places that can hold it, in order, several at one if they fit.
+    /// Places slots above nodes, each at one of its possible places, in order; several at one place if they fit.
     pub(super) fn slots(&mut self, scope: u32, need: &Need) -> bool {
         let graph = self.view.graph;
         let counts = need.is_task_slot();
@@ -35,7 +35,7 @@ impl<'a> Matcher<'a> {
         }
         let pools = need.with.iter().any(|inner| inner.is_pool() && !inner.is_machine_wide(graph));
         let states = self.states_for(need);
-        // The nearest node that could fit, as far as was looked.
+        // The nearest node that could fit, and how far the search went.
         let mut nearest: Option<(u32, Option<u32>)> = None;
         let mut list = list.into_iter().peekable();
         self.repeat(need, |this| {
@@ -53,7 +53,7 @@ impl<'a> Matcher<'a> {
         })
     }
 
-    /// The states of nodes on which what a slot names of nodes could fit; `None` when it names none.
+    /// The states of nodes on which the node part of a slot could fit; `None` if the slot names no node.
     fn states_for(&self, need: &Need) -> Option<Vec<&'a State>> {
         let (graph, index) = (self.view.graph, self.view.index);
         let inner = need.with.iter().find(|inner| inner.level != Level::Upper)?;
@@ -65,7 +65,7 @@ impl<'a> Matcher<'a> {
         Some(index.live().filter(fits).collect())
     }
 
-    /// Could a node below a place fit? `nearest` remembers the answer for the places that follow.
+    /// True if a node below a place could fit. `nearest` keeps the answer for the places that follow.
     fn has_node(&self, at: u32, states: Option<&[&State]>, nearest: &mut Option<(u32, Option<u32>)>) -> bool {
         let Some(states) = states else { return true };
         let (first, after) = self.view.graph.upper_nodes[at as usize];

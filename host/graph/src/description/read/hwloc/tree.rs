@@ -1,10 +1,10 @@
-//! The objects of a topology as hwloc itself arranges them once it has read them.
+//! The objects of a topology in the arrangement that hwloc itself gives them.
 //!
-//! Levels are what the objects of one type make; a level of groups or caches that repeats the one above or below it, object
-//! for object, brings no structure and is taken out, as hwloc does with `HWLOC_TYPE_FILTER_KEEP_STRUCTURE`. Memory stands
-//! beside what it serves, also where version 1 put it above.
+//! The objects of one type form a level. A level of groups or caches that repeats the one above or below it, object
+//! for object, is removed, as hwloc does with `HWLOC_TYPE_FILTER_KEEP_STRUCTURE`. Memory is beside the objects that
+//! it serves, also where version 1 put it above them.
 //!
-//! This module must never know what a type becomes in a resource graph.
+//! This module must never know the type of an object in a resource graph.
 
 use roxmltree::{Document, Node};
 
@@ -13,22 +13,22 @@ use crate::description::model::MODEL_DEPTH_MAX;
 
 use super::fault;
 
-/// What an object is, as far as the arrangement asks.
+/// The kind of an object, as far as the arrangement depends on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Machine,
     Package,
     Core,
     Pu,
-    /// Its level, and whether it is for instructions alone.
+    /// Its level, and whether it holds instructions only.
     Cache(u8, bool),
-    /// Its kind and the kind within that; in version 1 there is a depth in place of both.
+    /// Its kind and subkind; in version 1 the depth in place of both.
     Group(u32, u32),
     Memory,
     Device,
-    /// A die or something that is not known: it stands where it was found.
+    /// A die or an unknown object: it stays where it was found.
     Other,
-    /// Bridges, functions of PCI, and devices that only move memory: what is in them belongs to who has them.
+    /// Bridges, PCI functions and DMA devices: objects in them belong to the object around them.
     Through,
 }
 
@@ -46,7 +46,7 @@ impl Kind {
                 Kind::Group(part("kind"), part("subkind").max(part("depth")))
             }
             "Cache" => Kind::Cache(number("depth").unwrap_or(0), number("cache_type") == Some(2)),
-            // Memory moves by devices of kind 4.
+            // Devices of kind 4 move memory (DMA).
             "OSDev" if node.attribute("osdev_type") == Some("4") => Kind::Through,
             "OSDev" => Kind::Device,
             "Bridge" | "PCIDev" | "Misc" => Kind::Through,
@@ -59,12 +59,12 @@ impl Kind {
         }
     }
 
-    /// True where a level that repeats another may go.
+    /// True if a level of this kind may be removed when it repeats another.
     fn only_structure(self) -> bool {
         matches!(self, Kind::Cache(..) | Kind::Group(..))
     }
 
-    /// Of two levels that repeat each other the one with less goes.
+    /// Of two levels that repeat each other the one with the smaller weight is removed.
     fn weight(self) -> u8 {
         match self {
             Kind::Group(..) => 0,
@@ -75,15 +75,15 @@ impl Kind {
     }
 }
 
-/// One object, and what it has, by place in [`Tree::objects`].
+/// One object and its children, by position in [`Tree::objects`].
 #[derive(Debug)]
 pub(super) struct Object<'d, 'x> {
     pub(super) kind: Kind,
     pub(super) node: Node<'d, 'x>,
-    /// How many of its level, of memory or of devices come before it.
+    /// Number of earlier objects of its level, of memory or of devices.
     pub(super) index: i64,
     above: usize,
-    /// What computes, in it.
+    /// The processors and their containers in it.
     inner: Vec<usize>,
     memory: Vec<usize>,
     devices: Vec<usize>,
@@ -98,7 +98,7 @@ pub(super) struct Tree<'d, 'x> {
 /// Most levels of one topology; hwloc has 20 types and few levels of groups.
 const LEVELS_MAX: usize = 128;
 
-/// What hwloc puts in place of memory of version 1, by the kind that it gives such groups.
+/// The kind of group that hwloc puts in place of memory of version 1.
 const GROUP_OF_MEMORY: Kind = Kind::Group(1001, 0);
 
 /// The machine itself.
@@ -124,7 +124,7 @@ impl<'d, 'x> Tree<'d, 'x> {
         &self.objects[at]
     }
 
-    /// What an object has, in the order in which hwloc names it.
+    /// The children of an object, in the order of hwloc.
     pub(super) fn children(&self, at: usize) -> impl Iterator<Item = usize> + '_ {
         let it = &self.objects[at];
         [&it.inner, &it.memory, &it.devices].into_iter().flatten().copied()
@@ -169,12 +169,12 @@ impl<'d, 'x> Tree<'d, 'x> {
                 Kind::Memory => {
                     let mut serves = within;
                     if of_one {
-                        // Version 1 has in the memory what it serves: a group stands for that.
+                        // Version 1 puts the objects that memory serves inside the memory: a group takes its place.
                         inside = self.push(GROUP_OF_MEMORY, child, within);
                         self.objects[within].inner.push(inside);
                         serves = self.highest_like(inside);
                     }
-                    // Memory that nobody may use is none.
+                    // Memory with an empty node set is not usable.
                     if !is_empty_set(child, "nodeset") {
                         let memory = self.push(kind, child, serves);
                         self.objects[serves].memory.push(memory);
@@ -195,7 +195,7 @@ impl<'d, 'x> Tree<'d, 'x> {
         Ok(())
     }
 
-    /// Takes out what has no processors, no memory and no devices.
+    /// Removes objects without processors, memory and devices.
     fn prune(&mut self, at: usize) {
         let inner = std::mem::take(&mut self.objects[at].inner);
         let mut kept = Vec::with_capacity(inner.len());
@@ -210,7 +210,7 @@ impl<'d, 'x> Tree<'d, 'x> {
         self.objects[at].inner = kept;
     }
 
-    /// The highest of those above an object that have the same processors, or itself.
+    /// The highest object at or above an object that has the same processors.
     fn highest_like(&self, at: usize) -> usize {
         let processors = |at: usize| self.objects[at].node.attribute("cpuset");
         let mut highest = at;
@@ -222,7 +222,7 @@ impl<'d, 'x> Tree<'d, 'x> {
         highest
     }
 
-    /// Numbers what computes by level, and memory and devices in the order of the whole.
+    /// Numbers processors and their containers by level, and memory and devices in the order of the whole.
     fn number(&mut self, levels: &[Vec<usize>]) {
         for level in levels {
             for (index, &at) in (0..).zip(level) {
@@ -247,7 +247,7 @@ impl<'d, 'x> Tree<'d, 'x> {
         }
     }
 
-    /// True when an object of a kind is somewhere in another, which is not of that kind.
+    /// True if an object of a kind is somewhere in another object, which is of another kind.
     fn has(&self, at: usize, kind: Kind) -> bool {
         let mut left: Vec<usize> = self.objects[at].inner.clone();
         while let Some(next) = left.pop() {
@@ -259,8 +259,8 @@ impl<'d, 'x> Tree<'d, 'x> {
         false
     }
 
-    /// The objects of each level, from the machine down. A level has the type of which nobody in it is in another; processing
-    /// units come last.
+    /// The objects of each level, from the machine down. The next level has a type of which no remaining object is
+    /// inside another; processing units come last.
     fn levels(&self) -> Option<Vec<Vec<usize>>> {
         let mut levels = vec![vec![MACHINE]];
         let mut front = self.objects[MACHINE].inner.clone();
@@ -290,7 +290,7 @@ impl<'d, 'x> Tree<'d, 'x> {
         Some(levels)
     }
 
-    /// Takes out what only repeats, and gives the levels that are left; `None` when there are too many to tell.
+    /// Removes levels that only repeat another, and returns the others; `None` if there are too many levels.
     fn merge(&mut self) -> Option<Vec<Vec<usize>>> {
         let mut levels = self.levels()?;
         for lower in (1..levels.len()).rev() {
@@ -315,7 +315,7 @@ impl<'d, 'x> Tree<'d, 'x> {
         Some(levels)
     }
 
-    /// Makes one of an object and the only one in it.
+    /// Merges an object and its only child.
     fn join(&mut self, at: usize, as_inner: bool) {
         let Some(&only) = self.objects[at].inner.first() else { return };
         let inner = &mut self.objects[only];
@@ -333,7 +333,7 @@ impl<'d, 'x> Tree<'d, 'x> {
     }
 }
 
-/// True for an attribute that is a set, in words of hexadecimal digits, without anything in it.
+/// True for an attribute that is an empty set, written in hexadecimal words.
 fn is_empty_set(node: Node<'_, '_>, key: &str) -> bool {
     node.attribute(key).is_some_and(|set| {
         let words = set.split(',').map(|word| word.trim_start_matches("0x"));
