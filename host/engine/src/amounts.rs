@@ -1,4 +1,4 @@
-//! Parts of the machine as a site writes them, and the bounds of queues that are made of them.
+//! Parts of the machine as a site writes them, and the bounds of queues in such parts.
 //!
 //! Must never know jobs or the ledger.
 

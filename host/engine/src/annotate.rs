@@ -1,7 +1,8 @@
 //! RFC 27 annotations of jobs: merged, and sent only when they changed.
 //!
-//! The job manager keeps the annotations of a waiting job. The engine remembers them (`Job::told`), so that it repeats
-//! nothing and takes back with `null` what no longer holds when the job starts. Must never know why a job waits.
+//! The job manager keeps the annotations of a waiting job. The engine remembers what it sent (`Job::told`), so that
+//! it repeats nothing. When the job starts, it removes with `null` the annotations that no longer hold. Must never
+//! know why a job waits.
 
 use std::collections::BTreeMap;
 
@@ -31,7 +32,7 @@ pub(crate) fn keys(job: Option<&Job>, more: &BTreeMap<String, Value>) -> u64 {
     (told + more.len()) as u64
 }
 
-/// Annotates a waiting job; annotations that the job manager has are left out.
+/// Annotates a waiting job; annotations that the job manager has already are not sent again.
 pub(crate) fn tell(core: &mut Core, slot: Slot, news: BTreeMap<String, Value>, out: &mut Vec<Action>) {
     if !core.config.annotate {
         return;
@@ -64,7 +65,8 @@ pub(crate) fn tell_reason(core: &mut Core, slot: Slot, out: &mut Vec<Action>) {
     tell(core, slot, news, out);
 }
 
-/// The annotations of SUCCESS: those that hold only for a waiting job are taken back. `how` is the selection type of RFC 27.
+/// The annotations of SUCCESS: those that hold only for a waiting job are removed. `how` is the selection type of RFC
+/// 27.
 pub(crate) fn on_start(
     job: &Job,
     (summary, how): (&str, &str),

@@ -17,10 +17,11 @@ use crate::policies::active::{ActivePolicy, Ranked};
 use crate::policy::Policy;
 
 impl Engine {
-    /// The state of the engine, for [`Engine::resume`]. `None` while a swap is under way: then ask again later.
+    /// The state of the engine, for [`Engine::resume`]. `None` while a swap is under way; the caller then asks again
+    /// later.
     ///
-    /// A policy that can save a state is asked for it. A policy that fails to save has failed, as it would in a swap; the
-    /// actions are to be carried out like those of [`Engine::step`].
+    /// A policy that can save a state is asked for it. A policy that fails to save has failed, as it would in a swap.
+    /// The actions are carried out like those of [`Engine::step`].
     pub fn checkpoint(&mut self) -> Option<(Checkpoint, Vec<Action>)> {
         let Engine { core, policies } = self;
         if policies.is_swapping() {
@@ -40,10 +41,10 @@ impl Engine {
     }
 
     /// Goes on from a checkpoint. `jobspec` returns the jobspecs of waiting jobs. `policy` is a fresh instance of the
-    /// default policy, `None` for the built-in one; `own` are the policies that queues have of their own, by queue.
+    /// default policy, `None` for the built-in one; `own` are the policies of single queues, by queue.
     ///
     /// # Errors
-    /// [`ResumeError`] names what does not fit.
+    /// [`ResumeError`] names the part of the checkpoint that does not fit.
     pub fn resume(
         checkpoint: &Checkpoint,
         mut jobspec: impl FnMut(JobId) -> Option<Arc<Jobspec>>,
@@ -68,7 +69,7 @@ impl Engine {
 }
 
 impl Policies {
-    /// The state of the active policy of a scope. A policy that fails to save is active no more.
+    /// The state of the active policy of a scope. A policy that fails to save is discarded.
     pub(crate) fn saved(
         &mut self,
         core: &mut Core,
@@ -116,7 +117,7 @@ fn resumed(
         }
         (_, None) => None,
         (None, Some(_)) => {
-            // Another policy is to decide; until it comes, the built-in one does.
+            // Until another policy is swapped in, the built-in one decides.
             core.close(scope, Role::Active);
             None
         }

@@ -1,4 +1,4 @@
-//! What a policy is given outside of a pass: jobs as columns, events of jobs, totals of the machine.
+//! The arguments of a policy outside of a pass: jobs as columns, events of jobs, totals of the machine.
 //!
 //! Each type mirrors one of the contract in `wit/`. This module must never know policies.
 
@@ -15,7 +15,7 @@ pub struct JobColumns {
     pub id: Vec<JobId>,
     /// Submission, seconds since the epoch.
     pub t_submit: Vec<f64>,
-    /// Requested seconds; infinite when no limit was asked for.
+    /// Requested seconds; infinite without a limit.
     pub duration: Vec<f64>,
     /// RFC 27 priority, 1..=4294967295.
     pub priority: Vec<u32>,
@@ -50,7 +50,7 @@ pub enum JobEventKind {
     Pending,
     /// It received resources; `value` is the expected end, infinite without limit.
     Started,
-    /// It gave up all resources; `value` is when it received them.
+    /// It released all resources; `value` is the time at which it received them.
     Ended,
     /// It left the queue without starting.
     Removed,

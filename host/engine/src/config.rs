@@ -7,13 +7,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::amounts::QueueBounds;
 
-/// What follows when a policy fails, until another policy is swapped in.
+/// The behaviour after a policy failed, until another policy is swapped in.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum OnBreach {
     /// The built-in policy decides, from the same pass on: fail open.
     #[default]
     Fallback,
-    /// Scheduling is suspended: no job starts, running jobs stay, and waiting jobs are told why. Fail closed.
+    /// Scheduling is suspended: no job starts, running jobs stay, and the annotations of waiting jobs say why. Fail
+    /// closed.
     #[serde(rename = "Hold")]
     Suspend,
 }
@@ -24,8 +25,8 @@ pub enum OnBreach {
 pub struct Config {
     /// Candidates offered in one pass of one queue. Default 1,000,000: more than the jobs of any queue seen so far.
     pub candidates_per_pass_max: u64,
-    /// Starts plus reservations decided in one pass of one queue. Default 2,048: events are taken in between two passes. Jobs
-    /// that this bound keeps from starting are candidates of the next pass.
+    /// Starts plus reservations decided in one pass of one queue. Default 2,048, so that events are processed between
+    /// two passes. Jobs that this bound keeps from starting are candidates of the next pass.
     pub decisions_per_pass_max: u64,
     /// Reservations that may stand at once, over all queues. Default 4,096.
     pub reservations_max: usize,
@@ -37,11 +38,11 @@ pub struct Config {
     pub annotation_keys_per_job_max: u64,
     /// Annotations that a policy may make in one pass, over all jobs. Default 32,768.
     pub annotations_per_pass_max: u64,
-    /// What follows a breach. Default: the built-in policy decides.
+    /// The behaviour after a breach. Default: the built-in policy decides.
     pub on_breach: OnBreach,
-    /// Jobs for which keys are asked in one call. Default 16,384: a call of well under a millisecond.
+    /// Jobs whose keys are requested in one call. Default 16,384: a call of well under a millisecond.
     pub keys_per_call: usize,
-    /// Events kept for a policy until its next call; above it they are handed over at once. Default 16,384.
+    /// Events kept for a policy until its next call; at this number they are delivered at once. Default 16,384.
     pub events_per_call: usize,
     /// Waiting jobs keyed by a successor between two passes of the active policy. Default 16,384.
     pub warm_up_per_step: usize,
@@ -53,12 +54,12 @@ pub struct Config {
     pub queue_placements: BTreeMap<String, Placement>,
     /// Ceilings and floors of queues, by name.
     pub queue_bounds: BTreeMap<String, QueueBounds>,
-    /// What the R of jobs says of vertices beside cores and gpus, where the machine has the graph of a site.
+    /// The vertices beside cores and gpus that the R of jobs names, where the machine has the graph of a site.
     pub record_format: RecordFormat,
     /// Annotate jobs with the reason why they wait and the time when they may start. Off in a replay.
     pub annotate: bool,
-    /// Write the R of a job that starts. Without it [`Action::Start`](crate::Action::Start) has an empty R, for a driver that
-    /// commits nothing (replay for figures alone). The ledger has the allocation in both cases.
+    /// Write the R of a job that starts. Without it [`Action::Start`](crate::Action::Start) has an empty R, for a
+    /// driver that commits nothing (a replay for metrics alone). The ledger has the allocation in both cases.
     pub write_r: bool,
 }
 

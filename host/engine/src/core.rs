@@ -1,4 +1,4 @@
-//! What the engine knows: the ledger, the waiting jobs, their queues and classes, and the running jobs.
+//! The state of the engine: the ledger, the waiting jobs, their queues and classes, and the running jobs.
 //!
 //! One struct, owned, so that a pass can take it by value. This module must never know policies or protocols.
 
@@ -26,39 +26,39 @@ use job::{Job, NewJob, Running};
 use queue::Queue;
 use scope::{QueueId, Role, Side};
 
-/// See the module text.
+/// The core; see the module.
 #[derive(Debug, Clone)]
 pub(crate) struct Core {
     pub(crate) resources: Resources,
     pub(crate) config: Config,
     pub(crate) stats: Stats,
-    /// Raised by the driver when a pass should come to its end.
+    /// Raised by the driver when a pass should end.
     pub(crate) interrupt: Interrupt,
     pub(crate) queues: Vec<Queue>,
     pub(crate) running: BTreeMap<JobId, Running>,
-    /// The share of their limits that jobs use. For forecasts alone.
+    /// The share of their limits that jobs use; only forecasts read it.
     pub(crate) habits: Habits,
     /// End of the instance, infinite without limit.
     pub(crate) instance_end: f64,
     /// The default policy whose failure suspended scheduling in its scope.
     pub(crate) suspended_by: Option<Arc<str>>,
-    /// Jobs that were told of a suspension.
+    /// Jobs whose annotations name a suspension.
     pub(crate) suspension_told: Vec<JobId>,
     /// Serial of the last pass.
     pub(crate) serial: u64,
-    /// The resource epoch for which classes were last taken back from parking.
+    /// The resource epoch at which parked classes were last checked.
     pub(crate) unparked_epoch: u64,
     /// The queues for which the last round made passes.
     pub(crate) passed: Vec<QueueId>,
-    /// Does the default scope have an active policy, and a successor? For the orders of new queues.
+    /// Whether the default scope has an active policy, and a successor; decides the orders of new queues.
     open: [bool; 2],
     jobs: Vec<Option<Job>>,
     vacant: Vec<Slot>,
     pending: BTreeMap<JobId, Slot>,
     queue_ids: BTreeMap<String, QueueId>,
-    /// For [`Core::machine`]; made anew when a queue is.
+    /// The names for [`Core::machine`], made anew with each new queue.
     queue_names: Arc<[String]>,
-    /// The broker ranks in the order that the resources have of the default policy.
+    /// The order of broker ranks that the default policy gave the resources.
     pub(crate) node_order: Option<Arc<[u32]>>,
 }
 
@@ -104,7 +104,7 @@ impl Core {
         core
     }
 
-    /// The waiting job as [`Core::insert`] takes it, for a core that [`Core::without_waiting`] gave.
+    /// A waiting job in the form of [`Core::insert`], for a core made by [`Core::without_waiting`].
     pub(crate) fn copy_of(&self, slot: Slot) -> Option<NewJob> {
         Some(self.job(slot)?.to_new())
     }
@@ -117,7 +117,7 @@ impl Core {
         }
     }
 
-    /// Takes back from parking the classes that a change since the last call could help.
+    /// Unparks the classes that a change since the last call could help.
     pub(crate) fn unpark_helped(&mut self) {
         let epoch = self.resources.epoch();
         if epoch != self.unparked_epoch {
@@ -134,7 +134,7 @@ impl Core {
         self.all_dirty();
     }
 
-    /// The queue of this name, made if need be; `None` when there are too many.
+    /// The queue of this name, which is added if necessary; `None` above the bound of queues.
     pub(crate) fn queue_id(&mut self, name: &str) -> Option<QueueId> {
         if let Some(id) = self.queue_ids.get(name) {
             return Some(*id);
@@ -217,7 +217,7 @@ impl Core {
         slot
     }
 
-    /// Takes a waiting job out of every index.
+    /// Removes a waiting job from every index.
     pub(crate) fn remove(&mut self, slot: Slot) -> Option<Job> {
         self.unplace(slot, 0);
         self.unplace(slot, 1);
@@ -256,13 +256,13 @@ impl Core {
         }
     }
 
-    /// The placement of jobs of a queue that name none themselves.
+    /// The placement of jobs of a queue whose jobspecs name none.
     pub(crate) fn placement_of(&self, queue: QueueId) -> Placement {
         let name = self.queues.get(queue as usize).map_or("", |q| q.name.as_str());
         self.config.queue_placements.get(name).copied().unwrap_or(self.config.placement)
     }
 
-    /// Makes a waiting job's request one of whole nodes, or not, as its placement says.
+    /// Compiles a waiting job's request for whole nodes, or without them, as its placement requires.
     pub(crate) fn refit(&mut self, slot: Slot) {
         let Some(job) = self.job(slot) else { return };
         let whole = job.placement.unwrap_or(self.placement_of(job.queue)).whole_nodes();
@@ -289,7 +289,7 @@ impl Core {
         }
     }
 
-    /// Changes a waiting job's priority; its keys have to be asked again.
+    /// Changes a waiting job's priority; its keys are requested again.
     pub(crate) fn set_priority(&mut self, slot: Slot, priority: u32) {
         self.unplace(slot, 0);
         self.unplace(slot, 1);
@@ -327,7 +327,7 @@ impl Core {
         if duration.is_finite() { now + duration } else { self.instance_end }
     }
 
-    /// Takes nodes in this order from now on.
+    /// Sets the order in which nodes are taken.
     pub(crate) fn order_nodes(&mut self, order: Option<Arc<[u32]>>) {
         let same = match (&self.node_order, &order) {
             (Some(have), Some(new)) => Arc::ptr_eq(have, new) || have == new,
@@ -368,7 +368,7 @@ impl Core {
         delay.map_or(Reason::Behind, |(reserved, _)| Reason::Delays(reserved))
     }
 
-    /// Is this the end of a job that has no limit of its own?
+    /// True if this end is that of the instance, for a job without a limit of its own.
     pub(crate) fn is_instance_end(&self, end: f64) -> bool {
         end == self.instance_end || end.is_infinite()
     }

@@ -1,9 +1,9 @@
 //! The state machine: events in, actions out, passes in between.
 //!
-//! [`Engine::step`] does work that depends on the event, not on the number of waiting jobs. [`Engine::pass`] makes one pass
-//! for each queue that has a reason for one, however many events gave it that reason.
+//! [`Engine::step`] does work that depends on the event, not on the number of waiting jobs. [`Engine::pass`] makes
+//! one pass for each queue that needs one, whatever the number of events since.
 //!
-//! Must never know how events came or where actions go.
+//! Must never know the source of events or the destination of actions.
 
 mod audit;
 pub(crate) mod policy_control;
@@ -29,7 +29,7 @@ use crate::policies::Policies;
 use crate::reason::Reason;
 use crate::stats::Stats;
 
-/// The scheduler without its surroundings. Starts with the built-in policy; see [`Engine::swap`].
+/// The scheduler without clock and I/O. Starts with the built-in policy; see [`Engine::swap`].
 pub struct Engine {
     pub(crate) core: Lendable<Core>,
     pub(crate) policies: Policies,
@@ -51,7 +51,7 @@ impl Engine {
         Engine { core: Lendable::new(core), policies: Policies::default() }
     }
 
-    /// The ledger and the graph, to be read.
+    /// The ledger and the graph, for reading.
     pub fn resources(&self) -> &Resources {
         &self.core.resources
     }
@@ -86,12 +86,12 @@ impl Engine {
         self.core.pending_after(None).map(|(id, _)| id)
     }
 
-    /// Why a job waits, as far as passes found out, without any search; `None` for one that does not wait.
+    /// Why a job waits, as found by the passes so far, without a search; `None` for a job that does not wait.
     pub fn reason(&self, id: JobId) -> Option<&Reason> {
         Some(&self.core.job(self.core.slot_of(id)?)?.reason)
     }
 
-    /// Is a pass due at this time?
+    /// True if a pass is due at this time.
     pub fn needs_pass(&self, now: f64) -> bool {
         self.policies.is_swapping() || self.core.queues.iter().any(|queue| queue.is_due(now))
     }
@@ -101,26 +101,26 @@ impl Engine {
         self.core.queues.iter().filter_map(|queue| queue.wake).min_by(f64::total_cmp)
     }
 
-    /// While this flag is raised, a pass offers no further candidates and takes no further decisions. Its decisions so far
-    /// are carried out. Reservations that it did not reach stay as they were. Another pass is due at once; it leaves out
-    /// the requests that the first found not to fit, so that a series of interrupted passes still makes progress, unless
-    /// each is interrupted at its beginning. The driver, which has a clock, raises and lowers the flag.
+    /// While this flag is raised, a pass offers no further candidates and takes no further decisions. Its decisions
+    /// so far are carried out. Reservations that it did not reach are unchanged. Another pass is due at once. It
+    /// skips the requests that the first pass found not to fit, so a series of interrupted passes makes progress,
+    /// unless each is interrupted at its start. The driver, which has a clock, raises and lowers the flag.
     pub fn set_interrupt(&mut self, interrupt: Arc<AtomicBool>) {
         self.core.interrupt.flag = interrupt;
     }
 
-    /// The look at which the last call of [`Engine::pass`] saw the interrupt; `None` when it was not interrupted. With the
-    /// same events before it, [`Engine::interrupt_at`] repeats the same pass.
+    /// The check at which the last call of [`Engine::pass`] saw the interrupt; `None` without an interrupt. After the
+    /// same events, [`Engine::interrupt_at`] repeats the same pass.
     pub fn interrupted_at(&self) -> Option<u64> {
         self.core.interrupt.seen
     }
 
-    /// Interrupts the next call of [`Engine::pass`] at this look.
+    /// Interrupts the next call of [`Engine::pass`] at this check.
     pub fn interrupt_at(&mut self, look: Option<u64>) {
         self.core.interrupt.at = look;
     }
 
-    /// Takes an event in. See [`Action`] for what comes out.
+    /// Processes an event. See [`Action`] for the results.
     pub fn step(&mut self, event: Event, now: f64) -> Vec<Action> {
         let mut out = Vec::new();
         self.core.stats.events += 1;
@@ -194,7 +194,7 @@ impl Engine {
         out
     }
 
-    /// Brings swaps forward and makes the passes that are due.
+    /// Advances swaps, and makes the passes that are due.
     pub fn pass(&mut self, now: f64) -> Vec<Action> {
         let mut out = Vec::new();
         self.core.passed.clear();
@@ -225,7 +225,8 @@ impl Engine {
         let (rekeys, started) = core.lend(|core| {
             let (mut pass, result) = policies.propose(core, queue, now);
             if let Err(error) = result {
-                // The pass is a transaction: nothing of it stays, and the built-in policy decides instead.
+                // The pass is a transaction: all of its decisions are undone, and the built-in policy decides
+                // instead.
                 let mut core = pass.abort();
                 let scope = core.scope_of(queue);
                 policies.fail(&mut core, scope, error, out);

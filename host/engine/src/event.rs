@@ -1,6 +1,6 @@
 //! The vocabulary between drivers and engine: events in, actions out.
 //!
-//! Every dialect of the protocol ends in these two enums. Must never know how they are sent.
+//! Every dialect of the protocol is translated to these two enums. Must never know how they are sent.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::policy_error::PolicyError;
 /// An event. Ranks are execution targets (RFC 20).
 #[derive(Debug, Clone)]
 pub enum Event {
-    /// A job holds resources already (RFC 27 hello). `free` are the ranks of `r` that it gave back.
+    /// A job holds resources already (RFC 27 hello). `free` are the ranks of `r` that it released.
     Hello {
         /// The job.
         id: JobId,
@@ -24,12 +24,12 @@ pub enum Event {
         t_submit: f64,
         /// Its allocation, with `starttime` and `expiration`.
         r: Box<R>,
-        /// Ranks given back since.
+        /// Ranks released since.
         free: Idset,
-        /// The queue that it waited in, empty for the anonymous one; `None` if that is unknown.
+        /// The queue in which it waited, empty for the anonymous one; `None` if unknown.
         queue: Option<String>,
     },
-    /// A job asks for resources (RFC 27 alloc). Asking again for a pending id replaces the request.
+    /// A job requests resources (RFC 27 alloc). A further request of a pending id replaces the first.
     Alloc {
         /// The job.
         id: JobId,
@@ -52,16 +52,16 @@ pub enum Event {
         /// Pairs of job and new priority.
         jobs: Vec<(JobId, u32)>,
     },
-    /// Resources come back (RFC 27 free). Unknown jobs are ignored and counted.
+    /// Resources are released (RFC 27 free). Unknown jobs are ignored and counted.
     Free {
         /// The job.
         id: JobId,
-        /// The ranks given back, `None` for all that is left.
+        /// The released ranks, `None` for all that are left.
         ranks: Option<Idset>,
         /// It is the last free of this job.
         last: bool,
     },
-    /// A job's allocation is to end at another time (RFC 27 expiration). Answered with [`Action::Reply`].
+    /// A job's allocation gets another end (RFC 27 expiration). Answered with [`Action::Reply`].
     Expiration {
         /// The job.
         id: JobId,
@@ -70,7 +70,7 @@ pub enum Event {
         /// Echoed in the reply.
         token: u64,
     },
-    /// The question whether a request could ever be satisfied (RFC 27 feasibility). Answered with [`Action::Reply`].
+    /// A query whether a request could ever be satisfied (RFC 27 feasibility). Answered with [`Action::Reply`].
     Feasibility {
         /// The request.
         jobspec: Arc<Jobspec>,
@@ -97,37 +97,37 @@ pub enum Event {
         /// Its ranks.
         ranks: Idset,
     },
-    /// Vertices were marked up or down by their paths, each with everything below it. Unknown paths are ignored.
+    /// Vertices were marked up or down by path, each with every vertex below it. Unknown paths are ignored.
     VertexStatus {
         /// Containment paths.
         paths: Vec<String>,
         /// Up or down.
         up: bool,
     },
-    /// Vertices were given a property by their paths, or lost it. If a path is unknown, nothing changes.
+    /// A property of vertices was set or removed by path. If a path is unknown, nothing changes.
     VertexProperty {
         /// Containment paths.
         paths: Vec<String>,
         /// The property.
         key: String,
-        /// Its value; `None` takes it away.
+        /// Its value; `None` removes it.
         value: Option<String>,
     },
-    /// The instance itself ends at this time (RFC 28); 0 is no limit.
+    /// The instance itself gets another end (RFC 28); 0 is no limit.
     InstanceExpiration(f64),
-    /// The R of [`Action::Start`] is durable and SUCCESS was sent.
+    /// The R of [`Action::Start`] was committed and SUCCESS was sent.
     Committed {
         /// The job.
         id: JobId,
     },
-    /// A repeated hello: the allocations as the job manager knows them (RFC 27). Allocations in the ledger beyond these are
+    /// A repeated hello: the allocations that the job manager knows (RFC 27). Other allocations in the ledger are
     /// released. Answered with [`Action::Recounted`].
     Recount {
-        /// Every job that holds resources, with the ranks of its R that it gave back.
+        /// Every job that holds resources, with the ranks of its R that it released.
         jobs: Vec<(JobId, Idset)>,
-        /// Jobs that the answer may not contain yet: their start was sent after the question.
+        /// Jobs that the answer may lack: their start was sent after the query.
         unsettled: Vec<JobId>,
-        /// The list is complete. Otherwise a job that is not named keeps its resources.
+        /// The list is complete. Otherwise a job that is not listed keeps its resources.
         complete: bool,
     },
     /// A comparison of the ledger with the job manager's count of allocated resources. Changes nothing. Answered with
@@ -135,7 +135,7 @@ pub enum Event {
     Audit {
         /// The allocated resources as the job manager counts them.
         theirs: Box<R>,
-        /// Jobs that it may not count yet: their start was sent after the question.
+        /// Jobs that it may not count yet: their start was sent after the query.
         unsettled: Vec<JobId>,
         /// Only these ranks are compared.
         within: Idset,
@@ -147,14 +147,14 @@ pub enum Event {
 pub struct RpcError {
     /// POSIX errno, e.g. 22 for EINVAL.
     pub errnum: i32,
-    /// One line for people, without newline.
+    /// One line for people, without a newline.
     pub text: String,
 }
 
 /// An action that the driver carries out, in the order given.
 #[derive(Debug, Clone)]
 pub enum Action {
-    /// Commit `r`, then answer SUCCESS, then step [`Event::Committed`]. The resources are taken already.
+    /// Commit `r`, then answer SUCCESS, then step [`Event::Committed`]. The ledger holds the resources already.
     Start {
         /// The job.
         id: JobId,
@@ -174,7 +174,7 @@ pub enum Action {
     Deny {
         /// The job.
         id: JobId,
-        /// Why, for people.
+        /// The reason, for people.
         note: String,
     },
     /// Answer CANCEL: the request is withdrawn.
@@ -202,14 +202,14 @@ pub enum Action {
     },
     /// The answer to [`Event::Recount`].
     Recounted {
-        /// Jobs that the ledger does not know: each is to be stepped as [`Event::Hello`].
+        /// Jobs that the ledger lacks: the driver steps each as [`Event::Hello`].
         unknown: Vec<JobId>,
         /// Jobs whose resources were released, with the ranks, `None` for all.
         released: Vec<(JobId, Option<Idset>)>,
     },
     /// The answer to [`Event::Audit`].
     Audited(AuditReport),
-    /// News for operators.
+    /// A notice for operators.
     Notice(PolicyNotice),
 }
 
@@ -233,7 +233,7 @@ impl AuditReport {
     }
 }
 
-/// News about policies.
+/// A notice about policies.
 #[derive(Debug, Clone, PartialEq)]
 pub enum PolicyNotice {
     /// A successor has taken over at a pass boundary.
@@ -242,25 +242,25 @@ pub enum PolicyNotice {
         from: String,
         /// The successor.
         to: String,
-        /// Did the successor take over the predecessor's state?
+        /// True if the successor took over the predecessor's state.
         state: bool,
     },
-    /// A successor failed while it was warmed up; the active policy was not touched.
+    /// A successor failed while it was warmed up; the active policy was not affected.
     SwapFailed {
         /// The successor.
         name: String,
         /// Why.
         error: PolicyError,
     },
-    /// The active policy failed. The decisions that it had staged are discarded. [`OnBreach`](crate::OnBreach) says what
-    /// follows until another policy is swapped in.
+    /// The active policy failed. Its staged decisions are discarded. [`OnBreach`](crate::OnBreach) decides the
+    /// behaviour until another policy is swapped in.
     Failed {
         /// The policy.
         name: String,
         /// Why.
         error: PolicyError,
     },
-    /// One of the above notices about the policy that a queue has of its own.
+    /// One of the above notices, about a queue's own policy.
     Queue {
         /// The queue.
         queue: String,

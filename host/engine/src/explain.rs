@@ -1,4 +1,4 @@
-//! The explanation of one job, made for a person's question.
+//! The explanation of one job, for a query by a person.
 //!
 //! Must never change anything.
 
@@ -25,12 +25,12 @@ pub struct Explanation {
     pub queue: String,
     /// Name of the policy that decides that queue, empty for a running job.
     pub policy: String,
-    /// For a waiting job, why it waits.
+    /// The reason of a waiting job.
     pub reason: Option<Reason>,
     /// Jobs ahead of it in Flux's own order (priority, submission, id) in its queue.
     pub ahead: u64,
-    /// Earliest start given running jobs and reservations, ignoring jobs ahead without reservation;
-    /// `None` when it could not start on the nodes that are up, or is running.
+    /// Earliest start beside running jobs and reservations, without the jobs ahead that have no reservation. `None`
+    /// for a running job, or if it cannot start on the nodes that are up.
     pub earliest: Option<f64>,
     /// Start of its reservation, or an estimate.
     pub t_estimate: Option<f64>,
@@ -39,8 +39,8 @@ pub struct Explanation {
 }
 
 impl Engine {
-    /// Explains what a job waits for at this time. Costs a search and a walk of its queue: for a person's question, not for
-    /// every pass. `None` for ids that neither wait nor run.
+    /// Explains the wait of a job at this time. It costs a search and a walk of its queue, so it is for queries by
+    /// people, not for every pass. `None` for ids that neither wait nor run.
     pub fn explain(&self, id: JobId, now: f64) -> Option<Explanation> {
         let core = &*self.core;
         if let Some(running) = core.running.get(&id) {
@@ -81,7 +81,7 @@ impl Engine {
             Some(t) if t <= now => "they are free now, other jobs come first".to_owned(),
             Some(t) => format!("they could be free in {}", fsd::format((t - now).ceil())),
         };
-        // A job with a reservation is told of short flow as well.
+        // The text names a shortage of flow also for a job with a reservation.
         let short = match &reason {
             Reason::Short(_) => None,
             _ => core.resources.shortage(&job.request),

@@ -1,6 +1,6 @@
 //! RFC 27 feasibility: could a request ever be satisfied?
 //!
-//! Must never know what is free or up.
+//! Must never know which resources are free or up.
 
 use std::collections::BTreeMap;
 
@@ -18,11 +18,11 @@ fn refuse(errnum: i32, text: impl Into<String>) -> Result<(), RpcError> {
     Err(RpcError { errnum, text: text.into() })
 }
 
-/// RFC 27 feasibility: could this request ever be satisfied, within the bounds of its queue? From the inventory alone, whatever is up
-/// or free, so that [`Resources::inventory`] answers as well as the ledger does.
+/// RFC 27 feasibility: could this request ever be satisfied, within the bounds of its queue? Only the inventory
+/// decides, not node status or allocations, so [`Resources::inventory`] gives the same answer as the ledger.
 ///
 /// # Errors
-/// `EINVAL` for what is no request that can be understood, `EOVERFLOW` for one that nothing here satisfies.
+/// `EINVAL` for an invalid request, `EOVERFLOW` for one that this machine can never satisfy.
 pub fn feasibility(
     resources: &mut Resources,
     bounds: &BTreeMap<String, QueueBounds>,

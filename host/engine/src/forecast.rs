@@ -35,7 +35,7 @@ const LENGTH_MIN: f64 = 1.0;
 pub struct Forecast {
     /// The job.
     pub id: JobId,
-    /// Expected start, seconds since the epoch; `None` when no time is known: its resources are down, or held by jobs without
+    /// Expected start, seconds since the epoch; `None` if unknown: its resources are down, or held by jobs without a
     /// limit.
     pub start: Option<f64>,
     /// Start of its reservation.
@@ -51,15 +51,15 @@ struct Candidate {
     reserved: Option<f64>,
 }
 
-/// The copy that a forecast is made on: the ledger and the first waiting jobs.
+/// The copy for a forecast: the ledger and the first waiting jobs.
 #[derive(Debug)]
 pub struct ForecastBase {
     resources: Resources,
     /// In the order of the forecast.
     jobs: Vec<Candidate>,
-    /// For each queue: has its policy backfilled?
+    /// For each queue, whether its policy has backfilled.
     backfills: Vec<bool>,
-    /// The headroom of each queue, where bounds apply.
+    /// The headroom of each queue with bounds.
     headrooms: Vec<Option<Headroom>>,
 }
 
@@ -77,7 +77,7 @@ impl Queue {
 }
 
 impl Engine {
-    /// Does this job wait without a reserved or estimated start of the engine?
+    /// True if this job waits and the engine has no reserved or estimated start for it.
     pub fn lacks_estimate(&self, id: JobId) -> bool {
         let core = &*self.core;
         core.slot_of(id).and_then(|slot| core.job(slot)).is_some_and(|job| job.t_estimate.is_none())
@@ -146,7 +146,7 @@ impl ForecastBase {
                 let cores = u64::from(job.request.min_cores());
                 let headrooms = self.headrooms.iter_mut().flatten();
                 headrooms.for_each(|headroom| headroom.expected(job.queue, cores, start, job.length));
-                // A job that cannot be reserved for delays no other job of the forecast.
+                // A job without a possible reservation delays no other job of the forecast.
                 let _ = self.resources.reserve(job.id, &job.request, start, job.length);
             }
             let reserved = job.reserved.map(|reserved| reserved.max(now));

@@ -1,7 +1,7 @@
-//! The share of their time limits that jobs use, learned from jobs that ended; from it the expected length of a job.
+//! The share of their time limits that jobs use, learned from ended jobs, and the expected length of a job by it.
 //!
-//! Each user has a histogram of that share, in which newer jobs count more. The histogram of all jobs stands in for users
-//! of whom little is known. No decision depends on it. This module must never know which jobs wait.
+//! Each user has a histogram of that share, in which newer jobs have more weight. The histogram of all jobs is mixed
+//! in, which matters for users with few jobs. No decision depends on it. This module must never know which jobs wait.
 
 use std::collections::BTreeMap;
 
@@ -40,7 +40,7 @@ pub(crate) struct Habits {
 }
 
 impl Habits {
-    /// A job ended.
+    /// Counts a job that ended.
     pub(crate) fn ended(&mut self, job: &Running, now: f64) {
         let (ran, limit) = (now - job.start, job.end - job.start);
         let Some(user) = job.user.filter(|_| limit.is_finite() && limit > 0.0 && ran >= 0.0) else { return };
@@ -51,8 +51,8 @@ impl Habits {
         }
     }
 
-    /// Expected length, in seconds, of a job that asked for `limit` seconds and has run for `ran` of them: the mean over jobs
-    /// that ran longer, of its user and with less weight of all users. The limit where nothing is known.
+    /// Expected length in seconds of a job that requested `limit` seconds and has run for `ran` of them: the mean
+    /// over jobs that ran longer, of its user and with less weight of all users. Without such jobs the limit.
     pub(crate) fn length(&self, user: Option<u32>, limit: f64, ran: f64) -> f64 {
         if !limit.is_finite() {
             return limit;
@@ -68,7 +68,7 @@ impl Habits {
                 continue;
             }
             let from = from.max(done);
-            // The part of its bin that is left.
+            // The part of its bin that remains.
             let counts = (own.0[bin] + part * self.all.0[bin]) * (to - from) * BINS as f64;
             weight += counts;
             sum += counts * (from + to) / 2.0;

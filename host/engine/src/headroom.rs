@@ -1,8 +1,8 @@
 //! The cores that bounds of queues leave to a queue, at a start and, by expected ends, at reserved starts.
 //!
-//! Cores are counted, wherever they are. A ceiling is the most that the jobs of a queue hold at one time. A floor is the
-//! number of cores that jobs of other queues leave free, less what the queue's own jobs hold. Must never know policies
-//! or places.
+//! Cores are counted on any nodes. A ceiling is the most that the jobs of a queue hold at one time. A floor is the
+//! number of cores that jobs of other queues leave free, less the cores that the queue's own jobs hold. Must never
+//! know policies or places.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::core::job::Running;
 use crate::core::scope::QueueId;
 use crate::reason::Reason;
 
-/// Cores that a job has from one time until just before another.
+/// Cores of a job over a half-open span of time.
 #[derive(Debug, Clone, Copy)]
 struct Span {
     /// The job of a reservation.
@@ -31,7 +31,7 @@ struct Span {
 #[derive(Debug, Clone)]
 struct Floor {
     name: Arc<str>,
-    /// None until it has had a job.
+    /// `None` until the queue has had a job.
     queue: Option<QueueId>,
     cores: u64,
 }
@@ -46,7 +46,7 @@ pub(crate) struct Headroom {
     spans: Vec<Span>,
 }
 
-/// Why a job may not have its cores.
+/// The bound that refuses cores to a job.
 pub(crate) struct Over {
     pub(crate) reason: Reason,
     /// The bound would be broken at this time: now, or at a reserved start.
@@ -59,7 +59,7 @@ impl Headroom {
         self.spans.push(Span { job: None, queue: Some(self.queue), from: f64::NEG_INFINITY, to: end, cores });
     }
 
-    /// Leaves out the reservation of this job, which does not delay itself.
+    /// Leaves out the reservation of this job, which must not delay itself.
     pub(crate) fn leave_out(&mut self, id: JobId) {
         self.spans.retain(|span| span.job != Some(id));
     }
@@ -109,8 +109,8 @@ impl Headroom {
         times.into_iter().find(|&time| self.over(free, cores, time, time + duration).is_none())
     }
 
-    /// The first time, at `from` or later, at which a request fits within these bounds. `free` cores are free now, the request
-    /// takes `cores`, and `fits_from` is its first time at or after another one without the bounds.
+    /// The first time, at `from` or later, at which a request fits within these bounds. `free` cores are free now,
+    /// the request takes `cores`, and `fits_from` gives its first time without the bounds, at or after a time.
     pub(crate) fn earliest(
         &self,
         (free, cores): (u64, u64),
@@ -118,7 +118,7 @@ impl Headroom {
         duration: f64,
         mut fits_from: impl FnMut(f64) -> Option<f64>,
     ) -> Option<f64> {
-        // Each turn goes to a later end, of which there are as many as spans.
+        // Each turn advances to a later end, and there are at most as many ends as spans.
         for _ in 0..=self.spans.len() {
             from = self.from(free, cores, from, duration)?;
             let at = fits_from(from)?;
@@ -130,7 +130,7 @@ impl Headroom {
         None
     }
 
-    /// A job of some queue is expected to hold cores for `length` seconds.
+    /// Adds a job of any queue that is expected to hold cores for `length` seconds.
     pub(crate) fn expected(&mut self, queue: QueueId, cores: u64, start: f64, length: f64) {
         let (from, to) = (start, start + length);
         self.spans.push(Span { job: None, queue: Some(queue), from, to, cores });
@@ -142,7 +142,7 @@ fn cores(resources: &Resources, request: &Request) -> (u64, u64) {
     (u64::from(resources.totals().free_cores), u64::from(request.min_cores()))
 }
 
-/// The earliest start of a request at `from` or later, seen from `now`, within bounds if there are any.
+/// The earliest start of a request at `from` or later, seen from `now`, within the bounds.
 pub(crate) fn earliest_in(
     headroom: Option<&Headroom>,
     resources: &mut Resources,
@@ -171,7 +171,7 @@ impl Core {
         Some(headroom)
     }
 
-    /// The same without reservations, and with other ends of running jobs.
+    /// As [`Core::headroom`], without reservations, and with other ends of running jobs.
     pub(crate) fn expected_headroom(
         &self,
         queue: QueueId,
@@ -197,7 +197,7 @@ impl Core {
         }
         let held = self.running.iter().filter_map(|(id, running)| {
             let cores = self.resources.allocation(*id)?.cores();
-            // A job that is past its expected end is taken to end right after now.
+            // A job past its expected end is assumed to end right after now.
             let end = end(running);
             let to = if end > now { end } else { now.next_up() };
             Some(Span { job: None, queue: running.queue, from: f64::NEG_INFINITY, to, cores })
@@ -218,7 +218,7 @@ impl Core {
         earliest_in(headroom, &mut self.resources, request, (now, from), duration)
     }
 
-    /// The same for a question that must not steer anything.
+    /// As [`Core::earliest_in`], without any change of state.
     pub(crate) fn estimate_in(
         &self,
         headroom: Option<&Headroom>,
@@ -233,7 +233,7 @@ impl Core {
         }
     }
 
-    /// Why a job of this queue can never start within the bounds, on an idle machine as well.
+    /// Why a job of this queue can never start within the bounds, even on an idle machine.
     pub(crate) fn never_within(&self, queue: QueueId, request: &Request) -> Option<String> {
         let bounds = &self.config.queue_bounds;
         let name = self.queues.get(queue as usize)?.name.as_str();

@@ -1,13 +1,13 @@
-//! A value at its place, which can be lent by value for a time.
+//! A value that can be lent by value for a time.
 //!
-//! A pass takes the core by value, since the store in which WebAssembly runs can keep no reference. This is the only place
-//! that the core leaves and comes back to. Must never know what is lent.
+//! A pass takes the core by value, because the store in which WebAssembly runs can keep no reference. Only this
+//! module takes the core out and puts it back. Must never know the type of the value.
 
 use std::ops::{Deref, DerefMut};
 
 const LENT: &str = "nothing looks for the value while it is lent";
 
-/// See the module text.
+/// A value that can be lent; see the module.
 #[derive(Debug)]
 pub(crate) struct Lendable<T>(Option<Box<T>>);
 

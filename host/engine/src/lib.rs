@@ -1,19 +1,19 @@
 //! The queue and the scheduling pass as a pure state machine.
 //!
-//! A driver feeds [`Event`]s with [`Engine::step`]; when the events at hand are stepped, [`Engine::pass`] makes the passes
-//! that are due. Both return [`Action`]s for the driver to carry out. Time is a parameter: the same events at the same
-//! times give the same actions, byte for byte. Three drivers run this engine: the client of a Flux broker, the embedded
-//! instance, and the simulator.
+//! A driver feeds [`Event`]s with [`Engine::step`]. After the events at hand, [`Engine::pass`] makes the passes that
+//! are due. Both return [`Action`]s for the driver to carry out. Time is a parameter: the same events at the same
+//! times give the same actions, byte for byte. Three drivers run this engine: the client of a Flux broker, the
+//! embedded instance, and the simulator.
 //!
-//! An engine is two things. The core (`core.rs`) has the ledger, the queues, and the waiting and running jobs. The policies
-//! (`policies.rs`) decide: the default one, those of single queues, and successors that are warmed up. The core knows no
-//! policy; every method of the policies is given the core.
+//! An engine has two parts. The core (`core.rs`) has the ledger, the queues, and the waiting and running jobs. The
+//! policies (`policies.rs`) decide: the default one, those of single queues, and successors that are warmed up. The
+//! core does not depend on the policies; every method of the policies takes the core as an argument.
 //!
-//! A [`Policy`] proposes through a [`Pass`]. Every proposal goes through the gate in `pass.rs` before it reaches the ledger of
-//! `fluxgate-graph`. A pass is a transaction: all of its decisions are committed, or none.
+//! A [`Policy`] proposes through a [`Pass`]. Every proposal goes through the gate in `pass.rs` before it reaches the
+//! ledger of `fluxgate-graph`. A pass is a transaction: all of its decisions are committed, or none.
 //!
-//! Waiting jobs are grouped in classes of equal request and duration (`order.rs`). A class that does not fit is parked until
-//! a change of the resources could help it, so that the cost of a pass follows changes, not the depth of the queue.
+//! Waiting jobs are grouped in classes of equal request (`core/class.rs`). A class that does not fit is parked until
+//! a change of the resources could help it, so the cost of a pass follows changes, not the depth of the queue.
 //!
 //! This crate must never know sockets, WebAssembly, threads, the clock, or randomness.
 

@@ -1,12 +1,12 @@
 //! The order of one queue under one policy, and the cursor that walks it.
 //!
-//! Jobs of equal request form a *class*, and so do all jobs that ask for cores alone, wherever they are, and for about
-//! equally many; durations do not matter. The order keeps, for each class, its jobs sorted by [`OrderKey`], and the first
-//! job of each class, sorted too. A walk merges these heads with the successors of classes that it has touched. It passes
-//! over the classes that ask for more cores than are free, over those that are parked (known not to fit until resources
-//! change), and over the jobs of a class that are too large or too long, in one step each (see `trees`). So its cost is a
-//! logarithm per job *offered*, not per job pending: a hundred thousand jobs that cannot run cost one look at the top of
-//! a few trees.
+//! Jobs of equal request form a *class*; so do all jobs that request only cores, on any nodes, and about equally
+//! many. Durations do not matter. For each class the order keeps its jobs sorted by [`OrderKey`], and it keeps the
+//! first jobs of all classes (the heads), sorted too. A walk merges these heads with the later jobs of classes that
+//! it has touched. It skips classes that request more cores than are free, classes that are parked (known not to fit
+//! until resources change), and the jobs of a class that are too large or too long, in one step each (see `trees`).
+//! So its cost is a logarithm for each job *offered*, not for each job pending: a hundred thousand jobs that cannot
+//! run cost a search at the top of a few trees.
 //!
 //! This module must never know resources, policies or time.
 
@@ -25,7 +25,7 @@ pub(crate) type Slot = u32;
 /// Index of a class within its queue.
 pub(crate) type ClassId = u32;
 
-/// The place of a job in an order. Field order is comparison order.
+/// The position of a job in an order. Field order is comparison order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct OrderKey {
     /// 0 for expedited jobs (priority 2^32-1), which come first under every policy, else 1.
@@ -55,17 +55,17 @@ impl OrderKey {
     }
 }
 
-/// Stands for the fewest cores of a class that is parked: no machine has as many.
+/// The fewest cores of a parked class: more than any machine has.
 pub(crate) const PARKED: u32 = u32::MAX;
 /// The only tree of the heads.
 const HEADS: ClassId = 0;
 
-/// See the module text.
+/// The order; see the module.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Order {
-    /// By class, with cores and requested durations.
+    /// The jobs of each class, with cores and requested durations.
     members: Trees,
-    /// The first key of each class, with the fewest cores that a job of the class may ask for.
+    /// The first key of each class, with the fewest cores that a job of the class may request.
     heads: Trees,
 }
 
@@ -82,7 +82,7 @@ impl Order {
         }
     }
 
-    /// Takes a job out. No effect for an absent job.
+    /// Removes a job. No effect for an absent job.
     pub(crate) fn remove(&mut self, class: ClassId, fewest: u32, key: &OrderKey) {
         let was_head = self.members.first(class).is_some_and(|k| k == *key);
         if !self.members.remove(class, key) || !was_head {
@@ -94,7 +94,7 @@ impl Order {
         }
     }
 
-    /// Parks a class, with [`PARKED`], or takes it back.
+    /// Parks a class, with [`PARKED`], or unparks it.
     pub(crate) fn set_fewest(&mut self, class: ClassId, fewest: u32) {
         if let Some(head) = self.members.first(class) {
             self.heads.insert(HEADS, head, (fewest, 0.0), class);
@@ -113,11 +113,11 @@ impl Order {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Walk {
     pos: Option<OrderKey>,
-    /// Heads up to here were taken by [`Walk::next`].
+    /// Heads up to this key were taken by [`Walk::next`].
     seen: Option<OrderKey>,
-    /// Heads up to here were taken by [`Walk::next_fitting`], or passed over.
+    /// Heads up to this key were taken or skipped by [`Walk::next_fitting`].
     seen_fitting: Option<OrderKey>,
-    /// The next member of classes that the walk has looked at.
+    /// The next job of each class that the walk has touched.
     touched: BTreeMap<OrderKey, (ClassId, Slot)>,
     /// Members that were in `touched` and did not fit.
     left_out: Vec<(OrderKey, (ClassId, Slot))>,
@@ -133,7 +133,7 @@ impl Walk {
             if slot.is_none() {
                 self.seen = Some(key);
             }
-            // A class that was left out lags behind the cursor.
+            // A class that was left out is behind the cursor.
             if let Some(pos) = self.pos.filter(|pos| key <= *pos) {
                 self.touch(class, order.members.next(class, Excluded(&pos), &|_| true));
                 continue;
@@ -146,9 +146,9 @@ impl Walk {
         }
     }
 
-    /// The next job after the cursor of those that are `small` enough for their class, of classes whose fewest cores are no
-    /// more than `free`: what holds for a size holds for all that are smaller. A later call of [`Walk::next`] offers the jobs
-    /// beyond the cursor that were left out.
+    /// The next job after the cursor that is `small` enough, of classes whose fewest cores are at most `free`.
+    /// `small` must be monotonic: true for a size implies true for all smaller sizes. A later call of [`Walk::next`]
+    /// offers the jobs beyond the cursor that were left out.
     pub(crate) fn next_fitting<F: Fn(Size) -> bool>(
         &mut self,
         order: &Order,
@@ -190,7 +190,7 @@ impl Walk {
         }
     }
 
-    /// The first of this head and the touched classes; of one that was touched with its job. It is taken out of these.
+    /// Removes and returns the first of this head and the touched classes; for a touched class with its job.
     fn take_first(&mut self, head: Option<(OrderKey, ClassId)>) -> Option<(OrderKey, ClassId, Option<Slot>)> {
         let touched = self.touched.first_key_value().map(|(key, _)| *key);
         match (head, touched) {
@@ -248,7 +248,7 @@ mod tests {
         let any = |_| |_| true;
         assert_eq!(walk.next_fitting(&order, 1, any), Some((1, 1)));
         assert_eq!(walk.next_fitting(&order, 1, any), Some((1, 3)));
-        // 0 and 2 are behind the cursor now; 4 and 5 are not.
+        // Jobs 0 and 2 are behind the cursor now; 4 and 5 are not.
         assert_eq!(walk.next(&order), Some((0, 4)));
         assert_eq!(walk.next(&order), Some((1, 5)));
         assert_eq!(walk.next(&order), None);
@@ -263,7 +263,7 @@ mod tests {
             gone in prop::collection::vec(0usize..60, 0..20),
             calls in prop::collection::vec((any::<bool>(), 0u32..7), 0..80),
         ) {
-            // A class asks for as many cores as its number.
+            // A class requests as many cores as its number.
             let fewest = |class: ClassId| if parked.contains(&class) { PARKED } else { class };
             let mut order = Order::default();
             let mut model: BTreeMap<OrderKey, (ClassId, f64, Slot)> = BTreeMap::new();
@@ -284,7 +284,7 @@ mod tests {
             prop_assert_eq!(order.head(), sorted.first().copied());
             prop_assert_eq!(walk_all(&order), sorted);
 
-            // The longest duration of each class, which falls.
+            // The longest allowed duration of each class, which decreases.
             let mut longest = [4.0; 7];
             let mut walk = Walk::default();
             let mut pos: Option<OrderKey> = None;

@@ -1,11 +1,11 @@
-//! One pass over one queue: the questions a policy may ask, and the gate that every decision goes through.
+//! One pass over one queue: the queries of a policy, and the gate that every decision goes through.
 //!
-//! A [`Pass`] owns the engine's core while a policy runs and gives it back afterwards. Decisions are staged
-//! in the ledger, so that later questions see them, and undone together if the policy fails.
+//! A [`Pass`] owns the engine's core while a policy runs and returns it afterwards. Decisions are staged in the
+//! ledger, so that later queries see them, and undone together if the policy fails.
 //!
-//! The gate is [`Pass::start`]: a policy names a candidate; *which* resources it gets, and whether it may
-//! have them now, is found here from graph, constraints, node states, allocations and reservations.
-//! Nothing a policy can say reaches the ledger by another way.
+//! The gate is [`Pass::start`]. A policy names a candidate. The gate finds *which* resources the job gets, and
+//! whether it may have them now, from graph, constraints, node states, allocations and reservations. A policy has no
+//! other access to the ledger.
 //!
 //! This module must never know how a policy is executed.
 
@@ -37,12 +37,12 @@ use limits::Limits;
 use miss::Miss;
 pub(crate) use stage::Staged;
 
-/// The export that is running whenever a pass is.
+/// The export in which every pass runs.
 const DURING: &str = "scheduling.run";
 /// RFC 27 `sched.selection_type` of a job that passed another.
 const BACKFILL: &str = "backfill";
 
-/// Why the gate refused a proposal. None of these is a breach of the contract.
+/// Why the gate refused a proposal. A refusal is not a breach of the contract.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refusal {
     /// The job does not fit on the resources that are free now.
@@ -51,7 +51,7 @@ pub enum Refusal {
     DelaysReservation,
     /// No set of resources of this machine could ever satisfy it.
     Unsatisfiable,
-    /// Its queue is stopped, or it left the queue.
+    /// Its queue is stopped, or it has left the queue.
     NotEligible,
     /// A bound on decisions or reservations is reached; the pass should end.
     Limit,
@@ -85,7 +85,7 @@ struct Start {
     how: &'static str,
 }
 
-/// See the module text. Candidates are small numbers valid within this pass only.
+/// One pass; see the module. Candidates are small numbers that are valid within this pass only.
 pub struct Pass {
     core: Box<Core>,
     queue: QueueId,
@@ -96,17 +96,17 @@ pub struct Pass {
     reserved: Vec<(Slot, f64)>,
     /// The refusals so far, by shape.
     misses: BTreeMap<ShapeId, Miss>,
-    /// The limits of jobs that ask for nothing but cores.
+    /// The limits of jobs that request only cores.
     limits: Limits,
     /// The headroom of this queue; `None` where no bound applies.
     headroom: Option<Headroom>,
-    /// Offered candidates, to be annotated with the reason why they wait.
+    /// Offered candidates, which are annotated with the reason why they wait.
     offered: Vec<Slot>,
-    /// Fitting jobs were asked for.
+    /// The policy has requested fitting jobs.
     sought_fitting: bool,
-    /// Jobs that were not offered since they would delay a reservation, to be annotated.
+    /// Jobs that were not offered because they would delay a reservation; they are annotated.
     passed_over: Vec<Slot>,
-    /// The last answer of `fits`, so that `start` need not search again.
+    /// The last answer of `fits`, which saves `start` a search.
     fit: Option<(Slot, Selection)>,
     notes: BTreeMap<Slot, BTreeMap<String, Value>>,
     note_bytes: BTreeMap<Slot, u64>,
@@ -117,7 +117,7 @@ pub struct Pass {
     blocked: bool,
     /// A bound of this pass kept a job from being offered or decided.
     cut: bool,
-    /// The driver wants it to end.
+    /// The driver has raised the interrupt.
     interrupted: bool,
     breach: Option<PolicyError>,
 }
@@ -170,7 +170,7 @@ impl Pass {
         self.queue
     }
 
-    /// Number of queues seen so far.
+    /// Number of known queues.
     pub fn queue_count(&self) -> u32 {
         self.core.queues.len() as u32
     }
@@ -190,7 +190,7 @@ impl Pass {
         (clamp(self.core.running.len() as u64), clamp(self.core.pending_len() as u64))
     }
 
-    /// Notes a breach of the contract; the first one counts.
+    /// Records a breach of the contract; the first one counts.
     fn bad<T>(&mut self, message: String) -> Result<T, PolicyError> {
         self.fail(PolicyError::BadDecision { during: DURING, message })
     }
@@ -273,7 +273,8 @@ impl Pass {
         earliest.unwrap_or(f64::INFINITY)
     }
 
-    /// Starts the candidate now, with the placement of its jobspec, else of this call, else of its queue, else of the site.
+    /// Starts the candidate now, with the placement of its jobspec, else of this call, else of its queue, else of the
+    /// site.
     ///
     /// # Errors
     /// [`PolicyError::BadDecision`] if it was not offered in this pass, or is decided already.
@@ -311,7 +312,7 @@ impl Pass {
         };
         let end = self.core.expected_end(self.now, duration);
         if self.core.resources.allocate_owned(id, selection, self.now, end).is_err() {
-            // The ledger has the last word over the matcher.
+            // The ledger checks the match again, and its refusal counts.
             self.core.stats.refusals += 1;
             return Ok(Err(Refusal::Busy));
         }
@@ -337,7 +338,7 @@ impl Pass {
         self.reserve_from(candidate, self.now)
     }
 
-    /// The same for a start at `from` or later.
+    /// As [`Pass::reserve`], for a start at `from` or later.
     fn reserve_from(&mut self, candidate: u32, from: f64) -> Result<Result<f64, Refusal>, PolicyError> {
         self.undecided(candidate)?;
         self.blocked = true;
@@ -367,7 +368,7 @@ impl Pass {
         self.limits.change();
         self.decide(candidate);
         self.core.stats.reservations += 1;
-        // A job that waits for a bound keeps that reason.
+        // A job that waits because of a bound keeps that reason.
         if !self.misses.get(&request.shape()).is_some_and(Miss::is_over) {
             self.set_reason(candidate, Reason::Reserved);
         }
@@ -375,7 +376,7 @@ impl Pass {
         Ok(Ok(start))
     }
 
-    /// Has the candidate's key asked for again before the next pass.
+    /// Requests the candidate's key again before the next pass.
     ///
     /// # Errors
     /// [`PolicyError::BadDecision`] if it was not offered in this pass.
@@ -385,14 +386,14 @@ impl Pass {
         Ok(())
     }
 
-    /// Asks for another pass of this queue at this time. Times that are not in the future are ignored.
+    /// Requests another pass of this queue at this time. Times that are not in the future are ignored.
     pub fn wake_at(&mut self, time: f64) {
         if time > self.now && time.is_finite() {
             self.wake = Some(self.wake.map_or(time, |w| w.min(time)));
         }
     }
 
-    /// The placement of a candidate: of its jobspec, else as asked, else of its queue, else of the site.
+    /// The placement of a candidate: of its jobspec, else of the call, else of its queue, else of the site.
     fn placement(&self, slot: Slot, asked: Option<Placement>) -> Placement {
         let own = self.core.job(slot).and_then(|job| job.placement);
         own.or(asked).unwrap_or_else(|| self.core.placement_of(self.queue))
@@ -404,7 +405,7 @@ impl Pass {
         decisions >= self.core.config.decisions_per_pass_max || self.interrupted()
     }
 
-    /// Does the driver want this pass to end?
+    /// True if the driver has raised the interrupt.
     fn interrupted(&mut self) -> bool {
         self.interrupted |= self.core.interrupt.raised();
         self.interrupted
@@ -418,7 +419,7 @@ impl Pass {
         self.fit = None;
     }
 
-    /// A job with this request that ends later than that would delay a reservation.
+    /// Notes that a job of this request delays a reservation if it ends after `latest`.
     fn note_delay(&mut self, request: &Request, latest: f64) {
         self.misses.entry(request.shape()).or_default().note_delay(latest);
         if let Some(cores) = request.plain_cores() {
@@ -439,7 +440,7 @@ impl Pass {
         }
     }
 
-    /// Searches resources. A failure is remembered for the jobs that it concerns as well.
+    /// Searches resources. A failure is stored for all jobs to which it applies.
     fn search(&mut self, slot: Slot, placement: Placement) -> Result<Selection, Refusal> {
         self.within_bounds(slot)?;
         let Some(job) = self.core.job(slot) else { return Err(Refusal::NotEligible) };
@@ -470,7 +471,7 @@ impl Pass {
         }
     }
 
-    /// Strict order until the first that does not start: what a policy without `scheduling` gets.
+    /// Strict order until the first job that does not start: the pass of a policy without `scheduling`.
     pub(crate) fn run_in_order(&mut self) {
         while let Some(candidate) = self.next() {
             if !matches!(self.start(candidate, None), Ok(Ok(()) | Err(Refusal::Unsatisfiable))) {
@@ -479,7 +480,7 @@ impl Pass {
         }
     }
 
-    /// A pass without an active policy: by the built-in one, unless scheduling is suspended.
+    /// A pass without an active policy: of the built-in one, unless scheduling is suspended.
     pub(crate) fn run_alone(&mut self) {
         match self.core.suspended_in(self.queue) {
             Some(policy) => self.run_suspended(policy),

@@ -1,11 +1,11 @@
-//! The placement that a jobspec asks for.
+//! The placement that a jobspec requests.
 //!
 //! Must never know the engine.
 
 use fluxgate_formats::Jobspec;
 use fluxgate_graph::Placement;
 
-/// Most characters of a refused value that are repeated.
+/// Most characters of a refused value that are quoted.
 const FOUND_MAX: usize = 60;
 
 /// The placement that a jobspec names in `attributes.system.fluxgate.placement`.

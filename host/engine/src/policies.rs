@@ -1,8 +1,8 @@
-//! The policies: the default one, those that queues have of their own, and their successors.
+//! The policies: the default one, those of single queues, and their successors.
 //!
-//! Each policy hears of the jobs in the queues of its scope, and of running jobs whose queue is unknown since they started
-//! before this scheduler. It is asked for the keys of its jobs and makes the passes of its queues. A policy that fails is
-//! missing in its scope alone. Everything that changes the core is given the core; nothing is kept of it here.
+//! Each policy gets the events of jobs in the queues of its scope, and of running jobs whose queue is unknown because
+//! they started before this scheduler. It gives the keys of its jobs and makes the passes of its queues. A policy
+//! that fails is missing in its scope alone. Every method that changes the core takes it as an argument.
 //!
 //! Must never know events, actions other than notices, or how a policy is executed.
 
@@ -28,8 +28,7 @@ use crate::policy_state::SavedState;
 use active::ActivePolicy;
 use warm_up::{Return, WarmUp};
 
-/// The policies and orders that earlier swaps left behind. They have no further use than being dropped, which may take
-/// long.
+/// The policies and orders that earlier swaps left behind, to be dropped, which may take long.
 #[derive(Default)]
 pub struct Retired {
     policies: Vec<Box<dyn Policy>>,
@@ -37,7 +36,7 @@ pub struct Retired {
 }
 
 impl Retired {
-    /// Is there nothing to drop?
+    /// True if there is nothing to drop.
     pub fn is_empty(&self) -> bool {
         self.policies.is_empty() && self.orders.is_empty()
     }
@@ -52,21 +51,21 @@ impl std::fmt::Debug for Retired {
 /// The policies of one scope.
 #[derive(Default)]
 pub(crate) struct Succession {
-    /// `None` where the built-in policy decides, and in a queue as long as the default policy still does.
+    /// `None` where the built-in policy decides, and in a queue that the default policy still decides.
     pub(crate) active: Option<ActivePolicy>,
     pub(crate) next: Option<Next>,
 }
 
-/// The change that is under way in a scope.
+/// The change under way in a scope.
 pub(crate) enum Next {
     /// A successor is warmed up.
     WarmUp(WarmUp),
-    /// The default policy is to decide this queue again.
+    /// The queue returns to the default policy.
     Return(Return),
 }
 
 impl Succession {
-    /// The policies that hear of the jobs.
+    /// The policies that get the events of jobs.
     fn listeners(&mut self) -> impl Iterator<Item = &mut ActivePolicy> {
         let next = match &mut self.next {
             Some(Next::WarmUp(warm_up)) => Some(&mut warm_up.successor),
@@ -76,7 +75,7 @@ impl Succession {
     }
 }
 
-/// See the module text.
+/// The policies; see the module.
 #[derive(Default)]
 pub(crate) struct Policies {
     default: Succession,
@@ -122,7 +121,7 @@ impl Policies {
         self.at_mut(scope)?.active.as_mut()
     }
 
-    /// The policies of a scope, which has some from now on.
+    /// The policies of a scope, added if there are none.
     pub(crate) fn at_or_new(&mut self, scope: PolicyScope) -> &mut Succession {
         match scope {
             PolicyScope::Default => &mut self.default,
@@ -130,7 +129,7 @@ impl Policies {
         }
     }
 
-    /// The scopes with something in them, the default one first.
+    /// The scopes with policies, the default one first.
     pub(crate) fn scopes(&self) -> Vec<PolicyScope> {
         let own = self.own.keys().map(|queue| PolicyScope::Queue(*queue));
         std::iter::once(PolicyScope::Default).chain(own).collect()
@@ -146,12 +145,12 @@ impl Policies {
         std::mem::take(&mut self.retired)
     }
 
-    /// Offers the next successor a state.
+    /// Offers a state to the next successor.
     pub(crate) fn offer(&mut self, state: SavedState) {
         self.offer = Some(state);
     }
 
-    /// Notes an event of a job for the policies that hear of it: for all of them, if its queue is unknown.
+    /// Notes an event of a job for the policies of its queue; for all policies, if its queue is unknown.
     pub(crate) fn note(&mut self, core: &Core, queue: Option<QueueId>, event: JobEvent) {
         for listener in self.listeners(core, queue) {
             if listener.policy.abilities().observing {
@@ -160,7 +159,7 @@ impl Policies {
         }
     }
 
-    /// Has the policies give this job a key before the next pass.
+    /// Requests a key for this job from its policies before the next pass.
     pub(crate) fn ask_key(&mut self, core: &Core, id: JobId, queue: QueueId) {
         for listener in self.listeners(core, Some(queue)) {
             listener.to_key.push(id);
@@ -177,7 +176,7 @@ impl Policies {
         default.into_iter().chain(owned.map(|(_, own)| own)).flat_map(Succession::listeners)
     }
 
-    /// Hands over all noted events to the active policies, and asks for the keys that are missing.
+    /// Delivers all noted events to the active policies, and requests the missing keys.
     pub(crate) fn feed_all(&mut self, core: &mut Core, now: f64, out: &mut Vec<Action>) {
         for scope in self.scopes() {
             self.feed(core, scope, now, out);
@@ -190,7 +189,7 @@ impl Policies {
         }
     }
 
-    /// Hands over events and asks for keys in one scope. A policy that fails stays where it is.
+    /// Delivers events and requests keys in one scope. A policy that fails is not removed here.
     pub(crate) fn try_feed(
         &mut self,
         core: &mut Core,
@@ -200,7 +199,8 @@ impl Policies {
         self.active_mut(scope).map_or(Ok(()), |active| active.feed(core, now, scope, Role::Active))
     }
 
-    /// Hands over what was noted where it reached its bound, so that it does not grow until the next pass.
+    /// Delivers noted events where their number has reached its bound, so that they do not accumulate until the next
+    /// pass.
     pub(crate) fn bound_events(&mut self, core: &mut Core, now: f64, out: &mut Vec<Action>) {
         let most = core.config.events_per_call;
         for scope in self.scopes() {
@@ -219,8 +219,8 @@ impl Policies {
         }
     }
 
-    /// The pass of one queue by the policy that decides it, or by the built-in one. Nothing is final yet; an error says
-    /// how the policy failed or broke the contract.
+    /// The pass of one queue by the policy that decides it, or by the built-in one. Its decisions are still staged;
+    /// an error says how the policy failed or broke the contract.
     pub(crate) fn propose(
         &mut self,
         core: Box<Core>,
@@ -241,14 +241,14 @@ impl Policies {
         (pass, result)
     }
 
-    /// Has the default policy rank the nodes, if they changed, and the resources follow its order.
+    /// Has the default policy rank the nodes, if they changed, and sets the order in the resources.
     pub(crate) fn rank_nodes(&mut self, core: &mut Core, out: &mut Vec<Action>) {
         if let Err(error) = self.try_rank_nodes(core) {
             self.fail(core, PolicyScope::Default, error, out);
         }
     }
 
-    /// The same; a policy that fails stays where it is.
+    /// As [`Policies::rank_nodes`]; a policy that fails is not removed here.
     pub(crate) fn try_rank_nodes(&mut self, core: &mut Core) -> Result<(), PolicyError> {
         let mut order = None;
         if let Some(active) = &mut self.default.active {
@@ -259,7 +259,7 @@ impl Policies {
         Ok(())
     }
 
-    /// Discards the active policy of a scope, which failed.
+    /// Removes the active policy of a scope after a failure.
     pub(crate) fn fail(
         &mut self,
         core: &mut Core,
@@ -274,7 +274,7 @@ impl Policies {
         }
         self.retired.orders.extend(core.close(scope, Role::Active));
         for queue in core.queues_in(scope) {
-            // It may have been parked on what the failed pass had staged.
+            // A class may have been parked because of decisions that the failed pass had staged.
             queue.unpark_all();
         }
         core.scope_dirty(scope);
@@ -286,7 +286,7 @@ impl Policies {
         self.retired.policies.push(active.policy);
     }
 
-    /// Suspends scheduling in one queue. The default policy and its successor decide it no more.
+    /// Suspends scheduling in one queue, and removes it from the default policy and its successor.
     pub(crate) fn suspend_queue(&mut self, core: &mut Core, queue: QueueId, policy: &str) {
         let scope = PolicyScope::Queue(queue);
         if core.scope_of(queue) == PolicyScope::Default {

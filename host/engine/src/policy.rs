@@ -1,8 +1,8 @@
 //! The interface of a scheduling policy.
 //!
-//! A policy proposes: it gives keys (the order of the queue), observes events, and makes passes
-//! through a [`Pass`], the only thing through which it can ask and decide. Whether it is a WebAssembly
-//! component (`fluxgate-policy`), a native twin or the built-in fallback, the engine cannot tell.
+//! A policy proposes: it gives keys (the order of the queue), observes events, and makes passes through a [`Pass`],
+//! its only access to queries and decisions. The engine does not distinguish a WebAssembly component
+//! (`fluxgate-policy`), a native twin and the built-in fallback.
 //!
 //! This module must never know how a policy is executed.
 
@@ -13,22 +13,22 @@ use crate::pass::Pass;
 use crate::policy_error::PolicyError;
 use crate::policy_state::SavedState;
 
-/// The optional parts of a policy. The engine does the parts that a policy does not offer.
+/// The optional parts of a policy. The engine replaces the parts that a policy lacks.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Abilities {
     /// It gives keys. Otherwise all keys are 0.
     pub ordering: bool,
-    /// It makes passes. Otherwise the engine starts in order until the first that does not fit.
+    /// It makes passes. Otherwise the engine starts jobs in order until the first that does not fit.
     pub scheduling: bool,
-    /// It wants events.
+    /// It observes events.
     pub observing: bool,
     /// It can save and restore a state.
     pub state: bool,
-    /// It ranks nodes. Otherwise they are taken as they come.
+    /// It ranks nodes. Otherwise they are taken in their own order.
     pub ranking: bool,
 }
 
-/// Cost figures of a policy since it was created.
+/// Costs of a policy since it was created.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct PolicyCost {
     /// Calls into the policy.
@@ -37,15 +37,14 @@ pub struct PolicyCost {
     pub fuel: u64,
     /// Bytes of memory held now (0 for native policies).
     pub memory: u64,
-    /// Nanoseconds of host time spent inside the policy, including the questions it asked.
-    /// Never an input of any decision.
+    /// Nanoseconds of wall-clock time in the policy, including its queries. Never an input of a decision.
     pub nanos: u64,
 }
 
 /// A scheduling policy, however it is executed.
 ///
-/// After any `Err` the engine makes no further call: the instance is discarded. A method belongs to an ability; a policy
-/// without the ability leaves it as it is here. A policy that wraps another one has to pass on every method.
+/// After any `Err` the engine makes no further call: the instance is discarded. A method belongs to an ability; a
+/// policy without the ability keeps the default method. A policy that wraps another one must forward every method.
 pub trait Policy: Send {
     /// Its name, as the operator knows it.
     fn name(&self) -> &str;
@@ -53,11 +52,11 @@ pub trait Policy: Send {
     /// Its optional parts. Constant over its life.
     fn abilities(&self) -> Abilities;
 
-    /// The totals of the machine. Called before [`Policy::keys`] and [`Policy::observe`] whenever they changed; a policy may
-    /// ignore it.
+    /// The totals of the machine. Called before [`Policy::keys`] and [`Policy::observe`] whenever they changed; a
+    /// policy may ignore them.
     fn machine(&mut self, _machine: Machine) {}
 
-    /// Keys for jobs that became pending, changed, or were asked for with [`Pass::rekey`]; one per row, none NaN.
+    /// Keys for jobs that became pending, changed, or were named by [`Pass::rekey`]; one for each row, none NaN.
     /// Called only with [`Abilities::ordering`]. The engine checks length and NaN again.
     fn keys(&mut self, _now: f64, jobs: &JobColumns) -> Result<Vec<f64>, PolicyError> {
         Ok(vec![0.0; jobs.len()])
@@ -68,14 +67,14 @@ pub trait Policy: Send {
         Ok(())
     }
 
-    /// A number for each of these nodes, none NaN: smaller ones come first. Called only with [`Abilities::ranking`], for
-    /// all nodes in a row. The engine checks length and NaN again.
+    /// A number for each of these nodes, none NaN: smaller ones come first. Called only with [`Abilities::ranking`],
+    /// for all nodes in order. The engine checks length and NaN again.
     fn scores(&mut self, nodes: &[NodeRow<'_>]) -> Result<Vec<f64>, PolicyError> {
         Ok(vec![0.0; nodes.len()])
     }
 
-    /// One pass. The pass is handed over by value and always comes back, also after an error.
-    /// Called only with [`Abilities::scheduling`].
+    /// One pass. The pass is passed by value and always returned, also after an error. Called only with
+    /// [`Abilities::scheduling`].
     fn run(&mut self, pass: Pass) -> (Pass, Result<(), PolicyError>) {
         (pass, Ok(()))
     }
@@ -85,7 +84,8 @@ pub trait Policy: Send {
         Err(PolicyError::Refused { during: "state.save", message: "no state".to_owned() })
     }
 
-    /// Offer a predecessor's state. `Err(Refused)` means: it starts cold. Called only with [`Abilities::state`].
+    /// Offers a predecessor's state. `Err(Refused)` means that the policy starts cold. Called only with
+    /// [`Abilities::state`].
     fn restore(&mut self, _state: &SavedState) -> Result<(), PolicyError> {
         Err(PolicyError::Refused { during: "state.restore", message: "no state".to_owned() })
     }

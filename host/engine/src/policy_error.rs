@@ -1,8 +1,8 @@
-//! Why a policy failed: every way, with the export that was running.
+//! The ways in which a policy fails, each with the export that was running.
 //!
 //! Must never know what follows a failure.
 
-/// Why a policy failed. Operators are told every variant by name.
+/// Why a policy failed. Operators see the name of the variant.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum PolicyError {
     /// The code trapped (unreachable, out-of-bounds, stack overflow ...).
@@ -29,7 +29,7 @@ pub enum PolicyError {
         /// The limit in milliseconds.
         limit_ms: u64,
     },
-    /// Memory beyond its limit was asked for.
+    /// The code requested memory beyond its limit.
     #[error("memory limit in {during}: more than {limit} bytes")]
     Memory {
         /// The export that was running.
@@ -37,7 +37,7 @@ pub enum PolicyError {
         /// The limit in bytes.
         limit: u64,
     },
-    /// A decision names something that does not exist or repeats another (see [`Pass`](crate::Pass)).
+    /// A decision names an unknown candidate, or repeats another decision (see [`Pass`](crate::Pass)).
     #[error("bad decision in {during}: {message}")]
     BadDecision {
         /// The export that was running.
@@ -53,7 +53,7 @@ pub enum PolicyError {
         /// The breach, in words.
         message: String,
     },
-    /// A named bound was exceeded.
+    /// A value above a named bound.
     #[error("bound {bound} exceeded in {during}: {found} > {limit}")]
     Bound {
         /// The export that was running.
@@ -65,12 +65,12 @@ pub enum PolicyError {
         /// The value found.
         found: u64,
     },
-    /// The policy refused, in its own words.
+    /// The policy refused, with a message.
     #[error("refused in {during}: {message}")]
     Refused {
         /// The export that was running.
         during: &'static str,
-        /// The policy's words.
+        /// The policy's message.
         message: String,
     },
 }

@@ -1,6 +1,6 @@
 //! The state that a policy saves and a later one may restore.
 //!
-//! Must never know what the bytes mean.
+//! Must never know the meaning of the bytes.
 
 use serde::{Deserialize, Serialize};
 

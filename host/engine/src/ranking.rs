@@ -1,8 +1,8 @@
 //! The order of nodes that a policy gives, for jobs whose placement is `ranked`.
 //!
-//! A policy is asked when it comes and when the inventory has changed, not at passes; a successor is asked while it is
-//! warmed up. The resources keep the order, so that a search costs the same as with any other placement. Must never know
-//! what the order is used for.
+//! A policy ranks nodes when it becomes active and when the inventory has changed, not in passes; a successor does so
+//! while it is warmed up. The resources keep the order, so a search costs the same as with any other placement. Must
+//! never know the use of the order.
 
 use fluxgate_graph::NodeRow;
 
@@ -12,8 +12,8 @@ use crate::policy_error::PolicyError;
 /// Most nodes of one call (`wit/0.1.0/ranking.wit`).
 const NODES_PER_CALL: usize = 4096;
 
-/// Nodes in the order of the scores that a policy gives them, smaller ones first and equal ones as they come. The policy
-/// has the ability to, and is asked in calls of at most 4096 nodes; what it says is checked.
+/// Nodes in the order of the scores that a policy gives them, smaller ones first, equal ones in their own order. The
+/// policy must have the ability; it is called for at most 4096 nodes at a time, and its answer is checked.
 pub fn order_by_scores<'r, T>(
     policy: &mut dyn Policy,
     nodes: impl Iterator<Item = (T, NodeRow<'r>)>,
@@ -31,7 +31,7 @@ pub fn order_by_scores<'r, T>(
             if score.is_nan() {
                 return Err(bad(format!("the score of rank {} is NaN", row.rank)));
             }
-            // Both zeros are one number.
+            // Negative zero becomes zero.
             order.push((score + 0.0, node));
         }
     }

@@ -1,7 +1,7 @@
-//! Why a job waits, in words that an operator can act on.
+//! Why a job waits, in terms that an operator can act on.
 //!
-//! A reason names what the job needs, not what happens to be free at the moment, so that passes do not tell a job the
-//! same reason again in new numbers. This module must never know how a reason is found.
+//! A reason names the need of the job, not the resources that are free at the moment, so that passes do not repeat
+//! the same reason with other numbers. This module must never know how a reason is found.
 
 use std::sync::Arc;
 
@@ -12,11 +12,11 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Reason {
-    /// No pass has looked at it yet.
+    /// No pass has examined it yet.
     Unseen,
-    /// Jobs ahead of it in its queue wait, and the policy did not get to it.
+    /// Jobs ahead of it in its queue wait, and the policy did not reach it.
     Behind,
-    /// The resources that it asks for are not free.
+    /// The resources that it requests are not free.
     Busy {
         /// Fewest nodes, 0 if the request names none.
         nodes: u32,
@@ -34,21 +34,21 @@ pub enum Reason {
         /// The bound.
         cores: u64,
     },
-    /// The free cores are kept for jobs of another queue.
+    /// The free cores are reserved for jobs of another queue by its floor.
     Kept {
-        /// Name of that queue, or of the first such.
+        /// Name of that queue; of several the first.
         queue: Arc<str>,
-        /// Cores that are kept for it, less what its jobs hold.
+        /// Cores of the floor, less those that its jobs hold.
         cores: u64,
     },
-    /// Scheduling is suspended since the policy of this name failed.
+    /// Scheduling is suspended because the policy of this name failed.
     #[serde(rename = "Held")]
     Suspended(Arc<str>),
-    /// The flow (power, bandwidth) to its nodes is short, or a level above them (storage, chassis, licences): which kind,
-    /// how much, and where.
+    /// The flow (power, bandwidth) to its nodes is short, or a level above them (storage, chassis, licences): kind,
+    /// amount and place.
     #[serde(rename = "Flow")]
     Short(Arc<str>),
-    /// The reason in the words of the policy.
+    /// The reason that the policy gave.
     Said(Arc<str>),
 }
 

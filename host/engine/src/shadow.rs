@@ -1,16 +1,16 @@
 //! Shadows: a candidate policy makes passes on the live traffic, and none of its decisions is carried out.
 //!
-//! A [`Shadow`] is a second engine. It has a copy of the ledger and of the queues, takes every event in, and makes a pass
-//! whenever the live engine made one, in the same situation: the jobs that the live pass started still wait. Its decisions
-//! are compared with the live ones and taken back; then the live decisions are carried out in its copy. So each pass begins
-//! from the live state. A job that the candidate would have started earlier goes on waiting, and the candidate proposes it
-//! again; the first time counts.
+//! A [`Shadow`] is a second engine. It has a copy of the ledger and of the queues, processes every event, and makes a
+//! pass whenever the live engine made one, in the same situation: the jobs that the live pass started still wait. Its
+//! decisions are compared with the live ones and undone; then the live decisions are carried out in its copy. So each
+//! pass begins with the live state. A job that the candidate would have started earlier goes on waiting, and the
+//! candidate proposes it again; the first time counts.
 //!
-//! A candidate stands for the default policy, in all queues without a policy of their own, or for the policy of one queue.
-//! In other queues the shadow follows the live decisions in their turn: starts and reservations.
+//! A candidate takes the role of the default policy, in all queues without a policy of their own, or of the policy of
+//! one queue. In other queues the shadow carries out the live decisions (starts and reservations) in their turn.
 //!
-//! A shadow shares nothing with the live engine and can be stepped later, on another thread. It must never know threads or
-//! the clock, and nothing of it reaches the live engine.
+//! A shadow shares no state with the live engine and can be stepped later, on another thread. It must never know
+//! threads or the clock, and it has no effect on the live engine.
 
 mod tally;
 
@@ -40,17 +40,17 @@ pub enum ShadowError {
     /// The candidate failed.
     #[error(transparent)]
     Failed(#[from] PolicyError),
-    /// Its copy differs from the live engine, so that its figures mean nothing.
+    /// Its copy differs from the live engine, so that its figures are invalid.
     #[error("the shadow lost track: job {id}: {message}")]
     LostTrack {
         /// The job that showed the difference.
         id: JobId,
-        /// What did not fit.
+        /// The difference.
         message: String,
     },
 }
 
-/// The ledger and the settings of a live engine, from which a shadow begins. The waiting jobs follow in portions.
+/// The ledger and the settings of a live engine, with which a shadow begins. The waiting jobs follow in portions.
 pub struct ShadowBase(Core);
 
 /// A portion of the waiting jobs of a live engine.
@@ -82,7 +82,7 @@ pub struct Decisions {
     pub starts: Vec<(JobId, R)>,
     /// The queues for which passes were made, by number.
     queues: Vec<QueueId>,
-    /// The reservations that stand now, job and start; empty while there is only one queue, where no shadow needs them.
+    /// The reservations in force, job and start; empty with a single queue, where shadows do not need them.
     pub reserved: Vec<(JobId, f64)>,
 }
 
@@ -103,13 +103,13 @@ impl Engine {
         }
     }
 
-    /// The state that a shadow begins with. Its cost depends on the machine and the running jobs, not on the waiting ones.
+    /// The initial state of a shadow. Its cost depends on the machine and the running jobs, not on the waiting ones.
     pub fn shadow_base(&self) -> ShadowBase {
         ShadowBase(self.core.without_waiting())
     }
 
-    /// At most `most` waiting jobs with an id above `after`, ascending. They are to be handed to the shadow in order with
-    /// the events.
+    /// At most `most` waiting jobs with an id above `after`, ascending. The shadow takes them in order with the
+    /// events.
     pub fn shadow_jobs(&self, after: Option<JobId>, most: usize) -> ShadowJobs {
         let core = &*self.core;
         let jobs = core.pending_after(after).take(most).filter_map(|(_, slot)| core.copy_of(slot));
@@ -117,16 +117,16 @@ impl Engine {
     }
 }
 
-/// See the module text.
+/// A shadow; see the module.
 pub struct Shadow {
     engine: Engine,
     tally: Tally,
-    /// The queue whose policy the candidate would be; `None` for the default one.
+    /// The queue whose policy the candidate replaces; `None` for the default policy.
     queue: Option<String>,
     /// The candidate, until its queue is known.
     waiting: Option<ActivePolicy>,
-    /// The reservations that stand between passes: the candidate's in its queues, and the live ones in the others. They are
-    /// in the ledger during passes only, so that no other event is judged by them.
+    /// The reservations in force between passes: the candidate's in its queues, and the live ones in the others. They
+    /// are in the ledger only during passes, so that no other event depends on them.
     standing: Vec<(QueueId, JobId, f64)>,
 }
 
@@ -137,7 +137,7 @@ impl std::fmt::Debug for Shadow {
 }
 
 impl Shadow {
-    /// A shadow of the engine that this comes from, with a candidate for the default policy or for that of one queue.
+    /// A shadow of the engine of this base, with a candidate for the default policy or for that of one queue.
     pub fn new(base: ShadowBase, candidate: Box<dyn Policy>, queue: Option<&str>) -> Shadow {
         let mut core = base.0;
         core.config = own(core.config.clone());
@@ -160,7 +160,7 @@ impl Shadow {
         }
     }
 
-    /// Makes the candidate the active policy of its scope, as soon as that is known.
+    /// Makes the candidate the active policy of its scope, as soon as the scope is known.
     fn install(&mut self) {
         let (Some(scope), true) = (self.scope(), self.waiting.is_some()) else { return };
         let Engine { core, policies } = &mut self.engine;
@@ -187,11 +187,11 @@ impl Shadow {
         }
     }
 
-    /// Takes a portion of the live engine's waiting jobs in.
+    /// Adds a portion of the live engine's waiting jobs.
     pub fn take(&mut self, jobs: ShadowJobs) {
         for job in jobs.0 {
             let Engine { core, policies } = &mut self.engine;
-            // A job that came in the meantime is newer than the portion.
+            // A job that arrived in the meantime is newer than the portion.
             if core.slot_of(job.id).is_none() && !core.running.contains_key(&job.id) {
                 let (id, queue) = (job.id, job.queue);
                 core.insert(job);
@@ -200,7 +200,7 @@ impl Shadow {
         }
     }
 
-    /// Takes in an event that the live engine took in and did not refuse.
+    /// Processes an event that the live engine accepted.
     pub fn step(&mut self, event: Event, now: f64) {
         if let Event::Cancel { id } | Event::Alloc { id, .. } = &event {
             self.tally.forget(*id);
@@ -209,12 +209,13 @@ impl Shadow {
         self.install();
     }
 
-    /// Follows new settings of the live engine.
+    /// Adopts new settings of the live engine.
     pub fn reconfigure(&mut self, config: Config) {
         self.engine.reconfigure(own(config));
     }
 
-    /// Follows the live engine's queues, as [`Engine::queue_names`] returns them, where they got or lost a policy of their own.
+    /// Adopts the live engine's queues, as [`Engine::queue_names`] returns them, if some got or lost a policy of
+    /// their own.
     pub fn queues<'a>(&mut self, queues: impl IntoIterator<Item = (&'a str, bool)>) {
         for (name, own) in queues {
             let Engine { core, policies } = &mut self.engine;
@@ -225,7 +226,7 @@ impl Shadow {
             }
             queue.own = own;
             queue.dirty = !queue.native.is_empty();
-            // The jobs of the queue leave the default policy or come to it.
+            // The jobs of the queue leave the default policy or return to it.
             drop(queue.renew(queue.side(Role::Active), !own));
             let slots: Vec<_> = queue.native.values().copied().filter(|_| !own).collect();
             let ids: Vec<_> = slots.iter().filter_map(|slot| Some(core.job(*slot)?.id)).collect();
@@ -236,10 +237,10 @@ impl Shadow {
         self.install();
     }
 
-    /// Has the candidate make its passes at the time of the live engine's passes, and compares the decisions.
+    /// Makes the candidate's passes at the time of the live engine's passes, and compares the decisions.
     ///
     /// # Errors
-    /// [`ShadowError`]: the shadow is of no further use.
+    /// [`ShadowError`]: the shadow must be dropped.
     pub fn pass(&mut self, now: f64, live: &Decisions) -> Result<(), ShadowError> {
         let Some(scope) = self.scope() else {
             return live.starts.iter().try_for_each(|(id, r)| self.engine.follow(*id, r, now));
@@ -300,7 +301,7 @@ impl Shadow {
     }
 }
 
-/// The settings of the copy: it sends nothing to jobs.
+/// The settings of the copy, which sends nothing to jobs.
 fn own(config: Config) -> Config {
     Config { annotate: false, write_r: false, ..config }
 }
@@ -314,7 +315,7 @@ struct Others<'a> {
     reserved: Vec<(QueueId, JobId, f64)>,
 }
 
-/// The result of a round of passes.
+/// The result of one round of passes.
 struct Looked<'a> {
     staged: Staged,
     /// Live starts for which the candidate left no resources.
@@ -323,19 +324,19 @@ struct Looked<'a> {
 }
 
 impl Core {
-    /// Gives a job its reservation again, if it still waits.
+    /// Restores the reservation of a job that still waits.
     fn reserve_again(&mut self, id: JobId, start: f64) {
         if let Some(job) = self.slot_of(id).and_then(|slot| self.job(slot)) {
             let (request, duration) = (job.request.clone(), job.duration);
-            // A reservation that is refused now has nothing to protect.
+            // A reservation that is refused now protects nothing.
             let _ = self.resources.reserve(id, &request, start, duration);
         }
     }
 }
 
 impl Engine {
-    /// Makes the passes of the candidate that are due, and leaves their decisions in the ledger. Queues have their turns as
-    /// in the live engine.
+    /// Makes the due passes of the candidate, and leaves their decisions in the ledger. Queues take turns as in the
+    /// live engine.
     fn look<'a>(
         &mut self,
         now: f64,
@@ -348,7 +349,7 @@ impl Engine {
             self.policies.try_rank_nodes(&mut self.core)?;
         }
         self.core.unpark_helped();
-        // The pass of a single queue would begin by dropping them all.
+        // The pass of a single queue begins by dropping all reservations.
         let several = self.core.queues.len() > 1;
         for (_, id, start) in standing.iter().filter(|_| several) {
             self.core.reserve_again(*id, *start);

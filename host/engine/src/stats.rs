@@ -30,7 +30,7 @@ pub struct Stats {
     pub starts: u64,
     /// Sum of the waiting times of started jobs since submission, milliseconds.
     pub waited_ms: u64,
-    /// Of the started jobs, those that were backfilled: an earlier job in the order of their queue was refused in the same pass.
+    /// Of the started jobs, those that were backfilled: the same pass had refused a job ahead of them in their queue.
     pub backfilled: u64,
     /// Reservations made.
     pub reservations: u64,

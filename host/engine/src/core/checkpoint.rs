@@ -1,7 +1,7 @@
 //! The checkpoint of an engine, from which another engine makes the same decisions as this one.
 //!
-//! It leaves out what no decision depends on: counters, caches, the inner numbering of orders. State of a policy that the
-//! policy does not save is lost. Must never know where a checkpoint is kept.
+//! It omits counters, caches and the internal numbering of orders, on which no decision depends. The state of a
+//! policy without [`Abilities::state`](crate::Abilities) is lost. Must never know where a checkpoint is kept.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -23,18 +23,18 @@ use crate::policy_error::PolicyError;
 use crate::policy_state::SavedState;
 use crate::reason::Reason;
 
-/// See the module text. Made by [`Engine::checkpoint`](crate::Engine::checkpoint);
+/// The checkpoint; see the module. [`Engine::checkpoint`](crate::Engine::checkpoint) makes it,
 /// [`Engine::resume`](crate::Engine::resume) goes on from it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Checkpoint {
     /// All resources that were ever in the inventory.
     pub machine: R,
-    /// Ranks that are reported up. They take jobs unless a mark keeps them from it.
+    /// Ranks that are reported up. They accept jobs unless a mark keeps them down.
     pub up: Idset,
-    /// What was set on vertices by their paths.
+    /// Marks and properties that were set on vertices by path.
     #[serde(default, skip_serializing_if = "VertexMarks::is_empty")]
     pub vertices: VertexMarks,
-    /// Ranks that were removed for good.
+    /// Ranks that were removed from the inventory.
     pub removed: Idset,
     /// The settings.
     pub config: Config,
@@ -48,7 +48,7 @@ pub struct Checkpoint {
     pub pending: Vec<PendingState>,
     /// Reservations: job, start, duration.
     pub reservations: Vec<(JobId, f64, f64)>,
-    /// Where reservations are likely to be placed. Of several places that do as well, these are tried first.
+    /// The likely places of reservations. Of several equally good places, these are tried first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hints: Vec<PlaceHint>,
     /// The default policy, if it is not the built-in one.
@@ -64,7 +64,7 @@ pub struct Checkpoint {
     places: u32,
     vacant: Vec<u32>,
     serial: u64,
-    /// Did the resources change since classes were last taken back from parking?
+    /// True if the resources changed since parked classes were last checked.
     pub(crate) stale: bool,
 }
 
@@ -117,7 +117,7 @@ pub struct QueueState {
     dirty: bool,
     wake: Option<f64>,
     reserved: Vec<JobId>,
-    /// The job with an estimated start, and whether the resources are unchanged since.
+    /// The job with an estimated start, and whether the resources are unchanged since then.
     estimated: Option<(JobId, bool)>,
     fresh: Vec<u32>,
     classes: u32,
@@ -147,37 +147,37 @@ pub struct ActivePolicyState {
     pub state: Option<SavedState>,
     pub(crate) events: Vec<JobEvent>,
     pub(crate) to_key: Vec<JobId>,
-    /// The order of nodes that it gave, by broker rank, if the inventory is still the same.
+    /// The order of nodes that it gave, by broker rank, if the inventory has not changed since.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) ranked: Option<Arc<[u32]>>,
 }
 
-/// Why an engine could not go on from a checkpoint.
+/// Why an engine could not resume from a checkpoint.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum ResumeError {
     /// The inventory cannot be read.
     #[error("checkpoint: machine: {0}")]
     Machine(String),
-    /// A job contradicts the rest.
+    /// A job contradicts the rest of the checkpoint.
     #[error("checkpoint: job {id}: {what}")]
     Job {
         /// The job.
         id: JobId,
-        /// What is wrong.
+        /// The contradiction.
         what: String,
     },
-    /// Numbers are impossible.
+    /// Numbers contradict each other.
     #[error("checkpoint: {0}")]
     Numbers(&'static str),
     /// A queue is missing that has a policy of its own.
     #[error("checkpoint: no queue {0}, which has a policy of its own")]
     Queue(String),
-    /// The policy does not restore its state.
+    /// The policy cannot restore its state.
     #[error("policy {name}: {error}")]
     Policy {
         /// Its name.
         name: String,
-        /// Why.
+        /// The reason.
         error: PolicyError,
     },
 }
@@ -191,7 +191,7 @@ fn infinite(end: f64) -> f64 {
 }
 
 impl Core {
-    /// The checkpoint. Hints and known misses are the same from here on as where it is resumed.
+    /// Makes the checkpoint. Afterwards this engine has the same hints and known misses as one that resumes from it.
     pub(crate) fn checkpoint(
         &mut self,
         policy: Option<ActivePolicyState>,
@@ -202,7 +202,7 @@ impl Core {
         for (queue, state) in self.queues.iter().zip(&queues) {
             queue.note_misses(state, &mut self.resources);
         }
-        // Also what R does not tell, at this site, of what jobs hold.
+        // At this site R does not name the vertices above nodes that jobs hold; they are added here.
         if self.config.record_format == RecordFormat::NoGraph {
             self.resources.set_record_format(RecordFormat::Shorthand);
         }
@@ -332,7 +332,7 @@ impl Core {
         Ok(core)
     }
 
-    /// Lends the resources, with the requests of waiting jobs.
+    /// Runs `f` on the resources, with the requests of waiting jobs.
     fn with_requests<T>(
         &mut self,
         ask: impl FnOnce(&mut Resources, &dyn Fn(JobId) -> Option<Arc<Request>>) -> T,
@@ -354,7 +354,7 @@ impl Core {
         let duration = infinite(spec.duration());
         let queue = &mut self.queues[job.queue as usize];
         let key = ClassKey::of(&request, duration);
-        // A checkpoint of an earlier version has a class for each duration and each number of cores.
+        // A checkpoint of an earlier version has one class for each duration and each number of cores.
         let class = *queue.class_of.entry(key).or_insert(job.class);
         let there = queue.classes.get_mut(class as usize).ok_or("its class is beyond the last one")?;
         there.get_or_insert_with(|| Class::new(key, request.clone())).jobs += 1;
@@ -408,7 +408,7 @@ impl Queue {
         }
     }
 
-    /// Notes the requests of parked classes as known misses, if nothing has happened since that could help them.
+    /// Marks the requests of parked classes as known misses, if no change since could help them.
     fn note_misses(&self, state: &QueueState, resources: &mut Resources) {
         for (id, helped) in &state.parked {
             if let (false, Some(class)) = (*helped, self.class(*id).filter(|class| class.parked)) {

@@ -1,4 +1,4 @@
-//! Classes of waiting jobs: what the jobs of a class have in common, and which class a job belongs to.
+//! Classes of waiting jobs: their common data, and the class of a job.
 //!
 //! Must never know policies, time or order.
 
@@ -8,8 +8,8 @@ use fluxgate_graph::{Request, ShapeId};
 
 use crate::order::PARKED;
 
-/// What decides the class of a job in its queue. Jobs without limit are in classes of their own, since their end does not
-/// follow their start.
+/// The key of a job's class in its queue. Jobs without a limit are in classes of their own, since their end does not
+/// follow from their start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ClassKey {
     wants: Wants,
@@ -20,7 +20,7 @@ pub(crate) struct ClassKey {
 enum Wants {
     /// A request.
     Shape(ShapeId),
-    /// Nothing but cores, wherever they are: a band of numbers of cores.
+    /// Only cores, on any nodes: a band of numbers of cores.
     Cores(u32),
 }
 
@@ -34,13 +34,14 @@ impl ClassKey {
     }
 }
 
-/// Bands by the two digits after the first one of a number of cores in binary: four for each doubling.
+/// The band of a number of cores: its position and the two binary digits after the first one, so four bands for each
+/// doubling.
 fn band(cores: u32) -> u32 {
     let log = cores.max(1).ilog2();
     if log < 2 { cores } else { log * 4 + (cores >> (log - 2)) % 4 }
 }
 
-/// The fewest cores of a band that has this number.
+/// The fewest cores of the band that contains this number.
 fn fewest_of_band(cores: u32) -> u32 {
     let shift = cores.max(1).ilog2().saturating_sub(2);
     cores >> shift << shift
@@ -50,12 +51,12 @@ fn fewest_of_band(cores: u32) -> u32 {
 #[derive(Debug, Clone)]
 pub(crate) struct Class {
     pub(crate) key: ClassKey,
-    /// The request of its first job; of all jobs, if it is a class of one request.
+    /// The request of its first job; if it is a class of one request, that of all jobs.
     pub(crate) request: Arc<Request>,
-    /// The fewest cores that a job of the class may ask for.
+    /// The fewest cores that a job of the class may request.
     fewest: u32,
     pub(crate) jobs: u32,
-    /// Left out of walks for fitting jobs, as its request is known not to fit.
+    /// Its request is known not to fit, so walks for fitting jobs skip it.
     pub(crate) parked: bool,
 }
 
@@ -70,12 +71,12 @@ impl Class {
         Class { key, request, fewest, jobs: 0, parked: false }
     }
 
-    /// The fewest cores of its jobs; [`PARKED`] while it is parked. Its place among the heads of an order.
+    /// The fewest cores of its jobs; [`PARKED`] while it is parked. This is its size among the heads of an order.
     pub(crate) fn fewest(&self) -> u32 {
         if self.parked { PARKED } else { self.fewest }
     }
 
-    /// Do its jobs ask for nothing but cores? Then they fit when as many are free, and the class is never parked.
+    /// True if its jobs request only cores. They fit if enough cores are free, and the class is never parked.
     pub(crate) fn is_band(&self) -> bool {
         matches!(self.key.wants, Wants::Cores(_))
     }

@@ -1,6 +1,6 @@
-//! A job that waits, and a job that holds resources.
+//! Waiting jobs and running jobs.
 //!
-//! Must never know queues or what decides.
+//! Must never know queues, or which policy decides.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -27,20 +27,20 @@ pub(crate) struct Job {
     pub(crate) request: Arc<Request>,
     /// The placement that its jobspec names.
     pub(crate) placement: Option<Placement>,
-    /// The key on each side of its queue, with the generation of the order that the key belongs to. A key of an older
-    /// generation means nothing, so that retiring an order touches no job.
+    /// Its key on each side of its queue, with the generation of the order for which the key was made. A key of an
+    /// older generation is invalid, so no job is touched when an order is retired.
     pub(super) places: [Option<(u32, OrderKey)>; 2],
     /// Serial of the last pass that offered it.
     pub(crate) offered: u64,
     /// Serial of the last pass that started or reserved it.
     pub(crate) decided: u64,
-    /// Why it waits, as far as passes found out.
+    /// Why it waits, as found by the passes so far.
     pub(crate) reason: Reason,
-    /// Reserved start of the last pass of its queue, or an estimate.
+    /// Its reserved start by the last pass of its queue, or an estimate.
     pub(crate) t_estimate: Option<f64>,
     /// The reason and the estimate of its last annotation.
     pub(crate) told_reason: Option<(Reason, Option<f64>)>,
-    /// Annotations that the job manager has of this scheduler, flattened: `sched.NAME` or `user.NAME`.
+    /// The annotations of this scheduler that the job manager has, flattened: `sched.NAME` or `user.NAME`.
     pub(crate) told: BTreeMap<String, Value>,
 }
 
@@ -58,7 +58,7 @@ pub(crate) struct NewJob {
 }
 
 impl NewJob {
-    /// The job in a class of its queue, without keys.
+    /// The waiting job in a class of its queue, without keys.
     pub(super) fn wait_in(self, class: ClassId) -> Job {
         Job {
             id: self.id,
@@ -92,7 +92,7 @@ impl Job {
         (self.request.min_cores(), self.duration)
     }
 
-    /// The job as it was when it came into its queue.
+    /// The job in the form in which it entered its queue.
     pub(super) fn to_new(&self) -> NewJob {
         NewJob {
             id: self.id,
@@ -113,12 +113,12 @@ pub(crate) struct Running {
     pub(crate) start: f64,
     /// Expected end, infinite without limit.
     pub(crate) end: f64,
-    /// It has no limit of its own: it ends with the instance, and its end moves with that.
+    /// It has no limit of its own: its expected end is that of the instance.
     pub(crate) follows: bool,
-    /// Its start was told, and its R is not known to be durable yet.
+    /// Its start was sent, but its R is not known to be committed.
     pub(crate) committing: bool,
     /// The queue that it waited in, if that is known.
     pub(crate) queue: Option<QueueId>,
-    /// Its user; hello does not tell.
+    /// Its user; unknown after a hello, which has no user.
     pub(crate) user: Option<u32>,
 }

@@ -1,7 +1,7 @@
 //! A queue (RFC 33) with its classes of equal jobs and its orders.
 //!
-//! A class is parked while its request is known not to fit; see `order.rs` for what that saves. Must never know
-//! policies or time.
+//! A class is parked while its request is known not to fit; `order.rs` explains the saving. Must never know policies
+//! or time.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -28,26 +28,26 @@ pub(crate) struct Queue {
     pub(super) generation: [u32; 2],
     /// The side of the active policy.
     pub(super) active: Side,
-    /// The queue has a policy of its own, or the built-in one in its place.
+    /// True if the queue has a policy of its own, or the built-in one in place of a failed one.
     pub(crate) own: bool,
-    /// Its own policy whose failure suspended scheduling here.
+    /// The queue's own policy whose failure suspended scheduling.
     pub(crate) suspended_by: Option<Arc<str>>,
-    /// Flux's own order: priority, submission, id. It is always kept, so that the built-in policy can take over in the middle
-    /// of a pass.
+    /// Flux's own order: priority, submission, id. It is always maintained, so that the built-in policy can take over
+    /// in the middle of a pass.
     pub(crate) native: BTreeMap<OrderKey, Slot>,
-    /// A change makes a pass due.
+    /// A change requires a pass.
     pub(crate) dirty: bool,
     /// The time at which the policy asked for a pass.
     pub(crate) wake: Option<f64>,
     /// Jobs with a reservation from the last pass.
     pub(crate) reserved: Vec<JobId>,
-    /// The first job, without a reservation, whose start was estimated, and the version of the resources then.
+    /// The first job without a reservation whose start was estimated, and the version of the resources at that time.
     pub(crate) estimated: Option<(JobId, u64)>,
-    /// Jobs that no pass has looked at yet.
+    /// Jobs that no pass has examined yet.
     pub(crate) fresh: Vec<Slot>,
     /// Counters.
     pub(crate) counts: QueueCounts,
-    /// The active policy has backfilled. For forecasts alone.
+    /// True if the active policy has backfilled; only forecasts read it.
     pub(crate) backfills: bool,
 }
 
@@ -95,7 +95,7 @@ impl Queue {
         self.class(class).map_or(PARKED, Class::fewest)
     }
 
-    /// Is a pass due at this time?
+    /// True if a pass is due at this time.
     pub(crate) fn is_due(&self, now: f64) -> bool {
         self.dirty || self.wake.is_some_and(|wake| wake <= now)
     }
@@ -113,7 +113,7 @@ impl Queue {
         }
     }
 
-    /// Parks a class that does not fit, until the resources change in a way that could help it.
+    /// Parks a class that does not fit, until a change of the resources could help it.
     pub(crate) fn park(&mut self, class: ClassId, resources: &mut Resources) {
         let Some(c) = self.class(class).filter(|class| !class.is_band()) else { return };
         resources.note_miss(&c.request);
@@ -138,7 +138,7 @@ impl Queue {
         }
     }
 
-    /// Takes back the parked classes that a change of the resources could help, unless the totals rule them out.
+    /// Unparks the classes that a change of the resources could help, unless the totals rule them out.
     pub(crate) fn unpark(&mut self, resources: &Resources) {
         let free = resources.totals().free_cores;
         let back: Vec<ClassId> = self
@@ -155,7 +155,7 @@ impl Queue {
         }
     }
 
-    /// Takes back every parked class.
+    /// Unparks every class.
     pub(crate) fn unpark_all(&mut self) {
         let all: Vec<ClassId> = self.parked.iter().map(|(_, class)| *class).collect();
         for class in all {

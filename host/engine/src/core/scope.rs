@@ -1,4 +1,4 @@
-//! The queues that one policy decides, and the part that a policy has there.
+//! Policy scopes: the queues that one policy decides, and the role of a policy in them.
 //!
 //! Must never know policies.
 
@@ -9,19 +9,19 @@ pub(crate) type QueueId = u32;
 /// exchanges the roles of the sides and moves nothing.
 pub(crate) type Side = usize;
 
-/// The queues that one policy decides.
+/// A policy scope.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PolicyScope {
-    /// All queues without a policy of their own.
+    /// All queues that the default policy decides.
     Default,
     /// One queue.
     Queue(QueueId),
 }
 
-/// The part that a policy has in a scope.
+/// The role of a policy in a scope.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// It decides.
+    /// It decides the queues.
     Active = 0,
     /// It is warmed up.
     Successor = 1,

@@ -11,7 +11,7 @@ use crate::order::{Order, Slot};
 use crate::reason::Reason;
 
 impl Core {
-    /// The scope that decides a queue.
+    /// The scope that contains a queue.
     pub(crate) fn scope_of(&self, queue: QueueId) -> PolicyScope {
         match self.queues.get(queue as usize) {
             Some(found) if found.own => PolicyScope::Queue(queue),
@@ -26,7 +26,7 @@ impl Core {
         std::iter::once(PolicyScope::Default).chain(own).collect()
     }
 
-    /// Does this job wait in a queue of the scope?
+    /// True if this job waits in a queue of the scope.
     pub(crate) fn in_scope(&self, slot: Slot, scope: PolicyScope) -> bool {
         self.job(slot).is_some_and(|job| match scope {
             PolicyScope::Default => self.scope_of(job.queue) == scope,
@@ -52,12 +52,12 @@ impl Core {
         }
     }
 
-    /// Gives a policy that comes to a scope empty orders. Returns the orders before, which may take long to drop.
+    /// Gives a policy that enters a scope empty orders. Returns the former orders, which may take long to drop.
     pub(crate) fn open(&mut self, scope: PolicyScope, role: Role) -> Vec<Order> {
         self.renew(scope, role, true)
     }
 
-    /// Takes the orders of a policy that left a scope.
+    /// Removes the orders of a policy that left a scope, and returns them.
     pub(crate) fn close(&mut self, scope: PolicyScope, role: Role) -> Vec<Order> {
         self.renew(scope, role, false)
     }
@@ -93,7 +93,7 @@ impl Core {
         }
     }
 
-    /// Starts no job of this scope from now on. Running jobs keep what they hold.
+    /// Suspends scheduling in this scope. Running jobs keep their resources.
     pub(crate) fn suspend(&mut self, scope: PolicyScope, policy: &str) {
         if let Some(suspended_by) = self.suspension(scope) {
             *suspended_by = Some(policy.into());
@@ -101,7 +101,7 @@ impl Core {
         self.scope_dirty(scope);
     }
 
-    /// Ends a suspension. The next pass tells the jobs that were told of it why they wait now.
+    /// Ends a suspension. The next pass annotates the jobs that were told of it with their new reasons.
     pub(crate) fn end_suspension(&mut self, scope: PolicyScope) {
         let suspended_by = self.suspension(scope).and_then(Option::take);
         if suspended_by.is_none() && self.suspension_told.is_empty() {

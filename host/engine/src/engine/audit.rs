@@ -1,8 +1,8 @@
 //! Comparison of the ledger with the job manager: of the jobs that hold resources (a repeated hello), and of the allocated
 //! resources (the job manager's count).
 //!
-//! Both are differences of sets in run-length form, so their cost follows the numbers of nodes and jobs, not of cores. This
-//! module must never know how the job manager was asked.
+//! Both are differences of sets in run-length form, so their cost follows the numbers of nodes and jobs, not of
+//! cores. This module must never know how the job manager is queried.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -42,8 +42,9 @@ fn name(r: &R) -> String {
 }
 
 impl Engine {
-    /// Releases the resources of jobs that the job manager does not name, and of ranks that it says are freed: frees are
-    /// dropped while the scheduler is offline (RFC 27). Jobs that the job manager cannot know of yet keep theirs.
+    /// Releases the resources of jobs that the job manager does not list, and of ranks that it lists as freed: frees
+    /// are dropped while the scheduler is offline (RFC 27). Jobs that the job manager cannot know of yet are
+    /// excepted.
     pub(super) fn recount(
         &mut self,
         jobs: &[(JobId, Idset)],
@@ -78,8 +79,9 @@ impl Engine {
         Action::Recounted { unknown, released }
     }
 
-    /// The resources that are allocated in the ledger alone, and those that the job manager alone counts. Allocations that are
-    /// being committed, or were sent after the question, may be counted or not.
+    /// Compares the ledger with the job manager's count: resources that only the ledger has allocated, and those that
+    /// only the job manager counts. Allocations that are being committed, or were sent after the query, may be
+    /// counted or not.
     pub(super) fn audit(&self, theirs: &R, unsettled: &[JobId], within: &Idset) -> AuditReport {
         let resources = &self.core.resources;
         let theirs = counted(theirs.clone(), within);

@@ -1,4 +1,4 @@
-//! The requests of a driver about policies: which policy decides, swaps, suspension, saved states.
+//! The calls of a driver about policies: queries, swaps, suspension, saved states.
 //!
 //! Must never know events of jobs.
 
@@ -20,9 +20,9 @@ use crate::stats::QueueCounts;
 pub struct QueueStatus<'a> {
     /// The queue, empty for the anonymous one.
     pub queue: &'a str,
-    /// Name of the policy that decides it.
+    /// Name of the policy that decides the queue.
     pub policy: &'a str,
-    /// Does the queue have a policy of its own, or the built-in one in its place?
+    /// True if the queue has a policy of its own, or the built-in one in place of a failed one.
     pub own: bool,
     /// The policy whose failure suspended scheduling in the queue.
     pub suspended_by: Option<&'a str>,
@@ -30,7 +30,7 @@ pub struct QueueStatus<'a> {
     pub pending: usize,
     /// Counters of the queue, over all policies.
     pub counts: QueueCounts,
-    /// The swap under way that concerns only this queue.
+    /// The swap under way of this queue alone.
     pub swap: Option<SwapState>,
     /// Cost of the queue's own policy. The cost of the default policy is in [`Engine::policy_cost`].
     pub cost: PolicyCost,
@@ -48,7 +48,7 @@ impl Engine {
         active.map(|active| active.policy.cost()).unwrap_or_default()
     }
 
-    /// Every known queue with the policy that decides it, in the order in which the queues came.
+    /// Every known queue with its policy, in the order in which the queues became known.
     pub fn queues(&self) -> impl Iterator<Item = QueueStatus<'_>> {
         self.core.queues.iter().zip(0..).map(|(queue, id)| self.queue_status(queue, id))
     }
@@ -72,7 +72,7 @@ impl Engine {
         }
     }
 
-    /// Waiting jobs of a queue in Flux's order, and jobs that hold resources and waited there; at most `most` of each.
+    /// Waiting jobs of a queue in Flux's order, and running jobs that waited in it; at most `most` of each.
     pub fn queue_jobs(&self, queue: &str, most: usize) -> (Vec<JobId>, Vec<JobId>) {
         let Some(id) = self.core.known_queue(queue) else { return Default::default() };
         let waiting = self.core.queues[id as usize].native.values();
@@ -81,12 +81,12 @@ impl Engine {
         (waiting.take(most).collect(), running.take(most).collect())
     }
 
-    /// The known queues, in the order in which they came, and whether each has a policy of its own.
+    /// The known queues, in the order in which they became known, and whether each has a policy of its own.
     pub fn queue_names(&self) -> impl Iterator<Item = (&str, bool)> {
         self.core.queues.iter().map(|queue| (queue.name.as_str(), queue.own))
     }
 
-    /// Cost of the policies that queues have of their own, by queue.
+    /// Cost of the policies of single queues, by queue.
     pub fn queue_policy_costs(&self) -> impl Iterator<Item = (&str, PolicyCost)> {
         self.core.queues.iter().zip(0..).filter_map(|(queue, id)| {
             let active = self.policies.active(PolicyScope::Queue(id))?;
@@ -94,13 +94,13 @@ impl Engine {
         })
     }
 
-    /// Name of the policy that a queue has of its own; [`BUILTIN`](crate::BUILTIN) when that failed.
+    /// Name of a queue's own policy; [`BUILTIN`](crate::BUILTIN) if that failed.
     pub fn queue_policy(&self, queue: &str) -> Option<&str> {
         let id = self.core.known_queue(queue)?;
         self.core.queues[id as usize].own.then(|| self.policies.name(PolicyScope::Queue(id)))
     }
 
-    /// The swap of the default policy that is under way.
+    /// The swap of the default policy under way.
     pub fn swap_state(&self) -> Option<SwapState> {
         match &self.policies.at(PolicyScope::Default)?.next {
             Some(Next::WarmUp(warm_up)) => Some(warm_up.progress()),
@@ -108,39 +108,39 @@ impl Engine {
         }
     }
 
-    /// Is any swap under way?
+    /// True if any swap is under way.
     pub fn is_swapping(&self) -> bool {
         self.policies.is_swapping()
     }
 
-    /// The swap that keeps a swap of the default policy from beginning now: another one, or one of a queue that is about
-    /// to leave the default policy or to come back to it.
+    /// The swap that blocks a swap of the default policy: another one, or one of a queue that is about to leave the
+    /// default policy or to return to it.
     pub fn swap_blocked_by(&self) -> Option<&str> {
         self.policies.swap_blocked_by(&self.core)
     }
 
-    /// Begins to replace the default policy, which decides all queues without a policy of their own. The successor is given
-    /// the active policy's state now. The following calls of [`Engine::pass`] warm it up, and it takes over in one of them,
-    /// told by [`PolicyNotice::Swapped`](crate::PolicyNotice::Swapped) or
+    /// Begins to replace the default policy, which decides all queues without a policy of their own. The successor
+    /// gets the active policy's state now. The following calls of [`Engine::pass`] warm it up, and one of them makes
+    /// it the active policy. The notice is [`PolicyNotice::Swapped`](crate::PolicyNotice::Swapped) or
     /// [`PolicyNotice::SwapFailed`](crate::PolicyNotice::SwapFailed).
     ///
     /// # Errors
-    /// [`SwapError`] if another swap is under way or the successor failed at once. The returned actions are to be carried
+    /// [`SwapError`] if another swap is under way or the successor failed at once. The returned actions are carried
     /// out like those of [`Engine::step`].
     pub fn swap(&mut self, successor: Box<dyn Policy>) -> Result<Vec<Action>, SwapError> {
         self.policies.swap(&mut self.core, successor)
     }
 
-    /// Begins to give one queue a policy of its own. All notices are [`PolicyNotice::Queue`](crate::PolicyNotice::Queue).
-    /// Nothing changes for other queues, whose swaps may be under way.
+    /// Begins to give one queue a policy of its own. All notices are
+    /// [`PolicyNotice::Queue`](crate::PolicyNotice::Queue). Other queues and their swaps are not affected.
     ///
     /// # Errors
-    /// As [`Engine::swap`]; and if there are too many queues.
+    /// As [`Engine::swap`]; also if there are too many queues.
     pub fn swap_queue(&mut self, queue: &str, successor: Box<dyn Policy>) -> Result<Vec<Action>, SwapError> {
         self.policies.swap_queue(&mut self.core, queue, successor)
     }
 
-    /// Begins to let the default policy decide a queue again that has a policy of its own. Told by
+    /// Begins the return of a queue from its own policy to the default policy. The notice is
     /// [`PolicyNotice::GivenBack`](crate::PolicyNotice::GivenBack). The state of the queue's own policy is lost.
     ///
     /// # Errors
@@ -149,19 +149,19 @@ impl Engine {
         self.policies.give_back(&mut self.core, queue)
     }
 
-    /// Gives up the swap of the default policy that is under way, if there is one: the active policy stays. Returns the
-    /// name of the successor.
+    /// Abandons the swap of the default policy under way, if there is one; the active policy stays. Returns the name
+    /// of the successor.
     pub fn abandon_swap(&mut self) -> Option<String> {
         self.policies.abandon(&mut self.core, PolicyScope::Default)
     }
 
-    /// The same for the swap under way in one queue.
+    /// As [`Engine::abandon_swap`], for the swap of one queue.
     pub fn abandon_queue_swap(&mut self, queue: &str) -> Option<String> {
         let id = self.core.known_queue(queue)?;
         self.policies.abandon(&mut self.core, PolicyScope::Queue(id))
     }
 
-    /// Finishes all swaps without a pass, however long that takes: for a driver for which no client waits.
+    /// Completes all swaps without a pass, in unbounded time: for a driver without clients that wait.
     pub fn finish_swaps(&mut self, now: f64) -> Vec<Action> {
         let mut out = Vec::new();
         while self.is_swapping() {
@@ -170,7 +170,8 @@ impl Engine {
         out
     }
 
-    /// The policies and orders that earlier swaps left behind. Dropping them may take long, so do that beside the engine.
+    /// The policies and orders that earlier swaps left behind. Dropping them may take long, so the driver does it on
+    /// another thread.
     pub fn take_retired(&mut self) -> Retired {
         self.policies.take_retired()
     }
@@ -181,28 +182,29 @@ impl Engine {
         self.core.suspended_by.as_deref()
     }
 
-    /// Starts nothing in the queues of the default policy until a policy has been swapped in: the policy of this name could
-    /// not begin, and the site fails closed.
+    /// Suspends the queues of the default policy until a policy is swapped in: the policy of this name could not be
+    /// started, and the site fails closed.
     pub fn suspend(&mut self, policy: &str) {
         self.core.suspend(PolicyScope::Default, policy);
     }
 
-    /// The same for one queue, which is to have a policy of its own. No effect when there are too many queues.
+    /// As [`Engine::suspend`], for one queue that is to have a policy of its own. No effect above the bound of
+    /// queues.
     pub fn suspend_queue(&mut self, queue: &str, policy: &str) {
         if let Some(id) = self.core.queue_id(queue) {
             self.policies.suspend_queue(&mut self.core, id, policy);
         }
     }
 
-    /// Does any active policy save states?
+    /// True if any active policy saves states.
     pub fn has_policy_state(&self) -> bool {
         let active = |scope: &PolicyScope| self.policies.active(*scope);
         self.policies.scopes().iter().filter_map(active).any(|active| active.policy.abilities().state)
     }
 
-    /// The states of all active policies that save one: by queue, `None` for the default policy. Events so far are handed
-    /// to the policies before. A policy that fails to save has failed, as it would in a swap; the actions are to be carried
-    /// out like those of [`Engine::step`].
+    /// The states of all active policies that save one: by queue, `None` for the default policy. All earlier events
+    /// are delivered to the policies first. A policy that fails to save has failed, as it would in a swap. The
+    /// actions are carried out like those of [`Engine::step`].
     pub fn policy_states(&mut self, now: f64) -> (Vec<(Option<String>, SavedState)>, Vec<Action>) {
         let Engine { core, policies } = self;
         let (mut states, mut out) = (Vec::new(), Vec::new());
@@ -220,9 +222,9 @@ impl Engine {
         (states, out)
     }
 
-    /// Offers a state to the next successor, of [`Engine::swap`] or [`Engine::swap_queue`]. The successor gets it if the
-    /// built-in policy decides there, or if the queue is to have a policy of its own from now on; any other predecessor
-    /// hands over its own state. A successor may refuse the state, and starts cold then.
+    /// Offers a state to the next successor, of [`Engine::swap`] or [`Engine::swap_queue`]. The successor gets it if
+    /// the built-in policy decides there, or if the queue gets a policy of its own; in other cases the predecessor's
+    /// own state is used. A successor may refuse the state, and then starts cold.
     pub fn offer(&mut self, state: SavedState) {
         self.policies.offer(state);
     }

@@ -1,6 +1,6 @@
-//! New settings for a running engine. Waiting and running jobs and swaps under way go on.
+//! New settings for a running engine. Waiting jobs, running jobs and swaps under way are kept.
 //!
-//! Must never know where the settings come from.
+//! Must never know the source of the settings.
 
 use std::collections::BTreeMap;
 
@@ -13,12 +13,12 @@ use crate::config::{Config, OnBreach};
 use crate::event::Action;
 
 impl Engine {
-    /// Replaces the settings. They hold from the next pass, which becomes due for every queue in which jobs wait: a raised
-    /// bound may let jobs start, a lowered bound holds when reservations are next made. Known queues stay, also beyond a
-    /// lowered [`Config::queues_max`].
+    /// Replaces the settings. They apply from the next pass, which becomes due for every queue with waiting jobs: a
+    /// raised bound may let jobs start, a lowered bound applies when reservations are next made. Known queues stay,
+    /// also beyond a lowered [`Config::queues_max`].
     ///
-    /// When [`Config::annotate`] is turned off, the annotations of waiting jobs are taken back; when it is turned on, the next
-    /// pass annotates them. The actions are to be carried out like those of [`Engine::step`].
+    /// When [`Config::annotate`] is turned off, the annotations of waiting jobs are removed; when it is turned on,
+    /// the next pass annotates them. The actions are carried out like those of [`Engine::step`].
     pub fn reconfigure(&mut self, config: Config) -> Vec<Action> {
         let core = &mut *self.core;
         let mut out = Vec::new();

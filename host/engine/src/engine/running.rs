@@ -1,6 +1,6 @@
-//! Events of jobs that hold resources: recovery by hello, frees, changed ends.
+//! Events of running jobs: recovery by hello, frees, changed ends.
 //!
-//! Must never know which jobs wait, apart from their reservations.
+//! Must never know waiting jobs, apart from their reservations.
 
 use fluxgate_formats::{Idset, JobId, R};
 
@@ -29,15 +29,15 @@ fn delayed(core: &mut Core, now: f64) -> Option<JobId> {
         let (request, duration) = (job.request.clone(), job.duration);
         core.resources.unreserve(id);
         let earliest = core.resources.earliest(&request, now, duration);
-        // It stood a moment ago with the same values.
+        // The reservation was in force before the call, with the same values.
         let _ = core.resources.reserve(id, &request, start, duration);
         earliest.is_none_or(|t| t > start).then_some(id)
     })
 }
 
 impl Engine {
-    /// RFC 27 hello: a job's allocation goes into the ledger. If it does not fit there, the job gets the exception that tells
-    /// the job manager to forget its resources.
+    /// RFC 27 hello: books the job's allocation in the ledger. If that fails, the job gets the exception by which the
+    /// job manager forgets its resources.
     pub(super) fn hello(
         &mut self,
         id: JobId,
@@ -51,7 +51,7 @@ impl Engine {
         let end = if r.expiration > 0.0 { r.expiration } else { f64::INFINITY };
         let core = &mut *self.core;
         if core.running.contains_key(&id) {
-            // A repeated hello is no news.
+            // A repeated hello changes nothing.
             return;
         }
         match core.resources.allocate_r(id, r, free, start, end) {
@@ -62,7 +62,7 @@ impl Engine {
                 let known = Running { start, end, follows, committing: false, queue, user: None };
                 core.running.insert(id, known);
                 if self.withdraw(id, now) {
-                    // It asks for resources that it has.
+                    // The job requests the resources that it holds.
                     self.core.stats.denied += 1;
                     out.push(Action::Deny { id, note: HOLDS.to_owned() });
                 }
@@ -77,7 +77,7 @@ impl Engine {
         }
     }
 
-    /// RFC 27 free: resources of a job come back.
+    /// RFC 27 free: releases resources of a job.
     pub(super) fn free(&mut self, id: JobId, ranks: Option<&Idset>, last: bool, now: f64) {
         let core = &mut *self.core;
         if !core.running.contains_key(&id) {
@@ -120,7 +120,7 @@ impl Engine {
         if end > before
             && let Some(reserved) = delayed(core, now)
         {
-            // The same call went through a moment ago.
+            // The same call succeeded before.
             let _ = core.resources.set_end(id, before);
             return refuse(EBUSY, format!("would delay the reserved start of {reserved}"));
         }
@@ -134,8 +134,8 @@ impl Engine {
         Ok(())
     }
 
-    /// RFC 28 expiration: the instance ends at another time. The job manager moves the end of running jobs without a limit of
-    /// their own as well, without an event for each of them. No reservation can refuse it.
+    /// RFC 28 expiration: sets the end of the instance. The job manager also moves the end of running jobs without a
+    /// limit of their own, without an event for each. No reservation can refuse it.
     pub(super) fn instance_expiration(&mut self, end: f64, now: f64) {
         let end = if end > 0.0 { end } else { f64::INFINITY };
         let core = &mut *self.core;
@@ -147,7 +147,7 @@ impl Engine {
             core.running.iter().filter(|(_, running)| running.follows).map(|(id, _)| *id).collect();
         for id in following {
             let core = &mut *self.core;
-            // The ledger refuses an end before the start; such a job is about to be ended.
+            // The ledger refuses an end before the start; such a job is about to end.
             if core.resources.set_end(id, end).is_ok() {
                 let mut queue = None;
                 if let Some(running) = core.running.get_mut(&id) {

@@ -14,11 +14,11 @@ use crate::core::job::NewJob;
 use crate::event::Action;
 use crate::placement::wanted_placement;
 
-/// Why a job that holds resources is denied more of them.
+/// Note of the denial of a request by a job that holds resources.
 pub(super) const HOLDS: &str = "the job already holds resources";
 
 impl Engine {
-    /// RFC 27 alloc: a job waits from now on, or is denied.
+    /// RFC 27 alloc: the job waits from now on, or is denied.
     #[allow(clippy::too_many_arguments)] // the fields of one event
     pub(super) fn alloc(
         &mut self,
@@ -69,7 +69,7 @@ impl Engine {
         self.note(JobEventKind::Pending, id, Some(queue), now, 0.0);
     }
 
-    /// Takes a waiting job out; false if it does not wait.
+    /// Removes a waiting job; false if it does not wait.
     pub(super) fn withdraw(&mut self, id: JobId, now: f64) -> bool {
         let core = &mut *self.core;
         let Some(slot) = core.slot_of(id) else {
@@ -81,7 +81,7 @@ impl Engine {
             core.resources.unreserve(id);
             let queue = &mut core.queues[job.queue as usize];
             queue.reserved.retain(|other| *other != id);
-            // The queue may have waited for this job.
+            // The queue may have been blocked by this job.
             queue.dirty = true;
         }
         self.note(JobEventKind::Removed, id, queue, now, 0.0);
@@ -103,7 +103,7 @@ impl Engine {
         self.note(JobEventKind::Priority, id, Some(queue), now, f64::from(priority));
     }
 
-    /// Denies the waiting jobs that can never run after the inventory lost something (RFC 27, DENY).
+    /// Denies the waiting jobs that a smaller inventory makes unsatisfiable (RFC 27, DENY).
     pub(super) fn deny_unsatisfiable(&mut self, now: f64, out: &mut Vec<Action>) {
         let core = &*self.core;
         let mut denied = Vec::new();

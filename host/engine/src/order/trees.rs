@@ -1,10 +1,11 @@
-//! Sorted lists in which the next entry that is small enough is found without a look at those that are not: the jobs of a
+//! Sorted lists with a search for the next entry that is small enough, without a visit to the others: the jobs of a
 //! class with their cores and requested durations, the classes with their fewest cores.
 //!
-//! One AVL tree for each list (Adelson-Velsky and Landis 1962), sorted by [`OrderKey`]. A node knows the least numbers below
-//! it, so the search costs a logarithm where one of the two numbers decides. All trees lie in one vector, so a copy of the order for a forecast or a shadow is one copy of memory.
+//! One AVL tree for each list (Adelson-Velsky and Landis 1962), sorted by [`OrderKey`]. A node stores the least
+//! numbers below it, so a search costs a logarithm where one of the two numbers decides. All trees are in one vector,
+//! so that a copy of the order for a forecast or a shadow is one copy of memory.
 //!
-//! This module must never know what the numbers stand for.
+//! This module must never know the meaning of the numbers.
 
 use std::ops::Bound;
 
@@ -16,7 +17,7 @@ const NIL: u32 = u32::MAX;
 /// Cores, and seconds, which may be infinite.
 pub(crate) type Size = (u32, f64);
 
-/// The lesser of each.
+/// The lesser of each number.
 fn least(a: Size, b: Size) -> Size {
     (a.0.min(b.0), a.1.min(b.1))
 }
@@ -27,21 +28,21 @@ struct Node {
     size: Size,
     /// The least numbers of this node and those below it.
     least: Size,
-    /// What the entry stands for.
+    /// The value of the entry.
     index: u32,
     left: u32,
-    /// The next vacant node, in one that is vacant.
+    /// In a vacant node: the next vacant node.
     right: u32,
     height: u8,
 }
 
-/// See the module text.
+/// The trees; see the module.
 #[derive(Debug, Clone)]
 pub(super) struct Trees {
     nodes: Vec<Node>,
     /// The first vacant node.
     vacant: u32,
-    /// The top of each tree. One is named by its class.
+    /// The root of each tree, by class.
     roots: Vec<u32>,
 }
 
@@ -68,7 +69,7 @@ impl Trees {
         self.node(at).map_or((u32::MAX, f64::INFINITY), |node| node.least)
     }
 
-    /// Adds an entry to a tree. A key that is there already gets this size and index.
+    /// Adds an entry to a tree. An existing key gets this size and index.
     pub(super) fn insert(&mut self, class: ClassId, key: OrderKey, size: Size, index: u32) {
         let tree = class as usize;
         if self.roots.len() <= tree {
@@ -107,7 +108,7 @@ impl Trees {
         }
     }
 
-    /// Takes an entry out; false for an absent one.
+    /// Removes an entry; false for an absent one.
     pub(super) fn remove(&mut self, class: ClassId, key: &OrderKey) -> bool {
         let root = self.root(class);
         let Some(gone) = self.find(class, key) else { return false };
@@ -117,7 +118,7 @@ impl Trees {
         true
     }
 
-    /// The tree without a node that is in it. The node itself stays as it is.
+    /// Removes a node from the tree below `at`; returns the new root. The node itself is unchanged.
     fn remove_below(&mut self, at: u32, key: &OrderKey) -> u32 {
         let node = self.nodes[at as usize];
         match key.cmp(&node.key) {
@@ -129,7 +130,7 @@ impl Trees {
                 if node.left == NIL || node.right == NIL {
                     return if node.left == NIL { node.right } else { node.left };
                 }
-                // The next one takes its place.
+                // Its successor takes its place.
                 let next = self.leftmost(node.right);
                 let heir = self.nodes[next as usize].key;
                 let right = self.remove_below(node.right, &heir);
@@ -141,7 +142,7 @@ impl Trees {
         self.balance(at)
     }
 
-    /// Restores the balance at a node whose subtrees are balanced, and what it knows of them. Returns the top.
+    /// Restores the balance at a node whose subtrees are balanced, and its least numbers. Returns the new root.
     fn balance(&mut self, at: u32) -> u32 {
         let Node { left, right, .. } = self.nodes[at as usize];
         let (l, r) = (self.height(left), self.height(right));
@@ -212,8 +213,8 @@ impl Trees {
         self.node(self.leftmost(self.root(class))).map(|node| node.key)
     }
 
-    /// The first entry of a tree from a key on whose size is `small` enough, and what it stands for. What holds for a size
-    /// holds for all that are smaller in both.
+    /// The first entry of a tree from a key on whose size is `small` enough, with its value. `small` must be
+    /// monotonic: true for a size implies true for all sizes that are smaller in both numbers.
     pub(super) fn next(
         &self,
         class: ClassId,
@@ -246,7 +247,7 @@ impl Trees {
             if small(node.size) {
                 return Some((node.key, node.index));
             }
-            // All that follow come after the key.
+            // All following entries are after the key.
             return self.next_below(node.right, Bound::Unbounded, small);
         }
     }
@@ -265,7 +266,7 @@ mod tests {
         OrderKey::new(n as f64, 16, 0.0, JobId(n))
     }
 
-    /// Height of a tree whose every node knows what is below it.
+    /// Height of a tree, after a check of the least numbers of every node.
     fn checked(trees: &Trees, at: u32) -> u8 {
         let Some(node) = trees.node(at) else { return 0 };
         let (l, r) = (checked(trees, node.left), checked(trees, node.right));

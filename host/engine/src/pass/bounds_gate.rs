@@ -1,6 +1,6 @@
-//! The part of the gate that holds every start to the bounds of queues.
+//! The bounds gate: the part of the gate that holds every start to the bounds of queues.
 //!
-//! Must never know who set the bounds.
+//! Must never know the source of the bounds.
 
 use fluxgate_formats::JobId;
 
@@ -13,7 +13,7 @@ impl Pass {
         u64::from(self.core.resources.totals().free_cores)
     }
 
-    /// Does the job stay within the bounds of queues with its fewest cores? A refusal is remembered.
+    /// Checks that the job, with its fewest cores, stays within the bounds of queues. A refusal is stored.
     pub(super) fn within_bounds(&mut self, slot: Slot) -> Result<(), Refusal> {
         let Some(headroom) = &self.headroom else { return Ok(()) };
         let Some(job) = self.core.job(slot) else { return Err(Refusal::NotEligible) };
@@ -44,8 +44,8 @@ impl Pass {
         Err(refusal)
     }
 
-    /// Holds a job that was just allocated, maybe with more than its fewest cores, to the bounds. Releases it if it breaks
-    /// one.
+    /// Holds a job that was just allocated, possibly with more than its fewest cores, to the bounds. Releases it if
+    /// it breaks one.
     pub(super) fn settle(&mut self, slot: Slot, id: JobId, end: f64) -> Result<(), Refusal> {
         let Some(headroom) = &mut self.headroom else { return Ok(()) };
         let cores = self.core.resources.allocation(id).map_or(0, |held| held.cores());
@@ -54,7 +54,7 @@ impl Pass {
             headroom.started(cores, end);
             return Ok(());
         };
-        // It was allocated just now: releasing all of it cannot fail.
+        // It was allocated just now, so releasing all of it cannot fail.
         let _ = self.core.resources.release(id, None);
         self.set_reason(slot, reason);
         Err(if at > self.now { Refusal::DelaysReservation } else { Refusal::Busy })

@@ -1,4 +1,4 @@
-//! The candidates of a pass, one after the other: all in order, or those that are not known to be unable to start now.
+//! The candidates of a pass in order: all jobs, or only those not known to be unable to start now.
 //!
 //! Must never decide anything.
 
@@ -17,7 +17,7 @@ impl Pass {
         self.advance(false)
     }
 
-    /// The next candidate in order of those not known to be unable to start now.
+    /// The next candidate in order that is not known to be unable to start now.
     pub fn next_fitting(&mut self) -> Option<u32> {
         self.advance(true)
     }
@@ -72,7 +72,8 @@ impl Pass {
         None
     }
 
-    /// Do counts alone say that this job would delay a reservation? Then the jobs that they concern as well are left out, too.
+    /// True if counts alone show that this job would delay a reservation. The jobs to which the same count applies
+    /// are then left out too.
     fn would_delay(&mut self, slot: Slot) -> bool {
         let Some(job) = self.core.job(slot) else { return true };
         let (request, duration) = (job.request.clone(), job.duration);

@@ -16,19 +16,19 @@ use crate::reason::Reason;
 /// The result of a pass.
 pub(crate) struct Outcome {
     pub(crate) core: Box<Core>,
-    /// Jobs whose keys were asked for again.
+    /// Jobs whose keys were requested again.
     pub(crate) rekeys: Vec<JobId>,
     /// Jobs that started, with their expected ends.
     pub(crate) started: Vec<(JobId, f64)>,
 }
 
 impl Pass {
-    /// Takes all staged decisions back.
+    /// Undoes all staged decisions.
     pub(crate) fn abort(mut self) -> Box<Core> {
         for staged in self.staged.drain(..) {
             if let Some(job) = self.core.job(staged.slot) {
                 let id = job.id;
-                // It was allocated in this pass: releasing all of it cannot fail.
+                // It was allocated in this pass, so releasing all of it cannot fail.
                 let _ = self.core.resources.release(id, None);
             }
         }
@@ -65,7 +65,7 @@ impl Pass {
             backfills |= staged.how == BACKFILL;
             core.running.insert(job.id, running);
             core.stats.starts += 1;
-            // The cast saturates; a submission in the future is no wait.
+            // The cast saturates; a submission in the future counts as no wait.
             let waited = (1e3 * (self.now - job.t_submit)) as u64;
             core.stats.waited_ms = core.stats.waited_ms.saturating_add(waited);
             waited_ms = waited_ms.saturating_add(waited);
@@ -73,7 +73,7 @@ impl Pass {
             out.push(Action::Start { id: job.id, r: Box::new(r), annotations });
         }
 
-        // Annotated are jobs whose reservation was lost or is new, then offered jobs, then new jobs.
+        // Jobs are annotated whose reservation was lost or is new, then offered jobs, then new jobs.
         let mut before = std::mem::take(&mut core.queues[self.queue as usize].reserved);
         let cut = self.cut || self.interrupted;
         let kept = if cut { keep(core, &mut before, self.now) } else { Vec::new() };
@@ -125,8 +125,8 @@ impl Pass {
         queue.counts.waited_ms = queue.counts.waited_ms.saturating_add(waited_ms);
         queue.counts.reservations += self.reserved.len() as u64;
         queue.reserved = reserved;
-        // Jobs that a bound of the pass kept from starting come next, but only after starts, so that this comes to an end; an
-        // interruption ends too.
+        // Jobs that a bound of the pass kept from starting come in another pass, but only after starts, so that the
+        // series ends; an interruption also requires another pass.
         queue.dirty = self.interrupted || self.cut && !started.is_empty();
         core.stats.interrupted += u64::from(self.interrupted);
         queue.wake = self.wake;
@@ -134,8 +134,8 @@ impl Pass {
     }
 }
 
-/// Keeps the reservations that an interrupted or bounded pass did not reach, unless their start is past. Returns these jobs
-/// and leaves the others in `before`.
+/// Keeps the reservations that an interrupted or bounded pass did not reach, unless their start has passed. Returns
+/// their jobs and leaves the others in `before`.
 fn keep(core: &mut Core, before: &mut Vec<JobId>, now: f64) -> Vec<JobId> {
     let serial = core.serial;
     let mut kept = Vec::new();
@@ -154,8 +154,8 @@ fn keep(core: &mut Core, before: &mut Vec<JobId>, now: f64) -> Vec<JobId> {
     kept
 }
 
-/// Estimates the start of the first job of a queue without reservations, anew only if the resources changed. Returns the job,
-/// if there is one.
+/// Estimates the start of the first job of a queue without reservations; the estimate is renewed only if the
+/// resources changed. Returns the job, if there is one.
 fn estimate(core: &mut Core, queue: QueueId, now: f64, known: Option<((JobId, u64), f64)>) -> Option<Slot> {
     if !core.config.annotate {
         return None;

@@ -1,6 +1,6 @@
-//! Questions of a policy about flow (power, bandwidth), and reservations that begin no earlier than the policy says.
+//! Queries of a policy about flow (power, bandwidth), and reservations that start at a given time or later.
 //!
-//! Must never know why the policy asks.
+//! Must never know the purpose of a query.
 
 use fluxgate_graph::{FlowKind, FlowSpan};
 
@@ -8,17 +8,17 @@ use super::{Pass, Refusal};
 use crate::policy_error::PolicyError;
 
 impl Pass {
-    /// The kinds of flow, staged decisions included; the other questions number them in this order.
+    /// The kinds of flow, staged decisions included; the other queries number them in this order.
     pub fn flow_kinds(&self) -> Vec<FlowKind> {
         self.core.resources.flow_kinds()
     }
 
-    /// Flow of a kind that jobs hold, by expected end, none of which is past; then reserved flow, by start. Empty for a number
-    /// without a kind.
+    /// Flow of a kind that running jobs hold, by expected end, all of them in the future; then reserved flow, by
+    /// start. Empty for an unknown kind.
     pub fn flow_spans(&self, kind: u32) -> Vec<FlowSpan> {
         let mut spans = self.core.resources.flow_spans(kind as usize);
         for span in &mut spans {
-            // A job that is past its expected end is taken to end right after now.
+            // A job past its expected end is assumed to end right after now.
             span.end = if span.end > self.now { span.end } else { self.now.next_up() };
         }
         spans
@@ -59,7 +59,7 @@ impl Pass {
         }
     }
 
-    /// A time as one that is not past; `None` is never.
+    /// A time that is not in the past; `None` for infinity.
     fn after(&mut self, time: f64) -> Result<Option<f64>, PolicyError> {
         if time.is_nan() {
             return self.bad("the time that a start is asked for is not a number".to_owned());

@@ -1,27 +1,27 @@
-//! The latest ends of jobs that ask for nothing but cores, by number of cores: what the reservations leave, as far as counts
-//! tell it, and what was refused in this pass.
+//! The latest ends of jobs that request only cores, by number of cores: by the reservations, where counts decide, and
+//! by the refusals of this pass.
 //!
-//! What delays a reservation delays it with more cores, too. Must never know jobs or policies.
+//! A job that delays a reservation delays it also with more cores. Must never know jobs or policies.
 
 use fluxgate_graph::Resources;
 
-/// See the module text.
+/// The limits; see the module.
 #[derive(Debug, Default)]
 pub(super) struct Limits {
     /// [`Resources::core_limits`] since the last decision.
     left: Option<Vec<(u64, f64)>>,
     fresh: bool,
-    /// Fewest cores that were refused, with the latest end at which they were not. Fewer cores have later ends.
+    /// Fewest cores that were refused, with the latest end that was not. Fewer cores have later ends.
     refused: Vec<(u32, f64)>,
 }
 
 impl Limits {
-    /// A decision was made.
+    /// Called after a decision.
     pub(super) fn change(&mut self) {
         self.fresh = false;
     }
 
-    /// Asks the resources for what is left, if a decision was made since.
+    /// Queries the resources again, if a decision was made since.
     pub(super) fn refresh(&mut self, resources: &mut Resources, now: f64) {
         if !self.fresh {
             self.left = resources.core_limits(now);
@@ -29,12 +29,12 @@ impl Limits {
         }
     }
 
-    /// Do counts tell what the reservations leave?
+    /// True if counts decide which cores the reservations leave.
     pub(super) fn known(&self) -> bool {
         self.left.is_some()
     }
 
-    /// So many cores, or more, were refused beyond this end.
+    /// Notes that this number of cores, and more, is refused beyond this end.
     pub(super) fn note(&mut self, cores: u32, latest: f64) {
         if self.refused.iter().any(|&(fewer, end)| fewer <= cores && end <= latest) {
             return;
@@ -43,7 +43,7 @@ impl Limits {
         self.refused.push((cores, latest));
     }
 
-    /// The latest end of a job of so many cores of which `free` are free.
+    /// The latest end of a job of this number of cores while `free` cores are free.
     pub(super) fn latest(&self, cores: u32, free: u32) -> f64 {
         if cores > free {
             return f64::NEG_INFINITY;

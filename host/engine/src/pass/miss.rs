@@ -1,17 +1,17 @@
 //! The refusals of one pass for requests of one shape. Further jobs of the shape are refused without a search.
 //!
-//! A job that ends early enough delays no reservation and breaks no bound that begins later. So the refusals of a shape
-//! come down to one time: its latest allowed end. Must never know jobs or resources.
+//! A job that ends early enough delays no reservation and breaks no bound that begins later. So all refusals of a
+//! shape reduce to one time: its latest allowed end. Must never know jobs or resources.
 
 use super::Refusal;
 use crate::reason::Reason;
 
-/// See the module text.
+/// The refusals of a shape; see the module.
 #[derive(Debug)]
 pub(super) struct Miss {
     /// A job that ends later than this would delay a reservation.
     undelayed: f64,
-    /// A bound of queues refuses a job that ends later than this: how, and why.
+    /// A bound of queues refuses a job that ends later than this: time, refusal, reason.
     over: Option<(f64, Refusal, Reason)>,
     /// No start is known, at any duration.
     pub(super) never: bool,
@@ -24,17 +24,17 @@ impl Default for Miss {
 }
 
 impl Miss {
-    /// A job that ends later than this would delay a reservation.
+    /// Notes that a job that ends later than this would delay a reservation.
     pub(super) fn note_delay(&mut self, latest: f64) {
         self.undelayed = self.undelayed.min(latest);
     }
 
-    /// A bound of queues refuses jobs that end later than this.
+    /// Notes that a bound of queues refuses jobs that end later than this.
     pub(super) fn note_over(&mut self, latest: f64, refusal: Refusal, reason: Reason) {
         self.over = Some((latest, refusal, reason));
     }
 
-    /// Would a job with this end delay a reservation?
+    /// True if a job with this end would delay a reservation.
     pub(super) fn delays(&self, end: f64) -> bool {
         end > self.undelayed
     }
@@ -50,7 +50,7 @@ impl Miss {
         self.over.as_ref().map_or(self.undelayed, |over| over.0.min(self.undelayed))
     }
 
-    /// Did a bound refuse any job of this shape?
+    /// True if a bound refused any job of this shape.
     pub(super) fn is_over(&self) -> bool {
         self.over.is_some()
     }

@@ -1,6 +1,6 @@
 //! Annotations that a policy attaches to jobs.
 //!
-//! Must never send anything: that is for the end of the pass.
+//! Must never send anything; the end of the pass does that.
 
 use serde_json::Value;
 
@@ -54,7 +54,7 @@ impl Pass {
             Ok(value) => {
                 let notes = self.notes.entry(candidate).or_default();
                 notes.insert(key.to_owned(), value);
-                // Annotations are kept until the job starts: new keys in every pass would pile up.
+                // Annotations are kept until the job starts, so new keys in every pass would accumulate.
                 let found = annotate::keys(self.core.job(candidate), notes);
                 let limit = self.core.config.annotation_keys_per_job_max;
                 if found > limit {

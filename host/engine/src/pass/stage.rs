@@ -1,4 +1,4 @@
-//! The end of a pass whose decisions are compared and never carried out: a pass of a shadow.
+//! The end of a pass of a shadow: its decisions are compared and never carried out.
 //!
 //! Must never send anything.
 
@@ -8,14 +8,14 @@ use super::Pass;
 use crate::core::Core;
 use crate::core::scope::QueueId;
 
-/// The decisions of a pass. They stand in the ledger until [`Staged::undo`].
+/// The decisions of a pass. They are in the ledger until [`Staged::undo`].
 #[derive(Debug, Default)]
 pub(crate) struct Staged {
     /// Jobs that it would start.
     pub(crate) starts: Vec<JobId>,
     /// Jobs with a reservation, and its start.
     pub(crate) reserved: Vec<(JobId, f64)>,
-    /// Jobs whose keys were asked for again.
+    /// Jobs whose keys were requested again.
     pub(crate) rekeys: Vec<JobId>,
 }
 
@@ -42,10 +42,10 @@ impl Pass {
 }
 
 impl Staged {
-    /// Takes all decisions back.
+    /// Undoes all decisions.
     pub(crate) fn undo(&self, core: &mut Core) {
         for id in &self.starts {
-            // It was allocated by a pass that was staged: releasing all of it cannot fail.
+            // It was allocated by a staged pass, so releasing all of it cannot fail.
             let _ = core.resources.release(*id, None);
         }
         for (id, _) in &self.reserved {

@@ -6,8 +6,8 @@ use super::{Pass, Refusal};
 use crate::policy_error::PolicyError;
 
 impl Pass {
-    /// [`Pass::start`], and if the candidate has to wait [`Pass::reserve`]. Returns the reserved start, or `None` if the job
-    /// was started. A job that asks for more cores than are free is not tried.
+    /// [`Pass::start`], and if the candidate has to wait [`Pass::reserve`]. Returns the reserved start, or `None` if
+    /// the job was started. A job that requests more cores than are free is not tried.
     ///
     /// # Errors
     /// [`PolicyError::BadDecision`] if it was not offered in this pass, or is decided already.

@@ -1,4 +1,4 @@
-//! The pass of a queue where scheduling is suspended: waiting jobs are told why nothing starts.
+//! The pass of a queue in which scheduling is suspended: waiting jobs are annotated with the reason.
 //!
 //! Must never start or reserve anything.
 
@@ -8,7 +8,7 @@ use super::Pass;
 use crate::order::Slot;
 use crate::reason::Reason;
 
-/// Most jobs at the head of a queue that are told; new jobs are told in any case.
+/// Most jobs at the head of a queue that are annotated; new jobs are annotated in any case.
 const TOLD_MAX: usize = 1024;
 
 impl Pass {

@@ -1,6 +1,6 @@
-//! A policy at work: the instance with the events and the jobs that it still has to be handed.
+//! An active policy: the instance, with the events and jobs that are not delivered to it yet.
 //!
-//! Must never know which scope it decides, nor what follows when it fails.
+//! Must never know its scope, or the behaviour after a failure.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::policy::Policy;
 use crate::policy_error::PolicyError;
 use crate::ranking::order_by_scores;
 
-/// The order of nodes that a policy gave, with the inventory for which it gave it.
+/// The order of nodes that a policy gave, with the inventory for which it was made.
 #[derive(Debug, Clone)]
 pub(crate) struct Ranked {
     pub(crate) of: u64,
@@ -21,7 +21,7 @@ pub(crate) struct Ranked {
     pub(crate) order: Arc<[u32]>,
 }
 
-/// See the module text.
+/// An active policy; see the module.
 pub(crate) struct ActivePolicy {
     pub(crate) policy: Box<dyn Policy>,
     pub(crate) events: Vec<JobEvent>,
@@ -34,12 +34,12 @@ impl ActivePolicy {
         ActivePolicy { policy, events: Vec::new(), to_key: Vec::new(), ranked: None }
     }
 
-    /// Are there `most` events or jobs to hand over?
+    /// True if there are `most` events or jobs to deliver.
     pub(crate) fn is_full(&self, most: usize) -> bool {
         self.events.len() >= most || self.to_key.len() >= most
     }
 
-    /// Hands over events, then asks for the keys of jobs in the queues of its scope.
+    /// Delivers events, then requests the keys of jobs in the queues of its scope.
     pub(crate) fn feed(
         &mut self,
         core: &mut Core,
@@ -60,7 +60,7 @@ impl ActivePolicy {
         Ok(())
     }
 
-    /// Asks for the keys of these jobs, of those that still wait in the queues of the scope, in calls of bounded size,
+    /// Requests the keys of those of these jobs that still wait in the queues of the scope, in calls of bounded size,
     /// and places the jobs. Returns their number.
     pub(crate) fn key_in_calls(
         &mut self,
@@ -115,7 +115,7 @@ impl ActivePolicy {
         Ok(count)
     }
 
-    /// Asks for the order of the nodes as they are now, if the policy ranks nodes and they changed since the last call.
+    /// Requests an order of the present nodes, if the policy ranks nodes and they changed since the last call.
     pub(crate) fn rank(&mut self, core: &Core) -> Result<(), PolicyError> {
         let of = core.resources.inventory_version();
         if !self.policy.abilities().ranking || self.ranked.as_ref().is_some_and(|ranked| ranked.of == of) {

@@ -1,9 +1,10 @@
 //! Hot swap: a successor is warmed up beside the active policy and takes over at a pass boundary.
 //!
-//! While the active policy serves, the successor gets its state, gives keys to the waiting jobs in bounded portions, and
-//! hears every event since. The flip only changes which side of each queue is the active one: constant work for each
-//! queue, however many jobs wait. The policy instance and the orders that it leaves behind are retired, for the driver
-//! to drop at a time when no pass waits. A successor that fails meanwhile is discarded; the active policy was never touched.
+//! While the active policy decides, the successor gets its state, gives keys to the waiting jobs in bounded portions,
+//! and receives every event since. The flip only changes which side of each queue is the active one: constant work
+//! for each queue, whatever the number of waiting jobs. The policy instance and the orders that it leaves behind are
+//! retired; the driver drops them when no pass waits. A successor that fails before the flip is discarded, without
+//! effect on the active policy.
 //!
 //! A queue gets a policy of its own, and the default policy back, in the same way, beside the swaps of other queues.
 //! Must never know passes.
@@ -31,20 +32,20 @@ pub enum SwapError {
         /// The bound, [`queues_max`](crate::Config::queues_max).
         max: usize,
     },
-    /// The queue has no policy to give up.
+    /// The queue has no policy of its own.
     #[error("queue {0} has no policy of its own")]
     NotOwn(String),
-    /// The successor failed before it saw a job.
+    /// The successor failed before its first job.
     #[error("{name}: {error}")]
     Failed {
         /// The successor.
         name: String,
-        /// Why.
+        /// The error.
         error: PolicyError,
     },
 }
 
-/// The scope whose policy decides the queues of this scope now: a queue may be about to leave the default one.
+/// The scope whose policy decides this scope at present: a queue may still be with the default policy.
 fn decided_by(core: &Core, scope: PolicyScope) -> PolicyScope {
     match scope {
         PolicyScope::Default => scope,
@@ -65,7 +66,7 @@ impl Policies {
         }
     }
 
-    /// Name of the policy that a change under way in a queue leads to.
+    /// Name of the policy to which a change under way in a queue leads.
     fn changes_to<'a>(&'a self, own: &'a Succession) -> Option<&'a str> {
         own.next.as_ref().map(|next| match next {
             Next::WarmUp(warm_up) => warm_up.name(),
@@ -77,8 +78,8 @@ impl Policies {
         self.default.next.is_some() || self.own.values().any(|own| own.next.is_some())
     }
 
-    /// The swap that keeps a swap of the default policy from beginning: another one, or one of a queue that is about to
-    /// leave the default policy or to come back to it.
+    /// The swap that blocks a swap of the default policy: another one, or one of a queue that is about to leave the
+    /// default policy or to return to it.
     pub(crate) fn swap_blocked_by(&self, core: &Core) -> Option<&str> {
         self.default_successor().or_else(|| {
             let leaves = |queue: QueueId| core.scope_of(queue) == PolicyScope::Default;
@@ -91,7 +92,7 @@ impl Policies {
         })
     }
 
-    /// The swap that keeps a swap of one queue from beginning.
+    /// The swap that blocks a swap of one queue.
     fn queue_swap_blocked_by(&self, core: &Core, queue: QueueId) -> Option<&str> {
         let own = self.own.get(&queue).and_then(|own| self.changes_to(own));
         own.or_else(|| match core.scope_of(queue) {
@@ -139,7 +140,7 @@ impl Policies {
     ) -> Result<Vec<Action>, SwapError> {
         let mut out = Vec::new();
         let before = decided_by(core, scope);
-        // A queue that gets a policy of its own has had one before, if a state is kept: the kept state is that policy's.
+        // If a state is kept, the queue had a policy of its own before, and the state is that policy's.
         let own = kept.is_some() && scope != before;
         let active = self.active_mut(before).filter(|_| !own);
         let state = match hand_over(active, kept, successor.as_mut()) {
@@ -159,7 +160,7 @@ impl Policies {
         if let Some(active) = self.active(before).filter(|_| state && !own)
             && warm_up.successor.policy.abilities().observing
         {
-            // The saved state does not know these events yet.
+            // The saved state does not include these events.
             warm_up.successor.events.clone_from(&active.events);
         }
         self.at_or_new(scope).next = Some(Next::WarmUp(warm_up));
@@ -170,7 +171,7 @@ impl Policies {
     pub(crate) fn give_back(&mut self, core: &mut Core, queue: &str) -> Result<(), SwapError> {
         let known = core.known_queue(queue).filter(|id| core.queues[*id as usize].own);
         let id = known.ok_or_else(|| SwapError::NotOwn(queue.to_owned()))?;
-        // The successor of the default policy would not know these jobs.
+        // The successor of the default policy would lack these jobs.
         if let Some(other) = self.queue_swap_blocked_by(core, id).or(self.default_successor()) {
             return Err(in_progress(other));
         }
@@ -182,7 +183,7 @@ impl Policies {
         Ok(())
     }
 
-    /// Gives up the change that is under way in a scope. Returns the name of the policy that it would have led to.
+    /// Abandons the change under way in a scope. Returns the name of the policy to which it would have led.
     pub(crate) fn abandon(&mut self, core: &mut Core, scope: PolicyScope) -> Option<String> {
         let next = self.at_mut(scope)?.next.take()?;
         self.retired.orders.extend(core.close(scope, Role::Successor));
@@ -202,14 +203,14 @@ impl Policies {
         Some(name)
     }
 
-    /// Brings forward, by one portion, what is under way in all scopes.
+    /// Advances the changes under way in all scopes by one portion.
     pub(crate) fn forward_all(&mut self, core: &mut Core, now: f64, out: &mut Vec<Action>) {
         for scope in self.scopes() {
             self.forward(core, scope, now, out);
         }
     }
 
-    /// Brings forward, by one portion, what is under way in a scope; a successor that has caught up takes over.
+    /// Advances the change under way in a scope by one portion; a successor that has caught up takes over.
     pub(super) fn forward(&mut self, core: &mut Core, scope: PolicyScope, now: f64, out: &mut Vec<Action>) {
         let Policies { default, own, .. } = self;
         let (default, succession) = match scope {
@@ -231,7 +232,7 @@ impl Policies {
                 Some(Ok(true)) => self.finish_return(core, scope, out),
                 Some(Err(error)) => self.fail(core, PolicyScope::Default, error, out),
                 None => {
-                    // The default policy failed meanwhile, and its keys went with it.
+                    // The default policy failed in the meantime, and its keys were removed with it.
                     self.retired.orders.extend(core.close(scope, Role::Successor));
                     self.finish_return(core, scope, out);
                 }
@@ -257,7 +258,7 @@ impl Policies {
         out.push(notice(core, scope, PolicyNotice::Swapped { from, to, state }));
     }
 
-    /// Has the default policy decide a queue again.
+    /// Returns a queue to the default policy.
     fn finish_return(&mut self, core: &mut Core, scope: PolicyScope, out: &mut Vec<Action>) {
         let PolicyScope::Queue(id) = scope else { return };
         let (from, to) = (self.name(scope).to_owned(), self.name(PolicyScope::Default).to_owned());

@@ -1,6 +1,6 @@
-//! Warm-up: a policy gives keys to the waiting jobs in bounded portions, before it decides them.
+//! Warm-up: a policy gives keys to the waiting jobs in bounded portions, before it decides their queues.
 //!
-//! Must never know what follows when it is finished or fails.
+//! Must never know what follows its end or failure.
 
 use fluxgate_formats::JobId;
 
@@ -20,10 +20,10 @@ pub struct SwapState {
     pub keyed: u64,
 }
 
-/// The progress of a policy with the keys of the waiting jobs.
+/// The progress of a policy through the waiting jobs.
 #[derive(Debug, Default)]
 pub(crate) struct CatchUp {
-    /// The last waiting job that was looked at; ids are walked in ascending order.
+    /// The last waiting job that was keyed; ids are walked in ascending order.
     after: Option<JobId>,
     keyed: u64,
 }
@@ -33,8 +33,8 @@ impl CatchUp {
         SwapState { to: to.to_owned(), keyed: self.keyed }
     }
 
-    /// Has a policy give keys to one more portion of the jobs of a scope, beside the active policy there. True when no
-    /// jobs are left.
+    /// Requests keys for one more portion of the jobs of a scope, beside the active policy there. True if no jobs are
+    /// left.
     pub(crate) fn step(
         &mut self,
         successor: &mut ActivePolicy,
@@ -74,7 +74,7 @@ impl WarmUp {
         self.keys.progress(self.name())
     }
 
-    /// One more portion; true when the successor has caught up.
+    /// One more portion; true if the successor has caught up.
     pub(crate) fn step(
         &mut self,
         core: &mut Core,
@@ -84,23 +84,23 @@ impl WarmUp {
         let done = self.keys.step(&mut self.successor, core, now, scope)?;
         self.successor.feed(core, now, scope, Role::Successor)?;
         if done && scope == PolicyScope::Default {
-            // The active policy still decides meanwhile, so no pass waits for it.
+            // The active policy decides meanwhile, so no pass waits for this call.
             self.successor.rank(core)?;
         }
         Ok(done)
     }
 }
 
-/// The return of a queue to the default policy, which gives keys to its waiting jobs.
+/// The return of a queue to the default policy, which first gives keys to its waiting jobs.
 #[derive(Default)]
 pub(crate) struct Return {
     pub(crate) keys: CatchUp,
-    /// Jobs that came or changed since.
+    /// Jobs that arrived or changed since.
     pub(crate) to_key: Vec<JobId>,
 }
 
 impl Return {
-    /// One more portion; true when the default policy has caught up.
+    /// One more portion; true if the default policy has caught up.
     pub(crate) fn step(
         &mut self,
         default: &mut ActivePolicy,
@@ -115,9 +115,9 @@ impl Return {
     }
 }
 
-/// The outcome of handing over state. An active policy that fails in `save` has failed.
+/// The outcome of a handover of state. An active policy that fails in `save` has failed.
 pub(crate) enum HandOver {
-    /// Finished; did the successor take a state?
+    /// Done; true if the successor took a state.
     Done(bool),
     /// The active policy failed to save.
     ActiveFailed(PolicyError),
@@ -125,7 +125,7 @@ pub(crate) enum HandOver {
     SuccessorFailed(PolicyError),
 }
 
-/// Offers the active policy's state to the successor; without an active policy the state that is kept.
+/// Offers the active policy's state to the successor; without an active policy the kept state.
 pub(crate) fn hand_over(
     active: Option<&mut ActivePolicy>,
     kept: Option<SavedState>,
@@ -145,7 +145,7 @@ pub(crate) fn hand_over(
     let Some(state) = state else { return HandOver::Done(false) };
     match successor.restore(&state) {
         Ok(()) => HandOver::Done(true),
-        // It starts cold, by its own choice.
+        // The policy refuses the state, and starts cold.
         Err(PolicyError::Refused { .. }) => HandOver::Done(false),
         Err(error) => HandOver::SuccessorFailed(error),
     }

@@ -1,4 +1,4 @@
-//! The differences between the decisions of a candidate and the live ones, job by job and in sum.
+//! The differences between the decisions of a candidate and the live ones, for each job and in sum.
 //!
 //! Must never know the ledger or a policy.
 
@@ -8,17 +8,17 @@ use fluxgate_formats::JobId;
 
 use crate::pass::Staged;
 
-/// Most jobs whose differences are kept; the oldest go first. The sums count all of them.
+/// Most jobs whose differences are kept; the oldest are dropped first. The sums count all of them.
 pub const DIFFERENCES_MAX: usize = 16_384;
 
-/// When the candidate would have started a job.
+/// The start that a job would have had with the candidate.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum When {
-    /// At this time, at the latest when the live policy did; seconds since the epoch.
+    /// At this time, not later than the live start; seconds since the epoch.
     Started(f64),
     /// At this reserved start, later than the live one.
     Reserved(f64),
-    /// Later than the live policy, at a time that is not known.
+    /// Later than the live start, at an unknown time.
     Later,
 }
 
@@ -36,7 +36,7 @@ pub struct Difference {
 }
 
 impl Difference {
-    /// Seconds that the candidate would have been later, negative when earlier; `None` when that is not known.
+    /// Seconds by which the candidate would have been later, negative if earlier; `None` if unknown.
     pub fn seconds(&self) -> Option<f64> {
         match self.shadow {
             When::Started(time) | When::Reserved(time) => Some(time - self.live),
@@ -45,12 +45,12 @@ impl Difference {
     }
 }
 
-/// See the module text.
+/// The differences; see the module.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Tally {
     /// Passes of the candidate.
     pub passes: u64,
-    /// Of these, passes that would have started other jobs than the live ones.
+    /// Of these, passes that would have started other jobs than the live passes.
     pub differing: u64,
     /// Started jobs that were compared.
     pub jobs: u64,
@@ -60,7 +60,7 @@ pub struct Tally {
     pub earlier: (u64, f64),
     /// Jobs for which it reserved a later start, and the sum of the seconds.
     pub later: (u64, f64),
-    /// Jobs that it would have started later, at a time that is not known.
+    /// Jobs that it would have started later, at an unknown time.
     pub unknown: u64,
     /// Seconds waited, live and with the candidate, over the jobs whose start with the candidate is known.
     pub waits: (f64, f64),
@@ -75,12 +75,12 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Notes the submission of a job that is about to be started.
+    /// Notes the submission of a job that is about to start.
     pub(super) fn waits(&mut self, id: JobId, t_submit: f64) {
         self.submitted.insert(id, t_submit);
     }
 
-    /// Drops what is known of a job that left the queue or asks again.
+    /// Forgets a job that left the queue or requests resources again.
     pub(super) fn forget(&mut self, id: JobId) {
         self.proposed.remove(&id);
         self.reserved.remove(&id);
@@ -105,7 +105,7 @@ impl Tally {
         let (mut both, mut started) = (0, 0);
         for id in live {
             started += 1;
-            // Not known to the candidate yet: there is nothing to compare.
+            // The candidate does not know the job yet: there is nothing to compare.
             let Some(t_submit) = self.submitted.remove(&id) else { continue };
             let shadow = match (self.proposed.remove(&id), self.reserved.remove(&id)) {
                 (Some(time), _) => When::Started(time),
@@ -151,7 +151,7 @@ impl Tally {
         }
     }
 
-    /// Cores in use from now on, live, with the candidate, and in all.
+    /// Adds the cores in use from now on: live, with the candidate, and of the machine.
     pub(super) fn used(&mut self, now: f64, live: f64, shadow: f64, all: f64) {
         if let Some((since, (before, would, of))) = self.since.replace((now, (live, shadow, all))) {
             let took = (now - since).max(0.0);
@@ -161,7 +161,7 @@ impl Tally {
         }
     }
 
-    /// The share of the machine that was in use, live and with the candidate; `None` before any time has passed.
+    /// The share of the machine in use, live and with the candidate; `None` before any time has passed.
     pub fn utilisation(&self) -> Option<(f64, f64)> {
         let (live, shadow, all) = self.core_seconds;
         (all > 0.0).then(|| (live / all, shadow / all))
@@ -172,7 +172,7 @@ impl Tally {
         if self.jobs == 0 { 0.0 } else { (self.jobs - self.same) as f64 / self.jobs as f64 }
     }
 
-    /// What became of a job that was started.
+    /// The difference for a job that was started.
     pub fn difference(&self, id: JobId) -> Option<Difference> {
         self.differences.get(&id).copied()
     }
