@@ -107,7 +107,7 @@ fn a_new_policy_in_every_language_tests_and_builds() {
 }
 
 #[test]
-fn a_language_that_nobody_speaks_is_refused() {
+fn an_unknown_language_is_refused() {
     let output = xtask(&["--lang", "rust,cobol"]);
     assert!(!output.status.success());
     assert!(text(&output).contains("accepted are rust, c, go, js, python and all"), "{}", text(&output));

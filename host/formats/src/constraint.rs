@@ -3,7 +3,7 @@
 //! A [`Constraint`] is checked when it is read, so that matching cannot fail. This module does not know the resource
 //! graph: it asks a [`Target`] for host, rank and properties.
 //!
-//! # Readings taken
+//! # Interpretations
 //!
 //! `{}`, `{"and":[]}` and `{"or":[]}` match every target and `{"not":[]}` matches none, as the RFC says. An empty
 //! `properties` matches every target; an empty `hostlist` or `ranks` matches none. `not` with several values is the
@@ -56,7 +56,7 @@ pub struct Prop {
     pub negated: bool,
 }
 
-/// What a [`Constraint`] asks an execution target.
+/// The properties of an execution target that a [`Constraint`] tests.
 pub trait Target {
     /// The name of its host.
     fn host(&self) -> &str;
@@ -72,7 +72,7 @@ impl Constraint {
         Self::read(value, &Path::Root).map_err(|fault| DocumentError::invalid("constraint", fault))
     }
 
-    /// Reads a constraint that stands at `path` of a larger document.
+    /// Reads a constraint at `path` of a larger document.
     pub(crate) fn read(value: &Value, path: &Path<'_>) -> Result<Self, Fault> {
         Reader { terms_left: CONSTRAINT_TERMS_MAX }.constraint(value, path, 1)
     }
@@ -105,14 +105,14 @@ impl Constraint {
             Constraint::Properties(props) => props.iter().all(|p| target.has_property(&p.name) != p.negated),
             Constraint::Hostlist(hosts) => hosts.contains(target.host()),
             Constraint::Ranks(ranks) => ranks.contains(target.rank()),
-            // Built by hand, the lists may be empty; they mean then what RFC 31 says.
+            // Constraints that code makes may have empty lists; these have the meaning of RFC 31.
             Constraint::Not(list) => !list.is_empty() && !list.iter().all(|c| c.matches(target)),
             Constraint::And(list) => list.iter().all(|c| c.matches(target)),
             Constraint::Or(list) => list.is_empty() || list.iter().any(|c| c.matches(target)),
         }
     }
 
-    /// The constraint that asks for both, such as a queue's `requires` (RFC 33) added to a job's own.
+    /// The conjunction of two constraints, such as a queue's `requires` (RFC 33) and a job's own.
     #[must_use]
     pub fn and(self, other: Constraint) -> Constraint {
         match (self, other) {
@@ -138,7 +138,7 @@ impl<'de> Deserialize<'de> for Constraint {
     }
 }
 
-/// Why `name` cannot be the name of a property (RFC 20): the first character it must not hold, or that it is empty.
+/// Why `name` cannot be the name of a property (RFC 20): the first forbidden character, or that it is empty.
 pub(crate) fn check_property_name(name: &str) -> Result<(), String> {
     if name.is_empty() {
         return Err("a property name of at least one character".to_owned());

@@ -1,4 +1,5 @@
-//! What the readers of JSON and YAML documents (jobspec, constraints, R) share: the path to a place in a document, and
+//! The common part of the readers of JSON and YAML documents (jobspec, constraints, R): the path to a place in a
+//! document,
 //! the errors. This module does not know the meaning of any key.
 
 use std::fmt;
@@ -65,7 +66,7 @@ pub(crate) fn json(document: &'static str, text: &str, limit: usize) -> Result<V
     check_length(document, text, limit)?;
     serde_json::from_str(text).map_err(|error| {
         let words = error.to_string();
-        // The reader ends its message with the place, which has fields of its own here.
+        // The parser ends its message with the place, which has fields of its own here.
         let message =
             words.rsplit_once(" at line ").map_or(words.as_str(), |(message, _)| message).to_owned();
         let (line, column) = (error.line() as u64, error.column() as u64);
@@ -89,7 +90,7 @@ pub(crate) fn yaml(document: &'static str, text: &str, limit: usize) -> Result<V
     })
 }
 
-/// A reader's message without the place at its end, which has fields of its own here.
+/// A parser's message without the place at its end, which has fields of its own here.
 fn without_place(words: &str) -> String {
     words.rsplit_once(" at line ").map_or(words, |(message, _)| message).to_owned()
 }
@@ -102,7 +103,7 @@ fn check_length(document: &'static str, text: &str, limit: usize) -> Result<(), 
     Err(DocumentError { document, kind: DocumentErrorKind::TooLong { bytes, limit } })
 }
 
-/// A place in a document; lives on the stack of the reader and becomes text only when something is wrong.
+/// A place in a document; it is kept on the stack of the reader and becomes text only for an error.
 #[derive(Clone, Copy)]
 pub(crate) enum Path<'a> {
     Root,
@@ -119,12 +120,12 @@ impl<'a> Path<'a> {
         Path::Index(self, index)
     }
 
-    /// The complaint that `value` stands here instead of `expected`.
+    /// The fault that `value` is here instead of `expected`.
     pub(crate) fn wrong(&self, value: &Value, expected: impl Into<String>) -> Fault {
         self.fault(found(value), expected)
     }
 
-    /// The complaint that `found` (in words) is here instead of `expected`.
+    /// The fault that `found` (in words) is here instead of `expected`.
     pub(crate) fn fault(&self, found: impl Into<String>, expected: impl Into<String>) -> Fault {
         Fault { path: self.to_string(), found: found.into(), expected: expected.into() }
     }
@@ -162,7 +163,7 @@ impl fmt::Display for Path<'_> {
     }
 }
 
-/// A complaint about one value, before it is known which kind of document it is in.
+/// A fault of one value, before the kind of its document is known.
 #[derive(Debug)]
 pub(crate) struct Fault {
     pub(crate) path: String,
@@ -170,7 +171,7 @@ pub(crate) struct Fault {
     pub(crate) expected: String,
 }
 
-/// What `value` is, in words for people.
+/// A description of `value` for people.
 pub(crate) fn found(value: &Value) -> String {
     match value {
         Value::Null => "null".to_owned(),

@@ -138,7 +138,8 @@ fn is_word(unsigned: &str) -> bool {
     unsigned.starts_with(['i', 'I'])
 }
 
-/// Reads what `strtod` would, without sign and NaN, at the start of `text`; gives the value and its length in bytes.
+/// Reads a number as `strtod` does, without sign and NaN, at the start of `text`; returns the value and its length in
+/// bytes.
 fn number(text: &str) -> Option<(f64, usize)> {
     for word in ["infinity", "inf"] {
         if text.get(..word.len()).is_some_and(|head| head.eq_ignore_ascii_case(word)) {
@@ -163,11 +164,11 @@ fn number(text: &str) -> Option<(f64, usize)> {
         return None;
     }
     end += exponent(&text[end..], ['e', 'E']).map_or(0, |(_, length)| length);
-    // What was scanned is a number to the standard library, too.
+    // The standard library reads the scanned text too.
     Some((text[..end].parse().ok()?, end))
 }
 
-/// Reads a hexadecimal number of C99 behind its `0x`: `1f`, `1.8`, `1p-3`.
+/// Reads a hexadecimal number of C99 after its `0x`: `1f`, `1.8`, `1p-3`.
 fn hexadecimal(text: &str) -> Option<(f64, usize)> {
     let mut value = 0.0f64;
     let (mut digits, mut length, mut scale) = (0, 0, 0i32);
@@ -191,7 +192,7 @@ fn hexadecimal(text: &str) -> Option<(f64, usize)> {
         scale = scale.saturating_add(power);
         length += more;
     }
-    // Half the power twice, because 2^scale alone may leave the range that the product is in.
+    // The power in two halves, because 2^scale alone may be out of range while the product is not.
     let scale = scale.clamp(-2200, 2200);
     let half = scale / 2;
     Some((value * 2f64.powi(half) * 2f64.powi(scale - half), length))
@@ -279,7 +280,7 @@ mod tests {
             ("5é", 1, Unit),
             (".", 0, NoNumber),
             ("+-5", 1, NoNumber),
-            // What flux-core lets pass.
+            // Texts that flux-core accepts.
             ("", 0, NoNumber),
             ("s", 0, NoNumber),
             (" 5", 0, NoNumber),

@@ -1,6 +1,6 @@
-//! Shared by the error messages of the formats: excerpts of foreign text.
+//! Excerpts of foreign text in error messages.
 
-/// Longest piece of foreign text that an error message repeats, in characters.
+/// Longest excerpt, in characters.
 const EXCERPT_CHARS_MAX: usize = 60;
 
 /// `text` as it may appear in a message: at most [`EXCERPT_CHARS_MAX`] characters, then an ellipsis.

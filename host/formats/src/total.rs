@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-/// A float in the order of `f64::total_cmp` (IEEE 754 totalOrder). Its makers keep NaN out.
+/// A float in the order of `f64::total_cmp` (IEEE 754 totalOrder). Its constructors exclude NaN.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TotalF64(
     /// The value.

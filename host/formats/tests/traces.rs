@@ -1,13 +1,13 @@
-//! Every idset, hostlist, job id and event in recordings of a real instance reads, and prints back as it was.
+//! Idsets, hostlists, job ids and events in recordings of a real instance: each is read, and prints the same text.
 //!
-//! The recordings (`flux/traces/*.jsonl`) are no part of the project. Without them the test is skipped.
+//! The recordings (`flux/traces/*.jsonl`) are not part of the project. Without them the test is skipped.
 
 use std::path::PathBuf;
 
 use fluxgate_formats::{Event, Hostlist, Idset, JobId};
 use serde_json::Value;
 
-/// How many texts of each kind were checked.
+/// Number of checked texts of each kind.
 #[derive(Debug, Default)]
 struct Seen {
     idsets: usize,

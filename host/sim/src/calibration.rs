@@ -216,7 +216,7 @@ mod tests {
     fn by_hand() {
         let mut c = Calibration::new(60.0);
         c.forecasts(0.0, &[told(1, Some(100.0)), told(2, Some(5000.0)), told(3, None)], true).unwrap();
-        // Forecasts made because another job arrived are no sample. Then one that is due.
+        // Forecasts made because another job arrived are no samples. The next forecast is a periodic one.
         c.forecasts(10.0, &[told(1, Some(80.0)), told(4, Some(200.0))], false).unwrap();
         c.forecasts(60.0, &[told(1, Some(150.0)), told(3, Some(90.0))], true).unwrap();
         start(&mut c, 1, 0.0, 300.0);

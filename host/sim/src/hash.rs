@@ -1,19 +1,20 @@
-//! A hasher for numbers of jobs and for what they ask: one multiplication a number. Maps with it are asked by key and never walked in their order.
+//! A hasher for job numbers and requests: one multiplication for each number. Maps with it are read by key and never
+//! iterated.
 //!
-//! Must never be used for keys that somebody could choose to collide: logs are files that a person names.
+//! Must never be used for keys that an attacker could choose: logs are files that a user names.
 
 use std::hash::{BuildHasherDefault, Hasher};
 
 /// For `HashMap`.
 pub(crate) type Spread = BuildHasherDefault<Multiply>;
 
-/// See the module.
+/// The hasher; see the module.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Multiply(u64);
 
 impl Hasher for Multiply {
     fn finish(&self) -> u64 {
-        // The map takes its place from the low bits, and a tag from the highest.
+        // The map takes its index from the low bits, and a tag from the highest.
         self.0 ^ (self.0 >> 32)
     }
 

@@ -107,7 +107,7 @@ fn build(job: &Job, queues: &BTreeMap<u32, String>, mut more: Vec<Resource>) -> 
         more.push(Resource { unit: Some("kB".to_owned()), ..memory });
     }
     if let Some(first) = spec.resources.first_mut().filter(|_| !more.is_empty()) {
-        // The node, or the slot; version 1 has only those.
+        // The node, or the slot; version 1 has no others.
         first.with.extend(more);
         spec.version = 9999;
     }

@@ -548,7 +548,7 @@ mod tests {
         m.left(&crate::workload::Job::new(fluxgate_formats::JobId(2), 0.0, 1, 9.0, 9.0), "").unwrap();
         let s = m.summary().unwrap();
         assert_eq!((s.makespan_s, s.loss_of_capacity, s.never_started), (10.0, 0.5, 1));
-        // Unless a job starts after all.
+        // The job starts after all.
         m.add(&job(0.0, 1e6, 1e6 + 10.0, 2)).unwrap();
         assert!(m.summary().unwrap().loss_of_capacity > 0.99);
     }

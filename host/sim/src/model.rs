@@ -198,7 +198,7 @@ mod tests {
         let powers = share(|j| j.cores.is_power_of_two());
         assert!(powers > 0.8, "{powers}");
         assert!(jobs.iter().all(|j| j.cores <= 128 && j.run >= 1.0 && j.run <= LN_RUN_MAX.exp()));
-        // Few come at five in the morning, many at noon.
+        // Few jobs arrive at five in the morning, many at noon.
         let at =
             |hour: f64| jobs.iter().filter(|j| (j.submit / 3600.0).rem_euclid(24.0).floor() == hour).count();
         assert!(at(12.0) > 4 * at(5.0), "{} {}", at(12.0), at(5.0));

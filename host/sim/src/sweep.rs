@@ -289,7 +289,7 @@ fn history(outages: &[(f64, Outage)]) -> History {
     history
 }
 
-/// A job, and the times that are told of it.
+/// A job, and its times by the row.
 #[derive(Debug, Clone, Copy)]
 struct Times {
     job: JobId,
@@ -390,7 +390,7 @@ fn places(machine: &Cores, rows: &[(&Row, &Job)], report: &mut Report) {
         }
         for rank in row.ranks.iter() {
             let elsewhere = room - size.get(&rank).copied().unwrap_or(0);
-            // It has at least one core on each rank of its set.
+            // It has at least one core on each of its ranks.
             let here = asked.saturating_sub(elsewhere).max(1);
             ranks.entry(rank).or_default().add(row, here);
         }
@@ -404,7 +404,7 @@ fn places(machine: &Cores, rows: &[(&Row, &Job)], report: &mut Report) {
     }
 }
 
-/// From when until when, and for which job.
+/// Start, end and job of a use.
 type Span = (f64, f64, JobId);
 
 fn cores(machine: &Cores, rows: &[(&Row, &Job)], report: &mut Report) {

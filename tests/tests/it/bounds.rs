@@ -198,7 +198,7 @@ proptest! {
 
     /// Whoever decides: at each start what the queue holds, and what is left for the others.
     #[test]
-    fn nobody_gets_past_them(jobs in workloads(), bounds in bounds(), nodes in 4..7_u32) {
+    fn no_start_exceeds_them(jobs in workloads(), bounds in bounds(), nodes in 4..7_u32) {
         let machine = Machine::uniform(nodes, nodes * 4).unwrap();
         let policies: [Box<dyn Policy>; 4] = [
             Box::new(NativeTwin::<policy_hybrid::Hybrid>::new(&[("depth", "4")]).unwrap()),

@@ -86,7 +86,7 @@ fn settings_come_from_table_and_arguments_and_are_shown_with_their_source() {
 }
 
 #[test]
-fn r27_ann_3_whoever_waits_is_told_when_it_is_expected_to_start() {
+fn r27_ann_3_a_waiting_job_is_annotated_with_its_expected_start() {
     let table = |estimates: &str| format!("[sched-fluxgate]\npolicy = \"easy\"\nestimates = {estimates}\n");
     let site = Site::start(&table("\"10ms\""), &[]);
     site.world.cli(&["submit", "-n2", "-t", "1h", "--simulate", "1h"]).ok();

@@ -199,7 +199,7 @@ fn bad_input_is_told_with_file_and_element_and_nothing_is_loaded() {
 }
 
 #[test]
-fn a_type_that_nobody_has_heard_of_is_fine() {
+fn a_type_of_any_name_is_accepted() {
     let dir = folder();
     let file = dir.path().join("g.json");
     std::fs::write(&file, with("flywheel", json!({"unit": "rpm", "size": 900, "spin": [1]}))).unwrap();

@@ -60,7 +60,7 @@ fn results_and_what_went_wrong_come_in_order_in_one_file() {
 }
 
 #[test]
-fn a_type_that_nobody_knows_is_said_and_takes_no_number() {
+fn an_unknown_type_is_reported_and_takes_no_number() {
     let dir = folder();
     let files = [("graph", GRAPH), ("job", &job("core")), ("zone", &job("zone")), ("gpu", &job("gpu"))];
     let commands =

@@ -1,4 +1,5 @@
-//! The ledger against what the job manager says: recounts and audits, by example and against sets of single cores.
+//! The ledger against the answers of the job manager: recounts and audits, by example and against sets of single
+//! cores.
 
 use std::collections::BTreeSet;
 
@@ -60,7 +61,8 @@ fn recount(
     }
 }
 
-/// Three jobs of two nodes with two cores each: 1 on ranks 0-1, 2 on 2-3, 3 on 4-5. The last is being committed.
+/// Three jobs of two nodes with two cores each: 1 on ranks 0-1, 2 on 2-3, 3 on 4-5. The R of job 3 is being
+/// committed.
 fn three() -> Engine {
     let mut engine = engine(6, 2);
     submit(&mut engine, 0.0, vec![(1, cores(4, 0.0)), (2, cores(4, 0.0)), (3, cores(4, 0.0))]);
@@ -72,18 +74,18 @@ fn three() -> Engine {
 
 #[test]
 fn a_recount_releases_what_is_not_told_and_leaves_alone_what_cannot_be_known() {
-    // Nobody is told: 3 is being committed, and 2 was told too late.
+    // Jobs 2 and 3 are excepted: 3 is being committed, and 2 started after the query.
     assert_eq!(recount(&mut three(), &[], &[2], true), (vec![], vec![(1, "all".into())]));
-    // Not all could be read.
+    // The list is incomplete.
     assert_eq!(recount(&mut three(), &[], &[], false), (vec![], vec![]));
-    // In part, with a rank it never had; all that is left; and one nobody knows.
+    // A partial release with an unknown rank, a release of all that is left, and an unknown job.
     let mut engine = three();
     let told = [(1, "1,5"), (2, "2-3"), (9, "")];
     assert_eq!(recount(&mut engine, &told, &[], true), (vec![9], vec![(1, "1".into()), (2, "all".into())]));
     assert_eq!(engine.running_ids().map(|id| id.0).collect::<Vec<_>>(), [1, 3]);
-    // Once more, and there is nothing to do.
+    // A second recount finds no difference.
     assert_eq!(recount(&mut engine, &[(1, "1"), (2, "2-3")], &[], true), (vec![2], vec![]));
-    // What came back is given to others.
+    // Released resources are allocated to other jobs.
     let out = submit(&mut engine, 2.0, vec![(4, cores(6, 0.0))]);
     assert_eq!(started(&out), [4]);
 }
@@ -93,7 +95,7 @@ fn an_audit_names_what_differs_and_changes_nothing() {
     let mut engine = three();
     let all = r(&[("0-5", "0-1")]);
     assert!(audit(&mut engine, all.clone(), &[]).agrees());
-    // What is being committed may be counted or not; what was told after the question as well.
+    // An allocation that is being committed may be counted or not; so may one that was sent after the query.
     assert!(audit(&mut engine, r(&[("0-3", "0-1")]), &[]).agrees());
     assert!(audit(&mut engine, r(&[("2-3", "0-1")]), &[1]).agrees());
     let report = audit(&mut engine, r(&[("0,2-5", "0-1"), ("1", "0")]), &[]);
@@ -123,13 +125,13 @@ fn a_hello_for_a_job_that_waits_denies_the_request() {
     let out = engine.step(hello(2, r(&[("0", "0")]), ""), 1.0);
     assert!(matches!(&out[..], [Action::Deny { id: JobId(2), .. }]), "{out:?}");
     assert_eq!((engine.pending(), engine.running()), (0, 1));
-    // Who has given everything back does not run.
+    // A job that has released all of its resources does not run.
     assert!(engine.step(hello(3, r(&[("0", "1")]), "0"), 1.0).is_empty());
     assert_eq!(engine.running(), 1);
 }
 
 proptest! {
-    /// Against single cores: what is reported are just the ranks that differ.
+    /// Against single cores: the report names exactly the ranks that differ.
     #[test]
     fn an_audit_is_right_core_by_core(
         sizes in prop::collection::vec(1u32..=5, 0..6),

@@ -1,5 +1,5 @@
-//! Ceilings and floors of queues: what starts, who is told why, what can never be, and what a change does. That all is
-//! counted right is held against a model in the suite of the whole.
+//! Ceilings and floors of queues: starts, reasons of waiting jobs, denials, and changed bounds. The test suite in
+//! `tests/` compares the counts with a model.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ fn config(bounds: &[(&str, Option<&str>, Option<&str>)]) -> Config {
     Config { queue_bounds, ..Config::default() }
 }
 
-/// What these actions tell a job of why it waits.
+/// The reason that these actions annotate a job with.
 fn told(out: &[Action], id: u64) -> String {
     let mut told = out.iter().filter_map(|action| match action {
         Action::Annotate { id: JobId(of), annotations } if *of == id => {
@@ -30,7 +30,7 @@ fn told(out: &[Action], id: u64) -> String {
     told.next_back().unwrap_or_default().to_owned()
 }
 
-/// The first that waits is promised a start, the others start where they delay nobody.
+/// The first waiting job gets a reservation; the others start if they delay no reservation.
 fn easy() -> Script {
     Script::named("easy").run(|pass| {
         while let Some(candidate) = pass.next() {
@@ -63,7 +63,7 @@ fn a_queue_holds_no_more_than_its_ceiling() {
     assert_eq!(told(&out, 2), says);
     let why = engine.explain(JobId(2), 1.0).unwrap();
     assert!(why.text.starts_with(says), "{}", why.text);
-    // When job 1 is over, though there is room on the machine before.
+    // At the end of job 1, although the machine has enough free cores before.
     assert_eq!((why.earliest, why.t_estimate), (Some(100.0), Some(100.0)));
     engine.step(free(3), 50.0);
     assert!(started(&engine.pass(50.0)).is_empty(), "five and four are nine");
@@ -80,7 +80,7 @@ fn what_is_kept_for_a_queue_is_taken_by_no_other() {
     let says = "what is free is kept: 4 cores for queue urgent";
     assert_eq!(told(&out, 2), says);
     assert!(engine.explain(JobId(2), 0.0).unwrap().text.starts_with(says));
-    // Two of the four are used by those that they are for; the other two are kept.
+    // Two of the four cores of the floor are used by jobs of its queue; the other two remain reserved for it.
     let out = submit(&mut engine, 1.0, vec![(3, queued(2, 10.0, "urgent")), (4, queued(3, 10.0, "batch"))]);
     assert_eq!(started(&out), [3]);
     engine.step(free(1), 2.0);
@@ -115,7 +115,7 @@ fn bounds_change_while_jobs_wait() {
     let mut engine = Engine::new(machine(4, 4), config(&[("debug", Some("8"), None)]));
     let out = submit(&mut engine, 0.0, vec![(1, queued(8, 9.0, "debug")), (2, queued(6, 9.0, "debug"))]);
     assert_eq!(started(&out), [1]);
-    // Too wide from now on, and nobody's hindrance.
+    // The job is now too wide, and blocks no other job.
     engine.reconfigure(config(&[("debug", Some("4"), None)]));
     let out = submit(&mut engine, 1.0, vec![(3, queued(1, 9.0, "debug"))]);
     assert!(started(&out).is_empty(), "what runs stays, and counts");
@@ -125,7 +125,7 @@ fn bounds_change_while_jobs_wait() {
     assert_eq!(started(&engine.pass(3.0)), [2]);
 }
 
-/// Of a job that ran before there was this scheduler, hello and its jobspec tell the queue.
+/// For a job that started before this scheduler, hello and its jobspec give the queue.
 #[test]
 fn what_was_started_before_counts() {
     let bounds = || config(&[("debug", Some("8"), None)]);
@@ -148,7 +148,7 @@ fn what_was_started_before_counts() {
     assert_eq!(started(&engine.pass(2.0)), [2]);
 }
 
-/// Whole nodes bring more cores than a job asks for at least: what it gets counts.
+/// With whole nodes a job gets more than its fewest cores; all of them count.
 #[test]
 fn whole_nodes_count_as_what_they_are() {
     let mut bounds = config(&[("debug", Some("6"), None)]);
@@ -181,11 +181,11 @@ fn what_bounds_never_allow_is_not_feasible() {
     );
     assert_eq!(ask(4, "batch"), Ok(()));
     assert!(ask(5, "batch").is_err());
-    // Others leave two to batch.
+    // Other queues leave two cores to batch.
     assert_eq!(ask(14, ""), Ok(()));
     let (_, text) = ask(15, "").unwrap_err();
     assert_eq!(text, "of 16 cores 2 are kept for other queues, and this job needs 15");
-    // With other bounds it is.
+    // With other bounds the request is satisfiable.
     engine.reconfigure(config(&[]));
     let out = engine.step(Event::Feasibility { jobspec: queued(16, 10.0, "debug"), token: 3 }, 1.0);
     assert!(matches!(out.as_slice(), [Action::Reply { result: Ok(()), .. }]), "{out:?}");
@@ -207,6 +207,6 @@ fn forecasts_keep_to_bounds() {
     let base = engine.forecast_base(0.0, fluxgate_engine::FORECAST_JOBS_MAX);
     let told: Vec<(u64, Option<f64>)> =
         base.forecast(0.0).into_iter().map(|told| (told.id.0, told.start)).collect();
-    // Debug may hold four; four are kept for batch, so that 3 waits for 4 as well.
+    // The ceiling of debug is four; four cores are reserved for batch, so job 3 waits for job 4 as well.
     assert_eq!(told, [(2, Some(100.0)), (4, Some(100.0)), (3, Some(120.0))]);
 }

@@ -1,4 +1,4 @@
-//! An engine that goes on from a checkpoint does what the one that it was taken from does, to the byte.
+//! An engine that resumes from a checkpoint makes the same decisions as the engine of the checkpoint, byte for byte.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,7 +11,8 @@ use serde_json::json;
 
 use crate::common::*;
 
-/// EASY with annotations: shortest first, three guarantees, then whoever fits. `seen` counts passes, and is saved.
+/// EASY with annotations: shortest first, three reservations, then every job that fits. `seen` counts passes, and is
+/// saved.
 struct Easy {
     seen: u8,
 }
@@ -34,7 +35,7 @@ impl Policy for Easy {
         now: f64,
         jobs: &fluxgate_engine::JobColumns,
     ) -> Result<Vec<f64>, fluxgate_engine::PolicyError> {
-        // Depends on when it is asked, so a checkpoint has to keep it.
+        // The key depends on the time of the call, so a checkpoint must keep it.
         Ok(jobs.duration.iter().map(|d| (d.min(1e6) * 7.0 + now) % 13.0).collect())
     }
     fn observe(
@@ -118,8 +119,8 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// Cores anywhere; in half of the cases of some of the ranks, or on nodes of its own, so that counts alone do not tell
-/// what a guarantee takes.
+/// Cores on any nodes. In half of the cases on some ranks only, or on exclusive nodes, so that counts alone do not
+/// determine what a reservation takes.
 fn asking(how: u8, slots: u32, duration: f64, queue: &str) -> Arc<Jobspec> {
     let mut spec = (*queued(slots, duration, queue)).clone();
     match how {
@@ -154,7 +155,7 @@ impl World {
 
     fn commit(&mut self, out: &mut Vec<Action>) {
         let ids: Vec<u64> = started(out);
-        // Every second one: the others are still on their way.
+        // Every second start is committed; the others are in flight.
         for id in ids.into_iter().filter(|id| id % 2 == 0) {
             out.extend(self.engine.step(Event::Committed { id: JobId(id) }, self.now));
         }
@@ -247,7 +248,7 @@ proptest! {
 }
 
 proptest! {
-    /// Explanations and forecasts leave no trace: the same jobs start on the same resources with and without them.
+    /// Explanations and forecasts change no state: the same jobs start on the same resources with and without them.
     #[test]
     fn a_question_steers_nothing(ops in prop::collection::vec(op(), 1..80), builtin in any::<bool>()) {
         let world = || {
@@ -276,7 +277,7 @@ fn of_one_job() -> Checkpoint {
     engine.checkpoint().unwrap().0
 }
 
-/// A version before had a class for each duration and each number of cores.
+/// An earlier version had a class for each duration and each number of cores.
 #[test]
 fn a_checkpoint_with_more_classes_goes_on() {
     let mut engine = engine(1, 4);

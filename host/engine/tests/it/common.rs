@@ -1,4 +1,4 @@
-//! A small machine, small jobs, and policies that do what a test tells them.
+//! A small machine, small jobs, and policies made of closures.
 
 use std::sync::{Arc, Mutex};
 
@@ -56,7 +56,7 @@ pub fn free(id: u64) -> Event {
     Event::Free { id: JobId(id), ranks: None, last: true }
 }
 
-/// Ids that these actions start, in order.
+/// Ids of the jobs that these actions start, in order.
 pub fn started(actions: &[Action]) -> Vec<u64> {
     actions
         .iter()
@@ -67,7 +67,7 @@ pub fn started(actions: &[Action]) -> Vec<u64> {
         .collect()
 }
 
-/// Submit, then make the pass.
+/// Submits jobs, then makes the passes.
 pub fn submit(engine: &mut Engine, now: f64, jobs: Vec<(u64, Arc<Jobspec>)>) -> Vec<Action> {
     let mut out = Vec::new();
     for (id, jobspec) in jobs {
@@ -199,7 +199,7 @@ pub fn easy(pass: &mut Pass) -> Result<(), PolicyError> {
     Ok(())
 }
 
-/// Swap a policy in and let it take over.
+/// Swaps a policy in and completes the swap.
 pub fn install(engine: &mut Engine, policy: Script, now: f64) -> Vec<Action> {
     let mut out = engine.swap(Box::new(policy)).unwrap();
     while engine.swap_state().is_some() {

@@ -1,4 +1,4 @@
-//! `start_or_reserve` is `start` and then `reserve`: the same starts, guarantees and reasons.
+//! `start_or_reserve` is `start` and then `reserve`: the same starts, reservations and reasons.
 
 use fluxgate_engine::{Engine, Pass, PolicyError, Refusal};
 use fluxgate_formats::JobId;

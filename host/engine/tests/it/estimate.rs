@@ -1,4 +1,4 @@
-//! What jobs are told of their start by a policy that reserves nothing, and how a start came about (RFC 27).
+//! Estimated starts under a policy without reservations, and the selection type of a start (RFC 27).
 
 use fluxgate_engine::{Action, Event};
 use fluxgate_formats::JobId;
@@ -23,16 +23,16 @@ fn r27_ann_3_the_first_in_line_is_told_its_earliest_start() {
     let out = submit(&mut engine, 0.0, vec![(1, cores(3, 50.0)), (2, cores(4, 9.0)), (3, cores(4, 9.0))]);
     assert_eq!(told(&out, "t_estimate"), [(2, json!(50.0))]);
     assert_eq!(engine.explain(JobId(2), 0.0).unwrap().t_estimate, Some(50.0));
-    // Nothing changed: nothing is said again.
+    // Nothing changed, so no annotation is repeated.
     let out = submit(&mut engine, 1.0, vec![(4, cores(4, 9.0))]);
     assert_eq!(told(&out, "t_estimate"), []);
-    // The end moves, and the estimate with it.
+    // The expected end moves, and the estimate with it.
     engine.step(Event::Expiration { id: JobId(1), expiration: 70.0, token: 1 }, 2.0);
     assert_eq!(told(&engine.pass(2.0), "t_estimate"), [(2, json!(70.0))]);
-    // It is not the first any more: another one is told, and it no longer.
+    // Another job is first now: it gets the estimate, which is removed from the former first job.
     engine.step(Event::Prioritize { jobs: vec![(JobId(3), 30)] }, 3.0);
     assert_eq!(told(&engine.pass(3.0), "t_estimate"), [(2, Value::Null), (3, json!(70.0))]);
-    // When it starts, it is taken back.
+    // The annotation is removed at the start.
     engine.step(free(1), 60.0);
     let out = engine.pass(60.0);
     assert_eq!(started(&out), [3]);
@@ -47,7 +47,7 @@ fn site_54_r27_ann_3_how_a_start_came_about() {
     let out = submit(&mut engine, 0.0, jobs);
     let by_job = [(1, json!("immediate")), (3, json!("backfill")), (2, json!("reserved"))];
     assert_eq!(told(&out, "selection_type"), by_job);
-    // A job ahead of it takes the reservation.
+    // A job ahead of it gets the reservation instead.
     let out = submit(&mut engine, 5.0, vec![(4, cores(9, 50.0))]);
     assert_eq!(told(&out, "selection_type"), []);
     engine.step(Event::Prioritize { jobs: vec![(JobId(4), 30)] }, 6.0);
@@ -56,6 +56,6 @@ fn site_54_r27_ann_3_how_a_start_came_about() {
     engine.pass(7.0);
     engine.step(free(1), 20.0);
     engine.step(free(3), 20.0);
-    // The first starts, and the second is next.
+    // The first job starts, and the second gets the reservation.
     assert_eq!(told(&engine.pass(20.0), "selection_type"), [(2, json!("reserved")), (4, json!("reserved"))]);
 }

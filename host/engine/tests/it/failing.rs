@@ -1,5 +1,5 @@
-//! Policies that fail: a pass is a transaction, the built-in policy decides in its place, swaps leave nothing
-//! behind.
+//! Policies that fail: a pass is a transaction, the built-in policy decides in place of a failed one, and failed
+//! swaps leave no trace.
 
 use std::sync::{Arc, Mutex};
 
@@ -25,8 +25,8 @@ fn failure(actions: &[Action]) -> &PolicyError {
     }
 }
 
-/// Run this as a policy over three jobs of a four-core machine. Job 3 is first in its (reversed) order and
-/// everything it stages is to be undone: the built-in policy starts 1 and 2.
+/// Runs `fails` as the pass of a policy over three jobs on a four-core machine. Job 3 is first in its (reversed)
+/// order. All of its staged decisions must be undone, and the built-in policy starts 1 and 2.
 fn fails(
     run: impl FnMut(&mut Pass) -> Result<(), PolicyError> + Send + 'static,
 ) -> (Vec<Action>, PolicyError) {
@@ -62,7 +62,7 @@ fn unknown_and_repeated_candidates_are_breaches_even_if_the_policy_hides_them() 
     });
     assert_eq!(error.kind(), "bad-decision");
     let (_, error) = fails(|pass| {
-        // It guesses the number of a job that exists but was not offered.
+        // The policy names a job that exists but was not offered.
         let _ = pass.next();
         for guess in 0..3 {
             let _ = pass.describe(guess);
@@ -177,7 +177,7 @@ fn a_swap_hands_over_state_and_keeps_everything() {
     assert_eq!(started(&engine.pass(3.0)), [3], "the new order counts");
 }
 
-/// What happened between the last call of the running policy and the swap is in no saved state.
+/// A saved state lacks the events between the last call of the active policy and the swap.
 #[test]
 fn who_inherits_a_state_hears_what_it_does_not_know_yet() {
     let heard = |heir: bool| {
@@ -201,7 +201,7 @@ fn who_inherits_a_state_hears_what_it_does_not_know_yet() {
     let (before, after) = heard(true);
     assert_eq!(before, [JobEventKind::Pending]);
     assert_eq!(after, [JobEventKind::Started, JobEventKind::Ended]);
-    assert_eq!(heard(false).1, [], "who begins anew asks nobody about the past");
+    assert_eq!(heard(false).1, [], "a policy that starts cold gets no earlier events");
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! A walk for fitting jobs leaves out nothing that could start: EASY that tries every job in order starts the same jobs.
+//! A walk for fitting jobs leaves out no job that could start: EASY that tries every job in order starts the same
+//! jobs.
 
 use std::sync::Arc;
 
@@ -9,7 +10,7 @@ use proptest::prelude::*;
 
 use crate::common::*;
 
-/// EASY that asks for every job, and is refused.
+/// EASY that tries to start every job.
 fn every_job(pass: &mut Pass, depth: usize) -> Result<(), PolicyError> {
     let mut reserved = 0;
     while let Some(c) = pass.next() {
@@ -21,7 +22,7 @@ fn every_job(pass: &mut Pass, depth: usize) -> Result<(), PolicyError> {
     Ok(())
 }
 
-/// The same by walks for fitting jobs, once all reservations are made.
+/// EASY by walks for fitting jobs, after all reservations are made.
 fn fitting_jobs(pass: &mut Pass, depth: usize) -> Result<(), PolicyError> {
     let mut reserved = 0;
     while reserved < depth
@@ -40,7 +41,7 @@ fn fitting_jobs(pass: &mut Pass, depth: usize) -> Result<(), PolicyError> {
 
 #[derive(Debug, Clone)]
 enum Op {
-    /// So many cores or nodes, for so many seconds; 0 is no limit.
+    /// A number of cores or nodes, and seconds; 0 is no limit.
     Submit(u32, u16),
     /// The running job at this position ends.
     End(usize),
@@ -92,7 +93,7 @@ impl Side {
         Side { engine, waiting: Vec::new(), running: Vec::new() }
     }
 
-    /// The jobs that start.
+    /// Processes an event; returns the jobs that start.
     fn step(&mut self, event: Event, now: f64) -> Vec<u64> {
         self.engine.step(event, now);
         let starts = started(&self.engine.pass(now));

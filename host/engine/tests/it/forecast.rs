@@ -1,4 +1,4 @@
-//! Forecasts: the rule by hand, what they learn, and that nothing depends on them.
+//! Forecasts: the rule by example, the learned lengths, and that no decision depends on them.
 
 use fluxgate_engine::{Engine, Event, FORECAST_JOBS_MAX, Pass, PolicyError};
 use fluxgate_formats::JobId;
@@ -18,18 +18,19 @@ fn run(engine: &mut Engine, id: u64, slots: u32, limit: f64, from: f64, to: f64)
 }
 
 #[test]
-fn in_order_until_somebody_was_let_pass() {
+fn in_order_until_the_policy_backfills() {
     let mut engine = engine(1, 4);
     install(&mut engine, Script::named("easy").run(easy), 0.0);
     let jobs = vec![(1, cores(3, 50.0)), (2, cores(4, 9.0)), (3, cores(2, 60.0))];
     submit(&mut engine, 0.0, jobs);
     assert_eq!(forecast(&engine, 0.0), [(2, Some(50.0)), (3, Some(59.0))]);
     submit(&mut engine, 1.0, vec![(4, cores(1, 70.0)), (5, cores(1, 20.0))]);
-    // 5 passed the others. Now 4, which would delay 2, is no later for the place that it has in the order.
+    // Job 5 passed the others. Job 4, which would delay 2, is now expected at its own earliest start, not after the
+    // jobs before it.
     assert_eq!(forecast(&engine, 1.0), [(2, Some(50.0)), (3, Some(59.0)), (4, Some(59.0))]);
     submit(&mut engine, 2.0, vec![(6, cores(1, 25.0))]);
     assert_eq!(forecast(&engine, 2.0)[3], (6, Some(21.0)), "between 5 and 2");
-    // Who decides next is not known for that.
+    // The next policy is not known to backfill.
     install(&mut engine, Script::named("fcfs").run(fcfs), 2.0);
     assert_eq!(forecast(&engine, 2.0)[3], (6, Some(59.0)));
 }
@@ -114,8 +115,8 @@ fn decide(pass: &mut Pass, reserving: bool) -> Result<(), PolicyError> {
 }
 
 proptest! {
-    /// The same actions and the same state with forecasts after every pass and without any; the same forecast twice, of
-    /// jobs that wait, none of them in the past.
+    /// With forecasts after every pass and without any: the same actions and the same state. A repeated forecast is
+    /// the same, names only waiting jobs, and no time in the past.
     #[test]
     fn a_forecast_changes_nothing(steps in prop::collection::vec(step(), 1..60), reserving in any::<bool>()) {
         let made = || {

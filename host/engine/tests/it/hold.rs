@@ -1,4 +1,4 @@
-//! Failing closed: after a breach nothing starts, what runs stays, and whoever waits is told why.
+//! Failing closed: after a breach no job starts, running jobs stay, and waiting jobs are annotated with the reason.
 
 use fluxgate_engine::{Action, BUILTIN, Config, Engine, Event, OnBreach};
 use fluxgate_formats::JobId;
@@ -38,7 +38,7 @@ fn nothing_starts_until_another_policy_decides() {
     let why = engine.explain(JobId(3), 2.0).unwrap();
     assert!(why.text.contains("nothing starts: policy bad failed"), "{}", why.text);
 
-    // Events go on, and cost nothing but being taken in.
+    // Events are still processed, without further cost.
     engine.step(free(1), 2.0);
     assert_eq!(started(&engine.pass(2.0)), [0u64; 0]);
     assert!(!engine.needs_pass(2.0));
@@ -113,7 +113,7 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    /// Whatever happens: nothing starts while it is held, and nothing is lost over it.
+    /// For any events: no job starts during a suspension, and no job is lost.
     #[test]
     fn held_means_that_nothing_starts_and_nothing_is_lost(steps in prop::collection::vec(step(), 1..60)) {
         let mut engine = closed(2, 4);

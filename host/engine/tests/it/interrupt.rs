@@ -1,5 +1,5 @@
-//! A pass that the driver wants to end: what it did stands, what it did not come to follows, and nobody loses a
-//! guarantee by it.
+//! Interrupted passes: the decisions of an interrupted pass are kept, a further pass makes the rest, and no job loses
+//! its reservation.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use crate::common;
 use crate::common::{Script, cores, engine, install, queued, started, submit};
 
-/// EASY that raises the flag itself when it has looked at so many candidates.
+/// EASY that raises the flag itself after a number of candidates.
 fn easy(flag: &Arc<AtomicBool>, after: &Arc<AtomicU32>) -> Script {
     let (flag, after) = (Arc::clone(flag), Arc::clone(after));
     let looked = move || {
@@ -50,7 +50,7 @@ impl Held {
         Held { engine, flag, after }
     }
 
-    /// One pass that is cut after so many candidates.
+    /// One pass that is interrupted after a number of candidates.
     fn pass(&mut self, now: f64, after: u32) -> Vec<u64> {
         self.after.store(after, Ordering::Relaxed);
         self.flag.store(after == 0, Ordering::Relaxed);
@@ -81,7 +81,8 @@ fn a_guarantee_outlives_a_pass_that_did_not_come_to_it() {
     let mut held = Held::new(4);
     submit(&mut held.engine, 0.0, vec![(1, queued(3, 100.0, "a")), (2, queued(4, 10.0, "a"))]);
     assert_eq!(held.reservations(), [(2, 100.0)]);
-    // Both queues need a pass; the first is cut at once, and the second may not take what job 2 waits for.
+    // Both queues need a pass; the first is interrupted at once, and the second may not take the resources reserved
+    // for job 2.
     held.engine.step(common::alloc(3, queued(1, 50.0, "a")), 5.0);
     held.engine.step(common::alloc(4, queued(1, 1000.0, "b")), 5.0);
     assert_eq!(held.pass(5.0, 0), [0; 0]);
@@ -112,8 +113,8 @@ fn the_built_in_policy_is_cut_as_well() {
 }
 
 proptest! {
-    /// However it is cut, as long as each pass gets a little further than the last, the queue comes to the same
-    /// rest: nothing that could start is left.
+    /// For any interrupts, as long as each pass gets a little further than the last, the queue reaches the same final
+    /// state: no job is left that could start.
     #[test]
     fn passes_cut_anywhere_come_to_rest(
         sizes in proptest::collection::vec((1u32..6, 1u32..50), 1..30),
@@ -135,7 +136,7 @@ proptest! {
         let mut ids = all.clone();
         ids.sort_unstable();
         ids.dedup();
-        prop_assert_eq!(ids.len(), all.len(), "nobody starts twice");
+        prop_assert_eq!(ids.len(), all.len(), "no job starts twice");
         let used: u32 = all.iter().map(|id| sizes[*id as usize - 1].0).sum();
         prop_assert!(used <= 8);
         held.engine.step(common::alloc(1000, cores(8, 1e9)), 0.0);

@@ -1,4 +1,4 @@
-//! What policies have learned outlives them: asked for between passes, offered where nobody decides.
+//! Learned states of policies: saved between passes, and offered to successors of the built-in policy.
 
 use std::sync::{Arc, Mutex};
 
@@ -10,7 +10,7 @@ use fluxgate_engine::{
 use crate::common;
 use crate::common::*;
 
-/// Remembers a number, and what it was offered; `Err` in what it answers to a state.
+/// Learns a number and records the state that it was offered; `Err` is its refusal of a state.
 struct Learned {
     name: &'static str,
     number: Result<u8, PolicyError>,
@@ -73,7 +73,7 @@ fn take_over(engine: &mut Engine) -> Vec<(String, bool)> {
 }
 
 #[test]
-fn a_state_is_offered_where_nobody_decides_and_to_the_next_only() {
+fn a_state_is_offered_to_the_next_successor_of_the_builtin_policy_only() {
     let mut engine = engine(1, 1);
     engine.offer(state(7));
     let first = learned("first", 1);
@@ -81,7 +81,7 @@ fn a_state_is_offered_where_nobody_decides_and_to_the_next_only() {
     engine.swap(first).unwrap();
     assert_eq!(take_over(&mut engine), [("first".to_owned(), true)]);
     assert_eq!(*offered.lock().unwrap(), [state(7)]);
-    // Whoever decides hands over its own; what was offered is forgotten.
+    // The active policy hands over its own state; the offered state is dropped.
     engine.offer(state(8));
     let second = learned("second", 2);
     let offered = Arc::clone(&second.offered);
@@ -106,7 +106,7 @@ fn a_queue_has_its_own_again_and_not_that_of_the_default_policy() {
     };
     engine.offer(state(7));
     assert_eq!(offered(&mut engine), [state(7)]);
-    // Now it has one that can hand over.
+    // The active policy can now save a state.
     engine.offer(state(8));
     assert_eq!(offered(&mut engine)[0].data, [2]);
     engine.give_back("debug").unwrap();
@@ -130,7 +130,7 @@ fn it_may_be_refused_and_is_no_accident() {
     engine.offer(state(7));
     assert!(matches!(engine.swap(refuses(trap())), Err(SwapError::Failed { .. })));
     assert_eq!(engine.policy_name(), BUILTIN);
-    // Without the ability nobody is asked.
+    // A policy without the ability is not asked.
     engine.offer(state(7));
     engine.swap(Box::new(Script::named("plain").run(fcfs))).unwrap();
     assert_eq!(take_over(&mut engine), [("plain".to_owned(), false)]);

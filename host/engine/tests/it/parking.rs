@@ -1,4 +1,4 @@
-//! A shape that did not fit costs nothing until something changes that could help it.
+//! A shape that did not fit costs no search until a change could help it.
 
 use std::sync::Arc;
 
@@ -54,7 +54,7 @@ fn job(cores: u32, gpus: u32, constraint: Option<serde_json::Value>) -> Arc<Jobs
     Arc::new(spec)
 }
 
-/// Searches that an event and its pass cost.
+/// Number of searches for an event and its pass, and the jobs that start.
 fn cost(engine: &mut Engine, event: Event, now: f64) -> (u64, Vec<u64>) {
     let before = engine.resources().searches();
     engine.step(event, now);
@@ -68,21 +68,21 @@ fn what_comes_back_elsewhere_is_not_searched() {
     let ssd = json!({"properties": ["ssd"]});
     let fillers = vec![(1, on(0, 3, 0)), (2, on(1, 3, 0)), (3, on(2, 4, 0)), (4, on(3, 4, 0))];
     assert_eq!(started(&submit(&mut engine, 0.0, fillers)), [1, 2, 3, 4]);
-    // Two gpus and two cores are free, but nowhere two cores with a gpu; and a thousand jobs want that.
+    // Two gpus and two cores are free, but no node has two free cores with a gpu, which a thousand jobs request.
     let jobs = (100..1100).map(|id| (id, job(2, 1, None))).chain([(2000, job(3, 0, Some(ssd)))]).collect();
     assert!(started(&submit(&mut engine, 1.0, jobs)).is_empty());
-    // Four cores come back where no gpu and no ssd is. More cores were asked for beside the ssd than were free, so that is
-    // searched for the first time.
+    // Four cores are released on a node without gpu and ssd. The request for the ssd needs more cores than were free
+    // before, so it is searched for the first time.
     assert_eq!(cost(&mut engine, free(3), 2.0), (1, vec![]));
     let more = vec![(3, on(2, 4, 0))];
     assert_eq!(started(&submit(&mut engine, 2.0, more)), [3]);
     assert_eq!(cost(&mut engine, free(3), 2.0), (0, vec![]));
-    // An end that moves, a node that goes down, one that comes back without what is wanted: nothing to search for.
+    // A changed end, a node that goes down, and a node without the requested resources that comes up: no search.
     assert_eq!(cost(&mut engine, Event::Down("2".parse().unwrap()), 3.0), (0, vec![]));
     assert_eq!(cost(&mut engine, Event::Up("2".parse().unwrap()), 4.0), (0, vec![]));
-    // The ssd: one search, and it starts; the gpu jobs are not looked at.
+    // The node with the ssd: one search, and its job starts; the gpu jobs are not searched.
     assert_eq!(cost(&mut engine, free(4), 5.0), (1, vec![2000]));
-    // A gpu's node: the first of a thousand starts, and one more search tells that the others do not.
+    // A node with a gpu: the first of a thousand jobs starts, and one more search finds that the others do not fit.
     assert_eq!(cost(&mut engine, free(1), 6.0), (2, vec![100]));
 }
 
@@ -109,7 +109,7 @@ fn what_comes_back_on_a_node_that_is_down_helps_when_it_is_up() {
     assert_eq!(cost(&mut engine, Event::Up("0".parse().unwrap()), 3.0), (1, vec![10]));
 }
 
-/// M4-18: what waits for power is not searched for when cores come back without any.
+/// M4-18: requests that wait for power are not searched when cores are released without any.
 #[test]
 fn what_waits_for_power_is_searched_when_power_comes_back() {
     let r = json!({
@@ -143,9 +143,9 @@ fn what_waits_for_power_is_searched_when_power_comes_back() {
         said.text
     );
     assert_eq!(said.earliest, Some(9.0));
-    // Cores come back where no gpu is, and no power with them.
+    // Cores are released on a node without gpu, and no power with them.
     assert_eq!(cost(&mut engine, free(2), 2.0), (0, vec![]));
-    // Two times 500 W and two gpus: both start, and one more search tells that no other does.
+    // Two times 500 W and two gpus: both jobs start, and one more search finds that no other fits.
     let (searches, begun) = cost(&mut engine, free(1), 3.0);
     assert_eq!(begun, [100, 101]);
     assert!(searches <= 3, "{searches}");

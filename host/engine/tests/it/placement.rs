@@ -1,4 +1,4 @@
-//! Where jobs go: by their own word, by the policy, by their queue, by the site, in this order.
+//! The placement of a job: by its jobspec, by the policy, by its queue, by the site, in this order.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ fn job(cores: u32, attributes: &[(&str, Value)]) -> Arc<Jobspec> {
     Arc::new(spec)
 }
 
-/// What each started job got.
+/// The resources of each started job.
 fn got(out: &[Action]) -> Vec<(u64, String)> {
     let start = |action: &Action| match action {
         Action::Start { id, r, .. } => Some((id.0, r.summary())),
@@ -99,7 +99,7 @@ fn waiting_jobs_follow_when_the_placement_changes() {
     let own = job(1, &[("fluxgate.placement", json!("first"))]);
     assert!(got(&submit(&mut engine, 1.0, vec![(4, job(2, &[])), (5, own.clone()), (6, own)])).len() < 3);
     let waiting: Vec<u64> = engine.pending_ids().map(|id| id.0).collect();
-    // From now on nobody shares a node, but who said so himself still does.
+    // From now on jobs do not share nodes, unless the jobspec names a placement that does.
     engine.reconfigure(Config { placement: Placement::FirstNodeX, ..Config::default() });
     let mut shared = Vec::new();
     for now in (1..=6).map(|n| 10.0 * f64::from(n)) {

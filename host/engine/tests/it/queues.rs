@@ -1,4 +1,4 @@
-//! Queues with policies of their own: each decides its queue and nothing else, comes, goes and fails by itself.
+//! Queues with policies of their own: each policy decides its queue alone, and is swapped and fails independently.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -23,7 +23,7 @@ fn lifo() -> Script {
     Script::named("lifo").keys(|rows| Ok(rows.id.iter().map(|id| -(id.0 as f64)).collect())).run(fcfs)
 }
 
-/// A policy of its own for a queue, and let it take over.
+/// Gives a queue a policy of its own, and completes the swap.
 fn seat(engine: &mut Engine, queue: &str, policy: Script, now: f64) -> Vec<Action> {
     let mut out = engine.swap_queue(queue, Box::new(policy)).unwrap();
     settle(engine, now, &mut out);
@@ -36,7 +36,7 @@ fn settle(engine: &mut Engine, now: f64, out: &mut Vec<Action>) {
     }
 }
 
-/// A job of a queue for a node of its own.
+/// A job of a queue with an exclusive node.
 fn apart(slots: u32, duration: f64, queue: &str) -> Arc<Jobspec> {
     let mut spec = (*queued(slots, duration, queue)).clone();
     let rank = if queue == "a" { "0" } else { "1" };
@@ -54,8 +54,9 @@ fn job_of(action: &Action) -> Option<JobId> {
     }
 }
 
-/// What is decided and said of the jobs of a queue, to the byte. Jobs of `a` have odd numbers. Left out is the reason for
-/// which a job waits: a by-product of searches, which what is free elsewhere can spare.
+/// The decisions and annotations about the jobs of a queue, byte for byte. Jobs of `a` have odd numbers. The reason
+/// for which a job waits is left out: it is a by-product of searches, which resources that are free elsewhere can
+/// make unnecessary.
 fn said(actions: &[Action], queue: &str) -> String {
     let odd = u64::from(queue == "a");
     let mine = actions.iter().filter(|action| job_of(action).is_some_and(|id| id.0 % 2 == odd));
@@ -88,7 +89,8 @@ enum Op {
     Free(bool, usize),
     Cancel(bool, usize),
     Priority(bool, usize, u32),
-    /// Another policy for `b`: works, fails in a pass, fails while it is warmed up, or the default one again.
+    /// Another policy for `b`: one that works, one that fails in a pass, one that fails in its warm-up, or the
+    /// default one.
     Change(u8),
 }
 
@@ -102,12 +104,12 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// An engine that is told of one queue or of both.
+/// An engine that gets the jobs of one queue or of both.
 struct World {
     engine: Engine,
     a: bool,
     b: bool,
-    /// What a job asks for: slots, seconds, queue.
+    /// Makes a jobspec from slots, seconds and queue.
     spec: fn(u32, f64, &str) -> Arc<Jobspec>,
 }
 
@@ -141,7 +143,7 @@ impl World {
                     3 => Some(Script::named("late").keys(|_| Err(trap()))),
                     _ => None,
                 };
-                // Refused while another one is on its way.
+                // Refused while another swap is under way.
                 match policy {
                     Some(policy) => {
                         out.extend(self.engine.swap_queue("b", Box::new(policy)).unwrap_or_default())
@@ -153,7 +155,7 @@ impl World {
             _ => None,
         };
         out.extend(event.into_iter().flat_map(|event| self.engine.step(event, now)));
-        // Something happened to the machine, as far as anybody knows: every queue gets its pass.
+        // An event of the machine: every queue gets its pass.
         out.extend(self.engine.step(Event::Up(Idset::default()), now));
         out.extend(self.engine.pass(now));
         out
@@ -166,7 +168,7 @@ fn world(a: bool, b: bool) -> World {
 }
 
 proptest! {
-    /// Two queues on two nodes, each with its own policy, are two schedulers.
+    /// Two queues on two nodes, each with its own policy, behave as two schedulers.
     #[test]
     fn two_queues_with_two_policies_are_two_engines(ops in prop::collection::vec(op(), 1..80)) {
         let mut both = world(true, true);
@@ -183,7 +185,8 @@ proptest! {
         }
     }
 
-    /// Whatever happens to the policy of one queue, the other's jobs are told the same, to the byte; and no job is lost.
+    /// For any change of the policy of one queue, the other queue's jobs get the same decisions and annotations, byte
+    /// for byte; and no job is lost.
     #[test]
     fn a_change_in_one_queue_changes_nothing_in_the_other(ops in prop::collection::vec(op(), 1..80), hold in any::<bool>()) {
         let (mut quiet, mut lively) = (world(true, true), world(true, true));
@@ -207,7 +210,7 @@ proptest! {
                 _ => prop_assert!(after <= before),
             }
         }
-        // Let them all run: whoever decides, each is started once.
+        // All jobs run: under any policy, each is started once.
         let mut out = Vec::new();
         lively.engine.swap_queue("b", Box::new(lifo())).ok();
         settle(&mut lively.engine, 1000.0, &mut out);
@@ -226,9 +229,9 @@ proptest! {
         }
     }
 
-    /// From a checkpoint it goes on as it would have, whoever decides which queue.
+    /// The engine resumes from a checkpoint with the same policy for each queue.
     #[test]
-    fn checkpoints_know_who_decides_what(
+    fn checkpoints_keep_the_policy_of_each_queue(
         before in prop::collection::vec(op(), 0..50),
         after in prop::collection::vec(op(), 1..30),
     ) {
@@ -317,7 +320,7 @@ fn the_default_policy_fails_without_the_others() {
 }
 
 #[test]
-fn each_hears_of_its_own_jobs_and_of_those_that_nobody_can_place() {
+fn each_gets_events_of_its_own_jobs_and_of_those_without_a_known_queue() {
     let seen = |name: &str| {
         let events = Arc::new(Mutex::new(Vec::new()));
         (Script { seen: Some(Arc::clone(&events)), ..Script::named(name).run(fcfs) }, events)
@@ -367,7 +370,7 @@ fn the_state_goes_from_the_one_before_to_the_own_one() {
     assert_eq!(got.lock().unwrap()[0].data, [8]);
 }
 
-/// The order that the default policy gives a queue that comes back to it.
+/// A queue that returns to the default policy has the order of the default policy.
 #[test]
 fn a_queue_that_is_given_back_is_in_the_default_policys_order() {
     let config = Config { warm_up_per_step: 2, ..Config::default() };

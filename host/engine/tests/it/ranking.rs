@@ -1,4 +1,4 @@
-//! The order of nodes that a policy gives: when it is asked for, who sees it, what happens when it is no order.
+//! The order of nodes that a policy gives: when it is requested, where it applies, and invalid orders.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
@@ -17,7 +17,7 @@ fn ranks(text: &str) -> Idset {
     text.parse().unwrap()
 }
 
-/// Where jobs of one core start, by job.
+/// The rank on which each job of one core starts.
 fn places(actions: &[Action]) -> Vec<(u64, String)> {
     let start = |a: &Action| match a {
         Action::Start { id, r, .. } => Some((id.0, r.ranks().to_string())),
@@ -26,7 +26,7 @@ fn places(actions: &[Action]) -> Vec<(u64, String)> {
     actions.iter().filter_map(start).collect()
 }
 
-/// Ranks nodes by distance from one of them; counts how often it is asked for all.
+/// Ranks nodes by distance from one of them; counts the requests for an order of all nodes.
 fn around(name: &str, middle: u32, asked: &Arc<AtomicU32>) -> Script {
     let asked = asked.clone();
     Script::named(name).run(fcfs).scores(move |nodes| {
@@ -100,7 +100,7 @@ fn what_is_no_order_ends_the_policy_and_nothing_else() {
         let asked = Arc::new(AtomicU32::new(0));
         assert!(engine.swap(Box::new(around("two", 2, &asked))).is_ok());
         engine.finish_swaps(0.0);
-        // On the way it never comes to decide.
+        // A successor that fails in its warm-up never becomes active.
         let script = || {
             Script::named("bad").run(fcfs).scores(move |nodes| {
                 Ok(vec![if short { 0.0 } else { f64::NAN }; nodes.len() - usize::from(short)])
@@ -123,7 +123,8 @@ fn what_is_no_order_ends_the_policy_and_nothing_else() {
         assert_eq!(engine.policy_name(), "two");
         assert_eq!(places(&submit(&mut engine, 1.0, vec![(1, cores(1, 9.0))])), [(1, "2".to_owned())]);
     }
-    // Later: the built-in policy decides in the same pass, and nodes are taken as they come.
+    // An active policy that fails: the built-in policy decides in the same pass, and nodes are taken in their own
+    // order.
     let mut engine = Engine::new(machine(3, 1), config());
     let mut good = true;
     let script = Script::named("fickle").run(fcfs).scores(move |nodes| {
@@ -161,7 +162,7 @@ fn a_checkpoint_has_the_order() {
         let out = submit(engine, 2.0, vec![(2, cores(2, 10.0))]);
         assert_eq!((started(&out), places(&out)), (vec![2], vec![(2, "2,4".to_owned())]));
     }
-    assert_eq!(again.load(Ordering::Relaxed), 0, "nothing changed, so nobody asks");
+    assert_eq!(again.load(Ordering::Relaxed), 0, "nothing changed, so no order is requested");
     let (one, two) = (engine.checkpoint().unwrap().0, resumed.checkpoint().unwrap().0);
     assert_eq!(serde_json::to_value(&one).unwrap(), serde_json::to_value(&two).unwrap());
 }

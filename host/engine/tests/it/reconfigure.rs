@@ -89,7 +89,7 @@ fn annotations_are_taken_back_and_told_again() {
     assert_eq!(out, [(2, first), (3, nothing)]);
     assert!(engine.reconfigure(off).is_empty() && annotations(&engine.pass(1.0)).is_empty());
 
-    // Also those that no policy would look at again are told.
+    // Also jobs that no pass would reach are annotated.
     assert!(engine.reconfigure(Config::default()).is_empty());
     let out = annotations(&engine.pass(2.0));
     assert_eq!(out.iter().map(|(id, _)| *id).collect::<Vec<_>>(), [2, 3], "{out:?}");

@@ -1,4 +1,4 @@
-//! Stories about what starts, what waits and why.
+//! Examples of starts, waits and reasons.
 
 use fluxgate_engine::{Action, Config, Engine, Event, Reason, RpcError};
 use fluxgate_formats::{Idset, JobId};
@@ -19,7 +19,7 @@ fn priority_comes_before_submission_and_expedited_before_all() {
     let mut engine = engine(1, 1);
     assert_eq!(started(&submit(&mut engine, 0.0, vec![(1, cores(1, 10.0))])), [1]);
     submit(&mut engine, 1.0, vec![(2, cores(1, 1.0)), (3, cores(1, 1.0)), (4, cores(1, 1.0))]);
-    // A policy that would have it the other way round cannot hold an expedited job back.
+    // A policy with the reverse order cannot delay an expedited job.
     install(
         &mut engine,
         Script::named("lifo").keys(|j| Ok(j.id.iter().map(|id| -(id.0 as f64)).collect())),
@@ -41,7 +41,7 @@ fn priority_comes_before_submission_and_expedited_before_all() {
 fn easy_backfills_what_does_not_delay_the_head() {
     let mut engine = engine(1, 10);
     install(&mut engine, Script::named("easy").run(easy), 0.0);
-    // Six cores until 100; job 2 wants eight: shadow time 100, two extra cores.
+    // Six cores are held until 100 s; job 2 requests eight: shadow time 100 s, two extra cores.
     let out = submit(
         &mut engine,
         0.0,
@@ -100,7 +100,7 @@ fn a_down_node_takes_no_new_jobs_and_keeps_its_old_ones() {
     let all = engine.resources().to_r_all().ranks();
     engine.step(Event::Down(all.clone()), 1.0);
     assert_eq!(started(&submit(&mut engine, 1.0, vec![(2, cores(1, 1.0))])), Vec::<u64>::new());
-    // Freed and down is not schedulable.
+    // Released, but down: not schedulable.
     engine.step(free(1), 2.0);
     assert_eq!(started(&engine.pass(2.0)), Vec::<u64>::new());
     engine.step(Event::Up(rank), 3.0);
@@ -126,11 +126,11 @@ fn a_cancel_is_answered_while_a_job_waits_and_ignored_afterwards() {
     ));
     assert!(engine.step(Event::Cancel { id: JobId(2) }, 1.0).is_empty(), "held jobs are cancelled twice");
     assert!(engine.step(Event::Cancel { id: JobId(1) }, 1.0).is_empty(), "its R is being committed");
-    // The same id may come back with another request.
+    // The same id may be submitted again with another request.
     assert!(
         submit(&mut engine, 2.0, vec![(2, cores(1, 5.0))]).iter().all(|a| !matches!(a, Action::Deny { .. }))
     );
-    // But not one that holds resources.
+    // A job that holds resources may not.
     assert!(matches!(engine.step(alloc(1, cores(1, 1.0)), 2.0)[..], [Action::Deny { .. }]));
 }
 
@@ -154,7 +154,7 @@ fn a_job_is_told_why_it_waits_once_and_the_news_is_taken_back_at_the_start() {
             (3, "waiting behind jobs ahead of it in the queue".to_owned())
         ]
     );
-    // Another pass finds the same reasons and repeats nothing.
+    // Another pass finds the same reasons and repeats no annotation.
     engine.step(Event::Up("0".parse().unwrap()), 1.0);
     assert!(engine.pass(1.0).is_empty());
     engine.step(free(1), 2.0);
@@ -197,7 +197,7 @@ fn hello_recovers_allocations_and_raises_what_does_not_fit() {
     assert!(
         matches!(&out[..], [Action::Raise { id: JobId(2), severity: 0, kind, .. }] if kind == "scheduler-restart")
     );
-    // What was given back already is not held again.
+    // Resources that were released before are not booked again.
     let mut third = engine(2, 2);
     let given_back = r.ranks().first().unwrap().to_string();
     assert!(third.step(hello(1, &r, &given_back), 110.0).is_empty());
@@ -213,7 +213,7 @@ fn partial_frees_by_rank_end_with_the_last() {
     assert_eq!(engine.running(), 2);
     engine.step(Event::Free { id: JobId(1), ranks: Some("0,2".parse().unwrap()), last: true }, 2.0);
     assert_eq!((engine.running(), engine.resources().totals().free_cores), (1, 2));
-    // Frees of jobs that nobody knows are legal.
+    // Frees of unknown jobs are legal.
     engine.step(free(77), 3.0);
     assert_eq!(engine.stats().unknown_jobs, 1);
 }
@@ -294,7 +294,7 @@ fn reasons_are_short_enough_for_a_list() {
 }
 
 #[test]
-fn whoever_a_bound_of_the_pass_keeps_from_starting_comes_in_the_next_one() {
+fn jobs_that_a_bound_of_the_pass_keeps_from_starting_start_in_the_next_one() {
     for name in ["builtin-fcfs", "easy"] {
         let mut engine = engine(1, 8);
         if name == "easy" {
@@ -304,7 +304,7 @@ fn whoever_a_bound_of_the_pass_keeps_from_starting_comes_in_the_next_one() {
         engine.reconfigure(config);
         let jobs = (1..=6).map(|id| (id, cores(1, 10.0))).chain([(7, cores(8, 5.0)), (8, cores(8, 5.0))]);
         let mut passes = vec![started(&submit(&mut engine, 0.0, jobs.collect()))];
-        // It ends, although two jobs wait for ever: only starts lead to another pass.
+        // The series of passes ends, although two jobs never fit: only starts lead to another pass.
         while engine.needs_pass(0.0) {
             passes.push(started(&engine.pass(0.0)));
             assert!(passes.len() < 10, "{name}: {passes:?}");
@@ -342,7 +342,7 @@ fn a_policy_says_itself_why_a_job_waits() {
     let said = Reason::Said("longer than 50 s".into());
     assert_eq!(engine.reason(JobId(1)), Some(&said));
     assert!(engine.explain(JobId(1), 0.0).unwrap().text.starts_with("longer than 50 s; "));
-    // Again: no news. Then another policy decides, and refuses it.
+    // The same annotation again is not sent. Then another policy decides, and refuses the job.
     engine.step(free(2), 1.0);
     assert_eq!(told(&engine.pass(1.0)), []);
     engine.step(Event::Down("0".parse().unwrap()), 2.0);

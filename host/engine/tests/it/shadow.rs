@@ -1,4 +1,4 @@
-//! Shadows: compared on the same situation, never carried out, in step with the live engine whatever happens.
+//! Shadows: compared in the same situation, never carried out, and in step with the live engine after any event.
 
 use fluxgate_engine::{Config, Engine, Event, Pass, PolicyError, Shadow, ShadowError, When};
 use fluxgate_formats::JobId;
@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use crate::common::*;
 
-/// A live engine with a shadow that is told everything.
+/// A live engine with a shadow that gets all of its events.
 struct Both {
     live: Engine,
     shadow: Shadow,
@@ -18,7 +18,7 @@ impl Both {
         let mut shadow = Shadow::new(live.shadow_base(), Box::new(candidate), None);
         let mut after = None;
         loop {
-            // Portions of one, to have many of them.
+            // Portions of one job, so that there are many.
             let jobs = live.shadow_jobs(after, 1);
             let Some(last) = jobs.last() else { break };
             after = Some(last);
@@ -39,7 +39,7 @@ impl Both {
     }
 }
 
-/// Starts in order whatever fits.
+/// Starts every job that fits, in order.
 fn greedy(pass: &mut Pass) -> Result<(), PolicyError> {
     while let Some(candidate) = pass.next() {
         let _ = pass.start(candidate, None)?;
@@ -73,10 +73,10 @@ fn the_same_policy_decides_the_same() {
 }
 
 #[test]
-fn whoever_would_have_started_earlier_is_told_by_how_much() {
+fn jobs_that_would_have_started_earlier_are_listed_with_the_difference() {
     let mut live = live(1, 4);
     submit(&mut live, 0.0, vec![(1, cores(3, 600.0)), (2, cores(4, 600.0)), (3, cores(1, 60.0))]);
-    // Both wait since before the shadow began; the candidate would let the third one past the second.
+    // Both jobs wait since before the shadow began; the candidate would start the third before the second.
     let mut both = Both::new(live, Script::named("candidate").run(greedy));
     both.step(alloc(4, cores(4, 60.0)), 10.0);
     assert_eq!(both.pass(10.0).unwrap(), [0u64; 0]);
@@ -90,7 +90,8 @@ fn whoever_would_have_started_earlier_is_told_by_how_much() {
     let found = both.shadow.tally().difference(JobId(3)).unwrap();
     assert_eq!((found.live, found.shadow, found.seconds()), (200.0, When::Started(10.0), Some(-190.0)));
     let tally = both.shadow.tally();
-    // At 100 the candidate would have started the third one again, and not the second, for which nothing is left.
+    // At 100 s the candidate would have started the third job again, but not the second, for which no resources are
+    // left.
     assert_eq!((tally.jobs, tally.earlier), (2, (1, 190.0)));
     assert_eq!(tally.same + tally.unknown, 1);
 }
@@ -115,7 +116,7 @@ fn a_promised_start_says_how_much_later() {
     assert_eq!((found.shadow, found.seconds()), (When::Reserved(100.0), Some(100.0)));
     assert_eq!(both.shadow.tally().later, (1, 100.0));
     assert_eq!(both.shadow.tally().proposed(JobId(2)), Some(0.0));
-    // Whoever goes away is forgotten.
+    // A job that is withdrawn is dropped from the figures.
     both.step(Event::Cancel { id: JobId(2) }, 1.0);
     both.pass(1.0).unwrap();
     assert_eq!(both.shadow.tally().waiting(), 0);
@@ -165,7 +166,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What happens in a step, if there is anything.
+/// The event of a step, if it has one.
 fn event(step: &Step, live: &Engine, next: &mut u64) -> Option<Event> {
     match *step {
         Step::Submit(n, duration, debug) => {
@@ -183,8 +184,8 @@ fn event(step: &Step, live: &Engine, next: &mut u64) -> Option<Event> {
 }
 
 proptest! {
-    /// The live engine starts the same jobs on the same resources with a shadow and without one, and the shadow's copy
-    /// is always what the live engine has.
+    /// The live engine starts the same jobs on the same resources with a shadow and without one, and the shadow's
+    /// copy is always equal to the live engine.
     #[test]
     fn a_shadow_changes_nothing_and_keeps_in_step(
         steps in prop::collection::vec(step(), 1..80),
@@ -219,7 +220,8 @@ proptest! {
                 let tally = shadow.tally();
                 prop_assert_eq!(tally.jobs, tally.same + tally.earlier.0 + tally.later.0 + tally.unknown);
                 if !backfills {
-                    // The live policy itself: it never has another opinion, once it began with an empty queue.
+                    // With the live policy itself as the candidate there is no difference, if the queue was empty at
+                    // the start.
                     prop_assert_eq!(tally.earlier.0 + tally.later.0, 0);
                 }
             }
@@ -227,14 +229,14 @@ proptest! {
     }
 }
 
-/// EASY, by whatever name.
+/// EASY under this name.
 fn same(name: &'static str) -> Script {
     Script::named(name).run(easy)
 }
 
 proptest! {
-    /// Whoever decides which queue: a candidate of the same kind agrees in every pass, for the default policy and for
-    /// that of a queue; and one of another kind keeps in step.
+    /// A candidate of the same kind as the live policy agrees in every pass, both for the default policy and for that
+    /// of a queue. A candidate of another kind keeps in step.
     #[test]
     fn a_candidate_for_some_queues_agrees_with_its_like(
         steps in prop::collection::vec((step(), 0u32..12), 1..100),
@@ -283,11 +285,12 @@ fn a_candidate_for_one_queue_is_compared_there_and_nowhere_else() {
     let mut both = Both::new(live(1, 4), Script::named("unused").run(fcfs));
     both.shadow =
         Shadow::new(both.live.shadow_base(), Box::new(Script::named("candidate").run(greedy)), Some("debug"));
-    // Nobody heard of that queue yet.
+    // The queue is not known yet.
     both.step(alloc(1, cores(3, 600.0)), 0.0);
     both.pass(0.0).unwrap();
     assert_eq!((both.shadow.name(), both.shadow.tally().passes), ("candidate", 0));
-    // The second one cannot start, and the third may not pass it; the candidate would let it, but only in its queue.
+    // The second job cannot start, and the third may not pass it; the candidate would allow that, but only in its own
+    // queue.
     both.step(alloc(2, queued(4, 60.0, "debug")), 1.0);
     both.step(alloc(3, queued(1, 60.0, "debug")), 1.0);
     both.pass(1.0).unwrap();

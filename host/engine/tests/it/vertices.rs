@@ -1,4 +1,4 @@
-//! Status and properties that a site's services set on vertices by their paths.
+//! Status and properties that a site's services set on vertices by path.
 
 use std::collections::BTreeMap;
 
@@ -65,7 +65,7 @@ fn site_73_74_a_pass_is_due_after_what_is_news_and_not_after_repeats() {
     let mut engine = Engine::new(rabbit(), Config::default());
     assert!(started(&submit(&mut engine, 1.0, vec![(1, beside())])).is_empty());
     assert!(!engine.needs_pass(2.0));
-    // Down already, and unknown.
+    // A vertex that is down already, and an unknown path.
     engine.step(status(SSD, false), 2.0);
     engine.step(status("/site/chassis7/ssd0", true), 2.0);
     engine.step(property("/site/chassis7", Some("x")), 2.0);
@@ -78,7 +78,7 @@ fn site_73_74_a_pass_is_due_after_what_is_news_and_not_after_repeats() {
     assert_eq!(engine.stats().passes, passes + 1);
     engine.step(status(SSD, true), 4.0);
     assert!(!engine.needs_pass(4.0));
-    // The job goes on when its storage goes down.
+    // The job keeps running when its storage goes down.
     engine.step(status("/site/chassis0", false), 5.0);
     assert_eq!(engine.running(), 1);
 }
@@ -117,7 +117,7 @@ fn site_78_a_checkpoint_has_what_was_set_and_what_jobs_hold_of_storage() {
         for engine in [&mut engine, &mut other] {
             let value = engine.resources().vertex_property("/site/chassis0/n1", "badrabbit");
             assert_eq!(value.unwrap(), ["a=b"]);
-            // Node 1 is free, the storage is not; then the other way round.
+            // Node 1 is free and the storage is not; then the reverse.
             engine.step(status("/site/chassis0/n1", true), 2.0);
             assert!(started(&engine.pass(2.0)).is_empty(), "{record_format:?}");
             engine.step(free(1), 3.0);

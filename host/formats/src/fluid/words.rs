@@ -50,7 +50,7 @@ pub(super) fn decode(text: &str) -> Result<u64, Stop> {
             let place = count % 3;
             let group = groups.get_mut(count / 3).ok_or((at, Kind::WordCount))?;
             *group += digit * BASE.pow(place as u32);
-            // The words above the base stand for what is left of a message of odd length; ids have no such rest.
+            // The words above the base encode the rest of a message of odd length; ids have no such rest.
             if digit >= BASE || *group > u64::from(u32::MAX) {
                 return Err((at, Kind::WordValue));
             }

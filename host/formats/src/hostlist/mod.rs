@@ -311,8 +311,8 @@ impl<'a> IntoIterator for &'a Hostlist {
 
 impl<S: AsRef<str>> FromIterator<S> for Hostlist {
     /// The list of the given names, for names that the program itself made; foreign names go through
-    /// [`parse`](Hostlist::parse) or [`push`](Hostlist::push). No name is refused, so that positions never shift: a
-    /// character that a host name cannot have becomes `_`, as does an empty name.
+    /// [`parse`](Hostlist::parse) or [`push`](Hostlist::push). No name is refused, so that positions never shift:
+    /// each forbidden character is replaced by `_`, and so is an empty name.
     fn from_iter<I: IntoIterator<Item = S>>(names: I) -> Self {
         let mut list = Hostlist::new();
         for name in names {
@@ -354,15 +354,15 @@ impl fmt::Display for Hostlist {
                 rest = tail;
                 continue;
             };
-            // One bracket holds what follows with the same affixes and agrees with the padding of its first id, so
-            // that the RFC's reading of the padding and flux-core's are the same list.
+            // One bracket holds the following ids with the same affixes that agree with the padding of its first id,
+            // so that the readings of the RFC and of flux-core give the same list.
             let fits =
                 |s: &&Span| s.affix == head.affix && s.numbers.is_some_and(|n| n.agrees_with(first.width));
             let more = tail.iter().take_while(fits).count();
             let (group, next) = rest.split_at(more + 1);
             rest = next;
-            // A single host goes without bracket when its number is its trailing digits, which is how a name is read;
-            // or when it is the whole list, where it does not matter.
+            // A single host needs no bracket if its number is its trailing digits, which is how a name is read, or if
+            // it is the whole list.
             let plain = suffix.is_empty() && !prefix.ends_with(|c: char| c.is_ascii_digit());
             let single = group.len() == 1 && first.count() == 1 && (plain || self.spans.len() == 1);
             let (open, close) = if single { ("", "") } else { ("[", "]") };

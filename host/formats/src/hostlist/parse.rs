@@ -62,7 +62,7 @@ pub(super) enum Reading {
     Rfc,
 }
 
-/// True for what RFC 29 allows in a prefix or suffix.
+/// True for characters that RFC 29 allows in a prefix or suffix.
 pub(super) fn is_name_char(c: char) -> bool {
     c.is_ascii_graphic() && !matches!(c, ',' | '[' | ']')
 }
@@ -164,7 +164,7 @@ impl<'a> Reader<'a> {
             };
         }
         let open = self.at - 1;
-        // The suffix stands behind ids that are not read yet, but is needed to store them: find the end first.
+        // The suffix follows ids that are not read yet, but is needed to store them: its end is searched first.
         let close = match self.text[self.at..].find(['[', ']']) {
             Some(offset) if self.text.as_bytes()[self.at + offset] == b']' => self.at + offset,
             _ => return Err((open, Kind::Bracket)),

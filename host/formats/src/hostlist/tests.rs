@@ -14,7 +14,7 @@ fn names(list: &Hostlist) -> String {
 
 #[test]
 fn valid_texts() {
-    // Text, the hosts, what it prints as.
+    // Text, hosts, printed text.
     let rows = [
         ("RFC 29, empty", "", "", ""),
         ("RFC 29, names", "foox,fooy,fooz", "foox,fooy,fooz", "foox,fooy,fooz"),
@@ -122,7 +122,7 @@ fn invalid_texts_and_where_they_break() {
         ("foo[0-1048576]", 4, RangeTooLarge),
         ("foo[0-18446744073709551615]", 4, RangeTooLarge),
         ("foo[18446744073709551616]", 4, IdTooLarge),
-        // What flux-core lets pass.
+        // Texts that flux-core accepts.
         ("foo[1-]", 6, NoId),
         ("a[1-2]b[1-2]", 7, Bracket),
         ("a,é", 2, Character),

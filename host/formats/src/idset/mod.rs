@@ -67,7 +67,7 @@ impl Idset {
             self.ranges.push((lo, hi));
             return;
         }
-        // The stretch of ranges that touch or overlap the new one is replaced by their hull.
+        // The ranges that touch or overlap the new one are replaced by their hull.
         let first = self.ranges.partition_point(|r| r.1 + 1 < lo);
         let last = self.ranges.partition_point(|r| r.0 <= hi + 1);
         if let [head, ..] = self.ranges[first..last] {
@@ -225,7 +225,7 @@ impl Idset {
                             out.push((from, cut.0 - 1));
                         }
                         from = cut.1 + 1;
-                        // The cut may reach into the next range, so it stays.
+                        // The cut may reach into the next range, so it is kept.
                         if from > hi {
                             break;
                         }
@@ -293,9 +293,9 @@ impl Iterator for Overlaps<'_> {
 #[derive(Debug, Clone)]
 pub struct Iter<'a> {
     ranges: &'a [(u32, u32)],
-    /// What is left of the range being walked from the front.
+    /// The rest of the range at the front.
     open: Option<(u32, u32)>,
-    /// What is left of the range being walked from the back.
+    /// The rest of the range at the back.
     close: Option<(u32, u32)>,
 }
 

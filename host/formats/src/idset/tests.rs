@@ -12,7 +12,7 @@ fn set(text: &str) -> Idset {
 
 #[test]
 fn valid_texts() {
-    // Text, what it prints as, number of members.
+    // Text, printed text, number of members.
     let rows = [
         ("RFC 22, list", "1,2,3,5,6,42", "1-3,5-6,42", 6),
         ("RFC 22, ranges", "1-3,5-6,42", "1-3,5-6,42", 6),
@@ -73,7 +73,7 @@ fn invalid_texts_and_where_they_break() {
         ("1-3,2", 4, OutOfOrder),
         ("1-3,3-5", 4, OutOfOrder),
         ("1-01", 2, LeadingZero),
-        // What flux-core lets pass.
+        // Texts that flux-core accepts.
         ("1,,2", 2, NoId),
         (",1", 0, NoId),
         ("1,", 2, NoId),

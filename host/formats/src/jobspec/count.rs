@@ -245,7 +245,7 @@ impl Count {
             Operator::Times => value.checked_mul(*operand),
             Operator::Power => u32::try_from(*operand).ok().and_then(|operand| value.checked_pow(operand)),
         };
-        // A range that was put together by hand may stand still; it ends there.
+        // A range that code makes may not advance; it ends there.
         next.filter(|&next| next > value && next <= max.unwrap_or(COUNT_MAX))
     }
 
@@ -262,7 +262,7 @@ impl Count {
 }
 
 impl From<u32> for Count {
-    /// A fixed count; 0 becomes 1, as there is no count of nothing.
+    /// A fixed count; 0 becomes 1, because a count is at least 1.
     fn from(n: u32) -> Self {
         Count::Fixed(n.max(1).into())
     }

@@ -4,7 +4,7 @@
 //! slot has a label and contents, every task names a slot, every count starts at 1 or more, and the attributes that
 //! Flux defines have the right types. This module does not know the resources of any machine.
 //!
-//! # Readings taken
+//! # Interpretations
 //!
 //! The text of RFC 14 applies, not its schema, which refuses counts that the text allows (`"4"`, `{min,max}` alone) and
 //! accepts documents that it forbids (a maximum below the minimum, slots without children, tasks for slots that do not

@@ -12,7 +12,7 @@ use crate::constraint::Constraint;
 use crate::document::{Fault, Path, found};
 use crate::text::excerpt;
 
-/// What the errors call the document.
+/// The kind of document in errors.
 pub(super) const WHAT: &str = "jobspec";
 
 impl Jobspec {
@@ -77,7 +77,7 @@ impl<'v> Vertices<'v> {
         Ok(vertices)
     }
 
-    /// Reads a vertex; `None` for the one that asks for no gpu.
+    /// Reads a vertex; `None` for a version 1 gpu vertex with count 0.
     fn vertex(&mut self, value: &'v Value, path: &Path<'_>, depth: usize) -> Result<Option<Resource>, Fault> {
         let map = path.dictionary(value)?;
         let mut vertex = Resource::new(String::new(), Count::Fixed(1));
@@ -94,11 +94,11 @@ impl<'v> Vertices<'v> {
                     let exclusive = value.as_bool().ok_or_else(|| here.wrong(value, "true or false"))?;
                     vertex.exclusive = Some(exclusive);
                 }
-                // Below, once the type is known.
+                // Read below, once the type is known.
                 "count" => {}
                 "with" => {
                     vertex.with = self.list(value, &here, depth + 1)?;
-                    // An empty list is no list; one that asked only for no gpus is taken as left out.
+                    // An empty list is refused; a list that had only gpu vertices with count 0 counts as left out.
                     if value.as_array().is_some_and(Vec::is_empty) {
                         return Err(here.wrong(value, "at least one resource"));
                     }
@@ -299,7 +299,7 @@ fn attributes(value: Value, path: &Path<'_>) -> Result<Attributes, Fault> {
     Ok(attributes)
 }
 
-/// What a jobspec keeps of its system attributes in a form of its own.
+/// The system attributes that a jobspec keeps in parsed form.
 pub(super) struct Known {
     pub(super) duration: f64,
     pub(super) constraints: Option<Constraint>,
@@ -349,7 +349,8 @@ fn strings(value: &Value, path: &Path<'_>, or_null: bool) -> Result<(), Fault> {
     Ok(())
 }
 
-/// A list of dependencies (RFC 26): each a dictionary with the strings `scheme` and `value`, and what the scheme needs.
+/// A list of dependencies (RFC 26): each a dictionary with the strings `scheme` and `value`, and the keys of the
+/// scheme.
 fn dependencies(value: &Value, path: &Path<'_>) -> Result<(), Fault> {
     for (i, value) in path.list(value)?.iter().enumerate() {
         let here = path.index(i);

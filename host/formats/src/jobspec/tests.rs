@@ -9,7 +9,7 @@ use crate::document::DocumentErrorKind;
 
 mod vectors;
 
-/// A version 1 jobspec with everything in it that most have.
+/// A version 1 jobspec with the usual keys.
 fn sample() -> Value {
     json!({
         "version": 1,
@@ -24,7 +24,7 @@ fn sample() -> Value {
     })
 }
 
-/// The sample with the value at `pointer` replaced, or taken out (`None`).
+/// The sample with the value at `pointer` replaced, or removed (`None`).
 fn with(pointer: &str, value: Option<Value>) -> Value {
     let mut document = sample();
     let (parent, key) = pointer.rsplit_once('/').unwrap();
@@ -143,7 +143,7 @@ fn depth_and_size_are_bounded() {
     assert!(Jobspec::from_yaml(&"[".repeat(100_000)).is_err());
 }
 
-/// Text that unfolds to 10^9 nodes is refused, not unfolded.
+/// YAML text that expands to 10^9 nodes is refused without an expansion.
 #[test]
 fn yaml_bombs_are_bounded() {
     let mut text = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n".to_owned();
@@ -176,7 +176,7 @@ fn attributes_change_checked() {
     let error = job.set_system_attr("queue.name", json!("5")).unwrap_err().to_string();
     assert!(error.contains("queue.name: found \"batch\", expected a dictionary at 'queue'"), "{error}");
     assert_eq!(job, before);
-    // R33-3: what the queue requires is added to what the job asked for.
+    // R33-3: the constraint of the queue is added to that of the job.
     for ranks in ["0-3", "2-5"] {
         job.add_constraint(Constraint::Ranks(ranks.parse().unwrap()));
     }
@@ -184,7 +184,7 @@ fn attributes_change_checked() {
     assert_eq!(Jobspec::from_value(&job.to_value()), Ok(job));
 }
 
-/// As `flux submit` builds them.
+/// The jobspecs of `flux submit`.
 #[test]
 fn simple_jobs() {
     let build = |nodes, slots, cores_per_slot, gpus_per_slot| {
@@ -224,7 +224,7 @@ fn simple_jobs() {
     assert_eq!(Jobspec::from_value(&job.to_value()), Ok(job));
 }
 
-/// The collection of Fluxion, when it lies beside the workspace.
+/// The jobspecs of Fluxion, if they are beside the workspace.
 #[test]
 fn fluxion_collection() {
     let Some(folder) = fluxgate_testing::shared("data/fluxion/jobspecs") else { return };
@@ -279,7 +279,7 @@ pub(crate) fn resources() -> impl Strategy<Value = Vec<Resource>> {
 proptest! {
     #[test]
     fn print_then_read(mut list in resources(), duration in 0..1000u32) {
-        // A slot of our own, for the task; and labels that are unique.
+        // A slot for the task, and unique labels.
         list.push(Resource::new(SLOT, Count::Fixed(1)).containing(vec![Resource::new("core", Count::Fixed(1))]));
         let mut labels = 0;
         fn number(list: &mut [Resource], labels: &mut u32) {

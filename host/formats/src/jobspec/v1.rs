@@ -95,7 +95,7 @@ fn fixed(vertex: &Resource, at: &str) -> Result<u64, Fault> {
     }
 }
 
-/// The types of a vertex and of what it holds, as in `node>(slot,core)`.
+/// The types of a vertex and of its content, as in `node>(slot,core)`.
 fn shape(vertex: &Resource) -> String {
     let types = vertex.with.iter().map(|inner| inner.type_.as_str()).collect::<Vec<_>>();
     let text = match types.as_slice() {

@@ -139,7 +139,7 @@ impl R {
         out.canonical()
     }
 
-    /// Walks over both sets and keeps on each rank what `pick` makes of what the two have there.
+    /// Walks over both sets; on each rank keeps the result of `pick` for the children in both.
     fn combine(&self, other: &R, pick: impl Fn(Option<&Children>, Option<&Children>) -> Children) -> R {
         let mut builder = Builder::default();
         let mut made = BTreeMap::new();
@@ -161,7 +161,7 @@ impl R {
         self.with_parts(builder)
     }
 
-    /// `self` with other resources, its properties cut to them.
+    /// `self` with other resources, and properties restricted to their ranks.
     fn with_parts(&self, parts: Builder) -> R {
         let (r_lite, nodelist) = parts.finish();
         let mut out = R {
@@ -183,7 +183,7 @@ impl R {
     }
 }
 
-/// `op` on the ids of each type of `a`; what is missing in `b` is the empty set.
+/// `op` on the ids of each type of `a`; a type that `b` lacks counts as the empty set.
 fn each(a: &Children, b: &Children, op: impl Fn(&Idset, &Idset) -> Idset) -> Children {
     let nothing = Idset::new();
     a.iter().map(|(type_, ids)| (type_.clone(), op(ids, b.get(type_).unwrap_or(&nothing)))).collect()

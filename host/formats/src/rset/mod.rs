@@ -5,7 +5,7 @@
 //! resources are left out. The cost of every operation depends on the number of ranges, not on the number of ranks.
 //! This module knows neither allocations nor the meaning of `scheduling`.
 //!
-//! # Readings taken
+//! # Interpretations
 //!
 //! - Several entries for one rank are merged; an id that two of them name is an error, as in flux-core.
 //! - `core` is required in each entry but may be the empty idset, which flux-core writes when only gpus remain.

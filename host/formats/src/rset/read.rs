@@ -13,7 +13,7 @@ use crate::document::{self, DocumentError, Fault, Path};
 use crate::hostlist::Hostlist;
 use crate::idset::Idset;
 
-/// What the errors call the document.
+/// The kind of document in errors.
 pub(super) const WHAT: &str = "R";
 
 /// The top of a document, with the parts of `scheduling` as text.
@@ -30,7 +30,7 @@ pub(super) fn without_graph(text: &str) -> Result<(Value, Option<GraphText>), Do
         .flatten()
         .filter(|graph| graph.get().len() > GRAPH_TEXT_BYTES && graph.get().starts_with('{'));
     let Some(graph) = graph else { return Ok((document::json(WHAT, text, TEXT_BYTES_MAX)?, None)) };
-    // The rest of the text, with an empty graph in its place, which is taken out again.
+    // The rest of the text, with an empty graph in its place, which is removed again.
     let start = graph.get().as_ptr() as usize - text.as_ptr() as usize;
     let rest = format!("{}{{}}{}", &text[..start], &text[start + graph.get().len()..]);
     let mut value = document::json(WHAT, &rest, TEXT_BYTES_MAX)?;
@@ -156,8 +156,8 @@ fn properties(
     Ok(properties)
 }
 
-/// The canonical form of entries that may share ranks. Sweeps over the places where a run of ranks begins or ends;
-/// between two of them the same entries hold.
+/// The canonical form of entries that may share ranks: a sweep over the ranks at which a run of ranks begins or ends.
+/// Between two of them the same entries apply.
 fn merge(entries: &[RLite], hosts: &Hostlist, path: &Path<'_>) -> Result<(Vec<RLite>, Hostlist), Fault> {
     let mut runs: Vec<_> = entries
         .iter()
@@ -168,7 +168,7 @@ fn merge(entries: &[RLite], hosts: &Hostlist, path: &Path<'_>) -> Result<(Vec<RL
     let mut runs = runs.into_iter().peekable();
     let mut builder = Builder::default();
     let mut made: BTreeMap<Vec<usize>, Option<usize>> = BTreeMap::new();
-    // The runs that hold `at`, as (last rank, entry).
+    // The runs that contain `at`, as (last rank, entry).
     let mut active: Vec<(u32, usize)> = Vec::new();
     let (mut at, mut host) = (0, 0);
     loop {
@@ -205,7 +205,7 @@ fn merge(entries: &[RLite], hosts: &Hostlist, path: &Path<'_>) -> Result<(Vec<RL
     }
 }
 
-/// The children of a rank that stands in several entries.
+/// The children of a rank that several entries name.
 fn together(entries: &[RLite], which: &[usize], rank: u32, path: &Path<'_>) -> Result<Children, Fault> {
     let mut sum = Children::new();
     for &entry in which {

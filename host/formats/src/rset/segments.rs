@@ -15,9 +15,9 @@ use crate::idset::Idset;
 pub(super) struct Segment {
     pub(super) lo: u32,
     pub(super) hi: u32,
-    /// Which entry of the set.
+    /// Index of the entry in the set.
     pub(super) entry: usize,
-    /// The place of the host of `lo` in the node list.
+    /// The position of the host of `lo` in the node list.
     pub(super) host: usize,
 }
 
@@ -51,11 +51,11 @@ fn segment(range: RangeInclusive<u32>, entry: usize) -> Segment {
     Segment { lo: *range.start(), hi: *range.end(), entry, host: 0 }
 }
 
-/// A stretch of ranks and where it lies in the two sets that are walked together.
+/// A stretch of ranks, and its entries in both sets.
 pub(super) struct Stretch {
     pub(super) lo: u32,
     pub(super) hi: u32,
-    /// Entry in the first set, and place of the host of `lo`.
+    /// Entry in the first set, and position of the host of `lo`.
     pub(super) a: Option<(usize, usize)>,
     /// The same in the second.
     pub(super) b: Option<(usize, usize)>,
@@ -64,7 +64,7 @@ pub(super) struct Stretch {
 /// Walks over two lists of runs together, by rank; each stretch lies in one run or none of each list.
 pub(super) fn zip(a: &[Segment], b: &[Segment], mut visit: impl FnMut(Stretch)) {
     let (mut i, mut j) = (0, 0);
-    // The first rank that was not visited yet.
+    // The first rank that is not visited yet.
     let mut at = 0;
     loop {
         while a.get(i).is_some_and(|s| s.hi < at) {
@@ -75,7 +75,7 @@ pub(super) fn zip(a: &[Segment], b: &[Segment], mut visit: impl FnMut(Stretch)) 
         }
         let (x, y) = (a.get(i), b.get(j));
         let Some(lo) = x.into_iter().chain(y).map(|s| s.lo.max(at)).min() else { return };
-        // Up to the next place where a run begins or ends.
+        // Up to the next rank at which a run begins or ends.
         let edge = |s: &Segment| if s.lo > lo { s.lo - 1 } else { s.hi };
         let hi = x.into_iter().chain(y).map(edge).min().unwrap_or(lo);
         let inside =
@@ -95,7 +95,7 @@ pub(super) struct Builder {
 }
 
 impl Builder {
-    /// The number of the entry for `children`, or none when there is nothing in them.
+    /// The number of the entry for `children`; none without resources.
     pub(super) fn entry(&mut self, mut children: Children) -> Option<usize> {
         children.retain(|_, ids| !ids.is_empty());
         if children.is_empty() {

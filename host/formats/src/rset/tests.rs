@@ -127,7 +127,7 @@ fn unset_times() {
     }
 }
 
-/// R20: what is refused, and what is said about it.
+/// R20: refused sets, and the errors.
 #[test]
 fn refused() {
     let lite = |entries: Value| Some(entries);
@@ -262,7 +262,7 @@ fn refused() {
 
 #[test]
 fn size_is_bounded() {
-    // A rank in too many entries, and sets that no list of hosts could name.
+    // A rank in too many entries, and sets beyond the bound of hosts.
     let entry = |i: usize| json!({"rank": "0", "children": {"core": "", format!("t{i}"): "0"}});
     let entries = |n: usize| {
         let entries: Vec<_> = (0..n).map(entry).collect();
@@ -300,7 +300,7 @@ fn set_operations() {
     assert_eq!(a.subset(&idset("1,3-5,99")).summary(), "rank[1,3-5]/core[0-3]");
     assert_eq!(a.subset(&idset("1,3-5,99")).nodelist.to_string(), "foo[1,3-5]");
     assert!(a.covers(&a.subset(&idset("2"))) && !a.covers(&b) && !a.is_disjoint(&b));
-    // A rank without cores is written as flux-core writes it, and read again.
+    // A rank without cores is written as flux-core writes it, and can be read.
     let gpus = r("0", "0-3", "0", "foo15").diff(&r("0", "0-3", "", "foo15"));
     assert_eq!(gpus.to_value()["execution"]["R_lite"][0]["children"], json!({"core": "", "gpu": "0"}));
     assert_eq!(R::from_json(&gpus.to_json()), Ok(gpus));
@@ -317,7 +317,7 @@ fn what_rides_along() {
     assert_eq!(part.union(&set), R { properties: set.properties.clone(), ..set.clone() });
 }
 
-/// The digest: a child sees ranks and cores from 0, gpus as they are.
+/// The digest: a child instance counts ranks and cores from 0; gpus keep their ids.
 #[test]
 fn remap() {
     let set = r("1,7,9,53", "0-3", "", "foo[1,7,9,53]");
@@ -355,7 +355,7 @@ fn sets() -> impl Strategy<Value = R> {
     })
 }
 
-/// Every single resource of a set, the plain way.
+/// Every single resource of a set.
 fn units(set: &R) -> std::collections::BTreeSet<(u32, String, String, u32)> {
     let mut units = std::collections::BTreeSet::new();
     for (rank, host) in set.hosts() {

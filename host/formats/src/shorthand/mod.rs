@@ -3,7 +3,7 @@
 //! A vertex is `type=count{label,key:value}`, its contents follow after `/`, and several vertices stand in `[...]` with
 //! `;` between them. This module does not know the meaning of the types, except that a `slot` has a label.
 //!
-//! # Readings taken
+//! # Interpretations
 //!
 //! - The label of the only slot may be left out and is then `default`, as in the RFC; flux-core uses `task`;
 //!   [`parse_with_label`] takes the label as a parameter.
@@ -152,7 +152,7 @@ fn vertex(out: &mut String, vertex: &Resource, one_slot: bool) {
     }
 }
 
-/// `text`, in quotes when it would be read as something else without.
+/// `text`, in quotes if it would have another meaning without.
 fn quoted(text: &str, plain: fn(char) -> bool) -> String {
     let first = text.chars().next();
     let is_json = serde_json::from_str::<serde_json::Value>(text).is_ok();
@@ -164,7 +164,7 @@ fn quoted(text: &str, plain: fn(char) -> bool) -> String {
     serde_json::Value::from(text).to_string()
 }
 
-/// Checks what only the whole shape shows: labels, and their uniqueness.
+/// Checks labels and their uniqueness, which only the whole shape shows.
 fn label_slots(resources: &mut [Resource], label: &str) -> Result<(), ShapeErrorKind> {
     let slots = resources.iter().flat_map(Resource::walk).filter(|vertex| vertex.is_slot()).count();
     let mut labels = BTreeSet::new();

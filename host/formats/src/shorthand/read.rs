@@ -119,7 +119,7 @@ impl<'a> Reader<'a> {
         Ok(count)
     }
 
-    /// What stands in braces: for a slot the label first, then keys and values.
+    /// The content of braces: for a slot the label first, then keys and values.
     fn items(&mut self, vertex: &mut Resource) -> Result<(), Stop> {
         let start = self.at;
         self.at += 1;
@@ -179,7 +179,7 @@ impl<'a> Reader<'a> {
         self.skip_space();
         let start = self.at;
         let (text, quoted) = self.word(is_value_char, "a text")?;
-        // Unquoted, what JSON reads as something else than a text is something else (RFC 46).
+        // Without quotes, a word that JSON does not read as a text is not a text (RFC 46).
         let word = ["true", "false", "null"].iter().any(|word| text.eq_ignore_ascii_case(word));
         if !quoted && (word || serde_json::from_str::<serde_json::Number>(&text).is_ok()) {
             return Err((start, Kind::Expected("a text; put quotes around it")));

@@ -122,7 +122,7 @@ fn spellings() {
     assert_eq!(core[0].label.as_deref(), Some("task"));
 }
 
-/// R46-INV: refused, at the byte where it goes wrong.
+/// R46-INV: refused texts, with the byte of the error.
 #[test]
 fn refused() {
     let rows = [

@@ -1,7 +1,7 @@
 //! The vertices that a job holds, as the part of a site's graph that stands in its R (`scheduling`, RFC 20 and 40), in the
 //! form that the graph scheduler of the Flux project reads.
 //!
-//! # Readings taken
+//! # Interpretations
 //!
 //! - A vertex that the job holds is listed with every vertex above it. In shorthand, vertices below an exclusively
 //!   held vertex are left out, and the graph names its writer.

@@ -1,8 +1,7 @@
-//! What a jobspec can ask of the live scheduler's graph: every use case of RFC 14, counts, exclusiveness, units,
-//! constraints, and what is refused, each as a row of a table with the R that it gets.
+//! The requests that the graph of the live scheduler takes: every use case of RFC 14, counts, exclusiveness, units,
+//! constraints, and refused requests, each as a row of a table with its R.
 //!
-//! The machine is small and has everything that the use cases name. Through the crate's face only; nothing here knows
-//! how a match is found.
+//! The machine is small and has every type in the use cases. The tests use only the public interface of the crate.
 
 use std::sync::Arc;
 
@@ -78,7 +77,7 @@ fn compile(machine: &mut Resources, shape: &str) -> Arc<Request> {
     machine.compile(&spec(shape)).unwrap_or_else(|e| panic!("{shape}: {e}"))
 }
 
-/// Starts a job: what it got, and its slots.
+/// Starts a job; returns its resources, and its slots.
 fn start(machine: &mut Resources, id: u64, request: &Request) -> Result<(String, u32), NoFit> {
     let found = machine.match_now(request, 0.0, 10.0, Placement::First)?;
     let r = machine.selection_to_r(&found, 0.0, 10.0);
@@ -87,7 +86,7 @@ fn start(machine: &mut Resources, id: u64, request: &Request) -> Result<(String,
     Ok((r.summary(), found.nslots()))
 }
 
-/// Each shape on the idle machine: what it gets; and that all of it comes back.
+/// Places each shape on the idle machine, compares its resources, and checks that all of them are released.
 fn table(rows: &[(&str, &str, &str, u32)]) {
     for &(what, shape, expected, slots) in rows {
         let mut machine = center();
@@ -216,7 +215,7 @@ fn several_slots_and_alternatives() {
     let none = compile(&mut machine, "[xor_slot/gpu=3;xor_slot/core=33]");
     let why = machine.satisfiable(&none).unwrap_err().to_string();
     assert!(why.contains("gpu") && why.contains("core"), "{why}");
-    // The other alternative, while the first is in use; and the first again, when it is back.
+    // The other alternative while the first is in use; the first again after its release.
     let all = compile(&mut machine, "slot=10/[node{-x}/gpu=2]");
     start(&mut machine, 1, &all).unwrap();
     let either = compile(&mut machine, "[xor_slot/gpu;xor_slot/core=2]");
@@ -224,7 +223,7 @@ fn several_slots_and_alternatives() {
     assert_eq!(start(&mut machine, 2, &either), Ok(("rank0/core[0-1]".to_owned(), 1)));
     machine.release(JobId(1), None).unwrap();
     assert_eq!(start(&mut machine, 3, &either), Ok(("rank20/gpu0".to_owned(), 1)));
-    // More choices than are tried are refused by name.
+    // More choices than the bound are refused by name.
     let many: Vec<String> = (0..9).map(|n| format!("slot{{s{n}}}/[xor_slot/core;xor_slot/gpu]")).collect();
     let error = machine.compile(&spec(&format!("[{}]", many.join(";")))).unwrap_err().to_string();
     assert!(error.contains("xor_slot"), "{error}");
@@ -232,7 +231,7 @@ fn several_slots_and_alternatives() {
 
 #[test]
 fn memory_and_pools_by_units() {
-    // What is asked of the memory of a node, and the GB that are left of it.
+    // Requested memory of a node, and the GB left on it.
     for (shape, left) in [
         ("slot/[node{-x}/memory=4{unit:GB}]", 60),
         ("slot/[node{-x}/memory=1500{unit:MB}]", 62),
@@ -298,7 +297,7 @@ fn r31_1_constraints_by_the_letter() {
         (r#"{"hostlist":["elsewhere"]}"#, None),
         (r#"{"ranks":["12,14"]}"#, Some(12)),
         (r#"{"not":[{"ranks":["0-3"]}]}"#, Some(4)),
-        // Not of several is not of all of them together.
+        // `not` of two constraints excludes each, not only nodes that satisfy both.
         (r#"{"not":[{"ranks":["0-9"]},{"properties":["big"]}]}"#, Some(5)),
         (r#"{"or":[{"ranks":["29"]},{"hostlist":["node28"]}]}"#, Some(28)),
         (r#"{"and":[{"properties":["ssd"]},{"not":[{"hostlist":["node[0-10]"]}]}]}"#, Some(11)),
@@ -330,7 +329,7 @@ fn r28_upd_4_properties_and_ranks_that_come_and_go() {
     machine.set_down(&"7".parse().unwrap());
     assert_eq!(start(&mut machine, 1, &request).unwrap().0, "rank8/core[0-31]");
     machine.property_remove("fast", &"8".parse().unwrap());
-    // Drained is not gone: it could run again.
+    // Drained nodes are not removed: the request is still satisfiable.
     assert_eq!(start(&mut machine, 2, &request), Err(NoFit::Busy));
     assert!(machine.satisfiable(&request).is_ok());
     machine.shrink(&"7".parse().unwrap());
@@ -338,7 +337,7 @@ fn r28_upd_4_properties_and_ranks_that_come_and_go() {
     assert_eq!(machine.allocation_r(JobId(1)).unwrap().summary(), "rank8/core[0-31]");
 }
 
-/// A whole node to itself whatever is asked of it, also when two parts of a request meet on it.
+/// Whole nodes by placement for any request, also when two parts of a request are on the same node.
 #[test]
 fn whole_nodes_by_preference() {
     let rows = [
@@ -359,7 +358,7 @@ fn whole_nodes_by_preference() {
         assert_eq!(machine.satisfiable(&request), Ok(()));
         assert_eq!(start(&mut machine, 1, &request), Ok((expected.to_owned(), slots)), "{shape}");
     }
-    // A core in use keeps the whole node from it, now and in time.
+    // A core in use excludes the whole node, now and in the future.
     let mut machine = center();
     let spread = compile(&mut machine, "slot=30/node{-x}/core");
     start(&mut machine, 1, &spread).unwrap();
@@ -378,7 +377,7 @@ fn whole_nodes_by_preference() {
     assert_eq!(machine.selection_to_r(&found, 0.0, 1.0).summary(), "rank7/core[0-31]");
 }
 
-/// Ranges of millions in ranges of millions, slots of what can not run out, pools of bytes: all come to an end.
+/// Ranges of millions in ranges of millions, slots without consumption, pools of bytes: every search ends.
 #[test]
 fn requests_that_would_never_end_do() {
     let nested = |shape: &str, levels: usize, last: &str| {
@@ -414,12 +413,12 @@ fn requests_that_would_never_end_do() {
     ];
     for shape in unmet {
         let mut machine = center();
-        // More than can be counted is refused before it is looked for.
+        // Counts above 32 bits are refused before a search.
         let Ok(request) = machine.compile(&spec(&shape)) else { continue };
         assert!(machine.satisfiable(&request).is_err(), "{shape}");
         assert_eq!(start(&mut machine, 1, &request), Err(NoFit::Busy), "{shape}");
     }
-    // A pool of a million million bytes, in slots that are no plain counts.
+    // A pool of a million million bytes, in slots that are not plain counts.
     let mut b = GraphBuilder::new();
     let root = below(&mut b, None, "cluster", 0, |_| {});
     let node = below(&mut b, Some(root), "node", 0, |_| {});

@@ -1,5 +1,5 @@
-//! Each placement preference against a slow model that is obviously right: every node, every window of classes and
-//! every part of the machine tried. On random machines with random use.
+//! Each placement preference against a slow model that is obviously right and tries every node, every range of
+//! performance classes and every part of the machine. Machines and allocations are random.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -93,12 +93,12 @@ fn compile(machine: &mut Resources, shape: &str) -> Arc<Request> {
     machine.compile(&spec).unwrap()
 }
 
-/// What the model knows of now.
+/// The state of the model.
 struct Model {
     nodes: Vec<Node>,
     /// Free cores of each socket of each node.
     free: Vec<Vec<u32>>,
-    /// Who comes first where nodes are ranked.
+    /// The order of ranked nodes.
     ranked: Vec<u32>,
 }
 
@@ -125,7 +125,7 @@ impl Model {
         self.cores(rank) == self.nodes[rank].cores_per_socket * SOCKETS
     }
 
-    /// Slots by rank that a preference gives, from the slots that fit on each node.
+    /// The slots by rank that a preference gives, from the number of slots that fit on each node.
     fn expected(&self, plan: &Plan, placement: Placement, fits: &[u32], slots: u32) -> BTreeMap<u32, u32> {
         let all = 0..fits.len();
         let class = |rank: usize| self.nodes[rank].class.unwrap_or(9_999);
@@ -188,8 +188,8 @@ fn slots_by_rank(r: &R, per: u32) -> BTreeMap<u32, u32> {
     r.ranks().iter().map(|rank| (rank, cores(rank) / per)).collect()
 }
 
-/// Cores of one node lie in as few sockets as they can: in the fullest with room for all of them, or else as many as
-/// possible in the one with most room, and so on.
+/// Cores on one node are in as few sockets as possible: in the fullest socket with enough for all of them, or else as
+/// many as possible in the socket with most, and so on.
 fn near_inside(free: &[u32], taken: &[u32], per: u32, slots: u32) {
     let mut free = free.to_vec();
     let mut expected = vec![0u32; free.len()];
@@ -200,7 +200,7 @@ fn near_inside(free: &[u32], taken: &[u32], per: u32, slots: u32) {
         let whole = sockets.iter().copied().filter(|&s| room(free[s]) == left).min_by_key(|&s| (free[s], s));
         let most = sockets.iter().copied().max_by_key(|&s| (room(free[s]), Reverse(s)));
         let Some(socket) = whole.or(most) else {
-            // No socket has room for a slot: the rest comes from wherever.
+            // No socket has enough for a slot: the rest comes from any socket.
             let before: u32 = expected.iter().sum();
             assert_eq!(taken.iter().sum::<u32>(), before + left * per);
             return;
@@ -244,7 +244,7 @@ fn check(plan: &Plan, held: &[(u32, u32, bool)], slots: u32, per: u32, ranked: &
             assert!(got.keys().eq(expected.keys()), "{}: {got:?} {expected:?}", placement.name());
             for rank in r.ranks().iter() {
                 let all = u64::from(model.nodes[rank as usize].cores_per_socket * SOCKETS);
-                assert_eq!(r.children(rank).unwrap()["core"].len(), all, "nobody else is on the node");
+                assert_eq!(r.children(rank).unwrap()["core"].len(), all, "no other job is on the node");
             }
         } else if placement == Placement::Spread {
             let level = (1..).find(|&l| fits.iter().map(|&n| n.min(l)).sum::<u32>() >= slots);
@@ -270,7 +270,7 @@ fn check(plan: &Plan, held: &[(u32, u32, bool)], slots: u32, per: u32, ranked: &
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Every preference gives what trying everything gives.
+    /// Every preference gives the result of the model.
     #[test]
     fn every_preference_is_what_it_says(
         plan in plan(),
@@ -283,7 +283,7 @@ proptest! {
     }
 }
 
-/// Names are found again, and nothing else is one.
+/// Every name is found again, and no other text is a name.
 #[test]
 fn names_of_preferences() {
     for placement in Placement::ALL {
@@ -293,8 +293,8 @@ fn names_of_preferences() {
     assert_eq!(Placement::from_name("best"), None);
 }
 
-/// The order holds within a rack, through a reservation's view, and for nodes that come back; without one nodes are taken
-/// as they come.
+/// The order applies within a rack, in the view of a reservation, and to nodes that come back up; without an order
+/// nodes are taken in their own.
 #[test]
 fn ranked_nodes_of_a_part() {
     let node = Node { cores_per_socket: 1, class: None, power: None };
@@ -321,7 +321,7 @@ fn ranked_nodes_of_a_part() {
     assert_eq!((take(&mut machine, "slot=1/node").as_str(), machine.node_order()), ("0", None));
 }
 
-/// A memory, a gpu and cores of a slot come from one socket where one has them all.
+/// The memory, gpu and cores of a slot come from one socket if one has them all.
 #[test]
 fn locality_looks_at_all_of_a_slot() {
     let mut b = GraphBuilder::new();

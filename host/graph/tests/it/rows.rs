@@ -1,5 +1,5 @@
-//! Every row of the requirements on resource models has a test that names it, in its name (`m4_20_...`) or its comment.
-//! It must never know what a row asks for.
+//! Every row of the requirements on resource models has a test that names it, in the name of the test (`m4_20_...`)
+//! or in its comment. It must never know the content of a row.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! Could it ever run? Asked of the inventory alone, against a model that tries every way of placing every slot.
+//! Satisfiability, which depends on the inventory alone, against a model that tries every placement of every slot.
 
 use fluxgate_formats::constraint::Constraint;
 use fluxgate_formats::jobspec::Simple;
@@ -21,14 +21,14 @@ fn nodes() -> impl Strategy<Value = Vec<Node>> {
     proptest::collection::vec(node, 1..4)
 }
 
-/// What a slot has in it, and where it must lie.
+/// The kind of a slot.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Kind {
-    /// Somewhere on one node.
+    /// A slot on one node, not exclusive.
     Flat,
-    /// On a node for itself.
+    /// A slot with an exclusive node.
     Node,
-    /// On a socket for itself.
+    /// A slot with an exclusive socket.
     Socket,
 }
 
@@ -95,7 +95,7 @@ fn machine(nodes: &[Node]) -> Resources {
     Resources::from_graph(b.finish().unwrap())
 }
 
-/// Can this many slots of a kind be placed on these nodes? Tries every node for every slot.
+/// True if this number of slots can be placed on these nodes. Tries every node for every slot.
 fn possible(nodes: &[Node], want: &Want) -> bool {
     let room = |node: &Node| -> u32 {
         let cores: u32 = node.sockets.iter().map(|s| s.0).sum();
@@ -117,8 +117,8 @@ fn possible(nodes: &[Node], want: &Want) -> bool {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// The answer is the model's; it does not depend on what is up or free, and what is satisfiable starts on the idle
-    /// machine.
+    /// The answer is that of the model. It does not depend on node status or allocations, and a satisfiable request
+    /// starts on the idle machine.
     #[test]
     fn adm_13_it_is_what_could_ever_run(nodes in nodes(), want in want(), ssd in any::<bool>(), gone in 0..4u32) {
         let mut m = machine(&nodes);
@@ -132,12 +132,12 @@ proptest! {
             (0u32..).zip(&nodes).filter(|(r, n)| keep(*r) && (!ssd || n.ssd)).map(|(_, n)| n.clone()).collect()
         };
         let expected = possible(&there(&|_| true), &want);
-        // All down.
+        // All nodes are down.
         prop_assert_eq!(m.satisfiable(&request).is_ok(), expected);
         m.set_up(&(0..nodes.len() as u32).collect());
         let now = m.match_now(&request, 0.0, 1.0, Placement::First);
         prop_assert_eq!(now.is_ok(), expected);
-        // All in use by somebody.
+        // All nodes are in use.
         let mut all = Simple { slots: 1, ..Simple::default() }.build();
         all.resources = shorthand::parse("slot=1+/core").unwrap();
         let everything = m.compile(&all).unwrap();
@@ -145,7 +145,7 @@ proptest! {
         m.allocate(JobId(1), &found, 0.0, 1.0).unwrap();
         prop_assert!(m.match_now(&request, 0.0, 1.0, Placement::First).is_err());
         prop_assert_eq!(m.satisfiable(&request).is_ok(), expected);
-        // One is gone for good, which counts.
+        // A removed node is not counted.
         m.shrink(&gone.into());
         let expected = possible(&there(&|rank| rank != gone), &want);
         prop_assert_eq!(m.satisfiable(&request).is_ok(), expected);

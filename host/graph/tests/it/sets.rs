@@ -1,5 +1,4 @@
-//! Sets of resources as things of their own: what a job holds becomes the machine of a child instance, and an
-//! allocation grows and shrinks.
+//! Sets of resources: the R of a job is the machine of a child instance, and an allocation grows and shrinks.
 
 use std::sync::Arc;
 
@@ -13,7 +12,7 @@ fn ids(text: &str) -> Idset {
     text.parse().unwrap()
 }
 
-/// Eight nodes of eight cores and four gpus, some with properties, and scheduling data that is none of our business.
+/// Eight nodes of eight cores and four gpus, some with properties, and with a `scheduling` of another scheduler.
 fn machine() -> Resources {
     let r = json!({
         "version": 1,
@@ -42,8 +41,8 @@ fn allocate(machine: &mut Resources, id: u64, shape: &str, ranks: &str) -> Strin
     machine.allocation_r(JobId(id)).unwrap().summary()
 }
 
-/// M4-16, M16-17, ADM-18: the R of a job, numbered anew (ranks and cores from 0, gpus as they are, `scheduling`
-/// untouched), is a whole machine: everything of it can be given away, and a child of the child again.
+/// M4-16, M16-17, ADM-18: the R of a job, renumbered (ranks and cores from 0, gpus and `scheduling` unchanged), is a
+/// complete machine. All of it can be allocated, also to a child of the child.
 #[test]
 fn m4_16_a_subset_is_a_full_graph_again() {
     let mut parent = machine();
@@ -75,7 +74,7 @@ fn m4_16_a_subset_is_a_full_graph_again() {
     assert_eq!(child.satisfiable(&all), Ok(()));
     let more = compile(&mut child, "slot=8/core", "0-1");
     assert!(child.satisfiable(&more).is_err());
-    // What it says it has is what it was given; and what a job of the child gets lies within the parent's allocation.
+    // The child reports the resources of its R, and the resources of its jobs are within the parent's allocation.
     let own = child.to_r_all();
     assert_eq!(
         (own.summary(), own.nodelist, own.scheduling),
@@ -87,7 +86,7 @@ fn m4_16_a_subset_is_a_full_graph_again() {
     assert_eq!(grandchild.to_r_all().hostname(0).as_deref(), Some("n5"));
 }
 
-/// M16-14: more for a job that runs, all or nothing; less, by rank; and everything comes back.
+/// M16-14: a running job gets more resources, all or nothing; it releases some by rank; and at the end all are free.
 #[test]
 fn m16_14_allocations_grow_and_shrink() {
     let mut machine = machine();
@@ -101,29 +100,29 @@ fn m16_14_allocations_grow_and_shrink() {
     assert_eq!((r.summary().as_str(), r.nslots), ("rank0/core[0-1,4-7] rank1/core[0-7]", Some(7)));
     assert_eq!((r.starttime, r.expiration), (0.0, 50.0));
     assert_eq!(machine.totals().free_cores, idle.free_cores - 15);
-    // The same again is not free any more, and nothing of it is done.
+    // The same resources are not free any more, and the call changes nothing.
     assert!(matches!(machine.grow(JobId(1), &found), Err(LedgerError::InUse { .. })));
     assert_eq!(machine.grow(JobId(9), &found), Err(LedgerError::Unknown(JobId(9))));
     assert_eq!(machine.allocation_r(JobId(1)).unwrap(), r);
-    // Not on a node that is down.
+    // A node that is down is refused.
     let request = compile(&mut machine, "slot/core", "3");
     let found = machine.match_now(&request, 0.0, 50.0, Placement::Low).unwrap();
     machine.set_down(&ids("3"));
     assert_eq!(machine.grow(JobId(1), &found), Err(LedgerError::Down(3)));
     machine.set_up(&ids("3"));
-    // Smaller by a node: what is left is held on, what went can be had.
+    // Smaller by one node: the job holds the rest, and the released node is free.
     assert_eq!(machine.release(JobId(1), Some(&ids("1"))), Ok(false));
     assert_eq!(machine.allocation_r(JobId(1)).unwrap().summary(), "rank0/core[0-1,4-7]");
     assert_eq!(allocate(&mut machine, 3, "slot/node", "1"), "rank1/core[0-7],gpu[0-3]");
     for id in 1..=3 {
         assert_eq!(machine.release(JobId(id), None), Ok(true));
-        // M16-15: once more is an error, and takes nothing from anybody.
+        // M16-15: a second release is an error, and changes no allocation.
         assert_eq!(machine.release(JobId(id), None), Err(LedgerError::Unknown(JobId(id))));
     }
     assert_eq!(machine.totals(), idle);
 }
 
-/// A reservation sees what a job grew by.
+/// A reservation takes a grown allocation into account.
 #[test]
 fn growing_moves_the_future() {
     let mut machine = machine();
@@ -138,7 +137,8 @@ fn growing_moves_the_future() {
     assert_eq!(machine.earliest(&seven, 0.0, 10.0), Some(50.0));
 }
 
-/// M16-9, M16-10: an advance reservation holds from its start, inclusive, to its end, exclusive; a span must have both.
+/// M16-9, M16-10: an advance reservation is in force from its start, inclusive, to its end, exclusive; a span must
+/// have both.
 #[test]
 fn m16_9_advance_reservations_are_half_open_spans() {
     let mut machine = machine();

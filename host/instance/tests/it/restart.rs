@@ -111,7 +111,7 @@ async fn one_instance_in_a_folder_and_on_a_socket() {
 }
 
 #[tokio::test]
-async fn bad_frames_cost_their_sender_the_connection_and_nobody_else() {
+async fn bad_frames_close_only_the_connection_of_their_sender() {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     let dir = tempfile::tempdir().unwrap();
     let handle = instance(dir.path(), 1.0).await;

@@ -163,10 +163,10 @@ mod tests {
                 let (found, expected) = (there.distribution(figure).unwrap(), here.distribution(figure).unwrap());
                 let exact = |d: &Distribution| [d.median, d.p95, d.max].map(f64::to_bits);
                 prop_assert_eq!(exact(&found), exact(&expected));
-                // Sums of another order.
+                // Sums in another order differ by rounding.
                 prop_assert!((found.mean - expected.mean).abs() <= expected.mean.abs() * 1e-9 + 1e285, "{:?}", (found, expected));
             }
-            // It goes on after it was asked.
+            // Values may be added after a query.
             there.push(1.0, 2.0).unwrap();
             here.push(1.0, 2.0).unwrap();
             prop_assert_eq!(there.distribution(figures[2]).unwrap().max, here.distribution(figures[2]).unwrap().max);

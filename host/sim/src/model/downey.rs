@@ -78,8 +78,9 @@ fn speedup(n: f64, parallelism: f64, variance: f64) -> f64 {
 mod tests {
     use super::*;
 
-    /// What the report says of the function: one core is no faster, it never falls, it never exceeds the cores nor the
-    /// average parallelism, it has no jump where its parts meet, and without variance it is linear up to there.
+    /// The properties of the function in the report: one core gives no speedup; it never decreases; it never exceeds
+    /// the cores nor the average parallelism; it is continuous where its parts meet; without variance it is linear up
+    /// to the average parallelism.
     #[test]
     fn speedup_as_published() {
         for variance in [0.0, 0.3, 1.0, 1.7, 2.0] {
@@ -98,7 +99,7 @@ mod tests {
             }
         }
         assert_eq!(speedup(8.0, 8.0, 0.0), 8.0);
-        // Both parts say the same where the variance is 1.
+        // Both parts agree where the variance is 1.
         assert!((speedup(5.0, 8.0, 1.0) - speedup(5.0, 8.0, 1.0 + 1e-12)).abs() < 1e-6);
     }
 
@@ -109,7 +110,7 @@ mod tests {
         assert_ne!(jobs, downey97(20_000, 128, 2));
         assert!(jobs.windows(2).all(|w| w[0].submit <= w[1].submit), "in order");
         assert!(jobs.iter().all(|j| (1..=128).contains(&j.cores) && j.run >= 1.0));
-        // Even in the logarithm: as many below the middle, 11.3 cores, as above.
+        // Uniform in the logarithm: half of the jobs below the middle, 11.3 cores.
         let narrow = jobs.iter().filter(|j| j.cores <= 11).count() as f64 / 20_000.0;
         assert!((narrow - 0.5).abs() < 0.02, "{narrow}");
         assert!(jobs.iter().all(|j| j.submit.rem_euclid(86_400.0) < HALF_DAY), "nobody comes at night");

@@ -1,16 +1,16 @@
-//! Jobs as a large cluster has them: most are narrow, some need nearly all of it.
+//! Jobs of a large cluster: most are narrow, some need nearly all of it.
 //!
-//! It is no published model. Sizes, run times and the daily cycle are those of [`lublin99`](super::lublin99) for a part
-//! of the machine; one job in a thousand is wider than that part, with a width drawn uniformly in its logarithm. It is
-//! for measuring schedulers on machines for which there is no public log of this size.
+//! This is not a published model. Sizes, run times and the daily cycle are those of [`lublin99`](super::lublin99) for
+//! a part of the machine; one job in a thousand is wider than that part, with a width drawn uniformly in its
+//! logarithm. It is for measurements on machines of a size for which there is no public log.
 
 use super::{CORES_MAX, lublin99};
 use crate::bootstrap::Numbers;
 use crate::workload::Job;
 
-/// The part of the machine that most jobs are made for, as its divisor.
+/// The part of the machine for most jobs, as its divisor.
 const PART: u32 = 22;
-/// One job in so many is wider.
+/// One job in this many is wider.
 const WIDE: usize = 1000;
 /// The widest job, as a fraction of the machine.
 const WIDEST: f64 = 6.0 / 7.0;

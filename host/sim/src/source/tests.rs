@@ -57,7 +57,7 @@ fn accounting_of_another_scheduler() {
     let found = good(raw);
     assert_eq!((found[0].job, found[0].submit, found[0].run), (7, 1000.0, Some(90.0)));
     assert_eq!((found[0].procs, found[0].time_requested, found[0].user), (Some(3), Some(300.0), Some(1000)));
-    // What a job is to the simulator.
+    // The jobs of the simulator.
     let workload = Workload::load(file(SACCT.as_bytes()).path(), &Options::default()).unwrap();
     assert_eq!(
         workload.jobs.iter().map(|j| (j.id.0, j.cores)).collect::<Vec<_>>(),
@@ -119,7 +119,7 @@ fn jobs_of_flux() {
     assert_eq!((first.procs_requested, first.time_requested, first.user), (Some(8), Some(60.0), Some(1000)));
     assert_eq!((first.status, first.queue), (Status::Completed, Some(1)));
     assert_eq!((found[1].run, found[1].time_requested), (None, None));
-    // One after the other is fine, too.
+    // Jobs one after the other are accepted too.
     let jobs: serde_json::Value = serde_json::from_str(FLUX).unwrap();
     let lines: String = jobs["jobs"].as_array().unwrap().iter().map(|job| format!("{job}\n")).collect();
     assert_eq!(good(&lines), found);

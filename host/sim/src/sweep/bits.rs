@@ -1,8 +1,8 @@
-//! A bit for each core of a machine, set and asked by intervals: 64 cores a step.
+//! A bit for each core of a machine, set and tested by intervals: 64 cores a step.
 //!
-//! Must never know whose cores they are.
+//! Must never know the jobs of the cores.
 
-/// See the module.
+/// The bits; see the module.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Bits {
     words: Vec<u64>,
@@ -15,7 +15,7 @@ fn masks(from: u32, to: u32) -> (usize, usize, u64, u64) {
 }
 
 impl Bits {
-    /// So many, none of them set.
+    /// This number of bits, none of them set.
     pub(super) fn new(bits: u32) -> Bits {
         Bits { words: vec![0; (bits as usize).div_ceil(64)] }
     }

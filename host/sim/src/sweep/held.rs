@@ -1,16 +1,17 @@
-//! What is in use of one thing while rows come in the order of their starts: as much memory as rows that still run.
+//! The amount of a resource in use, for rows in the order of their starts. Memory is proportional to the number of
+//! running rows.
 //!
-//! Must never know what it is.
+//! Must never know the resource.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use fluxgate_formats::TotalF64;
 
-/// When so much is given back.
+/// The time of a release, and its amount.
 type Back = (TotalF64, u64);
 
-/// See the module.
+/// The amount in use; see the module.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Held {
     backs: BinaryHeap<Reverse<Back>>,
@@ -18,7 +19,8 @@ pub(crate) struct Held {
 }
 
 impl Held {
-    /// So much from a time to another; what is in use from then on. Who ends then gives back before.
+    /// Adds an amount from a time to another; returns the amount in use from the start on. Earlier ends, and ends at
+    /// the start, are released first.
     pub(crate) fn add_span(&mut self, start: f64, end: f64, amount: u64) -> u64 {
         while let Some(Reverse((_, back))) = self.backs.peek().copied().filter(|it| it.0.0.0 <= start) {
             self.now = self.now.saturating_sub(back);

@@ -1,5 +1,5 @@
-//! The cores of a machine, numbered in one row: those of a rank are neighbours, and so are those of the next. What a job
-//! holds on whole nodes of neighbouring ranks is thus one interval.
+//! The cores of a machine, numbered in one row in the order of ranks. The cores of a job on whole nodes of
+//! neighbouring ranks are thus one interval.
 //!
 //! Must never know jobs.
 
@@ -29,7 +29,7 @@ pub(super) struct Part<'l> {
     last: u32,
 }
 
-/// See the module.
+/// The numbering; see the module.
 #[derive(Debug)]
 pub(super) struct Layout<'a> {
     stretches: Vec<Stretch<'a>>,
@@ -38,7 +38,7 @@ pub(super) struct Layout<'a> {
 }
 
 impl<'a> Layout<'a> {
-    /// Of these cores. Those beyond the 2^32nd do not exist.
+    /// The numbering of these cores. Cores beyond the 2^32nd are ignored.
     pub(super) fn of(machine: &'a Cores) -> Layout<'a> {
         let mut layout = Layout { stretches: Vec::<Stretch<'a>>::new(), nodes: 0, cores: 0 };
         for (&rank, ids) in machine {
@@ -86,7 +86,7 @@ impl<'a> Layout<'a> {
         at.checked_sub(1).map_or(0, |at| self.stretches[at].ranks.start() + (node - self.stretches[at].node))
     }
 
-    /// Cuts neighbouring ranks into parts of the machine, in order, and those that are not in it, as `Err`.
+    /// Splits neighbouring ranks into parts of the machine, in order, and those that the machine lacks, as `Err`.
     pub(super) fn parts(
         &self,
         ranks: RangeInclusive<u32>,
@@ -120,7 +120,7 @@ impl Part<'_> {
         self.first..=self.last
     }
 
-    /// The nodes, by number: from, and to before.
+    /// The nodes, by number: from, and one past the last.
     pub(super) fn nodes(&self) -> (u32, u32) {
         let node = |rank: u32| self.stretch.node + (rank - self.stretch.ranks.start());
         (node(self.first), node(self.last) + 1)
@@ -131,7 +131,7 @@ impl Part<'_> {
         ids.is_subset(self.stretch.ids)
     }
 
-    /// Reports the numbers of these cores on each of the ranks, as intervals (from, to before). Cores that do not exist
+    /// Reports the numbers of these cores on each of the ranks, as intervals (from, one past the last). Unknown cores
     /// are left out.
     pub(super) fn intervals(&self, ids: &Idset, mut see: impl FnMut(u32, u32)) {
         let Stretch { ids: all, size, core, ranks, .. } = self.stretch;

@@ -1,5 +1,5 @@
-//! The check of memory: at no instant do running jobs have more memory on a rank, or in all, than there is, counting
-//! for every job the minimum that it must have ([`Memory::due`]).
+//! The check of memory: at no instant do running jobs have more memory on a rank, or in all, than exists, where every
+//! job counts with its minimum ([`Memory::due`]).
 //!
 //! This module does not know the ledger.
 
@@ -58,7 +58,7 @@ pub(super) struct Running<'a> {
     memory: &'a Memory,
     /// The minimum of each complete request.
     brought: Vec<u64>,
-    /// In use on each node, by number, and what it has.
+    /// Amount in use on each node, by number, and its memory.
     nodes: Vec<(u128, u64)>,
     /// The same for all nodes together.
     all: (u128, u64),
@@ -74,7 +74,7 @@ impl<'a> Running<'a> {
         }
     }
 
-    /// The memory that a job must have there.
+    /// The memory that a job must have on these nodes.
     pub(super) fn due(&self, job: &Job, layout: &Layout<'_>, places: &impl Places) -> Amounts {
         let mut due = Amounts::default();
         let mut add = |ranks, amount: u64| {
@@ -102,7 +102,7 @@ impl<'a> Running<'a> {
         due
     }
 
-    /// A job starts with that.
+    /// Adds the memory of a job that starts.
     pub(super) fn starts(&mut self, time: f64, due: &Amounts, layout: &Layout<'_>, report: &mut Report) {
         let mut over = |rank, used: u128, total| {
             if used > u128::from(total) {
@@ -124,7 +124,7 @@ impl<'a> Running<'a> {
         }
     }
 
-    /// A job with that ends.
+    /// Subtracts the memory of a job that ended.
     pub(super) fn ends(&mut self, due: &Amounts) {
         for &(from, to, amount) in &due.nodes {
             self.nodes[from as usize..to as usize].iter_mut().for_each(|it| it.0 -= u128::from(amount));

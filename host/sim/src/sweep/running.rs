@@ -1,14 +1,14 @@
-//! The check of a schedule while it is made: the conditions of [`super::sweep`], for runs whose rows cannot all be
-//! kept. It stores the waiting jobs, the running ones with what they hold, and a bit for each core.
+//! The check of a schedule while it is made: the conditions of [`super::sweep`], for runs with too many rows to keep.
+//! It stores the waiting jobs, the running ones with their cores, and a bit for each core.
 //!
-//! What a job holds is intervals of the machine's cores in one row: whole nodes of neighbouring ranks are one. It is read
-//! from R's entries as they are, without a list of ranks or cores, so that a job costs its intervals and the words of
-//! 64 cores that they cover. Cores are only named one by one when something is wrong.
+//! The cores of a job are intervals of the machine's cores in one row: whole nodes of neighbouring ranks are one
+//! interval. They are read from R's entries, without a list of ranks or cores, so a job costs its intervals and the
+//! words of 64 cores that they cover. Single cores are named only for a violation.
 //!
-//! Starts come in the order of time, so a core is free when its last job has ended; that implies that no rank and no
-//! machine is ever overfull. Differences to [`super::sweep`]: a job that starts twice is reported as one that does not
-//! wait, every row must have its cores, and of jobs that hold one core at once the last one is who holds it from then
-//! on.
+//! Starts are in the order of time, so a core is free when its last job has ended; that implies that no rank and no
+//! machine is ever overfull. Differences to [`super::sweep`]: a job that starts twice is reported as one that does
+//! not wait; every row must have its cores; of jobs that hold one core at once, the last one counts as its holder
+//! from then on.
 //!
 //! This module shares no code with engine, graph and driver.
 
@@ -33,7 +33,7 @@ use crate::outages::Outage;
 use crate::schedule::{Cores, Row};
 use crate::workload::Job;
 
-/// What a running job holds.
+/// The cores of a running job.
 #[derive(Debug, Default)]
 struct Holder {
     job: JobId,
@@ -51,11 +51,11 @@ pub struct Judge<'a> {
     waiting: RefCell<HashMap<JobId, Job, Spread>>,
     /// Cores of running jobs.
     held: Bits,
-    /// Running jobs, and empty places of earlier ones.
+    /// Running jobs, and vacant positions.
     holders: Vec<Holder>,
-    /// The empty places.
+    /// The vacant positions.
     vacant: Vec<u32>,
-    /// When running jobs end, and their places.
+    /// Ends of running jobs, and their positions.
     ends: BinaryHeap<Reverse<(TotalF64, u32)>>,
     memory: Option<memory::Running<'a>>,
     flow: Option<flow::Running<'a>>,
@@ -66,7 +66,7 @@ pub struct Judge<'a> {
 /// Ranks that are neighbours, each with these cores.
 type Entry<'r> = (RangeInclusive<u32>, &'r Idset);
 
-/// Who tells where a job runs.
+/// The ranks and cores of a job.
 pub(super) trait Places {
     /// Its ranks.
     fn ranks(&self) -> impl Iterator<Item = RangeInclusive<u32>>;
@@ -125,24 +125,24 @@ impl<'a> Judge<'a> {
         Judge { flow: Some(flow::Running::new(pools, asks)), ..self }
     }
 
-    /// A job of the workload arrives.
+    /// Adds a job of the workload that arrives.
     pub fn comes(&self, job: &Job) {
         self.waiting.borrow_mut().insert(job.id, *job);
     }
 
-    /// A job is denied.
+    /// Removes a job that is denied.
     pub fn denied(&mut self, id: JobId) {
         if self.waiting.get_mut().remove(&id).is_none() {
             self.report.add(Violation::Unknown(id));
         }
     }
 
-    /// A job is left waiting for ever. That is no violation: the check knows no policy.
+    /// Removes a job that waits at the end of the run. That is no violation: the check does not know the policy.
     pub fn left(&mut self, id: JobId) {
         self.denied(id);
     }
 
-    /// A job starts, with this flow; starts come in the order of time.
+    /// Checks a start with this flow; starts are in the order of time.
     pub fn starts(&mut self, row: &Row, flows: &[Flow]) {
         let told = Times { job: row.job, submit: row.submit, start: row.start, end: row.end };
         let Some(job) = self.begins(&told, row) else { return };
@@ -155,7 +155,7 @@ impl<'a> Judge<'a> {
         self.holds(&told, &job, row);
     }
 
-    /// The same by the job's R.
+    /// As [`Judge::starts`], by the job's R.
     fn starts_with(&mut self, s: &Started<'_>) {
         let told = Times { job: s.job.id, submit: s.job.submit, start: s.start, end: s.end };
         let Some(job) = self.begins(&told, s.r) else { return };
@@ -167,7 +167,7 @@ impl<'a> Judge<'a> {
         self.holds(&told, &job, s.r);
     }
 
-    /// The job, if it waited.
+    /// Removes and returns the job, if it waited.
     fn begins(&mut self, told: &Times, places: &impl Places) -> Option<Job> {
         self.report.rows += 1;
         let Some(job) = self.waiting.get_mut().remove(&told.job) else {
@@ -182,7 +182,7 @@ impl<'a> Judge<'a> {
         Some(job)
     }
 
-    /// A job holds that.
+    /// Adds the cores of a job that starts.
     fn holds(&mut self, told: &Times, job: &Job, places: &impl Places) {
         self.release(told.start);
         let Judge { layout, report, .. } = self;
@@ -248,7 +248,7 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// Takes back what jobs held that have ended then.
+    /// Releases the cores of jobs that have ended by then.
     fn release(&mut self, now: f64) {
         while let Some(Reverse((_, place))) = self.ends.peek().copied().filter(|it| it.0.0.0 <= now) {
             self.ends.pop();
@@ -263,7 +263,7 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// The run is over.
+    /// The result of the check, at the end of the run.
     pub fn report(mut self) -> Report {
         #[allow(clippy::disallowed_methods)] // sorted below
         let mut missing: Vec<JobId> = self.waiting.get_mut().keys().copied().collect();
@@ -273,7 +273,7 @@ impl<'a> Judge<'a> {
     }
 }
 
-/// Some of these cores are held already: reports each, with the job that holds it, and takes it from that job.
+/// Some of these cores are held already: reports each with the job that holds it, and removes it from that job.
 fn twice(holders: &mut [Holder], own: &mut Holder, (from, to): (u32, u32), mut see: impl FnMut(u32, JobId)) {
     for holder in holders.iter_mut().chain([own]) {
         if holder.cores.iter().all(|part| part.1 <= from || to <= part.0) {

@@ -78,7 +78,7 @@ prop_compose! {
             if burst == 0 {
                 submit += f64::from(gap);
             }
-            // Ids run against submission, so that ties are not decided by accident.
+            // Ids are in reverse order of submission, so that ties are not decided by accident.
             let id = JobId(n - i as u64);
             Job::new(id, submit, cores, f64::from(limit), f64::from(run))
         }).collect();
@@ -96,7 +96,7 @@ proptest! {
 }
 
 proptest! {
-    /// Nobody who comes later changes a start of FCFS, and all jobs run for what they ask: every forecast comes true.
+    /// A later job changes no start of FCFS, and all jobs run for their limits: every forecast is exact.
     #[test]
     fn forecasts_of_fcfs_come_true(mut jobs in workloads(), nodes in 1..9_u32) {
         jobs.iter_mut().for_each(|job| job.run = job.limit);

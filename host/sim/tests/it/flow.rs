@@ -60,7 +60,7 @@ fn a_cap_makes_jobs_wait_that_have_nodes() {
     let jobs: Vec<Job> = (1..=3).map(|id| job(id, 0.0, 8, 100.0, 2)).collect();
     let (outcome, rows, granted) = run(&machine, &jobs, &asks);
     assert_eq!(outcome.started, 3);
-    // 5000 W are five nodes at 900 W: two jobs of two.
+    // 5000 W are five nodes at 900 W: two jobs of two nodes.
     assert_eq!(rows.iter().map(|row| row.start).collect::<Vec<_>>(), [0.0, 0.0, 100.0]);
     assert_eq!(judge(&machine, &asks, &jobs, &rows, &granted).first, []);
     let usage = granted.usage();
@@ -75,7 +75,7 @@ fn the_judge_sees_what_is_wrong() {
     let asks = asks(&machine, &["power=900/node"]);
     let jobs: Vec<Job> = (1..=3).map(|id| job(id, 0.0, 8, 100.0, 2)).collect();
     let (_, mut rows, mut granted) = run(&machine, &jobs, &asks);
-    // All at once: the row cannot carry six nodes.
+    // All at once: the row does not have the power for six nodes.
     rows[2].start = 0.0;
     rows[2].ranks = "5-6".parse().unwrap();
     let cores = rows[2].cores.as_mut().unwrap();
@@ -124,7 +124,8 @@ fn a_machine_gets_pools() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Whole nodes or cores anywhere, two kinds at once, pools over pools: the judge finds nothing, and everybody runs who can.
+    /// Whole nodes or cores anywhere, two kinds at once, nested pools: the check finds no violation, and every job
+    /// runs that can.
     #[test]
     fn no_pool_is_overdrawn(
         shapes in proptest::collection::vec((0_u32..40, 1_u32..6, 1_u32..60), 1..40),

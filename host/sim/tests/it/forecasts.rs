@@ -33,7 +33,7 @@ fn easy_on_kth_sp2() {
     assert_eq!(run(), found, "the same twice");
     let first = all(&found, Made::Submission);
     assert_eq!(found.at_once + found.untold + first.count, 10_000, "each job once");
-    // Who forecasts that everybody starts at once is off by the mean wait.
+    // The trivial forecast of a start at once has the mean wait as its error.
     assert!(first.abs_s.mean < 0.65 * first.mean_wait_s, "{first:?}");
     assert!(first.median_s.abs() < 600.0, "neither early nor late: {first:?}");
     assert!((first.early - first.late).abs() < 0.15, "{first:?}");

@@ -9,7 +9,7 @@ pub(crate) const KTH: &str = "KTH-SP2-1996-2.1-cln.swf.gz";
 pub(crate) const HPC2N: &str = "HPC2N-2002-2.1-cln.swf.gz";
 pub(crate) const BLUE: &str = "SDSC-BLUE-2000-4.2-cln.swf.gz";
 
-/// Where a log is; says so and gives none when it is not at hand.
+/// The path of a log; `None`, as skipped, if it is missing.
 pub(crate) fn find(name: &str) -> Option<PathBuf> {
     fluxgate_testing::shared(&format!("data/swf/{name}"))
 }

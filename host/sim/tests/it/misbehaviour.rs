@@ -60,7 +60,7 @@ fn a_wake_up_is_an_instant_of_its_own() {
     let mut starts = Starts::default();
     let outcome = run(pass, &mut starts).unwrap();
     assert_eq!(outcome.unfinished, []);
-    // The first starts at 2 and ends at 7, the second starts at 8 and ends at 13, the third starts at 14.
+    // The first job starts at 2 and ends at 7, the second starts at 8 and ends at 13, the third starts at 14.
     assert_eq!(starts.0, [2.0, 8.0, 14.0]);
     assert_eq!(outcome.end, 19.0);
 }

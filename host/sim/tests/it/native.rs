@@ -2,7 +2,7 @@
 
 use fluxgate_engine::{Abilities, Pass, Policy, PolicyError, Refusal};
 
-/// A policy with a name, whose pass is a function.
+/// A policy of this name with a function as its pass.
 pub(crate) struct Does(pub(crate) &'static str, pub(crate) fn(&mut Pass) -> Result<(), PolicyError>);
 
 impl Policy for Does {
@@ -27,7 +27,7 @@ fn pass_of_easy(pass: &mut Pass) -> Result<(), PolicyError> {
             Ok(()) => {}
             Err(Refusal::Limit) => return Ok(()),
             Err(_) => {
-                // No promise possible: the job needs nodes that are down. Others may pass it.
+                // No reservation possible: the job needs nodes that are down. Others may pass it.
                 let _ = pass.reserve(candidate)?;
                 break;
             }

@@ -47,7 +47,7 @@ fn a_failure_ends_jobs_a_drain_does_not_and_what_waits_starts_when_nodes_return(
     let (outcome, rows) = run(&jobs, &changes);
     assert_eq!(outcome.failed, 0);
     assert_eq!(rows.iter().map(|r| (r.start, r.end)).collect::<Vec<_>>(), [(0.0, 100.0), (150.0, 155.0)]);
-    // What happened before the first job counts, and nodes that never return leave the job waiting.
+    // Changes before the first job count, and without a return of the nodes the job waits for ever.
     let (outcome, rows) = run(&[job(1, 50.0, 8, 5.0)], &[change(0.0, "0-1", Change::Drain)]);
     let why = "insufficient resources: needs 8 cores".to_owned();
     assert_eq!((outcome.unfinished, rows.len()), (vec![(JobId(1), why)], 0));
@@ -79,7 +79,7 @@ proptest! {
         let kinds = [Change::Fail, Change::Drain, Change::Return];
         let mut all: Vec<_> = changes.iter()
             .map(|(time, rank, kind)| change(f64::from(*time), &rank.to_string(), kinds[usize::from(*kind)])).collect();
-        // In the end everything is there again, so that everything runs.
+        // At the end all nodes are in service, so that every job runs.
         all.push(change(600.0, "0-3", Change::Return));
         let outages = Outages::of(all.clone());
         let (outcome, rows) = run(&jobs, &all);

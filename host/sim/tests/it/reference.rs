@@ -1,13 +1,11 @@
-//! The semantics of FCFS and EASY as slow and obviously correct programs: a machine is a number of
-//! cores, a queue is a list, every question is answered by a full search.
+//! The semantics of FCFS and EASY as slow and obviously correct programs. A machine is a number of cores, a queue is
+//! a list, and every query is answered by an exhaustive search. They share only the list of jobs with the engine, the
+//! graph and the driver.
 //!
-//! They share only the list of jobs with the engine, the graph and the driver.
-//!
-//! EASY (Lifka 1995; Mu'alem, Feitelson 2001): jobs start in order while the first fits. When it does not, it
-//! is promised the earliest time at which it could start if every running job ran to its limit. Every
-//! later job, in order, starts now if it fits now and the promised time does not become later by that.
-//! The promise is made anew at every instant at which something happens. Spelled with shadow time and
-//! extra nodes it is the same rule.
+//! EASY (Lifka 1995; Mu'alem, Feitelson 2001): jobs start in order while the first fits. When it does not, it gets a
+//! reservation at the earliest time at which it could start if every running job ran to its limit. Every later job,
+//! in order, starts now if it fits now and does not delay that reservation. The reservation is made anew at every
+//! instant with an event. In terms of shadow time and extra nodes it is the same rule.
 
 use std::collections::BTreeMap;
 
@@ -17,15 +15,15 @@ use fluxgate_sim::workload::{Job, Options, Overrun};
 
 use crate::logs;
 
-/// When each job started. Jobs wider than the machine have none.
+/// The start of each job. Jobs wider than the machine have none.
 pub(crate) type Starts = BTreeMap<JobId, f64>;
 
 #[derive(Clone, Copy)]
 struct Running {
     cores: u32,
-    /// When it is over.
+    /// Its end.
     end: f64,
-    /// When it is over at the latest, as far as the scheduler knows.
+    /// Its expected end, by its limit.
     expected: f64,
 }
 
@@ -47,7 +45,7 @@ impl Machine {
         self.starts.insert(job.id, self.now);
     }
 
-    /// When could this many cores be free at the earliest, if also `more` ran from now on?
+    /// The earliest time at which this many cores are free, if `more` also runs from now on.
     fn earliest(&self, cores: u32, more: Option<Running>) -> f64 {
         let mut running: Vec<Running> = self.running.iter().copied().chain(more).collect();
         running.sort_by(|a, b| a.expected.total_cmp(&b.expected));
@@ -126,12 +124,12 @@ fn starts(starts: &Starts) -> Vec<(u64, f64)> {
     starts.iter().map(|(id, t)| (id.0, *t)).collect()
 }
 
-/// A textbook case: 4 cores; 3 wait behind a job of 4.
+/// A textbook case: 4 cores; 3 jobs wait behind a job of 4.
 #[test]
 fn by_hand() {
     let jobs = [
         job(1, 0.0, 3, 100.0, 80.0), // starts at once, expected until 100
-        job(2, 1.0, 4, 10.0, 10.0),  // the first to wait: promised 100
+        job(2, 1.0, 4, 10.0, 10.0),  // the first to wait: reserved at 100
         job(3, 2.0, 1, 98.0, 98.0),  // ends at 100: backfilled
         job(4, 3.0, 1, 10.0, 10.0),  // no core left
         job(5, 4.0, 1, 1.0, 1.0),    // no core left
@@ -142,13 +140,13 @@ fn by_hand() {
     assert_eq!(starts(&fcfs(&jobs, 4)), [(1, 0.0), (2, 80.0), (3, 90.0), (4, 90.0), (5, 90.0)]);
 }
 
-/// The extra nodes: a long job may pass if the first will not need its cores.
+/// The extra nodes: a long job may pass if the first does not need its cores.
 #[test]
 fn extra_nodes() {
     let jobs = [
         job(1, 0.0, 2, 100.0, 100.0),
-        job(2, 1.0, 3, 10.0, 10.0),     // promised 100, leaves 1 of 4 unused then
-        job(3, 2.0, 1, 1000.0, 1000.0), // takes that one
+        job(2, 1.0, 3, 10.0, 10.0),     // reserved at 100, leaves 1 of 4 unused then
+        job(3, 2.0, 1, 1000.0, 1000.0), // takes that core
         job(4, 3.0, 1, 1000.0, 1000.0), // would delay job 2
         job(5, 4.0, 1, 96.0, 96.0),     // gone by 100
     ];

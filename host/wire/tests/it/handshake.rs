@@ -147,7 +147,7 @@ fn r28_acq_refusals_say_what_to_do() {
 }
 
 #[test]
-fn r28_upd_3_shrink_alone_and_ranks_nobody_knows() {
+fn r28_upd_3_shrink_alone_and_unknown_ranks() {
     let mut broker = Broker::serving();
     let acquire = broker.acquire.clone();
     let mut update = |payload| broker.say(acquire.respond_json(&payload)).events;

@@ -79,7 +79,7 @@ const HELLO: &str = "job-manager.sched-hello";
 const COUNT: &str = "job-manager.resource-status";
 
 #[test]
-fn pitfall_2_and_r27_fin_2_and_fin_3_a_teardown_that_nobody_tells_is_noticed() {
+fn pitfall_2_and_r27_fin_2_and_fin_3_an_unannounced_teardown_is_noticed() {
     let mut host = Host::serving(&machine("0-3"), "0-3");
     host.start(1, &nodes(1, 60.0));
     host.start(2, &nodes(1, 60.0));

@@ -418,7 +418,7 @@ fn r27_feas_1_and_2_the_machine_decides_and_not_what_is_up_or_free() {
 }
 
 #[test]
-fn r27_feas_3_never_enosys_whoever_asks_and_whatever() {
+fn r27_feas_3_never_enosys_for_any_sender_and_request() {
     let mut host = Host::serving(&machine("0-3"), "0-3");
     for bad in
         [json!({}), json!([]), json!(null), json!({"version": 99}), json!("x"), json!({"resources": 1})]

@@ -311,7 +311,7 @@ fn malformed_requests_are_counted_and_never_answered_with_an_error_number() {
 }
 
 #[test]
-fn shutdown_leaves_nobody_waiting() {
+fn shutdown_answers_every_waiting_request() {
     let mut broker = Broker::pending(&[1]);
     broker.say(from_job_manager("sched.expiration", &json!({"id": 1, "expiration": 5.0})).with_matchtag(8));
     let done = Done::of(broker.session.shutdown());

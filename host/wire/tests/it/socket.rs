@@ -299,7 +299,7 @@ async fn a_dropped_client_closes_the_connection_after_its_last_word() {
 }
 
 #[tokio::test]
-async fn requests_that_nobody_takes_are_answered() {
+async fn requests_without_a_service_are_answered() {
     let folder = folder();
     let listener = listen(&folder);
     let ((client, requests), (_, mut server)) = pair(&listener).await;

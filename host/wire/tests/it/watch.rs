@@ -207,7 +207,7 @@ fn pitfall_7_a_start_that_is_refused_again_and_again_is_denied() {
 }
 
 #[test]
-fn what_the_job_manager_counts_and_nobody_knows_is_not_given_to_anybody() {
+fn resources_that_only_the_job_manager_counts_are_not_allocated() {
     let mut world = World::new();
     world.manager.ghosts = [(2, 1)].into();
     world.tick(0.0);

@@ -163,7 +163,7 @@ fn huge_ranges_cost_nothing() {
         Count::parse("1-2000000000,2000000002").unwrap().largest_at_most(2_000_000_001),
         Some(2_000_000_000)
     );
-    // A range made by hand that cannot go on ends.
+    // A range made by code that cannot advance ends.
     let stuck = Count::Range { min: 1, max: None, operand: 1, operator: Operator::Times };
     assert_eq!((values(&stuck), stuck.largest_at_most(9)), (vec![1], Some(1)));
     let stuck = Count::Range { min: 1, max: Some(3), operand: 0, operator: Operator::Plus };

@@ -1,4 +1,4 @@
-//! What RFC 14 and RFC 25 accept and refuse.
+//! Jobspecs that RFC 14 and RFC 25 accept and refuse.
 
 use serde_json::json;
 
@@ -51,7 +51,7 @@ fn accepted() {
         let job = Jobspec::from_value(&document).unwrap_or_else(|error| panic!("{error}: {document}"));
         assert_eq!(Jobspec::try_from(job.to_value()), Ok(job));
     }
-    // A gpu count of 0 is no gpu, in version 1 only.
+    // A gpu count of 0 means no gpu, in version 1 only.
     let none = Jobspec::from_value(&with("/resources/0/with/0/with/1/count", Some(json!(0)))).unwrap();
     assert_eq!((none.min_gpus(), none.check_v1()), (0, Ok(())));
     let general =
@@ -59,7 +59,7 @@ fn accepted() {
     assert!(refusal(&general).contains("resources[0].with[0].count: found 0"));
 }
 
-/// R14-1 to R14-9: what is refused, and what is said about it.
+/// R14-1 to R14-9: refused jobspecs, and the errors.
 #[test]
 fn refused() {
     let slot = "/resources/0/with/0";
@@ -198,7 +198,7 @@ fn refused() {
     assert!(refusal(&json!([])).contains("found an empty list, expected a dictionary"));
 }
 
-/// R25: what version 1 refuses beyond RFC 14.
+/// R25: jobspecs that version 1 refuses beyond RFC 14.
 #[test]
 fn version_1() {
     let core = json!({"type": "core", "count": 1});

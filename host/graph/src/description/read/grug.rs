@@ -5,7 +5,7 @@
 //! under the same prefix of a path (`ASSOCIATE_BY_PATH_IN`). The recipe is walked depth first from each root kind.
 //! Each edge to a kind that was not met before is carried out when it is met.
 //!
-//! # Readings taken
+//! # Interpretations
 //!
 //! - Data keys are looked up by `attr.name` where a `<key>` declares one, and `<default>` values count.
 //! - The id of a new pool counts within its parent (`id_scope` 0), its grandparent (1), and so on, from `id_start` by

@@ -1,6 +1,6 @@
 //! Reading the XML of hwloc, version 1 or 2: one machine.
 //!
-//! # Readings taken
+//! # Interpretations
 //!
 //! - Objects are arranged as hwloc arranges them (`tree`): groups and caches that only repeat the level above or
 //!   below are left out. NUMA nodes are beside the objects that they serve, also in version 1.

@@ -1,6 +1,6 @@
 //! Reading JGF (RFC 40) as a whole model, with what the graph scheduler of Flux adds to it.
 //!
-//! # Readings taken
+//! # Interpretations
 //!
 //! - A vertex is `{"id", "metadata": {"type", ...}}`. Of the metadata `basename`, `name`, `id`, `uniq_id`, `rank`,
 //!   `size`, `unit`, `status`, `properties`, `paths`, `tags` and `uuid` have a meaning; all other keys are kept as

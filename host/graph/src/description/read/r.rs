@@ -1,6 +1,6 @@
 //! Reading R (RFC 20) as a whole model: a cluster, its nodes, and one vertex for each resource of R on them.
 //!
-//! # Readings taken
+//! # Interpretations
 //!
 //! - The name of a node is its host. Its id is the number at the end of that name, its basename the part before.
 //! - Properties belong to nodes; a property of R has no value.

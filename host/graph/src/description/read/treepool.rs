@@ -1,6 +1,6 @@
 //! Reading R whose `scheduling` describes the topology of nodes (RFC 49, writer `TreePool`).
 //!
-//! # Readings taken
+//! # Interpretations
 //!
 //! - `R_lite` decides which cores and GPUs exist; the topology, which may be that of the whole node, says where they
 //!   are. Resources that the topology does not place are directly in the node, and ranks that R lacks are ignored.

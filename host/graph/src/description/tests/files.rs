@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::{at, machine};
 use crate::description::{Direction, Model, Pool, Relation};
 
-/// The files that lie beside the project; `None`, as skipped, when they do not.
+/// The text of a file of `shared/`; `None`, counted as skipped, where the folder is missing.
 pub(crate) fn shared(what: &str) -> Option<String> {
     let path = fluxgate_testing::shared(&format!("data/fluxion/{what}"))?;
     Some(std::fs::read_to_string(path).unwrap())
@@ -40,7 +40,7 @@ fn m4_29_saved_and_loaded_again_a_model_is_the_same() {
 }
 
 #[test]
-fn m4_29_keys_that_nobody_here_knows_are_kept() {
+fn m4_29_unknown_keys_are_kept() {
     let text = json!({
         "writer": "somebody",
         "graph": {
@@ -152,7 +152,7 @@ const RECIPE: &str = r#"<?xml version="1.0"?>
 #[test]
 fn a_recipe_makes_a_machine_with_two_subsystems() {
     let model = Model::from_grug(RECIPE).unwrap();
-    // cluster, 2 racks, 4 nodes, 12 cores, panel, watts
+    // The cluster, 2 racks, 4 nodes, 12 cores, the panel and its watts.
     assert_eq!(model.vertices().count(), 1 + 2 + 4 + 12 + 1 + 1);
     let node = at(&model, "/c0/rack1/node3");
     assert_eq!(at(&model, "/panel0/rack1/node3"), node, "found under its own rack, by path");
@@ -233,7 +233,7 @@ fn real_recipes_and_graphs_load_and_survive_saving() {
 }
 
 proptest! {
-    /// Damaged files are refused or read, and nothing else happens.
+    /// Damaged files are refused or read, without a panic.
     #[test]
     fn damaged_files_do_no_harm(
         which in 0..3usize,
@@ -243,7 +243,7 @@ proptest! {
         let mut text = [RECIPE, super::hwloc::V2, &jgf][which].to_owned();
         for (at, long, put) in cuts {
             let at = at.index(text.len());
-            // Never longer: a recipe with larger numbers asks for a larger machine.
+            // Never longer: a recipe with larger numbers describes a larger machine.
             let end = (at + long.max(1)).min(text.len());
             text.replace_range(at..end, &put);
         }

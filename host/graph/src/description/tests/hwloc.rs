@@ -65,7 +65,7 @@ fn version_one_and_a_list_of_types() {
     assert_eq!(all.join(" "), "cluster0 n core0 core1 core2");
 }
 
-/// What hwloc itself makes of them, as its `lstopo` shows it.
+/// The expected arrangement is that of hwloc's own `lstopo`.
 #[test]
 fn memory_of_version_one_stands_where_hwloc_puts_it() {
     let of = |inside: &str| {
@@ -80,14 +80,14 @@ fn memory_of_version_one_stands_where_hwloc_puts_it() {
     };
     let pu = |cpuset: &str| format!("<object type=\"PU\" cpuset=\"{cpuset}\"/>");
     let disk = "<object type=\"OSDev\" name=\"cuda0\" osdev_type=\"5\"/>";
-    // What serves the whole machine stands beside the package, and its devices go to that.
+    // Memory of the whole machine is beside the package, and its devices belong to the machine.
     let whole = format!(
         "<object type=\"NUMANode\" cpuset=\"0xf\"><object type=\"Package\" cpuset=\"0xf\">{}{}</object>{disk}</object>",
         pu("0x3"),
         pu("0xc")
     );
     assert_eq!(of(&whole), "socket0 socket0/pu0 socket0/pu1 socket0/gpu0 numanode0");
-    // What serves one package of two belongs to it.
+    // Memory of one package of two belongs to that package.
     let part = |set: &str| {
         format!(
             "<object type=\"NUMANode\" cpuset=\"{set}\"><object type=\"Package\" cpuset=\"{set}\">{0}{0}</object></object>",
@@ -98,7 +98,7 @@ fn memory_of_version_one_stands_where_hwloc_puts_it() {
         of(&(part("0x3") + &part("0xc"))),
         "socket0 socket0/pu0 socket0/pu1 socket0/numanode0 socket1 socket1/pu2 socket1/pu3 socket1/numanode1"
     );
-    // What serves a part of a package has a group there, and what nobody may use is no memory.
+    // Memory of a part of a package gets a group there, and memory with an empty node set is left out.
     let half = |set: &str, nodes: &str| {
         format!("<object type=\"NUMANode\" cpuset=\"{set}\" nodeset=\"{nodes}\">{0}{0}</object>", pu(set))
     };
@@ -112,7 +112,7 @@ fn memory_of_version_one_stands_where_hwloc_puts_it() {
         "socket0 socket0/group0 socket0/group0/pu0 socket0/group0/pu1 socket0/group0/numanode0 \
          socket0/group1 socket0/group1/pu2 socket0/group1/pu3"
     );
-    // Memory without processors keeps its place; a group without anything has none.
+    // Memory without processors keeps its place; an empty group is left out.
     let bare = "<object type=\"NUMANode\" cpuset=\"0x0\"><object type=\"Group\" cpuset=\"0x0\"/></object>";
     assert_eq!(
         of(&format!("{}{}{bare}", part("0x3"), part("0xc"))),
@@ -139,7 +139,7 @@ fn errors_say_where() {
     ] {
         match Model::from_hwloc(&text, None) {
             Err(error) => assert!(error.place.starts_with(place) && error.what.contains(what), "{error}"),
-            // A cache that is left out need not say how large it is.
+            // A cache that is left out may lack a size.
             Ok(_) => assert!(text.contains("\"big\" depth=\"2\"")),
         }
     }

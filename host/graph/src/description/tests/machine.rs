@@ -1,8 +1,8 @@
-//! The machine of tests of models; the tests of `host/resource-query` include this file, too.
+//! The machine for tests of models; the tests of `host/resource-query` include this file too.
 
 use fluxgate_graph::description::{Model, Pool, Relation, VertexId};
 
-/// A cluster of racks of nodes of cores, and one memory pool of 32 GB a node.
+/// A cluster of racks of nodes of cores, with a memory pool of 32 GB on each node.
 pub(crate) fn machine(racks: i64, nodes: i64, cores: i64) -> Model {
     let mut model = Model::new();
     let cluster = model.add(Pool::new("cluster", 0)).unwrap();

@@ -1,4 +1,4 @@
-//! Tests of the whole model. Those that show a row of the requirements digest carry its number.
+//! Tests of the whole model. A test of a row of the requirements has its number in its name or comment.
 
 mod base;
 mod files;

@@ -1,4 +1,4 @@
-//! Saving whole and saving what changed.
+//! Rows of a whole model, and the changes between two versions.
 
 use proptest::prelude::*;
 use serde_json::json;
@@ -25,7 +25,7 @@ fn m16_2_damaged_states_are_refused_with_their_place() {
     assert!(error.contains("'1' is no vertex"), "{error}");
 }
 
-/// Something that is done to a model.
+/// A change of a model.
 #[derive(Debug, Clone)]
 enum Step {
     Add(usize, u64),
@@ -72,7 +72,7 @@ fn take(model: &mut Model, step: &Step) {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// M16-2: base and deltas, replayed, are the whole.
+    /// M16-2: base and changes, replayed, give the whole.
     #[test]
     fn m16_2_base_and_changes_replayed_are_the_whole(
         rounds in prop::collection::vec(prop::collection::vec(step(), 0..5), 1..6)
@@ -97,7 +97,7 @@ proptest! {
 
 #[test]
 fn m16_2_what_comes_between_keeps_its_place() {
-    // The order of rows is the order of the graph, also when something new is not at the end.
+    // The order of rows is the order of the graph, also when a new vertex is not the last one.
     let (small, large) = (machine(1, 1, 2), machine(1, 2, 2));
     let mut saved = Saved::whole(small.to_rows());
     saved.add(&large.to_rows());

@@ -1,4 +1,4 @@
-//! R with something in its `scheduling`: graphs, their shorthand, and the topology of nodes.
+//! R with a `scheduling`: graphs, their shorthand, and the topology of nodes.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -40,7 +40,7 @@ fn r49_topology_says_where_cores_and_gpus_are() {
     let text = topology(&json!([{"ranks": "1-7", "topo": two_sockets()}]));
     assert_eq!(Source::detect(&text), Ok(Source::TreePool));
     let model = Model::load(&text, None).unwrap();
-    // No topology of the first node. Of the second what R does not have is left out.
+    // The first node has no topology. On the second, resources that R lacks are left out.
     assert_eq!(inside(&model, "/cluster0/n0").len(), 6);
     let mut found = inside(&model, "/cluster0/n1");
     found.sort();
@@ -51,7 +51,7 @@ fn r49_topology_says_where_cores_and_gpus_are() {
     let storage = at(&model, "/cluster0/n1/storage0");
     assert_eq!(model.property(storage, "path"), Some("/mnt/nvme"));
     assert_eq!(model.vertex(storage).unwrap().rank(), Some(1));
-    // A fraction is so many of a smaller unit; sites have localities of their own.
+    // A capacity with a fraction is converted to a smaller unit; sites may name other localities.
     let topo = json!({"storage": [{"path": "x", "capacity": 1.5}], "tile": [{"cores": "0"}]});
     let model = Model::load(&topology(&json!([{"ranks": "0", "topo": topo}])), None).unwrap();
     let found = inside(&model, "/cluster0/n0").join(" ");
@@ -97,7 +97,7 @@ fn r49_a_wrong_topology_is_refused_with_its_place() {
         let error = Model::load(&topology(&children), None).unwrap_err().to_string();
         assert!(error.contains(words), "{children}: {error}");
     }
-    // As deep as a text may be.
+    // The deepest nesting of a text.
     let mut deep = json!({"cores": "0"});
     for _ in 0..100 {
         deep = json!({"box": [deep]});
@@ -119,13 +119,13 @@ fn r40_the_shorthand_is_made_whole_by_the_r_around_it() {
     assert_eq!(Source::detect(&text), Ok(Source::Jgf));
     let model = Model::load(&text, None).unwrap();
     assert_eq!(inside(&model, "/cluster0/n0"), ["/core0", "/core1", "/core2", "/core3", "/gpu0", "/gpu1"]);
-    // Of any execution target.
+    // The same for other execution targets.
     let storage = text.replace("\"type\":\"node\"", "\"type\":\"storage_node\"");
     assert_eq!(inside(&Model::load(&storage, None).unwrap(), "/cluster0/n0").len(), 6, "{storage}");
     let saved = model.to_jgf();
     assert_eq!(saved["writer"], "fluxion:jgf", "nothing is left out any more");
     assert_eq!(Model::from_jgf(&saved.to_string()).unwrap().to_jgf(), saved);
-    // What is written out is not added to; a graph alone has nothing to be made whole by.
+    // A graph written in full gets no additions, and a graph without R has no source for them.
     let full = text.replace("fluxion:jgf_shorthand", "fluxion:jgf");
     assert_eq!(Model::load(&full, None).unwrap().vertex_count(), 2);
     assert_eq!(Model::load(&scheduling.to_string(), None).unwrap().vertex_count(), 2);
@@ -155,7 +155,7 @@ fn r40_1_the_writer_says_how_to_read_and_an_unknown_one_is_refused() {
         }
         assert_eq!(Model::load(&r(scheduling), Some(Source::R)).map(|m| m.vertex_count()).ok(), Some(15));
     }
-    // A graph is promised and missing.
+    // The writer is one of graphs, but the graph is missing.
     let error = Model::load(&r(json!({"writer": "fluxion:jgf"})), None).unwrap_err();
     assert!(error.what.contains("graph"), "{error}");
 }
@@ -199,7 +199,7 @@ proptest! {
         }
         let model = Model::from_r(&r).unwrap();
         prop_assert_eq!(model.to_r(false).unwrap().to_value(), r.to_value());
-        // With the graph in it, and read again, it is the same graph.
+        // R with the graph in its `scheduling`, read again, is the same graph.
         let text = model.to_r(true).unwrap().to_json();
         let again = Model::load(&text, None).unwrap();
         prop_assert_eq!(&again.to_jgf()["graph"], &model.to_jgf()["graph"]);
@@ -236,7 +236,7 @@ fn what_r_cannot_say_is_told_when_it_is_written() {
         let error = with(pools).unwrap_err();
         assert!(error.contains(words), "{error}");
     }
-    // Ranks that nobody gave count from zero.
+    // Default ranks count from zero.
     let text =
         with(&[("node", 7, -1, 0), ("core", 1, -1, 1), ("node", 9, -1, 0), ("gpu", 0, -1, 3)]).unwrap();
     assert!(text.contains(r#"{"rank":"0","children":{"core":"1"}}"#) && text.contains("node[7,9]"), "{text}");

@@ -7,7 +7,7 @@ use crate::description::{
     Aborted, Accumulator, Model, ModelError, Pool, Pruning, Relation, Scored, VertexId, Visit, Walker,
 };
 
-/// Writes down what it sees.
+/// Records the vertices that it sees.
 #[derive(Default)]
 struct Log {
     pre: Vec<VertexId>,
@@ -59,12 +59,13 @@ fn m4_25_pruning_keeps_out_of_a_subtree_and_not_of_its_siblings() {
     let rack = at(&model, "/cluster0/rack0");
     let mut log = Log { prune_at: Some(rack), ..Log::default() };
     Walker::new(&model, at(&model, "/cluster0"), "containment").unwrap().walk(&mut log).unwrap();
-    // The root, two racks, and one rack's nodes, cores and memory.
+    // The root, two racks, and the nodes, cores and memory of one rack.
     assert_eq!(log.pre.len(), 1 + 2 + 3 * (1 + 4 + 1));
     assert!(!log.post.contains(&rack));
 }
 
-/// Nodes that hold at least so many cores, counted on the way up; with or without a filter that knows how many there are.
+/// Nodes with at least this number of cores, counted on the way up; with or without a filter that knows the
+/// aggregates.
 struct Cores<'a> {
     at_least: usize,
     known: Option<&'a dyn Fn(VertexId) -> usize>,
@@ -97,7 +98,7 @@ fn m4_25_pruning_by_aggregates_changes_the_cost_and_not_the_result() {
     let (containment, core) = (model.name("containment").unwrap(), model.name("core").unwrap());
     let known = |v: VertexId| {
         let below = model.subtree(v, containment);
-        // A core is pruned by nothing: it is what the aggregates count.
+        // Cores are not pruned, because the aggregates count them.
         if model.vertex(v).unwrap().type_() == core {
             return usize::MAX;
         }
@@ -147,7 +148,7 @@ fn m4_26_only_what_is_good_enough_is_kept_and_parents_see_it() {
 
 #[test]
 fn m4_27_a_sub_walk_in_another_subsystem_can_disqualify() {
-    // Two nodes with a network card each; only one card reaches the file system.
+    // Two nodes with a network card each; only one card is connected to the file system.
     let mut model = Model::new();
     let rack = model.add(Pool::new("rack", 0)).unwrap();
     let add = |model: &mut Model, type_: &str, id: i64| model.add(Pool::new(type_, id)).unwrap();
@@ -162,7 +163,7 @@ fn m4_27_a_sub_walk_in_another_subsystem_can_disqualify() {
     }
     model.connect(switch, pfs, &Relation::of("io", "conduit_of", "")).unwrap();
 
-    /// A node qualifies when its card leads to a file system.
+    /// A node qualifies if its card is connected to a file system.
     struct Reaches;
     impl Visit for Reaches {
         type Error = ModelError;
@@ -198,7 +199,7 @@ fn m4_28_the_accumulator_is_descending_and_stable() {
     assert_eq!(order, [(nodes[1], 9), (nodes[2], 9), (nodes[0], 3), (nodes[3], 1)]);
 }
 
-/// Whether to go on below a vertex, and its score: nodes with an odd id are not worth a visit, cores score.
+/// Whether to descend, and the score: nodes of odd id are pruned, cores score.
 fn opinion(type_: &str, id: i64) -> (bool, Option<i64>) {
     (type_ != "node" || id % 2 == 0, (type_ == "core").then_some(id))
 }
@@ -206,7 +207,7 @@ fn opinion(type_: &str, id: i64) -> (bool, Option<i64>) {
 /// A filter in this process.
 struct Near;
 
-/// A filter in another thread, which gets nothing but bytes.
+/// A filter in another thread, which receives only bytes.
 struct Far {
     to: mpsc::Sender<Vec<u8>>,
     from: mpsc::Receiver<Vec<u8>>,
@@ -219,7 +220,7 @@ fn base(model: &Model, v: VertexId) -> (String, i64) {
 }
 
 impl Far {
-    /// Ends after so many answers.
+    /// A filter that fails after this number of answers.
     fn new(answers: usize) -> Far {
         let (to, inbox) = mpsc::channel::<Vec<u8>>();
         let (outbox, from) = mpsc::channel();
@@ -265,7 +266,7 @@ impl Visit for Far {
     }
 }
 
-/// Keeps what is asked of filters.
+/// Records the calls of a filter.
 struct Logged<V>(V, Vec<(VertexId, bool)>);
 
 impl<V: Visit> Visit for Logged<V> {

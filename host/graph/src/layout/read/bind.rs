@@ -1,6 +1,6 @@
 //! Binding the execution targets of a site's graph to the ranks of R, and their cores and gpus to its ids.
 //!
-//! # Readings taken
+//! # Interpretations
 //!
 //! - Nodes of the graph are bound to ranks by host name, since the graph's own ranks may be those of another boot or of an
 //!   enclosing instance. Hosts with one name are bound in order of rank; where no host name of the graph is known, ranks

@@ -1,6 +1,6 @@
 //! Reading the graph of a site (JGF, RFC 40): by itself, or in the `scheduling` of R (RFC 20) and bound to the resources of R.
 //!
-//! # Readings taken
+//! # Interpretations
 //!
 //! - An edge names its subsystem as RFC 40 does (`{"subsystem": "containment", "relationship": "contains"}`), without
 //!   relationship, or in the older form `{"name": {"containment": "contains"}}`. Without metadata it is a containment edge.

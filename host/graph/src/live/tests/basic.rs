@@ -1,4 +1,4 @@
-//! What fits, what is taken, and what R says of it.
+//! Matches, allocations, and their R.
 
 use super::*;
 
@@ -13,7 +13,7 @@ fn placements_choose_what_they_say() {
         let job = cores(&mut m, 2, 1);
         start(&mut m, 3, &job, 0.0, 9.0, placement).unwrap()
     };
-    // Rank 3 has one core left, rank 0 two, ranks 1 and 2 all four.
+    // Free cores: one on rank 3, two on rank 0, all four on ranks 1 and 2.
     assert_eq!(place(Placement::First), "rank0/core[2-3]");
     assert_eq!(place(Placement::Low), "rank0/core[2-3]");
     assert_eq!(place(Placement::High), "rank2/core3 rank3/core0");
@@ -45,7 +45,8 @@ fn whole_nodes_and_shared_ones() {
     let mut m = cluster(4, 4, 2);
     let one = cores(&mut m, 1, 1);
     assert_eq!(start(&mut m, 1, &one, 0.0, 1.0, Placement::First).unwrap(), "rank0/core0");
-    // M16-12: rank 0 is in use, so nobody has it for himself. R27 pitfall 23: R lists all of the others.
+    // M16-12: rank 0 is in use, so no job can have it exclusively. R27 pitfall 23: R lists all cores of the other
+    // nodes.
     let two = nodes(&mut m, 2);
     assert_eq!(start(&mut m, 2, &two, 0.0, 1.0, Placement::First).unwrap(), "rank[1-2]/core[0-3],gpu[0-1]");
     assert_eq!(m.match_now(&two, 0.0, 1.0, Placement::First), Err(NoFit::Busy));
@@ -99,7 +100,7 @@ fn ranges_take_what_is_there() {
     }
     let r = m.compile(&node(r#"{"min":6,"max":9}"#)).unwrap();
     assert_eq!(m.match_now(&r, 0.0, 1.0, Placement::First), Err(NoFit::Busy));
-    // A range of cores inside a slot: each slot its least, then more.
+    // A range of cores inside a slot: each slot gets its least count first, then more.
     let spec = jobspec(
         r#"[{"type":"slot","label":"x","count":2,"with":[{"type":"core","count":{"min":1,"max":3}}]}]"#,
     );
@@ -151,7 +152,7 @@ fn down_is_not_gone() {
     m.set_down(&ids("1-2"));
     assert_eq!((m.up(), m.down()), (ids("0,3"), ids("1-2")));
     assert!(m.satisfiable(&all).is_ok(), "ADM-13: down nodes count for satisfiability");
-    // Freed and down: not schedulable (pitfall 9).
+    // Released but down: not schedulable (pitfall 9).
     m.release(JobId(1), None).unwrap();
     assert_eq!(m.totals().free_nodes, 2);
     assert_eq!(start(&mut m, 2, &two, 0.0, 10.0, Placement::First).unwrap(), "rank[0,3]/core[0-1]");
@@ -197,7 +198,7 @@ fn hello_recovers_what_ran() {
     again.allocate_r(JobId(2), &part, &Idset::new(), 0.0, 10.0).unwrap();
     assert_eq!(again.allocation(JobId(1)), m.allocation(JobId(1)));
     assert_eq!(again.allocated_r(), m.allocated_r());
-    // What is there already is refused, and leaves nothing behind.
+    // A job that is booked already is refused, without any change.
     let before = again.version();
     assert!(matches!(
         again.allocate_r(JobId(3), &part, &Idset::new(), 0.0, 1.0),
@@ -213,7 +214,7 @@ fn hello_recovers_what_ran() {
         Err(crate::LedgerError::NotThere { rank: 4, .. })
     ));
     assert_eq!(again.version(), before);
-    // R27-HELLO-5: ranks given up already stay free.
+    // R27-HELLO-5: released ranks stay free.
     let mut partly = cluster(4, 4, 1);
     partly.allocate_r(JobId(1), &whole, &ids("0"), 0.0, 10.0).unwrap();
     assert_eq!(partly.allocation_r(JobId(1)).unwrap().ranks(), ids("1"));
@@ -258,7 +259,7 @@ fn unknown_types_are_named() {
     assert_eq!(m.earliest(&r, 0.0, 1.0), None);
 }
 
-/// More shapes wait than a table of answers keeps: none of them is searched for again.
+/// More waiting shapes than a table of answers keeps: no shape is searched again.
 #[test]
 fn however_many_shapes_wait_their_misses_are_known() {
     let mut m = cluster(1, 4, 0);

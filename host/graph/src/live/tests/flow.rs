@@ -1,11 +1,12 @@
-//! Channeled pools on the compact graph: power and bandwidth beside nodes and cores, in one request.
+//! Channeled pools on the compiled graph: power and bandwidth beside nodes and cores, in one request.
 
 use serde_json::{Value, json};
 
 use super::*;
 use crate::RequestError;
 
-/// Two racks of two nodes with four cores each: 20 kW for both, 12 for each rack, 8 for each node; 10 GB/s to all.
+/// Two racks of two nodes with four cores each: 20 kW for both racks, 12 kW for each rack, 8 kW for each node; 10
+/// GB/s for all.
 fn flow() -> Value {
     json!({
         "power": {"unit": "kW", "pools": [
@@ -30,7 +31,7 @@ fn machine() -> Resources {
     machine
 }
 
-/// So many nodes with a core and so much each, as the resource list of a jobspec.
+/// A number of nodes with one core and this flow each, as the resource list of a jobspec.
 fn on_nodes(count: u32, flow: &str) -> String {
     format!(
         r#"[{{"type":"node","count":{count},"with":[{{"type":"slot","count":1,"label":"x","with":[{{"type":"core","count":1}},{flow}]}}]}}]"#
@@ -52,11 +53,11 @@ fn held(machine: &Resources, id: u64) -> Value {
 #[test]
 fn m4_18_power_is_given_on_every_pool_or_not_at_all() {
     let mut m = machine();
-    // Two times 8 are more than a rack carries: the second node is one of the other rack.
+    // Two times 8 kW exceed the 12 kW of a rack: the second node is one of the other rack.
     let two = ask(&mut m, &kw(2, 8));
     assert_eq!(start(&mut m, 1, &two, 0.0, 100.0, Placement::First).unwrap(), "rank[0,2]/core0");
     assert_eq!(held(&m, 1), json!({"power": {"unit": "kW", "pools": [{"hosts": "n[0,2]", "each": 8}]}}));
-    // 4 are left in each rack and in the row, though twelve cores are free.
+    // 4 kW are left in each rack and in the row, although twelve cores are free.
     let five = ask(&mut m, &kw(1, 5));
     assert_eq!(m.match_now(&five, 0.0, 10.0, Placement::First), Err(NoFit::Busy));
     assert_eq!(m.shortage(&five).unwrap(), "insufficient power: needs 5 kW, row has too little left");
@@ -64,10 +65,10 @@ fn m4_18_power_is_given_on_every_pool_or_not_at_all() {
     assert_eq!(start(&mut m, 2, &four, 0.0, 100.0, Placement::High).unwrap(), "rank3/core3");
     let one = ask(&mut m, &kw(1, 1));
     assert_eq!(m.match_now(&one, 0.0, 10.0, Placement::First), Err(NoFit::Busy));
-    // Without flow nothing is in the way.
+    // A request without flow is not limited.
     let plain = cores(&mut m, 13, 1);
     assert!(m.match_now(&plain, 0.0, 10.0, Placement::First).is_ok());
-    // Part of it comes back with its node, and whoever waits is searched again.
+    // A part of the flow is released with its node, and waiting requests are searched again.
     let before = m.helped(&five);
     assert_eq!(m.release(JobId(1), Some(&ids("2"))), Ok(false));
     assert!(m.helped(&five) > before);
@@ -101,7 +102,7 @@ fn m4_18_what_pools_can_never_carry_is_never_satisfiable() {
 #[test]
 fn m4_18_flow_is_asked_for_where_something_uses_it() {
     let mut m = machine();
-    // Two slots of a node want 4 each; the same beside the cores of slots wherever they lie.
+    // Two slots on a node request 4 kW each; then the same with the slots inside the node.
     let slots = r#"[{"type":"node","count":1,"with":[{"type":"slot","count":2,"label":"x","with":[
         {"type":"core","count":1},{"type":"power","count":3500,"unit":"W"}]}]}]"#;
     let slots = ask(&mut m, slots);
@@ -153,7 +154,7 @@ fn m4_18_a_job_for_itself_on_its_node_gets_its_flow_with_it() {
         json!({"power": {"unit": "kW", "pools": [{"hosts": "n[0,2]", "each": 7}]},
             "io": {"unit": "GB/s", "pools": [{"hosts": "n[0,2]", "each": 1}]}})
     );
-    // And with the nodes it uses kept for it by the placement.
+    // Also with exclusive nodes by placement.
     let core = ask(&mut m, &kw(1, 5));
     let alone = m.with_whole_nodes(&core, true);
     assert_eq!(start(&mut m, 2, &alone, 0.0, 10.0, Placement::FirstNodeX).unwrap(), "rank1/core[0-3]");
@@ -166,12 +167,12 @@ fn m4_18_flow_over_time() {
     let [eight, four, one] = [kw(2, 8), kw(1, 4), kw(1, 1)].map(|text| ask(&mut m, &text));
     start(&mut m, 1, &eight, 0.0, 100.0, Placement::First).unwrap();
     start(&mut m, 2, &four, 0.0, 50.0, Placement::First).unwrap();
-    // Nothing is left of the row until 50, and 4 until 100.
+    // The row has 0 kW left until 50 s, and 4 kW until 100 s.
     assert_eq!(m.earliest(&one, 0.0, 10.0), Some(50.0));
     assert_eq!(m.earliest(&eight, 0.0, 10.0), Some(100.0));
     m.reserve(JobId(9), &eight, 100.0, 50.0).unwrap();
     m.release(JobId(2), None).unwrap();
-    // What ends by then may start; what would take the reservation's power may not, though cores are free.
+    // A job that ends by then may start. A job that would take the reserved power may not, although cores are free.
     let five = ask(&mut m, &kw(1, 4));
     assert!(m.match_now(&five, 10.0, 100.0, Placement::First).is_ok());
     let long = m.match_now(&five, 10.0, 101.0, Placement::First);
@@ -183,7 +184,7 @@ fn m4_18_flow_over_time() {
     let delay = Err(NoFit::WouldDelay(JobId(9), 100.0));
     assert_eq!(m.match_now(&six, 10.0, 101.0, Placement::First), delay);
     assert_eq!(m.earliest(&six, 10.0, 200.0), Some(150.0));
-    // A plain start beside it delays nobody.
+    // A start without flow delays no reservation.
     let plain = cores(&mut m, 8, 1);
     assert!(m.match_now(&plain, 10.0, 1000.0, Placement::First).is_ok());
 }
@@ -195,18 +196,18 @@ fn r27_hello_6_what_flowed_to_a_job_flows_after_a_restart() {
     start(&mut m, 1, &eight, 0.0, 100.0, Placement::First).unwrap();
     start(&mut m, 2, &four, 0.0, 100.0, Placement::First).unwrap();
     let [first, second] = [1, 2].map(|id| m.allocation_r(JobId(id)).unwrap());
-    // The R is read as it is written, as the wire does.
+    // R is read from its text, as on the wire.
     let first = R::from_json(&first.to_value().to_string()).unwrap();
     let mut again = machine();
     again.allocate_r(JobId(1), &first, &Idset::new(), 0.0, 100.0).unwrap();
     again.allocate_r(JobId(2), &second, &Idset::new(), 0.0, 100.0).unwrap();
     assert_eq!(again.machine.ledger.upper(), m.machine.ledger.upper());
     assert_eq!(again.allocation_r(JobId(1)), m.allocation_r(JobId(1)));
-    // R27-HELLO-5: without what it gave back meanwhile.
+    // R27-HELLO-5: without the ranks that were released meanwhile.
     let mut partly = machine();
     partly.allocate_r(JobId(1), &first, &ids("2"), 0.0, 100.0).unwrap();
     assert_eq!(held(&partly, 1)["power"]["pools"], json!([{"hosts": "n0", "each": 8}]));
-    // A cap that was lowered meanwhile ends nobody; nothing starts until enough has come back.
+    // A capacity that was lowered meanwhile ends no job, and no job starts until enough power is released.
     let mut lower = flow();
     lower["power"]["pools"][0]["size"] = json!(14);
     let mut lower = with(lower);
@@ -220,7 +221,7 @@ fn r27_hello_6_what_flowed_to_a_job_flows_after_a_restart() {
     lower.release(JobId(1), None).unwrap();
     assert!(lower.match_now(&one, 0.0, 1.0, Placement::First).is_ok());
     assert_eq!(lower.machine.ledger.upper(), &*lower.idle_upper);
-    // A machine that has no power any more has nothing to hold.
+    // A machine without power has no flow to hold.
     let mut none = cluster(4, 4, 0);
     none.allocate_r(JobId(1), &first, &Idset::new(), 0.0, 100.0).unwrap();
     assert_eq!(none.allocation(JobId(1)).unwrap().cores(), 2);
@@ -232,14 +233,14 @@ fn m16_17_the_r_of_a_job_is_the_machine_of_an_instance_in_it() {
     let two = ask(&mut m, &kw(2, 8));
     start(&mut m, 1, &two, 0.0, 100.0, Placement::First).unwrap();
     let mut r = m.allocation_r(JobId(1)).unwrap().to_value();
-    // Ranks are others there, `scheduling` is what it was.
+    // The ranks differ there, `scheduling` is unchanged.
     r["execution"]["R_lite"] = json!([{"rank": "0-1", "children": {"core": "0"}}]);
     let mut child = Resources::from_r(&R::from_value(&r).unwrap()).unwrap();
     child.set_up(&ids("0-1"));
     let [all, more] = [kw(2, 8), kw(1, 9)].map(|text| ask(&mut child, &text));
     assert!(child.satisfiable(&all).is_ok() && child.satisfiable(&more).is_err());
     assert_eq!(start(&mut child, 1, &all, 0.0, 9.0, Placement::First).unwrap(), "rank[0-1]/core0");
-    // A job that was given no flow has none to give.
+    // The R of a job without flow describes no flow.
     let plain = cores(&mut m, 1, 1);
     start(&mut m, 2, &plain, 0.0, 9.0, Placement::First).unwrap();
     let mut child = Resources::from_r(&m.allocation_r(JobId(2)).unwrap()).unwrap();
@@ -256,13 +257,13 @@ fn a_machine_is_written_as_it_was_read() {
     assert_eq!(again.to_r_all(), r);
     assert_eq!(*again.idle_upper, *m.idle_upper);
     assert_eq!(again.graph().subsystems(), ["containment", "power", "io"]);
-    // Pools without names are called the same ever after.
+    // Pools without names keep their names from the first reading.
     let pool = |n: u32| json!({"size": 1, "hosts": format!("n{n}")});
     let unnamed = with(json!({"power": {"pools": [pool(0), pool(1)]}})).to_r_all();
     let named = unnamed.scheduling.as_ref().unwrap()["flow"]["power"]["pools"].clone();
     assert_eq!((&named[0]["name"], &named[1]["name"]), (&json!("pool0"), &json!("pool1")));
     assert_eq!(Resources::from_r(&unnamed).unwrap().to_r_all(), unnamed);
-    // What else stands there stays, with the topology of nodes as well.
+    // Other keys of `scheduling` are kept, also with the topology of nodes.
     let mut value = cluster(4, 4, 0).to_r_all().to_value();
     value["scheduling"] = json!({"writer": "TreePool", "children": [{"ranks": "0-3", "topo": {"socket": [
         {"cores": "0-1"}, {"cores": "2-3"}]}}], "flow": flow()});
@@ -288,7 +289,7 @@ fn the_graph_of_rfc_40_is_read_for_what_flows() {
     assert_eq!(m.match_now(&four, 0.0, 10.0, Placement::First), Err(NoFit::Busy));
     assert_eq!(m.shortage(&four).unwrap(), "insufficient power: needs 4 kW, pdu0 has too little left");
     assert_eq!(m.earliest(&four, 0.0, 10.0), Some(10.0));
-    // As R, with the supply of each node; and R with that graph as its `scheduling`.
+    // As R, with the pool of each node; and R with that graph as its `scheduling`.
     let r = m.to_r_all();
     assert_eq!(
         r.scheduling.as_ref().unwrap()["flow"]["power"]["pools"],
@@ -370,7 +371,7 @@ fn m4_19_flow_that_goes_both_ways_is_not_given_away() {
         let request = ask(&mut m, &on_nodes(1, r#"{"type":"io","count":4}"#));
         m.satisfiable(&request).map_err(|e| e.why)
     };
-    // However many subsystems a file names, each edge is looked at once.
+    // For any number of subsystems in a file, each edge is examined once.
     let many: Vec<Value> = (0..20_000)
         .map(|n| json!({"source": "0", "target": "1", "metadata": {"subsystem": format!("s{n}"), "relationship": "r"}}))
         .chain([json!({"source": "0", "target": "1"})])
@@ -384,7 +385,7 @@ fn m4_19_flow_that_goes_both_ways_is_not_given_away() {
     );
 }
 
-/// The example for administrators, as its page says.
+/// The example in the pages for administrators.
 #[test]
 fn the_capped_machine_of_the_documents() {
     let read = |name: &str| {
@@ -408,7 +409,7 @@ fn the_capped_machine_of_the_documents() {
     assert_eq!(m.earliest(&request, 0.0, 3600.0), Some(3600.0));
 }
 
-/// Several ranks of one host are told apart by rank, and renumbered by their order.
+/// Ranks of equal host name are distinguished by rank, and renumbered by their order.
 #[test]
 fn m16_17_ranks_of_one_host_keep_their_flow() {
     let r = json!({"version": 1, "execution": {"R_lite": [{"rank": "0-2", "children": {"core": "0-3"}}],
@@ -429,7 +430,7 @@ fn m16_17_ranks_of_one_host_keep_their_flow() {
         assert_eq!(again.allocation_r(JobId(id)).as_ref(), Some(r));
     }
     assert_eq!(again.machine.ledger.upper(), m.machine.ledger.upper());
-    // In an instance in the second job its only rank is 0.
+    // In an instance in the second job, its only rank is 0.
     let mut r = given[1].to_value();
     r["execution"]["R_lite"] = json!([{"rank": "0", "children": {"core": "0"}}]);
     let mut child = Resources::from_r(&R::from_value(&r).unwrap()).unwrap();

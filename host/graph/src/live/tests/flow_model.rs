@@ -1,8 +1,8 @@
-//! Flow against a slow model: random forests of pools, jobs with power and without, releases whole and in part, nodes that go
-//! down, restarts, reservations. The model adds up what the R of every job says, tries every way to place a request, and
-//! knows of pools only who feeds whom.
+//! Flow against a slow model: random forests of pools, jobs with power and without, whole and partial releases, nodes
+//! that go down, restarts, reservations. The model adds up the R of every job and tries every placement of a request.
+//! Of a pool it knows only the pool that feeds it.
 //!
-//! `FLUXGATE_MODEL_STEPS` says how many steps to play instead of a few thousand.
+//! `FLUXGATE_MODEL_STEPS` sets the number of steps.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::story::{on_time, starts};
 use super::*;
 
-/// Steps played when nobody says how many.
+/// Default number of steps.
 const STEPS: u64 = 6_000;
 /// Steps on one machine.
 const EPISODE: u64 = 60;
@@ -29,14 +29,14 @@ impl Dice {
     }
 }
 
-/// A pool: what feeds it, and how much it carries.
+/// A pool: the pool that feeds it, and its capacity.
 #[derive(Debug, Clone)]
 struct Pool {
     above: Option<usize>,
     size: u64,
 }
 
-/// What a job holds: per node cores and power.
+/// The resources of a job: cores and power by node.
 #[derive(Debug, Clone, Default)]
 struct Held {
     end: f64,
@@ -46,13 +46,13 @@ struct Held {
 #[derive(Debug, Clone)]
 struct World {
     pools: Vec<Pool>,
-    /// Cores of each node, and the pool it hangs on.
+    /// Cores of each node, and the pool that feeds it.
     nodes: Vec<(u64, Option<usize>)>,
     up: Vec<bool>,
     jobs: BTreeMap<u64, Held>,
 }
 
-/// So many slots of so many cores and so much power; whole nodes or parts.
+/// A number of slots with cores and power each; whole nodes or parts.
 #[derive(Debug, Clone, Copy)]
 struct Ask {
     slots: u64,
@@ -101,7 +101,7 @@ impl World {
             }
             pools.push(said);
         }
-        // The order in which they are told means nothing.
+        // The order of pools in the description has no meaning.
         pools.reverse();
         let entries: Vec<Value> = (0..self.nodes.len())
             .map(|n| json!({"rank": n.to_string(), "children": {"core": (0..self.nodes[n].0 as u32).collect::<Idset>().to_string()}}))
@@ -116,7 +116,7 @@ impl World {
         machine
     }
 
-    /// What is left of cores and pools without jobs for which `held` says no.
+    /// The free cores and power, without the jobs that `held` selects.
     fn left(&self, held: impl Fn(&Held) -> bool) -> (Vec<u64>, Vec<i64>) {
         let mut cores: Vec<u64> = self.nodes.iter().map(|(cores, _)| *cores).collect();
         let mut pools: Vec<i64> = self.pools.iter().map(|pool| pool.size as i64).collect();
@@ -138,7 +138,7 @@ impl World {
         self.place(ask, &room, 0, ask.slots, pools)
     }
 
-    /// Every number of slots on every node.
+    /// Tries every number of slots on every node.
     fn place(&self, ask: Ask, room: &[u64], node: usize, slots: u64, pools: Vec<i64>) -> bool {
         if slots == 0 {
             return true;
@@ -167,7 +167,7 @@ impl World {
         Ask { slots: 1 + dice.below(4), per: 1 + dice.below(2), power, whole: dice.below(3) == 0 }
     }
 
-    /// What an R gives, told by R alone.
+    /// The resources of a job by its R alone.
     fn read(&self, r: &R, end: f64) -> Held {
         let mut held = Held { end, on: BTreeMap::new() };
         for rank in r.ranks().iter() {
@@ -186,7 +186,7 @@ impl World {
         held
     }
 
-    /// Nothing is given twice, and the ledger holds what the Rs say.
+    /// Checks that no unit is held twice, and that the ledger agrees with the Rs.
     fn agree(&self, m: &Resources) {
         let (cores, pools) = self.left(|_| true);
         assert!(pools.iter().all(|left| *left >= 0), "{pools:?} {self:?}");
@@ -228,7 +228,7 @@ const PLACEMENTS: [Placement; 7] = [
     Placement::Power,
 ];
 
-/// Starts a job where the machine says; what it got, checked.
+/// Starts a job where the machine places it, and checks its resources.
 fn begin(
     world: &mut World,
     m: &mut Resources,
@@ -266,7 +266,7 @@ fn steps() -> u64 {
     std::env::var("FLUXGATE_MODEL_STEPS").ok().and_then(|n| n.parse().ok()).unwrap_or(STEPS)
 }
 
-/// Refused if and only if there is no way to place it, now, at any end of a job, and ever; nothing is lost.
+/// A request is refused if and only if no placement exists: now, at any end of a job, and on the idle machine.
 #[test]
 fn m4_18_flow_is_found_if_and_only_if_it_is_there() {
     for episode in 0..steps().div_ceil(EPISODE) {
@@ -321,7 +321,7 @@ fn m4_18_flow_is_found_if_and_only_if_it_is_there() {
                     if world.up[node] { m.set_up(&rank) } else { m.set_down(&rank) }
                 }
                 8 => now += dice.below(10) as f64,
-                // Another life of the scheduler: all it knows are the Rs.
+                // A restart of the scheduler, which then knows only the Rs.
                 _ => {
                     let held: Vec<(u64, R)> =
                         world.jobs.keys().map(|id| (*id, m.allocation_r(JobId(*id)).unwrap())).collect();
@@ -346,8 +346,8 @@ fn m4_18_flow_is_found_if_and_only_if_it_is_there() {
     }
 }
 
-/// Jobs end when they should or before. Whoever alone was promised a time starts then, whatever was started meanwhile; of
-/// several none is moved by a start.
+/// Jobs end on time or earlier. The only job with a reservation starts at its reserved time, whatever was started
+/// meanwhile; of several reservations, a start delays none.
 #[test]
 fn m4_18_flow_that_was_reserved_is_there() {
     for episode in 0..steps().div_ceil(EPISODE) {
@@ -396,7 +396,7 @@ fn m4_18_flow_that_was_reserved_is_there() {
                     release(&mut world, &mut m, job, None);
                 }
                 _ => {
-                    // On to the next thing that happens.
+                    // The next event.
                     let ends = world.jobs.values().map(|job| job.end);
                     let next = ends.chain(promised.values().map(|(_, at, _)| *at)).min_by(f64::total_cmp);
                     now = next.unwrap_or(now + 1.0).max(now);

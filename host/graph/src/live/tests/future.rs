@@ -1,4 +1,4 @@
-//! When something fits: expected ends, reservations, backfilling.
+//! The time at which a request fits: expected ends, reservations, backfilling.
 
 use super::*;
 
@@ -15,7 +15,7 @@ fn earliest_follows_the_expected_ends() {
         let slots = cores(&mut m, 2 * n, 1);
         assert_eq!(m.earliest(&slots, 5.0, 1.0), expected, "{n} nodes of cores");
     }
-    // Overdue: still there now, gone right after.
+    // An overdue job still holds its resources now, and is assumed to end right after.
     assert_eq!(m.match_now(&one, 15.0, 16.0, Placement::First), Err(NoFit::Busy));
     assert_eq!(m.earliest(&one, 15.0, 1.0), Some(15.0f64.next_up()));
     m.set_end(JobId(2), 12.0).unwrap();
@@ -60,7 +60,7 @@ fn not_before_a_time() {
         assert_eq!(from(&mut m, &two, 4.0, 17.0), Some(25.0));
         assert_eq!(from(&mut m, &one, 20.0, 1.0), Some(25.0));
         assert_eq!(from(&mut m, &one, 30.0, 1.0), Some(30.0), "after all that is known");
-        // Beside a reservation that counts do not tell of, places decide.
+        // Beside a reservation that counts do not cover, places decide.
         let other = if whole { cores(&mut m, 1, 1) } else { nodes(&mut m, 1) };
         m.reserve(JobId(3), &other, 30.0, 5.0).unwrap();
         assert_eq!(from(&mut m, &four, 26.0, 5.0), Some(35.0));
@@ -80,7 +80,7 @@ fn shadow_time_and_extra_nodes() {
         let eight = want(&mut m, 8);
         assert_eq!(m.earliest(&eight, 0.0, 50.0), Some(100.0));
         m.reserve(JobId(2), &eight, 100.0, 50.0).unwrap();
-        // Four are free now, two of them are extra.
+        // Four nodes are free now, two of them are extra nodes.
         let (two, three) = (want(&mut m, 2), want(&mut m, 3));
         assert!(m.match_now(&three, 0.0, 100.0, Placement::First).is_ok(), "ends before the shadow time");
         let delay = Err(NoFit::WouldDelay(JobId(2), 100.0));
@@ -105,7 +105,7 @@ fn a_late_reservation_waits_for_who_overstays() {
     let (one, two) = (nodes(&mut m, 1), nodes(&mut m, 2));
     start(&mut m, 1, &one, 0.0, 10.0, Placement::First).unwrap();
     m.reserve(JobId(2), &two, 10.0, 5.0).unwrap();
-    // At 20 job 1 still runs. The reservation begins right after now, so nothing may start.
+    // At 20 s job 1 still runs. The reservation starts right after now, so no job may start.
     let right_after = 20f64.next_up();
     let delay = Err(NoFit::WouldDelay(JobId(2), right_after));
     assert_eq!(m.match_now(&one, 20.0, 21.0, Placement::First), delay);
@@ -118,7 +118,7 @@ fn a_late_reservation_waits_for_who_overstays() {
 
 #[test]
 fn reservations_float() {
-    // The reservation of one node is tentatively somewhere; a start may take any node as long as one is left.
+    // The reservation of one node has a tentative place; a start may take any node as long as one is left.
     let mut m = cluster(3, 2, 0);
     let (one, two) = (nodes(&mut m, 1), nodes(&mut m, 2));
     let three = nodes(&mut m, 3);

@@ -1,4 +1,4 @@
-//! A plan in counts that is kept in step with what happens gives the answers of one that is made anew.
+//! A plan in counts that is updated with every change gives the answers of a plan that is made anew.
 
 use proptest::prelude::*;
 
@@ -6,17 +6,17 @@ use super::*;
 
 #[derive(Debug, Clone)]
 enum Op {
-    /// A request, for this many seconds.
+    /// Starts this request for this many seconds.
     Start(usize, u8),
-    /// The running job at this position ends, or gives one node back.
+    /// The running job at this position ends, or releases one node.
     End(usize, bool),
-    /// The request is reserved for, at its earliest start.
+    /// Reserves the earliest start of this request.
     Reserve(usize, u8),
-    /// The reservation at this position is dropped.
+    /// Drops the reservation at this position.
     Drop(usize),
-    /// Time goes on.
+    /// Advances the time.
     Later(u8),
-    /// A node goes down or comes back.
+    /// A node goes down or comes up.
     Node(u32, bool),
     /// The running job at this position gets another end.
     Extend(usize, u8),
@@ -34,7 +34,7 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// The answers to all questions, each asked of a copy, whose plan is made anew, if `anew`.
+/// The answers to all queries; with `anew` each of a copy, whose plan is made anew.
 fn answers(m: &mut Resources, requests: &[Arc<Request>], now: f64, anew: bool) -> Vec<String> {
     let mut told = Vec::new();
     for request in requests {

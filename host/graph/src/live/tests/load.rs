@@ -1,4 +1,4 @@
-//! Readers: what they accept, and what they say when they do not.
+//! The readers: accepted texts, and the errors of others.
 
 use super::*;
 
@@ -57,11 +57,12 @@ pub(super) fn machine() -> Resources {
 #[test]
 fn jgf_becomes_runs_and_pools() {
     let m = machine();
-    // cluster, rack, license, and per node: node, memory, 2 sockets with a run of cores and a gpu each.
+    // The cluster, the rack and the licences; for each node the node, memory, and 2 sockets with a run of cores and a
+    // gpu each.
     assert_eq!(m.graph().vertex_count(), 3 + 2 * 8);
     let t = m.totals();
     assert_eq!((t.nodes, t.cores, t.gpus, t.up_nodes, t.free_nodes), (2, 12, 4, 2, 2));
-    // Core ids count from 0 on each socket; R tells them apart.
+    // Core ids count from 0 on each socket; R numbers them through the node.
     let r = m.to_r_all();
     assert_eq!(r.summary(), "rank[0-1]/core[0-5],gpu[0-1]");
     assert_eq!(r.nodelist.to_string(), "host[0-1]");
@@ -77,12 +78,12 @@ fn sockets_memory_and_racks_match() {
     let core = |n: u32| format!(r#"{{"type":"core","count":{n}}}"#);
     let table = [
         (format!("[{}]", slot(&core(4))), "rank0/core[0-3]"),
-        // A socket is for the slot alone.
+        // An exclusive socket belongs to one slot.
         (
             format!("[{}]", slot(&format!(r#"{{"type":"socket","count":1,"with":[{}]}}"#, core(2)))),
             "rank0/core[0-2],gpu0",
         ),
-        // A shared socket must have all cores itself.
+        // A shared socket must have all cores of the slot.
         (format!(r#"[{{"type":"socket","count":1,"with":[{}]}}]"#, slot(&core(3))), "rank0/core[0-2]"),
         (
             format!(r#"[{{"type":"socket","count":3,"with":[{}]}}]"#, slot(&core(2))),
@@ -137,7 +138,7 @@ fn what_does_not_fit_inside() {
 
 #[test]
 fn pools_are_shared_by_units() {
-    // M4-1, M16-5: 8 GB to two jobs; the ninth is refused.
+    // M4-1, M16-5: 8 GB for two jobs; a further one is refused.
     let mut m = machine();
     let with = |m: &mut Resources, gb: u32| {
         let spec = format!(
@@ -272,7 +273,7 @@ fn toml_entries_add_up() {
     assert_eq!(r.properties["debug"], ids("2"));
 }
 
-/// What a machine of four hosts with capped racks says of flow.
+/// The flow of a machine of four hosts with capped racks.
 const FLOW: &str = "[[resource.config]]\nhosts = 'n[0-4]'\ncores = '0-3'\n[resource]\nexclude = 'n4'\n[resource.flow.power]\n\
                     unit = 'W'\n[[resource.flow.power.pools]]\nname = 'row'\nsize = 900\n[[resource.flow.power.pools]]\n\
                     name = 'rack'\nsize = 500\nfrom = 'row'\nhosts = 'n[0-1]'\neach = 300\n[[resource.flow.power.pools]]\n\

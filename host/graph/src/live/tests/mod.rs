@@ -1,4 +1,4 @@
-//! Tests of the crate through its face.
+//! Tests of the crate through its interface.
 
 mod basic;
 mod flow;
@@ -22,7 +22,7 @@ use proptest::prelude::ProptestConfig;
 
 use crate::{NoFit, Placement, Request, Resources};
 
-/// So many cases, or as many as `PROPTEST_CASES` says for a long run.
+/// This number of cases, or `PROPTEST_CASES` for a long run.
 pub(crate) fn config(cases: u32) -> ProptestConfig {
     let cases = std::env::var("PROPTEST_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(cases);
     ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
@@ -60,12 +60,12 @@ pub(crate) fn jobspec_with(resources: &str, constraints: &str) -> Jobspec {
     Jobspec::from_json(&text).unwrap_or_else(|e| panic!("{e}: {text}"))
 }
 
-/// So many slots of so many cores.
+/// A number of slots with this many cores each.
 pub(crate) fn cores(machine: &mut Resources, slots: u32, per: u32) -> Arc<Request> {
     machine.compile(&Simple { slots, cores_per_slot: per, ..Simple::default() }.build()).unwrap()
 }
 
-/// So many whole nodes.
+/// A number of whole nodes.
 pub(crate) fn nodes(machine: &mut Resources, nodes: u32) -> Arc<Request> {
     let text = format!(
         r#"[{{"type":"slot","count":1,"label":"x","with":[{{"type":"node","count":{nodes},"with":[{{"type":"core","count":1}}]}}]}}]"#
@@ -73,7 +73,7 @@ pub(crate) fn nodes(machine: &mut Resources, nodes: u32) -> Arc<Request> {
     machine.compile(&jobspec(&text)).unwrap()
 }
 
-/// Matches and books; the R of it.
+/// Matches and books a request; returns its R.
 pub(crate) fn start(
     machine: &mut Resources,
     id: u64,
@@ -88,7 +88,7 @@ pub(crate) fn start(
     Ok(summary)
 }
 
-/// All nodes of an instance may be excluded: nothing fits, nothing is found, and nothing breaks.
+/// All nodes of an instance may be excluded: nothing fits, and no call fails.
 #[test]
 fn adm_6_a_machine_without_nodes() {
     let mut r = R::new();

@@ -1,6 +1,7 @@
-//! The crate against a slow model that is obviously right: a list of units, who holds each, and every placement tried.
+//! The crate against a slow model that is obviously right: a list of units with the job of each, and every placement
+//! tried.
 //!
-//! Steps are random but drawn by proptest, so a failure shrinks to a short story.
+//! Steps are random but drawn by proptest, so a failure shrinks to a short sequence.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +9,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// What a step does.
+/// The kinds of steps.
 #[derive(Debug, Clone)]
 enum Step {
     Start { slots: u32, per: u32, whole: bool, duration: u32, placement: usize },
@@ -35,7 +36,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Units by rank and core; who holds each.
+/// Units by rank and core, with the job that holds each.
 #[derive(Debug, Clone)]
 struct Model {
     units: BTreeMap<(u32, u32), Option<u64>>,
@@ -54,7 +55,7 @@ impl Model {
         Model { units, up, gone: BTreeSet::new(), ends: BTreeMap::new() }
     }
 
-    /// Free cores of each node that is up, without those of jobs for which `held` says no.
+    /// Free cores of each node that is up, without the jobs that `held` selects.
     fn free(&self, held: impl Fn(u64) -> bool) -> BTreeMap<u32, (u64, u64)> {
         let mut nodes: BTreeMap<u32, (u64, u64)> = BTreeMap::new();
         for ((rank, _), holder) in self.units.iter().filter(|((rank, _), _)| self.up.contains(rank)) {
@@ -113,14 +114,14 @@ fn machine(sizes: &[u32]) -> Resources {
     m
 }
 
-/// M16-16: allocated and available are disjoint and together everything; and the ledger agrees with the model.
+/// M16-16: allocated and available resources are disjoint and together the whole; the ledger agrees with the model.
 fn agree(m: &Resources, model: &Model) {
     let all = machine_of(model);
     let allocated = m.allocated_r();
     let mut held: BTreeMap<(u32, u32), u64> = BTreeMap::new();
     for (id, _) in m.allocations() {
         let r = m.allocation_r(id).unwrap();
-        // Written by runs of nodes, it is what it would be node by node, in canonical form.
+        // Written by runs of nodes, R is the same as node by node, in canonical form.
         let ranks = r.ranks();
         let one_by_one =
             R::from_nodes(ranks.iter().map(|k| (k, format!("n{k}"), r.children(k).unwrap().clone())));
@@ -152,14 +153,14 @@ fn machine_of(model: &Model) -> u64 {
     model.units.keys().filter(|(rank, _)| !model.gone.contains(rank)).count() as u64
 }
 
-/// What jobs ask for.
+/// The kinds of requests.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Mode {
-    /// Anything, without reservations.
+    /// Any request, without reservations.
     Any,
-    /// Cores wherever they are, which a plan of counts covers.
+    /// Cores on any nodes, which a plan in counts covers.
     Cores,
-    /// Idle nodes, whichever, which a plan of counts covers too; beside starts that share nodes.
+    /// Any idle nodes, which a plan in counts covers too; beside starts that share nodes.
     Nodes,
 }
 
@@ -169,7 +170,7 @@ fn run(sizes: &[u32], steps: &[Step], mode: Mode) {
     let mut model = Model::new(sizes);
     let mut now = 0.0;
     let mut next = 1u64;
-    // Reservations of counts: job, start, end, cores.
+    // Reservations in counts: job, start, end, cores.
     let mut reserved: BTreeMap<u64, (f64, f64, u64)> = BTreeMap::new();
     for step in steps {
         match *step {
@@ -180,7 +181,8 @@ fn run(sizes: &[u32], steps: &[Step], mode: Mode) {
                     Mode::Nodes if whole => (1, true),
                     Mode::Nodes => (per, false),
                 };
-                // Of what shares nodes it is only told that it keeps reservations: a cleverer search may find more.
+                // For requests that share nodes, only the reservations are checked: an exhaustive search may find
+                // more.
                 let exact = mode != Mode::Nodes || whole || reserved.is_empty();
                 let request = request(&mut m, slots, per, whole);
                 let end = now + f64::from(duration);
@@ -285,14 +287,14 @@ fn run(sizes: &[u32], steps: &[Step], mode: Mode) {
             }
         }
         if matches!(step, Step::Down(_) | Step::Up(_) | Step::Shrink(_) | Step::Release { .. }) {
-            // Their times were promised by another machine; this test is about those that can be kept.
+            // Their times were reserved on another machine; this test is about reservations that can be kept.
             for (id, _) in std::mem::take(&mut reserved) {
                 m.unreserve(JobId(id));
             }
         }
         agree(&m, &model);
     }
-    // What is released completely is as it was.
+    // After all releases the machine is as it was at first.
     let left: Vec<JobId> = m.allocations().map(|(id, _)| id).collect();
     for id in left {
         assert_eq!(m.release(id, None), Ok(true));
@@ -366,20 +368,22 @@ fn model_earliest(
 proptest! {
     #![proptest_config(config(300))]
 
-    /// Small machines of unequal nodes: refused if and only if nothing fits; earliest agrees; nothing is lost.
+    /// Small machines of unequal nodes: a request is refused if and only if it does not fit; `earliest` agrees; no
+    /// unit is lost.
     #[test]
     fn no_reservations(sizes in proptest::collection::vec(1..4u32, 1..5), steps in proptest::collection::vec(step(), 1..60)) {
         let steps: Vec<Step> = steps.into_iter().filter(|s| !matches!(s, Step::Reserve { .. } | Step::Unreserve)).collect();
         run(&sizes, &steps, Mode::Any);
     }
 
-    /// Equal cores, several reservations: a start is refused if and only if it would break one (EASY's rule for many).
+    /// Equal cores, several reservations: a start is refused if and only if it would delay one (EASY's rule for
+    /// many).
     #[test]
     fn reservations_of_cores(sizes in proptest::collection::vec(1..4u32, 1..5), steps in proptest::collection::vec(step(), 1..60)) {
         run(&sizes, &steps, Mode::Cores);
     }
 
-    /// The same for whole nodes of several sizes, some of them shared by others.
+    /// The same for whole nodes of several sizes, some of them shared.
     #[test]
     fn reservations_of_nodes(sizes in proptest::collection::vec(1..4u32, 1..7), steps in proptest::collection::vec(step(), 1..60)) {
         run(&sizes, &steps, Mode::Nodes);

@@ -1,4 +1,4 @@
-//! How long things take as machines grow. Prints a table; run it in release mode:
+//! Times of calls as machines grow. Prints a table; run it in release mode:
 //! `cargo test --release -p fluxgate-graph --lib scale -- --ignored --nocapture`.
 
 use std::time::{Duration, Instant};
@@ -78,7 +78,7 @@ fn scale() {
         println!("== {n} nodes from R: load {load:?}, {} MB", (resident_kb().saturating_sub(before)) / 1024);
         let four = cores(&mut m, 1, 4);
         let whole = nodes(&mut m, 1);
-        // A thousand jobs of odd sizes on the first nodes.
+        // A thousand jobs of different sizes on the first nodes.
         for id in 0..(n / 2).min(1000) {
             let odd = cores(&mut m, 1, 1 + id * 7 % 44);
             start(&mut m, 100 + u64::from(id), &odd, 0.0, 100.0 + f64::from(id), Placement::First).unwrap();
@@ -182,7 +182,8 @@ fn scale() {
     }
 }
 
-/// EASY with whole nodes: a full machine of a thousand jobs, a wide head with a reservation, and small jobs behind it.
+/// EASY with whole nodes: a full machine of a thousand jobs, a wide head with a reservation, and small jobs behind
+/// it.
 #[expect(clippy::print_stdout, reason = "it prints a table")]
 fn backfill(n: u32) {
     let mut m = cluster(n, 16, 0);

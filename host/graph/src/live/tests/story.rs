@@ -1,5 +1,5 @@
-//! Random life on machines with sockets, gpus, memory and licences: whatever is asked and however it is placed, no unit
-//! is held twice, totals follow, a start never moves a reservation, and in the end everything is as it was.
+//! Random sequences on machines with sockets, gpus, memory and licences. For every request and placement: no unit is
+//! held twice, totals are right, a start delays no reservation, and at the end the machine is as it was at first.
 
 use proptest::prelude::*;
 
@@ -73,22 +73,22 @@ const SHAPES: [(&str, &str); 12] = [
     ),
 ];
 
-/// When each reservation would begin.
+/// The planned start of each reservation.
 pub(super) fn starts(m: &mut Resources, now: f64) -> Vec<(JobId, f64)> {
     let mut list = m.with_plan(now, |plan, machine| plan.starts(machine));
     list.sort_by_key(|(id, _)| *id);
     list
 }
 
-/// Does every reservation begin when it was promised? Not after nodes went down or jobs overstayed; then they begin as
-/// soon as they can, and what comes between may change their order.
+/// True if every reservation starts at its reserved time. After nodes went down or jobs overstayed, reservations
+/// start as soon as possible, and starts in between may change their order.
 pub(super) fn on_time(m: &Resources, now: f64, starts: &[(JobId, f64)]) -> bool {
     let promised: std::collections::BTreeMap<JobId, f64> =
         m.reservations().map(|(id, start, _)| (id, start.max(now))).collect();
     promised.len() == starts.len() && starts.iter().all(|(id, start)| promised[id] == *start)
 }
 
-/// Free units counted one by one, against the totals kept.
+/// Counts free units one by one, and compares them with the totals.
 fn check(m: &Resources) {
     let free = m.to_r_all().diff(&m.allocated_r()).diff(&m.down_r());
     let t = m.totals();

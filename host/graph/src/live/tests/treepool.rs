@@ -1,4 +1,4 @@
-//! The inside of nodes from R's key `scheduling` (RFC 49; R49-1).
+//! The topology of nodes in R's key `scheduling` (RFC 49; R49-1).
 
 use fluxgate_formats::shorthand;
 use serde_json::{Value, json};
@@ -15,7 +15,7 @@ fn topo() -> Value {
     })
 }
 
-/// Four nodes of the same; `children` is what the topology says of them.
+/// Four equal nodes; `children` is their entry of R_lite.
 fn r(children: Value) -> R {
     R::from_value(&json!({
         "version": 1,
@@ -39,7 +39,7 @@ fn count(m: &Resources, type_: &str) -> usize {
     graph.vertices.iter().filter(|vertex| graph.text(vertex.type_) == type_).count()
 }
 
-/// Start a job of this shape, in the shorthand of RFC 46; its R.
+/// Starts a job of this shape, in the shorthand of RFC 46; returns its R.
 fn shape(m: &mut Resources, id: u64, shape: &str, placement: Placement) -> R {
     let mut spec = Simple::default().build();
     spec.resources = shorthand::parse(shape).unwrap();
@@ -69,7 +69,7 @@ fn r49_1_an_allocation_has_the_entries_of_its_ranks_and_their_topology_as_it_was
         scheduling,
         json!({"writer": "TreePool", "site": 7, "children": [{"ranks": "0", "topo": topo()}]})
     );
-    // What is gone is in no R any more.
+    // R does not name removed ranks.
     m.shrink(&ids("2-3"));
     assert_eq!(m.to_r_all().scheduling.unwrap()["children"].as_array().unwrap().len(), 1);
 }
@@ -97,7 +97,7 @@ fn r49_1_the_ranks_of_an_enclosing_instance_are_renumbered_by_their_order() {
 }
 
 #[test]
-fn excluded_nodes_stay_in_the_topology_and_hurt_nobody() {
+fn excluded_nodes_stay_in_the_topology_without_effect() {
     // Pitfall 15: exclusion leaves `scheduling` untrimmed.
     let m = load(json!([{"ranks": "0-9", "topo": topo()}]));
     assert_eq!((m.unused_topology(), count(&m, "numa")), (None, 16));
@@ -145,7 +145,7 @@ fn what_is_no_topology_is_set_aside_with_a_reason_and_rides_along() {
         assert_eq!(count(&m, "socket"), 0);
         assert_eq!(m.to_r_all().scheduling.unwrap()["children"], children);
     }
-    // Another writer's is none of ours.
+    // The `scheduling` of another writer is ignored.
     let mut foreign = r(json!([]));
     foreign.scheduling = Some(json!({"writer": "fluxion", "graph": {}}));
     let m = Resources::from_r(&foreign).unwrap();
@@ -180,8 +180,9 @@ fn machine(nodes: u32, domains: u32, cores: u32, each: Option<u32>) -> Resources
     m
 }
 
-/// The jobs of RFC 49's examples, one after another, close together. Where those write `slot=1/node=1/core=8` and mean
-/// part of a node it stands the other way round here: by RFC 14 all that is in a slot is the slot's, so that is a node.
+/// The jobs of the examples in RFC 49, one after another, with placement `locality`. The RFC writes
+/// `slot=1/node=1/core=8` for a part of a node. By RFC 14 a slot owns its whole content, so that is a whole node;
+/// here the order is reversed.
 fn plays(m: &mut Resources, jobs: &[(&str, &str)]) {
     for (id, (job, expected)) in (1..).zip(jobs) {
         assert_eq!(shape(m, id, job, Placement::Locality).summary(), *expected, "{job}");

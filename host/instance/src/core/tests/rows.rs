@@ -62,7 +62,7 @@ fn r27_ready_4_and_5_the_answer_counts_the_queue_and_requests_follow_at_once() {
 }
 
 #[test]
-fn r27_ready_7_whoever_said_ready_is_whose_end_counts() {
+fn r27_ready_7_only_the_end_of_the_sender_of_ready_counts() {
     let mut bench = Bench::ready();
     let id = bench.submit(jobspec(4, 100.0, 200.0));
     bench.allocate(id, r("0", EPOCH, EPOCH + 200.0));
@@ -206,7 +206,7 @@ fn r28_dis_1_and_x_1_an_acquisition_ends_with_its_holder_and_jobs_do_not() {
 }
 
 #[test]
-fn r27_fin_3_frees_are_dropped_while_offline_also_when_somebody_could_hear_them() {
+fn r27_fin_3_frees_are_dropped_while_offline_also_with_a_connected_scheduler() {
     let mut bench = Bench::ready();
     let ids: Vec<JobId> = (0..2).map(|_| bench.submit(jobspec(4, 10.0, 20.0))).collect();
     for (id, rank) in ids.iter().zip(["0", "1"]) {

@@ -1,4 +1,4 @@
-//! What the check finds, held against the check of a whole schedule and a plain list of cores.
+//! The check against the check of a whole schedule and a plain list of cores.
 
 use std::collections::BTreeMap;
 
@@ -30,7 +30,7 @@ fn row(id: u64, start: f64, run: f64, first: u32, count: u32) -> Row {
     Row { job: JobId(id), submit: 0.0, start, end: start + run, ranks, cores: Some(cores) }
 }
 
-/// Of power: 3 W for each rank, 5 W for both; each core takes one.
+/// Power: 3 W for each rank, 5 W for both; each core takes 1 W.
 fn pools() -> Pools {
     let pool = |name: &str, size, above| Pool { name: name.to_owned(), size, above };
     let pools = vec![pool("all", 5, None), pool("a", 3, Some(0)), pool("b", 3, Some(0))];
@@ -38,13 +38,14 @@ fn pools() -> Pools {
     Pools { kinds: vec![Kind { name, unit, pools, at }] }
 }
 
-/// What flows to a row.
+/// The flow to a row.
 fn flows(row: &Row) -> Vec<Flow> {
     row.cores.iter().flatten().map(|(rank, ids)| (0, *rank, ids.len())).collect()
 }
 
 proptest! {
-    /// The same of memory and flow, where starts are closer together, cores are not looked at and some rows tell too much flow.
+    /// The same for memory and flow: starts are closer together, cores are not checked and some rows have too much
+    /// flow.
     #[test]
     fn it_agrees_of_memory_and_flow(
         made in prop::collection::vec((0u32..8, 0u32..4, 0u32..3, 1u32..3, 0u64..3, 0u32..20), 0..8),
@@ -85,7 +86,8 @@ proptest! {
         prop_assert_eq!(judged(flow(), wrong), report.first.iter().any(wrong));
     }
 
-    /// Both judges agree on whether all is well. Some schedules are: jobs have a quarter of the time and of the cores.
+    /// Both checks agree on whether a schedule is valid. Some schedules are: jobs have a quarter of the time and of
+    /// the cores.
     #[test]
     fn it_agrees_with_the_other(
         made in prop::collection::vec((0u32..16, 0u32..3, 0u32..5, 1u32..3, 0u32..30), 0..6),
@@ -124,7 +126,7 @@ fn memory_that_is_given_twice_is_found() {
     let memory = Memory::of([(0, 4, "GB"), (1, 4, "GB")]);
     let job = |id, memory_kb| Job { memory_kb, ..Job::new(JobId(id), 0.0, 1, 5.0, 5.0) };
     let jobs = [job(1, 3_000_000), job(2, 1_000_001), job(3, 4_000_000)];
-    // Each has a core of its own; the third starts when the first has ended.
+    // Each job has a core of its own; the third starts when the first has ended.
     let rows = [row(1, 0.0, 5.0, 0, 1), row(2, 4.0, 5.0, 1, 1), row(3, 5.0, 5.0, 2, 1)];
     let told = "at 4: rank 0: at least 4000001000 of memory in use, it has 4000000000";
     let mut report = sweep(&machine, &jobs, &[], &rows);

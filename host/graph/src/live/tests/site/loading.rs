@@ -10,7 +10,7 @@ fn fault(edit: impl FnOnce(&mut Value)) -> String {
     Resources::from_r(&R::from_value(&value).unwrap()).unwrap_err().to_string()
 }
 
-// SITE-6, SITE-122: the sparse form, without what only other pages ask for.
+// SITE-6, SITE-122: the sparse form, without keys that only other pages require.
 #[test]
 fn site_2_3_a_graph_is_used_or_set_aside_with_a_reason() {
     let site = Rabbits::default();
@@ -71,7 +71,7 @@ fn site_5_119_hosts_that_one_side_lacks_are_not_scheduled() {
 fn site_11_46_nodes_are_bound_by_host_name() {
     let site = Rabbits::default();
     let mut value = site.value();
-    // Two nodes of the second chassis as an instance counts them.
+    // Two nodes of the second chassis in the numbering of an instance.
     value["execution"]["R_lite"] = json!([{"rank": "0-1", "children": {"core": "0-3"}}]);
     value["execution"]["nodelist"] = json!(["n[3,2]"]);
     let mut m = load(&value);
@@ -96,7 +96,7 @@ fn site_9_hosts_of_one_name_are_bound_in_order_of_rank() {
     let mut m = load(&value);
     assert_eq!(m.unused_topology(), None);
     assert_eq!(run(&mut m, 1, &beside(2, 10)).unwrap().summary(), "rank[0-1]/core[0-3]");
-    // A status of the path is one of all of them.
+    // A path with two vertices: the status applies to both.
     m.set_vertex_status("/site/same", false).unwrap();
     assert_eq!(m.up(), none());
 }
@@ -142,7 +142,7 @@ fn site_13_14_properties_and_levels() {
     let mut text: Value = serde_json::from_str(&job(json!([node(1)]))).unwrap();
     text["attributes"]["system"]["constraints"] = json!({"properties": ["fast"]});
     assert_eq!(run(&mut m, 2, &text.to_string()).unwrap().summary(), "rank1/core[0-3]");
-    // A chassis whose nodes lie on a blade has no slot of node and storage.
+    // A chassis whose nodes are on a blade has no slot of node and storage.
     assert!(satisfiable(&mut m, &beside(2, 10)).is_ok() && satisfiable(&mut m, &beside(3, 10)).is_err());
 }
 

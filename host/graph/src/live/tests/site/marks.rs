@@ -1,4 +1,4 @@
-//! What services set on vertices, over a restart.
+//! Marks and properties that services set on vertices, over a restart.
 
 use serde_json::json;
 
@@ -29,7 +29,7 @@ fn site_78_what_was_set_is_set_again_on_a_machine_read_anew() {
     assert_eq!(marks.properties.len(), 4, "{marks:?}");
     assert!(m.vertex_property("/site/chassis1", "rabbit").unwrap().is_empty());
     assert_eq!((m.up(), m.reported_up()), (ids("0-1"), ids("0-4")));
-    // Of the inventory, and of the machine as a checkpoint has it.
+    // From the inventory, and from the machine of a checkpoint.
     for value in [site.value(), m.to_r_ever().to_value()] {
         let mut again = Resources::from_r(&R::from_value(&value).unwrap()).unwrap();
         assert!(again.restore_marks(&marks).is_empty());
@@ -46,7 +46,7 @@ fn site_78_what_was_set_is_set_again_on_a_machine_read_anew() {
         assert_eq!(held(&run(&mut again, 3, &beside(1, 10)).unwrap()), ["/site/chassis0/ssd1"]);
         assert_eq!(again.vertex_marks().up, marks.up);
     }
-    // Paths that are gone are named.
+    // The paths that the new machine lacks are returned.
     let mut smaller = Rabbits { chassis: 1, status: 1, ..Rabbits::default() }.machine();
     assert_eq!(smaller.restore_marks(&marks), ["/site/chassis1", "/site/n4", "/site/chassis1"]);
 }
@@ -60,7 +60,7 @@ fn site_75_all_paths_are_checked_before_any_is_set() {
     assert!(m.vertex_property("/site/chassis0/n0", "badrabbit").unwrap().is_empty());
     let paths = [paths[0], paths[2]];
     assert_eq!(m.set_vertex_properties(&paths, "badrabbit", Some("bad")), Ok(true));
-    // Again, and on what holds no nodes, it can help no request.
+    // A repeated property, or one on a vertex without nodes, can help no request.
     let version = m.version();
     assert_eq!(m.set_vertex_properties(&paths, "badrabbit", Some("bad")), Ok(false));
     assert_eq!(m.set_vertex_properties(&["/site/chassis0"], "badrabbit", Some("bad")), Ok(false));

@@ -1,4 +1,4 @@
-//! What a job gets beside its nodes.
+//! Resources of a job beside its nodes.
 
 use serde_json::json;
 
@@ -9,11 +9,11 @@ fn site_22_23_25_a_slot_takes_node_and_storage_of_one_chassis() {
     let mut m = Rabbits::default().machine();
     let r = run(&mut m, 1, &beside(1, 10)).unwrap();
     assert_eq!((r.summary(), held(&r)), ("rank0/core[0-3]".into(), vec!["/site/chassis0/ssd0".to_owned()]));
-    // The second slot is beside the first; the third has no node left there.
+    // The second slot is beside the first; for the third no node is left there.
     let r = run(&mut m, 2, &beside(2, 10)).unwrap();
     assert_eq!(r.summary(), "rank[1-2]/core[0-3]");
     assert_eq!(held(&r), ["/site/chassis0/ssd1", "/site/chassis1/ssd0"]);
-    // Two chassis of two nodes: the node beside them has no storage.
+    // Two chassis of two nodes: the node outside of them has no storage.
     assert!(satisfiable(&mut m, &beside(4, 10)).is_ok());
     assert!(satisfiable(&mut m, &beside(5, 10)).is_err());
 }
@@ -49,7 +49,7 @@ fn site_24_chassis_are_distinct_and_stay_shared() {
     assert!(run(&mut m, 3, &chassis(1, 1, 10)).is_none());
     assert!(satisfiable(&mut m, &chassis(3, 1, 10)).is_err());
     assert!(satisfiable(&mut m, &chassis(1, 2, 301)).is_err());
-    // One for itself takes nothing that another job is in.
+    // An exclusive chassis must be free of other jobs.
     let alone = job(json!([{"type": "chassis", "count": 1, "exclusive": true, "with": [node(1)]}]));
     assert!(run(&mut m, 4, &alone).is_none());
     m.release(JobId(1), None).unwrap();
@@ -67,7 +67,7 @@ fn site_26_27_storage_is_granted_by_whole_vertices() {
     // The next chassis.
     assert_eq!(held(&run(&mut m, 3, &beside(1, 300)).unwrap()).len(), 3);
     assert!(run(&mut m, 4, &beside(1, 1)).is_none());
-    // Anywhere, where the storage is not asked for beside the node (form d).
+    // Storage anywhere, if the request does not put it beside the node (form d).
     let mut m = Rabbits::default().machine();
     let apart = |gib: u32| job(json!([node(1), ssd(gib)]));
     assert_eq!(held(&run(&mut m, 1, &apart(401)).unwrap()).len(), 5);
@@ -102,7 +102,7 @@ fn site_29_39_121_storage_nodes_are_no_nodes() {
         (r.summary().as_str(), r.nodelist.to_string().as_str()),
         ("rank0/core[0-3] rank5/core[0-1]", "n0,r0")
     );
-    // A shell that was told of one slot would have no task for the storage node.
+    // With one counted slot, a shell would have no task for the storage node.
     assert_eq!(r.nslots, None);
     assert_eq!(run(&mut m, 2, &all).unwrap().summary(), "rank2/core[0-3] rank6/core[0-1]");
     assert!(run(&mut m, 3, &all).is_none());
@@ -149,12 +149,12 @@ fn site_108_109_110_112_licences_serve_the_whole_machine() {
     let text = r.scheduling.as_ref().unwrap().to_string();
     assert!(text.contains(r#""size":30"#), "{text}");
     assert!(run(&mut m, 2, &job(json!([node(1), seats(11)]))).is_none());
-    // In a slot: so many for each, whichever chassis it is in.
+    // In a slot: an amount for each slot, in any chassis.
     let slots =
         job(json!([{"type": "slot", "count": 2, "label": "each", "with": [node(1), ssd(10), seats(5)]}]));
     assert!(run(&mut m, 3, &slots).is_some());
     assert!(run(&mut m, 4, &job(json!([node(1), seats(1)]))).is_none());
-    // After a restart as many are held.
+    // After a restart the same amounts are held.
     let mut again = load(&value);
     again.allocate_r(JobId(1), &r, &none(), 0.0, 60.0).unwrap();
     assert!(run(&mut again, 2, &job(json!([node(1), seats(11)]))).is_none());
@@ -167,7 +167,7 @@ fn site_108_109_110_112_licences_serve_the_whole_machine() {
 #[test]
 fn site_117_a_reservation_holds_node_and_storage_of_one_chassis() {
     let mut m = Rabbits { chassis: 2, ssds: 1, nodes: 1, ..Rabbits::default() }.machine();
-    // Storage of both chassis is held until 100 and 50; the nodes are free.
+    // Storage of both chassis is held until 100 s and 50 s; the nodes are free.
     let apart = job(
         json!([{"type": "ssd", "count": 1, "exclusive": true}, {"type": "slot", "count": 1, "label": "task", "with": [{"type": "core", "count": 1}]}]),
     );
@@ -179,7 +179,7 @@ fn site_117_a_reservation_holds_node_and_storage_of_one_chassis() {
     let dw = ask(&mut m, &beside(1, 10));
     assert_eq!(m.earliest(&dw, 0.0, 10.0), Some(50.0));
     m.reserve(JobId(3), &dw, 50.0, 10.0).unwrap();
-    // A job of nodes alone may use any node that is not needed at 50 in the second chassis.
+    // A job of nodes alone may use any node that the reservation at 50 s in the second chassis does not need.
     let nodes = ask(&mut m, &job(json!([node(1)])));
     let found = m.match_now(&nodes, 0.0, 1000.0, Placement::First).unwrap();
     m.allocate(JobId(4), &found, 0.0, 1000.0).unwrap();

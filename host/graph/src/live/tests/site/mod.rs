@@ -17,7 +17,7 @@ use crate::{Placement, Request, Resources};
 
 use super::ids;
 
-/// A machine of chassis, each with storage of 100 GiB a vertex and nodes; and one node beside them.
+/// A machine of chassis, each with nodes and with storage vertices of 100 GiB; and one node beside the chassis.
 pub(super) struct Rabbits {
     pub(super) chassis: u32,
     pub(super) ssds: u32,
@@ -129,7 +129,7 @@ pub(super) fn job(resources: Value) -> String {
     .to_string()
 }
 
-/// A node for itself with one core used.
+/// An exclusive node of which one core is used.
 pub(super) fn node(count: u32) -> Value {
     json!({"type": "node", "count": count, "exclusive": true,
         "with": [{"type": "slot", "count": 1, "label": "task", "with": [{"type": "core", "count": 1}]}]})
@@ -144,7 +144,7 @@ pub(super) fn beside(count: u32, gib: u32) -> String {
     job(json!([{"type": "slot", "count": count, "label": "rabbit", "with": [node(1), ssd(gib)]}]))
 }
 
-/// Starts a job if it fits now; its R.
+/// Starts a job if it fits now; returns its R.
 pub(super) fn run(machine: &mut Resources, id: u64, text: &str) -> Option<R> {
     let request = ask(machine, text);
     let found = machine.match_now(&request, 0.0, 60.0, Placement::First).ok()?;
@@ -152,7 +152,7 @@ pub(super) fn run(machine: &mut Resources, id: u64, text: &str) -> Option<R> {
     machine.allocation_r(JobId(id))
 }
 
-/// The paths of the storage in an R.
+/// The paths of the storage vertices in an R.
 pub(super) fn held(r: &R) -> Vec<String> {
     let nodes = r.scheduling.as_ref().unwrap()["graph"]["nodes"].as_array().unwrap().clone();
     let ssd = |node: &Value| node["metadata"]["type"] == "ssd";

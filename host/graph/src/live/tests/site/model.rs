@@ -1,4 +1,4 @@
-//! Machines with storage beside nodes against a plain list of which job holds what.
+//! Machines with storage beside nodes, against a plain list of units and the jobs that hold them.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use serde_json::json;
 use super::super::config;
 use super::*;
 
-/// A request, of which the list knows when it fits.
+/// A request; the list decides when it fits.
 #[derive(Debug, Clone, Copy)]
 enum Ask {
     /// Slots of a node and storage vertices beside it.
@@ -17,11 +17,11 @@ enum Ask {
     Chassis(u32, u32, u32),
     /// A node, and storage vertices anywhere.
     Apart(u32),
-    /// Nodes for themselves.
+    /// Exclusive nodes.
     Nodes(u32),
     /// Cores anywhere.
     Cores(u32),
-    /// A chassis for itself.
+    /// An exclusive chassis.
     Alone,
     /// A storage node in a chassis with a node.
     Storage,
@@ -55,9 +55,9 @@ enum Step {
     Start(Ask, f64),
     /// The nth job ends.
     End(usize),
-    /// The nth job gives the nth of its ranks back.
+    /// The nth job releases its nth rank.
     Part(usize, usize),
-    /// A storage vertex, chassis or node by path.
+    /// Marks a storage vertex, chassis or node by path.
     Mark(u32, u32, bool),
     Rank(u32, bool),
     Restart,
@@ -68,11 +68,11 @@ enum Step {
 enum Unit {
     Core(u32, u32),
     Ssd(u32, u32),
-    /// The chassis itself, by a job that has it for itself. It stays with the job until its last free.
+    /// The chassis itself, held exclusively by a job until its last release.
     Chassis(u32),
 }
 
-/// The plain list.
+/// The plain list of units.
 #[derive(Debug, Clone, Default)]
 struct List {
     held: BTreeMap<Unit, u64>,
@@ -190,7 +190,7 @@ impl World {
                 units.push(Unit::Ssd(chassis.parse().unwrap(), ssd.parse().unwrap()));
             }
         }
-        // A chassis for itself stands for what is in it.
+        // An exclusive chassis holds all units in it.
         for it in nodes.iter().map(|node| &node["metadata"]) {
             if it["type"] == "chassis" && it["exclusive"] == true {
                 let c = it["id"].as_u64().unwrap() as u32;
@@ -203,7 +203,7 @@ impl World {
         units
     }
 
-    /// Does a job hold what it asked for?
+    /// True if a job holds the resources that it requested.
     fn holds(&self, ask: Ask, units: &[Unit]) -> bool {
         let ssds = |c: u32| units.iter().filter(|u| matches!(u, Unit::Ssd(of, _) if *of == c)).count() as u32;
         let mut ranks: Vec<u32> = units
@@ -308,7 +308,7 @@ impl World {
     fn start(&mut self, id: u64, ask: Ask, end: f64) {
         let request = self::ask(&mut self.machine, &ask.text());
         let fits = self.fits(&self.list, ask);
-        // When it could start, if jobs end as expected.
+        // The expected earliest start, if jobs end as expected.
         let mut future = self.list.clone();
         let mut expected = fits.then_some(0.0);
         let mut ends: Vec<(f64, u64)> = self.list.ends.iter().map(|(id, end)| (*end, *id)).collect();
@@ -322,7 +322,7 @@ impl World {
         let found = self.machine.match_now(&request, 0.0, end, Placement::First).ok();
         assert_eq!(found.is_some(), fits, "{ask:?} {:?}", self.list);
         let earliest = self.machine.earliest(&request, 0.0, 1.0);
-        // Of several jobs that end at once the last counts.
+        // Of several jobs that end at the same time the last counts.
         assert_eq!(earliest, expected, "{ask:?} {:?}", self.list);
         let Some(found) = found else { return };
         self.machine.allocate(JobId(id), &found, 0.0, end).unwrap();
@@ -341,7 +341,7 @@ impl World {
         self.list.ends.insert(id, end);
     }
 
-    /// Another process takes over what runs from its R.
+    /// Another process recovers the running jobs from their R.
     fn restart(&mut self) {
         let all = self.machine.to_r_all();
         let mut again = Resources::from_r(&all).unwrap();
@@ -352,7 +352,7 @@ impl World {
         for (id, r) in held {
             again.allocate_r(id, &r, &none(), 0.0, self.list.ends[&id.0]).unwrap();
         }
-        // Marks of nodes are kept by the service: what is reported of a rank is not in its graph.
+        // The service keeps marks of nodes: the reported status of a rank is not in its graph.
         for path in &self.list.down {
             again.set_vertex_status(path, false).unwrap();
         }

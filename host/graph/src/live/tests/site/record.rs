@@ -1,4 +1,4 @@
-//! What a job holds, in its R and back.
+//! The resources of a job in its R, written and read back.
 
 use serde_json::json;
 
@@ -63,7 +63,7 @@ fn site_48_50_52_what_was_held_is_held_after_a_restart() {
         let one = run(&mut m, 1, &beside(1, 200)).unwrap();
         let alone = job(json!([{"type": "chassis", "count": 1, "exclusive": true, "with": [node(1)]}]));
         let two = run(&mut m, 2, &alone).unwrap();
-        // Storage is down at boot; what jobs hold of it is held.
+        // Storage is down at boot; the storage that jobs hold is still held.
         let mut again = site.machine();
         again.set_record_format(format);
         again.allocate_r(JobId(1), &one, &none(), 0.0, 60.0).unwrap();
@@ -75,7 +75,7 @@ fn site_48_50_52_what_was_held_is_held_after_a_restart() {
         }
         assert!(run(&mut again, 3, &beside(1, 101)).is_none());
         assert_eq!(held(&run(&mut again, 3, &beside(1, 1)).unwrap()), ["/site/chassis0/ssd2"]);
-        // Its ranks were given back before; the storage was not.
+        // Its ranks were released before; the storage was not.
         let mut again = Rabbits::default().machine();
         again.allocate_r(JobId(1), &one, &ids("0"), 0.0, 60.0).unwrap();
         assert_eq!(again.allocation(JobId(1)).unwrap().node_count(), 0);
@@ -101,7 +101,7 @@ fn site_48_what_the_machine_does_not_have_is_left_out() {
 fn site_51_52_storage_stays_until_the_last_free() {
     let mut m = Rabbits { chassis: 1, ssds: 4, ..Rabbits::default() }.machine();
     run(&mut m, 1, &beside(2, 150)).unwrap();
-    // Housekeeping gives nodes back one by one.
+    // Housekeeping releases nodes one by one.
     assert!(!m.release(JobId(1), Some(&ids("0"))).unwrap());
     assert!(run(&mut m, 2, &beside(1, 10)).is_none());
     assert!(!m.release(JobId(1), Some(&ids("1"))).unwrap());
@@ -119,7 +119,7 @@ fn site_47_an_instance_in_a_job_has_its_chassis_and_storage() {
     }
     let r = run(&mut m, 1, &beside(2, 10)).unwrap();
     assert_eq!(r.summary(), "rank[2-3]/core[0-3]");
-    // The instance counts its own ranks; the graph stays what it was.
+    // The instance has its own ranks; the graph is unchanged.
     let mut value = r.to_value();
     value["execution"]["R_lite"][0]["rank"] = json!("0-1");
     value["execution"]["properties"] = json!({"even": "0"});

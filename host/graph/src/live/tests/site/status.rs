@@ -4,12 +4,12 @@ use serde_json::json;
 
 use super::*;
 
-// SITE-116: nodes stay usable.
+// SITE-116: nodes remain usable.
 #[test]
 fn site_10_31_113_storage_is_down_until_it_is_marked_up() {
     let mut m = Rabbits { status: 1, ..Rabbits::default() }.machine();
     let text = beside(1, 10);
-    // It could run, but not now, and no time is known at which it will.
+    // The request is satisfiable, but does not fit now, and no start is known.
     assert!(satisfiable(&mut m, &text).is_ok());
     let request = ask(&mut m, &text);
     assert!(run(&mut m, 1, &text).is_none());
@@ -20,7 +20,7 @@ fn site_10_31_113_storage_is_down_until_it_is_marked_up() {
     assert_ne!(m.helped(&request), helped);
     let r = run(&mut m, 1, &text).unwrap();
     assert_eq!((r.summary().as_str(), held(&r)), ("rank2/core[0-3]", vec!["/site/chassis1/ssd1".to_owned()]));
-    // Nodes were up all the time (116).
+    // Nodes were up throughout (116).
     assert!(run(&mut m, 2, &job(json!([node(2)]))).is_some());
 }
 
@@ -30,17 +30,17 @@ fn site_60_73_a_vertex_is_down_with_all_below_it() {
     assert_eq!(run(&mut m, 1, &beside(1, 10)).unwrap().summary(), "rank0/core[0-3]");
     m.set_vertex_status("/site/chassis0", false).unwrap();
     assert_eq!((m.up(), m.totals().up_nodes), (ids("2-4"), 3));
-    // The job that runs there keeps what it has.
+    // The job that runs there keeps its resources.
     assert_eq!(m.allocation(JobId(1)).unwrap().node_count(), 1);
     assert_eq!(run(&mut m, 2, &beside(1, 10)).unwrap().summary(), "rank2/core[0-3]");
-    // Marks below it are their own.
+    // A vertex below keeps its own mark.
     m.set_vertex_status("/site/chassis0/ssd0", false).unwrap();
     m.set_down(&ids("1"));
     m.release(JobId(1), None).unwrap();
     m.set_vertex_status("/site/chassis0", true).unwrap();
     assert_eq!(m.up(), ids("0,2-4"));
     assert_eq!(held(&run(&mut m, 3, &beside(1, 10)).unwrap()), ["/site/chassis0/ssd1"]);
-    // A rank that comes up below a vertex that is down is used when that is up.
+    // A rank that comes up below a vertex that is down can be used once that vertex is up.
     m.set_vertex_status("/site/chassis0", false).unwrap();
     m.set_up(&ids("1"));
     assert_eq!(m.up(), ids("2-4"));
@@ -90,7 +90,7 @@ fn site_42_61_62_63_75_properties_by_path() {
     let r = run(&mut m, 1, &text).unwrap();
     assert_eq!(r.summary(), "rank[1-4]/core[0-3]");
     assert!(run(&mut m, 2, &text).is_none());
-    // It is no part of R.
+    // R does not contain the property.
     let all = run(&mut m, 3, &job(json!([node(1)]))).unwrap();
     assert_eq!(all.properties.keys().collect::<Vec<_>>(), ["even"]);
     m.release(JobId(1), None).unwrap();
@@ -99,7 +99,7 @@ fn site_42_61_62_63_75_properties_by_path() {
     assert!(m.vertex_property("/site/chassis0/n0", "badrabbit").unwrap().is_empty());
     m.release(JobId(3), None).unwrap();
     assert_eq!(run(&mut m, 2, &text).unwrap().summary(), "rank[0-3]/core[0-3]");
-    // What the file says of vertices without a broker can be read.
+    // Properties in the file of vertices without a broker can be read.
     assert_eq!(m.vertex_property("/site/chassis1", "rabbit").unwrap(), ["r1"]);
     assert!(m.set_vertex_property("/nowhere", "a", "b").is_err());
 }
@@ -151,7 +151,7 @@ fn what_a_job_can_never_have_is_said_by_level() {
     let never = |m: &mut Resources, text: &str| satisfiable(m, text).unwrap_err();
     let why = never(&mut m, &beside(2, 793));
     assert!(why.ends_with("it needs 793 GiB of ssd beside each of 2 nodes: no chassis has as much"), "{why}");
-    // Five cores on nodes of four.
+    // Five cores, on nodes of four.
     let five = json!({"type": "node", "count": 1, "with": [{"type": "slot", "count": 1, "label": "task", "with": [{"type": "core", "count": 5}]}]});
     let why = never(&mut m, &job(json!([five])));
     assert!(why.ends_with("no node has 5 of 'core'"), "{why}");

@@ -1,12 +1,12 @@
-//! The check of intervals against a check that keeps each core by itself, on machines whose nodes differ, with
-//! schedules that are right, schedules that are wrong in one place, and schedules that are wrong anywhere.
+//! The check of intervals against a check of single cores, on machines of different nodes, with valid schedules,
+//! schedules with one violation, and random schedules.
 
 use fluxgate_formats::rset::Children;
 use proptest::test_runner::TestCaseError;
 
 use super::*;
 
-/// A list of cores: the last job of each and when it ends, and what was wrong.
+/// A list of cores: the last job of each and its end, and the violations.
 #[derive(Default)]
 struct Plain {
     held: BTreeMap<(u32, u32), (f64, JobId)>,
@@ -58,7 +58,7 @@ fn as_r(row: &Row) -> R {
     R::from_nodes(row.cores.iter().flatten().map(|(rank, ids)| (*rank, format!("n{rank}"), children(ids))))
 }
 
-/// What a judge finds who is told rows, or Rs.
+/// The report of a check of rows, or of Rs.
 fn judged(machine: &Cores, jobs: &[Job], rows: &[Row], as_rs: bool) -> Report {
     let judge = RefCell::new(Judge::new(machine, &[]));
     jobs.iter().for_each(|job| judge.borrow().comes(job));
@@ -81,7 +81,7 @@ fn told(report: &Report) -> Vec<String> {
     all
 }
 
-/// Cores of some ranks; neighbours are often alike.
+/// Cores of some ranks; neighbours are often equal.
 fn machines() -> impl Strategy<Value = Cores> {
     let forms =
         prop_oneof![3 => Just("0-3"), 1 => Just("0-1"), 1 => Just("0-1,4-5"), 1 => Just("7"), 1 => Just("")];
@@ -92,7 +92,8 @@ fn machines() -> impl Strategy<Value = Cores> {
         .prop_filter("a core", |machine: &Cores| !machine.is_empty())
 }
 
-/// Jobs, and where and when a plain list gives them cores, in the order of submission, each as soon as enough are free.
+/// Jobs, and a schedule of them on a plain list of cores: in the order of submission, each as soon as enough are
+/// free.
 fn scheduled(machine: &Cores, drawn: &[(u32, u32, u32, u32)]) -> (Vec<Job>, Vec<Row>) {
     let all: Vec<(u32, u32)> =
         machine.iter().flat_map(|(rank, ids)| ids.iter().map(|id| (*rank, id))).collect();
@@ -135,7 +136,7 @@ fn one_of(row: &Row) -> (u32, u32) {
     (*rank, ids.first().unwrap())
 }
 
-/// A row has another core instead of one of its own, or in addition.
+/// Gives a row another core instead of one of its own, or in addition.
 fn change(row: &mut Row, less: Option<(u32, u32)>, more: Option<(u32, u32)>) {
     let cores = row.cores.get_or_insert_default();
     if let Some((rank, core)) = less {
@@ -148,14 +149,14 @@ fn change(row: &mut Row, less: Option<(u32, u32)>, more: Option<(u32, u32)>) {
     row.ranks = cores.keys().copied().collect();
 }
 
-/// Makes a right schedule wrong in one place. False if this way is none for the schedule.
+/// Adds one violation to a valid schedule. False if the schedule has no place for this kind.
 fn spoil(rows: &mut Vec<Row>, way: u32, at: usize) -> bool {
     let at = at % rows.len();
     let own = one_of(&rows[at]);
     match way {
-        // A core of a job that runs then, in place of an own one.
+        // A core of a job that runs at that time, in place of an own one.
         0 | 1 => {
-            // A job without length holds nothing.
+            // A job of length 0 holds nothing.
             let meets = |a: &Row, b: &Row| a.start.max(b.start) < a.end.min(b.end);
             let others: Vec<usize> =
                 (0..rows.len()).filter(|it| *it != at && meets(&rows[*it], &rows[at])).collect();
@@ -182,7 +183,7 @@ fn spoil(rows: &mut Vec<Row>, way: u32, at: usize) -> bool {
             };
             rows.swap(at, next);
         }
-        // It starts a bit before somebody who had the core has ended.
+        // The row starts a little before the end of the job that has the core.
         _ => {
             let (start, run) = (rows[at].start, rows[at].end - rows[at].start);
             let held = |it: &&Row| {
@@ -214,7 +215,7 @@ proptest! {
         }
     }
 
-    /// A schedule that is wrong in one place is not right, whoever tells it.
+    /// A schedule with one violation is not valid, read as rows or as Rs.
     #[test]
     fn one_wrong_place_is_found(
         machine in machines(), drawn in workloads(), way in 0u32..13, at in 0usize..25,
@@ -227,7 +228,7 @@ proptest! {
         }
     }
 
-    /// What is found in any schedule is what a plain list finds, word for word.
+    /// The violations of any schedule are those of a plain list, word for word.
     #[test]
     fn a_plain_list_finds_the_same(
         machine in machines(),
@@ -263,7 +264,7 @@ proptest! {
     }
 }
 
-/// Each way to spoil a schedule is one for many schedules.
+/// Each kind of violation has a place in many schedules.
 #[test]
 fn every_way_is_tried() -> Result<(), TestCaseError> {
     let machine: Cores = (0..3).map(|rank| (rank, ids("0-3"))).collect();
