@@ -1,7 +1,7 @@
 //! The audit trail of policies: lines of JSON, appended, never changed.
 //!
-//! The file belongs to the user that runs the scheduler, and no other user may read it. A file that has grown to its bound becomes
-//! the `.1` of a new one, that one the `.2`, and so on; the oldest goes. A reader sees them as one.
+//! The file belongs to the user that runs the scheduler, and no other user can read it. At its bound a file is
+//! renamed to `.1`, the former `.1` to `.2`, and so on; the oldest is removed. A reader sees all of them as one.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, BufRead as _, BufReader, Write as _};
@@ -17,7 +17,7 @@ pub const FILES_MAX: u32 = 8;
 /// Longest line that is written, bytes; a longer one is cut to a note of its size.
 pub const LINE_BYTES_MAX: usize = 16 << 10;
 
-/// See the module text.
+/// The trail; see the module.
 #[derive(Debug, Clone)]
 pub struct Trail {
     path: PathBuf,
@@ -25,12 +25,12 @@ pub struct Trail {
 }
 
 impl Trail {
-    /// The trail in this file, which need not be there yet.
+    /// The trail in this file, which is created at the first entry.
     pub fn at(path: &Path) -> Trail {
         Trail { path: path.to_owned(), bytes_max: FILE_BYTES_MAX }
     }
 
-    /// The same with files of another size.
+    /// The same with another size of files.
     pub fn with_bytes_max(self, bytes_max: u64) -> Trail {
         Trail { bytes_max, ..self }
     }
@@ -46,10 +46,10 @@ impl Trail {
         name.into()
     }
 
-    /// Append one entry. It is on the disk when this returns.
+    /// Appends one entry. It is on the disk when this returns.
     ///
     /// # Errors
-    /// What the file system says.
+    /// The error of the file system.
     pub fn append(&self, entry: &Value) -> io::Result<()> {
         if fs::metadata(&self.path).is_ok_and(|meta| meta.len() >= self.bytes_max) {
             for number in (1..FILES_MAX).rev() {
@@ -69,7 +69,7 @@ impl Trail {
         let mut options = OpenOptions::new();
         options.append(true).create(true).mode(0o600);
         let mut file = options.custom_flags(nix::fcntl::OFlag::O_NOFOLLOW.bits()).open(&self.path)?;
-        // One write: lines of several writers do not mix.
+        // One write, so that lines of several writers do not mix.
         file.write_all(line.as_bytes())?;
         file.sync_data()
     }
@@ -77,7 +77,7 @@ impl Trail {
     /// All entries, the oldest first. A line that a crash cut short is left out.
     ///
     /// # Errors
-    /// What the file system says, other than that there is no file.
+    /// The error of the file system, other than a missing file.
     pub fn read(&self) -> io::Result<Vec<Value>> {
         let mut entries = Vec::new();
         let files = (1..=FILES_MAX).rev().map(|number| self.older(number)).chain([self.path.clone()]);

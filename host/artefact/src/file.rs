@@ -1,15 +1,15 @@
-//! Files that are written whole or not at all. Must never know what is in them.
+//! Files that are written as a whole or not at all. Must never know their content.
 
 use std::fs::Permissions;
 use std::io::{self, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-/// Write a file in place of one that may be there. A reader sees the old content or the new one; the new one is on the disk
-/// when this returns. `mode` has the bits of the file's mode, of which those of the umask are taken away.
+/// Writes a file in place of an existing one. A reader sees the old content or the new one; the new one is on the
+/// disk when this returns. `mode` has the bits of the file's mode; those of the umask are removed.
 ///
 /// # Errors
-/// What the file system says; then all is as it was.
+/// The error of the file system; the file is then unchanged.
 pub fn write(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let permissions = Permissions::from_mode(mode);

@@ -1,6 +1,6 @@
 //! Minisign keys and signatures: making and verifying them.
 //!
-//! A key is trusted because its file lies in a folder that only its owner may write. A signature is the file
+//! A key is trusted because its file is in a folder that only its owner can write. A signature is the file
 //! `COMPONENT.minisig` beside the component, as `minisign -S` writes it.
 
 use std::fs;
@@ -28,10 +28,10 @@ pub enum KeyError {
     File {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The error of the system.
         error: std::io::Error,
     },
-    /// A folder or a file that others could have written.
+    /// A folder or a file that others can write.
     #[error("{path}: {problem}", path = path.display())]
     NotOurs {
         /// The folder or file.
@@ -44,9 +44,9 @@ pub enum KeyError {
     Malformed {
         /// The file.
         path: PathBuf,
-        /// What it should be.
+        /// The expected kind.
         what: &'static str,
-        /// Why it is not.
+        /// The fault.
         problem: String,
     },
     /// Signed with a key that is not trusted.
@@ -57,7 +57,7 @@ pub enum KeyError {
         /// The trusted ones.
         trusted: String,
     },
-    /// The component is not the one that was signed.
+    /// The component differs from the signed one.
     #[error(
         "the signature of key {id} is not of this component: it was changed after it was signed, or the signature is another's"
     )]
@@ -72,7 +72,7 @@ pub enum KeyError {
 pub struct Key {
     /// The name of its file, without ending.
     pub name: String,
-    /// Its number, 16 hexadecimal digits as minisign shows it.
+    /// Its number, 16 hexadecimal digits as in minisign's output.
     pub id: String,
     key: PublicKey,
 }
@@ -100,7 +100,7 @@ pub struct Keys {
     keys: Vec<Key>,
 }
 
-/// Where the signature of a component is.
+/// The path of the signature of a component.
 pub fn signature_path(component: &Path) -> PathBuf {
     let mut name = component.as_os_str().to_owned();
     name.push(".minisig");
@@ -127,7 +127,7 @@ fn number(text: &str) -> Option<String> {
     Some(format!("{:016X}", u64::from_le_bytes(number)))
 }
 
-/// Only this user or root could have written there.
+/// Checks that only this user or root can write there.
 fn ours(path: &Path) -> Result<(), KeyError> {
     let meta = fs::metadata(path).map_err(|error| KeyError::File { path: path.to_owned(), error })?;
     let (me, owner, mode) = (nix::unistd::geteuid().as_raw(), meta.uid(), meta.mode() & 0o7777);
@@ -147,7 +147,7 @@ impl Keys {
     /// All keys (`*.pub`) of a folder.
     ///
     /// # Errors
-    /// [`KeyError`] for a folder or key that others may write, a file that is no key, or more than [`KEYS_MAX`].
+    /// [`KeyError`] for a folder or key that others can write, an invalid key, or more than [`KEYS_MAX`].
     pub fn open(folder: &Path) -> Result<Keys, KeyError> {
         let failed = |error| KeyError::File { path: folder.to_owned(), error };
         let mut paths = Vec::new();
@@ -170,7 +170,7 @@ impl Keys {
     /// One key from its file.
     ///
     /// # Errors
-    /// [`KeyError`] if it is none.
+    /// [`KeyError`] if it is invalid.
     pub fn one(path: &Path) -> Result<Keys, KeyError> {
         Ok(Keys { keys: vec![key(path)?] })
     }
@@ -180,10 +180,10 @@ impl Keys {
         self.keys.iter()
     }
 
-    /// The key of these that signed the component; `signature` is the path of the signature.
+    /// The key that signed the component; `signature` is the path of the signature.
     ///
     /// # Errors
-    /// [`KeyError`] if the signature is missing or none, of a key that is not here, or of other bytes.
+    /// [`KeyError`] if the signature is missing or invalid, of an unknown key, or of other bytes.
     pub fn verify(&self, component: &[u8], signature: &Path) -> Result<Signed, KeyError> {
         let malformed = |problem: &str| KeyError::Malformed {
             path: signature.to_owned(),
@@ -216,11 +216,11 @@ fn key(path: &Path) -> Result<Key, KeyError> {
     Ok(Key { name, id, key })
 }
 
-/// A new pair of keys: the texts of the public and the secret key's file. The secret one is encrypted with the password,
-/// or not at all if that is empty.
+/// A new pair of keys: the texts of the public and the secret key's file. The secret one is encrypted with the
+/// password, unless that is empty.
 ///
 /// # Errors
-/// What the system's source of randomness says.
+/// The error of the system's source of randomness.
 pub fn generate(comment: &str, password: &str) -> Result<(String, String), String> {
     let pair = if password.is_empty() {
         minisign::KeyPair::generate_unencrypted_keypair()
@@ -236,7 +236,7 @@ pub fn generate(comment: &str, password: &str) -> Result<(String, String), Strin
 /// The text of a signature of these bytes.
 ///
 /// # Errors
-/// [`KeyError`] if the file is no secret key, or the password is not its own.
+/// [`KeyError`] if the file is no secret key, or the password is not that of the key.
 pub fn sign(component: &[u8], secret: &Path, password: &str, comment: &str) -> Result<String, KeyError> {
     let malformed = |error: minisign::PError| KeyError::Malformed {
         path: secret.to_owned(),
@@ -314,7 +314,7 @@ mod tests {
         );
         assert!(error.contains("(bob)"), "{error}");
 
-        // The comment is part of what is signed.
+        // The signature covers the comment.
         let text = fs::read_to_string(&signature).unwrap().replace("mine 1.0", "mine 2.0");
         fs::write(&signature, text).unwrap();
         assert!(matches!(keys.verify(b"component", &signature), Err(KeyError::Wrong { .. })));

@@ -1,4 +1,4 @@
-//! Components as artefacts that a site governs: their signatures, where they are kept, and the audit trail.
+//! Components as artefacts that a site governs: signatures, installation, and the audit trail.
 //!
 //! - `keys`: minisign signatures and the folder of public keys that a site trusts.
 //! - `installed`: components of a folder of policies, each installed and removed in one step.
@@ -6,11 +6,11 @@
 //! - `file`: files that are written whole or not at all.
 //! - `audit`: the append-only audit trail of policies.
 //!
-//! Signatures are minisign's: one short file beside the component, made and verified offline, with keys that fit on a
-//! line. There is no certificate to expire and no transparency log to ask, which an air-gapped site could not.
+//! Signatures are minisign's: one short file beside the component, made and verified offline, with keys of one line.
+//! There is no certificate that expires and no transparency log to query, so an air-gapped site can use them.
 //! `minisign -V` verifies them without this program.
 //!
-//! This crate must never know what a component does, nor which one schedules.
+//! This crate must never know the code of a component, nor which policy is active.
 
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]

@@ -1,15 +1,15 @@
 //! Components from an OCI registry, by digest.
 //!
-//! What is fetched is an image manifest with one layer of WebAssembly, and maybe one with its minisign signature. Only a
-//! digest names what comes: a tag may be another thing tomorrow. Every answer is bounded while it is read and held
-//! against its digest before anybody sees it.
+//! A pull fetches an image manifest with one layer of WebAssembly, and optionally one with its minisign signature.
+//! Only a digest identifies the content: a tag may name another component tomorrow. Every answer is bounded while it
+//! is read and compared with its digest before it is used.
 //!
-//! HTTPS is left to `curl`, so certificates and proxies are those of the site, and this program carries no TLS of its own.
-//! Plain HTTP is only spoken with this machine itself. Credentials reach curl on its standard input as a header, never as
-//! arguments and never as configuration. A text of the registry that goes into a request is of an allowed alphabet, or
-//! refused.
+//! HTTPS is left to `curl`, so certificates and proxies are those of the site, and this program contains no TLS.
+//! Plain HTTP is used only with this machine itself. Credentials reach curl on its standard input as a header, never
+//! as arguments and never as configuration. A text of the registry that becomes part of a request must have an
+//! allowed alphabet, or is refused.
 //!
-//! This module must never know what a component does.
+//! This module must never know the code of a component.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -23,83 +23,83 @@ use sha2::{Digest as _, Sha256};
 
 /// Largest manifest, token answer or configuration, bytes.
 pub const ANSWER_BYTES_MAX: u64 = 1 << 20;
-/// Longest that one answer may take, seconds.
+/// Longest time of one answer, seconds.
 pub const ANSWER_SECONDS_MAX: u32 = 300;
 /// Media types of a layer that is a component.
 pub const COMPONENT_TYPES: [&str; 2] = ["application/wasm", "application/vnd.wasm.content.layer.v1+wasm"];
 /// Media type of a layer that is its signature.
 pub const SIGNATURE_TYPE: &str = "application/vnd.fluxgate.minisig";
-/// What kinds of manifests are asked for.
+/// Media types of manifests in the requests.
 const MANIFEST_TYPES: &str =
     "application/vnd.oci.image.manifest.v1+json, application/vnd.docker.distribution.manifest.v2+json";
 
-/// Why nothing came.
+/// Why a pull failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RegistryError {
     /// Not a reference.
     #[error("{found:?}: {problem}; expected oci://HOST[:PORT]/PATH@sha256:DIGEST")]
     Reference {
-        /// What was given.
+        /// The text given.
         found: String,
-        /// What is wrong with it.
+        /// The fault.
         problem: &'static str,
     },
     /// curl cannot be run.
     #[error("curl: {0}; it is needed for registries")]
     Curl(std::io::Error),
-    /// No answer.
+    /// There was no answer.
     #[error("{url}: {problem}")]
     Transport {
-        /// What was asked.
+        /// The URL of the request.
         url: String,
-        /// What curl says.
+        /// The error of curl.
         problem: String,
     },
-    /// An answer that says no.
+    /// An answer with an error status.
     #[error("{url}: the registry answers {status}{hint}")]
     Status {
-        /// What was asked.
+        /// The URL of the request.
         url: String,
         /// HTTP status.
         status: u16,
-        /// What to do about it; begins with `: ` when not empty.
+        /// A remedy; begins with `: ` when not empty.
         hint: &'static str,
     },
-    /// More than is accepted.
+    /// An answer above the limit.
     #[error("{url}: more than {limit} bytes; that is the most that is accepted")]
     TooLarge {
-        /// What was asked.
+        /// The URL of the request.
         url: String,
         /// The limit.
         limit: u64,
     },
-    /// A text that must not go into a request.
+    /// A text that must not become part of a request.
     #[error("{url}: the registry's {field} is refused: expected {expected}")]
     Field {
-        /// What was asked.
+        /// The URL of the request.
         url: String,
         /// The field of the registry's answer.
         field: &'static str,
-        /// What is accepted.
+        /// The accepted form.
         expected: &'static str,
     },
-    /// Something else than was asked for.
+    /// Content with another digest than the requested one.
     #[error("{url}: is sha256:{found}, not sha256:{wanted}")]
     Digest {
-        /// What was asked.
+        /// The URL of the request.
         url: String,
-        /// The digest of what came.
+        /// The digest of the content.
         found: String,
-        /// The digest asked for.
+        /// The requested digest.
         wanted: String,
     },
-    /// A manifest that is not of a component.
+    /// A manifest of something else than a component.
     #[error("{url}: {problem}")]
     Manifest {
-        /// What was asked.
+        /// The URL of the request.
         url: String,
-        /// What is wrong and what is accepted.
+        /// The fault, and the accepted form.
         problem: String,
     },
 }
@@ -112,7 +112,7 @@ pub struct Reference {
     digest: String,
 }
 
-/// What a registry had.
+/// The result of a pull.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pulled {
     /// The component.
@@ -122,10 +122,10 @@ pub struct Pulled {
 }
 
 impl Reference {
-    /// Read a reference.
+    /// Reads a reference.
     ///
     /// # Errors
-    /// [`RegistryError::Reference`], also for one that names a tag instead of a digest.
+    /// [`RegistryError::Reference`], also for a tag instead of a digest.
     pub fn parse(text: &str) -> Result<Reference, RegistryError> {
         let refuse = |problem| RegistryError::Reference { found: text.to_owned(), problem };
         let rest = text.strip_prefix("oci://").ok_or_else(|| refuse("not a registry"))?;
@@ -149,7 +149,7 @@ impl Reference {
         Ok(Reference { host: host.to_owned(), path: path.to_owned(), digest: digest.to_owned() })
     }
 
-    /// Plain HTTP with this machine itself, as other clients do.
+    /// Plain HTTP for this machine itself, as other clients do.
     fn scheme(&self) -> &'static str {
         if is_this_machine(&self.host) { "http" } else { "https" }
     }
@@ -158,11 +158,11 @@ impl Reference {
         format!("{}://{}/v2/{}/{kind}/sha256:{digest}", self.scheme(), self.host, self.path)
     }
 
-    /// Fetch the component, of at most `bytes_max`. `docker` is the configuration of a container tool, whose `auths` are
-    /// used if there is one for this host.
+    /// Fetches the component, of at most `bytes_max`. `docker` is the configuration of a container tool, whose
+    /// `auths` for this host are used.
     ///
     /// # Errors
-    /// [`RegistryError`]; nothing is left behind.
+    /// [`RegistryError`]; no file is left.
     pub fn pull(&self, bytes_max: u64, docker: Option<&Path>) -> Result<Pulled, RegistryError> {
         let mut client =
             Client { reference: self, basic: docker.and_then(|p| basic(p, &self.host)), token: None };
@@ -201,7 +201,7 @@ impl Reference {
     }
 }
 
-/// Where container tools keep who may log in where, for this user.
+/// The file in which container tools keep the credentials of this user.
 pub fn docker_config() -> Option<PathBuf> {
     let folder = match std::env::var_os("DOCKER_CONFIG") {
         Some(dir) if !dir.is_empty() => PathBuf::from(dir),
@@ -222,21 +222,21 @@ fn basic(path: &Path, host: &str) -> Option<String> {
     Some(auth.to_owned())
 }
 
-/// Is `HOST[:PORT]` this machine?
+/// True if `HOST[:PORT]` is this machine.
 fn is_this_machine(authority: &str) -> bool {
     let colon = authority.rfind(':').filter(|colon| !authority[*colon..].contains(']'));
     matches!(&authority[..colon.unwrap_or(authority.len())], "localhost" | "127.0.0.1" | "[::1]")
 }
 
-/// Is this a token as RFC 6750 (section 2.1, `b64token`) spells one?
+/// True for the characters of a bearer token (RFC 6750 section 2.1, `b64token`).
 fn is_bearer_token(text: &str) -> bool {
     let body = text.trim_end_matches('=');
     let allowed = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_' | b'~' | b'+' | b'/');
     !body.is_empty() && body.bytes().all(allowed)
 }
 
-/// Is this an address that a registry may name for tokens: HTTPS, or plain HTTP from this machine to itself, in visible
-/// ASCII and without a user?
+/// True if a registry may name this address for tokens: HTTPS, or plain HTTP from this machine to itself, in visible
+/// ASCII and without a user.
 fn is_token_address(url: &str, registry_is_local: bool) -> bool {
     let Some((scheme, rest)) = url.split_once("://") else { return false };
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
@@ -249,8 +249,8 @@ fn is_token_address(url: &str, registry_is_local: bool) -> bool {
     visible && reachable && !authority.is_empty() && !authority.contains('@')
 }
 
-/// Status and challenge of the answer whose headers curl wrote down: blocks that end with an empty line, of which those
-/// of status 1xx and of redirects come before the one that counts.
+/// Status and challenge of the final answer in the headers that curl wrote: blocks that end with an empty line.
+/// Blocks of status 1xx and of redirects precede the final one.
 fn read_headers(text: &str) -> Option<(u16, Option<String>)> {
     let mut found = None;
     let mut at_start = true;
@@ -284,7 +284,7 @@ struct Client<'a> {
 }
 
 impl Client<'_> {
-    /// What has this digest, at this place.
+    /// The content with this digest at this URL.
     fn get(&mut self, url: &str, digest: &str, bytes_max: u64) -> Result<Vec<u8>, RegistryError> {
         let mut answer = self.ask(url, self.token.clone(), bytes_max)?;
         if answer.status == 401 && self.token.is_none() {
@@ -309,7 +309,7 @@ impl Client<'_> {
         Ok(answer.body)
     }
 
-    /// The value of `Authorization` that this challenge wants, if we have one.
+    /// The value of `Authorization` for this challenge, if there are credentials.
     fn log_in(&self, asked: &str, challenge: &str) -> Result<Option<String>, RegistryError> {
         let basic = self.basic.as_ref().map(|auth| format!("Basic {auth}"));
         let Some(fields) = challenge.strip_prefix("Bearer ") else { return Ok(basic) };
@@ -363,9 +363,9 @@ impl Client<'_> {
         let seconds = ANSWER_SECONDS_MAX.to_string();
         let accept = format!("Accept: {MANIFEST_TYPES}");
         let mut curl = Command::new("curl")
-            // What a person set up for curl by hand does not count here.
+            // The user's own configuration of curl is not used.
             .args(["--disable", "--globoff", "--silent", "--show-error", "--location", "--max-redirs", "5"])
-            // The way to a proxy is no part of the answer.
+            // Headers of a proxy are not part of the answer.
             .args(["--suppress-connect-headers", "--proto", &protocol, "--proto-redir", "=https"])
             .args(["--max-time", &seconds, "--header", &accept, "--header", "@-", "--dump-header"])
             .arg(&headers)
@@ -376,7 +376,7 @@ impl Client<'_> {
             .spawn()
             .map_err(RegistryError::Curl)?;
         if let (Some(mut input), Some(value)) = (curl.stdin.take(), authorization) {
-            // A curl that ended at once says why below.
+            // If curl ended at once, its error is reported below.
             let _ = input.write_all(format!("Authorization: {value}\n").as_bytes());
         }
         let mut body = Vec::new();

@@ -1,10 +1,10 @@
-//! The writing end of the queue of records: makes records of its entries and appends them to files on a [`Disk`].
+//! The writing end of the queue of records: encodes its entries as records and appends them to files on a [`Disk`].
 //!
-//! A state machine: it works when it is pumped, and time is a parameter. A file that is full is closed when the next
-//! checkpoint comes, which begins another one; old files are dropped so that all together stay below the bound. After a
-//! failure of the disk records are counted and dropped until a checkpoint can be written.
+//! A state machine: it works when it is pumped, and time is a parameter. A full file is closed at the next
+//! checkpoint, which begins another one. Old files are dropped so that all files together stay below the bound. After
+//! a failure of the disk, records are counted and dropped until a checkpoint can be written.
 //!
-//! Must never know what an engine is.
+//! Must never know the engine.
 //!
 //! [`Disk`]: crate::disk::Disk
 
@@ -19,26 +19,26 @@ use crate::outcome::Outcome;
 use crate::queue::{Entry, Shared};
 use crate::record::{CheckpointCause, Record};
 
-/// Bytes that are written at once.
+/// Number of bytes written at once.
 const FILL_BYTES: usize = 256 << 10;
 
-/// See the module text.
+/// The appender; see the module.
 pub struct Appender {
     pub(crate) entries: Receiver<Entry>,
-    /// Most entries that are taken at one pump.
+    /// Most entries that one pump takes.
     queue_max: usize,
     files: Files,
-    /// After a failure, how many seconds until it is tried again.
+    /// Seconds between a failure and the next attempt.
     retry: f64,
-    /// When that is.
+    /// The time of the next attempt.
     failed_until: Option<f64>,
-    /// When the queue, which was full, may be used again.
+    /// The time from which the queue, which was full, is used again.
     overflow_until: Option<f64>,
     shared: Arc<Shared>,
-    /// Frames on their way, and the records in them.
+    /// Frames that are not written yet, and the number of their records.
     fill: Vec<u8>,
     filled: u64,
-    /// Records that came while nothing could be written, and why.
+    /// Records that arrived while nothing could be written, and the reason.
     lost: u64,
     why: String,
 }
@@ -80,11 +80,11 @@ impl Appender {
         Duration::from_secs_f64(SYNC_PERIOD.min(self.retry))
     }
 
-    /// Write what waits in the queue, make durable what was written [`SYNC_PERIOD`] ago, and offer to try again what
-    /// failed long enough ago. `now` is in seconds, of any clock that does not go back.
+    /// Writes the entries of the queue, makes durable what was written [`SYNC_PERIOD`] ago, and requests a checkpoint
+    /// once the pause after a failure is over. `now` is in seconds, of any clock that does not go back.
     pub fn pump(&mut self, now: f64) {
         if self.failed_until.is_some_and(|at| now >= at) {
-            // A checkpoint shows whether it goes again.
+            // The checkpoint shows whether the disk works again.
             self.failed_until = None;
             self.shared.failed.store(false, Ordering::Release);
             self.shared.wanted.store(true, Ordering::Release);
@@ -104,7 +104,7 @@ impl Appender {
         self.settle(result, now);
     }
 
-    /// Write all that waits in the queue, and make it durable.
+    /// Writes all entries of the queue, and makes them durable.
     pub fn close(mut self, now: f64) {
         self.pump(now);
         let result = self.files.close().map_err(WriteError::from);
@@ -117,7 +117,7 @@ impl Appender {
         self.shared.taken.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// What goes wrong is logged, and tried again later.
+    /// Logs an error; the disk is tried again later.
     fn settle(&mut self, result: Result<(), WriteError>, now: f64) {
         if let Err(error) = result {
             self.fill.clear();
@@ -184,7 +184,7 @@ impl Appender {
         }
         push(&record, &mut self.fill)?;
         let (size, full) = (current.size + self.fill.len() as u64, self.files.full());
-        // Once each: the checkpoint may be on its way already.
+        // Each is requested once: the checkpoint may be in the queue already.
         if let Some(current) = &mut self.files.current {
             if size >= full && !std::mem::replace(&mut current.wanted, true) {
                 self.shared.wanted.store(true, Ordering::Release);

@@ -1,4 +1,4 @@
-//! The difference of two outcomes or two checkpoints, in words. Must never decide whether they differ.
+//! The difference of two outcomes or two checkpoints as text. Must never decide whether they differ.
 
 use crate::outcome::{Decision, Outcome};
 

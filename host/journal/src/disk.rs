@@ -1,11 +1,11 @@
-//! The file system as the journal needs it: files that are created, appended to, synchronised, cut and removed.
+//! The file system as a trait: files that are created, appended to, synchronised, cut and removed.
 //!
-//! The real one is [`LocalDisk`](crate::local_disk::LocalDisk); a simulator puts one in its place that fails, is full or
-//! loses what was not synchronised. What a crash may leave: of a file any part of the bytes appended since its last
-//! [`DiskFile::sync`], zeros in place of others included; of a folder its files as they were at any time since the last
-//! [`Disk::sync`].
+//! [`LocalDisk`](crate::local_disk::LocalDisk) is the real one. A simulator uses one that fails, is full or loses
+//! data that was not synchronised. A crash may leave of a file any part of the bytes appended since its last
+//! [`DiskFile::sync`], with zeros in place of others; of a folder it may leave its files as of any time since the
+//! last [`Disk::sync`].
 //!
-//! Must never know what is in a file.
+//! Must never know the content of a file.
 
 use std::fmt::Debug;
 use std::io::{Read, Result};
@@ -18,7 +18,8 @@ pub type Content = Box<dyn Read + Send>;
 
 /// A file system.
 pub trait Disk: Debug + Send + Sync {
-    /// Make the folder if it is not there, for this user only, and lock it for one writer until the disk is dropped.
+    /// Creates the folder if it is missing, for this user only, and locks it for one writer until the disk is
+    /// dropped.
     ///
     /// # Errors
     /// [`OpenError`]: `Taken` by another writer, `Open` to other users, `Io`.
@@ -27,57 +28,57 @@ pub trait Disk: Debug + Send + Sync {
     /// The paths of the files in a folder, in no particular order.
     ///
     /// # Errors
-    /// What the file system says; `NotADirectory` for a file.
+    /// The error of the file system; `NotADirectory` for a file.
     fn list(&self, folder: &Path) -> Result<Vec<PathBuf>>;
 
     /// A file, read from its beginning, and its length in bytes.
     ///
     /// # Errors
-    /// What the file system says.
+    /// The error of the file system.
     fn open(&self, path: &Path) -> Result<(Content, u64)>;
 
     /// A new file, to be appended to.
     ///
     /// # Errors
-    /// What the file system says; `AlreadyExists` if there is one.
+    /// The error of the file system; `AlreadyExists` if there is one.
     fn create(&self, path: &Path) -> Result<Box<dyn DiskFile>>;
 
-    /// Shorten a file that is not being written to this many bytes.
+    /// Cuts a file that is not being written to this number of bytes.
     ///
     /// # Errors
-    /// What the file system says.
+    /// The error of the file system.
     fn truncate(&self, path: &Path, bytes: u64) -> Result<()>;
 
-    /// Remove a file.
+    /// Removes a file.
     ///
     /// # Errors
-    /// What the file system says.
+    /// The error of the file system.
     fn remove(&self, path: &Path) -> Result<()>;
 
-    /// Make durable which files a folder has.
+    /// Makes the list of files of a folder durable.
     ///
     /// # Errors
-    /// What the file system says.
+    /// The error of the file system.
     fn sync(&self, folder: &Path) -> Result<()>;
 }
 
 /// A file that is being written.
 pub trait DiskFile: Debug + Send {
-    /// Append all of these bytes; after an error any part of them may be in the file.
+    /// Appends all of these bytes; after an error any part of them may be in the file.
     ///
     /// # Errors
-    /// What the file system says; `StorageFull` if it is full.
+    /// The error of the file system; `StorageFull` if it is full.
     fn append(&mut self, bytes: &[u8]) -> Result<()>;
 
-    /// Shorten the file to this many bytes.
+    /// Cuts the file to this number of bytes.
     ///
     /// # Errors
-    /// What the file system says.
+    /// The error of the file system.
     fn truncate(&mut self, bytes: u64) -> Result<()>;
 
-    /// Make the content durable.
+    /// Makes the content durable.
     ///
     /// # Errors
-    /// What the file system says; then any byte since the last success may be lost in a crash.
+    /// The error of the file system; then any byte since the last success may be lost in a crash.
     fn sync(&mut self) -> Result<()>;
 }

@@ -1,6 +1,6 @@
-//! The files of a journal on their way to the disk: begun, filled, closed, dropped when there are too many.
+//! The files of a journal: created, filled, closed, and dropped when there are too many.
 //!
-//! Must never know what a record is.
+//! Must never know the content of a record.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -11,7 +11,7 @@ use crate::frame;
 use crate::options::{OpenError, Options};
 use crate::reader;
 
-/// One file is at most this part of the whole, so that dropping one leaves most.
+/// Fraction of the bound that one file may take, so that dropping one leaves most of the journal.
 const FILES: u64 = 8;
 /// Seconds after which appended bytes are made durable.
 pub(crate) const SYNC_PERIOD: f64 = 1.0;
@@ -22,13 +22,13 @@ pub(crate) enum WriteError {
     /// The disk refuses.
     #[error(transparent)]
     Disk(#[from] io::Error),
-    /// There would be no room for the records behind it.
+    /// A checkpoint that leaves no room for records after it.
     #[error("a checkpoint of {found} bytes leaves too little of journal-size, which is {most} bytes")]
     CheckpointTooLarge { found: usize, most: u64 },
-    /// The scheduler had no time for a checkpoint.
+    /// The scheduler made no checkpoint in time.
     #[error("the file is full, and no checkpoint came in time")]
     CheckpointTooLate,
-    /// Of this kind.
+    /// A record of this kind is too long.
     #[error("a record is too long to be written: {0}")]
     RecordTooLong(&'static str),
 }
@@ -38,7 +38,7 @@ pub(crate) struct Files {
     disk: Box<dyn Disk>,
     pub(crate) dir: PathBuf,
     bytes_max: u64,
-    /// Closed files: number, bytes; oldest first.
+    /// Closed files, oldest first: number, bytes.
     closed: Vec<(u64, u64)>,
     next: u64,
     pub(crate) current: Option<Current>,
@@ -52,10 +52,10 @@ pub(crate) struct Current {
     /// When it was last synchronised, seconds.
     synced: f64,
     dirty: bool,
-    /// Numbers of the jobspecs and policies that stand in it.
+    /// Numbers of the jobspecs and policies that it contains.
     pub(crate) specs: BTreeSet<u32>,
     pub(crate) policies: BTreeSet<u32>,
-    /// A checkpoint was asked for, and asked for at once.
+    /// A checkpoint was requested; an urgent one was requested.
     pub(crate) wanted: bool,
     pub(crate) urgent: bool,
 }
@@ -66,7 +66,7 @@ fn file_name(number: u64) -> String {
 }
 
 impl Files {
-    /// Claim the folder, and cut what a kill left half written at the end of the last file.
+    /// Claims the folder, and cuts the incomplete record that a kill left at the end of the last file.
     pub(crate) fn open(mut disk: Box<dyn Disk>, options: &Options) -> Result<Files, OpenError> {
         let dir = options.dir.clone();
         disk.claim(&dir)?;
@@ -87,7 +87,7 @@ impl Files {
         Ok(Files { disk, dir, bytes_max: options.bytes_max, closed, next, current: None })
     }
 
-    /// Bytes of a file that is full.
+    /// Number of bytes at which a file is full.
     pub(crate) fn full(&self) -> u64 {
         self.bytes_max / FILES
     }
@@ -103,14 +103,14 @@ impl Files {
         self.closed.len() + usize::from(self.current.is_some())
     }
 
-    /// Make the current file durable and close it, if there is one.
+    /// Makes the current file durable and closes it, if there is one.
     pub(crate) fn close(&mut self) -> io::Result<()> {
         let Some(mut current) = self.current.take() else { return Ok(()) };
         self.closed.push((current.number, current.size));
         current.file.sync()
     }
 
-    /// Begin a file with this content, and drop old ones to make room for it and the records after it.
+    /// Begins a file with this content, and drops old files to make room for it and the records after it.
     pub(crate) fn begin(&mut self, content: &[u8], now: f64) -> Result<(), WriteError> {
         self.close()?;
         let need = frame::HEADER_BYTES + content.len() as u64 + 2 * self.full();
@@ -139,7 +139,7 @@ impl Files {
         Ok(self.disk.sync(&self.dir)?)
     }
 
-    /// Remove a file, unless somebody did already.
+    /// Removes a file, if it still exists.
     fn remove(&self, number: u64) -> io::Result<()> {
         match self.disk.remove(&self.dir.join(file_name(number))) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
@@ -155,7 +155,7 @@ impl Files {
         Ok(())
     }
 
-    /// Make the current file durable if [`SYNC_PERIOD`] is over.
+    /// Makes the current file durable if [`SYNC_PERIOD`] is over.
     pub(crate) fn sync(&mut self, now: f64) -> io::Result<()> {
         match &mut self.current {
             Some(current) if current.dirty && now - current.synced >= SYNC_PERIOD => {
@@ -167,8 +167,8 @@ impl Files {
         }
     }
 
-    /// Close the current file after a failure: a record that was written in part is no part of the journal, and a file
-    /// without a record is none.
+    /// Closes the current file after a failure. A record that was written in part is cut, and a file without a record
+    /// is removed.
     pub(crate) fn abandon(&mut self) {
         let Some(mut current) = self.current.take() else { return };
         let Current { number, size, .. } = current;

@@ -1,11 +1,11 @@
-//! How records lie in a file: a header of the file, then frames of length, checksums and payload.
+//! The layout of a file: a header, then frames of length, checksums and payload.
 //!
-//! A file begins with [`MAGIC`] and its number (u64). A frame is the length of the payload (u32), the CRC-32 of the payload
-//! (u32), the lower half of the CRC-32 of these eight bytes (u16), and the payload; numbers are little-endian. Because
-//! the length is checked by itself, a frame that was not written to its end (the process was killed) and one that was
-//! damaged later can be told apart: the first ends with the file.
+//! A file begins with [`MAGIC`] and its number (u64). A frame is the length of the payload (u32), the CRC-32 of the
+//! payload (u32), the lower half of the CRC-32 of these eight bytes (u16), and the payload; numbers are
+//! little-endian. The length has a checksum of its own, so an incomplete frame (the process was killed), which ends
+//! with the file, differs from a damaged one.
 //!
-//! Must never know what a payload means.
+//! Must never know the content of a payload.
 
 use std::io::{self, Read};
 
@@ -26,7 +26,7 @@ pub fn header(number: u64) -> [u8; HEADER_BYTES as usize] {
     out
 }
 
-/// Append a frame; `false`, and nothing, if the payload is too long.
+/// Appends a frame; `false`, without a change, if the payload is too long.
 pub fn push(payload: &[u8], out: &mut Vec<u8>) -> bool {
     let Ok(length) = u32::try_from(payload.len()) else { return false };
     if length > PAYLOAD_BYTES_MAX {
@@ -49,17 +49,17 @@ pub enum Found {
     Payload(Vec<u8>),
     /// The end of the file.
     End,
-    /// A record that was not written to its end begins here.
+    /// An incomplete record begins here.
     Torn,
-    /// Other bytes than were written.
+    /// Bytes that differ from those written.
     Damaged(&'static str),
 }
 
-/// Frames one after the other, out of a file of which the length is known.
+/// The frames of a file of known length, in order.
 #[derive(Debug)]
 pub struct Frames<R> {
     from: R,
-    /// Where the next frame begins.
+    /// The offset of the next frame.
     offset: u64,
     length: u64,
 }
@@ -69,10 +69,10 @@ fn number(bytes: &[u8]) -> u32 {
 }
 
 impl<R: Read> Frames<R> {
-    /// Read the header; `length` is that of the file. The number of the file, or what is wrong with the header.
+    /// Reads the header; `length` is that of the file. Returns the number of the file, or the fault of the header.
     ///
     /// # Errors
-    /// What reading gives.
+    /// The error of the reader.
     pub fn open(mut from: R, length: u64) -> io::Result<Result<(u64, Frames<R>), Found>> {
         if length < HEADER_BYTES {
             return Ok(Err(Found::Torn));
@@ -90,16 +90,16 @@ impl<R: Read> Frames<R> {
         Ok(Ok((u64::from_le_bytes(file), Frames { from, offset: HEADER_BYTES, length })))
     }
 
-    /// Where the next frame begins.
+    /// The offset of the next frame.
     pub fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// The next frame. After anything but a payload the end is reached.
+    /// The next frame. Anything but a payload ends the file.
     ///
     /// # Errors
-    /// What reading gives.
-    #[allow(clippy::should_implement_trait)] // it has errors
+    /// The error of the reader.
+    #[allow(clippy::should_implement_trait)] // it returns errors
     pub fn next(&mut self) -> io::Result<Found> {
         let found = self.read()?;
         match &found {
@@ -121,7 +121,7 @@ impl<R: Read> Frames<R> {
         self.from.read_exact(&mut head)?;
         if number(&head[8..]) != crc32fast::hash(&head[..8]) & 0xffff {
             return Ok(if head == [0; FRAME_BYTES as usize] && self.rest_is_zero()? {
-                // The length of the file was written, and not what is in it.
+                // The length of the file is durable, but its content is not.
                 Found::Torn
             } else {
                 Found::Damaged("the length of a record fails its checksum")
@@ -139,7 +139,7 @@ impl<R: Read> Frames<R> {
         if crc32fast::hash(&payload) == number(&head[4..8]) {
             return Ok(Found::Payload(payload));
         }
-        // The last record, cut by a loss of power: its end was never written.
+        // The last record after a loss of power: its end was not written.
         let last = left == FRAME_BYTES + u64::from(length);
         if last && payload.last() == Some(&0) {
             return Ok(Found::Torn);

@@ -1,12 +1,12 @@
 //! The fuel that the default policy and the policies of single queues used since the last call.
 //!
-//! Must never know what it is counted for.
+//! Must never know the use of the figure.
 
 use std::collections::BTreeMap;
 
 use fluxgate_engine::Engine;
 
-/// See the module text.
+/// The meter; see the module.
 #[derive(Debug, Default)]
 pub(crate) struct FuelMeter {
     default: u64,
@@ -31,7 +31,7 @@ impl FuelMeter {
         used
     }
 
-    /// Another instance is active: of the default policy, or of a queue.
+    /// Notes that another instance is active: of the default policy, or of a queue.
     pub(crate) fn forget(&mut self, queue: Option<&str>) {
         match queue {
             None => self.default = 0,

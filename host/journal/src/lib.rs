@@ -1,17 +1,21 @@
-//! The decision journal: every event, every pass, every decision of an engine, recorded so that it can be run again.
+//! The decision journal: every event, every pass and every decision of an engine, recorded so that it can be run
+//! again.
 //!
-//! - [`frame`]: the layout of a file, in which a file cut by a kill and a damaged one differ.
-//! - [`record`]: the records; [`spec`]: the requests of jobs, each once; [`outcome`]: the outcome of an event, with a digest.
-//! - [`writer`] and [`appender`]: a bounded queue between the scheduler and the disk, and its two ends. The appender is
-//!   pumped, and writes files of bounded size that each begin with a checkpoint, so that old ones can be dropped. A disk
-//!   that is full, slow or broken never holds up scheduling: what cannot be written is counted, and left as a gap.
-//! - [`disk`]: the file system as a trait; [`local_disk`]: that of this machine; `threaded`: the pump of a live scheduler.
-//! - [`Recorded`]: an engine and its journal as one; drivers call it in the engine's place.
-//! - [`reader`]: reads a folder of files back; [`rerun`]: runs them again through an engine and compares; [`what_if`]: lets
-//!   another policy decide.
+//! - [`frame`]: the layout of a file, which distinguishes a file cut by a kill from a damaged one.
+//! - [`record`]: the records; [`spec`]: the requests of jobs, each once; [`outcome`]: the outcome of an event, with a
+//!   digest.
+//! - [`writer`] and [`appender`]: the two ends of a bounded queue between the scheduler and the disk. The appender is
+//!   pumped, and writes files of bounded size that each begin with a checkpoint, so that old files can be dropped. A
+//!   disk that is full, slow or broken never delays scheduling: records that cannot be written are counted, and leave
+//!   a gap.
+//! - [`disk`]: the file system as a trait; [`local_disk`]: that of this machine; `threaded`: the pump of a live
+//!   scheduler.
+//! - [`Recorded`]: an engine with its journal, which drivers use in place of the engine.
+//! - [`reader`]: reads a folder of files; [`rerun`]: runs them again through an engine and compares; [`what_if`]:
+//!   computes the schedule of another policy.
 //!
-//! An engine is a function of its events, of their times, and of where its passes were cut. All of that is recorded, so
-//! a rerun with the same policies makes the same decisions, to the byte.
+//! The actions of an engine follow from its events, their times, and the checks at which its passes were interrupted.
+//! All of these are recorded, so a rerun with the same policies makes the same decisions, byte for byte.
 //!
 //! This crate must never know protocol, sockets, or how a policy is executed.
 

@@ -1,4 +1,4 @@
-//! [`Disk`] on the file system of this machine. The only file of this crate that opens one.
+//! [`Disk`] on the file system of this machine. Only this module of the crate opens files.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{Result, Write};

@@ -6,34 +6,34 @@ use std::time::Duration;
 
 /// Smallest bound on all files together, bytes.
 pub const BYTES_MIN: u64 = 1 << 20;
-/// The bound unless another is set, bytes.
+/// The default bound, bytes.
 pub const BYTES_DEFAULT: u64 = 256 << 20;
 /// Entries that wait to be written. An entry is some hundred bytes.
 pub const QUEUE_MAX: usize = 1 << 15;
-/// After a failure, how long until it is tried again, unless told otherwise.
+/// Default time between a failure and the next attempt.
 pub const RETRY_PERIOD: Duration = Duration::from_secs(5);
 
 /// The folder and the bounds of a journal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
-    /// The folder; made if need be, for this user only.
+    /// The folder; created if it is missing, for this user only.
     pub dir: PathBuf,
     /// Most bytes of all files together, at least [`BYTES_MIN`].
     pub bytes_max: u64,
     /// Most entries that wait to be written; [`QUEUE_MAX`].
     pub queue_max: usize,
-    /// After a failure, how long until it is tried again; [`RETRY_PERIOD`].
+    /// Time between a failure and the next attempt; [`RETRY_PERIOD`].
     pub retry: Duration,
 }
 
 impl Options {
-    /// The usual ones, for this folder.
+    /// The default options, for this folder.
     pub fn new(dir: impl Into<PathBuf>) -> Options {
         Options { dir: dir.into(), bytes_max: BYTES_DEFAULT, queue_max: QUEUE_MAX, retry: RETRY_PERIOD }
     }
 }
 
-/// Why there is no journal.
+/// Why a journal cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// The bound is too small.
@@ -42,15 +42,15 @@ pub enum OpenError {
     /// The folder or a file in it cannot be used.
     #[error("journal {}: {error}", path.display())]
     Io {
-        /// Which.
+        /// The folder or file.
         path: PathBuf,
-        /// Why.
+        /// The error of the system.
         error: io::Error,
     },
     /// Another scheduler writes there.
     #[error("journal {}: another scheduler is writing there", .0.display())]
     Taken(PathBuf),
-    /// Other users may enter it.
+    /// Other users can enter the folder.
     #[error("journal {}: others may look into this folder (mode {mode:o}); it must be 700", path.display())]
     Open {
         /// The folder.

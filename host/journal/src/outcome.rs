@@ -1,6 +1,6 @@
-//! The outcome of an event or a pass: the decisions in full, and a digest over all actions of the engine, to the byte.
+//! The outcome of an event or a pass: its decisions, and a digest over all actions of the engine, byte for byte.
 //!
-//! Annotations are in the digest alone: there are hundreds in a pass, and they follow from the rest.
+//! Annotations are only in the digest: a pass has hundreds, and they follow from the other records.
 //!
 //! Must never know files.
 
@@ -11,7 +11,7 @@ use fluxgate_formats::{Idset, JobId, R};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-/// See the module text: decisions, digest, number of annotations.
+/// Decisions, digest, number of annotations.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Outcome(pub Vec<Decision>, pub u64, pub u32);
 
@@ -45,7 +45,7 @@ pub enum Decision {
     /// A request is withdrawn.
     #[serde(rename = "canceled")]
     Canceled(JobId),
-    /// A question is answered: its token, errno (0: yes), text.
+    /// A query is answered: its token, errno (0: yes), text.
     #[serde(rename = "reply")]
     Reply(u64, i32, String),
     /// An exception on a job.
@@ -60,19 +60,19 @@ pub enum Decision {
     /// The active policy failed: its name, kind of failure, text.
     #[serde(rename = "failed")]
     Failed(String, String, String),
-    /// One of these three about the policy of a single queue: the queue, and the decision.
+    /// One of these three for the policy of a single queue: the queue, and the decision.
     #[serde(rename = "queue")]
     Queue(String, Box<Decision>),
-    /// The default policy decides a queue again: the queue, from, to.
+    /// A queue returned to the default policy: the queue, from, to.
     #[serde(rename = "given-back")]
     GivenBack(String, String, String),
-    /// Anything else, in words.
+    /// Any other decision, as text.
     #[serde(rename = "other")]
     Other(String),
 }
 
 impl Decision {
-    /// The decision of an action; annotations are none.
+    /// The decision of an action; annotations have none.
     fn of(action: &Action) -> Option<Decision> {
         Some(match action {
             Action::Start { id, r, .. } => Decision::Start(*id, Allocated::of(r), r.expiration),
@@ -107,7 +107,7 @@ impl Decision {
         }
     }
 
-    /// The job that it is about.
+    /// The job of the decision.
     pub fn job(&self) -> Option<JobId> {
         match self {
             Decision::Start(id, ..)

@@ -10,12 +10,12 @@ use fluxgate_engine::Action;
 use crate::record::{PolicyRow, Record};
 use crate::spec::SpecRow;
 
-/// One entry of the queue. The [`Appender`] makes the rest of the record: that takes time.
+/// One entry of the queue. The [`Appender`] encodes the record, which takes time.
 pub(crate) struct Entry {
     pub(crate) record: Record,
     /// The engine's actions; they become the record's outcome.
     pub(crate) actions: Vec<Action>,
-    /// Rows that the record names.
+    /// Rows to which the record refers.
     pub(crate) spec: Option<Arc<SpecRow>>,
     pub(crate) policy: Option<Arc<PolicyRow>>,
 }
@@ -37,13 +37,13 @@ pub(crate) struct Shared {
     pub(crate) gaps: AtomicU64,
     /// Entries taken from the queue.
     pub(crate) taken: AtomicU64,
-    /// A checkpoint is wanted: the file is full, or can be written again.
+    /// A checkpoint is requested: the file is full, or the disk works again.
     pub(crate) wanted: AtomicBool,
-    /// It cannot wait for a quiet moment.
+    /// The checkpoint cannot wait for an idle turn.
     pub(crate) urgent: AtomicBool,
     /// Nothing can be written.
     pub(crate) failed: AtomicBool,
-    /// The queue was full; the appender takes that back when the disk had time to catch up.
+    /// The queue was full; the appender clears this after a pause for the disk to catch up.
     pub(crate) overflow: AtomicBool,
     pub(crate) trouble: Mutex<Option<String>>,
 }

@@ -1,7 +1,7 @@
 //! Reads a journal back: a folder of files in their order, or one file.
 //!
-//! A file that ends in the middle of a record was cut by a kill; that is no error. Any other change of a file is reported
-//! with file and offset, and the rest of that file is not read.
+//! A file that ends with an incomplete record was cut by a kill; that is no error. Any other change of a file is
+//! reported with file and offset, and the rest of that file is not read.
 //!
 //! Must never write.
 
@@ -22,20 +22,20 @@ pub enum ReadError {
     Io {
         /// The file or folder.
         path: PathBuf,
-        /// What the disk says.
+        /// The error of the disk.
         error: io::Error,
     },
-    /// Nothing is there.
+    /// There is no file.
     #[error("{}: there is no journal in this folder", .0.display())]
     Empty(PathBuf),
-    /// A file is not as it was written.
+    /// A file differs from what was written.
     #[error("{}: offset {offset}: {what}; what follows in this file cannot be read", path.display())]
     Damaged {
         /// The file.
         path: PathBuf,
-        /// Where in it, bytes.
+        /// Offset in it, bytes.
         offset: u64,
-        /// What is wrong.
+        /// The fault.
         what: String,
     },
 }
@@ -55,7 +55,7 @@ pub(crate) fn files(disk: &dyn Disk, dir: &Path) -> io::Result<Vec<(u64, PathBuf
     Ok(out)
 }
 
-/// Where the torn end of a file begins, if it has one.
+/// The offset of an incomplete record at the end of a file, if there is one.
 pub(crate) fn torn(disk: &dyn Disk, path: &Path) -> io::Result<Option<u64>> {
     let (file, length) = disk.open(path)?;
     let mut frames = match Frames::open(BufReader::new(file), length)? {
@@ -84,7 +84,7 @@ pub struct Journal {
 pub struct Place {
     /// Index of the file.
     pub file: usize,
-    /// Where in it, bytes.
+    /// Offset in it, bytes.
     pub offset: u64,
     /// The record.
     pub record: Record,
@@ -95,9 +95,9 @@ pub struct Place {
 pub enum Item {
     /// A record.
     Record(Box<Place>),
-    /// A file ends here in the middle of a record: a kill. Index of the file, offset, bytes left out.
+    /// A file ends here with an incomplete record, because of a kill. Index of the file, offset, bytes left out.
     Torn(usize, u64, u64),
-    /// A file cannot be read on.
+    /// The rest of a file cannot be read.
     Damaged(ReadError),
 }
 
@@ -131,12 +131,12 @@ impl Journal {
         &self.files
     }
 
-    /// Everything in it, in order.
+    /// All of its items, in order.
     pub fn items(&self) -> Items<'_> {
         self.items_from(0)
     }
 
-    /// Everything from the file with this index on.
+    /// All items from the file with this index on.
     pub fn items_from(&self, file: usize) -> Items<'_> {
         Items { journal: self, file, frames: None }
     }

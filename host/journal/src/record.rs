@@ -1,7 +1,7 @@
 //! The records of a journal, in MessagePack; fields of enums in order and without names, for size.
 //!
-//! Times are seconds since the epoch. Jobspecs and policies are written once in each file, when they are first needed,
-//! and named by their numbers from then on.
+//! Times are seconds since the epoch. Each file contains each jobspec and policy once, before its first use; other
+//! records name it by its number.
 //!
 //! Must never know files.
 
@@ -18,7 +18,7 @@ use crate::spec::{SpecError, SpecRow};
 /// One record.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Record {
-    /// The state from which an engine can go on. The first record of every file.
+    /// A state from which an engine can resume. The first record of every file.
     #[serde(rename = "base")]
     Checkpoint(Box<CheckpointRecord>),
     /// The request of some jobs.
@@ -27,44 +27,44 @@ pub enum Record {
     /// A policy.
     #[serde(rename = "policy")]
     Policy(Arc<PolicyRow>),
-    /// An event: when it was stepped, and its outcome.
+    /// An event: the time of its step, and its outcome.
     #[serde(rename = "e")]
     Step(f64, EventRecord, Option<Outcome>),
     /// A call of the engine's `pass`.
     #[serde(rename = "p")]
     Pass(PassRecord),
-    /// A swap was asked for: when, the successor's number, the outcome, why it did not begin.
+    /// A call of `swap`: the time, the successor's number, the outcome, the error if it did not begin.
     #[serde(rename = "swap")]
     Swap(f64, u32, Option<Outcome>, Option<String>),
-    /// Other settings: when they took effect, and the outcome.
+    /// New settings: the time from which they are in force, and the outcome.
     #[serde(rename = "config")]
     Reconfigure(f64, Box<Config>, Option<Outcome>),
-    /// A swap that had begun was given up.
+    /// A swap under way was abandoned.
     #[serde(rename = "abandon")]
     Abandon(f64),
-    /// Nothing starts until a policy has been swapped in: this one could not begin.
+    /// Scheduling is suspended until a policy is swapped in, because this one could not be started.
     #[serde(rename = "hold")]
     Hold(f64, String),
-    /// A swap of the policy of one queue was asked for: when, the queue, the successor's number, the outcome, why it did
-    /// not begin.
+    /// A call of `swap_queue`: the time, the queue, the successor's number, the outcome, the error if it did not
+    /// begin.
     #[serde(rename = "qswap")]
     QueueSwap(f64, String, u32, Option<Outcome>, Option<String>),
-    /// The default policy is to decide a queue again: when, the queue, why that did not begin.
+    /// A call of `give_back`: the time, the queue, the error if it did not begin.
     #[serde(rename = "qback")]
     GiveBack(f64, String, Option<String>),
-    /// A swap that had begun for one queue was given up.
+    /// A swap of one queue was abandoned.
     #[serde(rename = "qabandon")]
     QueueAbandon(f64, String),
-    /// Nothing starts in a queue until a policy has been swapped in: this one could not begin.
+    /// Scheduling in a queue is suspended until a policy is swapped in, because this one could not be started.
     #[serde(rename = "qhold")]
     QueueHold(f64, String, String),
-    /// The state that the next successor is offered, if no policy decides there.
+    /// The state that is offered to the next successor of the built-in policy.
     #[serde(rename = "offer")]
     Offer(f64, SavedState),
-    /// The active policies were asked for their states, and the outcome.
+    /// A call of `policy_states`, and the outcome.
     #[serde(rename = "states")]
     States(f64, Option<Outcome>),
-    /// The scheduler ended in order.
+    /// The scheduler ended normally.
     #[serde(rename = "end")]
     End(f64),
 }
@@ -92,7 +92,7 @@ impl Record {
         }
     }
 
-    /// When, if it has a time.
+    /// Its time, if it has one.
     pub fn time(&self) -> Option<f64> {
         match self {
             Record::Checkpoint(base) => Some(base.time),
@@ -121,18 +121,19 @@ impl Record {
     }
 }
 
-/// A call of the engine's `pass`: when; the number of the default policy after it; the fuel that it and the policies of
-/// single queues used since the call before; passes made, one per queue; at which look it was cut, if it was; the outcome.
+/// A call of the engine's `pass`: the time; the number of the default policy after it; the fuel that it and the
+/// policies of single queues used since the previous call; passes made, one for each queue; the check at which it was
+/// interrupted, if it was; the outcome.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PassRecord(pub f64, pub u32, pub u64, pub u64, pub Option<u64>, pub Option<Outcome>);
 
-/// Why a file begins.
+/// Why a file was begun.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CheckpointCause {
     /// The scheduler started.
     #[serde(rename = "start")]
     Start,
-    /// The file before was full.
+    /// The previous file was full.
     #[serde(rename = "rotation")]
     Rotation,
     /// This number of records could not be written before this one, for this reason.
@@ -140,12 +141,12 @@ pub enum CheckpointCause {
     Gap(u64, String),
 }
 
-/// The state from which an engine can go on.
+/// A state from which an engine can resume.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CheckpointRecord {
-    /// When.
+    /// Its time.
     pub time: f64,
-    /// Why it was made.
+    /// The reason for it.
     pub why: CheckpointCause,
     /// Version of the program that wrote it.
     pub version: String,
@@ -178,7 +179,7 @@ pub struct PolicyRow {
     pub limits: String,
 }
 
-/// An event of [`fluxgate_engine::Event`], as it is written. Fields as there, unless said otherwise.
+/// An event of [`fluxgate_engine::Event`] in its recorded form. Fields as there, unless a comment differs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[allow(missing_docs)] // the variants of `Event`
 pub enum EventRecord {
@@ -254,7 +255,7 @@ impl EventRecord {
         }
     }
 
-    /// The job that it is about, if it is about one.
+    /// The job of the event, if there is one.
     pub fn job(&self) -> Option<JobId> {
         match self {
             EventRecord::Hello(id, ..)
@@ -270,7 +271,7 @@ impl EventRecord {
     /// The event; `spec` finds a jobspec by number and duration.
     ///
     /// # Errors
-    /// [`SpecError`] if that is not there, or is no jobspec.
+    /// [`SpecError`] if the jobspec is missing or invalid.
     pub fn event(
         &self,
         mut spec: impl FnMut(u32, f64) -> Result<Arc<fluxgate_formats::Jobspec>, SpecError>,
@@ -319,7 +320,7 @@ impl Record {
     pub fn to_payload(&self) -> Vec<u8> {
         let mut out = vec![0];
         let mut writer = rmp_serde::Serializer::new(&mut out).with_struct_map();
-        // Into memory, and nothing here refuses to be written.
+        // Serialisation to memory does not fail.
         if self.serialize(&mut writer).is_err() {
             return Vec::new();
         }
@@ -337,7 +338,7 @@ impl Record {
     /// The record of a payload.
     ///
     /// # Errors
-    /// [`RecordError`] for anything else.
+    /// [`RecordError`] for any other payload.
     pub fn from_payload(payload: &[u8]) -> Result<Record, RecordError> {
         let wrong = |error: &dyn std::fmt::Display| RecordError(error.to_string());
         match payload.split_first() {

@@ -1,6 +1,6 @@
-//! An engine and its journal as one: every call that changes the engine is recorded with its outcome.
+//! An engine with its journal: every call that changes the engine is recorded with its outcome.
 //!
-//! Reading goes straight to the engine. Without a journal recording costs nothing.
+//! Calls that only read go to the engine directly. Without a journal, recording costs nothing.
 //!
 //! Must never know files.
 
@@ -17,10 +17,10 @@ use crate::record::{CheckpointCause, CheckpointRecord, EventRecord, PassRecord, 
 use crate::spec::{SpecRow, Specs};
 use crate::writer::{Figures, Writer};
 
-/// Most policies that have numbers of their own in one journal; far above the number of loaded ones.
+/// Most policies with numbers in one journal; far above the number of loaded ones.
 const POLICIES_MAX: usize = 1 << 16;
 
-/// What records say beside the engine's own state.
+/// The part of the records that the engine does not have.
 struct Log {
     writer: Writer,
     specs: Specs,
@@ -37,7 +37,7 @@ struct Log {
     passes: u64,
 }
 
-/// See the module text.
+/// An engine with its journal; see the module.
 pub struct Recorded {
     engine: Engine,
     log: Option<Box<Log>>,
@@ -77,18 +77,18 @@ impl Recorded {
         };
         let log = writer.map(log);
         let mut made = Recorded { engine, log };
-        // A new engine has no policy that could fail.
+        // A new engine has no policy that could fail to save.
         made.base(now, CheckpointCause::Start);
         made
     }
 
-    /// The engine without the journal, for calls that change no decision: the interrupt, retired policies, a checkpoint. Any
-    /// other change made through it is missing in the journal.
+    /// The engine, for calls that change no decision: the interrupt, retired policies, a checkpoint. Such calls are
+    /// not recorded; a call that changes a decision would be missing in the journal.
     pub fn engine_unrecorded_mut(&mut self) -> &mut Engine {
         &mut self.engine
     }
 
-    /// Take the journal, for another engine in the place of this one.
+    /// Takes the journal, for another engine in place of this one.
     pub fn take_writer(&mut self) -> Option<Writer> {
         self.log.take().map(|log| log.writer)
     }
@@ -122,7 +122,7 @@ impl Recorded {
         actions
     }
 
-    /// As [`Engine::swap`]; `row` says who the successor is, whatever its number.
+    /// As [`Engine::swap`]; `row` identifies the successor; its number is ignored.
     ///
     /// # Errors
     /// As there.
@@ -147,7 +147,7 @@ impl Recorded {
         result
     }
 
-    /// As [`Engine::swap_queue`]; `row` says who the successor is, whatever its number.
+    /// As [`Engine::swap_queue`]; `row` identifies the successor; its number is ignored.
     ///
     /// # Errors
     /// As there.
@@ -233,7 +233,7 @@ impl Recorded {
         }
     }
 
-    /// As [`Engine::policy_states`]; nothing happens if nobody has one.
+    /// As [`Engine::policy_states`]; nothing is recorded if no active policy saves a state.
     pub fn policy_states(&mut self, now: f64) -> (Vec<(Option<String>, SavedState)>, Vec<Action>) {
         if !self.engine.has_policy_state() {
             return (Vec::new(), Vec::new());
@@ -255,8 +255,8 @@ impl Recorded {
         self.engine.offer(state);
     }
 
-    /// Between two passes: write a checkpoint if the journal wants one. `quiet` when nothing else is to be done now.
-    /// The actions are to be carried out like those of [`Engine::step`].
+    /// Writes a checkpoint between two passes, if the journal requests one. `quiet` if the driver has no other work
+    /// now. The actions are carried out like those of [`Engine::step`].
     pub fn keep_journal(&mut self, quiet: bool, now: f64) -> Vec<Action> {
         match &self.log {
             Some(log) if log.writer.wants_checkpoint(quiet) => {
@@ -272,7 +272,7 @@ impl Recorded {
 
     fn base(&mut self, now: f64, why: CheckpointCause) -> Vec<Action> {
         let Some(log) = &mut self.log else { return Vec::new() };
-        // There is none while a swap is on its way; the next turn asks again.
+        // There is no checkpoint while a swap is under way; the next turn asks again.
         let Some((engine, actions)) = self.engine.checkpoint() else { return Vec::new() };
         log.follow(&actions);
         log.meter.used(&self.engine);
@@ -297,7 +297,7 @@ impl Recorded {
         actions
     }
 
-    /// The scheduler leaves in order: write everything that is left.
+    /// Writes all entries that are left, at a normal end of the scheduler.
     pub fn close(&mut self, now: f64) {
         if let Some(mut log) = self.log.take() {
             log.push(Record::End(now), &[], None, None);
@@ -359,14 +359,14 @@ impl Log {
         (plain, None)
     }
 
-    /// The request of a job is kept while it is pending.
+    /// Keeps the request of a job while it is pending.
     fn keep(&mut self, event_record: &EventRecord, spec: Option<&Arc<SpecRow>>) {
         if let (EventRecord::Alloc(id, .., duration), Some(spec)) = (event_record, spec) {
             self.asks.insert(*id, (Arc::clone(spec), *duration));
         }
     }
 
-    /// Follow which jobs are pending, and which policies are active.
+    /// Updates the pending jobs and the active policies.
     fn follow(&mut self, actions: &[Action]) {
         for action in actions {
             match action {

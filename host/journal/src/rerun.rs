@@ -1,11 +1,11 @@
-//! Runs a journal again: the same events at the same times through a fresh engine, its passes cut where they were cut.
-//! Every outcome is compared with the recorded one.
+//! Runs a journal again: the same events at the same times through a fresh engine, with its passes interrupted at the
+//! same checks. Every outcome is compared with the recorded one.
 //!
-//! Where a journal begins in the middle of a scheduler's life, the engine goes on from the checkpoint with the policy's
-//! saved state. Fuel is compared only for instances that are run from their beginning: the memory of a policy is not all
-//! in its state, and managing it costs fuel.
+//! A journal may begin after the start of its scheduler. The engine then resumes from the checkpoint with the
+//! policy's saved state. Fuel is compared only for instances that are run from their start: the memory of a policy is
+//! not all in its state, and managing it costs fuel.
 //!
-//! Must never know where policies come from.
+//! Must never know the source of the policies.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -24,10 +24,11 @@ use crate::timed::Timed;
 
 /// The source of policies.
 pub trait Policies {
-    /// A fresh instance of the policy with this digest and these settings; without a digest it is no component.
+    /// A fresh instance of the policy with this digest and these settings; a policy without a digest is not a
+    /// component.
     ///
     /// # Errors
-    /// Why there is none, for people.
+    /// The reason why there is none, for people.
     fn make(&mut self, row: &PolicyRow) -> Result<Box<dyn Policy>, String>;
 }
 
@@ -40,7 +41,7 @@ pub struct Verified {
     pub events: u64,
     /// Passes made, one per queue.
     pub passes: u64,
-    /// Of the calls that made them, those that were cut.
+    /// Of the calls that made them, those that were interrupted.
     pub cut: u64,
     /// Decisions compared.
     pub decisions: u64,
@@ -48,38 +49,38 @@ pub struct Verified {
     pub starts: u64,
     /// Annotations compared.
     pub annotations: u64,
-    /// Swaps that were done.
+    /// Swaps completed.
     pub swaps: u64,
-    /// Policies that failed, running or on their way.
+    /// Policies that failed, active ones or successors.
     pub breaches: u64,
-    /// Checkpoints that were reached with exactly their state.
+    /// Checkpoints whose state the rerun reached exactly.
     pub checkpoints: u64,
-    /// Checkpoints from which it went on without having reached them.
+    /// Checkpoints from which the rerun resumed without having reached their state.
     pub resumed: u64,
-    /// Schedulers that it ran from their start.
+    /// Starts of a scheduler in the journal.
     pub lives: u64,
-    /// Gaps: time of the checkpoint behind it, records lost, reason.
+    /// Gaps: time of the checkpoint after it, records lost, reason.
     pub gaps: Vec<(f64, u64, String)>,
-    /// Files that end in the middle of a record, and the bytes of it.
+    /// Files that end with an incomplete record, and its bytes.
     pub torn: Vec<(PathBuf, u64)>,
-    /// Failures at a deadline, taken from the journal.
+    /// Failures at a deadline, repeated as recorded.
     pub deadlines: u64,
     /// First and last time.
     pub span: Option<(f64, f64)>,
 }
 
-/// Why a rerun did not come to its end.
+/// Why a rerun ended early.
 #[derive(Debug, thiserror::Error)]
 pub enum RerunError {
     /// The journal cannot be read.
     #[error(transparent)]
     Read(#[from] ReadError),
-    /// The engine did something else than is written down.
+    /// The engine made another outcome than the recorded one.
     #[error("{}: offset {offset}: {kind} at {time}: {what}", path.display())]
     Differs {
         /// The file.
         path: PathBuf,
-        /// Where in it, bytes.
+        /// Offset in it, bytes.
         offset: u64,
         /// Kind of record.
         kind: &'static str,
@@ -88,17 +89,17 @@ pub enum RerunError {
         /// The difference.
         what: String,
     },
-    /// A record does not fit in with those before it.
+    /// A record contradicts those before it.
     #[error("{}: offset {offset}: {what}", path.display())]
     Order {
         /// The file.
         path: PathBuf,
-        /// Where in it, bytes.
+        /// Offset in it, bytes.
         offset: u64,
-        /// What is wrong.
+        /// The contradiction.
         what: String,
     },
-    /// There is nothing in the span of time that was asked for.
+    /// The given span of time has no record.
     #[error("the journal has nothing in this span of time")]
     Nothing,
 }
@@ -108,9 +109,9 @@ struct Run<'a> {
     tables: Tables,
     engine: Option<Engine>,
     late: Arc<AtomicBool>,
-    /// A call failed at a deadline: annotations may differ since.
+    /// A call failed at a deadline, after which annotations may differ.
     by_clock: bool,
-    /// Was the active default policy run from its beginning? And its successor?
+    /// Whether the active default policy, and its successor, were run from their start.
     exact: bool,
     next_exact: bool,
     /// Queues with a policy of their own that was resumed from a saved state.
@@ -122,7 +123,7 @@ struct Run<'a> {
 
 type Differs = Result<(), String>;
 
-/// Run it again, from the last checkpoint at or before `from` until `until`.
+/// Runs the journal again, from the last checkpoint at or before `from` until `until`.
 ///
 /// # Errors
 /// [`RerunError`] at the first record that differs, or cannot be read.
@@ -197,7 +198,7 @@ pub(crate) fn first_file(journal: &Journal, from: f64) -> usize {
 }
 
 impl Run<'_> {
-    /// Do one record. The outer error is a journal that makes no sense, the inner one a difference.
+    /// Runs one record. The outer error is an inconsistent journal, the inner one a difference.
     fn record(&mut self, record: &Record) -> Result<Differs, String> {
         if let Record::Checkpoint(checkpoint) = record {
             return self.checkpoint(checkpoint);
@@ -384,7 +385,7 @@ impl Run<'_> {
             };
             self.meter.forget(queue);
             match queue {
-                // A successor is run from its beginning.
+                // A successor is run from its start.
                 Some(queue) => drop(self.resumed_queues.remove(queue)),
                 None => self.exact = exact,
             }
@@ -399,7 +400,7 @@ impl Run<'_> {
     }
 }
 
-/// Is this a failure at a deadline?
+/// True for a failure at a deadline.
 fn clocked(decision: &Decision) -> bool {
     match decision {
         Decision::Failed(_, kind, _) | Decision::SwapFailed(_, kind, _) => kind == "deadline",
@@ -408,7 +409,7 @@ fn clocked(decision: &Decision) -> bool {
     }
 }
 
-/// The actions of a swap that was asked for, if it began as it is recorded; `late` when a call failed at a deadline.
+/// The actions of a swap, if it began as it is recorded; `late` if a call failed at a deadline.
 fn begun(
     begun: Result<Vec<Action>, SwapError>,
     failed: Option<&str>,

@@ -1,7 +1,8 @@
-//! The requests of jobs, without user and duration: most jobs of a site have one of a few requests, so each is written
-//! once.
+//! The requests of jobs, without user and duration. Most jobs of a site have one of a few requests, so each request
+//! is written once.
 //!
-//! Kept are the parts of a jobspec that scheduling depends on: resources, constraints, queue, and this scheduler's attributes.
+//! A row has the parts of a jobspec on which scheduling depends: resources, constraints, queue, and this scheduler's
+//! attributes.
 //!
 //! Must never know files.
 
@@ -14,7 +15,7 @@ use fluxgate_formats::jobspec::{Checks, Resource};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-/// Attributes below `attributes.system` that scheduling depends on.
+/// Attributes below `attributes.system` on which scheduling depends.
 const SYSTEM: [&str; 3] = ["queue", "constraints", "fluxgate"];
 
 /// The request of some jobs, by number.
@@ -30,10 +31,10 @@ pub struct SpecRow {
     pub system: Map<String, Value>,
 }
 
-/// Why there is no jobspec.
+/// Why a jobspec is missing.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SpecError {
-    /// The number is not known.
+    /// The number is unknown.
     #[error("jobspec {0} is not in the journal")]
     Unknown(u32),
     /// It cannot be read as a jobspec.
@@ -45,7 +46,7 @@ impl SpecRow {
     /// A jobspec with this request; `duration` in seconds, 0 for no limit.
     ///
     /// # Errors
-    /// [`SpecError::Wrong`] for what is none.
+    /// [`SpecError::Wrong`] for an invalid one.
     pub fn jobspec(&self, duration: f64) -> Result<Arc<Jobspec>, SpecError> {
         let mut system = self.system.clone();
         if duration > 0.0 {
@@ -61,7 +62,7 @@ impl SpecRow {
     }
 }
 
-/// Rows that are kept before unused ones are dropped.
+/// Number of rows at which unused ones are dropped.
 const SWEEP_MIN: usize = 4096;
 
 struct Entry {
@@ -123,7 +124,7 @@ impl Specs {
         row
     }
 
-    /// Drop the rows that no job refers to any more.
+    /// Drops the rows of which no job is left.
     fn sweep(&mut self) {
         for list in self.rows.values_mut() {
             list.retain(|entry| Arc::strong_count(&entry.row) > 1);

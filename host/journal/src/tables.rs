@@ -1,4 +1,4 @@
-//! The tables of a journal: jobspecs and policies stand in it once in each file, other records name them by number.
+//! The tables of a journal: each file contains each jobspec and policy once, and other records name them by number.
 //!
 //! Must never know files.
 
@@ -14,7 +14,7 @@ use crate::spec::{SpecError, SpecRow};
 /// Most parsed jobspecs that are kept.
 const PARSED_MAX: usize = 1 << 16;
 
-/// Jobspecs and policies by the numbers that records name them by.
+/// Jobspecs and policies by number.
 #[derive(Default)]
 pub(crate) struct Tables {
     specs: BTreeMap<u32, Arc<SpecRow>>,
@@ -23,7 +23,7 @@ pub(crate) struct Tables {
 }
 
 impl Tables {
-    /// Add the rows of a record.
+    /// Adds the rows of a record.
     pub(crate) fn take(&mut self, record: &Record) {
         match record {
             Record::Checkpoint(checkpoint) => {
@@ -42,7 +42,7 @@ impl Tables {
         }
     }
 
-    /// Names of queues that jobs ask for.
+    /// Names of the queues in requests.
     pub(crate) fn queues(&self) -> impl Iterator<Item = &str> {
         self.specs.values().filter_map(|row| row.system.get("queue")?.as_str())
     }
@@ -70,7 +70,7 @@ impl Tables {
         Ok(jobspec)
     }
 
-    /// An engine that goes on from a checkpoint, with this default policy and these policies of queues.
+    /// An engine that resumes from a checkpoint, with this default policy and these policies of queues.
     ///
     /// # Errors
     /// [`ResumeError`].

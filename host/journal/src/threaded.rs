@@ -1,6 +1,6 @@
-//! The journal of a live scheduler: a thread of its own with a clock, which pumps an [`Appender`] onto this machine's disk.
+//! The journal of a live scheduler: a thread with a clock, which pumps an [`Appender`] onto this machine's disk.
 //!
-//! The only file of this crate with a clock or a thread. It decides when to pump, and nothing else.
+//! Only this module of the crate has a clock or a thread. It only decides when to pump.
 
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::Instant;
@@ -11,7 +11,7 @@ use crate::options::{OpenError, Options};
 use crate::writer::Writer;
 
 impl Writer {
-    /// Open the folder on this machine's disk and start the thread. The first thing that it takes is a checkpoint.
+    /// Opens the folder on this machine's disk and starts the thread. The first entry must be a checkpoint.
     ///
     /// # Errors
     /// [`OpenError`].
@@ -21,7 +21,7 @@ impl Writer {
             .name("journal".to_owned())
             .spawn(move || run(appender))
             .map_err(|error| OpenError::Io { path: options.dir.clone(), error })?;
-        // It ends when the queue does; a panic in it was logged already.
+        // The thread ends with the queue; a panic in it was logged already.
         writer.finish = Some(Box::new(move || drop(thread.join())));
         Ok(writer)
     }

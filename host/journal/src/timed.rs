@@ -1,4 +1,4 @@
-//! A policy whose calls fail at a deadline where the journal says that they did: a rerun has no clock.
+//! A policy whose calls fail at a deadline where the journal has such a failure, because a rerun has no clock.
 //!
 //! Must never know the journal.
 

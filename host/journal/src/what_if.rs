@@ -1,11 +1,11 @@
-//! The schedule that another policy would have made of the jobs, nodes and settings of a journal.
+//! The schedule of another policy for the jobs, nodes and settings of a journal.
 //!
-//! Jobs are submitted, nodes go and come back and settings change at the recorded times. A job runs as long as it did. The
-//! run time of a job that never started, or still ran when the journal ends, is not known: it runs to the end of the
-//! journal, and is marked. A job that ended while there was no scheduler ends when the next one begins. A cancelled job is
-//! cancelled at the recorded time, whether it is pending or running then.
+//! Jobs are submitted, node states change and settings change at the recorded times. A job has its recorded run time.
+//! The run time of a job that never started, or that still ran at the end of the journal, is unknown: such a job runs
+//! to the end of the journal, and is marked. A job that ended while there was no scheduler ends when the next one
+//! starts. A cancelled job is cancelled at the recorded time, pending or running.
 //!
-//! Must never know where policies come from.
+//! Must never know the source of the policies.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
@@ -35,11 +35,11 @@ pub struct JobRun {
     pub submit: f64,
     /// Start.
     pub start: f64,
-    /// End; that of the journal when it is not known.
+    /// End; that of the journal if it is unknown.
     pub end: f64,
     /// Requested seconds, infinite without limit.
     pub limit: f64,
-    /// Is its end known?
+    /// True if its end is known.
     pub known: bool,
 }
 
@@ -53,17 +53,17 @@ pub struct History {
     jobs: BTreeMap<JobId, (u32, f64, f64)>,
     starts: BTreeMap<JobId, (f64, u64)>,
     ends: BTreeMap<JobId, f64>,
-    /// Jobs that ran when a scheduler ended and that the next one has not been told of so far; and when that one began.
+    /// Jobs that ran when a scheduler ended and that hello has not named to the next one; and the start of that one.
     missing: (BTreeSet<JobId>, f64),
     /// Jobs that left the queue without starting.
     left: BTreeSet<JobId>,
-    /// Records that are missing in it.
+    /// Number of missing records.
     pub lost: u64,
-    /// Files that could not be read on, and why.
+    /// Files of which the rest could not be read, and why.
     pub damaged: Vec<ReadError>,
     /// First and last time.
     pub span: (f64, f64),
-    /// Names of the policies that decided.
+    /// Names of the active policies.
     pub policies: Vec<String>,
 }
 
@@ -72,21 +72,21 @@ enum Change {
     Config(Box<Config>),
 }
 
-/// Why there is no such schedule.
+/// Why there is no schedule.
 #[derive(Debug, thiserror::Error)]
 pub enum WhatIfError {
-    /// There is nothing to begin with.
+    /// There is no checkpoint to begin with.
     #[error("the journal has no checkpoint in this span of time")]
     Nothing,
-    /// A record does not fit in.
+    /// A record contradicts the others.
     #[error("{0}")]
     Wrong(String),
-    /// The policy failed; with the built-in one in its place the figures would not be its own.
+    /// The policy failed; with the built-in one in its place the figures would be those of another policy.
     #[error("policy {0}")]
     Policy(String),
 }
 
-/// The jobs that ran, and the cost of deciding.
+/// The jobs that ran, and the cost of the policy.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Schedule {
     /// Jobs that ran.
@@ -100,7 +100,7 @@ pub struct Schedule {
 }
 
 impl History {
-    /// Read it, from the last checkpoint at or before `from` until `until`.
+    /// Reads the journal, from the last checkpoint at or before `from` until `until`.
     ///
     /// # Errors
     /// [`WhatIfError::Nothing`].
@@ -165,7 +165,7 @@ impl History {
         }
     }
 
-    /// Jobs of which the next scheduler was not told have ended.
+    /// Ends the jobs that hello did not name to the next scheduler.
     fn end_missing(&mut self) {
         let (missing, time) = &mut self.missing;
         self.ends.extend(std::mem::take(missing).into_iter().map(|id| (id, *time)));
@@ -195,7 +195,7 @@ impl History {
             }
         }
         match record {
-            // The tables of later files are added to those before: numbers are of one scheduler's life.
+            // The rows of later files are added to earlier ones: numbers are unique during one run of a scheduler.
             Record::Checkpoint(checkpoint) => {
                 if let CheckpointCause::Gap(lost, _) = checkpoint.why {
                     self.lost += lost;
@@ -215,7 +215,7 @@ impl History {
                         self.missing.0.remove(id);
                     }
                     EventRecord::Alloc(id, _, user, submit, _, seconds) => {
-                        // Whatever runs was told before anybody asks.
+                        // All running jobs were named by hello before the first request.
                         self.end_missing();
                         self.jobs.entry(*id).or_insert((*user, *submit, *seconds));
                     }
@@ -246,7 +246,7 @@ impl History {
         JobRun { id, user, cores, submit, start, end, limit, known }
     }
 
-    /// The recorded schedule: jobs that started in this span.
+    /// The recorded schedule: the jobs that started in this span.
     pub fn schedule(&self) -> Schedule {
         let runs: Vec<JobRun> = self
             .starts
@@ -272,7 +272,7 @@ impl History {
         self.checkpoint.engine.machine.r_lite.iter().map(each).sum()
     }
 
-    /// The schedule with this policy in all queues; `None` is the built-in one. `own` are policies of single queues, by
+    /// The schedule of this policy in all queues; `None` is the built-in one. `own` are policies of single queues, by
     /// queue.
     ///
     /// # Errors
@@ -326,19 +326,19 @@ impl History {
     }
 }
 
-/// Without annotations, and without R: nothing is committed.
+/// Settings without annotations and without R, because nothing is committed.
 fn without_output(config: &Config) -> Config {
     Config { annotate: false, write_r: false, ..config.clone() }
 }
 
-/// When a job ends.
+/// The end of a job.
 type End = (TotalF64, JobId);
 
 struct Driver<'a> {
     history: &'a mut History,
     engine: Engine,
     ends: BinaryHeap<Reverse<End>>,
-    /// Jobs that were submitted or ran at the begin.
+    /// Jobs that were submitted or ran at the start.
     known: BTreeSet<JobId>,
     schedule: Schedule,
     /// Running jobs: index into the schedule's list.
@@ -405,7 +405,7 @@ impl Driver<'_> {
                     self.ends.push(Reverse((TotalF64(*end), *id)));
                 }
             }
-            // It ends here when it has run as long as it did there.
+            // Here a job ends when it has run for its recorded run time.
             EventRecord::Free(..) => return Ok(()),
             EventRecord::Cancel(id) if self.began.contains_key(id) => return self.end(*id, now),
             _ => {}
@@ -444,7 +444,7 @@ impl Driver<'_> {
             match action {
                 Action::Start { id, .. } => {
                     let cores = self.engine.resources().allocation(id).map_or(0, |a| a.cores());
-                    // As long as it ran there, if it did and that was seen.
+                    // Its recorded run time, if it ran and its end was recorded.
                     let run = self.history.starts.get(&id).zip(self.history.ends.get(&id));
                     if let Some(((start, _), end)) = run {
                         self.ends.push(Reverse((TotalF64(now + (end - start).max(0.0)), id)));

@@ -1,9 +1,9 @@
 //! The scheduler's end of the bounded queue of records.
 //!
-//! Putting a record into the queue never waits. While the queue is full or the [`Appender`] at its other end cannot write,
+//! A push to the queue never waits. While the queue is full or the [`Appender`] at its other end cannot write,
 //! records are counted and dropped, until a checkpoint can be written again.
 //!
-//! Must never know the disk, nor what an engine is.
+//! Must never know the disk, nor the engine.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
@@ -16,7 +16,7 @@ use crate::options::{BYTES_MIN, OpenError, Options};
 use crate::queue::{Entry, Shared};
 use crate::record::Record;
 
-/// Bytes of a record, rather too many than too few.
+/// Estimate of the bytes of a record, from above.
 const ENTRY_BYTES: u64 = 256;
 
 /// Counters for `stats-get`.
@@ -44,7 +44,7 @@ pub struct Figures {
 pub struct Writer {
     queue: Option<SyncSender<Entry>>,
     shared: Arc<Shared>,
-    /// Waits until the other end has written what is left; without one that is up to the owner of the [`Appender`].
+    /// Waits until the other end has written all entries; without it the owner of the [`Appender`] closes that end.
     pub(crate) finish: Option<Box<dyn FnOnce() + Send + Sync>>,
     /// Records that were dropped since the last checkpoint.
     lost: u64,
@@ -63,8 +63,8 @@ impl std::fmt::Debug for Writer {
 }
 
 impl Writer {
-    /// Both ends of a queue to the folder of the options, on this disk. The first thing that is taken is a checkpoint.
-    /// Nothing is written but by [`Appender::pump`] and [`Appender::close`].
+    /// Both ends of a queue to the folder of the options, on this disk. The first entry must be a checkpoint. Only
+    /// [`Appender::pump`] and [`Appender::close`] write.
     ///
     /// # Errors
     /// [`OpenError`].
@@ -73,7 +73,7 @@ impl Writer {
             return Err(OpenError::Small(options.bytes_max));
         }
         let files = Files::open(disk, options)?;
-        // All that waits has room in the file that is full when a checkpoint is asked for.
+        // All waiting entries fit in the file that is full when a checkpoint is requested.
         let most = usize::try_from(files.full() / ENTRY_BYTES).unwrap_or(usize::MAX);
         let queue_max = options.queue_max.min(most).max(1);
         let (queue, entries) = sync_channel(queue_max);
@@ -83,7 +83,7 @@ impl Writer {
         Ok((Writer { queue: Some(queue), shared, finish: None, lost, why, put: 0 }, appender))
     }
 
-    /// Is a checkpoint wanted? `quiet` when nothing else is to be done.
+    /// True if a checkpoint is requested. `quiet` if the scheduler has no other work.
     pub(crate) fn wants_checkpoint(&self, quiet: bool) -> bool {
         let is = |flag: &AtomicBool| flag.load(Ordering::Acquire);
         if self.lost > 0 {
@@ -97,11 +97,11 @@ impl Writer {
         (self.lost > 0).then(|| (self.lost, self.why.clone()))
     }
 
-    /// Hand over an entry. Never waits.
+    /// Puts an entry into the queue. Never waits.
     pub(crate) fn push(&mut self, entry: Entry) {
         let base = matches!(entry.record, Record::Checkpoint(_));
         if !base && (self.lost > 0 || self.shared.failed.load(Ordering::Acquire)) {
-            // The appender has logged why.
+            // The appender has logged the reason.
             return self.lose(None);
         }
         if base {
@@ -152,7 +152,7 @@ impl Writer {
         }
     }
 
-    /// No more records come: what is left is written.
+    /// Ends the queue, and waits until the other entries are written.
     pub fn close(&mut self) {
         self.queue = None;
         if let Some(finish) = self.finish.take() {

@@ -1,4 +1,4 @@
-//! What a call into a policy costs: keys over columns, events, and passes that start nothing.
+//! Measures the cost of calls into a policy: keys over columns, events, and passes that start nothing.
 //!
 //! `cargo run -p fluxgate-policy --example cost -- target/policies/sjf.wasm target/policies/broken.wasm`
 #![allow(clippy::print_stdout, reason = "printing is what it is for")]
@@ -39,7 +39,7 @@ fn median(mut run: impl FnMut()) -> f64 {
     micros[micros.len() / 2]
 }
 
-/// Passes over so many jobs of a shape that is down: how often `run` was called, and its time.
+/// Passes over a number of jobs of a shape whose nodes are down: the number of calls of `run`, and the time.
 fn passes(policy: WasmPolicy, waiting: u64) -> Result<(u64, u64), Box<dyn std::error::Error>> {
     let r = r#"{"version": 1, "execution": {"R_lite": [{"rank": "0", "children": {"core": "0-3"}}],
         "nodelist": ["n0"], "starttime": 0, "expiration": 0}}"#;

@@ -1,10 +1,10 @@
 //! Typed bindings generated from the contract, `wit/0.1.0`.
 //!
-//! One world stands for every policy: it imports everything that the host offers and exports every
-//! ability. A component is never instantiated through that world as a whole; each exported interface has
-//! its own indices, and only those that the component has are looked up (see `probe`).
+//! One world is used for every policy: it imports all interfaces of the host and exports every ability. A component
+//! is never instantiated through the whole world. Each exported interface has its own indices, and only those of the
+//! component's exports are looked up (see `probe`).
 //!
-//! Each released version of the contract keeps a module of its own, for ever.
+//! Each released version of the contract keeps a module of its own.
 
 /// The contract of version 0.1.0.
 #[allow(missing_docs, unsafe_code, dead_code, unreachable_pub, unused_qualifications, clippy::all)]

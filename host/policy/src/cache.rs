@@ -1,15 +1,15 @@
 //! Compiled components on disk, so that the second start of a scheduler compiles nothing.
 //!
-//! An entry is native code that will be run without any check, so the only question here is *who wrote
-//! it*. The answer must be "this user, through this module": the folder belongs to the user and nobody
-//! else may enter it, each file belongs to the user and nobody else may write it, and each file begins with
-//! a checksum under the name it is looked up by. Anything else is not an entry; the component is compiled
-//! anew. Nothing a user hands in ever comes here: components do, artefacts never.
+//! An entry is native code that is run without any further check, so the origin of an entry decides everything. It
+//! must have been written by this user, through this module: the folder belongs to the user and no other user can
+//! enter it; each file belongs to the user and no other user can write it; each file begins with a checksum under the
+//! name of the lookup. Any other file is not an entry, and the component is compiled anew. Users hand in components,
+//! never compiled code.
 //!
-//! An entry is found by the digest of the component and by everything that the compiler's output depends
-//! on (its version, settings and processor features).
+//! The key of an entry is the digest of the component and everything on which the compiler's output depends (its
+//! version, settings and processor features).
 //!
-//! This is the one module of the crate with unsafe code of its own.
+//! This is the only module of the crate with unsafe code of its own.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::hash::{Hash, Hasher};
@@ -31,19 +31,19 @@ const MAGIC: &[u8; 8] = b"fxgpol 1";
 const HEADER_BYTES: usize = 8 + 32 + 32;
 /// Ending of an entry's file name.
 const SUFFIX: &str = ".compiled";
-/// An entry larger than this was not written here: native code is a few times the size of its component.
+/// A larger entry was not written here: native code is a few times the size of its component.
 const ENTRY_BYTES_MAX: u64 = 1 << 30;
 
 /// A folder of compiled components.
 #[derive(Debug)]
 pub(crate) struct Cache {
     folder: PathBuf,
-    /// Hash of all that the compiler's output depends on.
+    /// Hash of everything on which the compiler's output depends.
     compiler: [u8; 32],
     entries_max: usize,
 }
 
-/// SHA-256 for what only offers `Hash`.
+/// SHA-256 of values that only implement `Hash`.
 struct Hashing(Sha256);
 
 impl Hasher for Hashing {
@@ -57,10 +57,10 @@ impl Hasher for Hashing {
 }
 
 impl Cache {
-    /// Use `folder`, making it if it is not there.
+    /// Opens `folder`, creating it if it is missing.
     ///
     /// # Errors
-    /// [`LoadError::Cache`] if it cannot be made, belongs to somebody else, or others may enter it.
+    /// [`LoadError::Cache`] if it cannot be created, belongs to another user, or other users can enter it.
     pub(crate) fn open(folder: &Path, engine: &Engine, entries_max: u32) -> Result<Cache, LoadError> {
         let refuse = |problem: String| LoadError::Cache { path: folder.to_owned(), problem };
         if let Err(error) = DirBuilder::new().recursive(true).mode(0o700).create(folder) {
@@ -78,7 +78,7 @@ impl Cache {
         Ok(cache)
     }
 
-    /// May the folder be believed? Asked again before every use: modes change.
+    /// Checks owner and mode of the folder. Called before every use, because modes change.
     fn trusted(&self) -> Result<(), String> {
         let meta =
             fs::symlink_metadata(&self.folder).map_err(|error| format!("cannot be looked at: {error}"))?;
@@ -110,7 +110,7 @@ impl Cache {
         self.folder.join(format!("{}{SUFFIX}", hex(key)))
     }
 
-    /// The compiled component, if there is one that can be trusted. Everything else is a miss.
+    /// The compiled component, if there is an entry that can be trusted. Any other case is a miss.
     pub(crate) fn get(&self, engine: &Engine, component: &Digest) -> Option<Component> {
         let key = self.key(component);
         let path = self.path(&key);
@@ -131,7 +131,7 @@ impl Cache {
         }
     }
 
-    /// Keep a compiled component. Failing to do so costs time at the next start and nothing else.
+    /// Stores a compiled component. A failure only costs time at the next start.
     pub(crate) fn put(&self, component: &Digest, compiled: &Component) {
         let key = self.key(component);
         let kept = self
@@ -154,7 +154,7 @@ impl Cache {
         draft.persist(self.path(key)).map(drop).map_err(|error| error.error)
     }
 
-    /// Remove the oldest entries beyond the limit, and drafts that a crash left behind.
+    /// Removes the oldest entries beyond the limit, and drafts that a crash left.
     fn prune(&self) -> io::Result<()> {
         let mut entries = Vec::new();
         for entry in fs::read_dir(&self.folder)? {
@@ -178,12 +178,12 @@ fn checksum(compiled: &[u8]) -> [u8; 32] {
     Sha256::digest(compiled).into()
 }
 
-/// The bytes of an entry after its header, if this user wrote it and it is whole.
+/// The bytes of an entry after its header, if this user wrote it and it is complete.
 fn read_entry(path: &Path, key: &[u8; 32]) -> io::Result<Vec<u8>> {
     let bad = |problem: &str| io::Error::new(io::ErrorKind::InvalidData, problem.to_owned());
     let flags = (OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits();
     let mut file: File = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
-    // Of the open file, not of the path: nobody can exchange it between question and use.
+    // Metadata of the open file, not of the path, so that the file cannot be exchanged between check and use.
     let meta = file.metadata()?;
     if !meta.is_file() || meta.uid() != nix::unistd::geteuid().as_raw() || meta.mode() & 0o022 != 0 {
         return Err(bad("not a file that only this user may write"));
@@ -210,12 +210,12 @@ fn read_entry(path: &Path, key: &[u8; 32]) -> io::Result<Vec<u8>> {
 
 #[allow(unsafe_code)]
 fn deserialize(engine: &Engine, compiled: &[u8]) -> wasmtime::Result<Component> {
-    // SAFETY: `deserialize` demands bytes that `Component::serialize` produced, unmodified. `compiled` was
-    // read by `read_entry` from a file that belongs to the effective user, that no other user can write, in
-    // a folder that no other user can enter; the only code that writes such files under the key looked
-    // up is `write_entry`, called with the output of `serialize`; and the checksum over all of it has just
-    // been compared, so it is neither cut nor damaged. Whoever can forge an entry under these conditions
-    // already runs code as this user. That the bytes fit this engine is checked by `deserialize` itself.
+    // SAFETY: `deserialize` demands bytes that `Component::serialize` produced, unmodified. `compiled` was read by
+    // `read_entry` from a file that belongs to the effective user, that no other user can write, in a folder that no
+    // other user can enter. The only code that writes such files under the key looked up is `write_entry`, called
+    // with the output of `serialize`. The checksum over all of it has just been compared, so it is neither cut nor
+    // damaged. An attacker who can forge an entry under these conditions already runs code as this user.
+    // `deserialize` itself checks that the bytes fit this engine.
     unsafe { Component::deserialize(engine, compiled) }
 }
 

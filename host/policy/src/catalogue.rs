@@ -1,9 +1,9 @@
 //! The policies that an instance knows by name.
 //!
-//! Loading puts a policy here without disturbing anybody; an [`Entry`] makes new instances of it. Whoever holds
-//! an entry keeps it as it was: replacing a name by another component does not change where a rollback leads.
+//! Loading adds a policy without an effect on active ones; an [`Entry`] makes new instances of it. An entry that is
+//! in use stays valid: the component of a name can be replaced without a change of the target of a rollback.
 //!
-//! This module must never know about protocol, nor which policy is in charge.
+//! This module must never know the protocol, nor which policy is active.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -38,12 +38,12 @@ impl Entry {
         &self.description().name
     }
 
-    /// What it says of itself.
+    /// Its description of itself.
     pub fn description(&self) -> &Description {
         self.compiled.description()
     }
 
-    /// Which abilities it has.
+    /// Its abilities.
     pub fn abilities(&self) -> Abilities {
         self.compiled.abilities()
     }
@@ -58,12 +58,12 @@ impl Entry {
         self.source.as_deref()
     }
 
-    /// The bounds that its instances live under.
+    /// The limits of its instances.
     pub fn limits(&self) -> &Limits {
         self.compiled.limits()
     }
 
-    /// What the operator set.
+    /// Its configuration as the operator set it.
     pub fn config(&self) -> &Config {
         &self.config
     }
@@ -76,7 +76,7 @@ impl Entry {
         self.compiled.instantiate(&self.config)
     }
 
-    /// All that people want to know, ready to be printed or serialised.
+    /// The data for display and serialisation.
     pub fn summary(&self) -> Summary {
         let described = self.description();
         let key = |key: &ConfigKey| {
@@ -138,11 +138,11 @@ pub struct Setting {
     pub key: ConfigKey,
     /// The value in force.
     pub value: String,
-    /// Was it set, rather than taken from the default?
+    /// True if it was set, false for the default.
     pub set: bool,
 }
 
-/// See the module text.
+/// The catalogue; see the module.
 #[derive(Debug)]
 pub struct Catalogue {
     loader: Loader,
@@ -155,16 +155,16 @@ impl Catalogue {
         Catalogue { loader, entries: BTreeMap::new() }
     }
 
-    /// The loader behind it.
+    /// Its loader.
     pub fn loader(&self) -> &Loader {
         &self.loader
     }
 
-    /// Load a component from a file. It is tried out with its configuration before it is taken; a policy of
-    /// the same name is replaced.
+    /// Loads a component from a file. The component is instantiated with its configuration as a trial before it is
+    /// added; a policy of the same name is replaced.
     ///
     /// # Errors
-    /// Any [`LoadError`], around it [`LoadError::File`]. The catalogue is as it was.
+    /// Any [`LoadError`], wrapped in [`LoadError::File`]. The catalogue is unchanged.
     pub fn load(&mut self, path: &Path, config: Config) -> Result<&Arc<Entry>, LoadError> {
         let named = |error: LoadError| match error {
             LoadError::File { .. } => error,
@@ -183,7 +183,7 @@ impl Catalogue {
         self.take(compiled, config, None)
     }
 
-    /// [`Catalogue::load`] of a component that was compiled elsewhere, which takes its time.
+    /// [`Catalogue::load`] of a component that was compiled elsewhere, because compilation takes time.
     ///
     /// # Errors
     /// Any [`LoadError`] but those of compiling.
@@ -207,7 +207,7 @@ impl Catalogue {
         })
     }
 
-    /// A component with a configuration, tried out and not taken: nobody finds it here.
+    /// A component with a configuration, instantiated as a trial but not added to the catalogue.
     ///
     /// # Errors
     /// As [`Catalogue::take`].
@@ -219,12 +219,13 @@ impl Catalogue {
     ) -> Result<Arc<Entry>, LoadError> {
         let values = compiled.description().values(&config)?;
         let entry = Entry { compiled, config, values, source };
-        // Thrown away again: what cannot be started now is better refused now than in the middle of a swap.
+        // The trial instance is dropped: a component that cannot be started is refused now, not in the middle of a
+        // swap.
         drop(entry.instantiate()?);
         Ok(Arc::new(entry))
     }
 
-    /// The component of this entry with another configuration, tried out and not taken.
+    /// The component of this entry with another configuration, instantiated as a trial but not added.
     ///
     /// # Errors
     /// As [`Catalogue::take`].
@@ -235,17 +236,17 @@ impl Catalogue {
     /// The component of this entry with another configuration, in its place.
     ///
     /// # Errors
-    /// As [`Catalogue::take`]; the catalogue is as it was.
+    /// As [`Catalogue::take`]; the catalogue is unchanged.
     pub fn reconfigured(&mut self, entry: &Entry, config: Config) -> Result<&Arc<Entry>, LoadError> {
         self.take(entry.compiled.clone(), config, entry.source.clone())
     }
 
-    /// Have an entry again that was here before, in the place of what has its name now.
+    /// Adds an earlier entry again, in place of the present one of its name.
     pub fn put_back(&mut self, entry: Arc<Entry>) {
         self.entries.insert(entry.name().to_owned(), entry);
     }
 
-    /// Forget a policy. Whoever runs it, and the way back to it, are not touched.
+    /// Removes a policy. Its running instances, and a rollback to it, are not affected.
     ///
     /// # Errors
     /// [`LoadError::UnknownPolicy`].
@@ -258,7 +259,7 @@ impl Catalogue {
     /// The policy of this name.
     ///
     /// # Errors
-    /// [`LoadError::UnknownPolicy`], naming those there are.
+    /// [`LoadError::UnknownPolicy`], with the known names.
     pub fn get(&self, name: &str) -> Result<&Arc<Entry>, LoadError> {
         self.entries.get(name).ok_or_else(|| {
             let names: Vec<&str> = self.entries.keys().map(String::as_str).collect();

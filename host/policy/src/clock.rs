@@ -1,8 +1,8 @@
-//! The wall clock of a loader: it ends calls that run into their deadline, and measures how long calls take.
+//! The wall clock of a loader: it ends calls at their deadline, and measures the time of calls.
 //!
-//! A thread advances the engine's epoch every [`TICK_MS`]. It counts ticks, not time of day: when the whole machine stands
-//! still, so does every deadline. The only file of this crate that reads a clock; no decision depends on it but that a
-//! call beyond its deadline fails. Without the clock fuel alone bounds a call.
+//! A thread advances the engine's epoch every [`TICK_MS`]. It counts ticks, not time of day: when the whole machine
+//! is suspended, so is every deadline. Only this module of the crate reads a clock. No decision depends on it, except
+//! that a call beyond its deadline fails. Without the clock only fuel bounds a call.
 
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -18,7 +18,7 @@ struct Stop {
     bell: Condvar,
 }
 
-/// Ticks until dropped.
+/// A thread that ticks until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Ticker {
     stop: Arc<Stop>,
@@ -47,13 +47,13 @@ impl Ticker {
         Ok(Ticker { stop, thread: Some(thread) })
     }
 
-    /// Ticks that make up at least `ms`, never fewer than two: the first may come at once.
+    /// The number of ticks for at least `ms`, never fewer than two, because the first may come at once.
     pub(crate) fn ticks(ms: u64) -> u64 {
         ms.div_ceil(TICK_MS).max(1) + 1
     }
 }
 
-/// Do it, and measure the nanoseconds if there is a clock.
+/// Runs `work`, and measures the nanoseconds if there is a clock.
 pub(crate) fn measured<R>(clock: bool, work: impl FnOnce() -> R) -> (R, u64) {
     let begin = clock.then(Instant::now);
     let result = work();
@@ -66,7 +66,7 @@ impl Drop for Ticker {
         *self.stop.flag.lock().unwrap_or_else(PoisonError::into_inner) = true;
         self.stop.bell.notify_all();
         if let Some(thread) = self.thread.take() {
-            // The thread cannot panic; and if it did, there is nobody to tell.
+            // The thread does not panic, and a panic of it could not be reported.
             let _ = thread.join();
         }
     }

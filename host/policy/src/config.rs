@@ -1,7 +1,7 @@
 //! A policy's description of itself, and configuration checked against it.
 //!
-//! The policy never sees a key that it did not describe nor a value of another kind, so no policy needs
-//! code for that, in any language. Values reach it in one spelling each, whatever the operator wrote.
+//! The policy never gets a key that it did not describe nor a value of another kind, so no policy needs code for
+//! that, in any language. A value has one canonical spelling, whatever the operator wrote.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,7 +13,7 @@ use crate::bindings::v0_1_0::fluxgate::policy::types as wit;
 use crate::error::LoadError;
 use crate::limits::{CONFIG_KEYS_MAX, CONFIG_VALUE_BYTES_MAX, LINE_BYTES_MAX, NAME_BYTES_MAX, one_line};
 
-/// What an operator sets, by key.
+/// The configuration that an operator sets, by key.
 pub type Config = BTreeMap<String, String>;
 
 /// The kind of a configuration value; mirrors `fluxgate:policy/types.config-kind`.
@@ -33,7 +33,7 @@ pub enum ConfigKind {
 }
 
 impl ConfigKind {
-    /// What is accepted, for people.
+    /// The accepted values, for people.
     fn accepted(self) -> &'static str {
         match self {
             ConfigKind::Boolean => "true or false",
@@ -44,7 +44,7 @@ impl ConfigKind {
         }
     }
 
-    /// `text` in the one spelling that policies get, `None` when it is not of this kind.
+    /// `text` in its canonical spelling; `None` if it is not of this kind.
     fn canonical(self, text: &str) -> Option<String> {
         if text.len() > CONFIG_VALUE_BYTES_MAX {
             return None;
@@ -79,15 +79,15 @@ impl fmt::Display for ConfigKind {
 pub struct ConfigKey {
     /// Lower-case letters, digits and `-`.
     pub name: String,
-    /// What its values are.
+    /// The kind of its values.
     pub kind: ConfigKind,
-    /// The value taken when it is not set.
+    /// The default value.
     pub default: String,
     /// One line for people.
     pub help: String,
 }
 
-/// What a policy says of itself, checked; mirrors `fluxgate:policy/types.description`.
+/// The description of a policy by itself, checked; mirrors `fluxgate:policy/types.description`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Description {
     /// Lower-case letters, digits and `-`, at most [`NAME_BYTES_MAX`] bytes.
@@ -128,7 +128,7 @@ pub enum ConfigError {
 }
 
 impl Description {
-    /// Take over what `describe` answered.
+    /// Checks the answer of `describe`.
     ///
     /// # Errors
     /// [`LoadError::Description`] for names, lines, numbers of keys or defaults that the contract does not allow.

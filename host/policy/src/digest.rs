@@ -1,4 +1,4 @@
-//! What a component is called by: the SHA-256 of its bytes.
+//! The digest by which a component is identified: the SHA-256 of its bytes.
 
 use std::fmt;
 

@@ -1,7 +1,6 @@
-//! Why a component is not accepted: everything that can be said before a policy decides anything.
+//! Why a component is refused: every error before a policy decides anything.
 //!
-//! Each message names what was found and what is accepted. What goes wrong later is
-//! [`fluxgate_engine::PolicyError`].
+//! Each message names the value found and the values accepted. Later errors are [`fluxgate_engine::PolicyError`].
 
 use std::path::PathBuf;
 
@@ -9,16 +8,16 @@ use fluxgate_engine::PolicyError;
 
 use crate::config::ConfigError;
 
-/// Why a component, a configuration or a cache folder is refused. The running policy is never touched by it.
+/// Why a component, a configuration or a cache folder is refused. The active policy is never affected.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LoadError {
-    /// Any of the others, for a file.
+    /// Any of the others, with its file.
     #[error("{path}: {error}", path = path.display())]
     File {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The error.
         error: Box<LoadError>,
     },
     /// The file cannot be read.
@@ -37,7 +36,7 @@ pub enum LoadError {
         "not a WebAssembly component: {found}; accepted is a binary component (its first bytes are 00 61 73 6d 0d 00 01 00)"
     )]
     NotWasm {
-        /// What the bytes look like.
+        /// The kind of bytes found.
         found: &'static str,
     },
     /// A core module instead of a component.
@@ -50,7 +49,7 @@ pub enum LoadError {
     Truncated {
         /// Where the section begins.
         at: usize,
-        /// Bytes that its header promises.
+        /// Bytes in its header.
         needed: u64,
         /// Bytes that are there.
         left: u64,
@@ -58,15 +57,15 @@ pub enum LoadError {
     /// The compiler refuses it.
     #[error("not a valid component: {message}")]
     Invalid {
-        /// What the compiler says.
+        /// The error of the compiler.
         message: String,
     },
     /// The required interface is not exported.
     #[error("does not export {interface}; it exports {found}")]
     MissingExport {
-        /// What is missing.
+        /// The missing interface.
         interface: String,
-        /// What is there, for people.
+        /// The exports found, for people.
         found: String,
     },
     /// An interface of the contract in a version that this host does not have.
@@ -96,31 +95,31 @@ pub enum LoadError {
     UnknownImport {
         /// The full name.
         import: String,
-        /// What is offered.
+        /// The interfaces of the host.
         offered: String,
-        /// What to do about it; begins with `; ` when not empty.
+        /// A remedy; begins with `; ` when not empty.
         hint: &'static str,
     },
-    /// The right interface with functions of another type.
+    /// A known interface with functions of another type.
     #[error("{interface} does not have the type that the contract gives it: {message}")]
     Signature {
         /// The interface, or `an import`.
         interface: &'static str,
-        /// What the linker says.
+        /// The error of the linker.
         message: String,
     },
-    /// The manifest is none, is not of this component, or asks for what this host does not have.
+    /// The manifest is invalid, is not that of this component, or requires a host with other features.
     #[error("manifest: {field}{gap}{problem}", gap = if field.is_empty() { "" } else { " " })]
     Manifest {
         /// The field; empty for the manifest as a whole.
         field: String,
-        /// What was found, what is accepted, and what to do.
+        /// The value found, the values accepted, and a remedy.
         problem: String,
     },
-    /// The component failed while it was started, described or configured.
+    /// The component failed in its start code, `describe` or `configure`.
     #[error(transparent)]
     Failed(#[from] PolicyError),
-    /// `describe` answers something unacceptable.
+    /// The answer of `describe` is not acceptable.
     #[error("describe: {field} {problem}")]
     Description {
         /// The field, with its index where it is a list.
@@ -128,10 +127,10 @@ pub enum LoadError {
         /// What was found and what is accepted.
         problem: String,
     },
-    /// The configuration does not fit the described keys.
+    /// The configuration does not match the described keys.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// A bound has an absurd value.
+    /// The value of a bound is out of range.
     #[error("limit {bound} is {found}; accepted are {min} to {max}")]
     Limit {
         /// Name of the bound.
@@ -143,26 +142,26 @@ pub enum LoadError {
         /// Largest accepted.
         max: u64,
     },
-    /// The cache folder cannot be trusted or made.
+    /// The cache folder cannot be trusted or created.
     #[error("cache folder {path}: {problem}", path = path.display())]
     Cache {
         /// The folder.
         path: PathBuf,
-        /// What is wrong and what is accepted.
+        /// The fault, and the accepted state.
         problem: String,
     },
     /// The executor itself cannot be set up on this machine.
     #[error("the WebAssembly engine cannot be set up: {message}")]
     Engine {
-        /// What it says.
+        /// The error of the executor.
         message: String,
     },
     /// No policy of this name is loaded.
     #[error("no policy is called {name:?}; loaded are {known}")]
     UnknownPolicy {
-        /// The name asked for.
+        /// The requested name.
         name: String,
-        /// The names there are.
+        /// The known names.
         known: String,
     },
     /// The catalogue is full.

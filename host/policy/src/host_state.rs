@@ -1,6 +1,6 @@
-//! The host's state of one instance: the pass that it was lent, its bounds and how much of them it has used.
+//! The host's state of one instance: the pass that it was lent, its bounds and their use.
 //!
-//! This module must never know about exports, and judges nothing: it measures and refuses.
+//! This module must never know the exports. It measures and refuses; it does not decide the kind of a failure.
 
 use std::sync::Arc;
 
@@ -15,17 +15,17 @@ pub(crate) struct HostState {
     pub(crate) limits: Arc<Limits>,
     /// The policy's name once it is known; for the log.
     pub(crate) name: String,
-    /// The pass, while `run` runs and only then.
+    /// The pass, only during `run`.
     pub(crate) pass: Option<Pass>,
     /// The answer of `machine` outside of a pass.
     pub(crate) machine: Machine,
     pub(crate) memory: Memory,
     pub(crate) meter: Arc<Meter>,
-    /// Calls are measured by a wall clock.
+    /// True if calls are measured by a wall clock.
     pub(crate) clock: bool,
     /// The export that is running.
     pub(crate) during: &'static str,
-    /// The last message that the policy logged at level error in this call: mostly why it panics.
+    /// The last message that the policy logged at level error in this call: mostly the reason of a panic.
     pub(crate) last_error: Option<String>,
     /// Log messages that may still be written.
     pub(crate) log_left: u32,
@@ -53,7 +53,7 @@ impl HostState {
         }
     }
 
-    /// A call begins.
+    /// Called at the start of a call.
     pub(crate) fn begin(&mut self, during: &'static str, fuel: u64) {
         self.during = during;
         self.last_error = None;
@@ -64,7 +64,7 @@ impl HostState {
         self.log_left = self.log_left.saturating_add(self.limits.log_refill).min(self.limits.log_burst);
     }
 
-    /// Charge the host's work on a question. Deterministic, like fuel.
+    /// Charges the host's work for a query. Deterministic, like fuel.
     pub(crate) fn charge(&mut self, fuel: u64) -> Result<(), PolicyError> {
         self.charge = self.charge.saturating_add(self.limits.fuel_question).saturating_add(fuel);
         if self.charge > self.charge_max {
@@ -78,8 +78,8 @@ impl HostState {
         Ok(())
     }
 
-    /// Is half of the fuel that may be charged in this call used up? Then decisions are refused with `limit`, so that a
-    /// policy that heeds that ends its pass before it fails.
+    /// True if half of the fuel that may be charged in this call is used. Decisions are then refused with `limit`, so
+    /// that a policy that heeds this ends its pass before it fails.
     pub(crate) fn half_charged(&self) -> bool {
         self.charge > self.charge_max / 2
     }
@@ -109,11 +109,11 @@ pub(crate) struct Memory {
     elements: u64,
     elements_max: u64,
     instances: usize,
-    /// The bound that a growth in this call ran into.
+    /// The bound that a growth in this call exceeded.
     pub(crate) denied: Option<Denied>,
 }
 
-/// A growth that was not granted.
+/// A growth that was denied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Denied {
     Memory,
@@ -134,14 +134,14 @@ impl Memory {
     }
 }
 
-/// `used` after something grew from `current` to `desired`.
+/// `used` after a growth from `current` to `desired`.
 fn grown(used: u64, current: usize, desired: usize) -> u64 {
     used.saturating_add((desired as u64).saturating_sub(current as u64))
 }
 
 impl ResourceLimiter for Memory {
-    // A denied growth is an answer (-1), not a trap: runtimes with a collector ask for much and then for
-    // less. A component that needs it traps by itself, and `denied` says why.
+    // A denied growth is an answer (-1), not a trap: runtimes with a collector first request much and then less. A
+    // component that cannot go on traps by itself, and `denied` gives the reason.
     fn memory_growing(
         &mut self,
         current: usize,

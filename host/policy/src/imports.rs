@@ -1,7 +1,7 @@
 //! The imports of the contract, answered from the pass that the instance was lent.
 //!
-//! Every answer comes from [`fluxgate_engine::Pass`]; this module translates and charges, and decides
-//! nothing. An `Err` here is a breach and ends the call.
+//! Every answer comes from [`fluxgate_engine::Pass`]; this module translates and charges, and decides nothing. An
+//! `Err` here is a breach and ends the call.
 
 use fluxgate_engine::{JobView, MachineTotals, Pass, PolicyError, Refusal};
 use fluxgate_graph::{FlowKind, FlowSpan, Placement};
@@ -11,14 +11,13 @@ use crate::bindings::v0_1_0::fluxgate::policy::{flow, log, machine, many, pass, 
 use crate::host_state::HostState;
 use crate::limits::one_line;
 
-/// What `next` answers at the end.
+/// The answer of `next` at the end.
 const NONE_LEFT: u32 = u32::MAX;
 
 /// Rows of `many.next` at a time; part of the contract.
 const MANY_ROWS: u32 = 4096;
 
-/// The placement that this number stands for. Those that keep nodes whole are other requests, which are not a policy's
-/// to make.
+/// The placement of this number. Placements with exclusive nodes change the request, which a policy must not do.
 fn offered(number: u32) -> Option<Placement> {
     Placement::ALL.get(number as usize).copied().filter(|placement| !placement.whole_nodes())
 }
@@ -45,7 +44,7 @@ impl HostState {
         how: Option<Placement>,
     ) -> Result<Result<(), types::Refusal>> {
         if self.half_charged() {
-            // Asking for it says whether there is such a candidate at all.
+            // The query fails if there is no such candidate.
             self.pass(question, 0)?.describe(c)?;
             return Ok(Err(types::Refusal::Limit));
         }
@@ -174,7 +173,7 @@ impl many::Host for HostState {
         let mut starts = Vec::with_capacity(candidates.len().min(MANY_ROWS as usize));
         for candidate in candidates.into_iter().take(MANY_ROWS as usize) {
             if self.half_charged() {
-                // Asking for it says whether there is such a candidate at all.
+                // The query fails if there is no such candidate.
                 self.pass(QUESTION, 0)?.describe(candidate)?;
                 break;
             }
@@ -226,7 +225,7 @@ impl flow::Host for HostState {
     fn reserve_after(&mut self, candidate: u32, time: f64) -> Result<Result<f64, types::Refusal>> {
         const QUESTION: &str = "flow.reserve-after";
         if self.half_charged() {
-            // Asking for it says whether there is such a candidate at all.
+            // The query fails if there is no such candidate.
             self.pass(QUESTION, 0)?.describe(candidate)?;
             return Ok(Err(types::Refusal::Limit));
         }
@@ -285,7 +284,7 @@ impl pass::Host for HostState {
 
     fn reserve(&mut self, candidate: u32) -> Result<Result<f64, types::Refusal>> {
         if self.half_charged() {
-            // Asking for it says whether there is such a candidate at all.
+            // The query fails if there is no such candidate.
             self.pass("pass.reserve", 0)?.describe(candidate)?;
             return Ok(Err(types::Refusal::Limit));
         }

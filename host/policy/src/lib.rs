@@ -14,20 +14,20 @@
 //! # }
 //! ```
 //!
-//! The ideas, lowest first:
+//! Modules, lowest first:
 //!
-//! - A component is checked before any of its code runs (`probe`): is it a component of this contract, in
-//!   a version that this host has, importing nothing that a policy does not get?
+//! - `probe` checks a component before any of its code runs: it must be a component of this contract, in a version
+//!   that this host has, and import only interfaces that policies get.
 //! - A [`Loader`] compiles it, or takes it from a cache on disk, and links it once; an instance then costs
-//!   microseconds. [`Compiled`] is that linked component, [`WasmPolicy`] an instance at work.
+//!   microseconds. [`Compiled`] is the linked component, [`WasmPolicy`] a running instance.
 //! - One function makes every call: it sets fuel and deadline and turns any failure into a
 //!   [`fluxgate_engine::PolicyError`]. After an error an instance is dead, and a new one is made.
-//! - [`Limits`] names every bound. Fuel judges, and gives the same verdict everywhere; the clock only guards, and
-//!   [`Loader::without_clock`] does without it.
-//! - A pass is lent: it is moved into the instance's store for the time of `run` and moved back afterwards,
-//!   also after a failure.
+//! - [`Limits`] names every bound. Fuel decides, with the same result everywhere; the clock is a backstop, and
+//!   [`Loader::without_clock`] omits it.
+//! - A pass is lent: it is moved into the instance's store during `run` and moved back afterwards, also after a
+//!   failure.
 //!
-//! This crate must never know about sockets, protocol, or which jobs are in the queue.
+//! This crate must never know sockets, the protocol, or the jobs in the queue.
 #![deny(unsafe_code)]
 
 mod bindings;

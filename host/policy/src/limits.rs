@@ -1,14 +1,13 @@
-//! Every bound that a policy lives under, with its name, its unit and its default.
+//! Every bound of a policy, with its name, its unit and its default.
 //!
-//! Fuel judges: it counts executed instructions, so the verdict is the same on a loaded machine and in a
-//! replay. What the host does on behalf of a policy is charged in the same unit (`fuel_question` and its
-//! neighbours), so that a policy cannot hide work in the questions it asks; once half of a pass's fuel went
-//! into questions, further starts and reservations are refused with `limit`. The wall clock stands far
-//! behind as a backstop only: to use up the largest fuel bound takes an idle core about a second, and the
-//! default deadline is ten.
+//! Fuel decides: it counts executed instructions, so the result is the same on a loaded machine and in a replay. The
+//! work of the host for a policy is charged in the same unit (`fuel_question` and its neighbours), so that a policy
+//! cannot hide work in its queries. Once half of a pass's fuel was used for queries, further starts and reservations
+//! are refused with `limit`. The wall clock is only a backstop: to use up the largest fuel bound takes an idle core
+//! about a second, and the default deadline is ten.
 //!
-//! What one pass may decide and annotate is bounded for every policy, native ones too, by
-//! [`fluxgate_engine::Config`].
+//! [`fluxgate_engine::Config`] bounds the decisions and annotations of one pass for every policy, native ones
+//! included.
 //!
 //! This module must never know how a bound is enforced.
 
@@ -32,7 +31,7 @@ pub const MESSAGE_BYTES_MAX: usize = 400;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Limits {
-    /// Largest component file, bytes. 32 MiB: a whole Python interpreter is 19.
+    /// Largest component file, bytes. 32 MiB: a component with a Python interpreter has 19 MiB.
     pub component_bytes: u64,
     /// Linear memory of one instance, bytes over all its memories. 256 MiB.
     pub memory_bytes: u64,
@@ -63,8 +62,8 @@ pub struct Limits {
     pub fuel_scores: u64,
     /// Further fuel for each row of `scores`. 100,000.
     pub fuel_scores_row: u64,
-    /// Fuel for a whole pass: `run` and every call of `keys`, `observe` and `scores` since the pass before. What
-    /// `fuel-keys-row`, `fuel-observe-event` and `fuel-scores-row` allow comes on top. 2,000,000,000.
+    /// Fuel for a whole pass: `run` and every call of `keys`, `observe` and `scores` since the previous pass. The
+    /// fuel of `fuel-keys-row`, `fuel-observe-event` and `fuel-scores-row` is added. 2,000,000,000.
     pub fuel_pass: u64,
     /// Fuel for `save`. 2,000,000,000.
     pub fuel_save: u64,
@@ -77,12 +76,12 @@ pub struct Limits {
     pub fuel_fit: u64,
     /// Further fuel charged for `earliest` and `reserve`. 20,000.
     pub fuel_plan: u64,
-    /// Further fuel charged for each byte of text handed to an import. 1.
+    /// Further fuel charged for each byte of text passed to an import. 1.
     pub fuel_text_byte: u64,
-    /// Calls of imports in one call of an export. 16,000,000; the fuel that they cost ends most policies before.
+    /// Calls of imports in one call of an export. 16,000,000; most policies run out of fuel before.
     pub questions: u64,
 
-    /// Rows of one call of `keys` and of `scores`, and events of one call of `observe`; more are handed over in several
+    /// Rows of one call of `keys` and of `scores`, and events of one call of `observe`; more are delivered in several
     /// calls. 65,536.
     pub batch_rows: u32,
     /// Wall-clock backstop of one call, milliseconds. Granularity is [`TICK_MS`]. 10,000.
@@ -145,10 +144,10 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// Are the values usable at all?
+    /// Checks that the values are usable.
     ///
     /// # Errors
-    /// [`LoadError::Limit`] names the first bound that no policy could live with.
+    /// [`LoadError::Limit`] names the first bound with which no policy could run.
     pub fn check(&self) -> Result<(), LoadError> {
         let rules: [(&'static str, u64, u64, u64); 7] = [
             ("component-bytes", self.component_bytes, 1 << 10, 1 << 30),

@@ -1,8 +1,8 @@
 //! From bytes to a policy: compile (or take from the cache), check against the contract, link, describe, configure.
 //!
-//! A [`Loader`] is one compiler with one set of [`Limits`]. A [`Compiled`] is a component that was accepted
-//! and may be instantiated any number of times, which costs microseconds: that is what makes a fresh start
-//! after a breach, and a swap, cheap. Compiling is work that may be done anywhere: it has no state but the cache.
+//! A [`Loader`] is one compiler with one set of [`Limits`]. A [`Compiled`] is a component that was accepted. An
+//! instance of it costs microseconds, so a fresh start after a breach, and a swap, are cheap. Components can be
+//! compiled on any thread: the compiler has no state but the cache.
 
 use std::fmt;
 use std::fs::File;
@@ -28,7 +28,7 @@ use crate::meter::{LogCounts, LogTotals};
 use crate::policy::WasmPolicy;
 use crate::probe;
 
-/// Frames of a trap that are looked at.
+/// Most frames of a trap that are examined.
 const BACKTRACE_FRAMES_MAX: std::num::NonZeroUsize = std::num::NonZeroUsize::new(16).unwrap();
 
 /// Shared by all policies of one loader. Lives as long as the last of them.
@@ -37,7 +37,7 @@ pub(crate) struct Runtime {
     pub(crate) limits: Arc<Limits>,
     linker: Linker<HostState>,
     cache: Option<Cache>,
-    /// None: no call has a deadline, and none is measured.
+    /// Without it no call has a deadline, and none is measured.
     ticker: Option<Ticker>,
 }
 
@@ -55,17 +55,17 @@ impl fmt::Debug for Loader {
 }
 
 impl Loader {
-    /// A loader with these limits, keeping compiled components in `cache` if it is given.
+    /// A loader with these limits, with compiled components in `cache` if it is given.
     ///
     /// # Errors
-    /// [`LoadError::Limit`] for an absurd bound, [`LoadError::Cache`] if the folder cannot be trusted,
+    /// [`LoadError::Limit`] for a bound out of range, [`LoadError::Cache`] if the folder cannot be trusted,
     /// [`LoadError::Engine`] if this machine cannot run WebAssembly.
     pub fn new(limits: Limits, cache: Option<&Path>) -> Result<Loader, LoadError> {
         Loader::set_up(limits, cache, true)
     }
 
-    /// A loader for a simulation: no call has a deadline, so that fuel alone bounds it; nothing is measured, and nothing
-    /// comes from a disk. The same components and calls give the same answers, costs and errors, on any machine.
+    /// A loader for a simulation: no call has a deadline, so only fuel bounds it; nothing is measured, and there is
+    /// no cache on a disk. The same components and calls give the same answers, costs and errors, on any machine.
     ///
     /// # Errors
     /// As [`Loader::new`].
@@ -86,7 +86,7 @@ impl Loader {
         Ok(Loader { runtime, log: Arc::default() })
     }
 
-    /// The same loader, counting log messages on from the totals of another one: instances of both count together.
+    /// The same loader with the log counters of another one: instances of both are counted together.
     #[must_use]
     pub fn continuing(self, before: &Loader) -> Loader {
         Loader { log: before.log.clone(), ..self }
@@ -102,17 +102,17 @@ impl Loader {
         &self.runtime.limits
     }
 
-    /// Compile a component, check it against the contract, and let it describe itself.
+    /// Compiles a component, checks it against the contract, and calls `describe`.
     ///
-    /// The result follows from the bytes and the limits alone. Takes time in proportion to the size, about a second a
-    /// megabyte, and under a millisecond if the cache has it. It may be called from any thread, beside policies at work.
+    /// The result follows from the bytes and the limits alone. The time is proportional to the size, about a second a
+    /// megabyte, and under a millisecond with a cache entry. May be called from any thread, beside active policies.
     ///
     /// # Errors
     /// Any [`LoadError`] but those about files and configuration.
     pub fn compile(&self, bytes: &[u8]) -> Result<Compiled, LoadError> {
         let runtime = &self.runtime;
         probe::frame(bytes, runtime.limits.component_bytes)?;
-        // Before anything is compiled, and long before anything runs.
+        // Before compilation and before any of its code runs.
         let manifest = Manifest::read(bytes)?;
         if let Some(manifest) = &manifest {
             manifest.satisfied(&runtime.limits)?;
@@ -158,7 +158,7 @@ impl Loader {
         self.compile(&bytes).map_err(named)
     }
 
-    /// A configured policy from bytes, in one go.
+    /// A configured policy from bytes, in one call.
     ///
     /// # Errors
     /// Any [`LoadError`].
@@ -166,7 +166,7 @@ impl Loader {
         self.compile(bytes)?.instantiate(config)
     }
 
-    /// A configured policy from a file, in one go.
+    /// A configured policy from a file, in one call.
     ///
     /// # Errors
     /// Any [`LoadError`].
@@ -213,7 +213,7 @@ impl Compiled {
         &self.description
     }
 
-    /// Which abilities it exports.
+    /// The abilities that it exports.
     pub fn abilities(&self) -> Abilities {
         self.linked.abilities
     }
@@ -223,7 +223,7 @@ impl Compiled {
         self.digest
     }
 
-    /// The bounds that its instances live under.
+    /// The limits of its instances.
     pub fn limits(&self) -> &Limits {
         &self.linked.runtime.limits
     }
@@ -243,7 +243,7 @@ impl Compiled {
         &self.derived
     }
 
-    /// Did it come from the cache?
+    /// True if it came from the cache.
     pub fn from_cache(&self) -> bool {
         self.from_cache
     }
@@ -251,16 +251,16 @@ impl Compiled {
     /// A new instance with this configuration.
     ///
     /// # Errors
-    /// [`LoadError::Config`] for a configuration that does not fit the described keys, [`LoadError::Failed`]
-    /// if the component fails at start or refuses the values, [`LoadError::Description`] if it suddenly
-    /// describes itself otherwise.
+    /// [`LoadError::Config`] for a configuration that does not match the described keys, [`LoadError::Failed`] if the
+    /// component fails at start or refuses the values, [`LoadError::Description`] if its description differs from the
+    /// first one.
     pub fn instantiate(&self, config: &Config) -> Result<WasmPolicy, LoadError> {
         let values = self.description.values(config)?;
         WasmPolicy::start(&self.linked, &self.description, &values)
     }
 }
 
-/// Where the exports are; looked up once a component.
+/// The indices of the exports, looked up once for each component.
 #[derive(Clone)]
 pub(crate) struct Indices {
     pub(crate) policy: exports::policy::GuestIndices,
@@ -293,7 +293,7 @@ impl Indices {
     }
 }
 
-/// How components are compiled and run: limited, and with the same result everywhere.
+/// The settings of compiler and executor: bounded, and with the same result everywhere.
 fn settings(limits: &Limits) -> wasmtime::Config {
     let mut config = wasmtime::Config::new();
     config
@@ -304,7 +304,7 @@ fn settings(limits: &Limits) -> wasmtime::Config {
         .parallel_compilation(true)
         .cranelift_opt_level(OptLevel::Speed)
         .wasm_backtrace_max_frames(Some(BACKTRACE_FRAMES_MAX))
-        // What the specification leaves open is decided here, the same way on every machine.
+        // Behaviour that the specification leaves open is fixed here, the same on every machine.
         .cranelift_nan_canonicalization(true)
         .wasm_relaxed_simd(true)
         .relaxed_simd_deterministic(true);

@@ -1,10 +1,10 @@
-//! What a component says of itself before any of its code runs: a manifest in a custom section.
+//! The manifest of a component in a custom section, which is read before any of its code runs.
 //!
-//! The manifest is JSON in the section [`SECTION`] on the top level of the component. It is read before anything is
-//! compiled, and what it asks for is compared with what this host has; afterwards it is held against what the
-//! component turns out to be. A component without one is loaded as ever, unless a site demands one.
+//! The manifest is JSON in the section [`SECTION`] on the top level of the component. It is read before compilation,
+//! and its requirements are compared with this host. After compilation it is compared with the component itself. A
+//! component without a manifest is accepted, unless a site demands one.
 //!
-//! This module must never know who wrote a component, nor whether that can be believed.
+//! This module must never know the author of a component, nor whether the manifest can be trusted.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -32,33 +32,33 @@ const CUSTOM: u8 = 0;
 pub struct Manifest {
     /// Version of this format: 1.
     pub format: u32,
-    /// Name of the policy, the same as it describes.
+    /// Name of the policy, as in its description.
     pub name: String,
-    /// The policy's own version, the same as it describes.
+    /// The policy's own version, as in its description.
     pub version: String,
-    /// The version of the contract that it was built against.
+    /// The version of the contract for which it was built.
     pub wit: String,
     /// The abilities that it exports, in the order of the contract.
     pub abilities: Vec<String>,
-    /// Its settings, the same as it describes.
+    /// Its settings, as in its description.
     pub config: Vec<ConfigKey>,
-    /// Who answers for it.
+    /// The person or organisation responsible for it.
     pub author: String,
-    /// An SPDX expression, or whatever there is in its place.
+    /// An SPDX expression, or other text.
     pub license: String,
-    /// Where its source is, if that is public.
+    /// The location of its source, if that is public.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
-    /// What it needs of a host.
+    /// Its requirements on a host.
     #[serde(default)]
     pub needs: Needs,
 }
 
-/// What a component needs of a host.
+/// The requirements of a component on a host.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Needs {
-    /// Smallest limits that it can live with, by the names of [`Limits`].
+    /// The smallest limits with which it can run, by the names of [`Limits`].
     pub limits: std::collections::BTreeMap<String, u64>,
     /// Interfaces that it imports, with their version.
     pub imports: Vec<String>,
@@ -72,7 +72,7 @@ impl Manifest {
     /// The manifest of a component, if it has one. Nothing is executed or compiled.
     ///
     /// # Errors
-    /// [`LoadError::Manifest`] if there are two, or it is larger than [`MANIFEST_BYTES_MAX`], or is not a manifest.
+    /// [`LoadError::Manifest`] if there are two, or it is larger than [`MANIFEST_BYTES_MAX`], or it is invalid.
     pub fn read(component: &[u8]) -> Result<Option<Manifest>, LoadError> {
         let mut found =
             sections::of(component).map_while(Result::ok).filter_map(|section| manifest_text(&section));
@@ -119,10 +119,10 @@ impl Manifest {
         Ok(())
     }
 
-    /// The component with this manifest in it, in place of one that was there. All else stays as it is, byte for byte.
+    /// The component with this manifest, in place of an earlier one. All other bytes are unchanged.
     ///
     /// # Errors
-    /// [`LoadError::Manifest`] if it is too large, or has texts that are no lines.
+    /// [`LoadError::Manifest`] if it is too large, or has texts of more than one line.
     pub fn seal(&self, component: &[u8]) -> Result<Vec<u8>, LoadError> {
         self.check_texts()?;
         let text = serde_json::to_vec(self).map_err(|error| bad("", error.to_string()))?;
@@ -136,7 +136,7 @@ impl Manifest {
         Ok(sealed)
     }
 
-    /// The component without its manifest. What is no whole component comes back as it is.
+    /// The component without its manifest. An incomplete component is returned unchanged.
     pub fn strip(component: &[u8]) -> Vec<u8> {
         let Ok(found) = sections::of(component).collect::<Result<Vec<_>, _>>() else {
             return component.to_vec();
@@ -148,10 +148,10 @@ impl Manifest {
         plain
     }
 
-    /// Can this host give it what it needs?
+    /// Checks that this host satisfies its requirements.
     ///
     /// # Errors
-    /// [`LoadError::Manifest`] with the version, the limit or the import that it cannot.
+    /// [`LoadError::Manifest`] with the version, the limit or the import that is not available.
     pub(crate) fn satisfied(&self, limits: &Limits) -> Result<(), LoadError> {
         if !probe::VERSIONS.contains(&self.wit.as_str()) {
             let has = probe::VERSIONS.join(", ");
@@ -178,7 +178,7 @@ impl Manifest {
         self.needs.imports.iter().try_for_each(|import| probe::import(import))
     }
 
-    /// Is the component what it says?
+    /// Checks that the component agrees with it.
     ///
     /// # Errors
     /// [`LoadError::Manifest`] with the field that differs.
@@ -213,18 +213,18 @@ impl Manifest {
     }
 }
 
-/// What a section says, if it is a manifest.
+/// The content of a section, if it is a manifest.
 fn manifest_text<'a>(section: &Section<'a>) -> Option<&'a [u8]> {
     let custom = (section.id == CUSTOM).then(|| CustomSectionReader::new(section.content.clone()).ok())??;
     (custom.name() == SECTION).then(|| custom.data())
 }
 
-/// The newest version of the contract that this host runs, and the other ones.
+/// The versions of the contract that this host runs, the newest first.
 pub fn contract_versions() -> &'static [&'static str] {
     &probe::VERSIONS
 }
 
-/// What a component is: a manifest for [`Manifest::agrees`], or to begin one with.
+/// The manifest that follows from a component, for [`Manifest::agrees`], or as a draft.
 pub(crate) fn derive(
     description: &crate::Description,
     abilities: fluxgate_engine::Abilities,
@@ -292,7 +292,7 @@ mod tests {
         let again = other.seal(&sealed).unwrap();
         assert_eq!(Manifest::read(&again).unwrap(), Some(other));
         assert_eq!(again.len(), sealed.len(), "in place of the first");
-        // Cut anywhere it is not misread, and nothing panics.
+        // Cut at any byte it is not misread, and no call panics.
         for end in 0..sealed.len() {
             let _ = Manifest::read(&sealed[..end]);
         }

@@ -1,13 +1,13 @@
-//! What a policy costs, kept where others may read it while the policy runs.
+//! The cost counters of a policy, which other threads can read while the policy runs.
 //!
-//! Nothing here is ever an input of a decision.
+//! No counter is an input of a decision.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use serde::Serialize;
 
-/// The exports of a policy as far as they are called, in the order of [`Meter::snapshot`].
+/// The exports of a policy that are called, in the order of [`Meter::snapshot`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Call {
     Instantiate,
@@ -59,7 +59,7 @@ struct Row {
     nanos_max: AtomicU64,
 }
 
-/// What became of log messages.
+/// Counts of log messages.
 #[derive(Debug, Default)]
 pub(crate) struct LogCounts {
     written: AtomicU64,
@@ -82,7 +82,7 @@ impl LogCounts {
     }
 }
 
-/// What became of the log messages of many instances.
+/// Counts of the log messages of many instances.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct LogTotals {
     /// Written.
@@ -108,13 +108,13 @@ pub struct Meter {
 pub struct CallCost {
     /// Interface and function, e.g. `scheduling.run`.
     pub export: &'static str,
-    /// How often it was called.
+    /// Number of calls.
     pub calls: u64,
-    /// Fuel over all calls, charged questions included.
+    /// Fuel over all calls, charged queries included.
     pub fuel: u64,
     /// Fuel of the dearest call.
     pub fuel_max: u64,
-    /// Nanoseconds over all calls, questions included.
+    /// Nanoseconds over all calls, queries included.
     pub nanos: u64,
     /// Nanoseconds of the slowest call.
     pub nanos_max: u64,
@@ -136,7 +136,7 @@ pub struct Snapshot {
 }
 
 impl Meter {
-    /// Counters that are also counted into these.
+    /// Counters whose log counts are also added to these.
     pub(crate) fn new(log_of_all: Arc<LogCounts>) -> Meter {
         Meter { log_of_all, ..Meter::default() }
     }
@@ -161,7 +161,7 @@ impl Meter {
         self.log_of_all.dropped.fetch_add(1, Relaxed);
     }
 
-    /// The counters now. Taken one by one: while a call runs they may differ by that call.
+    /// The counters now. They are read one by one: during a call they may differ by that call.
     pub fn snapshot(&self) -> Snapshot {
         let cost = |call: Call| {
             let row = &self.rows[call as usize];

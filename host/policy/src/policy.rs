@@ -1,10 +1,10 @@
 //! One running instance of a component, behind [`fluxgate_engine::Policy`].
 //!
-//! Every call goes through one door, [`WasmPolicy::call`]: fuel and deadline are set before it, the cost is
-//! booked after it, and whatever went wrong becomes one [`PolicyError`]. After an error the instance is
-//! dead: it is never entered again.
+//! Every call goes through one function, [`WasmPolicy::call`]: it sets fuel and deadline before the call, counts the
+//! cost after it, and turns every failure into one [`PolicyError`]. After an error the instance is dead: it is never
+//! entered again.
 //!
-//! This module must never know about queues, protocol or other policies.
+//! This module must never know queues, the protocol or other policies.
 
 use std::sync::Arc;
 
@@ -24,14 +24,14 @@ use crate::limits::{Limits, MESSAGE_BYTES_MAX, one_line};
 use crate::loader::{Linked, Runtime, flat};
 use crate::meter::{Call, Meter};
 
-/// Part of what the executor says when a crossing would copy more than `copy-bytes`. It has no type of its
-/// own there; a test holds us to it.
+/// Part of the executor's message when a crossing would copy more than `copy-bytes`. The executor has no type for it;
+/// a test checks the text.
 const COPY_EXHAUSTED: &str = "too much data is being copied between the host and the guest";
 
 /// Functions of a trap that are named in its message.
 const TRAP_FRAMES: usize = 3;
 
-/// A component at work.
+/// A running instance of a component.
 pub struct WasmPolicy {
     name: String,
     abilities: Abilities,
@@ -50,10 +50,10 @@ struct Guest {
     observing: Option<exports::observing::Guest>,
     ranking: Option<exports::ranking::Guest>,
     state: Option<exports::state::Guest>,
-    /// Why it may not be entered again.
+    /// The error after which it must not be entered again.
     dead: Option<PolicyError>,
     cost: PolicyCost,
-    /// Fuel that is left for the pass that these calls belong to.
+    /// Fuel that is left for the pass of these calls.
     pass_fuel: u64,
 }
 
@@ -67,12 +67,12 @@ impl std::fmt::Debug for WasmPolicy {
 }
 
 impl WasmPolicy {
-    /// Instantiate once to learn what the component says of itself.
+    /// Instantiates a component once for its description.
     pub(crate) fn describe(linked: &Linked) -> Result<Description, LoadError> {
         Guest::start(linked)?.describe()
     }
 
-    /// Instantiate and configure.
+    /// Instantiates and configures.
     pub(crate) fn start(
         linked: &Linked,
         described: &Description,
@@ -89,7 +89,7 @@ impl WasmPolicy {
         Ok(WasmPolicy { name, abilities: linked.abilities, guest, _runtime: linked.runtime.clone() })
     }
 
-    /// Its counters, readable also after the policy was given away.
+    /// Its counters, which stay readable after the policy was moved.
     pub fn meter(&self) -> Arc<Meter> {
         self.guest.store.data().meter.clone()
     }
@@ -130,7 +130,7 @@ impl Guest {
         })
     }
 
-    /// Enter the instance, once, if it still may be entered.
+    /// Enters the instance once, unless it is dead.
     fn call<R>(
         &mut self,
         call: Call,
@@ -144,8 +144,8 @@ impl Guest {
             .inspect_err(|error| self.dead = Some(error.clone()))
     }
 
-    /// [`Guest::call`] for what belongs to a pass: no more than is left for that. `more` is what these rows or events
-    /// add to it.
+    /// [`Guest::call`] for calls that belong to a pass, with at most the fuel that is left for it. `more` is the fuel
+    /// that these rows or events add.
     fn call_in_pass<R>(
         &mut self,
         call: Call,
@@ -166,7 +166,7 @@ impl Guest {
         }
     }
 
-    /// What was returned is not acceptable.
+    /// Marks the instance dead because of a returned value that is not acceptable.
     fn kill<R>(&mut self, error: PolicyError) -> Result<R, PolicyError> {
         self.dead = Some(error.clone());
         Err(error)
@@ -231,7 +231,7 @@ impl Guest {
     }
 }
 
-/// The one door into an instance. `store` is used for nothing else while a call runs.
+/// The only function that enters an instance. `store` is not used otherwise during a call.
 fn enter<R>(
     store: &mut Store<HostState>,
     cost: &mut PolicyCost,
@@ -255,7 +255,7 @@ fn enter<R>(
     result.map_err(|error| judge(&error, state, call, fuel))
 }
 
-/// Which breach was it?
+/// The breach of a failed call.
 fn judge(error: &wasmtime::Error, state: &HostState, call: Call, fuel: u64) -> PolicyError {
     let during = call.name();
     let limits = &state.limits;
@@ -272,7 +272,7 @@ fn judge(error: &wasmtime::Error, state: &HostState, call: Call, fuel: u64) -> P
         Some(Trap::Interrupt) => return PolicyError::Deadline { during, limit_ms: limits.deadline_ms },
         _ => {}
     }
-    // A runtime that was denied memory mostly ends in `unreachable`: the denial is what people need to hear.
+    // A runtime that was denied memory mostly ends in `unreachable`; the denial is the useful reason.
     match state.memory.denied {
         Some(Denied::Memory) => return PolicyError::Memory { during, limit: limits.memory_bytes },
         Some(Denied::Table(found)) => {
@@ -288,17 +288,18 @@ fn judge(error: &wasmtime::Error, state: &HostState, call: Call, fuel: u64) -> P
     }
     let place = error.downcast_ref::<WasmBacktrace>().map(functions).unwrap_or_default();
     if error.downcast_ref::<Trap>().is_none() && place.is_empty() && call != Call::Instantiate {
-        // Nothing trapped: what came back could not be read (a pointer outside of memory, text that is not UTF-8).
+        // There was no trap: the returned value could not be read (a pointer outside of memory, text that is not
+        // UTF-8).
         return PolicyError::BadValue { during, message: one_line(&cause, MESSAGE_BYTES_MAX) };
     }
     state.trap(&format!("{cause}{place}"))
 }
 
-/// Parts of names of functions that a panic runs through: they say nothing about where it came from.
+/// Parts of names of functions of a panic, which do not show its origin.
 const PANIC_FRAMES: [&str; 5] =
     ["rust_panic", "rust_begin_unwind", "rust_start_panic", "rust_abort", "panicking"];
 
-/// The innermost functions of a trap that have names, as they were written.
+/// The innermost functions of a trap that have names, as in their source.
 fn functions(backtrace: &WasmBacktrace) -> String {
     let named = backtrace.frames().iter().filter_map(|frame| frame.func_name());
     let names: Vec<String> = named
@@ -399,10 +400,10 @@ impl Policy for WasmPolicy {
         let fuel = self.guest.limits.fuel_run;
         self.guest.store.data_mut().pass = Some(pass);
         let result = self.guest.call_in_pass(Call::Run, (fuel, 0), |store| export.call_run(store));
-        // The pass is over, and the next one begins with what comes from here on.
+        // The pass is over; later calls belong to the next one.
         self.guest.pass_fuel = self.guest.limits.fuel_pass;
-        // Imports only ever borrow it, so it is there whatever happened.
-        let pass = self.guest.store.data_mut().pass.take().expect("nobody else takes the pass");
+        // Imports only borrow the pass, so it is present after any outcome.
+        let pass = self.guest.store.data_mut().pass.take().expect("imports do not take the pass");
         (pass, result)
     }
 
@@ -434,7 +435,7 @@ impl Policy for WasmPolicy {
         let answer = self
             .guest
             .call(call, fuel, |store| export.call_restore(store, &state.from, state.version, &state.data))?;
-        // Starting cold is a choice, not a breach: the instance lives on.
+        // A cold start is a choice, not a breach: the instance stays alive.
         answer.map_err(|words| refused(call, &words))
     }
 

@@ -1,4 +1,4 @@
-//! What a component is, told from its bytes and its type: before any of its code runs.
+//! Checks of a component by its bytes and its type, before any of its code runs.
 
 use fluxgate_engine::Abilities;
 use wasmtime::Engine;
@@ -18,13 +18,13 @@ const ABILITIES: [&str; 5] = ["ordering", "scheduling", "observing", "state", "r
 /// The interfaces that it may import. `types` has no functions: it comes along with the others.
 const OFFERED: [&str; 6] = ["flow", "log", "machine", "many", "pass", "types"];
 
-/// How a binary component begins: magic, version 13, layer 1.
+/// The first bytes of a binary component: magic, version 13, layer 1.
 const COMPONENT: [u8; 8] = [0x00, 0x61, 0x73, 0x6d, 0x0d, 0x00, 0x01, 0x00];
-/// How a core module begins.
+/// The first bytes of a core module.
 const MODULE: [u8; 8] = [0x00, 0x61, 0x73, 0x6d, 0x01, 0x00, 0x00, 0x00];
 
-/// Is this a whole binary component, as far as its frame tells? Costs nothing, and says what people need
-/// to hear in the cases that happen.
+/// Checks by its frame that this is a complete binary component. Constant cost, with errors that name the usual
+/// mistakes.
 ///
 /// # Errors
 /// [`LoadError`] `TooLarge`, `NotWasm`, `CoreModule` or `Truncated`.
@@ -51,7 +51,7 @@ pub(crate) fn frame(bytes: &[u8], bytes_max: u64) -> Result<(), LoadError> {
     }
     match sections::of(bytes).find_map(Result::err) {
         Some(Broken::Truncated { at, needed, left }) => Err(LoadError::Truncated { at, needed, left }),
-        // The compiler says it better.
+        // The compiler has the better message.
         Some(Broken::Length) | None => Ok(()),
     }
 }
@@ -66,10 +66,10 @@ fn parse(name: &str) -> Option<(&str, &str, Option<&str>)> {
     Some((package, interface, version))
 }
 
-/// Which abilities it exports, after everything it exports and imports was found acceptable.
+/// The abilities that it exports, after a check of all exports and imports.
 ///
 /// # Errors
-/// [`LoadError`] `MissingExport`, `UnknownExport`, `UnknownImport` or `Version`, naming what was found.
+/// [`LoadError`] `MissingExport`, `UnknownExport`, `UnknownImport` or `Version`, with the name found.
 pub(crate) fn abilities(engine: &Engine, component: &Component) -> Result<Abilities, LoadError> {
     let ty = component.component_type();
     for (name, _) in ty.imports(engine) {
@@ -80,9 +80,9 @@ pub(crate) fn abilities(engine: &Engine, component: &Component) -> Result<Abilit
     let mut required = false;
     for (name, _) in ty.exports(engine) {
         found.push(name.to_owned());
-        // What other packages define is of no concern: it is never called.
+        // Interfaces of other packages are ignored: they are never called.
         let Some((PACKAGE, interface, version)) = parse(name) else { continue };
-        // First of all: what is unknown here may be known to the version that it is of.
+        // The version first: an unknown interface may belong to another version.
         check_version("exports", interface, version)?;
         let known = ABILITIES.iter().position(|ability| *ability == interface);
         if known.is_none() && interface != REQUIRED && interface != "types" {
@@ -114,7 +114,7 @@ pub(crate) fn imports(engine: &Engine, component: &Component) -> Vec<String> {
     names
 }
 
-/// May a policy import this?
+/// Checks that a policy may import this.
 ///
 /// # Errors
 /// [`LoadError`] `Version` or `UnknownImport`.

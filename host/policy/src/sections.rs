@@ -1,4 +1,4 @@
-//! The sections on the top level of a component, by their frames alone. Must never know what is in them.
+//! The sections on the top level of a component, by their frames alone. Must never know their content.
 
 use wasmparser::BinaryReader;
 
@@ -14,7 +14,7 @@ pub(crate) struct Section<'a> {
     pub(crate) content: BinaryReader<'a>,
 }
 
-/// Why there are no more sections although there are more bytes.
+/// Why the sections end before the bytes do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Broken {
     /// The section at this offset needs more bytes than are left.
@@ -30,13 +30,13 @@ pub(crate) enum Broken {
     Length,
 }
 
-/// The sections of a component, up to the first that is not whole.
+/// The sections of a component, up to the first that is incomplete.
 pub(crate) fn of(bytes: &[u8]) -> impl Iterator<Item = Result<Section<'_>, Broken>> {
     let mut at = HEADER_BYTES;
     std::iter::from_fn(move || {
         let rest = bytes.get(at..).filter(|rest| !rest.is_empty())?;
         let found = section(rest, at);
-        // After an error there is nothing more.
+        // An error ends the sections.
         at = found.as_ref().map_or(bytes.len(), |section| at + section.whole.len());
         Some(found)
     })

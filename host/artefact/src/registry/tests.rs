@@ -1,4 +1,5 @@
-//! Against a registry on this machine: as much of the distribution API as a pull needs, with answers that tests choose.
+//! Against a registry on this machine with the part of the distribution API that a pull uses, and answers that tests
+//! choose.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader};
@@ -13,7 +14,7 @@ fn sha256(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// What a place has: status, further headers, body.
+/// The content of a path: status, further headers, body.
 type Place = (u16, String, Vec<u8>);
 
 /// A registry that ends with the test.
@@ -21,11 +22,11 @@ type Place = (u16, String, Vec<u8>);
 struct Registry {
     address: String,
     places: Arc<Mutex<BTreeMap<String, Place>>>,
-    /// `Authorization` that is wanted for anything below `/v2/`.
+    /// The `Authorization` that is required below `/v2/`.
     wanted: Arc<Mutex<Option<String>>>,
-    /// Where it says that tokens are.
+    /// The address of tokens in its challenge.
     realm: Arc<Mutex<String>>,
-    /// Every request: place and authorization.
+    /// Every request: path and authorization.
     heard: Arc<Mutex<Vec<(String, String)>>>,
 }
 
@@ -43,7 +44,7 @@ impl Registry {
         let serving = registry.clone();
         std::thread::spawn(move || {
             for stream in listener.incoming() {
-                // A client that hangs up early is part of the tests.
+                // Some tests disconnect early.
                 let _ = stream.map(|stream| serving.answer(stream));
             }
         });
@@ -163,10 +164,10 @@ fn a_token_is_fetched_with_the_login_of_a_container_tool() {
     assert!(error.contains("answers 401: not for whoever asks"), "{error}");
 }
 
-/// Where [`Registry`] has its tokens.
+/// The path of the tokens of [`Registry`].
 const TOKEN_PLACE: &str = "/token?service=here&scope=repository:team/mine:pull";
 
-/// A registry that wants a token, which its token endpoint hands out as `answer`.
+/// A registry that requires a token; its token endpoint answers `answer`.
 fn asking_for_a_token(registry: &Registry, answer: &str) -> Reference {
     let component = registry.put("blobs", b"component");
     let reference = registry.manifest(&[("application/wasm", &component)]);
@@ -222,7 +223,7 @@ fn a_registry_names_no_address_but_https_or_this_machine() {
         error.contains("the registry's realm (WWW-Authenticate) is refused: expected an https://"),
         "{error}"
     );
-    // An address is one address, whatever stands in it.
+    // Brackets and braces in an address have no special meaning.
     *registry.realm.lock().unwrap() = format!("http://{}/{{a,b}}[1-3]", registry.address);
     reference.pull(99, None).unwrap_err();
     let heard = registry.heard.lock().unwrap();

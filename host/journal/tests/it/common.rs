@@ -1,5 +1,5 @@
-//! A small machine under load, recorded: jobs of two queues, cancels, priorities, nodes that go and come, swaps, policies
-//! that fail, passes that are cut.
+//! A small machine under load, recorded: jobs of two queues, cancels, priorities, nodes that go down and come up,
+//! swaps, policies that fail, interrupted passes.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -37,8 +37,8 @@ pub fn spec(slots: u32, duration: f64, queue: &str) -> Arc<Jobspec> {
     Arc::new(Simple { slots, duration, queue, command, ..Simple::default() }.build())
 }
 
-/// Backfills after the first that does not fit; tells a number that it remembers; `sign` is its order; fails in the pass
-/// `breaks`. `mute` fails when it is asked for its state.
+/// Backfills after the first job that does not fit; annotates with a number that is part of its state; `sign` is its
+/// order; fails in the pass `breaks`. `mute` fails in `save`.
 pub struct Native {
     pub name: String,
     pub sign: f64,
@@ -109,7 +109,7 @@ impl Policy for Native {
     }
 }
 
-/// Every native policy by its name, or one in the place of all.
+/// Every native policy by its name, or one policy in place of all.
 pub struct Shelf(pub Option<&'static str>);
 
 impl Policies for Shelf {
@@ -124,9 +124,9 @@ pub struct Load {
     dice: u64,
     next: u64,
     pub starts: Vec<(JobId, f64)>,
-    /// Services mark nodes and set their properties as well.
+    /// True if services also mark nodes and set their properties.
     pub vertices: bool,
-    /// What policies had learned when they were asked last.
+    /// The states of the last call of `policy_states`.
     pub states: Vec<(Option<String>, SavedState)>,
 }
 
@@ -135,7 +135,7 @@ impl Load {
         Load::at(options, seed, 1000.0)
     }
 
-    /// A scheduler that starts at this time, in which ids begin where no other's end.
+    /// A scheduler that starts at this time, with job ids after those of others.
     pub fn at(options: Option<&Options>, seed: u64, now: f64) -> Load {
         Load::with(options.map(|options| Writer::open(options).unwrap()), seed, now)
     }
@@ -170,7 +170,7 @@ impl Load {
         self.pass();
     }
 
-    /// A policy of its own for a queue; the default one again without.
+    /// Gives a queue a policy of its own; without a name returns it to the default policy.
     pub fn seat(&mut self, queue: &str, name: Option<&str>) {
         match name {
             Some(name) => {
@@ -181,20 +181,20 @@ impl Load {
                     self.follow(actions);
                 }
             }
-            // Refused when there is none; that is written down as well.
+            // Refused if the queue has no policy of its own; that is recorded too.
             None => drop(self.engine.give_back(queue, self.now)),
         }
         self.pass();
     }
 
-    /// Ask the policies for what they have learned.
+    /// Saves the states of the active policies.
     pub fn remember(&mut self) {
         let (states, actions) = self.engine.policy_states(self.now);
         self.states = states;
         self.follow(actions);
     }
 
-    /// Offer the next successor what was learned by whoever decided then.
+    /// Offers the next successor the state of the policy that was active then.
     pub fn offer(&mut self) {
         if let Some((_, state)) = self.states.first() {
             self.engine.offer(state.clone(), self.now);
@@ -226,7 +226,7 @@ impl Load {
         let id = JobId(self.next << 24);
         let queue = ["batch", "debug"][self.dice(2) as usize];
         let mut jobspec = spec(1 + self.dice(12) as u32, 10.0 + self.dice(8) as f64, queue);
-        // Counts do not tell where these go.
+        // Counts do not determine the nodes of these jobs.
         let asked = match self.dice(10) {
             0 => Some(("constraints", json!({"ranks": ["0-3"]}))),
             1 => Some(("constraints", json!({"ranks": ["2-6"]}))),
@@ -242,7 +242,7 @@ impl Load {
         id
     }
 
-    /// One thing happens, then a pass is made.
+    /// Steps one random event, then makes a pass.
     pub fn go(&mut self) {
         self.now += self.dice(40) as f64 / 16.0;
         let running: Vec<JobId> = self.engine.running_ids().collect();
@@ -299,6 +299,6 @@ impl Load {
 /// Bytes of all files of a journal.
 pub fn size(dir: &Path) -> u64 {
     let entries = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap());
-    // One may just have been dropped.
+    // A file may have been dropped since.
     entries.filter_map(|entry| Some(entry.metadata().ok()?.len())).sum()
 }

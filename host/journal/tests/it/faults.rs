@@ -1,4 +1,5 @@
-//! Whatever the disk does, the scheduler goes on, and what is read back is what was decided.
+//! For any faults of the disk, the scheduler goes on, and the records that can be read are the decisions that were
+//! made.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,7 +13,7 @@ use proptest::prelude::*;
 use crate::common::*;
 use crate::faulty::Faulty;
 
-/// More than a journal takes.
+/// More than any journal of these tests.
 const ROOMY: usize = 64 << 20;
 
 fn begin(disk: &Faulty, seed: u64, now: f64) -> (Load, Appender) {
@@ -31,7 +32,7 @@ fn rerun(journal: &Journal) -> Result<Verified, RerunError> {
     verify(journal, &mut Shelf(None), None, None)
 }
 
-/// The records of each file, up to where it cannot be read on.
+/// The readable records of each file.
 fn records(journal: &Journal) -> Vec<Vec<Record>> {
     let mut files = vec![Vec::new(); journal.files().len()];
     for item in journal.items() {
@@ -45,8 +46,8 @@ fn records(journal: &Journal) -> Vec<Vec<Record>> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 32, ..ProptestConfig::default() })]
 
-    /// Three lives of a scheduler, each ended by a loss of power. Running them again compares the outcome of each record,
-    /// and each checkpoint before which nothing is said to be missing.
+    /// Three runs of a scheduler, each ended by a loss of power. A rerun compares the outcome of each record, and
+    /// each checkpoint without a gap before it.
     #[test]
     fn what_a_bad_disk_keeps_is_what_was_decided(
         seed in any::<u64>(), fail_in in 3u64..80, pump_in in 1u64..200, tight in any::<bool>(),
@@ -79,7 +80,7 @@ proptest! {
         match rerun(&all) {
             Ok(done) => prop_assert!(done.lives > 0 || done.resumed > 0, "{:?}", done),
             Err(RerunError::Read(_)) => {}
-            // A disk that failed in all three lives has kept nothing.
+            // A disk that failed in all three runs has kept nothing.
             Err(RerunError::Nothing) => prop_assert!(records(&all).iter().all(Vec::is_empty)),
             Err(error) => prop_assert!(false, "{}", error),
         }
@@ -116,7 +117,7 @@ fn a_disk_that_never_answers_costs_records_and_no_decision() {
     let figures = load.engine.figures().unwrap();
     assert!(load.starts.len() > 40 && figures.dropped > 100, "{figures:?}");
     assert_eq!((figures.waiting, figures.gaps), (BYTES_MIN / 8 / 256, 1));
-    // It answers again, and gets time to catch up.
+    // The disk works again, and gets time to catch up.
     appender.pump(load.now);
     load.go();
     assert_eq!(load.engine.figures().unwrap().waiting, 0, "too early for a checkpoint");
@@ -128,7 +129,7 @@ fn a_disk_that_never_answers_costs_records_and_no_decision() {
     appender.close(load.now);
     let done = rerun(&journal(&disk, Path::new("/j"))).unwrap();
     let [(_, lost, why)] = &done.gaps[..] else { panic!("{done:?}") };
-    // One more, the event before the checkpoint.
+    // One more: the event before the checkpoint.
     assert!((dropped..dropped + 20).contains(lost) && why.contains("slower"), "{lost} {dropped} {why}");
 }
 

@@ -1,5 +1,5 @@
-//! A disk in memory that fails as its seed says: short writes, no room, errors of every call, bytes and files that a
-//! crash takes, flipped bits. What a crash may leave is written down at [`Disk`].
+//! A disk in memory with random faults: short writes, a full disk, errors of every call, bytes and files lost in a
+//! crash, flipped bits. [`Disk`] says what a crash may leave.
 
 use std::collections::BTreeMap;
 use std::io::{Cursor, Error, ErrorKind, Result};
@@ -19,7 +19,7 @@ struct Inode {
 #[derive(Debug, Default)]
 struct State {
     dice: u64,
-    /// One call in so many fails; 0 for none.
+    /// One call in this many fails; 0 for none.
     fail_in: u64,
     capacity: usize,
     inodes: Vec<Inode>,
@@ -28,7 +28,7 @@ struct State {
     claimed: bool,
 }
 
-/// See the module text. Clones are the same disk.
+/// The disk; see the module. Clones are the same disk.
 #[derive(Debug, Clone)]
 pub struct Faulty(Arc<Mutex<State>>);
 
@@ -77,12 +77,12 @@ impl Faulty {
         self.0.lock().unwrap()
     }
 
-    /// From now on one call in so many fails; 0 for none.
+    /// From now on one call in this many fails; 0 for none.
     pub fn fail_in(&self, calls: u64) {
         self.state().fail_in = calls;
     }
 
-    /// From now on it has room for this many bytes.
+    /// Sets the capacity in bytes.
     pub fn set_capacity(&self, bytes: usize) {
         self.state().capacity = bytes;
     }
@@ -92,7 +92,7 @@ impl Faulty {
         self.state().used()
     }
 
-    /// The machine loses its power.
+    /// A loss of power.
     pub fn crash(&self) {
         let mut state = self.state();
         state.claimed = false;
@@ -101,7 +101,7 @@ impl Faulty {
         state.folders = vec![state.folders.swap_remove(kept)];
         for at in 0..state.inodes.len() {
             let Inode { mut bytes, durable } = state.inodes[at].clone();
-            // Cut anywhere behind what is durable, or with zeros in the place of some blocks.
+            // Cut anywhere after the durable part, or with zeros in place of some blocks.
             let fresh = bytes.len().saturating_sub(durable.len()) as u64;
             let cut = durable.len().min(bytes.len()) + state.dice(fresh + 1) as usize;
             if state.dice(2) == 0 {
@@ -117,7 +117,7 @@ impl Faulty {
         }
     }
 
-    /// A bit of a file is another one.
+    /// Flips a bit of a file.
     pub fn flip(&self) {
         let mut state = self.state();
         let full: Vec<usize> =

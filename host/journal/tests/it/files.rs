@@ -1,4 +1,4 @@
-//! What lies on the disk: round trips, torn ends at every byte, flipped bits, files that rotate, disks that refuse.
+//! The files on the disk: round trips, incomplete records cut at every byte, flipped bits, rotation, failing disks.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -117,7 +117,7 @@ fn a_flipped_bit_is_named_with_its_place_and_never_read() {
         fs::write(&path, &bad).unwrap();
         let (got, end) = read(&path);
         if (8..16).contains(&at) {
-            continue; // the number of the file, which its name has as well
+            continue; // the number of the file, which is also in its name
         }
         assert!(got.iter().zip(&records).all(|(a, (_, b))| a == b), "flipped at {at}");
         let before = records.iter().filter(|(offset, _)| *offset <= at as u64).count().max(1) - 1;
@@ -128,7 +128,7 @@ fn a_flipped_bit_is_named_with_its_place_and_never_read() {
                 let text = error.to_string();
                 assert!(text.contains(&format!("flipped.journal: offset {offset}: ")), "{at}: {text}");
             }
-            // The last record: nobody can tell this from a loss of power.
+            // In the last record this cannot be distinguished from a loss of power.
             Some(Item::Torn(..)) => assert_eq!(before, records.len() - 1, "flipped at {at}"),
             other => panic!("flipped at {at}: {other:?}"),
         }
@@ -154,7 +154,7 @@ fn what_a_kill_left_is_cut_when_the_next_scheduler_comes() {
     load.engine.close(load.now);
     let done = verify(&Journal::open(&options.dir).unwrap(), &mut Shelf(None), None, None).unwrap();
     assert_eq!((done.torn.len(), done.lives), (0, 2));
-    // Nobody else sees it.
+    // Other users have no access.
     let mode = |path: &std::path::Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!((mode(&options.dir), mode(&path)), (0o700, 0o600));
 }
@@ -167,7 +167,7 @@ fn files_rotate_and_stay_below_the_bound() {
     let mut last = 0;
     while last < 9 {
         load.go();
-        // A scheduler has something else to do as well.
+        // A scheduler also has other work.
         while load.engine.figures().unwrap().waiting > 100 {
             std::thread::yield_now();
         }
@@ -185,7 +185,7 @@ fn files_rotate_and_stay_below_the_bound() {
     assert_eq!((done.resumed, done.lives), (1, 0));
     assert_eq!(done.checkpoints as usize, journal.files().len() - 1);
     assert!(done.passes > 1000 && done.cut > 0, "{done:?}");
-    // Any file on its own is enough.
+    // Each file can be read on its own.
     for file in journal.files() {
         verify(&Journal::open(file).unwrap(), &mut Shelf(None), None, None).unwrap();
     }
@@ -200,7 +200,7 @@ fn a_disk_that_refuses_is_a_gap_and_scheduling_goes_on() {
     let mut load = Load::new(Some(&options), 3);
     load.go();
     fs::remove_dir_all(&folder).unwrap();
-    // It is to be a disk that refuses, and not one that is slow.
+    // The disk must have failed, not only be slow.
     while load.engine.figures().unwrap().trouble.is_none() {
         match load.engine.figures().unwrap().waiting {
             0..100 => load.go(),

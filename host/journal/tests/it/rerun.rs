@@ -1,4 +1,4 @@
-//! A journal that is run again gives the same decisions; whatever else is told with the first record that differs.
+//! A rerun of a journal gives the same decisions; any difference is reported with the first record that differs.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ fn night(options: &Options, seed: u64, steps: u32) {
             20 => load.swap("longest"),
             30 => load.remember(),
             40 => load.swap("broken"),
-            // By now it has failed, and nobody decides.
+            // By now the policy has failed, and scheduling is suspended.
             60 => {
                 load.offer();
                 load.swap("shortest");
@@ -40,13 +40,13 @@ fn night(options: &Options, seed: u64, steps: u32) {
     load.engine.close(load.now);
 }
 
-/// The same, with policies that queues have of their own: they come, fail, are replaced and go. What `broken` does later
-/// is no part of the state that it saves.
+/// The same with policies of single queues: swapped in, failing, replaced and removed. The later behaviour of
+/// `broken` is not part of the state that it saves.
 fn night_of_queues(options: &Options, seed: u64, steps: u32, broken: &'static str) {
     let mut load = Load::new(Some(options), seed);
     for n in 0..steps {
         load.go();
-        // A scheduler has something else to do as well.
+        // A scheduler also has other work.
         while load.engine.figures().unwrap().waiting > 100 {
             std::thread::yield_now();
         }
@@ -60,7 +60,7 @@ fn night_of_queues(options: &Options, seed: u64, steps: u32, broken: &'static st
             75 => load.seat("batch", Some("shortest")),
             80 => load.engine.suspend_queue("debug", "lost", load.now),
             84 => load.seat("debug", Some("shortest")),
-            // What queues may hold is part of the state.
+            // The bounds of queues are part of the state.
             86 => {
                 let bound = |text: &str| Some(text.parse().unwrap());
                 let debug = QueueBounds { ceiling: bound(["8", "14"][n as usize % 2]), floor: bound("4") };
@@ -123,7 +123,7 @@ fn another_policy_differs_and_the_first_record_is_named() {
     let journal = Journal::open(&options.dir).unwrap();
     let error = verify(&journal, &mut Shelf(Some("longest")), None, None).unwrap_err();
     let RerunError::Differs { path, kind, .. } = &error else { panic!("{error}") };
-    // Already the name of whoever takes over is another one.
+    // The name of the successor differs already.
     assert_eq!((path, *kind), (&journal.files()[0], "pass"));
     assert!(error.to_string().contains("to shortest"), "{error}");
 }
@@ -164,7 +164,7 @@ fn a_job_costs_some_hundred_bytes() {
             assert!(!matches!(place.record, Record::Step(..)) || place.record.time().is_some());
         }
     }
-    // What jobs ask for is written once for all that ask for the same.
+    // Equal requests of jobs are written once.
     assert!(kinds["jobspec"] <= 96 && kinds["alloc"] == 1000, "{kinds:?}");
 }
 
@@ -189,7 +189,7 @@ fn another_policy_lives_in_a_world_of_its_own() {
     let mut night = History::read(&journal, None, None).unwrap();
     let was = night.schedule();
     assert_eq!(was.runs.len(), load.starts.len());
-    // Whoever decided then decides the same now, so every job starts when it did.
+    // With the same policy, every job starts at its recorded time.
     let same = night.schedule_with(Some(Native::make("shortest")), Vec::new()).unwrap();
     let starts =
         |world: &Schedule| world.runs.iter().map(|r| (r.id, (r.start, r.cores))).collect::<BTreeMap<_, _>>();
@@ -206,7 +206,7 @@ fn another_policy_lives_in_a_world_of_its_own() {
     night.schedule_with(None, Vec::new()).unwrap();
 }
 
-/// Nobody saw it end: neither does it run for ever, nor does it keep others from starting.
+/// No scheduler saw the end of this job: it neither runs for ever nor keeps others from starting.
 #[test]
 fn what_ended_while_there_was_no_scheduler_has_ended_when_there_is_one_again() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Which files are accepted as a policy, and what people are told about the others.
+//! Files that are accepted as a policy, and the errors for others.
 
 use std::fs;
 
@@ -147,7 +147,7 @@ fn damaged_components_are_refused_or_run_but_never_more() {
     let loader = loader();
     let mut seed = 0x9e37_79b9_u64;
     let mut random = |below: usize| {
-        // A generator of Lehmer's kind: the same damage at every run.
+        // A generator of Lehmer's kind: the same damage in every run.
         seed = seed.wrapping_mul(0xd134_2543_de82_ef95).wrapping_add(1);
         (seed >> 33) as usize % below
     };

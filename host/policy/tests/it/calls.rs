@@ -1,4 +1,4 @@
-//! Calls into components, good ones and hostile ones, one case a breach.
+//! Calls into components, well-behaved ones and hostile ones, one case for each breach.
 
 use fluxgate_engine::{
     JobColumns, JobEvent, JobEventKind, Machine, MachineTotals, Policy, PolicyError, SavedState,
@@ -105,11 +105,11 @@ fn calls_of_one_pass_share_its_fuel() {
     let limits = Limits { fuel_pass: 20_000, fuel_keys_row: 0, ..small() };
     let mut policy =
         Loader::new(limits, None).unwrap().load(&Wat::default().build(ORDERING), &Config::new()).unwrap();
-    // Each of them is well within what one call may use.
+    // Each of them is well within the fuel of one call.
     let error = (0..10_000).find_map(|_| policy.keys(0.0, &columns(10)).err()).expect("no pass ends here");
     assert!(matches!(error, PolicyError::Bound { bound: "fuel-pass", limit: 20_000, .. }), "{error}");
     assert_eq!(policy.keys(0.0, &columns(1)).unwrap_err(), error, "it is dead");
-    // What the rows allow comes on top, so that many jobs at a time are no breach.
+    // The fuel for rows is added, so that many jobs at a time are no breach.
     let limits = Limits { fuel_pass: 20_000, ..small() };
     let mut policy =
         Loader::new(limits, None).unwrap().load(&Wat::default().build(ORDERING), &Config::new()).unwrap();
@@ -144,7 +144,7 @@ fn memory_and_tables_are_bounded() {
         (br_if $full (i32.eq (memory.grow (i32.const 1)) (i32.const -1))) (br $more))) unreachable";
     let error = keys_error(&Wat { keys: grow.into(), ..Wat::default() });
     assert_eq!(error, PolicyError::Memory { during: "ordering.keys", limit: 4 << 20 });
-    // Whoever lives with the denial is not condemned for it.
+    // A policy that goes on after the denial has not failed.
     let modest = format!("(drop (memory.grow (i32.const 60000))) {}", Wat::default().keys);
     load(&Wat { keys: modest, ..Wat::default() }, ORDERING).keys(0.0, &columns(5)).unwrap();
     let keys =
@@ -152,7 +152,7 @@ fn memory_and_tables_are_bounded() {
         (i32.const 0)";
     let error = keys_error(&Wat { keys: keys.into(), more: "(table $t 1 funcref)".into(), ..Wat::default() });
     assert!(error.to_string().starts_with("bound table-elements exceeded in ordering.keys: 300"), "{error}");
-    // Too much from the start.
+    // Too large at the start.
     let error = load_error(&Wat { more: "(table $t 300000 funcref)".into(), ..Wat::default() }, ORDERING);
     assert_eq!(error.kind(), "bound", "{error}");
 }
@@ -236,13 +236,13 @@ fn the_log_is_bounded() {
     let limits = Limits { log_burst: 5, log_refill: 2, fuel_keys: 100_000_000, ..small() };
     let mut policy = Loader::new(limits, None).unwrap().load(&wat.build(ORDERING), &Config::new()).unwrap();
     assert!(policy.keys(0.0, &columns(0)).unwrap().is_empty());
-    // No rows, no call.
+    // Without rows there is no call.
     assert_eq!(policy.meter().snapshot().log_written, 0);
     let error = policy.keys(0.0, &columns(1)).unwrap_err();
     assert_eq!(error.kind(), "bad-value", "{error}");
     let snapshot = policy.meter().snapshot();
     assert_eq!((snapshot.log_written, snapshot.log_dropped, snapshot.log_cut), (5, 995, 5));
-    // Questions are counted as well as charged.
+    // Queries are counted as well as charged.
     let limits = Limits { questions: 100, fuel_keys: 100_000_000, ..small() };
     let mut policy = Loader::new(limits, None).unwrap().load(&wat.build(ORDERING), &Config::new()).unwrap();
     let error = policy.keys(0.0, &columns(1)).unwrap_err();
@@ -250,7 +250,7 @@ fn the_log_is_bounded() {
         matches!(error, PolicyError::Bound { bound: "questions", limit: 100, found: 101, .. }),
         "{error}"
     );
-    // The text that crosses is charged as fuel.
+    // Text that crosses is charged as fuel.
     let limits = Limits { fuel_keys: 30 << 20, fuel_keys_row: 0, ..small() };
     let mut policy = Loader::new(limits, None).unwrap().load(&wat.build(ORDERING), &Config::new()).unwrap();
     assert_eq!(policy.keys(0.0, &columns(1)).unwrap_err().kind(), "fuel");

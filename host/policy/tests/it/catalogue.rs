@@ -5,7 +5,7 @@ use fluxgate_policy::{Catalogue, Config, ENTRIES_MAX};
 
 use crate::support::{ORDERING, Wat, loader};
 
-/// A policy of a name with seven letters.
+/// A policy with a name of seven letters.
 fn named(name: &str) -> Vec<u8> {
     assert_eq!(name.len(), 7);
     let more = format!("(data (i32.const 1016) \"{name}\")");

@@ -1,4 +1,4 @@
-//! Policies as components, written by hand or shipped.
+//! Policies as components: in text form, and those of this repository.
 
 mod accepting;
 mod calls;

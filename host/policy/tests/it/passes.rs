@@ -1,6 +1,6 @@
-//! Components in charge of an engine: passes that go well, and every way in which one does not.
+//! Components as active policies of an engine: passes that succeed, and every way in which one fails.
 //!
-//! Whatever a policy does, the jobs start: by the policy, or in the same pass by the built-in one.
+//! With any policy the jobs start: by the policy, or in the same pass by the built-in one.
 
 use std::sync::{Arc, OnceLock};
 
@@ -29,7 +29,7 @@ fn engine() -> Engine {
     Engine::new(resources, EngineConfig::default())
 }
 
-/// A job of so many whole nodes for so many seconds.
+/// A job of a number of whole nodes for a number of seconds.
 fn alloc(id: u64, nodes: u64, duration: f64) -> Event {
     let spec = json!({
         "version": 1,
@@ -42,7 +42,7 @@ fn alloc(id: u64, nodes: u64, duration: f64) -> Event {
     Event::Alloc { id: JobId(id), priority: 16, userid: 1000, t_submit: id as f64, jobspec }
 }
 
-/// What came out, in few words.
+/// The actions in short form.
 fn told(actions: &[Action]) -> Vec<String> {
     let word = |action: &Action| match action {
         Action::Start { id, r, .. } => Some(format!("start {} on {}", id.0, r.ranks())),
@@ -60,7 +60,7 @@ fn told(actions: &[Action]) -> Vec<String> {
     actions.iter().filter_map(word).collect()
 }
 
-/// Put a policy in charge of an engine without jobs.
+/// Makes a policy the active one of an engine without jobs.
 fn in_charge(policy: WasmPolicy) -> Engine {
     let mut engine = engine();
     engine.swap(Box::new(policy)).unwrap();
@@ -181,7 +181,7 @@ fn what_flows_is_asked_within_the_contract_or_the_pass_is_anothers() {
         let expected = [format!("odd-one failed: {kind}"), "start 1 on 0-1".into(), "start 2 on 2-3".into()];
         assert_eq!(two_jobs(&mut engine), expected, "{name}");
     }
-    // Never is no time, the past is now, and a guarantee holds until then.
+    // Infinity is no time, a past time means now, and a reservation starts at the given time.
     let run = "(local $c i32) (local.set $c (call $next))
         (if (f64.ne (call $earliest-after (local.get $c) (f64.const inf)) (f64.const inf)) (then unreachable))
         (if (f64.ne (call $earliest-after (local.get $c) (f64.const -5)) (call $now)) (then unreachable))
@@ -193,7 +193,7 @@ fn what_flows_is_asked_within_the_contract_or_the_pass_is_anothers() {
         (call $start (call $next) (i32.const 704))";
     let mut engine = in_charge(asking_for_flow(run, ""));
     assert_eq!(two_jobs(&mut engine), ["start 2 on 0-1"]);
-    // Outside of a pass there is nothing to ask.
+    // Outside of a pass there is no flow to query.
     let mut engine = in_charge(asking_for_flow("", "(call $kinds (i32.const 700))"));
     let told = two_jobs(&mut engine);
     assert_eq!(told, ["odd-one failed: trap", "start 1 on 0-1", "start 2 on 2-3"]);
@@ -204,7 +204,7 @@ fn a_policy_that_does_nothing_starts_nothing_and_is_no_breach() {
     let mut engine = in_charge(made(""));
     assert!(two_jobs(&mut engine).is_empty());
     assert_eq!(engine.pending(), 2);
-    // The next one does its work.
+    // The next policy works.
     let fcfs = Wat::default();
     let plain =
         loader().load(&fcfs.build(Worlds { scheduling: false, ..SCHEDULING }), &Config::new()).unwrap();
@@ -292,7 +292,7 @@ fn a_million_messages_are_dropped_and_counted_and_no_breach() {
 
 #[test]
 fn broken_in_a_swap_leaves_the_other_in_charge() {
-    // As the new one: it fails to take over the state, and the old one goes on.
+    // As the successor: it fails to restore the state, and the old policy stays active.
     let (Some(good), Some(bad)) = (broken("none", "load"), broken("trap", "swap")) else { return };
     let mut engine = in_charge(good);
     let error = engine.swap(Box::new(bad)).unwrap_err().to_string();
@@ -300,14 +300,14 @@ fn broken_in_a_swap_leaves_the_other_in_charge() {
     assert_eq!(engine.policy_name(), "broken");
     assert_eq!(two_jobs(&mut engine), ["start 1 on 0-1", "start 2 on 2-3"]);
 
-    // As the old one: it fails to give its state, and the new one starts cold.
+    // As the predecessor: it fails to save its state, and the new policy starts cold.
     let (Some(good), Some(bad)) = (broken("none", "load"), broken("trap-in-save", "swap")) else { return };
     let mut engine = in_charge(bad);
     assert_eq!(told(&engine.swap(Box::new(good)).unwrap()), ["broken failed: trap"]);
     assert_eq!(two_jobs(&mut engine).last().unwrap(), "start 2 on 2-3");
     assert_eq!(engine.policy_name(), "broken");
 
-    // Both well: the state goes over.
+    // Both work: the state is handed over.
     let (Some(old), Some(new)) = (broken("none", "load"), broken("none", "load")) else { return };
     let mut engine = in_charge(old);
     engine.swap(Box::new(new)).unwrap();

@@ -1,4 +1,4 @@
-//! The policies of this house, as components. Needs `cargo xtask policies`; skipped without.
+//! The policies of this repository, as components. Needs `cargo xtask policies`; skipped without.
 
 use std::sync::OnceLock;
 
@@ -28,7 +28,7 @@ fn all_of_them_load_with_their_defaults() {
         let Some(path) = component(name) else { return };
         let policy = Loader::new(Limits::default(), None).unwrap().load_file(&path, &Config::new()).unwrap();
         assert_eq!(policy.name(), name);
-        // Loading takes a thousandth of what is allowed at most: no false alarm on any machine.
+        // Loading takes a thousandth of the bound, so there is no false alarm on any machine.
         for row in policy.meter().snapshot().calls {
             assert!(row.fuel_max < 2_000_000, "{name}: {row:?}");
         }
@@ -54,7 +54,7 @@ fn broken(mode: &str, when: &str) -> Option<Result<WasmPolicy, String>> {
     Some(compiled.instantiate(&config).map_err(|error| error.kind().to_owned()))
 }
 
-/// What each mode ends in when it comes in code that is not a pass.
+/// The error of each mode outside of a pass.
 const MODES: [(&str, &str); 7] = [
     ("trap", "trap"),
     ("loop", "fuel"),

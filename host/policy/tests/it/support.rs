@@ -1,12 +1,12 @@
-//! Components written by hand: a core module in text form, wrapped by the contract's own WIT.
+//! Components in text form: a core module, wrapped by the contract's own WIT.
 //!
-//! A test gives the functions it wants to be odd; everything else is filled in by a policy that behaves.
+//! A test replaces the functions under test; all others are those of a well-behaved policy.
 
 use fluxgate_policy::{Limits, Loader};
 use wit_component::{ComponentEncoder, StringEncoding, embed_component_metadata};
 use wit_parser::Resolve;
 
-/// What a test component exports and imports, beside `policy`.
+/// Exports and imports of a test component, beside `policy`.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Worlds<'a> {
     pub ordering: bool,
@@ -15,13 +15,13 @@ pub struct Worlds<'a> {
     pub state: bool,
     /// Further lines of the world.
     pub extra: &'a str,
-    /// What the contract gained, as WIT text without its first line.
+    /// Additions to the contract, as WIT text without its first line.
     pub contract_more: &'a str,
     /// Further packages, as WIT text.
     pub packages: &'a [&'a str],
 }
 
-/// A policy that orders, and nothing else.
+/// A policy with keys only.
 pub const ORDERING: Worlds<'static> = Worlds {
     ordering: true,
     scheduling: false,
@@ -32,7 +32,7 @@ pub const ORDERING: Worlds<'static> = Worlds {
     packages: &[],
 };
 
-/// A policy that behaves, in pieces that tests replace by name.
+/// A well-behaved policy, in pieces that tests replace by name.
 #[derive(Debug, Clone)]
 pub struct Wat {
     pub describe: String,
@@ -68,7 +68,7 @@ impl Default for Wat {
             // A record of name, version, summary and config at 512.
             describe: text("(i32.const 512)"),
             configure: text("(i32.store8 (i32.const 600) (i32.const 0)) (i32.const 600)"),
-            // Gives back the list of submission times as keys.
+            // Returns the list of submission times as keys.
             keys: text(
                 "(i32.store (i32.const 608) (i32.load offset=16 (local.get 0)))
                  (i32.store (i32.const 612) (i32.load offset=20 (local.get 0)))
