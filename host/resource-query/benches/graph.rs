@@ -1,10 +1,11 @@
-//! What the whole model costs: loading a machine of 4,320 nodes, matching on it by every preference, misses, a request
-//! of 4,000 slots, and the same match on 64 to 131,072 nodes. Tables on standard output, never assertions.
+//! The cost of matching on the whole model: loading a machine of 4,320 nodes, matches by every preference, misses, a
+//! request of 4,000 slots, and the same match on 64 to 131,072 nodes. Prints tables on standard output, and asserts
+//! nothing.
 //!
-//! With `FLUXGATE_PEER_RESOURCE_QUERY` naming a `resource-query` of the graph scheduler of Flux the same questions are
-//! put to it too. With arguments only what they name is done, which is what a profiler wants: matches by preferences
-//! (`-- first locality`), matches with a constraint (`-- constraints`), of racks (`-- racks`), many slots (`-- slots`) or
-//! the growing machine (`-- curve`).
+//! If `FLUXGATE_PEER_RESOURCE_QUERY` names a `resource-query` of the graph scheduler of Flux, the same commands are
+//! run with it too. Arguments select single measurements, for a profiler: matches by preferences (`-- first
+//! locality`), matches with a constraint (`-- constraints`), of racks (`-- racks`), many slots (`-- slots`) or the
+//! growing machine (`-- curve`).
 
 #![allow(clippy::print_stdout)]
 
@@ -18,15 +19,15 @@ use fluxgate_resource_query::{Matcher, Op, Policy, Request, Setup};
 
 const POLICIES: [&str; 10] =
     ["first", "firstnodex", "low", "lonode", "lonodex", "high", "hinode", "hinodex", "locality", "variation"];
-/// Matches of one row.
+/// Number of matches for one row.
 const MATCHES: u64 = 1_000;
-/// Times that many slots are allocated, reserved and given back.
+/// Rounds in which many slots are allocated, reserved and released.
 const SLOTS_ROUNDS: usize = 15;
 const NODE_SOCKET_CORES: &str = "{type: slot, count: N, label: s, with: [{type: node, count: 1, with: \
     [{type: socket, count: 1, with: [{type: core, count: 4}]}]}]}";
 const RACKS: &str = "{type: rack, count: 2, with: [{type: node, count: 3, with: [{type: slot, count: 1, label: s, \
     with: [{type: socket, count: 1, with: [{type: core, count: 4}]}]}]}]}";
-/// Requests that name more above nodes than one type.
+/// Requests that name several types above nodes.
 const ABOVE: [(&str, &str); 2] = [
     (
         "a cluster with 2 racks with 3 nodes each",
@@ -42,7 +43,7 @@ const ABOVE: [(&str, &str); 2] = [
 const IMPOSSIBLE: &str =
     "{type: node, count: 1, with: [{type: slot, count: 1, label: s, with: [{type: core, count: X}]}]}";
 
-/// The keys that a recipe may use, with what holds where it does not.
+/// The keys of a recipe, with their defaults.
 fn keys() -> String {
     let node =
         [("root", "int", "0"), ("type", "string", ""), ("basename", "string", ""), ("unit", "string", "")];
@@ -69,8 +70,8 @@ fn keys() -> String {
     .collect()
 }
 
-/// A machine like Sierra: so many racks of 18 nodes of 2 sockets of 22 cores and 2 memory pools of 64 units, with 4 GPUs
-/// and 25 burst buffers a node, and racks of storage.
+/// A machine like Sierra: a number of racks of 18 nodes of 2 sockets of 22 cores and 2 memory pools of 64 units, with
+/// 4 GPUs and 25 burst buffers for each node, and racks of storage.
 fn recipe(racks: u32, storage: u32) -> String {
     let kinds = [
         ("rack", 1, ""),
@@ -121,7 +122,7 @@ fn recipe(racks: u32, storage: u32) -> String {
     text + "</graph></graphml>"
 }
 
-/// Nodes in one row below the cluster, of 4 cores each.
+/// Nodes of 4 cores in one row below the cluster.
 fn flat(nodes: u32) -> String {
     format!(
         "<graphml><graph id='g' edgedefault='directed'><node id='c'><data key='root'>1</data><data key='type'>cluster\
@@ -157,7 +158,7 @@ fn cpu() -> f64 {
     stat.split(' ').next().and_then(|ns| ns.parse::<f64>().ok()).unwrap_or(0.0) / 1e9
 }
 
-/// Most memory that this process has had, in MB.
+/// Peak memory of this process, in MB.
 fn peak() -> f64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|l| l.strip_prefix("VmHWM:"));
@@ -176,7 +177,7 @@ struct Times {
     cpu: f64,
 }
 
-/// Microseconds of a number of runs: the first, the median, the worst, and processor time of one on average.
+/// Microseconds of a number of runs: the first, the median, the maximum, and the mean processor time of one.
 fn times(runs: u64, mut run: impl FnMut(u64)) -> Times {
     let mut all = Vec::new();
     let busy = cpu();
@@ -218,7 +219,7 @@ fn load(name: &str, recipe: &str) -> Model {
     model
 }
 
-/// Jobs of one round of [`slots`]: one now, one behind it.
+/// Jobs of one round of [`slots`]: one starts now, one is reserved behind it.
 const ROUND: [&str; 2] = ["now", "reserved"];
 
 fn slots(model: &Model, asked: impl Fn(&&str) -> bool) {
@@ -332,7 +333,7 @@ fn main() {
     peer(&sierra);
 }
 
-/// The same match on ever more nodes.
+/// The same match on growing numbers of nodes.
 fn curve() {
     println!(
         "\n| nodes | low median us | lonode median us | first median us | miss, new shape us | low, 64 nodes meet a \
@@ -373,8 +374,8 @@ fn curve() {
     }
 }
 
-/// The same questions to the graph scheduler's own tool: what it says that each match took, and for misses, of which it
-/// says nothing, by how much they make a session longer.
+/// The same commands with the graph scheduler's own tool: the time that it prints for each match; for misses, for
+/// which it prints none, the additional time of the session.
 fn peer(sierra: &str) {
     let Some(tool) = std::env::var_os("FLUXGATE_PEER_RESOURCE_QUERY") else { return };
     let home = std::env::temp_dir().join(format!("fluxgate-graph-bench-{}", std::process::id()));
@@ -388,7 +389,7 @@ fn peer(sierra: &str) {
     let one = file("one.yaml", &text(&NODE_SOCKET_CORES.replace('N', "1")));
     let many = file("many.yaml", &text(&NODE_SOCKET_CORES.replace('N', "4000")));
     let never = file("never.yaml", &text(&IMPOSSIBLE.replace('X', "45")));
-    // Seconds of the session, and of each match that it tells.
+    // Seconds of the session, and of each match in its output.
     let ask = |policy: &str, commands: &str| -> Option<(f64, Vec<f64>)> {
         let started = Instant::now();
         let mut child = Command::new(&tool)
@@ -398,7 +399,7 @@ fn peer(sierra: &str) {
             .stderr(Stdio::null())
             .spawn()
             .ok()?;
-        // A tool that ends early is told by what it did not say.
+        // A tool that ends early has missing output.
         let _ = child.stdin.take()?.write_all(format!("{commands}quit\n").as_bytes());
         let out = child.wait_with_output().ok()?;
         let said = String::from_utf8_lossy(&out.stdout).into_owned();

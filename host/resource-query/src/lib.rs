@@ -1,7 +1,7 @@
-//! `resource-query`, the tool of the graph scheduler of Flux: its matching, its planner, its conversation.
+//! `resource-query`, the tool of the graph scheduler of Flux: its matching, its planner, its command language.
 //!
-//! [`Matcher`] matches requests on a whole [`Model`](fluxgate_graph::description::Model), vertex by vertex, and books what
-//! was matched in intervals of whole seconds. [`Session`] is the conversation: it loads a graph and obeys lines such as
+//! [`Matcher`] matches requests on a whole [`Model`](fluxgate_graph::description::Model), vertex by vertex, and books
+//! the matched vertices in intervals of whole seconds. [`Session`] loads a graph and executes command lines such as
 //! `match allocate job.yaml` or `find status=down`.
 //!
 //! ```
@@ -25,8 +25,8 @@
 //! assert!(said.text(Stream::Result).starts_with("      ------core5[1:x]\n      ---node0[1:s]\n"));
 //! ```
 //!
-//! From the ground up: `planner` (one pool over time), `matching` (requests on a model), `render` (a selection as text, JGF or
-//! R), `session` (the conversation).
+//! Modules, lowest first: `planner` (one pool over time), `matching` (requests on a model), `render` (a selection as
+//! text, JGF or R), `session` (the commands).
 //!
 //! This crate must never know the live scheduler's ledger, a queue, a policy or a clock: time is a parameter.
 #![forbid(unsafe_code)]

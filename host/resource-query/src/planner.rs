@@ -1,16 +1,16 @@
-//! What is promised of a pool over time: for each of several quantities, how much is free when.
+//! The free amounts of a pool over time, for several quantities.
 //!
-//! A planner holds spans, each half-open `[start, end)` and of one job, in one of three forms by how many there are:
+//! A planner holds spans, each half-open `[start, end)` and of one job, in one of three forms by their number:
 //!
-//! - none or one, inside the planner itself: what is free is what there is, less the span while it lasts. Most pools never
-//!   see more, and then booking a core writes a few words and makes no list.
-//! - a few, as a list in the order of the jobs: what is free at a time is summed up from those that hold then.
-//! - many (the roots), as an ordered map; and beside it the *points* at which what is free changes: times in order, with
-//!   the amounts free from each until the next. A question about an interval reads the points inside it, so its cost
-//!   follows the number of spans that begin or end there and not how many there are in all. Points are a sorted list on
-//!   purpose, which searches fast and moves in one piece.
+//! - none or one, inside the planner itself: the free amount is the total, less the span while it lasts. Most pools
+//!   never have more, so booking a core writes a few words and allocates no list.
+//! - a few, as a list in the order of the jobs: the free amount at a time is the total less the spans at that time.
+//! - many (the roots), as an ordered map with a list of *points*, the times at which the free amounts change: times
+//!   in order, with the free amounts from each until the next. A query about an interval reads the points inside it,
+//!   so its cost follows the number of spans that begin or end there, not the number of all spans. Points are a
+//!   sorted list, which is fast to search and can be moved as a whole.
 //!
-//! Time is in whole seconds; the end of time is [`FOREVER`]. This module must never know what its quantities are.
+//! Time is in whole seconds; the end of time is [`FOREVER`]. This module must never know its quantities.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,10 +25,10 @@ pub enum PlanError {
     /// The job has a span here already.
     #[error("job {0} has a span here already")]
     Exists(u64),
-    /// Not `0 <= start < end`.
+    /// The times violate `0 <= start < end`.
     #[error("a span needs a start of 0 or more and an end after it")]
     Interval,
-    /// More than is free at some time of the span.
+    /// More than the free amount at some time of the span.
     #[error("more was asked for than is free")]
     Over,
 }
@@ -36,24 +36,24 @@ pub enum PlanError {
 /// One amount for each quantity.
 pub type Amounts = SmallVec<[i64; 3]>;
 
-/// What a job holds, and when.
+/// The amounts of a job, and its time span.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Span {
     /// First second.
     pub start: i64,
     /// One past the last second.
     pub end: i64,
-    /// How much of each quantity.
+    /// The amount of each quantity.
     pub amounts: Amounts,
 }
 
-/// Most spans that are kept without points.
+/// Most spans without points.
 const FEW: usize = 4;
 
-/// A span and whose it is.
+/// A span and its job.
 type Entry = (u64, Span);
 
-/// Spans by how many there are; see the module.
+/// Spans, by their number; see the module.
 #[derive(Debug, Clone)]
 enum Spans {
     None,
@@ -63,25 +63,25 @@ enum Spans {
     Many(Box<Points>),
 }
 
-/// A time at which what is free changes.
+/// A time at which free amounts change.
 #[derive(Debug, Clone, Copy)]
 struct Point {
     at: i64,
-    /// Spans that begin or end here.
+    /// Number of spans that begin or end here.
     spans: u32,
 }
 
-/// Many spans, and what is free between their beginnings and ends.
+/// Many spans, and the free amounts between their starts and ends.
 #[derive(Debug, Clone)]
 struct Points {
-    /// In the order of their times.
+    /// In order of time.
     points: Vec<Point>,
-    /// As many amounts for each point, in the same order.
+    /// The free amounts of each point, in the same order.
     free: Vec<i64>,
     spans: BTreeMap<u64, Span>,
 }
 
-/// Spans of jobs over time, and what they leave.
+/// Spans of jobs over time, and the free amounts.
 #[derive(Debug, Clone)]
 pub struct Planner {
     totals: Amounts,
@@ -93,17 +93,17 @@ impl Span {
         self.start <= at && at < self.end
     }
 
-    /// How much of a quantity.
+    /// The amount of a quantity.
     fn of(&self, quantity: usize) -> i64 {
         self.amounts.get(quantity).copied().unwrap_or(0)
     }
 
-    /// Times at which what is free changes by it.
+    /// Times at which it changes the free amounts.
     fn ends(&self) -> impl Iterator<Item = i64> {
         std::iter::once(self.start).chain((self.end < FOREVER).then_some(self.end))
     }
 
-    /// Takes so much away, if it is no more than there is.
+    /// Subtracts amounts, if they are not above the present ones.
     fn reduce(&mut self, amounts: &[i64]) -> bool {
         let enough = self.amounts.iter().zip(amounts).all(|(have, less)| (0..=*have).contains(less));
         if !enough || amounts.len() > self.amounts.len() {
@@ -121,7 +121,7 @@ impl Span {
 }
 
 impl Spans {
-    /// Those without points: all, or none where they are many.
+    /// The spans without points: all, or none if there are many.
     fn few(&self) -> &[Entry] {
         match self {
             Spans::None | Spans::Many(_) => &[],
@@ -193,12 +193,12 @@ impl Spans {
 }
 
 impl Points {
-    /// What is free from a point on, in so many quantities.
+    /// The free amounts from a point on, of `width` quantities.
     fn amounts(&self, point: usize, width: usize) -> &[i64] {
         &self.free[point * width..(point + 1) * width]
     }
 
-    /// What is free at a time.
+    /// The free amounts at a time.
     fn all_at<'p>(&'p self, at: i64, totals: &'p [i64]) -> &'p [i64] {
         match self.points.partition_point(|p| p.at <= at) {
             0 => totals,
@@ -255,12 +255,12 @@ impl Points {
 }
 
 impl Planner {
-    /// A planner of so much of each quantity.
+    /// A planner with these totals.
     pub fn new(totals: &[i64]) -> Self {
         Planner { totals: Amounts::from_slice(totals), spans: Spans::None }
     }
 
-    /// How much there is of each quantity.
+    /// The total of each quantity.
     pub fn totals(&self) -> &[i64] {
         &self.totals
     }
@@ -273,7 +273,7 @@ impl Planner {
         }
     }
 
-    /// The span that is the only one.
+    /// The only span, if there is exactly one.
     pub(crate) fn only(&self) -> Option<&Span> {
         match &self.spans {
             Spans::One((_, span)) => Some(span),
@@ -291,12 +291,12 @@ impl Planner {
         few.chain(many.into_iter().flatten().map(|(&job, span)| (job, span)))
     }
 
-    /// True when nothing is promised.
+    /// True if no amount is booked.
     pub fn is_empty(&self) -> bool {
         matches!(self.spans, Spans::None)
     }
 
-    /// How much of a quantity is free at a time.
+    /// The free amount of a quantity at a time.
     pub fn free_at(&self, quantity: usize, at: i64) -> i64 {
         match &self.spans {
             Spans::Many(points) => points.all_at(at, &self.totals)[quantity],
@@ -307,12 +307,12 @@ impl Planner {
         }
     }
 
-    /// The least of a quantity that is free at any time of an interval.
+    /// The least free amount of a quantity at any time of an interval.
     pub fn free_during(&self, quantity: usize, start: i64, end: i64) -> i64 {
         match &self.spans {
             Spans::None => self.totals[quantity],
             Spans::One((_, span)) => {
-                // An interval without length is a moment.
+                // An interval of length 0 is an instant.
                 let held = span.holds_at(start) || (start < span.start && span.start < end);
                 self.totals[quantity] - if held { span.of(quantity) } else { 0 }
             }
@@ -328,8 +328,7 @@ impl Planner {
         }
     }
 
-    /// True when so much of every quantity is free throughout an interval; a quantity that is not named is not asked
-    /// for.
+    /// True if these amounts are free throughout an interval; quantities beyond the list are not checked.
     pub fn fits(&self, start: i64, end: i64, amounts: &[i64]) -> bool {
         let enough = |free: &[i64]| amounts.iter().zip(free).all(|(want, free)| want <= free);
         match &self.spans {
@@ -346,7 +345,7 @@ impl Planner {
         }
     }
 
-    /// The times from `from` on at which what is free changes, in order.
+    /// The times from `from` on at which free amounts change, in order.
     pub fn changes(&self, from: i64) -> impl Iterator<Item = i64> + '_ {
         let ends = self.spans.few().iter().flat_map(|(_, span)| span.ends());
         let mut few: SmallVec<[i64; 2 * FEW]> = ends.filter(|&at| at >= from).collect();
@@ -359,7 +358,7 @@ impl Planner {
         few.into_iter().chain(many.iter().map(|p| p.at))
     }
 
-    /// The first time from `from` on at which so much is free for so long: `from` itself, or a point.
+    /// The first time from `from` on from which these amounts are free for this duration: `from` itself, or a point.
     pub fn first_fit(&self, from: i64, duration: i64, amounts: &[i64]) -> Option<i64> {
         if amounts.iter().zip(&self.totals).any(|(want, total)| want > total) {
             return None;
@@ -368,13 +367,13 @@ impl Planner {
         times.take_while(|&at| at < FOREVER).find(|&at| self.fits(at, at.saturating_add(duration), amounts))
     }
 
-    /// Promises a job so much of each quantity from `start` until `end`. On an error nothing has changed.
+    /// Books amounts for a job from `start` until `end`. On an error nothing has changed.
     pub fn add(&mut self, job: u64, start: i64, end: i64, amounts: &[i64]) -> Result<(), PlanError> {
         if start < 0 || end <= start {
             return Err(PlanError::Interval);
         }
         if self.is_empty() {
-            // Most of what is ever booked is booked like this.
+            // Most bookings are of this form.
             if amounts.iter().zip(&self.totals).any(|(want, total)| !(0..=*total).contains(want)) {
                 return Err(PlanError::Over);
             }
@@ -393,13 +392,13 @@ impl Planner {
         Ok(())
     }
 
-    /// Takes a job's span away; what it was.
+    /// Removes a job's span; returns it.
     pub fn remove(&mut self, job: u64) -> Option<Span> {
         self.spans.remove(job, &self.totals)
     }
 
-    /// Makes a job's span smaller by so much of each quantity, and takes it away when nothing is left of those it was
-    /// counted in. False, with nothing changed, when the job has no span or less than that.
+    /// Subtracts amounts from a job's span, and removes the span when all of its counted amounts are 0. False,
+    /// without a change, if the job has no span or less than these amounts.
     pub fn reduce(&mut self, job: u64, amounts: &[i64]) -> bool {
         let gone = match &mut self.spans {
             Spans::Many(points) => {
@@ -426,7 +425,7 @@ impl Planner {
         true
     }
 
-    /// Changes how much there is; what is promised stays promised, so less than nothing may be free afterwards.
+    /// Sets the totals; bookings are kept, so free amounts may become negative.
     pub fn set_totals(&mut self, totals: &[i64]) {
         if let Spans::Many(points) = &mut self.spans {
             let width = self.totals.len();
@@ -443,7 +442,7 @@ impl Planner {
         self.totals = totals.into();
     }
 
-    /// Every time at which a span begins or ends.
+    /// Every start and end of a span.
     pub fn times(&self) -> BTreeSet<i64> {
         self.changes(0).collect()
     }

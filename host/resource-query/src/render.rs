@@ -1,6 +1,6 @@
-//! Writing what was booked, in the formats of the graph scheduler's tools.
+//! Output of a selection in the formats of the graph scheduler's tools.
 //!
-//! This module must never know how it was found.
+//! This module must never know how a selection was found.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -14,10 +14,10 @@ use serde_json::{Map, Value, json};
 
 use crate::matching::{Booked, Item, Usage};
 
-/// What the shorthand says of itself.
+/// The writer in the shorthand.
 const SHORTHAND: &str = "fluxion:jgf_shorthand";
 
-/// How a selection is written.
+/// An output format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     /// A line for each vertex, children first.
@@ -26,7 +26,7 @@ pub enum Format {
     PrettySimple,
     /// JGF (RFC 40).
     Jgf,
-    /// JGF without what lies below a vertex that is held exclusively.
+    /// JGF without the vertices below one that is held exclusively.
     JgfShorthand,
     /// The `R_lite` of R (RFC 20).
     Rlite,
@@ -51,19 +51,19 @@ impl Format {
         ("rv1_shorthand", Format::Rv1Shorthand),
     ];
 
-    /// The one of this name.
+    /// The format with this name.
     pub fn parse(text: &str) -> Option<Format> {
         Format::ALL.iter().find(|(name, _)| *name == text).map(|(_, format)| *format)
     }
 }
 
 impl Booked {
-    /// The selection as text, with a line end; empty when the format has nothing to say.
+    /// The selection as text, with a line end; empty if the format has no output for it.
     pub fn render(&self, model: &Model, format: Format) -> String {
         self.render_with(model, format, &Usage::new())
     }
 
-    /// The same, with more to say of some vertices where the format has room for it.
+    /// The same, with remarks on some vertices in formats that have room for them.
     pub fn render_with(&self, model: &Model, format: Format, remarks: &Usage) -> String {
         let document = match format {
             Format::Simple | Format::PrettySimple => return self.lines(model, format),
@@ -119,7 +119,7 @@ impl Booked {
         Some(Value::Object(document))
     }
 
-    /// What R says of cores and gpus by node; `None` when nothing was booked on a node.
+    /// The cores and gpus of R by node; `None` if no node was booked.
     fn rlite(&self, model: &Model) -> Option<Lite> {
         let types = ["core", "gpu"].map(|t| model.name(t));
         let gather = ["node", "storage_node"].map(|t| model.name(t));
@@ -137,7 +137,7 @@ impl Booked {
                 let children = ["core", "gpu"].into_iter().zip(taken).filter(|(_, ids)| !ids.is_empty());
                 let children: Map<String, Value> =
                     children.map(|(t, ids)| (t.to_owned(), ids.to_string().into())).collect();
-                // A node without rank cannot be named in R.
+                // R cannot name a node without rank.
                 let rank = u32::try_from(it.rank().unwrap_or(-1)).ok()?;
                 nodes.entry(spaced(&Value::Object(children))).or_default().push((rank, *vertex));
             }
@@ -156,7 +156,7 @@ impl Booked {
         }
         all.sort_by_key(|&(rank, _)| rank);
         for (rank, vertex) in all {
-            // A name that is no host name stands for nothing that could be started on.
+            // A name that is no host name is left out, because no task could be started there.
             let _ = lite.nodelist.push(name(model, vertex));
             for (key, value) in model.properties(vertex) {
                 let mut property = key.to_owned();
@@ -169,7 +169,7 @@ impl Booked {
         Some(lite)
     }
 
-    /// R; with JGF as `scheduling` where that is not `None`, and the shorthand of it where that is true.
+    /// R; with JGF as `scheduling` if that is not `None`, and its shorthand if that is true.
     fn rv1(&self, model: &Model, scheduling: Option<bool>, remarks: &Usage) -> Option<Value> {
         let lite = self.rlite(model)?;
         let mut execution = Map::new();

@@ -1,11 +1,11 @@
-//! Choosing among what lies above nodes (racks, switches) without visiting the nodes.
+//! Selection of vertices above nodes (racks, switches) without a visit to the nodes.
 //!
-//! Of a rack it is asked whether it has as many nodes of the kind as it needs, which the classes of its nodes tell; how
-//! good it is does not depend on them. So racks are chosen first, then nodes in those that were chosen, and only these are
-//! marked. That costs a few steps a rack and a class of nodes in it, and what was chosen. A walk that stops at the first match
-//! is led by `offering` instead.
+//! Such a vertex fits if it has enough nodes of the requested kind, which the classes of its nodes show; its score
+//! does not depend on them. So racks are chosen first, then nodes in the chosen racks, and only these are marked. The
+//! cost is a few steps for each rack and each class of nodes in it, and the size of the selection. A walk that stops
+//! at the first match is restricted by `offering` instead.
 //!
-//! This module must never know how what was chosen is booked or told.
+//! This module must never know how a selection is booked or printed.
 
 use fluxgate_graph::description::{EdgeId, VertexId};
 
@@ -20,7 +20,7 @@ use super::trials::{Form, Search};
 use super::views::Offering;
 
 impl Matcher {
-    /// What a request asks of the nodes below something above nodes, when that is all it asks; `None` when it has to be
+    /// The needs of the nodes below a vertex above nodes, if the request consists of these; `None` if it must be
     /// walked.
     pub(super) fn asks_above<'w>(&self, wants: &'w [Want]) -> Option<(&'w Want, &'w Want)> {
         let frame = self.classes.frame()?;
@@ -33,7 +33,7 @@ impl Matcher {
         fits.then_some((want, inner))
     }
 
-    /// Selects among what lies above nodes; `None` when that has to be walked.
+    /// Selects among vertices above nodes; `None` if these must be walked.
     pub(super) fn select_above(
         &mut self,
         search: &mut Search<'_>,
@@ -96,7 +96,7 @@ impl Matcher {
         Some(Ok(()))
     }
 
-    /// The nodes below a vertex that it will choose, in order.
+    /// The nodes below a vertex that it chooses, in order.
     fn choose_below(&self, search: &Search<'_>, v: VertexId) -> Vec<u32> {
         let Some(frame) = self.classes.frame() else { return Vec::new() };
         let mut all: Vec<(i64, u32, u64)> = Vec::new();
@@ -120,7 +120,7 @@ impl Matcher {
         nodes
     }
 
-    /// Marks the nodes that a vertex chooses and what they choose in themselves, as a visit would.
+    /// Marks the nodes that a vertex chooses and their own choices, as a visit does.
     fn mark_below(&mut self, search: &Search<'_>, v: VertexId, nodes: &[u32]) {
         for &node in nodes {
             let at = search.trials.binary_search_by_key(&self.classes.of(node), |(id, _)| *id);
@@ -135,7 +135,7 @@ impl Matcher {
         }
     }
 
-    /// How many nodes below a vertex have what is asked for; `None` when not all of them are right below it.
+    /// Number of nodes below a vertex that fit; `None` if not all of them are its children.
     fn count_below(&self, search: &Search<'_>, v: VertexId) -> Option<u64> {
         let frame = self.classes.frame()?;
         let all = frame.below(v);

@@ -1,15 +1,15 @@
-//! How much there is below a vertex, for the types that are worth counting: what lets a walk turn round early.
+//! Aggregates: units below a vertex of the types that are counted, by which a walk prunes a subtree.
 //!
-//! A spec such as `ALL:core,rack:node` says at which vertices units of which types below are counted. Leaves of a type that
-//! it does not name are counted at the cluster all the same.
+//! A spec such as `ALL:core,rack:node` lists the vertices at which units below are counted, and the types of these
+//! units. Leaves of a type that it does not name are counted at the cluster too.
 //!
-//! This module must never know what is free.
+//! This module must never know allocations.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use fluxgate_graph::description::{MODEL_DEPTH_MAX, Model, Name, VertexId};
 
-/// The spec that is used when nobody gives one.
+/// The default spec.
 pub const PRUNE_DEFAULT: &str = "ALL:core,ALL:node";
 
 /// Units below one vertex, by type.
@@ -19,7 +19,7 @@ pub(crate) struct Below {
     pub(crate) totals: Vec<i64>,
 }
 
-/// Which types are counted where, and how much there is.
+/// The counted types by vertex, with the totals.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Aggregates {
     everywhere: BTreeSet<Name>,
@@ -63,17 +63,17 @@ impl Aggregates {
         self.counted.insert(type_);
     }
 
-    /// True for a type that is counted anywhere.
+    /// True for a type that is counted at any vertex.
     pub(crate) fn counts(&self, type_: Name) -> bool {
         self.counted.contains(&type_)
     }
 
-    /// What is counted below a vertex, if anything is.
+    /// The counted units below a vertex, if there are any.
     pub(crate) fn below(&self, v: VertexId) -> Option<&Below> {
         self.below.get(v.index())?.as_deref()
     }
 
-    /// Counts everything below the root of a subsystem anew.
+    /// Counts all units below the root of a subsystem again.
     pub(crate) fn prime(&mut self, model: &Model, subsystem: Name, root: VertexId) {
         self.below = vec![None; model.vertex_count()];
         let cluster = model.name("cluster").unwrap_or(Name::EMPTY);
@@ -124,7 +124,7 @@ impl Aggregates {
     }
 }
 
-/// Adds units of a type to a sum, which stops at the largest number there is.
+/// Adds units of a type to a sum, which saturates.
 pub(crate) fn add(to: &mut BTreeMap<Name, i64>, type_: Name, units: i64) {
     let sum = to.entry(type_).or_default();
     *sum = sum.saturating_add(units);

@@ -1,4 +1,4 @@
-//! What a walk is for, and what counts as enough of it.
+//! The parameters of a walk, and the count at which it has enough.
 //!
 //! This module must never know how the graph is walked.
 
@@ -7,16 +7,16 @@ use fluxgate_graph::description::Name;
 
 use super::request::Want;
 
-/// What a walk is for.
+/// The parameters of a walk.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Aim<'r> {
     pub(super) start: i64,
     pub(super) end: i64,
-    /// True when the start is the present: what runs late is in the way.
+    /// True if the start is the present, where overdue jobs still hold their resources.
     pub(super) now: bool,
-    /// True when only what there is counts, and not what is up.
+    /// True if only the inventory counts, not the states of vertices.
     pub(super) inventory: bool,
-    /// True when flow is asked for.
+    /// True if the request has flow.
     pub(super) flow: bool,
     pub(super) constraint: Option<&'r Constraint>,
     /// Shape of the request; 0 when it has none.
@@ -25,7 +25,7 @@ pub(super) struct Aim<'r> {
     pub(super) terms: u64,
 }
 
-/// Whole groups collected towards equal shares.
+/// Whole groups, collected into equal shares.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Shares {
     pub(super) per_share: u64,
@@ -39,7 +39,7 @@ impl Shares {
         Shares { per_share, ..Shares::default() }
     }
 
-    /// Adds a group, which is not split: what exceeds a share is lost to the next.
+    /// Adds a group as a whole: its excess over a share is not counted for the next share.
     pub(super) fn add(&mut self, count: u64) {
         self.collected = self.collected.saturating_add(count);
         if self.per_share > 0 && self.collected >= self.per_share {
@@ -53,7 +53,7 @@ impl Shares {
     }
 }
 
-/// True when a vertex of this type was asked for exclusively.
+/// True if the request is for exclusive vertices of this type.
 pub(super) fn asks_exclusively(wants: &[Want], type_: Name) -> bool {
     wants.iter().any(|w| w.type_ == type_ && w.exclusive == Some(true))
 }

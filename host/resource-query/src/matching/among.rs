@@ -1,9 +1,9 @@
-//! Choosing among all nodes, laid out in the order of a walk and sorted as far as is needed.
+//! Selection among all nodes, listed in the order of a walk and sorted as far as necessary.
 //!
-//! This is for what neither the fronts of the classes nor stretches of nodes tell: many offers that are equally good in
-//! other ways than those know. It costs the number of nodes.
+//! For cases that the ordered lists of the classes and stretches of nodes do not decide: many offers that are equally
+//! good in other ways. The cost is proportional to the number of nodes.
 //!
-//! This module must never know how what was chosen is marked.
+//! This module must never know how a selection is marked.
 
 use std::collections::BTreeMap;
 
@@ -15,8 +15,8 @@ use super::policy::Prefer;
 use super::trials::{Form, Pick, Search, Trial};
 
 impl Matcher {
-    /// Chooses among nodes that all offer the same but for their ids, laid out in the order of a walk; `None` when they
-    /// differ in more.
+    /// Selects among nodes whose offers differ only by id, listed in the order of a walk; `None` if they differ
+    /// otherwise.
     pub(super) fn pick_among_alike(&self, search: &Search<'_>, count: u64) -> Option<Vec<Pick>> {
         let frame = self.classes.frame()?;
         let offer = *search.trials.first()?.1.offers.first()?;
@@ -44,7 +44,7 @@ impl Matcher {
         let (mut row, mut parent, mut known) = (0, None, Rows::default());
         for (node, site) in frame.sites.iter().enumerate().filter(|&(node, _)| offers[node]) {
             if search.form == Form::NodeSlots && parent != Some(site.parent) {
-                // Slots are filled below each parent with the best first.
+                // Slots are filled below each parent, best first.
                 sort_row(&mut list[row..], &mut known);
                 (row, parent) = (list.len(), Some(site.parent));
             }
@@ -70,7 +70,7 @@ impl Matcher {
         Some(list.iter().take(enough).map(pick).collect())
     }
 
-    /// Chooses among everything, laid out in the order of a walk.
+    /// Selects among all offers, listed in the order of a walk.
     pub(super) fn pick_among_all(&self, search: &Search<'_>, count: u64) -> Vec<Pick> {
         let Some(frame) = self.classes.frame() else { return Vec::new() };
         let trials: BTreeMap<ClassId, &Trial> = search.trials.iter().map(|(id, t)| (*id, &**t)).collect();
@@ -90,7 +90,7 @@ impl Matcher {
             last = Some((class, trial));
             let Some(trial) = trial else { continue };
             if search.form == Form::NodeSlots && parent != Some(site.parent) {
-                // Slots are filled below each parent with the best first.
+                // Slots are filled below each parent, best first.
                 order::sort(&mut all[row..], less);
                 (row, parent) = (all.len(), Some(site.parent));
             }
@@ -119,14 +119,14 @@ impl Matcher {
     }
 }
 
-/// Where equal keys come from when a list of them is sorted, by its length; and room to move them.
+/// The resulting positions of equal keys in a sorted list, by its length, and buffers.
 #[derive(Default)]
 struct Rows {
     places: BTreeMap<usize, Vec<(i32, u32)>>,
     before: Vec<(i32, u32)>,
 }
 
-/// Sorts a short list, and quickly where that is easy: where all keys differ and are in order, or all are equal.
+/// Sorts a short list; fast if all keys differ and are in order, or are equal.
 fn sort_row(row: &mut [(i32, u32)], known: &mut Rows) {
     if row.len() < 2 || row.windows(2).all(|w| w[0].0 < w[1].0) {
         return;
@@ -149,12 +149,12 @@ fn sort_row(row: &mut [(i32, u32)], known: &mut Rows) {
     }
 }
 
-/// Ranks picks by the runs of consecutive scores that they are in, the run of the highest scores first.
+/// Ranks offers by runs of consecutive scores, the run of the highest scores first.
 fn by_runs(all: &mut [Pick]) {
     let mut scores: Vec<i64> = all.iter().map(|p| p.key.saturating_neg()).collect();
     scores.sort_unstable();
     scores.dedup();
-    // Where each run begins.
+    // The starts of the runs.
     let starts: Vec<i64> = scores
         .iter()
         .enumerate()

@@ -1,10 +1,10 @@
-//! Booking what was marked, and telling what was booked.
+//! Booking of the marked vertices, and the list of booked vertices.
 //!
-//! A second walk follows the marks from the root. On the way up it books the units of vertices that are held exclusively,
-//! notes on each vertex what is taken below it, and lists vertices and edges, children before parents. Of types that are
-//! only given as a whole everything below is booked too; whole nodes are booked in `whole`.
+//! A second walk follows the marks from the root. On the way up it books the units of vertices that are held
+//! exclusively, updates the aggregates of each vertex, and lists vertices and edges, children before parents. Below a
+//! vertex of a type that is always taken whole, all vertices are booked too; whole nodes are booked in `whole`.
 //!
-//! This module must never know requests or how anything is written.
+//! This module must never know requests or output formats.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use super::ledger::Alike;
 use super::matcher::{Mark, Matcher};
 
 impl Matcher {
-    /// Books what was marked. On an error nothing stays booked.
+    /// Books the marked vertices. On an error nothing is booked.
     pub(super) fn book(
         &mut self,
         job: u64,
@@ -58,8 +58,8 @@ impl Matcher {
         }
     }
 
-    /// Books a vertex and what is below it; how many vertices are held exclusively, and in `taken` what that takes from
-    /// the vertices above.
+    /// Books a vertex and those below it. Returns the number of exclusively held vertices; `taken` gets the units to
+    /// subtract from the aggregates above.
     fn book_vertex(
         &mut self,
         v: VertexId,
@@ -77,7 +77,7 @@ impl Matcher {
         walk.seen.push(v);
         let mut held = 0;
         let mut below = Taken::new();
-        // All edges where everything is taken, else those that are marked: there may be very many others.
+        // All edges if everything is taken, else the marked edges: there may be many others.
         let mut chain = match whole {
             true => self.model.first_out(v),
             false => self.marked.first(v, self.round),
@@ -141,7 +141,7 @@ impl Matcher {
                 booking.counted.insert(walk.job);
             }
             if self.aggregates.counts(type_) {
-                // What is only noted as exclusive may be shared: a node of which R names some cores.
+                // A vertex that is only noted as exclusive may be shared, such as a node of which R names some cores.
                 let own = exclusive && (walk.hold != Hold::Noted || booking.units.span(walk.job).is_some());
                 add(taken, type_, if own { size as i64 } else { size as i64 - step.units as i64 });
             }
@@ -157,7 +157,7 @@ impl Matcher {
         Ok(held)
     }
 
-    /// Notes how much is free behind an edge, of the type counted last.
+    /// Notes the free units behind an edge, of the type that was counted last.
     pub(super) fn weigh(&mut self, v: VertexId, edge: EdgeId, now: i64) {
         let to = self.model[edge].to;
         let Some(below) = self.aggregates.below(to) else { return };
@@ -177,7 +177,7 @@ impl Matcher {
         let Some(list) = self.fullest.get_mut(&v) else { return };
         let list = Arc::make_mut(list);
         let old = Fullness { weight: Reverse(before), unique, turn: self.turns[edge.index()], edge };
-        // Of those that are equal the one booked last comes first.
+        // Of equal ones, the one booked last is first.
         self.turn -= 1;
         self.turns[edge.index()] = self.turn;
         list.replace(&old, Fullness { weight: Reverse(free), unique, turn: self.turn, edge });

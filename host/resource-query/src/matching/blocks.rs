@@ -1,30 +1,30 @@
-//! Sorting long lists of which long stretches are equal, at the cost of the stretches.
+//! Sorting of long lists with long runs of equal keys, at a cost proportional to the number of runs.
 //!
-//! A list is written as blocks: so many elements one after another with equal keys, numbered upwards or downwards. What
-//! comes out is what [`order`] makes of the elements, each equal one in its place: the same medians and partitions, but
-//! where those compare and swap the elements of two blocks one by one, here both blocks change sides at once and turned
-//! round. A list of equal elements takes as many steps as it can be halved.
+//! A list is stored as blocks: runs of elements with equal keys, with ascending or descending numbers. The result is
+//! that of [`order`] on the elements, including the positions of equal ones: the medians and partitions are the same.
+//! Where [`order`] compares and swaps single elements of two blocks, whole blocks are exchanged and reversed here. A
+//! list of equal elements takes a logarithmic number of steps.
 //!
 //! [`order`]: super::order
 //!
-//! This module must never know what is sorted.
+//! This module must never know the elements.
 
 use super::order::RUN;
 
-/// Elements one after another with equal keys.
+/// Consecutive elements with equal keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Block {
     /// Number of the first element.
     pub(super) from: u32,
     pub(super) len: u32,
-    /// True when the numbers go down.
+    /// True if the numbers descend.
     pub(super) down: bool,
-    /// The smaller the earlier.
+    /// Smaller keys come first.
     pub(super) key: i64,
 }
 
 impl Block {
-    /// The number of the element at a place.
+    /// The number of the element at a position.
     pub(super) fn at(&self, place: u32) -> u32 {
         if self.down { self.from - place } else { self.from + place }
     }
@@ -38,7 +38,7 @@ impl Block {
     }
 }
 
-/// Adds a block to a list that has it end where another may go on.
+/// Adds a block to a list; an adjacent block is extended.
 pub(super) fn push(list: &mut Vec<Block>, block: Block) {
     if block.len == 0 {
         return;
@@ -54,7 +54,7 @@ pub(super) fn push(list: &mut Vec<Block>, block: Block) {
     list.push(block);
 }
 
-/// The first so many elements of the sorted list, and maybe more.
+/// The first `count` elements of the sorted list, possibly more.
 pub(super) fn sort_front(list: Vec<Block>, count: u32) -> Vec<Block> {
     let len = list.iter().map(|b| b.len).sum::<u32>();
     let mut sorted = Vec::new();
@@ -85,7 +85,7 @@ fn parts(mut list: Vec<Block>, mut len: u32, mut depth: u32, count: u32, sorted:
     }
 }
 
-/// The key of the element at a place.
+/// The key of the element at a position.
 fn key(list: &[Block], mut place: u32) -> i64 {
     for block in list {
         if place < block.len {
@@ -96,14 +96,14 @@ fn key(list: &[Block], mut place: u32) -> i64 {
     i64::MAX
 }
 
-/// Parts a list by the median of three: what comes before the cut, where that is, and what comes after.
+/// Partitions a list by the median of three: the part before the cut, the position of the cut, and the part after it.
 fn partition(list: Vec<Block>, len: u32) -> (Vec<Block>, u32, Vec<Block>) {
     let pivot = median(&list, [1, len / 2, len - 1]);
     let mut middle: Vec<Block> = Vec::with_capacity(list.len() + 3);
     let mut first = None;
     let mut chosen = None;
     let mut place = 0;
-    // The first element and the pivot change places; what follows the first is parted.
+    // The first element and the pivot are exchanged; the elements after the first are partitioned.
     for block in list {
         let mut rest = block;
         if first.is_none() {
@@ -168,7 +168,7 @@ fn partition(list: Vec<Block>, len: u32) -> (Vec<Block>, u32, Vec<Block>) {
     (before, cut, behind)
 }
 
-/// Which of three places holds the middle one.
+/// The position of the median of three elements.
 fn median(list: &[Block], places: [u32; 3]) -> u32 {
     let [a, b, c] = places.map(|place| (key(list, place), place));
     let less = |x: (i64, u32), y: (i64, u32)| x.0 < y.0;

@@ -1,11 +1,11 @@
-//! What is booked for a job: the term, the selection, and what a booking walk notes.
+//! The booking of a job: its term, its selection, and the state of a booking walk.
 //!
 //! This module must never know requests.
 
 use fluxgate_graph::description::{EdgeId, Name, VertexId};
 use smallvec::SmallVec;
 
-/// What a job is to hold, and when.
+/// The time span of a job's booking.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Term {
     /// The job.
@@ -14,38 +14,38 @@ pub struct Term {
     pub start: i64,
     /// One past the last second.
     pub end: i64,
-    /// True when it is reserved only.
+    /// True for a reservation.
     pub reserve: bool,
 }
 
-/// A vertex or an edge of what was booked.
+/// A vertex or an edge of a selection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Item {
-    /// A vertex, listed after what is below it.
+    /// A vertex, listed after those below it.
     Vertex {
-        /// Which.
+        /// The vertex.
         vertex: VertexId,
-        /// Levels from the root, which is 1.
+        /// Its level; the root has 1.
         level: usize,
-        /// Units of it.
+        /// Number of its units.
         units: u64,
-        /// True when they are nobody else's.
+        /// True if no other job can use them.
         exclusive: bool,
-        /// True when the vertex above is held exclusively, and this one by implication.
+        /// True if the vertex above is held exclusively, and this one by implication.
         implied: bool,
-        /// What the request called it.
+        /// Its label in the request.
         label: Option<String>,
     },
-    /// An edge, listed after the vertex it leads to.
+    /// An edge, listed after the vertex at its end.
     Edge {
-        /// Which.
+        /// The edge.
         edge: EdgeId,
-        /// True when the vertex it starts from is held exclusively.
+        /// True if the vertex at its start is held exclusively.
         implied: bool,
     },
 }
 
-/// What was booked, or would have been.
+/// A selection that was booked, or was only computed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Booked {
     /// Vertices and edges, children before parents.
@@ -54,18 +54,18 @@ pub struct Booked {
     pub start: i64,
     /// One past the last second.
     pub end: i64,
-    /// The queue the job named.
+    /// The queue in the jobspec.
     pub queue: Option<String>,
 }
 
-/// What is noted of a job while it is booked.
+/// The kind of a booking.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Hold {
     Allocate,
     Reserve,
-    /// Nothing is booked.
+    /// No booking.
     Nothing,
-    /// Units are booked already; only what is taken below is noted.
+    /// Units are booked already; only the aggregates are updated.
     Noted,
 }
 
@@ -76,10 +76,10 @@ pub(super) struct Walk {
     pub(super) end: i64,
     pub(super) hold: Hold,
     pub(super) now: i64,
-    /// Where it was.
+    /// The visited vertices.
     pub(super) seen: Vec<VertexId>,
     pub(super) items: Vec<Item>,
-    /// Vertices with nothing below them that were booked last, each of another kind.
+    /// The last booked vertices without children, each of another kind.
     pub(super) bare: Vec<Bare>,
 }
 
@@ -93,21 +93,21 @@ pub(super) fn add(to: &mut Taken, type_: Name, units: i64) {
     }
 }
 
-/// How a vertex is come to.
+/// The state in which a vertex is reached.
 #[derive(Clone, Copy)]
 pub(super) struct Step {
     pub(super) units: u64,
     pub(super) exclusive: bool,
-    /// True when a vertex above is given as a whole.
+    /// True if a vertex above is taken whole.
     pub(super) whole: bool,
     pub(super) implied: bool,
     pub(super) level: usize,
 }
 
-/// A vertex with nothing below it that was booked just now, for others like it to have the same booking.
+/// A vertex without children that was just booked; equal vertices share its booking.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Bare {
-    /// The number of the booking that it had before.
+    /// The number of its former booking.
     pub(super) before: u32,
     pub(super) size: u64,
     pub(super) units: u64,

@@ -1,6 +1,6 @@
-//! Booking what somebody else chose, as a file says it: JGF, its shorthand, or R.
+//! Booking of a given selection, which a file describes as JGF, its shorthand, or R.
 //!
-//! Every vertex that the file names must be there as the file says it is, and what it holds exclusively must be free.
+//! Every vertex that the file names must exist with the same data, and exclusively held vertices must be free.
 //! Otherwise nothing is booked.
 //!
 //! This module must never know policies.
@@ -14,7 +14,7 @@ use fluxgate_graph::description::{CONTAINMENT, JgfClaim, JgfClaims, LoadError, V
 use super::booked::{Booked, Hold, Term};
 use super::matcher::{Mark, Matcher};
 
-/// What a file says of one vertex.
+/// A vertex of the file.
 struct Claimed {
     vertex: VertexId,
     units: u64,
@@ -22,7 +22,7 @@ struct Claimed {
 }
 
 impl Matcher {
-    /// Books what a JGF text names; of the shorthand also everything below what it names as exclusive.
+    /// Books the vertices of a JGF text; for the shorthand also every vertex below an exclusive one.
     pub fn claim_jgf(&mut self, text: &str, shorthand: bool, term: Term) -> Result<Booked, LoadError> {
         let JgfClaims { vertices: claims, edges, free_ranks: free } = JgfClaims::read(text)?;
         let mut ids: HashMap<&str, usize> = HashMap::new();
@@ -58,12 +58,12 @@ impl Matcher {
         self.claim(&all, term).map_err(|what| LoadError::new("JGF", "graph", what))
     }
 
-    /// The vertices that a JGF text names.
+    /// The vertices of a JGF text.
     pub fn named_by_jgf(&self, text: &str) -> Result<BTreeSet<VertexId>, LoadError> {
         JgfClaims::read(text)?.vertices.iter().map(|claim| self.identify(claim)).collect()
     }
 
-    /// Books the nodes of R and what it names on them. A node of which everything is named is held exclusively.
+    /// Books the nodes of R and their resources. A node of which all resources are named is held exclusively.
     pub fn claim_r(&mut self, r: &R, term: Term) -> Result<Booked, LoadError> {
         let fault = |place: String, what: String| LoadError::new("R", place, what);
         let containment = self.model.name(CONTAINMENT).filter(|s| *s == self.dominant);
@@ -154,7 +154,7 @@ impl Matcher {
         self.claim_units(all, &units, term)
     }
 
-    /// Books the units of those that `held` says, and notes them all.
+    /// Books the units of the vertices that `held` selects, and updates the aggregates for all.
     fn claim_units(&mut self, all: &[Claimed], held: &[bool], term: Term) -> Result<Booked, String> {
         let Term { job, start, end, reserve } = term;
         if self.ledger.get(self.root).is_some_and(|b| b.is_tagged(job)) {

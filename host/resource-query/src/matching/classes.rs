@@ -1,10 +1,10 @@
-//! Nodes in the same condition, as one: what a search looks at instead of the nodes.
+//! Classes of nodes: nodes in the same condition, of which a search examines only one.
 //!
-//! Nodes of one make are of one class when equal parts of them are in equal states and equally booked, at the same times,
-//! by whomever. What a request finds in one of them it finds in all, so a request is tried on one node of each class, and
-//! how many there are of a class is known without looking. The nodes of a class are kept in the order of their ids, so
-//! that the lowest and the highest of a kind are at hand whatever the number of nodes. After every booking the nodes that
-//! it touched change their class; it costs what is inside those nodes, and nothing for the others.
+//! Nodes with the same template are in one class if equal parts of them have equal states and equal bookings over the
+//! same times, by any jobs. A request finds the same resources in each of them, so it is tried on one node of each
+//! class, and the number of nodes of a class is known. The nodes of a class are sorted by id, so the lowest and the
+//! highest are found at constant cost. After a booking, the nodes that it touched change their class, at a cost
+//! proportional to their content.
 //!
 //! This module must never know requests.
 
@@ -19,32 +19,33 @@ use super::fullest::Fullness;
 use super::ledger::{Booking, Ledger, Touched};
 use super::policy::CLASS_PROPERTY;
 
-/// Most kinds of bookings, and most classes, whose names are remembered.
+/// Most kinds of bookings, and most classes, that are kept.
 const KNOWN_MAX: usize = 1 << 18;
 
-/// Most changes of class that are remembered.
+/// Most changes of class that are kept.
 const MOVES_MAX: usize = 1 << 16;
 
-/// Number of a class. It is never used again for another.
+/// Number of a class; never reused.
 pub(super) type ClassId = u64;
 
-/// Where a node stands among those of its class: by its id, and by what else tells nodes of one id apart.
+/// The rank of a node in its class: by id, then by a tie-break between nodes of equal id.
 pub(super) type Rank = (i64, i64, u32);
 
-/// Nodes by their ids and by their numbers.
+/// Nodes by id and by number.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Members {
     pub(super) ranks: BTreeSet<Rank>,
-    /// By their numbers: from each to the last before a gap. Kept only for preferences that ask for it.
+    /// Stretches by number: the first node of each, and the last before a gap. Kept only for preferences that use
+    /// them.
     pub(super) stretches: BTreeMap<u32, u32>,
 }
 
-/// Nodes in the same condition.
+/// A class of nodes.
 #[derive(Debug, Clone)]
 pub(super) struct Class {
     key: Box<[u32]>,
     pub(super) members: Members,
-    /// True when something above the nodes is not up.
+    /// True if a vertex above the nodes is not up.
     pub(super) blocked: bool,
 }
 
@@ -60,20 +61,20 @@ pub(super) struct Classes {
     next: ClassId,
     /// Conditions of single vertices.
     conditions: HashMap<Box<[i64]>, u32>,
-    /// The one that was looked up last: parts of a node are mostly alike.
+    /// The last lookup; parts of a node are mostly equal.
     last: (Vec<i64>, u32),
     dirty: Vec<u32>,
     is_dirty: Vec<bool>,
-    /// Nodes that changed their class, the last ones only, and how many there were before these.
+    /// The latest nodes that changed their class, and the number of earlier changes.
     moves: Vec<u32>,
     moved: u64,
     /// Vertices that are not up.
     down: BTreeSet<VertexId>,
     upper_held: BTreeSet<VertexId>,
-    /// How many nodes of which class are right below each vertex.
+    /// Numbers of nodes of each class among the children of each vertex.
     below: HashMap<VertexId, BTreeMap<ClassId, u32>>,
-    /// Of each node the parts that are not looked at in the order of their edges any more: below which vertex, how full
-    /// they are, and where they are. Kept only by preferences that stop at the first match.
+    /// The parts of each node that are no longer visited in the order of their edges: the vertex above, the free
+    /// units, and the position. Kept only for preferences that stop at the first match.
     arranged: HashMap<u32, Vec<(VertexId, Fullness, u32)>>,
 }
 
@@ -98,12 +99,12 @@ impl Members {
         }
     }
 
-    /// True when one of them has a number from `from` to before `to`.
+    /// True if one of them has a number in `from..to`.
     pub(super) fn any_in(&self, from: u32, to: u32) -> bool {
         self.stretches.range(..to).next_back().is_some_and(|(_, &last)| last >= from)
     }
 
-    /// Those with a number from `from` to before `to`, in order.
+    /// Those with a number in `from..to`, in order.
     pub(super) fn numbers(&self, from: u32, to: u32) -> impl Iterator<Item = u32> {
         let first = self.stretches.range(..from).next_back();
         let others = self.stretches.range(from..to.max(from));
@@ -124,7 +125,7 @@ impl Members {
         }
     }
 
-    /// Takes a node out of the stretches.
+    /// Removes a node from the stretches.
     fn unstretch(&mut self, node: u32) {
         let Some((&from, last)) = self.stretches.range_mut(..=node).next_back() else { return };
         let old = *last;
@@ -142,16 +143,16 @@ impl Members {
     }
 }
 
-/// No class yet.
+/// The number of no class.
 const UNKNOWN: ClassId = 0;
-/// Kinds of words in a key, in the high bits of a place.
+/// Kinds of words in a key, in the high bits of a position.
 const STATE: u32 = 1 << 30;
 const GRADE: u32 = 1 << 31;
 const ARRANGED: u32 = STATE | GRADE;
 
 impl Classes {
-    /// Begins anew on a frame, with every node to be looked at. Classes of performance tell nodes apart when `graded`;
-    /// stretches of nodes are known when `stretched`.
+    /// Starts with a frame; every node must be classified. With `graded` performance classes are part of the
+    /// condition; with `stretched` stretches of nodes are kept.
     pub(super) fn new(frame: Option<Frame>, graded: bool, stretched: bool) -> Self {
         let count = frame.as_ref().map_or(0, |f| f.sites.len());
         let down = frame.as_ref().map_or(BTreeSet::new(), |f| f.down.clone());
@@ -168,7 +169,7 @@ impl Classes {
         }
     }
 
-    /// The frame, if the graph has one and nothing above the nodes is held: then classes tell all there is to know.
+    /// The frame, if the graph has one and no job holds a vertex above the nodes: then classes decide alone.
     pub(super) fn usable(&self) -> Option<&Frame> {
         self.frame.as_ref().filter(|_| self.upper_held.is_empty())
     }
@@ -178,7 +179,7 @@ impl Classes {
         self.frame.as_ref()
     }
 
-    /// Takes the frame out for a moment; to be given back with [`Classes::give_frame`].
+    /// Removes the frame for a while; [`Classes::give_frame`] puts it back.
     pub(super) fn take_frame(&mut self) -> Option<Frame> {
         self.frame.take()
     }
@@ -187,7 +188,7 @@ impl Classes {
         self.frame = Some(frame);
     }
 
-    /// All classes that have nodes, in the order in which they first had.
+    /// All classes with nodes, in the order of their creation.
     pub(super) fn all(&self) -> impl Iterator<Item = (ClassId, &Class)> {
         self.all.iter().map(|(&id, class)| (id, class))
     }
@@ -196,7 +197,7 @@ impl Classes {
         self.all.get(&id)
     }
 
-    /// How many nodes of which class are right below a vertex.
+    /// Numbers of nodes of each class among the children of a vertex.
     pub(super) fn right_below(&self, v: VertexId) -> impl Iterator<Item = (ClassId, u32)> {
         self.below.get(&v).into_iter().flatten().map(|(&class, &count)| (class, count))
     }
@@ -206,17 +207,17 @@ impl Classes {
         self.class_of[node as usize]
     }
 
-    /// How often nodes have changed their class.
+    /// Number of changes of class so far.
     pub(super) fn moves(&self) -> u64 {
         self.moved + self.moves.len() as u64
     }
 
-    /// The nodes that changed their class since there were so many changes; `None` when nobody knows any more.
+    /// The nodes that changed their class after this number of changes; `None` if too many changes followed.
     pub(super) fn moved_since(&self, before: u64) -> Option<&[u32]> {
         self.moves.get(usize::try_from(before.checked_sub(self.moved)?).ok()?..)
     }
 
-    /// Looks again at what may have changed.
+    /// Classifies again the nodes that may have changed.
     pub(super) fn refresh(&mut self, model: &Model, dominant: Name, ledger: &mut Ledger) {
         let touched = ledger.take_touched();
         let Some(frame) = self.frame.take() else { return };
@@ -294,7 +295,7 @@ impl Classes {
     pub(super) fn set_state(&mut self, v: VertexId, state: State) {
         let down = state != State::Up;
         let changed = if down { self.down.insert(v) } else { self.down.remove(&v) };
-        // One that is not up may be so in another way.
+        // A vertex that is not up may change to another such state.
         if !changed && !down {
             return;
         }
@@ -332,7 +333,7 @@ impl Classes {
         class.members.remove(rank, self.stretched);
     }
 
-    /// Forgets classes without nodes, once they are many.
+    /// Drops classes without nodes, once there are many.
     pub(super) fn sweep(&mut self) {
         if self.all.len() < 64 + 2 * self.class_of.len().min(1 << 12) {
             return;
@@ -346,8 +347,8 @@ impl Classes {
         }
     }
 
-    /// All that a search could tell nodes apart by: the make, whether what is above is up, and for each part that is
-    /// booked, not up or graded its place and its condition.
+    /// The condition of a node: the template, whether the vertices above are up, and for each part that is booked,
+    /// not up or graded its position and its condition.
     #[expect(clippy::too_many_arguments, reason = "two of them are buffers to be used again")]
     fn key(
         &mut self,
@@ -404,8 +405,8 @@ impl Classes {
         }
     }
 
-    /// Notes how full it is behind an edge inside a node. Nodes that are looked through in another order are of another
-    /// class.
+    /// Notes the free units behind an edge inside a node. Nodes whose parts are visited in another order are of
+    /// another class.
     pub(super) fn arrange(&mut self, from: VertexId, fullness: Fullness) {
         let Some(frame) = self.frame.as_ref().filter(|frame| frame.orderly) else { return };
         let Place::Node(node) = frame.place(from) else { return };
@@ -432,7 +433,7 @@ impl Classes {
     }
 }
 
-/// Writes a booking down without saying whose it is.
+/// Writes a booking as words, without the job.
 fn write(booking: &Booking, words: &mut Vec<i64>) {
     words.clear();
     words.push(i64::from(!booking.allocations.is_empty()));

@@ -1,6 +1,6 @@
-//! Finding vertices by [`Criteria`], and the use of what is counted below them.
+//! Search of vertices by [`Criteria`], and the use of their aggregates.
 //!
-//! This module must never know how what was found is written.
+//! This module must never know the output format.
 
 use std::collections::BTreeMap;
 
@@ -10,26 +10,26 @@ use super::booked::{Booked, Item};
 use super::ledger::Ledger;
 use super::matcher::Matcher;
 
-/// What is counted below the vertices that were found, by type.
+/// The aggregates of vertices, by type.
 pub type Usage = BTreeMap<VertexId, BTreeMap<String, String>>;
 
 struct Search {
     criteria: Criteria,
     items: Vec<Item>,
-    /// Those that it is true of, without those above them.
+    /// The vertices that satisfy the expression, without those above them.
     holding: Vec<VertexId>,
     told: Usage,
 }
 
 impl Matcher {
-    /// The vertices that an expression is true of with those above them, children before parents; and, if it says
-    /// `agfilter=true`, what is counted below them.
+    /// The vertices that satisfy an expression with those above them, children before parents; with `agfilter=true`
+    /// also their aggregates.
     pub fn find(&self, text: &str) -> Result<(Booked, Usage), FindError> {
         let search = self.searched(text)?;
         Ok((Booked { items: search.items, ..Booked::default() }, search.told))
     }
 
-    /// The vertices that an expression is true of and no others, in the order they were added.
+    /// The vertices that satisfy an expression, in the order they were added.
     pub fn holding(&self, text: &str) -> Result<Vec<VertexId>, FindError> {
         let mut holding = self.searched(text)?.holding;
         holding.sort_unstable();
@@ -44,7 +44,7 @@ impl Matcher {
         Ok(search)
     }
 
-    /// True when the vertex or one below it was found.
+    /// True if the vertex or one below it was found.
     fn search(&self, v: VertexId, above: Above, level: usize, seen: &mut [bool], to: &mut Search) -> bool {
         seen[v.index()] = true;
         let it = &self.model[v];
@@ -85,7 +85,7 @@ impl Matcher {
         true
     }
 
-    /// How much of what is counted below a vertex is taken, by a job or by all; `None` where nothing is counted.
+    /// The used part of a vertex's aggregates, by one job or by all; `None` for a vertex without aggregates.
     fn usage(&self, v: VertexId, job: u64) -> Option<BTreeMap<String, String>> {
         let below = self.aggregates.below(v)?;
         let booking = self.ledger.get(v);

@@ -1,5 +1,5 @@
-//! Slots that are alternatives: several `slot`s beside each other, any mix of which may be filled, and `xor_slot`s, of
-//! which one is chosen for the whole request.
+//! Alternative slots: several neighbouring `slot`s, any mix of which may be filled, and `xor_slot`s, of which one is
+//! chosen for the whole request.
 //!
 //! This module must never know how the graph is walked.
 
@@ -13,12 +13,12 @@ use super::op::Miss;
 use super::request::Want;
 use super::scores::{Group, Scores};
 
-/// Most requests that one with `xor_slot`s may stand for.
+/// Most requests into which one with `xor_slot`s is expanded.
 const VARIANTS_MAX: usize = 1_000;
-/// Most slots that are mixed at one vertex; a mix of more is filled up with what the mix so far leaves.
+/// Most slots that are mixed at one vertex; beyond them the mix is filled up greedily.
 const MIXED_MAX: usize = 1_000;
 
-/// How many slots the best mix has from here on, and which comes next.
+/// Number of slots of the best mix from here on, and the next slot.
 type Mix = (u64, Option<usize>);
 
 impl Matcher {
@@ -43,7 +43,7 @@ impl Matcher {
         last
     }
 
-    /// The requests without `xor_slot` that a request stands for; `None` when they are too many.
+    /// The requests without `xor_slot` into which a request is expanded; `None` if there are too many.
     fn variants(&self, wants: &[Want]) -> Option<Vec<Vec<Want>>> {
         let mut all: Vec<Vec<Want>> = vec![Vec::new()];
         let mut choices: Vec<Want> = Vec::new();
@@ -78,7 +78,7 @@ impl Matcher {
         Some(all.iter().flat_map(|before| choices.iter().map(move |c| chosen(before, c))).collect())
     }
 
-    /// Fills slots of several shapes below a vertex, as many as a mix of them allows.
+    /// Fills slots of several shapes below a vertex: the largest mix.
     pub(super) fn fill_alternatives(
         &mut self,
         v: VertexId,
@@ -89,7 +89,7 @@ impl Matcher {
         depth: usize,
     ) {
         let (dominant, better) = (self.dominant, self.policy.better());
-        // What any of them asks for, of each type as much as the largest of them does.
+        // The needs of all of them: for each type that of the largest.
         let mut union: BTreeMap<Name, &Want> = BTreeMap::new();
         for want in slots.iter().flat_map(|s| &s.with) {
             let known = union.entry(want.type_).or_insert(want);
@@ -115,7 +115,7 @@ impl Matcher {
             }
         } else {
             while let (_, Some(next)) = mix(slots, &types, &left, &mut known, 0) {
-                // Of a pool of units a slot may be the last one, whatever is left of it.
+                // The last slot may use a pool of any remaining size.
                 let Some(group) = self.take_slot(&slots[next], &mut inside) else { break };
                 groups.push(group);
                 if !spend(&slots[next], &types, &mut left) {
@@ -129,7 +129,7 @@ impl Matcher {
     }
 }
 
-/// Takes what a slot needs; false, with nothing taken, when there is too little.
+/// Takes the needs of a slot; false, without a change, if there is too little.
 fn spend(slot: &Want, types: &[Name], left: &mut [u64]) -> bool {
     let mut after = left.to_vec();
     for want in &slot.with {
@@ -144,7 +144,7 @@ fn spend(slot: &Want, types: &[Name], left: &mut [u64]) -> bool {
     true
 }
 
-/// The mix with the most slots; of equally good ones the one that begins with the slot named first.
+/// The mix with the most slots; of equal ones the one that begins with the slot named first.
 fn mix(
     slots: &[Want],
     types: &[Name],

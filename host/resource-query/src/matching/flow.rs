@@ -1,16 +1,16 @@
 //! Channeled pools (RFC 4): flow through conduits, such as bandwidth from a node's network card to a file system.
 //!
-//! Vertices of such a subsystem carry a capacity, their size; a one-way edge says which way flow goes. A job that wants
-//! so much flow gets it on every hop from a source to a consumer, or nowhere. The way taken is one with the fewest hops of
-//! those with enough left on each; of equally short ones the one found first.
+//! Vertices of such a subsystem have a capacity, their size; a one-way edge gives the direction of flow. A job gets
+//! its flow on every hop of a path from a source to a consumer, or not at all. The path is one with the fewest hops
+//! that have enough left; of equally short ones the first found.
 //!
-//! A request asks for flow inside the vertex that uses it, together with everything else. A source is then the root of
-//! the subsystem, or where there is none whatever nothing leads to; flow arrives at the vertex, or at what is below it
-//! (the network card of a node). The vertex itself carries nothing. What was chosen gets its flow one after the other;
-//! what the others leave none for is chosen no more, and the rest is chosen again. Where capacities form a tree and all
-//! want the same, that finds a choice whenever there is one.
+//! A request names flow inside the vertex that uses it, beside its other needs. The source is then the root of the
+//! subsystem, or without one any vertex without an edge to it. The flow ends at the vertex, or at a vertex below it
+//! (the network card of a node); the using vertex itself is no hop. The chosen vertices get their flow one after the
+//! other. A vertex for which none is left is no longer chosen, and the choice is repeated for the rest. If capacities
+//! form a tree and all requests are equal, this finds a choice whenever one exists.
 //!
-//! This module must never know what flows.
+//! This module must never know the kind of flow.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -24,43 +24,43 @@ use super::matcher::Matcher;
 use super::request::Want;
 use super::ways::{Way, sums};
 
-/// Why nothing flows.
+/// Why no flow was booked.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FlowError {
-    /// The subsystem or an end is not there.
+    /// The subsystem or an end is unknown.
     #[error(transparent)]
     Model(#[from] ModelError),
-    /// No way leads there with so much left on every hop.
+    /// No path has this much left on every hop.
     #[error("no way leads there that has {0} left on every hop")]
     NoWay(u64),
-    /// The times make no sense, or the job holds a hop otherwise.
+    /// The times are invalid, or the job holds a hop in another way.
     #[error(transparent)]
     Plan(#[from] PlanError),
 }
 
-/// Where flow may come from.
+/// Possible sources of a flow.
 enum Origin<'a> {
     One(VertexId),
     Any(&'a [VertexId]),
 }
 
-/// What a way has to be like.
+/// The conditions on a path.
 struct Wish<'a> {
     subsystem: Name,
     units: u64,
     start: i64,
     end: i64,
-    /// True when a hop need not be up.
+    /// True if a hop may be down.
     inventory: bool,
-    /// What flows already, beside what is booked.
+    /// Further flow, beside the booked flow.
     beside: &'a BTreeMap<VertexId, u64>,
-    /// Carries nothing.
+    /// A vertex that is not a hop.
     bare: Option<VertexId>,
 }
 
 impl Matcher {
-    /// The hops of a way along which so much can flow throughout an interval, both ends included.
+    /// The hops of a path on which this much is free throughout an interval, both ends included.
     pub fn route(
         &self,
         subsystem: &str,
@@ -79,7 +79,7 @@ impl Matcher {
         self.way(&wish, &Origin::One(source), &[consumer]).ok_or(FlowError::NoWay(units))
     }
 
-    /// Searches from where flow arrives back to where it comes from.
+    /// Searches from the end of the flow back to its source.
     fn way(&self, wish: &Wish<'_>, source: &Origin<'_>, arrive: &[VertexId]) -> Option<Vec<VertexId>> {
         let open = |v: VertexId| {
             let up = wish.inventory || self.model[v].state() == State::Up;
@@ -118,7 +118,8 @@ impl Matcher {
         None
     }
 
-    /// Where flow to a vertex may come from: along edges in, and along those out that go both ways.
+    /// The vertices from which flow can reach a vertex: along incoming edges, and along outgoing edges of both
+    /// directions.
     fn back(&self, v: VertexId, subsystem: Name) -> Vec<VertexId> {
         let edge = |e: EdgeId| &self.model[e];
         let within = |e: &&Edge| e.subsystem == subsystem;
@@ -127,7 +128,7 @@ impl Matcher {
         before.chain(both.filter(|e| e.direction == Direction::Both).map(|e| e.to)).collect()
     }
 
-    /// The way of flow to a vertex that was or may be chosen, beside what flows to others.
+    /// The path of flow to a vertex that is or may be chosen, beside the flow to others.
     fn way_to(
         &self,
         v: VertexId,
@@ -156,7 +157,7 @@ impl Matcher {
         Some(Way { consumer: v, hops: hops?, units })
     }
 
-    /// True unless a vertex, if it is chosen, would not get its flow.
+    /// False if a vertex, once chosen, would not get its flow.
     pub(super) fn flow_leads_to(&self, v: VertexId, wants: &[Want], aim: &Aim<'_>) -> bool {
         let type_ = self.model[v].type_();
         let mut flows = wants.iter().filter(|w| w.type_ == type_).flat_map(|w| &w.flows).peekable();
@@ -165,7 +166,7 @@ impl Matcher {
                 && flows.all(|&flow| self.way_to(v, flow, &BTreeMap::new(), aim).is_some())
     }
 
-    /// Finds ways to all that was chosen. False when there are none to some of it, which is then not to be chosen.
+    /// Finds paths to all chosen vertices. False if some have none, which must then not be chosen.
     pub(super) fn find_ways(&mut self, wants: &[Want], aim: &Aim<'_>) -> bool {
         let mut users: Vec<(VertexId, Vec<(Name, u64)>)> = Vec::new();
         self.users(self.root, wants, &mut users);
@@ -191,7 +192,7 @@ impl Matcher {
         all
     }
 
-    /// The chosen vertices that want flow, with what they want, along the marks.
+    /// The chosen vertices that request flow, with the amounts, along the marks.
     fn users(&self, v: VertexId, wants: &[Want], users: &mut Vec<(VertexId, Vec<(Name, u64)>)>) {
         let type_ = self.model[v].type_();
         let slot = |w: &Want| w.type_ == self.types.slot || w.type_ == self.types.xor_slot;
@@ -214,7 +215,8 @@ impl Matcher {
         }
     }
 
-    /// Books so much flow for a job on every hop from a source to a consumer; the hops. On an error nothing was booked.
+    /// Books flow for a job on every hop from a source to a consumer; returns the hops. On an error nothing was
+    /// booked.
     pub fn flow(
         &mut self,
         subsystem: &str,
@@ -228,7 +230,7 @@ impl Matcher {
         Ok(hops)
     }
 
-    /// Books flow on all ways or on none.
+    /// Books flow on all paths or on none.
     pub(super) fn open_ways(&mut self, mut ways: Vec<Way>, term: Term) -> Result<(), PlanError> {
         let Term { job, start, end, reserve } = term;
         if start < 0 || end <= start {
@@ -252,7 +254,7 @@ impl Matcher {
                 return Err(PlanError::Over);
             }
         }
-        // What the job holds anyway, such as the card of a node that is all its own, is not held twice.
+        // Vertices that the job holds already, such as the card of an exclusive node, are not booked twice.
         new.retain(|v, _| !held.contains(v));
         ways.iter_mut().for_each(|way| way.hops.retain(|v| !held.contains(v)));
         for (v, units) in new {
@@ -268,7 +270,7 @@ impl Matcher {
         Ok(())
     }
 
-    /// Ends the flow of a job on those of its ways.
+    /// Ends the flow of a job on some of its paths.
     pub(super) fn end_ways(&mut self, job: u64, over: impl Fn(&Way) -> bool) {
         let Some(ways) = self.flows.get_mut(&job) else { return };
         let (ended, kept): (Vec<Way>, Vec<Way>) = ways.drain(..).partition(over);
@@ -289,7 +291,7 @@ impl Matcher {
         self.parked.reset(self.ledger.changes());
     }
 
-    /// Gives back all flows of a job; false when it had none. Giving back everything the job holds does so too.
+    /// Releases all flow of a job; false if it had none. A release of all resources of the job includes this.
     pub fn stop_flow(&mut self, job: u64) -> bool {
         let had = self.flows.contains_key(&job);
         self.end_ways(job, |_| true);

@@ -1,8 +1,8 @@
-//! The frame: the lasting shape of a graph that is a tree of nodes. It tells which vertices are nodes, what is inside each,
-//! and which nodes share a template.
+//! The frame: the static structure of a graph that is a tree of nodes. It has the nodes, the content of each, and the
+//! nodes with equal templates.
 //!
-//! Vertices above the nodes are *upper* ones, and so are those beside them, such as racks of storage. Two nodes share a
-//! template when everything inside them is equal in type, size, id and place, and in whether flow arrives there; the ids of
+//! Vertices above the nodes and beside them, such as racks of storage, are *upper* ones. Two nodes share a template
+//! if the vertices inside them are equal in type, size, id and position, and in whether flow reaches them; the ids of
 //! the nodes themselves do not count.
 //!
 //! This module must never know bookings or states.
@@ -14,19 +14,19 @@ use foldhash::{HashMap, HashMapExt as _};
 
 use super::policy::Policy;
 
-/// Place of a vertex that the tree does not reach.
+/// Position of a vertex outside of the tree.
 const NOWHERE: u32 = u32::MAX;
-/// Place of a vertex that is not inside a node.
+/// Position of a vertex outside of nodes.
 const UPPER: u32 = u32::MAX - 1;
 
-/// Where a vertex is.
+/// The location of a vertex.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
-    /// In the node of this number, or the node itself.
+    /// Inside the node of this number, or the node itself.
     Node(u32),
     /// Above or beside the nodes.
     Upper,
-    /// Not in the tree.
+    /// Outside of the tree.
     Nowhere,
 }
 
@@ -34,81 +34,82 @@ pub(super) enum Place {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Site {
     pub(super) vertex: VertexId,
-    /// The edge that leads to it.
+    /// The edge to it.
     pub(super) edge: EdgeId,
     pub(super) parent: VertexId,
-    /// Its make.
+    /// Number of its template.
     pub(super) make: u32,
     pub(super) id: i64,
-    /// Its place in the order of ids: the same for equal ids, one more for the next id, and more than that after a gap.
+    /// Its position in the order of ids: equal for equal ids, one more for the next id, and more than one more after
+    /// a gap.
     pub(super) rank: i32,
-    /// What tells it from others of its id.
+    /// The tie-break between nodes of equal id.
     pub(super) tie: i64,
-    /// Where what is inside it begins in the list of all that is inside nodes; itself comes first.
+    /// Its start in the list of the contents of nodes; the node itself comes first.
     first: u32,
 }
 
 impl Site {
-    /// Where the node of this number stands among others by its id.
+    /// The rank of the node of this number by its id.
     pub(super) fn place_by_id(&self, node: u32) -> (i64, i64, u32) {
         (self.id, self.tie, node)
     }
 }
 
-/// A part of all nodes of one make.
+/// A part of all nodes with one template.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Part {
-    /// Its place among what is inside the node.
+    /// Its position in the content of the node.
     pub(super) at: u32,
-    /// The place after the last of what is below it.
+    /// One past the positions of the vertices below it.
     pub(super) end: u32,
-    /// Steps below the node.
+    /// Its depth below the node.
     pub(super) depth: u32,
     pub(super) type_: Name,
     pub(super) size: u64,
-    /// True when nothing is below it and nothing flows there.
+    /// True if it has no children and no flow.
     pub(super) bare: bool,
 }
 
-/// Nodes of a tree and what is inside them; see the module.
+/// The nodes of a tree and their contents; see the module.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Frame {
     /// Depth first, in the order of the edges.
     pub(super) sites: Vec<Site>,
     inside: Vec<VertexId>,
-    /// The edge that leads to each of `inside`.
+    /// The edge to each of `inside`.
     edges: Vec<EdgeId>,
     places: Vec<u32>,
-    /// What nodes of each make are made of, children before parents.
+    /// The parts of each template, children before parents.
     plans: Vec<Vec<Part>>,
-    /// The nodes below each upper vertex: from the first to before the second.
+    /// The nodes below each upper vertex: first, and one past the last.
     ranges: BTreeMap<VertexId, (u32, u32)>,
     pub(super) upper_types: BTreeSet<Name>,
     /// Types to which an edge of any subsystem leads from an upper vertex.
     pub(super) neighbours: BTreeSet<Name>,
     /// The types to which edges of any subsystem lead from each upper vertex.
     pub(super) leads: HashMap<VertexId, Vec<Name>>,
-    /// Numbers of the nodes that are the first right below their parent, or the first again.
+    /// Numbers of the nodes at which a new row of siblings starts.
     pub(super) rows: Vec<u32>,
-    /// Numbers of the nodes whose rank is not the one after that of the node before.
+    /// Numbers of the nodes whose rank does not follow that of the previous node.
     pub(super) breaks: Vec<u32>,
-    /// The lowest id of all, or 0.
+    /// The lowest id, or 0.
     pub(super) lowest: i64,
     /// Types of which a vertex has more than one unit.
     pub(super) sized: BTreeSet<Name>,
-    /// True when parts of nodes that lie right below one vertex have ascending unique ids.
+    /// True if parts of nodes below one vertex have ascending unique ids.
     pub(super) orderly: bool,
-    /// True when nodes lie both right below a vertex and further below it.
+    /// True if nodes are both children of a vertex and deeper below it.
     pub(super) nested: bool,
-    /// What was not up when the frame was built.
+    /// The vertices that were not up when the frame was built.
     pub(super) down: BTreeSet<VertexId>,
     /// The numbers of the nodes in the order of their ids.
     pub(super) by_id: Vec<u32>,
-    /// Types directly above and below each other.
+    /// Pairs of types of parents and children.
     pairs: BTreeSet<(Name, Name)>,
 }
 
-/// What a frame is built for.
+/// The input of a frame.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Ground<'m> {
     pub(super) model: &'m Model,
@@ -116,7 +117,7 @@ pub(super) struct Ground<'m> {
     pub(super) root: VertexId,
     pub(super) node: Name,
     pub(super) storage_node: Name,
-    /// What stands for the ids of nodes, where anything does.
+    /// Replacements of the ids of nodes, if there are any.
     pub(super) order: &'m HashMap<VertexId, i64>,
 }
 
@@ -126,13 +127,13 @@ struct Build<'m> {
     makes: HashMap<Vec<u64>, u32>,
     key: Vec<u64>,
     plan: Vec<Part>,
-    /// Where what is inside the node of the moment begins.
+    /// The start of the content of the current node.
     first: u32,
     last: Option<(Name, Name)>,
 }
 
 impl Frame {
-    /// The frame of a subsystem; `None` when it is no tree, when its root is a node, or when nodes are inside nodes.
+    /// The frame of a subsystem; `None` if it is no tree, if its root is a node, or if nodes are inside nodes.
     pub(super) fn build(ground: Ground<'_>) -> Option<Frame> {
         if ground.model[ground.root].type_() == ground.node {
             return None;
@@ -179,7 +180,7 @@ impl Frame {
         }
     }
 
-    /// The number of the node that a vertex is.
+    /// The number of a node by its vertex.
     pub(super) fn node_at(&self, v: VertexId) -> Option<u32> {
         match self.place(v) {
             Place::Node(node) => (self.sites[node as usize].vertex == v).then_some(node),
@@ -187,25 +188,25 @@ impl Frame {
         }
     }
 
-    /// Everything inside a node, itself first.
+    /// The content of a node, itself first.
     pub(super) fn inside(&self, node: u32) -> &[VertexId] {
         let next = self.sites.get(node as usize + 1).map_or(self.inside.len(), |s| s.first as usize);
         &self.inside[self.sites[node as usize].first as usize..next]
     }
 
-    /// What a node is made of, children before parents.
+    /// The parts of a node, children before parents.
     pub(super) fn plan(&self, node: u32) -> &[Part] {
         &self.plans[self.sites[node as usize].make as usize]
     }
 
-    /// The place that an edge inside a node leads to.
+    /// The position of the vertex at the end of an edge inside a node.
     pub(super) fn place_of(&self, node: u32, edge: EdgeId) -> Option<u32> {
         let from = self.sites[node as usize].first as usize;
         let all = &self.edges[from..from + self.inside(node).len()];
         all.iter().position(|&other| other == edge).map(|at| at as u32)
     }
 
-    /// The edge that leads to the vertex at a place inside a node.
+    /// The edge to the vertex at a position inside a node.
     pub(super) fn edge(&self, node: u32, at: u32) -> EdgeId {
         self.edges[(self.sites[node as usize].first + at) as usize]
     }
@@ -215,12 +216,12 @@ impl Frame {
         self.ranges.get(&v).map_or(0..0, |&(from, to)| from..to)
     }
 
-    /// True when everything of a type lies right below the only vertex of another.
+    /// True if every vertex of a type is a child of the only vertex of another.
     pub(super) fn only_below(&self, type_: Name, above: Name) -> bool {
         self.pairs.iter().all(|&(from, to)| to != above && (to != type_ || from == above))
     }
 
-    /// Types of which something may lie above (or below) something of one of these types, themselves included.
+    /// Types that may occur above (or below) vertices of one of these types, and these types themselves.
     pub(super) fn reach(&self, types: &BTreeSet<Name>, up: bool) -> BTreeSet<Name> {
         let mut all = types.clone();
         loop {
@@ -248,8 +249,8 @@ impl Build<'_> {
         }
     }
 
-    /// The vertices that dominant edges lead to, with the edges; `None` when one of them was reached before or by
-    /// another edge.
+    /// The children of a vertex by dominant edges, with the edges; `None` if one was reached before or by another
+    /// edge.
     fn children(&mut self, v: VertexId) -> Option<Vec<(EdgeId, VertexId)>> {
         let Ground { model, dominant, .. } = self.ground;
         let mut all = Vec::new();

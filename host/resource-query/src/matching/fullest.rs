@@ -1,23 +1,24 @@
-//! The edges out of one vertex, those first behind which the most is free.
+//! The edges from one vertex, in descending order of the free units behind them.
 //!
-//! Few edges are a sorted list, which is made in one go and changed by moving a part of it; many are an ordered set.
+//! A few edges are in a sorted list, which is built at once and changed by moving a part of it; many are in an
+//! ordered set.
 //!
-//! This module must never know when anything is free.
+//! This module must never know allocations.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use fluxgate_graph::description::EdgeId;
 
-/// Most edges that are kept in a list.
+/// Most edges in a list.
 const FEW: usize = 64;
 
-/// Where an edge stands among those that start from the same vertex: the more is free behind it, the earlier.
+/// The rank of an edge among those from the same vertex: more free units come first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Fullness {
     pub(super) weight: Reverse<u64>,
     pub(super) unique: Reverse<i64>,
-    /// The order of equal ones.
+    /// The order among equal ones.
     pub(super) turn: i64,
     pub(super) edge: EdgeId,
 }
@@ -46,7 +47,7 @@ impl Fullest {
         few.iter().chain(many.into_iter().flatten())
     }
 
-    /// Moves an edge to another place.
+    /// Changes the rank of an edge.
     pub(super) fn replace(&mut self, old: &Fullness, new: Fullness) {
         match self {
             Fullest::Few(list) => {

@@ -1,4 +1,4 @@
-//! Adding vertices to the graph and removing them while jobs are booked.
+//! Adding vertices to the graph and removing them while jobs hold resources.
 //!
 //! This module must never know requests.
 
@@ -9,7 +9,7 @@ use fluxgate_graph::description::{LoadError, Name, VertexId};
 use super::matcher::Matcher;
 
 impl Matcher {
-    /// Adds the vertices of a JGF text that are not there yet. On an error nothing has changed.
+    /// Adds the vertices of a JGF text that the graph lacks. On an error nothing changes.
     pub fn attach(&mut self, text: &str) -> Result<(), LoadError> {
         let mut model = self.model.clone();
         model.attach_jgf(text)?;
@@ -18,14 +18,14 @@ impl Matcher {
         Ok(())
     }
 
-    /// Takes the vertices at a path out, with all that is below them; what jobs held there they hold no more. False when
-    /// there is nothing at the path or the root would go.
+    /// Removes the vertices at a path, with all vertices below them; jobs lose what they held there. False if the
+    /// path is unknown or is that of the root.
     pub fn remove_path(&mut self, path: &str) -> bool {
         let roots = self.model.at_path(path);
         self.take_out(&roots)
     }
 
-    /// Takes the vertices of these ranks out, with all that is below them. False when there are none.
+    /// Removes the vertices of these ranks, with all vertices below them. False if there are none.
     pub fn remove_ranks(&mut self, ranks: &BTreeSet<i64>) -> bool {
         let all = self.model.vertices();
         let roots: Vec<VertexId> =
@@ -51,7 +51,7 @@ impl Matcher {
         true
     }
 
-    /// Counts anew what is below each vertex.
+    /// Counts the aggregates of each vertex again.
     fn recount(&mut self) {
         let types = |m: &Matcher, v: VertexId| m.aggregates.below(v).map_or(Vec::new(), |b| b.types.clone());
         let booked: Vec<VertexId> = self.ledger.booked().collect();

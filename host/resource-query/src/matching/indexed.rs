@@ -1,20 +1,20 @@
-//! Choosing by classes of nodes instead of by walking, with the result that a walk would have.
+//! Selection by classes of nodes instead of a walk, with the result of the walk.
 //!
-//! Most requests ask, in the end, for nodes or for something inside nodes, and say nothing of what is above them. Such a
-//! request is tried on one node of each class ([`Classes`]); what that node offers, every node of the class offers, with
-//! scores that differ by the node's id alone. So the best come from the fronts of the classes, in the order of their ids,
-//! and the cost follows the number of classes and of what is chosen, and not the number of nodes.
+//! Most requests name nodes or vertices inside nodes, and no vertex above them. Such a request is tried on one node
+//! of each class ([`Classes`]). Every node of the class has the same offer, with scores that differ only by the
+//! node's id. So the best offers come from the ordered lists of the classes, and the cost follows the number of
+//! classes and the size of the selection, not the number of nodes.
 //!
-//! Where several offers are equally good and not all of them are taken, which of them are depends on the sort; then the
-//! scores of all nodes are laid out in the order of a walk and sorted as far as is needed. What was chosen is then visited
-//! in earnest, node by node, or marked as it was marked in the one that stood for its class.
+//! If several offers are equally good and not all of them are taken, the choice depends on the sort. Then the scores
+//! of all nodes are listed in the order of a walk and sorted as far as necessary. The chosen nodes are then visited
+//! one by one, or marked like the node that was tried for their class.
 //!
-//! Of a request with a constraint only the nodes that meet it are looked at ([`View`]).
+//! For a request with a constraint only the nodes that satisfy it are considered ([`View`]).
 //!
-//! Requests for nodes in racks and the like go to `above`. Everything that does not fit (several subsystems, flow,
-//! alternatives) is walked.
+//! Requests for nodes in racks and the like are handled by `above`. All other requests (several subsystems, flow,
+//! alternatives) are walked.
 //!
-//! This module must never know how what was chosen is booked or told.
+//! This module must never know how a selection is booked or printed.
 
 use std::collections::{BTreeMap, BinaryHeap};
 use std::sync::Arc;
@@ -33,11 +33,11 @@ use super::scores::{Group, Scores, Use};
 use super::trials::{Circumstances, Form, Offer, Pick, Search, Trial, shares};
 use super::views::{Offering, View};
 
-/// Most trials that are remembered.
+/// Most trials that are kept.
 const TRIALS_MAX: usize = 1 << 14;
 
 impl Matcher {
-    /// Selects by classes; `None` when the request has to be walked.
+    /// Selects by classes; `None` if the request must be walked.
     pub(super) fn select_by_class(
         &mut self,
         wants: &[Want],
@@ -90,7 +90,7 @@ impl Matcher {
         result
     }
 
-    /// The nodes that meet the constraint, by class.
+    /// The nodes that satisfy the constraint, by class.
     pub(super) fn view(&mut self, aim: &Aim<'_>) -> Option<View> {
         let constraint = aim.constraint.filter(|_| aim.terms > 0)?;
         let mut views = std::mem::take(&mut self.views);
@@ -102,7 +102,7 @@ impl Matcher {
         view
     }
 
-    /// Selects from the classes; `None` when a walk has to choose.
+    /// Selects from the classes; `None` if a walk must select.
     fn select_from_classes(
         &mut self,
         search: &mut Search<'_>,
@@ -112,7 +112,7 @@ impl Matcher {
         let total = self.try_classes(search, aim);
         let count = search.want.take(total);
         if self.policy.first_match {
-            // Which are first depends on more than ids, but that there are too few does not.
+            // The order depends on more than ids, but a shortage does not.
             return (count == 0 && self.is_steady(search.wants)).then_some(Err(Miss::Busy));
         }
         if count == 0 {
@@ -127,7 +127,7 @@ impl Matcher {
         Some(Ok(()))
     }
 
-    /// What a request asks of nodes; `None` when it has to be walked.
+    /// The form of the needs of nodes; `None` if the request must be walked.
     fn form(&self, wants: &[Want]) -> Option<Form> {
         let frame = self.classes.frame()?;
         let [want] = wants else { return None };
@@ -147,13 +147,13 @@ impl Matcher {
                 let one = inner.count.fixed() == Some(1) && !frame.nested;
                 one.then_some(Form::NodeSlots)
             }
-            // Where nodes are, slots of something else have no place.
+            // Next to nodes there is no place for slots of other types.
             inner => inner.iter().any(|w| !frame.neighbours.contains(&w.type_)).then_some(Form::Inside),
         }
     }
 
-    /// True when what fits does not depend on the order in which it is looked at: all counts are fixed, and of all types
-    /// that are named every vertex is one unit.
+    /// True if the result does not depend on the order of visits: all counts are fixed, and every vertex of a named
+    /// type has one unit.
     pub(super) fn is_steady(&self, wants: &[Want]) -> bool {
         let Some(frame) = self.classes.frame() else { return false };
         wants.iter().all(|want| {
@@ -164,7 +164,7 @@ impl Matcher {
         })
     }
 
-    /// Tries the request on one node of each class; how much there is in all.
+    /// Tries the request on one node of each class; returns the total count.
     pub(super) fn try_classes(&mut self, search: &mut Search<'_>, aim: &Aim<'_>) -> u64 {
         let live = |id: ClassId, members: &Members, blocked: bool| {
             let &(_, _, node) = members.ranks.first()?;
@@ -237,7 +237,7 @@ impl Matcher {
         trial
     }
 
-    /// What a node has that offers itself so, with what was marked inside it after so many others were.
+    /// The offers of a node, with the marks inside it that were made since a number of others.
     pub(super) fn trial_of(
         &self,
         node: u32,
@@ -259,13 +259,13 @@ impl Matcher {
         trial
     }
 
-    /// What a node adds to the score of each vertex inside it.
+    /// The weight that a node adds to the score of each vertex inside it.
     fn weight(&self, v: VertexId) -> i64 {
         let it = &self.model[v];
         if self.policy.node_centric { Policy::node_factor(self.id(v), it.unique()) } else { 0 }
     }
 
-    /// How good an offer of a node is: the smaller the better.
+    /// The sort key of an offer of a node: smaller is better.
     pub(super) fn key(&self, form: Form, site: &Site, offer: &Offer) -> i64 {
         let own = match form {
             Form::Inside if !self.policy.node_centric => 0,
@@ -280,7 +280,7 @@ impl Matcher {
         }
     }
 
-    /// Chooses from the fronts of the classes. `None` when ids do not tell which are better.
+    /// Selects from the ordered lists of the classes; `None` if ids do not decide.
     fn pick_from_the_front(&self, search: &Search<'_>, count: u64) -> Option<Vec<Pick>> {
         let by_id = search.form != Form::Inside || self.policy.node_centric;
         let low = match self.policy.prefer {
@@ -292,7 +292,7 @@ impl Matcher {
             return None;
         }
         let frame = self.classes.frame()?;
-        // The next of each class, the best first.
+        // The next offer of each class, the best first.
         let mut fronts: Vec<Box<dyn Iterator<Item = &Rank> + '_>> = Vec::new();
         let mut heads: BinaryHeap<(std::cmp::Reverse<Rank>, usize)> = BinaryHeap::new();
         let turned = |&(id, tie, node): &Rank| if low { (id, tie, node) } else { (-id, -tie, node) };
@@ -304,7 +304,7 @@ impl Matcher {
             fronts.push(front);
         }
         let all = || search.trials.iter().flat_map(|(_, trial)| &trial.offers);
-        // The best that any node could offer with the id that this one has: later ones have worse ids.
+        // The best offer possible with the id of this node: later nodes have worse ids.
         let least = Offer {
             base: if low { all().map(|o| o.base).min()? } else { all().map(|o| o.base).max()? },
             parts: if low { all().map(|o| o.parts).min()? } else { all().map(|o| o.parts).max()? },
@@ -333,7 +333,7 @@ impl Matcher {
         (sum >= count && left_out.is_none_or(|key| key > worst)).then(|| taken.into_vec())
     }
 
-    /// Marks what was chosen as a walk does.
+    /// Marks the selection as a walk does.
     fn mark_picks(&mut self, search: &Search<'_>, mut picks: Vec<Pick>, aim: &Aim<'_>, exclusive: bool) {
         picks.sort_unstable_by_key(|p| (p.node, p.offer));
         let trials: BTreeMap<ClassId, Arc<Trial>> = search.trials.iter().cloned().collect();
@@ -397,7 +397,7 @@ impl Matcher {
         }
     }
 
-    /// Marks inside a node what was marked in the one that stood for its class.
+    /// Marks a node like the node that was tried for its class.
     pub(super) fn mark_alike(&mut self, node: u32, trial: &Trial) {
         let Some(frame) = self.classes.frame() else { return };
         let inside = frame.inside(node);
@@ -409,7 +409,7 @@ impl Matcher {
         }
     }
 
-    /// Marks the way from the root to a vertex above nodes.
+    /// Marks the path from the root to a vertex above nodes.
     fn mark_upper(&mut self, v: VertexId) {
         let mut at = v;
         while let Some(edge) = self.model.in_edge(at, self.dominant) {

@@ -1,10 +1,11 @@
-//! The bookings of a model: which job holds which units from when to when.
+//! The bookings of a model: the units that each job holds, with start and end.
 //!
-//! Each vertex that a job has held has a booking: a planner of its own units, and a planner of its subtree with the number of
-//! jobs in it and, for some types, the units taken below. The second is the annotation of parents that RFC 4 allows: it
-//! answers "no job is here" and "too little is left here" in constant time, and follows from the first planners below; for
-//! a vertex without children and without flow it is left out. Vertices that no job ever held need no memory, and vertices
-//! without children that were booked alike share one booking until one of them is booked differently.
+//! Each vertex that a job has held has a booking: a planner of its own units, and a planner of its subtree with the
+//! number of jobs in it and, for some types, the units taken below. The second planner is the annotation of parents
+//! that RFC 4 allows. It answers "no job is here" and "too little is left here" in constant time, and follows from
+//! the planners below; a vertex without children and without flow does not need it. Vertices that no job ever held
+//! need no memory. Vertices without children that were booked alike share one booking until one of them is booked
+//! differently.
 //!
 //! This module must never know requests, policies or the clock.
 
@@ -13,13 +14,13 @@ use smallvec::SmallVec;
 
 use crate::planner::{Amounts, PlanError, Planner};
 
-/// Most jobs that may be somewhere in one subtree at a time.
+/// Most jobs in one subtree at a time.
 pub(crate) const JOBS_MAX: i64 = 1 << 30;
 
-/// Most changes that are noted one by one; of more only that everything may have changed.
+/// Most changes that are listed one by one; beyond them everything counts as changed.
 const TOUCHED_MAX: usize = 1 << 20;
 
-/// A set of jobs, most of which have one member or none.
+/// A set of jobs; most sets have at most one member.
 #[derive(Debug, Clone, Default)]
 pub(crate) enum Jobs {
     #[default]
@@ -28,7 +29,7 @@ pub(crate) enum Jobs {
     Many(Box<List>),
 }
 
-/// Jobs in order; may be empty. In a box of its own, so that a set takes two words.
+/// Jobs in order; may be empty. Boxed, so that a set takes two words.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct List(Vec<u64>);
 
@@ -77,32 +78,32 @@ impl Jobs {
     }
 }
 
-/// What is booked of one vertex.
+/// The booking of one vertex.
 #[derive(Debug, Clone)]
 pub(crate) struct Booking {
     /// Its own units.
     pub(crate) units: Planner,
-    /// Jobs in its subtree, then units of each counted type below it.
-    /// `None` where the jobs in it are those that hold its units.
+    /// Jobs in its subtree, then units of each counted type below it. `None` if the jobs in the subtree are those
+    /// that hold its units.
     pub(crate) tree: Option<Box<Planner>>,
-    /// Jobs that take part of what is counted below.
+    /// Jobs that use a part of the aggregates.
     pub(crate) counted: Jobs,
     /// Jobs that hold units since they were started.
     pub(crate) allocations: Jobs,
     /// Jobs that hold units from a later time on.
     pub(crate) reservations: Jobs,
-    /// How many vertices it stands for.
+    /// Number of vertices that share it.
     owners: u32,
 }
 
-/// Most kinds of bookings that are remembered while a job is taken out.
+/// Most kinds of bookings that are kept while a job is removed.
 const ALIKE_MAX: usize = 8;
 
-/// What came of vertices that had a booking in common, for others that have it.
+/// The results for shared bookings, for other vertices with the same booking.
 #[derive(Debug, Default)]
 pub(crate) struct Alike(SmallVec<[Ended; ALIKE_MAX]>);
 
-/// A vertex that the job was taken out of, the number of the booking it had before, and what the job held.
+/// A vertex from which the job was removed, the number of its former booking, and the units of the job.
 #[derive(Debug, Clone, Copy)]
 struct Ended {
     before: u32,
@@ -110,10 +111,10 @@ struct Ended {
     units: Option<u64>,
 }
 
-/// Bookings that are made room for at a time.
+/// Bookings that are allocated at a time.
 const PIECE: usize = 256;
 
-/// Which piece a booking is in, and where; `None` for none.
+/// The piece and the position of a booking; `None` for none.
 fn place(number: u32) -> Option<(usize, usize)> {
     let number = number.checked_sub(1)? as usize;
     Some((number / PIECE, number % PIECE))
@@ -122,21 +123,21 @@ fn place(number: u32) -> Option<(usize, usize)> {
 /// Bookings by vertex.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Ledger {
-    /// Where the booking of each vertex is, from 1; 0 where there is none.
+    /// The number of the booking of each vertex, from 1; 0 for none.
     places: Vec<u32>,
-    /// In pieces that never move: a booking stays once it was made, and so many at a time cost one allocation.
+    /// In pieces that never move, so that a booking stays in place and many bookings need one allocation.
     bookings: Vec<Vec<Booking>>,
-    /// Numbers of bookings that nobody has any more.
+    /// Numbers of unused bookings.
     vacant: Vec<u32>,
-    /// Vertices whose bookings may have changed since somebody last asked, some of them more than once.
+    /// Vertices whose bookings may have changed since the last query, possibly repeated.
     touched: Vec<VertexId>,
-    /// True when there were too many of them to note.
+    /// True if there were too many of them to list.
     overrun: bool,
-    /// Counts everything that may have changed a booking.
+    /// Number of operations that may have changed a booking.
     changes: u64,
 }
 
-/// What may have changed.
+/// The bookings that may have changed.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Touched {
     These(Vec<VertexId>),
@@ -148,7 +149,7 @@ impl Ledger {
         self.numbered(self.number(v))
     }
 
-    /// The booking of a number.
+    /// The booking with a number.
     fn numbered(&self, number: u32) -> Option<&Booking> {
         let (piece, at) = place(number)?;
         self.bookings.get(piece)?.get(at)
@@ -160,7 +161,7 @@ impl Ledger {
         self.bookings.get_mut(piece)?.get_mut(at)
     }
 
-    /// Where the booking of a vertex is, which is of this vertex alone from now on.
+    /// The position of the booking of a vertex, after a shared one was copied for this vertex.
     fn own(&mut self, v: VertexId) -> Option<(usize, usize)> {
         let number = self.number(v);
         let booking = self.at(number)?;
@@ -172,7 +173,7 @@ impl Ledger {
         Some(self.put(v, mine))
     }
 
-    /// Makes this the booking of a vertex; where it is.
+    /// Sets the booking of a vertex; returns its position.
     fn put(&mut self, v: VertexId, booking: Booking) -> (usize, usize) {
         let (piece, at) = match self.vacant.pop().and_then(place) {
             Some((piece, at)) => {
@@ -193,14 +194,14 @@ impl Ledger {
         (piece, at)
     }
 
-    /// The number of the booking of a vertex, from 1, which several may have in common; 0 for none.
+    /// The number of the booking of a vertex, from 1, which several vertices may share; 0 for none.
     pub(crate) fn number(&self, v: VertexId) -> u32 {
         self.places.get(v.index()).copied().unwrap_or(0)
     }
 
-    /// Gives a vertex the booking that another vertex has, instead of one that several have in common or of none. Both
-    /// are bare, of one size, and had the same until one of them was booked. Nobody is told of the change: who does this
-    /// touches the vertex or something else of the node.
+    /// Gives a vertex the booking of another vertex, in place of a shared one or of none. Both vertices have no
+    /// children and equal sizes, and had the same booking until one of them was booked. The change is not listed: the
+    /// caller touches the vertex or another one of the node.
     pub(crate) fn join(&mut self, v: VertexId, other: VertexId) {
         let (old, number) = (self.number(v), self.number(other));
         let Some(booking) = self.at(number) else { return };
@@ -212,13 +213,13 @@ impl Ledger {
         self.leave(old);
     }
 
-    /// The booking of a number, to be changed.
+    /// The booking with a number, to be changed.
     fn at(&mut self, number: u32) -> Option<&mut Booking> {
         let (piece, at) = place(number)?;
         self.bookings.get_mut(piece)?.get_mut(at)
     }
 
-    /// Counts one less who has a booking.
+    /// Decrements the number of vertices that share a booking.
     fn leave(&mut self, number: u32) {
         let Some(booking) = self.at(number) else { return };
         booking.owners -= 1;
@@ -227,14 +228,13 @@ impl Ledger {
         }
     }
 
-    /// True when others have the booking of this number too.
+    /// True if other vertices share the booking of this number.
     pub(crate) fn is_shared(&self, number: u32) -> bool {
         self.numbered(number).is_some_and(|booking| booking.owners > 1)
     }
 
-    /// Takes a job out of a vertex; how many units of it the job held, if any. Vertices that had a booking in common have
-    /// one in common after that too, as far as `alike` remembers, which is for one job and for vertices that are each
-    /// told once.
+    /// Removes a job from a vertex; returns the units that it held. Vertices that shared a booking share one
+    /// afterwards too, as far as `alike` has room; `alike` is for one job, and each vertex is passed once.
     pub(crate) fn end(&mut self, v: VertexId, job: u64, alike: &mut Alike) -> Option<u64> {
         self.touch(v);
         let number = self.number(v);
@@ -258,14 +258,14 @@ impl Ledger {
         units
     }
 
-    /// Forgets the booking of a vertex with nothing below it, if nothing is left in it.
+    /// Drops the booking of a vertex without children, if it is empty.
     pub(crate) fn drop_empty(&mut self, v: VertexId) {
         if self.get(v).is_some_and(|booking| booking.tree.is_none() && booking.units.is_empty()) {
             self.forget(v);
         }
     }
 
-    /// Leaves a vertex without a booking.
+    /// Removes the booking of a vertex.
     fn forget(&mut self, v: VertexId) {
         let number = self.number(v);
         if number != 0 {
@@ -274,7 +274,7 @@ impl Ledger {
         }
     }
 
-    /// The booking of a vertex, made if there is none; `bare` when nothing is below it and nothing flows there.
+    /// The booking of a vertex, made if there is none; `bare` if the vertex has no children and no flow.
     pub(crate) fn open(&mut self, v: VertexId, size: u64, totals: &[i64], bare: bool) -> &mut Booking {
         self.touch(v);
         if self.places.len() <= v.index() {
@@ -300,7 +300,7 @@ impl Ledger {
         &mut self.bookings[piece][at]
     }
 
-    /// Notes that something about a vertex changed.
+    /// Notes that a vertex changed.
     pub(crate) fn touch(&mut self, v: VertexId) {
         self.changes += 1;
         if self.touched.len() < TOUCHED_MAX {
@@ -310,24 +310,24 @@ impl Ledger {
         }
     }
 
-    /// Notes that anything may have changed.
+    /// Notes that every vertex may have changed.
     pub(crate) fn touch_all(&mut self) {
         self.changes += 1;
         self.overrun = true;
     }
 
-    /// What may have changed since this was asked last.
+    /// The vertices that may have changed since the last call.
     pub(crate) fn take_touched(&mut self) -> Touched {
         let touched = std::mem::take(&mut self.touched);
         if std::mem::take(&mut self.overrun) { Touched::Anything } else { Touched::These(touched) }
     }
 
-    /// A number that is another one after every change.
+    /// A number that differs after every change.
     pub(crate) fn changes(&self) -> u64 {
         self.changes
     }
 
-    /// Vertices that have a booking.
+    /// Vertices with a booking.
     pub(crate) fn booked(&self) -> impl Iterator<Item = VertexId> + '_ {
         let used = self.places.iter().enumerate().filter(|&(_, &place)| place != 0);
         used.map(|(at, _)| VertexId(at as u32))
@@ -349,14 +349,14 @@ impl Booking {
         Ok(())
     }
 
-    /// Gives back what a job holds of the units; how many they were.
+    /// Releases the units of a job; returns their number.
     pub(crate) fn release(&mut self, job: u64) -> Option<u64> {
         self.allocations.remove(job);
         self.reservations.remove(job);
         self.units.remove(job).map(|span| span.amounts[0] as u64)
     }
 
-    /// Counts other totals below; `from` says which of the quantities counted before each of them is.
+    /// Changes the counted totals; `from` gives the former position of each quantity.
     pub(crate) fn recount(&mut self, totals: &[i64], from: &[Option<usize>], bare: bool) {
         if bare && self.tree.is_none() {
             return;
@@ -373,18 +373,18 @@ impl Booking {
         self.tree = Some(Box::new(tree));
     }
 
-    /// The jobs that are in the subtree, and when.
+    /// The jobs in the subtree, over time.
     pub(crate) fn tags(&self) -> &Planner {
         self.tree.as_deref().unwrap_or(&self.units)
     }
 
-    /// True when nobody is in the subtree at any time of an interval.
+    /// True if no job is in the subtree at any time of an interval.
     pub(crate) fn is_alone(&self, start: i64, end: i64) -> bool {
         let tags = self.tags();
         tags.totals().first().is_some_and(|all| tags.free_during(0, start, end) == *all)
     }
 
-    /// Notes that a job is in the subtree no more.
+    /// Notes that a job has left the subtree.
     pub(crate) fn untag(&mut self, job: u64) {
         self.counted.remove(job);
         if let Some(tree) = &mut self.tree {
@@ -392,7 +392,7 @@ impl Booking {
         }
     }
 
-    /// True when the job is somewhere in the subtree.
+    /// True if the job is somewhere in the subtree.
     pub(crate) fn is_tagged(&self, job: u64) -> bool {
         self.tags().span(job).is_some()
     }
@@ -417,7 +417,7 @@ mod tests {
             assert!((0..4).all(|v| ledger.is_shared(ledger.number(bare(v))) == left));
             assert!((0..4).all(|v| ledger.get(bare(v)).is_some_and(|b| b.is_tagged(2)) == left));
         }
-        // One that is not like the others is not taken for them.
+        // A booking that differs is not shared.
         ledger.open(bare(0), 1, &[], true).hold(3, 0, 5, 1, false).unwrap();
         ledger.join(bare(1), bare(0));
         ledger.open(bare(1), 1, &[], true).hold(4, 5, 9, 1, false).unwrap();

@@ -1,20 +1,21 @@
-//! Marked edges, by their source vertex and in edge order, mostly without sorting: edges are usually marked in that order.
+//! Marked edges, by their source vertex and in edge order. They are seldom sorted, because edges are mostly marked in
+//! that order.
 //!
-//! This module must never know what a mark means.
+//! This module must never know the meaning of a mark.
 
 use fluxgate_graph::description::{EdgeId, VertexId};
 
 /// End of a chain.
 const NONE: u32 = u32::MAX;
 
-/// The marked edges that start at one vertex: a chain.
+/// The marked edges from one vertex: a chain.
 #[derive(Debug, Clone, Copy, Default)]
 struct Chain {
-    /// When they were marked; of other rounds there are none.
+    /// The round of the marks; marks of other rounds are void.
     round: u32,
     first: u32,
     last: u32,
-    /// True when the chain is not in order.
+    /// True if the chain is not sorted.
     mixed: bool,
 }
 
@@ -27,13 +28,13 @@ pub(super) struct Marked {
 }
 
 impl Marked {
-    /// Makes room.
+    /// Allocates space.
     pub(super) fn resize(&mut self, vertices: usize, edges: usize) {
         self.chains.resize(vertices, Chain::default());
         self.next.resize(edges, NONE);
     }
 
-    /// Forgets them all; `anew` when rounds are counted anew.
+    /// Removes all marks; with `anew` the count of rounds restarts.
     pub(super) fn clear(&mut self, anew: bool) {
         self.all.clear();
         if anew {
@@ -41,7 +42,7 @@ impl Marked {
         }
     }
 
-    /// All of this round, in the order in which they were marked.
+    /// All edges of this round, in the order in which they were marked.
     pub(super) fn edges(&self) -> &[EdgeId] {
         &self.all
     }
@@ -63,7 +64,7 @@ impl Marked {
         }
     }
 
-    /// The first that starts at a vertex.
+    /// The first marked edge from a vertex.
     pub(super) fn first(&mut self, from: VertexId, round: u32) -> Option<EdgeId> {
         let chain = self.chains.get_mut(from.index()).filter(|chain| chain.round == round)?;
         if std::mem::take(&mut chain.mixed) {
@@ -81,7 +82,7 @@ impl Marked {
         Some(EdgeId(chain.first))
     }
 
-    /// The one after another that starts at the same vertex.
+    /// The next marked edge from the same vertex.
     pub(super) fn next(&self, edge: EdgeId) -> Option<EdgeId> {
         Some(EdgeId(self.next[edge.index()])).filter(|next| next.0 != NONE)
     }

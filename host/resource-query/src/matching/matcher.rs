@@ -22,16 +22,16 @@ use super::trials::Trials;
 use super::views::{Offering, Views};
 use super::ways::Way;
 
-/// How a matcher is set up.
+/// The settings of a matcher.
 #[derive(Debug, Clone)]
 pub struct Setup {
-    /// Which of several resources that fit are taken.
+    /// Which of several fitting selections is taken.
     pub policy: Policy,
     /// The subsystems to walk, the dominant one first.
     pub subsystems: Vec<String>,
-    /// What is counted where, such as `ALL:core,rack:node`.
+    /// The aggregates, such as `ALL:core,rack:node`.
     pub prune: String,
-    /// True when slots beside each other are alternatives (`slot` among `slot`s, and `xor_slot`).
+    /// True if neighbouring slots are alternatives (`slot` among `slot`s, and `xor_slot`).
     pub flexible: bool,
 }
 
@@ -51,7 +51,7 @@ impl Default for Setup {
     }
 }
 
-/// What the root chose of an edge, while it is being booked.
+/// The mark of an edge in the selection of the root.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Mark {
     pub(super) round: u32,
@@ -59,7 +59,7 @@ pub(super) struct Mark {
     pub(super) units: u64,
 }
 
-/// Types that matching treats in a way of their own.
+/// Types with a special meaning in matching.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Types {
     pub(super) slot: Name,
@@ -68,7 +68,7 @@ pub(super) struct Types {
     pub(super) storage_node: Name,
 }
 
-/// A model, what is booked on it, and how to choose.
+/// A model with its bookings and a preference.
 #[derive(Debug, Clone)]
 pub struct Matcher {
     pub(super) model: Model,
@@ -80,7 +80,7 @@ pub struct Matcher {
     pub(super) root: VertexId,
     pub(super) aggregates: Aggregates,
     pub(super) types: Types,
-    /// Types of which the whole is taken.
+    /// Types that are always taken whole.
     pub(super) exclusive_types: BTreeSet<Name>,
     pub(super) marks: Vec<Mark>,
     /// Edges marked in this round.
@@ -88,46 +88,46 @@ pub struct Matcher {
     pub(super) root_mark: Mark,
     pub(super) seen: Vec<u32>,
     pub(super) round: u32,
-    /// Labels of the request at vertices it was matched at, this round.
+    /// Labels of the request at matched vertices, in this round.
     pub(super) labels: BTreeMap<VertexId, String>,
     /// Edges out of each vertex, fullest first; kept only by policies that stop at the first match.
     pub(super) fullest: foldhash::HashMap<VertexId, Arc<Fullest>>,
     pub(super) weights: Vec<u64>,
-    /// The order of edges in those lists that are equal.
+    /// The order of equal edges in those lists.
     pub(super) turns: Vec<i64>,
     pub(super) turn: i64,
-    /// Vertices that the walk that books has come to, by the number of the walk.
+    /// The number of the last booking walk that reached each vertex.
     pub(super) walked: Vec<u64>,
     pub(super) walked_round: u64,
-    /// What nodes above the vertex being visited add to its score.
+    /// The addend of nodes above the visited vertex to its score.
     pub(super) factor: i64,
-    /// Nodes that are up, with all that they lie in.
+    /// Number of nodes that are up, with all vertices above them.
     pub(super) nodes_up: i64,
-    /// The flow that jobs have.
+    /// The flow of jobs.
     pub(super) flows: BTreeMap<u64, Vec<Way>>,
-    /// The flow of what was selected last, and what no flow leads to beside it.
+    /// The flow of the last selection, and the vertices that cannot get flow beside it.
     pub(super) ways: Vec<Way>,
     pub(super) cut_off: BTreeSet<VertexId>,
-    /// The order of nodes that was given from outside.
+    /// The order of nodes that was set.
     pub(super) ordered: Vec<VertexId>,
-    /// Places of nodes in an order from outside, which stand for their ids; empty when there is none.
+    /// Positions of nodes in that order, which replace their ids; empty without one.
     pub(super) order: foldhash::HashMap<VertexId, i64>,
-    /// Counts changes of nodes and properties.
+    /// Number of changes of nodes and properties.
     pub(super) inventory: u64,
-    /// All nodes, those that were removed included.
+    /// All nodes, including removed ones.
     pub(super) nodes: Vec<VertexId>,
     pub(super) classes: Classes,
     pub(super) trials: Trials,
     pub(super) views: Views,
-    /// Where a walk that stops at the first match has to look, while there is one.
+    /// The restriction of a walk that stops at the first match, during one.
     pub(super) offering: Option<Offering>,
-    /// What is known of nodes in a walk, during one.
+    /// The known results for nodes, during a walk.
     pub(super) stand_ins: Option<StandIns>,
     pub(super) parked: Parked,
-    /// True when nothing is to be known but by walking.
+    /// True if every match is walked.
     pub(super) walks_always: bool,
     pub(super) visits: (u64, u64),
-    /// The same of the walks of one operation, counted as the graph scheduler counts them.
+    /// The same for the walks of one operation, as the graph scheduler counts them.
     pub(super) told_visits: (u64, u64),
     pub(super) messages: String,
 }
@@ -136,16 +136,16 @@ pub struct Matcher {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SetupError {
-    /// A subsystem without root, or none at all.
+    /// A subsystem without root, or no subsystem.
     #[error("the model has no subsystem '{0}' with a root")]
     Subsystem(String),
-    /// A pruning spec that is none.
+    /// An invalid pruning spec.
     #[error("prune filters: {0}")]
     Prune(String),
 }
 
 impl Matcher {
-    /// A matcher on a model on which nothing is booked.
+    /// A matcher on a model without bookings.
     pub fn new(mut model: Model, setup: &Setup) -> Result<Matcher, SetupError> {
         let mut subsystems = Vec::new();
         for name in &setup.subsystems {
@@ -208,7 +208,7 @@ impl Matcher {
         Ok(matcher)
     }
 
-    /// Makes room for everything the model has, and counts its nodes.
+    /// Allocates space for the model, and counts its nodes.
     pub(super) fn resize(&mut self) {
         self.marks.resize(self.model.edge_count(), Mark::default());
         self.marked.resize(self.model.vertex_count(), self.model.edge_count());
@@ -224,7 +224,7 @@ impl Matcher {
         self.reframe();
     }
 
-    /// Looks anew at how nodes lie and which of them are alike.
+    /// Builds the frame and the classes again.
     pub(super) fn reframe(&mut self) {
         let Types { node, storage_node, .. } = self.types;
         let (model, dominant, root) = (&self.model, self.dominant, self.root);
@@ -248,8 +248,8 @@ impl Matcher {
         self.classes.refresh(&self.model, self.dominant, &mut self.ledger);
     }
 
-    /// Whether every match walks the graph vertex by vertex, and none is answered by what is known of nodes in the same
-    /// condition or of misses before. What is chosen is the same; how many vertices were visited is told only then.
+    /// Sets whether every match walks the graph vertex by vertex, without classes of nodes and stored misses. The
+    /// selection is the same; the numbers of visits are exact only with a walk.
     pub fn walk_always(&mut self, yes: bool) {
         self.walks_always = yes;
     }
@@ -259,7 +259,7 @@ impl Matcher {
         &self.model
     }
 
-    /// Names the types of a jobspec for this matcher.
+    /// Compiles a jobspec with the names of this matcher.
     pub fn compile(&mut self, jobspec: &fluxgate_formats::jobspec::Jobspec) -> Request {
         let mut request = Request::compile(&mut self.model, jobspec);
         request.shape = self.parked.shape(&request);
@@ -267,7 +267,7 @@ impl Matcher {
         request
     }
 
-    /// Gives a vertex a property.
+    /// Sets a property of a vertex.
     pub fn set_property(&mut self, v: VertexId, key: &str, value: &str) -> Result<(), ModelError> {
         self.model.set_property(v, key, value)?;
         self.inventory += 1;
@@ -276,7 +276,7 @@ impl Matcher {
         Ok(())
     }
 
-    /// Sets the state of a vertex; what is below it goes out of reach with it.
+    /// Sets the state of a vertex; the vertices below it become unavailable with it.
     pub fn set_state(&mut self, v: VertexId, state: State) -> Result<(), ModelError> {
         let before = self.model.set_state(v, state)?;
         if (before == State::Up) != (state == State::Up) {
@@ -292,13 +292,14 @@ impl Matcher {
         self.model[v].state() == State::Up
     }
 
-    /// Is all that a vertex lies in up?
+    /// True if all vertices above a vertex are up.
     pub(super) fn is_reached(&self, v: VertexId) -> bool {
         let above = |v: &VertexId| self.model.parent(*v, self.dominant);
         std::iter::successors(above(&v), above).all(|v| self.is_up(v))
     }
 
-    /// Nodes that are out of reach when this vertex is not up: it, and those below with nothing between that is down.
+    /// Number of nodes that are unavailable while this vertex is not up: itself, and those below with no other such
+    /// vertex between.
     pub(super) fn nodes_reached(&self, v: VertexId) -> i64 {
         let (mut nodes, mut left) = (0, vec![v]);
         while let Some(at) = left.pop() {
@@ -310,14 +311,15 @@ impl Matcher {
         nodes
     }
 
-    /// Notes that a vertex is not what it was, whoever holds it.
+    /// Notes that a vertex changed, whatever jobs hold it.
     pub(super) fn changed(&mut self, v: VertexId) {
         self.ledger.touch(v);
         self.parked.reset(self.ledger.changes());
     }
 
-    /// Vertices that the last operation entered, and those that it left with something found. A match that failed at once
-    /// leaves the numbers of the operation before, and one that looked on adds to them, as tools that compare them expect.
+    /// Number of vertices that the last operation entered, and of those in which it found something. A match that
+    /// failed at once keeps the numbers of the previous operation, and one that searched later times adds to them, as
+    /// tools expect that compare them.
     pub fn visit_counts(&self) -> (u64, u64) {
         self.told_visits
     }
@@ -327,12 +329,12 @@ impl Matcher {
         self.told_visits = (before + self.visits.0, after + self.visits.1);
     }
 
-    /// What went wrong inside the last operation, for people.
+    /// The messages of the last operation, for people.
     pub fn take_messages(&mut self) -> String {
         std::mem::take(&mut self.messages)
     }
 
-    /// Starts a walk: nothing is seen, nothing marked.
+    /// Starts a walk without visited vertices and marks.
     pub(super) fn begin(&mut self) {
         self.round = self.round.wrapping_add(1);
         if self.round == 0 {

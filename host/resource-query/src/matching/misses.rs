@@ -1,4 +1,4 @@
-//! Misses of requests that need not be matched again.
+//! Misses that are still valid, so that the request need not be matched again.
 //!
 //! This module must never know how a request is matched.
 
@@ -13,7 +13,7 @@ use super::parked::{PARKED_MAX, Parking};
 use super::request::{Request, Want};
 
 impl Matcher {
-    /// What a miss of this request was and still is.
+    /// The stored miss of this request, if it is still valid.
     pub(super) fn parked_miss(&self, request: &Request, op: Op, now: i64) -> Option<Miss> {
         if request.shape == 0 || self.walks_always {
             return None;
@@ -21,7 +21,7 @@ impl Matcher {
         self.parked.known(request.shape, op, now, self.ledger.changes())
     }
 
-    /// Puts a request aside that was missed.
+    /// Stores a miss of a request.
     pub(super) fn park(&mut self, request: &Request, op: Op, now: i64, miss: Miss) {
         if request.shape == 0 || self.walks_always || miss == Miss::Invalid || !self.messages.is_empty() {
             return;
@@ -38,13 +38,13 @@ impl Matcher {
                 helpful
             }
         };
-        // The times that are tried are those at which something ends that is counted, so a booking may bring the one that helps.
+        // The tried times are the ends of spans that are counted, so a booking may add a time that fits.
         let helpful = helpful.filter(|_| miss == Miss::Unsatisfiable || !op.looks_ahead());
         let parking = Parking { miss, now, changes: self.ledger.changes(), helpful };
         self.parked.misses.insert((request.shape, op), parking);
     }
 
-    /// Types that may help a request when they are given back; `None` when anything may.
+    /// Types whose release may help a request; `None` if any may.
     fn helpful(&self, wants: &[Want]) -> Option<Arc<[Name]>> {
         let frame = self.classes.frame()?;
         if self.subsystems.len() > 1 || self.flexible || !self.is_steady(wants) {

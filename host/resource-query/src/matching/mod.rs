@@ -1,21 +1,22 @@
 //! Matching requests on a whole model, vertex by vertex, as the graph scheduler of Flux does it.
 //!
-//! A request is walked down the dominant subsystem together with the graph. Where a vertex is of the type that the request
-//! asks for next, the walk goes on with what it asks inside; until the first such vertex it goes on with the request as it
-//! is, so that a request may leave out the levels above. On the way up each vertex chooses, by the [`Policy`], as many of
-//! what was found below as it was asked for, and offers itself with a score. What the root chooses is marked on the edges,
-//! and a second walk along the marks books it and tells what was booked.
+//! A request is walked down the dominant subsystem together with the graph. At a vertex of the type that the request
+//! names next, the walk goes on with the content of that need; before the first such vertex it goes on with the whole
+//! request, so a request may omit the levels above. On the way up each vertex chooses, by the [`Policy`], as many of
+//! the vertices found below as the request needs, and offers itself with a score. The choice of the root is marked on
+//! the edges, and a second walk along the marks books it and lists it.
 //!
-//! That walk is the rule; most requests are answered without it. `frame` knows which nodes are made alike, `classes` which
-//! of them are in the same condition, and `indexed` asks one of each and takes the best from lists in the order of ids, so
-//! that a match costs what is chosen and not what there is; `stretches` does so for preferences by which many nodes are
-//! equally good, and `views` for requests with a constraint. A walk that stops at the first match is led by `offering` to
-//! where something is. `parked` keeps misses until something changes that could help.
-//! [`Matcher::walk_always`] switches both off; results are the same.
+//! That walk defines the result, but most requests are answered without it. `frame` has the nodes with equal
+//! templates, `classes` the nodes in the same condition, and `indexed` tries one node of each class and takes the
+//! best from lists in the order of ids, so that the cost of a match follows the selection and not the machine.
+//! `stretches` does so for preferences by which many nodes are equally good, and `views` for requests with a
+//! constraint. A walk that stops at the first match is restricted by `offering`. `parked` stores misses until a
+//! change could help. [`Matcher::walk_always`] switches all of this off; results are the same.
 //!
-//! Units of one vertex are never split between slots: what is taken of a pool is everything free in it.
+//! Units of one vertex are never split between slots: a request takes all free units of a pool.
 //!
-//! [`Matcher`] is the face. Time is a parameter, in whole seconds. Nothing here reads a clock or draws a random number.
+//! [`Matcher`] is the interface. Time is a parameter, in whole seconds. This module reads no clock and draws no
+//! random number.
 
 mod above;
 mod aggregates;

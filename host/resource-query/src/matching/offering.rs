@@ -1,11 +1,11 @@
-//! Where a walk that stops at the first match has to look.
+//! The vertices that a walk which stops at the first match must visit.
 //!
-//! Which match is the first depends on where jobs were booked before, so such a request is walked. But what fits does not,
-//! if counts are fixed and units single: then a node that its class says has nothing to offer, or that does not meet the
-//! constraint, is not visited, and nor is anything above nodes below which there is no other. Where only a few children
-//! are left of very many, these alone are put in order.
+//! The first match depends on earlier bookings, so such a request is walked. Whether a node fits does not depend on
+//! them, if counts are fixed and units single. Then a node is not visited if its class has no offer or if it does not
+//! satisfy the constraint, and neither is a vertex above nodes without other nodes below. If only a few of very many
+//! children remain, only these are sorted.
 //!
-//! This module must never know what is chosen.
+//! This module must never know the selection.
 
 use std::cmp::Reverse;
 
@@ -17,18 +17,18 @@ use super::fullest::Fullness;
 use super::matcher::Matcher;
 use super::views::Offering;
 
-/// Most classes that are looked through for one vertex above nodes, and most children that are put in order.
+/// Most classes that are examined for one vertex above nodes, and most children that are sorted.
 const FEW: usize = 64;
 
 impl Matcher {
-    /// Gives back what a walk was led by.
+    /// Ends the restriction.
     pub(super) fn end_offering(&mut self) {
         if let Some(Offering { view: Some(view), terms, .. }) = self.offering.take() {
             self.views.give_back(terms, view);
         }
     }
 
-    /// False when a visit would find nothing.
+    /// False if a visit would find nothing.
     pub(super) fn may_offer(&self, v: VertexId) -> bool {
         let (Some(offering), Some(frame)) = (&self.offering, self.classes.frame()) else { return true };
         match frame.place(v) {
@@ -56,8 +56,8 @@ impl Matcher {
         })
     }
 
-    /// The edges to the children of a vertex that have something to offer, in the order in which they are come to; `None`
-    /// unless they are few of many, and all of them nodes.
+    /// The edges to the children of a vertex that may have an offer, in the order of visits; `None` unless they are
+    /// few of many, and all of them nodes.
     pub(super) fn few_offers(&self, v: VertexId) -> Option<Vec<EdgeId>> {
         let (offering, frame) = (self.offering.as_ref()?, self.classes.frame()?);
         let below = frame.below(v);

@@ -2,20 +2,20 @@
 //!
 //! This module must never know how a request is matched.
 
-/// What is to be done with a request.
+/// A match operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Op {
-    /// Book it now or not at all.
+    /// Book it now, or not at all.
     Allocate,
-    /// Book it now, else at the first time it fits.
+    /// Book it now, else at the first time at which it fits.
     AllocateOrElseReserve,
-    /// Book it now, else say whether it could ever be met.
+    /// Book it now, else report whether it could ever be satisfied.
     AllocateWithSatisfiability,
-    /// Say whether it could ever be met.
+    /// Report whether it could ever be satisfied.
     Satisfiability,
     /// Find it now, and book nothing.
     WithoutAllocating,
-    /// Find it now, else at the first time it fits, and book nothing.
+    /// Find it now, else at the first time at which it fits, and book nothing.
     WithoutAllocatingFuture,
 }
 
@@ -30,32 +30,32 @@ impl Op {
         ("without_allocating_future", Op::WithoutAllocatingFuture),
     ];
 
-    /// The one of this name.
+    /// The operation with this name.
     pub fn parse(text: &str) -> Option<Op> {
         Op::ALL.iter().find(|(name, _)| *name == text).map(|(_, op)| *op)
     }
 
-    /// True when what is found is booked.
+    /// True if the result is booked.
     pub fn books(self) -> bool {
         !matches!(self, Op::Satisfiability | Op::WithoutAllocating | Op::WithoutAllocatingFuture)
     }
 
-    /// True when times to come are tried as well.
+    /// True if later times are tried too.
     pub(super) fn looks_ahead(self) -> bool {
         matches!(self, Op::AllocateOrElseReserve | Op::WithoutAllocatingFuture)
     }
 }
 
-/// Why nothing was matched.
+/// Why a request was not matched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Miss {
-    /// Not now; nothing says that it never will.
+    /// It does not fit now; it may fit later.
     #[error("no matching resources are free")]
     Busy,
     /// Never on this machine.
     #[error("the request cannot be satisfied")]
     Unsatisfiable,
-    /// The request or its times make no sense; messages say more.
+    /// The request or its times are invalid; messages have details.
     #[error("the request is invalid")]
     Invalid,
 }

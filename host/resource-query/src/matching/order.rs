@@ -1,13 +1,14 @@
-//! Sorting that leaves equals where the graph scheduler of Flux leaves them.
+//! Sorting that puts equal elements where the graph scheduler of Flux puts them.
 //!
-//! Resources of equal score are equally good, but tools compare what was chosen, text by text. The graph scheduler sorts
-//! with an introsort (Musser 1997) as C++ libraries have it, which moves equals about in a way that depends on the input
-//! alone. So does this: median of three, partition, and an insertion sort for what is left in short runs. The order of
-//! what is *not* equal is that of any sort. Inputs that would make a quicksort slow are sorted stably instead.
+//! Resources of equal score are equally good, but tools compare the output of selections text by text. The graph
+//! scheduler sorts with the introsort (Musser 1997) of C++ libraries, which moves equal elements in a way that
+//! depends only on the input. This module does the same: median of three, partition, and an insertion sort for short
+//! runs. Inputs that would make a quicksort slow are sorted stably instead; for elements that differ the order is
+//! that of any sort.
 //!
-//! This module must never know what is sorted.
+//! This module must never know the elements.
 
-/// Runs of at most so many are left to the insertion sort.
+/// Longest run that is left to the insertion sort.
 pub(super) const RUN: usize = 16;
 
 /// Sorts by a strict weak order.
@@ -15,8 +16,8 @@ pub(super) fn sort<T>(list: &mut [T], less: impl Fn(&T, &T) -> bool) {
     sort_front(list, usize::MAX, less);
 }
 
-/// Brings those to the front, so many of them, that [`sort`] would, in the order in which it would. Where the others are
-/// nobody knows.
+/// Moves the first `count` elements of the sorted list to the front, in order. The order of the others is not
+/// defined.
 pub(super) fn sort_front<T>(list: &mut [T], count: usize, less: impl Fn(&T, &T) -> bool) {
     if list.len() < 2 {
         return;
@@ -25,9 +26,9 @@ pub(super) fn sort_front<T>(list: &mut [T], count: usize, less: impl Fn(&T, &T) 
     let mut end = list.len();
     parts(list, 0, depth, count, &mut end, &less);
     let guarded = list.len().min(RUN);
-    // Nothing behind a cut is smaller than what is before it.
+    // No element after a cut is smaller than one before it.
     for at in 1..end {
-        // Behind the first run nothing is smaller than everything before it.
+        // After the first run no element is smaller than all before it.
         let first = if at < guarded && less(&list[at], &list[0]) { Some(0) } else { None };
         let to = first.unwrap_or_else(|| {
             let mut to = at;
@@ -40,8 +41,8 @@ pub(super) fn sort_front<T>(list: &mut [T], count: usize, less: impl Fn(&T, &T) 
     }
 }
 
-/// Parts a list that begins at a place of the whole one, as far as the first `count` need; `end` is where the first part
-/// begins that holds none of them.
+/// Partitions a part of a list, as far as the first `count` elements need; `end` is the start of the first part
+/// without any of them.
 fn parts<T>(
     mut list: &mut [T],
     place: usize,
@@ -73,7 +74,7 @@ fn parts<T>(
     }
 }
 
-/// Which of three places holds the middle one.
+/// The position of the median of three elements.
 fn median<T>(list: &[T], a: usize, b: usize, c: usize, less: &impl Fn(&T, &T) -> bool) -> usize {
     let less = |x: usize, y: usize| less(&list[x], &list[y]);
     if less(a, b) {
@@ -93,7 +94,7 @@ fn median<T>(list: &[T], a: usize, b: usize, c: usize, less: &impl Fn(&T, &T) ->
     }
 }
 
-/// Brings what is smaller than the first to the front of the rest; where the others begin.
+/// Moves the elements smaller than the first to the front of the rest; returns the start of the others.
 fn partition<T>(list: &mut [T], less: &impl Fn(&T, &T) -> bool) -> usize {
     let (mut low, mut high) = (1, list.len());
     loop {

@@ -1,12 +1,12 @@
-//! Requests that could not be met, put aside until something changes that could help them.
+//! Requests that were missed, stored until a change could help them.
 //!
-//! A miss is kept by the request's shape and what was to be done with it. For a request whose counts are fixed and all of
-//! whose types come in single units, less can never be more: its miss holds until units of a type are given back that it
-//! asks for or that lie above what it asks for (or below, where it wants to be alone), or a state, a property or the graph
-//! itself changes. Of any other request every change ends the miss, and that it fits at no time to come holds until anything
-//! changes at all. Time ends every miss.
+//! A miss is stored by the request's shape and the operation. If the counts of a request are fixed and all of its
+//! types have single units, a miss remains valid until one of these changes: units are released of a type that it
+//! names or that lies above its types (or below, if it is exclusive); or a state, a property or the graph changes.
+//! The miss of any other request, and a miss at all later times, is valid until any change. Every miss ends with its
+//! time.
 //!
-//! This module must never know how a request is met.
+//! This module must never know how a request is matched.
 
 use std::sync::Arc;
 
@@ -16,26 +16,26 @@ use foldhash::HashMap;
 use super::op::{Miss, Op};
 use super::request::Request;
 
-/// Most misses, and most shapes, that are remembered.
+/// Most misses, and most shapes, that are kept.
 pub(super) const PARKED_MAX: usize = 1 << 16;
 
 #[derive(Debug, Clone)]
 pub(super) struct Parking {
     pub(super) miss: Miss,
     pub(super) now: i64,
-    /// The number of changes there had been.
+    /// The number of changes at the miss.
     pub(super) changes: u64,
-    /// Types that help when they are given back; `None` when any change may.
+    /// Types whose release could help; `None` if any change could.
     pub(super) helpful: Option<Arc<[Name]>>,
 }
 
-/// Misses by shape, and what has happened since.
+/// Misses by shape, and the changes since.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Parked {
     pub(super) misses: HashMap<(u64, Op), Parking>,
-    /// Number of changes when units of a type, by its name, were given back last.
+    /// Number of changes at the last release of units of a type, by its name.
     pub(super) given: Vec<u64>,
-    /// Number of changes when something changed that may help everybody.
+    /// Number of changes at the last change that could help every request.
     pub(super) reset: u64,
     pub(super) shapes: HashMap<String, u64>,
     pub(super) helpful: HashMap<u64, Option<Arc<[Name]>>>,
@@ -43,7 +43,7 @@ pub(super) struct Parked {
 }
 
 impl Parked {
-    /// Notes that units of a type were given back.
+    /// Notes a release of units of a type.
     pub(super) fn give(&mut self, type_: Name, changes: u64) {
         let at = type_.index();
         if self.given.len() <= at {
@@ -52,18 +52,18 @@ impl Parked {
         self.given[at] = changes;
     }
 
-    /// Notes a change that may help everybody.
+    /// Notes a change that could help every request.
     pub(super) fn reset(&mut self, changes: u64) {
         self.reset = changes;
     }
 
-    /// Forgets what follows from the graph's shape.
+    /// Drops what depends on the structure of the graph.
     pub(super) fn rebuilt(&mut self, changes: u64) {
         self.helpful.clear();
         self.reset(changes);
     }
 
-    /// The number of a shape, from 1; equal requests have equal numbers, and no other ever has the same.
+    /// The number of a shape, from 1; equal requests have equal numbers, which are never reused.
     pub(super) fn shape(&mut self, request: &Request) -> u64 {
         self.number(format!("{:?}", (&request.wants, request.duration, &request.constraint)))
     }
@@ -85,7 +85,7 @@ impl Parked {
         request.constraint.as_ref().map_or(0, |constraint| self.number(format!("where {constraint:?}")))
     }
 
-    /// What became of a request before, if it would come to the same now.
+    /// The stored miss of a request, if it is still valid.
     pub(super) fn known(&self, shape: u64, op: Op, now: i64, changes: u64) -> Option<Miss> {
         let parking = self.misses.get(&(shape, op)).filter(|p| p.now == now)?;
         let before = |type_: &Name| self.given.get(type_.index()).is_none_or(|&g| g <= parking.changes);

@@ -1,29 +1,29 @@
 //! Match policies: which of several possible selections is taken.
 //!
-//! A policy has independent parts with names of their own: an order of ids, whether the id of the node
-//! outweighs those of the resources inside, whether whole nodes are taken, and whether the search ends with the first
-//! match. `key=value` parts separated by spaces make further policies:
-//! `policy=high node_centric=true node_exclusive=true stop_on_1_matches=true`.
+//! A policy has independent parts with names of their own: an order of ids, whether the id of the node outweighs
+//! those of the resources inside, whether whole nodes are taken, and whether the search ends with the first match.
+//! `key=value` parts separated by spaces make further policies: `policy=high node_centric=true node_exclusive=true
+//! stop_on_1_matches=true`.
 //!
 //! This module must never know how the graph is walked.
 
 use super::scores::Better;
 
-/// Weight of a node's id over those of what is inside it.
+/// Weight of a node's id over the ids inside it.
 pub(crate) const NODE_WEIGHT: i64 = 10_000;
-/// Performance class of a vertex that does not name one, and the worst there is.
+/// Performance class of a vertex without the property, and the slowest one.
 pub(crate) const CLASS_WORST: i64 = 9_999;
 /// Property of a vertex with its performance class.
 pub(crate) const CLASS_PROPERTY: &str = "perf_class";
 
-/// What makes a resource better than another.
+/// The order of resources.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Prefer {
     HighId,
     LowId,
-    /// Those whose ids are close to one another.
+    /// Resources with close ids first.
     Locality,
-    /// Those of a low performance class.
+    /// Resources of low performance classes first.
     Variation,
 }
 
@@ -36,17 +36,17 @@ pub struct Policy {
     pub(crate) first_match: bool,
 }
 
-/// A text is no preference.
+/// An invalid preference.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("policy '{text}': {what}; accepted are {}, or parts such as 'policy=low node_centric=true'", NAMES.join(", "))]
 pub struct PolicyError {
     /// The text.
     pub text: String,
-    /// What is wrong with it.
+    /// The fault.
     pub what: String,
 }
 
-/// The preferences that have a name.
+/// The named preferences.
 const NAMES: [&str; 10] =
     ["first", "firstnodex", "high", "low", "hinode", "lonode", "hinodex", "lonodex", "locality", "variation"];
 
@@ -77,8 +77,8 @@ impl Policy {
         })
     }
 
-    /// The preference for an order of nodes that comes from outside ([`Matcher::order_nodes`]): the first of it that fits
-    /// are taken, and in them what has low ids. Without an order it is `lonode`.
+    /// The preference for an order of nodes that is set ([`Matcher::order_nodes`]): the first fitting nodes of it are
+    /// taken, and in them the resources of low ids. Without an order it is `lonode`.
     ///
     /// [`Matcher::order_nodes`]: super::matcher::Matcher::order_nodes
     pub fn ranked() -> Policy {
@@ -116,7 +116,7 @@ impl Policy {
         Ok(Policy { prefer, node_centric, node_exclusive, first_match })
     }
 
-    /// What makes one of two better.
+    /// The comparison of two groups.
     pub(crate) fn better(self) -> Better {
         match self.prefer {
             Prefer::HighId | Prefer::Locality => |a, b| a.score > b.score,
@@ -124,12 +124,12 @@ impl Policy {
         }
     }
 
-    /// What a node adds to the scores of everything inside it.
+    /// The addend of a node to the scores of all resources inside it.
     pub(crate) fn node_factor(id: i64, unique: i64) -> i64 {
         id.saturating_add(2).saturating_mul(NODE_WEIGHT).saturating_add(Policy::tie(unique))
     }
 
-    /// What tells nodes of the same id apart.
+    /// The tie-break between nodes of equal id.
     pub(crate) fn tie(unique: i64) -> i64 {
         (unique % NODE_WEIGHT - 1).abs()
     }

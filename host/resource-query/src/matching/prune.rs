@@ -1,7 +1,7 @@
-//! Turning round early: what a vertex says before anything below it is visited (RFC 4, pruning filter).
+//! Pruning: the decision at a vertex before any vertex below it is visited (RFC 4, pruning filter).
 //!
-//! Nothing here changes what is found, only how much is looked at: but for the state, conditions and exclusivity of the
-//! vertex itself, which are asked nowhere else.
+//! Pruning does not change the result, only the number of visits; an exception are the state, conditions and
+//! exclusivity of the vertex itself, which are checked only here.
 //!
 //! This module must never know scores.
 
@@ -15,7 +15,7 @@ use super::op::Miss;
 use super::request::Want;
 
 impl Matcher {
-    /// Says no where a visit would be in vain.
+    /// Refuses a vertex below which a visit would find nothing.
     pub(super) fn prune(
         &mut self,
         v: VertexId,
@@ -51,7 +51,7 @@ impl Matcher {
                 return Err(Miss::Busy);
             }
         }
-        // Of slots that are alternatives one is enough.
+        // Of alternative slots one suffices.
         if alternatives == Some(false) { Err(Miss::Busy) } else { Ok(()) }
     }
 

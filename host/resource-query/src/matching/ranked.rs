@@ -1,9 +1,9 @@
-//! An order of nodes that is set from outside, and the descriptions of nodes from which it is made.
+//! An order of nodes that is set, and the descriptions of nodes from which a policy makes it.
 //!
-//! The place of a node in the order replaces its id, so preferences for low ids take the first nodes of the
-//! order first. Nodes that the order does not name follow, in the order of their ids.
+//! The position of a node in the order replaces its id, so preferences for low ids take nodes in the order. Nodes
+//! that the order does not name follow, in the order of their ids.
 //!
-//! This module must never know the reasons of the order.
+//! This module must never know the reason for the order.
 
 use std::collections::BTreeMap;
 
@@ -12,10 +12,10 @@ use fluxgate_graph::{NodeRow, Quantity};
 
 use super::matcher::Matcher;
 
-/// A node, for whoever ranks nodes.
+/// A node, as a ranking policy sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Described<'m> {
-    /// Which.
+    /// The vertex of the node.
     pub vertex: VertexId,
     rank: u32,
     host: &'m str,
@@ -25,22 +25,22 @@ pub struct Described<'m> {
 }
 
 impl Described<'_> {
-    /// What is told of it.
+    /// Its description.
     pub fn row(&self) -> NodeRow<'_> {
         let properties = self.properties.iter().map(String::as_str).collect();
         let (path, holds) = (self.path.clone(), self.holds.clone());
         NodeRow { rank: self.rank, host: self.host, path, properties, holds }
     }
 
-    /// How much of a kind is in it.
+    /// The amount of a kind in it.
     pub fn amount(&self, kind: &str) -> u64 {
         self.holds.iter().find(|of| of.kind == kind).map_or(0, |of| of.amount)
     }
 }
 
 impl Matcher {
-    /// The nodes of the dominant subsystem, in the order in which they were added, with what they are, whoever holds
-    /// something of them. A node that has no broker rank is told with its place in this list.
+    /// The nodes of the dominant subsystem, in the order in which they were added, with their content, whether or not
+    /// jobs hold it. A node without a broker rank gets its position in this list.
     pub fn node_rows(&self) -> impl Iterator<Item = Described<'_>> {
         let model = &self.model;
         let there = |v: &&VertexId| model.vertex(**v).is_some() && model.is_member(**v, self.dominant);
@@ -70,13 +70,13 @@ impl Matcher {
         })
     }
 
-    /// A number that is another one when nodes came or went, or when a property changed: then the order may be another.
+    /// A number that changes when nodes are added or removed, or a property changes; the order may then change too.
     pub fn inventory_version(&self) -> u64 {
         self.inventory
     }
 
-    /// Takes nodes in this order from here on, where a policy prefers low ids of nodes ([`Policy::ranked`]); vertices that
-    /// are no nodes are left out, and those that come again. What is booked stays.
+    /// Sets the order of nodes for policies that prefer low ids of nodes ([`Policy::ranked`]). Vertices that are no
+    /// nodes, and repeated ones, are left out. Bookings are unchanged.
     ///
     /// [`Policy::ranked`]: super::policy::Policy::ranked
     pub fn order_nodes(&mut self, order: &[VertexId]) {
@@ -85,7 +85,7 @@ impl Matcher {
         self.reframe();
     }
 
-    /// Gives every node that there is its place in the order, if there is one.
+    /// Gives every node its position in the order, if there is one.
     pub(super) fn place_nodes(&mut self) {
         self.order.clear();
         let mut named = self.ordered.iter().filter(|v| self.nodes.binary_search(v).is_ok()).peekable();
@@ -105,7 +105,7 @@ impl Matcher {
         }
     }
 
-    /// The id of a vertex, or what stands for it.
+    /// The id of a vertex, or its replacement.
     pub(super) fn id(&self, v: VertexId) -> i64 {
         let id = || self.model[v].id().unwrap_or(-1);
         if self.order.is_empty() { id() } else { self.order.get(&v).copied().unwrap_or_else(id) }

@@ -1,6 +1,6 @@
-//! Bookings as extended data of their vertices (RFC 4), to be shown and saved.
+//! Bookings as extended data of their vertices (RFC 4), for display and storage.
 //!
-//! This module must never know where they are saved.
+//! This module must never know where they are stored.
 
 use fluxgate_graph::description::Model;
 use serde_json::{Value, json};
@@ -9,13 +9,13 @@ use crate::planner::FOREVER;
 
 use super::matcher::Matcher;
 
-/// The key of extended data that bookings stand under.
+/// The key of bookings in the extended data.
 pub const BOOKED: &str = "booked";
 
 impl Matcher {
-    /// The model with what is booked: each vertex of which a job holds units has, under [`BOOKED`], a list of
-    /// `{"job", "start", "end", "units", "reserved"}` in the order of the jobs. Times are in seconds; `end` is null for
-    /// what does not end.
+    /// The model with its bookings: each vertex of which a job holds units has, under [`BOOKED`], a list of `{"job",
+    /// "start", "end", "units", "reserved"}` in the order of the jobs. Times are in seconds; `end` is null for a
+    /// booking without end.
     pub fn recorded(&self) -> Model {
         let mut model = self.model.clone();
         for v in self.model.vertices() {

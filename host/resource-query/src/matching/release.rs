@@ -1,4 +1,4 @@
-//! Releasing the resources of a job, all or part.
+//! Release of the resources of a job, all or part.
 //!
 //! This module must never know requests.
 
@@ -10,7 +10,7 @@ use super::aggregates::add;
 use super::ledger::Alike;
 use super::matcher::Matcher;
 
-/// Why nothing was given back.
+/// Why nothing was released.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReleaseError {
@@ -23,14 +23,14 @@ pub enum ReleaseError {
 }
 
 impl Matcher {
-    /// Gives back everything that a job holds or has reserved.
+    /// Releases everything that a job holds or has reserved.
     pub fn cancel(&mut self, job: u64) -> Result<(), ReleaseError> {
         self.visits = (0, 0);
         let flowed = self.stop_flow(job);
         if self.ledger.get(self.root).is_none_or(|b| !b.is_tagged(job)) {
             return if flowed { Ok(()) } else { Err(ReleaseError::Unknown(job)) };
         }
-        // What was noted on the way up when it was booked leads the way down.
+        // The aggregates along the booked paths lead the walk down.
         let mut stack = vec![self.root];
         let mut alike = Alike::default();
         while let Some(v) = stack.pop() {
@@ -49,7 +49,7 @@ impl Matcher {
         Ok(())
     }
 
-    /// Gives back the vertices of these ranks, with all that is below them. True when the job holds nothing any more.
+    /// Releases the vertices of these ranks, with all vertices below them. True if the job then holds nothing.
     pub fn release_ranks(&mut self, job: u64, ranks: &BTreeSet<i64>) -> Result<bool, ReleaseError> {
         let ranked = self.model.vertices().filter(|v| ranks.contains(&self.model[*v].rank().unwrap_or(-1)));
         let ranked: Vec<VertexId> = ranked.collect();
@@ -59,7 +59,7 @@ impl Matcher {
         self.release(job, &held)
     }
 
-    /// Gives back these vertices. True when the job holds nothing any more. On an error nothing was given back.
+    /// Releases these vertices. True if the job then holds nothing. On an error nothing was released.
     pub fn release(&mut self, job: u64, vertices: &BTreeSet<VertexId>) -> Result<bool, ReleaseError> {
         self.told_visits = (0, 0);
         if vertices.is_empty() {
@@ -71,7 +71,7 @@ impl Matcher {
                 return Err(ReleaseError::NotHeld(job, name.to_owned()));
             }
         }
-        // What is counted above each, and how much less of it the job takes now.
+        // The amounts to subtract from the aggregates of each vertex above.
         let mut less: BTreeMap<VertexId, BTreeMap<Name, i64>> = BTreeMap::new();
         for &v in vertices {
             let type_ = self.model[v].type_();
@@ -95,8 +95,8 @@ impl Matcher {
             let amounts: Vec<i64> = std::iter::once(0).chain(freed).collect();
             tree.reduce(job, &amounts);
         }
-        // Whoever has nothing left below and holds nothing himself is left, the deepest first: a node that was given back
-        // while a core in it was not is still one that the job is in.
+        // The job leaves vertices at and below which it holds nothing any more, the deepest first. It is still in a
+        // node that was released while it holds a core of it.
         let mut above: Vec<VertexId> = less.into_keys().collect();
         above.sort_by_key(|&v| std::cmp::Reverse(self.depth(v)));
         for v in above {
@@ -110,7 +110,7 @@ impl Matcher {
         for &v in vertices {
             self.ledger.drop_empty(v);
         }
-        // Flow goes with the vertex that it is for, or with the last of what the job has in there.
+        // Flow is released with the vertex that uses it, or with the last vertex of the job inside that.
         let users: BTreeSet<VertexId> =
             self.flows.get(&job).into_iter().flatten().map(|way| way.consumer).collect();
         let here = |v: &VertexId| self.ledger.get(*v).is_some_and(|b| b.is_tagged(job));
@@ -129,7 +129,7 @@ impl Matcher {
         depth
     }
 
-    /// Jobs that are at a vertex or below it.
+    /// Jobs with units at a vertex or below it.
     pub(super) fn jobs_at(&self, v: VertexId) -> Vec<u64> {
         self.ledger.get(v).map_or(Vec::new(), |b| b.tags().spans().map(|(job, _)| job).collect())
     }

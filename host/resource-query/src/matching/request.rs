@@ -1,6 +1,6 @@
 //! A jobspec's resources in the names of one model.
 //!
-//! This module must never know what is free.
+//! This module must never know allocations.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use fluxgate_formats::constraint::Constraint;
 use fluxgate_formats::jobspec::{Count, Jobspec, Resource};
 use fluxgate_graph::description::{Model, Name};
 
-/// What a request asks of one level (RFC 14 resource vertex).
+/// The need of one level (RFC 14 resource vertex).
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Want {
     pub(crate) type_: Name,
@@ -16,47 +16,47 @@ pub(crate) struct Want {
     pub(crate) exclusive: Option<bool>,
     pub(crate) label: Option<String>,
     pub(crate) with: Vec<Want>,
-    /// Least units of each counted type that one of these needs below it.
+    /// Least units of each counted type below one of these.
     pub(crate) below: BTreeMap<Name, i64>,
-    /// Flow that one of these needs: in which subsystem, and how much.
+    /// Flow to each of these: subsystem and amount.
     pub(crate) flows: Vec<(Name, u64)>,
 }
 
 impl Want {
-    /// How many of them to take when so many are there; 0 when these are too few.
+    /// The number to take if this many are available; 0 if these are too few.
     pub(crate) fn take(&self, there: u64) -> u64 {
         self.count.largest_at_most(there).unwrap_or(0)
     }
 
-    /// How many of them are enough.
+    /// The count that suffices.
     pub(crate) fn enough(&self) -> u64 {
         self.take(u64::from(u32::MAX))
     }
 }
 
-/// A jobspec, ready to be matched on the model it was compiled for.
+/// A jobspec compiled for one model.
 #[derive(Debug, Clone)]
 pub struct Request {
     pub(crate) wants: Vec<Want>,
-    /// Seconds; 0 means without end.
+    /// Seconds; 0 means no end.
     pub(crate) duration: i64,
     pub(crate) constraint: Option<Constraint>,
     pub(crate) queue: Option<String>,
-    /// True when flow is asked for at all, and when it is asked for where there is nothing that could use it.
+    /// True if the request has flow; and true if it has flow outside of a vertex that could use it.
     pub(crate) flowing: (bool, bool),
-    /// The same for equal requests of one matcher; 0 when nobody numbered it.
+    /// Equal for equal requests of one matcher; 0 if it has no number.
     pub(crate) shape: u64,
-    /// The same for equal constraints of one matcher; 0 when there is none or nobody numbered it.
+    /// Equal for equal constraints of one matcher; 0 without a constraint or a number.
     pub(crate) terms: u64,
 }
 
 impl Request {
-    /// Names the types of a jobspec in a model. Types the model does not have are no error: nothing will match them.
+    /// Compiles a jobspec with the names of a model. Types that the model lacks are no error: nothing matches them.
     ///
-    /// A type that no vertex has, and that is the name of a subsystem, asks for flow in it: `count` units from a source
-    /// of that subsystem to the vertex that it is asked inside of, or to each of its slots.
+    /// A type that no vertex has, and that is the name of a subsystem, requests flow in it: `count` units from a
+    /// source of that subsystem to the vertex that contains the need, or to each of its slots.
     pub fn compile(model: &mut Model, jobspec: &Jobspec) -> Request {
-        // A fraction of a second counts as one: rather reserve a little more than nothing.
+        // A fraction of a second is rounded up, so that the time span is not shorter than the request.
         let duration = jobspec.duration().ceil();
         let duration = if duration >= i64::MAX as f64 { i64::MAX } else { duration as i64 };
         let (mut any, mut outside) = (false, Vec::new());
@@ -73,7 +73,7 @@ impl Request {
     }
 }
 
-/// What is asked for; the flow in it goes to `flows` of what it is asked inside of.
+/// The needs of a list; flow in it is added to `flows` of the vertex that contains the list.
 fn wants(
     model: &mut Model,
     resources: &[Resource],
@@ -106,7 +106,7 @@ fn wants(
     all
 }
 
-/// The subsystem that this asks for flow in.
+/// The subsystem in which this type requests flow.
 fn flow(model: &Model, type_: &str) -> Option<Name> {
     let name = model.name(type_).filter(|name| model.subsystems().contains(name))?;
     let has_it = |v| model.vertex(v).is_some_and(|it| it.type_() == name);

@@ -1,4 +1,4 @@
-//! When a request can be matched: now, later, or never.
+//! The time at which a request can be matched: now, later, or never.
 //!
 //! This module must never know how the graph is walked.
 
@@ -15,17 +15,17 @@ use super::matcher::Matcher;
 use super::op::{Miss, Op};
 use super::request::{Request, Want};
 
-/// A request that was matched.
+/// The result of a match.
 #[derive(Debug, Clone)]
 pub struct Matched {
-    /// When it starts.
+    /// Its start.
     pub at: i64,
-    /// What was chosen; nothing for [`Op::Satisfiability`].
+    /// The selection; empty for [`Op::Satisfiability`].
     pub booked: Booked,
 }
 
 impl Matcher {
-    /// Matches a request as of `now`, for a job that nothing is booked for yet.
+    /// Matches a request as of `now`, for a job without bookings.
     pub fn run(&mut self, request: &Request, op: Op, job: u64, now: i64) -> Result<Matched, Miss> {
         if let Some(miss) = self.parked_miss(request, op, now) {
             return Err(miss);
@@ -115,7 +115,7 @@ impl Matcher {
         Ok(Matched { at: aim.start, booked })
     }
 
-    /// Tries the times at which something changes, in order.
+    /// Tries the times at which free units change, in order.
     fn select_later(
         &mut self,
         wants: &[Want],
@@ -144,7 +144,7 @@ impl Matcher {
         false
     }
 
-    /// Says no early when too few nodes are up, meet the conditions or are free.
+    /// Refuses early if too few nodes are up, satisfy the constraint or are free.
     fn check_nodes(&mut self, op: Op, aim: &Aim<'_>, demand: &BTreeMap<Name, i64>) -> Result<(), Miss> {
         let wanted = demand.get(&self.types.node).copied().unwrap_or(0);
         let no = match op {
@@ -176,7 +176,8 @@ impl Matcher {
         Ok(())
     }
 
-    /// How many nodes meet the constraint and are free and, unless `any_state`, up; `None` when classes do not tell.
+    /// Number of nodes that satisfy the constraint and are free and, unless `any_state`, up; `None` if classes do not
+    /// decide.
     fn good_nodes(&mut self, aim: &Aim<'_>, start: i64, end: i64, any_state: bool) -> Option<u64> {
         if self.walks_always {
             return None;
@@ -197,7 +198,7 @@ impl Matcher {
         Some(good)
     }
 
-    /// Sums up, for every vertex of a request, the least that it needs below it of the types that are counted.
+    /// Sums up, for every vertex of a request, its least needs below it of the counted types.
     fn prime(&mut self, wants: &mut [Want], to_parent: &mut BTreeMap<Name, i64>) {
         let mut sure: Option<BTreeMap<Name, i64>> = None;
         for want in wants {
@@ -217,7 +218,7 @@ impl Matcher {
                 .collect();
             let slot = want.type_ == self.types.slot || want.type_ == self.types.xor_slot;
             if self.flexible && slot {
-                // Of alternatives only what each of them needs is sure.
+                // Of alternatives only the common needs are certain.
                 let mine: BTreeMap<Name, i64> = counted.into_iter().collect();
                 match &mut sure {
                     None => sure = Some(mine),
@@ -240,7 +241,7 @@ impl Matcher {
     }
 }
 
-/// What cannot be had even when everything is free cannot be had.
+/// Resources that do not suffice when everything is free never suffice.
 fn never(miss: Miss) -> Miss {
     match miss {
         Miss::Busy | Miss::Unsatisfiable => Miss::Unsatisfiable,

@@ -1,34 +1,34 @@
 //! The resources found below a vertex, by subsystem and type, and the chosen ones among them (RFC 4, accumulator).
 //!
-//! This module must never know what a score means.
+//! This module must never know the meaning of a score.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use fluxgate_graph::description::{EdgeId, Name};
 
-/// An edge to use: so many units of the vertex it leads to.
+/// An edge of a selection, with the units of the vertex at its end.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Use {
-    /// `None` leads to the root.
+    /// `None` for the root.
     pub(crate) edge: Option<EdgeId>,
     pub(crate) units: u64,
     pub(crate) exclusive: bool,
 }
 
-/// What is taken together or not at all: one vertex, or all of one slot.
+/// Vertices that are taken together or not at all: one vertex, or the content of one slot.
 #[derive(Debug, Clone)]
 pub(crate) struct Group {
     pub(crate) score: i64,
-    /// What it counts for: units of a vertex, 1 for a slot.
+    /// Its count: units of a vertex, 1 for a slot.
     pub(crate) count: u64,
-    /// Of a vertex this is all; kept apart because most groups are vertices, and a list costs an allocation.
+    /// The only use of a vertex; separate because most groups are vertices, and a list costs an allocation.
     pub(crate) first: Option<Use>,
-    /// The others of a slot.
+    /// The other uses of a slot.
     pub(crate) more: Vec<Use>,
 }
 
 impl Group {
-    /// What the first of its edges is good for.
+    /// The units of the first edge.
     pub(crate) fn units(&self) -> u64 {
         self.first.map_or(0, |u| u.units)
     }
@@ -50,16 +50,16 @@ impl Group {
         }
     }
 
-    /// Everything that is used.
+    /// All uses.
     pub(crate) fn uses(&self) -> impl Iterator<Item = &Use> {
         self.first.iter().chain(&self.more)
     }
 }
 
-/// True when the first is better than the second.
+/// True if the first is better than the second.
 pub(crate) type Better = fn(&Group, &Group) -> bool;
 
-/// Everything found of one type.
+/// All groups of one type.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Found {
     pub(crate) groups: Vec<Group>,
@@ -67,7 +67,7 @@ pub(crate) struct Found {
     pub(crate) qualified: u64,
     /// Sum of all counts.
     pub(crate) total: u64,
-    /// How many of `groups` were chosen; 0 while nobody chose.
+    /// Number of chosen `groups`; 0 before a choice.
     pub(crate) chosen: usize,
     next: usize,
 }
@@ -81,9 +81,8 @@ impl Found {
         self.groups.push(group);
     }
 
-    /// Puts the groups in order and chooses from the front until their counts reach `count`. False, with nothing done,
-    /// when `count` is 0 or more than qualified. Which of
-    /// groups equally good come first, the sort says.
+    /// Sorts the groups and chooses from the front until their counts reach `count`. False, without a change, if
+    /// `count` is 0 or more than qualified. The sort decides the order of equally good groups.
     fn choose(&mut self, count: u64, better: &dyn Fn(&Group, &Group) -> bool) -> bool {
         if count == 0 || count > self.qualified {
             return false;
@@ -102,7 +101,7 @@ impl Found {
         true
     }
 
-    /// Chooses the groups at these places, which are in order.
+    /// Chooses the groups at these positions, which are in order.
     pub(crate) fn choose_these(&mut self, places: &[usize]) {
         for (to, &from) in places.iter().enumerate() {
             self.groups.swap(to, from);
@@ -110,7 +109,7 @@ impl Found {
         self.chosen = places.len();
     }
 
-    /// The next group that was not handed out yet.
+    /// The next group that was not returned yet.
     pub(crate) fn next(&mut self) -> Option<&Group> {
         let group = self.groups.get(self.next)?;
         self.next += 1;
@@ -118,16 +117,16 @@ impl Found {
     }
 }
 
-/// What was found below one vertex.
+/// The groups found below one vertex.
 #[derive(Debug, Clone)]
 pub(crate) struct Scores {
-    /// By subsystem and type, in order: there are few, and a map would cost an allocation of many.
+    /// By subsystem and type, in order: there are few, and a map would cost many allocations.
     found: Vec<((Name, Name), Found)>,
-    /// True once something was chosen: what lies below is settled and its parents need not know.
+    /// True after a choice: the parents do not need the groups below.
     pub(crate) settled: bool,
-    /// Of the child visited last.
+    /// Score of the child visited last.
     pub(crate) score: i64,
-    /// Of the child visited last.
+    /// Free units of the child visited last.
     pub(crate) free: u64,
 }
 
@@ -142,7 +141,7 @@ impl Scores {
         self.entry((subsystem, type_)).add(group);
     }
 
-    /// True when nothing was found, or what was found is settled and was not handed on.
+    /// True if nothing was found, or the groups found are settled and not passed on.
     pub(crate) fn is_empty(&self) -> bool {
         self.found.is_empty()
     }
@@ -175,7 +174,7 @@ impl Scores {
         self.get(subsystem, type_).map_or(0, |f| f.total)
     }
 
-    /// All that was found in a subsystem, by type.
+    /// All groups of a subsystem, by type.
     pub(crate) fn of(&self, subsystem: Name) -> impl Iterator<Item = (Name, &Found)> {
         let of = self.found.iter().filter(move |((of, _), _)| *of == subsystem);
         of.map(|((_, type_), found)| (*type_, found))
@@ -187,8 +186,8 @@ impl Scores {
         self.settled |= chosen;
     }
 
-    /// Chooses those of a type whose scores follow one another closely: first all of the highest run of consecutive
-    /// scores. `seen` collects the scores of all types asked for so far.
+    /// Chooses groups of a type with close scores: first all of the highest run of consecutive scores. `seen`
+    /// collects the scores of all types requested so far.
     pub(crate) fn choose_close(
         &mut self,
         subsystem: Name,
@@ -212,7 +211,7 @@ impl Scores {
         self.settled |= chosen;
     }
 
-    /// Chooses everything there is of every type of a subsystem, and so puts it in order.
+    /// Chooses all groups of every type of a subsystem, which sorts them.
     pub(crate) fn choose_all(&mut self, subsystem: Name, better: Better) {
         let types: Vec<Name> = self.of(subsystem).map(|(type_, _)| type_).collect();
         for type_ in types {
@@ -220,11 +219,11 @@ impl Scores {
         }
     }
 
-    /// Takes over what was found further down.
+    /// Merges the groups found further down.
     pub(crate) fn merge(&mut self, other: Scores) {
         if self.found.is_empty() {
             self.found = other.found;
-            // What was chosen is chosen anew further up.
+            // The choice is repeated further up.
             for (_, found) in &mut self.found {
                 (found.chosen, found.next) = (0, 0);
             }

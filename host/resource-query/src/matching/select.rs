@@ -1,6 +1,6 @@
-//! Walking a request and the graph down together, and choosing on the way up.
+//! The walk of a request and the graph together, with the choice on the way up.
 //!
-//! This module must never know how what was chosen is booked or told.
+//! This module must never know how a selection is booked or printed.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -17,20 +17,20 @@ use super::policy::{CLASS_PROPERTY, CLASS_WORST, Policy, Prefer};
 use super::request::Want;
 use super::scores::{Group, Scores, Use};
 
-/// How a vertex stands to what is asked for next.
+/// The relation of a vertex to the next need.
 enum Fit<'w> {
-    /// It is what was asked for; go on with what is asked inside.
+    /// It has the requested type; the walk goes on with the content of the need.
     Type(&'w [Want]),
-    /// Slots of these shapes are filled below it, so many of them.
+    /// Slots of these shapes are filled below it, in this number.
     Slots(&'w [Want], u64),
-    /// Nothing of the request was met yet; go on with all of it.
+    /// No need was met yet; the walk goes on with the whole request.
     NotYet,
-    /// Not what was asked for.
+    /// It does not match.
     No,
 }
 
 impl Matcher {
-    /// Walks from the root and marks what was chosen.
+    /// Walks from the root and marks the selection.
     pub(super) fn select(&mut self, wants: &[Want], aim: &Aim<'_>, exclusive: bool) -> Result<(), Miss> {
         if let Some(result) = self.select_by_class(wants, aim, exclusive) {
             return result;
@@ -79,7 +79,7 @@ impl Matcher {
         chosen.map(drop).ok_or(Miss::Unsatisfiable)
     }
 
-    /// The root chooses. How many units of itself were asked for, or `None` when something is missing.
+    /// The choice of the root. Returns the requested units of the root itself, or `None` if something is missing.
     pub(super) fn settle_root(&mut self, wants: &[Want], found: &mut Scores) -> Option<u64> {
         let (dominant, better) = (self.dominant, self.policy.better());
         let mut close = BTreeSet::new();
@@ -112,7 +112,7 @@ impl Matcher {
         Some(units)
     }
 
-    /// Visits a vertex: what was found below goes to `to_parent`. True when it was visited as an exclusive one.
+    /// Visits a vertex; the groups found below are added to `to_parent`. True if it was visited as an exclusive one.
     #[expect(clippy::too_many_arguments, reason = "a recursion that carries its surroundings")]
     pub(super) fn visit(
         &mut self,
@@ -170,7 +170,7 @@ impl Matcher {
         Ok(exclusive)
     }
 
-    /// What a node adds to the scores of what is inside it.
+    /// The addend of a node to the scores of vertices inside it.
     fn enter(&mut self, v: VertexId) -> Result<i64, Miss> {
         let it = &self.model[v];
         if !self.policy.node_centric || it.type_() != self.types.node {
@@ -199,7 +199,7 @@ impl Matcher {
                 continue;
             }
             if std::mem::replace(&mut met, true) {
-                // Two of them match at one place: which is meant cannot be told.
+                // Two needs match at one vertex, which is ambiguous.
                 return Fit::No;
             }
         }
@@ -243,7 +243,7 @@ impl Matcher {
         }
     }
 
-    /// True when every type in a slot is the type of a neighbour.
+    /// True if every type in a slot is the type of a neighbour.
     fn holds(&self, v: VertexId, slot: &Want) -> bool {
         if let Some(types) = self.classes.frame().and_then(|frame| frame.leads.get(&v)) {
             return slot.with.iter().all(|want| types.contains(&want.type_));
@@ -271,7 +271,7 @@ impl Matcher {
         }
     }
 
-    /// Visits what is one step away in a subsystem, and keeps what qualified. False when nothing did.
+    /// Visits the neighbours in a subsystem, and keeps those that qualified. False if none did.
     #[expect(clippy::too_many_arguments, reason = "a recursion that carries its surroundings")]
     pub(super) fn explore(
         &mut self,
@@ -290,13 +290,13 @@ impl Matcher {
         }
         let first = self.policy.first_match;
         let order = first.then(|| self.fullest_first(v));
-        // In the order of the list where there is one, else along the chain of edges.
+        // In the order of the list if there is one, else along the chain of edges.
         let mut few = if first { self.few_offers(v).map(Vec::into_iter) } else { None };
         let mut listed = order.as_deref().map(Fullest::iter);
         let mut chain = self.model.first_out(v);
         let mut tallies: SmallVec<[(Name, Shares); 2]> = SmallVec::new();
         for want in wants.iter().filter(|_| first) {
-            // Of two that ask for one type the last counts.
+            // Of two needs of one type the last counts.
             tallies.retain(|(type_, _)| *type_ != want.type_);
             tallies.push((want.type_, Shares::of(want.enough())));
         }
@@ -321,7 +321,7 @@ impl Matcher {
             }
             let named = |want: &Want| want.type_ == type_ || want.type_ == self.types.slot;
             if dominant && !pristine && !wants.iter().any(named) {
-                // A visit would say no at once.
+                // A visit would refuse at once.
                 self.visits.0 += 1;
                 continue;
             }
@@ -357,7 +357,7 @@ impl Matcher {
         any
     }
 
-    /// Visits a vertex of a subsystem that is not the dominant one, and what it leads to there.
+    /// Visits a vertex of a subsystem that is not the dominant one, and its neighbours there.
     #[expect(clippy::too_many_arguments, reason = "a recursion that carries its surroundings")]
     fn visit_beside(
         &mut self,
@@ -380,7 +380,7 @@ impl Matcher {
         Ok(exclusive)
     }
 
-    /// Fills slots below a vertex, all of which are then offered as one group each.
+    /// Fills slots below a vertex; each slot is offered as one group.
     fn fill_slots(
         &mut self,
         v: VertexId,
@@ -415,7 +415,7 @@ impl Matcher {
         }
     }
 
-    /// The next slot out of what was found for it.
+    /// Makes the next slot from the groups found for it.
     pub(super) fn take_slot(&self, slot: &Want, inside: &mut Scores) -> Option<Group> {
         let mut group = Group::slot();
         for want in &slot.with {
@@ -432,7 +432,7 @@ impl Matcher {
         Some(group)
     }
 
-    /// A vertex chooses among what was found below it. False when there is less than was asked for.
+    /// The choice of a vertex among the groups found below it. False if there are too few.
     pub(super) fn finish(&mut self, v: VertexId, wants: &[Want], found: &mut Scores) -> bool {
         let (dominant, better) = (self.dominant, self.policy.better());
         let it = &self.model[v];
@@ -458,7 +458,7 @@ impl Matcher {
         met
     }
 
-    /// Marks the edges to what was chosen; at the root also those that lead there.
+    /// Marks the edges of the selection; at the root also those to it.
     pub(super) fn mark(&mut self, subsystem: Name, found: &Scores, up_to_root: bool) {
         for (_, it) in found.of(subsystem) {
             for used in it.groups[..it.chosen].iter().flat_map(Group::uses) {
@@ -488,7 +488,7 @@ impl Matcher {
         }
     }
 
-    /// The edges out of a vertex, those first that lead to where the most was free when something was booked there last.
+    /// The edges from a vertex, in descending order of the free units behind them at the last booking.
     fn fullest_first(&mut self, v: VertexId) -> Arc<Fullest> {
         if let Some(list) = self.fullest.get(&v) {
             return list.clone();

@@ -1,13 +1,13 @@
-//! Walking what lies above nodes, with one node of each class standing in for the others.
+//! Walks above nodes in which one node of each class stands in for the others.
 //!
-//! A request that names types above nodes, slots of them or alternatives is walked; but what a visit of a node finds
-//! follows from its class, from what is asked there and from its id. So of the nodes of a class one is visited, and the
-//! others are told to have found the same. Those that the root chose are marked afterwards.
+//! A request that names types above nodes, slots of them or alternatives is walked. The result of a visit of a node
+//! follows from its class, from the needs there and from its id. So one node of a class is visited, and its result is
+//! used for the others. The nodes that the root chose are marked afterwards.
 //!
-//! It fits requests by which nodes choose inside themselves: where what was found inside is handed on to what lies above
-//! nodes are visited one by one.
+//! This requires that nodes choose inside themselves. If the groups inside a node are passed on to the vertices
+//! above, nodes are visited one by one.
 //!
-//! This module must never know how what was chosen is booked or told.
+//! This module must never know how a selection is booked or printed.
 
 use std::sync::Arc;
 
@@ -23,15 +23,15 @@ use super::scores::Scores;
 use super::stand_ins::{Known, StandIns};
 use super::trials::shares;
 
-/// Fewest nodes asked for with which a walk that stops at the first match is quicker this way.
+/// Fewest requested nodes for which a walk that stops at the first match is faster this way.
 const FIRST_MIN: u64 = 4;
 
 impl Matcher {
-    /// Begins a walk in which nodes stand in for one another, where that tells the same.
+    /// Begins a walk with stand-ins, if the result is the same.
     pub(super) fn begin_stand_ins(&mut self, wants: &[Want], aim: &Aim<'_>) {
         self.stand_ins = None;
         let node = self.types.node;
-        // A walk that stops at the first match looks at no more nodes than it needs.
+        // A walk that stops at the first match visits no more nodes than it needs.
         let fewest = if self.policy.first_match { FIRST_MIN } else { 1 };
         if self.walks_always
             || self.subsystems.len() != 1
@@ -42,18 +42,18 @@ impl Matcher {
             return;
         }
         self.classes.refresh(&self.model, self.dominant, &mut self.ledger);
-        // Where a walk stops at the first match, nodes of a class look through their parts in the same order.
+        // In a walk that stops at the first match, nodes of a class visit their parts in the same order.
         let first = self.policy.first_match;
         let fits = |frame: &Frame| frame.lowest >= 0 && (!first || frame.orderly);
         if self.classes.frame().is_some_and(fits) {
-            // Who is led to nodes is not led to those that do not meet the constraint.
+            // A restricted walk does not reach nodes that violate the constraint.
             let led = self.offering.as_ref().is_some_and(|offering| offering.view.is_some());
             let view = if led { None } else { self.view(aim) };
             self.stand_ins = Some(StandIns { view, led, ..StandIns::default() });
         }
     }
 
-    /// Ends it, and marks what the nodes have that were chosen without a visit.
+    /// Ends it, and marks the chosen nodes that were not visited.
     pub(super) fn end_stand_ins(&mut self, wants: &[Want], aim: &Aim<'_>) {
         let Some(all) = self.stand_ins.take() else { return };
         if !all.stood.is_empty() {
@@ -77,7 +77,7 @@ impl Matcher {
         }
     }
 
-    /// Visits a node by its class; `None` when it has to be visited in earnest.
+    /// Handles a node by its class; `None` if it must be visited.
     #[expect(clippy::too_many_arguments, reason = "the surroundings of a visit")]
     pub(super) fn visit_by_class(
         &mut self,
@@ -91,7 +91,7 @@ impl Matcher {
     ) -> Option<Result<bool, Miss>> {
         self.stand_ins.as_ref()?;
         let node = self.classes.frame()?.node_at(v)?;
-        // Out of the way, so that visits inside are visits.
+        // Removed for a while, so that visits inside are real visits.
         let mut all = self.stand_ins.take()?;
         let result = self.ask(&mut all, (v, node), wants, (pristine, exclusive), aim, to_parent, depth);
         self.stand_ins = Some(all);
@@ -162,7 +162,7 @@ impl Matcher {
     }
 }
 
-/// The fewest nodes that are asked for, as far as types say.
+/// The fewest nodes requested, as far as types show.
 fn nodes_of(wants: &[Want], node: Name) -> u64 {
     wants.iter().fold(0, |sum: u64, want| {
         let one = if want.type_ == node { 1 } else { nodes_of(&want.with, node) };

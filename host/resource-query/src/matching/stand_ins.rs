@@ -1,4 +1,4 @@
-//! Stand-ins: nodes of a class that need not be visited in a walk because another node of the class was.
+//! Stand-ins: nodes of a class that need not be visited because another node of the class was.
 //!
 //! This module must never know how a node is visited.
 
@@ -11,46 +11,46 @@ use super::request::Want;
 use super::trials::Trial;
 use super::views::View;
 
-/// Most ways in which nodes are asked that are told apart in one walk.
+/// Most different needs of nodes that are distinguished in one walk.
 pub(super) const WAYS_MAX: usize = 8;
 
-/// What is known of the nodes of one class.
+/// The known result for the nodes of one class.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Known {
-    /// They have nothing; true when they count as seen all the same.
+    /// No offer; true if they count as visited.
     Nothing(bool),
-    /// They have what this trial has.
+    /// The offers of this trial.
     Trial(u32),
-    /// Each has to be visited.
+    /// Each must be visited.
     Own,
 }
 
-/// One way in which nodes are asked.
+/// One list of needs of nodes.
 #[derive(Debug, Clone)]
 pub(super) struct Way {
     pub(super) wants: Vec<Want>,
-    /// Where the request lies that was asked last.
+    /// The address of the last needs.
     pub(super) place: usize,
     pub(super) pristine: bool,
     pub(super) exclusive: bool,
     pub(super) classes: HashMap<ClassId, Known>,
 }
 
-/// What is known of nodes in one walk.
+/// The known results for nodes in one walk.
 #[derive(Debug, Clone, Default)]
 pub(super) struct StandIns {
     pub(super) ways: Vec<Way>,
     pub(super) trials: Vec<Arc<Trial>>,
-    /// For each node that was not visited the number of the way in which it was asked, and of its trial.
+    /// For each node that was not visited, the numbers of its needs and of its trial.
     pub(super) stood: HashMap<u32, (u32, u32)>,
-    /// The nodes that meet the constraint, if there is one.
+    /// The nodes that satisfy the constraint, if there is one.
     pub(super) view: Option<View>,
-    /// True when only nodes that meet it are come to.
+    /// True if the walk only reaches nodes that satisfy it.
     pub(super) led: bool,
 }
 
 impl StandIns {
-    /// The number of a way; `None` when there are too many. What lies `lasting`ly in one place is the same request.
+    /// The number of a list of needs; `None` if there are too many. With `lasting`, equal addresses mean equal needs.
     pub(super) fn way(
         &mut self,
         wants: &[Want],

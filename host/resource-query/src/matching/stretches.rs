@@ -1,12 +1,12 @@
-//! Choosing among nodes that are equally good, for preferences that say little of single nodes.
+//! Selection among equally good nodes, for preferences that distinguish few nodes.
 //!
-//! By locality all nodes of a run of consecutive ids are equally good, by variation all of a class of performance. Which of
-//! them are taken is what a sort of all nodes makes of them. The nodes of a class are known as stretches, from one node to
-//! another without a gap; cut where a row of nodes below one parent ends, and where ids do not go on, they make up the list
-//! that a walk would sort, written as [`blocks`](super::blocks) of equal keys. So a choice costs the number of stretches
-//! and of rows, and not of nodes.
+//! By locality all nodes of a run of consecutive ids are equally good, by variation all of a performance class. A
+//! sort of all nodes decides which of them are taken. The nodes of a class are stored as stretches, from one node to
+//! another without a gap. Split at the ends of rows of siblings, and at gaps in the ids, they form the list that a
+//! walk would sort, stored as [`blocks`](super::blocks) of equal keys. So the cost follows the number of stretches
+//! and of rows, not of nodes.
 //!
-//! This module must never know how what was chosen is marked.
+//! This module must never know how a selection is marked.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use super::matcher::Matcher;
 use super::policy::Prefer;
 use super::trials::{Form, Pick, Search};
 
-/// Stretches that are few whatever the number of nodes.
+/// A number of stretches that is small for any machine.
 const FEW: usize = 64;
 
 /// Nodes from one number to another, in the order of a row.
@@ -23,7 +23,7 @@ const FEW: usize = 64;
 struct Piece {
     first: u32,
     last: u32,
-    /// Which row, by the number of its first node.
+    /// The row, by the number of its first node.
     row: u32,
     key: i64,
 }
@@ -40,8 +40,8 @@ impl Piece {
 }
 
 impl Matcher {
-    /// Chooses among nodes in stretches; `None` when the preference tells more nodes apart, or when stretches are so many
-    /// that the nodes are as well looked at one by one.
+    /// Selects among nodes in stretches; `None` if the preference distinguishes more nodes, or if there are so many
+    /// stretches that single nodes cost no more.
     pub(super) fn pick_from_stretches(&self, search: &Search<'_>, count: u64) -> Option<Vec<Pick>> {
         let frame = self.classes.frame()?;
         let close = match self.policy.prefer {
@@ -71,7 +71,7 @@ impl Matcher {
         if close {
             self.by_runs(&mut pieces);
         }
-        // The list, and for each row where it begins there and which pieces it has.
+        // The list, and the start and the pieces of each row in it.
         let mut list: Vec<Block> = Vec::new();
         let mut rows: Vec<(u32, &[Piece])> = Vec::new();
         let mut keys: Vec<(i64, u32)> = Vec::new();
@@ -88,14 +88,14 @@ impl Matcher {
             match (by_row, close) {
                 (false, _) => {}
                 (true, true) => {
-                    // Slots are filled below each parent with the highest id first.
+                    // Slots are filled below each parent, highest id first.
                     let rank = |node: u32| frame.sites[node as usize].rank;
                     if !row.windows(2).all(|w| rank(w[0].last) < rank(w[1].first)) {
                         return None;
                     }
                     keys.reverse();
                 }
-                // Which of equal ones are first in a row matters only where it is chosen from.
+                // The order of equal ones in a row matters only for a choice from it.
                 (true, false) => keys.sort_unstable(),
             }
             for &(key, count) in &keys {
@@ -127,7 +127,7 @@ impl Matcher {
         Some(picks)
     }
 
-    /// Cuts stretches where rows end and, if that counts, where ids do not go on.
+    /// Splits stretches at the ends of rows and, with `close`, at gaps in the ids.
     fn pieces(&self, stretches: &[(u32, u32, i64)], by_row: bool, close: bool) -> Vec<Piece> {
         let Some(frame) = self.classes.frame() else { return Vec::new() };
         let rows = if by_row { frame.rows.len() } else { 0 };
@@ -153,7 +153,7 @@ impl Matcher {
         all
     }
 
-    /// Gives pieces the keys of the runs of consecutive ids that they are in, the run of the highest ids first.
+    /// Gives pieces the keys of their runs of consecutive ids, the run of the highest ids first.
     fn by_runs(&self, pieces: &mut [Piece]) {
         let Some(frame) = self.classes.frame() else { return };
         let rank = |node: u32| frame.sites[node as usize].rank;
@@ -169,7 +169,7 @@ impl Matcher {
     }
 }
 
-/// Moves on in a list in order to the first that is after a number; mostly that is the next one.
+/// Advances in a sorted list to the first number above `number`; mostly that is the next one.
 fn go_on(list: &[u32], at: &mut usize, number: u32) {
     for _ in 0..2 {
         if list.get(*at).is_none_or(|&it| it > number) {

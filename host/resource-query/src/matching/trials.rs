@@ -1,4 +1,4 @@
-//! Trials: what a node of one class offers to a request, memoized; and the choices of a search by classes.
+//! Trials: the memoized offers of a node of one class for a request, and the choices of a search by classes.
 //!
 //! This module must never know how a node is visited.
 
@@ -10,42 +10,42 @@ use super::classes::{ClassId, Classes, Members};
 use super::request::Want;
 use super::views::View;
 
-/// What a request asks of nodes.
+/// The form of a request for nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Form {
     /// Nodes.
     Node,
     /// Slots of one node each.
     NodeSlots,
-    /// Something inside nodes.
+    /// Vertices inside nodes.
     Inside,
 }
 
-/// One group that a node offers.
+/// One group of a node.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Offer {
-    /// Its score, but for what follows from the node's id.
+    /// Its score without the part of the node's id.
     pub(super) base: i64,
-    /// How many vertices it is made of: to each of them the node adds its own weight.
+    /// Number of its vertices: the node adds its weight to each.
     pub(super) parts: i64,
     pub(super) count: u64,
 }
 
-/// What the nodes of a class have for a request.
+/// The offers of the nodes of a class for a request.
 #[derive(Debug, Default)]
 pub(super) struct Trial {
-    /// True when the node is visited as an exclusive one.
+    /// True if the node is visited as an exclusive one.
     pub(super) exclusive: bool,
-    /// In the order in which the node offers them.
+    /// In the order of the offers.
     pub(super) offers: Vec<Offer>,
     /// Sum of their counts.
     pub(super) count: u64,
-    /// What was marked inside the node: where, whether exclusively, how many units.
+    /// The marks inside the node: position, exclusive, units.
     pub(super) marks: Vec<(u32, bool, u64)>,
     pub(super) labels: Vec<(u32, String)>,
 }
 
-/// What a trial was made with.
+/// The parameters of a trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Circumstances {
     pub(super) class: ClassId,
@@ -56,31 +56,31 @@ pub(super) struct Circumstances {
     pub(super) inventory: bool,
 }
 
-/// Trials made before.
+/// Stored trials.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Trials(pub(super) HashMap<Circumstances, Arc<Trial>>);
 
-/// A choice: a group of a node.
+/// A chosen group of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Pick {
-    /// The smaller the better.
+    /// Smaller is better.
     pub(super) key: i64,
     pub(super) node: u32,
     pub(super) offer: u32,
     pub(super) count: u64,
 }
 
-/// What a search by classes goes by.
+/// The parameters of a search by classes.
 pub(super) struct Search<'w> {
     pub(super) form: Form,
     pub(super) want: &'w Want,
     pub(super) wants: &'w [Want],
-    /// What nodes are asked, and how they are come to.
+    /// The needs of nodes, and the way in which nodes are reached.
     pub(super) asked: &'w [Want],
     pub(super) pristine: bool,
     pub(super) exclusive: bool,
     pub(super) trials: Vec<(ClassId, Arc<Trial>)>,
-    /// The nodes that meet the constraint, if there is one.
+    /// The nodes that satisfy the constraint, if there is one.
     pub(super) view: Option<View>,
 }
 
@@ -93,13 +93,13 @@ impl Search<'_> {
         }
     }
 
-    /// True when a node may be chosen from.
+    /// True if a node may be chosen.
     pub(super) fn meets(&self, node: u32) -> bool {
         self.view.as_ref().is_none_or(|view| view.has(node))
     }
 }
 
-/// True when something is asked for that others may share in where it could not be.
+/// True if the request has a need that others can share at the same vertex.
 pub(super) fn shares(wants: &[Want]) -> bool {
     wants.iter().any(|w| w.exclusive == Some(false) || shares(&w.with))
 }

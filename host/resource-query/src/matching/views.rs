@@ -1,11 +1,11 @@
-//! The nodes that meet a constraint (RFC 31), by class.
+//! The nodes that satisfy a constraint (RFC 31), by class.
 //!
-//! Whether a node meets a constraint follows from its name, its rank and its properties, so it is asked once a node, when
-//! the constraint is first seen. From then on a view follows the nodes that change their class, and a constrained request
-//! chooses from it as others do from the classes themselves. When a property changes or the graph does, views are made
-//! anew; of many constraints those not asked for longest are forgotten.
+//! Whether a node satisfies a constraint follows from its name, its rank and its properties, so it is evaluated once
+//! for each node, when the constraint is first used. Afterwards a view follows the nodes that change their class, and
+//! a request with the constraint selects from it like other requests from the classes. When a property or the graph
+//! changes, views are built again; of many constraints those not used for longest are dropped.
 //!
-//! This module must never know what a constraint says.
+//! This module must never know the content of a constraint.
 
 use std::collections::BTreeMap;
 
@@ -14,16 +14,16 @@ use super::classes::{ClassId, Classes, Members};
 /// Most views that are kept.
 const VIEWS_MAX: usize = 32;
 
-/// The nodes that meet one constraint; see the module.
+/// The nodes that satisfy one constraint; see the module.
 #[derive(Debug, Clone, Default)]
 pub(super) struct View {
-    /// One bit a node.
+    /// One bit for each node.
     meets: Vec<u64>,
     /// Classes that have such nodes.
     pub(super) classes: BTreeMap<ClassId, Members>,
-    /// The class that each node has here, by its number; of nodes that do not meet the constraint nothing.
+    /// The class of each node in this view, by its number; none for nodes that violate the constraint.
     class_of: Vec<ClassId>,
-    /// How often nodes had changed their class when this was last brought up to date.
+    /// The number of changes of class at the last update.
     moves: u64,
     used: u64,
 }
@@ -38,7 +38,7 @@ impl View {
         view
     }
 
-    /// True when the node of this number meets the constraint.
+    /// True if the node of this number satisfies the constraint.
     pub(super) fn has(&self, node: u32) -> bool {
         self.meets.get(node as usize / 64).is_some_and(|word| word >> (node % 64) & 1 == 1)
     }
@@ -89,12 +89,12 @@ pub(super) struct Views {
 }
 
 impl Views {
-    /// Forgets them all.
+    /// Drops all views.
     pub(super) fn clear(&mut self) {
         self.all.clear();
     }
 
-    /// The view of a constraint, up to date; to be given back with [`Views::give_back`].
+    /// The up-to-date view of a constraint; [`Views::give_back`] puts it back.
     pub(super) fn take(&mut self, terms: u64, classes: &Classes, meets: impl Fn(u32) -> bool) -> View {
         let count = classes.frame().map_or(0, |frame| frame.sites.len());
         let mut view = self.all.remove(&terms).unwrap_or_else(|| View::new(count, meets));
@@ -113,14 +113,14 @@ impl Views {
     }
 }
 
-/// The nodes that have something to offer.
+/// The nodes with an offer.
 #[derive(Debug, Clone)]
 pub(super) struct Offering {
-    /// Classes of nodes that do, in order.
+    /// Their classes, in order.
     pub(super) classes: Vec<ClassId>,
-    /// Nodes that meet the constraint, if there is one, and its number.
+    /// The nodes that satisfy the constraint, if there is one, and its number.
     pub(super) view: Option<View>,
     pub(super) terms: u64,
-    /// The only nodes that are to be looked at, in order, where these are known.
+    /// The only nodes to visit, in order, if these are known.
     pub(super) only: Option<Vec<u32>>,
 }

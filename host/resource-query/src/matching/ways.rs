@@ -1,6 +1,6 @@
-//! Ways of flow from a source to a consumer.
+//! Paths of flow from a source to a consumer.
 //!
-//! This module must never know how a way is found.
+//! This module must never know how a path is found.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ pub(super) struct Way {
     pub(super) units: u64,
 }
 
-/// What flows through each hop.
+/// The flow through each hop.
 pub(super) fn sums(ways: &[Way]) -> BTreeMap<VertexId, u64> {
     let mut all = BTreeMap::new();
     for way in ways {

@@ -1,7 +1,8 @@
 //! Booking a whole node.
 //!
-//! The parts of a whole node, and the amounts counted below each part, follow from its template. So no edge is followed
-//! and no mark is read. Vertices without children that are booked alike, in whole nodes and elsewhere, share one booking.
+//! The parts of a whole node, and the amounts counted below each part, follow from its template, so no edge is
+//! followed and no mark is read. Vertices without children that are booked alike, in whole nodes and elsewhere, share
+//! one booking.
 //!
 //! This module must never know requests.
 
@@ -14,11 +15,11 @@ use super::booked::{Bare, Hold, Item, Step, Taken, Walk, add};
 use super::frame::Part;
 use super::matcher::Matcher;
 
-/// Most kinds of vertices that are remembered while a job is booked.
+/// Most kinds of vertices that are kept while a job is booked.
 const BARE_MAX: usize = 8;
 
 impl Matcher {
-    /// The number of the node that a vertex is, if all of it can be booked by its make.
+    /// The number of the node at a vertex, if all of it can be booked by its template.
     pub(super) fn whole_node(&self, v: VertexId, hold: Hold) -> Option<u32> {
         if self.walks_always || !matches!(hold, Hold::Allocate | Hold::Reserve) {
             return None;
@@ -26,7 +27,7 @@ impl Matcher {
         self.classes.frame()?.node_at(v)
     }
 
-    /// Books a node and all that is in it, as `book_vertex` does.
+    /// Books a node and its content, as `book_vertex` does.
     pub(super) fn book_whole(
         &mut self,
         node: u32,
@@ -34,7 +35,7 @@ impl Matcher {
         walk: &mut Walk,
         taken: &mut Taken,
     ) -> Result<u64, PlanError> {
-        // Out of the way while the ledger is written.
+        // Taken out while the ledger is written.
         let Some(frame) = self.classes.take_frame() else { return Ok(0) };
         let plan = frame.plan(node);
         let inside = frame.inside(node);
@@ -48,7 +49,7 @@ impl Matcher {
             let own = part.depth == 0;
             let units = if own { step.units } else { part.size };
             walk.seen.push(v);
-            // What is below a part comes right before it.
+            // The vertices below a part directly precede it.
             let below = &plan[at + 1 - (part.end - part.at) as usize..at];
             let booked = if part.bare {
                 self.book_bare(v, part.size, units, walk)
@@ -83,7 +84,7 @@ impl Matcher {
         result
     }
 
-    /// Books one part in which nothing is left.
+    /// Books one part of which no units are left.
     fn book_part(
         &mut self,
         v: VertexId,
@@ -108,7 +109,8 @@ impl Matcher {
         Ok(())
     }
 
-    /// Books a vertex with nothing below it. Those that had the same before and are booked alike have the same after.
+    /// Books a vertex without children. Vertices with equal bookings before and an equal new booking share one
+    /// afterwards.
     pub(super) fn book_bare(
         &mut self,
         v: VertexId,
@@ -126,7 +128,7 @@ impl Matcher {
         let booking = self.ledger.open(v, size, &[], true);
         booking.hold(walk.job, walk.start, walk.end, units, walk.hold == Hold::Reserve)?;
         if let Some(tree) = &mut booking.tree {
-            // Something was below it once.
+            // The vertex had children earlier.
             tree.add(walk.job, walk.start, walk.end, &[1])?;
         }
         if common {

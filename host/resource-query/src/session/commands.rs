@@ -1,4 +1,4 @@
-//! Parsing command lines, and the short commands.
+//! The parser of command lines, and the short commands.
 //!
 //! This module must never know how matching works.
 
@@ -9,7 +9,7 @@ use super::matches::RULE;
 use super::{Said, Session, Stream, World};
 
 impl Session {
-    /// Does what a line says. Lines that are no command, such as comments, are passed over.
+    /// Executes a line. Other lines, such as comments, are ignored.
     pub fn obey(&mut self, line: &str, world: &mut dyn World) -> Said {
         let mut said = Said::default();
         let words: Vec<&str> = line.split_whitespace().collect();
@@ -84,7 +84,7 @@ impl Session {
         }
     }
 
-    /// What is at a path; says so when nothing is.
+    /// The vertices at a path; reports an unknown path.
     fn named(&self, path: &str, said: &mut Said) -> Vec<VertexId> {
         let found = self.matcher.model().at_path(path);
         if found.is_empty() {
@@ -179,7 +179,7 @@ fn cat(args: &[&str], world: &mut dyn World, said: &mut Said) {
     }
 }
 
-/// The number that a text begins with, or 0.
+/// The number at the start of a text, or 0.
 pub(super) fn number(text: &str) -> u64 {
     let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     text[..end].parse().unwrap_or(0)

@@ -1,4 +1,4 @@
-//! Commands that find resources, book the allocation of a file, release part of one, and change the graph.
+//! Commands that find resources, book the allocation in a file, release part of one, and change the graph.
 //!
 //! This module must never know how matching works.
 

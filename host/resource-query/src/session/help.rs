@@ -1,10 +1,10 @@
 //! The help texts of the commands.
 //!
-//! This module must never know what a command does.
+//! This module must never know the implementation of a command.
 
 use super::{Said, Stream};
 
-/// Name, short name and what it does.
+/// Name, short name and description.
 pub(super) const COMMANDS: [(&str, &str, &str); 16] = [
     (
         "match",

@@ -10,11 +10,11 @@ use crate::matching::{Miss, Op};
 
 use super::{Job, Said, Session, Stream, World};
 
-/// The longest duration that the planner's time can tell.
+/// The longest duration that the planner's time can represent.
 const SECONDS_MAX: f64 = 9e18;
 pub(super) const RULE: &str = "INFO: =============================\n";
 
-/// What came of a match.
+/// The outcome of a match.
 struct Outcome {
     op: Op,
     job: u64,
@@ -43,7 +43,7 @@ impl Session {
         }
     }
 
-    /// Matches the jobspec of a file; false when it was not matched.
+    /// Matches the jobspec of a file; false if it was not matched.
     fn match_file(&mut self, op: Op, path: &str, world: &mut dyn World, said: &mut Said) -> bool {
         let text = match world.read(path) {
             Ok(text) => text,
@@ -99,7 +99,7 @@ impl Session {
         outcome.at.is_some()
     }
 
-    /// The first type of which nobody ever heard.
+    /// The first type that is not known.
     fn unknown_type<'j>(&self, resources: &'j [Resource]) -> Option<&'j str> {
         resources.iter().find_map(|it| match self.types.contains(&it.type_) {
             true => self.unknown_type(&it.with),
@@ -135,7 +135,7 @@ impl Session {
         }
     }
 
-    /// Says what a job got.
+    /// Reports the selection of a job.
     pub(super) fn say_booked(&self, job: u64, word: &str, at: i64, seconds: f64, said: &mut Said) {
         let when = if at == 0 { "Now".to_owned() } else { at.to_string() };
         said.result(format!("{RULE}INFO: JOBID={job}\nINFO: RESOURCES={word}\nINFO: SCHEDULED AT={when}\n"));

@@ -1,8 +1,8 @@
-//! The conversation of `resource-query` with a [`Matcher`], command by command.
+//! The command language of `resource-query` for a [`Matcher`].
 //!
-//! A [`Session`] loads a graph and then obeys lines such as `match allocate job.yaml`, `cancel 3` or
-//! `find status=down`. What it answers is text for people and for test suites that compare it. It reads files and a
-//! stopwatch only through its [`World`], so that a test needs neither.
+//! A [`Session`] loads a graph and executes lines such as `match allocate job.yaml`, `cancel 3` or `find
+//! status=down`. Its answers are text for people and for test suites that compare it. It reads files and a stopwatch
+//! only through its [`World`], so that a test needs neither.
 //!
 //! This module must never know a terminal, a file system or the time of day.
 
@@ -21,16 +21,16 @@ use crate::render::Format;
 use fluxgate_graph::description::LoadError;
 use fluxgate_graph::description::{Model, VertexId};
 
-/// What a session may ask of its surroundings.
+/// The environment of a session.
 pub trait World {
     /// The text of a file.
     fn read(&mut self, path: &str) -> io::Result<String>;
 
-    /// Seconds on a stopwatch that never goes back.
+    /// Seconds of a stopwatch that never goes back.
     fn seconds(&mut self) -> f64;
 }
 
-/// How a session is set up; every field as the command line gives it.
+/// The options of a session, as on the command line.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// Format of the graph, one of [`LOAD_FORMATS`].
@@ -41,15 +41,15 @@ pub struct Options {
     pub subsystems: String,
     /// The preference, such as `lonode`.
     pub policy: String,
-    /// True when nodes are taken in an order from outside ([`Session::order_nodes`]) and not by `policy`.
+    /// True if nodes are taken in an order that is set ([`Session::order_nodes`]) and not by `policy`.
     pub ranked: bool,
     /// `simple`, or `flexible` for slots that are alternatives.
     pub traverser: String,
     /// How selections are written, such as `rv1`.
     pub match_format: String,
-    /// What is counted where, such as `ALL:core`.
+    /// The aggregates, such as `ALL:core`.
     pub prune: String,
-    /// Whether answers say how long they took and how many vertices they visited.
+    /// True if answers include the time and the number of visited vertices.
     pub elapse: bool,
 }
 
@@ -90,50 +90,50 @@ pub const SUBSYSTEMS: [(&str, &[&str]); 14] = [
     ("ALL", &["containment", "ibnet", "ibnetbw", "pfs1bw", "power"]),
 ];
 
-/// Why a session could not begin.
+/// Why a session could not be opened.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SessionError {
-    /// The graph.
+    /// The graph is invalid.
     #[error(transparent)]
     Load(#[from] LoadError),
-    /// The policy.
+    /// The policy is invalid.
     #[error(transparent)]
     Policy(#[from] PolicyError),
-    /// The subsystems or the pruning spec.
+    /// The subsystems or the pruning spec are invalid.
     #[error(transparent)]
     Setup(#[from] SetupError),
-    /// Another option.
+    /// Another option is invalid.
     #[error("{option}: '{found}' found; accepted are {accepted}")]
     Option {
-        /// Which.
+        /// The option.
         option: &'static str,
         /// Its value.
         found: String,
-        /// What there is.
+        /// The accepted values.
         accepted: String,
     },
 }
 
-/// Where a text belongs.
+/// The stream of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stream {
-    /// What was asked for: to the file of results where there is one, else to the standard output.
+    /// The result: to the file of results if there is one, else to the standard output.
     Result,
-    /// About it: always to the standard output.
+    /// Information about it: always to the standard output.
     Info,
-    /// What went wrong, as the graph scheduler's tool says it: to the standard error output.
+    /// An error, in the words of the graph scheduler's tool: to the standard error output.
     Error,
-    /// Why it went wrong, which that tool does not say: to the standard error output, for people.
+    /// The reason of an error, which that tool does not print: to the standard error output, for people.
     Reason,
 }
 
-/// What a command answered, in order.
+/// The answer to a command, in order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Said {
-    /// Texts and where they belong.
+    /// Texts and their streams.
     pub parts: Vec<(Stream, String)>,
-    /// True when the session is over.
+    /// True if the session is over.
     pub quit: bool,
 }
 
@@ -157,13 +157,13 @@ impl Said {
         self.say(Stream::Reason, format!("  {text}\n"));
     }
 
-    /// Everything said on one stream.
+    /// All text on one stream.
     pub fn text(&self, stream: Stream) -> String {
         self.parts.iter().filter(|(s, _)| *s == stream).map(|(_, text)| text.as_str()).collect()
     }
 }
 
-/// What became of a job.
+/// The outcome of a job.
 #[derive(Debug, Clone)]
 struct Job {
     state: &'static str,
@@ -172,7 +172,7 @@ struct Job {
     seconds: f64,
 }
 
-/// A graph, what was booked on it, and the jobs it was booked for.
+/// A graph with its bookings, and their jobs.
 #[derive(Debug, Clone)]
 pub struct Session {
     matcher: Matcher,
@@ -180,9 +180,9 @@ pub struct Session {
     elapse: bool,
     next_job: u64,
     jobs: BTreeMap<u64, Job>,
-    /// Types that a jobspec may name without being told that nobody knows them.
+    /// Types that a jobspec may name without a report that they are unknown.
     types: BTreeSet<String>,
-    /// Shortest, longest and all match times together, in seconds.
+    /// Shortest, longest and total match time, in seconds.
     times: (f64, f64, f64),
 }
 
@@ -227,7 +227,7 @@ impl Session {
         };
         let types = types_of(&model);
         let mut matcher = Matcher::new(model, &setup)?;
-        // Whoever wants to know how many vertices were visited wants them visited.
+        // The number of visited vertices is exact only for walks.
         matcher.walk_always(options.elapse);
         Ok(Session {
             matcher,
@@ -240,7 +240,7 @@ impl Session {
         })
     }
 
-    /// What there is, in lines: how many types, names and paths, and how many vertices of each rank.
+    /// The sizes of the graph, in lines: numbers of types, names and paths, and of the vertices of each rank.
     pub fn sizes(&self) -> String {
         let model = self.matcher.model();
         let (mut types, mut names, mut paths) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
@@ -263,18 +263,18 @@ impl Session {
         text
     }
 
-    /// The matcher, to look at.
+    /// The matcher, for reading.
     pub fn matcher(&self) -> &Matcher {
         &self.matcher
     }
 
-    /// Takes nodes in this order from here on ([`Matcher::order_nodes`]); a session was begun for it.
+    /// Sets the order of nodes ([`Matcher::order_nodes`]); the session must have been opened with `ranked`.
     pub fn order_nodes(&mut self, order: &[VertexId]) {
         self.matcher.order_nodes(order);
     }
 }
 
-/// Types that a graph scheduler knows without having any.
+/// Types that a graph scheduler knows even if the graph has none.
 const TYPES: [&str; 10] =
     ["cluster", "core", "socket", "gpu", "node", "rack", "slot", "xor_slot", "ssd", "storage_node"];
 

@@ -1,4 +1,4 @@
-//! The example graphs in docs/graphs: they load, and what their page says of them is so.
+//! The example graphs in docs/graphs: they load, and the statements of their page are true.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -26,7 +26,7 @@ fn matcher(name: &str) -> Matcher {
     Matcher::new(figure(name), &setup).unwrap()
 }
 
-/// What a request of the folder gets.
+/// The selection for a request of the folder.
 fn run(matcher: &mut Matcher, request: &str, op: Op, job: u64) -> Result<Vec<String>, Miss> {
     let jobspec = Jobspec::from_yaml_with(&text(request), Checks::Scheduling).unwrap();
     let request = matcher.compile(&jobspec);
@@ -38,7 +38,7 @@ fn run(matcher: &mut Matcher, request: &str, op: Op, job: u64) -> Result<Vec<Str
     Ok(names(matcher.model(), &vertices.collect::<Vec<_>>()))
 }
 
-/// Names and free units of what carries a flow, in the order of the file.
+/// Names and free units of the vertices of a flow, in the order of the file.
 fn left(matcher: &Matcher, subsystem: &str) -> Vec<(String, u64)> {
     let model = matcher.model();
     let (all, _) = model.subsystem(subsystem).unwrap();
@@ -69,7 +69,7 @@ fn all_example_graphs_load_and_are_saved_without_loss() {
     for (from, to) in [(0, 1), (1, 0)] {
         assert_eq!(both.steps(switches[from], io).collect::<Vec<_>>(), [switches[to]]);
     }
-    // Figure 3 says twice what figure 1 says once.
+    // Figure 3 repeats the edges of figure 1.
     assert_eq!(figure("figure3").to_jgf()["graph"]["edges"], figure("figure1").to_jgf()["graph"]["edges"]);
 }
 
@@ -84,7 +84,7 @@ fn m4_20_and_m4_18_figure_6_one_request_for_a_node_cores_and_bandwidth() {
     assert_eq!(subsystems, ["containment", "io"].into());
     let units = |m: &Matcher| left(m, "io").into_iter().map(|(_, n)| n).collect::<Vec<_>>();
     assert_eq!(units(&matcher), [10, 8, 5, 4]);
-    // Node7 is the first with free cores; only Node9 has a way to the file system.
+    // Node7 is the first with free cores; only Node9 has a path to the file system.
     let got = run(&mut matcher, "io.yaml", Op::Allocate, 1).unwrap();
     assert_eq!(got, ["core0", "core1", "Node9", "Rack1", "Cluster"]);
     assert_eq!(units(&matcher), [7, 5, 2, 1], "every hop is debited");

@@ -6,7 +6,7 @@ use fluxgate_formats::jobspec::{Checks, Jobspec};
 use crate::matching::{FlowError, Item, Matcher, Miss, Op, Policy, Setup, Term};
 use fluxgate_graph::description::{Direction, Model, Pool, Relation, VertexId};
 
-/// The file system, two switches and two network cards, with what each can carry; node 9 holds the first card.
+/// The file system, two switches and two network cards, with their capacities; node 9 holds the first card.
 fn network() -> (Matcher, [VertexId; 6]) {
     let mut model = Model::new();
     let mut add = |type_: &str, id: i64, size: u64| {
@@ -48,7 +48,7 @@ fn m4_18_flow_is_booked_on_every_hop_or_on_none() {
     let way = matcher.flow("io", pfs, nic, 3, term(1)).unwrap();
     assert_eq!(names(matcher.model(), &way), ["PFS1", "CoreSwitch1", "EdgeSwitch3", "Nic1"]);
     assert_eq!(left(&matcher, &all[..5]), [7, 5, 2, 1, 4]);
-    // The edge switch has 2 left, so 3 more to the other card go nowhere, and nothing is debited.
+    // The edge switch has 2 left, so the other card cannot get 3 more, and nothing is debited.
     assert_eq!(matcher.flow("io", pfs, other, 3, term(2)), Err(FlowError::NoWay(3)));
     assert_eq!(left(&matcher, &all[..5]), [7, 5, 2, 1, 4]);
     assert!(matcher.flow("io", pfs, other, 2, term(2)).is_ok());
@@ -65,7 +65,7 @@ fn m4_19_flow_goes_the_way_of_the_conduit() {
     assert!(matcher.route("io", pfs, nic, 1, (0, 10)).is_ok());
     assert_eq!(matcher.route("io", nic, pfs, 1, (0, 10)), Err(FlowError::NoWay(1)));
     assert!(matches!(matcher.route("plumbing", pfs, nic, 1, (0, 10)), Err(FlowError::Model(_))));
-    // An edge that goes both ways is two.
+    // An edge of both directions counts as two.
     let mut model = Model::new();
     let [a, b] = [0, 1].map(|n| model.add(Pool::new("switch", n)).unwrap());
     let mut both = Relation::of("io", "conduit_of", "");
@@ -88,7 +88,7 @@ fn m4_18_flow_is_booked_over_time() {
     assert!(matcher.flow("io", pfs, nic, 4, Term { start: 50, end: 60, ..term(2) }).is_ok());
 }
 
-/// A file system, two switches, and four nodes of two cores with a network card each, two to a switch.
+/// A file system, two switches, and four nodes of two cores with a network card each, two nodes at each switch.
 fn cluster(up: u64, card: u64) -> Model {
     let mut model = Model::new();
     let mut add = |type_: &str, id: i64, size: u64| {
@@ -118,7 +118,7 @@ fn low(model: Model) -> Matcher {
     Matcher::new(model, &Setup { policy: Policy::parse("low").unwrap(), ..Setup::default() }).unwrap()
 }
 
-/// The nodes and the time that so many nodes with a core and so much flow each get.
+/// The nodes and the start of a request for nodes with a core and flow each.
 fn ask(matcher: &mut Matcher, op: Op, job: u64, nodes: u32, flow: u32) -> Result<(i64, Vec<String>), Miss> {
     let inside = format!("{{type: core, count: 1}}, {{type: io, count: {flow}}}");
     ask_for(matcher, op, job, &format!("{{type: node, count: {nodes}, exclusive: true, with: [{inside}]}}"))
@@ -143,7 +143,7 @@ fn ask_for(matcher: &mut Matcher, op: Op, job: u64, what: &str) -> Result<(i64, 
     Ok((matched.at, nodes))
 }
 
-/// What is left of the file system and the switches.
+/// The free capacity of the file system and the switches.
 fn trunk(matcher: &Matcher) -> [u64; 3] {
     [0, 1, 2].map(|v| {
         let most = |n: &u64| matcher.route("io", VertexId(v), VertexId(v), *n, (0, 100)).is_ok();
@@ -156,10 +156,10 @@ fn m4_18_one_request_gets_nodes_cores_and_the_flow_to_them() {
     let mut matcher = low(cluster(5, 4));
     let all = |m: &mut Matcher, job, nodes, flow| ask(m, Op::Allocate, job, nodes, flow).map(|r| r.1);
     assert_eq!(trunk(&matcher), [10, 5, 5]);
-    // Two times 3 are more than one switch carries: the second node is one of the other switch.
+    // Two times 3 exceed one switch: the second node is at the other switch.
     assert_eq!(all(&mut matcher, 1, 2, 3).unwrap(), ["node0", "node2"]);
     assert_eq!(trunk(&matcher), [4, 2, 2]);
-    // Nothing is left for 3 more, and nothing is taken; 2 go.
+    // 3 more do not fit, and nothing is taken; 2 fit.
     assert_eq!(all(&mut matcher, 2, 1, 3), Err(Miss::Busy));
     assert_eq!(trunk(&matcher), [4, 2, 2]);
     assert_eq!(all(&mut matcher, 3, 2, 2).unwrap(), ["node1", "node3"]);
@@ -168,7 +168,7 @@ fn m4_18_one_request_gets_nodes_cores_and_the_flow_to_them() {
     assert_eq!(trunk(&matcher), [6, 3, 3], "exactly what it had");
     matcher.cancel(3).unwrap();
     assert_eq!(trunk(&matcher), [10, 5, 5]);
-    // All four at 2 each; more than the cards or the file system carry can never be.
+    // All four at 2 each; more than the capacity of the cards or the file system is never satisfiable.
     assert_eq!(all(&mut matcher, 4, 4, 2).unwrap().len(), 4);
     matcher.cancel(4).unwrap();
     let ever = |m: &mut Matcher, nodes, flow| ask(m, Op::Satisfiability, 9, nodes, flow).map(drop);
@@ -197,7 +197,7 @@ fn m4_18_flow_begins_when_the_flow_in_the_way_ends_and_part_of_it_can_be_release
 
 #[test]
 fn m4_18_flow_is_asked_for_a_slot_or_where_something_can_use_it() {
-    // Two slots in one node want 2 each: 4 to the node.
+    // Two slots in one node request 2 each: 4 for the node.
     let mut matcher = low(cluster(5, 4));
     let text = "version: 9999\nresources: [{type: node, count: 1, with: [{type: slot, count: 2, label: s, \
                 with: [{type: core, count: 1}, {type: io, count: 2}]}]}]\ntasks: [{command: [app], slot: s, \
@@ -206,17 +206,17 @@ fn m4_18_flow_is_asked_for_a_slot_or_where_something_can_use_it() {
     let request = matcher.compile(&jobspec);
     matcher.run(&request, Op::Allocate, 1, 0).unwrap();
     assert_eq!(trunk(&matcher), [6, 1, 5]);
-    // What no vertex is asked to use goes nowhere, and that is said.
+    // Flow without a vertex that uses it is invalid, and reported.
     assert_eq!(ask_for(&mut matcher, Op::Allocate, 2, "{type: io, count: 1}"), Err(Miss::Invalid));
     assert!(matcher.take_messages().contains("flow is asked for outside"));
-    // Against the conduits nothing flows.
+    // Flow cannot go against the direction of the conduits.
     let mut model = cluster(5, 4);
     let (nic, pfs) = (VertexId(5), VertexId(0));
     model.connect(nic, pfs, &Relation::of("back", "conduit_of", "")).unwrap();
     model.set_root("back", pfs).unwrap();
     model.finish().unwrap();
     let mut matcher = low(model);
-    // What is not held otherwise is held by what flows through it.
+    // A hop that the job does not hold otherwise is held for its flow.
     let some = "{type: node, count: 1, with: [{type: core, count: 1}, {type: io, count: 3}]}";
     let card = |m: &Matcher| m.route("io", VertexId(5), VertexId(5), 1, (0, 100)).is_ok();
     ask_for(&mut matcher, Op::Allocate, 3, some).unwrap();

@@ -1,4 +1,4 @@
-//! What was booked, in every format, to the letter.
+//! A booked selection in every format, to the letter.
 
 use fluxgate_formats::jobspec::{Checks, Jobspec};
 

@@ -1,9 +1,8 @@
-//! Random graphs, requests, releases, drains, power, nodes taken out and put in, played on three at once: a matcher that answers by classes of nodes, one
-//! that walks every time, and a plain list of who holds what when.
+//! Random graphs, requests, releases, drains, power, removed and added nodes, on three implementations at once: a
+//! matcher that answers by classes of nodes, one that always walks, and a plain list of held units.
 //!
-//! The first two must choose the same; the third must never see a unit given to two, must agree on what is held and what
-//! is free at every moment, and must find nothing left when everything was given back. `FLUXGATE_MODEL_STEPS` says how many
-//! steps to play instead of a few thousand.
+//! The first two must select the same. The list must never see a unit with two jobs, must agree with them on held and
+//! free units at every moment, and must be empty after all releases. `FLUXGATE_MODEL_STEPS` sets the number of steps.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +12,7 @@ use serde_json::json;
 use crate::matching::{Item, Matcher, Op, Policy, Setup};
 use fluxgate_graph::description::{Model, Pool, Relation, State, VertexId};
 
-/// Steps played when nobody says how many.
+/// Default number of steps.
 const STEPS: u64 = 3_000;
 /// Steps on one graph.
 const EPISODE: u64 = 80;
@@ -63,7 +62,7 @@ fn inside(model: &mut Model, parent: VertexId, pool: Pool) -> VertexId {
     id
 }
 
-/// A cluster of nodes, with or without racks and sockets, of one or several makes; ids may repeat.
+/// A cluster of nodes, with or without racks and sockets, of one or several templates; ids may repeat.
 fn graph(dice: &mut Dice) -> (Model, Power) {
     let mut model = Model::new();
     let cluster = model.add(Pool::new("cluster", 0)).unwrap();
@@ -137,7 +136,7 @@ fn sized(type_: &str, id: i64, size: u64) -> Pool {
     pool
 }
 
-/// Power as a list: what each pool has, by which pools it comes to a node, and who draws what there when.
+/// Power as a list: the capacity of each pool, the pools on the path to each node, and the uses over time.
 #[derive(Default)]
 struct Power {
     sizes: BTreeMap<VertexId, u64>,
@@ -153,7 +152,7 @@ impl Power {
         self.draws.iter().filter(here).map(|(_, draw)| draw.units).sum()
     }
 
-    /// Takes down what the nodes of a booking draw, and fails on more than there is.
+    /// Adds the power of the nodes of a booking, and fails above the capacity.
     fn take(&mut self, model: &Model, job: u64, items: &[Item], (start, end): (i64, i64), units: u64) {
         for item in items {
             let Item::Vertex { vertex, .. } = *item else { continue };
@@ -171,7 +170,7 @@ impl Power {
         }
     }
 
-    /// A job has only what it still holds something of.
+    /// Removes the power of nodes of which the job holds nothing any more.
     fn settle(&mut self, model: &Model, plain: &Plain, given: Option<(u64, &BTreeSet<VertexId>)>) {
         let containment = model.name("containment").unwrap();
         let gone = |v: VertexId| model.vertex(v).is_none();
@@ -185,7 +184,7 @@ impl Power {
         });
     }
 
-    /// Of each pool exactly what nobody draws is left, now and later.
+    /// The free power of each pool is its capacity less all uses, now and later.
     fn agrees(&self, matcher: &Matcher, now: i64, place: &str) {
         for (&pool, &size) in &self.sizes {
             for at in [now, now + 7, now + 60] {
@@ -198,7 +197,7 @@ impl Power {
     }
 }
 
-/// What nodes have to meet.
+/// A random constraint.
 fn constraint(dice: &mut Dice) -> String {
     let (from, to) = (dice.below(4), 1 + dice.below(30));
     match dice.below(7) {
@@ -214,8 +213,8 @@ fn constraint(dice: &mut Dice) -> String {
     }
 }
 
-/// A request, and how many seconds it takes; with slots that are alternatives when these are known.
-/// Some ask for power, the second result is how much to each node.
+/// A random request with its duration in seconds, with alternative slots if `flexible`. Some request power; the
+/// second result is the amount for each node.
 fn request(dice: &mut Dice, flexible: bool, powered: bool) -> (String, u64) {
     let n = 1 + dice.below(4);
     let few = 1 + dice.below(3);
@@ -289,7 +288,7 @@ fn request(dice: &mut Dice, flexible: bool, powered: bool) -> (String, u64) {
     (text, watts)
 }
 
-/// What a job holds of a vertex, and when.
+/// The units of a vertex that a job holds, and the time span.
 #[derive(Debug, Clone, Copy)]
 struct Hold {
     job: u64,
@@ -312,7 +311,7 @@ impl Plain {
         self.0.get(&v).map_or(&[], Vec::as_slice)
     }
 
-    /// Takes a booking down, and fails on anything that is given to two.
+    /// Adds a booking, and fails if a unit has two jobs.
     fn take(&mut self, model: &Model, job: u64, items: &[Item], start: i64, end: i64) {
         let containment = model.name("containment").unwrap();
         for item in items {
@@ -322,7 +321,7 @@ impl Plain {
                 let foreign = self.at(v).iter().filter(|h| h.job != job && h.meets(start, end));
                 foreign.copied().collect::<Vec<Hold>>()
             };
-            // At the beginning of each span the most is held.
+            // The use is highest at the start of some span.
             let mine = others(vertex);
             let times = mine.iter().map(|h| h.start.max(start)).chain([start]);
             for at in times {
@@ -384,7 +383,7 @@ fn partition(matcher: &Matcher, plain: &Plain, power: &Power) {
     }
 }
 
-/// A node with so many cores, to be put into a rack or beside a node.
+/// A node with a number of cores, to be added to a rack or beside a node.
 fn node_below(model: &Model, at: VertexId, rank: u64, cores: u64) -> String {
     let containment = model.name("containment").unwrap();
     let rack = |v: VertexId| model.text(model.vertex(v).unwrap().type_()) == "rack";
@@ -405,7 +404,7 @@ fn node_below(model: &Model, at: VertexId, rank: u64, cores: u64) -> String {
     json!({"graph": {"nodes": nodes, "edges": edges}}).to_string()
 }
 
-/// Plays one graph to its end.
+/// Runs the steps on one graph.
 fn episode(seed: u64, steps: u64) {
     let mut dice = Dice(seed);
     let (model, mut power) = graph(&mut dice);
@@ -438,7 +437,7 @@ fn episode(seed: u64, steps: u64) {
         let job = step + 1;
         let place = format!("seed {seed} ({name}), step {step}");
         if name == "ranked" && (step == 0 || dice.one_in(20)) {
-            // Some of the nodes, in any order, some of them twice, and what is no node or is not there any more.
+            // Some of the nodes, in random order, some of them twice, with other vertices and removed ones.
             order = (0..dice.below(12)).map(|_| *dice.of(&tops)).collect();
             quick.order_nodes(&order);
             walker.order_nodes(&order);
@@ -456,7 +455,7 @@ fn episode(seed: u64, steps: u64) {
                     (Ok(a), Ok(b)) => {
                         assert_eq!((a.at, &a.booked), (b.at, &b.booked), "{place}: {op:?} {spec:?}");
                         if op.books() {
-                            // Who asks for a rack alone gets all that is in it.
+                            // A request for an exclusive rack gets all of its content.
                             let up = a.booked.items.iter().all(|i| match i {
                                 Item::Vertex { vertex, exclusive: true, implied: false, .. } => {
                                     is_up(quick.model(), *vertex)
@@ -513,7 +512,7 @@ fn episode(seed: u64, steps: u64) {
                 tops.retain(|v| left.contains(v));
                 plain.0.retain(|v, _| left.contains(v));
                 power.settle(quick.model(), &plain, None);
-                // Who holds nothing any more is gone.
+                // Jobs without units are dropped.
                 jobs.retain(|&job| plain.holds(job));
             }
             11 if dice.one_in(4) => {
@@ -548,7 +547,7 @@ fn episode(seed: u64, steps: u64) {
             power.agrees(matcher, now, &place);
         }
     }
-    // Everything given back is everything there was.
+    // After all releases everything is free.
     for job in jobs {
         quick.cancel(job).unwrap();
         plain.drop(job, None);

@@ -1,4 +1,4 @@
-//! Booking on whole models: who holds what, and what of it can be seen.
+//! Booking on whole models: the holders of vertices, and their display.
 
 use std::collections::BTreeSet;
 
@@ -33,7 +33,7 @@ fn matcher(model: Model, policy: &str) -> Matcher {
     Matcher::new(model, &Setup { policy: Policy::parse(policy).unwrap(), ..Setup::default() }).unwrap()
 }
 
-/// Names of what a job got, children first.
+/// Names of the vertices that a job got, children first.
 fn run(matcher: &mut Matcher, op: Op, id: u64, resources: &str, seconds: u32) -> Result<(i64, String), Miss> {
     let request = matcher.compile(&job(resources, seconds));
     let matched = matcher.run(&request, op, id, 0)?;
@@ -77,7 +77,7 @@ fn policies_take_what_they_are_named_for() {
 
 #[test]
 fn m4_2_coarse_and_fine_models_of_the_same_memory() {
-    // 32 GB as one pool of the node, or 16 on each of two sockets.
+    // 32 GB as one pool of the node, or 16 GB on each of two sockets.
     let build = |fine: bool| {
         let mut model = Model::new();
         let node = model.add(Pool::new("node", 0)).unwrap();
@@ -174,7 +174,7 @@ fn m16_7_m16_8_m16_11_m16_12_exclusive_above_and_below() {
     let any =
         "{type: node, count: 1, with: [{type: slot, count: 1, label: s, with: [{type: core, count: 1}]}]}";
     let mut matcher = matcher(machine(1, 1, 2), "low");
-    // A job below keeps an exclusive one out, and the other way round.
+    // A job on a vertex below excludes an exclusive request, and the reverse.
     run(&mut matcher, Op::Allocate, 1, any, 100).unwrap();
     assert_eq!(run(&mut matcher, Op::Allocate, 2, node, 100), Err(Miss::Busy));
     run(&mut matcher, Op::Allocate, 3, any, 100).unwrap();
@@ -314,7 +314,7 @@ fn booked_written_and_claimed_again_is_the_same() {
             again.render(matcher.model(), Format::Simple),
             matched.booked.render(matcher.model(), Format::Simple)
         );
-        // Twice is once too often, and leaves everything as it was.
+        // A second booking is refused, and changes nothing.
         let other = Term { job: 3, ..term };
         assert!(matcher.claim_jgf(&text, shorthand, other).is_err());
         assert_eq!(found(&matcher, "jobid-tag=3").len(), 0);
@@ -380,7 +380,7 @@ fn the_graph_grows_and_shrinks_under_running_jobs() {
             .is_ok()
     );
     assert!(matcher.attach(&node.replace("\"source\":\"r\"", "\"source\":\"x\"")).is_err());
-    // A node goes with what jobs hold on it.
+    // A node is removed together with the allocations on it.
     assert!(matcher.remove_path("/cluster0/rack0/node0"));
     assert_eq!(found(&matcher, "jobid-alloc=1 and type=core").len(), 4, "one core is left, below three");
     assert!(!matcher.remove_path("/cluster0"), "the root stays");
@@ -391,7 +391,7 @@ fn the_graph_grows_and_shrinks_under_running_jobs() {
 }
 
 proptest! {
-    /// M16-5, M16-16: whatever is booked and given back, no core has two jobs, and everything comes back in the end.
+    /// M16-5, M16-16: for any bookings and releases, no core has two jobs, and at the end all units are free.
     #[test]
     fn m16_5_cores_are_never_held_twice(
         steps in prop::collection::vec((1..8u64, 1..4u32, 1..4u32, 1..5u32, any::<bool>()), 1..24),
@@ -408,7 +408,7 @@ proptest! {
             }
             let request = matcher.compile(&job(&slot(slots, &cores(per_slot)), seconds * 10));
             let Ok(matched) = matcher.run(&request, Op::AllocateOrElseReserve, id, 0) else {
-                // Whatever does not fit into one node's cores never fits.
+                // A request above the cores of one node never fits.
                 prop_assert!(per_slot > 3 || slots * per_slot > 12 || 4 * (3 / per_slot) < slots, "{slots} x {per_slot}");
                 continue;
             };
@@ -437,7 +437,7 @@ proptest! {
 }
 
 proptest! {
-    /// M16-4: find gives what a look at every vertex gives.
+    /// M16-4: find gives the result of a check of every vertex.
     #[test]
     fn m16_4_find_agrees_with_looking_at_every_vertex(
         marks in prop::collection::vec((0..22usize, 0..3u8), 0..12),
@@ -473,7 +473,7 @@ proptest! {
             let first = one(terms[0].0);
             terms[1..].iter().fold(first, |so_far, (term, or)| if *or { so_far || one(*term) } else { so_far && one(*term) })
         };
-        // With a vertex come those above it.
+        // With a vertex, those above it are listed.
         let containment = model.name("containment").unwrap();
         let mut expected: BTreeSet<VertexId> = BTreeSet::new();
         for &v in all.iter().filter(|&&v| holds(v)) {

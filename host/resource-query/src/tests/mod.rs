@@ -1,4 +1,4 @@
-//! Tests of matching. Those that show a row of the requirements digest carry its number.
+//! Tests of matching. A test of a row of the requirements has its number in its name or comment.
 
 mod figures;
 mod flow;

@@ -1,4 +1,4 @@
-//! The planner of one pool, by example and against a model that looks at every second.
+//! The planner of one pool, by example and against a model of every second.
 
 use proptest::prelude::*;
 
@@ -66,7 +66,7 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    /// M16-5: what is promised never exceeds what there is, unless somebody took some of it away.
+    /// M16-5: booked amounts never exceed the total, unless the total was lowered.
     #[test]
     fn m16_5_agrees_with_looking_at_every_second(steps in prop::collection::vec(step(), 0..40)) {
         let mut totals = [6, 4];

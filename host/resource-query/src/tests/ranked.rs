@@ -1,4 +1,4 @@
-//! An order of nodes from outside, and what is told of them.
+//! An order of nodes that is set, and the descriptions of nodes.
 
 use fluxgate_formats::jobspec::{Checks, Jobspec};
 

@@ -1,4 +1,4 @@
-//! What a model may look like, and parts of models.
+//! The rules of valid models, and parts of models.
 
 use std::collections::BTreeSet;
 
@@ -156,7 +156,7 @@ fn m4_17_a_rack_is_built_from_nodes_and_answers_for_them() {
     assert_eq!(model.root("containment"), Some(rack));
 }
 
-/// What a job for so many of a type gets: paths of them, children first.
+/// The selection for a number of vertices of a type: their paths, children first.
 fn allocate(matcher: &mut Matcher, job: u64, what: &str) -> Result<Vec<String>, Miss> {
     let text = format!(
         "version: 9999\nresources: [{{type: slot, count: 1, label: s, with: [{what}]}}]\n\
@@ -176,7 +176,7 @@ fn allocate(matcher: &mut Matcher, job: u64, what: &str) -> Result<Vec<String>, 
 
 #[test]
 fn m4_21_any_granularity_from_a_center_to_a_slice() {
-    // The center at the granularity of racks: 10,000 nodes are pools of 20.
+    // The center at the granularity of racks: 10,000 nodes as pools of 20.
     let mut center = Model::new();
     let top = center.add(Pool::new("cluster", 0)).unwrap();
     for n in 0..500 {
@@ -191,7 +191,7 @@ fn m4_21_any_granularity_from_a_center_to_a_slice() {
     let racks = allocate(&mut parent, 1, "{type: rack, count: 2}").unwrap();
     assert_eq!(racks, ["/cluster0/rack0", "/cluster0/rack1"]);
     assert_eq!(allocate(&mut parent, 2, "{type: rack, count: 499}"), Err(Miss::Busy));
-    // The child sees the nodes and cores of just these racks.
+    // The child sees only the nodes and cores of these racks.
     let fine = machine(500, 20, 4);
     let containment = fine.name("containment").unwrap();
     let below = racks.iter().flat_map(|path| fine.subtree(at(&fine, path), containment));

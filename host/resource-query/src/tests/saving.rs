@@ -1,4 +1,4 @@
-//! Saving what is booked, whole and what changed.
+//! Bookings in saved states, whole and as changes.
 
 use fluxgate_formats::jobspec::{Checks, Jobspec};
 use fluxgate_graph::description::Saved;

@@ -1,7 +1,7 @@
 //! The cases of the graph scheduler's own suite for `resource-query`, run in process.
 //!
-//! They lie beside the project; without them the test says so and passes. `resource_query_passing.txt` names the cases
-//! that pass: losing one of them fails the test, and so does one that passes without being named there.
+//! They are beside the project; without them the test is skipped. `resource_query_passing.txt` names the cases that
+//! pass. The test fails if one of them fails, or if a case passes that is not named there.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -33,7 +33,7 @@ impl Case {
         format!("{} {} {}", self.group, self.expected, self.flags)
     }
 
-    /// What the session says on the stream of results.
+    /// The text of the session on the stream of results.
     fn play(&self, base: &Path) -> Result<String, String> {
         let mut options = Options::default();
         let mut graph = String::new();
