@@ -12,7 +12,7 @@ use crate::world::{BEGIN, Change, Job, World, deep, flowing, mixed};
 /// Waiting jobs of the check `deep-queue`.
 const DEEP: u64 = 10_000;
 
-/// The first id above what a 64-bit float can tell from its neighbours.
+/// The first id that a 64-bit float does not distinguish from its neighbours.
 const LARGE: u64 = 1 << 53;
 
 impl Subject<'_> {
@@ -30,14 +30,14 @@ impl Subject<'_> {
         }
     }
 
-    /// Run a world with a fresh instance, and report what every run has to report.
+    /// Runs a world with a fresh instance, and reports the common results of a run.
     pub(crate) fn run(&self, check: &'static str, world: &World, reporter: &mut Reporter) -> Option<Trace> {
         let recorder = self.fresh(check, reporter)?;
         judge(check, run(world, &recorder, Successor::None), reporter)
     }
 }
 
-/// The trace of a run that came to its end; what every run has to report is reported.
+/// The trace of a completed run; reports the common results of a run.
 pub(crate) fn judge(check: &'static str, trace: Trace, reporter: &mut Reporter) -> Option<Trace> {
     reporter.ran();
     for line in &trace.calls {
@@ -102,7 +102,7 @@ fn empty_queue(subject: &Subject<'_>, reporter: &mut Reporter) {
         }
         Err(error) => return reporter.breach(check, &error),
     }
-    // The only job leaves before it could start, then the machine changes: passes over an empty queue.
+    // The only job is cancelled before it can start, then the machine changes: passes over an empty queue.
     let mut world = World::new(2, 1, vec![Job::new(1, BEGIN)]);
     world.changes =
         vec![(BEGIN, Change::Cancel(1)), (BEGIN + 1.0, Change::Down(0, 1)), (BEGIN + 2.0, Change::Up(0, 1))];
@@ -176,7 +176,7 @@ fn large_ids(subject: &Subject<'_>, reporter: &mut Reporter) {
     let check = "large-ids";
     let world = mixed();
     let Some(small) = subject.run(check, &world, reporter) else { return };
-    // Neighbours that a float does not tell apart, and the largest ids there are.
+    // Ids that a float does not distinguish, and the largest ids.
     type Name = fn(u64) -> u64;
     let names: [(&str, Name); 2] =
         [("above 2^53", |id| LARGE + id), ("up to 2^64-1", |id| u64::MAX - 3 * 240 + id)];
@@ -233,7 +233,7 @@ fn extreme_times(subject: &Subject<'_>, reporter: &mut Reporter) {
         }
     }
     for now in [0.0, BEGIN, 1e12] {
-        // Length and NaN are looked at by the host for every answer.
+        // The host checks length and NaN of every answer.
         if let Err(error) = recorder.keys(now, &rows) {
             return reporter.breach(check, &error);
         }

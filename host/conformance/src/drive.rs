@@ -1,6 +1,6 @@
 //! Drives the engine through a world with a component as its policy, and records the decisions.
 //!
-//! Must never know which check that is for.
+//! Must never know the purpose of a run.
 
 use std::collections::BTreeMap;
 
@@ -11,10 +11,10 @@ use fluxgate_policy::Snapshot;
 use crate::recorder::{CallRecord, Recorder};
 use crate::world::{BEGIN, Change, World, range};
 
-/// Most instants of one run. A world has some hundreds; a policy that asks to be woken again and again does not get more.
+/// Most instants of one run. A world has a few hundred; further wake-ups of a policy are not processed.
 const INSTANTS_MAX: u32 = 20_000;
 
-/// Most consecutive instants that only the policy asked for.
+/// Most consecutive instants for wake-ups alone.
 const IDLE_MAX: u32 = 1_000;
 
 /// The record of a run.
@@ -26,17 +26,17 @@ pub(crate) struct Trace {
     pub(crate) actions: Vec<String>,
     /// Every call into the component.
     pub(crate) calls: Vec<CallRecord>,
-    /// How it broke the contract.
+    /// The breach of the contract, if there was one.
     pub(crate) breach: Option<PolicyError>,
     /// Jobs that still wait at the end.
     pub(crate) waiting: usize,
-    /// Did the successor of a swap in the middle take the state?
+    /// Whether the successor of a swap during the run took the state.
     pub(crate) state_taken: Option<bool>,
     /// Counters of the instance.
     pub(crate) snapshot: Snapshot,
 }
 
-/// The policy that is swapped in in the middle of a run.
+/// The policy that is swapped in during a run.
 pub(crate) enum Successor {
     /// No swap.
     None,
@@ -49,18 +49,18 @@ pub(crate) enum Successor {
 struct Driver<'a> {
     engine: Engine,
     world: &'a World,
-    /// Events to come, by time and the order in which they were added.
+    /// Events to come, by time and insertion order.
     agenda: BTreeMap<(u64, u64), Event>,
     serial: u64,
     trace: Trace,
 }
 
-/// Bits that sort as the (positive) times do.
+/// Bits in the order of the (positive) times.
 fn sortable(time: f64) -> u64 {
     time.max(0.0).to_bits()
 }
 
-/// Driver a world from its beginning to its end, or until the component breaks the contract.
+/// Runs a world from its start to its end, or until the component breaks the contract.
 pub(crate) fn run(world: &World, recorder: &Recorder, successor: Successor) -> Trace {
     let mut driver =
         Driver { engine: world.engine(), world, agenda: BTreeMap::new(), serial: 0, trace: Trace::default() };
@@ -83,7 +83,7 @@ pub(crate) fn run(world: &World, recorder: &Recorder, successor: Successor) -> T
     trace
 }
 
-/// The state that a component saves at a time in the middle of a world.
+/// The state that a component saves at a time within a world.
 pub(crate) fn state_at(world: &World, recorder: &mut Recorder, time: f64) -> Result<SavedState, PolicyError> {
     let mut until = world.clone();
     until.until = until.until.min(time);
@@ -110,7 +110,7 @@ impl Driver<'_> {
         self.agenda.insert((sortable(at), self.serial), event);
     }
 
-    /// Swap this policy in. False if that ends the run.
+    /// Swaps this policy in. False if that ends the run.
     fn install(&mut self, policy: Recorder, now: f64) -> bool {
         match self.engine.swap(Box::new(policy)) {
             Ok(actions) => self.carry_out(actions, now),
@@ -170,7 +170,8 @@ impl Driver<'_> {
                 let actions = self.engine.step(event, now);
                 self.carry_out(actions, now);
             }
-            // A policy that makes one pass after the other due is cut at some point; the next instant comes anyway.
+            // A policy that makes one pass after the other due is interrupted at some point; the next instant
+            // follows.
             for _ in 0..IDLE_MAX {
                 if self.trace.breach.is_some() {
                     return;
@@ -181,7 +182,7 @@ impl Driver<'_> {
                 let actions = self.engine.pass(now);
                 self.carry_out(actions, now);
                 if recorder.snapshot().log_dropped > 0 {
-                    // The verdict is certain, and a flood of messages takes long.
+                    // The result is certain, and many messages take long.
                     return;
                 }
             }

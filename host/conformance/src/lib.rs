@@ -1,4 +1,4 @@
-//! Checks that every policy component can be put to, whatever language it was written in.
+//! Checks for any policy component, whatever language it was written in.
 //!
 //! ```no_run
 //! use fluxgate_conformance::check;
@@ -13,13 +13,13 @@
 //! ```
 //!
 //! The kit runs small worlds on the engine with a fresh instance of the component as the policy, and compares the
-//! decisions. Everything in it is fixed: the same component and limits give the same report, on any machine.
+//! decisions. All input is fixed: the same component and limits give the same report, on any machine.
 //!
 //! - [`Check`] is one line of the report; [`CHECKS`] names them all.
 //! - `world` makes machines and jobs, `drive` runs them, `recorder` records the calls between engine and component.
 //! - `behaviour`, `settings` and `states` are the checks of decisions, settings and saved state.
 //!
-//! This crate must never know about sockets, files, commands, or the names of policies.
+//! This crate must never know sockets, files, commands, or the names of policies.
 
 #![deny(missing_docs)]
 
@@ -39,16 +39,16 @@ pub use report::{CHECKS, Check, Report, Verdict};
 
 use report::Reporter;
 
-/// A component with the settings that it is checked under.
+/// A component with the settings for its checks.
 pub(crate) struct Subject<'a> {
     pub(crate) compiled: &'a Compiled,
     pub(crate) config: &'a Config,
     pub(crate) loader: &'a Loader,
 }
 
-/// Put a component to all checks, with these settings and within the limits of this loader.
+/// Runs all checks on a component, with these settings and within the limits of this loader.
 ///
-/// Never fails: a component that cannot be loaded is one that fails the check `contract`, and skips the others.
+/// Never fails: a component that cannot be loaded fails the check `contract`, and the others are skipped.
 pub fn check(loader: &Loader, bytes: &[u8], config: &Config) -> Report {
     let mut reporter = Reporter::default();
     let compiled = match loader.compile(bytes) {

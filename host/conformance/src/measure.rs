@@ -16,13 +16,13 @@ pub struct Measured {
     pub jobs: usize,
     /// Jobs that were started.
     pub started: usize,
-    /// How it broke the contract, if it did; the figures then end there.
+    /// The breach of the contract, if there was one; the figures then end there.
     pub breach: Option<String>,
     /// The counters of the instance.
     pub counters: Snapshot,
 }
 
-/// Run a mixed load, and queues of a thousand and of ten thousand jobs, and measure the cost.
+/// Runs a mixed load, and queues of a thousand and of ten thousand jobs, and measures the cost.
 ///
 /// # Errors
 /// [`LoadError`] if the component cannot be started with these settings.

@@ -1,6 +1,6 @@
-//! A policy between engine and component that hands every call on, and records its cost and its error.
+//! A policy between engine and component that forwards every call, and records its cost and its error.
 //!
-//! Must never know what the calls are for, and changes none of them.
+//! Must never know the purpose of a call, and changes none.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -14,10 +14,10 @@ use fluxgate_policy::{Limits, Meter, Snapshot, WasmPolicy};
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct CallRecord {
     pub(crate) export: &'static str,
-    /// Rows or events handed over.
+    /// Rows or events in the call.
     pub(crate) rows: usize,
     pub(crate) fuel: u64,
-    /// The fuel that the call may use.
+    /// The fuel limit of the call.
     pub(crate) limit: u64,
 }
 
@@ -28,7 +28,7 @@ pub(crate) struct CallLog {
     pub(crate) breach: Option<PolicyError>,
 }
 
-/// An instance with its call log. Clones are the same instance: so a policy can be its own successor.
+/// An instance with its call log. Clones are the same instance, so a policy can be its own successor.
 #[derive(Clone)]
 pub(crate) struct Recorder {
     name: String,
@@ -37,7 +37,7 @@ pub(crate) struct Recorder {
     log: Arc<Mutex<CallLog>>,
     meter: Arc<Meter>,
     limits: Limits,
-    /// It is its own successor: there is nothing to restore.
+    /// It is its own successor: there is no state to restore.
     same: bool,
 }
 
@@ -94,7 +94,7 @@ impl Recorder {
     }
 }
 
-/// The fuel that a call in batches may use.
+/// The fuel limit of a call in batches.
 fn in_batches(base: u64, each: u64, rows: usize, batch: u32) -> u64 {
     let calls = rows.div_ceil(batch.max(1) as usize).max(1) as u64;
     base.saturating_mul(calls).saturating_add(each.saturating_mul(rows as u64))
@@ -132,7 +132,7 @@ impl Policy for Recorder {
     }
 
     fn run(&mut self, pass: Pass) -> (Pass, Result<(), PolicyError>) {
-        // The pass comes back whatever happens, so it travels beside the result.
+        // The pass is returned in any case, so it is passed beside the result.
         let mut back = None;
         let result = self.call("run", 0, self.limits.fuel_run, |policy| {
             let (pass, result) = policy.run(pass);

@@ -1,4 +1,4 @@
-//! The report: the checks, how each ended and why. Must never know how a check is made.
+//! The report: the checks, the result of each and the reason. Must never know how a check works.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use fluxgate_engine::PolicyError;
 use fluxgate_policy::Compiled;
 use serde::Serialize;
 
-/// Every check in the order of the report: its name, and what it asks.
+/// Every check in the order of the report: its name, and its question.
 pub const CHECKS: [(&str, &str); 26] = [
     ("contract", "a component of this contract, importing only what policies get"),
     ("describe", "describes itself the same at any time"),
@@ -36,15 +36,15 @@ pub const CHECKS: [(&str, &str); 26] = [
     ("log", "no message dropped or cut for its rate or size"),
 ];
 
-/// How a check ended.
+/// The result of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
-    /// As it should be.
+    /// As required.
     Pass,
-    /// Not as it should be.
+    /// Not as required.
     Fail,
-    /// Does not apply, or could not be asked.
+    /// Not applicable, or not possible.
     Skip,
 }
 
@@ -53,11 +53,11 @@ pub enum Verdict {
 pub struct Check {
     /// Its name, one of [`CHECKS`].
     pub name: &'static str,
-    /// What it asks, for people.
+    /// Its question, for people.
     pub asks: &'static str,
-    /// How it ended.
+    /// Its result.
     pub verdict: Verdict,
-    /// Why; a figure where it passed. May be empty.
+    /// The reason, or a figure for a passed check. May be empty.
     pub reason: String,
 }
 
@@ -75,12 +75,12 @@ pub struct Report {
 }
 
 impl Report {
-    /// Did nothing fail?
+    /// True if no check failed.
     pub fn passed(&self) -> bool {
         self.failed().next().is_none()
     }
 
-    /// What failed.
+    /// The failed checks.
     pub fn failed(&self) -> impl Iterator<Item = &Check> {
         self.checks.iter().filter(|check| check.verdict == Verdict::Fail)
     }
@@ -91,21 +91,21 @@ impl Report {
     }
 }
 
-/// Checks that are about a kind of breach, wherever it happens.
+/// Checks of a kind of breach, in any world.
 const EVERYWHERE: [&str; 7] = ["traps", "keys", "decisions", "fuel", "memory", "output", "log"];
 
-/// Collects the findings of checks.
+/// Collects the results of checks.
 #[derive(Debug, Default)]
 pub(crate) struct Reporter {
     found: BTreeMap<&'static str, (Verdict, String)>,
-    /// The dearest call by export: fuel, its limit, and where.
+    /// The most expensive call by export: fuel, its limit, and the world.
     dearest: BTreeMap<&'static str, (u64, u64)>,
-    /// Was any world run at all?
+    /// True if any world was run.
     ran: bool,
 }
 
 impl Reporter {
-    /// The first failure of a check stays.
+    /// Records a failure; the first failure of a check counts.
     pub(crate) fn fail(&mut self, check: &'static str, reason: impl Into<String>) {
         let failed = self.found.get(check).is_some_and(|(verdict, _)| *verdict == Verdict::Fail);
         if !failed {
@@ -113,17 +113,18 @@ impl Reporter {
         }
     }
 
-    /// It went well, unless something else says otherwise.
+    /// Records a success, unless the check has failed.
     pub(crate) fn pass(&mut self, check: &'static str, reason: impl Into<String>) {
         self.found.entry(check).or_insert_with(|| (Verdict::Pass, reason.into()));
     }
 
-    /// It does not apply.
+    /// Records that a check does not apply.
     pub(crate) fn skip(&mut self, check: &'static str, reason: impl Into<String>) {
         self.found.entry(check).or_insert_with(|| (Verdict::Skip, reason.into()));
     }
 
-    /// The component broke the contract during a check: that check fails, and the check of this kind of breach.
+    /// Records a breach of the contract during a check: that check fails, and so does the check of this kind of
+    /// breach.
     pub(crate) fn breach(&mut self, check: &'static str, error: &PolicyError) {
         self.fail(check, error.to_string());
         if let Some(kind) = about(error) {
@@ -131,15 +132,15 @@ impl Reporter {
         }
     }
 
-    /// A world was run.
+    /// Records that a world was run.
     pub(crate) fn ran(&mut self) {
         self.ran = true;
     }
 
-    /// The fuel of a call, and its limit.
+    /// Records the fuel of a call, and its limit.
     pub(crate) fn cost(&mut self, export: &'static str, fuel: u64, limit: u64) {
         let seen = self.dearest.entry(export).or_insert((fuel, limit));
-        // In shares of the limit, without rounding.
+        // Compares fractions of the limits, without rounding.
         if u128::from(fuel) * u128::from(seen.1) > u128::from(seen.0) * u128::from(limit) {
             *seen = (fuel, limit);
         }
@@ -177,7 +178,7 @@ impl Reporter {
     }
 }
 
-/// The check about this kind of breach.
+/// The check of this kind of breach.
 fn about(error: &PolicyError) -> Option<&'static str> {
     Some(match error {
         PolicyError::Trap { .. } => "traps",

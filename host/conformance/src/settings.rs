@@ -9,10 +9,10 @@ use crate::recorder::Recorder;
 use crate::report::Reporter;
 use crate::world::{BEGIN, Job, World};
 
-/// Instances that are asked who they are.
+/// Number of instances whose description is compared.
 const ASKED: usize = 3;
 
-/// Values that are of a kind and that hardly any policy expects.
+/// Valid values of a kind that few policies expect.
 fn absurd(kind: ConfigKind) -> Vec<String> {
     let texts: &[&str] = match kind {
         ConfigKind::Boolean => &["true", "false"],
@@ -28,7 +28,7 @@ fn absurd(kind: ConfigKind) -> Vec<String> {
     values
 }
 
-/// The breach behind a refusal to load, if it is one.
+/// The breach that caused a refusal to load, if there was one.
 pub(crate) fn breach(error: &LoadError) -> Option<&PolicyError> {
     match error {
         LoadError::Failed(PolicyError::Refused { .. }) => None,
@@ -38,7 +38,7 @@ pub(crate) fn breach(error: &LoadError) -> Option<&PolicyError> {
     }
 }
 
-/// True if the component can be started with its settings, so that there is something to check.
+/// True if the component can be started with its settings; the other checks require that.
 pub(crate) fn check(subject: &Subject<'_>, reporter: &mut Reporter) -> bool {
     let described = subject.compiled.description();
     for _ in 0..ASKED {
@@ -68,7 +68,7 @@ pub(crate) fn check(subject: &Subject<'_>, reporter: &mut Reporter) -> bool {
     true
 }
 
-/// Each default, given as a setting.
+/// Sets each default explicitly.
 fn defaults(subject: &Subject<'_>, reporter: &mut Reporter) {
     for key in &subject.compiled.description().config {
         let mut config = subject.config.clone();
@@ -84,7 +84,7 @@ fn defaults(subject: &Subject<'_>, reporter: &mut Reporter) {
     reporter.pass("settings-defaults", "");
 }
 
-/// A few jobs, of which not all fit at once.
+/// A few jobs, which do not all fit at once.
 fn few() -> World {
     let jobs = (1..=12).map(|id| {
         let mut job = Job::new(id, BEGIN + (id / 4) as f64);

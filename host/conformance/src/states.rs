@@ -8,10 +8,10 @@ use crate::drive::{Successor, run, state_at};
 use crate::report::Reporter;
 use crate::world::{BEGIN, Numbers, deep, mixed};
 
-/// When the successor takes over in the mixed load, seconds after its begin.
+/// Time of the swap in the mixed load, in seconds after its start.
 const MIDDAY: f64 = 1200.0;
 
-/// Waiting jobs behind the state whose size is looked at.
+/// Number of waiting jobs when the size of the state is checked.
 const DEEP: u64 = 10_000;
 
 pub(crate) fn check(subject: &Subject<'_>, reporter: &mut Reporter) {
@@ -25,8 +25,8 @@ pub(crate) fn check(subject: &Subject<'_>, reporter: &mut Reporter) {
     }
 }
 
-/// One instance is its own successor, another hands over to a fresh one: they must decide the same. Both are asked for
-/// keys again at that time, so keys that age do not count against the policy.
+/// One instance is its own successor, another hands over to a fresh one: both must make the same decisions. Both give
+/// new keys at that time, so keys that age do not count against the policy.
 fn handover(subject: &Subject<'_>, reporter: &mut Reporter) -> Option<SavedState> {
     let check = "state-handover";
     let world = mixed();
@@ -65,7 +65,7 @@ fn handover(subject: &Subject<'_>, reporter: &mut Reporter) -> Option<SavedState
     }
 }
 
-/// States that no instance saved, made of one that an instance did.
+/// States that no instance saved, derived from a saved one.
 fn damaged(state: &SavedState) -> Vec<SavedState> {
     let mut n = Numbers::new(99);
     let len = state.data.len();
@@ -91,7 +91,7 @@ fn damaged(state: &SavedState) -> Vec<SavedState> {
     );
     for _ in 0..32 {
         let mut data = state.data.clone();
-        // The beginning is where lengths are.
+        // Lengths are at the start of a state.
         let among = if n.below(2) == 0 { 16 } else { 1 << 20 };
         let place = n.below(among) as usize;
         if len > 0 {
@@ -114,7 +114,7 @@ fn garbage(subject: &Subject<'_>, state: &SavedState, reporter: &mut Reporter) {
             Err(PolicyError::Refused { .. }) => refused += 1,
             Err(error) => return reporter.breach(check, &error),
         }
-        // Taken or refused, it goes on.
+        // Whether it takes or refuses the state, it must work.
         if judge(check, run(&world, &recorder, Successor::None), reporter).is_none() {
             return;
         }

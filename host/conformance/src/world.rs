@@ -1,4 +1,4 @@
-//! Machines and jobs for the checks. All of it is fixed: no clock, no chance.
+//! Machines and jobs for the checks. All input is fixed: there is no clock and no randomness.
 
 use std::sync::Arc;
 
@@ -8,20 +8,20 @@ use fluxgate_formats::{Idset, JobId, R};
 use fluxgate_graph::Resources;
 use serde_json::Value;
 
-/// When the worlds begin, seconds since the epoch.
+/// Start of the worlds, seconds since the epoch.
 pub(crate) const BEGIN: f64 = 1_000_000.0;
 
-/// A job, and how long it runs.
+/// A job, and its run time.
 #[derive(Debug, Clone)]
 pub(crate) struct Job {
     pub(crate) id: u64,
-    /// When it is submitted.
+    /// Time of submission.
     pub(crate) at: f64,
     pub(crate) nodes: Option<u32>,
     pub(crate) cores: u32,
-    /// Seconds asked for; 0 is no limit.
+    /// Requested seconds; 0 is no limit.
     pub(crate) limit: f64,
-    /// Seconds that it runs.
+    /// Run time in seconds.
     pub(crate) runs: f64,
     pub(crate) priority: u32,
     pub(crate) userid: u32,
@@ -154,7 +154,7 @@ pub(crate) fn range(from: u32, to: u32) -> Idset {
     (from..to).collect()
 }
 
-/// Numbers that look like chance and are not (xorshift).
+/// Pseudo-random numbers (xorshift).
 pub(crate) struct Numbers(u64);
 
 impl Numbers {
@@ -170,13 +170,13 @@ impl Numbers {
     }
 }
 
-/// All kinds of jobs over some hours on 16 nodes of 8 cores, with everything that happens to jobs and nodes.
+/// All kinds of jobs over some hours on 16 nodes of 8 cores, with all kinds of events of jobs and nodes.
 pub(crate) fn mixed() -> World {
     let mut n = Numbers::new(20_240_229);
     let mut jobs = Vec::new();
     let mut at = BEGIN;
     for id in 1..=240 {
-        // Several at once, now and then.
+        // Sometimes several at once.
         if n.below(3) > 0 {
             at += n.below(60) as f64 / 2.0;
         }
@@ -222,7 +222,7 @@ pub(crate) fn mixed() -> World {
     world
 }
 
-/// The same where power and bandwidth flow, of which most jobs want some.
+/// The same with power and bandwidth, which most jobs request.
 pub(crate) fn flowing() -> World {
     let mut world = mixed();
     for job in &mut world.jobs {

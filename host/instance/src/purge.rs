@@ -1,4 +1,4 @@
-//! Removing what an instance has left in its folder.
+//! Removal of the files of an instance from its folder.
 //!
 //! A file is removed only if an instance makes files of its name, and only from a folder with the records of one that
 //! has ended. No symbolic link is followed. This module must never remove a folder with anything else in it.
@@ -15,12 +15,12 @@ use crate::error::InstanceError;
 use crate::runner::OUTPUT;
 use crate::store::{DATABASE, LAYOUT, LOCK, StoreError, open_reader};
 
-/// Remove the files of the ended instance of a folder, those of the folder named in `others` (which the caller has put
-/// beside them), and then the folder. Returns what else is in it: then the folder stays.
+/// Removes the files of the ended instance of a folder, those that `others` names (files that the caller has put
+/// beside them), and then the folder. Returns the other files in it; if there are any, the folder stays.
 ///
 /// # Errors
-/// A folder without an instance's records, one whose instance runs, or a database that cannot be read: nothing is removed.
-/// Otherwise what the file system says.
+/// A folder without an instance's records, one whose instance runs, or a database that cannot be read: nothing is
+/// removed. Otherwise the error of the file system.
 pub fn purge(dir: &Path, others: &[&str]) -> Result<Vec<PathBuf>, InstanceError> {
     Ok(purge_folder(dir, others)?)
 }
@@ -54,7 +54,7 @@ fn purge_folder(dir: &Path, others: &[&str]) -> Result<Vec<PathBuf>, StoreError>
             fs::remove_dir(&output).map_err(failed(&output))?;
         }
     }
-    // The lock leaves last.
+    // The lock is removed last.
     let beside = ["-wal", "-shm", "-journal", ""].map(|end| format!("{DATABASE}{end}"));
     for name in others.iter().copied().chain([SOCKET]).chain(beside.iter().map(String::as_str)).chain([LOCK])
     {
@@ -68,7 +68,7 @@ fn purge_folder(dir: &Path, others: &[&str]) -> Result<Vec<PathBuf>, StoreError>
     Ok(left)
 }
 
-/// Is this a job's id as files of its output bear it?
+/// True for a job id as in the names of output files.
 fn is_job(stem: &str) -> bool {
     stem.parse::<JobId>().is_ok_and(|id| id.to_f58_ascii() == stem)
 }
@@ -77,7 +77,7 @@ fn is_file(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|meta| meta.is_file())
 }
 
-/// Is this the database of an instance?
+/// True for the database of an instance.
 fn has_records(database: &Path) -> rusqlite::Result<bool> {
     let connection = open_reader(database)?;
     let layout: i64 = connection.query_row("PRAGMA user_version", [], |row| row.get(0))?;
@@ -94,7 +94,7 @@ fn names(dir: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(names)
 }
 
-/// Remove a file or socket that may be gone. A folder or a symbolic link of its name stays.
+/// Removes a file or socket, if it exists. A folder or a symbolic link of its name stays.
 fn remove_file(path: &Path) -> io::Result<()> {
     match fs::symlink_metadata(path) {
         Ok(meta) if meta.is_dir() || meta.is_symlink() => Ok(()),

@@ -1,7 +1,8 @@
-//! What tests look for outside of the project, and the one way to say that a test did nothing without it.
+//! Data, programs and components outside of the project that tests need, and the report of tests skipped without
+//! them.
 //!
-//! A test without its data, program or component returns early. It calls [`skipped`] first, so that
-//! `cargo xtask test` counts and names it, and fails with `--strict`. For tests only; must never know what is tested.
+//! A test without its data, program or component returns early. It calls [`skipped`] first, so that `cargo xtask
+//! test` counts and names it, and fails with `--strict`. For tests only; must never know the tests.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -13,7 +14,7 @@ use std::process::{Command, Stdio};
 /// Environment variable that names the file to which [`skipped`] appends.
 pub const SKIPS: &str = "FLUXGATE_SKIPS";
 
-/// What a machine may lack. `cargo xtask test --strict` takes these names.
+/// Something that a machine may lack. `cargo xtask test --strict` takes these names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Need {
     /// The folder `shared` beside the project, or FLUXGATE_SHARED.
@@ -48,7 +49,7 @@ impl Need {
     }
 }
 
-/// Say that the calling test, or a part of it, does nothing because something is absent.
+/// Reports that the calling test, or a part of it, is skipped because something is missing.
 ///
 /// The line goes to standard error, and to the file that FLUXGATE_SKIPS names.
 pub fn skipped(need: Need, what: impl fmt::Display) {
@@ -67,7 +68,7 @@ pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the workspace is there")
 }
 
-/// A file or folder of the shared data; `None`, as [`skipped`], where it is absent.
+/// A file or folder of the shared data; `None`, as [`skipped`], where it is missing.
 pub fn shared(path: &str) -> Option<PathBuf> {
     let base = std::env::var_os("FLUXGATE_SHARED").map_or_else(|| root().join("../shared"), PathBuf::from);
     let file = base.join(path);
@@ -78,7 +79,7 @@ pub fn shared(path: &str) -> Option<PathBuf> {
     None
 }
 
-/// The folder of policy components: FLUXGATE_POLICIES, or where `cargo xtask policies` puts them.
+/// The folder of policy components: FLUXGATE_POLICIES, or the output folder of `cargo xtask policies`.
 pub fn policies() -> PathBuf {
     let variable = |name: &str| std::env::var_os(name).map(PathBuf::from);
     let target = || variable("CARGO_TARGET_DIR").unwrap_or_else(|| root().join("target"));
@@ -106,7 +107,7 @@ pub const SHIPPED: [&str; 17] = [
     "xf",
 ];
 
-/// The file of a policy of this house; `None`, as [`skipped`], where it was not built.
+/// The file of a policy of this repository; `None`, as [`skipped`], where it was not built.
 pub fn component(name: &str) -> Option<PathBuf> {
     let path = policies().join(name).with_extension("wasm");
     if path.exists() {
@@ -116,7 +117,7 @@ pub fn component(name: &str) -> Option<PathBuf> {
     None
 }
 
-/// Can this program be started? It is asked for its version.
+/// True if this program can be started: it is run with `--version`.
 pub fn has(need: Need, program: impl AsRef<OsStr>) -> bool {
     let program = program.as_ref();
     let mut asked = Command::new(program);

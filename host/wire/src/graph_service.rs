@@ -1,8 +1,8 @@
-//! The services of the graph scheduler: the names and requests by which a site's storage service and scripts reach the
-//! scheduler of an instance.
+//! The services of the graph scheduler: the names and requests by which a site's storage service and scripts address
+//! the scheduler of an instance.
 //!
 //! Names, fields, error numbers and texts are those of the graph scheduler: services log them and scripts search them.
-//! This module does not know what a vertex is.
+//! This module does not know the meaning of a vertex.
 
 use fluxgate_engine::RpcError;
 use serde_json::Value;
@@ -33,19 +33,19 @@ const GUEST_TOPICS: &[(&str, &str)] = &[
     (QUEUE_SERVICE, "stats-clear"),
 ];
 
-/// Is it one of these services?
+/// True for one of these services.
 pub fn is_graph_service(service: &str) -> bool {
     [RESOURCE_SERVICE, QUEUE_SERVICE].contains(&service)
 }
 
-/// The topic that a request was sent to before the stand-in for the module of resources, which has its name, passed it on to
+/// The original topic of a request that the stand-in for the module of resources, which has its name, forwarded to
 /// the scheduler of this name.
 pub(crate) fn passed_on<'a>(topic: &'a str, own: &str) -> Option<&'a str> {
     let inner = topic.strip_prefix(own)?.strip_prefix('.')?;
     inner.split_once('.').filter(|(service, _)| *service == RESOURCE_SERVICE).map(|_| inner)
 }
 
-/// May guests send this request to one of these services?
+/// True if guests may send this request to one of these services.
 pub(crate) fn is_for_guests(service: &str, method: &str) -> bool {
     GUEST_TOPICS.contains(&(service, method))
 }
@@ -100,7 +100,7 @@ pub fn missing_path(path: &str) -> RpcError {
     refusal(errno::ENOENT, format!("Couldn't find '{path}' in resource graph"))
 }
 
-/// `set_status` to something else than up or down.
+/// `set_status` to a value other than up or down.
 pub fn unknown_status(status: &str) -> RpcError {
     refusal(errno::EINVAL, format!("unrecognized status '{status}'"))
 }
@@ -110,10 +110,10 @@ pub fn missing_property(path: &str, key: &str) -> RpcError {
     refusal(errno::ENOENT, format!("Property '{key}' was not found for resource {path}"))
 }
 
-/// The request of a method; `None` for methods that are about something else.
+/// The request of a method; `None` for methods about other subjects.
 ///
 /// # Errors
-/// The payload is not what the method takes; the error is the answer.
+/// The payload is invalid for the method; the error is the answer.
 pub fn vertex_request(method: &str, payload: &Value) -> Option<Result<VertexRequest, RpcError>> {
     Some(match method {
         "set_status" => set_status(payload).ok_or_else(|| refusal(errno::EINVAL, "malformed RPC")),
@@ -144,7 +144,7 @@ fn set_status(payload: &Value) -> Option<VertexRequest> {
 fn set_property(payload: &Value) -> Result<VertexRequest, RpcError> {
     let paths = paths(&payload["sp_resource_path"]).ok_or_else(unpackable)?;
     let both = payload["sp_keyval"].as_str().ok_or_else(unpackable)?;
-    // The value may hold further signs of equality.
+    // The value may contain further equals signs.
     let parts = both.split_once('=').filter(|(key, value)| {
         (1..=KEY_LEN_MAX).contains(&key.len()) && (1..=VALUE_LEN_MAX).contains(&value.len())
     });

@@ -12,7 +12,7 @@ use crate::fields::Fields;
 use crate::job::{Job, State, URGENCY_DEFAULT, URGENCY_EXPEDITE};
 
 /// The wildcard userid.
-const ANYBODY: u32 = u32::MAX;
+const ANY_USER: u32 = u32::MAX;
 /// Largest signal number.
 const SIGNAL_MAX: i64 = 64;
 
@@ -75,7 +75,7 @@ impl Core {
     }
 
     pub(super) fn own(&self, request: &Request, id: JobId, what: &str) -> Result<(), Fail> {
-        request.authorize(self.table.get(id).map_or(ANYBODY, |job| job.userid), what)
+        request.authorize(self.table.get(id).map_or(ANY_USER, |job| job.userid), what)
     }
 
     fn exception<'a>(&self, fields: Fields<'a>) -> Result<(&'a str, i64, &'a str), Fail> {
@@ -106,7 +106,7 @@ impl Core {
         let states = fields.int("states", 0, 127)?;
         let (kind, severity, note) = self.exception(fields)?;
         request.authorize(userid, "raise exceptions on")?;
-        let hit = |job: &&Job| job.state.bit() & states != 0 && (userid == ANYBODY || job.userid == userid);
+        let hit = |job: &&Job| job.state.bit() & states != 0 && (userid == ANY_USER || job.userid == userid);
         let ids: Vec<JobId> =
             self.table.pending().chain(self.table.running()).filter(hit).map(|job| job.id).collect();
         if !dry_run {

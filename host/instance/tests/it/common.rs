@@ -1,4 +1,4 @@
-//! A machine, a client, and the smallest scheduler: first fit by cores, on whatever ranks are up.
+//! A machine, a client, and the smallest scheduler: first fit by cores, on any ranks that are up.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -58,10 +58,10 @@ pub async fn submit(client: &Client, jobspec: Value) -> u64 {
     answer["id"].as_u64().unwrap()
 }
 
-/// How long a test waits for what must happen before it says that it never did. Nothing else is timed.
+/// Time after which a test fails because an expected event did not come. Nothing else is timed.
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(240);
 
-/// Wait for the end of a job; the names of its events.
+/// Waits for the end of a job; returns the names of its events.
 pub async fn events(client: &Client, id: u64) -> Vec<String> {
     match tokio::time::timeout(PATIENCE, events_of(client, id)).await {
         Ok(names) => names,
@@ -86,7 +86,7 @@ pub async fn job(client: &Client, id: u64) -> Value {
     answer["job"].clone()
 }
 
-/// Wait until a job runs.
+/// Waits until a job runs.
 pub async fn runs(client: &Client, id: u64) {
     let running = async {
         while job(client, id).await["state"] != json!(16) {
@@ -165,7 +165,7 @@ impl FirstFit {
         sched
     }
 
-    /// Let go of jobs that ended between hello and ready: nobody is told of those (pitfall 3).
+    /// Drops jobs that ended between hello and ready, for which no free is sent (pitfall 3).
     async fn recount(&mut self) {
         let status = self.client.rpc("job-manager.resource-status", Value::Null).await.unwrap();
         let allocated = R::from_value(&status["allocated"]).unwrap();
@@ -261,7 +261,7 @@ impl FirstFit {
                 self.waiting.insert(id, (request, jobspec.min_cores(), jobspec.duration()));
             }
             "sched.free" => {
-                // One that ended while it was being recounted is let go of already.
+                // A job that ended during the recount is dropped already.
                 if self.held.contains_key(&id) {
                     self.give_back(&R::from_value(&payload["R"]).unwrap());
                 }
@@ -291,7 +291,7 @@ impl FirstFit {
         }
     }
 
-    /// Schedule until the connection ends.
+    /// Schedules until the connection ends.
     pub async fn run(mut self) {
         loop {
             tokio::select! {

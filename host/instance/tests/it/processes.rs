@@ -57,7 +57,7 @@ async fn a_process_ends_with_its_time_and_with_its_cancel_and_with_the_instance(
     let handle = instance(dir.path(), 1.0).await;
     let client = client(&handle).await;
     tokio::spawn(FirstFit::connect(&handle).await.run());
-    // The child that the shell leaves in its group must go, too.
+    // The child that the shell leaves in its group must end too.
     let script = "sleep 600 & echo $!; wait";
     let late = submit(&client, real(1, &["sh", "-c", script], 0.3)).await;
     let canceled = submit(&client, real(1, &["sh", "-c", script], 600.0)).await;

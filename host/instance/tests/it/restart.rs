@@ -18,7 +18,7 @@ async fn a_crash_in_the_middle_of_everything_loses_no_job() {
         let payload = json!({ "jobspec": simulated(1 + life % 3, 60.0, 120.0), "copies": 300 });
         let answer = client.rpc("job-ingest.submit", payload).await.unwrap();
         ids.extend(answer["ids"].as_array().unwrap().iter().map(|id| id.as_u64().unwrap()));
-        // Until a good part of them has run.
+        // Until many of them have run.
         events(&client, ids[ids.len() - 200]).await;
         handle.abort().await.unwrap();
     }
@@ -121,7 +121,7 @@ async fn bad_frames_close_only_the_connection_of_their_sender() {
         let mut stream = tokio::net::UnixStream::connect(handle.socket()).await.unwrap();
         stream.write_all(&bytes).await.unwrap();
         let mut rest = Vec::new();
-        // The authentication byte, and then the end.
+        // The authentication byte, then the end.
         let _ = stream.read_to_end(&mut rest).await;
         assert_eq!(rest, [0]);
     }

@@ -1,4 +1,4 @@
-//! How many jobs a second go through, and what a request costs while 100,000 jobs wait. To be run by hand:
+//! Jobs per second, and the time of a request while 100,000 jobs wait. To be run by hand:
 //! `cargo test -p fluxgate-instance --test it throughput -- --ignored --nocapture`.
 
 #![allow(clippy::print_stdout, reason = "figures are for people")]

@@ -362,7 +362,7 @@ impl Classes {
     ) {
         let site = &frame.sites[node as usize];
         key.clear();
-        key.extend([site.make, u32::from(self.blocked(model, dominant, site.parent))]);
+        key.extend([site.template, u32::from(self.blocked(model, dominant, site.parent))]);
         let mut last = 0;
         for (place, &v) in frame.inside(node).iter().enumerate() {
             let place = place as u32;

@@ -38,7 +38,7 @@ pub(super) struct Site {
     pub(super) edge: EdgeId,
     pub(super) parent: VertexId,
     /// Number of its template.
-    pub(super) make: u32,
+    pub(super) template: u32,
     pub(super) id: i64,
     /// Its position in the order of ids: equal for equal ids, one more for the next id, and more than one more after
     /// a gap.
@@ -124,7 +124,7 @@ pub(super) struct Ground<'m> {
 struct Build<'m> {
     ground: Ground<'m>,
     frame: Frame,
-    makes: HashMap<Vec<u64>, u32>,
+    templates: HashMap<Vec<u64>, u32>,
     key: Vec<u64>,
     plan: Vec<Part>,
     /// The start of the content of the current node.
@@ -143,7 +143,7 @@ impl Frame {
         let mut build = Build {
             ground,
             frame,
-            makes: HashMap::new(),
+            templates: HashMap::new(),
             key: Vec::new(),
             plan: Vec::new(),
             first: 0,
@@ -196,7 +196,7 @@ impl Frame {
 
     /// The parts of a node, children before parents.
     pub(super) fn plan(&self, node: u32) -> &[Part] {
-        &self.plans[self.sites[node as usize].make as usize]
+        &self.plans[self.sites[node as usize].template as usize]
     }
 
     /// The position of the vertex at the end of an edge inside a node.
@@ -324,11 +324,11 @@ impl Build<'_> {
         self.plan.clear();
         self.first = first;
         self.inner(edge, vertex, number, 0)?;
-        let next = self.makes.len() as u32;
-        let make = match self.makes.get(&self.key) {
-            Some(&make) => make,
+        let next = self.templates.len() as u32;
+        let template = match self.templates.get(&self.key) {
+            Some(&template) => template,
             None => {
-                self.makes.insert(self.key.clone(), next);
+                self.templates.insert(self.key.clone(), next);
                 self.frame.plans.push(self.plan.clone());
                 next
             }
@@ -336,7 +336,7 @@ impl Build<'_> {
         let it = &self.ground.model[vertex];
         let id = self.ground.order.get(&vertex).copied().unwrap_or(it.id().unwrap_or(-1));
         let tie = Policy::tie(it.unique());
-        self.frame.sites.push(Site { vertex, edge, parent, make, id, rank: 0, tie, first });
+        self.frame.sites.push(Site { vertex, edge, parent, template, id, rank: 0, tie, first });
         Some(())
     }
 

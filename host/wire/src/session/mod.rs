@@ -71,7 +71,7 @@ pub struct SessionConfig {
     pub name: String,
     /// True if the session registers [`SessionConfig::name`] as well. A broker registers it itself for its modules.
     pub register_name: bool,
-    /// True if the session registers the names of the graph scheduler as well, as far as nobody has them.
+    /// True if the session registers the names of the graph scheduler as well, where they are free.
     pub graph_services: bool,
     /// See [`Mode`].
     pub mode: Mode,
@@ -272,7 +272,7 @@ struct Alloc {
 #[derive(Debug)]
 pub struct Session {
     config: SessionConfig,
-    /// The services that are offered; from `required` on, only those whose names nobody else has.
+    /// The services that are offered; from `required` on, only those whose names are free.
     services: Vec<String>,
     required: usize,
     phase: Phase,
@@ -329,8 +329,8 @@ impl Session {
         }
     }
 
-    /// Jobs of these queues are jobs of the other ones, their parents, from now on: a virtual queue has no order of its own
-    /// (RFC 33).
+    /// Sets the parents of virtual queues: jobs of these queues are treated as jobs of their parents, because a
+    /// virtual queue has no order of its own (RFC 33).
     pub fn set_virtual_queues(&mut self, parents: BTreeMap<String, String>) {
         self.virtual_queues = parents;
     }

@@ -387,7 +387,7 @@ fn read_r(text: &str) -> Result<R, String> {
     })
 }
 
-/// Is there a `scheduling` that is no dictionary? It is not read, so it is no reason to schedule nothing (RFC 20: opaque).
+/// True if `scheduling` is no dictionary. It is then ignored, and scheduling goes on (RFC 20: opaque).
 fn is_odd(value: &Value) -> bool {
     value.get("scheduling").is_some_and(|it| !(it.is_object() || it.is_null()))
 }

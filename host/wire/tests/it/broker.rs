@@ -110,7 +110,7 @@ impl Broker {
         Done::of(self.session.on_actions(actions))
     }
 
-    /// Up to the request for resources.
+    /// A session up to the request for resources.
     pub fn acquiring(config: SessionConfig) -> Broker {
         let mut session = Session::new(config);
         let mut request = Done::of(session.start()).only();
@@ -126,7 +126,7 @@ impl Broker {
         Broker { session, acquire: request }
     }
 
-    /// Up to hello.
+    /// A session up to hello.
     pub fn hello(config: SessionConfig) -> (Broker, Message) {
         let mut broker = Broker::acquiring(config);
         let first = broker.acquire.respond_json(&json!({"resources": r_value("0-9"), "up": "0-8"}));

@@ -236,7 +236,7 @@ proptest! {
         bytes[at] = value;
         let (decoded, _) = decode_all(Limits::default(), &[&bytes]);
         for message in decoded {
-            // What was accepted can be written again, and means the same.
+            // An accepted message can be encoded again, with the same meaning.
             let again = encode(&message).unwrap();
             prop_assert_eq!(decode_all(Limits::default(), &[&again]).0, vec![message]);
         }

@@ -1,4 +1,4 @@
-//! Reads the captured conversations, when they are there.
+//! Reads the captured conversations, where they are available.
 
 use std::path::PathBuf;
 
@@ -38,7 +38,7 @@ pub fn read_trace(path: &std::path::Path) -> Vec<Record> {
     records
 }
 
-/// All captures by name, or `None`, as skipped, when they are not on this machine.
+/// All captures by name, or `None`, as skipped, where they are not on this machine.
 pub fn all_traces() -> Option<Vec<(String, Vec<Record>)>> {
     let folder = fluxgate_testing::shared("flux/traces")?;
     let mut paths: Vec<PathBuf> = std::fs::read_dir(folder)

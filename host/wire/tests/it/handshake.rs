@@ -34,7 +34,7 @@ fn pitfall_5_hello_asks_for_the_current_r_and_falls_back() {
     for lookup in &lookups {
         assert_eq!((lookup.topic(), &lookup.json().unwrap()["flags"]), ("job-info.lookup", &json!(3)));
     }
-    // An update of the resources in between is no disturbance.
+    // An update of the resources in between has no effect.
     let acquire = broker.acquire.clone();
     assert!(matches!(broker.say(acquire.respond_json(&json!({"up": "9"}))).events[..], [Event::Up(_)]));
     assert!(broker.say(hello.respond_error(errno::ENODATA, "")).nothing(), "lookups are outstanding");
@@ -49,7 +49,7 @@ fn pitfall_5_hello_asks_for_the_current_r_and_falls_back() {
     let data = base64::engine::general_purpose::STANDARD.encode(r_value("1-2").to_string());
     let dirent = json!({"val": {"ver": 1, "type": "val", "data": data}});
     assert!(broker.say(kvs.respond_json(&dirent)).nothing());
-    // Neither way works: the job gets the exception, and ready follows all the same.
+    // Both lookups fail: the job gets the exception, and ready follows.
     let kvs = broker.say(lookups[2].respond_json(&json!({"id": 20, "R": 7}))).only();
     assert!(broker.say(kvs.respond_error(errno::ENOENT, "")).nothing());
     let done = broker.say(lookups[3].respond_json(&json!({"id": 40, "R": r_value("4").to_string()})));
@@ -190,7 +190,7 @@ fn requests_before_ready_are_out_of_place() {
 #[test]
 fn founding_revision_hello_alloc_and_free() {
     let (mut broker, hello) = Broker::hello(SessionConfig::default());
-    // It does not know the flag, and answers once.
+    // The job manager does not know the flag, and answers once.
     let hello = broker.say(hello.respond_error(errno::EPROTO, "")).only();
     assert_eq!(
         (hello.topic(), hello.is_streaming(), &hello.payload),
@@ -211,7 +211,7 @@ fn founding_revision_hello_alloc_and_free() {
     assert_eq!(done.events.len(), 1);
     let done = broker.say(lookup.respond_json(&json!({"jobspec": jobspec()})));
     assert!(matches!(done.events[..], [Event::Alloc { id: JobId(10), priority: 20, .. }]));
-    // Cancelled meanwhile, or nowhere to be found.
+    // The job is cancelled meanwhile, or its jobspec is not found.
     let lookup = broker.say(bare(11)).only();
     assert!(broker.say(from_job_manager("sched.cancel", &json!({"id": 11})).noresponse()).nothing());
     assert_eq!(types(&broker.say(lookup.respond_json(&json!({"jobspec": jobspec()}))).sent), [(11, 3)]);

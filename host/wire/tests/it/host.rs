@@ -1,5 +1,5 @@
-//! A session with a real engine behind it, driven by the test: the broker's frames in, the session's out, time as a
-//! parameter. This module knows neither sockets nor a clock.
+//! A session with a real engine, driven by the test: the broker's frames in, the session's out, time as a parameter.
+//! This module knows neither sockets nor a clock.
 
 use std::collections::VecDeque;
 
@@ -90,16 +90,16 @@ pub struct Host {
     pub engine: Option<Engine>,
     pub now: f64,
     pub acquire: Message,
-    /// Told to the driver: things that are not frames.
+    /// The fatal error, which is no frame.
     pub fatal: Option<SessionError>,
     pub actions: Vec<Action>,
-    /// Topics of what only a driver can answer.
+    /// Topics of requests that only a driver can answer.
     pub control: Vec<String>,
     sent: Vec<Message>,
 }
 
 impl Host {
-    /// The first request is sent, see [`Host::begun`].
+    /// The first request is sent; see [`Host::begun`].
     pub fn new() -> Host {
         let mut host = Host {
             session: Session::new(SessionConfig {
@@ -120,19 +120,19 @@ impl Host {
         host
     }
 
-    /// What was sent at the very beginning.
+    /// The messages sent at the start.
     pub fn begun(&mut self) -> Vec<Message> {
         std::mem::take(&mut self.sent)
     }
 
-    /// Leave in order.
+    /// A normal shutdown.
     pub fn shutdown(&mut self) -> Vec<Message> {
         let outputs = self.session.shutdown();
         self.carry_out(outputs);
         std::mem::take(&mut self.sent)
     }
 
-    /// Up to hello, which is returned.
+    /// A session up to hello, which is returned.
     pub fn hello(resources: &Value, up: &str) -> (Host, Message) {
         let mut host = Host::new();
         for _ in ["sched", "feasibility"] {
@@ -146,7 +146,7 @@ impl Host {
         (host, hello)
     }
 
-    /// Ready for requests; `jobs` hold resources: the line of hello, and R.
+    /// A serving session; `jobs` hold resources: the line of hello, and R.
     pub fn with_jobs(resources: &Value, up: &str, jobs: &[(Value, Value)]) -> (Host, Vec<Message>) {
         let (mut host, hello) = Host::hello(resources, up);
         let mut lookups = Vec::new();
@@ -171,7 +171,7 @@ impl Host {
         self.engine.as_ref().expect("the machine is known")
     }
 
-    /// A frame of the broker, and everything that follows from it: what we send. Commits are not answered.
+    /// Handles a frame of the broker, and returns the messages sent for it. Commits are not answered.
     pub fn say(&mut self, message: Message) -> Vec<Message> {
         let outputs = self.session.on_message(message);
         self.carry_out(outputs);
@@ -179,14 +179,14 @@ impl Host {
         std::mem::take(&mut self.sent)
     }
 
-    /// The time comes to watch the job manager; without the passes of [`Host::say`].
+    /// Advances the watch of the job manager; without the passes of [`Host::say`].
     pub fn tick(&mut self, now: f64) -> Vec<Message> {
         let outputs = self.session.tick(now);
         self.carry_out(outputs);
         std::mem::take(&mut self.sent)
     }
 
-    /// The same, and every commit goes well at once.
+    /// The same, with every commit answered at once.
     pub fn run(&mut self, message: Message) -> Vec<Message> {
         let mut waiting: VecDeque<Message> = self.say(message).into();
         let mut sent = Vec::new();
@@ -205,7 +205,7 @@ impl Host {
         self.run(update)
     }
 
-    /// A job runs on these nodes for so long.
+    /// Starts a job on these nodes for this duration.
     pub fn start(&mut self, id: u64, jobspec: &Value) -> Value {
         let sent = self.run(alloc(id, 16, jobspec));
         r_of(&sent, id)
@@ -229,7 +229,7 @@ impl Host {
         let payload = json!({"id": id, "expiration": expiration});
         let mut answers =
             self.say(from_job_manager("sched.expiration", &payload).with_matchtag(78).with_nodeid(0));
-        // Jobs that wait may get another estimate.
+        // Waiting jobs may get another estimate.
         answers.retain(|answer| answer.topic() == "sched.expiration");
         assert_eq!(answers.len(), 1, "{answers:?}");
         answers.remove(0)
@@ -242,7 +242,7 @@ impl Host {
                 Output::Send(message) => self.sent.push(message),
                 Output::Engine(event) => outputs.extend(self.step(event)),
                 Output::Inventory { resources, up } => {
-                    // A machine that is none ends a driver.
+                    // An invalid machine ends a driver.
                     let Ok(mut machine) = Resources::from_r(&resources) else { continue };
                     machine.set_down(&resources.ranks());
                     machine.set_up(&up);
@@ -262,7 +262,7 @@ impl Host {
         self.session.on_actions(actions)
     }
 
-    /// Make the passes that are due.
+    /// Makes the passes that are due.
     pub fn passes(&mut self) {
         while let Some(engine) = &mut self.engine
             && self.session.is_serving()

@@ -47,7 +47,7 @@ pub struct Job {
     pub queued: bool,
     pub pending: bool,
     pub has_resources: bool,
-    /// R as it was accepted, also when the job is over.
+    /// R as it was accepted, also after the end of the job.
     pub r: Option<Value>,
     pub over: bool,
 }
@@ -66,15 +66,15 @@ pub struct Manager {
     pub kvs: BTreeMap<u64, Value>,
     pub online: bool,
     pub loaded: bool,
-    /// Which load of the module this is.
+    /// Number of times that the module was loaded.
     pub life: u32,
     pub heard_of_us: bool,
-    /// The next free is lost on its way.
+    /// The next free is lost.
     pub lose: bool,
     pub denied: BTreeSet<u64>,
     pub raised: Vec<u64>,
     pub refused: u32,
-    /// Counted as allocated without a job.
+    /// Units that are counted as allocated without a job.
     pub ghosts: Units,
     /// Hellos and readys that arrived.
     pub hellos: u32,
@@ -86,7 +86,7 @@ pub struct Manager {
 }
 
 impl Manager {
-    /// One that the scheduler is ready for.
+    /// One with a ready scheduler.
     pub fn served() -> Manager {
         Manager { online: true, loaded: true, ..Manager::default() }
     }
@@ -104,7 +104,7 @@ impl Manager {
         self.from_manager.push_back(message);
     }
 
-    /// What the scheduler sent goes on the lines.
+    /// Puts the scheduler's messages on the lines.
     pub fn post(&mut self, messages: Vec<Message>) {
         for message in messages {
             match message.topic().split('.').next().unwrap() {
@@ -134,7 +134,7 @@ impl Manager {
         }
     }
 
-    /// Everything anybody holds, job by job; panics when two hold the same.
+    /// All held units, job by job; panics when two jobs hold the same unit.
     pub fn held(&self) -> BTreeMap<u64, Units> {
         let mut all: BTreeMap<u64, Units> = BTreeMap::new();
         for (id, job) in self.jobs.iter().filter(|(_, job)| job.has_resources) {
@@ -169,7 +169,7 @@ impl Manager {
         }
     }
 
-    /// Housekeeping is done on one rank.
+    /// Housekeeping of one rank ends.
     pub fn tidy(&mut self, at: usize) {
         if self.housekeeping.is_empty() || !self.loaded {
             return;
@@ -187,7 +187,7 @@ impl Manager {
         self.free(id, &to_r(&back), last);
     }
 
-    /// A pending or queued job is canceled, for good.
+    /// A pending or queued job is cancelled.
     pub fn cancel(&mut self, id: u64) {
         let Some(job) = self.jobs.get_mut(&id) else { return };
         if !self.loaded || job.over || job.has_resources {
@@ -202,7 +202,7 @@ impl Manager {
         }
     }
 
-    /// R27-FIN-3: without a word.
+    /// R27-FIN-3: without a message.
     pub fn teardown(&mut self) {
         self.online = false;
         for job in self.jobs.values_mut().filter(|job| job.pending) {
@@ -220,7 +220,7 @@ impl Manager {
             let message = self.from_manager.pop_back().unwrap().noresponse();
             self.from_manager.push_back(message);
         }
-        // What housekeeping holds is forgotten.
+        // Resources in housekeeping are forgotten.
         self.housekeeping.clear();
     }
 
@@ -235,7 +235,7 @@ impl Manager {
     pub fn deliver(&mut self) {
         let Some(message) = self.to_manager.pop_front() else { return };
         if let Kind::Response { .. } = message.kind {
-            // Its sender may be of an earlier life.
+            // Its sender may be of an earlier load.
             if self.loaded && message.routes.as_deref().unwrap().contains(&self.name()) {
                 self.verdict(&message);
             }

@@ -32,7 +32,7 @@ fn owner(topic: &str) -> Message {
     message
 }
 
-/// The broker's side is played from a capture; returns what the driver would have been asked to do.
+/// Plays the broker's side of a capture; returns the requests to the driver.
 fn play(records: &[Record]) -> Session {
     let mut sent = VecDeque::new();
     let mut tags = std::collections::BTreeMap::new();
@@ -45,7 +45,7 @@ fn play(records: &[Record]) -> Session {
         control.extend(done.control);
         for message in done.sent {
             match message.topic() {
-                // Ours wants the event as well, and the current R rather than that of the KVS.
+                // This session also subscribes to the event, and uses the current R instead of that in the KVS.
                 "event.subscribe" => {
                     assert!(Done::of(session.on_message(message.respond())).nothing());
                 }
@@ -141,14 +141,14 @@ fn r5_2_running_is_told_after_the_services_and_before_the_resources() {
     let done = Done::of(session.start());
     let [subscribe, service] = <[Message; 2]>::try_from(done.sent).unwrap();
     assert_eq!(subscribe.json().unwrap(), json!({"topic": "sched-x.stats-clear"}));
-    // A broker without events does not keep us from serving.
+    // A session also serves at a broker without events.
     assert!(Done::of(session.on_message(subscribe.respond_error(errno::ENOSYS, ""))).nothing());
     let service = Done::of(session.on_message(service.respond())).only();
     assert_eq!(service.json().unwrap(), json!({"service": "feasibility"}));
     let done = Done::of(session.on_message(service.respond()));
     let topics: Vec<&str> = done.sent.iter().map(Message::topic).collect();
     assert_eq!(topics, ["module.status", "resource.acquire"], "the own name is registered by the broker");
-    // Pitfall 12: nodes come up only after the module is loaded, so nothing is waited for.
+    // Pitfall 12: nodes come up only after the module is loaded, so the session does not wait for them.
     assert_eq!(done.sent[0], Status::Running.report());
 }
 
@@ -171,7 +171,7 @@ fn r5_2_shutdown_is_the_brokers_to_ask_and_is_not_answered() {
     assert!(!done.shutdown && done.nothing());
     let done = Done::of(session.on_message(owner("sched-x.shutdown").noresponse()));
     assert!(done.shutdown && done.nothing());
-    // An external client is stopped by signals; nobody's message ends it.
+    // An external client is stopped by signals; no message ends it.
     let mut session = Session::new(SessionConfig::default());
     session.start();
     assert!(!Done::of(session.on_message(owner("sched-fluxgate.shutdown").noresponse())).shutdown);
@@ -184,7 +184,7 @@ fn r5_5_default_methods_reach_the_driver_under_the_modules_name() {
     for method in ["ping", "stats-get", "stats-clear", "rusage", "debug", "config-reload", "config-update"] {
         let done = Done::of(session.on_message(owner(&format!("sched-x.{method}")).with_json(&json!({}))));
         assert_eq!(done.control.len(), 1, "{method}");
-        // R12-3: a guest may look, and change nothing.
+        // R12-3: a guest may read, and change nothing.
         let mut guest = owner(&format!("sched-x.{method}")).with_json(&json!({}));
         guest.rolemask = role::USER;
         let done = Done::of(session.on_message(guest));
@@ -193,7 +193,7 @@ fn r5_5_default_methods_reach_the_driver_under_the_modules_name() {
         assert_eq!(done.sent.first().map(Message::errnum), (!looks).then_some(errno::EPERM), "{method}");
     }
     let clear = Message::event("sched-x.stats-clear", 7);
-    assert!(Done::of(session.on_message(clear.clone())).control.is_empty(), "an event of nobody");
+    assert!(Done::of(session.on_message(clear.clone())).control.is_empty(), "an event without an owner");
     let mut clear = clear;
     clear.rolemask = role::OWNER;
     let done = Done::of(session.on_message(clear));

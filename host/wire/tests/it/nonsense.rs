@@ -1,5 +1,5 @@
-//! A good conversation with mistakes in it: wrong types, missing keys, unknown ids, cut JSON, huge sets, unexpected
-//! errors, frames twice, in the wrong order or not at all. The session's own messages stay right in every case.
+//! A valid conversation with errors in it: wrong types, missing keys, unknown ids, cut JSON, huge sets, unexpected
+//! errors, frames repeated, out of order or missing. The session's own messages stay valid in every case.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -24,7 +24,7 @@ enum Mistake {
     Remove(prop::sample::Index),
     Whole(String),
     Errnum(i32),
-    /// An answer comes as one to nothing; a request loses or gains a matchtag.
+    /// An answer gets another matchtag; a request loses or gains one.
     Tag(u32),
     NoResponse,
     Guest,
@@ -77,7 +77,7 @@ fn mistakes() -> impl Strategy<Value = Mistake> {
     ]
 }
 
-/// How many values there are in a value, itself not counted.
+/// Number of values inside a value.
 fn count(value: &Value) -> usize {
     match value {
         Value::Array(list) => list.iter().map(|each| 1 + count(each)).sum(),
@@ -86,7 +86,7 @@ fn count(value: &Value) -> usize {
     }
 }
 
-/// Replace the value with this number, or take it away.
+/// Replaces the value with this number, or removes it.
 fn change(value: &mut Value, at: &mut usize, new: &Option<Value>) -> bool {
     match value {
         Value::Array(list) => {
@@ -175,7 +175,7 @@ fn apply(steps: &mut Vec<Step>, at: usize, mistake: &Mistake) {
         Mistake::Errnum(number) => match &mut steps[at] {
             Step::Answer { errnum, .. } => *errnum = *number,
             Step::Wait(seconds) => *seconds = f64::from(*number),
-            // A request that turned into an answer.
+            // A request that became an answer.
             Step::Say(message) => {
                 message.kind = Kind::Response { errnum: number.unsigned_abs(), matchtag: message.matchtag() };
             }
@@ -203,29 +203,29 @@ fn apply(steps: &mut Vec<Step>, at: usize, mistake: &Mistake) {
     }
 }
 
-/// What the broker knows, and holds against us.
+/// The broker's record of the session.
 #[derive(Default)]
 struct Books {
-    /// Our requests that are not over, in order.
+    /// The session's open requests, in order.
     asked: VecDeque<Message>,
-    /// Jobs of our commits that are not answered, by matchtag.
+    /// Jobs of unanswered commits, by matchtag.
     commits: BTreeMap<u32, Vec<u64>>,
     /// Requests for resources that were delivered and not retired, by job.
     pending: BTreeMap<u64, u32>,
-    /// R is durable, and SUCCESS not said.
+    /// Jobs whose R is durable and that have no SUCCESS yet.
     committed: BTreeMap<u64, u32>,
-    /// SUCCESS was said, no free came since, and no later hello left it out.
+    /// Jobs that got SUCCESS, without a free since, and named by every later hello.
     held: BTreeSet<u64>,
-    /// What the hello under way has told, by matchtag.
+    /// Jobs named by the hello in progress, by matchtag.
     told: BTreeMap<u32, BTreeSet<u64>>,
     teardowns: u64,
-    /// Questions that want an answer, by matchtag.
+    /// Questions that require an answer, by matchtag.
     questions: BTreeSet<u32>,
     last_tag: u32,
     over: bool,
 }
 
-/// Matchtags of questions; those of requests of ours are below.
+/// Matchtags of questions; those of the session's requests are below.
 const QUESTIONS: u32 = 1 << 20;
 
 fn job_of_key(key: &Value) -> u64 {
@@ -234,7 +234,7 @@ fn job_of_key(key: &Value) -> u64 {
 }
 
 impl Books {
-    /// Look at what we sent.
+    /// Checks the messages of the session.
     fn read(&mut self, host: &Host, sent: Vec<Message>) {
         assert!(!self.over || sent.is_empty(), "after the end: {sent:?}");
         for message in sent {
@@ -252,7 +252,7 @@ impl Books {
                 assert_eq!(message.errnum(), errno::EPERM, "only guests hear an error number");
             } else if let Some((id, kind)) = verdict(&message) {
                 let pending = self.pending.entry(id).or_default();
-                assert!(*pending > 0, "type {kind} for {id}, which nobody asked for");
+                assert!(*pending > 0, "type {kind} for {id}, without a request");
                 *pending -= u32::from(kind != 1);
                 if kind == 0 {
                     let committed = self.committed.entry(id).or_default();
@@ -273,7 +273,7 @@ impl Books {
     }
 
     fn deliver(&mut self, host: &mut Host, step: Step) {
-        // The captured schedulers asked the KVS at once; ours does when there is nobody else.
+        // The captured schedulers asked the KVS at once; this session does without a job-info service.
         if matches!(&step, Step::Answer { topic, .. } if topic == "kvs.lookup" && !self.asks(topic))
             && self.asks("job-info.lookup")
             && !self.over
@@ -305,7 +305,7 @@ impl Books {
                 let (tag, good) = (message.matchtag(), message.errnum() == 0);
                 self.hear_hello(tag, good, message.errnum(), id);
                 self.asked.retain(|request| request.matchtag() != tag || (good && request.is_streaming()));
-                // Whoever has this matchtag takes it for an answer, also when it was meant for another.
+                // The request with this matchtag takes it for its answer, also when it was meant for another.
                 let jobs = self.commits.remove(&tag).filter(|_| good);
                 for job in jobs.into_iter().flatten() {
                     *self.committed.entry(job).or_default() += 1;
@@ -337,7 +337,7 @@ impl Books {
         let was_over = self.over;
         let sent = host.say(message.clone());
         if host.session.stats().teardowns > self.teardowns {
-            // Everything asked before is void.
+            // All earlier questions are void.
             self.teardowns = host.session.stats().teardowns;
             self.pending.clear();
             self.committed.clear();
@@ -347,7 +347,7 @@ impl Books {
         self.read(host, sent);
     }
 
-    /// What hello leaves out is not held, whatever was told before.
+    /// Resources that hello does not name are not held, whatever was reported before.
     fn hear_hello(&mut self, tag: u32, good: bool, errnum: i32, id: Option<u64>) {
         let hello = "job-manager.sched-hello";
         if self.asked.iter().any(|request| request.matchtag() == tag && request.topic() == hello) {
@@ -360,7 +360,8 @@ impl Books {
         }
     }
 
-    /// The broker comes to its senses: everything of ours is answered, every request withdrawn.
+    /// The broker becomes valid again: every request of the session is answered, every request of the broker
+    /// withdrawn.
     fn finish(&mut self, host: &mut Host) {
         let ids: Vec<u64> = self.pending.iter().filter(|(_, count)| **count > 0).map(|(id, _)| *id).collect();
         for id in ids.iter().chain(&ids) {
@@ -386,7 +387,7 @@ impl Books {
     }
 }
 
-/// All that was counted as wrong.
+/// All messages that were counted as invalid.
 fn counted(host: &Host) -> u64 {
     let stats = host.session.stats();
     stats.malformed + stats.unexpected + stats.guests_refused + stats.unknown_methods
@@ -435,7 +436,7 @@ fn the_conversation_is_a_good_one() {
     }
 }
 
-/// A few mistakes: where, and which.
+/// A few errors: position and kind.
 fn errors() -> impl Strategy<Value = Vec<(prop::sample::Index, Mistake)>> {
     prop::collection::vec((any::<prop::sample::Index>(), mistakes()), 1..8)
 }
@@ -455,8 +456,8 @@ fn play_with(mut steps: Vec<Step>, errors: &[(prop::sample::Index, Mistake)]) {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(1000) })]
 
-    // What holds: R27-SUCC-1 (no SUCCESS without a commit), R27-SUCC-4 (one end for each request), pitfall 7 (no
-    // second SUCCESS for what is held), and whoever wants an answer gets one.
+    // The invariants: R27-SUCC-1 (no SUCCESS without a commit), R27-SUCC-4 (one end for each request), pitfall 7 (no
+    // second SUCCESS for held resources), and an answer for every request that requires one.
     #[test]
     fn whatever_the_broker_does_wrong_we_do_right(errors in errors()) {
         play_with(conversation(), &errors);
@@ -472,7 +473,7 @@ proptest! {
         play_with(outages(), &errors);
     }
 
-    // R12-3: guests can send what they like, by whatever name.
+    // R12-3: a guest can send any message, under any name.
     #[test]
     fn r12_3_guests_change_nothing_whatever_they_send(
         messages in prop::collection::vec(
@@ -491,7 +492,7 @@ proptest! {
         ),
     ) {
         let (mut host, mut books) = play(conversation());
-        // Something to lose: one job waits, and the R of another is on its way.
+        // State to protect: one job waits, and the R of another is being committed.
         for step in [alloc(20, 16, &nodes(1, 60.0)), alloc(21, 16, &nodes(5, 60.0))] {
             books.deliver(&mut host, Step::Say(step));
         }
@@ -555,12 +556,12 @@ const KEYS: [&str; 12] = [
     "up",
 ];
 
-/// Everything that a guest must not change.
+/// All state that a guest must not change.
 fn picture(host: &Host) -> String {
     let engine = host.engine();
     let all = engine.resources();
     let mut stats = host.session.stats();
-    // What was refused or read is counted.
+    // Refused and invalid messages are counted.
     (stats.guests_refused, stats.unknown_methods, stats.malformed, stats.unexpected) = (0, 0, 0, 0);
     stats.feasibility_checks = 0;
     format!(

@@ -1,5 +1,5 @@
-//! What goes wrong on a real instance, number by number, with a real engine behind the session. Each test fails when
-//! the pitfall is stepped into. Some numbers are in other files, see docs/protocol.md.
+//! Pitfalls of a real instance, by number, with a real engine behind the session. Each test fails if the session has
+//! the pitfall. Some numbers are in other files, see docs/protocol.md.
 
 use fluxgate_engine::Action;
 use fluxgate_formats::jobspec::Simple;
@@ -41,7 +41,8 @@ fn pitfall_1_success_has_r_as_in_the_kvs_without_properties_of_the_instance() {
 
 #[test]
 fn pitfall_2_no_answer_that_takes_the_interface_down() {
-    // What a job manager can not read: an error number, a bad type, a note that is null, ANNOTATE without an object.
+    // Answers that a job manager cannot read: an error number, a bad type, a note that is null, ANNOTATE without an
+    // object.
     let mut broker = Broker::pending(&[1, 2, 3]);
     let mut sent = broker
         .decide(vec![
@@ -69,7 +70,7 @@ fn pitfall_2_no_answer_that_takes_the_interface_down() {
     }
 }
 
-/// The request with this topic among those that were sent.
+/// The request with this topic among the sent messages.
 fn asked(sent: Vec<Message>, topic: &str) -> Message {
     let topics: Vec<String> = sent.iter().map(|message| message.topic().to_owned()).collect();
     sent.into_iter().find(|message| message.topic() == topic).unwrap_or_else(|| panic!("{topic}: {topics:?}"))
@@ -87,7 +88,7 @@ fn pitfall_2_and_r27_fin_2_and_fin_3_an_unannounced_teardown_is_noticed() {
     assert_eq!(host.session.outstanding(), 1);
     host.now += 10.0;
     let status = asked(host.tick(host.now), "job-manager.queue-status");
-    // Offline: the request that waits is void, and a free of job 1 was dropped.
+    // Offline: the waiting request is void, and a free of job 1 was dropped.
     let blocked = json!({"enable": true, "start": false, "blocked": "scheduler"});
     assert!(host.say(status.respond_json(&blocked)).iter().all(|message| verdict(message).is_none()));
     assert_eq!((host.session.outstanding(), host.engine().pending()), (0, 0));
@@ -103,7 +104,7 @@ fn pitfall_2_and_r27_fin_2_and_fin_3_an_unannounced_teardown_is_noticed() {
     assert_eq!((host.used().len(), host.session.is_serving()), (1, false));
     host.say(ready.respond_json(&json!({"count": 1})));
     assert!(host.session.is_serving() && host.session.stats().teardowns == 1);
-    // It is asked again, and starts: nothing is held twice, nothing for nobody.
+    // It is requested again, and starts: no resource is held twice, and none without a job.
     assert_eq!(successes(&host.run(alloc(3, 16, &nodes(3, 60.0)))), [3]);
     assert_eq!((host.used().len(), host.engine().running()), (4, 2));
 }
@@ -113,7 +114,7 @@ fn pitfall_3_a_free_that_is_dropped_between_hello_and_ready_is_found() {
     let jobs = [(line(1), whole("0", 900.0, 5000.0)), (line(2), whole("1", 900.0, 5000.0))];
     let (mut host, _) = Host::with_jobs(&machine("0-1"), "0-1", &jobs);
     assert_eq!(host.used().to_string(), "0-1");
-    // Job 1 ended after hello and before ready: its free was never sent. The count is asked for at once.
+    // Job 1 ended after hello and before ready, so its free was never sent. The count is requested at once.
     let first = asked(host.tick(host.now), COUNT);
     let count = json!({"allocated": whole("1", 0.0, 0.0)});
     let hello = asked(host.say(first.respond_json(&count)), HELLO);
@@ -128,7 +129,7 @@ fn pitfall_3_a_free_that_is_dropped_between_hello_and_ready_is_found() {
 
 #[test]
 fn pitfall_4_hello_lists_jobs_that_are_over() {
-    // In housekeeping: holds two of its three ranks, and no job manager call about it would find it.
+    // In housekeeping: the job holds two of its three ranks, and no call of the job manager finds it.
     let mut job = line(1);
     job["free"] = json!("0");
     let (mut host, sent) = Host::with_jobs(&machine("0-3"), "0-3", &[(job, whole("0-2", 900.0, 950.0))]);
@@ -137,7 +138,7 @@ fn pitfall_4_hello_lists_jobs_that_are_over() {
     host.run(free(1, &whole("1", 0.0, 0.0), false));
     host.run(free(1, &whole("2", 0.0, 0.0), true));
     assert_eq!((host.used().len(), host.engine().running()), (0, 0));
-    // A raise that finds nobody is no reason to stop.
+    // A raise for an unknown job does not end the session.
     let mut broker = Broker::serving();
     let raise = Action::Raise { id: JobId(9), kind: "x".into(), severity: 0, note: "n".into() };
     let raise = broker.decide(vec![raise]).only();
@@ -170,16 +171,16 @@ fn pitfall_7_the_same_id_returns_and_never_gets_two_successes() {
     let mut host = Host::serving(&machine("0-3"), "");
     host.run(alloc(1, 16, &nodes(2, 60.0)));
     host.run(cancel(1));
-    // All of these are normal.
+    // All of these are valid.
     assert!(host.run(cancel(1)).is_empty() && host.run(prioritize(1, 20)).is_empty());
     host.run(alloc(1, 30, &nodes(1, 60.0)));
     let sent = host.update(&json!({"up": "0-3"}));
     assert_eq!((successes(&sent), ranks(&r_of(&sent, 1))), (vec![1], "0".into()));
-    // Asked again while it holds resources: denied, for a second SUCCESS would take the interface down.
+    // A request of a job that holds resources is denied: a second SUCCESS would take the interface down.
     let sent = host.run(alloc(1, 30, &nodes(1, 60.0)));
     assert_eq!((successes(&sent), with_verdict(&sent, 2)), (vec![], vec![1]));
     assert_eq!(host.used().to_string(), "0", "what it holds is untouched");
-    // And while its first R is on its way: one answer in all.
+    // The same while its first R is being committed: one answer in all.
     let commit = host.say(alloc(2, 16, &nodes(1, 60.0))).remove(0);
     assert!(host.say(alloc(2, 16, &nodes(1, 60.0))).is_empty());
     let sent = host.say(commit.respond());
@@ -206,13 +207,13 @@ fn pitfall_8_a_change_of_urgency_wipes_annotations_and_they_are_sent_again() {
 #[test]
 fn pitfall_9_odd_frees_are_legal_and_what_is_down_stays_unusable() {
     let mut host = Host::serving(&machine("0-3"), "0-3");
-    // Unknown, or thought to be pending.
+    // An unknown job, and one that is believed to be pending.
     assert!(host.run(free(99, &whole("0-3", 0.0, 0.0), true)).is_empty());
     host.start(1, &nodes(4, 60.0));
     host.run(alloc(2, 16, &nodes(2, 60.0)));
     assert!(host.run(free(2, &whole("0", 0.0, 0.0), true)).is_empty());
     assert_eq!((host.used().to_string().as_str(), host.engine().pending()), ("0-3", 1));
-    // Ranks that it does not hold, that are lost, and those that are down.
+    // Ranks that it does not hold, ranks that are lost, and ranks that are down.
     host.update(&json!({"down": "1", "shrink": "0"}));
     assert!(host.run(free(1, &whole("0-1,7", 0.0, 0.0), false)).is_empty());
     assert_eq!(host.used().to_string(), "2-3");
@@ -240,7 +241,7 @@ fn pitfall_11_what_was_raised_is_not_held_any_more() {
     assert_eq!(sent.iter().filter(|m| m.topic() == "job-manager.raise").count(), 1);
     assert_eq!((host.used().len(), host.engine().running()), (0, 0));
     assert_eq!(ranks(&host.start(2, &nodes(2, 60.0))), "0-1", "nothing of it is kept, also not rank 0");
-    // A free all the same, by a job manager that does send one.
+    // A free by a job manager that sends one all the same.
     assert!(host.run(free(1, &whole("0", 0.0, 0.0), true)).is_empty());
     assert_eq!(host.used().to_string(), "0-1");
 }
@@ -266,7 +267,7 @@ fn pitfall_13_resources_and_services_have_one_holder() {
 
 #[test]
 fn pitfall_14_shrink_alone_and_ranks_that_were_lost_before() {
-    // Rank 3 was lost before we came: it is still in the inventory, and never in `up`.
+    // Rank 3 was lost before the session: it is still in the inventory, and never in `up`.
     let mut host = Host::serving(&machine("0-3"), "0-2");
     assert!(successes(&host.run(alloc(1, 16, &nodes(4, 60.0)))).is_empty());
     // Down before: the loss comes without `down`.
@@ -278,7 +279,7 @@ fn pitfall_14_shrink_alone_and_ranks_that_were_lost_before() {
 
 #[test]
 fn pitfall_15_scheduling_of_the_instance_above_fits_neither_ranks_nor_cores() {
-    // Excluded and renumbered: R_lite has two nodes from 0 on, `scheduling` still tells of four.
+    // Excluded and renumbered: R_lite has two nodes from 0 on, `scheduling` still has four.
     let mut inventory = machine("0-1");
     inventory["execution"]["nodelist"] = json!(["node[2-3]"]);
     inventory["execution"]["R_lite"][0]["children"] = json!({"core": "0-1", "gpu": "2-3"});
@@ -314,7 +315,7 @@ fn pitfall_16_jobs_without_a_limit_follow_the_end_of_the_instance() {
     host.start(2, &nodes(1, 60.0));
     host.start(3, &nodes(1, 0.0));
     assert_eq!(host.expire(3, 4000.0).errnum(), 0);
-    // The job manager gives job 1 its new end by itself and says nothing of it.
+    // The job manager gives job 1 its new end without a message.
     host.update(&json!({"expiration": 9000.0}));
     assert_eq!((end(&host, 1), end(&host, 2), end(&host, 3)), (9000.0, 1060.0, 4000.0));
     host.update(&json!({"expiration": 0.0}));
@@ -418,7 +419,7 @@ fn pitfall_21_the_key_is_dothex_and_the_value_raw_json() {
     let data = op["dirent"]["data"].as_str().unwrap();
     let bytes = base64::engine::general_purpose::STANDARD.decode(data).unwrap();
     assert!(bytes.ends_with(b"}"), "no NUL at its end");
-    // A commit that fails ends the session, and nobody hears SUCCESS.
+    // A commit that fails ends the session, and no job gets SUCCESS.
     assert!(host.say(commit.respond_error(errno::EIO, "")).iter().all(|m| verdict(m).is_none()));
     assert!(matches!(host.fatal, Some(SessionError::Commit { jobs: 1, errnum: errno::EIO, .. })));
 }
@@ -442,7 +443,7 @@ fn pitfall_22_deep_and_odd_jobspecs_are_refused_with_einval() {
         assert_eq!((answers.len(), answers[0].errnum()), (1, errno::EINVAL), "{levels}");
     }
     assert_eq!(host.feasible(&spec(json!({"type": "node", "count": 0}))), errno::EINVAL);
-    // Constraints: empty is everything, `or` of nothing as well, a leading ^ turns a property round.
+    // Constraints: an empty one and an empty `or` match every node, a leading ^ negates a property.
     for (constraint, expected) in [
         (json!({}), 0),
         (json!({"or": []}), 0),
@@ -457,7 +458,7 @@ fn pitfall_22_deep_and_odd_jobspecs_are_refused_with_einval() {
         let mut jobspec = nodes(1, 1.0);
         jobspec["attributes"]["system"]["constraints"] = constraint.clone();
         assert_eq!(host.feasible(&jobspec), expected, "{constraint}");
-        // The same as a request for resources never kills either.
+        // The same as a request for resources does not end the session either.
         let sent = host.run(alloc(5, 16, &jobspec));
         let answered = if expected == 0 { successes(&sent) } else { with_verdict(&sent, 2) };
         assert_eq!(answered, [5], "{constraint}");
@@ -473,7 +474,7 @@ fn pitfall_23_an_exclusive_node_is_there_with_all_that_is_in_it() {
     let r = host.start(1, &nodes(1, 60.0));
     assert_eq!(r["execution"]["R_lite"][0]["children"], json!({"core": "0-3", "gpu": "0-1"}));
     assert_eq!(r["execution"]["nslots"], json!(1), "slots, and not cores");
-    // Spread over nodes, but not alone on them.
+    // Spread over nodes, but not exclusively on them.
     let shared =
         Simple { nodes: Some(2), slots: 2, duration: 9.0, command: vec!["a".into()], ..Simple::default() };
     let r = host.start(2, &shared.build().to_value());
@@ -483,11 +484,11 @@ fn pitfall_23_an_exclusive_node_is_there_with_all_that_is_in_it() {
 
 #[test]
 fn pitfall_24_displaced_requests_come_and_go_and_ties_go_by_id() {
-    // Unlimited unless somebody asks for a limit.
+    // Unlimited by default.
     assert_eq!(SessionConfig::default().mode, fluxgate_wire::session::Mode::Unlimited);
     let mut host = Host::serving(&machine("0"), "");
     host.run(alloc(5, 16, &nodes(1, 60.0)));
-    // The job manager of a limited scheduler takes its lowest back, twice, to send a better one.
+    // The job manager of a limited scheduler cancels its lowest requests, twice, to send a better one.
     assert_eq!(with_verdict(&host.run(cancel(5)), 3), [5]);
     assert!(host.run(cancel(5)).is_empty());
     host.run(alloc(9, 31, &nodes(1, 60.0)));
@@ -522,7 +523,7 @@ fn pitfall_25_names_that_are_taken_and_places_that_are_wrong_have_their_messages
         assert!(error.contains(service) && error.contains("flux module remove"), "{error}");
         messages.push(error);
     }
-    // A guest may not register, and beyond rank 0 there are no resources.
+    // A guest may not register, and on ranks above 0 there are no resources.
     let mut session = Session::new(SessionConfig::default());
     let request = broker::Done::of(session.start()).only();
     let refused = request.respond_error(errno::EPERM, "");

@@ -1,5 +1,5 @@
-//! RFC 27, the scheduler's side, with a real engine behind the session: the rows that need one, or that no other
-//! file of this folder holds.
+//! RFC 27, the scheduler's side, with a real engine behind the session: the rows that need one, or that no other file
+//! of this folder covers.
 
 use fluxgate_engine::{Action, Event};
 use fluxgate_formats::{JobId, R};
@@ -30,9 +30,9 @@ fn r27_gen_1_and_gen_3_every_answer_has_the_id_matchtag_0_and_errnum_0() {
         .sent;
     let commit = sent.pop().unwrap();
     sent.extend(broker.say(commit.respond()).sent);
-    // `types` looks at matchtag, errnum and routes of each.
+    // `types` checks matchtag, errnum and routes of each.
     assert_eq!(types(&sent), [(1, 1), (2, 2), (3, 3), (4, 0)]);
-    // What is wrong with a request is said with errnum 0 as well.
+    // An invalid request also gets its reply with errnum 0.
     let mut payload = plain_alloc(5).json().unwrap();
     payload["jobspec"] = json!({"version": 99});
     assert_eq!(types(&broker.say(from_job_manager("sched.alloc", &payload)).sent), [(5, 2)]);
@@ -88,7 +88,7 @@ fn r27_hello_5_and_6_what_jobs_hold_is_taken_and_what_they_gave_back_is_not() {
     assert!(sent.is_empty(), "{sent:?}");
     assert_eq!(host.used().to_string(), "0-1,3-4");
     assert_eq!(host.engine().running(), 3);
-    // Two nodes are left: rank 2, which was given back, and rank 5.
+    // Two nodes are left: rank 2, which was released, and rank 5.
     let r = host.start(10, &nodes(2, 60.0));
     assert_eq!(R::from_value(&r).unwrap().ranks().to_string(), "2,5");
     assert!(successes(&host.run(alloc(11, 16, &cores(1, 60.0)))).is_empty());
@@ -104,7 +104,7 @@ fn r27_hello_7_ready_waits_for_the_end_of_hello() {
     let ready = host.say(second.respond_json(&json!({"R": whole("1", 900.0, 0.0)}))).remove(0);
     assert_eq!(ready.topic(), "job-manager.sched-ready");
     assert_eq!(host.engine().running(), 2);
-    // The stream is over (R6-1): its matchtag means nothing any more.
+    // The stream is over (R6-1): its matchtag is void.
     assert!(host.say(hello.respond_json(&line(3, None))).is_empty());
     assert_eq!(host.session.stats().unexpected, 1);
 }
@@ -117,7 +117,7 @@ fn r27_hello_9_jobs_come_in_any_order_and_may_be_over_already() {
             .map(|id| (line(*id, Some("0-1")), whole(&format!("0-1,{}", id + 1), 900.0, 0.0)))
             .collect();
         let (host, sent) = Host::with_jobs(&machine("0-5"), "0-5", &jobs);
-        assert!(sent.is_empty(), "nobody is asked about these jobs: {sent:?}");
+        assert!(sent.is_empty(), "no request about these jobs: {sent:?}");
         (host.used().to_string(), host.engine().running_ids().collect::<Vec<_>>())
     };
     assert_eq!(order([1, 2, 3]), order([3, 1, 2]));
@@ -128,7 +128,7 @@ fn r27_hello_9_jobs_come_in_any_order_and_may_be_over_already() {
 fn r27_hello_10_what_does_not_fit_gets_its_exception_and_the_rest_goes_on() {
     let jobs = [
         (line(1, None), whole("0", 900.0, 0.0)),
-        // Somebody else has rank 0, and there is no rank 9.
+        // Another job has rank 0, and rank 9 does not exist.
         (line(2, None), whole("0", 900.0, 0.0)),
         (line(3, None), whole("9", 900.0, 0.0)),
     ];
@@ -161,7 +161,7 @@ fn r27_ready_2_the_limit_is_said() {
         let (mut broker, hello) = Broker::hello(SessionConfig { mode, ..SessionConfig::default() });
         let ready = broker.say(hello.respond_error(errno::ENODATA, "")).only();
         assert_eq!(ready.json().unwrap(), expected);
-        // A refusal of more than one has no founding word: it is fatal (R27-READY-6).
+        // A limit above one cannot be expressed in the founding revision: fatal (R27-READY-6).
         if mode == Mode::Limited(7) {
             assert!(broker.say(ready.respond_error(errno::EPROTO, "")).fatal.is_some());
         }
@@ -190,7 +190,7 @@ fn r27_alloc_3_and_ann_1_several_answers_to_one_request() {
     all.extend(broker.say(commit.respond()).sent);
     assert_eq!(types(&all), [(1, 1), (1, 1), (1, 1), (1, 0)]);
     assert!(all[..3].iter().all(|m| m.json().unwrap()["annotations"].is_object()));
-    // R27-SUCC-4: the request is retired, so nothing more is said about it.
+    // R27-SUCC-4: the request is retired, so no further message is sent about it.
     assert!(broker.decide(vec![tell(4.5), Action::Canceled { id: JobId(1) }]).nothing());
 }
 
@@ -236,7 +236,7 @@ fn r27_deny_1_what_can_never_be_satisfied_is_denied() {
     let payload = deny.json().unwrap();
     assert_eq!((&payload["id"], &payload["type"]), (&json!(1), &json!(2)));
     assert!(payload["note"].as_str().unwrap().starts_with("unsatisfiable request"), "{payload}");
-    // What merely has to wait is not.
+    // A request that only has to wait is not denied.
     let waits = host.run(alloc(2, 16, &nodes(4, 60.0)));
     assert!(with_verdict(&waits, 2).is_empty() && host.engine().pending() == 1);
 }
@@ -257,7 +257,7 @@ fn r27_can_1_2_3_cancel_has_no_answer_of_its_own() {
     assert_eq!((answer.topic(), answer.json().unwrap()), ("sched.alloc", json!({"id": 1, "type": 3})));
     assert!(host.run(cancel(1)).is_empty() && host.run(cancel(4711)).is_empty());
     assert_eq!(host.session.stats().cancels_ignored, 2);
-    // One that wrongly wants an answer still gets none: CANCEL is all there is.
+    // A cancel with a matchtag still gets no reply: CANCEL is the only answer.
     host.run(alloc(2, 16, &nodes(1, 60.0)));
     let mut odd = from_job_manager("sched.cancel", &json!({"id": 2})).with_matchtag(5);
     odd.userid = 1000;
@@ -337,7 +337,7 @@ fn r27_exp_4_plans_follow_the_new_end() {
     assert_eq!(before, 1060.0);
     assert_eq!(host.expire(1, 1030.0).errnum(), 0);
     assert_eq!(end(&host), 1030.0);
-    // Nobody is killed or started by it: time limits are not ours to enforce.
+    // No job is killed or started by it: the scheduler does not enforce time limits.
     host.now = 2000.0;
     host.passes();
     assert_eq!((host.engine().running(), host.used().to_string().as_str()), (1, "0-1"));
@@ -348,19 +348,19 @@ fn r27_free_2_3_and_4_ranks_come_back_one_by_one_until_the_last() {
     let mut host = Host::serving(&machine("0-3"), "0-3");
     host.start(1, &nodes(4, 60.0));
     for (rank, last, left) in [("1", false, "0,2-3"), ("0,3", false, "2"), ("2", true, "")] {
-        // R27-FREE-5: no answer to any of them.
+        // R27-FREE-5: none of them is answered.
         let sent = host.run(free(1, &whole(rank, 0.0, 0.0), last));
         assert!(sent.is_empty(), "{sent:?}");
         assert_eq!(host.used().to_string(), left);
     }
     assert_eq!(host.engine().running(), 0);
-    // Without the key more will follow.
+    // Without the key, more frees follow.
     host.start(5, &nodes(2, 60.0));
     let silent = json!({"id": 5, "R": whole("0", 0.0, 0.0)});
     assert!(host.run(from_job_manager("sched.free", &silent)).is_empty());
     assert_eq!((host.used().to_string().as_str(), host.engine().running()), ("1", 1));
     host.run(free(5, &whole("1", 0.0, 0.0), true));
-    // What came back is given away again, and one rank that came back at once.
+    // Released ranks are allocated again, including one rank of a partial free.
     host.start(2, &nodes(3, 60.0));
     assert_eq!(successes(&host.run(alloc(3, 16, &nodes(2, 60.0)))), [0u64; 0]);
     let all = host.engine().resources().allocation_r(JobId(2)).unwrap().ranks();
@@ -373,7 +373,7 @@ fn r27_free_6_a_success_that_comes_back_as_a_free_leaves_nothing() {
     let mut host = Host::serving(&machine("0-1"), "0-1");
     let mut sent = host.say(alloc(1, 16, &nodes(2, 60.0)));
     let commit = sent.pop().unwrap();
-    // The job is canceled while its R is being committed, and our SUCCESS bounces.
+    // The job is cancelled while its R is being committed, and its SUCCESS is sent back.
     assert!(host.say(cancel(1)).is_empty());
     let success = host.say(commit.respond());
     assert_eq!(successes(&success), [1]);
@@ -425,7 +425,7 @@ fn r27_feas_3_never_enosys_for_any_sender_and_request() {
     {
         assert_eq!(host.feasible(&bad), errno::EINVAL, "{bad}");
     }
-    // Guests may ask, with more keys than the RFC knows, of any rank.
+    // Guests may send checks, with more keys than the RFC has, to any rank.
     let check = json!({"jobspec": nodes(1, 1.0), "userid": 5, "rolemask": 2, "urgency": 16, "flags": 0});
     for rank in [0, u32::MAX] {
         let mut request = from_job_manager("feasibility.check", &check).with_matchtag(9).with_nodeid(rank);

@@ -29,7 +29,7 @@ fn r28_acq_2_the_first_answer_is_the_machine_whatever_is_up() {
         let (resources, found) = broker.say(first).inventory.unwrap();
         assert_eq!((resources.ranks().to_string().as_str(), found.to_string().as_str()), ("0-9", expected));
     }
-    // Ranks that are up but not there are left out.
+    // Ranks that are up but not in the inventory are ignored.
     let mut broker = Broker::acquiring(SessionConfig::default());
     let first = broker.acquire.respond_json(&json!({"resources": machine("0-3"), "up": "2-7"}));
     assert_eq!(broker.say(first).inventory.unwrap().1.to_string(), "2-3");
@@ -44,7 +44,7 @@ fn r28_acq_3_only_what_is_up_is_given_but_all_of_it_counts_for_satisfiability() 
     let sent = host.run(alloc(3, 16, &nodes(4, 60.0)));
     assert!(with_verdict(&sent, 2).is_empty(), "it has to wait, and is not denied");
     assert_eq!(host.feasible(&nodes(4, 60.0)), 0);
-    // Without the key nothing is up.
+    // Without the key no rank is up.
     let (mut host, hello) = Host::hello(&machine("0-1"), "");
     let ready = host.say(hello.respond_error(errno::ENODATA, "")).remove(0);
     host.say(ready.respond());
@@ -70,7 +70,7 @@ fn r28_upd_1_each_kind_of_update_has_its_effect_alone() {
     assert_eq!(host.feasible(&property("new")), errno::EOVERFLOW);
     host.update(&json!({"shrink": "3"}));
     assert_eq!(host.feasible(&nodes(4, 60.0)), errno::EOVERFLOW);
-    // One that says nothing changes nothing.
+    // An empty update changes nothing.
     host.update(&json!({}));
     assert_eq!(host.engine().resources().up().to_string(), "1-2");
     assert_eq!((host.session.stats().resource_updates, host.session.stats().malformed), (6, 0));
@@ -83,7 +83,7 @@ fn r28_upd_2_updates_are_transitions_and_not_whole_sets() {
     assert_eq!(host.engine().resources().up().to_string(), "0-2,5");
     host.update(&json!({"down": "1"}));
     assert_eq!(host.engine().resources().up().to_string(), "0,2,5");
-    // Said twice is as good as once, and both in one message apply to their own ranks.
+    // A repeated update has no effect, and both in one message apply to their own ranks.
     host.update(&json!({"down": "1"}));
     host.update(&json!({"up": "1,3", "down": "0"}));
     assert_eq!(host.engine().resources().up().to_string(), "1-3,5");
@@ -126,7 +126,7 @@ fn r28_upd_5_the_end_of_the_instance_is_what_was_said_last() {
     assert_eq!(end(&host.start(2, &nodes(1, 0.0))), 5000.5);
     host.update(&json!({"expiration": 0.0}));
     assert_eq!(end(&host.start(3, &nodes(1, 0.0))), 0.0);
-    // What can not be an end is counted, and changes nothing.
+    // An invalid end is counted, and changes nothing.
     host.update(&json!({"expiration": 6000.0}));
     host.update(&json!({"expiration": "never"}));
     host.update(&json!({"expiration": -1.0}));
@@ -142,7 +142,7 @@ fn r28_job_1_jobs_on_ranks_that_went_down_are_left_alone() {
         assert!(host.update(&update).is_empty(), "{update}");
         assert_eq!((host.engine().running(), host.used()), (1, held.clone()), "{update}");
     }
-    // The free comes one day. What is lost stays lost.
+    // The free comes later. Lost ranks stay lost.
     assert!(host.run(free(1, &whole("0-1", 0.0, 0.0), true)).is_empty());
     assert_eq!((host.engine().running(), host.used().len()), (0, 0));
     assert_eq!(ranks(&host.start(2, &nodes(2, 60.0))), "2-3");
@@ -170,7 +170,7 @@ fn r28_dis_1_acquiring_again_comes_with_hello_and_jobs_are_unaffected() {
     let mut first = Host::serving(&machine("0-3"), "0-3");
     let sent = first.run(alloc(1, 16, &nodes(2, 60.0)));
     let r = r_of(&sent, 1);
-    // The next session, on a new connection, begins with what is there and goes on with hello.
+    // The next session, on a new connection, starts from the resources and continues with hello.
     let (mut second, hello) = Host::hello(&machine("0-3"), "0-3");
     assert_eq!(hello.topic(), "job-manager.sched-hello");
     let line = json!({"id": 1, "priority": 16, "userid": 1000, "t_submit": 1.0});

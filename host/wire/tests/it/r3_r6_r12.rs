@@ -1,4 +1,4 @@
-//! RFC 3, 6 and 12 as far as a scheduler meets them: numbers of the protocol, answers, and access rights.
+//! RFC 3, 6 and 12 as far as they concern a scheduler: numbers of the protocol, answers, and access rights.
 
 use fluxgate_engine::{Action, Event, RpcError};
 use fluxgate_formats::JobId;
@@ -58,7 +58,7 @@ fn r3_2_numbers_of_types_and_flags() {
         Flags::USER1,
     ];
     assert_eq!(flags.map(|flag| flag.0), [0x01, 0x02, 0x04, 0x08, 0x10, 0x20, 0x40, 0x80]);
-    // Those of the structure follow from the parts.
+    // Structural flags follow from the parts.
     let flags_of = |message: &Message| *encode(message).unwrap().iter().rev().nth(16).unwrap();
     let plain = Message::request("a.b");
     assert_eq!(flags_of(&plain), 0x09);
@@ -76,7 +76,7 @@ fn r3_3_an_answer_goes_back_the_way_the_request_came() {
     assert_eq!(answer.routes, request.routes);
     assert_eq!(answer.kind, Kind::Response { errnum: 22, matchtag: 99 });
     assert_eq!((answer.userid, answer.rolemask), (USERID_UNKNOWN, role::NONE), "the broker fills them in");
-    // The error number is always there: twenty bytes, no more and no less.
+    // The error number is always present: twenty bytes, no more and no less.
     let good = request.respond();
     assert_eq!(parts(&encode(&good).unwrap()).last().unwrap()[12..16], [0; 4]);
 }
@@ -86,7 +86,7 @@ fn r3_4_requests_go_to_the_nearest_who_serves_them_unless_a_rank_is_named() {
     let broker = Broker::acquiring(SessionConfig::default());
     assert!(matches!(broker.acquire.kind, Kind::Request { nodeid: NODEID_ANY, .. }));
     assert!(!broker.acquire.flags.contains(Flags::UPSTREAM));
-    // A request that names our rank is answered like any other.
+    // A request to this rank is answered like any other.
     let mut broker = Broker::serving();
     for rank in [0, 7, NODEID_ANY] {
         let ask = from_job_manager("feasibility.check", &json!({})).with_matchtag(3).with_nodeid(rank);
@@ -141,7 +141,7 @@ async fn r3_6_one_byte_tells_whether_we_are_welcome_and_long_parts_have_long_len
         client.read_exact(&mut back).await.unwrap();
         assert_eq!(back, frame);
     }
-    // Not welcome: an error number, and the end.
+    // Refused: an error number, and the end.
     listener.set_judge(Box::new(|_| Err(errno::EPERM)));
     let mut refused = tokio::net::UnixStream::connect(&path).await.unwrap();
     let mut bytes = Vec::new();
@@ -171,7 +171,7 @@ fn r3_7_what_wants_no_answer_gets_none() {
             assert!(done.sent.is_empty(), "{topic} {payload}: {:?}", done.sent);
         }
     }
-    // Good ones neither.
+    // Valid requests neither.
     let check = json!({"jobspec": jobspec()});
     assert!(broker.say(from_job_manager("feasibility.check", &check).noresponse()).nothing());
     assert!(broker.say(alloc(5).noresponse()).nothing());
@@ -192,13 +192,13 @@ fn r3_e_the_frame_of_the_running_broker() {
 fn r6_1_a_stream_ends_with_its_error_and_not_before() {
     let (mut broker, hello) = Broker::hello(SessionConfig::default());
     assert!(hello.is_streaming() && broker.acquire.is_streaming());
-    // Good answers keep it open.
+    // Valid answers keep it open.
     for up in ["9", "8"] {
         let update = broker.acquire.respond_json(&json!({ "up": up }));
         assert_eq!(broker.say(update).events.len(), 1);
     }
     assert!(!broker.say(hello.respond_error(errno::ENODATA, "")).sent.is_empty(), "goes on with ready");
-    // What comes after the end is nobody's.
+    // Messages after the end belong to no request.
     assert!(broker.say(hello.respond_error(errno::ENODATA, "")).nothing());
     assert_eq!(broker.session.stats().unexpected, 1);
 }
@@ -224,7 +224,7 @@ fn r6_2_matchtags_of_different_clients_may_be_the_same() {
     let seen: Vec<_> =
         answers.iter().map(|m| (m.routes.clone().unwrap(), m.matchtag(), m.errnum())).collect();
     assert_eq!(seen, [(vec!["b".to_owned()], 5, 75), (vec!["a".to_owned()], 5, 0)]);
-    // Ours are not used again while an answer is due.
+    // Matchtags of this session are not reused while an answer is due.
     let mut broker = Broker::pending(&[1, 2]);
     let tags = [1, 2].map(|id| broker.decide(vec![start(id, "1")]).only().matchtag());
     assert!(tags[0] != tags[1] && !tags.contains(&broker.acquire.matchtag()) && !tags.contains(&0));
@@ -238,7 +238,7 @@ fn r6_3_a_client_that_is_gone_is_not_answered() {
         let mut request =
             Message::request("feasibility.check").with_json(&json!({"jobspec": jobspec()})).with_matchtag(5);
         request.push_route(client);
-        // The sender is the route nearest the delimiter, whatever hops lie between.
+        // The sender is the route nearest the delimiter, with any hops between.
         request.push_route("hop");
         match broker.say(request).events[..] {
             [Event::Feasibility { token, .. }] => tokens.push(token),
@@ -288,12 +288,12 @@ fn r12_1_numbers_of_roles() {
     assert_eq!((role::NONE, USERID_UNKNOWN), (0, u32::MAX));
     let bytes = encode(&Message::request("a.b")).unwrap();
     let proto = parts(&bytes).pop().unwrap();
-    assert_eq!(proto[4..12], [255, 255, 255, 255, 0, 0, 0, 0], "to be filled in by whoever knows");
+    assert_eq!(proto[4..12], [255, 255, 255, 255, 0, 0, 0, 0], "to be filled in by the router");
 }
 
 #[test]
 fn r12_3_and_4_the_owner_may_and_others_may_not() {
-    // Whatever else is in the mask: with OWNER it is the owner, without it is not.
+    // Other bits of the mask do not matter: OWNER makes the sender the owner.
     for (rolemask, may) in [
         (OWNER, true),
         (role::OWNER, true),
@@ -324,7 +324,7 @@ fn r12_5_events_of_others_change_nothing() {
         assert!(broker.say(event).nothing(), "{topic}");
     }
     assert_eq!(broker.session.stats(), before);
-    // The request is still there.
+    // The request is still open.
     let done = broker.decide(vec![Action::Canceled { id: JobId(1) }]);
     assert_eq!(types(&done.sent), [(1, 3)]);
 }

@@ -34,7 +34,7 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// All tests, with what is written in them.
+/// All tests, with their source text.
 fn tests() -> BTreeMap<String, String> {
     let mut files = Vec::new();
     for room in ["host", "tests"] {
@@ -95,7 +95,7 @@ fn names(function: &str, body: &str, row: &str) -> bool {
     if named_by(function).contains(row) {
         return true;
     }
-    // Followed by no further digit.
+    // Not followed by a digit.
     body.to_lowercase()
         .match_indices(&row.to_lowercase())
         .any(|(at, found)| !body.to_lowercase()[at + found.len()..].starts_with(|c: char| c.is_ascii_digit()))

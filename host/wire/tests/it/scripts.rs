@@ -1,7 +1,8 @@
-//! The captured conversations as scripts: the test sends the broker's messages, and the session must answer as captured.
+//! The captured conversations as scripts: the test sends the broker's messages, and the session must answer as
+//! captured.
 //!
-//! The engine is a fake that decides what the captured scheduler decided, so what is tested is everything
-//! between the frames and the engine.
+//! The engine is a fake with the decisions of the captured scheduler, so the tests cover everything between the
+//! frames and the engine.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -57,7 +58,7 @@ fn describe(event: &Event) -> String {
     }
 }
 
-/// Payloads mean the same when their JSON is equal, but R may be written in several ways.
+/// Payloads are equal if their JSON is equal, except that R may be written in several ways.
 fn normal(payload: Value) -> Value {
     let mut payload = payload;
     if let Some(r) = payload.get("R") {
@@ -67,7 +68,7 @@ fn normal(payload: Value) -> Value {
         let r = kvs_value(&json!({"val": op["dirent"]})).expect("a treeobj");
         op["dirent"] = R::from_value(&r).expect("a good R").to_value();
     }
-    // The engine adds what did not fit.
+    // The engine adds the request that did not fit.
     payload
 }
 
@@ -75,7 +76,7 @@ impl Player {
     fn absorb(&mut self, outputs: Vec<Output>) {
         for output in outputs {
             match output {
-                // Captured from a scheduler that asks the KVS. Ours prefers the current R, and falls back.
+                // Captured from a scheduler that asks the KVS. This session prefers the current R, and falls back.
                 Output::Send(m) if m.topic() == "job-info.lookup" => {
                     let answer = self.session.on_message(m.respond_error(errno::ENOSYS, ""));
                     self.absorb(answer);
@@ -106,7 +107,7 @@ impl Player {
         }
     }
 
-    /// Decide what the captured scheduler decided before it sent this.
+    /// Makes the decision of the captured scheduler before this message.
     fn decide(&mut self, message: &Message, rest: &[Record]) {
         let payload = message.json().unwrap_or_default();
         let id = JobId(payload["id"].as_u64().unwrap_or(0));
@@ -361,8 +362,8 @@ fn double_cancels_in_limited_mode_go_as_captured() {
 #[test]
 fn lost_resources_are_raised_as_captured() {
     let Some(traces) = traces() else { return };
-    // R27-HELLO-10: raised before ready, and nothing else is different. Ours waits until all lookups are
-    // answered, so that the engine meets the jobs in the order of their ids.
+    // R27-HELLO-10: raised before ready, with no other difference. This session waits until all lookups are answered,
+    // so that the engine gets the jobs in the order of their ids.
     let mut records = traces["27"].clone();
     let raise = records.iter().position(|r| r.meta["topic"] == "job-manager.raise").unwrap();
     records.swap(raise, raise + 1);
@@ -395,7 +396,7 @@ fn all_other_external_conversations_go_as_captured() {
     for name in ["11", "20", "24"] {
         assert!(Player::play(name, &traces[name]).session.is_serving(), "{name}");
     }
-    // Replacing the other scheduler is what a person or another program does first, on the same connection.
+    // The other scheduler was replaced before, by a person or another program on the same connection.
     let records = &traces["00"];
     let before = records.iter().filter(|r| r.meta["topic"] == "module.remove").count();
     assert_eq!(before, 2);
@@ -405,13 +406,13 @@ fn all_other_external_conversations_go_as_captured() {
 #[test]
 fn r27_gen_3_the_captured_error_number_is_what_ours_never_says() {
     let Some(traces) = traces() else { return };
-    // The captured scheduler answered an alloc with errno 5, and the job manager asked nothing any more.
+    // The captured scheduler answered an alloc with errno 5, and the job manager sent no further request.
     let records = &traces["25"];
     let (last, before) = records.split_last().unwrap();
     assert_eq!((&last.meta["topic"], &last.meta["errnum"]), (&json!("sched.alloc"), &json!(5)));
     let mut player = Player::play("25", before);
     assert_eq!(player.events.last().unwrap(), "alloc 16");
-    // Whatever goes wrong on our side: the answer that was captured is none that an action leads to.
+    // No action of the engine leads to the captured answer.
     let id = JobId(before.last().unwrap().meta["payload"]["id"].as_u64().unwrap());
     let outputs = player.session.on_actions([Action::Deny { id, note: "internal error".into() }]);
     player.absorb(outputs);
@@ -424,7 +425,7 @@ fn r27_gen_3_the_captured_error_number_is_what_ours_never_says() {
 fn no_conversation_is_left_out() {
     let Some(traces) = traces() else { return };
     let played = (0..=28).map(|number| format!("{number:02}"));
-    // 30 and 31 are those of a broker module.
+    // Captures 30 and 31 are those of a broker module.
     let module = ["30", "31"].map(str::to_owned);
     let all: Vec<String> = played.chain(module).collect();
     assert_eq!(traces.into_keys().collect::<Vec<_>>(), all);

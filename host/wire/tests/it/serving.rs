@@ -17,7 +17,7 @@ fn r27_succ_1_r_is_durable_before_success_and_a_pass_is_one_commit() {
     let commit = broker.decide(vec![start(1, "1"), start(2, "2"), start(3, "3")]).only();
     assert_eq!(commit.topic(), "kvs.commit");
     assert_eq!(commit.json().unwrap()["ops"].as_array().unwrap().len(), 3);
-    // Nothing waits for it: another pass, whose commit is answered first.
+    // No message waits for it: another pass follows, whose commit is answered first.
     broker.say(alloc(4));
     let second = broker.decide(vec![start(4, "4")]).only();
     assert_ne!(commit.matchtag(), second.matchtag());
@@ -66,7 +66,7 @@ fn pitfall_21_a_failed_commit_stops_without_an_answer() {
         done.fatal,
         Some(SessionError::Commit { jobs: 2, errnum: errno::ENOSPC, text: "disk full".into() })
     );
-    // Only whoever would wait for ever hears something.
+    // Only requests whose sender would wait for ever are answered.
     let [farewell] = &done.sent[..] else { panic!("{:?}", done.sent) };
     assert_eq!(
         (farewell.topic(), farewell.errnum(), farewell.matchtag()),
@@ -195,7 +195,7 @@ fn r12_3_guests_change_nothing() {
         assert_eq!(done.only().errnum(), errno::EPERM, "{topic}");
         assert!(broker.say(request.noresponse()).nothing(), "{topic}: dropped silently");
     }
-    // ADM-5: these are for everybody.
+    // ADM-5: these are open to every user.
     for topic in
         ["sched.resource-status", "sched.ping", "sched-fluxgate.stats-get", "sched-fluxgate.policy-list"]
     {
@@ -240,7 +240,7 @@ fn r6_3_a_disconnect_drops_what_its_sender_asked() {
         [Event::Feasibility { token, .. }] => token,
         ref other => panic!("{other:?}"),
     };
-    // A guest who goes by another's name drops nothing: routes are what he makes them.
+    // A guest with another client's name drops nothing: routes are written by the sender.
     for service in ["sched", "feasibility"] {
         for name in ["job-manager", "validator"] {
             let mut forged = Message::request(&format!("{service}.disconnect")).noresponse();
@@ -260,7 +260,7 @@ fn r6_3_a_disconnect_drops_what_its_sender_asked() {
     assert!(broker.say(goodbye("feasibility", "validator")).nothing());
     assert!(broker.decide(vec![Action::Reply { token, result: Ok(()) }]).nothing());
     assert!(broker.say(goodbye("sched", "somebody")).nothing());
-    // The job manager itself: what is pending is void, what was started is given back, once.
+    // The job manager itself: pending requests are void, and started jobs are released, once.
     let done = broker.say(goodbye("sched", "job-manager"));
     assert!(matches!(
         done.events[..],
@@ -290,7 +290,7 @@ fn malformed_requests_are_counted_and_never_answered_with_an_error_number() {
         assert!(done.sent[0].json().unwrap()["note"].is_string());
         payload[field] = good;
     }
-    // A request that replaces an earlier one takes it back from the engine as well.
+    // A request that replaces an earlier one also withdraws that from the engine.
     assert_eq!(broker.say(alloc(7)).events.len(), 1);
     payload["jobspec"] = json!({});
     let done = broker.say(from_job_manager("sched.alloc", &payload));
@@ -318,7 +318,7 @@ fn shutdown_answers_every_waiting_request() {
     assert!(done.events.is_empty() && done.fatal.is_none());
     let (answers, goodbyes): (Vec<_>, Vec<_>) = done.sent.iter().partition(|message| message.is_response());
     assert!(answers.len() == 1 && answers[0].errnum() == errno::EHOSTUNREACH, "{answers:?}");
-    // Leaving in order is told, for each service; nobody has to answer.
+    // A normal shutdown is announced for each service; no answer is required.
     let topics: Vec<&str> = goodbyes.iter().map(|message| message.topic()).collect();
     assert_eq!(topics, ["service.remove"; 5]);
     assert!(broker.say(alloc(2)).nothing());
@@ -375,8 +375,8 @@ fn keys() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    // "A broker that sends nonsense never crashes the service", and never gets an alloc answer that would
-    // make the job manager give up on us (R27-GEN-3).
+    // "A broker that sends nonsense never crashes the service", and the session never sends an alloc answer by which
+    // the job manager would take it offline (R27-GEN-3).
     #[test]
     fn nonsense_never_panics_and_never_earns_an_error_on_alloc(
         steps in proptest::collection::vec((0usize..12, 0u32..12, 0u32..130, json_values(), any::<bool>()), 1..40),

@@ -41,7 +41,7 @@ async fn the_socket_is_the_owners_alone() {
     drop(listener);
     assert!(!path.exists());
 
-    // A socket whose process died is replaced, a file is not.
+    // A socket whose process ended is replaced, a file is not.
     drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
     drop(Listener::bind(&path, Access::owner_only(), Options::default()).unwrap());
     std::fs::write(&path, "precious").unwrap();
@@ -79,7 +79,7 @@ async fn each_way_not_to_connect_has_its_message() {
     assert_eq!(socket_path("local:///run/flux/local").unwrap(), Path::new("/run/flux/local"));
     assert_eq!(socket_path("/run/flux/local").unwrap(), Path::new("/run/flux/local"));
 
-    // Connected, but the other side hangs up, or says an error number.
+    // Connected, but the other side disconnects, or sends an error number.
     let raw = tokio::net::UnixListener::bind(folder.path().join("raw")).unwrap();
     let serve = async |bytes: &[u8]| {
         let (mut socket, _) = raw.accept().await.unwrap();
@@ -115,7 +115,7 @@ async fn a_missing_socket_can_be_waited_for() {
 async fn r12_2_others_are_refused_or_become_guests() {
     let folder = folder();
     let mut listener = listen(&folder);
-    // Only the kernel can tell who connects, so the judgement is what the test replaces.
+    // Only the kernel identifies a peer, so the test replaces the rule of admission.
     let stranger = Access { owner: 1000, allow_guest_user: false, allow_root_owner: false };
     listener.set_judge(Box::new(move |_| stranger.judge(4711)));
     let uri = listener.uri();
@@ -131,7 +131,7 @@ async fn r12_2_others_are_refused_or_become_guests() {
     assert_eq!(open.judge(0), Ok(Credential { userid: 0, rolemask: role::OWNER | role::LOCAL }));
     assert_eq!(open.judge(4711), Ok(Credential { userid: 4711, rolemask: role::USER | role::LOCAL }));
 
-    // A guest's claims are overwritten, the owner may speak for others.
+    // A guest's credentials are overwritten, the owner may set another sender.
     listener.set_judge(Box::new(move |_| open.judge(4711)));
     let (_client, (guest, _connection)) = pair(&listener).await;
     let mut message = Message::request("sched.alloc");
@@ -201,7 +201,7 @@ async fn calls_streams_and_notifications() {
                 }
                 other => panic!("{other}"),
             };
-            // In any order is fine for different calls (R6-5); one call's stay in order.
+            // Answers of different calls may come in any order (R6-5); those of one call stay in order.
             for answer in answers.drain(..) {
                 server.outbox.send(&answer).unwrap();
             }
@@ -245,7 +245,7 @@ async fn r6_2_a_matchtag_is_not_reused_while_its_answer_is_due() {
         tokio::pin!(call);
         let slow = tokio::select! {
             biased;
-            _ = &mut call => panic!("nobody answered"),
+            _ = &mut call => panic!("unexpected end of the call"),
             request = server.inbox.recv() => request.unwrap(),
         };
         assert_eq!(slow.matchtag(), 1);

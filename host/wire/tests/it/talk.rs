@@ -1,5 +1,5 @@
-//! A broker's messages, step by step: whole conversations, as specified and as captured.
-//! This module does not know the answers.
+//! A broker's messages, step by step: whole conversations, as specified and as captured. This module does not know
+//! the answers.
 
 use base64::Engine as _;
 use fluxgate_wire::codec::{Limits, decode_body};
@@ -11,14 +11,14 @@ use crate::broker::from_job_manager;
 use crate::common::{Record, all_traces};
 use crate::host::{alloc, cancel, free, machine, nodes, prioritize, whole};
 
-/// One thing that the broker says.
+/// One step of the broker.
 #[derive(Debug, Clone)]
 pub enum Step {
-    /// A request, or an answer that belongs to nothing.
+    /// A request, or an answer to no request.
     Say(Message),
-    /// So many seconds pass.
+    /// Seconds that pass.
     Wait(f64),
-    /// The answer to the oldest request of ours with this topic that is not over.
+    /// The answer to the session's oldest open request with this topic.
     Answer { topic: String, errnum: i32, payload: Option<String> },
 }
 
@@ -35,11 +35,11 @@ pub fn hello_line(id: u64, free: &str) -> Value {
 }
 
 pub fn ask(topic: &str, payload: &Value) -> Step {
-    // The matchtag is given when it is sent.
+    // The matchtag is set when it is sent.
     Step::Say(from_job_manager(topic, payload).with_matchtag(1))
 }
 
-/// Everything that a session meets, as it should be.
+/// All messages of a normal session.
 pub fn conversation() -> Vec<Step> {
     const ACQUIRE: &str = "resource.acquire";
     const HELLO: &str = "job-manager.sched-hello";
@@ -135,7 +135,7 @@ pub fn founding() -> Vec<Step> {
     ]
 }
 
-/// A job manager that takes the scheduler offline without a word, counts otherwise, and is reloaded.
+/// A job manager that takes the scheduler offline without a message, counts other allocations, and is reloaded.
 pub fn outages() -> Vec<Step> {
     const ACQUIRE: &str = "resource.acquire";
     const HELLO: &str = "job-manager.sched-hello";
@@ -162,7 +162,7 @@ pub fn outages() -> Vec<Step> {
         Step::Wait(5.0),
         count("0"),
         blocked(),
-        // R of job 11 is committed after all, and no request waits for it.
+        // R of job 11 is committed, and no request waits for it.
         committed(),
         Step::Wait(5.0),
         answer(HELLO, &hello_line(10, "")),
@@ -176,7 +176,7 @@ pub fn outages() -> Vec<Step> {
         well(),
         Step::Wait(100.0),
         well(),
-        // Something else is held there, and is gone when it is looked at again.
+        // Another allocation is counted there, and is gone at the next count.
         count("0-3"),
         answer(HELLO, &hello_line(10, "")),
         answer(HELLO, &hello_line(11, "")),
@@ -184,7 +184,7 @@ pub fn outages() -> Vec<Step> {
         count("0-2"),
         say(free(11, &whole("1", 0.0, 0.0), false)),
         Step::Wait(100.0),
-        // A free of which nobody told: hello knows.
+        // A free that was not sent: hello shows it.
         count("0"),
         answer(HELLO, &hello_line(10, "")),
         end(HELLO, errno::ENODATA),
@@ -197,7 +197,7 @@ pub fn outages() -> Vec<Step> {
         end(HELLO, errno::ENOSYS),
         Step::Wait(100.0),
         answer(HELLO, &hello_line(12, "0")),
-        // One that is running there, and that nobody here knows.
+        // A running job that the session does not know.
         answer(HELLO, &hello_line(13, "")),
         end(HELLO, errno::ENODATA),
         answer("job-info.lookup", &json!({"id": 13, "R": whole("0", 900.0, 5000.0)})),
@@ -208,7 +208,7 @@ pub fn outages() -> Vec<Step> {
     ]
 }
 
-/// What real brokers said, by the name of the conversation.
+/// The messages of real brokers, by the name of the conversation.
 pub fn captured() -> Vec<(String, Vec<Step>)> {
     let step = |message: Message| match message.kind {
         Kind::Response { .. } => Step::Answer {

@@ -28,13 +28,13 @@ fn pitfall_2_and_r27_fin_3_a_silent_teardown_is_noticed_and_everything_is_asked_
     world.tick(0.0);
     world.settle();
     world.manager.teardown();
-    // R27-FIN-3: this free is dropped, and nobody is told anything.
+    // R27-FIN-3: this free is dropped, without a message.
     world.manager.finish(running, false);
     let late = world.submit(1);
     assert!(world.manager.is_quiet() && world.host.session.is_serving());
     world.tick(PERIOD);
     world.settle();
-    // R27-FIN-2: a fresh hello and ready, and what waited is asked for again.
+    // R27-FIN-2: a new hello and ready, and waiting jobs are requested again.
     assert!(!world.host.session.is_serving(), "from the notice on nothing is decided");
     world.tick(0.0);
     world.settle();
@@ -57,7 +57,7 @@ fn pitfall_3_a_free_that_was_lost_is_found_by_the_audit() {
     world.manager.lose = true;
     world.manager.finish(lost, false);
     world.settle();
-    assert_eq!(world.host.engine().running(), 2, "nobody told");
+    assert_eq!(world.host.engine().running(), 2, "without a free");
     world.tick(AUDIT);
     world.settle();
     let stats = world.host.session.stats();
@@ -101,7 +101,7 @@ fn pitfall_3_a_free_between_hello_and_ready_is_found_right_after_ready() {
     world.tick(PERIOD);
     world.settle();
     world.tick(0.0);
-    // Hello is answered; then the job ends, while the scheduler still counts as offline.
+    // Hello is answered; then the job ends, while the scheduler is still offline.
     world.manager.deliver();
     assert_eq!(world.manager.hellos, 1);
     world.manager.finish(id, false);
@@ -136,7 +136,7 @@ fn pitfall_6_what_is_being_committed_at_a_teardown_is_given_back_and_not_answere
         world.manager.deliver();
         world.hear();
     }
-    // Asked again, and started again, before the first commit is answered: one SUCCESS, for the second.
+    // Requested and started again before the first commit is answered: one SUCCESS, for the second.
     assert!(world.host.session.is_serving() && world.manager.to_kvs.len() == 2);
     world.manager.deliver_kvs();
     world.hear_kvs();
@@ -158,7 +158,7 @@ fn r27_fin_1_a_job_manager_that_is_reloaded_is_served_again() {
     world.manager.unload();
     world.settle();
     assert!(!world.host.session.is_serving(), "sched.disconnect of the job manager");
-    // Without an answer the question is repeated, but not all the time.
+    // Without an answer the question is repeated, with pauses.
     for _ in 0..10 {
         let next = world.host.session.next_tick().unwrap();
         let pause = (next - world.now).max(0.0);
@@ -198,7 +198,7 @@ fn pitfall_2_who_tears_down_again_and_again_is_not_asked_all_the_time() {
 fn pitfall_7_a_start_that_is_refused_again_and_again_is_denied() {
     let mut world = World::new();
     let (bad, good) = (world.submit(2), world.submit(2));
-    // After a reload the job manager has read R of a start that never was, and says EEXIST to any other.
+    // After a reload the job manager has the R of a start that it never accepted, and answers EEXIST to any other.
     world.manager.jobs.get_mut(&bad).unwrap().r = Some(manager::to_r(&[(3, 0)].into()));
     world.rest();
     assert_eq!(world.manager.refused, 2, "one could be bad luck");
@@ -219,14 +219,14 @@ fn resources_that_only_the_job_manager_counts_are_not_allocated() {
     world.settle();
     assert!(world.manager.jobs[&small].has_resources && world.manager.jobs[&large].pending);
     assert_eq!(world.host.used().to_string(), "0-1,3");
-    // A node that comes up is still withheld, and one that went down in the meantime does not come up with the others.
+    // A node that comes up is still withheld, and one that went down meanwhile does not come up with the others.
     world.host.update(&serde_json::json!({"down": "2"}));
     world.host.update(&serde_json::json!({"up": "2"}));
     assert_eq!(world.host.engine().resources().up().to_string(), "0-1,3");
     world.manager.finish(small, false);
     world.settle();
     assert!(world.manager.jobs[&large].pending);
-    // It is looked at again soon, and said once.
+    // It is counted again soon, and reported once.
     let audits = world.host.session.stats().audits;
     world.tick(PERIOD);
     world.settle();
@@ -250,7 +250,7 @@ fn a_job_that_the_job_manager_tells_of_later_is_taken_in() {
         world.manager.deliver();
         world.hear();
     }
-    // Its R is being looked up when it gives a rank back: that is not booked any more.
+    // Its R is being looked up when it releases a rank: that rank is not booked.
     world.manager.finish(1, true);
     world.manager.tidy(0);
     world.settle();
@@ -279,7 +279,7 @@ fn what_starts_after_the_question_is_no_difference() {
         assert_eq!(world.manager.from_kvs.len(), 1);
         world.tick(0.0);
         if hello {
-            // The count differs, so hello is asked; and answered before the job is known.
+            // The count differs, so hello is requested; it is answered before the job is known.
             for _ in 0..2 {
                 world.manager.deliver();
             }
@@ -336,7 +336,7 @@ fn named_queues_are_asked_by_name_and_a_stopped_one_does_not_hide_the_others() {
     let blocked = json!({"enable": true, "start": false, "blocked": "scheduler", "stop_reason": "x"});
     host.say(status.respond_json(&blocked));
     assert!(!host.session.is_serving());
-    // A list that does not help is not asked for in circles.
+    // A list that does not help is not requested repeatedly.
     let mut host = Host::serving(&machine("0-3"), "0-3");
     let status = only(host.tick(0.0), STATUS);
     let list = only(host.say(status.respond_error(errno::EINVAL, "")), "job-manager.queue-list");
@@ -357,7 +357,7 @@ fn a_queue_that_is_stopped_by_its_parent_is_no_teardown() {
         assert!(host.session.is_serving(), "{answer}");
         host.now += 2.0;
     }
-    // All queues stopped, and offline: the reason alone says it.
+    // All queues are stopped, and the scheduler is offline: only the reason shows it.
     let status = only(host.tick(host.now), STATUS);
     host.say(
         status.respond_json(&json!({"enable": true, "start": false, "stop_reason": "Scheduler is offline"})),
@@ -377,7 +377,7 @@ fn a_job_manager_without_these_methods_is_left_in_peace() {
     }
     assert!(asked <= 22, "{asked} in ten minutes");
     assert!(host.session.is_serving() && host.session.audit().agrees.is_none());
-    // With zero periods, or before the time is told, nothing is asked at all.
+    // With zero periods, or before the first tick, no question is sent.
     let off = SessionConfig { watch: Duration::ZERO, audit: Duration::ZERO, ..SessionConfig::default() };
     let (mut broker, hello) = broker::Broker::hello(off);
     assert!(broker.session.tick(0.0).is_empty() && broker.session.next_tick().is_none());
@@ -429,7 +429,7 @@ fn r27_hello_8_and_nonsense_in_a_repeated_hello() {
             assert!(matches!(host.fatal, Some(SessionError::Hello { errnum: errno::EPERM, .. })));
             continue;
         }
-        // Whoever this was keeps what he has, and the handshake goes on.
+        // The unreadable job keeps its resources, and the handshake goes on.
         assert!(host.say(hello.respond_json(&json!({"id": "two"}))).is_empty());
         let ready = only(host.say(hello.respond_error(errno::ENODATA, "")), "job-manager.sched-ready");
         host.say(ready.respond());
@@ -447,7 +447,7 @@ fn a_count_that_the_job_manager_cannot_make_or_that_cannot_be_read() {
         host.now += AUDIT;
     }
     assert_eq!(host.session.stats().malformed, 3);
-    // Two of its jobs hold the same: hello, the count once more, and it is said.
+    // Two of its jobs hold the same resource: hello, one more count, and a report.
     let count = only(host.tick(host.now), COUNT);
     let hello = only(
         host.say(count.respond_error(errno::EINVAL, "f1: duplicate allocation")),
@@ -458,7 +458,7 @@ fn a_count_that_the_job_manager_cannot_make_or_that_cannot_be_read() {
     let state = host.session.audit();
     assert_eq!((state.agrees, host.session.stats().audit_differences), (Some(false), 1));
     assert_eq!(state.text, "the job manager says: f1: duplicate allocation");
-    // No answer at all: the question is asked anew after a while.
+    // No answer: the question is repeated after a while.
     host.now += 10.0;
     assert_eq!(host.tick(host.now).iter().filter(|message| message.topic() == COUNT).count(), 1);
     host.now += 59.0;
@@ -505,8 +505,8 @@ fn op() -> impl Strategy<Value = Op> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 512, ..ProptestConfig::default() })]
 
-    /// Pitfalls 2, 3, 6 and 7, R27-FIN-1 to -3, R27-HELLO-9: whatever is lost on the way and however the job manager
-    /// comes and goes, no core is ever given twice (the job manager's book panics), and at rest both sides agree.
+    /// Pitfalls 2, 3, 6 and 7, R27-FIN-1 to -3, R27-HELLO-9: for any lost messages, outages and reloads of the job
+    /// manager, no core is ever allocated twice (the job manager's book panics), and at rest both sides agree.
     #[test]
     fn at_rest_both_sides_hold_the_same(ops in prop::collection::vec(op(), 0..160)) {
         let mut world = World::new();

@@ -45,7 +45,7 @@ impl World {
         self.manager.post(sent);
     }
 
-    /// Until no message is on its way.
+    /// Runs until no message is in flight.
     pub fn settle(&mut self) {
         for _ in 0..100_000 {
             if self.manager.is_quiet() {
@@ -59,7 +59,7 @@ impl World {
         panic!("it never ends");
     }
 
-    /// Whatever was lost is found: a few outages and audits later.
+    /// Detects all lost messages: a few outages and audits later.
     pub fn rest(&mut self) {
         self.manager.load();
         self.manager.lose = false;
@@ -72,7 +72,7 @@ impl World {
         self.settle();
     }
 
-    /// Jobs and what they hold: the same on both sides.
+    /// Compares jobs and their resources on both sides.
     pub fn check(&self) {
         assert!(self.host.fatal.is_none(), "{:?}", self.host.fatal);
         assert!(self.manager.online && self.host.session.is_serving());
@@ -89,8 +89,8 @@ impl World {
         assert_eq!(engine.pending_ids().map(|id| id.0).collect::<Vec<_>>(), pending);
         assert_eq!(self.host.session.outstanding(), pending.len());
         assert!(!self.manager.jobs.values().any(|job| job.queued), "all are asked for");
-        assert_eq!(self.manager.raised, [0; 0], "nobody was killed");
-        assert!(theirs.len() + pending.len() == 0 || !theirs.is_empty(), "somebody runs");
+        assert_eq!(self.manager.raised, [0; 0], "no job was killed");
+        assert!(theirs.len() + pending.len() == 0 || !theirs.is_empty(), "some job runs");
         let state = self.host.session.audit();
         assert_eq!((state.agrees, state.text.as_str()), (Some(true), ""));
         assert!(state.withheld.is_empty());

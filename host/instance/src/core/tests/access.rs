@@ -1,4 +1,4 @@
-//! Who may do what (RFC 12): the owner everything, guests what is their own.
+//! Access rights (RFC 12): the owner may do everything, guests may act on their own jobs.
 
 use super::*;
 
@@ -29,7 +29,7 @@ fn adm_3_what_changes_the_instance_is_for_the_owner() {
         ("fluxgate-instance.audit", json!({})),
     ] {
         assert_eq!(bench.ask(GUESTS[0], topic, payload.clone()).unwrap_err().errnum, 1, "{topic}");
-        // A request that wants no answer is dropped in silence.
+        // A request without an answer is dropped without a message.
         bench.send(GUESTS[0], Message::request(topic).with_json(&payload).noresponse());
         assert!(bench.frames(GUESTS[0]).is_empty(), "{topic}");
     }

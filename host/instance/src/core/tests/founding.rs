@@ -75,14 +75,14 @@ fn r27_succ_1_r_is_read_from_the_kvs() {
     bench.commit_r(ids[0], &given);
     let note = json!({ "sched": { "queue": "batch" } });
     bench.respond(json!({ "id": ids[0], "type": 0, "annotations": note }));
-    // A scheduler of today sends it as well.
+    // A current scheduler sends it too.
     bench.commit_r(ids[1], &r("1", EPOCH, EPOCH + 20.0));
     bench.respond(json!({ "id": ids[1], "type": 0, "R": r("1", EPOCH, EPOCH + 20.0) }));
     for (id, rank) in [(ids[0], "0"), (ids[1], "1")] {
         assert_eq!((&bench.job(id)["ranks"], bench.state(id)), (&json!(rank), 16));
     }
     assert_eq!(bench.job(ids[0])["annotations"], note, "R27-ANN-3");
-    // Not committed before SUCCESS: that job ends, and the others go on.
+    // R was not committed before SUCCESS: that job ends, and the others go on.
     bench.respond(json!({ "id": ids[2], "type": 0, "R": r("2", EPOCH, EPOCH + 20.0) }));
     assert_eq!(bench.heard(SCHED), [format!("sched.free id={}", ids[2].0)]);
     let job = bench.job(ids[2]);
@@ -104,13 +104,17 @@ fn r27_free_1_and_5_cleanup_waits_for_the_answer() {
     assert_eq!((bench.state(id), bench.count(id, "free")), (32, 0));
     let allocated = bench.ask(TOOL, "job-manager.resource-status", json!({})).unwrap()["allocated"].clone();
     assert_eq!(R::from_value(&allocated).unwrap().ranks().to_string(), "0", "still held");
-    // Canceling it meanwhile asks nothing twice (R27-GEN-2).
+    // A cancel in the meantime sends no second request (R27-GEN-2).
     cancel(&mut bench, id);
     assert_eq!(bench.heard(SCHED), [""; 0]);
     bench.send(SCHED, free.respond_json(&json!({ "id": id })));
     assert_eq!((bench.state(id), bench.count(id, "free")), (64, 1));
     bench.freed(id.0);
-    assert_eq!((bench.count(id, "free"), bench.count(id, "clean")), (1, 1), "a second answer is nobody's");
+    assert_eq!(
+        (bench.count(id, "free"), bench.count(id, "clean")),
+        (1, 1),
+        "a second answer belongs to no request"
+    );
 }
 
 #[test]
@@ -128,7 +132,7 @@ fn r27_fin_2_and_ready_7_a_free_without_answer_is_sent_again_to_the_next_schedul
             bench.disconnect(SCHED);
             bench.reconnect(SCHED);
         }
-        // The other one ends while nobody listens.
+        // The other job ends while no scheduler is ready.
         bench.advance(60.0);
         assert_eq!((bench.state(ids[0]), bench.state(ids[1])), (32, 32), "both hold until it is answered");
         bench.frames(SCHED);
@@ -180,7 +184,7 @@ fn r27_free_6_a_crossing_success_bounces_by_id_but_never_from_a_job_that_has_it(
     assert_eq!(bench.heard(SCHED), [format!("sched.free id={}", id.0)]);
     bench.freed(id.0);
     assert_eq!((bench.state(id), bench.count(id, "free")), (64, 0));
-    // A second SUCCESS for a job that runs: a free by id would give its resources away.
+    // A second SUCCESS for a running job: a free by id would release its resources.
     let id = bench.submit(jobspec(4, 10.0, 20.0));
     bench.allocate(id, r("0", EPOCH, EPOCH + 20.0));
     bench.frames(SCHED);
@@ -197,7 +201,11 @@ fn r27_exp_and_feas_are_not_there_and_r28_has_no_shrink() {
     bench.send(SCHED, acquire.with_matchtag(5));
     bench.frames(SCHED);
     let id = bench.submit(jobspec(4, 10.0, 20.0));
-    assert_eq!(bench.heard(SCHED), [format!("sched.alloc id={} priority=16", id.0)], "nobody asks before");
+    assert_eq!(
+        bench.heard(SCHED),
+        [format!("sched.alloc id={} priority=16", id.0)],
+        "no request is sent before"
+    );
     bench.allocate(id, r("0", EPOCH, EPOCH + 20.0));
     bench.frames(SCHED);
     let update = json!({ "id": id, "updates": { "attributes.system.duration": 50.0 } });

@@ -8,7 +8,7 @@ fn a_job_that_ends_with_its_limit_is_not_killed_and_one_that_exceeds_it_is() {
     let mut bench = Bench::ready();
     let (fits, exceeds) = (bench.submit(jobspec(4, 20.0, 20.0)), bench.submit(jobspec(4, 20.1, 20.0)));
     bench.advance(3.0);
-    // R is older than the start: the delay is not taken from the job's time.
+    // R is older than the start: the delay does not reduce the job's time.
     bench.allocate(fits, r("0", EPOCH, EPOCH + 20.0));
     bench.allocate(exceeds, r("1", EPOCH, EPOCH + 20.0));
     bench.advance(19.9);
@@ -267,7 +267,7 @@ fn an_update_of_a_pending_job_asks_again_with_the_new_jobspec() {
     }
 }
 
-/// Submit a job that waits.
+/// Submits a job that waits.
 fn dependent(bench: &mut Bench, scheme: &str, value: String) -> Result<JobId, i32> {
     let mut spec = jobspec(4, 1.0, 20.0);
     spec["attributes"]["system"]["dependencies"] = json!([{ "scheme": scheme, "value": value }]);
@@ -305,7 +305,7 @@ fn r26_2_jobs_wait_for_others_and_are_told_when_in_vain() {
         let log = bench.log(wait[2]);
         let expected = ["submit", "dependency-add", "validate", "dependency-remove", "depend", "priority"];
         assert_eq!(log[..6], expected);
-        // Met already, never to be met, and not there at all.
+        // A dependency that is met already, one that can never be met, and one on an unknown job.
         let met = dependent(&mut bench, "afterok", target.to_f58()).unwrap();
         assert_eq!(bench.state(met), 8);
         assert_eq!(dependent(&mut bench, "afternotok", target.to_f58()), Err(22));

@@ -1,4 +1,4 @@
-//! The machine driven by hand: scripted frames in, frames and records out, time by decree.
+//! The state machine driven by tests: scripted frames in, frames and records out, time as a parameter.
 
 mod access;
 mod founding;
@@ -74,7 +74,7 @@ pub(super) struct Bench {
     pub(super) now: f64,
     written: Restored,
     pub(super) counters: BTreeMap<&'static str, u32>,
-    /// Frames not yet looked at, by receiver.
+    /// Unread frames, by receiver.
     inbox: BTreeMap<ClientId, Vec<Message>>,
     pub(super) effects: Vec<Effect>,
     tag: u32,
@@ -121,7 +121,7 @@ impl Bench {
         }
     }
 
-    /// Only what was written down survives.
+    /// A crash: only committed records survive.
     pub(super) fn crash(&mut self) {
         self.core = Core::new(self.config.clone(), self.written.clone(), self.now).unwrap();
         self.inbox.clear();
@@ -182,12 +182,12 @@ impl Bench {
         self.core.connect(client, peer(client));
     }
 
-    /// Frames for a client since the last look.
+    /// Frames for a client since the last call.
     pub(super) fn frames(&mut self, client: ClientId) -> Vec<Message> {
         self.inbox.remove(&client).unwrap_or_default()
     }
 
-    /// The same as short text: `topic`, `id`, and what else matters.
+    /// The same as short text: `topic`, `id`, and the other important fields.
     pub(super) fn heard(&mut self, client: ClientId) -> Vec<String> {
         let short = |message: Message| {
             let payload = message.json_or_empty().unwrap();
@@ -202,7 +202,7 @@ impl Bench {
         self.frames(client).into_iter().map(short).collect()
     }
 
-    /// Ask, and take the responses out of the frames.
+    /// Sends a request, and takes its responses out of the frames.
     pub(super) fn ask_all(&mut self, client: ClientId, message: Message) -> Vec<Result<Value, RpcError>> {
         self.tag += 1;
         let tag = self.tag;
@@ -250,7 +250,7 @@ impl Bench {
         self.send(SCHED, request.respond_json(&payload));
     }
 
-    /// Commit R and say SUCCESS.
+    /// Commits R and answers SUCCESS.
     pub(super) fn allocate(&mut self, id: JobId, r: Value) {
         self.commit_r(id, &r);
         self.respond(match self.config.dialect {
@@ -259,7 +259,7 @@ impl Bench {
         });
     }
 
-    /// Answer a `sched.free`, as the founding revision wants it.
+    /// Answers a `sched.free`, as the founding revision requires.
     pub(super) fn freed(&mut self, id: u64) {
         let mut request = Message::request("sched.free");
         self.core.router.sign_internal("job-manager", &mut request);

@@ -1,4 +1,4 @@
-//! Any payload to any topic, from anybody: the machine answers or ignores, and goes on.
+//! Any payload to any topic, from any sender: the state machine answers or ignores it, and goes on.
 
 use fluxgate_wire::Flags;
 use proptest::prelude::*;
@@ -170,7 +170,7 @@ proptest! {
                 prop_assert!(!answered || topic.contains("watch") || topic.contains("acquire") || topic.contains("resource"));
             }
         }
-        // Still there, and still the same after a crash.
+        // The instance still answers, and has the same state after a crash.
         bench.ask(TOOL, "fluxgate-instance.info", json!({})).unwrap();
         bench.crash();
         bench.ask(TOOL, "fluxgate-instance.info", json!({})).unwrap();

@@ -66,7 +66,7 @@ fn hold_cancels_twice_and_release_and_expedite_ask_again() {
     bench.ask(TOOL, "job-manager.urgency", json!({ "id": id, "urgency": 31 })).unwrap();
     let expected = [format!("sched.prioritize jobs=[[{n},{}]]", u32::MAX), format!("sched.cancel id={n}")];
     assert_eq!(bench.heard(SCHED), expected);
-    // Held before it is ever sent: nothing is heard at all.
+    // The job is held before it is ever sent: the scheduler gets no message.
     let payload = json!({ "jobspec": jobspec(1, 1.0, 5.0), "urgency": 0 });
     bench.ask(TOOL, "job-ingest.submit", payload).unwrap();
     assert_eq!(bench.heard(SCHED), [""; 0]);
@@ -85,7 +85,7 @@ fn r27_ready_3_limited_mode_and_pitfall_24_displacement() {
         "{heard:?}"
     );
     bench.respond(json!({ "id": ids[1], "type": 3 }));
-    // As in trace 14: the answer makes room, but the comparison goes on with the next one that was sent.
+    // As in trace 14: the answer makes room, but the comparison goes on with the next request that was sent.
     let heard = bench.heard(SCHED);
     let best = format!("sched.alloc id={} priority={}", ids[2].0, u32::MAX);
     assert_eq!(heard, [format!("sched.cancel id={}", ids[0].0), best]);
@@ -179,7 +179,7 @@ fn r27_gen_4_and_pitfall_2_bad_answers_take_the_interface_down_silently() {
         bench.respond(json!({ "id": id, "type": 1, "annotations": { "sched": { "a": 1 } } }));
         bench.frames(SCHED);
         bench.respond(payload.clone());
-        assert_eq!(bench.heard(SCHED), [""; 0], "{payload}: R27-FIN-3, nobody is told");
+        assert_eq!(bench.heard(SCHED), [""; 0], "{payload}: R27-FIN-3, no message is sent");
         let status = bench.ask(TOOL, "job-manager.queue-status", json!({})).unwrap();
         assert_eq!(status["blocked"], json!("scheduler"), "{payload}");
         assert_eq!(bench.job(id)["annotations"], json!({ "user": { "k": 1 } }));
@@ -201,7 +201,7 @@ fn r27_gen_4_an_error_number_takes_it_down_too_and_so_does_a_second_allocation()
     let alloc = bench.frames(SCHED).remove(0);
     bench.send(SCHED, alloc.respond_error(5, "internal error"));
     assert_eq!(bench.counters["scheduler_teardowns"], 1);
-    // Trace 26: the next ready says one, and it is asked again.
+    // Trace 26: the next ready counts one, and the job is sent again.
     let ready = bench.ask(SCHED, "job-manager.sched-ready", json!({ "mode": "unlimited" })).unwrap();
     assert_eq!(ready, json!({ "count": 1 }));
     assert_eq!(bench.heard(SCHED).len(), 1);
@@ -252,7 +252,7 @@ fn r27_hello_5_and_9_housekeeping_is_told_with_what_is_free() {
     let frees = bench.heard(SCHED);
     let n = id.0;
     assert_eq!(frees, [format!("sched.free id={n} final=false"), format!("sched.free id={n} final=true")]);
-    // Without partial-ok what is partly free is let go of.
+    // Without partial-ok, partly released jobs are ended.
     let id = bench.submit(jobspec(16, 5.0, 20.0));
     bench.allocate(id, r("0-3", bench.now, bench.now + 20.0));
     bench.advance(8.0);
@@ -402,7 +402,7 @@ fn a_dead_scheduler_is_announced_and_owes_answers() {
     let answers: Vec<(u32, i32)> = bench.frames(TOOL).iter().map(|m| (m.matchtag(), m.errnum())).collect();
     assert!(answers.contains(&(8, 113)) && answers.contains(&(7, 0)), "{answers:?}");
     assert_eq!(bench.counters["scheduler_connections_dropped"], 1);
-    // The other way round: the scheduler hears of clients that go away.
+    // The reverse: the scheduler is told of clients that disconnect.
     bench.reconnect(SCHED);
     bench.handshake(json!({ "mode": "unlimited" }));
     bench.send(TOOL, Message::request("sched.stats-get").with_matchtag(9));

@@ -1,4 +1,4 @@
-//! Killed at any instruction, started again on what was written down.
+//! Killed at any instruction, restarted from the committed records.
 
 use proptest::prelude::*;
 
@@ -68,7 +68,7 @@ fn real_jobs_are_looked_for_and_never_started_again() {
     let job = bench.job(id);
     assert_eq!((&job["state"], &job["exception_note"]), (&json!(64), &json!("no process was left")));
     assert_eq!(bench.count(id, "start"), 1);
-    // One that was being canceled is signalled again.
+    // A job that was being cancelled is signalled again.
     let id = bench.submit(spec_of_sleep());
     bench.handshake(json!({ "mode": "unlimited" }));
     bench.allocate(id, r("0", EPOCH, 0.0));
@@ -81,7 +81,7 @@ fn spec_of_sleep() -> Value {
     Simple { slots: 1, command: vec!["sleep".into()], ..Simple::default() }.build().to_value()
 }
 
-/// What may happen.
+/// The kinds of steps.
 #[derive(Debug, Clone)]
 enum Step {
     Submit(u8, f64, f64),
@@ -110,7 +110,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..60)
 }
 
-/// A scheduler that knows which ranks are free and which jobs wait.
+/// A scheduler with a list of free ranks and waiting jobs.
 #[derive(Default)]
 struct Scheduler {
     held: BTreeMap<u64, R>,
@@ -236,13 +236,13 @@ proptest! {
                 }
             }
             sched.listen(&mut bench);
-            // What the scheduler holds is what the job manager says is allocated.
+            // The scheduler's allocations are those that the job manager reports.
             let status = bench.ask(TOOL, "job-manager.resource-status", json!({})).unwrap();
             let allocated = R::from_value(&status["allocated"]).unwrap();
             let held = sched.held.values().fold(R::new(), |all, r| all.union(r));
             prop_assert_eq!(allocated.ranks(), held.ranks());
         }
-        // Let everything end: release what is held back, and grant until nothing waits.
+        // Every job ends: held ones are released, and allocations are made until no job waits.
         bench.ask(TOOL, "job-manager.queue-start", json!({ "start": true, "all": true })).unwrap();
         for id in &ids {
             let _ = bench.ask(TOOL, "job-manager.urgency", json!({ "id": id, "urgency": 16 }));

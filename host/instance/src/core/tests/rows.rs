@@ -1,4 +1,4 @@
-//! Rows of RFC 27 and 28 that are the job manager's and the resource service's, and that no other file here names.
+//! Rows of RFC 27 and 28 about the job manager and the resource service that no other file here names.
 
 use super::*;
 
@@ -17,7 +17,7 @@ fn r27_gen_2_never_two_requests_for_one_job() {
     let id = bench.submit(jobspec(4, 100.0, 200.0));
     let n = id.0;
     assert_eq!(bench.heard(SCHED), [format!("sched.alloc id={n} priority=16")]);
-    // Whatever happens to a pending job, it is not asked for again before its answer.
+    // A pending job is not sent again before its answer, whatever happens.
     for urgency in [20, 5, 31, 16] {
         bench.ask(TOOL, "job-manager.urgency", json!({ "id": id, "urgency": urgency })).unwrap();
         let heard = bench.heard(SCHED);
@@ -76,7 +76,7 @@ fn r27_ready_7_only_the_end_of_the_sender_of_ready_counts() {
         let refused = bench.ask(SCHED, "job-manager.sched-ready", mode.clone()).unwrap_err();
         assert_eq!(refused.errnum, 71, "{mode}");
     }
-    // Somebody else asked hello, which is no reason to listen for his end.
+    // Another client sent hello, so its disconnect has no effect.
     let hello = Message::request("job-manager.sched-hello").with_json(&json!({ "partial-ok": true }));
     bench.ask_all(TOOL, hello.streaming());
     bench.disconnect(TOOL);
@@ -113,7 +113,7 @@ fn r27_exp_5_a_real_number_and_only_for_jobs_that_run_with_a_start_time() {
         let asked = frames.into_iter().filter(|frame| frame.topic() == "sched.expiration");
         asked.map(|frame| frame.json().unwrap()["expiration"].clone()).collect::<Vec<_>>()
     };
-    // Pending: asked for again instead.
+    // Pending: it is sent again instead.
     let id = bench.submit(jobspec(4, 100.0, 20.0));
     bench.send(TOOL, update(id, 30.0));
     assert!(expirations(&mut bench).is_empty());
@@ -122,7 +122,7 @@ fn r27_exp_5_a_real_number_and_only_for_jobs_that_run_with_a_start_time() {
     bench.send(TOOL, update(id, 50.0));
     let asked = expirations(&mut bench);
     assert!(asked.len() == 1 && asked[0].is_f64(), "{asked:?}");
-    // Without a start time there is no end to compute: refused before anybody is asked.
+    // Without a start time there is no end to compute: refused without a request to the scheduler.
     let other = bench.submit(jobspec(4, 100.0, 20.0));
     bench.allocate(other, r("1", 0.0, EPOCH + 20.0));
     bench.frames(SCHED);
@@ -141,7 +141,7 @@ fn r27_fin_1_errors_missing_services_and_disconnects_suspend_scheduling() {
         },
         |bench, id| bench.respond(json!({ "id": id, "type": 9 })),
         |bench, _| bench.disconnect(SCHED),
-        // The service goes away: the next request finds nobody, which is the broker's ENOSYS.
+        // The service ends: the next request finds no service, which is the broker's ENOSYS.
         |bench, _| {
             bench.ask(SCHED, "service.remove", json!({ "service": "sched" })).unwrap();
             bench.submit(jobspec(1, 1.0, 5.0));
@@ -176,7 +176,7 @@ fn r28_acq_2_and_upd_1_and_upd_2_and_upd_3_the_machine_first_and_then_what_chang
     assert_eq!(drained, [json!({ "down": "1" })], "a transition, and not all that is down");
     let back = tell(&mut bench, "resource.undrain", json!({ "targets": "1,3" }));
     assert_eq!(back, [json!({ "up": "1,3" })]);
-    // Lost: in `down` as well, unless it was down before.
+    // Lost: also in `down`, unless it was down before.
     bench.ask(TOOL, "resource.drain", json!({ "targets": "2", "reason": "x" })).unwrap();
     bench.frames(SCHED);
     let lost = tell(&mut bench, "resource.monitor-force-down", json!({ "ranks": "2-3", "shrink": true }));

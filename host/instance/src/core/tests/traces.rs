@@ -1,5 +1,5 @@
-//! What a real broker sent in captured conversations, held against what this one sends: same kind, same flags, same
-//! keys, same types of values.
+//! The messages of a real broker in captured conversations, compared with those of this instance: same kind, same
+//! flags, same keys, same types of values.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use fluxgate_wire::{Flags, Kind};
 
 use super::*;
 
-/// What must be equal between two frames of one topic.
+/// The properties that must be equal for two frames of one topic.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Shape {
     kind: &'static str,
@@ -61,7 +61,7 @@ fn bytes(hex: &str) -> Vec<u8> {
     (0..hex.len()).step_by(2).map(|at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap()).collect()
 }
 
-/// Shapes of all frames a broker sent, by topic.
+/// Shapes of all frames that a broker sent, by topic.
 fn captured(folder: &std::path::Path) -> BTreeMap<String, BTreeSet<Shape>> {
     let mut shapes: BTreeMap<String, BTreeSet<Shape>> = BTreeMap::new();
     let mut files: Vec<PathBuf> =
@@ -162,7 +162,7 @@ fn frames_look_like_those_of_a_real_broker() {
     for message in &ours {
         let Some(shapes) = captured.get(message.topic()) else { continue };
         let mine = shape(message);
-        // Texts of errors and the absence of one are both fine.
+        // An error with a text and one without are both valid.
         let equal = |theirs: &Shape| {
             let (mut a, mut b) = (mine.clone(), theirs.clone());
             if a.failed && b.failed {
