@@ -20,7 +20,7 @@ impl Default for MyPolicy {
 
 impl Policy for MyPolicy {
     fn info() -> Info {
-        Info::new("my-policy", "Short jobs first, but nobody waits for ever")
+        Info::new("my-policy", "Short jobs first, but no job waits for ever")
             .version(env!("CARGO_PKG_VERSION"))
             .key(
                 "weight",

@@ -1,5 +1,6 @@
-//! Queues as deep as users make them: thousands of jobs submitted at one time whose requested durations all differ, or
-//! whose shapes do. Seconds of processor time of a whole replay with a policy as a component, without the check, and the
+//! Deep queues of users: thousands of jobs submitted at one time, all of different requested durations or of
+//! different shapes. Prints processor seconds of a whole replay with a policy as a component, without the check, and
+//! the candidates and searches for each job.
 //! candidates and searches of each job.
 //! Arguments choose cases and policies: `cargo xtask bench --bench at_once -- 20k easy`.
 
@@ -42,7 +43,7 @@ const CASES: [Case; 5] = [
     Case { name: "1M", jobs: 1_000_000, nodes: 1000, cores: 1000, widest: 100, apart: 0.0, differ: true },
 ];
 const POLICIES: [&str; 5] = ["fcfs", "easy", "hybrid", "sjf", "multifactor"];
-/// The case that runs only when it is named.
+/// The case that runs only by name.
 const NAMED_ONLY: &str = "1M";
 
 /// Processor time of this process so far.
@@ -64,7 +65,7 @@ fn workload(case: &Case) -> Workload {
         let most = 1 + next(&mut state, case.widest);
         let width = 1 + next(&mut state, most);
         let asked = match case.differ {
-            // 600 to 86,399: up to 85,800 jobs all differ, then durations repeat.
+            // 600 to 86,399 s: up to 85,800 jobs differ, then durations repeat.
             true => 600 + (i * 48_271) % 85_800,
             false => 600 * (1 + next(&mut state, 144)),
         };

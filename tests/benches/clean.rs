@@ -1,8 +1,8 @@
-//! False alarms: a million passes by the policies of this house as components, with more busy loops beside them than the
-//! machine has cores. A policy that is merely slow because the machine is busy breaks no limit: fuel judges, not time.
+//! False alarms: a million passes by the policies of this repository as components, beside more busy loops than the
+//! machine has cores. A policy that is slow because the machine is busy exceeds no limit: fuel decides, not time.
 //!
-//! Each policy has a full machine and a queue behind it; a job ends, another one comes, is expedited and starts, and after
-//! either there is a pass. `FLUXGATE_BENCH_PASSES` is another number of passes over all policies.
+//! Each policy has a full machine with a queue. A job ends, another one is submitted, expedited and started, with a
+//! pass after each event. `FLUXGATE_BENCH_PASSES` sets the number of passes over all policies.
 
 use std::collections::VecDeque;
 use std::hint::black_box;
@@ -16,13 +16,13 @@ use fluxgate_tests::drive::{drive, full, job};
 use fluxgate_tests::fixture::{SHIPPED, policies};
 
 const PASSES: u64 = 1_000_000;
-/// Jobs that wait behind each policy.
+/// Waiting jobs of each policy.
 const PENDING: u64 = 32;
-/// Jobs that come and go; all others stay, so that nobody who waits is delayed by those.
+/// Jobs that start and end during the run; all others stay, so that these delay no waiting job.
 const FLEETING: usize = 100;
-/// Seconds that they ask for; each is gone before.
+/// Their requested seconds; each ends earlier.
 const FLEETING_DURATION: f64 = 10.0 * FLEETING as f64;
-/// RFC 27: whoever has this priority comes first under every policy.
+/// RFC 27: a job of this priority is first under every policy.
 const EXPEDITED: u32 = u32::MAX;
 /// Busy loops for each core.
 const LOOPS_PER_CORE: usize = 2;
@@ -31,7 +31,7 @@ fn well_behaved() -> impl Iterator<Item = &'static str> {
     SHIPPED.into_iter().filter(|name| *name != "broken")
 }
 
-/// Ends the busy loops when it goes.
+/// Ends the busy loops when it is dropped.
 struct Stop<'a>(&'a AtomicBool);
 
 impl Drop for Stop<'_> {
@@ -71,7 +71,7 @@ fn passes(each: u64) -> u64 {
         assert_eq!(fleeting.len(), FLEETING, "{name}: each round ends a job and starts another");
         breaches += stats.policy_failures;
         let calls = meter.snapshot().calls;
-        // Some of them only give keys.
+        // Some policies only give keys.
         let fuel =
             calls.iter().filter(|call| call.export == "scheduling.run").map(|call| call.fuel_max).max();
         let fuel = fuel.unwrap_or(0);
@@ -105,7 +105,7 @@ fn main() {
                 }
             });
         }
-        // Also when it panics: the scope waits for all of them.
+        // Dropped also in a panic: the scope waits for all threads.
         let _stop = Stop(&over);
         passes(wanted.div_ceil(well_behaved().count() as u64))
     });

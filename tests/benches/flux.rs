@@ -1,9 +1,9 @@
-//! A real Flux with fake nodes and mock execution: jobs a second, CPU seconds of the scheduler, and how long one
-//! job waits behind many that cannot run. Fluxgate beside the schedulers that this Flux brings, Fluxion where it is
-//! installed, and one that decides nothing: what it needs is what everything around a scheduler takes.
+//! A real Flux with fake nodes and mock execution: jobs per second, CPU seconds of the scheduler, and the wait of one
+//! job behind many that cannot run. Fluxgate beside the schedulers of this Flux, Fluxion where it is installed, and a
+//! scheduler without decisions, which shows the cost of everything around a scheduler.
 //!
 //! Needs `flux` on PATH. `FLUXGATE_BENCH_PENDING` is a list of queue depths, by default `1000,10000`;
-//! `FLUXGATE_BENCH_SCHEDULERS` a list of those to measure, by default all.
+//! `FLUXGATE_BENCH_SCHEDULERS` is a list of schedulers, by default all.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -14,7 +14,7 @@ const NODES: u32 = 1024;
 const JOBS: u32 = 5000;
 const ROUNDS: usize = 3;
 
-/// Starts every job of one node at once, one node after the other, and leaves those of more nodes waiting.
+/// Starts every job of one node at once, on the nodes in order, and lets jobs of more nodes wait.
 const NULL: &str = r#"
 from flux.scheduler import Scheduler
 
@@ -39,7 +39,7 @@ def mod_main(h, *args):
     Null(h, *args).run()
 "#;
 
-/// Loads the scheduler `$SCHED`, and tells what it has used so far.
+/// Loads the scheduler `$SCHED`, and prints its CPU time so far.
 const PRELUDE: &str = r#"
 set -e
 # Whatever scheduler this Flux begins with.
@@ -101,7 +101,7 @@ echo "RESULT $(cat figures) $(jq -n "$after - $before")"
 kill -9 $(flux getattr broker.pid)
 "#;
 
-/// Run a script; the figures behind RESULT, if it came that far.
+/// Runs a script; returns the figures after RESULT, if it printed them.
 fn measure(scheduler: &str, script: &str, env: &[(&str, String)]) -> Option<Vec<f64>> {
     let dir = folder();
     let null = dir.path().join("null.py");
@@ -141,7 +141,7 @@ fn main() {
     schedulers.retain(|name| only.as_ref().is_none_or(|only| only.split(',').any(|one| one == *name)));
     println!("| scheduler | jobs/s | CPU s of the scheduler |\n|--|--:|--:|");
     let mut rounds = vec![Vec::new(); schedulers.len()];
-    // In turns, so that a busy moment of the machine does not hit one of them only.
+    // In turns, so that a busy moment of the machine does not affect only one of them.
     for _ in 0..ROUNDS {
         for (index, scheduler) in schedulers.iter().enumerate() {
             rounds[index].extend(measure(scheduler, BURST, &[]).filter(|figures| figures.len() == 2));
@@ -158,7 +158,8 @@ fn main() {
     for depth in std::iter::once("0").chain(depths.split(',')) {
         for (job, urgency) in [("urgent", "31"), ("backfill", "16")] {
             for &scheduler in &schedulers {
-                // What cannot start anything out of order, or needs seconds to minutes a job behind so many.
+                // Schedulers that start no job out of order, or that need seconds to minutes for a job behind so
+                // many.
                 let hopeless = match scheduler {
                     "fluxgate-easy" | "null" => false,
                     "sched-simple" => job == "backfill" || depth.len() > 4,

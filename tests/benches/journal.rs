@@ -1,7 +1,8 @@
-//! What does a journal cost? Time of an event on the scheduler's thread with and without one, bytes of a job, and how long
-//! a checkpoint holds the scheduler up at 1 k, 100 k and 1 M pending jobs.
+//! The cost of a journal: time of an event on the scheduler's thread with and without one, bytes for each job, and
+//! the time of a checkpoint at 1 k, 100 k and 1 M pending jobs.
 //!
-//! Jobs come, wait, start by EASY as a component, are committed and end; after every event the engine makes its pass.
+//! Jobs are submitted, wait, start by EASY as a component, are committed and end; after every event the engine makes
+//! its pass.
 //! Each line is the best of three runs; the writing thread shares the machine with the scheduler.
 
 use std::sync::Arc;
@@ -67,7 +68,7 @@ impl Site {
     }
 }
 
-/// Seconds and events of so many jobs; half as many wait at any time as the machine has room for.
+/// Seconds and events for a number of jobs, with half as many waiting as running at any time.
 fn run(site: &mut Site) -> (Duration, u64) {
     let (begin, before) = (Instant::now(), site.events);
     for id in 0..JOBS {
@@ -115,7 +116,7 @@ fn main() {
             let (t_submit, jobspec) = (id as f64, wide(id));
             Event::Alloc { id: JobId(id << 24), priority: 16, userid: 1, t_submit, jobspec }
         };
-        // The machine is full; whoever comes waits.
+        // The machine is full; further jobs wait.
         site.submit(1, CORES as u32);
         for id in 2..depth + 2 {
             site.engine.step(event(id), site.now);

@@ -1,7 +1,8 @@
-//! What a language costs: EASY in each, its size, its compilation, the replay of a log and the passes of a deep queue.
+//! The cost of a language: EASY in each, its size, its compilation, the replay of a log and the passes of a deep
+//! queue.
 //!
-//! Times are of the processor and not of the clock, so that other work on the machine counts less. Languages that were
-//! not built are left out: `cargo xtask policies --lang all`.
+//! Times are processor times, so that other work on the machine matters less. Languages that were not built are
+//! skipped: `cargo xtask policies --lang all`.
 
 use std::collections::BTreeMap;
 
@@ -22,11 +23,11 @@ const LANGUAGES: [(&str, &str); 5] = [
     ("Python", "easy-python"),
 ];
 
-/// Jobs that wait while passes are made.
+/// Waiting jobs during the passes.
 const PENDING: u64 = 10_000;
 const ROUNDS: u64 = 1_000;
 
-/// Seconds of processor time of the whole process, since the compiler works on several threads.
+/// Processor seconds of the whole process, because the compiler uses several threads.
 fn processor() -> f64 {
     let time = clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID).expect("the clock is there");
     time.tv_sec() as f64 + time.tv_nsec() as f64 / 1e9
@@ -36,7 +37,7 @@ fn config(depth: u32) -> BTreeMap<String, String> {
     [("depth".to_owned(), depth.to_string())].into_iter().collect()
 }
 
-/// Passes over a queue of [`PENDING`]: microseconds of each on the processor, and the dearest one's fuel.
+/// Passes over a queue of [`PENDING`] jobs: microseconds of each, and the most fuel of one.
 fn passes(compiled: &Compiled, depth: u32) -> (f64, u64) {
     let policy = compiled.instantiate(&config(depth)).expect("it starts");
     let meter = policy.meter();
@@ -58,7 +59,7 @@ fn passes(compiled: &Compiled, depth: u32) -> (f64, u64) {
 
 #[allow(clippy::print_stdout)]
 fn main() {
-    // Without a cache: compilation is one of the figures.
+    // Without a cache, because compilation is one of the figures.
     let loader = Loader::new(Limits::default(), None).expect("wasm runs here");
     let log = "KTH-SP2-1996-2.1-cln";
     let workload = shared(&format!("data/swf/{log}.swf.gz"))

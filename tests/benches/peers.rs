@@ -1,6 +1,6 @@
-//! FCFS and EASY as components beside AccaSim, a simulator in Python, on the same log, machine and lengths of jobs in one
-//! run: processor seconds with reading of the log, jobs a second, the ratio, and mean waits. It is installed from the
-//! registry into an environment of its own below the build folder, and left out where that cannot be.
+//! FCFS and EASY as components beside AccaSim, a simulator in Python, on the same log, machine and run times:
+//! processor seconds including the reading of the log, jobs per second, the ratio, and mean waits. AccaSim is
+//! installed from the registry into an environment below the build folder, and skipped where that fails.
 //! Arguments choose policies: `cargo xtask bench --bench peers -- easy`.
 
 use std::io::Write;
@@ -16,11 +16,11 @@ use fluxgate_sim::workload::{Options, TimeBase, Workload};
 use fluxgate_tests::fixture::{policies, shared};
 use nix::time::{ClockId, clock_gettime};
 
-/// What pip is asked for.
+/// The package for pip.
 const PEER: &str = "accasim==1.1.3";
-/// A log whose machine has nodes of one processor: AccaSim takes a processor for a node.
+/// A log whose machine has nodes of one processor: AccaSim treats a processor as a node.
 const LOG: &str = "KTH-SP2-1996-2.1-cln";
-/// Runs of each, in turns; medians are told.
+/// Runs of each, in turns; the medians are printed.
 const ROUNDS: usize = 3;
 
 /// Processor time of this process so far.
@@ -28,7 +28,7 @@ fn spent() -> Duration {
     clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID).expect("the clock is there").into()
 }
 
-/// Python with the peer, or why not.
+/// Python with the peer, or the error.
 fn python(folder: &Path) -> Result<PathBuf, String> {
     let python = folder.join("bin/python");
     let works = || {
@@ -49,7 +49,7 @@ fn python(folder: &Path) -> Result<PathBuf, String> {
     Ok(python)
 }
 
-/// Seconds and mean wait by the peer.
+/// Seconds and mean wait of the peer.
 fn peer(
     python: &Path,
     script: &Path,
@@ -88,7 +88,7 @@ fn main() {
             return;
         }
     };
-    // The same jobs for both, with the lengths that they have here: killed at their limit.
+    // The same jobs for both, with their run times here: killed at their limit.
     let options = Options { time_base: TimeBase::Log, ..Options::default() };
     let workload = Workload::load(&path, &options).expect("the log is good");
     let machine = Machine::from_header(&workload.header).expect("the header tells the machine");

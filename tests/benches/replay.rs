@@ -1,8 +1,8 @@
-//! Jobs a second of a whole replay, and the share of time spent in WebAssembly (with the questions it asks), for
-//! each log and policy, beside the same policy compiled natively: seconds of processor time, medians of runs in turns.
-//! Then a machine of 93,312 cores with a log that is made for it: the same replay with and without the independent check.
+//! Jobs per second of a whole replay, and the share of time in WebAssembly (with its queries), for each log and
+//! policy, beside the same policy compiled natively: processor seconds, medians of runs in turns. Then a machine of
+//! 93,312 cores with a generated log: the same replay with and without the independent check.
 //! Arguments choose policies and logs: `cargo xtask bench --bench replay -- easy KTH`, or `-- fcfs wide`.
-//! `FLUXGATE_BENCH_JOBS` is the number of jobs that are made.
+//! `FLUXGATE_BENCH_JOBS` is the number of generated jobs.
 
 use std::cell::RefCell;
 use std::time::Duration;
@@ -22,19 +22,19 @@ use nix::time::{ClockId, clock_gettime};
 
 const LOGS: [&str; 3] = ["KTH-SP2-1996-2.1-cln", "HPC2N-2002-2.1-cln", "SDSC-BLUE-2000-4.2-cln"];
 const POLICIES: [&str; 3] = ["fcfs", "easy", "conservative"];
-/// The policies that run the log of the wide machine.
+/// The policies for the log of the wide machine.
 const WIDE_POLICIES: [&str; 2] = ["fcfs", "easy"];
-/// How the log of the wide machine is called in arguments.
+/// The name of the log of the wide machine in arguments.
 const WIDE: &str = "wide";
 const WIDE_NODES: u32 = 5544;
 const WIDE_CORES: u32 = 93_312;
 const WIDE_JOBS: usize = 300_000;
 /// Factor of the arrival rate, at which thousands of jobs wait.
 const WIDE_LOAD: f64 = 1.12;
-/// Users ask in steps of ten minutes.
+/// Users request durations in steps of ten minutes.
 const STEP: f64 = 600.0;
 
-/// Those that an argument is the beginning of; all when none is.
+/// The items that start with one of the arguments; all without a match.
 fn chosen<'a>(of: &[&'a str], arguments: &[String]) -> Vec<&'a str> {
     let some: Vec<_> =
         of.iter().copied().filter(|one| arguments.iter().any(|argument| one.starts_with(argument))).collect();
@@ -74,7 +74,7 @@ fn median(mut of: Vec<f64>) -> f64 {
     of[of.len() / 2]
 }
 
-/// A log as large machines have them.
+/// A generated log of a large machine.
 fn wide_jobs() -> Vec<Job> {
     let count = std::env::var("FLUXGATE_BENCH_JOBS").ok().and_then(|count| count.parse().ok());
     let mut jobs = model::wide(count.unwrap_or(WIDE_JOBS), WIDE_CORES, 1);

@@ -1,9 +1,9 @@
-//! What a swap adds to the pass in which it happens, at 1 k, 100 k and 1 M pending jobs, beside an ordinary pass of the same
-//! engine just before. Then 10,000 swaps in a row under load, once of this engine and once by request on a live instance:
-//! what became of the jobs, which is asserted, and the resident memory.
+//! The time that a swap adds to its pass, at 1 k, 100 k and 1 M pending jobs, beside an ordinary pass of the same
+//! engine just before. Then 10,000 swaps in a row under load, once of this engine and once by request on a live
+//! instance: the outcome of the jobs, which is asserted, and the resident memory.
 //!
-//! `FLUXGATE_BENCH_SWAPS` is another number of swaps in a row; `FLUXGATE_BENCH_PART` (`depths`, `engine` or `live`) is one
-//! of the three tables.
+//! `FLUXGATE_BENCH_SWAPS` sets the number of swaps in a row; `FLUXGATE_BENCH_PART` (`depths`, `engine` or `live`)
+//! selects one of the three tables.
 
 use std::time::Instant;
 
@@ -16,14 +16,14 @@ use fluxgate_tests::drive::{CORES, alloc, drive, full, job, wide};
 use fluxgate_tests::fixture::{World, policies};
 use serde_json::json;
 
-/// Swaps at a depth, and at the largest one: a million keys take a while.
+/// Swaps at a depth; fewer at the largest one, where a million keys take long.
 const SWAPS: usize = 500;
 const SWAPS_DEEP: usize = 100;
-/// Swaps in a row, unless somebody says otherwise.
+/// Default number of swaps in a row.
 const IN_A_ROW: usize = 10_000;
-/// Jobs that wait in the engine meanwhile.
+/// Jobs that wait in the engine during the swaps.
 const DEPTH: u64 = 10_000;
-/// Jobs that wait on the live instance when a tenth begins.
+/// Jobs that wait on the live instance at the start of each tenth.
 const LIVE_DEPTH: u64 = 1_500;
 
 fn sorted(mut values: Vec<f64>) -> Vec<f64> {
@@ -47,7 +47,7 @@ fn compiled() -> Vec<Compiled> {
     ["easy", "sjf"].iter().map(file).collect()
 }
 
-/// A row of sizes: after a tenth, at the end, by how much it grew, and all of them.
+/// A list of sizes: after a tenth, at the end, the growth, and all of them.
 fn growth(sizes: &[f64]) -> String {
     let all: Vec<String> = sizes.iter().map(|kilobytes| format!("{kilobytes:.0}")).collect();
     let (first, last) = (sizes[0], sizes[sizes.len() - 1]);
@@ -62,7 +62,7 @@ fn in_a_row(swaps: usize) {
     let before = engine.stats();
     let mut sizes = Vec::new();
     for number in 0..swaps {
-        // Between any two, somebody ends, somebody starts, and somebody comes, is raised and goes.
+        // Between any two swaps a job ends, a job starts, and a job is submitted, expedited and cancelled.
         let now = 2.0 + number as f64;
         let id = 100_000_000 + number as u64;
         let next = compiled[number % 2].instantiate(&Default::default()).expect("it starts");
@@ -90,11 +90,11 @@ fn in_a_row(swaps: usize) {
     let stats = engine.stats();
     assert_eq!((stats.swaps - before.swaps, stats.starts - before.starts), (swaps as u64, swaps as u64));
     assert_eq!((stats.policy_failures, stats.denied, stats.unknown_jobs), (0, 0, 0));
-    assert_eq!((engine.pending() as u64, engine.running() as u64), (DEPTH, CORES), "nobody is lost");
+    assert_eq!((engine.pending() as u64, engine.running() as u64), (DEPTH, CORES), "no job is lost");
     let mut once: Vec<JobId> = running.clone();
     once.sort_unstable();
     once.dedup();
-    assert_eq!(once.len(), running.len(), "nobody is started twice");
+    assert_eq!(once.len(), running.len(), "no job is started twice");
     println!(
         "\n| swaps in a row | pending | lost, started twice or denied | resident kB after a tenth | at the end | growth | after each tenth |"
     );
@@ -144,7 +144,7 @@ fn depths() {
         }
         let stats = engine.stats();
         assert_eq!((stats.swaps, stats.policy_failures, stats.denied), (swaps as u64, 0, 0));
-        assert_eq!((engine.pending() as u64, engine.running()), (depth, 1), "nobody is lost");
+        assert_eq!((engine.pending() as u64, engine.running()), (depth, 1), "no job is lost");
         let (plain, flips, added, warm) = (sorted(plain), sorted(flips), sorted(added), sorted(warm));
         println!(
             "| {depth} | {swaps} | {:.1} | {:.1} | {:.1} | {:.1} | {:.1} | {:.1} | {:.1} |",
@@ -168,7 +168,7 @@ fn live(swaps: usize) {
     let names = ["easy", "sjf", "fcfs"];
     let (mut sizes, mut done) = (Vec::new(), 0usize);
     for _ in 0..10 {
-        // As many come as went, so that the queue is as deep in every round.
+        // As many jobs arrive as leave, so that the queue has the same depth in every round.
         let waiting = world.stats()["pending"].as_u64().expect("it counts them");
         if waiting < LIVE_DEPTH {
             let copies = (LIVE_DEPTH - waiting).to_string();
@@ -198,8 +198,8 @@ fn live(swaps: usize) {
     world.until_done();
     let audit = world.audit();
     assert_eq!(audit["submitted"], submitted, "{audit}");
-    for nobody in ["denied", "lost", "run_twice"] {
-        assert_eq!(audit[nobody], 0, "{nobody}: {audit}");
+    for count in ["denied", "lost", "run_twice"] {
+        assert_eq!(audit[count], 0, "{count}: {audit}");
     }
     println!(
         "\n| swaps on a live instance | jobs | lost, run twice or denied | pass with the flip p50 us | p99 us | resident kB after a tenth | at the end | growth | after each tenth |"
@@ -219,7 +219,7 @@ fn main() {
     assert!(swaps >= 10 && swaps.is_multiple_of(10), "FLUXGATE_BENCH_SWAPS: expected a multiple of 10");
     let part = std::env::var("FLUXGATE_BENCH_PART").ok();
     let wanted = |name: &str| part.as_deref().is_none_or(|part| part == name);
-    // What was there before would be in its memory: first this one.
+    // Earlier parts would count in its memory, so this one is first.
     if wanted("engine") {
         in_a_row(swaps);
     }

@@ -77,8 +77,8 @@ pub fn narrow(id: u64) -> Event {
     alloc(id, job(1, LONG))
 }
 
-/// A log of this many jobs whose queue is never empty for long: many widths, some with requested durations far above
-/// their run times.
+/// A log of this many jobs whose queue is seldom empty: many widths, some with requested durations far above their
+/// run times.
 ///
 /// # Panics
 /// Never: the text is a log.
@@ -97,7 +97,7 @@ pub fn made_up(jobs: u64) -> Workload {
 /// The schedule of a policy on a log.
 ///
 /// # Panics
-/// If the replay does not come to its end.
+/// If the replay fails.
 pub fn schedule(workload: &Workload, machine: &Machine, policy: Box<dyn Policy>) -> Vec<Row> {
     let mut rows = Collect::default();
     let jobs = workload.jobs.iter().copied();

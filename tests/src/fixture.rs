@@ -106,7 +106,7 @@ pub const DIALECTS: [&str; 2] = ["current", "founding"];
 /// starts its worlds with them.
 pub fn for_both_dialects(args: &[&str], scenario: impl Fn(&[&str])) {
     for dialect in DIALECTS {
-        // Where a test fails this says in which of them.
+        // Names the dialect in the output of a failing test.
         let _ = writeln!(std::io::stderr(), "dialect {dialect}");
         scenario(&[args, &["--dialect", dialect]].concat());
     }
@@ -199,7 +199,7 @@ impl World {
         self.list(state).iter().map(id).collect()
     }
 
-    /// Does the annotation of a pending job give this reason (RFC 27)?
+    /// True if the annotation of a pending job gives this reason (RFC 27).
     pub fn told(&self, reason: &str) -> bool {
         let given = |job: &Value| job["annotations"]["sched"]["reason_pending"].as_str().map(str::to_owned);
         self.list("pending").iter().filter_map(given).any(|given| given.contains(reason))
@@ -222,7 +222,7 @@ impl World {
             .map_or_else(|_| String::new(), |why| why.to_string())
     }
 
-    /// Asks over the connection until the condition holds. A condition must not start a process.
+    /// Queries over the connection until the condition holds. A condition must not start a process.
     pub fn until(&self, what: &str, mut holds: impl FnMut(&World) -> bool) {
         let begin = Instant::now();
         while !holds(self) {

@@ -39,7 +39,7 @@ impl Budget {
     pub fn at(self, time: f64) -> u64 {
         let Some((from, to, peak)) = self.peak else { return self.usual };
         let day = (time / DAY).floor() * DAY;
-        // Those of today, and those that began yesterday.
+        // The hours of today, and those that began yesterday.
         let inside = |begin: f64| {
             let end = if from < to { begin + to - from } else { begin + to - from + DAY };
             begin <= time && time < end
@@ -103,7 +103,7 @@ impl Machine {
         self.running.iter().map(|(it, start)| self.taken(*it, *start)).chain(head).collect()
     }
 
-    /// True if it can be had from a time on, for the requested duration.
+    /// True if it fits from a time on, for the requested duration.
     fn room(&self, taken: &[Taken], it: Wants, start: f64) -> bool {
         let end = start + it.job.limit;
         let budget = if let Rule::Capped(budget) = self.rule { Some(budget) } else { None };
@@ -164,7 +164,7 @@ impl Machine {
         {
             return at;
         }
-        // |own flow / own cores - flow / cores| as a fraction, of which `cores` is left out below.
+        // |own flow / own cores - flow / cores| as a fraction; `cores` is common to all jobs and left out.
         let distance = |it: &Wants| {
             let own = i128::from(it.flow) * i128::from(cores) - i128::from(flow) * i128::from(it.job.cores);
             (own.abs(), i128::from(it.job.cores))

@@ -47,7 +47,7 @@ impl<P: Exported + Send> NativeTwin<P> {
         Ok(NativeTwin { policy, name, abilities, machine: Machine::default(), calls: 0 })
     }
 
-    /// Runs the policy's code with the machine that it may ask about; a panic or a breach becomes an error.
+    /// Runs the policy's code with a snapshot of the machine; a panic or a breach becomes an error.
     fn call<T>(&mut self, during: &'static str, code: impl FnOnce(&mut P) -> T) -> Result<T, PolicyError> {
         self.calls += 1;
         show(&self.machine, self.machine.totals);

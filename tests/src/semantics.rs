@@ -60,7 +60,7 @@ struct Taken {
     cores: u32,
 }
 
-/// True if this many cores could be had from `start` for `duration`.
+/// True if this many cores are free from `start` for `duration`.
 fn room(cores: u32, taken: &[Taken], want: u32, start: f64, duration: f64) -> bool {
     let free_at = |time: f64| {
         cores - taken.iter().filter(|t| t.from <= time && time < t.to).map(|t| t.cores).sum::<u32>()
@@ -70,7 +70,7 @@ fn room(cores: u32, taken: &[Taken], want: u32, start: f64, duration: f64) -> bo
     free_at(start) >= want && begins.into_iter().all(|time| free_at(time) >= want)
 }
 
-/// The earliest time at which they can be had: now, or when a use ends.
+/// The earliest time at which they are free: now, or when a use ends.
 fn earliest(cores: u32, taken: &[Taken], want: u32, now: f64, duration: f64) -> f64 {
     let ends = taken.iter().map(|t| t.to).filter(|&to| to > now);
     let mut times: Vec<f64> = std::iter::once(now).chain(ends).collect();
@@ -166,7 +166,7 @@ impl Machine {
         self.cores - self.running.iter().map(|r| r.job.cores).sum::<u32>()
     }
 
-    /// The first job that waits is expected to start at the shadow time; the others may neither be expected to run
+    /// The first waiting job is expected to start at the shadow time. The others may neither be expected to run
     /// beyond it nor take more than the cores that remain then.
     fn predicted_pass(&mut self, shortest: bool) {
         while let Some((job, _)) = self.queue.first().copied().filter(|(job, _)| job.cores <= self.free()) {
@@ -222,7 +222,7 @@ impl Machine {
                 depth
             }
             Rule::BestFit => {
-                // The jobs that wait are not known before those ahead have started.
+                // The waiting jobs are known only after the jobs ahead have started.
                 let mut free = self.free();
                 let fits = |(job, _): &&(Job, f64)| {
                     let fits = job.cores <= free;

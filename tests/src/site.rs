@@ -42,18 +42,18 @@ impl Site {
         Site { world, sched, _out: out }
     }
 
-    /// Stop the scheduler in order.
+    /// Stops the scheduler normally.
     pub fn stop(&mut self) {
         kill(Pid::from_raw(self.sched.id() as i32), Signal::SIGTERM).unwrap();
         self.sched.wait().unwrap();
     }
 
-    /// Start one after [`Site::stop`].
+    /// Starts one after [`Site::stop`].
     pub fn start(&mut self, args: &[&str]) {
         (self.sched, self._out) = start(&self.world, args);
     }
 
-    /// Stop the scheduler in order, and start another.
+    /// Stops the scheduler normally, and starts another.
     pub fn restart(&mut self, args: &[&str]) {
         self.stop();
         self.start(args);

@@ -1,4 +1,4 @@
-//! A look at a finished component (is it one, what does it import and what does it export?), and where it goes.
+//! Inspection of a finished component (whether it is one, its imports and exports), and its installation.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 use wasmparser::{Encoding, Parser, Payload};
 
-/// Interfaces of our contract that a component exports, by their short names, in the order of the contract.
+/// Interfaces of the contract that a component exports, by their short names, in the order of the contract.
 pub(crate) fn abilities(bytes: &[u8]) -> Result<Vec<String>> {
     let (mut imports, mut exports) = (Vec::new(), Vec::new());
     let mut depth = 0;
@@ -44,7 +44,7 @@ pub(crate) fn abilities(bytes: &[u8]) -> Result<Vec<String>> {
     Ok(short)
 }
 
-/// Put a component where it is looked for.
+/// Writes a component to its output file.
 pub(crate) fn place(bytes: &[u8], output: &Path) -> Result<()> {
     // A watcher of the folder never sees half a component.
     let named = || format!("{}", output.display());
@@ -57,7 +57,7 @@ pub(crate) fn place(bytes: &[u8], output: &Path) -> Result<()> {
     Ok(())
 }
 
-/// `fluxgate:policy/ordering@0.1.0` is `ordering`; other packages are none of our business.
+/// `fluxgate:policy/ordering@0.1.0` is `ordering`; other packages are ignored.
 fn short_name(export: &str) -> Option<String> {
     let rest = export.strip_prefix("fluxgate:policy/")?;
     Some(rest.split('@').next().unwrap_or(rest).to_owned())

@@ -1,8 +1,8 @@
 //! Debian's own Rust for the web (the one its browsers are built with), where rustup cannot download.
 //!
-//! It is newer than Debian's ordinary Rust, and its sources come along, so the standard library for the target
-//! is built from them. Nothing is installed and nobody needs to be root: the packages are fetched with a
-//! package index of our own, checked by apt as always, and unpacked into a cache folder outside the workspace.
+//! It is newer than Debian's ordinary Rust, and its sources are packaged, so the standard library for the target is
+//! built from them. Nothing is installed and no root access is needed: the packages are fetched with a package index
+//! of our own, checked by apt as always, and unpacked into a cache folder outside the workspace.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::env;
@@ -31,7 +31,7 @@ pub(crate) struct Debian {
 }
 
 impl Debian {
-    /// Take what an earlier call unpacked, or fetch it.
+    /// Uses the packages that an earlier call unpacked, or fetches them.
     pub(crate) fn find(tools: PathBuf) -> Result<Self> {
         let folder = cache_folder()?;
         let debian = Debian { root: folder.join("root"), tools };
@@ -48,7 +48,7 @@ impl Debian {
         Ok(debian)
     }
 
-    /// What the compiler says of itself.
+    /// The version of the compiler.
     ///
     /// It must also be new enough; the first of a release is not.
     pub(crate) fn version(&self) -> Result<String> {
@@ -66,7 +66,7 @@ impl Debian {
         self.root.join("usr")
     }
 
-    /// Make a cargo build use this compiler and build the standard library too.
+    /// Makes a cargo build use this compiler and build the standard library too.
     pub(crate) fn adjust(&self, cargo: Program) -> Result<Program> {
         let path = env::var_os("PATH").unwrap_or_default();
         // `gcc-ld` has the `wasm-ld` that wasm-component-ld calls.
@@ -84,7 +84,7 @@ impl Debian {
         self.root.join("usr/bin/rustc")
     }
 
-    /// The folder of shared libraries, whatever this machine's architecture calls it.
+    /// The folder of shared libraries, for any architecture of this machine.
     fn libraries(&self) -> Result<PathBuf> {
         let holds_compiler = |folder: &PathBuf| {
             let entries = fs::read_dir(folder).into_iter().flatten().flatten();
@@ -105,7 +105,7 @@ fn cache_folder() -> Result<PathBuf> {
     Ok(cache.context("neither XDG_CACHE_HOME nor HOME is set")?.join("fluxgate/rustc-web"))
 }
 
-/// Download packages with every library they need that is not installed, and unpack them into `root`. `folder` is
+/// Downloads packages with all required libraries that are not installed, and unpacks them into `root`. `folder` is
 /// for apt's own files.
 pub(crate) fn fetch(folder: &Path, root: &Path, packages: &[&str]) -> Result<()> {
     for program in ["apt-get", "dpkg-deb", "dpkg-query"] {
@@ -133,7 +133,7 @@ pub(crate) fn fetch(folder: &Path, root: &Path, packages: &[&str]) -> Result<()>
     Ok(())
 }
 
-/// apt-get with lists of its own, so that they can be brought up to date without being root.
+/// apt-get with lists of its own, so that they can be updated without root access.
 fn apt(folder: &Path) -> Result<Program> {
     let folder = folder.to_str().with_context(|| format!("{} is not UTF-8", folder.display()))?;
     Ok(Program::new("apt-get").args([
@@ -141,7 +141,7 @@ fn apt(folder: &Path) -> Result<Program> {
         format!("--option=Dir::State={folder}"),
         "--option=Dir::State::status=/var/lib/dpkg/status".to_owned(),
         format!("--option=Dir::Cache={folder}/cache"),
-        // Only root could become another user, and needs not.
+        // Only root could become another user, and need not.
         "--option=APT::Sandbox::User=".to_owned(),
     ]))
 }
@@ -156,11 +156,11 @@ fn downloaded(folder: &Path, package: &str) -> Result<PathBuf> {
     files.next().with_context(|| format!("apt-get downloaded no {package}"))
 }
 
-/// The libraries in a `Depends` field. Compilers and tools are expected of the machine: a Rust program could not
-/// be built without them anyway.
+/// The libraries in a `Depends` field. Compilers and tools are expected on the machine: without them no Rust program
+/// can be built.
 fn libraries_in(depends: &str) -> impl Iterator<Item = String> + '_ {
     let names = depends.split(',').filter_map(|each| each.split(['|', '(', ':']).next());
-    // What only programs for this machine are compiled with.
+    // Packages for compiling programs of this machine.
     let native = ["libc-dev", "libc6-dev", "libgcc-", "libstdc++-", "libobjc-"];
     let native =
         move |name: &str| native.iter().any(|prefix| name.starts_with(prefix) && name.ends_with("-dev"));

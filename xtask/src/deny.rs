@@ -10,7 +10,7 @@ use crate::toolchain::on_path;
 /// The version that is installed below `target/` where cargo-deny is not on the search path.
 const VERSION: &str = "0.20.2";
 
-/// Check the whole dependency graph.
+/// Checks the whole dependency graph.
 pub(crate) fn run(house: &House) -> Result<()> {
     let mut program = std::path::PathBuf::from("cargo-deny");
     if !on_path("cargo-deny") {
@@ -29,7 +29,7 @@ pub(crate) fn run(house: &House) -> Result<()> {
                 VERSION,
                 "cargo-deny",
             ]);
-            // Without optimisation: it runs for seconds.
+            // Without optimisation, because it runs only for seconds.
             install.arg("--root").arg(&room).env("CARGO_TARGET_DIR", room.join("build")).run()?;
         }
     }

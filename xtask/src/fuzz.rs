@@ -1,7 +1,8 @@
 //! `cargo xtask fuzz`: the fuzz targets under libFuzzer, with the stable compiler.
 //!
-//! The instrumentation is LLVM's, which the stable compiler offers; only address sanitizers need another one. New
-//! inputs are kept below `target/fuzz`; the corpus in the tree stays small. Must never know what a target tests.
+//! The instrumentation is LLVM's, which the stable compiler offers; only address sanitizers need another compiler.
+//! New inputs are kept below `target/fuzz`; the corpus in the tree stays small. Must never know the subject of a
+//! target.
 
 use std::fs;
 use std::path::PathBuf;
@@ -12,7 +13,7 @@ use clap::Args;
 use crate::house::House;
 use crate::toolchain;
 
-/// What counts the edges of the control flow that an input takes.
+/// The flags that count the edges of the control flow of an input.
 const COVERAGE: [&str; 6] = [
     "-Cpasses=sancov-module",
     "-Cllvm-args=-sanitizer-coverage-level=4",
@@ -26,7 +27,7 @@ const COVERAGE: [&str; 6] = [
 const MEMORY_MIB: u32 = 2048;
 const INPUT_SECONDS: u32 = 20;
 
-/// What `cargo xtask fuzz` takes.
+/// The arguments of `cargo xtask fuzz`.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
     /// Targets, by default all: the folders in `fuzz/corpus`.
@@ -46,7 +47,7 @@ fn seconds(text: &str) -> Result<u64, String> {
     parsed.filter(|seconds| *seconds > 0).ok_or_else(|| "expected a number with s, m or h".to_owned())
 }
 
-/// Build the targets and run them, one after the other.
+/// Builds the targets and runs them, one after the other.
 pub(crate) fn run(house: &House, options: &Options) -> Result<()> {
     let known = targets(house)?;
     if let Some(unknown) = options.targets.iter().find(|name| !known.contains(name)) {
@@ -101,7 +102,7 @@ fn targets(house: &House) -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// Build the program with the targets. With `--target`, build scripts and macros are not instrumented.
+/// Builds the program with the targets. With `--target`, build scripts and macros are not instrumented.
 fn build(house: &House) -> Result<PathBuf> {
     let host = toolchain::host(house)?;
     let folder = house.target().join("fuzz/build");

@@ -1,4 +1,4 @@
-//! Where things lie, and how programs are started.
+//! Paths of the workspace, and the start of programs.
 
 use std::env;
 use std::ffi::OsStr;
@@ -16,9 +16,9 @@ pub(crate) struct House {
 }
 
 impl House {
-    /// The workspace whose cargo runs this program; without one, that it was built in.
+    /// The workspace whose cargo runs this program; without cargo, the one in which it was built.
     pub(crate) fn find() -> Result<Self> {
-        // A target folder that two copies of the house share may hold the program of the other.
+        // A target folder that two copies of the workspace share may hold the program of the other.
         let here = env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
         let here = Path::new(&here);
         let root = here.parent().context("xtask lies in the workspace's root")?.to_path_buf();
@@ -42,7 +42,7 @@ impl House {
         &self.target
     }
 
-    /// Where finished components go.
+    /// The folder of finished components.
     pub(crate) fn policies(&self) -> PathBuf {
         self.target.join("policies")
     }
@@ -53,7 +53,7 @@ impl House {
         self.program(cargo).arg(subcommand)
     }
 
-    /// Any program, started in the workspace with what our own programs look for in their environment.
+    /// Any program, started in the workspace with the environment variables that our own programs read.
     pub(crate) fn program(&self, name: impl AsRef<OsStr>) -> Program {
         let mut program = Program::new(name);
         program.0.current_dir(&self.root);
@@ -61,7 +61,7 @@ impl House {
     }
 }
 
-/// A program to start. A thin face of [`Command`] whose errors name the whole command line.
+/// A program to start: [`Command`] with errors that name the whole command line.
 pub(crate) struct Program(Command);
 
 impl Program {
@@ -94,7 +94,7 @@ impl Program {
         self
     }
 
-    /// Run it with our own output; an error unless it succeeds.
+    /// Runs it with its output on ours; an error unless it succeeds.
     pub(crate) fn run(mut self) -> Result<()> {
         let status = self.0.status().with_context(|| format!("cannot start {self}"))?;
         if !status.success() {
@@ -103,7 +103,7 @@ impl Program {
         Ok(())
     }
 
-    /// Run it and return what it writes to standard output; its standard error is in the error.
+    /// Runs it and returns its standard output; its standard error is in the error.
     pub(crate) fn read(mut self) -> Result<String> {
         let output = self.0.stdin(Stdio::null()).output().with_context(|| format!("cannot start {self}"))?;
         if !output.status.success() {

@@ -1,7 +1,7 @@
 //! Policies in other languages: from a folder with `fluxgate-policy.toml` to a component.
 //!
-//! The folder says how it is built, in one command; here that command gets its tools, and what it leaves is made a
-//! component and looked at. Must never know a language's compiler: that is `tools.rs`.
+//! The folder names its build command. This module gives that command its tools, makes its output a component and
+//! inspects it. Must never know a language's compiler: that is `tools.rs`.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -14,10 +14,10 @@ use crate::house::{House, Program};
 use crate::stamp;
 use crate::tools::{Language, Tools};
 
-/// What a folder says about itself.
+/// The file that describes a folder.
 pub(crate) const FILE: &str = "fluxgate-policy.toml";
 
-/// Changes whenever this file changes what comes out for the same input.
+/// Changes whenever a change of this file changes the output for the same input.
 const RECIPE: &str = "1";
 
 /// A policy's folder.
@@ -31,7 +31,7 @@ pub(crate) struct Folder {
 }
 
 impl Folder {
-    /// Read the folder's file; `None` when it has none, or is written in Rust.
+    /// Reads the folder's file; `None` if it has none, or is written in Rust.
     pub(crate) fn read(place: &Path) -> Result<Option<Self>> {
         let file = place.join(FILE);
         if !file.is_file() {
@@ -56,7 +56,7 @@ impl Folder {
         Ok(Some(Folder { place, name, language, build: value("build")?, test }))
     }
 
-    /// Everything that the output could depend on.
+    /// Every file on which the output could depend.
     fn inputs(&self, house: &House) -> Result<BTreeSet<PathBuf>> {
         let mut inputs = BTreeSet::new();
         files(&self.place, &mut inputs)?;
@@ -82,8 +82,8 @@ pub(crate) fn find(house: &House, languages: &BTreeSet<Language>) -> Result<Vec<
     Ok(found)
 }
 
-/// Build them into a folder, and run their own tests where that is wanted. One that cannot be built does not keep the
-/// others from it; all are in the error.
+/// Builds them into a folder, and runs their own tests with `with_tests`. A failure does not keep the others from
+/// being built; the error names all of them.
 pub(crate) fn build(house: &House, folders: &[Folder], with_tests: bool, out: &Path) -> Result<()> {
     let mut failed = Vec::new();
     let languages: BTreeSet<Language> = folders.iter().map(|folder| folder.language).collect();
@@ -155,14 +155,14 @@ fn test_one(house: &House, folder: &Folder, tools: &Tools) -> Result<()> {
     Ok(())
 }
 
-/// Where what is built of it lies before it is finished.
+/// The folder of its build files.
 fn room(house: &House, folder: &Folder) -> Result<PathBuf> {
     let room = house.target().join("wasm/languages").join(&folder.name);
     fs::create_dir_all(&room).with_context(|| format!("{}", room.display()))?;
     Ok(room)
 }
 
-/// All files below a folder, but for what was built or fetched.
+/// All files below a folder, except built or fetched ones.
 fn files(folder: &Path, found: &mut BTreeSet<PathBuf>) -> Result<()> {
     for entry in fs::read_dir(folder).with_context(|| format!("{}", folder.display()))? {
         let entry = entry?;

@@ -14,10 +14,10 @@ use crate::house::{House, Program};
 use crate::stamp;
 use crate::toolchain::{TARGET, Toolchain};
 
-/// Changes whenever this file changes what comes out for the same input.
+/// Changes whenever a change of this file changes the output for the same input.
 const RECIPE: &str = "1";
 
-/// The profile `policy` for a workspace that is not ours and so may not define it.
+/// The profile `policy` for a foreign workspace, which may not define it.
 const PROFILE: [&str; 5] = [
     "profile.policy.inherits=\"release\"",
     "profile.policy.opt-level=3",
@@ -29,9 +29,9 @@ const PROFILE: [&str; 5] = [
 /// A policy's package.
 #[derive(Debug)]
 struct Package {
-    /// As cargo knows it.
+    /// Its name for cargo.
     name: String,
-    /// File name of what is built, without `.wasm`.
+    /// File name of the library, without `.wasm`.
     library: String,
     workspace: PathBuf,
     manifest: PathBuf,
@@ -43,7 +43,7 @@ impl Package {
         self.name.strip_prefix("policy-").unwrap_or(&self.name)
     }
 
-    /// How it is built, and from which folder: two copies of the house may share what they build.
+    /// The recipe, with the folder of the source: two copies of the workspace may share a target folder.
     fn recipe(&self, recipe: &str) -> String {
         format!("{recipe}; {}", self.manifest.display())
     }
@@ -57,21 +57,21 @@ impl Package {
         house.target().join("wasm/stamps").join(format!("{}-{}", self.policy(), &output[..16]))
     }
 
-    /// What is built, with this extension.
+    /// The path of the library, with this extension.
     fn built(&self, house: &House, extension: &str) -> PathBuf {
         let folder = house.target().join("wasm").join(TARGET).join("policy");
         folder.join(&self.library).with_extension(extension)
     }
 }
 
-/// Build the policies in these folders, or all of the workspace, into `target/policies`, and return the
-/// finished files.
+/// Builds the policies in these folders, or all of the workspace, into `target/policies`, and returns the finished
+/// files.
 pub(crate) fn build(house: &House, folders: &[PathBuf]) -> Result<Vec<PathBuf>> {
     build_into(house, folders, &house.policies())
 }
 
-/// All policies of the workspace, while this program runs beside: each of the two builds has times in which it keeps
-/// one core busy only, and they share no folder but the registry's.
+/// Builds all policies of the workspace while this program runs. Each of the two builds keeps only one core busy at
+/// times, and they share no folder but the registry's.
 pub(crate) fn build_beside(house: &House, beside: Program) -> Result<()> {
     thread::scope(|scope| {
         let policies = scope.spawn(|| build(house, &[]));
@@ -81,7 +81,7 @@ pub(crate) fn build_beside(house: &House, beside: Program) -> Result<()> {
     })
 }
 
-/// What [`build`] does, into any folder.
+/// As [`build`], into any folder.
 pub(crate) fn build_into(house: &House, folders: &[PathBuf], out: &Path) -> Result<Vec<PathBuf>> {
     let began = Instant::now();
     let packages = find(house, folders)?;
@@ -127,7 +127,7 @@ fn compile(house: &House, toolchain: &Toolchain, workspace: &Path, packages: &[&
     cargo.run()
 }
 
-/// Check a component that was just built and put it where it is looked for.
+/// Checks a component that was just built and writes it to its output file.
 fn finish(house: &House, package: &Package, out: &Path, recipe: &str) -> Result<()> {
     let built = package.built(house, "wasm");
     let bytes = fs::read(&built).with_context(|| format!("{}", built.display()))?;
@@ -144,7 +144,7 @@ fn find(house: &House, folders: &[PathBuf]) -> Result<Vec<Package>> {
     let mut packages = Vec::new();
     if folders.is_empty() {
         let room = house.root().join("policies");
-        // Ours are named after their folders; cargo need not be asked.
+        // Our policies are named after their folders, so cargo need not be asked.
         for entry in fs::read_dir(&room).with_context(|| format!("{}", room.display()))? {
             let manifest = entry?.path().join("Cargo.toml");
             if manifest.is_file() {
@@ -153,7 +153,7 @@ fn find(house: &House, folders: &[PathBuf]) -> Result<Vec<Package>> {
         }
     }
     for folder in folders {
-        packages.push(anybodys(house, folder)?);
+        packages.push(foreign(house, folder)?);
     }
     packages.sort_by(|a, b| a.name.cmp(&b.name));
     for pair in packages.windows(2) {
@@ -175,8 +175,8 @@ fn ours(house: &House, manifest: PathBuf) -> Result<Package> {
     })
 }
 
-/// A folder we know nothing about: ask cargo.
-fn anybodys(house: &House, folder: &Path) -> Result<Package> {
+/// The package in a foreign folder, as cargo describes it.
+fn foreign(house: &House, folder: &Path) -> Result<Package> {
     let manifest = folder.join("Cargo.toml");
     let manifest =
         manifest.canonicalize().with_context(|| format!("{} is not a policy's folder", folder.display()))?;
@@ -206,9 +206,9 @@ fn anybodys(house: &House, folder: &Path) -> Result<Package> {
     })
 }
 
-/// Build once more from a copy in another folder and compare: the bytes must depend on the source alone.
+/// Builds once more from a copy in another folder and compares: the bytes must depend on the source alone.
 ///
-/// The other folder has a target folder of its own, which stays, so that only what is ours is built again.
+/// The other folder has a target folder of its own, which is kept, so that only our crates are built again.
 pub(crate) fn check_reproducible(house: &House, folders: &[PathBuf]) -> Result<()> {
     let first = build(house, folders)?;
     let away = house.target().join("reproducible");
@@ -240,7 +240,7 @@ pub(crate) fn check_reproducible(house: &House, folders: &[PathBuf]) -> Result<(
     Ok(())
 }
 
-/// A workspace without what is built or hidden; links become what they point to.
+/// Copies a workspace without built and hidden files; links become the files that they point to.
 fn copy_sources(from: &Path, to: &Path) -> Result<()> {
     fs::create_dir_all(to)?;
     for entry in fs::read_dir(from).with_context(|| format!("{}", from.display()))? {

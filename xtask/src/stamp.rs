@@ -1,7 +1,7 @@
-//! "Is this output still what its inputs would give?" answered without starting cargo.
+//! Stamps, which show without starting cargo whether an output is up to date.
 //!
-//! A stamp lies beside each output and lists every input with its hash: the sources that the compiler said it
-//! read, the manifests and lock files that belong to them, and a line for tools and recipe.
+//! A stamp is beside each output and lists every input with its hash: the sources that the compiler read, the
+//! manifests and lock files that belong to them, and a line for tools and recipe.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -15,7 +15,7 @@ pub(crate) fn sha256(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Is the output there, made by this recipe, from inputs that did not change since?
+/// True if the output exists, was made by this recipe, and no input has changed since.
 pub(crate) fn is_fresh(stamp: &Path, output: &Path, recipe: &str) -> bool {
     let Ok(text) = fs::read_to_string(stamp) else { return false };
     let mut lines = text.lines();
@@ -34,7 +34,7 @@ pub(crate) fn is_fresh(stamp: &Path, output: &Path, recipe: &str) -> bool {
     inputs > 0 && output.is_file()
 }
 
-/// Write the stamp of an output that cargo just made. `dep_info` is the compiler's list of sources.
+/// Writes the stamp of an output that cargo just made. `dep_info` is the compiler's list of sources.
 pub(crate) fn write(stamp: &Path, output: &Path, recipe: &str, dep_info: &Path) -> Result<()> {
     let text = fs::read_to_string(dep_info).with_context(|| format!("{}", dep_info.display()))?;
     let mut inputs = BTreeSet::new();
@@ -45,7 +45,7 @@ pub(crate) fn write(stamp: &Path, output: &Path, recipe: &str, dep_info: &Path) 
     write_inputs(stamp, output, recipe, inputs)
 }
 
-/// Write the stamp of an output that was made from these files.
+/// Writes the stamp of an output that was made from these files.
 pub(crate) fn write_inputs(
     stamp: &Path,
     output: &Path,

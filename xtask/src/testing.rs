@@ -1,7 +1,7 @@
-//! `cargo xtask test`: what is built before, which suites run, and a count of what was skipped.
+//! `cargo xtask test`: builds policies and binary, runs the suites, and counts skipped tests.
 //!
-//! A test that lacks something appends a line to a file (`fluxgate_testing::skipped`). Those lines, and the tests
-//! marked `#[ignore]`, are named at the end. Must never know what a test tests.
+//! A test that is skipped appends a line to a file (`fluxgate_testing::skipped`). Those lines, and the tests marked
+//! `#[ignore]`, are named at the end. Must never know the subject of a test.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -27,7 +27,7 @@ const THREADS: &str = "RUST_TEST_THREADS";
 /// End-to-end suites: the binary in processes of its own, and policies built in other folders.
 const END_TO_END: [&str; 2] = ["fluxgate-tests", "xtask"];
 
-/// What `cargo xtask test` takes.
+/// The arguments of `cargo xtask test`.
 #[derive(Debug, Default, Args)]
 pub(crate) struct Options {
     /// Leave out the end-to-end suites (packages fluxgate-tests and xtask).
@@ -42,7 +42,7 @@ pub(crate) struct Options {
     arguments: Vec<String>,
 }
 
-/// Run the suites.
+/// Runs the suites.
 pub(crate) fn run(house: &House, options: &Options) -> Result<()> {
     let known = |name: &str| name == IGNORED || Need::ALL.iter().any(|need| need.name() == name);
     if let Some(unknown) = options.strict.iter().flatten().find(|name| !known(name)) {
@@ -61,8 +61,8 @@ pub(crate) fn run(house: &House, options: &Options) -> Result<()> {
     if options.quick {
         policies::build(house, &[])?;
     } else {
-        // One build for binary and tests: apart, they would be resolved with other features and the WebAssembly
-        // compiler be built twice.
+        // One build for binary and tests: two builds would have different features and compile the WebAssembly
+        // compiler twice.
         policies::build_beside(house, house.cargo("build").args(["--workspace", "--bins", "--tests"]))?;
     }
     let binary = house.target().join("debug").join("fluxgate");
@@ -90,8 +90,8 @@ pub(crate) fn run(house: &House, options: &Options) -> Result<()> {
     }
 }
 
-/// All suites, and what this machine has must be used: the shared data, a browser, a real Flux, and the tools of all
-/// languages, which are fetched where that is possible.
+/// Runs all suites with everything that this machine has: the shared data, a browser, a real Flux, and the tools of
+/// all languages, which are fetched where possible.
 pub(crate) fn all(house: &House) -> Result<()> {
     let mut strict = vec![Need::Policies];
     if env::var_os("FLUXGATE_SHARED").is_some() || house.root().join("../shared").is_dir() {
@@ -112,10 +112,10 @@ pub(crate) fn all(house: &House) -> Result<()> {
     run(house, &Options { strict: Some(strict), arguments: vec!["--no-fail-fast".to_owned()], quick: false })
 }
 
-/// What was skipped by test: for lack of what, and in which words.
+/// Skipped tests: the missing thing, and the reason.
 type Skipped = BTreeMap<String, (String, String)>;
 
-/// The lines that tests left: need, test, reason.
+/// The lines that tests appended: need, test, reason.
 fn read(list: &str) -> Skipped {
     let mut skipped = Skipped::new();
     for line in list.lines() {
@@ -130,7 +130,7 @@ fn read(list: &str) -> Skipped {
 /// The tests marked `#[ignore]` among those that the arguments select.
 fn ignored(house: &House, scope: &[&str], arguments: &[String]) -> Result<Skipped> {
     let selection = arguments.split(|argument| argument == "--").next().unwrap_or_default();
-    // Not the benches, which would run.
+    // Without the benches, which would run.
     let all: &[&str] = if selection.is_empty() { &["--lib", "--bins", "--tests"] } else { &[] };
     let cargo = house.cargo("test").arg("--quiet").args(scope).args(all).args(selection);
     let listed = cargo.args(["--", "--list", "--ignored", "--format", "terse"]).read()?;

@@ -1,10 +1,10 @@
 //! The rules of this repository that no compiler checks. They are also a test of this crate, so the suite holds them.
 //!
-//! - A source file opens with what it is for (`//!`).
-//! - A file in `host/` is short enough to be read in one go.
+//! - A source file opens with its purpose (`//!`).
+//! - A file in `host/` is short enough to be read at once.
 //! - Arrows between crates, and between the rooms of `host/graph`, point down, as ARCHITECTURE.md draws them.
-//! - What must be deterministic reads no clock and throws no dice. (That nothing is walked in hash order is a
-//!   lint, see `clippy.toml`.) The scheduler service names no thread, socket or file either.
+//! - Deterministic crates read no clock and draw no random numbers. (A lint forbids iteration in hash order, see
+//!   `clippy.toml`.) The scheduler service names no thread, socket or file either.
 //! - A path of the repository that a page names exists.
 
 mod paths;
@@ -21,7 +21,7 @@ use crate::house::Program;
 /// Most lines of a file in `host/`.
 const LINES_MAX: usize = 600;
 
-/// Files that may be longer. Each would need a reason here; there is none.
+/// Files that may be longer, each with a reason; there are none.
 const LONG_FILES: [&str; 0] = [];
 
 /// Crates whose results must follow from their input alone.
@@ -35,10 +35,10 @@ const DETERMINISTIC: [&str; 7] = [
     "host/sim/src",
 ];
 
-/// Their files that drive them with the machine's own clock and threads.
+/// Their files that use the machine's own clock and threads.
 const DRIVERS: [&str; 1] = ["host/journal/src/threaded.rs"];
 
-/// What they must not name, and what to use instead.
+/// The names that they must not use, and the alternative.
 const FORBIDDEN: [(&str, &str); 5] = [
     ("Instant::now", "time is a parameter"),
     ("SystemTime", "time is a parameter"),
@@ -50,7 +50,7 @@ const FORBIDDEN: [(&str, &str); 5] = [
 /// Crates that reach everything outside of them through one trait, so that a simulation can run them.
 const DRIVEN: [&str; 1] = ["host/sched/src"];
 
-/// What they must not name beside that: their trait has it.
+/// Further names that they must not use, because their trait offers the function.
 const OUTSIDE: [&str; 11] = [
     "Instant",
     "tokio",
@@ -65,7 +65,8 @@ const OUTSIDE: [&str; 11] = [
     "TcpStream",
 ];
 
-/// Which crates of ours a crate may stand on. Those not listed (the test suites) may use all.
+/// The crates of the workspace on which each crate may depend. Crates that are not listed (the test suites) may use
+/// all.
 const ARROWS: &[(&str, &[&str])] = &[
     ("fluxgate-formats", &[]),
     ("fluxgate-graph", &["fluxgate-formats"]),
@@ -104,7 +105,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "fluxgate-sched",
             "fluxgate-instance",
             "fluxgate-sim",
-            // It writes new policies.
+            // For new policies.
             "fluxgate-languages",
         ],
     ),
@@ -117,10 +118,10 @@ const ARROWS: &[(&str, &[&str])] = &[
 /// The rooms of `host/graph`, lowest first: a room stands on those before it.
 const GRAPH_ROOMS: [&str; 4] = ["description", "layout", "live", "record"];
 
-/// What a policy may stand on.
+/// The crates on which a policy may depend.
 const POLICY_ARROWS: &[&str] = &["fluxgate-guest"];
 
-/// Check everything; the error lists every breach, one a line.
+/// Runs all checks; the error lists every breach, one a line.
 pub(crate) fn check(root: &Path) -> Result<()> {
     let mut breaches = Vec::new();
     let mut files = Vec::new();
@@ -151,7 +152,7 @@ fn judge_file(name: &str, text: &str) -> Vec<String> {
     if name.starts_with("host/") && lines > LINES_MAX && !LONG_FILES.contains(&name) {
         breaches.push(format!("{name}: {lines} lines; more than {LINES_MAX} is more than one file"));
     }
-    // Tests may measure.
+    // Tests may measure time.
     let deterministic = DETERMINISTIC.iter().any(|room| name.starts_with(room)) && !DRIVERS.contains(&name);
     if deterministic && !name.contains("/tests/") {
         for (number, line) in text.lines().enumerate() {
@@ -176,7 +177,7 @@ fn judge_file(name: &str, text: &str) -> Vec<String> {
 fn judge_rooms(name: &str, text: &str) -> Vec<String> {
     let mut breaches = Vec::new();
     let room = name.strip_prefix("host/graph/src/").and_then(|rest| rest.split('/').next());
-    // Tests may use everything.
+    // Tests may use all rooms.
     let room = room.filter(|_| !name.contains("/tests/"));
     let Some(floor) = GRAPH_ROOMS.iter().position(|it| Some(*it) == room) else { return breaches };
     for (number, line) in text.lines().enumerate() {
@@ -209,7 +210,7 @@ fn judge_arrows(arrows: &BTreeMap<String, Vec<String>>) -> Vec<String> {
     breaches
 }
 
-/// For each crate of the workspace, the crates of the workspace that it is built on (tests aside).
+/// For each crate of the workspace, the crates of the workspace on which it depends (tests aside).
 fn arrows(root: &Path) -> Result<BTreeMap<String, Vec<String>>> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let arguments = ["metadata", "--no-deps", "--offline", "--format-version", "1"];
@@ -226,7 +227,7 @@ fn arrows(root: &Path) -> Result<BTreeMap<String, Vec<String>>> {
     Ok(arrows)
 }
 
-/// All Rust files below a folder, but for what was built.
+/// All Rust files below a folder, except built ones.
 fn sources(folder: &Path, found: &mut Vec<PathBuf>) -> Result<()> {
     for entry in fs::read_dir(folder).with_context(|| format!("{}", folder.display()))? {
         let path = entry?.path();

@@ -1,4 +1,4 @@
-//! What turns Rust into components: found, or fetched, or refused with one message.
+//! The tools that compile Rust to components: found, or fetched, or refused with one message.
 //!
 //! In this order: the installed target; `rustup target add`; Debian's own Rust for the web, unpacked into a
 //! cache folder. All link with `wasm-component-ld`, so that a plain `cargo build` makes a component.
@@ -23,14 +23,14 @@ const CHOICE: &str = "FLUXGATE_WASM_TOOLCHAIN";
 /// Tools that can build for [`TARGET`].
 #[derive(Debug)]
 pub(crate) struct Toolchain {
-    /// What the compiler says of itself; part of what a cached output depends on.
+    /// The version of the compiler, on which a cached output depends.
     version: String,
     sysroot: PathBuf,
     debian: Option<Debian>,
 }
 
 impl Toolchain {
-    /// Find or fetch the tools.
+    /// Finds or fetches the tools.
     pub(crate) fn find(house: &House) -> Result<Self> {
         let choice = env::var(CHOICE).unwrap_or_default();
         match choice.as_str() {
@@ -59,17 +59,17 @@ impl Toolchain {
         )
     }
 
-    /// One line that stands for these tools.
+    /// One line that identifies these tools.
     pub(crate) fn version(&self) -> &str {
         &self.version
     }
 
-    /// `cargo build` for the target in a workspace, with the same result wherever that lies.
+    /// `cargo build` for the target in a workspace, with the same result for any folder.
     pub(crate) fn cargo_build(&self, house: &House, workspace: &Path) -> Result<Program> {
         let target = house.target().join("wasm");
         let cargo_home = env::var_os("CARGO_HOME").map(PathBuf::from);
         let cargo_home = cargo_home.or_else(|| Some(PathBuf::from(env::var_os("HOME")?).join(".cargo")));
-        // Later entries win, so the widest comes first.
+        // Later entries win, so the least specific is first.
         let mut flags = Vec::new();
         let places = [
             (Some(workspace), "/policy"),
@@ -88,7 +88,7 @@ impl Toolchain {
             .args(["--profile", "policy", "--target", TARGET, "--target-dir"])
             .arg(&target)
             .env("CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_LINKER", LINKER)
-            // This one stands above every other place for flags, so what a user set cannot change the bytes.
+            // This variable has precedence over all other flags, so a user's settings cannot change the bytes.
             .env("CARGO_ENCODED_RUSTFLAGS", flags.join("\x1f"))
             .without_env("RUSTFLAGS")
             .without_env("CARGO_BUILD_TARGET");
@@ -120,7 +120,7 @@ fn installed(house: &House) -> Result<Toolchain> {
     Ok(Toolchain { version: version.lines().collect::<Vec<_>>().join(", "), sysroot, debian: None })
 }
 
-/// Debian's compiler under rustup's (or anybody's) cargo and linker.
+/// Debian's compiler with the cargo and linker of rustup or of another installation.
 fn from_debian(house: &House) -> Result<Toolchain> {
     let sysroot = PathBuf::from(rustc(house)?.args(["--print", "sysroot"]).read()?.trim());
     let tools = tools_folder(&sysroot, &host(house)?);
@@ -149,7 +149,7 @@ fn tools_folder(sysroot: &Path, host: &str) -> PathBuf {
     sysroot.join("lib/rustlib").join(host).join("bin")
 }
 
-/// Is there a program of this name?
+/// True if there is a program of this name.
 pub(crate) fn on_path(program: &str) -> bool {
     let path = env::var_os("PATH").unwrap_or_default();
     env::split_paths(&path).any(|folder| folder.join(program).is_file())

@@ -1,7 +1,7 @@
-//! Compilers for policies in other languages: found, or fetched below `target/`, or refused with the package that
-//! brings them. Must never know what a policy is.
+//! Compilers for policies in other languages: found, or fetched below `target/`, or refused with the name of their
+//! package. Must never know policies.
 //!
-//! Nothing is installed and nobody needs to be root. Versions are in `languages/versions.toml`.
+//! Nothing is installed and no root access is needed. Versions are in `languages/versions.toml`.
 
 use std::env;
 use std::fs;
@@ -15,7 +15,7 @@ use crate::house::{House, Program};
 /// Oldest Go that exports functions of a library for WebAssembly.
 const GO_MINOR_MIN: u32 = 24;
 
-/// A language that policies are written in, beside Rust.
+/// A language of policies, beside Rust.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Language {
     C,
@@ -27,7 +27,7 @@ pub(crate) enum Language {
 impl Language {
     pub(crate) const ALL: [Language; 4] = [Language::C, Language::Go, Language::Js, Language::Python];
 
-    /// As it is called on the command line, in `fluxgate-policy.toml` and in the names of folders.
+    /// Its name on the command line, in `fluxgate-policy.toml` and in the names of folders.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Language::C => "c",
@@ -41,7 +41,7 @@ impl Language {
         Language::ALL.into_iter().find(|language| language.name() == name)
     }
 
-    /// Which packages bring its tools.
+    /// The packages of its tools.
     pub(crate) fn packages(self) -> &'static str {
         match self {
             Language::C => "Debian's clang and lld (clang-19 and lld-19 are fetched)",
@@ -55,18 +55,18 @@ impl Language {
     }
 }
 
-/// Where the tools of a language are.
+/// The tools of a language.
 #[derive(Debug)]
 pub(crate) struct Tools {
     language: Language,
-    /// Folders to be put before the search path.
+    /// Folders that are prepended to the search path.
     path: Vec<PathBuf>,
     settings: Vec<(&'static str, PathBuf)>,
     version: String,
 }
 
 impl Tools {
-    /// Find them on this machine, or fetch them.
+    /// Finds them on this machine, or fetches them.
     pub(crate) fn find(house: &House, language: Language) -> Result<Self> {
         let room = house.target().join("toolchains").join(language.name());
         let version = pinned(house, language)?;
@@ -98,16 +98,16 @@ impl Tools {
         Ok(tools)
     }
 
-    /// One line that stands for these tools.
+    /// One line that identifies these tools.
     pub(crate) fn version(&self) -> String {
         format!("{} {}", self.language.name(), self.version)
     }
 
-    /// Make a program see them.
+    /// Sets the environment of a program for them.
     pub(crate) fn around(&self, program: Program) -> Result<Program> {
         let path = env::var_os("PATH").unwrap_or_default();
         let path = env::join_paths(self.path.iter().cloned().chain(env::split_paths(&path)))?;
-        // Go fetches neither itself nor modules: a policy has all it needs in its folder.
+        // Go fetches neither itself nor modules: the folder of a policy is complete.
         let mut program = program.env("PATH", path).env("GOTOOLCHAIN", "local").env("GOPROXY", "off");
         for (name, value) in &self.settings {
             program = program.env(name, value);
@@ -116,7 +116,7 @@ impl Tools {
     }
 
     fn clang(&mut self, room: &Path) -> Result<()> {
-        // Under its plain name, as Debian's `clang` and `lld` have it.
+        // Under its plain name, as Debian installs `clang` and `lld`.
         if self.compiles() {
             return Ok(());
         }
@@ -138,7 +138,7 @@ impl Tools {
         Ok(())
     }
 
-    /// Is there a clang with a linker for wasm32?
+    /// True if there is a clang with a linker for wasm32.
     fn compiles(&self) -> bool {
         let asked = |program: Program| self.around(program).and_then(Program::read);
         let targets = asked(Program::new("clang").arg("--print-targets"));
@@ -148,7 +148,7 @@ impl Tools {
     }
 }
 
-/// The minor version of the Go that these tools reach.
+/// The minor version of Go among these tools.
 fn go_version(tools: &Tools) -> Result<u32> {
     let said = tools.around(Program::new("go").arg("version"))?.read()?;
     let minor = said.split("go1.").nth(1).and_then(|rest| rest.split(['.', ' ']).next()?.parse().ok());
@@ -184,7 +184,7 @@ fn from_npm(room: &Path, package: &str) -> Result<PathBuf> {
     Ok(room.join("node_modules/.bin"))
 }
 
-/// Fetch into a folder once; a note in it says what was.
+/// Fetches into a folder once; a note in it records the content.
 fn fetched(room: &Path, what: &str, fetch: impl FnOnce() -> Result<()>) -> Result<()> {
     let note = room.join("complete");
     if fs::read_to_string(&note).is_ok_and(|text| text == what) {

@@ -1,4 +1,4 @@
-//! `cargo xtask policies` as a person runs it.
+//! `cargo xtask policies` for a user.
 
 use std::fs;
 use std::path::Path;
@@ -14,8 +14,7 @@ fn text(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
-/// A new policy's folder, as `fluxgate policy new` makes it. It gets our lock file, so that the test needs no
-/// network.
+/// A new policy's folder, as `fluxgate policy new` makes it, with our lock file, so that the test needs no network.
 fn new_policy(folder: &Path, name: &str) {
     for (path, contents) in fluxgate_guest::scaffold::files(name).unwrap() {
         let path = folder.join(path);
@@ -39,7 +38,7 @@ fn same_source_same_bytes_in_another_folder() {
 
 #[test]
 fn a_new_policy_tests_and_builds_in_a_plain_folder() {
-    // The same folder each time, so that what cargo keeps for it does not pile up.
+    // The same folder each time, so that cargo's files for it do not accumulate.
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("new-policy");
     if folder.exists() {
         fs::remove_dir_all(&folder).unwrap();
@@ -70,14 +69,14 @@ fn a_new_policy_tests_and_builds_in_a_plain_folder() {
     let again = xtask(&[mine, "--out", out.to_str().unwrap()]);
     assert!(text(&again).contains("0 built, 1 unchanged"), "{}", text(&again));
 
-    // A change is seen, wherever it is made.
+    // A change of any file is detected.
     let source = Path::new(mine).join("sdk/src/lib.rs");
     fs::write(&source, fs::read_to_string(&source).unwrap() + "\n").unwrap();
     let changed = xtask(&[mine, "--out", out.to_str().unwrap()]);
     assert!(text(&changed).contains("1 built, 0 unchanged"), "{}", text(&changed));
 }
 
-/// Where the tools were fetched already; this test fetches nothing.
+/// Only with tools that are fetched already; this test fetches nothing.
 #[test]
 fn a_new_policy_in_every_language_tests_and_builds() {
     use fluxgate_languages::scaffold::{self, Language};

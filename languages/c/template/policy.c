@@ -10,7 +10,7 @@ static const fg_key settings[] = {
      FG_TEXT("seconds of waiting that one second of duration is worth, 0 or more")},
 };
 static const fg_description description = {
-    FG_TEXT("my-policy"), FG_TEXT("0.1.0"), FG_TEXT("Short jobs first, but nobody waits for ever"), settings, 1,
+    FG_TEXT("my-policy"), FG_TEXT("0.1.0"), FG_TEXT("Short jobs first, but no job waits for ever"), settings, 1,
 };
 
 /* Seconds of waiting that one second of duration is worth. */

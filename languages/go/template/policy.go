@@ -17,7 +17,7 @@ func init() {
 	fluxgate.Register(fluxgate.Description{
 		Name:    "my-policy",
 		Version: "0.1.0",
-		Summary: "Short jobs first, but nobody waits for ever",
+		Summary: "Short jobs first, but no job waits for ever",
 		Keys: []fluxgate.Key{{
 			Name: "weight", Kind: fluxgate.Float, Default: "1",
 			Help: "seconds of waiting that one second of duration is worth, 0 or more",

@@ -14,7 +14,7 @@ export const policy = {
         return {
             name: "my-policy",
             version: "0.1.0",
-            summary: "Short jobs first, but nobody waits for ever",
+            summary: "Short jobs first, but no job waits for ever",
             config: [
                 {
                     name: "weight",

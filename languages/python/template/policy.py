@@ -15,7 +15,7 @@ class Policy(exports.Policy):
         return Description(
             name="my-policy",
             version="0.1.0",
-            summary="Short jobs first, but nobody waits for ever",
+            summary="Short jobs first, but no job waits for ever",
             config=[
                 ConfigKey(
                     "weight",

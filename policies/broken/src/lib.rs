@@ -410,7 +410,7 @@ mod tests {
         let saved = liar.save();
         assert!(broken("none", "save", "0").restore("broken", saved.version, &saved.data).is_err());
         let mut believer = broken("lie", "restore", "0");
-        believer.restore("anybody", 7, b"anything").unwrap();
+        believer.restore("another", 7, b"anything").unwrap();
     }
 
     #[test]

@@ -29,7 +29,7 @@ fn who_used_less_comes_first() {
     assert_eq!(after_user_1(&shares), [2], "they are one account, and the first came first");
     let mut shares = BY_SHARE.to_vec();
     shares.push(("shares", "2=0"));
-    assert_eq!(after_user_1(&shares), [2], "without a share nobody is before others");
+    assert_eq!(after_user_1(&shares), [2], "without a share no user is before another");
 }
 
 #[test]

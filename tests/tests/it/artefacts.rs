@@ -1,5 +1,5 @@
-//! Components as artefacts: sealed, signed, installed, demanded, and every use of them on record. Needs
-//! `cargo xtask policies`.
+//! Components as artefacts: manifest, signature, installation, required signatures, and the audit trail. Needs `cargo
+//! xtask policies`.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -50,7 +50,7 @@ impl Site {
         self.cli(&["policy", "seal", &self.path("sjf.wasm"), "--manifest", &self.path("sjf.toml")]).ok();
     }
 
-    /// Make a pair of keys of this name, of which the public one is trusted.
+    /// Makes a pair of keys of this name, of which the public one is trusted.
     fn key(&self, name: &str) -> PathBuf {
         let path = self.path(&format!("keys/{name}"));
         self.cli(&["policy", "key", &path]).ok();
@@ -136,7 +136,7 @@ fn installed_listed_removed_and_on_record() {
     site.cli(&["policy", "install", &format!("{file}@sha256:{}", "0".repeat(64))])
         .fails(1, &["nothing was installed", &digest]);
     assert_eq!(fs::read_dir(site.path("policies")).unwrap().count(), 0);
-    // What fails the kit does not come in by itself.
+    // A component that fails the conformance kit is not installed.
     let mut broken = fs::read(policies().join("broken.wasm")).unwrap();
     broken.truncate(broken.len() / 2);
     fs::write(site.path("broken.wasm"), broken).unwrap();
@@ -217,12 +217,12 @@ fn a_scheduler_loads_only_what_the_site_allows() {
     load(&world).ok();
     world.cli(&["policy", "swap", "sjf"]).ok();
     world.cli(&["policy", "rollback"]).ok();
-    world.cli(&["policy", "swap", "nobody"]).fails(1, &["no policy \"nobody\" is loaded"]);
+    world.cli(&["policy", "swap", "missing"]).fails(1, &["no policy \"missing\" is loaded"]);
     world.cli(&["policy", "swap", "sjf", "--config", "deep=3"]).fails(1, &["deep"]);
     world.cli(&["policy", "shadow", "sjf"]).ok();
     world.cli(&["policy", "promote", "sjf"]).fails(1, &["promote-passes-min"]);
     world.cli(&["policy", "promote", "sjf", "--force"]).ok();
-    // A key that is taken away is not trusted any more.
+    // A removed key is no longer trusted.
     fs::remove_file(site.path("keys/alice.pub")).unwrap();
     load(&world).fails(1, &["is not trusted; trusted are none"]);
 
@@ -252,8 +252,8 @@ fn a_scheduler_loads_only_what_the_site_allows() {
         ],
         "{trail:#}"
     );
-    let refused = trail.as_array().unwrap().iter().find(|e| e["policy"] == "nobody").unwrap();
-    assert!(refused["reason"].as_str().unwrap().contains("no policy \"nobody\" is loaded"), "{refused}");
+    let refused = trail.as_array().unwrap().iter().find(|e| e["policy"] == "missing").unwrap();
+    assert!(refused["reason"].as_str().unwrap().contains("no policy \"missing\" is loaded"), "{refused}");
     assert_eq!(refused["uid"], nix::unistd::getuid().as_raw());
     let swap =
         trail.as_array().unwrap().iter().find(|e| e["what"] == "swap" && e["policy"] == "sjf").unwrap();
@@ -263,8 +263,8 @@ fn a_scheduler_loads_only_what_the_site_allows() {
     world.assert_clean();
 }
 
-/// A registry on this machine: each answer of its own to a request with, one without `Authorization`, and to one for a
-/// token. `HERE` in an answer is its address.
+/// A registry on this machine, with one answer for requests with `Authorization`, one for those without, and one for
+/// a token. `HERE` in an answer is its address.
 fn registry(with: &'static str, without: &'static str, token: &'static str) -> std::net::SocketAddr {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let here = listener.local_addr().unwrap();
@@ -279,7 +279,7 @@ fn registry(with: &'static str, without: &'static str, token: &'static str) -> s
                 [_, fields @ ..] if fields.iter().any(|field| field.starts_with("Authorization:")) => with,
                 _ => without,
             };
-            // A client that hangs up early has what it wants.
+            // A client that disconnects early has what it needs.
             let _ = stream.write_all(answer.replace("HERE", &here.to_string()).as_bytes());
         }
     });
@@ -288,7 +288,7 @@ fn registry(with: &'static str, without: &'static str, token: &'static str) -> s
 
 const MISSING: &str = "HTTP/1.1 404 x\r\nConnection: close\r\nServer: HTTP/none\r\n\r\n";
 
-/// An answer that sends a client for a token.
+/// An answer that requires a token.
 const CHALLENGE: &str =
     "HTTP/1.1 401 x\r\nConnection: close\r\nWWW-Authenticate: Bearer realm=\"http://HERE/token\"\r\n\r\n";
 
@@ -301,12 +301,12 @@ fn a_registry_writes_no_files() {
         command.env("FLUXGATE_POLICIES", dir.path()).current_dir(dir.path());
         run(command)
     };
-    // A second line of the token must not be an option of whatever fetches.
+    // A second line of the token must not become an option of curl.
     let token = "HTTP/1.1 200 x\r\nConnection: close\r\n\r\n{\"token\": \"a\\noutput = written\"}";
     let host = registry(MISSING, CHALLENGE, token);
     let said = install(host);
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0, "a file was written: {said:?}");
     said.fails(1, &[&host.to_string(), "the registry's token is refused", "RFC 6750"]);
-    // A status is what the first line of an answer says.
+    // Only the first line of an answer has the status.
     install(registry(MISSING, MISSING, MISSING)).fails(1, &["the registry answers 404"]);
 }

@@ -1,4 +1,4 @@
-//! The author's loop: `policy load FILE --watch` brings every change of the file into force.
+//! The author's loop: `policy load FILE --watch` loads every change of the file.
 
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
@@ -19,7 +19,7 @@ fn every_change_of_the_file_is_brought_into_force() {
         command.env("FLUXGATE_DIR", world.dir.path()).stdout(Stdio::piped());
         let mut child = command.spawn().expect("the binary can be started");
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        // A slow machine may show a file that is half written; that is told, and what counts comes after it.
+        // A slow machine may show a half-written file; that is reported, and the complete one follows.
         let mut next = |sought: &str| loop {
             let said: Value = serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();
             if said["name"] == sought || said["error"].as_str().is_some_and(|error| error.contains(sought)) {
@@ -32,16 +32,16 @@ fn every_change_of_the_file_is_brought_into_force() {
         std::fs::write(&file, shipped("sjf")).unwrap();
         next("sjf");
         assert_eq!(world.stats()["policy"], "sjf");
-        // What is no component is told, and changes nothing.
+        // A file that is no component is reported, and changes nothing.
         std::fs::write(&file, b"not a component").unwrap();
         next("not a WebAssembly component");
         assert_eq!(world.stats()["policy"], "sjf");
-        // Another file in its place, as most tools do it. Other files of the folder are none of its business.
+        // Another file in its place, as most tools do it. Other files of the folder have no effect.
         std::fs::write(world.dir.path().join("new.wasm"), shipped("ljf")).unwrap();
         std::fs::rename(world.dir.path().join("new.wasm"), &file).unwrap();
         let said = next("ljf");
         assert_eq!((&said["name"], &said["from"]), (&"ljf".into(), &"sjf".into()), "{said}");
-        // Not SIGINT: what a shell starts in the background ignores that.
+        // Not SIGINT: background processes of a shell ignore it.
         kill(Pid::from_raw(child.id() as i32), Signal::SIGTERM).unwrap();
         child.wait().unwrap();
         world.assert_clean();

@@ -1,5 +1,5 @@
-//! What is wrong is told: where, what was found, what is accepted; exit code 2 for usage, 1 for failure; and
-//! nothing half done.
+//! Errors name the place, the value found and the values accepted; the exit code is 2 for usage, 1 for failure; and
+//! no change is made in part.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -37,7 +37,7 @@ fn usage_errors_end_with_2() {
 fn as_a_subcommand_of_flux_the_name_is_flux_gate() {
     let gate = |args: &[&str]| {
         let mut command = fluxgate(args);
-        // Flux hands on the bare word.
+        // Flux passes the bare word.
         std::os::unix::process::CommandExt::arg0(&mut command, "gate");
         run(command)
     };
@@ -118,7 +118,7 @@ fn a_running_instance_refuses_nonsense_and_goes_on() {
         .fails(1, &["colour", "depth"]);
     assert_eq!(world.cli(&["policy", "list", "--json"]).json()["active"], "easy");
 
-    // Frames with a wrong magic, or larger than any frame may be: the connection ends, nothing else does.
+    // Frames with a wrong magic, or larger than any frame: only the connection ends.
     for frame in [&b"\0\0\0\0\0\0\0\x10aaaaaaaaaaaaaaaa"[..], b"\x12\0\xee\xff\xff\xff\xff\xff"] {
         let mut socket = UnixStream::connect(world.dir.path().join("local-0")).unwrap();
         let mut byte = [1u8];

@@ -1,4 +1,4 @@
-//! Ceilings and floors of queues, held against a program that adds up cores: strict order and EASY, job for job.
+//! Ceilings and floors of queues against a program that adds up cores: strict order and EASY, job for job.
 
 use std::collections::BTreeMap;
 
@@ -11,10 +11,10 @@ use fluxgate_sim::workload::{self, Job};
 use fluxgate_tests::native_twin::NativeTwin;
 use proptest::prelude::*;
 
-/// Queues are called q1 to q3. Ceiling and floor of each, in cores.
+/// Queues are q1 to q3. Ceiling and floor of each, in cores.
 type Bounds = BTreeMap<u32, (Option<u32>, u32)>;
 
-/// Cores of a queue, held or promised.
+/// Cores of a queue, held or reserved.
 #[derive(Debug, Clone, Copy)]
 struct Held {
     job: JobId,
@@ -28,7 +28,7 @@ struct Model<'a> {
     cores: u32,
     bounds: &'a Bounds,
     running: Vec<Held>,
-    /// The promise of each queue.
+    /// The reservation of each queue.
     promised: BTreeMap<u32, Held>,
 }
 
@@ -37,7 +37,7 @@ impl Model<'_> {
         self.running.iter().chain(self.promised.values()).copied().collect()
     }
 
-    /// Is everything as it should be at this time, once the job is there?
+    /// True if the bounds hold at this time with the job.
     fn good_at(&self, job: &Job, time: f64) -> bool {
         let held = self.held();
         let of = |queue: Option<u32>| -> u32 {
@@ -67,7 +67,7 @@ impl Model<'_> {
     }
 }
 
-/// Every start; with `easy` the first that waits in each queue is promised its own, else nobody passes it.
+/// Every start. With `easy` the first waiting job of each queue gets a reservation; otherwise no job passes it.
 fn schedule(jobs: &[Job], cores: u32, bounds: &Bounds, easy: bool) -> BTreeMap<JobId, f64> {
     let mut model = Model { cores, bounds, running: Vec::new(), promised: BTreeMap::new() };
     let possible = |job: &&Job| {
@@ -78,7 +78,7 @@ fn schedule(jobs: &[Job], cores: u32, bounds: &Bounds, easy: bool) -> BTreeMap<J
     };
     let mut coming: Vec<Job> = jobs.iter().filter(possible).copied().collect();
     coming.sort_by(|a, b| b.submit.total_cmp(&a.submit).then(b.id.cmp(&a.id)));
-    // Queues take turns in the order in which they were heard of, refused jobs included.
+    // Queues take turns in the order in which they became known, by refused jobs too.
     let mut heard: Vec<u32> = Vec::new();
     for job in jobs.iter().filter(|job| job.cores <= cores) {
         if !heard.contains(&job.queue) {
@@ -151,7 +151,7 @@ prop_compose! {
 }
 
 prop_compose! {
-    /// Of at most 24 cores; floors are never more than there is.
+    /// Bounds of at most 24 cores; floors never exceed the machine.
     fn bounds()(fields in prop::collection::vec((prop::option::of(2..20_u32), 0..7_u32), 3)) -> Bounds {
         (1..).zip(fields).collect()
     }
@@ -196,7 +196,7 @@ proptest! {
         prop_assert_eq!(starts(&got), schedule(&jobs, nodes * 4, &bounds, true));
     }
 
-    /// Whoever decides: at each start what the queue holds, and what is left for the others.
+    /// For any policy: at each start, the cores of the queue, and the cores left for the others.
     #[test]
     fn no_start_exceeds_them(jobs in workloads(), bounds in bounds(), nodes in 4..7_u32) {
         let machine = Machine::uniform(nodes, nodes * 4).unwrap();
@@ -210,7 +210,7 @@ proptest! {
         for policy in policies {
             let rows = run(&jobs, &machine, &bounds, Some(policy));
             for (at, row) in rows.iter().enumerate() {
-                // Itself included.
+                // The job itself included.
                 let there = rows[..=at].iter().filter(|other| other.end > row.start);
                 let mut held: BTreeMap<u32, u32> = BTreeMap::new();
                 there.for_each(|other| *held.entry(job(other.job).queue).or_default() += job(other.job).cores);

@@ -1,5 +1,5 @@
-//! Settings of a running scheduler: shown with where they come from, reloaded by request and by SIGHUP, refused as
-//! a whole when one is wrong (ADM-15).
+//! Settings of a running scheduler: shown with their sources, reloaded by request and by SIGHUP, refused as a whole
+//! if one is invalid (ADM-15).
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Stdio};
@@ -9,7 +9,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
 
-/// `fluxgate sched --config-file` on an instance that has no scheduler of its own.
+/// `fluxgate sched --config-file` on an instance without a scheduler of its own.
 struct Site {
     world: World,
     sched: Child,
@@ -99,7 +99,7 @@ fn r27_ann_3_a_waiting_job_is_annotated_with_its_expected_start() {
         told.sort_by(f64::total_cmp);
         told
     };
-    // One is promised a start, two are told what is expected: half an hour after one another.
+    // One job has a reservation, two have forecasts: half an hour apart.
     site.world.until("all are told", |world| told(world).len() == 3);
     let starts = told(&site.world);
     assert!(starts.windows(2).all(|pair| (pair[1] - pair[0] - 1800.0).abs() < 2.0), "{starts:?}");
@@ -108,17 +108,17 @@ fn r27_ann_3_a_waiting_job_is_annotated_with_its_expected_start() {
     let why = site.world.rpc("sched-fluxgate.explain", json!({ "id": last })).unwrap();
     assert_eq!((&why["t_estimate"], &why["expected"]), (&Value::Null, &json!(starts[2])), "{why}");
     assert!(why["text"].as_str().unwrap().contains("expected to start in "), "{why}");
-    // What is not wanted any more is taken back; the promise stands.
+    // The forecasts are removed when they are turned off; the reservation stays.
     site.write(&table("0"));
     site.world.cli(&["config", "reload"]).ok();
     site.world.until("taken back", |world| told(world).len() == 1);
     site.write(&table("\"10ms\""));
     site.world.cli(&["config", "reload"]).ok();
-    // Something has to happen before a forecast is made again: the first of them goes.
+    // An event is needed for another forecast: the first job is cancelled.
     let first = site.world.list("pending").iter().map(|job| job["id"].as_u64().unwrap()).min().unwrap();
     site.world.cli(&["cancel", &first.to_string()]).ok();
     site.world.until("both are told", |world| world.list("pending").len() == 2 && told(world).len() == 2);
-    // It is taken back from whoever starts.
+    // The annotation is removed at the start.
     let running = site.world.list("running")[0]["id"].as_u64().unwrap();
     site.world.cli(&["cancel", &running.to_string()]).ok();
     site.world.until("another runs", |world| {
@@ -130,11 +130,11 @@ fn r27_ann_3_a_waiting_job_is_annotated_with_its_expected_start() {
 #[test]
 fn adm_15_a_reload_is_checked_whole_and_a_bad_one_changes_nothing() {
     let site = Site::start("[sched-fluxgate]\npolicy = \"fcfs\"\n", &["audit-period=30"]);
-    // Jobs run and wait through all of it.
+    // Jobs run and wait throughout.
     site.world.cli(&["submit", "-n2", "--simulate", "1h", "--copies", "3"]).ok();
     site.world.until("one job runs", |world| world.jobs("running").len() == 1);
 
-    // A changed policy is a hot swap, bounds follow, arguments stay on top.
+    // A changed policy is a hot swap, bounds follow, arguments keep precedence.
     site.write("[sched-fluxgate]\npolicy = \"easy\"\nreservations-max = 3\naudit-period = 5\n");
     let answer = site.world.cli(&["config", "reload", "--json"]).json();
     assert_eq!(answer["changed"]["policy"], json!({"from": "fcfs", "to": "easy"}));
@@ -142,7 +142,7 @@ fn adm_15_a_reload_is_checked_whole_and_a_bad_one_changes_nothing() {
     assert_eq!(answer["changed"].as_object().unwrap().len(), 2, "{answer}");
     assert_eq!((site.policy(), site.value("audit-period")), (json!("easy"), json!(30.0)));
 
-    // Whatever is wrong with it, nothing of it is taken.
+    // With any error no setting is changed.
     for (table, words) in [
         ("placement = \"high\"\nreservations-max = -1\n", &["reservations-max", "-1"][..]),
         ("placement = \"high\"\npolcy = \"x\"\n", &["polcy", "unknown key"]),
@@ -159,7 +159,7 @@ fn adm_15_a_reload_is_checked_whole_and_a_bad_one_changes_nothing() {
     let refused = site.world.rpc("sched-fluxgate.config-reload", json!({"sched-fluxgate": []})).unwrap_err();
     assert!(refused.contains("[sched-fluxgate]") && refused.contains("a table"), "{refused}");
 
-    // The queue depth is a matter of the handshake, and that is said.
+    // The queue depth is part of the handshake, which is reported.
     site.write("[sched-fluxgate]\npolicy = \"easy\"\nqueue-depth = 4\n");
     let answer = site.world.cli(&["config", "reload", "--json"]).json();
     assert!(answer["notes"][0].as_str().unwrap().contains("queue-depth stays \"unlimited\""), "{answer}");
@@ -167,7 +167,7 @@ fn adm_15_a_reload_is_checked_whole_and_a_bad_one_changes_nothing() {
     let shown = site.world.cli(&["config", "show"]).ok();
     assert!(shown.contains("note: queue-depth stays"), "{shown}");
 
-    // Who swaps by hand is not overruled by a reload that is about something else, and is told of.
+    // A manual swap is not undone by a reload of other settings, but the reload reports it.
     site.world.cli(&["policy", "swap", "sjf"]).ok();
     site.write("[sched-fluxgate]\npolicy = \"easy\"\nplacement = \"pack\"\n");
     let answer = site.world.cli(&["config", "reload", "--json"]).json();
@@ -198,7 +198,7 @@ fn a_file_given_by_hand_is_checked_and_without_any_the_instance_is_asked() {
     let path = file.to_str().unwrap();
     std::fs::write(&file, "[sched-fluxgate]\nplacement = \"pack\"\npolicy = \"sjf\"\n").unwrap();
     let answer = world.cli(&["config", "reload", "--json", "--file", path]).json();
-    // The policy was named on the command line, which wins.
+    // The policy on the command line has precedence.
     assert_eq!(answer["changed"], json!({"placement": {"from": "first", "to": "pack"}}));
     assert_eq!(world.stats()["policy"], "fcfs");
     std::fs::write(&file, "[sched-fluxgate]\nplacement = 3\n").unwrap();

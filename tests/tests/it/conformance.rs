@@ -1,4 +1,4 @@
-//! The conformance kit: every shipped policy keeps to everything, and every misdeed fails the check that is about it.
+//! The conformance kit: every policy of this repository passes, and every misdeed fails its check.
 
 use std::path::PathBuf;
 use std::sync::OnceLock;
@@ -25,7 +25,7 @@ fn every_shipped_policy_passes() {
         let names: Vec<&str> = report.checks.iter().map(|check| check.name).collect();
         assert_eq!(names, CHECKS.map(|(name, _)| name));
         for check in &report.checks {
-            // What is skipped is what it has no ability or setting for.
+            // Checks are skipped only for a missing ability or setting.
             let absent = ["it has no settings", "it keeps no state", "it does not observe"];
             let told = check.verdict != Verdict::Skip || absent.contains(&check.reason.as_str());
             assert!(told, "{name}: {check:?}");
@@ -36,7 +36,7 @@ fn every_shipped_policy_passes() {
 }
 
 fn broken(mode: &str, when: &str) -> Report {
-    // So small a memory that filling it takes no time.
+    // A small memory, so that filling it takes no time.
     static SMALL: OnceLock<Loader> = OnceLock::new();
     let limits = Limits { memory_bytes: 64 << 20, ..Limits::default() };
     let loader = SMALL.get_or_init(|| Loader::new(limits, None).unwrap());
@@ -51,7 +51,7 @@ const MISDEEDS: [(&str, [&str; 6]); 11] = [
     ("loop", ["fuel", "fuel", "fuel", "fuel", "fuel", "fuel"]),
     ("memory", ["memory", "memory", "memory", "memory", "memory", "memory"]),
     ("stack", ["traps", "traps", "traps", "traps", "traps", "traps"]),
-    // Outside a pass these ask the pass all the same, which traps.
+    // Outside of a pass these use the pass, which traps.
     ("unknown-job", ["traps", "decisions", "decisions", "traps", "traps", "traps"]),
     ("duplicate", ["traps", "decisions", "decisions", "traps", "traps", "traps"]),
     ("annotation-bomb", ["traps", "output", "output", "traps", "traps", "traps"]),
@@ -84,7 +84,7 @@ fn the_command_prints_a_table_and_ends_with_1_if_something_fails() {
 
     cli(&["policy", "check", "broken", "--config", "mode=nan-key", "--config", "when=keys"])
         .fails(1, &["broken.wasm", "checks failed", "keys"]);
-    cli(&["policy", "check", "nobody"]).fails(1, &["no policy \"nobody\""]);
+    cli(&["policy", "check", "nonexistent"]).fails(1, &["no policy \"nonexistent\""]);
     cli(&["policy", "check", "/nowhere/x.wasm"]).fails(1, &["/nowhere/x.wasm", "cannot be read"]);
     cli(&["policy", "check", "easy", "--config", "depth"]).fails(2, &["expected KEY=VALUE"]);
     let dir = folder();

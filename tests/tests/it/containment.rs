@@ -1,4 +1,4 @@
-//! What follows a breach on a live instance: out for a while, back by itself, out in the end; failing open and closed;
+//! The consequences of a breach on a live instance: quarantine, return, permanent removal; failing open and closed;
 //! every limit by its name, set by the site and counted.
 
 use fluxgate_tests::fixture::{World, for_both_dialects, policies};
@@ -8,7 +8,7 @@ fn path(policy: &str) -> String {
     policies().join(format!("{policy}.wasm")).to_str().unwrap().to_owned()
 }
 
-/// Bring these settings into force.
+/// Reloads these settings.
 fn set(world: &World, table: &str) {
     let file = world.dir.path().join("settings.toml");
     std::fs::write(&file, format!("[sched-fluxgate]\n{table}\n")).unwrap();
@@ -22,7 +22,7 @@ fn load(world: &World, settings: &[&str]) {
     world.cli(&args).ok();
 }
 
-/// A machine that is full for an hour of its own time, and jobs that wait.
+/// A machine that is full for an hour of simulated time, and waiting jobs.
 fn busy(world: &World) {
     world.cli(&["submit", "-n2", "-t", "100h", "--simulate", "360000s"]).ok();
     world.cli(&["submit", "-n1", "-t", "1h", "--simulate", "1s", "--copies", "3"]).ok();
@@ -53,7 +53,7 @@ fn a_policy_comes_back_by_itself_and_stays_out_in_the_end() {
         assert_eq!((&told["wanted"], &told["returns"]), (&json!("broken"), &json!(2)), "{told}");
         assert_eq!(told["breaches"], json!({"trap": 3}), "{told}");
         assert_eq!(told["rollbacks"], 3, "{told}");
-        // Nobody but a person brings it back, and then everything begins anew.
+        // Only a person swaps it in again, and then the count restarts.
         load(&world, &["mode=none"]);
         world.cli(&["policy", "swap", "broken"]).ok();
         assert_eq!(listed(&world, "broken")["failures"], 0);
@@ -103,19 +103,19 @@ fn limits_are_set_by_the_site_and_counted_by_name() {
         let shown = world.cli(&["config", "show", "--json"]).json();
         assert_eq!(shown["settings"]["limits"]["value"], json!({"questions": 40, "log-burst": 3}));
         busy(&world);
-        // With so few questions nobody gets through a queue.
+        // With so few queries no policy completes its pass over a queue.
         world.cli(&["submit", "-n1", "-t", "1h", "--simulate", "1s", "--copies", "60"]).ok();
         load(&world, &["mode=log-bomb", "when=first-pass"]);
         world.cli(&["policy", "swap", "broken"]).ok();
         world.until("the bound", |world| {
             world.stats()["containment"]["breaches"]["questions"].as_u64().unwrap_or(0) > 0
         });
-        // No call may ask more than 40 questions: 3 messages are a burst, the others of the 40 too many.
+        // No call may make more than 40 queries: 3 messages are a burst, the others of the 40 exceed it.
         let log = |world: &World| world.stats()["containment"]["log"].clone();
         world.until("the flood", |world| log(world)["dropped"].as_u64() >= Some(30));
         let before = log(&world);
         assert!(before["written"].as_u64() >= Some(3) && before["cut"] == 0, "{before}");
-        // Other limits are another compiler; what was counted stays.
+        // Other limits need another compiler; the counters are kept.
         set(&world, "policy = \"easy\"\n[sched-fluxgate.limits]\nquestions = 50");
         assert_eq!(log(&world), before);
         world.assert_clean();

@@ -1,4 +1,4 @@
-//! The demo, small and fast: what its last line promises holds.
+//! The demo, small and fast: the statements of its last line are true.
 
 use fluxgate_tests::fixture::cli;
 use serde_json::Value;

@@ -1,12 +1,13 @@
-//! Power that a machine caps, as a user meets it: a job waits for it while cores are free, is told which pool is short, starts
-//! when another gives it back, and keeps it when the scheduler dies.
+//! Power caps for a user: a job waits for power while cores are free, its reason names the pool, it starts when
+//! another job releases power, and it keeps its power when the scheduler is killed.
 
 use std::path::{Path, PathBuf};
 
 use fluxgate_tests::fixture::{World, cli, folder, for_both_dialects, policies, root};
 use serde_json::Value;
 
-/// A jobspec of so many nodes of the example machine with a core and so many watts each, for an hour of simulated work.
+/// A jobspec of a number of nodes of the example machine with a core and this many watts each, for an hour of
+/// simulated work.
 fn job(dir: &Path, nodes: u32, watts: u32) -> PathBuf {
     let file = dir.join(format!("{nodes}-{watts}.yaml"));
     let text = format!(
@@ -29,24 +30,25 @@ fn watts(world: &World, id: &str) -> Value {
     job["R"]["scheduling"]["flow"]["power"]["pools"].clone()
 }
 
-/// M4-18, M16-18: the rack's cap lets no third in though cores are free. R27-HELLO-6: what is held survives the scheduler.
+/// M4-18, M16-18: the rack's cap admits no third job although cores are free. R27-HELLO-6: allocations survive the
+/// scheduler.
 #[test]
 fn m16_18_a_power_cap_makes_a_job_wait_until_another_ends() {
     let machine = root().join("docs/graphs/capped.json");
     for (number, policy) in ["fcfs", "easy", "conservative"].into_iter().enumerate() {
         let args = ["--resources", machine.to_str().unwrap(), "--policy", policy];
         for_both_dialects(&args, |args| {
-            // Each policy with one dialect of the two.
+            // Each policy with one of the two dialects.
             if (args.last() == Some(&"current")) != (number % 2 == 0) {
                 return;
             }
             let world = World::up(args);
             let first = submit(&world, 3, 1000);
             world.until("the first runs", |w| w.jobs("running").len() == 1);
-            // 2000 W are left of 5000, and seven eighths of the cores.
+            // 2000 W of 5000 W are left, and seven eighths of the cores.
             let second = submit(&world, 3, 900);
             let short = "insufficient power: needs 3 times 900 W, row has too little left";
-            // Where it has a reserved start the list says so, and the job itself what it waits for.
+            // With a reserved start the list says so, and the job itself names the shortage.
             let list = if policy == "fcfs" { short } else { "has a reserved start" };
             world.until("a reason is told", |w| w.told(list));
             assert!(world.cli(&["jobs"]).ok().contains(list));
@@ -67,7 +69,7 @@ fn m16_18_a_power_cap_makes_a_job_wait_until_another_ends() {
                 w.why(&second).contains("row has too little left")
             });
             if policy != "fcfs" {
-                // What asks for no power, or for what is left, passes it.
+                // A job without power, or within the remaining power, passes it.
                 world.cli(&["submit", "-n4", "-t", "1h", "--simulate", "30m"]).ok();
                 world.until("that runs", |w| w.jobs("running").len() == 2);
             }
@@ -92,7 +94,7 @@ fn m4_18_power_that_is_not_there_is_never_promised() {
     }
 }
 
-/// A policy cannot deny a job, but it says why that never starts.
+/// A policy cannot deny a job, but the reason says why it never starts.
 #[test]
 fn a_job_above_every_budget_is_told_so() {
     let machine = root().join("docs/graphs/capped.json");
@@ -110,7 +112,7 @@ fn a_job_above_every_budget_is_told_so() {
     world.assert_clean();
 }
 
-/// The machine is checked by the tools as well.
+/// The tools check the machine too.
 #[test]
 fn a_capped_machine_is_shown() {
     let machine = root().join("docs/graphs/capped.json");

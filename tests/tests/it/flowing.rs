@@ -1,5 +1,5 @@
-//! Policies that look at what flows, held: they decide as the slow reference does, job for job, natively and as components; the
-//! schedules of a published log are the ones they were; and no budget is exceeded.
+//! Policies for flow: they decide as the slow reference does, job for job, natively and as components; the schedules
+//! of a published log are unchanged; and no budget is exceeded.
 
 use fluxgate_engine::Policy;
 use fluxgate_formats::JobId;
@@ -18,7 +18,7 @@ use proptest::prelude::*;
 
 type Settings = &'static [(&'static str, &'static str)];
 
-/// A policy, its settings, and what they mean where so much flows.
+/// A policy, its settings, and their rule for a given total flow.
 struct Case {
     policy: &'static str,
     settings: Settings,
@@ -29,7 +29,7 @@ fn capped(usual: u64, peak: Option<(f64, f64, u64)>) -> Rule {
     Rule::Capped(Budget { usual, peak })
 }
 
-/// Every job takes at most half of all.
+/// Every job takes at most half of the total.
 fn cases() -> Vec<Case> {
     fn case(policy: &'static str, settings: Settings, rule: fn(u64) -> Rule) -> Case {
         Case { policy, settings, rule }
@@ -42,7 +42,7 @@ fn cases() -> Vec<Case> {
         case("power-capped", &[("peak-hours", "08:00-20:00"), ("peak-budget", "25%")], |all| {
             capped(all, Some((8.0 * HOUR, 20.0 * HOUR, all / 4)))
         }),
-        // More at night.
+        // A larger budget at night.
         case(
             "power-capped",
             &[("budget", "20%"), ("peak-hours", "18:30-06:30"), ("peak-budget", "75%")],
@@ -50,7 +50,7 @@ fn cases() -> Vec<Case> {
         ),
         case("bandwidth-aware", &[("kind", "power")], |_| Rule::Mixed),
         case("bandwidth-aware", &[("kind", "power"), ("backfill", "queue")], |_| Rule::Easy),
-        // What is not there is not mixed, and not capped.
+        // A kind that the machine lacks is neither mixed nor capped.
         case("bandwidth-aware", &[], |_| Rule::Easy),
         case("power-capped", &[("kind", "bandwidth"), ("budget", "1%")], |_| Rule::Easy),
     ]
@@ -73,7 +73,7 @@ fn component(loader: &Loader, policy: &str, settings: Settings) -> Box<dyn Polic
     Box::new(loader.load_file(&file, &settings).expect("run `cargo xtask policies`"))
 }
 
-/// Cores, and one pool that feeds them all.
+/// Cores, and one pool that feeds all of them.
 struct World {
     machine: Machine,
     asks: Asks,
@@ -94,7 +94,7 @@ impl World {
         self.asks.due(&self.machine.pools, job, u64::from(job.cores)).next().map_or(0, |due| due.1)
     }
 
-    /// Starts of a run that the independent sweep finds nothing wrong with, and what was granted.
+    /// The starts of a run in which the independent sweep finds no violation, and the flow of the jobs.
     fn run(&self, jobs: &[Job], policy: Box<dyn Policy>) -> (Starts, Granted) {
         let surroundings = Surroundings { flow: self.asks.clone(), ..Surroundings::default() };
         let (mut rows, mut granted) = (Collect::default(), Granted::of(&self.machine.pools));
@@ -128,7 +128,7 @@ impl World {
 }
 
 prop_compose! {
-    /// Bursts of jobs over some days, full of ties; none is longer than the hours of a budget.
+    /// Bursts of jobs over some days, with many ties; none is longer than the hours of a budget.
     fn workloads()(fields in prop::collection::vec((0..12_u32, 1..10_u32, 1..40_u32, 0..50_u32, 0..3_u32), 1..50)) -> Vec<Job> {
         let mut submit = 0.0;
         let n = fields.len() as u64;
@@ -136,7 +136,7 @@ prop_compose! {
             if burst == 0 {
                 submit += f64::from(gap) * 1000.0;
             }
-            // Ids run against submission, so that ties are not decided by accident.
+            // Ids are in reverse order of submission, so that ties are not decided by accident.
             let (limit, run) = (f64::from(limit) * 1000.0, f64::from(run) * 1000.0);
             Job::new(JobId(n - i as u64), submit, cores, limit, run)
         }).collect();
@@ -155,7 +155,7 @@ proptest! {
         for case in cases() {
             world.agree(&jobs, &case, twin(case.policy, case.settings));
         }
-        // Amounts of few sizes are full of ties.
+        // Few different amounts, so that there are many ties.
         let world = World::new(Machine::uniform(nodes, 16).unwrap(), 60 * share, "power=60%:10W/core");
         for case in cases() {
             world.agree(&jobs, &case, twin(case.policy, case.settings));
@@ -163,7 +163,7 @@ proptest! {
     }
 }
 
-/// The first jobs of a log, on its machine; all of it takes half as much again as there is.
+/// The first jobs of a log, on its machine; together they need one and a half times the flow.
 fn log(max_jobs: Option<usize>) -> Option<(Workload, World)> {
     let path = shared("data/swf/KTH-SP2-1996-2.1-cln.swf.gz")?;
     let workload = Workload::load(&path, &Options { max_jobs, ..Options::default() }).unwrap();
@@ -176,7 +176,7 @@ fn log(max_jobs: Option<usize>) -> Option<(Workload, World)> {
 fn components_on_a_real_log() {
     let loader = Loader::new(Limits::default(), None).unwrap();
     let Some((workload, world)) = log(Some(2000)) else { return };
-    // Wider ones would wait for a budget that never comes.
+    // Wider jobs would wait for a budget that never comes.
     let least = world.total() / 4 * 3;
     let jobs: Vec<Job> =
         workload.jobs.into_iter().filter(|job| world.wants(job) <= least && job.limit <= 43_000.0).collect();
@@ -193,7 +193,7 @@ fn hash(starts: &Starts) -> String {
     Digest::of(text.as_bytes()).to_string()
 }
 
-/// Is the budget kept at every time?
+/// Checks the budget at every time.
 fn within(budget: Budget, granted: &Granted) {
     let spans = granted.spans(0, "W");
     let mut changes: Vec<(f64, f64)> =

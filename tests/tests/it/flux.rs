@@ -1,7 +1,7 @@
-//! The essential scenarios on a real Flux, wherever a `flux` command is on PATH; elsewhere they say so.
+//! The essential scenarios on a real Flux, where a `flux` command is on PATH; elsewhere they are skipped.
 //!
-//! Each test is a script that a fresh instance with fake nodes runs as its initial program. A script waits for
-//! events only, and ends at the first command that fails; what it printed is then shown.
+//! Each test is a script that a fresh instance with fake nodes runs as its initial program. A script waits only for
+//! events, and ends at the first command that fails; its output is then shown.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use fluxgate_testing::{Need, has, skipped};
 use fluxgate_tests::fixture::{binary, folder, policies};
 
-/// Said before every script: how to load the scheduler, submit, and look.
+/// Prepended to every script: functions to load the scheduler, submit jobs, and query.
 const PRELUDE: &str = r#"
 set -e
 load() { flux module load --loader="$FG" --name=sched-fluxgate "$FG" "$@"; }
@@ -39,7 +39,7 @@ const ONE: &str = "-s1";
 /// A broker for each node.
 const FOUR: [&str; 3] = ["-s4", "--test-hosts=node[0-3]", "--conf=resource.noverify=true"];
 
-/// Run a script in an instance of its own: 4 fake nodes of 4 cores, with these further options.
+/// Runs a script in a new instance: 4 fake nodes of 4 cores, with these further options.
 fn flux(options: &[&str], script: &str) {
     if !has(Need::Flux, "flux") {
         return;
@@ -105,7 +105,7 @@ first=$pid
 running=$(mock 1h -N3 -t 2h); event $running alloc
 wide=$(mock 0.01s -N4 -t 1h); event $wide priority
 kill -9 $first; wait $first || true
-# While nobody schedules a job ends and another comes.
+# Without a scheduler a job ends and another comes.
 late=$(mock 0.01s -N1 -t 1m); event $late priority
 connect --policy easy
 test "$(stat .session.\"hello-jobs\")" = 1
@@ -266,7 +266,7 @@ test "$(stat .session.commits)" -lt 520
     );
 }
 
-/// M16-1: the KVS of an enclosing instance is a source of the resource graph, with what its jobs hold.
+/// M16-1: the KVS of an enclosing instance is a source of the resource graph, with the allocations of its jobs.
 #[test]
 fn m16_1_the_graph_of_a_flux_is_loaded_searched_and_kept() {
     flux(
@@ -288,7 +288,7 @@ refused "$FG" graph load --from-instance="$FLUX_URI-none"
     );
 }
 
-/// Stands between a scheduler and the broker, and spoils one answer when the file `spoil` appears.
+/// Relays between a scheduler and the broker, and corrupts one answer when the file `spoil` appears.
 const SPOILER: &str = r#"
 import os, socket, sys, threading
 listener = socket.socket(socket.AF_UNIX)
@@ -311,7 +311,7 @@ threading.Thread(target=pump, args=(near, far, True)).start()
 pump(far, near, False)
 "#;
 
-/// An answer of an unknown type: the job manager takes the scheduler offline, tells nobody, and frees get lost.
+/// An answer of an unknown type: the job manager takes the scheduler offline without a message, and frees are lost.
 #[test]
 fn the_job_manager_drops_the_scheduler_without_telling_and_it_finds_out() {
     let spoiler = format!("cat > spoiler.py <<'EOF'{SPOILER}EOF\n");
@@ -340,8 +340,8 @@ kill $pid; wait $pid || true
     flux(&[ONE], &format!("{spoiler}{script}"));
 }
 
-/// A machine of two chassis, each with four vertices of storage and two nodes, in the place of the fake one; and the
-/// graph scheduler, loaded and removed.
+/// A machine of two chassis, each with four vertices of storage and two nodes, in place of the fake one; and
+/// functions that load and remove the graph scheduler.
 const SITE: &str = r#"
 flux python - <<'EOF'
 import json
@@ -430,7 +430,7 @@ done
     }
 }
 
-/// Is the graph scheduler of the Flux project installed beside this flux?
+/// True if the graph scheduler of the Flux project is installed with this flux.
 fn has_graph_scheduler() -> bool {
     if !has(Need::Flux, "flux") {
         return false;

@@ -1,4 +1,4 @@
-//! `fluxgate graph` on files that the tests write: what is in them, what is wrong with them.
+//! `fluxgate graph` on files that the tests write: content and errors.
 
 use std::path::{Path, PathBuf};
 
@@ -46,7 +46,7 @@ fn graph(words: &[&str], path: &Path, more: &[&str]) -> Said {
     cli(&args)
 }
 
-/// A graph with what no other format can say: two subsystems, tags, foreign keys, states, a pool, a both-ways link.
+/// A graph that only JGF can express: two subsystems, tags, foreign keys, states, a pool, an edge of both directions.
 fn jgf() -> String {
     json!({"origin": "here", "graph": {
         "label": "l",
@@ -66,7 +66,7 @@ fn jgf() -> String {
 #[test]
 fn load_says_what_is_in_a_file_of_any_format() {
     let dir = folder();
-    // The names of the files say nothing.
+    // The names of the files do not name the format.
     for (name, text, format, vertices, edges, ranks) in [
         ("1", GRUG, "grug", 27, 26, 4),
         ("2", R, "r", 23, 22, 4),
@@ -81,7 +81,7 @@ fn load_says_what_is_in_a_file_of_any_format() {
         assert!(
             said[0]["seconds"].as_f64().unwrap() >= 0.0 && said[0]["peak_bytes"].as_u64().unwrap() > 1 << 20
         );
-        // By its name as well.
+        // Also with an explicit format.
         let named = graph(&["load"], &file, &["--json", "--format", format]).json();
         for key in ["format", "vertices", "edges", "types", "subsystems", "notes"] {
             assert_eq!(named[0][key], said[0][key]);
@@ -110,7 +110,7 @@ fn an_r_that_carries_a_graph_is_read_as_either() {
     let file = write(dir.path(), "r", &r.to_string());
     assert_eq!(graph(&["load"], &file, &["--json"]).json()[0]["format"], "jgf");
     assert_eq!(graph(&["load"], &file, &["--json", "-f", "r"]).json()[0]["vertices"], 23);
-    // The topology of nodes is read; what another scheduler wrote there is left out only when that is asked for.
+    // The topology of nodes is read; the `scheduling` of another scheduler is ignored only on request.
     r["scheduling"] = json!({"writer": "TreePool", "children": [{"ranks": "0-3", "topo": {"socket": [
         {"cores": "0-1"}, {"cores": "2-3"}]}}]});
     let file = write(dir.path(), "r", &r.to_string());
@@ -153,7 +153,7 @@ fn bad_files_are_told_with_their_place() {
     graph(&["load"], &write(dir.path(), "g", GRUG), &["-f", "jgf"]).fails(1, &["JGF: line 1"]);
     graph(&["load"], &dir.path().join("g"), &["-f", "dot"]).fails(2, &["'dot'", "hwloc"]);
     cli(&["graph", "load"]).fails(2, &["FILE"]);
-    // The good ones among several are still told.
+    // The valid files among several are still reported.
     let bad = dir.path().join("none");
     let said = graph(&["load"], &dir.path().join("g"), &["--json", bad.to_str().unwrap()]);
     let list: Value = serde_json::from_str(&said.out).unwrap();
@@ -230,7 +230,7 @@ fn show_draws_a_small_picture_that_stands_alone() {
     graph(&["show"], &grug, &["--svg", out]).fails(1, &["g.svg exists", "--force"]);
     graph(&["show"], &grug, &["--svg", out, "--force", "--depth", "0"]).ok();
     assert_eq!(std::fs::read_to_string(out).unwrap().matches("<rect ").count(), 1);
-    // Boxes that are all different: the picture is bounded, and says so.
+    // Boxes that all differ: the picture is bounded, with a note.
     let entry = |i| format!("[[resource.config]]\nhosts = \"n{i}\"\ncores = \"0-{i}\"\n");
     let many: String = (1..601).map(entry).collect();
     graph(&["show"], &write(dir.path(), "m", &many), &["--svg", out, "--force"]).ok();
@@ -286,7 +286,7 @@ fn convert_writes_jgf_without_loss_and_nothing_else() {
         let shown = |path: &Path| graph(&["show"], path, &["--json"]).json();
         assert_eq!(shown(&file), shown(&two));
     }
-    // What only JGF can say is all there.
+    // All data that only JGF can express is kept.
     let kept = json(&two);
     let node = &kept["graph"]["nodes"][1];
     assert_eq!((&kept["origin"], &kept["graph"]["label"]), (&json!("here"), &json!("l")));

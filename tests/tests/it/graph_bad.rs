@@ -1,4 +1,4 @@
-//! What is wrong with a graph is told with the file and the element, and nothing is loaded.
+//! An error in a graph names the file and the element, and nothing is loaded.
 
 use fluxgate_tests::fixture::{cli, folder};
 use serde_json::{Value, json};
@@ -16,7 +16,7 @@ fn graph(nodes: &[Value], edges: &[(&str, &str)]) -> String {
     json!({"graph": {"nodes": nodes, "edges": edges}}).to_string()
 }
 
-/// A cluster with one thing in it.
+/// A cluster with one vertex.
 fn with(type_: &str, more: Value) -> String {
     graph(&[node("0", "cluster", json!({})), node("1", type_, more)], &[("0", "1")])
 }
@@ -39,7 +39,7 @@ fn toml(hosts: &str, cores: &str) -> String {
     format!("[[resource.config]]\nhosts = \"{hosts}\"\ncores = \"{cores}\"\n")
 }
 
-/// Ten times ten times ten ... of the same text.
+/// Nested entities or aliases that expand to a huge text.
 fn bomb(inside: &str) -> String {
     let mut text = "<!DOCTYPE x [<!ENTITY e0 \"aaaaaaaaaa\">".to_owned();
     for level in 1..10 {
@@ -127,7 +127,7 @@ fn bad_input_is_told_with_file_and_element_and_nothing_is_loaded() {
             r("0", json!({"core": "0"}), "n0", topo(json!({"memory": 0}))),
             "topo.memory: size 0 found",
         ),
-        // Ranges that would make millions of something.
+        // Ranges that describe millions of vertices.
         ("scale", grug("", "n", "2000000000"), "GRUG: line 5: edge: multi_scale '2000000000' found"),
         ("many hosts", toml("n[0-99999999]", "0"), "TOML: line 2: resource.config[0].hosts"),
         (
@@ -170,7 +170,7 @@ fn bad_input_is_told_with_file_and_element_and_nothing_is_loaded() {
             "JGF: line 1 column",
         ),
         ("cut", with("x", json!({})).split_at(40).0.to_owned(), "JSON: line 1 column 40"),
-        // Of a writer that nobody here knows.
+        // Of an unknown writer.
         (
             "writer",
             r("0", json!({"core": "0"}), "n0", json!({"writer": "alien:v9", "graph": {}})),

@@ -1,4 +1,4 @@
-//! Graphs that are kept: in a database, in a file, in the KVS of an instance; and the example graphs.
+//! Stored graphs: in a database, in a file, in the KVS of an instance; and the example graphs.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ fn graph(words: &[&str]) -> Said {
     cli(&[&["graph"], words].concat())
 }
 
-/// What a file says, as JGF.
+/// The graph in a file, as JGF.
 fn jgf(dir: &Path, words: &[&str]) -> Value {
     let out = path(dir, "out.json");
     graph(&[&["convert"], words, &[&out, "--force"]].concat()).ok();
@@ -22,7 +22,7 @@ fn jgf(dir: &Path, words: &[&str]) -> Value {
 
 const TOML: &str = "[[resource.config]]\nhosts = \"n[0-3]\"\ncores = \"0-1\"\n";
 
-/// The machine of TOML after somebody gave it a property.
+/// The machine of TOML with a property added.
 fn changed() -> String {
     format!("{TOML}[[resource.config]]\nhosts = \"n2\"\nproperties = [\"ssd\"]\n")
 }
@@ -52,14 +52,14 @@ fn m16_2_save_whole_then_what_changed() {
         assert_eq!(graph(&["find", &state, "property=ssd"]).ok(), "/cluster0/n2\n");
         assert!(save("--whole", &one).ok().contains("whole"));
         assert_eq!(jgf(dir.path(), &[&state]), jgf(dir.path(), &[&one]));
-        // What cannot be read leaves the state as it was.
+        // Unreadable input leaves the state unchanged.
         save("--changed", &path(dir.path(), "none")).fails(1, &["cannot read"]);
         save("--whole", &path(dir.path(), "none")).fails(1, &["cannot read"]);
         assert_eq!(jgf(dir.path(), &[&state]), jgf(dir.path(), &[&one]));
     }
 }
 
-/// M16-2, bad input: truncated, damaged and foreign states are refused and left as they are.
+/// M16-2, bad input: truncated, damaged and foreign states are refused and not changed.
 #[test]
 fn m16_2_what_is_no_sound_state_is_refused_and_left_alone() {
     let dir = folder();
@@ -77,7 +77,7 @@ fn m16_2_what_is_no_sound_state_is_refused_and_left_alone() {
         }
         assert_eq!(std::fs::read(&db).unwrap().len(), cut, "left as it is");
     }
-    // Another program's database: its header says whose it is (bytes 68 to 71).
+    // Another program's database: its header has another application id (bytes 68 to 71).
     let mut foreign = whole.clone();
     foreign[68..72].copy_from_slice(&[0; 4]);
     std::fs::write(&db, &foreign).unwrap();
@@ -90,7 +90,7 @@ fn m16_2_what_is_no_sound_state_is_refused_and_left_alone() {
         graph(words).fails(1, &["s.db: SQLite: not a state of Fluxgate"]);
     }
     assert_eq!(std::fs::read(&db).unwrap(), foreign);
-    // A version that nobody here knows (bytes 60 to 63).
+    // An unknown version (bytes 60 to 63).
     let mut newer = whole.clone();
     newer[60..64].copy_from_slice(&[0, 0, 0, 9]);
     std::fs::write(&db, &newer).unwrap();
@@ -104,7 +104,7 @@ fn m16_2_what_is_no_sound_state_is_refused_and_left_alone() {
     assert_eq!(std::fs::read_to_string(&source).unwrap(), TOML.replace("0-3", "0-99"));
 }
 
-/// M16-3: destroyed is gone, later use is an error, and others are unaffected.
+/// M16-3: a destroyed state is gone, later use is an error, and other states are not affected.
 #[test]
 fn m16_3_destroy_removes_one_state_and_no_other() {
     let dir = folder();
@@ -142,7 +142,7 @@ fn m16_1_four_sources_one_graph() {
     let world = World::up(&["--resources", &toml]);
     let instance = format!("--from-instance={}", world.uri());
     graph(&["save", "--whole", &db, &instance]).ok();
-    // hwloc knows no ranks inside a node and more levels; of those asked for, names and places are the same.
+    // hwloc gives no ranks inside a node and more levels; of the requested levels, names and paths are equal.
     let shape = |words: &[&str]| {
         let all = graph(&[&["find"], words, &["size=1", "--json"]].concat()).json();
         let rows = all.as_array().unwrap().iter();
@@ -158,7 +158,7 @@ fn m16_1_four_sources_one_graph() {
     graph(&["load", &toml, "--allow", "core"]).fails(2, &["--allow is for hwloc"]);
 }
 
-/// M16-2: after one allocation just the vertices that it touched are saved.
+/// M16-2: after one allocation only the touched vertices are saved.
 #[test]
 fn m16_2_an_instance_is_a_source_and_what_its_jobs_hold_is_saved() {
     let world = World::up(&["--nodes", "4", "--cores", "2", "--policy", "fcfs"]);
@@ -179,7 +179,7 @@ fn m16_2_an_instance_is_a_source_and_what_its_jobs_hold_is_saved() {
     let held = find("type=core and sched-now=allocated");
     assert_eq!((held.len(), find("type=core and sched-now=free").len()), (1, 7));
     assert_eq!(find(&format!("type=core and jobid-alloc={}", id.trim())), held);
-    // The database says who holds it.
+    // The database has the job of each allocation.
     let kept = jgf(world.dir.path(), &[&db]);
     let nodes = kept["graph"]["nodes"].as_array().unwrap();
     let booked: Vec<&Value> =
@@ -194,17 +194,17 @@ fn m16_2_an_instance_is_a_source_and_what_its_jobs_hold_is_saved() {
     assert!(shown.contains("\"down\""), "{shown}");
     let said = world.cli(&["graph", "load", "--from-instance", "--json"]).json();
     assert_eq!((&said[0]["format"], &said[0]["file"]), (&json!("r"), &json!(world.uri())));
-    // No instance, no graph.
-    let nobody = format!("--from-instance=local://{}/none", world.dir.path().display());
-    graph(&["load", &nobody]).fails(1, &["none"]);
+    // Without an instance there is no graph.
+    let missing = format!("--from-instance=local://{}/none", world.dir.path().display());
+    graph(&["load", &missing]).fails(1, &["none"]);
     let nowhere = world.dir.path().join("nowhere").display().to_string();
     graph(&["show", "--dir", &nowhere]).fails(1, &["no FILE is given", "is the instance running?"]);
     graph(&["find", &db]).fails(2, &["FILE and QUERY are needed"]);
-    graph(&["load", &db, &nobody]).fails(2, &["one of them"]);
-    graph(&["find", &nobody, &db, "type=node"]).fails(2, &["no FILE is accepted"]);
+    graph(&["load", &db, &missing]).fails(2, &["one of them"]);
+    graph(&["find", &missing, &db, "type=node"]).fails(2, &["no FILE is accepted"]);
 }
 
-/// M16-17: a child instance schedules what a job of its parent holds, with a policy of its own.
+/// M16-17: a child instance schedules the resources of a job of its parent, with a policy of its own.
 #[test]
 fn m16_17_a_child_schedules_its_parents_allocation_with_another_policy() {
     let parent = World::up(&["--nodes", "4", "--cores", "2", "--policy", "fcfs"]);

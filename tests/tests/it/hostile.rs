@@ -1,8 +1,9 @@
-//! The hostile matrix: every misdeed at every moment, and one table of what came of it.
+//! The hostile matrix: every misdeed at every moment, and a table of the outcomes.
 //!
-//! In each cell the same day passes on a small site: a good policy decides, `broken` comes at [`COMES`], and a good one is
-//! put in its place at [`GOES`]. Whatever it does in between, every job has to start once, when and where it starts on a
-//! day without it: the good policy goes on, or the built-in one, which has the same order, decides in the same pass.
+//! In each cell the same day passes on a small site: a good policy decides, `broken` is swapped in at [`COMES`], and
+//! a good one again at [`GOES`]. Whatever `broken` does, every job must start once, at the same time and place as on
+//! a day without it: the good policy stays active, or the built-in one, which has the same order, decides in the same
+//! pass.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -17,12 +18,12 @@ use fluxgate_policy::{Compiled, Limits, LoadError, Loader, Meter, Snapshot, Wasm
 use fluxgate_sim::machine::Machine;
 use fluxgate_tests::fixture::{policies, root};
 
-/// When `broken` comes, and when it has to make way for a good policy.
+/// The times at which `broken`, and then a good policy, is swapped in.
 const COMES: u64 = 40;
 const GOES: u64 = 155;
 
-/// The day: job, submission, queue, cores of 8, seconds, priority. When `broken` comes somebody starts, and somebody waits
-/// in each queue; and so at 60, when it is first asked for keys as the one who decides.
+/// The day: job, submission, queue, cores of 8, seconds, priority. At the first swap a job starts, and a job waits in
+/// each queue; and so at 60, when `broken` gives its first keys as the active policy.
 const DAY: [(u64, f64, &str, u32, f64, u32); 10] = [
     (1, 0.0, "", 6, 100.0, 16),
     (2, 0.0, "batch", 1, 40.0, 16),
@@ -36,12 +37,12 @@ const DAY: [(u64, f64, &str, u32, f64, u32); 10] = [
     (10, 155.0, "", 1, 20.0, 16),
 ];
 
-/// Megabytes of an instance, and of what `broken` hoards at a time.
+/// Megabytes of an instance, and of one allocation of `broken`.
 const MEMORY_MIB: u64 = 16;
 const HOARD_MIB: u64 = 9;
 /// Fuel of any call.
 const FUEL: u64 = 20_000_000;
-/// How much the process may grow over all cells, one instance being [`MEMORY_MIB`].
+/// Bound on the growth of the process over all cells; one instance has [`MEMORY_MIB`].
 const GROWTH_MIB: u64 = 192;
 
 /// The columns: name, `when` and `after` of `broken`, and the export that misbehaves.
@@ -59,7 +60,7 @@ const MOMENTS: [(&str, &str, &str, &str); 11] = [
     ("shadow", "mid-pass", "0", "scheduling.run"),
 ];
 
-/// The rows: misdeed, mode of `broken`, and what may come of it.
+/// The rows: misdeed, mode of `broken`, and permitted outcomes.
 const MISDEEDS: [(&str, &str, &[&str]); 17] = [
     ("trap", "trap", &["trap"]),
     ("endless loop", "loop", &["fuel"]),
@@ -93,31 +94,31 @@ const MISDEEDS: [(&str, &str, &[&str]); 17] = [
     ("lying state", "lie", &["cold"]),
 ];
 
-/// Why a misdeed has no meaning at a moment.
+/// Why a misdeed does not exist at a moment.
 fn meaningless(mode: &str, moment: &str) -> bool {
     match moment {
-        // Whoever hands over its state is not asked for a key any more.
+        // A policy that hands over its state gives no further keys.
         "save" => matches!(mode, "nan-key" | "equal-keys"),
-        // A shadow is neither given nor asked for a state.
+        // A shadow gets and gives no state.
         "shadow" => mode == "lie",
         _ => false,
     }
 }
 
-/// Who noticed, and what it was; in the order of a component's life.
+/// The stage that detected the misdeed, and the error; in the order of a component's life.
 #[derive(Debug, Clone, PartialEq)]
 enum Came {
-    /// The component was not taken.
+    /// The component was not loaded.
     Refused(&'static str),
-    /// It was taken, and failed before it decided.
+    /// It was loaded, and failed before it became active.
     Stays(&'static str),
-    /// It decided, and failed.
+    /// It was active, and failed.
     Out(&'static str),
     /// It was a shadow, and failed.
     Ended(&'static str),
     /// Its state or that of its predecessor was not taken over.
     Cold,
-    /// Nothing.
+    /// No error.
     Right,
 }
 
@@ -130,11 +131,11 @@ impl Came {
         }
     }
 
-    /// Is this who has to notice at that moment?
+    /// True if this outcome belongs to the moment.
     fn is_of(&self, moment: &str) -> bool {
         match self {
             Came::Refused(_) => matches!(moment, "load" | "configure"),
-            // What is bad from the beginning is noticed when it is first asked for.
+            // A misdeed from the start is detected at the first call.
             Came::Stays(_) => matches!(moment, "load" | "configure" | "warm-up" | "restore" | "ranking"),
             Came::Out(_) => matches!(moment, "keys" | "observe" | "pass" | "annotate" | "save"),
             Came::Ended(_) => moment == "shadow",
@@ -144,12 +145,12 @@ impl Came {
     }
 }
 
-/// Compiles `broken`, with a misdeed written into it or without.
+/// Compiles `broken`, with or without a misdeed written into it.
 struct Host {
     loader: Loader,
     bytes: Vec<u8>,
     plain: Compiled,
-    /// Turns of a drip that take nine tenths of [`FUEL`].
+    /// Rounds of a drip that use nine tenths of [`FUEL`].
     turns: u64,
 }
 
@@ -212,13 +213,13 @@ impl Host {
         Box::new(self.plain.instantiate(&Default::default()).unwrap())
     }
 
-    /// `broken` as a cell wants it.
+    /// `broken` for a cell.
     fn bad(&self, mode: &str, moment: &str) -> Result<WasmPolicy, LoadError> {
         let (_, when, after, _) = MOMENTS.into_iter().find(|(name, ..)| *name == moment).unwrap();
         let written = match (mode, moment) {
             ("drip", "load") => format!("drip {}", self.turns),
             ("hoard", "load") => format!("hoard {}", 2 * HOARD_MIB),
-            // One hoard is taken in `describe`, and the other when the moment comes: the limit is of both.
+            // One allocation is in `describe`, the other at the moment: the limit applies to both.
             ("hoard", _) => format!("hoard {HOARD_MIB}"),
             (mode, "load") => mode.to_owned(),
             _ => String::new(),
@@ -240,7 +241,7 @@ impl Host {
     }
 }
 
-/// Fuel of the dearest call of an export.
+/// The most fuel of one call of an export.
 fn call(snapshot: &Snapshot, export: &str) -> u64 {
     snapshot.calls.iter().find(|call| call.export == export).map_or(0, |call| call.fuel_max)
 }
@@ -252,21 +253,21 @@ fn reason(error: &LoadError) -> &'static str {
     }
 }
 
-/// How a bad policy takes part in a day.
+/// The role of a bad policy in a day.
 enum Part {
     Decides(Box<WasmPolicy>),
     Shadows(Box<WasmPolicy>),
     Refused(&'static str),
-    /// It is a good one.
+    /// None: a good policy.
     None,
 }
 
-/// A start: when, who, and on what.
+/// A start: time, job, and resources.
 type Start = (f64, u64, String);
 
 struct Site {
     engine: Engine,
-    /// What is to come, by time, in the order in which it was put there.
+    /// Events to come, by time and insertion order.
     agenda: BTreeMap<(u64, u64), Event>,
     serial: u64,
     starts: Vec<Start>,
@@ -301,7 +302,7 @@ impl Site {
         }
     }
 
-    /// Carry out, and say whether the policy that decided failed.
+    /// Carries out actions; true if the active policy failed.
     fn carry_out(&mut self, actions: Vec<Action>, now: f64) -> bool {
         let mut failed = false;
         for action in actions {
@@ -411,7 +412,7 @@ impl Site {
     }
 }
 
-/// One cell: nothing is lost, started twice, started otherwise or out of bounds.
+/// One cell: no job is lost, started twice, started otherwise or beyond bounds.
 fn cell(host: &Host, reference: &[Start], mode: &str, moment: &str) -> Came {
     let bad = host.bad(mode, moment);
     let meter: Option<Arc<Meter>> = bad.as_ref().ok().map(WasmPolicy::meter);

@@ -1,5 +1,5 @@
-//! `fluxgate install` below a temporary prefix: what is there works, what is in the way is told, and nothing is
-//! left behind.
+//! `fluxgate install` below a temporary prefix: the installed files work, conflicts are reported, and removal leaves
+//! no file.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -47,7 +47,7 @@ fn everything_is_installed_works_and_goes_again() {
         assert!(report["files"].as_array().unwrap().iter().any(named), "{path}");
     }
     assert!(!prefix.join("lib/fluxgate/policies/broken.wasm").exists(), "it is for tests");
-    // The installed program finds its policies by itself.
+    // The installed program finds its policies.
     let mut command = Command::new(prefix.join("bin/fluxgate"));
     let log = prefix.join("l.swf");
     std::fs::write(&log, "; MaxProcs: 4\n1 0 -1 10 1 -1 -1 1 20 -1 1 1 1 -1 1 -1 -1 -1\n").unwrap();
@@ -55,7 +55,7 @@ fn everything_is_installed_works_and_goes_again() {
     command.env("XDG_CACHE_HOME", dir.path());
     assert_eq!(run(command).json()["jobs"], 1);
     std::fs::remove_file(log).unwrap();
-    // The example is accepted as it is.
+    // The example is valid without a change.
     let example = prefix.join("share/doc/fluxgate/sched-fluxgate.toml");
     cli(&["config", "check", "--file", example.to_str().unwrap()]).ok();
 
@@ -71,7 +71,7 @@ fn everything_is_installed_works_and_goes_again() {
         let mut command = Command::new("systemd-analyze");
         command.args(["verify", "--man=no"]).arg(prefix.join("lib/systemd/system/fluxgate-sched.service"));
         let said = run(command);
-        // It says what it does not understand, and may find no flux.service on this machine.
+        // The check names directives that it does not know, and may find no flux.service on this machine.
         assert!(!said.err.contains("Unknown") && !said.err.contains("Failed to parse"), "{said:?}");
     }
 
@@ -115,23 +115,23 @@ fn what_is_in_the_way_is_told_and_nothing_is_half_done() {
     cli(&["install", "--prefix", &path("a\"b")]).fails(2, &["--prefix"]);
     cli(&["install", "--prefix", &path("p"), "--sysconfdir", "e$c"]).fails(2, &["--sysconfdir"]);
     cli(&["install", "--prefix", &path("file")]).fails(1, &["file", "not a folder"]);
-    // Nobody can write there, not even root.
+    // No user can write there, not even root.
     cli(&["install", "--prefix", "/proc/fluxgate"]).fails(1, &["/proc/fluxgate", "--prefix"]);
     cli(&["install", "--prefix", &path("p"), "--policies", &path("nosuch")]).fails(1, &["nosuch"]);
     cli(&["install", "--prefix", &path("p"), "--uninstall"])
         .fails(1, &["nothing is installed", "manifest.json"]);
     assert!(!Path::new(&path("p")).exists());
 
-    // Somebody else's file, and a folder in the place of a file.
+    // Another user's file, and a folder in place of a file.
     std::fs::create_dir_all(path("q/bin")).unwrap();
-    std::fs::write(path("q/bin/fluxgate"), "somebody's").unwrap();
+    std::fs::write(path("q/bin/fluxgate"), "another's").unwrap();
     cli(&["install", "--prefix", &path("q")]).fails(1, &["q/bin/fluxgate", "not ours"]);
     std::fs::remove_file(path("q/bin/fluxgate")).unwrap();
     std::fs::create_dir(path("q/bin/fluxgate")).unwrap();
     cli(&["install", "--prefix", &path("q")]).fails(1, &["q/bin/fluxgate", "no file"]);
     assert_eq!(std::fs::read_dir(path("q")).unwrap().count(), 1);
 
-    // A manifest that would remove what is not ours.
+    // A manifest that would remove foreign files.
     std::fs::create_dir_all(path("r/lib/fluxgate")).unwrap();
     let other = path("file");
     let manifest = format!(r#"{{"version":"1","files":{{"{other}":{{"digest":""}}}},"folders":[]}}"#);
@@ -140,7 +140,7 @@ fn what_is_in_the_way_is_told_and_nothing_is_half_done() {
     assert!(Path::new(&other).exists());
 }
 
-/// Play a script in a real Flux that finds the installed drop-in; `None` where there is no flux.
+/// Runs a script in a real Flux that finds the installed drop-in; `None` without flux.
 fn in_flux(prefix: &Path, config: &str, script: &str) -> Option<fluxgate_tests::fixture::Said> {
     if !has(Need::Flux, "flux") {
         return None;
@@ -188,12 +188,12 @@ fn a_real_flux_loads_what_was_installed_reloads_and_falls_back() {
     let Some(said) = in_flux(&prefix, table, script) else { return };
     assert!(said.code == 0 && said.out.contains("all of it"), "{said:?}");
 
-    // A setting that is wrong keeps the instance from coming up, and says which.
+    // An invalid setting prevents the start of the instance, and is named.
     let Some(said) = in_flux(&prefix, "[sched-fluxgate]\npolcy = 1\n", "true") else { return };
     assert!(said.code != 0 && said.err.contains("[sched-fluxgate] polcy: unknown key"), "{said:?}");
 
-    // Without the program, the scheduler of the next lower priority is loaded: the graph scheduler, where it is installed,
-    // with the module that it requires.
+    // Without the program, the scheduler of the next lower priority is loaded: the graph scheduler, where it is
+    // installed, with the module that it requires.
     std::fs::remove_file(prefix.join("bin/fluxgate")).unwrap();
     let script = "flux module list | grep ' sched$'; flux run true";
     let Some(said) = in_flux(&prefix, table, script) else { return };

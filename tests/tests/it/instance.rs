@@ -1,4 +1,4 @@
-//! An instance as a user has it: start, submit, look, change, stop, kill.
+//! An instance for a user: start, submit, query, change, stop, kill.
 
 use std::path::Path;
 
@@ -23,7 +23,7 @@ fn a_day_in_the_life_of_a_small_cluster() {
             assert_eq!(world.cli(&["job", &form, "--json"]).json()["id"], number, "{form}");
         }
 
-        // Fill the machine, then have one wait and say why.
+        // A full machine, and a waiting job with its reason.
         let big = world.cli(&["submit", "-N2", "-n8", "--simulate", "1h"]).ok();
         world.until("the big job runs", |w| w.jobs("running").len() == 1);
         let waits = world.cli(&["submit", "-n3", "-t", "5m", "--simulate", "1s"]).ok();
@@ -72,7 +72,7 @@ fn detached_and_down_again() {
     with(&["down"]).fails(1, &["no instance runs"]);
 }
 
-/// Every name below a folder, and what the files hold.
+/// Every name below a folder, with the contents of the files.
 fn all_below(dir: &Path) -> Vec<(std::path::PathBuf, Option<Vec<u8>>)> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(dir).unwrap() {
@@ -124,7 +124,7 @@ fn a_purge_removes_no_folder_without_an_instance() {
     let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     std::fs::set_permissions(dir.path(), open).unwrap();
     refused("is open to others");
-    // Nor one of somebody else.
+    // Nor one of another user.
     let owner = nix::unistd::geteuid().is_root().then(|| nix::unistd::Uid::from_raw(1));
     match owner {
         Some(_) => nix::unistd::chown(dir.path(), owner, None).unwrap(),
@@ -145,7 +145,7 @@ fn a_purge_removes_what_the_instance_made_and_follows_no_link() {
     std::fs::remove_file(&link).unwrap();
     assert!(dir.path().join("instance.sqlite").exists());
 
-    // What a person or a job has put there stays, also behind links of the instance's names.
+    // Foreign files stay, also behind links with names of the instance's files.
     let other = folder();
     std::fs::write(other.path().join("f1.out"), "kept").unwrap();
     let output = dir.path().join("output");
@@ -254,7 +254,7 @@ fn what_can_never_run_is_refused_or_denied() {
         assert_eq!(world.dialect(), args[args.len() - 1]);
         let said = world.cli(&["submit", "-n3", "--simulate", "1s"]);
         if world.dialect() == "current" {
-            // Asked by the feasibility service.
+            // The feasibility service was asked.
             return said.fails(1, &["nsatisfiable"]);
         }
         let id = said.ok();
@@ -267,7 +267,7 @@ fn what_can_never_run_is_refused_or_denied() {
 
 #[test]
 fn resources_are_given_back_whatever_dies() {
-    // More jobs than fit, so that each start needs the answer to an earlier job's end.
+    // More jobs than fit, so that each start needs the answer to the end of an earlier job.
     let args = ["--nodes", "2", "--cores", "2", "--policy", "easy", "--speed", "100"];
     for_both_dialects(&args, |args| {
         let world = World::up(args);

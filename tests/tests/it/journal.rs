@@ -1,4 +1,4 @@
-//! The journal of a live scheduler: killed in the middle of load, it is whole, and run again it decides the same; another
+//! The journal of a live scheduler: killed under load, it is intact, and a rerun makes the same decisions; another
 //! policy is compared with it.
 
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ fn up(journal: &Path, more: &[&str]) -> World {
     World::up(&[&args[..], &["--policy", "fcfs", "--journal", journal], more].concat())
 }
 
-/// A bit of everything: two queues, priorities, cancels, nodes that are drained and come back, swaps, a breach.
+/// All kinds of events: two queues, priorities, cancels, nodes that are drained and undrained, swaps, a breach.
 fn live_through(world: &World) {
     world.cli(&["submit", "-n5", "-t", "5m", "--simulate", "60s", "--queue", "batch", "--copies", "60"]).ok();
     world.cli(&["submit", "-n3", "-t", "2m", "--simulate", "30s", "--queue", "debug", "--copies", "60"]).ok();
@@ -26,7 +26,7 @@ fn live_through(world: &World) {
         let waiting = world.jobs("pending");
         if let [first, .., last] = &waiting[..] {
             world.cli(&["urgency", last, "28"]).ok();
-            // It may have started meanwhile; then it is cancelled all the same.
+            // It may have started in the meantime; then it is cancelled all the same.
             world.cli(&["cancel", first]);
         }
         world.cli(&["drain", "1"]).ok();
@@ -59,7 +59,7 @@ fn a_scheduler_killed_under_load_leaves_a_journal_that_decides_the_same_again() 
     live_through(&world);
     let first = world.stats()["journal"].clone();
     assert!(first["records"].as_u64().unwrap() > 200 && first["dropped"] == 0, "{first}");
-    // In the middle of it all.
+    // In the middle of the load.
     world.cli(&["submit", "-n1", "-t", "1m", "--simulate", "9s", "--copies", "400"]).ok();
     world.kill_scheduler();
     live_through(&world);
@@ -77,7 +77,7 @@ fn a_scheduler_killed_under_load_leaves_a_journal_that_decides_the_same_again() 
         "{done}"
     );
     assert!(done["swaps"].as_u64().unwrap() >= 8 && done["breaches"].as_u64().unwrap() >= 2, "{done}");
-    // Whoever was cancelled in time never started; what the kill took with it was started again by nobody.
+    // Cancelled jobs never started; jobs in flight at the kill were not started again.
     assert!(done["starts"].as_u64().unwrap() as usize + 20 > starts, "{done} {starts}");
     assert!(done["passes"].as_u64().unwrap() > 100, "{done}");
     let text = cli(&["replay", "--journal", journal.to_str().unwrap()]).ok();
@@ -86,13 +86,13 @@ fn a_scheduler_killed_under_load_leaves_a_journal_that_decides_the_same_again() 
     assert!(lines.lines().all(|line| line.starts_with('{')));
     assert!(lines.contains("\"kind\":\"down\"") && lines.contains("\"kind\":\"prioritize\""));
 
-    // A component that is nowhere is named with its digest.
+    // A missing component is named with its digest.
     let empty = dir.path().join("none");
     std::fs::create_dir(&empty).unwrap();
     let args = ["replay", "--journal", journal.to_str().unwrap(), "--policies", empty.to_str().unwrap()];
     cli(&args).fails(1, &["policy fcfs with the digest sha256:", "--policies"]);
 
-    // Another policy, and the question that this is all for.
+    // Another policy, which is the use of a journal.
     let other = replay(&journal, &["--policy", "sjf", "--policy", "builtin-fcfs"]);
     for run in other["runs"].as_array().unwrap() {
         let (both, late, soon) = (&run["both"], &run["later_s"], &run["sooner_s"]);
@@ -103,7 +103,7 @@ fn a_scheduler_killed_under_load_leaves_a_journal_that_decides_the_same_again() 
     }
     cli(&["replay", "--journal", journal.to_str().unwrap(), "--policy", "sjf"]).ok();
 
-    // A flipped bit is named with its place.
+    // A flipped bit is reported with its place.
     let mut files: Vec<PathBuf> = std::fs::read_dir(&journal).unwrap().map(|e| e.unwrap().path()).collect();
     files.retain(|file| file.extension().is_some_and(|end| end == "journal"));
     files.sort();

@@ -1,6 +1,6 @@
-//! One policy in five languages decides the same, job for job; and none of them is given WASI.
+//! One policy in five languages makes the same decisions, job for job; and none of them gets WASI.
 //!
-//! The suite builds Rust alone. The others are compared where `cargo xtask policies --lang all` was run before.
+//! The suite builds only Rust. The others are compared after `cargo xtask policies --lang all`.
 
 use std::sync::OnceLock;
 
@@ -12,7 +12,7 @@ use fluxgate_tests::drive::{made_up, schedule};
 use fluxgate_tests::fixture::{policies, shared};
 use fluxgate_tests::native_twin::NativeTwin;
 
-/// Languages and what builds them.
+/// Languages and their tools.
 const LANGUAGES: [(&str, &str); 4] =
     [("c", "clang"), ("go", "Go"), ("js", "componentize-qjs"), ("python", "componentize-py")];
 
@@ -23,7 +23,7 @@ struct Built {
     compiled: Compiled,
 }
 
-/// All that were built, compiled once for all tests. What was not is skipped.
+/// All components that were built, compiled once for all tests. Others are skipped.
 fn built() -> impl Iterator<Item = &'static Built> {
     static BUILT: [OnceLock<Option<Built>>; LANGUAGES.len()] = [const { OnceLock::new() }; LANGUAGES.len()];
     LANGUAGES.iter().zip(&BUILT).filter_map(|(&(language, toolchain), built)| {
@@ -41,7 +41,7 @@ fn built() -> impl Iterator<Item = &'static Built> {
     })
 }
 
-/// Every language against Rust compiled natively, with one guarantee and with several.
+/// Every language against Rust compiled natively, with one reservation and with several.
 fn compare(workload: &Workload, machine: &Machine) {
     let native = |depth: &str| {
         let policy = NativeTwin::<policy_easy::Easy>::new(&[("depth", depth)]).unwrap();
@@ -88,7 +88,7 @@ fn settings_out_of_range_are_refused_in_every_language() {
     }
 }
 
-/// A policy of a core module that wants a system, and gets what `deny.wat` gives.
+/// A policy of a core module with calls to WASI, which `deny.wat` answers.
 const CURIOUS: &str = r#"(module
   (import "wasi_snapshot_preview1" "clock_time_get" (func $clock (param i32 i64 i32) (result i32)))
   (import "wasi_snapshot_preview1" "random_get" (func $random (param i32 i32) (result i32)))

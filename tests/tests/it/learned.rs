@@ -1,4 +1,5 @@
-//! What a policy has learned outlives its scheduler, for all queues and for one, and is repeated from the journal.
+//! The learned state of a policy survives its scheduler, for all queues and for one, and is repeated from the
+//! journal.
 
 use std::os::unix::fs::PermissionsExt;
 
@@ -6,7 +7,7 @@ use fluxgate_tests::fixture::cli;
 use fluxgate_tests::site::Site;
 use serde_json::{Value, json};
 
-/// A job by which somebody's share is used up, to its end.
+/// A job that uses up its user's fair share, to its end.
 fn used(site: &Site, queue: &str) {
     let starts = |stats: &Value| stats["engine"]["starts"].as_u64().unwrap();
     let before = starts(&site.world.stats());
@@ -56,13 +57,13 @@ fn what_a_policy_has_learned_outlives_its_scheduler() {
     let taken = |log: &str| {
         log.lines().filter(|line| line.contains("policy swapped") && line.contains("state=true")).count()
     };
-    // In the first life the queue's policy inherited from the default one.
+    // In the first run the queue's policy took the state of the default one.
     assert_eq!(taken(&site.log()), 1 + 2, "both took it over: {}", site.log());
     used(&site, "batch");
 
-    // A file that cannot be used is told of, and its policy begins without.
+    // An unusable file is reported, and its policy starts cold.
     std::fs::write(&files[1], "nonsense").unwrap();
-    // The one that is stopped writes them once more.
+    // The stopping scheduler writes them once more.
     site.restart(&[]);
     assert_eq!(learned(&site), both);
     assert_eq!(taken(&site.log()), 1 + 4);

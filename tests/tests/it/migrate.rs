@@ -1,4 +1,5 @@
-//! `config migrate`: the settings of the graph scheduler as ours, through the binary (SITE-91, SITE-92, SITE-93).
+//! `config migrate`: the settings of the graph scheduler as settings of Fluxgate, through the binary (SITE-91,
+//! SITE-92, SITE-93).
 
 use std::io::Write as _;
 use std::path::Path;
@@ -8,14 +9,14 @@ use fluxgate_guest::bench::configured;
 use fluxgate_tests::fixture::{Said, cli, fluxgate, folder, run};
 use serde_json::{Value, json};
 
-/// A file of configuration in a folder, and the command on it.
+/// Runs the command on a configuration file in a folder.
 fn migrate(text: &str, more: &[&str]) -> Said {
     let dir = folder();
     std::fs::write(dir.path().join("flux.toml"), text).unwrap();
     cli(&[&["config", "migrate", dir.path().to_str().unwrap()], more].concat())
 }
 
-/// Does the binary take a file as its settings? Its values.
+/// The values of a file that the binary accepts as settings.
 fn checked(path: &Path) -> Value {
     cli(&["config", "check", "--json", "--file", path.to_str().unwrap()]).json()
 }
@@ -72,7 +73,7 @@ fn site_91_a_file_is_written_and_only_if_all_went_well() {
     let out = migrate(warned, &to).ok();
     assert!(out.contains("warn  sched-fluxion-resource.load-file") && out.contains("written to"), "{out}");
     assert_eq!(checked(&path)["policy"]["value"], "fcfs");
-    // What is there stays when a later call fails.
+    // An existing file stays when a later call fails.
     let before = std::fs::read(&path).unwrap();
     migrate("[sched-fluxion-qmanager]\nqueues = \"a\"\n", &to).fails(2, &["nothing was made"]);
     assert_eq!(std::fs::read(&path).unwrap(), before);
@@ -97,7 +98,7 @@ fn site_91_the_configuration_of_a_running_instance_comes_as_json() {
     };
     assert_eq!(level("sched-fluxion-qmanager.queue-policy-per-queue.debug"), Some(json!("ok")));
     assert!(answer["toml"].as_str().unwrap().contains("[sched-fluxgate.queues.debug]"), "{answer}");
-    // Nothing at all is no JSON, but an empty configuration.
+    // An empty text is no JSON, but an empty configuration.
     run(fluxgate(["config", "migrate", "-"])).ok();
 }
 
@@ -135,8 +136,8 @@ fn site_93_arguments_are_read_with_and_without_a_configuration() {
     cli(&["config", "migrate", "--args", "queue-params=queue-depth=-1"]).fails(2, &["--args: 1 of"]);
 }
 
-/// The kinds of configuration that the tests of Fluxion's own queue manager have: what it accepts is accepted here, what it
-/// refuses is refused.
+/// The kinds of configuration in the tests of Fluxion's own queue manager: those that it accepts are accepted here,
+/// those that it refuses are refused.
 #[test]
 fn site_91_what_fluxion_loads_is_translated_and_what_it_refuses_is_an_error() {
     const PARAMS: &str =
@@ -176,7 +177,7 @@ fn site_91_what_fluxion_loads_is_translated_and_what_it_refuses_is_an_error() {
         ("negative value", policy("easy", 1, 1).replace("= 1000000", "= -1"), 2, "error"),
         ("no params", q("queue-policy = \"fcfs\"\n"), 0, "policy = \"fcfs\""),
         ("no policy params", q(&format!("queue-policy = \"fcfs\"\n{PARAMS}")), 0, "= 8192\n"),
-        // Not even TOML.
+        // Invalid TOML.
         ("bad value", policy("easy", 1, 1).replace("= 1000000", "= foo"), 2, ""),
         ("no queue params", q("[sched-fluxion-qmanager.policy-params]\nreservation-depth = 64\n"), 0, "fcfs"),
         ("no table of its own", PARAMS.to_owned(), 0, "= 8192\n"),
@@ -208,7 +209,7 @@ fn site_91_what_fluxion_loads_is_translated_and_what_it_refuses_is_an_error() {
     }
 }
 
-/// The policies take what is made: the greatest depth of `hybrid`, and how `conservative` renews.
+/// The policies accept the resulting settings: the greatest depth of `hybrid`, and how `conservative` renews.
 #[test]
 fn site_91_the_policies_take_their_settings() {
     for (text, depth) in [("queue-depth=1000", Some("1000")), ("queue-depth=1001", None)] {

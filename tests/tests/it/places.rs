@@ -1,5 +1,5 @@
-//! Where policies that place jobs have them, held against a list of nodes: `packing` on nodes in use, `topology` in one
-//! node or rack where there is room.
+//! The places of policies that place jobs, against a list of nodes: `packing` on nodes in use, `topology` in one node
+//! or rack that has enough.
 
 use std::collections::BTreeMap;
 
@@ -45,7 +45,7 @@ fn racks() -> Machine {
 }
 
 prop_compose! {
-    /// Jobs of some cores anywhere; the machine is never full for long.
+    /// Jobs of some cores on any nodes; the machine is seldom full for long.
     fn workloads()(fields in prop::collection::vec((0..8_u32, 1..24_u32, 1..30_u32), 1..60)) -> Vec<Job> {
         let mut submit = 0.0;
         let mut jobs: Vec<Job> = fields.into_iter().zip(1..).map(|((gap, cores, length), id)| {
@@ -60,10 +60,10 @@ prop_compose! {
     }
 }
 
-/// What a job has of a node, by rank.
+/// The cores of a job on each node, by rank.
 type Place = BTreeMap<u32, u64>;
 
-/// Every start in its order, with the free cores of each node before it, and where it went.
+/// Every start in order, with the free cores of each node before it, and its place.
 fn starts(jobs: &[Job], policy: Box<dyn Policy>) -> Vec<(u64, Vec<u64>, Place)> {
     let machine = racks();
     let mut rows = Collect::default();
@@ -87,15 +87,15 @@ fn starts(jobs: &[Job], policy: Box<dyn Policy>) -> Vec<(u64, Vec<u64>, Place)> 
     list
 }
 
-/// Free cores, before the job, of the nodes that it went to; least first.
+/// Free cores, before the job, of its nodes; least first.
 fn chosen(free: &[u64], place: &Place) -> Vec<u64> {
     let mut chosen: Vec<u64> = place.keys().map(|rank| free[*rank as usize]).collect();
     chosen.sort_unstable();
     chosen
 }
 
-/// In one node, the fullest with room; else in one rack, that with least to spare; else anywhere; and in there on the
-/// nodes with most room.
+/// In one node, the fullest that has enough; else in one rack, the one with least spare cores; else anywhere; and
+/// there on the nodes with most free cores.
 fn close(cores: u64, free: &[u64], place: &Place) {
     if let Some(fullest) = free.iter().copied().filter(|n| *n >= cores).min() {
         assert_eq!(chosen(free, place), [fullest], "{cores} cores of {free:?}: {place:?}");
@@ -149,7 +149,7 @@ proptest! {
                 close(cores, &free, &place);
                 continue;
             }
-            // The fullest nodes, as many as it takes.
+            // The fullest nodes, as many as necessary.
             let mut fullest: Vec<u64> = free.iter().copied().filter(|n| *n > 0).collect();
             fullest.sort_unstable();
             let mut left = cores;

@@ -3,7 +3,7 @@
 use fluxgate_tests::fixture::{SHIPPED, World, cli, folder, for_both_dialects, note, policies};
 use serde_json::{Value, json};
 
-/// What `cargo xtask policies --lang all` builds beside the policies in Rust.
+/// The components that `cargo xtask policies --lang all` builds beside the policies in Rust.
 const OTHER_LANGUAGES: [&str; 4] = ["easy-c", "easy-go", "easy-js", "easy-python"];
 
 fn path(policy: &str) -> String {
@@ -21,7 +21,7 @@ fn list_show_load_swap_rollback() {
         let world = World::up(args);
         let list = world.cli(&["policy", "list", "--json"]).json();
         let all = list["policies"].as_array().unwrap().iter().map(|p| p["name"].as_str().unwrap());
-        // Policies in other languages stand in the same folder where they were built.
+        // Policies in other languages are in the same folder, if they were built.
         let names: Vec<&str> = all.filter(|name| !OTHER_LANGUAGES.contains(name)).collect();
         assert_eq!(names, [&["builtin-fcfs"], &SHIPPED[..]].concat());
         assert!(world.cli(&["policy", "show", "easy"]).ok().contains("depth"));
@@ -77,7 +77,7 @@ fn a_thousand_swaps_under_load_lose_nothing() {
     });
 }
 
-/// What the operator is told of `broken`: the kind of its last failure.
+/// The report on `broken` for the operator: the kind of its last failure.
 fn told(world: &World) -> Option<String> {
     let shown = world.cli(&["policy", "show", "broken", "--json"]).json();
     shown["failed"].as_array()?.last()?["kind"].as_str().map(str::to_owned)
@@ -109,7 +109,7 @@ fn every_mode_of_broken_at_every_moment_is_contained() {
                     format!("refused: {}", loaded.err.trim())
                 } else {
                     let swap = world.cli(&["policy", "swap", "broken"]);
-                    // A pass for it to misbehave in, then a successor that asks for its state.
+                    // A pass in which it fails, then a successor that requests its state.
                     world.cli(&["submit", "-n1", "-t", "10m", "--simulate", "10s", "--copies", "2"]).ok();
                     world.until("the queue is worked off", |w| w.jobs("pending").is_empty());
                     let mut kind = told(&world);
@@ -137,7 +137,7 @@ fn every_mode_of_broken_at_every_moment_is_contained() {
         world.assert_clean();
         let audit = world.audit();
         assert_eq!(audit["submitted"], audit["completed"], "{audit}");
-        // Each mode was caught at least once by its typed reason or refused at the door.
+        // Each mode was detected at least once by its typed reason, or refused at loading.
         for (mode, _) in modes {
             let caught =
                 rows.iter().any(|(m, _, o)| *m == mode && (o.contains("told Some") || o.contains("refused")));

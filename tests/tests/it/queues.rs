@@ -1,5 +1,5 @@
-//! Queues with policies of their own on a live scheduler: by settings and by hand, seen, kept, failing alone, given back,
-//! repeated from the journal; and what is refused.
+//! Queues with policies of their own on a live scheduler: by settings and by hand, listed, kept over restarts,
+//! failing independently, returned to the default policy, repeated from the journal; and refused requests.
 
 use std::path::Path;
 
@@ -36,7 +36,7 @@ fn a_queue_gets_a_policy_of_its_own_by_hand_and_gives_it_back() {
         list["policies"].as_array().unwrap().iter().find(|policy| policy["name"] == "hybrid").unwrap();
     assert_eq!((&hybrid["active"], &hybrid["queues"]), (&json!(false), &json!(["debug"])), "{hybrid}");
 
-    // Everybody who asks is told.
+    // All commands show it.
     let text = site.cli(&["status"]).ok();
     assert!(text.contains("queue debug") && text.contains("hybrid, 2 wait"), "{text}");
     assert!(site.cli(&["policy", "list"]).ok().contains("WANTED"));
@@ -57,7 +57,7 @@ fn a_queue_gets_a_policy_of_its_own_by_hand_and_gives_it_back() {
         assert_eq!(why["policy"], policy, "{why}");
     }
 
-    // The default policy is another matter.
+    // The default policy is swapped independently.
     site.cli(&["policy", "swap", "sjf"]).ok();
     assert_eq!(site.who(), json!(["sjf", ["sjf", false], ["hybrid", true]]));
     site.cli(&["policy", "rollback", "--queue", "debug"]).ok();
@@ -105,8 +105,8 @@ fn what_is_wrong_is_refused_by_name_and_changes_nothing() {
     assert_eq!(site.who(), json!(["easy", null, null]));
 }
 
-/// A candidate for a queue is compared there only, beside one for the default policy and beside swaps of other queues, and
-/// what is promoted is that queue's policy.
+/// A candidate for a queue is compared in that queue only, beside one for the default policy and beside swaps of
+/// other queues. Promotion makes it that queue's policy.
 #[test]
 fn a_candidate_for_one_queue_shadows_it_and_is_promoted_there() {
     let site = Site::up(TWO, &[]);
@@ -121,7 +121,7 @@ fn a_candidate_for_one_queue_shadows_it_and_is_promoted_there() {
     };
     submit("batch", "-n3", "100h", "360000s");
     submit("debug", "-n4", "1h", "60s");
-    // The live policy lets it past the one before; the candidate would not.
+    // The live policy lets it pass the one before; the candidate would not.
     submit("debug", "-n1", "5m", "60s");
     site.world.until("it is compared", |_| diff("debug")["jobs"]["compared"] == 1);
     let told = site.cli(&["policy", "diff", "fcfs", "--queue", "debug", "--json"]).json();
@@ -129,7 +129,7 @@ fn a_candidate_for_one_queue_shadows_it_and_is_promoted_there() {
     assert_eq!(diff("batch")["jobs"]["same"], 1, "the job of batch starts with either");
     assert!(site.cli(&["policy", "shadow"]).ok().contains("debug"));
 
-    // Other queues may get policies meanwhile, also those that a candidate for the default policy would decide.
+    // Other queues may get policies in the meantime, also those that a candidate for the default policy would decide.
     site.cli(&["policy", "shadow", "sjf"]).ok();
     site.cli(&["policy", "swap", "hybrid", "--queue", "batch"]).ok();
     site.cli(&["policy", "promote", "fcfs", "--queue", "debug"])
@@ -175,7 +175,7 @@ fn settings_name_the_policies_of_queues_and_a_restart_keeps_them() {
     };
     load(&site);
     assert_eq!(site.who(), json!(["easy", ["easy", false], ["hybrid", true]]));
-    // By hand, and the restart brings what is configured.
+    // A manual swap; the restart restores the configured policy.
     site.cli(&["policy", "swap", "fcfs", "--queue", "debug"]).ok();
     let shown = site.cli(&["config", "show"]).ok();
     assert!(shown.contains("queue debug: fcfs decides, not hybrid as configured"), "{shown}");
@@ -183,7 +183,7 @@ fn settings_name_the_policies_of_queues_and_a_restart_keeps_them() {
     load(&site);
     assert_eq!(site.who(), json!(["easy", ["easy", false], ["hybrid", true]]));
 
-    // Another one, one more, none: all without a restart.
+    // Another policy, a further one, none: all without a restart.
     let with = |table: &str| {
         site.write(&format!("{TWO}{table}"));
         site.cli(&["config", "reload", "--json"]).json()
@@ -209,7 +209,7 @@ fn settings_name_the_policies_of_queues_and_a_restart_keeps_them() {
     let lines = cli(&["journal", "show", folder.to_str().unwrap()]).ok();
     assert!(lines.contains("queue-swap") && lines.contains("give-back"));
     assert!(lines.contains("queue debug: swapped from easy to hybrid"));
-    // What others would have done: one for all, and one with a queue of its own.
+    // The schedules of other policies: one for all queues, and one with a queue of its own.
     let other = replay(&folder, &["--policy", "fcfs"]);
     let own = replay(&folder, &["--policy", "fcfs", "--queue-policy", "debug=sjf"]);
     for world in [&other, &own] {
@@ -234,7 +234,7 @@ fn a_failure_in_one_queue_is_only_that_queues() {
     site.cli(&["submit", "--queue", "batch", "-n4", "-t", "1h", "--simulate", "1s", "--copies", "2"]).ok();
     site.cli(&["policy", "swap", "fcfs", "--queue", "debug"]).ok();
     site.cli(&["policy", "swap", "broken", "--queue", "debug"]).ok();
-    // It fails, fcfs is back; its quarantine is over, it fails again, and then it stays out.
+    // It fails and fcfs is active; its quarantine is over, it fails again, and then stays out.
     let debug = |site: &Site| {
         let list = site.world.policies();
         list["queues"].as_array().unwrap().iter().find(|queue| queue["name"] == "debug").unwrap().clone()
@@ -251,7 +251,7 @@ fn a_failure_in_one_queue_is_only_that_queues() {
     assert_eq!(stats["containment"]["breaches"], json!({}), "the default policy did nothing: {stats}");
     assert!(site.cli(&["status"]).ok().contains("broken is in quarantine"));
 
-    // Fail closed: only there.
+    // Fail closed, in that queue only.
     site.write(&table.replace("fallback", "hold").replace("quarantine = 2", "quarantine = 0"));
     site.cli(&["config", "reload"]).ok();
     site.cli(&["policy", "unset", "--queue", "debug"]).ok();
@@ -266,13 +266,13 @@ fn a_failure_in_one_queue_is_only_that_queues() {
     site.world.assert_clean();
 }
 
-/// A log of two queues on one core: `q1` shortest first, `q2` as it came; and what is refused.
+/// A log of two queues on one core: `q1` shortest first, `q2` in order of arrival; and refused arguments.
 #[test]
 fn a_log_is_replayed_with_a_policy_for_each_queue() {
     let dir = tempfile::tempdir().unwrap();
     let log = dir.path().join("two.swf");
     let mut text = "; MaxProcs: 1\n; UnixStartTime: 0\n".to_owned();
-    // Five jobs of each queue, the first one the longest; all are there when the first core is free.
+    // Five jobs of each queue, the first one the longest; all wait when the first core is free.
     for job in 1..=10 {
         let (queue, run) = (2 - job % 2, 200 - 10 * job);
         text += &format!("{job} {job} -1 {run} 1 -1 -1 1 {run} -1 1 1 1 -1 {queue} -1 -1 -1\n");
@@ -327,7 +327,7 @@ fn the_policy_of_one_queue_may_be_on_probation() {
     let swap = ["policy", "swap", "fcfs", "--queue", "debug", "--probation", "10m"];
     site.cli(&swap).ok();
     assert_eq!(probation(), json!("fcfs"));
-    // What others do is none of its business.
+    // Jobs of other queues have no effect on it.
     submit("batch");
     site.world.until("it has run", |world| world.jobs("inactive").len() == 1);
     assert_eq!(probation(), json!("fcfs"));
@@ -336,7 +336,7 @@ fn the_policy_of_one_queue_may_be_on_probation() {
     let log = std::fs::read_to_string(site.world.dir.path().join("sched-log")).unwrap();
     assert!(log.contains("queue debug: probation broken, rolling back"), "{log}");
 
-    // Without the rule it stays, and its time goes by.
+    // Without the rule it stays, and its probation ends.
     site.write(TWO);
     let file = site.world.dir.path().join("flux.toml");
     site.cli(&["config", "reload", "--file", file.to_str().unwrap()]).ok();
@@ -359,7 +359,7 @@ fn a_queue_keeps_to_its_ceiling_until_another_is_set() {
     site.world.until("it is known why", |_| why().contains("jobs of its queue may hold 2 cores together"));
     let shown = site.cli(&["config", "show", "--json"]).ok();
     assert!(shown.contains("ceiling"), "{shown}");
-    // What runs since before counts, for whoever comes after.
+    // Jobs that have run since before count for the next policy.
     site.restart(&[]);
     let why = || site.world.rpc("sched-fluxgate.explain", json!({"id": id.0})).unwrap().to_string();
     site.world.until("it is known again", |_| why().contains("jobs of its queue may hold 2 cores together"));

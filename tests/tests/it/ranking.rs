@@ -1,12 +1,12 @@
-//! A site's own order of nodes, given by a component on a live instance: where jobs go, after a swap, after the scheduler was
-//! killed, and when its journal is run again.
+//! A site's own order of nodes, given by a component on a live instance: the places of jobs, after a swap, after a
+//! kill of the scheduler, and in a rerun of its journal.
 
 use std::io::{Seek, Write};
 
 use fluxgate_tests::fixture::{Said, World, cli, fluxgate, folder, for_both_dialects, policies, run};
 use serde_json::{Value, json};
 
-/// Four nodes of two cores: a GPU on the first, the second is old, nothing special on the others.
+/// Four nodes of two cores: the first has a GPU, the second has the property `old`.
 fn machine() -> Value {
     json!({
         "version": 1,
@@ -67,7 +67,7 @@ fn jobs_go_where_the_sites_policy_wants_them() {
     });
 }
 
-/// A session of `resource-query` on the machine, with more arguments, that is told these lines.
+/// A session of `resource-query` on the machine, with further arguments and these command lines.
 fn asked(args: &[&str], lines: &str) -> Said {
     let dir = folder();
     let graph = dir.path().join("machine.json");
@@ -88,7 +88,7 @@ fn asked(args: &[&str], lines: &str) -> Said {
     run(command)
 }
 
-/// The hosts that jobs were given, in order.
+/// The hosts of the jobs, in order.
 fn hosts(said: Said) -> Vec<String> {
     let out = said.ok();
     let names = out.split(|c: char| !c.is_ascii_alphanumeric());

@@ -1,6 +1,6 @@
-//! Every released version of the contract: its text is frozen, and what was built against it runs for ever.
+//! Every released version of the contract: its text is frozen, and components built for it keep running.
 //!
-//! `released/` says what the components are. They need nothing that is built here.
+//! `released/` describes the components. They need nothing that is built here.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -18,7 +18,7 @@ use fluxgate_tests::native_twin::NativeTwin;
 const RELEASED: [(&str, &str); 1] =
     [("0.1.0", "sha256:5d6b162c893afc46896bcf8895c9661058c256b50e35b24cac0eac2e0dedd903")];
 
-/// The one file of a released contract, and what its imports gained since, which changes nothing of it.
+/// The file of a released contract, and the files of imports added since, which change nothing in it.
 const CONTRACT: &str = "policy.wit";
 const GAINED: [(&str, &[&str]); 1] = [("0.1.0", &["flow.wit", "many.wit", "ranking.wit"])];
 
@@ -52,14 +52,14 @@ fn the_contract_of_a_release_never_changes() {
             "wit/{version} is released: what changes goes into a new version"
         );
     }
-    // What an author gets beside a new policy is the newest of them.
+    // An author's folder of a new policy has the newest of them.
     let (newest, _) = RELEASED[RELEASED.len() - 1];
     let given = std::fs::read(root().join("guest-sdk/wit").join(CONTRACT));
     let ours = std::fs::read(wit.join(newest).join(CONTRACT)).unwrap();
     assert!(given.is_err() || given.unwrap() == ours, "guest-sdk/wit is another contract");
 }
 
-/// The components of a release by name, after their digests were compared with what was released.
+/// The components of a release by name, after a check of their digests.
 fn components(version: &str) -> BTreeMap<String, Vec<u8>> {
     let folder = root().join("tests/released").join(version);
     let sums = std::fs::read_to_string(folder.join("SHA256SUMS")).unwrap();

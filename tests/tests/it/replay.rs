@@ -1,11 +1,11 @@
-//! Replays through the real binary: complete, valid, and the same bytes twice.
+//! Replays through the real binary: complete, valid, and with identical bytes in two runs.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use fluxgate_tests::fixture::{cli, folder, shared};
 
-/// Replay a log with a policy twice; the schedules must be equal to the byte. Returns the metrics.
+/// Replays a log with a policy twice; the schedules must be equal byte for byte. Returns the metrics.
 fn twice(log: &str, policy: &str, more: &[&str]) -> (serde_json::Value, Vec<u8>) {
     let dir = folder();
     let mut schedules = Vec::new();
@@ -164,7 +164,7 @@ fn a_part_of_a_log_with_more_load_and_other_estimates() {
     let wait = |said: &serde_json::Value| said["runs"][0]["metrics"]["wait_s"]["mean"].as_f64().unwrap();
     let usual = run(&[]);
     assert!(wait(&run(&["--load", "2"])) > wait(&usual));
-    // The log asks for twice the run time, so exact estimates are others.
+    // The limits in the log are twice the run times, so exact estimates differ.
     assert_ne!(run(&["--estimates", "exact"])["runs"][0]["metrics"], usual["runs"][0]["metrics"]);
     let drawn = |seed| run(&["--estimates", "perturbed:4", "--seed", seed])["runs"][0]["metrics"].clone();
     assert_eq!(drawn("3"), drawn("3"));
@@ -225,7 +225,7 @@ fn a_workload_is_made_looked_at_cut_converted_and_replayed() {
     );
 }
 
-/// The same jobs as another scheduler's accounting, as a list of Flux's, and as our own table make the same schedule.
+/// The same jobs as another scheduler's accounting, as a list of Flux, and as our own table give the same schedule.
 #[test]
 fn logs_of_other_formats_are_recognised_and_replayed_alike() {
     let dir = folder();
@@ -275,11 +275,11 @@ fn logs_of_other_formats_are_recognised_and_replayed_alike() {
     let converted = cli(&["workload", "convert", &sacct, "--to", "jobspecs"]).ok();
     assert_eq!(schedule(&write("log.jobspecs", &converted), &[]), expected);
     cli(&["workload", "info", &sacct, "--format", "swf"]).fails(1, &["log.txt: line 1", "18 numbers"]);
-    // Queues of the log are passes of their own; what is given is still sound, and says so.
+    // Queues of the log have passes of their own; the schedule is still valid.
     schedule(&sacct, &["--map", "procs=cores,queue=queue"]);
     let said = cli(&["replay", &swf, "-q", "--machine", &machine, "--map", "queue=queue", "--json"]).json();
     assert_eq!(said["jobs"], 4);
-    // A processor that is a whole node of two cores: three of them are more than there is.
+    // A processor that is a whole node of two cores: three of them exceed the machine.
     let said = cli(&["replay", &swf, "-q", "--machine", &machine, "--map", "procs=nodes", "--json"]).json();
     assert_eq!(said["runs"][0]["denied"].as_array().map(Vec::len), Some(1), "{said}");
     assert_eq!(said["runs"][0]["metrics"]["core_seconds"], 2.0 * 2.0 * 80.0 + 2.0 * 10.0, "{said}");
@@ -316,13 +316,14 @@ fn nodes_fail_while_a_log_is_replayed() {
     assert!(told.contains("easy: jobs 1, 2: insufficient resources: needs 4 cores"), "{told}");
 }
 
-/// A policy cannot deny: what it keeps waiting for ever is listed, with its reason, and the figures are of the others.
+/// A policy cannot deny: jobs that it keeps waiting for ever are listed with their reason, and the figures are of the
+/// others.
 #[test]
 fn jobs_that_a_policy_never_starts_are_listed() {
     let dir = folder();
     let mut text = "; MaxProcs: 4\n; UnixStartTime: 0\n".to_owned();
     for id in 1..=80 {
-        // Each seventh is too wide for the budget.
+        // Each seventh job is too wide for the budget.
         let cores = if id % 7 == 3 { 3 } else { 1 };
         text += &format!("{id} {} -1 50 {cores} -1 -1 {cores} 100 -1 1 1 1 -1 1 -1 -1 -1\n", 10 * id);
     }
@@ -346,7 +347,7 @@ fn jobs_that_a_policy_never_starts_are_listed() {
         (&68.into(), &12.into(), &0.into())
     );
     assert_eq!((&run["violations"], &run["checked"]), (&serde_json::json!([]), &true.into()));
-    // What waits for ever is in no figure.
+    // Jobs that wait for ever are in no figure.
     assert!(metrics["makespan_s"].as_f64().unwrap() < 2000.0, "{metrics}");
     let lost = metrics["loss_of_capacity"].as_f64().unwrap();
     assert!((0.0..=1.0).contains(&lost), "{lost}");
@@ -358,7 +359,7 @@ fn jobs_that_a_policy_never_starts_are_listed() {
         table.contains(&format!("jobs 3, 10, 17, 24, 31, 38, 45, 52, 59, 66 and 2 more: {why}")),
         "{table}"
     );
-    // Nothing at all runs, however many jobs there are.
+    // No job runs, whatever the number of jobs.
     let none = with("power-capped:budget=0", &[&pool[..], &["--json"]].concat()).json();
     let never = none["runs"][0]["never_started"].as_array().unwrap();
     assert_eq!((never.len(), &none["runs"][0]["metrics"]["jobs"]), (80, &0.into()));
@@ -381,7 +382,7 @@ fn expected_starts_are_held_against_those_that_came() {
             + found["untold"].as_u64().unwrap()
             + all["count"].as_u64().unwrap();
         assert_eq!(jobs, 200, "each job once");
-        // All jobs use half of what they ask for, which is soon known.
+        // All jobs use half of their limits, which the forecast soon learns.
         let (error, wait) = (all["abs_s"]["mean"].as_f64().unwrap(), all["mean_wait_s"].as_f64().unwrap());
         assert!(error < 0.25 * wait, "{error} of {wait}");
     }
@@ -412,7 +413,7 @@ fn fair_starts_and_energy_are_told_when_asked_for() {
     ];
     let told = cli(&args).json();
     let fair = |run: usize| told["runs"][run]["metrics"]["fair_start"].clone();
-    // All 201 jobs, but the one that can never run. Under FCFS nobody who comes later delays anybody.
+    // All 201 jobs except the one that can never run. Under FCFS a later job delays no earlier one.
     assert_eq!(fair(0)["samples"], 200);
     assert_eq!((&fair(0)["unfair_share"], &fair(0)["miss_s"]["max"]), (&0.0.into(), &0.0.into()));
     assert!(fair(1)["unfair_share"].as_f64().unwrap() > 0.1, "shorter jobs come first: {}", fair(1));
@@ -429,7 +430,7 @@ fn fair_starts_and_energy_are_told_when_asked_for() {
     cli(&["replay", &log, "--watts", "350:100"]).fails(2, &["--watts", "IDLE:BUSY"]);
 }
 
-/// Two queues on eight cores, all at once: what a ceiling and a floor leave to each.
+/// Two queues on eight cores, all jobs at once: the cores that a ceiling and a floor leave to each.
 #[test]
 fn ceilings_and_floors_of_queues() {
     let dir = folder();
@@ -480,7 +481,7 @@ fn ceilings_and_floors_of_queues() {
     refused("--queue-ceiling", "q9=4", 1, &["--queue-ceiling q9=4", "no job is in queue q9"]);
 }
 
-/// Of a log that is longer than what is kept, jobs are read while they run: all comes out as of one that is in memory.
+/// A log above the bound is read while its jobs run: all results are those of a log in memory.
 #[test]
 fn a_log_that_is_not_kept_gives_the_same() {
     let dir = folder();
@@ -499,7 +500,7 @@ fn a_log_that_is_not_kept_gives_the_same() {
     let with_flow = run("200", &flow);
     assert!(with_flow == run("300", &flow));
     assert!(with_flow.0["runs"][0]["flow"][0]["peak"].as_f64().unwrap() > 100.0, "{}", with_flow.0);
-    // What is wrong far behind is known before anything is written.
+    // An error far down the file is reported before any output is written.
     let text = std::fs::read_to_string(&log).unwrap() + "and so on\n";
     std::fs::write(&log, text).unwrap();
     let out = dir.path().join("schedule.csv");
@@ -508,7 +509,7 @@ fn a_log_that_is_not_kept_gives_the_same() {
     assert!(!out.exists());
 }
 
-/// What only a jobspec can say is kept in a replay: gpus, whole nodes, constraints.
+/// A replay keeps the parts of a jobspec that other formats lack: gpus, whole nodes, constraints.
 #[test]
 fn a_stream_of_jobspecs_is_replayed_on_the_real_graph() {
     let dir = folder();
@@ -545,19 +546,19 @@ fn a_stream_of_jobspecs_is_replayed_on_the_real_graph() {
     let log = write("log.jobspecs", &log);
     let args = ["replay", &log, "-q", "--policy", "easy", "--machine", &machine];
     let schedule = cli(&[&args[..], &["--schedule", "-"]].concat()).ok();
-    // A gpu each; the fourth has to wait for one, the fifth for all of n2; the last fits on no node.
+    // One gpu each; the fourth job waits for one, the fifth for all of n2; the last fits on no node.
     assert_eq!(
         schedule,
         "job,submit,start,end,ranks\n1,0,0,10,2\n2,0,0,10,0\n3,0,0,10,1\n4,1,10,20,0\n5,2,10,20,2\n"
     );
-    // Nor does it matter whether all of it is kept.
+    // The same result without all jobs in memory.
     assert_eq!(cli(&[&args[..], &["--kept", "2", "--schedule", "-"]].concat()).ok(), schedule);
     let said = cli(&[&args[..], &["--json"]].concat()).json();
     let run = &said["runs"][0];
     // The whole node counts with all its cores.
     assert_eq!((&run["metrics"]["core_seconds"], &run["violations"]), (&80.0.into(), &serde_json::json!([])));
     assert_eq!(run["denied"][0]["job"], 6);
-    // As cores alone nobody needs to wait.
+    // With cores alone no job waits.
     let cores = cli(&[&args[..], &["--map", "ask=cores", "--schedule", "-"]].concat()).ok();
     assert!(cores.contains("4,1,1,11,"), "{cores}");
     let bad = write("bad.jobspecs", "{\"t_submit\": 1, \"jobspec\": {\"version\": 1}}\n");
@@ -572,7 +573,7 @@ fn jobs_ask_for_flow_and_pools_are_kept() {
     let dir = folder();
     let log = small_log(dir.path());
     let log = log.as_str();
-    // 500 W for 8 cores that take 50 to 100 each: not all can be in use at once.
+    // 500 W for 8 cores that take 50 to 100 W each: not all can be in use at once.
     let flow =
         ["--pool", "power=500W", "--flow", "power=50-100W/core", "--pool", "bandwidth=2GB/s", "--flow"];
     let flow = flow.into_iter().chain(["bandwidth=25%:500MB/s/core"]).collect::<Vec<_>>();
@@ -610,7 +611,7 @@ fn jobs_ask_for_flow_and_pools_are_kept() {
     assert!(files.contains_key("flow.power.svg"), "{:?}", files.keys());
     assert!(files["curves.csv"].starts_with(b"policy,from,to,cores_in_use,jobs_waiting,power_in_use,"));
 
-    // A machine of a file, whole nodes, pools over pools.
+    // A machine of a file, whole nodes, nested pools.
     let machine = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/graphs/capped.json");
     let more = ["--machine", machine, "--map", "procs=nodes", "--flow", "power=700W/node", "--limit", "100"];
     let (said, _) = twice(log, "easy", &more);
@@ -630,7 +631,7 @@ fn jobs_ask_for_flow_and_pools_are_kept() {
     }
 }
 
-/// Memory of a log's jobs, on a machine that has it: what fits by cores waits for memory.
+/// Memory of a log's jobs, on a machine with memory: a job that fits by cores waits for memory.
 #[test]
 fn memory_of_a_log_is_asked_for_when_wanted() {
     let dir = folder();
@@ -659,7 +660,7 @@ fn memory_of_a_log_is_asked_for_when_wanted() {
     }
     let machine = serde_json::json!({"graph": {"nodes": nodes, "edges": edges}}).to_string();
     let machine = write("m.json", &machine);
-    // Two processors each; of the fields 7 and 10 the one says 1 GB, the other 3 GB (beside each processor).
+    // Two processors each; field 7 says 1 GB, field 10 says 3 GB (for each processor).
     let line = |id: u32| format!("{id} 0 -1 10 2 -1 1000000 2 10 3000000 1 1 1 1 1 1 -1 -1\n");
     let log = write("log.swf", &(1..=3).map(line).collect::<String>());
     let starts = |memory: &str| -> Vec<String> {
@@ -682,7 +683,7 @@ fn memory_of_a_log_is_asked_for_when_wanted() {
     };
     assert_eq!(starts("none"), ["0", "0", "0"]);
     assert_eq!(starts("used"), ["0", "0", "0"]);
-    // 6 GB for a job's two slots: one to a node.
+    // 6 GB for a job's two slots: one job on a node.
     assert_eq!(starts("requested"), ["0", "0", "10"]);
     let args = ["replay", &log, "--machine", &machine, "--map", "memory=much"];
     cli(&args).fails(2, &["memory=much", "memory=requested|used|none"]);

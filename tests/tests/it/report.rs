@@ -1,6 +1,6 @@
-//! The report as a browser shows it: pictures drawn, nothing on the console, nothing asked of the network.
+//! The report in a browser: pictures are drawn, no message on the console, no request to the network.
 //!
-//! Runs where a Chromium is on the path, and says so where there is none. It is talked to over the two pipes of
+//! Runs where a Chromium is on the path, and is skipped elsewhere. The browser is controlled over the two pipes of
 //! `--remote-debugging-pipe`: requests and events as JSON, each ended by a zero byte.
 
 use std::fs::File;
@@ -14,7 +14,7 @@ use fluxgate_testing::{Need, skipped};
 use fluxgate_tests::fixture::{cli, folder};
 use serde_json::{Value, json};
 
-/// How long a browser on a busy machine may take for all of it.
+/// Time that a browser on a busy machine may take in all.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 fn chromium() -> Option<PathBuf> {
@@ -33,11 +33,11 @@ struct Browser {
     child: Child,
     requests: File,
     messages: Receiver<Value>,
-    /// The page, once there is one.
+    /// The session of the page, once it is open.
     session: Option<String>,
     asked: u64,
     begin: Instant,
-    /// Everything that happened on the page so far.
+    /// All events of the page so far.
     events: Vec<Value>,
 }
 
@@ -93,7 +93,7 @@ impl Browser {
         }
     }
 
-    /// Open a page and hear everything that happens on it.
+    /// Opens a page and receives its events.
     fn open(&mut self, url: &str) {
         let target = self.ask("Target.createTarget", json!({"url": "about:blank"}))["targetId"].clone();
         let attached = self.ask("Target.attachToTarget", json!({"targetId": target, "flatten": true}));
@@ -110,7 +110,7 @@ impl Browser {
         }
     }
 
-    /// What happened of one kind.
+    /// The events of one kind.
     fn of(&self, method: &str) -> Vec<&Value> {
         self.events.iter().filter(|event| event["method"] == method).map(|event| &event["params"]).collect()
     }
@@ -130,8 +130,8 @@ impl Drop for Browser {
     }
 }
 
-/// Every picture as the browser paints it: its name, width and height on the page, how many colours there are, and how many
-/// of its points are not white.
+/// Every picture as the browser paints it: its name, width and height on the page, the number of its colours, and the
+/// number of its points that are not white.
 const PAINT: &str = r#"
 (async () => {
   const found = [];

@@ -1,13 +1,13 @@
-//! `fluxgate resource-query` as a script uses it: commands in, results in a file, what went wrong beside it.
+//! `fluxgate resource-query` for a script: commands in, results in a file, errors beside it.
 //!
-//! What the answers are is held against the graph scheduler's own cases in `host/resource-query/tests/it/resource_query.rs`.
+//! `host/resource-query/tests/it/resource_query.rs` compares the answers with the graph scheduler's own cases.
 
 use std::fs::File;
 use std::path::Path;
 
 use fluxgate_tests::fixture::{Said, fluxgate, folder, run};
 
-/// Two nodes of two cores, and memory whose unit is named.
+/// Two nodes of two cores, and memory with a unit.
 const GRAPH: &str = r#"{"graph": {"nodes": [
  {"id": "0", "metadata": {"type": "cluster", "id": 0, "paths": {"containment": "/cluster0"}}},
  {"id": "1", "metadata": {"type": "node", "id": 0, "rank": 0, "properties": {"a<b": "c\"d"}, "paths": {"containment": "/cluster0/node0"}}},
@@ -117,11 +117,11 @@ fn flags_of_the_graph_schedulers_tool() {
     let dir = folder();
     let files = [("graph", GRAPH), ("job", &job("memory")), ("R", R)];
     let base = ["-L", "graph", "-f", "jgf", "-r", "100"];
-    // Without any filter, and what the tool's reader of JGF does not keep.
+    // Without a filter, and without the data that the tool's reader of JGF drops.
     let args = [&base[..], &["--prune-filters=", "-F", "jgf"]].concat();
     let said = ask(dir.path(), &files, &args, "match allocate job\nquit\n");
     assert!(said.out.contains("\"type\": \"memory\"") && !said.out.contains("GB"), "{said:?}");
-    // How much there is.
+    // The sizes of the graph.
     let said = ask(dir.path(), &files, &[&base[..], &["-e"]].concat(), "quit\n");
     for line in ["by_type Key-Value Pairs: 4", "by_name Key-Value Pairs: 5", "by_path Key-Value Pairs: 5"] {
         assert!(said.out.contains(&format!("INFO: {line}\n")), "{said:?}");

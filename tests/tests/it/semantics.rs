@@ -1,5 +1,5 @@
-//! `docs/semantics.md`, held: every policy decides as the slow reference does, job for job, natively and as a
-//! component; and the schedules of published logs are the ones they were.
+//! Tests of `docs/semantics.md`: every policy decides as the slow reference does, job for job, natively and as a
+//! component; and the schedules of published logs are unchanged.
 
 use fluxgate_engine::Policy;
 use fluxgate_formats::JobId;
@@ -16,7 +16,7 @@ use proptest::prelude::*;
 
 type Settings = &'static [(&'static str, &'static str)];
 
-/// A policy, its settings, and what they mean.
+/// A policy, its settings, and their rule.
 struct Case {
     policy: &'static str,
     settings: Settings,
@@ -113,7 +113,7 @@ fn twin(policy: &str, settings: Settings) -> Box<dyn Policy> {
     }
 }
 
-/// The rows of a run that the independent sweep finds nothing wrong with.
+/// The rows of a run in which the independent sweep finds no violation.
 fn run(jobs: &[Job], machine: &Machine, policy: Box<dyn Policy>) -> Vec<Row> {
     let mut rows = Collect::default();
     let config = driver::replay_config();
@@ -141,7 +141,7 @@ fn agree(jobs: &[Job], machine: &Machine, case: &Case, policy: Box<dyn Policy>) 
 }
 
 prop_compose! {
-    /// Short, bursty and full of ties.
+    /// Short and bursty, with many ties.
     fn workloads()(fields in prop::collection::vec((0..12_u32, 1..10_u32, 1..40_u32, 0..50_u32, 0..3_u32, 0..4_u32), 1..60))
         -> Vec<Job>
     {
@@ -151,7 +151,7 @@ prop_compose! {
             if burst == 0 {
                 submit += f64::from(gap);
             }
-            // Ids run against submission, so that ties are not decided by accident.
+            // Ids are in reverse order of submission, so that ties are not decided by accident.
             let id = JobId(n - i as u64);
             Job { user, ..Job::new(id, submit, cores, f64::from(limit), f64::from(run)) }
         }).collect();
@@ -170,7 +170,7 @@ proptest! {
     }
 }
 
-/// The first jobs of a log; `None` where it is not at hand.
+/// The first jobs of a log; `None` where it is missing.
 fn log(name: &str, max_jobs: Option<usize>) -> Option<(Workload, Machine)> {
     let path = shared(&format!("data/swf/{name}.swf.gz"))?;
     let workload = Workload::load(&path, &Options { max_jobs, ..Options::default() }).unwrap();
@@ -195,7 +195,7 @@ fn components_on_real_logs() {
     }
 }
 
-/// SHA-256 of `job start` lines in the order of job numbers: what a schedule is, wherever jobs were placed.
+/// SHA-256 of `job start` lines in the order of job numbers, which identifies a schedule whatever the places.
 fn hash(rows: &[Row]) -> String {
     let starts: Starts = rows.iter().map(|row| (row.job, row.start)).collect();
     let text: String = starts.iter().map(|(id, start)| format!("{} {start}\n", id.0)).collect();

@@ -1,4 +1,4 @@
-//! Candidates beside the policy that decides, and policies on probation, on a live instance.
+//! Candidates beside the active policy, and policies on probation, on a live instance.
 
 use fluxgate_tests::fixture::{World, for_both_dialects, policies};
 use serde_json::{Value, json};
@@ -35,7 +35,7 @@ const FCFS: [&str; 8] = ["--nodes", "1", "--cores", "4", "--policy", "fcfs", "--
 fn a_candidate_is_compared_and_promoted_when_its_gate_holds() {
     for_both_dialects(&FCFS, |args| {
         let world = World::up(args);
-        // One that waits since before the shadow began: it is handed over.
+        // A job that has waited since before the shadow began is part of its copy.
         let first = submit(&world, &["-n3", "-t", "100h", "--simulate", "360000s"]);
         submit(&world, &["-n4", "-t", "1h", "--simulate", "60s"]);
         world.cli(&["policy", "shadow", "easy"]).ok();
@@ -88,7 +88,7 @@ fn whatever_a_shadow_does_wrong_only_ends_it() {
         for mode in modes {
             load_broken(&world, mode);
             world.cli(&["policy", "shadow", "broken"]).ok();
-            // A pass to fail in, and another for keys that are asked again.
+            // A pass in which it fails, and another for keys that are requested again.
             submit(&world, &["-n4", "-t", "5m", "--simulate", "10s"]);
             submit(&world, &["-n4", "-t", "5m", "--simulate", "10s"]);
             quiet(&world);
@@ -124,7 +124,7 @@ fn a_policy_on_probation_that_breaks_a_rule_is_rolled_back() {
         assert_eq!((&shown["quarantined"], &shown["quarantined_until"]), (&json!(true), &Value::Null));
         assert!(world.log().contains("probation broken, rolling back"), "{}", world.log());
 
-        // Without the rule it stays, and its time goes by.
+        // Without the rule it stays, and its probation ends.
         set(&world, "probation-wait-max = \"1h\"");
         world.cli(&["policy", "swap", "easy", "--probation", "10m"]).ok();
         let list = || world.policies();
@@ -132,7 +132,7 @@ fn a_policy_on_probation_that_breaks_a_rule_is_rolled_back() {
         world.until("it is over", |_| list()["probation"].is_null());
         assert_eq!(world.stats()["policy"], "easy");
 
-        // Whoever fails on probation does not come back by itself.
+        // A policy that fails on probation does not return by itself.
         set(&world, "quarantine = 1");
         load_broken(&world, "trap");
         world.cli(&["policy", "swap", "broken", "--probation", "10m"]).ok();

@@ -1,4 +1,4 @@
-//! The table of `docs/site-stack.md` names tests that there are.
+//! The table of `docs/site-stack.md` names existing tests.
 
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! The same policy, compiled natively and as a component, decides the same, job for job.
+//! A policy makes the same decisions, job for job, natively and as a component.
 
 use fluxgate_engine::Policy;
 use fluxgate_guest::Exported;

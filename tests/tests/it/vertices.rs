@@ -1,5 +1,5 @@
-//! Storage of a site as its services and administrators meet it: status and properties by path, over the socket and by
-//! command, and what is left of them when the scheduler dies.
+//! Storage of a site for its services and administrators: status and properties by path, over the socket and by
+//! command, and their state after a kill of the scheduler.
 
 use std::path::{Path, PathBuf};
 
@@ -94,10 +94,10 @@ fn site_56_60_73_storage_that_comes_up_starts_the_job_that_waits_for_it() {
         held.contains("/site/chassis1/ssd1") && job["R"]["execution"]["R_lite"][0]["rank"] == "1",
         "{job}"
     );
-    // It keeps what it holds.
+    // The job keeps its resources.
     status(&world, "/site/chassis1", "down").unwrap();
     assert_eq!(world.jobs("running").len(), 1);
-    // Unknown paths are told once for each parent.
+    // Unknown paths are reported once for each parent.
     status(&world, "/site/chassis7/ssd1", "up").unwrap_err();
     world.until("it is logged", |world| world.log().contains("/site/chassis7/ssd0"));
     assert!(!world.log().contains("/site/chassis7/ssd1"), "{}", world.log());
@@ -111,7 +111,7 @@ fn site_61_63_78_what_was_set_stays_when_the_scheduler_dies() {
         status(&world, path, "up").unwrap();
     }
     world.rpc(SET, json!({"sp_resource_path": "/site/chassis0/n0", "sp_keyval": "badrabbit=x"})).unwrap();
-    // Within a second or so it is written.
+    // It is written within about a second.
     let kept = json!({"key": "sched-fluxgate.vertices", "namespace": "primary", "flags": 0});
     world.until("it is written", |world| world.rpc("kvs.lookup", kept.clone()).is_ok());
     world.kill_scheduler();

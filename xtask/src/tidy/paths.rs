@@ -1,4 +1,4 @@
-//! Paths of this repository that the pages name. A page that names a file which has moved sends its reader nowhere.
+//! Paths of this repository in its pages, which must exist.
 
 use std::fs;
 use std::path::Path;
