@@ -33,7 +33,7 @@ pub(crate) fn keys(job: Option<&Job>, more: &BTreeMap<String, Value>) -> u64 {
 }
 
 /// Annotates a waiting job; annotations that the job manager has already are not sent again.
-pub(crate) fn tell(core: &mut Core, slot: Slot, news: BTreeMap<String, Value>, out: &mut Vec<Action>) {
+pub(crate) fn send(core: &mut Core, slot: Slot, news: BTreeMap<String, Value>, out: &mut Vec<Action>) {
     if !core.config.annotate {
         return;
     }
@@ -46,7 +46,7 @@ pub(crate) fn tell(core: &mut Core, slot: Slot, news: BTreeMap<String, Value>, o
 }
 
 /// Annotates a waiting job with its reason and its estimated start, and says whether that start is reserved.
-pub(crate) fn tell_reason(core: &mut Core, slot: Slot, out: &mut Vec<Action>) {
+pub(crate) fn send_reason(core: &mut Core, slot: Slot, out: &mut Vec<Action>) {
     if !core.config.annotate {
         return;
     }
@@ -62,7 +62,7 @@ pub(crate) fn tell_reason(core: &mut Core, slot: Slot, out: &mut Vec<Action>) {
         ("sched.selection_type".to_owned(), if reserved { Value::from("reserved") } else { Value::Null }),
         ("sched.t_estimate".to_owned(), job.t_estimate.map_or(Value::Null, Value::from)),
     ]);
-    tell(core, slot, news, out);
+    send(core, slot, news, out);
 }
 
 /// The annotations of SUCCESS: those that hold only for a waiting job are removed. `how` is the selection type of RFC

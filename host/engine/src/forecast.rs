@@ -135,7 +135,7 @@ impl ForecastBase {
     pub fn forecast(mut self, now: f64) -> Vec<Forecast> {
         // Expected start of the last job of each queue.
         let mut last = vec![now; self.backfills.len()];
-        let mut told = Vec::with_capacity(self.jobs.len());
+        let mut forecasts = Vec::with_capacity(self.jobs.len());
         for job in self.jobs {
             let queue = job.queue as usize;
             let from = if self.backfills[queue] { now } else { last[queue] };
@@ -154,8 +154,8 @@ impl ForecastBase {
                 (Some(found), Some(reserved)) => Some(found.min(reserved)),
                 (found, reserved) => found.or(reserved),
             };
-            told.push(Forecast { id: job.id, start, reserved: job.reserved });
+            forecasts.push(Forecast { id: job.id, start, reserved: job.reserved });
         }
-        told
+        forecasts
     }
 }

@@ -1,8 +1,8 @@
-//! What the graph of a site costs: a generated machine of 720 chassis, each with 36 vertices of storage and 16 nodes of 96
-//! cores and 4 gpus (1.19 million vertices); loading it, matching a node with storage beside it, misses, and the marks that
-//! a storage service sets when it starts. A table on standard output, never assertions.
+//! The cost of a site's graph: a generated machine of 720 chassis, each with 36 vertices of storage and 16 nodes of
+//! 96 cores and 4 gpus (1.19 million vertices). Measures loading it, matching a node with storage beside it, misses,
+//! and the marks that a storage service sets when it starts. Prints a table on standard output, and asserts nothing.
 //!
-//! With an argument the machine has so many chassis.
+//! An argument sets the number of chassis.
 
 #![allow(clippy::print_stdout)]
 
@@ -78,14 +78,14 @@ fn text(chassis: u32) -> String {
     )
 }
 
-/// The most memory that the process had, in MB.
+/// Peak memory of the process, in MB.
 fn peak() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
     line.and_then(|line| line.trim().split(' ').next()?.parse::<u64>().ok()).unwrap_or(0) / 1024
 }
 
-/// Microseconds of each, the median of five rounds.
+/// Microseconds of one call, the median of five rounds.
 fn each(times: u32, mut one: impl FnMut(u32)) -> f64 {
     let mut rounds: Vec<f64> = (0..5)
         .map(|_| {

@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_site_may_keep_failed_policies_out() {
+    fn a_site_may_want_nobody_back() {
         let guard = Guard { quarantine: 0.0, ..Guard::default() };
         assert_eq!(Records::default().failed("p", &trap(), 0.0, &guard), Out::ForGood);
     }

@@ -39,7 +39,7 @@ pub struct Memory {
 
 /// The minimum of a job, in the unit of [`Memory::on`].
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Due {
+pub struct LeastMemory {
     /// On single ranks, where its request determines the rank.
     pub ranks: Vec<(u32, u64)>,
     /// On all ranks together.
@@ -94,9 +94,9 @@ impl Memory {
 
     /// The memory that a job must have on the ranks of its row; `jobspecs` are the
     /// [requests](crate::workload::Workload::jobspecs) of jobs.
-    pub fn due(&self, jobspecs: &[Arc<Jobspec>], job: &Job, row: &Row) -> Due {
+    pub fn due(&self, jobspecs: &[Arc<Jobspec>], job: &Job, row: &Row) -> LeastMemory {
         let brought = (job.jobspec as usize).checked_sub(1).and_then(|number| jobspecs.get(number));
-        let mut due = Due::default();
+        let mut due = LeastMemory::default();
         if let Some(spec) = brought {
             due.all = self.of_request(spec);
         } else {

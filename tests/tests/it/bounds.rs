@@ -29,12 +29,12 @@ struct Model<'a> {
     bounds: &'a Bounds,
     running: Vec<Held>,
     /// The reservation of each queue.
-    promised: BTreeMap<u32, Held>,
+    reserved: BTreeMap<u32, Held>,
 }
 
 impl Model<'_> {
     fn held(&self) -> Vec<Held> {
-        self.running.iter().chain(self.promised.values()).copied().collect()
+        self.running.iter().chain(self.reserved.values()).copied().collect()
     }
 
     /// True if the bounds hold at this time with the job.
@@ -69,7 +69,7 @@ impl Model<'_> {
 
 /// Every start. With `easy` the first waiting job of each queue gets a reservation; otherwise no job passes it.
 fn schedule(jobs: &[Job], cores: u32, bounds: &Bounds, easy: bool) -> BTreeMap<JobId, f64> {
-    let mut model = Model { cores, bounds, running: Vec::new(), promised: BTreeMap::new() };
+    let mut model = Model { cores, bounds, running: Vec::new(), reserved: BTreeMap::new() };
     let possible = |job: &&Job| {
         let own = bounds.get(&job.queue).and_then(|bounds| bounds.0);
         let others = bounds.iter().filter(|(queue, _)| **queue != job.queue);
@@ -104,7 +104,7 @@ fn schedule(jobs: &[Job], cores: u32, bounds: &Bounds, easy: bool) -> BTreeMap<J
             if queued.is_empty() {
                 continue;
             }
-            model.promised.remove(queue);
+            model.reserved.remove(queue);
             let mut head = None;
             queued.retain(|job| {
                 if head.is_some() && !easy {
@@ -128,7 +128,7 @@ fn schedule(jobs: &[Job], cores: u32, bounds: &Bounds, easy: bool) -> BTreeMap<J
                         let from = model.earliest(job, now);
                         let held =
                             Held { job: job.id, queue: *queue, from, to: from + job.limit, cores: job.cores };
-                        model.promised.insert(*queue, held);
+                        model.reserved.insert(*queue, held);
                     }
                 }
                 true

@@ -136,7 +136,7 @@ fn agree(jobs: &[Job], machine: &Machine, case: &Case, policy: Box<dyn Policy>) 
     }
     assert_eq!(got.len(), expected.len(), "{name}");
     if matches!(case.rule, Rule::Conservative { by_reservation: true }) {
-        assert_eq!(moved_back, 0.0, "{name}: a promise moved back");
+        assert_eq!(moved_back, 0.0, "{name}: a reservation moved back");
     }
 }
 

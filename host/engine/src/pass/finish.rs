@@ -112,10 +112,10 @@ impl Pass {
                         job.reason = reason;
                     }
                 }
-                annotate::tell_reason(core, slot, out);
+                annotate::send_reason(core, slot, out);
             }
             for (slot, notes) in self.notes {
-                annotate::tell(core, slot, notes, out);
+                annotate::send(core, slot, notes, out);
             }
         }
         let queue = &mut core.queues[self.queue as usize];

@@ -51,15 +51,15 @@ impl Policy for Easy {
         mut pass: fluxgate_engine::Pass,
     ) -> (fluxgate_engine::Pass, Result<(), fluxgate_engine::PolicyError>) {
         self.seen = self.seen.wrapping_add(1);
-        let mut guarantees = 3;
-        while let Some(c) = if guarantees > 0 { pass.next() } else { pass.next_fitting() } {
+        let mut reservations = 3;
+        while let Some(c) = if reservations > 0 { pass.next() } else { pass.next_fitting() } {
             let note = format!("[{c}, {}]", self.seen);
             if let Err(error) = pass.annotate(c, "user.pass", &note) {
                 return (pass, Err(error));
             }
             match pass.start(c, None) {
-                Ok(Err(Refusal::Busy | Refusal::DelaysReservation)) if guarantees > 0 => {
-                    guarantees -= 1;
+                Ok(Err(Refusal::Busy | Refusal::DelaysReservation)) if reservations > 0 => {
+                    reservations -= 1;
                     if let Err(error) = pass.reserve(c) {
                         return (pass, Err(error));
                     }

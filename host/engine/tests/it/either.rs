@@ -31,7 +31,7 @@ fn by(name: &str, run: fn(&mut Pass) -> Result<(), PolicyError>) -> Engine {
     engine
 }
 
-fn guaranteed(engine: &Engine) -> Vec<(JobId, f64)> {
+fn reservations(engine: &Engine) -> Vec<(JobId, f64)> {
     engine.resources().reservations().map(|(id, start, _)| (id, start)).collect()
 }
 
@@ -49,7 +49,7 @@ proptest! {
                 started(&engine.pass(now))
             });
             prop_assert_eq!(&outs[0], &outs[1]);
-            prop_assert_eq!(guaranteed(&both[0]), guaranteed(&both[1]));
+            prop_assert_eq!(reservations(&both[0]), reservations(&both[1]));
             let waits = |engine: &Engine| engine.explain(JobId(id), now).map(|why| (why.reason, why.text));
             prop_assert_eq!(waits(&both[0]), waits(&both[1]));
             running.extend(&outs[0]);

@@ -64,7 +64,7 @@ fn a_promise_is_the_latest() {
     assert_eq!((told.start, told.reserved), (Some(40.0), Some(50.0)));
     engine.step(Event::Down("0".parse().unwrap()), 2.0);
     let base = engine.forecast_base(2.0, FORECAST_JOBS_MAX);
-    assert_eq!(base.forecast(2.0)[0].start, Some(50.0), "it is still promised");
+    assert_eq!(base.forecast(2.0)[0].start, Some(50.0), "it is still reserved");
     engine.pass(2.0);
     assert_eq!(forecast(&engine, 2.0), [(2, None)]);
 }

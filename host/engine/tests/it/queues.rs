@@ -24,7 +24,7 @@ fn lifo() -> Script {
 }
 
 /// Gives a queue a policy of its own, and completes the swap.
-fn seat(engine: &mut Engine, queue: &str, policy: Script, now: f64) -> Vec<Action> {
+fn set_queue_policy(engine: &mut Engine, queue: &str, policy: Script, now: f64) -> Vec<Action> {
     let mut out = engine.swap_queue(queue, Box::new(policy)).unwrap();
     settle(engine, now, &mut out);
     out
@@ -172,8 +172,8 @@ proptest! {
     #[test]
     fn two_queues_with_two_policies_are_two_engines(ops in prop::collection::vec(op(), 1..80)) {
         let mut both = world(true, true);
-        seat(&mut both.engine, "a", short(), 0.0);
-        seat(&mut both.engine, "b", lifo(), 0.0);
+        set_queue_policy(&mut both.engine, "a", short(), 0.0);
+        set_queue_policy(&mut both.engine, "b", lifo(), 0.0);
         let (mut one, mut other) = (world(true, false), world(false, true));
         install(&mut one.engine, short(), 0.0);
         install(&mut other.engine, lifo(), 0.0);
@@ -193,7 +193,7 @@ proptest! {
         for world in [&mut quiet, &mut lively] {
             let on_breach = if hold { OnBreach::Suspend } else { OnBreach::Fallback };
             world.engine.reconfigure(Config { on_breach, ..world.engine.config().clone() });
-            seat(&mut world.engine, "a", short(), 0.0);
+            set_queue_policy(&mut world.engine, "a", short(), 0.0);
             install(&mut world.engine, lifo(), 0.0);
         }
         for (i, op) in ops.iter().enumerate() {
@@ -215,7 +215,7 @@ proptest! {
         lively.engine.swap_queue("b", Box::new(lifo())).ok();
         settle(&mut lively.engine, 1000.0, &mut out);
         if lively.engine.queue_policy("b").is_some() && lively.engine.queues().any(|d| d.suspended_by.is_some()) {
-            seat(&mut lively.engine, "b", lifo(), 1000.0);
+            set_queue_policy(&mut lively.engine, "b", lifo(), 1000.0);
         }
         let mut rounds = 0;
         while lively.engine.running() + lively.engine.pending() > 0 {
@@ -237,7 +237,7 @@ proptest! {
     ) {
         let mut first = World { spec: queued, ..world(true, true) };
         install(&mut first.engine, short(), 0.0);
-        seat(&mut first.engine, "b", lifo(), 0.0);
+        set_queue_policy(&mut first.engine, "b", lifo(), 0.0);
         let mut specs = BTreeMap::new();
         for (i, op) in before.iter().enumerate() {
             if let Op::Submit(a, slots, t) = op {
@@ -282,7 +282,7 @@ fn a_failure_is_one_queues_own() {
         let config = Config { on_breach, ..Config::default() };
         let mut engine = Engine::new(machine(1, 4), config);
         install(&mut engine, short(), 0.0);
-        seat(&mut engine, "debug", Script::named("bad").run(|_| Err(trap())), 0.0);
+        set_queue_policy(&mut engine, "debug", Script::named("bad").run(|_| Err(trap())), 0.0);
         let jobs = vec![(1, queued(1, 9.0, "debug")), (2, queued(1, 9.0, "batch"))];
         let out = submit(&mut engine, 1.0, jobs);
         let failed = PolicyNotice::Failed { name: "bad".to_owned(), error: trap() };
@@ -311,7 +311,7 @@ fn a_failure_is_one_queues_own() {
 fn the_default_policy_fails_without_the_others() {
     let config = Config { on_breach: OnBreach::Suspend, ..Config::default() };
     let mut engine = Engine::new(machine(1, 4), config);
-    seat(&mut engine, "debug", lifo(), 0.0);
+    set_queue_policy(&mut engine, "debug", lifo(), 0.0);
     install(&mut engine, Script::named("bad").run(|_| Err(trap())), 0.0);
     let jobs = vec![(1, queued(1, 9.0, "batch")), (2, queued(1, 9.0, "debug")), (3, queued(1, 9.0, "debug"))];
     assert_eq!(started(&submit(&mut engine, 1.0, jobs)), [3, 2]);
@@ -328,7 +328,7 @@ fn each_gets_events_of_its_own_jobs_and_of_those_without_a_known_queue() {
     let ((default, all), (own, debug)) = (seen("default"), seen("own"));
     let mut engine = engine(1, 4);
     install(&mut engine, default, 0.0);
-    seat(&mut engine, "debug", own, 0.0);
+    set_queue_policy(&mut engine, "debug", own, 0.0);
     let r = machine(1, 1).to_r_all();
     let hello = Event::Hello {
         id: JobId(9),
@@ -360,13 +360,13 @@ fn the_state_goes_from_the_one_before_to_the_own_one() {
     install(&mut engine, default, 0.0);
     let own = Script { state: Some(Ok(vec![8])), ..Script::named("own").run(fcfs) };
     let got = Arc::clone(&own.restored);
-    let out = seat(&mut engine, "debug", own, 0.0);
+    let out = set_queue_policy(&mut engine, "debug", own, 0.0);
     let swapped = PolicyNotice::Swapped { from: "default".to_owned(), to: "own".to_owned(), state: true };
     assert_eq!(notices(&out), [PolicyNotice::Queue { queue: "debug".to_owned(), notice: Box::new(swapped) }]);
     assert_eq!(got.lock().unwrap()[0].data, [7]);
     let next = Script { state: Some(Ok(vec![9])), ..Script::named("next").run(fcfs) };
     let got = Arc::clone(&next.restored);
-    seat(&mut engine, "debug", next, 1.0);
+    set_queue_policy(&mut engine, "debug", next, 1.0);
     assert_eq!(got.lock().unwrap()[0].data, [8]);
 }
 
@@ -376,7 +376,7 @@ fn a_queue_that_is_given_back_is_in_the_default_policys_order() {
     let config = Config { warm_up_per_step: 2, ..Config::default() };
     let mut engine = Engine::new(machine(1, 1), config);
     install(&mut engine, lifo(), 0.0);
-    seat(&mut engine, "debug", Script::named("own").run(|_| Ok(())), 0.0);
+    set_queue_policy(&mut engine, "debug", Script::named("own").run(|_| Ok(())), 0.0);
     let jobs = (1..8).map(|id| (id, queued(1, 9.0, if id % 3 == 0 { "batch" } else { "debug" }))).collect();
     assert_eq!(started(&submit(&mut engine, 1.0, jobs)), [6]);
     engine.give_back("debug").unwrap();
@@ -413,7 +413,7 @@ fn the_default_policy_may_fail_while_a_queue_comes_back_to_it() {
         if calls > 2 { Err(trap()) } else { Ok(vec![0.0; rows.len()]) }
     });
     install(&mut engine, default, 0.0);
-    seat(&mut engine, "debug", lifo(), 0.0);
+    set_queue_policy(&mut engine, "debug", lifo(), 0.0);
     submit(&mut engine, 1.0, (1..6).map(|id| (id, queued(1, 9.0, "debug"))).collect());
     engine.give_back("debug").unwrap();
     let mut out = Vec::new();
@@ -429,7 +429,7 @@ fn the_default_policy_may_fail_while_a_queue_comes_back_to_it() {
 fn swaps_of_different_queues_go_on_beside_each_other() {
     let config = Config { warm_up_per_step: 1, ..Config::default() };
     let mut engine = Engine::new(machine(1, 1), config);
-    seat(&mut engine, "a", lifo(), 0.0);
+    set_queue_policy(&mut engine, "a", lifo(), 0.0);
     submit(&mut engine, 1.0, (1..6).map(|id| (id, queued(1, 9.0, if id < 4 { "a" } else { "b" }))).collect());
     engine.swap_queue("a", Box::new(short())).unwrap();
     let again = engine.swap_queue("a", Box::new(lifo())).unwrap_err();
@@ -452,12 +452,12 @@ fn swaps_of_different_queues_go_on_beside_each_other() {
 fn queues_are_bounded_and_a_successor_that_fails_is_named() {
     let config = Config { queues_max: 1, ..Config::default() };
     let mut engine = Engine::new(machine(1, 1), config);
-    seat(&mut engine, "a", lifo(), 0.0);
+    set_queue_policy(&mut engine, "a", lifo(), 0.0);
     let full = engine.swap_queue("b", Box::new(lifo())).unwrap_err();
     assert_eq!(full.to_string(), "queue b: more than 1 queues");
     submit(&mut engine, 1.0, vec![(1, queued(1, 9.0, "a")), (2, queued(1, 9.0, "a"))]);
     let nan = Script::named("nan").keys(|rows| Ok(vec![f64::NAN; rows.len()]));
-    let out = seat(&mut engine, "a", nan, 2.0);
+    let out = set_queue_policy(&mut engine, "a", nan, 2.0);
     let [PolicyNotice::Queue { queue, notice }] = &notices(&out)[..] else { panic!("{out:?}") };
     assert_eq!(queue, "a");
     assert!(

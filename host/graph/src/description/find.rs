@@ -10,8 +10,7 @@
 //! | `sched-now` | `allocated`, `free` | that a job holds, or below one that a job holds; all others |
 //! | `sched-future` | `reserved`, `free` | the same for reservations |
 //! | `jobid-alloc`, `jobid-reserved` | a job id | that the job holds, or has reserved |
-//! | `jobid-tag`, `jobid-span` | a job id | at or above a vertex of the job; with an aggregate that counts units of
-//! the job |
+//! | `jobid-tag`, `jobid-span` | a job id | at or above a vertex of the job; with an aggregate of its units |
 //! | `names` | a hostlist | with one of these names |
 //! | `property`, `tag` | a name, or `name=value` | with this property or tag |
 //! | `type`, `basename`, `name`, `unit` | a text | with this value |

@@ -1,6 +1,6 @@
 //! The immutable machine that is compiled for scheduling: node templates, vertices above and beside nodes, pools, flow.
 //!
-//! This room must never know which nodes are up, what jobs hold, or a time.
+//! This room must never know which nodes are up, allocations, or a time.
 
 pub(crate) mod builder;
 pub(crate) mod flow;

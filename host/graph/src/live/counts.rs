@@ -96,7 +96,7 @@ fn is_of(machine: &Machine, node: u32, templates: &[TemplateId]) -> bool {
 }
 
 /// A planned reservation: start, job, units, duration.
-type Due = (f64, JobId, Pair, f64);
+type Planned = (f64, JobId, Pair, f64);
 
 /// One reservation.
 #[derive(Debug, Clone)]
@@ -144,7 +144,7 @@ impl CountPlan {
         let units = Units::of(machine)?;
         let due =
             |r: &Reservation| Some((r.start.max(now), r.id, units.takes(machine, &r.request)?, r.duration));
-        let waiting: Vec<Due> = machine.reservations.iter().map(due).collect::<Option<_>>()?;
+        let waiting: Vec<Planned> = machine.reservations.iter().map(due).collect::<Option<_>>()?;
         let mut free = units.free(machine);
         let returns = units.returns(machine, now);
         let profiles = (
@@ -156,7 +156,7 @@ impl CountPlan {
         let mut plan = CountPlan { units, steps: Vec::new(), free: profiles, blocks };
         // Reservations are in order of start; `late` are those whose time has come and that do not fit yet.
         let mut waiting = waiting.into_iter().peekable();
-        let mut late: Vec<Due> = Vec::new();
+        let mut late: Vec<Planned> = Vec::new();
         let mut running: BinaryHeap<Reverse<(TotalF64, Pair)>> = BinaryHeap::new();
         let mut at = now;
         loop {

@@ -3,7 +3,7 @@
 //! Requests of equal resources and constraints share one [`ShapeId`], so an answer about one of them (it does not
 //! fit, it can never fit) holds for all.
 //!
-//! This module must never know what is free, or the job and its duration.
+//! This module must never know which units are free, or the job and its duration.
 
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap};

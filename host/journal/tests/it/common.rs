@@ -110,9 +110,9 @@ impl Policy for Native {
 }
 
 /// Every native policy by its name, or one policy in place of all.
-pub struct Shelf(pub Option<&'static str>);
+pub struct NativePolicies(pub Option<&'static str>);
 
-impl Policies for Shelf {
+impl Policies for NativePolicies {
     fn make(&mut self, row: &PolicyRow) -> Result<Box<dyn Policy>, String> {
         Ok(Native::make(self.0.unwrap_or(&row.name)))
     }
@@ -171,7 +171,7 @@ impl Load {
     }
 
     /// Gives a queue a policy of its own; without a name returns it to the default policy.
-    pub fn seat(&mut self, queue: &str, name: Option<&str>) {
+    pub fn set_queue_policy(&mut self, queue: &str, name: Option<&str>) {
         match name {
             Some(name) => {
                 let (name, digest) = (name.to_owned(), format!("sha256:{name}"));

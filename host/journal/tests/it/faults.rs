@@ -29,7 +29,7 @@ fn journal(disk: &Faulty, path: &Path) -> Journal {
 }
 
 fn rerun(journal: &Journal) -> Result<Verified, RerunError> {
-    verify(journal, &mut Shelf(None), None, None)
+    verify(journal, &mut NativePolicies(None), None, None)
 }
 
 /// The readable records of each file.

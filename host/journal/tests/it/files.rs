@@ -146,13 +146,16 @@ fn what_a_kill_left_is_cut_when_the_next_scheduler_comes() {
     let length = fs::metadata(&path).unwrap().len();
     fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(length - 3).unwrap();
     assert_eq!(
-        verify(&Journal::open(&options.dir).unwrap(), &mut Shelf(None), None, None).unwrap().torn.len(),
+        verify(&Journal::open(&options.dir).unwrap(), &mut NativePolicies(None), None, None)
+            .unwrap()
+            .torn
+            .len(),
         1
     );
     let mut load = Load::new(Some(&options), 2);
     (0..50).for_each(|_| load.go());
     load.engine.close(load.now);
-    let done = verify(&Journal::open(&options.dir).unwrap(), &mut Shelf(None), None, None).unwrap();
+    let done = verify(&Journal::open(&options.dir).unwrap(), &mut NativePolicies(None), None, None).unwrap();
     assert_eq!((done.torn.len(), done.lives), (0, 2));
     // Other users have no access.
     let mode = |path: &std::path::Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
@@ -181,13 +184,13 @@ fn files_rotate_and_stay_below_the_bound() {
     assert!(size(&options.dir) <= BYTES_MIN);
     let journal = Journal::open(&options.dir).unwrap();
     assert!(journal.files().len() < 9, "old files were dropped");
-    let done = verify(&journal, &mut Shelf(None), None, None).unwrap();
+    let done = verify(&journal, &mut NativePolicies(None), None, None).unwrap();
     assert_eq!((done.resumed, done.lives), (1, 0));
     assert_eq!(done.checkpoints as usize, journal.files().len() - 1);
     assert!(done.passes > 1000 && done.cut > 0, "{done:?}");
     // Each file can be read on its own.
     for file in journal.files() {
-        verify(&Journal::open(file).unwrap(), &mut Shelf(None), None, None).unwrap();
+        verify(&Journal::open(file).unwrap(), &mut NativePolicies(None), None, None).unwrap();
     }
 }
 
@@ -219,7 +222,7 @@ fn a_disk_that_refuses_is_a_gap_and_scheduling_goes_on() {
     }
     (0..100).for_each(|_| load.go());
     load.engine.close(load.now);
-    let done = verify(&Journal::open(&folder).unwrap(), &mut Shelf(None), None, None).unwrap();
+    let done = verify(&Journal::open(&folder).unwrap(), &mut NativePolicies(None), None, None).unwrap();
     let (_, lost, why) = &done.gaps[0];
     assert!(*lost > 0 && why.contains("No such file"), "{done:?}");
 }
@@ -233,7 +236,7 @@ fn a_slow_disk_is_a_gap_and_scheduling_goes_on() {
         load.go();
     }
     load.engine.close(load.now);
-    let done = verify(&Journal::open(&options.dir).unwrap(), &mut Shelf(None), None, None).unwrap();
+    let done = verify(&Journal::open(&options.dir).unwrap(), &mut NativePolicies(None), None, None).unwrap();
     assert!(done.gaps.iter().all(|(_, lost, why)| *lost > 0 && why.contains("slower")), "{done:?}");
 }
 

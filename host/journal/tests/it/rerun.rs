@@ -51,15 +51,15 @@ fn night_of_queues(options: &Options, seed: u64, steps: u32, broken: &'static st
             std::thread::yield_now();
         }
         match n % 89 {
-            10 => load.seat("debug", Some("longest")),
+            10 => load.set_queue_policy("debug", Some("longest")),
             25 => load.swap("longest"),
-            33 => load.seat("batch", Some(broken)),
-            50 => load.seat("debug", Some(broken)),
+            33 => load.set_queue_policy("batch", Some(broken)),
+            50 => load.set_queue_policy("debug", Some(broken)),
             55 => load.remember(),
-            65 => load.seat("debug", None),
-            75 => load.seat("batch", Some("shortest")),
+            65 => load.set_queue_policy("debug", None),
+            75 => load.set_queue_policy("batch", Some("shortest")),
             80 => load.engine.suspend_queue("debug", "lost", load.now),
-            84 => load.seat("debug", Some("shortest")),
+            84 => load.set_queue_policy("debug", Some("shortest")),
             // The bounds of queues are part of the state.
             86 => {
                 let bound = |text: &str| Some(text.parse().unwrap());
@@ -81,10 +81,10 @@ fn queues_with_policies_of_their_own_are_repeated_over_files_and_into_the_middle
     night_of_queues(&options, 7, 9000, "longest");
     let journal = Journal::open(&options.dir).unwrap();
     assert!(journal.files().len() > 2);
-    let done = verify(&journal, &mut Shelf(None), None, None).unwrap();
+    let done = verify(&journal, &mut NativePolicies(None), None, None).unwrap();
     assert!(done.checkpoints > 0 && done.swaps > 20, "{done:?}");
     for file in journal.files() {
-        verify(&Journal::open(file).unwrap(), &mut Shelf(None), None, None).unwrap();
+        verify(&Journal::open(file).unwrap(), &mut NativePolicies(None), None, None).unwrap();
     }
     let night = History::read(&journal, None, None).unwrap();
     assert!(night.policies.len() >= 2, "{:?}", night.policies);
@@ -97,7 +97,7 @@ proptest! {
         let dir = tempfile::tempdir().unwrap();
         let options = Options::new(dir.path().join("j"));
         night_of_queues(&options, seed, 300, "broken");
-        let done = verify(&Journal::open(&options.dir).unwrap(), &mut Shelf(None), None, None).unwrap();
+        let done = verify(&Journal::open(&options.dir).unwrap(), &mut NativePolicies(None), None, None).unwrap();
         // Some seeds make fewer than a hundred passes.
         prop_assert!(done.swaps >= 8 && done.breaches >= 2 && done.passes > 80, "{:?}", done);
     }
@@ -107,7 +107,7 @@ proptest! {
         let dir = tempfile::tempdir().unwrap();
         let options = Options::new(dir.path().join("j"));
         night(&options, seed, 300);
-        let done = verify(&Journal::open(&options.dir).unwrap(), &mut Shelf(None), None, None).unwrap();
+        let done = verify(&Journal::open(&options.dir).unwrap(), &mut NativePolicies(None), None, None).unwrap();
         prop_assert_eq!(done.lives, 1);
         prop_assert!(done.swaps >= 8 && done.passes > 100, "{:?}", done);
     }
@@ -121,7 +121,7 @@ fn another_policy_differs_and_the_first_record_is_named() {
     (0..300).for_each(|_| load.go());
     load.engine.close(load.now);
     let journal = Journal::open(&options.dir).unwrap();
-    let error = verify(&journal, &mut Shelf(Some("longest")), None, None).unwrap_err();
+    let error = verify(&journal, &mut NativePolicies(Some("longest")), None, None).unwrap_err();
     let RerunError::Differs { path, kind, .. } = &error else { panic!("{error}") };
     // The name of the successor differs already.
     assert_eq!((path, *kind), (&journal.files()[0], "pass"));
@@ -134,12 +134,12 @@ fn a_span_of_time_is_enough() {
     let options = Options::new(dir.path().join("j"));
     night(&options, 10_485_959_379_895_756_131, 300);
     let journal = Journal::open(&options.dir).unwrap();
-    let all = verify(&journal, &mut Shelf(None), None, None).unwrap();
+    let all = verify(&journal, &mut NativePolicies(None), None, None).unwrap();
     assert_eq!((all.swaps, all.breaches, all.cut), (16, 6, 5), "{all:?}");
     let (begin, end) = all.span.unwrap();
-    let half = verify(&journal, &mut Shelf(None), None, Some((begin + end) / 2.0)).unwrap();
+    let half = verify(&journal, &mut NativePolicies(None), None, Some((begin + end) / 2.0)).unwrap();
     assert!(half.passes > 10 && half.passes < all.passes);
-    assert!(matches!(verify(&journal, &mut Shelf(None), None, Some(1.0)), Err(RerunError::Nothing)));
+    assert!(matches!(verify(&journal, &mut NativePolicies(None), None, Some(1.0)), Err(RerunError::Nothing)));
 }
 
 #[test]

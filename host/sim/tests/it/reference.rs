@@ -75,11 +75,11 @@ fn fcfs_pass(machine: &mut Machine, queue: &mut Vec<Job>) {
 fn easy_pass(machine: &mut Machine, queue: &mut Vec<Job>) {
     fcfs_pass(machine, queue);
     let Some(first) = queue.first().copied() else { return };
-    let promised = machine.earliest(first.cores, None);
+    let reserved_start = machine.earliest(first.cores, None);
     let mut still = vec![first];
     for job in queue.drain(..).skip(1) {
         let as_running = Running { cores: job.cores, end: 0.0, expected: machine.now + job.limit };
-        if job.cores <= machine.free() && machine.earliest(first.cores, Some(as_running)) <= promised {
+        if job.cores <= machine.free() && machine.earliest(first.cores, Some(as_running)) <= reserved_start {
             machine.start(&job);
         } else {
             still.push(job);

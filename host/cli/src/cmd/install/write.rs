@@ -395,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn files_of_others_are_not_touched() {
+    fn nobody_elses_file_is_touched() {
         let dir = tempfile::tempdir().unwrap();
         let layout = layout(dir.path());
         let path = layout.prefix.join("bin/x");

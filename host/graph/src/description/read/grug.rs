@@ -226,7 +226,7 @@ impl<'d> Data<'d> {
 }
 
 trait LocalName {
-    /// True for an element of this name, in whatever namespace.
+    /// True for an element of this name, in any namespace.
     fn has_tag_name_local(&self, name: &str) -> bool;
 }
 

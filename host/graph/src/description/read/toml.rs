@@ -1,9 +1,10 @@
 //! Reading TOML `[[resource.config]]`, the static configuration of flux-config-resource(5).
 //!
-//! Each entry names hosts and what they have; entries add up, so that a property can be given to hosts listed before.
-//! Ranks count from 0 in the order in which hosts are first named. Hosts in `resource.exclude` (a hostlist or an idset
-//! of ranks) keep their ranks and are left out. `[resource.flow.KIND]` is what R has in `scheduling.flow`: pools of power or
-//! bandwidth that lead to hosts. Other keys of `[resource]` are for the resource service.
+//! Each entry names hosts and their resources; entries add up, so that a property can be added to hosts listed
+//! before. Ranks count from 0 in the order in which hosts are first named. Hosts in `resource.exclude` (a hostlist or
+//! an idset of ranks) keep their ranks and are left out. `[resource.flow.KIND]` has the content of R's
+//! `scheduling.flow`: pools of power or bandwidth that feed hosts. Other keys of `[resource]` are for the resource
+//! service.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -17,7 +18,7 @@ use crate::description::error::LoadError;
 use crate::description::flow;
 use crate::description::limits::{MEMBERS_MAX, NODES_MAX};
 
-/// Longest text.
+/// Longest text, in bytes.
 pub(crate) const BYTES_MAX: usize = 64 << 20;
 /// Characters that a property must not have (RFC 20).
 const FORBIDDEN: &[char] = &['!', '&', '\'', '"', '^', '`', '|', '(', ')'];
@@ -145,12 +146,12 @@ pub(crate) fn read(text: &str) -> Result<R, LoadError> {
     Ok(r)
 }
 
-/// Hosts that flow leads to and that nothing else names: here all of them stand in one text, so they are misspelt.
+/// Hosts of flow that no `config` entry names: in one text they must be misspelt.
 fn strangers(flow: &Value, ranks: &HashMap<String, usize>) -> Result<(), String> {
     for (subsystem, said) in flow.as_object().into_iter().flatten() {
         for (index, pool) in said["pools"].as_array().into_iter().flatten().enumerate() {
             let hosts = pool["hosts"].as_str().and_then(|text| text.parse::<Hostlist>().ok());
-            // What cannot be read, or is too much, is refused where it is used.
+            // Invalid or too long lists are refused where they are used.
             let hosts = hosts.filter(|hosts| hosts.len() as u64 <= NODES_MAX).unwrap_or_default();
             if let Some(host) = hosts.iter().find(|host| !ranks.contains_key(host)) {
                 let place = format!("{}.{subsystem}.pools[{index}].hosts", flow::KEY);

@@ -1,7 +1,7 @@
 //! Readers of R (RFC 20) and JGF (RFC 40) that compile a layout directly.
 //!
-//! A reader loads everything or nothing, bounds its input, and names the place of an error. These modules must never know
-//! what a layout is used for.
+//! A reader loads everything or nothing, bounds its input, and names the place of an error. These modules must never
+//! know the use of a layout.
 
 mod bind;
 mod jgf;

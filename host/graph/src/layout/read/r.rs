@@ -39,13 +39,13 @@ pub(crate) fn load(r: &R) -> Result<Loaded, LoadError> {
         let what = format!("{} hosts found for {} ranks; one each is needed", r.nodelist.len(), ranks.len());
         return Err(LoadError::new("R", "execution.nodelist", what));
     }
-    let told = flow_of(r);
+    let described = flow_of(r);
     let mut strange = None;
     match site::graph_of(r) {
         Ok(Some(graph)) => {
             let mut wrong = None;
             let mut more = |build: &mut GraphBuilder, nodes: &BTreeMap<u32, PoolId>| {
-                wrong = told.flow.as_ref().and_then(|flow| add_flow(build, flow, r, nodes).err());
+                wrong = described.flow.as_ref().and_then(|flow| add_flow(build, flow, r, nodes).err());
             };
             let site::Bound { mut graph, unbound } = site::load(&graph, Some(r), &mut more)?;
             let named = r.r_lite.iter().flat_map(|entry| entry.children.keys());
@@ -98,7 +98,8 @@ pub(crate) fn load(r: &R) -> Result<Loaded, LoadError> {
             }
         }
     }
-    let (scheduling, mut unused) = Scheduling::read(told.rest.as_ref().or(r.scheduling.as_ref()), &ranks);
+    let (scheduling, mut unused) =
+        Scheduling::read(described.rest.as_ref().or(r.scheduling.as_ref()), &ranks);
     let mut of_node: BTreeMap<u32, PoolId> = BTreeMap::new();
     let topologies = scheduling.entries();
     let of_rank: BTreeMap<u32, usize> = topologies
@@ -116,7 +117,7 @@ pub(crate) fn load(r: &R) -> Result<Loaded, LoadError> {
         pool.properties = properties.remove(&rank).unwrap_or_default();
         let id: PoolId = build.add(pool).map_err(fault)?;
         build.contain(root, id);
-        if told.flow.is_some() {
+        if described.flow.is_some() {
             of_node.insert(rank, id);
         }
         let topology = of_rank.get(&rank).copied().filter(|&topology| {
@@ -146,7 +147,7 @@ pub(crate) fn load(r: &R) -> Result<Loaded, LoadError> {
         return Err(LoadError::new("R", "execution.properties", what));
     }
     let mut wrong: Vec<String> = Vec::new();
-    if let Some(flow) = &told.flow {
+    if let Some(flow) = &described.flow {
         wrong.extend(add_flow(&mut build, flow, r, &of_node).err());
     }
     let mut graph = build.finish().map_err(fault)?;
@@ -165,23 +166,23 @@ pub(crate) fn load(r: &R) -> Result<Loaded, LoadError> {
 }
 
 /// The description of flow in an R.
-struct Told {
+struct DescribedFlow {
     flow: Option<Map<String, Value>>,
     /// `scheduling` without the description of flow.
     rest: Option<Value>,
 }
 
 /// The flow that `scheduling` describes, and the other keys.
-fn flow_of(r: &R) -> Told {
-    let mut told = Told { flow: None, rest: None };
-    let Some(Value::Object(scheduling)) = &r.scheduling else { return told };
+fn flow_of(r: &R) -> DescribedFlow {
+    let mut described = DescribedFlow { flow: None, rest: None };
+    let Some(Value::Object(scheduling)) = &r.scheduling else { return described };
     if let Some(flow) = flow::key(r.scheduling.as_ref()) {
-        told.flow = Some(flow.clone());
+        described.flow = Some(flow.clone());
         let mut rest = scheduling.clone();
         rest.remove(flow::KEY);
-        told.rest = Some(Value::Object(rest));
+        described.rest = Some(Value::Object(rest));
     }
-    told
+    described
 }
 
 /// Adds the pools of flow that R describes, with their edges; `nodes` by rank. On an error no pool was added.

@@ -6,7 +6,7 @@
 //! reason is kept. `memory` and `storage` are not tracked (RFC 49). Ranks may be those of the enclosing instance;
 //! they are renumbered in their order.
 //!
-//! This module must never know what is free.
+//! This module must never know which units are free.
 
 use std::sync::Arc;
 

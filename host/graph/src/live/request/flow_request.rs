@@ -1,7 +1,7 @@
 //! Flow in a request: a resource type that no vertex has and that is the name of a subsystem.
 //!
-//! Flow goes to the node in or on which it is requested, an amount for each slot or vertex that contains it. This module
-//! must never know what is free.
+//! Flow goes to the node in or on which it is requested, an amount for each slot or vertex that contains it. This
+//! module must never know which units are free.
 
 use fluxgate_formats::jobspec::Resource;
 
@@ -27,7 +27,7 @@ fn outside(r: &Resource) -> RequestError {
     )
 }
 
-/// The subsystem of which flow is asked for.
+/// The subsystem whose flow is requested.
 pub(super) fn kind(graph: &Graph, types: &Types, r: &Resource) -> Option<u32> {
     if graph.flows.kinds.is_empty() || r.is_slot() {
         return None;
@@ -38,13 +38,12 @@ pub(super) fn kind(graph: &Graph, types: &Types, r: &Resource) -> Option<u32> {
     it.refused.is_none().then_some(kind as u32)
 }
 
-/// Does it ask for flow anywhere?
+/// True if the need, or one inside it, requests flow.
 pub(super) fn flows(need: &Need) -> bool {
     !need.flows.is_empty() || need.with.iter().any(flows)
 }
 
-/// Gives a need the flow that is asked for in it: what it names itself, and what the vertices in it would have had if they
-/// were not on one node with it.
+/// Gives a need its flow: its own, and that of the vertices in it, which are on the same node.
 pub(super) fn gather(
     graph: &Graph,
     types: &Types,
@@ -76,7 +75,7 @@ pub(super) fn gather(
         if child.exclusive == Some(true) || !child.with.is_empty() {
             return Err(fault(kind, "is neither exclusive nor contains anything"));
         }
-        // Of a range the least is in it.
+        // Of a range the minimum counts.
         let it = &graph.flows.kinds[kind as usize];
         add(kind, it.amount(&graph.names, child.count.min(), child.unit.as_deref().unwrap_or("")))?;
     }
@@ -99,7 +98,7 @@ pub(super) fn gather(
     Ok(())
 }
 
-/// Flow goes where R names something.
+/// Checks that flow goes to vertices that R names.
 fn used(graph: &Graph, need: &Need) -> Result<(), RequestError> {
     if let Some((kind, _)) = need.flows.first()
         && !names(graph, need)

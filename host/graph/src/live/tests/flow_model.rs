@@ -355,7 +355,7 @@ fn m4_18_flow_that_was_reserved_is_there() {
         let mut world = World::new(dice);
         let mut m = world.resources();
         let mut now = 0.0;
-        let mut promised: BTreeMap<u64, (Ask, f64, f64)> = BTreeMap::new();
+        let mut reserved: BTreeMap<u64, (Ask, f64, f64)> = BTreeMap::new();
         let mut log: Vec<String> = Vec::new();
         let many = if dice.below(2) == 0 { 1 } else { 4 };
         for id in 1..=EPISODE {
@@ -380,13 +380,13 @@ fn m4_18_flow_that_was_reserved_is_there() {
                         );
                     }
                 }
-                4..=6 if promised.len() < many => {
+                4..=6 if reserved.len() < many => {
                     let ask = world.ask(dice);
                     let request = compile(&mut m, ask);
                     let duration = 1.0 + dice.below(20) as f64;
                     if let Some(at) = m.earliest(&request, now, duration) {
                         m.reserve(JobId(id), &request, at, duration).unwrap();
-                        promised.insert(id, (ask, at, duration));
+                        reserved.insert(id, (ask, at, duration));
                         log.push(format!("{now}: {id} {ask:?} reserved from {at} for {duration}"));
                     }
                 }
@@ -398,15 +398,15 @@ fn m4_18_flow_that_was_reserved_is_there() {
                 _ => {
                     // The next event.
                     let ends = world.jobs.values().map(|job| job.end);
-                    let next = ends.chain(promised.values().map(|(_, at, _)| *at)).min_by(f64::total_cmp);
+                    let next = ends.chain(reserved.values().map(|(_, at, _)| *at)).min_by(f64::total_cmp);
                     now = next.unwrap_or(now + 1.0).max(now);
                     let over: Vec<u64> =
                         world.jobs.iter().filter(|(_, job)| job.end <= now).map(|(id, _)| *id).collect();
                     over.into_iter().for_each(|id| release(&mut world, &mut m, id, None));
                     let due: Vec<u64> =
-                        promised.iter().filter(|(_, p)| p.1 <= now).map(|(id, _)| *id).collect();
+                        reserved.iter().filter(|(_, p)| p.1 <= now).map(|(id, _)| *id).collect();
                     for id in due {
-                        let (ask, at, duration) = promised.remove(&id).unwrap();
+                        let (ask, at, duration) = reserved.remove(&id).unwrap();
                         m.unreserve(JobId(id));
                         let request = compile(&mut m, ask);
                         let found = m.match_now(&request, now, now + duration, Placement::First);

@@ -83,9 +83,9 @@ pub(super) fn starts(m: &mut Resources, now: f64) -> Vec<(JobId, f64)> {
 /// True if every reservation starts at its reserved time. After nodes went down or jobs overstayed, reservations
 /// start as soon as possible, and starts in between may change their order.
 pub(super) fn on_time(m: &Resources, now: f64, starts: &[(JobId, f64)]) -> bool {
-    let promised: std::collections::BTreeMap<JobId, f64> =
+    let reserved: std::collections::BTreeMap<JobId, f64> =
         m.reservations().map(|(id, start, _)| (id, start.max(now))).collect();
-    promised.len() == starts.len() && starts.iter().all(|(id, start)| promised[id] == *start)
+    reserved.len() == starts.len() && starts.iter().all(|(id, start)| reserved[id] == *start)
 }
 
 /// Counts free units one by one, and compares them with the totals.
