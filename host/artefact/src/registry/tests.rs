@@ -138,8 +138,8 @@ fn what_is_not_what_was_asked_for_is_refused() {
     assert!(error.contains(&format!("is sha256:{}, not sha256:{component}", sha256(b"another"))), "{error}");
 
     let unused = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let nobody = Reference::parse(&format!("oci://{unused}/a@sha256:{other}")).unwrap();
-    assert!(matches!(nobody.pull(9, None), Err(RegistryError::Transport { .. })));
+    let unreachable = Reference::parse(&format!("oci://{unused}/a@sha256:{other}")).unwrap();
+    assert!(matches!(unreachable.pull(9, None), Err(RegistryError::Transport { .. })));
 }
 
 #[test]

@@ -113,7 +113,10 @@ mod tests {
         // Uniform in the logarithm: half of the jobs below the middle, 11.3 cores.
         let narrow = jobs.iter().filter(|j| j.cores <= 11).count() as f64 / 20_000.0;
         assert!((narrow - 0.5).abs() < 0.02, "{narrow}");
-        assert!(jobs.iter().all(|j| j.submit.rem_euclid(86_400.0) < HALF_DAY), "nobody comes at night");
+        assert!(
+            jobs.iter().all(|j| j.submit.rem_euclid(86_400.0) < HALF_DAY),
+            "no job is submitted at night"
+        );
         let work: f64 = jobs.iter().map(|j| f64::from(j.cores) * j.run).sum();
         let load = work / (128.0 * jobs.last().unwrap().submit);
         assert!((load / OFFERED_LOAD - 1.0).abs() < 0.05, "{load}");
