@@ -56,7 +56,7 @@ pub(crate) struct Core {
     vacant: Vec<Slot>,
     pending: BTreeMap<JobId, Slot>,
     queue_ids: BTreeMap<String, QueueId>,
-    /// The names for [`Core::machine`], made anew with each new queue.
+    /// The names for [`Core::machine`], rebuilt with each new queue.
     queue_names: Arc<[String]>,
     /// The order of broker ranks that the default policy gave the resources.
     pub(crate) node_order: Option<Arc<[u32]>>,

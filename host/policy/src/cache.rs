@@ -3,7 +3,7 @@
 //! An entry is native code that is run without any further check, so the origin of an entry decides everything. It
 //! must have been written by this user, through this module: the folder belongs to the user and no other user can
 //! enter it; each file belongs to the user and no other user can write it; each file begins with a checksum under the
-//! name of the lookup. Any other file is not an entry, and the component is compiled anew. Users hand in components,
+//! name of the lookup. Any other file is not an entry, and the component is compiled again. Users hand in components,
 //! never compiled code.
 //!
 //! The key of an entry is the digest of the component and everything on which the compiler's output depends (its

@@ -1,7 +1,7 @@
 //! Comparison of two runs of one workload, job for job: why a job started later.
 //!
-//! The answer comes from the two records alone. At the time at which the job started in the run with its earlier start,
-//! it lists the jobs that held the machine in the other run, and those of them that did not hold it in the first.
+//! The answer comes from the two records alone. Its time is the start of the job in the run that started it earlier.
+//! It lists the jobs that held cores at that time in the other run but not in this one.
 //!
 //! This module does not know policies.
 
@@ -56,7 +56,7 @@ pub struct Why {
     pub busy: u64,
     /// Jobs that held cores here at that time and not there, widest first.
     pub instead: Vec<Done>,
-    /// Those of them that were submitted after the job: they overtook it here.
+    /// The listed jobs that were submitted after the job: they overtook it here.
     pub passed: usize,
     /// Jobs that waited here at that time.
     pub waiting: usize,

@@ -510,7 +510,7 @@ impl<'a> Simulation<'a> {
         Ok(())
     }
 
-    /// Reports the jobs that wait for ever.
+    /// Reports the jobs that never start.
     fn leave(&mut self, observers: &mut [&mut dyn Observer]) -> Result<Vec<(JobId, String)>, SimError> {
         let mut left = Vec::with_capacity(self.waiting.len());
         for job in self.waiting.window.iter().flatten() {

@@ -253,9 +253,9 @@ pub struct Metrics {
     left: u64,
     backfilled: u64,
     core_seconds: Total,
-    /// Idle core-seconds while a job waited that would have fitted,
+    /// Idle core-seconds while a job waited that would have fitted.
     lost: Total,
-    /// and those of them that came before the last end known so far.
+    /// The part of `lost` before the latest end known so far.
     lost_before: Total,
     /// By user: jobs, and the sum of their bounded slowdowns.
     users: BTreeMap<u32, (f64, Total)>,

@@ -1,4 +1,4 @@
-//! The resource model of RFC 4: any graph, exactly as it is described.
+//! The resource model of RFC 4: a general graph without loss.
 //!
 //! The crate has two graphs.
 //!
@@ -6,8 +6,8 @@
 //!   equal leaves is one vertex and equal nodes share a template, so the cost of a pass follows the changes and not
 //!   the size of the machine. It contains nodes, the resources inside them, and the vertices above them.
 //! - [`Model`] is the general graph: arbitrary types and levels, pools with sizes and units, several subsystems,
-//!   edges with type and direction, states, tags, extended data, paths; a vertex for every vertex of the file. The
-//!   readers of all formats produce it, and it is saved without loss. `resource-query` matches on it, vertex by
+//!   edges with type and direction, states, tags, extended data, paths. It has one vertex for each vertex of the file.
+//!   The readers of all formats produce it, and it is saved without loss. `resource-query` matches on it, vertex by
 //!   vertex. The cost of an operation follows the part of the graph that it walks.
 //!
 //! Use [`Resources`](crate::Resources) to schedule a stream of jobs on nodes; use [`Model`] to inspect a machine, to

@@ -18,7 +18,7 @@ use crate::description::model::{Model, VERTICES_MAX};
 
 /// Version of the rows that are written, and the only one that is read.
 pub const STATE_VERSION: u32 = 1;
-/// Most changes in one text before the whole model is written anew.
+/// Most changes in one text before the whole model is rewritten.
 const SAVES_MAX: usize = 10_000;
 
 /// One vertex or edge.

@@ -109,12 +109,12 @@ struct Step {
     takes: Pair,
 }
 
-/// Most reservations of a plan that is updated at a release. A larger plan is made anew, which costs less than to
+/// Most reservations of a plan that is updated at a release. A larger plan is rebuilt, which costs less than to
 /// remove its reservations one by one.
 const STEPS_KEPT: usize = 16;
 
 /// Most blocks of a profile beyond those of its construction. Steps in the past, and steps between equal numbers, are
-/// dropped only when the profile is made anew.
+/// dropped only when the profile is rebuilt.
 const BLOCKS_MORE: usize = 16;
 
 /// The future in counts.
@@ -253,14 +253,14 @@ impl CountPlan {
         self.steps.iter().map(|s| (s.id, s.start)).collect()
     }
 
-    /// Adds a reservation; false if the plan must be made anew.
+    /// Adds a reservation; false if the plan must be rebuilt.
     pub(crate) fn reserved(&mut self, machine: &Machine, new: &Reservation) -> bool {
         let Some(takes) = self.units.takes(machine, &new.request) else { return false };
         let end = new.start + new.duration;
         self.add(Step { id: new.id, start: new.start, on_time: true, end, takes })
     }
 
-    /// True if the plan must be made anew at a release: a late reservation may then start earlier.
+    /// True if the plan must be rebuilt at a release: a late reservation may then start earlier.
     fn is_to_be_made_again(&self) -> bool {
         let blocks = self.free.0.blocks() + self.free.1.blocks();
         self.steps.len() > STEPS_KEPT
@@ -268,7 +268,7 @@ impl CountPlan {
             || !self.steps.iter().all(|step| step.on_time)
     }
 
-    /// Removes a reservation; false if the plan must be made anew.
+    /// Removes a reservation; false if the plan must be rebuilt.
     pub(crate) fn unreserved(&mut self, id: JobId) -> bool {
         if self.is_to_be_made_again() {
             return false;
@@ -281,7 +281,7 @@ impl CountPlan {
     }
 
     /// Releases all resources of a job that was expected to end at `end`, on these nodes; `returns` are those on
-    /// nodes that are up. False if the plan must be made anew.
+    /// nodes that are up. False if the plan must be rebuilt.
     pub(crate) fn ended(&mut self, machine: &Machine, nodes: &[u32], returns: Pair, end: f64) -> bool {
         if self.is_to_be_made_again() {
             return false;
@@ -329,7 +329,7 @@ impl CountPlan {
         delayed.or(self.steps.first().map(|s| s.id)).map(|id| (id, time))
     }
 
-    /// Adds a job that starts now; false if the plan must be made anew.
+    /// Adds a job that starts now; false if the plan must be rebuilt.
     pub(crate) fn started(&mut self, machine: &Machine, new: &Allocation) -> bool {
         let usage = match &self.units {
             Units::Parts => (new.cores, new.gpus),

@@ -262,7 +262,7 @@ impl Resources {
         marks
     }
 
-    /// Sets the marks and properties of [`vertex_marks`](Self::vertex_marks) on a machine that was read anew. Returns
+    /// Sets the marks and properties of [`vertex_marks`](Self::vertex_marks) on a machine that was read again. Returns
     /// the paths that it does not have.
     pub fn restore_marks(&mut self, marks: &VertexMarks) -> Vec<String> {
         let mut unknown = Vec::new();

@@ -37,7 +37,7 @@ pub const REPLAYS_MAX: usize = 64;
 #[derive(Debug)]
 pub(crate) struct Plan {
     now: f64,
-    /// The first time at which something happens; from then on the plan must be made anew.
+    /// The first time at which something happens; from then on the plan must be rebuilt.
     until: f64,
     /// Present when all reservations can be counted.
     counts: Option<CountPlan>,
@@ -70,7 +70,7 @@ impl Plan {
         Plan { now, until: first_end.min(first_start), counts, places: None, hints, proposal: None }
     }
 
-    /// The plan as of `now`; an outdated plan is made anew from its hints.
+    /// The plan as of `now`; an outdated plan is rebuilt from its hints.
     pub(crate) fn current<'a>(plan: &'a mut Option<Plan>, machine: &Machine, now: f64) -> &'a mut Plan {
         let current = match plan.take() {
             Some(plan) if plan.holds_at(now) => plan,
@@ -79,13 +79,13 @@ impl Plan {
         plan.insert(current)
     }
 
-    /// A plan that must be made anew, with these hints.
+    /// A plan that must be rebuilt, with these hints.
     pub(crate) fn of_hints(hints: Hints) -> Plan {
         let past = f64::NEG_INFINITY;
         Plan { now: past, until: past, counts: None, places: None, hints, proposal: None }
     }
 
-    /// A plan that must be made anew, with the hints of this one.
+    /// A plan that must be rebuilt, with the hints of this one.
     pub(crate) fn outline(&self) -> Plan {
         let mut hints = self.hints.clone();
         if let Some(places) = &self.places {
@@ -111,7 +111,7 @@ impl Plan {
         self.hints
     }
 
-    /// Has the places made anew, near their former ones where possible.
+    /// Has the places searched again, near their former ones where possible.
     fn forget_places(&mut self) {
         for step in self.places.take().map(|places| places.steps).unwrap_or_default() {
             self.hints.entry(step.id).or_insert((step.shape, step.found));
@@ -185,7 +185,7 @@ impl Plan {
         Some(at)
     }
 
-    /// Adds a reservation; false if the plan must be made anew.
+    /// Adds a reservation; false if the plan must be rebuilt.
     pub(crate) fn reserved(&mut self, machine: &Machine, new: &Reservation) -> bool {
         self.until = self.until.min(new.start);
         if let Some((shape, start, found)) = self.proposal.take()
@@ -201,7 +201,7 @@ impl Plan {
         }
     }
 
-    /// Adds an allocation that starts now; false if the plan must be made anew.
+    /// Adds an allocation that starts now; false if the plan must be rebuilt.
     pub(crate) fn started(&mut self, machine: &Machine, new: &Allocation) -> bool {
         self.until = self.until.min(new.end);
         if self.places.as_mut().is_some_and(|places| !places.started(&machine.graph, new)) {
@@ -213,12 +213,12 @@ impl Plan {
         self.counts.is_some() || self.places.is_some()
     }
 
-    /// Removes a reservation; false if the plan must be made anew.
+    /// Removes a reservation; false if the plan must be rebuilt.
     pub(crate) fn unreserved(&mut self, id: JobId) -> bool {
         self.changed() && self.counts.as_mut().is_some_and(|counts| counts.unreserved(id))
     }
 
-    /// Releases all resources of a job, see [`CountPlan::ended`]; false if the plan must be made anew.
+    /// Releases all resources of a job, see [`CountPlan::ended`]; false if the plan must be rebuilt.
     pub(crate) fn ended(&mut self, machine: &Machine, nodes: &[u32], returns: (u64, u64), end: f64) -> bool {
         let end = future::ends_at(end, self.now);
         self.changed()

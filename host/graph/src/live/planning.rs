@@ -36,7 +36,7 @@ pub(crate) struct Planning {
 }
 
 impl Clone for Planning {
-    /// The copy makes its plan anew from the hints.
+    /// The copy rebuilds its plan from the hints.
     fn clone(&self) -> Self {
         Planning {
             plan: self.plan.as_ref().map(Plan::outline),
@@ -119,7 +119,7 @@ impl Resources {
         remember(&mut self.planning.misses, most, request.shape, helped);
     }
 
-    /// Updates the plan of the reservations after a change, or has it made anew at its next use.
+    /// Updates the plan of the reservations after a change, or has it rebuilt at its next use.
     pub(crate) fn keep_in_step(&mut self, keep: impl FnOnce(&mut Plan, &Machine) -> bool) {
         if let Some(plan) = &mut self.planning.plan
             && !keep(plan, &self.machine)
@@ -128,7 +128,7 @@ impl Resources {
         }
     }
 
-    /// Runs `ask` on the current plan of the reservations; an outdated plan is made anew.
+    /// Runs `ask` on the current plan of the reservations; an outdated plan is rebuilt.
     pub(crate) fn with_plan<T>(&mut self, now: f64, ask: impl FnOnce(&mut Plan, &Machine) -> T) -> T {
         ask(Plan::current(&mut self.planning.plan, &self.machine, now), &self.machine)
     }
@@ -166,7 +166,7 @@ impl Resources {
     }
 
     /// The hints of the plan, for a checkpoint. `request` returns the requests of waiting jobs; hints of other jobs,
-    /// or of another request of the same job, are dropped. Afterwards the plan is made anew from these hints and no
+    /// or of another request of the same job, are dropped. Afterwards the plan is rebuilt from these hints and no
     /// miss is known, as after [`restore_hints`](Self::restore_hints).
     pub fn settle_hints(&mut self, request: impl Fn(JobId) -> Option<Arc<Request>>) -> Vec<PlaceHint> {
         let mut plan = self.planning.plan.take().map(|plan| plan.outline());

@@ -1,7 +1,7 @@
 //! A profile: free units as a step function of time, for many queries and small changes.
 //!
 //! Steps are stored in short blocks, each with its minimum and maximum. A search skips a block by these, and a change
-//! touches few blocks, so a thousand reservations can be planned anew at every event.
+//! touches few blocks, so a thousand reservations can be replanned at every event.
 //!
 //! This module must never know what the units are.
 

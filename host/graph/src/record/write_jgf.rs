@@ -5,7 +5,7 @@
 //!
 //! - A vertex that the job holds is listed with every vertex above it. In shorthand, vertices below an exclusively
 //!   held vertex are left out, and the graph names its writer.
-//! - A vertex outside of nodes has its id of the site's graph. Vertices inside nodes are numbered anew.
+//! - A vertex outside of nodes has its id of the site's graph. Vertices inside nodes get new numbers.
 //! - Neither status nor unit is written, and properties only as the site's graph has them.
 //!
 //! This module must never know how resources were chosen.

@@ -206,7 +206,7 @@ fn another_policy_lives_in_a_world_of_its_own() {
     night.schedule_with(None, Vec::new()).unwrap();
 }
 
-/// No scheduler saw the end of this job: it neither runs for ever nor keeps others from starting.
+/// No scheduler saw the end of this job: it neither runs without end nor keeps others from starting.
 #[test]
 fn what_ended_while_there_was_no_scheduler_has_ended_when_there_is_one_again() {
     let dir = tempfile::tempdir().unwrap();

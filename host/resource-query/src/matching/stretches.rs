@@ -40,8 +40,8 @@ impl Piece {
 }
 
 impl Matcher {
-    /// Selects among nodes in stretches; `None` if the preference distinguishes more nodes, or if there are so many
-    /// stretches that single nodes cost no more.
+    /// Selects among nodes in stretches; `None` if the preference distinguishes more nodes, or if the
+    /// number of stretches is so large that single nodes cost no more.
     pub(super) fn pick_from_stretches(&self, search: &Search<'_>, count: u64) -> Option<Vec<Pick>> {
         let frame = self.classes.frame()?;
         let close = match self.policy.prefer {

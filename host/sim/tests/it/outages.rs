@@ -47,7 +47,7 @@ fn a_failure_ends_jobs_a_drain_does_not_and_what_waits_starts_when_nodes_return(
     let (outcome, rows) = run(&jobs, &changes);
     assert_eq!(outcome.failed, 0);
     assert_eq!(rows.iter().map(|r| (r.start, r.end)).collect::<Vec<_>>(), [(0.0, 100.0), (150.0, 155.0)]);
-    // Changes before the first job count, and without a return of the nodes the job waits for ever.
+    // Changes before the first job count, and without a return of the nodes the job never starts.
     let (outcome, rows) = run(&[job(1, 50.0, 8, 5.0)], &[change(0.0, "0-1", Change::Drain)]);
     let why = "insufficient resources: needs 8 cores".to_owned();
     assert_eq!((outcome.unfinished, rows.len()), (vec![(JobId(1), why)], 0));

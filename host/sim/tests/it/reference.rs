@@ -4,7 +4,7 @@
 //!
 //! EASY (Lifka 1995; Mu'alem, Feitelson 2001): jobs start in order while the first fits. When it does not, it gets a
 //! reservation at the earliest time at which it could start if every running job ran to its limit. Every later job,
-//! in order, starts now if it fits now and does not delay that reservation. The reservation is made anew at every
+//! in order, starts now if it fits now and does not delay that reservation. The reservation is made again at every
 //! instant with an event. In terms of shadow time and extra nodes it is the same rule.
 
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! A plan in counts that is updated with every change gives the answers of a plan that is made anew.
+//! A plan in counts that is updated with every change gives the answers of a plan that is rebuilt.
 
 use proptest::prelude::*;
 
@@ -34,7 +34,7 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// The answers to all queries; with `anew` each of a copy, whose plan is made anew.
+/// The answers to all queries; with `anew` each of a copy, whose plan is rebuilt.
 fn answers(m: &mut Resources, requests: &[Arc<Request>], now: f64, anew: bool) -> Vec<String> {
     let mut told = Vec::new();
     for request in requests {
