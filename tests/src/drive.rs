@@ -30,7 +30,7 @@ pub fn wide(number: u64) -> Arc<Jobspec> {
     job(1024 + (number % 64) as u32, 600.0 * (1 + number % 16) as f64)
 }
 
-/// Such a request of a job whose submission, in seconds after the epoch, equals its id.
+/// An `alloc` request of a job whose time of submission, in seconds after the epoch, equals its id.
 pub fn alloc(id: u64, jobspec: Arc<Jobspec>) -> Event {
     Event::Alloc { id: JobId(id), priority: 16, userid: 1, t_submit: id as f64, jobspec }
 }

@@ -94,7 +94,7 @@ pub struct MachineTotals {
     pub pending: u32,
 }
 
-/// The machine as a policy sees it outside of a pass (inside, it asks the [`Pass`](crate::Pass)).
+/// The machine as a policy sees it outside of a pass (inside a pass, it queries the [`Pass`](crate::Pass)).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Machine {
     /// Totals.

@@ -5,8 +5,8 @@
 //! first jobs of all classes (the heads), sorted too. A walk merges these heads with the later jobs of classes that
 //! it has touched. It skips classes that request more cores than are free, classes that are parked (known not to fit
 //! until resources change), and the jobs of a class that are too large or too long, in one step each (see `trees`).
-//! So its cost is a logarithm for each job *offered*, not for each job pending: a hundred thousand jobs that cannot
-//! run cost a search at the top of a few trees.
+//! The cost is a logarithm for each job *offered*, not for each pending job. A hundred thousand jobs that cannot run
+//! cost a search at the top of a few trees.
 //!
 //! This module must never know resources, policies or time.
 

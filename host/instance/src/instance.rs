@@ -40,7 +40,7 @@ struct Started {
 impl Instance {
     /// Starts an instance in a thread of its own, and returns once its socket accepts clients.
     ///
-    /// In the folder of an earlier instance, it continues from that one's state, however it ended.
+    /// In the folder of an earlier instance, it continues from the state of that instance, also after a crash.
     pub async fn start(config: Config) -> Result<Handle, InstanceError> {
         let (started, ready) = oneshot::channel();
         let (ended, end) = oneshot::channel();

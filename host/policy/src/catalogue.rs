@@ -113,7 +113,7 @@ pub struct Summary {
     pub name: String,
     /// Its own version.
     pub version: String,
-    /// What it is, in one line.
+    /// Description in one line.
     pub summary: String,
     /// `sha256:` and 64 hexadecimal digits.
     pub digest: String,

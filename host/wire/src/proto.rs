@@ -75,7 +75,7 @@ impl Flags {
     pub const UPSTREAM: Flags = Flags(0x10);
     /// The event is for the owner and the user it names.
     pub const PRIVATE: Flags = Flags(0x20);
-    /// The request asks for, or the response is one of, any number of responses.
+    /// A request with this flag accepts any number of responses. A response with it may be followed by others.
     pub const STREAMING: Flags = Flags(0x40);
     /// Free for use by applications.
     pub const USER1: Flags = Flags(0x80);

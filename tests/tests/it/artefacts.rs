@@ -279,7 +279,7 @@ fn registry(with: &'static str, without: &'static str, token: &'static str) -> s
                 [_, fields @ ..] if fields.iter().any(|field| field.starts_with("Authorization:")) => with,
                 _ => without,
             };
-            // A client that disconnects early has what it needs.
+            // A client may disconnect before the end of the answer; this is no error.
             let _ = stream.write_all(answer.replace("HERE", &here.to_string()).as_bytes());
         }
     });

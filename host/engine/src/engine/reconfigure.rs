@@ -13,8 +13,8 @@ use crate::config::{Config, OnBreach};
 use crate::event::Action;
 
 impl Engine {
-    /// Replaces the settings. They apply from the next pass, which becomes due for every queue with waiting jobs: a
-    /// raised bound may let jobs start, a lowered bound applies when reservations are next made. Known queues stay,
+    /// Replaces the settings. They apply from the next pass, which becomes due for every queue with waiting jobs. A
+    /// raised bound may let jobs start. A lowered bound applies when reservations are next made. Known queues stay,
     /// also beyond a lowered [`Config::queues_max`].
     ///
     /// When [`Config::annotate`] is turned off, the annotations of waiting jobs are removed; when it is turned on,

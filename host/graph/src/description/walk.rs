@@ -80,7 +80,7 @@ impl Accumulator {
         self.list.insert(at, it);
     }
 
-    /// What was kept, best first.
+    /// The kept vertices, best first.
     pub fn best(&self) -> &[Scored] {
         &self.list
     }

@@ -30,7 +30,7 @@ pub struct PoolId(pub u32);
 pub struct Pool {
     /// Its type.
     pub type_: Name,
-    /// What its name starts with; empty means the type.
+    /// The start of its name; empty means the type.
     pub basename: Name,
     /// An explicit name; empty means basename and id. Of a node this is the host name.
     pub name: Name,

@@ -1,7 +1,7 @@
 //! A plan in counts. It is exact where every reservation requests a number of units of one kind, on any nodes.
 //!
-//! Such requests fit if and only if enough units are free, so the future is a step function of one or two numbers.
-//! The units are cores and gpus, or idle nodes if all reservations take idle nodes of the same templates.
+//! These requests fit if and only if enough units are free. The future is therefore a step function of one or two
+//! numbers. The units are cores and gpus, or idle nodes if all reservations take idle nodes of the same templates.
 //!
 //! This module must never know which resources a job gets.
 

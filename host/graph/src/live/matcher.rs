@@ -420,8 +420,8 @@ impl<'a> Matcher<'a> {
         let place = Where { eligible: self.eligible, range, idle: self.whole_nodes };
         {
             let graph = self.view.graph;
-            // For plain counts the capacity of a node is asked with the whole limit, which costs nothing; for others
-            // only up to the number that can matter.
+            // For plain counts the capacity of a node is computed up to the whole limit, which costs nothing. For
+            // other needs it is computed only up to the number that can matter.
             let mut capacity =
                 |template: &NodeTemplate, state: &[u64]| local::capacity(graph, template, state, need, limit);
             let mut order = self.order;

@@ -55,7 +55,7 @@ impl<'a> RBuilder<'a> {
         }
     }
 
-    /// Adds what was taken.
+    /// Adds the taken resources.
     pub(crate) fn takes(&mut self, takes: &[Take]) {
         for (node, takes) in take::nodes(takes) {
             let rank = self.graph.nodes[node as usize].rank;

@@ -211,7 +211,7 @@ fn state_goes_out_and_in() {
 
 #[test]
 fn events_cross() {
-    // Traps unless the third event is what it should be.
+    // Traps unless the third event has the expected fields.
     let observe = "(if (i32.ne (local.get 2) (i32.const 3)) (then unreachable))
         (if (i64.ne (i64.load offset=72 (local.get 1)) (i64.const -2)) (then unreachable))
         (if (i32.ne (i32.load8_u offset=64 (local.get 1)) (i32.const 5)) (then unreachable))

@@ -104,7 +104,7 @@ impl Members {
         self.stretches.range(..to).next_back().is_some_and(|(_, &last)| last >= from)
     }
 
-    /// Those with a number in `from..to`, in order.
+    /// The numbers in `from..to`, in order.
     pub(super) fn numbers(&self, from: u32, to: u32) -> impl Iterator<Item = u32> {
         let first = self.stretches.range(..from).next_back();
         let others = self.stretches.range(from..to.max(from));

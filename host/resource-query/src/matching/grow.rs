@@ -18,8 +18,8 @@ impl Matcher {
         Ok(())
     }
 
-    /// Removes the vertices at a path, with all vertices below them; jobs lose what they held there. False if the
-    /// path is unknown or is that of the root.
+    /// Removes the vertices at a path, with all vertices below them. Jobs lose the vertices that they held there. False
+    /// if the path is unknown or is that of the root.
     pub fn remove_path(&mut self, path: &str) -> bool {
         let roots = self.model.at_path(path);
         self.take_out(&roots)

@@ -85,7 +85,7 @@ impl Session {
             (_, "shutdown") if own && self.config.module => out.push(Output::Shutdown),
             _ if control => match message.json_or_empty() {
                 Ok(payload) => out.push(Output::Control(ControlRequest { topic, payload, message })),
-                // Its own text for what it cannot read.
+                // The graph service answers an unreadable payload with its own text.
                 Err(_) if graph => {
                     out.push(Output::Control(ControlRequest { topic, payload: Value::Null, message }));
                 }
@@ -357,7 +357,7 @@ impl Session {
         self.questions.retain(|_, reply| !theirs(reply));
         self.deferred.retain(|question| !theirs(&question.reply_to()));
         if service == "sched" {
-            // The job manager went away, and its requests are void. It asks anew when it comes back.
+            // The job manager went away, and its requests are void. It sends new ones when it comes back.
             if self.watch.is_peer(&sender) && message.is_from_owner() {
                 self.go_offline("the job manager went away", out);
             }

@@ -25,7 +25,7 @@ pub(super) enum Way {
 #[derive(Debug)]
 struct Found {
     r: Box<R>,
-    /// Unknown where only the KVS could be asked.
+    /// `None` without a readable jobspec, such as after a lookup in the KVS.
     queue: Option<String>,
 }
 

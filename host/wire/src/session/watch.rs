@@ -39,7 +39,7 @@ pub const WATCH_PERIOD: Duration = Duration::from_secs(2);
 pub const AUDIT_PERIOD: Duration = Duration::from_secs(60);
 /// The longest pause between two attempts to come back online, in seconds.
 const PAUSE_MAX: f64 = 60.0;
-/// Time after which a question without an answer is asked anew, in seconds.
+/// Time after which a request without a response is sent again, in seconds.
 const PATIENCE: f64 = 60.0;
 /// An outage that follows ready within this many periods counts as the same outage.
 const AGAIN_PERIODS: f64 = 10.0;
@@ -418,8 +418,8 @@ impl Session {
         self.void_requests(out);
         let serving = self.phase == Phase::Serving;
         if !serving && (!self.watch.offline || self.watch.step == Step::Ready) {
-            // A handshake goes on, or fails, by itself: the current job manager answers ready, once, and the audit
-            // finds what it does not know of hello. Two readys in flight could not be distinguished.
+            // A handshake goes on, or fails, by itself: the current job manager answers ready, once. The audit
+            // finds jobs that its hello does not report. Two readys in flight could not be distinguished.
             return;
         }
         self.forget_step();

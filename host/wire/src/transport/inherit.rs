@@ -50,8 +50,8 @@ impl Connection {
 fn take(fd: RawFd) -> Option<OwnedFd> {
     // A descriptor that is not open has no entry here.
     std::fs::symlink_metadata(format!("/proc/self/fd/{fd}")).ok()?;
-    // SAFETY: the descriptor is open, and was inherited: nothing in this process owns it. That this is
-    // called once per number is asked of the caller.
+    // SAFETY: the descriptor is open and was inherited, so nothing in this process owns it. The caller must call
+    // this function only once per number.
     Some(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 

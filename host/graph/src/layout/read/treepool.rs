@@ -132,7 +132,7 @@ impl TreePool {
         Ok(TreePool { rest, entries })
     }
 
-    /// The part about these ranks (RFC 49: entries without ranks are dropped, topologies stay as they are).
+    /// The part about these ranks (RFC 49: entries without ranks are dropped, topologies are unchanged).
     fn of(&self, ranks: &Idset) -> Value {
         let trimmed = |entry: &Entry| {
             let ranks = entry.ranks.intersection(ranks);

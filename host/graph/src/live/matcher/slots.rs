@@ -1,7 +1,7 @@
 //! Slots above nodes: the places of a slot that names a node and a vertex beside it.
 //!
-//! Such a slot is at one vertex that has direct children of all types in it. Of many such vertices only those are
-//! searched that have a node which fits and a pool that is not empty now.
+//! The slot is at one vertex that has direct children of all types in the slot. The search visits only vertices that
+//! have a node which fits and a pool that is not empty now.
 //!
 //! This module must never know the name of a vertex.
 
