@@ -74,10 +74,16 @@ pub mod flowing {
     });
 }
 
+/// The same for resources beside nodes, cores and gpus.
+pub mod pools {
+    wit_bindgen::generate!({ path: "wit", world: "with-resources", generate_all });
+}
+
 pub use base::fluxgate::policy::types as wit;
 use base::fluxgate::policy::{log as host_log, machine as host_machine, pass as host};
 use flowing::fluxgate::policy::flow as host_flow;
 use many::fluxgate::policy::many as host_many;
+use pools::fluxgate::policy::resources as host_resources;
 
 type Instance<P> = LocalKey<RefCell<P>>;
 
@@ -248,6 +254,26 @@ pub(crate) mod flow {
     pub(crate) fn reserve_after(candidate: Candidate, time: f64) -> Result<f64, Refusal> {
         host_flow::reserve_after(candidate.raw(), time).map_err(refusal)
     }
+}
+
+/// Resources are requested from the host itself, as flow is.
+pub(crate) mod resources {
+    use super::{Candidate, host_resources};
+    use crate::resources::Kind;
+
+    pub(crate) fn kinds() -> Vec<Kind> {
+        let kinds = host_resources::kinds().into_iter();
+        kinds.map(|it| Kind { name: it.name, unit: it.unit, total: it.total, free: it.free }).collect()
+    }
+    pub(crate) fn asked(candidates: &[Candidate]) -> Vec<u64> {
+        let numbers: Vec<u32> = candidates.iter().map(|candidate| candidate.raw()).collect();
+        host_resources::asked(&numbers)
+    }
+}
+
+/// The answer of the host to a question for which a component does not need the pass.
+pub(crate) fn from_host<T>(_: &mut dyn Pass, answer: T) -> T {
+    answer
 }
 
 fn candidate(number: u32) -> Option<Candidate> {

@@ -7,7 +7,9 @@
 //!
 //! This module does not know the implementation of the pass.
 
-use crate::pass::{Candidate, JOBS_MAX, Pass, Refusal};
+#[cfg(target_arch = "wasm32")]
+use crate::abi::from_host;
+use crate::pass::{Candidate, Pass, Refusal, column};
 
 /// One kind of flow.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,7 +39,7 @@ pub struct Span {
 pub trait Flow {
     /// See [`kinds`].
     fn kinds(&mut self) -> Vec<Kind>;
-    /// See [`asked`]; at most [`JOBS_MAX`] candidates.
+    /// See [`asked`]; at most [`JOBS_MAX`](crate::pass::JOBS_MAX) candidates.
     fn asked(&mut self, candidates: &[Candidate]) -> Vec<u64>;
     /// See [`spans`].
     fn spans(&mut self, kind: u32) -> Vec<Span>;
@@ -50,27 +52,19 @@ pub trait Flow {
 /// All kinds; empty without flow. The other functions name a kind by its index in this list.
 pub fn kinds(pass: &mut dyn Pass) -> Vec<Kind> {
     #[cfg(target_arch = "wasm32")]
-    return with(pass, crate::abi::flow::kinds());
+    return from_host(pass, crate::abi::flow::kinds());
     #[cfg(not(target_arch = "wasm32"))]
     pass.flow().map(|flow| flow.kinds()).unwrap_or_default()
 }
 
 /// The minimum amount of one kind that each of these candidates takes.
 pub fn asked(pass: &mut dyn Pass, kind: usize, candidates: &[Candidate]) -> Vec<u64> {
-    let mut amounts = Vec::with_capacity(candidates.len());
-    for some in candidates.chunks(JOBS_MAX as usize) {
+    column(kind, candidates, |some| {
         #[cfg(target_arch = "wasm32")]
-        let all = with(pass, crate::abi::flow::asked(some));
+        return from_host(&mut *pass, crate::abi::flow::asked(some));
         #[cfg(not(target_arch = "wasm32"))]
-        let all = pass.flow().map(|flow| flow.asked(some)).unwrap_or_default();
-        // As many for each candidate as the number of kinds.
-        let width = (all.len() / some.len()).max(1);
-        amounts.extend((0..some.len()).map(|row| match kind < width {
-            true => all.get(row * width + kind).copied().unwrap_or(0),
-            false => 0,
-        }));
-    }
-    amounts
+        pass.flow().map(|flow| flow.asked(some)).unwrap_or_default()
+    })
 }
 
 /// The flow of a kind that is held or reserved, in all queues and in this pass. First the flow held, by end, equal ends
@@ -79,7 +73,7 @@ pub fn asked(pass: &mut dyn Pass, kind: usize, candidates: &[Candidate]) -> Vec<
 pub fn spans(pass: &mut dyn Pass, kind: usize) -> Vec<Span> {
     let kind = u32::try_from(kind).unwrap_or(u32::MAX);
     #[cfg(target_arch = "wasm32")]
-    return with(pass, crate::abi::flow::spans(kind));
+    return from_host(pass, crate::abi::flow::spans(kind));
     #[cfg(not(target_arch = "wasm32"))]
     pass.flow().map(|flow| flow.spans(kind)).unwrap_or_default()
 }
@@ -87,7 +81,7 @@ pub fn spans(pass: &mut dyn Pass, kind: usize) -> Vec<Span> {
 /// [`Pass::earliest`] for a start at this time (seconds since the epoch) or later. NaN is a breach of the contract.
 pub fn earliest_after(pass: &mut dyn Pass, candidate: Candidate, time: f64) -> f64 {
     #[cfg(target_arch = "wasm32")]
-    return with(pass, crate::abi::flow::earliest_after(candidate, time));
+    return from_host(pass, crate::abi::flow::earliest_after(candidate, time));
     #[cfg(not(target_arch = "wasm32"))]
     pass.flow().map_or(f64::INFINITY, |flow| flow.earliest_after(candidate, time))
 }
@@ -95,13 +89,7 @@ pub fn earliest_after(pass: &mut dyn Pass, candidate: Candidate, time: f64) -> f
 /// [`Pass::reserve`] for a start at this time (seconds since the epoch) or later. NaN is a breach of the contract.
 pub fn reserve_after(pass: &mut dyn Pass, candidate: Candidate, time: f64) -> Result<f64, Refusal> {
     #[cfg(target_arch = "wasm32")]
-    return with(pass, crate::abi::flow::reserve_after(candidate, time));
+    return from_host(pass, crate::abi::flow::reserve_after(candidate, time));
     #[cfg(not(target_arch = "wasm32"))]
     pass.flow().map_or(Err(Refusal::Busy), |flow| flow.reserve_after(candidate, time))
-}
-
-/// A component asks the host directly, not the pass.
-#[cfg(target_arch = "wasm32")]
-fn with<T>(_: &mut dyn Pass, answer: T) -> T {
-    answer
 }

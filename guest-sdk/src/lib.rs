@@ -70,6 +70,7 @@ pub mod machine;
 mod pass;
 mod policy;
 mod ranking;
+pub mod resources;
 #[cfg(all(not(target_arch = "wasm32"), any(test, feature = "scaffold")))]
 pub mod scaffold;
 

@@ -4,6 +4,7 @@
 
 use crate::flow::Flow;
 use crate::job::{Job, Totals};
+use crate::resources::Resources;
 
 /// A job offered in this pass. It is valid only until the pass is over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -155,4 +156,27 @@ pub trait Pass {
     fn flow(&mut self) -> Option<&mut dyn Flow> {
         None
     }
+    /// The same for the functions of [`crate::resources`].
+    fn resources(&mut self) -> Option<&mut dyn Resources> {
+        None
+    }
+}
+
+/// One column of a table with a row for each candidate, which `rows` reads row by row, of at most [`JOBS_MAX`] candidates
+/// at a time; 0 where there is no such column.
+pub(crate) fn column(
+    at: usize,
+    candidates: &[Candidate],
+    mut rows: impl FnMut(&[Candidate]) -> Vec<u64>,
+) -> Vec<u64> {
+    let mut amounts = Vec::with_capacity(candidates.len());
+    for some in candidates.chunks(JOBS_MAX as usize) {
+        let all = rows(some);
+        let width = (all.len() / some.len()).max(1);
+        amounts.extend((0..some.len()).map(|row| match at < width {
+            true => all.get(row * width + at).copied().unwrap_or(0),
+            false => 0,
+        }));
+    }
+    amounts
 }

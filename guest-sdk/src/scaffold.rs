@@ -20,7 +20,7 @@ macro_rules! sdk {
 }
 
 /// This package, complete.
-const SDK: [(&str, &str); 32] = sdk![
+const SDK: [(&str, &str); 34] = sdk![
     "Cargo.toml",
     "LICENSE",
     "README.md",
@@ -42,6 +42,7 @@ const SDK: [(&str, &str); 32] = sdk![
     "src/pass.rs",
     "src/policy.rs",
     "src/ranking.rs",
+    "src/resources.rs",
     "src/scaffold.rs",
     "template/Cargo.toml.in",
     "template/README.md",
@@ -52,6 +53,7 @@ const SDK: [(&str, &str); 32] = sdk![
     "wit/flow.wit",
     "wit/many.wit",
     "wit/ranking.wit",
+    "wit/resources.wit",
     "wit/policy.wit",
 ];
 

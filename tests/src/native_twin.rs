@@ -14,7 +14,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use fluxgate_engine as engine;
 use fluxgate_engine::{Abilities, JobEventKind, Machine, MachineTotals, PolicyCost, PolicyError, SavedState};
-use fluxgate_graph::{FlowKind, FlowSpan, NodeRow, Placement};
+use fluxgate_graph::{FlowKind, FlowSpan, NodeRow, Placement, ResourceKind};
 use fluxgate_guest as guest;
 use fluxgate_guest::machine::{Snapshot, set_snapshot};
 use fluxgate_guest::{Candidate, Exported, Happened};
@@ -326,6 +326,25 @@ impl guest::Pass for TwinPass {
     }
     fn flow(&mut self) -> Option<&mut dyn guest::flow::Flow> {
         Some(self)
+    }
+    fn resources(&mut self) -> Option<&mut dyn guest::resources::Resources> {
+        Some(self)
+    }
+}
+
+impl guest::resources::Resources for TwinPass {
+    fn kinds(&mut self) -> Vec<guest::resources::Kind> {
+        let kind = |it: &ResourceKind| guest::resources::Kind {
+            name: it.name.clone(),
+            unit: it.unit.clone(),
+            total: it.total,
+            free: it.free,
+        };
+        self.pass.resource_kinds().iter().map(kind).collect()
+    }
+    fn asked(&mut self, candidates: &[Candidate]) -> Vec<u64> {
+        let some = candidates.iter().take(guest::JOBS_MAX as usize);
+        some.flat_map(|candidate| self.ask(|pass| pass.resources_asked(candidate.raw()))).collect()
     }
 }
 

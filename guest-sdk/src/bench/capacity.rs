@@ -4,7 +4,7 @@
 
 use std::ops::Add;
 
-/// Maximum number of kinds of flow.
+/// Maximum number of kinds of flow and of other resources.
 pub(super) const KINDS_MAX: usize = 4;
 
 /// Counts that a job needs or a machine has.
@@ -12,7 +12,7 @@ pub(super) const KINDS_MAX: usize = 4;
 pub(super) struct Need {
     pub(super) cores: u32,
     pub(super) gpus: u32,
-    /// By kind.
+    /// By kind: flow from the first one up, other resources from the last one down.
     pub(super) flows: [u64; KINDS_MAX],
 }
 

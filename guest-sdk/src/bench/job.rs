@@ -37,6 +37,16 @@ impl<'a> JobBuilder<'a> {
         self
     }
 
+    /// It needs this amount of a kind that [`Bench::resource`] defined.
+    ///
+    /// # Panics
+    /// The kind is not defined.
+    pub fn resource(mut self, name: &str, amount: u64) -> Self {
+        let kind = self.bench.pools.iter().position(|pool| pool.name == name);
+        self.flows[KINDS_MAX - 1 - kind.unwrap_or_else(|| panic!("no {name} on this bench"))] = amount;
+        self
+    }
+
     /// It needs this many whole nodes.
     pub fn nodes(mut self, nodes: u32) -> Self {
         self.job.nodes = nodes;

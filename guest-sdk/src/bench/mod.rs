@@ -39,7 +39,8 @@ use crate::machine::{Snapshot, set_snapshot};
 use crate::pass::{Pass, Refusal};
 use crate::policy::{Exported, Policy};
 use crate::ranking::Node;
-use capacity::{Need, Use};
+use crate::resources;
+use capacity::{KINDS_MAX, Need, Use};
 use pass::{BenchPass, Staged};
 
 pub use job::JobBuilder;
@@ -116,6 +117,8 @@ struct QueuePass<'a> {
     /// The resources that are up.
     room: Need,
     kinds: &'a [Kind],
+    /// Kinds of resources beside cores and gpus.
+    pools: &'a [resources::Kind],
     totals: Totals,
     cores_per_node: u32,
     decisions_max: usize,
@@ -128,6 +131,7 @@ pub struct Bench {
     nodes: u32,
     all: Need,
     kinds: Vec<Kind>,
+    pools: Vec<resources::Kind>,
     down: Need,
     decisions_max: usize,
     queues: Vec<String>,
@@ -161,6 +165,7 @@ impl Bench {
             nodes,
             all: Need { cores: many(cores_per_node), gpus: many(gpus_per_node), ..Need::default() },
             kinds: Vec::new(),
+            pools: Vec::new(),
             down: Need::default(),
             decisions_max: DECISIONS_MAX,
             queues: vec![String::new()],
@@ -185,12 +190,23 @@ impl Bench {
     /// Adds a kind of flow with this total amount, from one pool for all nodes.
     ///
     /// # Panics
-    /// The kind exists already, or is the fifth.
+    /// The kind exists already, or is the fifth of flow and resources together.
     pub fn flow(&mut self, name: &str, unit: &str, total: u64) {
         assert!(self.kinds.iter().all(|kind| kind.name != name), "{name} flows already");
-        let slot = self.all.flows.get_mut(self.kinds.len()).expect("at most four kinds of flow");
-        *slot = total;
+        assert!(self.kinds.len() + self.pools.len() < KINDS_MAX, "at most four kinds of flow and resources");
+        self.all.flows[self.kinds.len()] = total;
         self.kinds.push(Kind { name: name.to_owned(), unit: unit.to_owned(), total, free: total });
+    }
+
+    /// Adds a kind of resource beside cores and gpus with this total amount, as one pool for all nodes.
+    ///
+    /// # Panics
+    /// The kind exists already, or is the fifth of flow and resources together.
+    pub fn resource(&mut self, name: &str, unit: &str, total: u64) {
+        assert!(self.pools.iter().all(|pool| pool.name != name), "{name} is there already");
+        assert!(self.kinds.len() + self.pools.len() < KINDS_MAX, "at most four kinds of flow and resources");
+        self.all.flows[KINDS_MAX - 1 - self.pools.len()] = total;
+        self.pools.push(resources::Kind { name: name.to_owned(), unit: unit.to_owned(), total, free: total });
     }
 
     /// Sets this number of cores down (with their share of nothing else) until the next call.
@@ -428,6 +444,7 @@ impl Bench {
             all: self.all,
             room: self.room(),
             kinds: &self.kinds,
+            pools: &self.pools,
             totals: self.totals(),
             cores_per_node: self.cores_per_node(),
             decisions_max: self.decisions_max,

@@ -7,6 +7,7 @@ use super::{PLACEMENTS, QueuePass, Waiting};
 use crate::flow::{Flow, Kind, Span};
 use crate::job::{Job, JobId, Totals};
 use crate::pass::{Candidate, JOBS_MAX, Pass, Placement, Refusal};
+use crate::resources::{self, Resources};
 
 /// The staged decisions of a pass.
 #[derive(Debug, Default)]
@@ -199,6 +200,26 @@ impl Pass for BenchPass<'_> {
     }
     fn flow(&mut self) -> Option<&mut dyn Flow> {
         Some(self)
+    }
+    fn resources(&mut self) -> Option<&mut dyn Resources> {
+        Some(self)
+    }
+}
+
+/// Resources use the slots of flow from the last one down.
+impl Resources for BenchPass<'_> {
+    fn kinds(&mut self) -> Vec<resources::Kind> {
+        let free = self.free_now().flows.into_iter().rev();
+        let kinds = self.given.pools.iter().zip(free);
+        kinds.map(|(kind, free)| resources::Kind { free, ..kind.clone() }).collect()
+    }
+    fn asked(&mut self, candidates: &[Candidate]) -> Vec<u64> {
+        let kinds = self.given.pools.len();
+        let amounts = |candidate: &Candidate| {
+            let slots = self.at(*candidate).need.flows.into_iter();
+            slots.rev().take(kinds).collect::<Vec<_>>()
+        };
+        candidates.iter().take(JOBS_MAX as usize).flat_map(amounts).collect()
     }
 }
 

@@ -1,8 +1,8 @@
 //! The behaviour of the bench, shown by a policy that uses every ability.
 
 use super::*;
-use crate::machine;
 use crate::prelude::*;
+use crate::{flow, machine};
 
 /// Records its events, and does in a pass what `script` says.
 #[derive(Default)]
@@ -185,5 +185,30 @@ fn candidates_must_have_been_offered() {
     bench.job(1).submit();
     run(&mut bench, |pass| {
         pass.fits(Candidate::from_raw(0));
+    });
+}
+
+#[test]
+fn resources_beside_cores_are_seen_and_kept() {
+    let mut bench = Bench::new(8);
+    bench.flow("power", "W", 1000);
+    bench.resource("ssd", "GiB", 300);
+    bench.resource("licence", "", 2);
+    bench.job(1).resource("ssd", 200).duration(100.0).running();
+    bench.job(2).resource("ssd", 200).resource("licence", 1).flow("power", 10).submit();
+    bench.job(3).resource("licence", 2).submit();
+    run(&mut bench, |pass| {
+        let names: Vec<_> = resources::kinds(pass).into_iter().map(|kind| (kind.name, kind.free)).collect();
+        assert_eq!(names, [("ssd".to_owned(), 100), ("licence".to_owned(), 2)]);
+        // The scribe's order is the latest first.
+        let mut jobs = [pass.next().unwrap(), pass.next().unwrap()];
+        jobs.reverse();
+        assert_eq!(resources::asked(pass, 0, &jobs), [200, 0]);
+        assert_eq!(resources::asked(pass, 1, &jobs), [1, 2]);
+        assert_eq!(resources::asked(pass, 2, &jobs), [0, 0], "there is no third kind");
+        assert_eq!(flow::asked(pass, 0, &jobs), [10, 0]);
+        assert_eq!((pass.start(jobs[0]), pass.start(jobs[1])), (Err(Refusal::Busy), Ok(())));
+        assert_eq!(resources::kinds(pass)[1].free, 0);
+        assert_eq!(pass.earliest(jobs[0]), 3600.0);
     });
 }

@@ -16,6 +16,7 @@ mod flow;
 mod limits;
 mod miss;
 mod note;
+mod resources;
 mod stage;
 mod start_or_reserve;
 mod suspended;

@@ -59,5 +59,6 @@ pub use live::plan::REPLAYS_MAX;
 pub use live::queries::VertexCounts;
 pub use live::request::{REQUEST_VERTICES_MAX, Request, RequestError, SHAPES_KEPT, ShapeId};
 pub use live::reservations::{RESERVATIONS_MAX, ReserveError};
+pub use live::resource_kinds::ResourceKind;
 pub use live::resources::{Resources, Totals};
 pub use live::take::Selection;

@@ -4,10 +4,10 @@
 //! `Err` here is a breach and ends the call.
 
 use fluxgate_engine::{JobView, MachineTotals, Pass, PolicyError, Refusal};
-use fluxgate_graph::{FlowKind, FlowSpan, Placement};
+use fluxgate_graph::{FlowKind, FlowSpan, Placement, ResourceKind};
 use wasmtime::Result;
 
-use crate::bindings::v0_1_0::fluxgate::policy::{flow, log, machine, many, pass, types};
+use crate::bindings::v0_1_0::fluxgate::policy::{flow, log, machine, many, pass, resources, types};
 use crate::host_state::HostState;
 use crate::limits::one_line;
 
@@ -231,6 +231,28 @@ impl flow::Host for HostState {
         }
         let fuel = self.limits.fuel_plan;
         Ok(self.pass(QUESTION, fuel)?.reserve_after(candidate, time)?.map_err(refusal))
+    }
+}
+
+impl resources::Host for HostState {
+    fn kinds(&mut self) -> Result<Vec<resources::Kind>> {
+        let kinds = self.pass("resources.kinds", 0)?.resource_kinds();
+        let kind = |it: &ResourceKind| resources::Kind {
+            name: it.name.clone(),
+            unit: it.unit.clone(),
+            total: it.total,
+            free: it.free,
+        };
+        Ok(kinds.iter().map(kind).collect())
+    }
+
+    fn asked(&mut self, candidates: Vec<u32>) -> Result<Vec<u64>> {
+        let mut amounts = Vec::new();
+        self.pass("resources.asked", 0)?;
+        for candidate in candidates.into_iter().take(MANY_ROWS as usize) {
+            amounts.extend(self.pass("resources.asked", 0)?.resources_asked(candidate)?);
+        }
+        Ok(amounts)
     }
 }
 

@@ -319,6 +319,7 @@ fn linker(engine: &Engine) -> wasmtime::Result<Linker<HostState>> {
     imports::machine::add_to_linker::<_, HasSelf<HostState>>(&mut linker, |state| state)?;
     imports::many::add_to_linker::<_, HasSelf<HostState>>(&mut linker, |state| state)?;
     imports::pass::add_to_linker::<_, HasSelf<HostState>>(&mut linker, |state| state)?;
+    imports::resources::add_to_linker::<_, HasSelf<HostState>>(&mut linker, |state| state)?;
     Ok(linker)
 }
 

@@ -2,10 +2,13 @@
 //!
 //! Each entry carries the version of the state that it is valid for. This module must never know how an answer is found.
 
+use std::sync::Arc;
+
 use rustc_hash::FxHashMap;
 
 use crate::live::error::Unsatisfiable;
 use crate::live::request::ShapeId;
+use crate::live::resource_kinds::{Key, ResourceKind};
 
 /// Number of entries at which a table is emptied.
 pub(crate) const CACHE_MAX: usize = 65_536;
@@ -24,4 +27,8 @@ pub(crate) struct Cache {
     pub(crate) satisfiable: FxHashMap<ShapeId, Result<(), Unsatisfiable>>,
     /// The shortage of flow of a shape: version, answer.
     pub(crate) short: FxHashMap<ShapeId, (u64, Option<String>)>,
+    /// The sums of resources by kind: version, answer.
+    pub(crate) kinds: Option<(u64, Arc<[ResourceKind]>)>,
+    /// The kinds themselves: version of the inventory, answer.
+    pub(crate) kind_keys: Option<(u64, Arc<[Key]>)>,
 }

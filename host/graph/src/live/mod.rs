@@ -31,6 +31,7 @@ pub(crate) mod queries;
 pub(crate) mod ranking;
 pub(crate) mod request;
 pub(crate) mod reservations;
+pub(crate) mod resource_kinds;
 pub(crate) mod resources;
 pub(crate) mod share;
 pub(crate) mod take;

@@ -141,12 +141,17 @@ const FLOW: &str = r#"
 "#;
 
 fn asking_for_flow(run: &str, observe: &str) -> WasmPolicy {
-    let gained = std::fs::read_to_string(fluxgate_testing::root().join("wit/0.1.0/flow.wit")).unwrap();
+    importing("flow", "import fluxgate:policy/flow@0.1.0;", FLOW, run, observe)
+}
+
+/// A policy that imports an interface which the contract gained.
+fn importing(file: &str, extra: &'static str, imports: &str, run: &str, observe: &str) -> WasmPolicy {
+    let gained = fluxgate_testing::root().join("wit/0.1.0").join(file).with_extension("wit");
+    let gained = std::fs::read_to_string(gained).unwrap();
     let gained = gained.replacen("package fluxgate:policy@0.1.0;", "", 1);
-    let worlds =
-        Worlds { observing: !observe.is_empty(), extra: "import fluxgate:policy/flow@0.1.0;", ..SCHEDULING };
+    let worlds = Worlds { observing: !observe.is_empty(), extra, ..SCHEDULING };
     let wat =
-        Wat { run: run.into(), observe: observe.into(), more: format!("{PASS}{FLOW}"), ..Wat::default() };
+        Wat { run: run.into(), observe: observe.into(), more: format!("{PASS}{imports}"), ..Wat::default() };
     loader().load(&wat.build(Worlds { contract_more: &gained, ..worlds }), &Config::new()).unwrap()
 }
 
@@ -197,6 +202,38 @@ fn what_flows_is_asked_within_the_contract_or_the_pass_is_anothers() {
     let mut engine = in_charge(asking_for_flow("", "(call $kinds (i32.const 700))"));
     let told = two_jobs(&mut engine);
     assert_eq!(told, ["odd-one failed: trap", "start 1 on 0-1", "start 2 on 2-3"]);
+}
+
+const RESOURCES: &str = r#"
+  (import "fluxgate:policy/resources@0.1.0" "kinds" (func $kinds (param i32)))
+  (import "fluxgate:policy/resources@0.1.0" "asked" (func $asked (param i32 i32 i32)))
+"#;
+
+#[test]
+fn resources_are_asked_within_the_contract_or_the_pass_is_anothers() {
+    let asking = |run: &str, observe: &str| {
+        importing("resources", "import fluxgate:policy/resources@0.1.0;", RESOURCES, run, observe)
+    };
+    let others = ["start 1 on 0-1".to_owned(), "start 2 on 2-3".to_owned()];
+    for (name, run, kind) in [
+        (
+            "unknown candidate",
+            "(i32.store (i32.const 640) (i32.const 77)) (call $asked (i32.const 640) (i32.const 1) (i32.const 700))",
+            "bad-decision",
+        ),
+        ("endless questions", "(loop $l (call $kinds (i32.const 700)) (br $l))", "fuel"),
+    ] {
+        let told = two_jobs(&mut in_charge(asking(run, "")));
+        assert_eq!((&told[0], &told[1..]), (&format!("odd-one failed: {kind}"), &others[..]), "{name}");
+    }
+    let told = two_jobs(&mut in_charge(asking("", "(call $kinds (i32.const 700))")));
+    assert_eq!((told[0].as_str(), &told[1..]), ("odd-one failed: trap", &others[..]), "outside of a pass");
+    // This machine has nothing beside nodes and cores: no kind, and no amount for a candidate.
+    let run = "(call $kinds (i32.const 700)) (if (i32.load (i32.const 704)) (then unreachable))
+        (i32.store (i32.const 640) (call $next))
+        (call $asked (i32.const 640) (i32.const 1) (i32.const 700)) (if (i32.load (i32.const 704)) (then unreachable))
+        (call $start (i32.load (i32.const 640)) (i32.const 704))";
+    assert_eq!(two_jobs(&mut in_charge(asking(run, ""))), ["start 1 on 0-1"]);
 }
 
 #[test]

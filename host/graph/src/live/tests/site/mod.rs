@@ -1,5 +1,6 @@
 //! Machines with the graph of a site: chassis with storage beside their nodes.
 
+mod kinds;
 mod loading;
 mod marks;
 mod matching;
