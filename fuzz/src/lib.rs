@@ -12,7 +12,7 @@ mod wire;
 pub type Target = fn(&[u8]);
 
 /// All targets by name, in alphabetical order. `fuzz/corpus` has a folder for each.
-pub const TARGETS: [(&str, Target); 22] = [
+pub const TARGETS: [(&str, Target); 23] = [
     ("accounting", logs::accounting),
     ("constraint", formats::constraint),
     ("eventlog", formats::eventlog),
@@ -32,6 +32,7 @@ pub const TARGETS: [(&str, Target); 22] = [
     ("query", graph::query),
     ("rset", formats::rset),
     ("shorthand", formats::shorthand),
+    ("site", graph::site),
     ("swf", logs::swf),
     ("toml", graph::toml),
     ("welcome", wire::welcome),
