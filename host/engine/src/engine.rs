@@ -160,8 +160,8 @@ impl Engine {
             }
             Event::PropertyAdd { name, ranks } => self.core.change(|r| r.property_add(&name, &ranks)),
             Event::PropertyRemove { name, ranks } => {
+                // Who waits for it goes on waiting: it may come back.
                 self.core.change(|r| r.property_remove(&name, &ranks));
-                self.deny_unsatisfiable(now, &mut out);
             }
             Event::VertexStatus { paths, up } => {
                 let mut news = false;

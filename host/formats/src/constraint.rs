@@ -112,7 +112,48 @@ impl Constraint {
         }
     }
 
-    /// The conjunction of two constraints, such as a queue's `requires` (RFC 33) and a job's own.
+    /// True when `target` may be used, or could be if it had other properties of those that `may_change`.
+    pub fn could_match(&self, target: &dyn Target, may_change: &dyn Fn(&str) -> bool) -> bool {
+        self.ternary(target, may_change) != Some(false)
+    }
+
+    /// `None` when it depends on properties that may change.
+    fn ternary(&self, target: &dyn Target, may_change: &dyn Fn(&str) -> bool) -> Option<bool> {
+        let each = |list: &[Constraint], unless: bool| {
+            let answers = list.iter().map(|one| one.ternary(target, may_change));
+            answers.fold(Some(!unless), |all, one| match (all, one) {
+                (Some(known), _) | (_, Some(known)) if known == unless => Some(unless),
+                (all, one) if all == one => all,
+                _ => None,
+            })
+        };
+        match self {
+            Constraint::Properties(props) => {
+                let fixed = props.iter().filter(|p| !may_change(&p.name));
+                let met = fixed.clone().all(|p| target.has_property(&p.name) != p.negated);
+                if met && fixed.count() < props.len() { None } else { Some(met) }
+            }
+            Constraint::Not(list) if list.is_empty() => Some(false),
+            Constraint::Not(list) => each(list, false).map(|all| !all),
+            Constraint::And(list) => each(list, false),
+            Constraint::Or(list) if list.is_empty() => Some(true),
+            Constraint::Or(list) => each(list, true),
+            _ => Some(self.matches(target)),
+        }
+    }
+
+    /// The properties that it names.
+    pub fn properties(&self) -> Vec<&Prop> {
+        match self {
+            Constraint::Properties(props) => props.iter().collect(),
+            Constraint::Not(list) | Constraint::And(list) | Constraint::Or(list) => {
+                list.iter().flat_map(Constraint::properties).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// The constraint that asks for both, such as a queue's `requires` (RFC 33) added to a job's own.
     #[must_use]
     pub fn and(self, other: Constraint) -> Constraint {
         match (self, other) {

@@ -7,32 +7,15 @@ use fluxgate_formats::{Idset, JobId, R};
 use super::Engine;
 use super::waiting::HOLDS;
 use crate::columns::JobEventKind;
-use crate::core::Core;
 use crate::core::job::Running;
 use crate::core::scope::QueueId;
 use crate::event::{Action, RpcError};
 
 const ENOENT: i32 = 2;
-const EBUSY: i32 = 16;
 const EINVAL: i32 = 22;
 
 fn refuse(errnum: i32, text: impl Into<String>) -> Result<(), RpcError> {
     Err(RpcError { errnum, text: text.into() })
-}
-
-/// The first reservation that would be late now.
-fn delayed(core: &mut Core, now: f64) -> Option<JobId> {
-    let standing: Vec<(JobId, f64)> =
-        core.resources.reservations().map(|(id, start, _)| (id, start)).collect();
-    standing.into_iter().find_map(|(id, start)| {
-        let job = core.job(core.slot_of(id)?)?;
-        let (request, duration) = (job.request.clone(), job.duration);
-        core.resources.unreserve(id);
-        let earliest = core.resources.earliest(&request, now, duration);
-        // The reservation was in force before the call, with the same values.
-        let _ = core.resources.reserve(id, &request, start, duration);
-        earliest.is_none_or(|t| t > start).then_some(id)
-    })
 }
 
 impl Engine {
@@ -98,7 +81,8 @@ impl Engine {
         }
     }
 
-    /// RFC 27 expiration: accepts a new end unless it would delay a reserved start.
+    /// RFC 27 expiration: takes a new end. An extension is the owner's decision, so no reserved start refuses it: the queues
+    /// reserve anew in the pass that follows.
     pub(super) fn expiration(&mut self, id: JobId, expiration: f64, now: f64) -> Result<(), RpcError> {
         if expiration.is_nan() || expiration < 0.0 {
             return refuse(
@@ -108,21 +92,14 @@ impl Engine {
         }
         let end = if expiration > 0.0 { expiration } else { f64::INFINITY };
         let core = &mut *self.core;
-        let Some(before) = core.running.get(&id).map(|running| running.end) else {
+        if !core.running.contains_key(&id) {
             return refuse(ENOENT, format!("job {id} holds no resources"));
-        };
+        }
         if end > core.instance_end && end.is_finite() {
             return refuse(EINVAL, "expiration is beyond the end of the instance");
         }
         if core.resources.set_end(id, end).is_err() {
             return refuse(ENOENT, format!("job {id} holds no resources"));
-        }
-        if end > before
-            && let Some(reserved) = delayed(core, now)
-        {
-            // The same call succeeded before.
-            let _ = core.resources.set_end(id, before);
-            return refuse(EBUSY, format!("would delay the reserved start of {reserved}"));
         }
         let follows = core.is_instance_end(end);
         let mut queue = None;
@@ -134,8 +111,8 @@ impl Engine {
         Ok(())
     }
 
-    /// RFC 28 expiration: sets the end of the instance. The job manager also moves the end of running jobs without a
-    /// limit of their own, without an event for each. No reservation can refuse it.
+    /// RFC 28 expiration: the instance ends at another time. The job manager moves the end of running jobs without a limit of
+    /// their own as well, without an event for each of them.
     pub(super) fn instance_expiration(&mut self, end: f64, now: f64) {
         let end = if end > 0.0 { end } else { f64::INFINITY };
         let core = &mut *self.core;

@@ -103,14 +103,15 @@ impl Engine {
         self.note(JobEventKind::Priority, id, Some(queue), now, f64::from(priority));
     }
 
-    /// Denies the waiting jobs that a smaller inventory makes unsatisfiable (RFC 27, DENY).
+    /// Denies the waiting jobs that can never run after the inventory lost something for good (RFC 27, DENY). Properties may
+    /// come back.
     pub(super) fn deny_unsatisfiable(&mut self, now: f64, out: &mut Vec<Action>) {
         let core = &*self.core;
         let mut denied = Vec::new();
         for queue in &core.queues {
             let mut lost: BTreeMap<ShapeId, Option<(String, Vec<JobId>)>> = BTreeMap::new();
             for job in queue.native.values().filter_map(|slot| core.job(*slot)) {
-                let why = || core.resources.satisfiable(&job.request).err();
+                let why = || core.resources.satisfiable_by_other_properties(&job.request).err();
                 let lost = lost.entry(job.request.shape());
                 if let Some((_, ids)) = lost.or_insert_with(|| Some((why()?.to_string(), Vec::new()))) {
                     ids.push(job.id);

@@ -17,6 +17,7 @@ mod placement;
 mod queues;
 mod ranking;
 mod reconfigure;
+mod rules;
 mod scheduling;
 mod shadow;
 mod vertices;

@@ -219,27 +219,6 @@ fn partial_frees_by_rank_end_with_the_last() {
 }
 
 #[test]
-fn an_expiration_that_delays_a_reservation_is_refused_and_changes_nothing() {
-    let mut engine = engine(1, 2);
-    install(&mut engine, Script::named("easy").run(easy), 0.0);
-    submit(&mut engine, 0.0, vec![(1, cores(2, 100.0)), (2, cores(2, 10.0))]);
-    let mut ask = |id, expiration| match engine
-        .step(Event::Expiration { id: JobId(id), expiration, token: 5 }, 1.0)
-        .pop()
-    {
-        Some(Action::Reply { token: 5, result }) => result.map_err(|e| e.errnum),
-        other => panic!("{other:?}"),
-    };
-    assert_eq!(ask(1, 150.0), Err(16));
-    assert_eq!(ask(1, 0.0), Err(16));
-    assert_eq!(ask(1, 80.0), Ok(()));
-    assert_eq!(ask(2, 80.0), Err(2));
-    assert_eq!(ask(1, -1.0), Err(22));
-    engine.pass(1.0);
-    assert_eq!(engine.explain(JobId(2), 1.0).unwrap().t_estimate, Some(80.0));
-}
-
-#[test]
 fn work_of_a_pass_does_not_grow_with_jobs_that_cannot_run() {
     let mut visited = Vec::new();
     for depth in [100u64, 10_000] {

@@ -21,11 +21,20 @@ pub(crate) fn remember<K: std::hash::Hash + Eq, V>(map: &mut FxHashMap<K, V>, mo
     map.insert(key, value);
 }
 
+/// Whether the idle machine satisfies a shape.
+#[derive(Debug)]
+pub(crate) struct Satisfiability {
+    /// Properties that belong to this instance alone, or are set by services, count as there.
+    pub(crate) result: Result<(), Unsatisfiable>,
+    /// The properties that nodes would have to be given first, in words; `None` when that is not what it needs.
+    pub(crate) unmet: Option<String>,
+}
+
 /// Memo tables by shape. No entry changes an answer.
 #[derive(Debug, Default)]
 pub(crate) struct Cache {
-    pub(crate) satisfiable: FxHashMap<ShapeId, Result<(), Unsatisfiable>>,
-    /// The shortage of flow of a shape: version, answer.
+    pub(crate) satisfiable: FxHashMap<ShapeId, Arc<Satisfiability>>,
+    /// The flow that a shape waits for: version, answer.
     pub(crate) short: FxHashMap<ShapeId, (u64, Option<String>)>,
     /// The sums of resources by kind: version, answer.
     pub(crate) kinds: Option<(u64, Arc<[ResourceKind]>)>,

@@ -14,7 +14,7 @@ use rustc_hash::FxHashMap;
 use crate::layout::graph::Graph;
 use crate::layout::site::SetValues;
 use crate::layout::template::{NodeTemplate, TemplateId};
-use crate::live::index::Index;
+use crate::live::index::{Index, Status};
 use crate::live::ledger::{Allocation, Ledger};
 use crate::live::levels::Levels;
 use crate::live::request::{self, Kind, Level, Need, Request, ShapeId};
@@ -226,6 +226,29 @@ impl Machine {
         let mut set = FixedBitSet::with_capacity(graph.nodes.len());
         (0..graph.nodes.len()).filter(fits).for_each(|node| set.insert(node));
         Some(Eligible::Nodes(set))
+    }
+
+    /// The nodes that a request's constraint allows if the properties that `may_change` were others; `None` when it names
+    /// none of those.
+    pub(crate) fn eligible_if(&self, request: &Request, may_change: fn(&str) -> bool) -> Option<Eligible> {
+        if !request.constraint.properties().iter().any(|property| may_change(&property.name)) {
+            return None;
+        }
+        let graph = &self.graph;
+        let fits =
+            |node: &usize| request.constraint.could_match(&NodeTarget(graph, *node as u32), &may_change);
+        let mut set = FixedBitSet::with_capacity(graph.nodes.len());
+        (0..graph.nodes.len()).filter(fits).for_each(|node| set.insert(node));
+        Some(Eligible::Nodes(set))
+    }
+
+    /// Does a node have this property that was not removed?
+    pub(crate) fn any_has(&self, name: &str) -> bool {
+        let graph = &self.graph;
+        let nodes = 0..graph.nodes.len() as u32;
+        nodes
+            .filter(|&node| self.index.status(node) != Status::Gone)
+            .any(|node| NodeTarget(graph, node).has_property(name))
     }
 
     pub(crate) fn view<'a>(&'a self, overlay: Option<&'a Overlay>) -> View<'a> {

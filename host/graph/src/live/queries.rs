@@ -11,7 +11,7 @@ use fluxgate_formats::{Idset, Jobspec};
 
 use crate::layout::vertex::Vertex;
 
-use crate::live::cache::{CACHE_MAX, Cache, remember};
+use crate::live::cache::{CACHE_MAX, Cache, Satisfiability, remember};
 use crate::live::error::Unsatisfiable;
 use crate::live::matcher;
 use crate::live::placement::Placement;
@@ -69,34 +69,87 @@ impl Resources {
         self.shapes.with_whole_nodes(&self.machine.graph, request, whole_nodes)
     }
 
-    /// Whether the idle machine with every node up satisfies the request, constraints included.
+    /// Whether the idle machine with every node up satisfies the request, constraints included. Properties that belong to
+    /// this instance alone (RFC 20: with a leading `+`) come and go, and so do those that a site's services set: a request
+    /// that needs other nodes to have them is satisfiable, and [`Resources::shortage`] says what it waits for.
     pub fn satisfiable(&self, request: &Request) -> Result<(), Unsatisfiable> {
-        if let Some(known) = self.cache().satisfiable.get(&request.shape) {
-            return known.clone();
-        }
-        let eligible = self.machine.eligible(request);
-        let view = View {
+        self.satisfiability(request).result.clone()
+    }
+
+    /// Whether the idle machine satisfies the request, whatever properties its nodes have: the question about a job that
+    /// waits, for which only what is removed for good is final.
+    pub fn satisfiable_by_other_properties(&self, request: &Request) -> Result<(), Unsatisfiable> {
+        let known = self.satisfiability(request);
+        if known.unmet.is_some() { Ok(()) } else { known.result.clone() }
+    }
+
+    /// The idle machine with every node up.
+    fn idle(&self) -> View<'_> {
+        View {
             graph: &self.machine.graph,
             index: &self.inventory,
             upper: &self.idle_upper,
             upper_down: None,
             open: None,
             overlay: None,
-        };
-        let fits = |eligible: &Eligible| matcher::find(view, request, eligible, Placement::First).is_some();
-        // Properties that a site's services set come and go: a job then waits until its nodes match again.
-        let result =
-            match fits(&eligible) || self.machine.eligible_as_described(request).is_some_and(|e| fits(&e)) {
-                true => Ok(()),
-                false => Err(Unsatisfiable { why: why::explain(view, request, &eligible) }),
-            };
-        remember(&mut self.cache().satisfiable, CACHE_MAX, request.shape, result.clone());
-        result
+        }
     }
 
-    /// The flow, or the level above nodes, for which a request waits, in words; `None` if it waits for other
-    /// resources. Costs a search.
+    fn satisfiability(&self, request: &Request) -> Arc<Satisfiability> {
+        if let Some(known) = self.cache().satisfiable.get(&request.shape) {
+            return known.clone();
+        }
+        let (machine, eligible, view) = (&self.machine, self.machine.eligible(request), self.idle());
+        let fits = |eligible: Eligible| matcher::find(view, request, &eligible, Placement::First).is_some();
+        let by = |may_change| machine.eligible_if(request, may_change).is_some_and(fits);
+        let made = if matcher::find(view, request, &eligible, Placement::First).is_some() {
+            Satisfiability { result: Ok(()), unmet: None }
+        } else if machine.eligible_as_described(request).is_some_and(fits) || by(|name| name.starts_with('+'))
+        {
+            Satisfiability { result: Ok(()), unmet: Some(self.unmet(request)) }
+        } else {
+            let why = why::explain(view, request, &eligible);
+            let unmet = by(|_| true).then(|| self.unmet(request));
+            Satisfiability { result: Err(Unsatisfiable { why }), unmet }
+        };
+        let made = Arc::new(made);
+        remember(&mut self.cache().satisfiable, CACHE_MAX, request.shape, made.clone());
+        made
+    }
+
+    /// What a request waits for whose properties nodes do not have now, in words.
+    fn unmet(&self, request: &Request) -> String {
+        let wanted = request.constraint.properties().into_iter().filter(|property| !property.negated);
+        let mut missing: Vec<&str> = wanted
+            .map(|property| property.name.as_str())
+            .filter(|name| !self.machine.any_has(name))
+            .collect();
+        missing.sort_unstable();
+        missing.dedup();
+        match missing.as_slice() {
+            [] => "too few nodes have the properties that it asks for now".to_owned(),
+            [one] => format!("no node has property {one} now"),
+            several => format!("no node has the properties {} now", several.join(", ")),
+        }
+    }
+
+    /// The properties that nodes would have to be given before a request could start, in words.
+    pub fn unmet_properties(&self, request: &Request) -> Option<String> {
+        if !request.by_property {
+            return None;
+        }
+        self.satisfiability(request).unmet.clone()
+    }
+
+    /// The properties, the flow, or the level above nodes, for which a request does not start now, in words; `None` when it
+    /// waits for something else. Costs a search when it asks for one of these, once for each change of the resources.
     pub fn shortage(&self, request: &Request) -> Option<String> {
+        if !request.special {
+            return None;
+        }
+        if let Some(unmet) = self.unmet_properties(request) {
+            return Some(unmet);
+        }
         if !(request.flow || request.above) || !self.could_fit_counts(request) {
             return None;
         }

@@ -149,6 +149,10 @@ pub struct Request {
     pub(crate) flow: bool,
     /// It requests vertices above nodes.
     pub(crate) above: bool,
+    /// Its constraint names properties.
+    pub(crate) by_property: bool,
+    /// One of the last three.
+    pub(crate) special: bool,
 }
 
 /// The kinds of resources that have totals.
@@ -337,6 +341,9 @@ impl Shapes {
         }
         let least =
             |own: u32, of: fn(&Request) -> u32| alternatives.iter().map(|r| of(r)).min().unwrap_or(own);
+        let flow = needs.iter().any(flow_request::flows) || alternatives.iter().any(|r| r.flow);
+        let above = needs.iter().any(above) || alternatives.iter().any(|r| r.above);
+        let by_property = !constraint.properties().is_empty();
         let request = Arc::new(Request {
             shape: ShapeId(self.next),
             by_template: by_template(&constraint),
@@ -347,8 +354,10 @@ impl Shapes {
             fixed: alternatives.is_empty() && !whole_nodes && needs.iter().all(fixed),
             single: single(&needs),
             fungible: if whole_nodes { None } else { fungible(graph, &needs, &constraint) },
-            flow: needs.iter().any(flow_request::flows) || alternatives.iter().any(|r| r.flow),
-            above: needs.iter().any(above) || alternatives.iter().any(|r| r.above),
+            flow,
+            above,
+            by_property,
+            special: flow || above || by_property,
             needs,
             alternatives,
             whole_nodes,

@@ -58,7 +58,7 @@ fn a_signal_has_the_brokers_configuration_read_again() {
 
 /// RFC 33: a virtual queue has no order of its own.
 #[test]
-fn jobs_of_a_virtual_queue_stand_in_the_order_of_its_parent() {
+fn feat_1_jobs_of_a_virtual_queue_stand_in_the_order_of_its_parent() {
     let mut world = World::serving(&json!({"policy": "builtin-fcfs"}));
     let queues = json!({"batch": {}, "debug": {}, "expedite": {"parent": "batch"}});
     let config = json!({"sched-fluxgate": {"policy": "builtin-fcfs"}, "queues": queues});
