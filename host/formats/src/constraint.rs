@@ -11,6 +11,8 @@
 //! implementations disagree on which of several would count. flux-core's C matcher lets a host name pass as a property;
 //! that is left to the target's [`has_property`](Target::has_property).
 
+mod query;
+
 use serde::de::{Deserialize, Deserializer};
 use serde::ser::{Serialize, Serializer};
 use serde_json::{Map, Value, json};
@@ -18,6 +20,8 @@ use serde_json::{Map, Value, json};
 use crate::document::{DocumentError, Fault, Path};
 use crate::hostlist::Hostlist;
 use crate::idset::Idset;
+
+pub use query::QueryError;
 
 /// Maximum nesting depth of a constraint.
 pub const CONSTRAINT_DEPTH_MAX: usize = 60;
