@@ -258,7 +258,11 @@ impl Core {
 
     /// The placement of jobs of a queue whose jobspecs name none.
     pub(crate) fn placement_of(&self, queue: QueueId) -> Placement {
-        let name = self.queues.get(queue as usize).map_or("", |q| q.name.as_str());
+        self.placement_in(self.queues.get(queue as usize).map_or("", |q| q.name.as_str()))
+    }
+
+    /// The same for a queue that may have had no job.
+    pub(crate) fn placement_in(&self, name: &str) -> Placement {
         self.config.queue_placements.get(name).copied().unwrap_or(self.config.placement)
     }
 

@@ -125,9 +125,10 @@ impl Engine {
         let mut out = Vec::new();
         self.core.stats.events += 1;
         match event {
-            Event::Hello { id, r, free, queue, .. } => {
+            Event::Hello { id, r, free, queue, userid, .. } => {
                 let queue = queue.and_then(|queue| self.core.queue_id(&queue));
-                self.hello(id, &r, &free, queue, now, &mut out);
+                let user = Some(userid).filter(|user| *user != u32::MAX);
+                self.hello(id, (&r, &free), (queue, user), now, &mut out);
             }
             Event::Alloc { id, priority, userid, t_submit, jobspec } => {
                 self.alloc(id, priority, userid, t_submit, &jobspec, now, &mut out);

@@ -5,6 +5,7 @@
 use fluxgate_formats::{JobId, fsd};
 
 use crate::engine::Engine;
+use crate::questions::{About, Expected, Obstacle, Questions, Source};
 use crate::reason::Reason;
 
 /// The state of a job.
@@ -25,79 +26,112 @@ pub struct Explanation {
     pub queue: String,
     /// Name of the policy that decides that queue, empty for a running job.
     pub policy: String,
-    /// The reason of a waiting job.
+    /// For a waiting job, why it waits: true at the time of the question.
     pub reason: Option<Reason>,
-    /// Jobs ahead of it in Flux's own order (priority, submission, id) in its queue.
+    /// All that is in its way; see [`Obstacle`].
+    pub obstacles: Vec<Obstacle>,
+    /// Jobs before it in the order of its queue.
     pub ahead: u64,
-    /// Earliest start beside running jobs and reservations, without the jobs ahead that have no reservation. `None`
-    /// for a running job, or if it cannot start on the nodes that are up.
+    /// Earliest start beside running jobs as long as these are expected to run, and reserved starts, ignoring other waiting
+    /// jobs; `None` when it could not start on the nodes that are up, or is running. Never later than the expected start.
     pub earliest: Option<f64>,
-    /// Start of its reservation, or an estimate.
+    /// Start of its reservation, or an estimate, as the engine told it.
     pub t_estimate: Option<f64>,
-    /// One paragraph for people.
-    pub text: String,
+    /// Its expected start; `None` when nothing was asked about starts, or it is running.
+    pub expected: Option<Expected>,
 }
 
 impl Engine {
-    /// Explains the wait of a job at this time. It costs a search and a walk of its queue, so it is for queries by
-    /// people, not for every pass. `None` for ids that neither wait nor run.
+    /// Explains what a job waits for at this time, without a forecast. Costs a copy of the ledger, searches, and a walk of its
+    /// queue: for a person's question, not for every pass. `None` for ids that neither wait nor run.
     pub fn explain(&self, id: JobId, now: f64) -> Option<Explanation> {
-        let core = &*self.core;
-        if let Some(running) = core.running.get(&id) {
+        self.questions(now, &About { job: Some(id), ..About::default() }).explain(id)
+    }
+}
+
+/// Seconds until something, as far as they are worth telling: in minutes when there are more than some. Every text that
+/// tells a time says it in these words.
+pub fn about(seconds: f64) -> String {
+    let step = if seconds > 600.0 { 60.0 } else { 1.0 };
+    match (seconds / step).round() * step {
+        left if left > 0.0 => fsd::format(left),
+        _ => "now".to_owned(),
+    }
+}
+
+impl Questions {
+    /// Explains what a job waits for; `None` for ids that neither wait nor run.
+    pub fn explain(&mut self, id: JobId) -> Option<Explanation> {
+        if self.holders.contains_key(&id) {
             return Some(Explanation {
                 state: JobState::Running,
                 queue: String::new(),
                 policy: String::new(),
                 reason: None,
+                obstacles: Vec::new(),
                 ahead: 0,
                 earliest: None,
                 t_estimate: None,
-                text: if running.committing {
-                    "it has resources; its R is being committed".to_owned()
-                } else if running.end.is_finite() {
-                    format!(
-                        "it runs, and is expected to end in {}",
-                        fsd::format((running.end - now).max(0.0))
-                    )
-                } else {
-                    "it runs without time limit".to_owned()
-                },
+                expected: None,
             });
         }
-        let job = core.job(core.slot_of(id)?)?;
-        let mut headroom = core.headroom(job.queue, now);
-        if let Some(headroom) = &mut headroom {
-            headroom.leave_out(id);
-        }
-        let over = || core.over_now(headroom.as_ref()?, &job.request);
-        let bounded = || over().unwrap_or_else(|| job.reason.clone());
-        let reason = core.suspended_in(job.queue).map_or_else(bounded, Reason::Suspended);
-        let queue = core.queues.get(job.queue as usize)?;
-        let ahead =
-            queue.native.values().take_while(|slot| core.job(**slot).is_some_and(|j| j.id != id)).count();
-        let earliest = core.estimate_in(headroom.as_ref(), &job.request, now, job.duration);
-        let when = match earliest {
-            None => "no time is known at which they will be free: nodes are down, or held by jobs without time limit".to_owned(),
-            Some(t) if t <= now => "they are free now, other jobs come first".to_owned(),
-            Some(t) => format!("they could be free in {}", fsd::format((t - now).ceil())),
-        };
-        // The text names a shortage of flow also for a job with a reservation.
-        let short = match &reason {
-            Reason::Short(_) => None,
-            _ => core.resources.shortage(&job.request),
-        };
-        let short = short.map_or(String::new(), |short| format!(" ({short})"));
+        let job = self.jobs[self.index_of(id)?].clone();
+        let (queue, policy) = self.queue_state(job.queue).map(|q| (q.name.clone(), q.policy.clone()))?;
+        let expected = if self.first > 0 { self.expected_of(id) } else { self.told(&job) };
+        let (earliest, start) = (self.earliest(&job), expected.and_then(|expected| expected.start));
+        let earliest = earliest.map(|earliest| start.map_or(earliest, |start| earliest.min(start)));
         Some(Explanation {
             state: JobState::Pending,
-            queue: queue.name.clone(),
-            policy: self.policies.name(core.scope_of(job.queue)).to_owned(),
-            reason: Some(reason.clone()),
-            ahead: ahead as u64,
+            queue,
+            policy,
+            reason: Some(self.reason(&mut self.resources.clone(), &job)),
+            obstacles: self.obstacles(&job),
+            ahead: job.ahead,
             earliest,
-            t_estimate: job.t_estimate,
-            text: format!(
-                "{reason}{short}; its resources: {when}; jobs ahead in its queue, by priority: {ahead}"
-            ),
+            t_estimate: job.told,
+            expected,
+        })
+    }
+
+    /// What a running job is told.
+    pub fn running_text(&self, id: JobId) -> Option<String> {
+        let holder = self.holders.get(&id)?;
+        Some(match holder.end.is_finite() {
+            true => {
+                format!("it runs, and its limit ends in {}", fsd::format((holder.end - self.now).max(0.0)))
+            }
+            false => "it runs without time limit".to_owned(),
         })
     }
 }
+
+impl Explanation {
+    /// When it may start, in words; only one time is told.
+    pub fn when(&self, now: f64) -> String {
+        let Some(Expected { start, source, .. }) = self.expected else {
+            return match self.earliest {
+                Some(_) => "too many jobs are ahead of it for a forecast".to_owned(),
+                None => NEVER.to_owned(),
+            };
+        };
+        match (start, source) {
+            (None, _) => NEVER.to_owned(),
+            (Some(t), _) if t <= now => "it is expected to start now".to_owned(),
+            (Some(t), Source::Reserved) => format!("its start is reserved in {}", about(t - now)),
+            (Some(t), Source::Estimate) => {
+                format!("it could start in {} if running jobs use their limits", about(t - now))
+            }
+            (Some(t), _) => format!("it is expected to start in {}", about(t - now)),
+        }
+    }
+
+    /// One line for people. `show` says how other jobs are called.
+    pub fn text(&self, now: f64, show: &dyn Fn(JobId) -> String) -> String {
+        let Some(reason) = &self.reason else { return String::new() };
+        let reason = reason.text(show);
+        format!("{reason}; {}; jobs ahead in its queue: {}", self.when(now), self.ahead)
+    }
+}
+
+const NEVER: &str =
+    "no time is known at which it could start: nodes are down, or held by jobs without time limit";

@@ -17,6 +17,7 @@ use std::sync::Arc;
 use fluxgate_formats::JobId;
 use fluxgate_graph::{Request, Resources};
 
+use crate::core::Core;
 use crate::core::job::Running;
 use crate::core::queue::Queue;
 use crate::core::scope::QueueId;
@@ -28,7 +29,7 @@ use crate::order::{Slot, Walk};
 pub const FORECAST_JOBS_MAX: usize = 1024;
 
 /// Shortest expected length of a job, seconds.
-const LENGTH_MIN: f64 = 1.0;
+pub(crate) const LENGTH_MIN: f64 = 1.0;
 
 /// A waiting job and its expected start.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -65,7 +66,7 @@ pub struct ForecastBase {
 
 impl Queue {
     /// The jobs in the order of the active policy.
-    fn in_order(&self) -> impl Iterator<Item = Slot> {
+    pub(crate) fn in_order(&self) -> impl Iterator<Item = Slot> {
         let mut walk = Walk::default();
         let order = self.order();
         let mut native = self.native.values();
@@ -76,11 +77,28 @@ impl Queue {
     }
 }
 
+/// The first waiting jobs: queues take turns, and in its queue each job has its place in the order of the active policy.
+pub(crate) fn first_in_order(core: &Core, most: usize) -> Vec<Slot> {
+    let mut turns: Vec<_> = core.queues.iter().map(Queue::in_order).collect();
+    let mut slots = Vec::new();
+    let mut any = true;
+    while any && slots.len() < most {
+        any = false;
+        for slot in turns.iter_mut().filter_map(Iterator::next) {
+            any = true;
+            slots.push(slot);
+        }
+    }
+    slots.truncate(most);
+    slots
+}
+
 impl Engine {
-    /// True if this job waits and the engine has no reserved or estimated start for it.
-    pub fn lacks_estimate(&self, id: JobId) -> bool {
+    /// Does this job wait without a reserved or estimated start of the engine, or with one that is past?
+    pub fn lacks_estimate(&self, id: JobId, now: f64) -> bool {
         let core = &*self.core;
-        core.slot_of(id).and_then(|slot| core.job(slot)).is_some_and(|job| job.t_estimate.is_none())
+        let job = core.slot_of(id).and_then(|slot| core.job(slot));
+        job.is_some_and(|job| job.t_estimate.is_none_or(|start| start < now))
     }
 
     /// The copy for a forecast of the first `most` jobs (at most [`FORECAST_JOBS_MAX`]). Its cost depends on the machine, on
@@ -102,14 +120,9 @@ impl Engine {
             // Where the ledger refuses the expected end, the end of the limit stays.
             let _ = resources.set_end(id, end);
         }
-        let mut turns: Vec<_> = core.queues.iter().map(Queue::in_order).collect();
         let mut jobs = Vec::new();
-        let mut any = true;
-        while any && jobs.len() < most {
-            any = false;
-            for turn in &mut turns {
-                let Some(job) = turn.next().and_then(|slot| core.job(slot)) else { continue };
-                any = true;
+        for slot in first_in_order(core, most) {
+            if let Some(job) = core.job(slot) {
                 let length = core.habits.length(Some(job.userid), job.duration, 0.0).max(LENGTH_MIN);
                 let (id, queue) = (job.id, job.queue);
                 let guessed = core.queues[queue as usize].estimated.is_some_and(|(of, _)| of == id);
@@ -117,7 +130,6 @@ impl Engine {
                 jobs.push(Candidate { id, queue, request: Arc::clone(&job.request), length, reserved });
             }
         }
-        jobs.truncate(most);
         let backfills = core.queues.iter().map(|queue| queue.backfills).collect();
         let headrooms =
             (0..).zip(&core.queues).map(|(queue, _)| core.expected_headroom(queue, now, end)).collect();

@@ -37,10 +37,9 @@ struct Floor {
 }
 
 /// The cores that the bounds of all queues leave to the jobs of one queue, now and later.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Headroom {
     queue: QueueId,
-    now: f64,
     ceiling: Option<u64>,
     floors: Vec<Floor>,
     spans: Vec<Span>,
@@ -161,7 +160,15 @@ pub(crate) fn earliest_in(
 impl Core {
     /// The headroom of a queue; `None` where no bound applies to it.
     pub(crate) fn headroom(&self, queue: QueueId, now: f64) -> Option<Headroom> {
-        let mut headroom = self.expected_headroom(queue, now, |running| running.end)?;
+        if self.config.queue_bounds.is_empty() {
+            return None;
+        }
+        self.headroom_in((queue, &self.queues.get(queue as usize)?.name), now)
+    }
+
+    /// The same for a queue that may have had no job, and has a number that no other has.
+    pub(crate) fn headroom_in(&self, queue: (QueueId, &str), now: f64) -> Option<Headroom> {
+        let mut headroom = self.expected_headroom_in(queue, now, |running| running.end)?;
         let reserved = self.resources.reservations().filter_map(|(id, start, duration)| {
             let job = self.job(self.slot_of(id)?)?;
             let cores = u64::from(job.request.min_cores());
@@ -178,12 +185,21 @@ impl Core {
         now: f64,
         end: impl Fn(&Running) -> f64,
     ) -> Option<Headroom> {
+        self.expected_headroom_in((queue, &self.queues.get(queue as usize)?.name), now, end)
+    }
+
+    /// The same for a queue that may have had no job, and has a number that no other has.
+    pub(crate) fn expected_headroom_in(
+        &self,
+        (queue, name): (QueueId, &str),
+        now: f64,
+        end: impl Fn(&Running) -> f64,
+    ) -> Option<Headroom> {
         let bounds = &self.config.queue_bounds;
         if bounds.is_empty() {
             return None;
         }
         let totals = self.resources.totals();
-        let name = self.queues.get(queue as usize)?.name.as_str();
         let ceiling = bounds.get(name).and_then(|own| own.ceiling).map(|most| most.cores(&totals));
         let others = bounds.iter().filter(|(other, _)| *other != name);
         let floors: Vec<Floor> = others
@@ -203,7 +219,7 @@ impl Core {
             Some(Span { job: None, queue: running.queue, from: f64::NEG_INFINITY, to, cores })
         });
         let spans = held.collect();
-        Some(Headroom { queue, now, ceiling, floors, spans })
+        Some(Headroom { queue, ceiling, floors, spans })
     }
 
     /// The earliest start of a request in a queue, at `from` or later seen from `now`, within its bounds; see
@@ -238,11 +254,5 @@ impl Core {
         let bounds = &self.config.queue_bounds;
         let name = self.queues.get(queue as usize)?.name.as_str();
         never(bounds, &self.resources.totals(), name, u64::from(request.min_cores()))
-    }
-
-    /// The bound that a waiting job would break if it started at the time of the headroom.
-    pub(crate) fn over_now(&self, headroom: &Headroom, request: &Request) -> Option<Reason> {
-        let free = u64::from(self.resources.totals().free_cores);
-        headroom.over_at(free, u64::from(request.min_cores()), headroom.now)
     }
 }

@@ -41,6 +41,7 @@ mod policies;
 mod policy;
 mod policy_error;
 mod policy_state;
+mod questions;
 mod ranking;
 mod reason;
 mod shadow;
@@ -55,7 +56,7 @@ pub use config::{Config, OnBreach};
 pub use engine::Engine;
 pub use engine::policy_control::QueueStatus;
 pub use event::{Action, AuditReport, Event, PolicyNotice, RpcError};
-pub use explain::{Explanation, JobState};
+pub use explain::{Explanation, JobState, about};
 pub use feasibility::feasibility;
 pub use forecast::{FORECAST_JOBS_MAX, Forecast, ForecastBase};
 pub use pass::{JobView, Pass, Refusal};
@@ -65,6 +66,10 @@ pub use policies::warm_up::SwapState;
 pub use policy::{Abilities, Policy, PolicyCost};
 pub use policy_error::PolicyError;
 pub use policy_state::SavedState;
+pub use questions::{
+    About, Expected, GAPS_MAX, Gap, GapQuestion, Gaps, Impossible, JobRow, Limit, NodeJob, NodeState,
+    Obstacle, PROBES_MAX, PROMISES_MAX, Questions, Source, WhenAnswer,
+};
 pub use ranking::order_by_scores;
 pub use reason::Reason;
 pub use shadow::{

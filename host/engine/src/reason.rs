@@ -16,7 +16,9 @@ pub enum Reason {
     Unseen,
     /// Jobs ahead of it in its queue wait, and the policy did not reach it.
     Behind,
-    /// The resources that it requests are not free.
+    /// It fits, nobody is ahead of it, and the policy did not start it.
+    Withheld,
+    /// The resources that it asks for are not free.
     Busy {
         /// Fewest nodes, 0 if the request names none.
         nodes: u32,
@@ -52,11 +54,39 @@ pub enum Reason {
     Said(Arc<str>),
 }
 
+impl Reason {
+    /// The reason in words, where `show` says how other jobs are called.
+    pub fn text(&self, show: &dyn Fn(JobId) -> String) -> String {
+        match self {
+            Reason::Delays(id) => format!("would delay the reserved start of {}", show(*id)),
+            other => other.to_string(),
+        }
+    }
+
+    /// Its name for programs, stable: one word.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Reason::Unseen => "unseen",
+            Reason::Behind => "behind",
+            Reason::Withheld => "withheld",
+            Reason::Busy { .. } => "busy",
+            Reason::Delays(_) => "delays",
+            Reason::Reserved => "reserved",
+            Reason::Ceiling { .. } => "ceiling",
+            Reason::Kept { .. } => "floor",
+            Reason::Suspended(_) => "held",
+            Reason::Short(_) => "flow",
+            Reason::Said(_) => "said",
+        }
+    }
+}
+
 impl std::fmt::Display for Reason {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Reason::Unseen => f.write_str("waiting for the next scheduling pass"),
             Reason::Behind => f.write_str("waiting behind jobs ahead of it in the queue"),
+            Reason::Withheld => f.write_str("it could start, and the policy of its queue has not started it"),
             Reason::Busy { nodes, cores, gpus } => {
                 f.write_str("insufficient resources: needs ")?;
                 let mut sep = "";

@@ -53,6 +53,7 @@ pub use live::flow_kinds::{FLOW_SPANS_MAX, FlowKind, FlowSpan};
 pub use live::hints::PlaceHint;
 pub use live::ledger::{Allocation, LedgerError};
 pub use live::node_rows::{NodeRow, Quantity};
+pub use live::node_tests::{FREE_TIMES_MAX, NodeNow, NodeTest};
 pub use live::paths::{UnknownPath, VertexMarks};
 pub use live::placement::Placement;
 pub use live::plan::REPLAYS_MAX;

@@ -1,6 +1,6 @@
 //! Waiting jobs and running jobs.
 //!
-//! Must never know queues, or which policy decides.
+//! Must never know what decides.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,6 +9,7 @@ use fluxgate_formats::JobId;
 use fluxgate_graph::{Placement, Request};
 use serde_json::Value;
 
+use super::queue::Queue;
 use super::scope::QueueId;
 use crate::order::{ClassId, OrderKey, Size};
 use crate::reason::Reason;
@@ -87,6 +88,12 @@ impl Job {
         OrderKey::new(0.0, self.priority, self.t_submit, self.id)
     }
 
+    /// Its key in the order of the active policy, if that has one.
+    pub(crate) fn key_in(&self, queue: &Queue) -> Option<f64> {
+        let (generation, key) = self.places[queue.active]?;
+        (generation == queue.generation[queue.active]).then(|| key.key())
+    }
+
     /// Its fewest cores and its duration.
     pub(super) fn size(&self) -> Size {
         (self.request.min_cores(), self.duration)
@@ -119,6 +126,6 @@ pub(crate) struct Running {
     pub(crate) committing: bool,
     /// The queue that it waited in, if that is known.
     pub(crate) queue: Option<QueueId>,
-    /// Its user; unknown after a hello, which has no user.
+    /// Its user, if that is known.
     pub(crate) user: Option<u32>,
 }

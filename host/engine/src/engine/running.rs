@@ -24,9 +24,8 @@ impl Engine {
     pub(super) fn hello(
         &mut self,
         id: JobId,
-        r: &R,
-        free: &Idset,
-        queue: Option<QueueId>,
+        (r, free): (&R, &Idset),
+        (queue, user): (Option<QueueId>, Option<u32>),
         now: f64,
         out: &mut Vec<Action>,
     ) {
@@ -42,7 +41,7 @@ impl Engine {
             Ok(()) if core.resources.allocation(id).is_none() => {}
             Ok(()) => {
                 let follows = core.is_instance_end(end);
-                let known = Running { start, end, follows, committing: false, queue, user: None };
+                let known = Running { start, end, follows, committing: false, queue, user };
                 core.running.insert(id, known);
                 if self.withdraw(id, now) {
                     // The job requests the resources that it holds.

@@ -62,8 +62,8 @@ fn a_queue_holds_no_more_than_its_ceiling() {
     let says = "jobs of its queue may hold 8 cores together, and it would be more";
     assert_eq!(told(&out, 2), says);
     let why = engine.explain(JobId(2), 1.0).unwrap();
-    assert!(why.text.starts_with(says), "{}", why.text);
-    // At the end of job 1, although the machine has enough free cores before.
+    assert!(said(&why).starts_with(says), "{}", said(&why));
+    // When job 1 is over, though there is room on the machine before.
     assert_eq!((why.earliest, why.t_estimate), (Some(100.0), Some(100.0)));
     engine.step(free(3), 50.0);
     assert!(started(&engine.pass(50.0)).is_empty(), "five and four are nine");
@@ -79,8 +79,8 @@ fn what_is_kept_for_a_queue_is_taken_by_no_other() {
     assert_eq!(started(&out), [1]);
     let says = "what is free is kept: 4 cores for queue urgent";
     assert_eq!(told(&out, 2), says);
-    assert!(engine.explain(JobId(2), 0.0).unwrap().text.starts_with(says));
-    // Two of the four cores of the floor are used by jobs of its queue; the other two remain reserved for it.
+    assert!(said(&engine.explain(JobId(2), 0.0).unwrap()).starts_with(says));
+    // Two of the four are used by those that they are for; the other two are kept.
     let out = submit(&mut engine, 1.0, vec![(3, queued(2, 10.0, "urgent")), (4, queued(3, 10.0, "batch"))]);
     assert_eq!(started(&out), [3]);
     engine.step(free(1), 2.0);

@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex};
 
 use fluxgate_engine::{
-    Abilities, Action, Config, Engine, Event, JobColumns, JobEvent, Pass, Policy, PolicyCost, PolicyError,
-    Refusal, SavedState,
+    Abilities, Action, Config, Engine, Event, Explanation, JobColumns, JobEvent, Pass, Policy, PolicyCost,
+    PolicyError, Refusal, SavedState,
 };
 use fluxgate_formats::jobspec::{Jobspec, Simple};
 use fluxgate_formats::{JobId, R};
@@ -206,4 +206,9 @@ pub fn install(engine: &mut Engine, policy: Script, now: f64) -> Vec<Action> {
         out.extend(engine.pass(now));
     }
     out
+}
+
+/// An explanation in words, as of the beginning.
+pub fn said(why: &Explanation) -> String {
+    why.text(0.0, &|id| id.to_string())
 }

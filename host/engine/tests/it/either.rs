@@ -50,7 +50,7 @@ proptest! {
             });
             prop_assert_eq!(&outs[0], &outs[1]);
             prop_assert_eq!(reservations(&both[0]), reservations(&both[1]));
-            let waits = |engine: &Engine| engine.explain(JobId(id), now).map(|why| (why.reason, why.text));
+            let waits = |engine: &Engine| engine.explain(JobId(id), now).map(|why| (why.reason.clone(), crate::common::said(&why)));
             prop_assert_eq!(waits(&both[0]), waits(&both[1]));
             running.extend(&outs[0]);
         }

@@ -36,7 +36,7 @@ fn nothing_starts_until_another_policy_decides() {
     assert_eq!(told.iter().map(|(id, _)| *id).collect::<Vec<_>>(), [2, 3]);
     assert!(told.iter().all(|(_, why)| why.contains("policy bad failed")), "{told:?}");
     let why = engine.explain(JobId(3), 2.0).unwrap();
-    assert!(why.text.contains("nothing starts: policy bad failed"), "{}", why.text);
+    assert!(said(&why).contains("nothing starts: policy bad failed"), "{}", said(&why));
 
     // Events are still processed, without further cost.
     engine.step(free(1), 2.0);

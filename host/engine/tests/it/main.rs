@@ -14,6 +14,7 @@ mod interrupt;
 mod memory;
 mod parking;
 mod placement;
+mod questions;
 mod queues;
 mod ranking;
 mod reconfigure;

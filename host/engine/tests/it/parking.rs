@@ -138,9 +138,9 @@ fn what_waits_for_power_is_searched_when_power_comes_back() {
     assert!(started(&submit(&mut engine, 1.0, jobs)).is_empty());
     let said = engine.explain(fluxgate_formats::JobId(100), 1.0).unwrap();
     assert!(
-        said.text.starts_with("insufficient power: needs 500 W, rack has too little left;"),
+        crate::common::said(&said).starts_with("insufficient power: needs 500 W, rack has too little left;"),
         "{}",
-        said.text
+        crate::common::said(&said)
     );
     assert_eq!(said.earliest, Some(9.0));
     // Cores are released on a node without gpu, and no power with them.

@@ -297,7 +297,11 @@ fn a_failure_is_one_queues_own() {
         } else {
             assert_eq!(started(&out), [2]);
             assert_eq!(who(&engine, "debug"), (BUILTIN, true, Some("bad")));
-            assert!(waiting.text.contains("policy bad failed"), "{}", waiting.text);
+            assert!(
+                crate::common::said(&waiting).contains("policy bad failed"),
+                "{}",
+                crate::common::said(&waiting)
+            );
             let mut out = Vec::new();
             engine.give_back("debug").unwrap();
             settle(&mut engine, 2.0, &mut out);

@@ -320,8 +320,8 @@ fn a_policy_says_itself_why_a_job_waits() {
     assert_eq!((started(&out), told(&out)), (vec![2], vec![(1, "longer than 50 s".to_owned())]));
     let said = Reason::Said("longer than 50 s".into());
     assert_eq!(engine.reason(JobId(1)), Some(&said));
-    assert!(engine.explain(JobId(1), 0.0).unwrap().text.starts_with("longer than 50 s; "));
-    // The same annotation again is not sent. Then another policy decides, and refuses the job.
+    assert!(crate::common::said(&engine.explain(JobId(1), 0.0).unwrap()).starts_with("longer than 50 s; "));
+    // Again: no news. Then another policy decides, and refuses it.
     engine.step(free(2), 1.0);
     assert_eq!(told(&engine.pass(1.0)), []);
     engine.step(Event::Down("0".parse().unwrap()), 2.0);

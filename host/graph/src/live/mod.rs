@@ -21,6 +21,7 @@ pub(crate) mod local;
 pub(crate) mod machine;
 pub(crate) mod matcher;
 pub(crate) mod node_rows;
+pub(crate) mod node_tests;
 pub(crate) mod paths;
 pub(crate) mod placement;
 pub(crate) mod plan;

@@ -1,0 +1,143 @@
+//! The order of queues with what is known of each job, and what a node is doing.
+//!
+//! Must never know in which form it is printed.
+
+use fluxgate_formats::{Idset, JobId};
+use fluxgate_graph::NodeTest;
+
+use super::{Expected, Questions};
+use crate::reason::Reason;
+
+/// A waiting job in a list.
+#[derive(Debug, Clone, PartialEq)]
+pub struct JobRow {
+    /// The job.
+    pub id: JobId,
+    /// Name of its queue, empty for the anonymous one.
+    pub queue: String,
+    /// Its user.
+    pub userid: u32,
+    /// RFC 27 priority.
+    pub priority: u32,
+    /// Submission, seconds since the epoch.
+    pub t_submit: f64,
+    /// Requested seconds, infinite without limit.
+    pub duration: f64,
+    /// Fewest nodes, 0 when the request names none.
+    pub nodes: u32,
+    /// Fewest cores.
+    pub cores: u32,
+    /// Its key in the order of its queue, smaller first; `None` where the policy has none of its own.
+    pub key: Option<f64>,
+    /// Jobs before it in its queue.
+    pub ahead: u64,
+    /// Why it waits.
+    pub reason: Reason,
+    /// When it is expected to start.
+    pub expected: Expected,
+}
+
+/// A job on a node.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NodeJob {
+    /// The job.
+    pub id: JobId,
+    /// Its user, if that is known.
+    pub userid: Option<u32>,
+    /// Cores of the node that it holds.
+    pub cores: u64,
+    /// Its start, seconds since the epoch.
+    pub start: f64,
+    /// By its limit, infinite without.
+    pub end: f64,
+    /// By what jobs of its user used of their limits.
+    pub expected_end: f64,
+}
+
+/// What a node is doing.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NodeState {
+    /// Its rank.
+    pub rank: u32,
+    /// Its host.
+    pub host: String,
+    /// It takes jobs.
+    pub up: bool,
+    /// Cores, and free ones.
+    pub cores: (u64, u64),
+    /// GPUs, and free ones.
+    pub gpus: (u64, u64),
+    /// Who holds something of it, by limit.
+    pub jobs: Vec<NodeJob>,
+    /// Jobs with reserved starts that are likely to be placed on it, by start.
+    pub reserved: Vec<(JobId, f64)>,
+}
+
+impl Questions {
+    /// The first waiting jobs of a queue, or of all, in order.
+    pub fn rows(&mut self, queue: Option<&str>) -> Vec<JobRow> {
+        let expected = self.expected().to_vec();
+        let (mut rows, mut scratch) = (Vec::new(), self.resources.clone());
+        for (index, expected) in expected.into_iter().enumerate() {
+            let job = self.jobs[index].clone();
+            let name = self.queue_state(job.queue).map(|queue| queue.name.clone()).unwrap_or_default();
+            if queue.is_some_and(|queue| queue != name) {
+                continue;
+            }
+            rows.push(JobRow {
+                id: job.id,
+                queue: name,
+                userid: job.userid,
+                priority: job.priority,
+                t_submit: job.t_submit,
+                duration: job.duration,
+                nodes: job.request.min_nodes(),
+                cores: job.request.min_cores(),
+                key: job.key,
+                ahead: job.ahead,
+                reason: self.reason(&mut scratch, &job),
+                expected,
+            });
+        }
+        rows
+    }
+
+    /// What a node is doing, by its rank; `None` for one that is not there.
+    pub fn node(&self, rank: u32) -> Option<NodeState> {
+        let node = self.resources.node_now(rank)?;
+        let ranks = std::iter::once(rank).collect();
+        let host = self.resources.hosts_of(&ranks).first().map(|host| (*host).to_owned()).unwrap_or_default();
+        let job = |(id, cores): (JobId, u64)| {
+            let held = self.holders.get(&id)?;
+            let (userid, start, end) = (held.user, held.start, held.end);
+            Some(NodeJob { id, userid, cores, start, end, expected_end: held.expected })
+        };
+        let start =
+            |id: &JobId| self.resources.reservations().find(|(of, ..)| of == id).map(|(_, start, _)| start);
+        Some(NodeState {
+            rank,
+            host,
+            up: node.up,
+            cores: (node.cores, node.free_cores),
+            gpus: (node.gpus, node.free_gpus),
+            jobs: node.jobs.into_iter().filter_map(job).collect(),
+            reserved: node.promised.iter().filter_map(|id| Some((*id, start(id)?))).collect(),
+        })
+    }
+
+    /// The rank of a host.
+    pub fn rank_of(&self, host: &str) -> Option<u32> {
+        self.resources.rank_of(host)
+    }
+
+    /// The hosts of ranks.
+    pub fn hosts_of(&self, ranks: &Idset) -> Vec<&str> {
+        self.resources.hosts_of(ranks)
+    }
+
+    /// The nodes by the first test that they fail for a waiting job, each node once; `None` for one that does not wait.
+    pub fn node_tests(&self, id: JobId) -> Option<Vec<(NodeTest, Idset)>> {
+        let job = &self.jobs[self.index_of(id)?];
+        Some(self.resources.node_tests(&job.request, self.now))
+    }
+}

@@ -1,0 +1,275 @@
+//! Why a job waits: the one reason that is told, and all that would have to be taken away for it to start.
+//!
+//! The obstacles of a job are found by taking them away on a copy, one after the other, until it starts. So they are true:
+//! whoever takes away all that is named sees the job start, unless the search of the gate misses a place.
+//!
+//! Must never know in which words they are told to whom.
+
+use std::sync::Arc;
+
+use fluxgate_formats::{Idset, JobId};
+use fluxgate_graph::{NoFit, NodeTest, Resources};
+
+use super::{IMAGINED, Questions, Waiting};
+use crate::explain::about;
+use crate::reason::Reason;
+
+/// Most reservations that are named as being in the way.
+pub const PROMISES_MAX: usize = 64;
+
+/// Most of these that are named in words.
+const SHOWN_MAX: usize = 3;
+
+/// Something that keeps a job from starting.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum Obstacle {
+    /// Scheduling is suspended in its queue, since this policy failed.
+    Suspended(Arc<str>),
+    /// Nodes do not have the properties that it asks for now: in words.
+    Property(String),
+    /// These nodes are down or drained, and too few others could do.
+    Down(Idset),
+    /// Jobs hold what it needs.
+    InUse {
+        /// When the last of them ends by its limit, seconds since the epoch; `None` when some have none.
+        until: Option<f64>,
+        /// These jobs, by limit.
+        jobs: Vec<JobId>,
+    },
+    /// Flow to its nodes, or a level above them, is short: in words.
+    Short(String),
+    /// A bound of queues.
+    Bound(Reason),
+    /// Jobs have reserved starts which it would delay.
+    Reserved {
+        /// The first of these jobs with their starts, at most [`PROMISES_MAX`].
+        jobs: Vec<(JobId, f64)>,
+        /// There are more.
+        more: bool,
+    },
+    /// Jobs before it in its queue wait.
+    Ahead(u64),
+    /// It fits, and the policy of its queue has not started it.
+    Policy(String),
+    /// It may be that no place exists where its parts fit together, or that a vertex above nodes is down.
+    Unknown,
+}
+
+impl Obstacle {
+    /// Its name in JSON.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Obstacle::Suspended(_) => "suspended",
+            Obstacle::Property(_) => "property",
+            Obstacle::Down(_) => "down",
+            Obstacle::InUse { .. } => "in-use",
+            Obstacle::Short(_) => "flow",
+            Obstacle::Bound(_) => "bound",
+            Obstacle::Reserved { .. } => "reserved",
+            Obstacle::Ahead(_) => "ahead",
+            Obstacle::Policy(_) => "policy",
+            Obstacle::Unknown => "unknown",
+        }
+    }
+
+    /// It in words, seen from `now`. `show` says how other jobs are called, `hosts` the hosts of ranks.
+    pub fn text(&self, now: f64, show: &dyn Fn(JobId) -> String, hosts: &dyn Fn(&Idset) -> String) -> String {
+        match self {
+            Obstacle::Suspended(policy) => Reason::Suspended(Arc::clone(policy)).to_string(),
+            Obstacle::Property(said) | Obstacle::Short(said) => said.clone(),
+            Obstacle::Down(ranks) if ranks.len() == 1 => format!("node {} is down", hosts(ranks)),
+            Obstacle::Down(ranks) => format!("{} nodes are down: {}", ranks.len(), hosts(ranks)),
+            Obstacle::InUse { until: Some(until), .. } => {
+                format!("what it needs is in use for {} more at most", about(until - now))
+            }
+            Obstacle::InUse { until: None, .. } => "jobs without time limit hold what it needs".to_owned(),
+            Obstacle::Bound(reason) => reason.text(show),
+            Obstacle::Reserved { jobs, more } => {
+                let first = jobs.iter().take(SHOWN_MAX);
+                let mut said: Vec<String> =
+                    first.map(|(id, start)| format!("{} in {}", show(*id), about(start - now))).collect();
+                match jobs.len().saturating_sub(SHOWN_MAX) {
+                    0 if *more => said.push("others".to_owned()),
+                    0 => {}
+                    left => said.push(format!("{left} others")),
+                }
+                format!("reserved for {}", said.join(", "))
+            }
+            Obstacle::Ahead(1) => "1 job ahead".to_owned(),
+            Obstacle::Ahead(jobs) => format!("{jobs} jobs ahead"),
+            Obstacle::Policy(policy) => format!("policy {policy} has not started it"),
+            Obstacle::Unknown => "no place was found where its parts fit together".to_owned(),
+        }
+    }
+}
+
+impl Questions {
+    /// The end of an allocation of this job that starts now.
+    fn end_of(&self, job: &Waiting) -> f64 {
+        if job.duration.is_finite() { self.now + job.duration } else { self.instance_end }
+    }
+
+    /// The bound of queues that a start of this job would break, now or at a reserved start.
+    fn over(&self, job: &Waiting) -> Option<Reason> {
+        let mut headroom = self.queue_state(job.queue)?.headroom.clone()?;
+        headroom.leave_out(job.id);
+        let free = u64::from(self.resources.totals().free_cores);
+        let over = headroom.over(free, u64::from(job.request.min_cores()), self.now, self.end_of(job))?;
+        Some(over.reason)
+    }
+
+    /// Why a job waits, true at the time of the copy. `scratch` is a copy of the resources for searches.
+    pub(crate) fn reason(&self, scratch: &mut Resources, job: &Waiting) -> Reason {
+        if let Some(policy) = self.queue_state(job.queue).and_then(|queue| queue.suspended.clone()) {
+            return Reason::Suspended(policy);
+        }
+        if let Reason::Said(said) = &job.reason {
+            return Reason::Said(Arc::clone(said));
+        }
+        if self.resources.reservations().any(|(id, ..)| id == job.id) {
+            // A job that waits for a bound keeps that reason.
+            return self.over(job).unwrap_or(Reason::Reserved);
+        }
+        if let Some(unmet) = self.resources.unmet_properties(&job.request) {
+            return Reason::Short(unmet.into());
+        }
+        if let Some(bound) = self.over(job) {
+            return bound;
+        }
+        let end = self.end_of(job);
+        match scratch.match_now(&job.request, self.now, end, job.placement) {
+            Ok(_) if !self.settled => Reason::Unseen,
+            Ok(_) if job.ahead > 0 => Reason::Behind,
+            Ok(_) => Reason::Withheld,
+            Err(NoFit::WouldDelay(reserved, _)) => Reason::Delays(reserved),
+            Err(NoFit::Busy) => match self.resources.shortage(&job.request) {
+                Some(short) => Reason::Short(short.into()),
+                None => Reason::Busy {
+                    nodes: job.request.min_nodes(),
+                    cores: job.request.min_cores(),
+                    gpus: job.request.min_gpus(),
+                },
+            },
+        }
+    }
+
+    /// All that is in the way of a job, in the order in which it is looked at.
+    pub(crate) fn obstacles(&self, job: &Waiting) -> Vec<Obstacle> {
+        let mut found = Vec::new();
+        let Some(queue) = self.queue_state(job.queue) else { return found };
+        found.extend(queue.suspended.clone().map(Obstacle::Suspended));
+        if let Some(unmet) = self.resources.unmet_properties(&job.request) {
+            found.push(Obstacle::Property(unmet));
+        } else {
+            self.resources_of(job, &mut found);
+        }
+        found.extend(self.over(job).map(Obstacle::Bound));
+        if job.ahead > 0 {
+            found.push(Obstacle::Ahead(job.ahead));
+        } else if found.is_empty() && self.settled && job.id != IMAGINED {
+            found.push(Obstacle::Policy(queue.policy.clone()));
+        }
+        found
+    }
+
+    /// The resources that are in the way.
+    fn resources_of(&self, job: &Waiting, found: &mut Vec<Obstacle>) {
+        let (now, end) = (self.now, self.end_of(job));
+        let fits = |on: &mut Resources| on.match_now(&job.request, now, end, job.placement).is_ok();
+        let mut copy = self.resources.clone();
+        copy.unreserve(job.id);
+        if fits(&mut copy) {
+            return;
+        }
+        let mut free = copy.clone();
+        let standing: Vec<(JobId, f64)> = free.reservations().map(|(id, start, _)| (id, start)).collect();
+        for (id, _) in &standing {
+            free.unreserve(*id);
+        }
+        if !fits(&mut free) {
+            let short = free.shortage(&job.request);
+            let mut start = free.earliest(&job.request, now, job.duration);
+            let mut unlimited = false;
+            if start.is_none() {
+                let (down, mut all_up) = (free.down(), free.clone());
+                all_up.set_up(&down);
+                start = all_up.earliest(&job.request, now, job.duration);
+                // Held by jobs without limit on nodes that are up, or on all.
+                let ended = |on: &Resources| {
+                    let mut on = on.clone();
+                    self.release(&mut on, f64::INFINITY);
+                    fits(&mut on)
+                };
+                unlimited = start.is_none();
+                if start.is_some() || !ended(&free) {
+                    let useful = useful(&all_up, job, &down, now);
+                    copy.set_up(&useful);
+                    free.set_up(&useful);
+                    found.push(Obstacle::Down(useful));
+                    // With fewer nodes up than all, the time may be another.
+                    start = free.earliest(&job.request, now, job.duration);
+                    unlimited = start.is_none();
+                }
+            }
+            let until = if unlimited { f64::INFINITY } else { start.unwrap_or(now) };
+            let jobs = if until > now { self.release(&mut copy, until) } else { Vec::new() };
+            match short {
+                Some(short) => found.push(Obstacle::Short(short)),
+                None if !jobs.is_empty() => {
+                    found.push(Obstacle::InUse { until: until.is_finite().then_some(until), jobs });
+                }
+                None => {}
+            }
+        }
+        let (mut jobs, mut more) = (Vec::new(), false);
+        loop {
+            match copy.match_now(&job.request, now, end, job.placement) {
+                Ok(_) => break,
+                Err(NoFit::WouldDelay(id, _)) if jobs.len() < PROMISES_MAX => {
+                    let start = standing.iter().find(|(of, _)| *of == id).map_or(now, |(_, start)| *start);
+                    jobs.push((id, start));
+                    copy.unreserve(id);
+                }
+                Err(NoFit::WouldDelay(..)) => {
+                    more = true;
+                    break;
+                }
+                Err(NoFit::Busy) => {
+                    found.push(Obstacle::Unknown);
+                    break;
+                }
+            }
+        }
+        if !jobs.is_empty() {
+            found.push(Obstacle::Reserved { jobs, more });
+        }
+    }
+
+    /// Releases the jobs that end by this time; which they are.
+    fn release(&self, on: &mut Resources, until: f64) -> Vec<JobId> {
+        let ends = |end: f64| if end > self.now { end } else { self.now.next_up() };
+        let mut jobs: Vec<(f64, JobId)> = self
+            .holders
+            .iter()
+            .map(|(id, held)| (ends(held.end), *id))
+            .filter(|(end, _)| *end <= until)
+            .collect();
+        jobs.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+        let ids: Vec<JobId> = jobs.into_iter().map(|(_, id)| id).collect();
+        for id in &ids {
+            // It holds resources on the copy: releasing all of them cannot fail.
+            let _ = on.release(*id, None);
+        }
+        ids
+    }
+}
+
+/// The ranks among those that were down which could be of use to a job.
+fn useful(all_up: &Resources, job: &Waiting, down: &Idset, now: f64) -> Idset {
+    let of_no_use =
+        |test: &NodeTest| matches!(test, NodeTest::Constraint | NodeTest::TooSmall | NodeTest::Down);
+    let tests = all_up.node_tests(&job.request, now);
+    let useful = tests.iter().filter(|(test, _)| !of_no_use(test));
+    useful.fold(Idset::new(), |all, (_, ranks)| all.union(&ranks.intersection(down)))
+}
