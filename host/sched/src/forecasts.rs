@@ -7,10 +7,13 @@
 //!
 //! Nothing here ever reaches the engine.
 
+mod errors;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use fluxgate_engine::{Action, Forecast};
+use errors::Errors;
+use fluxgate_engine::{Action, Expected, Source};
 use fluxgate_formats::JobId;
 use serde_json::{Value, json};
 
@@ -34,6 +37,8 @@ pub(crate) struct Forecasts {
     of: Option<(u64, u64)>,
     /// The expected starts that jobs are annotated with, seconds since the epoch.
     told: BTreeMap<JobId, f64>,
+    /// How far off they were.
+    errors: Errors,
 }
 
 fn annotate(id: JobId, start: Option<f64>) -> Action {
@@ -49,6 +54,21 @@ impl Forecasts {
     /// The expected start that a job is annotated with.
     pub(crate) fn start(&self, id: JobId) -> Option<f64> {
         self.told.get(&id).copied()
+    }
+
+    /// The times between which four of five such starts came, of the queue of the job; `None` where too few are known.
+    pub(crate) fn range(&self, now: f64, expected: &Expected) -> Option<(f64, f64)> {
+        let start = expected.start.filter(|_| expected.source != Source::Reserved)?;
+        self.errors.range(expected.queue, now, start)
+    }
+
+    /// Jobs that started or left: the errors of their forecasts are known now.
+    pub(crate) fn learn(&mut self, now: f64, action: &Action) {
+        match action {
+            Action::Start { id, .. } => self.errors.started(*id, now),
+            Action::Deny { id, .. } | Action::Canceled { id } => self.errors.forget(*id),
+            _ => {}
+        }
     }
 
     /// When the next forecast is due, in real time, given the events and passes so far; `None` while one is being made, and
@@ -81,6 +101,7 @@ impl Forecasts {
     /// Everything begins anew.
     pub(crate) fn forget(&mut self) {
         (self.of, self.told) = (None, BTreeMap::new());
+        self.errors.forget_jobs();
     }
 
     /// The engine says something itself.
@@ -106,7 +127,7 @@ impl Forecasts {
     pub(crate) fn news(
         &mut self,
         now: f64,
-        forecasts: &[Forecast],
+        forecasts: &[Expected],
         lacks: impl Fn(JobId) -> bool,
     ) -> Vec<Action> {
         let mut out = Vec::new();
@@ -123,6 +144,9 @@ impl Forecasts {
             let tell = moved && out.len() < TOLD_MAX;
             if tell {
                 out.push(annotate(id, start));
+            }
+            if let Some(start) = start {
+                self.errors.expect(id, forecast.queue, now, start);
             }
             self.told.extend(if tell { start } else { known }.map(|start| (id, start)));
         }
@@ -144,8 +168,8 @@ mod tests {
 
     use super::*;
 
-    fn forecast(id: u64, start: Option<f64>) -> Forecast {
-        Forecast { id: JobId(id), start, reserved: None }
+    fn forecast(id: u64, start: Option<f64>) -> Expected {
+        Expected { id: JobId(id), queue: 0, start, source: Source::Forecast }
     }
 
     fn told(out: &[Action]) -> Vec<(u64, Value)> {
@@ -159,7 +183,7 @@ mod tests {
     #[test]
     fn told_when_it_moved_and_taken_back_when_there_is_none() {
         let mut expected = Forecasts::default();
-        let mut news = |now, all: &[Forecast]| told(&expected.news(now, all, |id| id.0 < 100));
+        let mut news = |now, all: &[Expected]| told(&expected.news(now, all, |id| id.0 < 100));
         let all = [
             forecast(1, Some(100.2)),
             forecast(2, Some(5000.0)),
@@ -179,7 +203,7 @@ mod tests {
     #[test]
     fn a_round_tells_so_many_and_the_next_the_others() {
         let mut expected = Forecasts::default();
-        let all: Vec<Forecast> = (0..300).map(|id| forecast(id, Some(9.0))).collect();
+        let all: Vec<Expected> = (0..300).map(|id| forecast(id, Some(9.0))).collect();
         assert_eq!(expected.news(0.0, &all, |_| true).len(), TOLD_MAX);
         let rest = told(&expected.news(0.0, &all, |_| true));
         assert_eq!((rest.len(), rest[0].0), (300 - TOLD_MAX, TOLD_MAX as u64));

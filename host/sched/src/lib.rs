@@ -23,6 +23,7 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
+mod answers;
 mod audit_trail;
 mod components;
 mod configuration;
@@ -37,6 +38,7 @@ mod policy_choice;
 mod policy_state;
 mod probation;
 mod quarantine;
+mod question_budget;
 mod registry;
 mod responder;
 mod service;

@@ -12,6 +12,7 @@ mod journal;
 mod kept_vertices;
 mod learning;
 mod policy_requests;
+mod questions;
 mod queues;
 mod reload;
 mod shadowing;
@@ -41,6 +42,7 @@ use crate::pending_swap::PendingSwap;
 use crate::policy_choice::PolicyChoice;
 use crate::policy_state::PolicyStates;
 use crate::probation::Probation;
+use crate::question_budget::QuestionBudget;
 use crate::registry::PolicyRegistry;
 use crate::responder::Responder;
 use crate::settings::{QueuePolicy, Settings};
@@ -121,6 +123,9 @@ pub struct Service {
     graph_service: GraphService,
     kept_vertices: KeptVertices,
     forecasts: Forecasts,
+    /// Questions of people that wait for an answer.
+    asked: Vec<questions::Asked>,
+    question_budget: QuestionBudget,
     passes: Samples,
     flips: Samples,
     /// The broker asked its module to go.
@@ -219,6 +224,8 @@ impl Service {
             graph_service: GraphService::default(),
             kept_vertices: KeptVertices::default(),
             forecasts: Forecasts::default(),
+            asked: Vec::new(),
+            question_budget: QuestionBudget::default(),
             passes: Samples::default(),
             flips: Samples::default(),
             leaving: false,
@@ -350,7 +357,9 @@ impl Service {
     fn actions(&mut self, actions: Vec<Action>) {
         let mut rest = Vec::with_capacity(actions.len());
         let mut notices = Vec::new();
+        let now = self.host.now();
         for mut action in actions {
+            self.forecasts.learn(now, &action);
             self.forecasts.heed(&mut action);
             match action {
                 Action::Notice(notice) => notices.push(notice),

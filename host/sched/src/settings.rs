@@ -7,6 +7,7 @@
 //!
 //! This module must never apply anything, and must never know the protocol or the graph.
 
+mod flux;
 mod guard;
 mod keys;
 mod queue;
@@ -27,6 +28,7 @@ use fluxgate_wire::session::{AUDIT_PERIOD, Mode, SessionConfig, WATCH_PERIOD};
 use serde_json::{Map, Value, json};
 use tracing::level_filters::LevelFilter;
 
+pub use flux::FluxTables;
 pub use guard::{Guard, Rules};
 use keys::key;
 pub use keys::{KEYS, Key};
@@ -153,6 +155,8 @@ pub struct Settings {
     queues_there: Option<BTreeSet<String>>,
     /// The parents of those among them that are virtual (RFC 33).
     pub virtual_queues: BTreeMap<String, String>,
+    /// What the rest of the configuration of Flux says.
+    pub flux: FluxTables,
     /// Tell jobs why they wait.
     pub annotate: bool,
     /// Seconds between two forecasts of when waiting jobs start; 0 is never.
@@ -204,6 +208,7 @@ impl Default for Settings {
             queues: BTreeMap::new(),
             queues_there: None,
             virtual_queues: BTreeMap::new(),
+            flux: FluxTables::default(),
             annotate: engine.annotate,
             estimates: ESTIMATES,
             log_level: LogLevel::default(),
@@ -260,6 +265,7 @@ impl Settings {
                 let mut settings = Settings::from_table(tables.get(TABLE).unwrap_or(&Value::Null))?;
                 settings.queues_there = Settings::queues_in(tables);
                 settings.virtual_queues = Settings::virtual_queues_in(tables);
+                settings.flux = FluxTables::read(config);
                 settings.check_queues().with_context(|| format!("[{TABLE}]"))?;
                 Ok(settings)
             }

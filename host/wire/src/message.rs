@@ -301,6 +301,11 @@ impl Message {
         self.is_request() && !self.flags.contains(Flags::NORESPONSE)
     }
 
+    /// True if it was sent with the owner's role, or with that of an administrator (RFC 12): who may see everything.
+    pub fn is_from_admin(&self) -> bool {
+        self.rolemask & (role::OWNER | role::ADMIN) != 0
+    }
+
     /// True if it was sent with the owner's role (RFC 12).
     pub fn is_from_owner(&self) -> bool {
         self.rolemask & role::OWNER != 0

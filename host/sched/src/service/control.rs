@@ -3,8 +3,7 @@
 //! Answers at once, except where work is done beside the scheduler (loading) or at a pass boundary (swaps).
 
 use anyhow::{Result, anyhow};
-use fluxgate_engine::{Action, Event, JobState, RpcError};
-use fluxgate_formats::{JobId, fsd};
+use fluxgate_engine::{Action, Event, RpcError};
 use fluxgate_wire::proto::errno;
 use fluxgate_wire::session::ControlRequest;
 use serde_json::{Value, json};
@@ -53,7 +52,7 @@ impl Service {
                 }
                 "rusage" => self.usage(&request.payload).map(Answer::Now),
                 "debug" => self.set_debug(&request.payload).map(Answer::Now),
-                "explain" => self.explain(&request.payload).map(Answer::Now),
+                "explain" | "when" | "gaps" | "order" | "node" => self.ask(&request),
                 "vertex-marks" => self.vertex_marks().map(Answer::Now),
                 "policy-list" => Ok(Answer::Now(self.policy_list())),
                 "policy-show" => self.policy_show(&request.payload).map(Answer::Now),
@@ -190,32 +189,5 @@ impl Service {
             "pass": self.passes.summary(),
             "swap_pause": self.flips.summary(),
         })
-    }
-
-    fn explain(&self, payload: &Value) -> Result<Value> {
-        let id = payload["id"].as_u64().map(JobId).ok_or_else(|| anyhow!("id: expected a job id"))?;
-        let engine = self.engine.as_ref().ok_or_else(|| anyhow!("the scheduler is still starting"))?;
-        let now = self.host.now();
-        let mut why = engine
-            .explain(id, now)
-            .ok_or_else(|| anyhow!("job {id}: the scheduler does not know it; it neither waits nor runs"))?;
-        let expected = self.forecasts.start(id).filter(|_| why.t_estimate.is_none());
-        if let Some(start) = expected {
-            // In minutes: it is not known any better.
-            let left = ((start - now) / 60.0).round().max(0.0) * 60.0;
-            why.text += &format!("; expected to start in {}", fsd::format(left));
-        }
-        Ok(json!({
-            "id": id.0,
-            "state": match why.state { JobState::Pending => "pending", JobState::Running => "running" },
-            "queue": why.queue,
-            "policy": why.policy,
-            "reason": why.reason.map(|r| r.to_string()),
-            "ahead": why.ahead,
-            "earliest": why.earliest,
-            "t_estimate": why.t_estimate,
-            "expected": expected,
-            "text": why.text,
-        }))
     }
 }

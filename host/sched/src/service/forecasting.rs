@@ -4,13 +4,13 @@
 
 use std::time::Duration;
 
-use fluxgate_engine::{Action, FORECAST_JOBS_MAX, Forecast};
+use fluxgate_engine::{About, Action, Expected, FORECAST_JOBS_MAX};
 
 use super::Service;
 
 impl Service {
     /// How often forecasts are made, if at all.
-    fn estimates(&self) -> Option<Duration> {
+    pub(super) fn estimates(&self) -> Option<Duration> {
         let settings = &self.configuration.settings;
         let every = Duration::try_from_secs_f64(settings.estimates).unwrap_or(Duration::MAX);
         Some(every).filter(|every| settings.annotate && !every.is_zero())
@@ -38,20 +38,27 @@ impl Service {
         }
         let Some(engine) = &self.engine else { return };
         let (now, stats) = (self.host.now(), engine.stats());
-        let base = engine.forecast_base(now, FORECAST_JOBS_MAX);
+        let mut of = engine.questions(now, &About { jobs_max: FORECAST_JOBS_MAX, ..About::default() });
         self.forecasts.begun((stats.events, stats.passes), next);
         self.start_work(
             "forecast",
-            move |host| (base.forecast(now), host.elapsed().saturating_sub(begin)),
-            |service, (forecasts, took)| service.tell_forecasts(took, &forecasts),
+            move |host| (of.expected().to_vec(), host.elapsed().saturating_sub(begin)),
+            |service, (expected, took)| service.tell_forecasts(took, &expected),
         );
     }
 
     /// A forecast that took so long has been made.
-    fn tell_forecasts(&mut self, took: Duration, forecasts: &[Forecast]) {
+    fn tell_forecasts(&mut self, took: Duration, expected: &[Expected]) {
         self.forecasts.made(self.host.elapsed(), took);
-        let Some(engine) = self.engine.as_ref().filter(|_| self.estimates().is_some()) else { return };
-        let news = self.forecasts.news(self.host.now(), forecasts, |id| engine.lacks_estimate(id));
+        if self.estimates().is_some() {
+            self.tell_expected(self.host.now(), expected);
+        }
+    }
+
+    /// Have jobs annotated with their expected starts, where these moved.
+    pub(super) fn tell_expected(&mut self, now: f64, expected: &[Expected]) {
+        let Some(engine) = &self.engine else { return };
+        let news = self.forecasts.news(now, expected, |id| engine.lacks_estimate(id, now));
         self.tell_jobs(news);
     }
 

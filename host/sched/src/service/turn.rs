@@ -78,6 +78,7 @@ impl Service {
         self.remember();
         self.keep_vertices();
         self.keep_journal(waiting);
+        self.answer_questions();
         self.forecast(waiting);
         self.answer_quiescent();
         self.start_shadows();

@@ -2,6 +2,7 @@
 
 mod components;
 mod policies;
+mod questions;
 mod reloads;
 mod schedule;
 mod shadows;

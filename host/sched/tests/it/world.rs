@@ -232,6 +232,24 @@ impl World {
         self.service.message(message);
     }
 
+    /// The same of another user.
+    pub fn submit_as(&mut self, userid: u32, id: u64, cores: u32, duration: f64) {
+        let jobspec = Simple { slots: cores, duration, command: vec!["app".into()], ..Simple::default() };
+        let payload = json!({
+            "id": id, "priority": 16, "userid": userid, "t_submit": id as f64, "jobspec": jobspec.build().to_value(),
+        });
+        self.service.message(from_broker("sched.alloc", &payload));
+    }
+
+    /// A request of a user in some role; nothing is settled.
+    pub fn send_as(&mut self, (userid, role): (u32, u32), topic: &str, payload: &Value) -> u32 {
+        self.tag += 1;
+        let mut request = from_broker(topic, payload).with_matchtag(self.tag);
+        (request.userid, request.rolemask) = (userid, role);
+        self.service.message(request);
+        self.tag
+    }
+
     /// The priority of a job changes; nothing is settled.
     pub fn prioritize(&mut self, id: u64, priority: u32) {
         let message = from_broker("sched.prioritize", &json!({"jobs": [[id, priority]]})).noresponse();

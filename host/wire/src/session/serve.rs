@@ -16,9 +16,21 @@ use crate::graph_service::{is_for_guests, is_graph_service, passed_on};
 use crate::message::{Message, ReplyTo};
 use crate::proto::errno;
 
-/// Methods of the driver that guests may call, because they change nothing and reveal nothing of other users' jobs.
-const GUEST_METHODS: &[&str] =
-    &["ping", "resource-status", "stats-get", "rusage", "policy-list", "policy-show"];
+/// Methods of the driver that guests may call, because they change nothing and reveal nothing of other users' jobs; those of
+/// the second line look at who asks.
+const GUEST_METHODS: &[&str] = &[
+    "ping",
+    "resource-status",
+    "stats-get",
+    "rusage",
+    "policy-list",
+    "policy-show",
+    "explain",
+    "when",
+    "gaps",
+    "order",
+    "node",
+];
 /// Methods that the driver answers under the names `sched` and `feasibility`.
 const CONTROL_METHODS: &[&str] =
     &["ping", "resource-status", "stats-get", "stats-clear", "rusage", "quiescent"];

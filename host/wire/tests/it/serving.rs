@@ -185,7 +185,7 @@ fn r12_3_guests_change_nothing() {
         "sched.stats-clear",
         "sched-fluxgate.policy-swap",
         "sched-fluxgate.policy-load",
-        "sched-fluxgate.explain",
+        "sched-fluxgate.config-reload",
         "sched.nonsense",
     ] {
         let mut request = from_job_manager(topic, &json!({"id": 1})).with_matchtag(2);
@@ -196,9 +196,18 @@ fn r12_3_guests_change_nothing() {
         assert!(broker.say(request.noresponse()).nothing(), "{topic}: dropped silently");
     }
     // ADM-5: these are open to every user.
-    for topic in
-        ["sched.resource-status", "sched.ping", "sched-fluxgate.stats-get", "sched-fluxgate.policy-list"]
-    {
+    for topic in [
+        "sched.resource-status",
+        "sched.ping",
+        "sched-fluxgate.stats-get",
+        "sched-fluxgate.policy-list",
+        // FEAT-2: who asks decides what the answer is.
+        "sched-fluxgate.explain",
+        "sched-fluxgate.when",
+        "sched-fluxgate.gaps",
+        "sched-fluxgate.order",
+        "sched-fluxgate.node",
+    ] {
         let mut request = from_job_manager(topic, &json!({})).with_matchtag(2);
         request.rolemask = GUEST;
         assert_eq!(broker.say(request).control.len(), 1, "{topic}");

@@ -1,0 +1,312 @@
+//! Questions of people about jobs, queues and nodes: `explain`, `when`, `gaps`, `order` and `node`.
+//!
+//! They are answered on a copy, as work of its own, when no pass is due: so that an answer is about a state in which whatever
+//! could start has started. Guests may ask about their own jobs, and what tells nothing of the jobs of others that Flux
+//! would not tell them. Times of waiting jobs are those that jobs are annotated with: an answer whose forecast
+//! moved has the jobs told first.
+//!
+//! Must never let anything of it reach the engine.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow, bail};
+use fluxgate_engine::{
+    About, Expected, Explanation, FORECAST_JOBS_MAX, GapQuestion, JobRow, Questions, Source, WhenAnswer,
+};
+use fluxgate_formats::constraint::Constraint;
+use fluxgate_formats::{JobId, Jobspec};
+use fluxgate_wire::proto::errno;
+use fluxgate_wire::session::ControlRequest;
+use serde_json::{Value, json};
+
+use super::Service;
+use super::control::Answer;
+use crate::answers::{self, Asker};
+use crate::forecasts::Forecasts;
+
+/// Most questions that wait at a time.
+const WAITING_MAX: usize = 64;
+/// Most jobs that one question thinks of.
+const VARIANTS_MAX: usize = 16;
+
+/// A question that waits for its answer.
+pub(super) struct Asked {
+    request: ControlRequest,
+    asker: Asker,
+    what: Question,
+}
+
+enum Question {
+    /// What a job waits for, its nodes, and what changes of it would give: each with a name.
+    Job {
+        id: JobId,
+        nodes: bool,
+        changes: Vec<(String, Jobspec)>,
+    },
+    /// When these would start.
+    When {
+        jobs: Vec<Jobspec>,
+        priority: Option<u32>,
+    },
+    Gaps(GapQuestion),
+    /// The jobs of a queue, or of all, in order.
+    Order(Option<String>),
+    /// A node by its host or rank.
+    Node(String),
+}
+
+/// An answer without the times of waiting jobs.
+enum Found {
+    Job(Box<Explanation>, Value, Vec<(String, WhenAnswer)>),
+    Rows(Vec<JobRow>),
+    Done(Value),
+}
+
+fn jobspec(value: &Value) -> Result<Jobspec> {
+    Ok(Jobspec::from_value(value)?)
+}
+
+impl Question {
+    fn read(method: &str, payload: &Value, tables: &crate::settings::FluxTables) -> Result<Question> {
+        let list = |key: &str| -> Result<Vec<Value>> {
+            let list = match &payload[key] {
+                Value::Null => Vec::new(),
+                Value::Array(list) => list.clone(),
+                _ => bail!("{key}: expected a list"),
+            };
+            if list.len() > VARIANTS_MAX {
+                bail!("{key}: found {}, at most {VARIANTS_MAX} are accepted", list.len());
+            }
+            Ok(list)
+        };
+        let queue = match &payload["queue"] {
+            Value::Null => None,
+            Value::String(queue) => Some(queue.clone()),
+            _ => bail!("queue: expected the name of a queue"),
+        };
+        Ok(match method {
+            "explain" => {
+                let id = payload["id"].as_u64().map(JobId).ok_or_else(|| anyhow!("id: expected a job id"))?;
+                let change = |row: &Value| -> Result<(String, Jobspec)> {
+                    let name = row["name"].as_str().ok_or_else(|| anyhow!("changes: expected a name"))?;
+                    Ok((name.to_owned(), jobspec(&row["jobspec"]).context("changes: jobspec")?))
+                };
+                let changes = list("changes")?.iter().map(change).collect::<Result<_>>()?;
+                Question::Job { id, nodes: payload["nodes"].as_bool() == Some(true), changes }
+            }
+            "when" => {
+                let read = |value: &Value| -> Result<Jobspec> {
+                    let mut job = jobspec(value).context("jobs")?;
+                    tables.complete(&mut job);
+                    Ok(job)
+                };
+                let jobs = list("jobs")?.iter().map(read).collect::<Result<Vec<_>>>()?;
+                if jobs.is_empty() {
+                    bail!("jobs: expected at least one jobspec");
+                }
+                let priority = match &payload["priority"] {
+                    Value::Null => None,
+                    value => {
+                        let priority = value.as_u64().and_then(|value| u32::try_from(value).ok());
+                        Some(priority.ok_or_else(|| anyhow!("priority: expected an integer of 32 bits"))?)
+                    }
+                };
+                Question::When { jobs, priority }
+            }
+            "gaps" => {
+                let queue = queue.or_else(|| tables.default_queue.clone()).unwrap_or_default();
+                let own = match &payload["constraint"] {
+                    Value::Null => Constraint::All,
+                    value => Constraint::from_value(value)?,
+                };
+                let constraint = own.and(tables.constraint(&queue));
+                Question::Gaps(GapQuestion {
+                    queue,
+                    constraint,
+                    cores: payload["cores"].as_bool() == Some(true),
+                })
+            }
+            "order" => Question::Order(queue),
+            _ => {
+                let node =
+                    payload["node"].as_str().ok_or_else(|| anyhow!("node: expected a host or a rank"))?;
+                Question::Node(node.to_owned())
+            }
+        })
+    }
+
+    /// The job, and the queues, that the copy has to know.
+    fn about(&self) -> (Option<JobId>, Vec<&str>) {
+        match self {
+            Question::Job { id, changes, .. } => {
+                (Some(*id), changes.iter().map(|(_, job)| job.queue().unwrap_or("")).collect())
+            }
+            Question::When { jobs, .. } => (None, jobs.iter().map(|job| job.queue().unwrap_or("")).collect()),
+            Question::Gaps(question) => (None, vec![question.queue.as_str()]),
+            Question::Order(_) | Question::Node(_) => (None, Vec::new()),
+        }
+    }
+
+    fn answer(self, of: &mut Questions, asker: &Asker) -> Result<Found> {
+        match self {
+            Question::Job { id, nodes, changes } => {
+                let unknown = || match asker.admin {
+                    true => anyhow!("job {id}: the scheduler does not know it; it neither waits nor runs"),
+                    false => anyhow!("job {id}: the scheduler knows no such job of yours"),
+                };
+                if !of.user_of(id).is_some_and(|user| asker.owns(user)) {
+                    return Err(unknown());
+                }
+                let why = of.explain(id).ok_or_else(unknown)?;
+                let tests = of.node_tests(id).filter(|_| nodes);
+                let tests = tests.map_or(Value::Null, |tests| answers::node_tests(of, asker, &tests));
+                let try_out = |(name, job): (String, Jobspec)| Some((name, of.instead(id, &job).ok()?));
+                let helps = changes.into_iter().filter_map(try_out).collect();
+                Ok(Found::Job(Box::new(why), tests, helps))
+            }
+            Question::When { jobs, priority } => {
+                let mut rows = Vec::new();
+                for job in jobs {
+                    rows.push(match of.when(&job, asker.userid, priority) {
+                        Ok(when) => answers::when(of, asker, &when),
+                        Err(never) => json!({"never": never.to_string()}),
+                    });
+                }
+                Ok(Found::Done(json!({"as_of": of.now(), "jobs": rows})))
+            }
+            Question::Gaps(question) => {
+                let gaps = of.gaps(&question)?;
+                let rows: Vec<Value> = gaps.gaps.iter().map(|gap| answers::gap(of, asker, gap)).collect();
+                Ok(Found::Done(
+                    json!({"as_of": of.now(), "queue": question.queue, "gaps": rows, "none": gaps.none}),
+                ))
+            }
+            Question::Order(queue) => Ok(Found::Rows(of.rows(queue.as_deref()))),
+            Question::Node(node) => {
+                let rank = of.rank_of(&node).or_else(|| node.parse().ok());
+                let found = rank.and_then(|rank| of.node(rank));
+                let found = found.ok_or_else(|| anyhow!("node {node:?}: no such host or rank"))?;
+                Ok(Found::Done(answers::node(of, asker, &found)))
+            }
+        }
+    }
+}
+
+/// The time that is told of a waiting job.
+fn settled(forecasts: &Forecasts, told: bool, expected: Expected) -> Expected {
+    if !told || expected.source != Source::Forecast {
+        return expected;
+    }
+    Expected { start: forecasts.start(expected.id).or(expected.start), ..expected }
+}
+
+/// Is it worth telling that a job would start then instead?
+fn helps(now: f64, start: Option<f64>, instead: &WhenAnswer) -> bool {
+    let Some(other) = instead.expected.start else { return false };
+    start.is_none_or(|start| start - other > 60.0_f64.max(0.1 * (start - now)))
+}
+
+impl Service {
+    /// Note a question; it is answered when no pass is due.
+    pub(super) fn ask(&mut self, request: &ControlRequest) -> Result<Answer> {
+        if self.engine.is_none() {
+            bail!("the scheduler is still starting");
+        }
+        if self.asked.len() >= WAITING_MAX {
+            bail!("more than {WAITING_MAX} questions wait already");
+        }
+        let tables = &self.configuration.settings.flux;
+        let message = &request.message;
+        let (userid, admin) = (message.userid, message.is_from_admin());
+        let asker = Asker { userid, admin, private: tables.private_mode };
+        let what = Question::read(request.method(), &request.payload, tables)?;
+        if !admin && let Some(wait) = self.question_budget.wait(userid, self.host.elapsed()) {
+            bail!(
+                "answers to questions of user {userid} took a second in this minute; ask again in {}s",
+                wait.as_secs() + 1
+            );
+        }
+        self.asked.push(Asked { request: request.clone(), asker, what });
+        Ok(Answer::Later)
+    }
+
+    /// Have the questions answered that wait, unless a pass is due.
+    pub(super) fn answer_questions(&mut self) {
+        if self.asked.is_empty() || self.needs_pass() {
+            return;
+        }
+        for Asked { request, asker, what } in std::mem::take(&mut self.asked) {
+            let Some(engine) = &self.engine else { continue };
+            let begin = self.host.elapsed();
+            let (job, queues) = what.about();
+            let about = About { jobs_max: FORECAST_JOBS_MAX, job, queues: &queues };
+            let mut of = engine.questions(self.host.now(), &about);
+            let copied = self.host.elapsed().saturating_sub(begin);
+            self.start_work(
+                "question",
+                move |host| {
+                    let begin = host.elapsed();
+                    let found = what.answer(&mut of, &asker);
+                    if matches!(found, Ok(Found::Job(..) | Found::Rows(_))) {
+                        of.expected();
+                    }
+                    (of, found, host.elapsed().saturating_sub(begin).saturating_add(copied))
+                },
+                move |service, (of, found, took)| service.answered(&request, &asker, of, found, took),
+            );
+        }
+    }
+
+    /// An answer was found, and it took so long.
+    fn answered(
+        &mut self,
+        request: &ControlRequest,
+        asker: &Asker,
+        mut of: Questions,
+        found: Result<Found>,
+        took: Duration,
+    ) {
+        self.question_budget.spend(asker.userid, self.host.elapsed(), took);
+        let told = self.estimates().is_some();
+        if told && matches!(found, Ok(Found::Job(..) | Found::Rows(_))) {
+            let (now, expected) = (of.now(), of.expected().to_vec());
+            self.tell_expected(now, &expected);
+        }
+        let forecasts = &self.forecasts;
+        let answer = found.map(|found| match found {
+            Found::Done(value) => value,
+            Found::Rows(rows) => {
+                let rows = rows.into_iter().filter(|row| asker.sees(Some(row.userid))).map(|mut row| {
+                    row.expected = settled(forecasts, told, row.expected);
+                    answers::row(&of, asker, &row)
+                });
+                let rows: Vec<Value> = rows.collect();
+                json!({"as_of": of.now(), "complete": of.is_complete(), "jobs": rows})
+            }
+            Found::Job(mut why, nodes, changes) => {
+                why.expected = why.expected.map(|expected| settled(forecasts, told, expected));
+                let start = why.expected.and_then(|expected| expected.start);
+                why.earliest =
+                    why.earliest.map(|earliest| start.map_or(earliest, |start| earliest.min(start)));
+                let Some(id) = request.payload["id"].as_u64().map(JobId) else { return Value::Null };
+                let mut answer = answers::job(&of, asker, id, &why);
+                let useful = changes.iter().filter(|(_, when)| helps(of.now(), start, when));
+                answer["helps"] = useful
+                    .map(|(name, when)| {
+                        let mut row = answers::when(&of, asker, when);
+                        row["change"] = name.as_str().into();
+                        row
+                    })
+                    .collect();
+                answer["range"] =
+                    json!(why.expected.and_then(|expected| forecasts.range(of.now(), &expected)));
+                answer["nodes"] = nodes;
+                answer
+            }
+        });
+        match answer {
+            Ok(answer) => self.send(request.ok(&answer)),
+            Err(error) => self.send(request.error(errno::EINVAL, &format!("{error:#}"))),
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! Questions of people to the service: who may ask what, and that all answers tell the same.
+
+use fluxgate_wire::proto::role;
+use serde_json::{Value, json};
+
+use crate::world::World;
+
+const OWNER: (u32, u32) = (1000, role::OWNER);
+const ALICE: (u32, u32) = (5588, role::USER);
+const BOB: (u32, u32) = (5589, role::USER);
+const ADMIN: (u32, u32) = (77, role::USER | role::ADMIN);
+
+/// The answer to a question, which is found elsewhere.
+fn ask(world: &mut World, who: (u32, u32), method: &str, payload: &Value) -> Result<Value, String> {
+    let tag = world.send_as(who, &format!("sched-fluxgate.{method}"), payload);
+    world.settle();
+    if world.answer(tag).is_none() {
+        world.finish("question");
+    }
+    world.answer(tag).unwrap().clone().map_err(|(_, why)| why)
+}
+
+/// Sixteen cores; 1 runs on all of them for a minute, 2 and 3 wait.
+fn busy(table: &Value) -> World {
+    let mut world = World::serving(table);
+    world.submit_as(ALICE.0, 1, 16, 600.0);
+    world.submit_as(ALICE.0, 2, 16, 600.0);
+    world.submit_as(BOB.0, 3, 4, 60.0);
+    world.settle();
+    assert_eq!(world.started, [1]);
+    world
+}
+
+fn spec(cores: u32, duration: f64) -> Value {
+    use fluxgate_formats::jobspec::Simple;
+    let simple = Simple { slots: cores, duration, command: vec!["app".into()], ..Simple::default() };
+    simple.build().to_value()
+}
+
+#[test]
+fn feat_2_a_user_may_ask_about_jobs_of_that_user_and_nobody_elses() {
+    let mut world = busy(&json!({"policy": "steady"}));
+    for (who, id, may) in [
+        (ALICE, 2, true),
+        (ALICE, 1, true),
+        (ALICE, 3, false),
+        (BOB, 3, true),
+        (BOB, 2, false),
+        (OWNER, 3, true),
+        (ADMIN, 2, true),
+    ] {
+        let answer = ask(&mut world, who, "explain", &json!({"id": id}));
+        assert_eq!(answer.is_ok(), may, "{who:?} {id}: {answer:?}");
+        if let Err(why) = answer {
+            assert!(why.contains("no such job of yours"), "{why}");
+        }
+    }
+    // One that is not there is told apart by nobody else than who may see all.
+    assert!(ask(&mut world, BOB, "explain", &json!({"id": 9})).unwrap_err().contains("no such job of yours"));
+    assert!(ask(&mut world, OWNER, "explain", &json!({"id": 9})).unwrap_err().contains("does not know it"));
+    // What tells no more of others than Flux does.
+    for (method, payload) in [
+        ("when", json!({"jobs": [spec(4, 60.0)]})),
+        ("gaps", json!({})),
+        ("order", json!({})),
+        ("node", json!({"node": "node1"})),
+    ] {
+        assert!(ask(&mut world, BOB, method, &payload).is_ok(), "{method}");
+    }
+    let rows = ask(&mut world, BOB, "order", &json!({})).unwrap()["jobs"].clone();
+    assert_eq!(rows.as_array().map(Vec::len), Some(2));
+}
+
+#[test]
+fn feat_2_in_private_mode_guests_see_their_own_jobs_alone() {
+    let mut world = busy(&json!({"policy": "builtin-fcfs"}));
+    let config = json!({"sched-fluxgate": {"policy": "builtin-fcfs"}, "access": {"private-mode": true}});
+    let reload = world.ask("config-reload", &config);
+    assert!(world.answer(reload).unwrap().is_ok());
+    let ids = |answer: &Value| -> Vec<u64> {
+        answer["jobs"].as_array().unwrap().iter().map(|job| job["id"].as_u64().unwrap_or(0)).collect()
+    };
+    let order = |world: &mut World, who| ids(&ask(world, who, "order", &json!({})).unwrap());
+    assert_eq!((order(&mut world, BOB), order(&mut world, ALICE)), (vec![3], vec![2]));
+    assert_eq!((order(&mut world, OWNER), order(&mut world, ADMIN)), (vec![2, 3], vec![2, 3]));
+    let node = |world: &mut World, who| ids(&ask(world, who, "node", &json!({"node": "0"})).unwrap());
+    assert_eq!((node(&mut world, BOB), node(&mut world, ALICE)), (vec![0], vec![1]));
+}
+
+#[test]
+fn feat_76_questions_are_answered_beside_the_schedule_and_in_bounds() {
+    let mut world = busy(&json!({"policy": "steady"}));
+    let many: Vec<Value> = (0..17).map(|_| spec(1, 60.0)).collect();
+    let why = ask(&mut world, BOB, "when", &json!({ "jobs": many })).unwrap_err();
+    assert!(why.contains("at most 16 are accepted"), "{why}");
+    let tag = world.send_as(BOB, "sched-fluxgate.gaps", &json!({}));
+    world.settle();
+    assert_eq!((world.work(), world.answer(tag)), (vec!["question"], None), "it is work of its own");
+    world.submit_as(BOB.0, 4, 1, 60.0);
+    world.settle();
+    world.finish("question");
+    let answer = world.answer(tag).unwrap().clone().unwrap();
+    assert_eq!(answer["as_of"], 1000.0);
+    for _ in 0..64 {
+        world.send_as(BOB, "sched-fluxgate.gaps", &json!({}));
+    }
+    let why = ask(&mut world, BOB, "gaps", &json!({})).unwrap_err();
+    assert!(why.contains("more than 64 questions wait"), "{why}");
+}
+
+/// FEAT-74, FEAT-77: `order`, `explain` and the annotation of a job tell the same start, also after the forecast moved.
+#[test]
+fn feat_74_77_answers_tell_what_jobs_are_annotated_with() {
+    let mut world = busy(&json!({"policy": "steady", "estimates": "1m"}));
+    for advance in [0.0, 61.0, 300.0] {
+        world.advance(advance);
+        if world.work().contains(&"forecast") {
+            world.finish("forecast");
+        }
+        let rows = ask(&mut world, OWNER, "order", &json!({})).unwrap()["jobs"].clone();
+        for (id, user) in [(2, ALICE), (3, BOB)] {
+            let why = ask(&mut world, user, "explain", &json!({"id": id})).unwrap();
+            let row = rows.as_array().unwrap().iter().find(|row| row["id"] == id).unwrap();
+            assert_eq!((&why["expected"], &why["reason"]), (&row["expected"], &row["reason"]));
+            let of = |(job, note): &(u64, Value)| (*job == id).then(|| note["sched"]["t_estimate"].clone());
+            let told = world.annotated.iter().filter_map(of).rfind(|told| !told.is_null());
+            assert_eq!(Some(&why["expected"]), told.as_ref(), "{id} after {advance}");
+        }
+    }
+}
+
+/// The form of every answer.
+#[test]
+fn feat_72_to_78_the_answers_as_json() {
+    let mut world = busy(&json!({"policy": "steady"}));
+    let change = json!({"name": "-n 4", "jobspec": spec(4, 60.0)});
+    let explain = json!({"id": 2, "nodes": true, "changes": [change]});
+    insta::assert_json_snapshot!("explain", ask(&mut world, ALICE, "explain", &explain).unwrap());
+    let jobs = json!({"jobs": [spec(4, 60.0), spec(17, 60.0)]});
+    insta::assert_json_snapshot!("when", ask(&mut world, ALICE, "when", &jobs).unwrap());
+    insta::assert_json_snapshot!("order", ask(&mut world, ALICE, "order", &json!({})).unwrap());
+    insta::assert_json_snapshot!("node", ask(&mut world, ALICE, "node", &json!({"node": "node1"})).unwrap());
+    insta::assert_json_snapshot!("gaps_none", ask(&mut world, ALICE, "gaps", &json!({})).unwrap());
+    let mut idle = World::serving(&json!({"policy": "steady"}));
+    insta::assert_json_snapshot!("gaps", ask(&mut idle, ALICE, "gaps", &json!({})).unwrap());
+    insta::assert_json_snapshot!(
+        "when_free",
+        ask(&mut idle, ALICE, "when", &json!({"jobs": [spec(4, 60.0)]})).unwrap()
+    );
+}
+
+#[test]
+fn what_is_no_question_is_refused_by_field() {
+    let mut world = busy(&json!({"policy": "steady"}));
+    for (method, payload, words) in [
+        ("explain", json!({}), "id: expected a job id"),
+        ("when", json!({}), "jobs: expected at least one jobspec"),
+        ("when", json!({"jobs": 3}), "jobs: expected a list"),
+        ("when", json!({"jobs": [spec(1, 1.0)], "priority": -1}), "priority: expected an integer"),
+        ("gaps", json!({"queue": 3}), "queue: expected the name of a queue"),
+        ("gaps", json!({"constraint": {"foo": 1}}), "foo"),
+        ("node", json!({}), "node: expected a host or a rank"),
+        ("node", json!({"node": "nowhere"}), "no such host or rank"),
+    ] {
+        let why = ask(&mut world, OWNER, method, &payload).unwrap_err();
+        assert!(why.contains(words), "{method} {payload}: {why}");
+    }
+}
