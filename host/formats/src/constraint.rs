@@ -124,12 +124,15 @@ impl Constraint {
     /// `None` when it depends on properties that may change.
     fn ternary(&self, target: &dyn Target, may_change: &dyn Fn(&str) -> bool) -> Option<bool> {
         let each = |list: &[Constraint], unless: bool| {
-            let answers = list.iter().map(|one| one.ternary(target, may_change));
-            answers.fold(Some(!unless), |all, one| match (all, one) {
-                (Some(known), _) | (_, Some(known)) if known == unless => Some(unless),
-                (all, one) if all == one => all,
-                _ => None,
-            })
+            let mut all = Some(!unless);
+            for one in list {
+                match one.ternary(target, may_change) {
+                    Some(known) if known == unless => return Some(unless),
+                    Some(_) => {}
+                    None => all = None,
+                }
+            }
+            all
         };
         match self {
             Constraint::Properties(props) => {

@@ -124,7 +124,7 @@ impl Resources {
             list => list.iter().for_each(|one| inside(&one.needs, &mut needs)),
         }
         let of_idle_nodes = |need: &&Need| need.level == Level::Node && need.exclusive;
-        let idle_only = request.whole_nodes || (!needs.is_empty() && needs.iter().all(|n| of_idle_nodes(&n)));
+        let idle_only = request.whole_nodes || (!needs.is_empty() && needs.iter().all(of_idle_nodes));
         let likely = self.likely_places();
         let held = self.holders();
         let mut rows: BTreeMap<(u8, u64, u64), (NodeTest, Idset)> = BTreeMap::new();
