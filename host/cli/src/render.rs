@@ -43,14 +43,29 @@ pub(crate) fn json(value: &Value) -> Result<()> {
     line(serde_json::to_string_pretty(value)?)
 }
 
+/// Say something beside the answer, on standard error; a reader that went away is not an error.
+pub(crate) fn note(text: impl std::fmt::Display) {
+    let _ = writeln!(std::io::stderr(), "{text}");
+}
+
+/// A time, seconds since the epoch, as UTC.
+pub(crate) fn time(seconds: f64) -> String {
+    jiff::Timestamp::from_second(seconds as i64).map_or_else(|_| number(seconds), |time| time.to_string())
+}
+
 /// Print a table, without the blanks that end its lines.
 pub(crate) fn show(table: &Table) -> Result<()> {
+    line(text(table))
+}
+
+/// A table as it is printed.
+pub(crate) fn text(table: &Table) -> String {
     let mut table = table.clone();
     for column in table.column_iter_mut() {
         column.set_padding((0, 2));
     }
     let text = table.to_string();
-    line(text.lines().map(str::trim_end).collect::<Vec<_>>().join("\n"))
+    text.lines().map(str::trim_end).collect::<Vec<_>>().join("\n")
 }
 
 /// A JSON string without quotes, anything else as JSON, null as nothing.

@@ -23,6 +23,7 @@ mod learned;
 mod migrate;
 mod places;
 mod policies;
+mod questions;
 mod queues;
 mod ranking;
 mod released;

@@ -8,13 +8,14 @@ use std::path::PathBuf;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use super::config::ConfigCmd;
-use super::control::{Cancel, Drain, QueueCmd, Resource, Undrain, Urgency};
+use super::control::{Cancel, Drain, Queue, Resource, Undrain, Urgency};
 use super::demo::Demo;
 use super::graph::GraphCmd;
 use super::install::Install;
 use super::jobs::{JobCmd, Jobs};
 use super::journal::JournalCmd;
 use super::policy::PolicyCmd;
+use super::questions::{Gaps, Node, When};
 use super::replay::Replay;
 use super::resource_query::ResourceQuery;
 use super::sched::Sched;
@@ -53,7 +54,7 @@ pub(crate) enum Command {
     /// Run the scheduler of an instance: connect to its socket and serve `sched`.
     Sched(Sched),
     /// Submit a job.
-    Submit(Submit),
+    Submit(Box<Submit>),
     /// List jobs.
     Jobs(Jobs),
     /// Show one job: its states, its resources, and why it waits.
@@ -69,9 +70,14 @@ pub(crate) enum Command {
     /// Look at resources.
     #[command(subcommand)]
     Resource(Resource),
-    /// Look at queues, stop and start them.
-    #[command(subcommand)]
-    Queue(QueueCmd),
+    /// List the jobs that wait, in the order in which they will be looked at; or look at queues, stop and start them.
+    Queue(Queue),
+    /// Tell when a job would start that is not submitted.
+    When(Box<When>),
+    /// List the shapes of jobs that would start at once.
+    Gaps(Gaps),
+    /// Show who is on a node, until when, and who is likely to come next.
+    Node(Node),
     /// Look at policies, load, swap and write them.
     #[command(subcommand)]
     Policy(PolicyCmd),

@@ -5,6 +5,7 @@ use clap::{Args, Subcommand};
 use fluxgate_formats::R;
 use serde_json::{Value, json};
 
+use super::questions::order::Order;
 use crate::args::Target;
 use crate::client::{Client, job_id};
 use crate::fail::usage;
@@ -73,6 +74,17 @@ pub(crate) enum Resource {
 }
 
 /// `fluxgate queue`.
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(crate) struct Queue {
+    /// What to do; without it, list the jobs that wait.
+    #[command(subcommand)]
+    pub(crate) command: Option<QueueCmd>,
+    #[command(flatten)]
+    pub(crate) order: Order,
+}
+
+/// What is done with queues.
 #[derive(Debug, Subcommand)]
 pub(crate) enum QueueCmd {
     /// Queues and their state.

@@ -1,10 +1,14 @@
 //! `fluxgate jobs` and `fluxgate job`: what there is, and why it waits.
 
+use std::collections::BTreeMap;
+
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
-use fluxgate_formats::{JobId, fsd};
+use fluxgate_engine::about;
+use fluxgate_formats::{Idset, JobId, fsd};
 use serde_json::{Value, json};
 
+use super::questions::waits;
 use crate::args::Target;
 use crate::client::{Client, job_id};
 use crate::render;
@@ -50,6 +54,9 @@ pub(crate) struct JobCmd {
     /// Wait until the job is done.
     #[arg(long)]
     pub(crate) wait: bool,
+    /// Of a job that waits, count all nodes by the first reason for which it cannot use them.
+    #[arg(long)]
+    pub(crate) nodes: bool,
     /// Print JSON.
     #[arg(long)]
     pub(crate) json: bool,
@@ -130,13 +137,19 @@ fn time_shown(job: &Value, now: f64) -> Option<f64> {
     }
 }
 
-/// In how many seconds, as far as an estimate is worth telling: in minutes when it is more than some.
-fn eta(seconds: f64) -> String {
-    let step = if seconds > 600.0 { 60.0 } else { 1.0 };
-    match (seconds / step).round() * step {
-        left if left > 0.0 => fsd::format(left),
-        _ => "now".to_owned(),
-    }
+/// What the scheduler says of the jobs that wait, if any of these does: their reasons and starts as of now.
+fn waiting(client: &Client, jobs: &[Value]) -> (f64, BTreeMap<u64, Value>) {
+    let waits = |job: &Value| job["state"].as_u64() == Some(8);
+    let answer = match jobs.iter().any(waits) {
+        // A scheduler that does not tell leaves what the jobs were annotated with.
+        true => {
+            client.lookup("sched-fluxgate.order", json!({})).ok().and_then(Result::ok).unwrap_or_default()
+        }
+        false => Value::Null,
+    };
+    let rows = answer["jobs"].as_array().into_iter().flatten();
+    let known = rows.filter_map(|row| Some((row["id"].as_u64()?, row.clone()))).collect();
+    (answer["as_of"].as_f64().unwrap_or_else(|| client.now()), known)
 }
 
 /// `fluxgate jobs`.
@@ -156,17 +169,20 @@ pub(crate) fn jobs(args: &Jobs) -> Result<()> {
         let jobs: Vec<Value> = jobs.iter().map(readable).collect();
         return render::json(&json!({ "jobs": jobs }));
     }
-    let now = client.now();
+    let (now, known) = waiting(&client, jobs);
     let columns = ["JOBID", "QUEUE", "NAME", "ST", "NTASKS>", "NNODES>", "TIME>", "ETA>", "INFO"];
     let mut table = render::table(&columns);
     for job in jobs {
         let sched = &job["annotations"]["sched"];
-        let info = match job["state"].as_u64() {
-            Some(RUNNING | 16 | 32 | INACTIVE) => render::plain(&job["nodelist"]),
-            _ => render::plain(&sched["reason_pending"]),
+        let row = job["id"].as_u64().and_then(|id| known.get(&id));
+        let info = match (job["state"].as_u64(), row) {
+            (Some(RUNNING | 16 | 32 | INACTIVE), _) => render::plain(&job["nodelist"]),
+            (_, Some(row)) => render::plain(&row["reason"]),
+            (_, None) => render::plain(&sched["reason_pending"]),
         };
         let time = time_shown(job, now).map(|t| fsd::format(t.max(0.0).round())).unwrap_or_default();
-        let eta = expected(job).map(|t| eta(t - now)).unwrap_or_default();
+        let start = row.map_or_else(|| expected(job), |row| row["expected"].as_f64());
+        let eta = start.map(|t| about(t - now)).unwrap_or_default();
         table.add_row([
             f58(job),
             render::plain(&job["queue"]),
@@ -180,6 +196,26 @@ pub(crate) fn jobs(args: &Jobs) -> Result<()> {
         ]);
     }
     render::show(&table)
+}
+
+/// What the scheduler says of a job that waits: why, and what would help; with its nodes if they are asked for.
+fn explain(client: &Client, id: JobId, nodes: bool) -> Option<Value> {
+    let spec = client.lookup("job-info.lookup", json!({"id": id.0, "keys": ["jobspec"], "flags": 2}));
+    let spec = spec.ok().and_then(Result::ok).and_then(|answer| match &answer["jobspec"] {
+        Value::String(text) => serde_json::from_str(text).ok(),
+        other => Some(other.clone()),
+    });
+    let changes = spec.map(|spec| waits::changes(&spec)).unwrap_or_default();
+    let question = json!({"id": id.0, "nodes": nodes, "changes": changes});
+    let mut why = client.sched("sched-fluxgate.explain", question).ok()?;
+    if nodes {
+        let drained = waits::drained(client);
+        let tests = why["nodes"].clone();
+        let down = tests.as_array().into_iter().flatten().find(|row| row["test"] == "down").cloned();
+        let host = |ranks: &Idset| down.as_ref().map_or_else(String::new, |row| waits::hosts(row, ranks));
+        why["nodes"] = waits::with_drained(&tests, &drained, &host);
+    }
+    Some(why)
 }
 
 /// `fluxgate job JOBID`.
@@ -200,7 +236,7 @@ pub(crate) fn job(args: &JobCmd) -> Result<()> {
     };
     let events = fluxgate_formats::eventlog::parse(log["eventlog"].as_str().unwrap_or(""))?;
     let waits = matches!(attrs["state"].as_u64(), Some(2 | 4 | 8));
-    let why = if waits { client.sched("sched-fluxgate.explain", json!({"id": id.0})).ok() } else { None };
+    let why = if waits { explain(&client, id, args.nodes) } else { None };
 
     if args.json {
         let mut out = readable(&attrs);
@@ -217,8 +253,11 @@ pub(crate) fn job(args: &JobCmd) -> Result<()> {
         }
         return render::json(&out);
     }
+    let start = why.as_ref().map_or_else(|| expected(&attrs), |why| why["expected"].as_f64());
+    let now = why.as_ref().and_then(|why| why["as_of"].as_f64()).unwrap_or_else(|| client.now());
     let mut table = render::pairs();
-    for (label, value) in [
+    let told = why.as_ref().map(waits::rows).unwrap_or_default();
+    let rows = [
         ("job", f58(&attrs)),
         ("name", render::plain(&attrs["name"])),
         ("state", status(&attrs).to_owned()),
@@ -229,15 +268,19 @@ pub(crate) fn job(args: &JobCmd) -> Result<()> {
         ("nodes", render::plain(&attrs["nodelist"])),
         ("ranks", render::plain(&attrs["ranks"])),
         ("limit", attrs["duration"].as_f64().filter(|d| *d > 0.0).map(fsd::format).unwrap_or_default()),
-        ("eta", expected(&attrs).map(|t| eta(t - client.now())).unwrap_or_default()),
-        ("waits", why.as_ref().map(|w| render::plain(&w["text"])).unwrap_or_default()),
+        ("eta", start.map(|t| about(t - now)).unwrap_or_default()),
         ("exception", render::plain(&attrs["exception_note"])),
-    ] {
+    ];
+    for (label, value) in rows.into_iter().chain(told) {
         if !value.is_empty() {
             table.add_row([label.to_owned(), value]);
         }
     }
     render::show(&table)?;
+    if let Some(why) = why.filter(|_| args.nodes) {
+        render::line("")?;
+        return render::show(&waits::node_table(&why["nodes"], now));
+    }
     render::line("")?;
     let first = events.first().map_or(0.0, |e| e.timestamp);
     let mut table = render::table(&["SECONDS>", "EVENT", "CONTEXT"]);
@@ -260,6 +303,6 @@ mod tests {
         assert_eq!(readable(&job(8))["t_estimate"], 90.5);
         assert_eq!(readable(&job(16)).get("t_estimate"), None);
         assert_eq!(expected(&json!({"state": 8})), None);
-        assert_eq!([-3.0, 0.2, 59.6, 601.0, 5432.0].map(eta), ["now", "now", "1m", "10m", "1.51667h"]);
+        assert_eq!([-3.0, 0.2, 59.6, 601.0, 5432.0].map(about), ["now", "now", "1m", "10m", "1.51667h"]);
     }
 }

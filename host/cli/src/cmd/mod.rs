@@ -9,9 +9,11 @@ mod control;
 mod demo;
 mod graph;
 mod install;
+mod job_args;
 mod jobs;
 mod journal;
 mod policy;
+mod questions;
 mod replay;
 mod resource_query;
 mod sched;
@@ -47,7 +49,13 @@ pub(crate) fn run(cli: Cli) -> Result<()> {
         Command::Drain(args) => control::drain(args),
         Command::Undrain(args) => control::undrain(args),
         Command::Resource(command) => control::resource(command),
-        Command::Queue(command) => control::queue(command),
+        Command::Queue(args) => match &args.command {
+            Some(command) => control::queue(command),
+            None => questions::order::run(&args.order),
+        },
+        Command::When(args) => questions::when(args),
+        Command::Gaps(args) => questions::gaps(args),
+        Command::Node(args) => questions::node(args),
         Command::Policy(command) => policy::run(command),
         Command::Config(command) => config::run(command),
         Command::Replay(args) => replay::run(args),

@@ -1,14 +1,12 @@
 //! `fluxgate submit`.
 
-use std::io::Read;
-use std::path::PathBuf;
-
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use clap::Args;
-use fluxgate_formats::jobspec::{Jobspec, Simple};
-use fluxgate_formats::{Constraint, JobId, fsd};
+use fluxgate_formats::JobId;
+use fluxgate_formats::jobspec::Jobspec;
 use serde_json::{Value, json};
 
+use super::job_args::{JobArgs, copies, duration};
 use crate::args::Target;
 use crate::client::Client;
 use crate::fail::usage;
@@ -17,47 +15,22 @@ use crate::render;
 /// `fluxgate submit`.
 #[derive(Debug, Args)]
 #[command(
-    override_usage = "fluxgate submit [OPTIONS] [-- COMMAND...]\n       fluxgate submit --jobspec FILE [OPTIONS]"
+    override_usage = "fluxgate submit [OPTIONS] COMMAND...\n       fluxgate submit --jobspec FILE [OPTIONS]"
 )]
 pub(crate) struct Submit {
     #[command(flatten)]
     pub(crate) target: Target,
-    /// Nodes.
-    #[arg(short = 'N', long, value_name = "N")]
-    pub(crate) nodes: Option<u32>,
-    /// Tasks (slots). Default: one, or one for each node. With --jobspec: the number of copies.
-    #[arg(short = 'n', long, value_name = "N")]
-    pub(crate) ntasks: Option<u32>,
-    /// Cores for each task.
-    #[arg(short = 'c', long, value_name = "N", default_value_t = 1)]
-    pub(crate) cores_per_task: u32,
-    /// GPUs for each task.
-    #[arg(short = 'g', long, value_name = "N", default_value_t = 0)]
-    pub(crate) gpus_per_task: u32,
-    /// Take whole nodes.
-    #[arg(short = 'x', long)]
-    pub(crate) exclusive: bool,
-    /// Time limit as RFC 23 duration: 90s, 10m, 1.5h, 2d. Default: none.
-    #[arg(short = 't', long, value_name = "FSD")]
-    pub(crate) time_limit: Option<String>,
-    /// Queue.
-    #[arg(long, value_name = "NAME")]
-    pub(crate) queue: Option<String>,
-    /// Required properties, hosts or ranks as an RFC 31 constraint (JSON), or a plain property name.
-    #[arg(long, value_name = "CONSTRAINT")]
-    pub(crate) requires: Option<String>,
+    #[command(flatten)]
+    pub(crate) job: JobArgs,
     /// Urgency, 0 to 31.
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u8).range(0..=31))]
     pub(crate) urgency: u8,
-    /// Name shown in lists. Default: the command.
-    #[arg(long, value_name = "NAME")]
-    pub(crate) job_name: Option<String>,
-    /// A jobspec (RFC 14 or 25, JSON or YAML; - for standard input) instead of the flags above.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["nodes", "exclusive", "requires"])]
-    pub(crate) jobspec: Option<PathBuf>,
     /// Submit this many copies.
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(crate) copies: u32,
+    /// Submit a copy for each id of this set; {cc} in the command is the id.
+    #[arg(long, value_name = "IDSET")]
+    pub(crate) cc: Option<String>,
     /// Do not run anything: hold the resources for this long (RFC 23 duration) of the instance's clock.
     #[arg(long, value_name = "FSD")]
     pub(crate) simulate: Option<String>,
@@ -67,90 +40,22 @@ pub(crate) struct Submit {
     /// Print JSON.
     #[arg(long)]
     pub(crate) json: bool,
-    /// The command of each task.
-    #[arg(last = true, value_name = "COMMAND")]
+    /// The command of each task, with its own flags; -- before it is allowed.
+    #[arg(value_name = "COMMAND", trailing_var_arg = true)]
     pub(crate) command: Vec<String>,
-}
-
-/// Largest jobspec file that is read.
-const JOBSPEC_BYTES_MAX: u64 = 16 << 20;
-
-fn duration(flag: &str, text: &str) -> Result<f64> {
-    fsd::parse(text).map_err(|error| usage(format!("{flag} {text}: {error}")))
-}
-
-/// Read a jobspec, JSON or YAML.
-fn read(path: &std::path::Path) -> Result<Jobspec> {
-    let name = if path.as_os_str() == "-" { "standard input".to_owned() } else { path.display().to_string() };
-    let mut text = String::new();
-    let source: Box<dyn Read> = if path.as_os_str() == "-" {
-        Box::new(std::io::stdin())
-    } else {
-        Box::new(std::fs::File::open(path).with_context(|| format!("cannot read {name}"))?)
-    };
-    source
-        .take(JOBSPEC_BYTES_MAX + 1)
-        .read_to_string(&mut text)
-        .with_context(|| format!("cannot read {name}"))?;
-    if text.len() as u64 > JOBSPEC_BYTES_MAX {
-        bail!("{name}: more than {JOBSPEC_BYTES_MAX} bytes, too large for a jobspec");
-    }
-    let parsed = if text.trim_start().starts_with('{') {
-        Jobspec::from_json(&text)
-    } else {
-        Jobspec::from_yaml(&text)
-    };
-    parsed.with_context(|| name)
 }
 
 /// The request that the flags describe.
 fn jobspec(args: &Submit) -> Result<Jobspec> {
-    let mut spec = match &args.jobspec {
-        Some(path) => {
-            if !args.command.is_empty() {
-                return Err(usage("--jobspec names the command already; leave out what follows --"));
-            }
-            read(path)?
-        }
-        None => {
-            if args.command.is_empty() && args.simulate.is_none() {
-                return Err(usage("nothing to run: give a command after --, or --simulate DURATION"));
-            }
-            if args.exclusive && args.nodes.is_none() {
-                return Err(usage("--exclusive takes whole nodes: say how many with --nodes"));
-            }
-            let slots = args.ntasks.or(args.nodes).unwrap_or(1);
-            let command =
-                if args.command.is_empty() { vec!["simulated".to_owned()] } else { args.command.clone() };
-            if slots == 0 || args.nodes == Some(0) || args.cores_per_task == 0 {
-                return Err(usage("--nodes, --ntasks and --cores-per-task: expected at least 1"));
-            }
-            if args.nodes.is_some_and(|nodes| nodes > slots) {
-                return Err(usage(format!(
-                    "--ntasks {slots}: fewer than the {} nodes",
-                    args.nodes.unwrap_or(0)
-                )));
-            }
-            Simple {
-                nodes: args.nodes,
-                slots,
-                cores_per_slot: args.cores_per_task,
-                gpus_per_slot: args.gpus_per_task,
-                exclusive: args.exclusive,
-                command,
-                ..Simple::default()
-            }
-            .build()
-        }
-    };
+    if args.job.jobspec.is_some() && !args.command.is_empty() {
+        return Err(usage("--jobspec names the command already; leave it out"));
+    }
+    if args.job.jobspec.is_none() && args.command.is_empty() && args.simulate.is_none() {
+        return Err(usage("nothing to run: give a command, or --simulate DURATION"));
+    }
+    let command = if args.command.is_empty() { vec!["simulated".to_owned()] } else { args.command.clone() };
+    let mut spec = args.job.jobspec(command)?;
     let system = &mut spec.attributes.system;
-    if let Some(limit) = &args.time_limit {
-        let seconds = duration("--time-limit", limit)?;
-        system.insert("duration".to_owned(), if seconds.is_finite() { seconds.into() } else { 0.into() });
-    }
-    if let Some(queue) = &args.queue {
-        system.insert("queue".to_owned(), queue.as_str().into());
-    }
     if let Some(text) = &args.simulate {
         let seconds = duration("--simulate", text)?;
         if !seconds.is_finite() {
@@ -158,19 +63,7 @@ fn jobspec(args: &Submit) -> Result<Jobspec> {
         }
         system.insert("simulate".to_owned(), json!({ "duration": seconds }));
     }
-    if let Some(name) = &args.job_name {
-        system.insert("job".to_owned(), json!({ "name": name }));
-    }
-    if let Some(text) = &args.requires {
-        let value: Value = if text.trim_start().starts_with('{') {
-            serde_json::from_str(text).map_err(|e| usage(format!("--requires: not JSON: {e}")))?
-        } else {
-            json!({ "properties": [text] })
-        };
-        Constraint::from_value(&value).map_err(|e| usage(format!("--requires: {e}")))?;
-        system.insert("constraints".to_owned(), value);
-    }
-    if args.jobspec.is_none() && args.simulate.is_none() {
+    if args.job.jobspec.is_none() && args.simulate.is_none() {
         let here = std::env::current_dir().context("cannot tell the working folder")?;
         system.entry("cwd").or_insert_with(|| here.to_string_lossy().into_owned().into());
         let environment: serde_json::Map<String, Value> =
@@ -183,25 +76,28 @@ fn jobspec(args: &Submit) -> Result<Jobspec> {
 /// Run the command.
 pub(crate) fn run(args: &Submit) -> Result<()> {
     let spec = jobspec(args)?.to_value();
+    let specs = match &args.cc {
+        Some(ids) => copies(&spec, ids)?,
+        None => vec![spec],
+    };
     if args.dry_run {
-        return render::json(&spec);
+        return specs.iter().try_for_each(render::json);
     }
-    let copies = match (&args.jobspec, args.ntasks) {
+    let copies = match (&args.job.jobspec, args.job.ntasks) {
         (Some(_), Some(0)) => return Err(usage("-n: expected at least one copy")),
         (Some(_), Some(n)) => args.copies.saturating_mul(n),
         _ => args.copies,
     };
     let client = Client::connect(&args.target)?;
     client.embedded("submit")?;
-    let request = json!({"jobspec": spec, "urgency": args.urgency, "flags": 0, "copies": copies});
-    let answer = client.rpc("job-ingest.submit", request)?;
-    let ids: Vec<JobId> = answer["ids"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .chain(std::iter::once(&answer["id"]))
-        .filter_map(|id| id.as_u64().map(JobId))
-        .collect();
+    let mut ids: Vec<JobId> = Vec::new();
+    for spec in specs {
+        let request = json!({"jobspec": spec, "urgency": args.urgency, "flags": 0, "copies": copies});
+        let answer = client.rpc("job-ingest.submit", request)?;
+        let several = answer["ids"].as_array().into_iter().flatten();
+        let all = several.chain(std::iter::once(&answer["id"]));
+        ids.extend(all.filter_map(|id| id.as_u64().map(JobId)));
+    }
     if args.json {
         let ids: Vec<Value> = ids.iter().map(|id| json!({"id": id.0, "f58": id.to_string()})).collect();
         return render::json(&json!({ "jobs": ids }));

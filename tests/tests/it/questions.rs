@@ -1,0 +1,97 @@
+//! What a user asks before and after submitting, on a real instance: one answer everywhere, and the drained node by name.
+
+use fluxgate_tests::fixture::World;
+use serde_json::{Value, json};
+
+fn world() -> World {
+    World::up(&["--nodes", "4", "--cores", "2", "--policy", "easy"])
+}
+
+#[test]
+fn feat_74_75_a_job_says_which_node_is_drained_and_one_time() {
+    let world = world();
+    world.cli(&["drain", "3", "bad", "dimm"]).ok();
+    let wide = world.cli(&["submit", "-N4", "-t", "10m", "--simulate", "1h"]).ok();
+    world.until("it waits", |w| w.jobs("pending").len() == 1);
+    let said = world.cli(&["job", wide.trim()]).ok();
+    let host = world.cli(&["node", "3", "--json"]).json()["host"].as_str().unwrap().to_owned();
+    assert!(said.contains(&format!("node {host} is down")), "{said}");
+    assert!(said.contains("no time is known"), "{said}");
+    assert!(said.contains("would help") && said.contains("-N 2 (starts at once)"), "{said}");
+    let nodes = world.cli(&["job", wide.trim(), "--nodes"]).ok();
+    assert!(nodes.contains("drained: bad dimm") && nodes.contains(&host), "{nodes}");
+    assert!(world.cli(&["node", &host]).ok().contains("drained: bad dimm"));
+    world.cli(&["undrain", "3"]).ok();
+    world.until("it runs", |w| w.jobs("running").len() == 1);
+    // One that has to wait for it is told one time, by all commands.
+    let next = world.cli(&["submit", "-N4", "-x", "-t", "10m", "--simulate", "1h"]).ok();
+    world.until("it waits", |w| w.jobs("pending").len() == 1);
+    world.until("it has a reserved start", |w| w.told("first in line, has a reserved start"));
+    let why = world.cli(&["job", next.trim(), "--json"]).json();
+    let row = world.cli(&["queue", "--json"]).json()["jobs"][0].clone();
+    assert_eq!(why["explain"]["expected"], row["expected"]);
+    assert_eq!(why["t_estimate"], row["expected"], "as it was annotated");
+    assert_eq!((&row["as"], &row["reason"]), (&json!("reserved"), &why["explain"]["reason"]));
+    let eta = |text: &str| text.lines().find_map(|l| l.strip_prefix("eta ")).unwrap().trim().to_owned();
+    let said = world.cli(&["job", next.trim()]).ok();
+    assert!(said.contains(&format!("its start is reserved in {}", eta(&said))), "{said}");
+    world.assert_clean();
+}
+
+#[test]
+fn feat_72_73_when_and_gaps_are_held_by_submitting() {
+    let world = world();
+    world.cli(&["submit", "-N1", "-x", "-t", "1h", "--simulate", "1h"]).ok();
+    world.cli(&["submit", "-N4", "-x", "-t", "1h", "--simulate", "1h"]).ok();
+    world.until("one waits with a reserved start", |w| w.told("first in line, has a reserved start"));
+    let when =
+        world.cli(&["when", "-N2", "-t", "2h", "--vary", "-t", "30m", "--vary", "-N", "9", "--json"]).json();
+    let starts: Vec<Value> = when["jobs"].as_array().unwrap().iter().map(|job| job["as"].clone()).collect();
+    assert_eq!(starts[..2], [json!("forecast"), json!("free")], "{when}");
+    assert!(when["jobs"][2]["never"].as_str().unwrap().contains("9 nodes"), "{when}");
+    let gaps = world.cli(&["gaps", "--json"]).json();
+    let gap = gaps["gaps"][0].clone();
+    assert_eq!((&gap["nodes"], &gap["limit"]["kind"]), (&json!(3), &json!("reserved")), "{gaps}");
+    // A minute less, since time goes on.
+    let limit = format!("{}s", gap["duration"].as_f64().unwrap() - 60.0);
+    let before = world.jobs("running").len();
+    world.cli(&["submit", "-N3", "-x", "-t", &limit, "--simulate", "1h"]).ok();
+    world.until("it started at once", |w| w.jobs("running").len() == before + 1);
+    let text = world.cli(&["gaps"]).ok();
+    assert!(text.contains("nothing starts at once: nothing that it could take is free"), "{text}");
+    assert!(world.cli(&["queue", "-o", "{id:>14} {reason_kind}"]).ok().contains(" reserved"));
+    world.cli(&["queue", "-o", "{nothing}"]).fails(2, &["\"nothing\" is no field"]);
+    world.assert_clean();
+}
+
+#[test]
+fn submit_reads_what_flux_submit_reads() {
+    let world = world();
+    let marker = world.dir.path().join("{cc}.out");
+    let args = [
+        "submit",
+        "--cc",
+        "1-2",
+        "--setattr",
+        "user.x=1",
+        "sh",
+        "-c",
+        &format!("echo -n $FLUX_JOB_CC > {}", marker.display()),
+    ];
+    let ids = world.cli(&args).ok();
+    for (id, cc) in ids.lines().zip(["1", "2"]) {
+        assert_eq!(world.cli(&["job", id, "--wait", "--json"]).json()["result"], "COMPLETED");
+        assert_eq!(std::fs::read_to_string(world.dir.path().join(format!("{cc}.out"))).unwrap(), cc);
+    }
+    let id = world.cli(&["submit", "--requires", "rank:3", "-t", "10m", "--simulate", "1h"]).ok();
+    world.until("it runs", |w| w.jobs("running").len() == 1);
+    assert_eq!(world.cli(&["job", id.trim(), "--json"]).json()["ranks"], "3");
+    let spec =
+        world.cli(&["submit", "-t", "10", "--requires", "-gpu|ssd", "--dry-run", "hostname", "-x"]).json();
+    assert_eq!(spec["tasks"][0]["command"], json!(["hostname", "-x"]));
+    assert_eq!(spec["attributes"]["system"]["duration"].as_f64(), Some(600.0));
+    world
+        .cli(&["submit", "--requires", "foo:1", "--dry-run", "hostname"])
+        .fails(2, &["\"foo\" is no operator"]);
+    world.assert_clean();
+}
