@@ -8,6 +8,7 @@ pub(crate) mod job;
 pub(crate) mod queue;
 pub(crate) mod scope;
 mod scopes;
+pub(crate) mod tally;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -208,6 +209,7 @@ impl Core {
         let id = new.id;
         let job = new.wait_in(class);
         queue.native.insert(job.native_key(), slot);
+        queue.tally.waits_for(&job.reason);
         if slot as usize == self.jobs.len() {
             self.jobs.push(Some(job));
         } else {
@@ -226,6 +228,7 @@ impl Core {
         self.vacant.push(slot);
         let queue = &mut self.queues[job.queue as usize];
         queue.native.remove(&job.native_key());
+        queue.tally.waited_for(&job.reason);
         queue.leave(job.class);
         Some(job)
     }

@@ -254,6 +254,14 @@ impl Engine {
         time: f64,
         value: f64,
     ) {
+        if let Some(queue) = queue.and_then(|queue| self.core.queues.get_mut(queue as usize)) {
+            match kind {
+                JobEventKind::Pending => queue.counts.submitted += 1,
+                JobEventKind::Removed => queue.counts.removed += 1,
+                JobEventKind::Ended => queue.counts.ended += 1,
+                _ => {}
+            }
+        }
         self.policies.note(&self.core, queue, JobEvent { kind, job, time, value });
     }
 }

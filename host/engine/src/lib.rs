@@ -54,7 +54,7 @@ pub use amounts::{AMOUNTS, Amount, QueueBounds, check_bounds};
 pub use columns::{JobColumns, JobEvent, JobEventKind, Machine, MachineTotals};
 pub use config::{Config, OnBreach};
 pub use engine::Engine;
-pub use engine::policy_control::QueueStatus;
+pub use engine::policy_control::{QueueStatus, QueueTally};
 pub use event::{Action, AuditReport, Event, PolicyNotice, RpcError};
 pub use explain::{Explanation, JobState, about};
 pub use feasibility::feasibility;

@@ -436,9 +436,7 @@ impl Pass {
     }
 
     fn set_reason(&mut self, slot: Slot, reason: Reason) {
-        if let Some(job) = self.core.job_mut(slot) {
-            job.reason = reason;
-        }
+        self.core.set_reason(slot, reason);
     }
 
     /// Searches resources. A failure is stored for all jobs to which it applies.

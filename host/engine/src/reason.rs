@@ -8,6 +8,11 @@ use std::sync::Arc;
 use fluxgate_formats::JobId;
 use serde::{Deserialize, Serialize};
 
+/// The names of the kinds of reasons.
+pub(crate) const KINDS: [&str; 11] = [
+    "unseen", "behind", "withheld", "busy", "delays", "reserved", "ceiling", "floor", "held", "flow", "said",
+];
+
 /// Why a job waits.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
@@ -65,18 +70,23 @@ impl Reason {
 
     /// Its name for programs, stable: one word.
     pub fn kind(&self) -> &'static str {
+        KINDS[self.number()]
+    }
+
+    /// The position of its kind in [`KINDS`].
+    pub(crate) fn number(&self) -> usize {
         match self {
-            Reason::Unseen => "unseen",
-            Reason::Behind => "behind",
-            Reason::Withheld => "withheld",
-            Reason::Busy { .. } => "busy",
-            Reason::Delays(_) => "delays",
-            Reason::Reserved => "reserved",
-            Reason::Ceiling { .. } => "ceiling",
-            Reason::Kept { .. } => "floor",
-            Reason::Suspended(_) => "held",
-            Reason::Short(_) => "flow",
-            Reason::Said(_) => "said",
+            Reason::Unseen => 0,
+            Reason::Behind => 1,
+            Reason::Withheld => 2,
+            Reason::Busy { .. } => 3,
+            Reason::Delays(_) => 4,
+            Reason::Reserved => 5,
+            Reason::Ceiling { .. } => 6,
+            Reason::Kept { .. } => 7,
+            Reason::Suspended(_) => 8,
+            Reason::Short(_) => 9,
+            Reason::Said(_) => 10,
         }
     }
 }

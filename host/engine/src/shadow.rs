@@ -407,7 +407,7 @@ impl Engine {
         let queue = waited.as_ref().map(|job| job.queue);
         let user = waited.as_ref().map(|job| job.userid);
         let follows = waited.is_some_and(|job| job.duration.is_infinite());
-        core.running.insert(id, Running { start, end, follows, committing: true, queue, user });
+        core.run(id, Running { start, end, follows, committing: true, queue, user });
         self.note(JobEventKind::Started, id, queue, now, end);
         Ok(())
     }

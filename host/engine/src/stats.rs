@@ -11,6 +11,14 @@ pub struct QueueCounts {
     pub waited_ms: u64,
     /// Reservations made.
     pub reservations: u64,
+    /// Accepted requests of jobs for resources.
+    pub submitted: u64,
+    /// Of the started jobs, those that were backfilled.
+    pub backfilled: u64,
+    /// Requests that left the queue without resources: canceled, denied, held, or replaced by another request.
+    pub removed: u64,
+    /// Jobs that released all of their resources.
+    pub ended: u64,
 }
 
 /// Counters of the engine since it was made.

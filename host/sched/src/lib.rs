@@ -32,6 +32,7 @@ mod forecasts;
 mod history;
 mod host;
 mod job_log;
+mod openmetrics;
 mod pass_timer;
 mod pending_swap;
 mod policy_choice;

@@ -11,6 +11,7 @@ mod graph_service;
 mod journal;
 mod kept_vertices;
 mod learning;
+mod metrics;
 mod policy_requests;
 mod questions;
 mod queues;
@@ -51,6 +52,7 @@ use crate::timing::Samples;
 use crate::work::{Finished, Work};
 use graph_service::GraphService;
 use kept_vertices::KeptVertices;
+use metrics::LastPage;
 
 /// The identity of the service towards its broker.
 #[derive(Debug, Clone)]
@@ -128,6 +130,9 @@ pub struct Service {
     question_budget: QuestionBudget,
     passes: Samples,
     flips: Samples,
+    last_page: LastPage,
+    /// When the service was made, seconds since the epoch in real time.
+    began: f64,
     /// The broker asked its module to go.
     leaving: bool,
     /// Test aids (RFC 5 debug method), see [`control`].
@@ -201,6 +206,7 @@ impl Service {
         let settings = &configuration.settings;
         let (registry, first_policy) = first_policy(settings, &*components)?;
         let first_queues = first_queues(settings, &*components, &registry)?;
+        let began = host.wall_clock();
         let responder = Responder::new(&identity.session.name, identity.rank, identity.uuid.as_deref());
         let mut session = Session::new(identity.session.clone());
         session.set_virtual_queues(configuration.settings.virtual_queues.clone());
@@ -228,6 +234,8 @@ impl Service {
             question_budget: QuestionBudget::default(),
             passes: Samples::default(),
             flips: Samples::default(),
+            last_page: LastPage::default(),
+            began,
             leaving: false,
             debug: 0,
             quiescent: Vec::new(),

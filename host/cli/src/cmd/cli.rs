@@ -14,6 +14,7 @@ use super::graph::GraphCmd;
 use super::install::Install;
 use super::jobs::{JobCmd, Jobs};
 use super::journal::JournalCmd;
+use super::metrics::Metrics;
 use super::policy::PolicyCmd;
 use super::questions::{Gaps, Node, When};
 use super::replay::Replay;
@@ -86,6 +87,8 @@ pub(crate) enum Command {
     Config(ConfigCmd),
     /// The scheduler at a glance: who decides, what waits and runs, what is free.
     Status(Status),
+    /// Print the scheduler's figures for monitoring systems, as OpenMetrics text.
+    Metrics(Metrics),
     /// Replay a workload log, or a scheduler's journal, through policies, at full speed and without an instance.
     Replay(Box<Replay>),
     /// Look at what a scheduler wrote down, and check it.

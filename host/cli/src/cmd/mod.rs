@@ -12,6 +12,7 @@ mod install;
 mod job_args;
 mod jobs;
 mod journal;
+mod metrics;
 mod policy;
 mod questions;
 mod replay;
@@ -65,6 +66,7 @@ pub(crate) fn run(cli: Cli) -> Result<()> {
         Command::ResourceQuery(args) => resource_query::run(args),
         Command::Demo(args) => demo::run(args),
         Command::Status(args) => status::run(args),
+        Command::Metrics(args) => metrics::run(args),
         Command::Install(args) => install::run(args, &mut Cli::command()),
         Command::Completions { shell } => {
             clap_complete::generate(*shell, &mut Cli::command(), "fluxgate", &mut std::io::stdout());

@@ -329,6 +329,7 @@ impl Core {
             queue.restore(state, resources);
         }
         core.with_requests(|resources, request| resources.restore_hints(&from.hints, request));
+        core.count_running();
         Ok(core)
     }
 
@@ -380,6 +381,7 @@ impl Core {
             ..new.wait_in(class)
         };
         queue.native.insert(waiting.native_key(), job.place);
+        queue.tally.waits_for(&waiting.reason);
         *place = Some(waiting);
         self.pending.insert(job.id, job.place);
         if let Some(key) = job.key {

@@ -11,6 +11,7 @@ use fluxgate_graph::{Request, Resources};
 
 use super::class::{Class, ClassKey};
 use super::scope::{Role, Side};
+use super::tally::Tally;
 use crate::order::{ClassId, Order, OrderKey, PARKED, Slot};
 use crate::stats::QueueCounts;
 
@@ -47,6 +48,8 @@ pub(crate) struct Queue {
     pub(crate) fresh: Vec<Slot>,
     /// Counters.
     pub(crate) counts: QueueCounts,
+    /// Counts that are kept by change.
+    pub(crate) tally: Tally,
     /// True if the active policy has backfilled; only forecasts read it.
     pub(crate) backfills: bool,
 }

@@ -113,10 +113,10 @@ impl Core {
                 self.suspension_told.push(id);
                 continue;
             }
-            let Some(job) = self.job_mut(slot) else { continue };
+            let Some(job) = self.job(slot) else { continue };
             if matches!(job.reason, Reason::Suspended(_)) {
-                job.reason = Reason::Unseen;
                 let queue = job.queue as usize;
+                self.set_reason(slot, Reason::Unseen);
                 self.queues[queue].fresh.push(slot);
             }
         }

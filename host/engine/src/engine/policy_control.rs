@@ -2,7 +2,7 @@
 //!
 //! Must never know events of jobs.
 
-use fluxgate_formats::JobId;
+use fluxgate_formats::{Histogram, JobId};
 
 use super::Engine;
 use crate::core::queue::Queue;
@@ -36,7 +36,39 @@ pub struct QueueStatus<'a> {
     pub cost: PolicyCost,
 }
 
+/// Counts of a queue that are kept by change: reading them costs the same however many jobs there are.
+#[derive(Debug, Clone, PartialEq)]
+pub struct QueueTally<'a> {
+    /// The queue, empty for the anonymous one.
+    pub queue: &'a str,
+    /// The policy of its own that decides it, if it has one.
+    pub policy: Option<&'a str>,
+    /// Waiting jobs by the kind of the reason that their last pass gave, all kinds.
+    pub reasons: Vec<(&'static str, u64)>,
+    /// Jobs of the queue that hold resources, as far as their queue is known.
+    pub running: u64,
+    /// Reserved starts of its waiting jobs.
+    pub reserved: u64,
+    /// Waits of its started jobs, from submission to start in seconds.
+    pub waits: &'a Histogram,
+    /// Counters of the queue, over all policies.
+    pub counts: QueueCounts,
+}
+
 impl Engine {
+    /// The counts of every known queue, in the order in which the queues became known.
+    pub fn tallies(&self) -> impl Iterator<Item = QueueTally<'_>> {
+        self.core.queues.iter().zip(0..).map(|(queue, id)| QueueTally {
+            queue: &queue.name,
+            policy: queue.own.then(|| self.policies.name(self.core.scope_of(id))),
+            reasons: queue.tally.reasons().to_vec(),
+            running: queue.tally.running,
+            reserved: queue.reserved.len() as u64,
+            waits: &queue.tally.waits,
+            counts: queue.counts,
+        })
+    }
+
     /// Name of the default policy: it decides all queues without a policy of their own.
     pub fn policy_name(&self) -> &str {
         self.policies.name(PolicyScope::Default)

@@ -42,7 +42,7 @@ impl Engine {
             Ok(()) => {
                 let follows = core.is_instance_end(end);
                 let known = Running { start, end, follows, committing: false, queue, user };
-                core.running.insert(id, known);
+                core.run(id, known);
                 if self.withdraw(id, now) {
                     // The job requests the resources that it holds.
                     self.core.stats.denied += 1;
@@ -72,7 +72,7 @@ impl Engine {
         }
         core.all_dirty();
         if gone || last {
-            let (start, queue) = core.running.remove(&id).map_or((0.0, None), |running| {
+            let (start, queue) = core.stop(id).map_or((0.0, None), |running| {
                 core.habits.ended(&running, now);
                 (running.start, running.queue)
             });

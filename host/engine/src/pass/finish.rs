@@ -63,8 +63,11 @@ impl Pass {
                 user: Some(job.userid),
             };
             backfills |= staged.how == BACKFILL;
-            core.running.insert(job.id, running);
+            core.run(job.id, running);
             core.stats.starts += 1;
+            let queue = &mut core.queues[self.queue as usize];
+            queue.tally.waits.add((self.now - job.t_submit).max(0.0));
+            queue.counts.backfilled += u64::from(staged.how == BACKFILL);
             // The cast saturates; a submission in the future counts as no wait.
             let waited = (1e3 * (self.now - job.t_submit)) as u64;
             core.stats.waited_ms = core.stats.waited_ms.saturating_add(waited);
@@ -108,9 +111,7 @@ impl Pass {
                         true => core.passed_over(slot, self.now),
                         false => Reason::Behind,
                     };
-                    if let Some(job) = core.job_mut(slot) {
-                        job.reason = reason;
-                    }
+                    core.set_reason(slot, reason);
                 }
                 annotate::send_reason(core, slot, out);
             }

@@ -20,10 +20,10 @@ impl Pass {
         let head: Vec<Slot> = head.copied().collect();
         let reason = Reason::Suspended(policy);
         for slot in head {
-            let Some(job) = self.core.job_mut(slot) else { continue };
+            let Some(job) = self.core.job(slot) else { continue };
             if job.queue == self.queue && job.reason != reason {
-                job.reason = reason.clone();
                 let id = job.id;
+                self.core.set_reason(slot, reason.clone());
                 self.core.suspension_told.push(id);
                 self.offered.push(slot);
             }

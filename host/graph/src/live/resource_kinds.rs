@@ -9,6 +9,7 @@ use crate::description::names::Name;
 use crate::description::units;
 use crate::layout::graph::Graph;
 use crate::layout::template::NodeTemplate;
+use crate::live::index::Status;
 use crate::live::request::{Need, Request};
 use crate::live::resources::Resources;
 use crate::live::view::{Eligible, Overlay, Where};
@@ -107,6 +108,16 @@ impl Resources {
             total,
             free: free.saturating_add(in_nodes),
         }
+    }
+
+    /// Nodes, cores and gpus that are down, whether a job holds them or not. Costs a look at the status of each node.
+    pub fn down_counts(&self) -> (u32, u32, u32) {
+        let (graph, index) = (&self.machine.graph, &self.machine.index);
+        let down = (0..graph.nodes.len() as u32).filter(|node| index.status(*node) == Status::Down);
+        let templates = down.map(|node| &graph.templates[graph.nodes[node as usize].template.0 as usize]);
+        templates.filter(|template| template.node).fold((0, 0, 0), |(nodes, cores, gpus), template| {
+            (nodes + 1, cores + template.cores as u32, gpus + template.gpus as u32)
+        })
     }
 
     /// The least units that a request takes of each kind of [`resource_kinds`](Self::resource_kinds). What it asks for in

@@ -43,11 +43,12 @@ impl Service {
                 // The responder answers those that want an answer.
                 "ping" => Ok(Answer::Later),
                 "stats-get" => Ok(Answer::Now(self.stats())),
+                "metrics-get" => Ok(Answer::Now(self.metrics())),
                 "stats-clear" => {
                     self.session.clear_stats();
                     self.responder.clear();
-                    self.passes = Default::default();
-                    self.flips = Default::default();
+                    self.passes.clear();
+                    self.flips.clear();
                     Ok(Answer::Now(Value::Null))
                 }
                 "rusage" => self.usage(&request.payload).map(Answer::Now),

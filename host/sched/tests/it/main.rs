@@ -1,6 +1,7 @@
 //! The service as a state machine: one thread, no sockets, no sleeping; each test moves the messages, the work and the time.
 
 mod components;
+mod metrics;
 mod policies;
 mod questions;
 mod reloads;

@@ -241,6 +241,11 @@ impl World {
         self.service.message(from_broker("sched.alloc", &payload));
     }
 
+    /// A job gives up all that it holds; nothing is settled.
+    pub fn end(&mut self, id: u64) {
+        self.service.message(from_broker("sched.free", &json!({ "id": id, "final": true })).noresponse());
+    }
+
     /// A request of a user in some role; nothing is settled.
     pub fn send_as(&mut self, (userid, role): (u32, u32), topic: &str, payload: &Value) -> u32 {
         self.tag += 1;

@@ -22,6 +22,7 @@ const GUEST_METHODS: &[&str] = &[
     "ping",
     "resource-status",
     "stats-get",
+    "metrics-get",
     "rusage",
     "policy-list",
     "policy-show",

@@ -1,0 +1,91 @@
+//! Counts by queue that are kept by change: waiting jobs by reason, running jobs, waits of started jobs.
+//!
+//! No decision depends on them. Must never know how they are reported.
+
+use fluxgate_formats::{Histogram, JobId};
+
+use super::Core;
+use super::job::Running;
+use crate::order::Slot;
+use crate::reason::{KINDS, Reason};
+
+/// Upper bounds of the buckets of waits, seconds.
+const WAITS: [f64; 14] =
+    [1.0, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 1800.0, 3600.0, 7200.0, 21_600.0, 86_400.0, 259_200.0, 1e6];
+
+/// The counts of a queue.
+#[derive(Debug, Clone)]
+pub(crate) struct Tally {
+    /// Waiting jobs, by the position of the reason's kind in [`KINDS`].
+    reasons: [u64; KINDS.len()],
+    /// Jobs that hold resources.
+    pub(crate) running: u64,
+    /// From submission to start, seconds.
+    pub(crate) waits: Histogram,
+}
+
+impl Default for Tally {
+    fn default() -> Self {
+        Tally { reasons: [0; KINDS.len()], running: 0, waits: Histogram::new(&WAITS) }
+    }
+}
+
+impl Tally {
+    /// A job waits for this reason.
+    pub(crate) fn waits_for(&mut self, reason: &Reason) {
+        self.reasons[reason.number()] += 1;
+    }
+
+    /// A job does not wait for this reason any more.
+    pub(crate) fn waited_for(&mut self, reason: &Reason) {
+        let count = &mut self.reasons[reason.number()];
+        *count = count.saturating_sub(1);
+    }
+
+    /// Waiting jobs by the kind of their reason, all kinds.
+    pub(crate) fn reasons(&self) -> [(&'static str, u64); KINDS.len()] {
+        std::array::from_fn(|at| (KINDS[at], self.reasons[at]))
+    }
+}
+
+impl Core {
+    /// Sets the reason for which a job waits.
+    pub(crate) fn set_reason(&mut self, slot: Slot, reason: Reason) {
+        let Some(job) = self.jobs.get_mut(slot as usize).and_then(Option::as_mut) else { return };
+        let tally = &mut self.queues[job.queue as usize].tally;
+        tally.waited_for(&job.reason);
+        tally.waits_for(&reason);
+        job.reason = reason;
+    }
+
+    /// A job holds resources.
+    pub(crate) fn run(&mut self, id: JobId, running: Running) {
+        let queue = running.queue;
+        let before = self.running.insert(id, running).and_then(|before| before.queue);
+        for (queue, more) in [(queue, true), (before, false)] {
+            if let Some(queue) = queue.and_then(|queue| self.queues.get_mut(queue as usize)) {
+                let running = &mut queue.tally.running;
+                *running = if more { *running + 1 } else { running.saturating_sub(1) };
+            }
+        }
+    }
+
+    /// A job holds no resources any more.
+    pub(crate) fn stop(&mut self, id: JobId) -> Option<Running> {
+        let running = self.running.remove(&id)?;
+        if let Some(queue) = running.queue.and_then(|queue| self.queues.get_mut(queue as usize)) {
+            queue.tally.running = queue.tally.running.saturating_sub(1);
+        }
+        Some(running)
+    }
+
+    /// Counts running jobs anew, after they were put in place one by one.
+    pub(crate) fn count_running(&mut self) {
+        self.queues.iter_mut().for_each(|queue| queue.tally.running = 0);
+        for running in self.running.values() {
+            if let Some(queue) = running.queue.and_then(|queue| self.queues.get_mut(queue as usize)) {
+                queue.tally.running += 1;
+            }
+        }
+    }
+}

@@ -1,0 +1,231 @@
+//! Figures for monitoring systems, in the text form of OpenMetrics: `metrics-get`.
+//!
+//! A page costs time by the number of its figures, not by the number of jobs: all are kept by change. It is written at most
+//! once a second. Names, types, units and labels of a family never change after a release. Labels are queues, policies,
+//! states and kinds, never users or jobs. Must never decide anything.
+
+use std::time::Duration;
+
+use fluxgate_engine::QueueTally;
+use serde_json::{Value, json};
+
+use super::Service;
+use crate::host::Usage;
+use crate::openmetrics::{Family, Kind, Page};
+
+/// For how long a page is given again.
+const KEPT: Duration = Duration::from_secs(1);
+/// Queues with labels of their own; the others are summed up.
+const QUEUES_MAX: usize = 256;
+
+/// The last page, and when it was written.
+#[derive(Debug, Default)]
+pub(super) struct LastPage(Option<(Duration, String)>);
+
+impl Service {
+    /// The page, at most a second old.
+    pub(super) fn metrics(&mut self) -> Value {
+        let now = self.host.elapsed();
+        let fresh = |(at, _): &&(Duration, String)| now.saturating_sub(*at) < KEPT;
+        if let Some((_, text)) = self.last_page.0.as_ref().filter(fresh) {
+            return json!({"metrics": text});
+        }
+        let text = self.page();
+        self.last_page = LastPage(Some((now, text.clone())));
+        json!({"metrics": text})
+    }
+
+    fn page(&self) -> String {
+        let mut page = Page::new("fluxgate_", self.began);
+        page.family("build", Kind::Info, "", "Version of the scheduler and of the contract of policies.")
+            .info(&[("version", env!("CARGO_PKG_VERSION")), ("contract", "0.1.0")]);
+        page.family("up", Kind::Gauge, "", "1 while the job manager is served.")
+            .gauge(&[], f64::from(u8::from(self.session.is_serving())));
+        self.machine_page(&mut page);
+        self.queue_page(&mut page);
+        self.pass_page(&mut page);
+        self.policy_page(&mut page);
+        self.session_page(&mut page);
+        self.process_page(&mut page);
+        page.finish()
+    }
+
+    fn machine_page(&self, page: &mut Page) {
+        let Some(engine) = &self.engine else { return };
+        let totals = engine.resources().totals();
+        let down = engine.resources().down_counts();
+        for (name, help, all, free, down) in [
+            (
+                "nodes",
+                "Nodes by state; a node is allocated if a job holds any of it.",
+                totals.nodes,
+                totals.free_nodes,
+                down.0,
+            ),
+            ("cores", "Cores by state.", totals.cores, totals.free_cores, down.1),
+            ("gpus", "GPUs by state.", totals.gpus, totals.free_gpus, down.2),
+        ] {
+            let mut family = page.family(name, Kind::Gauge, "", help);
+            let held = i64::from(all) - i64::from(free) - i64::from(down);
+            family.gauge(&[("state", "free")], f64::from(free));
+            family.gauge(&[("state", "allocated")], held.max(0) as f64);
+            family.gauge(&[("state", "down")], f64::from(down));
+        }
+        let kinds = engine.resources().resource_kinds();
+        let flows = engine.resources().flow_kinds();
+        let rows = || {
+            let others = kinds.iter().map(|it| (&it.name, &it.unit, it.total, it.free));
+            others.chain(flows.iter().map(|it| (&it.name, &it.unit, it.total, it.free)))
+        };
+        if rows().next().is_some() {
+            let help = "Units of all pools of a kind: storage, memory, licences, power and other flow.";
+            let mut family = page.family("pool_capacity", Kind::Gauge, "", help);
+            rows().for_each(|(name, unit, total, _)| {
+                family.gauge(&[("kind", name), ("unit", unit)], total as f64)
+            });
+            let help = "Units of pools of a kind that are held or down.";
+            let mut family = page.family("pool_used", Kind::Gauge, "", help);
+            rows().for_each(|(name, unit, total, free)| {
+                family.gauge(&[("kind", name), ("unit", unit)], total.saturating_sub(free) as f64);
+            });
+        }
+    }
+
+    fn queue_page(&self, page: &mut Page) {
+        let Some(engine) = &self.engine else { return };
+        let queues: Vec<QueueTally<'_>> = engine.tallies().take(QUEUES_MAX).collect();
+        let mut family =
+            page.family("jobs_pending", Kind::Gauge, "", "Waiting jobs by the reason of their last pass.");
+        for queue in &queues {
+            for (reason, count) in &queue.reasons {
+                family.gauge(&[("queue", queue.queue), ("reason", *reason)], *count as f64);
+            }
+        }
+        let each = |family: &mut Family<'_>, value: &dyn Fn(&QueueTally<'_>) -> u64| {
+            queues.iter().for_each(|queue| family.gauge(&[("queue", queue.queue)], value(queue) as f64));
+        };
+        each(&mut page.family("jobs_running", Kind::Gauge, "", "Jobs that hold resources."), &|q| q.running);
+        each(&mut page.family("reservations", Kind::Gauge, "", "Reserved starts of waiting jobs."), &|q| {
+            q.reserved
+        });
+        let total = |family: &mut Family<'_>, value: &dyn Fn(&QueueTally<'_>) -> u64| {
+            queues.iter().for_each(|queue| family.total(&[("queue", queue.queue)], value(queue) as f64));
+        };
+        let help = "Accepted requests for resources.";
+        total(&mut page.family("jobs_submitted", Kind::Counter, "", help), &|q| q.counts.submitted);
+        let mut family =
+            page.family("jobs_started", Kind::Counter, "", "Jobs started, by how they came to it.");
+        for queue in &queues {
+            let at_once = queue.counts.starts - queue.counts.backfilled;
+            family.total(&[("queue", queue.queue), ("how", "in-order")], at_once as f64);
+            family.total(&[("queue", queue.queue), ("how", "backfill")], queue.counts.backfilled as f64);
+        }
+        let help = "Requests that left the queue without resources.";
+        total(&mut page.family("jobs_removed", Kind::Counter, "", help), &|q| q.counts.removed);
+        total(&mut page.family("jobs_ended", Kind::Counter, "", "Jobs that gave up all resources."), &|q| {
+            q.counts.ended
+        });
+        let help = "From submission to start.";
+        let mut family = page.family("job_wait_seconds", Kind::Histogram, "seconds", help);
+        queues.iter().for_each(|queue| family.histogram(&[("queue", queue.queue)], queue.waits));
+        let mut family = page.family("passes", Kind::Counter, "", "Scheduling passes.");
+        queues.iter().for_each(|queue| family.total(&[("queue", queue.queue)], queue.counts.passes as f64));
+        let help = "Reservations made in passes.";
+        total(&mut page.family("reservations_made", Kind::Counter, "", help), &|q| q.counts.reservations);
+    }
+
+    fn pass_page(&self, page: &mut Page) {
+        let Some(engine) = &self.engine else { return };
+        let stats = engine.stats();
+        let count = |page: &mut Page, name: &str, help: &str, value: u64| {
+            page.family(name, Kind::Counter, "", help).total(&[], value as f64);
+        };
+        let help = "Duration of a round of passes over all queues with news.";
+        page.family("pass_duration_seconds", Kind::Histogram, "seconds", help)
+            .histogram(&[], self.passes.histogram());
+        let help = "Duration of a round in which a policy was swapped.";
+        page.family("swap_pause_seconds", Kind::Histogram, "seconds", help)
+            .histogram(&[], self.flips.histogram());
+        count(page, "passes_cut", "Passes that ended early since a message waited.", stats.interrupted);
+        count(page, "passes_builtin", "Passes that the built-in policy decided.", stats.builtin_passes);
+        count(
+            page,
+            "passes_suspended",
+            "Passes of queues in which scheduling was suspended.",
+            stats.suspended_passes,
+        );
+        count(page, "events", "Events that the engine took in.", stats.events);
+        count(page, "candidates", "Candidates offered to policies.", stats.candidates);
+        count(page, "matches", "Searches for resources.", stats.matches);
+        count(page, "gate_refusals", "Proposals of policies that were refused.", stats.refusals);
+        count(page, "jobs_denied", "Requests that can never be satisfied.", stats.denied);
+    }
+
+    fn policy_page(&self, page: &mut Page) {
+        let Some(engine) = &self.engine else { return };
+        let help = "The policy that decides a queue; the queue is empty for the default.";
+        let mut family = page.family("policy", Kind::Info, "", help);
+        family.info(&[("queue", ""), ("policy", engine.policy_name())]);
+        for queue in engine.tallies().take(QUEUES_MAX) {
+            if let Some(policy) = queue.policy {
+                family.info(&[("queue", queue.queue), ("policy", policy)]);
+            }
+        }
+        let cost = engine.policy_cost();
+        let policy = &[("policy", engine.policy_name())];
+        let help = "Fuel that the default policy has used.";
+        page.family("policy_fuel", Kind::Counter, "", help).total(policy, cost.fuel as f64);
+        let help = "Calls of the default policy.";
+        page.family("policy_calls", Kind::Counter, "", help).total(policy, cost.calls as f64);
+        let help = "Time in the default policy.";
+        let mut family = page.family("policy_call_seconds", Kind::Counter, "seconds", help);
+        family.total(policy, cost.nanos as f64 / 1e9);
+        let help = "Memory of the default policy.";
+        page.family("policy_memory_bytes", Kind::Gauge, "bytes", help).gauge(policy, cost.memory as f64);
+        let stats = engine.stats();
+        let help = "Policies that broke the contract and were replaced.";
+        page.family("policy_failures", Kind::Counter, "", help).total(&[], stats.policy_failures as f64);
+        let help = "Swaps of policies that were completed.";
+        page.family("policy_swaps", Kind::Counter, "", help).total(&[], stats.swaps as f64);
+        let suspended = f64::from(u8::from(engine.suspended_by().is_some()));
+        let help = "1 while scheduling is suspended because the default policy failed.";
+        page.family("scheduling_suspended", Kind::Gauge, "", help).gauge(&[], suspended);
+    }
+
+    fn session_page(&self, page: &mut Page) {
+        let stats = self.session.stats();
+        for (name, help, value) in [
+            ("session_teardowns", "Times that the job manager went offline or away.", stats.teardowns),
+            ("session_handshakes", "Handshakes with the job manager after the first.", stats.rehellos),
+            ("session_malformed", "Payloads, or fields of them, that could not be read.", stats.malformed),
+            ("session_unexpected", "Messages that make no sense at their time.", stats.unexpected),
+            ("commits", "Allocations committed to the KVS.", stats.commits),
+            ("audits", "Comparisons with the job manager's count.", stats.audits),
+            ("audit_differences", "Differences that such comparisons found.", stats.audit_differences),
+            ("requests_refused", "Requests of guests that were refused.", stats.guests_refused),
+        ] {
+            page.family(name, Kind::Counter, "", help).total(&[], value as f64);
+        }
+        let Some(figures) = self.engine.as_ref().and_then(|engine| engine.figures()) else { return };
+        let help = "Size of the journal's files.";
+        page.family("journal_bytes", Kind::Gauge, "bytes", help).gauge(&[], figures.size as f64);
+        let help = "Records written to the journal.";
+        page.family("journal_records", Kind::Counter, "", help).total(&[], figures.records as f64);
+        let help = "Records that could not be written to the journal.";
+        page.family("journal_dropped", Kind::Counter, "", help).total(&[], figures.dropped as f64);
+    }
+
+    /// Figures of the process, with the names that all processes have.
+    fn process_page(&self, page: &mut Page) {
+        let Ok(usage) = self.host.usage(Usage::Process) else { return };
+        let number = |key: &str| usage[key].as_f64().unwrap_or_default();
+        let help = "Processor time of the process.";
+        page.plain("process_cpu_seconds", Kind::Counter, "seconds", help)
+            .total(&[], number("utime") + number("stime"));
+        let help = "Most memory that the process has had.";
+        let peak = number("maxrss") * 1024.0;
+        page.plain("process_resident_memory_peak_bytes", Kind::Gauge, "bytes", help).gauge(&[], peak);
+        let help = "When the process began, since the epoch.";
+        page.plain("process_start_time_seconds", Kind::Gauge, "seconds", help).gauge(&[], self.began);
+    }
+}

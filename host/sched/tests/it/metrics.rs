@@ -1,0 +1,88 @@
+//! Figures for monitoring systems: their names, their types, and that they are true.
+
+use std::collections::BTreeMap;
+
+use serde_json::json;
+
+use crate::world::World;
+
+/// The page, after time enough for a new one.
+fn page(world: &mut World) -> String {
+    world.advance(1.0);
+    world.told("metrics-get", &json!({}))["metrics"].as_str().unwrap().to_owned()
+}
+
+/// Samples by name with labels.
+fn samples(page: &str) -> BTreeMap<String, f64> {
+    let lines = page.lines().filter(|line| !line.starts_with('#'));
+    let sample = |line: &str| {
+        let (name, value) = line.rsplit_once(' ').unwrap();
+        (name.to_owned(), value.parse().unwrap())
+    };
+    lines.map(sample).collect()
+}
+
+/// A name that was released keeps its type, its unit and its labels.
+#[test]
+fn feat_55_57_60_names_types_units_and_labels_of_all_families() {
+    let mut world = World::serving(&json!({"policy": "steady"}));
+    world.submit(1, 4, 60.0);
+    world.submit(2, 16, 60.0);
+    world.settle();
+    let page = page(&mut world);
+    assert!(page.ends_with("# EOF\n"));
+    let mut lines: Vec<String> = Vec::new();
+    for line in page.lines().filter(|line| !line.starts_with("# HELP")) {
+        // Without values, and without the values of labels that differ from site to site.
+        let name = match line.starts_with('#') {
+            true => line,
+            false => line.rsplit_once(' ').unwrap().0,
+        };
+        let version = format!("\"{}\"", env!("CARGO_PKG_VERSION"));
+        lines.push(name.replace(&version, "VERSION"));
+    }
+    insta::assert_snapshot!("families", lines.join("\n"));
+}
+
+#[test]
+fn feat_56_59_counts_by_queue_and_reason_follow_each_change() {
+    let mut world = World::serving(&json!({"policy": "steady"}));
+    world.submit(1, 12, 60.0);
+    world.submit(2, 16, 60.0);
+    world.submit(3, 8, 60.0);
+    world.settle();
+    let at = |samples: &BTreeMap<String, f64>, name: &str| samples[&format!("fluxgate_{name}")];
+    let first = samples(&page(&mut world));
+    assert_eq!(at(&first, "up"), 1.0);
+    assert_eq!(at(&first, "jobs_running{queue=\"\"}"), 1.0);
+    assert_eq!(at(&first, "jobs_submitted_total{queue=\"\"}"), 3.0);
+    assert_eq!(at(&first, "job_wait_seconds_count{queue=\"\"}"), 1.0);
+    let waiting = |samples: &BTreeMap<String, f64>| {
+        let reasons = samples.iter().filter(|(name, _)| name.starts_with("fluxgate_jobs_pending"));
+        reasons.map(|(_, count)| count).sum::<f64>()
+    };
+    assert_eq!(waiting(&first), 2.0);
+    let cores = ["free", "allocated", "down"].map(|state| at(&first, &format!("cores{{state=\"{state}\"}}")));
+    assert_eq!(cores, [4.0, 12.0, 0.0]);
+    world.end(1);
+    world.settle();
+    let second = samples(&page(&mut world));
+    assert_eq!(at(&second, "jobs_ended_total{queue=\"\"}"), 1.0);
+    assert_eq!((at(&second, "jobs_running{queue=\"\"}"), waiting(&second)), (1.0, 1.0));
+    for (name, value) in &first {
+        if name.contains("_total") || name.contains("_count") {
+            assert!(second[name] >= *value, "{name} fell from {value}");
+        }
+    }
+}
+
+/// A page is given again for a second: scrapes do not cost a page each.
+#[test]
+fn feat_56_a_page_is_written_once_a_second() {
+    let mut world = World::serving(&json!({"policy": "steady"}));
+    let first = page(&mut world);
+    world.submit(1, 4, 60.0);
+    world.settle();
+    assert_eq!(world.told("metrics-get", &json!({}))["metrics"], first.as_str());
+    assert_ne!(page(&mut world), first);
+}
