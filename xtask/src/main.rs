@@ -7,6 +7,7 @@
 //! | `cargo xtask test` | policies, the binary, then the test suites; names what was skipped |
 //! | `cargo xtask ci` | formatting, lints, `test` |
 //! | `cargo xtask tidy` | the rules of the house that no compiler checks |
+//! | `cargo xtask simulate` | the whole scheduler under faults, from seeds |
 //! | `cargo xtask fuzz` | the fuzz targets under libFuzzer |
 //! | `cargo xtask deny` | licenses, duplicate versions, banned crates and sources |
 //! | `cargo xtask demo`, `bench` | build what is needed and run it |
@@ -24,6 +25,7 @@ mod fuzz;
 mod house;
 mod languages;
 mod policies;
+mod simulate;
 mod stamp;
 mod testing;
 mod tidy;
@@ -81,6 +83,12 @@ enum Command {
     Tidy,
     /// Run fuzz targets under libFuzzer, one after the other.
     Fuzz(fuzz::Options),
+    /// Run the whole scheduler under faults, from seeds, in one thread: docs/simulation.md.
+    Simulate {
+        /// Passed on to the simulation: --seeds A..B, --minutes N, --fault KINDS, --seed S --trace; --help tells all.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
     /// Check licenses, duplicate versions, banned crates and sources: `cargo deny` with deny.toml.
     Deny,
     /// An embedded instance, a workload and policies swapped under it: `fluxgate demo`.
@@ -130,6 +138,7 @@ fn run(command: Command) -> Result<()> {
         }
         Command::Tidy => tidy::check(house.root()),
         Command::Fuzz(options) => fuzz::run(&house, &options),
+        Command::Simulate { arguments } => simulate::run(&house, &arguments),
         Command::Deny => deny::run(&house),
         Command::Demo { arguments } => {
             let binary = build_all(&house)?;

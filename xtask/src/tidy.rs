@@ -25,7 +25,7 @@ const LINES_MAX: usize = 600;
 const LONG_FILES: [&str; 0] = [];
 
 /// Crates whose results must follow from their input alone.
-const DETERMINISTIC: [&str; 7] = [
+const DETERMINISTIC: [&str; 8] = [
     "host/formats/src",
     "host/graph/src",
     "host/resource-query/src",
@@ -33,10 +33,11 @@ const DETERMINISTIC: [&str; 7] = [
     "host/journal/src",
     "host/sched/src",
     "host/sim/src",
+    "host/simulation/src",
 ];
 
 /// Their files that use the machine's own clock and threads.
-const DRIVERS: [&str; 1] = ["host/journal/src/threaded.rs"];
+const DRIVERS: [&str; 2] = ["host/journal/src/threaded.rs", "host/simulation/src/main.rs"];
 
 /// The names that they must not use, and the alternative.
 const FORBIDDEN: [(&str, &str); 5] = [
@@ -90,6 +91,17 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     ("fluxgate-instance", &["fluxgate-formats", "fluxgate-graph", "fluxgate-wire"]),
     ("fluxgate-sim", &["fluxgate-formats", "fluxgate-graph", "fluxgate-engine"]),
+    (
+        "fluxgate-simulation",
+        &[
+            "fluxgate-formats",
+            "fluxgate-engine",
+            "fluxgate-journal",
+            "fluxgate-policy",
+            "fluxgate-wire",
+            "fluxgate-sched",
+        ],
+    ),
     (
         "fluxgate",
         &[

@@ -1,0 +1,276 @@
+//! Who holds which core and gpu, kept by the world itself: no code of it is shared with the scheduler's ledger.
+//!
+//! It takes R texts apart, finds what is held twice, and says what would fit. Must never know why a job has what it has.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use fluxgate_formats::Idset;
+use serde_json::{Value, json};
+
+/// A rank, a kind of resource, an index on that rank.
+pub type Unit = (u32, String, u32);
+
+/// What a job asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Want {
+    /// Nodes over which slots are spread, or whole nodes; 0 for anywhere.
+    pub nodes: u32,
+    /// Slots; 0 for whole nodes.
+    pub slots: u32,
+    /// Cores of a slot.
+    pub cores: u32,
+    /// Gpus of a slot.
+    pub gpus: u32,
+}
+
+/// The machine as the world built it.
+#[derive(Debug, Clone, Default)]
+pub struct Shape {
+    /// Cores of each node.
+    pub cores: u32,
+    /// Gpus of each node.
+    pub gpus: u32,
+}
+
+/// The ranks of an R, and its units.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn units(r: &Value) -> Result<BTreeSet<Unit>, String> {
+    let lite = r.pointer("/execution/R_lite").and_then(Value::as_array).ok_or("no R_lite")?;
+    let mut units = BTreeSet::new();
+    for entry in lite {
+        let ranks = idset(&entry["rank"])?;
+        let children = entry["children"].as_object().ok_or("no children")?;
+        for rank in ranks.iter() {
+            for (kind, ids) in children {
+                for id in idset(ids)?.iter() {
+                    if !units.insert((rank, kind.clone(), id)) {
+                        return Err(format!("rank {rank} {kind} {id} is named twice"));
+                    }
+                }
+            }
+        }
+    }
+    Ok(units)
+}
+
+fn idset(value: &Value) -> Result<Idset, String> {
+    let text = value.as_str().ok_or_else(|| format!("{value} is no idset"))?;
+    Idset::parse(text).map_err(|error| error.to_string())
+}
+
+/// The R of these units, as a job manager counts.
+pub fn to_r(units: &BTreeSet<Unit>) -> Value {
+    let mut ranks: BTreeMap<u32, BTreeMap<&str, Idset>> = BTreeMap::new();
+    for (rank, kind, id) in units {
+        let ids = ranks.entry(*rank).or_default().entry(kind).or_default();
+        *ids = ids.union(&Idset::from_iter([*id]));
+    }
+    let lite: Vec<Value> = ranks
+        .iter()
+        .map(|(rank, children)| {
+            let children: serde_json::Map<String, Value> =
+                children.iter().map(|(kind, ids)| ((*kind).to_owned(), ids.to_string().into())).collect();
+            json!({"rank": rank.to_string(), "children": children})
+        })
+        .collect();
+    let names: Vec<String> = ranks.keys().map(|rank| format!("node{rank}")).collect();
+    json!({"version": 1, "execution": {
+        "R_lite": lite, "nodelist": [names.join(",")], "starttime": 0.0, "expiration": 0.0,
+    }})
+}
+
+/// See the module text.
+#[derive(Debug, Clone, Default)]
+pub struct Book {
+    /// The machine.
+    pub shape: Shape,
+    /// All ranks.
+    pub ranks: BTreeSet<u32>,
+    /// Ranks lost for good.
+    pub lost: BTreeSet<u32>,
+    /// A rank was lost.
+    pub lost_at: Option<u64>,
+    /// Ranks that are down now, beside those.
+    pub down: BTreeSet<u32>,
+    held: BTreeMap<Unit, u64>,
+}
+
+impl Book {
+    /// A job has these units from now on.
+    ///
+    /// # Errors
+    /// One of them is not there, or another job holds it.
+    pub fn take(&mut self, job: u64, units: &BTreeSet<Unit>) -> Result<(), String> {
+        for unit in units {
+            let (rank, kind, id) = unit;
+            let most = match kind.as_str() {
+                "core" => self.shape.cores,
+                "gpu" => self.shape.gpus,
+                _ => 0,
+            };
+            if !self.ranks.contains(rank) || *id >= most {
+                return Err(format!("job {job} was given rank {rank} {kind} {id}, which is not there"));
+            }
+            if let Some(other) = self.held.get(unit) {
+                return Err(format!("rank {rank} {kind} {id} is held by job {other} and was given to job {job}"));
+            }
+        }
+        self.held.extend(units.iter().map(|unit| (unit.clone(), job)));
+        Ok(())
+    }
+
+    /// A job does not have its units on these ranks any more; without ranks, none at all. What it gave back.
+    pub fn release(&mut self, job: u64, ranks: Option<&BTreeSet<u32>>) -> BTreeSet<Unit> {
+        let there = |unit: &Unit| ranks.is_none_or(|ranks| ranks.contains(&unit.0));
+        let back: BTreeSet<Unit> = self
+            .held
+            .iter()
+            .filter(|(unit, holder)| **holder == job && there(unit))
+            .map(|(unit, _)| unit.clone())
+            .collect();
+        for unit in &back {
+            self.held.remove(unit);
+        }
+        back
+    }
+
+    /// The units that a job holds.
+    pub fn of(&self, job: u64) -> BTreeSet<Unit> {
+        self.held.iter().filter(|(_, holder)| **holder == job).map(|(unit, _)| unit.clone()).collect()
+    }
+
+    /// All units that are held.
+    pub fn held(&self) -> BTreeSet<Unit> {
+        self.held.keys().cloned().collect()
+    }
+
+    /// The cores that these jobs hold together.
+    pub fn cores_of(&self, mut is: impl FnMut(u64) -> bool) -> u64 {
+        self.held.iter().filter(|(unit, job)| unit.1 == "core" && is(**job)).count() as u64
+    }
+
+    /// Could this ever run, with every node that is not lost up and free?
+    pub fn is_feasible(&self, want: Want) -> bool {
+        let all = (u64::from(self.shape.cores), u64::from(self.shape.gpus));
+        let there = self.ranks.difference(&self.lost).map(|_| all);
+        self.fits(want, there)
+    }
+
+    /// Does it fit now?
+    pub fn fits_now(&self, want: Want) -> bool {
+        let mut used: BTreeMap<u32, (u64, u64)> = BTreeMap::new();
+        for (rank, kind, _) in self.held.keys() {
+            let (cores, gpus) = used.entry(*rank).or_default();
+            *if kind == "core" { cores } else { gpus } += 1;
+        }
+        let up = self.ranks.iter().filter(|rank| !self.lost.contains(rank) && !self.down.contains(rank));
+        let (cores, gpus) = (u64::from(self.shape.cores), u64::from(self.shape.gpus));
+        self.fits(want, up.map(|rank| {
+            let used = used.get(rank).copied().unwrap_or_default();
+            (cores - used.0, gpus - used.1)
+        }))
+    }
+
+    fn fits(&self, want: Want, free: impl Iterator<Item = (u64, u64)>) -> bool {
+        let (cores, gpus) = (u64::from(self.shape.cores), u64::from(self.shape.gpus));
+        let of_node = |(free_cores, free_gpus): (u64, u64)| {
+            let by_cores = free_cores / u64::from(want.cores.max(1));
+            if want.gpus == 0 { by_cores } else { by_cores.min(free_gpus / u64::from(want.gpus)) }
+        };
+        match (want.nodes, want.slots) {
+            (0, slots) => free.map(of_node).sum::<u64>() >= u64::from(slots),
+            (nodes, 0) => free.filter(|f| *f == (cores, gpus)).count() as u64 >= u64::from(nodes),
+            (nodes, slots) => {
+                let each = u64::from(slots.div_ceil(nodes));
+                free.filter(|f| of_node(*f) >= each).count() as u64 >= u64::from(nodes)
+            }
+        }
+    }
+
+    /// Is this what was asked for?
+    ///
+    /// # Errors
+    /// The difference.
+    pub fn answers(&self, want: Want, units: &BTreeSet<Unit>) -> Result<(), String> {
+        let mut by_rank: BTreeMap<u32, (u64, u64)> = BTreeMap::new();
+        for (rank, kind, _) in units {
+            let (cores, gpus) = by_rank.entry(*rank).or_default();
+            *if kind == "core" { cores } else { gpus } += 1;
+        }
+        let (cores, gpus) = (u64::from(want.cores), u64::from(want.gpus));
+        let slots = |have: (u64, u64)| {
+            let slots = have.0 / cores;
+            (have == (slots * cores, slots * gpus)).then_some(slots)
+        };
+        let good = match (u64::from(want.nodes), u64::from(want.slots)) {
+            (nodes, 0) => {
+                let whole = (u64::from(self.shape.cores), u64::from(self.shape.gpus));
+                by_rank.len() as u64 == nodes && by_rank.values().all(|have| *have == whole)
+            }
+            (nodes, wanted) => {
+                let found: Option<Vec<u64>> = by_rank.values().map(|have| slots(*have)).collect();
+                found.is_some_and(|found| {
+                    let each = if nodes == 0 { 0 } else { wanted / nodes };
+                    found.iter().sum::<u64>() == wanted
+                        && (nodes == 0
+                            || found.len() as u64 == nodes && found.iter().all(|slots| *slots == each))
+                })
+            }
+        };
+        match good {
+            true => Ok(()),
+            false => Err(format!("{want:?} was answered with cores and gpus by rank {by_rank:?}")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn book() -> Book {
+        Book { shape: Shape { cores: 4, gpus: 1 }, ranks: (0..3).collect(), ..Book::default() }
+    }
+
+    fn some(rank: u32, cores: &[u32]) -> BTreeSet<Unit> {
+        cores.iter().map(|core| (rank, "core".to_owned(), *core)).collect()
+    }
+
+    #[test]
+    fn nothing_is_held_twice_and_what_is_not_there_is_not_taken() {
+        let mut book = book();
+        book.take(1, &some(0, &[0, 1])).unwrap();
+        assert!(book.take(2, &some(0, &[1])).unwrap_err().contains("held by job 1"));
+        assert!(book.take(2, &some(3, &[0])).unwrap_err().contains("not there"));
+        assert!(book.take(2, &some(1, &[4])).unwrap_err().contains("not there"));
+        assert_eq!(book.release(1, Some(&BTreeSet::from([1]))).len(), 0);
+        assert_eq!(book.release(1, None), some(0, &[0, 1]));
+        book.take(2, &some(0, &[1])).unwrap();
+    }
+
+    #[test]
+    fn what_fits_and_what_was_asked_for() {
+        let mut book = book();
+        let want = |nodes, slots, cores, gpus| Want { nodes, slots, cores, gpus };
+        assert!(book.is_feasible(want(0, 12, 1, 0)) && !book.is_feasible(want(0, 13, 1, 0)));
+        assert!(book.is_feasible(want(0, 3, 3, 1)) && !book.is_feasible(want(0, 4, 3, 0)));
+        assert!(book.is_feasible(want(3, 0, 1, 0)) && !book.is_feasible(want(4, 0, 1, 0)));
+        assert!(book.is_feasible(want(2, 4, 2, 0)) && !book.is_feasible(want(2, 6, 2, 0)));
+        book.take(1, &some(0, &[2])).unwrap();
+        book.down.insert(1);
+        assert!(book.fits_now(want(0, 7, 1, 0)) && !book.fits_now(want(0, 8, 1, 0)));
+        assert!(book.fits_now(want(1, 0, 1, 0)) && !book.fits_now(want(2, 0, 1, 0)));
+        book.answers(want(0, 2, 2, 0), &some(0, &[0, 1, 2, 3])).unwrap();
+        book.answers(want(0, 2, 2, 0), &some(0, &[0, 1, 2])).unwrap_err();
+        book.answers(want(1, 0, 1, 0), &some(0, &[0, 1, 2, 3])).unwrap_err();
+    }
+
+    #[test]
+    fn an_r_is_read_and_written() {
+        let all: BTreeSet<Unit> = some(0, &[0, 1, 3]).into_iter().chain(some(2, &[1])).collect();
+        assert_eq!(units(&to_r(&all)).unwrap(), all);
+        assert!(units(&json!({"execution": {}})).is_err());
+    }
+}

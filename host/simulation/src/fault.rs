@@ -1,0 +1,190 @@
+//! What can go wrong, by name. Must never know how it is brought about.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// A kind of fault, or of disturbance.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// The scheduler is killed.
+    Kill,
+    /// The scheduler is told to end, and does so in order.
+    Stop,
+    /// The machine of the scheduler loses its power: what its disk did not sync may be lost.
+    Power,
+    /// The connection breaks.
+    Close,
+    /// Nothing arrives on the connection for a while.
+    Stall,
+    /// The job manager takes the scheduler offline without telling it.
+    Teardown,
+    /// The job manager is reloaded.
+    Reload,
+    /// The broker is killed: starts of the last moments are forgotten, their R stays in the KVS.
+    Broker,
+    /// Commits to the KVS take long.
+    SlowCommit,
+    /// A commit to the KVS is refused.
+    NoCommit,
+    /// `job-info` does not answer lookups, or the R of a job cannot be read.
+    NoLookup,
+    /// The disk has no room.
+    DiskFull,
+    /// Calls of the disk fail.
+    DiskError,
+    /// The disk is slow.
+    DiskSlow,
+    /// A bit on the disk flips.
+    Flip,
+    /// The clock of the instance jumps.
+    Clock,
+    /// Nodes go down and come back.
+    Down,
+    /// Nodes are drained, while jobs run there, and undrained.
+    Drain,
+    /// Nodes are lost for good.
+    Shrink,
+    /// The instance ends at another time.
+    Expiration,
+    /// The configuration is reloaded.
+    Config,
+    /// A policy is swapped in, by default or for a queue.
+    Swap,
+    /// A policy that fails is swapped in.
+    Broken,
+    /// Back to the policy before.
+    Rollback,
+    /// A policy is compiled and loaded.
+    Load,
+    /// A shadow begins or ends.
+    Shadow,
+    /// A shadow is to decide.
+    Promote,
+    /// Work that was started takes very long.
+    LateWork,
+    /// Passes are cut at their beginning for a while.
+    Cut,
+    /// Guests ask many questions at once.
+    Flood,
+    /// Guests ask what they may not, the job manager sends what makes no sense.
+    Nonsense,
+}
+
+impl Kind {
+    /// All of them.
+    pub const ALL: [Kind; 31] = [
+        Kind::Kill,
+        Kind::Stop,
+        Kind::Power,
+        Kind::Close,
+        Kind::Stall,
+        Kind::Teardown,
+        Kind::Reload,
+        Kind::Broker,
+        Kind::SlowCommit,
+        Kind::NoCommit,
+        Kind::NoLookup,
+        Kind::DiskFull,
+        Kind::DiskError,
+        Kind::DiskSlow,
+        Kind::Flip,
+        Kind::Clock,
+        Kind::Down,
+        Kind::Drain,
+        Kind::Shrink,
+        Kind::Expiration,
+        Kind::Config,
+        Kind::Swap,
+        Kind::Broken,
+        Kind::Rollback,
+        Kind::Load,
+        Kind::Shadow,
+        Kind::Promote,
+        Kind::LateWork,
+        Kind::Cut,
+        Kind::Flood,
+        Kind::Nonsense,
+    ];
+
+    /// Its name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Kill => "kill",
+            Kind::Stop => "stop",
+            Kind::Power => "power",
+            Kind::Close => "close",
+            Kind::Stall => "stall",
+            Kind::Teardown => "teardown",
+            Kind::Reload => "reload",
+            Kind::Broker => "broker",
+            Kind::SlowCommit => "slow-commit",
+            Kind::NoCommit => "no-commit",
+            Kind::NoLookup => "no-lookup",
+            Kind::DiskFull => "disk-full",
+            Kind::DiskError => "disk-error",
+            Kind::DiskSlow => "disk-slow",
+            Kind::Flip => "flip",
+            Kind::Clock => "clock",
+            Kind::Down => "down",
+            Kind::Drain => "drain",
+            Kind::Shrink => "shrink",
+            Kind::Expiration => "expiration",
+            Kind::Config => "config",
+            Kind::Swap => "swap",
+            Kind::Broken => "broken",
+            Kind::Rollback => "rollback",
+            Kind::Load => "load",
+            Kind::Shadow => "shadow",
+            Kind::Promote => "promote",
+            Kind::LateWork => "late-work",
+            Kind::Cut => "cut",
+            Kind::Flood => "flood",
+            Kind::Nonsense => "nonsense",
+        }
+    }
+
+    /// Does it need components?
+    pub fn is_about_policies(self) -> bool {
+        matches!(
+            self,
+            Kind::Swap | Kind::Broken | Kind::Rollback | Kind::Load | Kind::Shadow | Kind::Promote | Kind::LateWork
+        )
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// No fault has this name.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("no fault is called {0:?}; faults are {all}", all = names())]
+pub struct UnknownFault(String);
+
+fn names() -> String {
+    Kind::ALL.map(Kind::name).join(", ")
+}
+
+impl FromStr for Kind {
+    type Err = UnknownFault;
+
+    fn from_str(name: &str) -> Result<Kind, UnknownFault> {
+        Kind::ALL.into_iter().find(|kind| kind.name() == name).ok_or_else(|| UnknownFault(name.to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_is_found_by_its_name() {
+        for kind in Kind::ALL {
+            assert_eq!(kind.name().parse(), Ok(kind));
+        }
+        let error = "nothing".parse::<Kind>().unwrap_err().to_string();
+        assert!(error.starts_with("no fault is called \"nothing\"; faults are kill, stop,"), "{error}");
+    }
+}

@@ -1,0 +1,213 @@
+//! Invariants that need time: both sides agree when it is quiet, what fits starts, requests are answered, the journal runs
+//! again to the same decisions.
+//!
+//! Must never know which fault broke one.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::Arc;
+
+use fluxgate_formats::Idset;
+use fluxgate_journal::Journal;
+use fluxgate_journal::rerun::{RerunError, verify};
+use fluxgate_wire::message::Message;
+use serde_json::Value;
+
+use super::operators::Asked;
+use super::{Step, Weather, World};
+use crate::agenda::{SECOND, Time, micros};
+use crate::book::{Unit, units};
+use crate::components::Again;
+use crate::model::job::{Job, State};
+use crate::plan::{Act, JOURNAL, Profile};
+
+/// Without faults for so long, what fits has started, and who was asked has answered.
+const PATIENCE: Time = 90 * SECOND;
+/// Without faults for so long, the built-in policy is asked for.
+const PLAIN: Time = 120 * SECOND;
+
+impl World {
+    /// Called every ten seconds; true at the end of the world.
+    pub(super) fn check(&mut self) -> bool {
+        let now = self.agenda.now();
+        let calm = micros(self.plan.calm);
+        if now >= calm && !self.calm {
+            self.becomes_calm();
+        }
+        if self.is_quiet() {
+            self.ask_status();
+        }
+        if !self.calm {
+            return false;
+        }
+        let held: Vec<u64> =
+            self.jobs.jobs.values().filter(|job| job.state == State::Priority).map(|job| job.id).collect();
+        for id in held {
+            self.agenda.after(0, Step::Act { id, act: Act::Urgency(16) });
+        }
+        if self.plan.lost_in_inventory && now >= calm + PATIENCE {
+            self.cancel_the_impossible();
+        }
+        if now >= calm + PLAIN && !self.plain {
+            self.ask_plain();
+        }
+        if now >= calm + PATIENCE
+            && let Some(late) = self.asked.values().find(|asked| asked.at + PATIENCE < now)
+        {
+            let what = format!("nobody answered for {} s: {late:?}", PATIENCE / SECOND);
+            self.breaks(what);
+        }
+        if self.plain {
+            self.head_starts();
+        }
+        let over = self.jobs.jobs.len() + self.infeasible() == self.plan.jobs.len() && self.all_over();
+        if over && self.plain && self.agreed && !self.asked.values().any(Asked::is_of_a_person) {
+            return true;
+        }
+        if now > self.end {
+            let left = self.left();
+            let why = match over {
+                true => format!(
+                    "all jobs are over, and the two sides do not come together (agreed: {}, built-in policy: {})",
+                    self.agreed, self.plain
+                ),
+                false => format!("no progress; left are {left}"),
+            };
+            self.breaks(why);
+        }
+        false
+    }
+
+    /// An inventory with lost nodes in it says that jobs can run which cannot: somebody has to cancel them.
+    fn cancel_the_impossible(&mut self) {
+        let never = |job: &&Job| job.state == State::Sched && !self.book.is_feasible(job.want());
+        let ids: Vec<u64> = self.jobs.jobs.values().filter(never).map(|job| job.id).collect();
+        for id in ids {
+            self.agenda.after(0, Step::Act { id, act: Act::Cancel });
+        }
+    }
+
+    /// Planned jobs that were found infeasible before their submission.
+    fn infeasible(&self) -> usize {
+        self.tally.reached.get("a job is found infeasible").copied().unwrap_or_default() as usize
+    }
+
+    fn becomes_calm(&mut self) {
+        self.note(|| "no more faults".to_owned());
+        self.calm = true;
+        self.changes += 1;
+        self.weather = Weather::default();
+        self.disk.set_failing(0);
+        self.disk.set_room(usize::MAX);
+        let all: BTreeSet<u32> = self.book.ranks.clone();
+        self.see(|resources, _, sight| resources.turn(&all, true, sight));
+        self.plain = self.plan.profile == Profile::Builtin;
+    }
+
+    /// How long the scheduler may need to find out what nobody told it.
+    fn doubt(&self) -> Time {
+        let period = self.config["sched-fluxgate"]["audit-period"].as_f64().unwrap_or(60.0);
+        micros(2.0 * period.max(60.0)) + 150 * SECOND
+    }
+
+    /// Is nothing under way that changes who holds what?
+    fn is_quiet(&self) -> bool {
+        let idle = self.scheduler.as_ref().is_some_and(|s| s.inbox.is_empty() && !s.service.is_busy());
+        let sure = self.jobs.unsure == 0 || self.jobs.unsure + self.doubt() < self.agenda.now();
+        let offered = self.jobs.online.is_some() && !self.jobs.absent;
+        idle && sure && offered && self.link.is_quiet() && self.committing == 0
+    }
+
+    /// What the scheduler has allocated, against the book.
+    pub(super) fn compare(&mut self, message: &Message) {
+        let payload = message.json_or_empty().unwrap_or_default();
+        if payload["allocated"].is_null() {
+            return;
+        }
+        let there = |unit: &Unit| !self.book.lost.contains(&unit.0);
+        let theirs = match units(&payload["allocated"]) {
+            Ok(units) => units.into_iter().filter(there).collect::<BTreeSet<Unit>>(),
+            Err(error) => return self.breaks(format!("sched.resource-status: {error}")),
+        };
+        let ours: BTreeSet<Unit> = self.book.held().into_iter().filter(there).collect();
+        if ours != theirs {
+            let (only, more) = (some(ours.difference(&theirs)), some(theirs.difference(&ours)));
+            return self.breaks(format!("held: {only}; held by the ledger alone: {more}"));
+        }
+        let down = down_ranks(&payload["down"]);
+        if let Some(rank) = self.book.down.iter().find(|r| !down.contains(r) && !self.book.lost.contains(r)) {
+            return self.breaks(format!("rank {rank} is down, and the scheduler does not know"));
+        }
+        let unused: Vec<u32> = down.into_iter().filter(|r| !self.book.down.contains(r)).collect();
+        if let Some(rank) = unused.into_iter().find(|rank| !self.book.lost.contains(rank)) {
+            return self.breaks(format!("rank {rank} is up, and the scheduler does not use it"));
+        }
+        self.tally.reached("quiet, and both sides were compared");
+        self.agreed = self.calm && self.all_over();
+    }
+
+    /// Where the built-in policy decides, the first job of a queue starts as soon as it fits.
+    fn head_starts(&mut self) {
+        let asks = self.jobs.jobs.values().filter(|job| job.state == State::Sched && job.pending);
+        let mut waiting: Vec<_> = asks
+            .map(|job| (job.plan.queue, std::cmp::Reverse(job.priority), job.t_submit, job.id, job.want()))
+            .collect();
+        waiting.sort_by(|a, b| (a.0, a.1).cmp(&(b.0, b.1)).then(a.2.total_cmp(&b.2)).then(a.3.cmp(&b.3)));
+        waiting.dedup_by_key(|job| job.0);
+        let ceiling = self.jobs.ceiling.map(|(queue, _)| queue);
+        let now = self.agenda.now();
+        let sure = self.jobs.unsure == 0 || self.jobs.unsure + self.doubt() < now;
+        let first = waiting.iter().find(|job| (job.0.is_none() || job.0 != ceiling) && self.book.fits_now(job.4));
+        self.head = match (first, self.head) {
+            (Some(job), Some((id, since))) if job.3 == id => Some((id, since)),
+            (Some(job), _) => Some((job.3, now)),
+            (None, _) => None,
+        };
+        if let Some((id, since)) = self.head.filter(|(_, since)| sure && *since + PATIENCE < now) {
+            let since = since / SECOND;
+            self.breaks(format!("job {id} is the first of its queue and has fitted since {since} s, and does not start"));
+        }
+    }
+
+    /// The scheduler ends, and its journal is run again.
+    pub(super) fn last_checks(&mut self) {
+        self.end_in_order();
+        if self.plan.settings.get("journal").is_none() {
+            return;
+        }
+        let (_, damaged) = self.disk.harm();
+        let journal = match Journal::on(Arc::new(self.disk.clone()), Path::new(JOURNAL)) {
+            Ok(journal) => journal,
+            // A disk that failed at each try has nothing.
+            Err(_) => return,
+        };
+        match verify(&journal, &mut Again(Arc::clone(&self.shelf)), None, None) {
+            Ok(done) => {
+                self.tally.reached("the journal was run again");
+                if !done.gaps.is_empty() {
+                    self.tally.reached("the journal has a gap");
+                }
+                if !done.torn.is_empty() {
+                    self.tally.reached("the journal has a torn end");
+                }
+                if done.checkpoints > 0 {
+                    self.tally.reached("the journal has rotated");
+                }
+            }
+            Err(RerunError::Nothing) => {}
+            Err(RerunError::Read(_)) if damaged => {}
+            Err(error) => self.breaks(format!("the journal: {error}")),
+        }
+    }
+}
+
+fn some<'a>(units: impl Iterator<Item = &'a Unit>) -> String {
+    let words: Vec<String> = units.take(6).map(|(rank, kind, id)| format!("rank {rank} {kind} {id}")).collect();
+    if words.is_empty() { "nothing".to_owned() } else { words.join(", ") }
+}
+
+fn down_ranks(r: &Value) -> BTreeSet<u32> {
+    let entries = r.pointer("/execution/R_lite").and_then(Value::as_array);
+    let sets = entries.into_iter().flatten().filter_map(|entry| Idset::parse(entry["rank"].as_str()?).ok());
+    sets.flat_map(|set| set.iter().collect::<Vec<u32>>()).collect()
+}

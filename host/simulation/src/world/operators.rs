@@ -1,0 +1,295 @@
+//! Clients of the broker beside the job manager: operators who change policies and settings, guests, validators.
+//!
+//! Each request that wants an answer gets exactly one, as long as the scheduler lives. Must never know what the scheduler
+//! makes of a request.
+
+use fluxgate_wire::message::Message;
+use fluxgate_wire::proto::errno;
+use serde_json::{Value, json};
+
+use super::{Step, World};
+use crate::agenda::Time;
+use crate::components::BROKEN;
+use crate::dice::Dice;
+use crate::fault::Kind;
+use crate::model::job::{jobspec, want};
+use crate::model::{OWNER, request};
+use crate::plan::{GOOD, QUEUES};
+
+/// A guest of the instance.
+const GUEST: u32 = 1001;
+
+/// A request that waits for its answer.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Asked {
+    /// The life of the scheduler that was asked.
+    pub(super) life: u64,
+    /// When.
+    pub(super) at: Time,
+    what: What,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+enum What {
+    /// Could this planned job ever run? And could it, as far as the world knew then?
+    Feasibility(usize, bool),
+    /// What is allocated; the number of changes then.
+    Status(u64),
+    /// A request of an operator.
+    Control(String),
+    /// The built-in policy is to decide.
+    Plain,
+    /// A request of a guest that must be refused.
+    Forbidden,
+    /// Any answer will do.
+    Any,
+}
+
+impl Asked {
+    /// Somebody other than the world itself waits for the answer.
+    pub(super) fn is_of_a_person(&self) -> bool {
+        !matches!(self.what, What::Status(_))
+    }
+}
+
+/// Modes and moments of the policy that fails.
+const MODES: [&str; 19] = [
+    "none", "trap", "loop", "drip", "memory", "hoard", "stack", "recursion", "output", "annotation-bomb", "nan-key",
+    "equal-keys", "short-keys", "unknown-job", "foreign-job", "finished-job", "duplicate", "contradiction", "lie",
+];
+const MOMENTS: [&str; 9] =
+    ["first-pass", "mid-pass", "annotate", "swap", "save", "restore", "observe", "keys", "rank"];
+
+impl World {
+    /// A client sends a request to the scheduler; false if there is nobody to take it.
+    fn client(&mut self, userid: u32, topic: &str, payload: &Value, what: What) -> bool {
+        let service = topic.split_once('.').map_or("", |(service, _)| service);
+        if self.scheduler.is_none() || self.link_number == 0 || self.services.get(service) != Some(&self.link_number) {
+            return false;
+        }
+        self.last_tag += 1;
+        let (tag, life, at) = (self.last_tag, self.lives, self.agenda.now());
+        self.asked.insert(tag, Asked { life, at, what });
+        let sender = if userid == OWNER { "operator" } else { "guest" };
+        self.to_scheduler(request(sender, userid, topic, payload).with_matchtag(tag));
+        true
+    }
+
+    /// The scheduler that was asked is gone.
+    pub(super) fn nobody_answers(&mut self, life: u64) {
+        let (gone, rest) = std::mem::take(&mut self.asked).into_iter().partition(|(_, asked)| asked.life == life);
+        self.asked = rest;
+        let gone: std::collections::BTreeMap<u32, Asked> = gone;
+        for asked in gone.into_values() {
+            if let What::Feasibility(job, _) = asked.what {
+                self.agenda.after(0, Step::Submit { job, asked: true });
+            }
+        }
+    }
+
+    pub(super) fn ask_feasibility(&mut self, job: usize) {
+        let plan = &self.plan.jobs[job];
+        let payload = json!({"jobspec": jobspec(plan, plan.limit), "userid": plan.userid});
+        let could = self.could(job);
+        if !self.client(OWNER, "feasibility.check", &payload, What::Feasibility(job, could)) {
+            self.agenda.after(0, Step::Submit { job, asked: true });
+        }
+    }
+
+    /// Could this planned job ever run?
+    fn could(&self, job: usize) -> bool {
+        let plan = &self.plan.jobs[job];
+        let cores = if plan.slots == 0 { plan.nodes * self.plan.cores } else { plan.slots * plan.cores };
+        let above =
+            self.jobs.ceiling.is_some_and(|(queue, most)| plan.queue == Some(queue) && u64::from(cores) > most);
+        self.book.is_feasible(want(plan)) && !above
+    }
+
+    /// An answer to one of these clients.
+    pub(super) fn client_answered(&mut self, message: &Message) {
+        let Some(asked) = self.asked.remove(&message.matchtag()) else {
+            return self.breaks(format!("{} {} is answered twice", message.topic(), message.matchtag()));
+        };
+        let (errnum, text) = (message.errnum(), message.text().unwrap_or_default().to_owned());
+        match asked.what {
+            What::Feasibility(job, could) => {
+                let can = self.could(job);
+                // The answer may be from before the scheduler was told of a loss.
+                let unsure = self.book.lost_at.is_some() && (self.plan.lost_in_inventory || errnum == 0);
+                if (errnum == 0) != could && could == can && !unsure {
+                    self.breaks(format!("feasibility of job {job} was answered with {errnum} {text}"));
+                }
+                if errnum == errno::ENOSYS {
+                    self.breaks("feasibility.check was answered with ENOSYS");
+                }
+                if errnum == 0 {
+                    self.submit(job, true);
+                } else {
+                    self.tally.reached("a job is found infeasible");
+                }
+            }
+            What::Status(changes) if changes == self.changes => self.compare(message),
+            What::Status(_) | What::Any => {}
+            What::Control(topic) => match errnum {
+                0 if topic.ends_with("policy-promote") => self.tally.reached("a shadow is promoted"),
+                0 if topic.ends_with("policy-swap") => self.tally.reached("a policy is swapped"),
+                0 => {}
+                _ => self.tally.reached("a control request is refused"),
+            },
+            What::Plain => self.plain = errnum == 0,
+            What::Forbidden if errnum == errno::EPERM => self.tally.reached("a guest is refused"),
+            What::Forbidden => {
+                self.breaks(format!("a guest's {} was answered with {errnum}", message.topic()));
+            }
+        }
+    }
+
+    /// Ask what is allocated, to compare it.
+    pub(super) fn ask_status(&mut self) {
+        let changes = self.changes;
+        self.client(OWNER, "sched.resource-status", &json!({}), What::Status(changes));
+    }
+
+    /// Have the built-in policy decide.
+    pub(super) fn ask_plain(&mut self) {
+        if self.asked.values().any(|asked| asked.what == What::Plain) {
+            return;
+        }
+        if self.plan.queues {
+            for queue in QUEUES {
+                let topic = "sched-fluxgate.policy-unset";
+                self.client(OWNER, topic, &json!({"queue": queue}), What::Control(topic.to_owned()));
+            }
+        }
+        self.client(OWNER, "sched-fluxgate.policy-swap", &json!({"name": "builtin-fcfs"}), What::Plain);
+    }
+
+    /// An operator does something about policies or settings.
+    pub(super) fn operate(&mut self, kind: Kind, dice: &mut Dice) {
+        let good = *dice.pick(&GOOD);
+        let mut payload = match kind {
+            Kind::Config => return self.configure(dice),
+            Kind::Swap => json!({"name": good}),
+            Kind::Broken => json!({"name": BROKEN, "config": {
+                "mode": *dice.pick(&MODES), "when": *dice.pick(&MOMENTS),
+                "after": dice.below(4), "work": dice.range(1, 9),
+            }}),
+            Kind::Load => json!({"path": format!("/policies/{}", if dice.often(900) { good } else { "missing" })}),
+            Kind::Shadow => json!({"name": good, "stop": dice.often(250)}),
+            Kind::Promote => json!({"name": good, "force": dice.often(800)}),
+            _ => json!({}),
+        };
+        let of_queue = matches!(kind, Kind::Swap | Kind::Broken | Kind::Rollback | Kind::Shadow);
+        if self.plan.queues && of_queue && dice.often(500) {
+            payload["queue"] = (*dice.pick(&QUEUES)).into();
+        }
+        if matches!(kind, Kind::Swap | Kind::Promote) && dice.often(250) {
+            payload["probation"] = dice.seconds(1.0, 60.0).into();
+        }
+        let method = match kind {
+            Kind::Swap | Kind::Broken => "policy-swap",
+            Kind::Rollback => "policy-rollback",
+            Kind::Load => "policy-load",
+            Kind::Shadow => "policy-shadow",
+            _ => "policy-promote",
+        };
+        let topic = format!("sched-fluxgate.{method}");
+        self.client(OWNER, &topic, &payload, What::Control(topic.clone()));
+        if kind == Kind::Promote && dice.often(500) {
+            let topic = "sched-fluxgate.policy-diff";
+            self.client(OWNER, topic, &json!({"name": good}), What::Control(topic.to_owned()));
+        }
+    }
+
+    /// The configuration changes, and the scheduler is told to read it.
+    fn configure(&mut self, dice: &mut Dice) {
+        let topic = "sched-fluxgate.config-reload";
+        let mut config = self.config.clone();
+        let table = &mut config["sched-fluxgate"];
+        match dice.below(7) {
+            0 => table["annotate"] = dice.often(500).into(),
+            1 => table["placement"] = (*dice.pick(&["first", "low", "high", "pack", "spread"])).into(),
+            2 => table["audit-period"] = dice.range(5, 60).into(),
+            3 => table["estimates"] = dice.range(0, 30).into(),
+            4 => table["quarantine"] = dice.range(0, 30).into(),
+            5 if self.plan.profile == crate::plan::Profile::Policies => {
+                table["policy"] = if dice.often(800) { *dice.pick(&GOOD) } else { "builtin-fcfs" }.into();
+            }
+            5 => table["annotate"] = true.into(),
+            _ => {
+                // Nothing of a bad one is in force.
+                table["no-such-key"] = 1.into();
+                self.client(OWNER, topic, &config, What::Control(topic.to_owned()));
+                return;
+            }
+        }
+        self.config = config.clone();
+        match dice.below(3) {
+            0 => self.hang_up(),
+            1 => {
+                let topic = "sched-fluxgate.config-read";
+                self.client(OWNER, topic, &json!({}), What::Control(topic.to_owned()));
+            }
+            _ => {
+                self.client(OWNER, topic, &config, What::Control(topic.to_owned()));
+            }
+        }
+    }
+
+    /// Guests ask a lot.
+    pub(super) fn flood(&mut self, dice: &mut Dice) {
+        for _ in 0..dice.range(20, 200) {
+            match dice.below(4) {
+                0 => {
+                    self.client(GUEST, "sched.resource-status", &json!({}), What::Any);
+                }
+                1 => {
+                    self.client(GUEST, "sched-fluxgate.policy-list", &json!({}), What::Any);
+                }
+                _ => {
+                    let mut plan = self.plan.jobs[0].clone();
+                    (plan.slots, plan.cores) = (dice.range(1, 500) as u32, dice.range(1, 8) as u32);
+                    let payload = json!({"jobspec": jobspec(&plan, 10.0)});
+                    self.client(GUEST, "feasibility.check", &payload, What::Any);
+                }
+            }
+        }
+    }
+
+    /// Requests that may not be made, and requests that make no sense.
+    pub(super) fn nonsense(&mut self, dice: &mut Dice) {
+        for topic in ["sched.alloc", "sched.free", "sched.cancel", "sched-fluxgate.policy-swap", "sched.hello"] {
+            if dice.often(500) {
+                let id = self.jobs.jobs.keys().next().copied().unwrap_or(1);
+                self.client(GUEST, topic, &json!({"id": id, "name": "easy"}), What::Forbidden);
+            }
+        }
+        let ids: Vec<u64> = self.jobs.jobs.values().filter(|job| !job.pending).map(|job| job.id).collect();
+        let known = if ids.is_empty() { 5 } else { *dice.pick(&ids) };
+        let odd = [
+            ("sched.cancel", json!({"id": 12_345})),
+            ("sched.cancel", json!({"id": known})),
+            ("sched.cancel", json!({"id": "x"})),
+            ("sched.free", json!({"id": 77, "R": {"execution": {"R_lite": []}}, "final": true})),
+            ("sched.free", json!({"id": 78, "R": 5})),
+            ("sched.prioritize", json!({"jobs": [[9, 9], 7, [1]]})),
+            ("sched.prioritize", json!([])),
+            ("sched.nothing", json!({})),
+        ];
+        for (topic, payload) in odd {
+            if self.jobs.online.is_some() && !self.jobs.absent && dice.often(500) {
+                let message = self.jobs.request(topic, &payload).noresponse();
+                self.to_scheduler(message);
+            }
+        }
+        for (topic, payload) in [
+            ("sched.expiration", json!({"id": 99, "expiration": 1.0})),
+            ("sched.expiration", json!({})),
+            ("feasibility.check", json!({"jobspec": {"resources": []}})),
+            ("sched-fluxgate.policy-swap", json!({"name": 5})),
+            ("sched-fluxgate.nothing", json!({})),
+        ] {
+            self.client(OWNER, topic, &payload, What::Any);
+        }
+    }
+}

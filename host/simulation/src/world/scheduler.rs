@@ -1,0 +1,363 @@
+//! A process of the scheduler: the real service, what it was sent and has not read, and the work that it started.
+//!
+//! It ends in order, by a kill, or by itself, and another one is started. Must never know what a fault is for.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use fluxgate_formats::Idset;
+use fluxgate_sched::settings::Settings;
+use fluxgate_sched::{Configuration, Responder, Service, ServiceIdentity, Work};
+use fluxgate_wire::message::Message;
+
+use super::{Step, World};
+use crate::agenda::{SECOND, Time, micros};
+use crate::book::units;
+use crate::components::OnShelf;
+use crate::link::Link;
+use crate::model::store::operations;
+use crate::outside::Outside;
+
+/// Most turns in a row that nothing gave a reason for.
+const IDLE_TURNS_MAX: u32 = 20_000;
+/// Most messages sent in one turn, beside one for each job.
+const SENT_MAX: usize = 10_000;
+
+/// See the module text.
+pub(super) struct Scheduler {
+    pub(super) life: u64,
+    pub(super) service: Service,
+    pub(super) inbox: VecDeque<Message>,
+    outside: Arc<Outside>,
+    responder: Arc<Responder>,
+    work: BTreeMap<u64, Work>,
+    works: u64,
+    begun: Time,
+    /// A turn is planned.
+    turn: bool,
+    /// The number of the last wake that was planned.
+    wake: u64,
+    /// Turns since something happened.
+    idle: u32,
+    /// The ranks that it was told are up.
+    up: BTreeSet<u32>,
+}
+
+impl World {
+    pub(super) fn start_scheduler(&mut self) {
+        if self.scheduler.is_some() {
+            return;
+        }
+        self.lives += 1;
+        self.links += 1;
+        self.tally.lives += 1;
+        (self.link, self.link_number) = (Link::default(), self.links);
+        let settings = match Settings::from_config(&self.config) {
+            Ok(settings) => settings,
+            Err(error) => return self.breaks(format!("the world's own settings are refused: {error:#}")),
+        };
+        let identity = ServiceIdentity {
+            session: settings.session(),
+            rank: 0,
+            uuid: None,
+            audit_trail: Some(PathBuf::from("/trail")),
+        };
+        let outside = Arc::new(Outside::new(self.disk.clone()));
+        outside.set_time(self.now(), Duration::ZERO);
+        let components = Arc::new(OnShelf(Arc::clone(&self.shelf)));
+        let configuration = Configuration::new(settings, Vec::new(), None);
+        let service = match Service::new(Arc::clone(&outside) as _, identity, configuration, components) {
+            Ok(service) => service,
+            Err(error) => return self.breaks(format!("the scheduler does not start: {error:#}")),
+        };
+        let life = self.lives;
+        self.note(|| format!("scheduler {life} starts"));
+        let responder = service.responder();
+        let mut scheduler = Scheduler {
+            life,
+            service,
+            inbox: VecDeque::new(),
+            outside,
+            responder,
+            work: BTreeMap::new(),
+            works: 0,
+            begun: self.agenda.now(),
+            turn: false,
+            wake: 0,
+            idle: 0,
+            up: BTreeSet::new(),
+        };
+        scheduler.service.start();
+        self.scheduler = Some(scheduler);
+        self.flush();
+        self.plan_turn(0);
+        self.agenda.after(SECOND, Step::Pump { life });
+    }
+
+    /// Plan a turn, unless there is one.
+    pub(super) fn plan_turn(&mut self, delay: Time) {
+        if let Some(scheduler) = &mut self.scheduler
+            && !std::mem::replace(&mut scheduler.turn, true)
+        {
+            self.agenda.after(delay, Step::Turn { life: scheduler.life });
+        }
+    }
+
+    /// A message has arrived at the scheduler.
+    pub(super) fn arrived(&mut self, message: Message) {
+        let now = self.now();
+        let time = self.agenda.now();
+        let Some(scheduler) = &mut self.scheduler else { return };
+        scheduler.outside.set_time(now, Duration::from_micros(time - scheduler.begun));
+        match scheduler.responder.answer(&message) {
+            Some(answer) => self.to_broker(&answer),
+            None => {
+                scheduler.inbox.push_back(message);
+                let delay = if self.dice.often(50) { self.dice.below(300_000) } else { self.dice.below(2_000) };
+                self.plan_turn(delay);
+            }
+        }
+    }
+
+    pub(super) fn wake(&mut self, life: u64, number: u64) {
+        if self.scheduler.as_ref().is_some_and(|s| s.life == life && s.wake == number) {
+            self.plan_turn(0);
+        }
+    }
+
+    pub(super) fn turn(&mut self, life: u64) {
+        let (now, time) = (self.now(), self.agenda.now());
+        let cut = self.weather.cut > time && self.dice.often(700);
+        let some = self.dice.often(100);
+        let portion = self.dice.range(1, 3) as usize;
+        let Some(scheduler) = self.scheduler.as_mut().filter(|scheduler| scheduler.life == life) else { return };
+        scheduler.turn = false;
+        scheduler.outside.set_time(now, Duration::from_micros(time - scheduler.begun));
+        let count = if some { portion.min(scheduler.inbox.len()) } else { scheduler.inbox.len() };
+        scheduler.idle = if count > 0 { 0 } else { scheduler.idle + 1 };
+        let idle = scheduler.idle;
+        for _ in 0..count {
+            if let Some(message) = scheduler.inbox.pop_front() {
+                scheduler.learn(&message);
+                scheduler.service.message(message);
+            }
+        }
+        let waiting = !scheduler.inbox.is_empty();
+        if scheduler.service.prepare() {
+            if cut && let Some(cut) = scheduler.responder.waits() {
+                scheduler.responder.cut(&cut);
+            }
+            scheduler.service.pass();
+        }
+        let result = scheduler.service.settle(waiting);
+        let leaving = scheduler.service.is_leaving();
+        self.flush();
+        if idle > IDLE_TURNS_MAX {
+            return self.breaks("the scheduler has one turn after the other, and does nothing");
+        }
+        match result {
+            Err(error) => {
+                self.note(|| format!("scheduler {life} ends: {error:#}"));
+                self.tally.reached("the scheduler ends by itself");
+                self.end_in_order();
+            }
+            Ok(()) if leaving => self.end_in_order(),
+            Ok(()) => self.plan_next(),
+        }
+    }
+
+    /// When the scheduler has its next turn.
+    fn plan_next(&mut self) {
+        let (now, time) = (self.now(), self.agenda.now());
+        let Some(scheduler) = &mut self.scheduler else { return };
+        if !scheduler.inbox.is_empty() || scheduler.service.is_busy() {
+            return self.plan_turn(100);
+        }
+        let next = scheduler.service.next_turn();
+        let by_clock = if next.time.is_finite() { time + micros(next.time - now) } else { Time::MAX };
+        let elapsed = Time::try_from(next.elapsed.as_micros()).unwrap_or(Time::MAX);
+        let at = by_clock.min(scheduler.begun.saturating_add(elapsed));
+        scheduler.wake += 1;
+        if at < Time::MAX / 2 {
+            // A timer never rings at once.
+            let (life, number) = (scheduler.life, scheduler.wake);
+            self.agenda.at(at.max(time) + 100, Step::Wake { life, number });
+        }
+    }
+
+    /// What the service sent goes onto the connection, and what it started is planned.
+    pub(super) fn flush(&mut self) {
+        let Some(scheduler) = &mut self.scheduler else { return };
+        let (sent, work, life) = (scheduler.outside.sent(), scheduler.outside.work(), scheduler.life);
+        if sent.len() > SENT_MAX + 4 * self.plan.jobs.len() {
+            self.breaks(format!("{} messages were sent in one turn", sent.len()));
+        }
+        for work in work {
+            let Some(scheduler) = &mut self.scheduler else { return };
+            scheduler.works += 1;
+            let (number, name) = (scheduler.works, work.name());
+            scheduler.work.insert(number, work);
+            let late = self.agenda.now() < self.weather.late_work && name != "drop";
+            let delay = match name {
+                _ if late => self.weather.late_work - self.agenda.now(),
+                "compile" | "reload" => self.dice.range(10_000, 2 * SECOND),
+                _ => self.dice.range(100, 200_000),
+            };
+            self.agenda.after(delay, Step::Work { life, number });
+        }
+        for message in sent {
+            if message.topic() == "kvs.commit" {
+                self.judge_commit(&message);
+            }
+            self.to_broker(&message);
+        }
+    }
+
+    /// Nothing is started on ranks that the scheduler was told are down.
+    fn judge_commit(&mut self, message: &Message) {
+        let Some(scheduler) = &self.scheduler else { return };
+        let read = message.json().map_err(|error| error.to_string());
+        let operations = match read.and_then(|payload| operations(&payload)) {
+            Ok(operations) => operations,
+            Err(error) => return self.breaks(format!("kvs.commit: {error}")),
+        };
+        let mut wrong = Vec::new();
+        for (key, text) in operations.iter().filter(|(key, _)| key.ends_with(".R")) {
+            let r = serde_json::from_str(text).map_err(|error| error.to_string());
+            match r.and_then(|r| units(&r)) {
+                Ok(units) => {
+                    let down: BTreeSet<u32> =
+                        units.iter().map(|(rank, ..)| *rank).filter(|r| !scheduler.up.contains(r)).collect();
+                    if !down.is_empty() {
+                        wrong.push(format!("{key} has ranks {down:?}, which are down"));
+                    }
+                }
+                Err(error) => wrong.push(format!("{key}: {error}")),
+            }
+        }
+        for what in wrong {
+            self.breaks(what);
+        }
+    }
+
+    pub(super) fn work_done(&mut self, life: u64, number: u64) {
+        let (now, time) = (self.now(), self.agenda.now());
+        let Some(scheduler) = self.scheduler.as_mut().filter(|scheduler| scheduler.life == life) else { return };
+        let Some(work) = scheduler.work.remove(&number) else { return };
+        scheduler.outside.set_time(now, Duration::from_micros(time - scheduler.begun));
+        let name = work.name();
+        let finished = work.run(&*scheduler.outside);
+        scheduler.service.finished(finished);
+        scheduler.idle = 0;
+        self.note(|| format!("work is done: {name}"));
+        self.flush();
+        self.plan_turn(100);
+    }
+
+    pub(super) fn pump(&mut self, life: u64) {
+        let (now, time) = (self.now(), self.agenda.now());
+        let Some(scheduler) = self.scheduler.as_mut().filter(|scheduler| scheduler.life == life) else { return };
+        scheduler.outside.set_time(now, Duration::from_micros(time - scheduler.begun));
+        let slow = self.weather.slow_disk > time;
+        if !slow {
+            scheduler.outside.pump();
+        }
+        let next = if slow { self.weather.slow_disk - time } else { self.dice.range(50_000, SECOND) };
+        self.agenda.after(next, Step::Pump { life });
+    }
+
+    /// SIGHUP: the configuration is read again.
+    pub(super) fn hang_up(&mut self) {
+        let (now, time) = (self.now(), self.agenda.now());
+        let Some(scheduler) = &mut self.scheduler else { return };
+        scheduler.outside.set_time(now, Duration::from_micros(time - scheduler.begun));
+        scheduler.service.hangup();
+        self.flush();
+        self.plan_turn(100);
+    }
+
+    /// The process says goodbye, and its connection is closed.
+    pub(super) fn end_in_order(&mut self) {
+        let Some(scheduler) = &mut self.scheduler else { return };
+        scheduler.service.goodbye();
+        self.flush();
+        if let Some(scheduler) = &mut self.scheduler {
+            scheduler.outside.close();
+        }
+        self.process_ends();
+    }
+
+    /// The process is no more: of what it sent, some still arrives.
+    pub(super) fn process_ends(&mut self) {
+        let Some(scheduler) = self.scheduler.take() else { return };
+        let life = scheduler.life;
+        self.note(|| format!("scheduler {life} is gone"));
+        drop(scheduler);
+        self.disk.released();
+        let link = std::mem::take(&mut self.link_number);
+        if link != 0 {
+            if self.committing > 0 {
+                self.tally.reached("killed while a commit is under way");
+            }
+            let (whole, cut) = self.link.to_broker.ends(&mut self.dice);
+            if cut {
+                self.tally.reached("a frame is cut");
+            }
+            for message in whole {
+                self.from_scheduler(link, message);
+            }
+            let seen = if self.dice.often(100) { self.dice.below(5 * SECOND) } else { self.dice.below(50_000) };
+            self.agenda.after(seen, Step::Gone { link });
+        }
+        self.nobody_answers(self.lives);
+        let pause = self.dice.range(10_000, 3 * SECOND);
+        self.agenda.after(pause, Step::Start);
+    }
+
+    /// The connection breaks: both sides see it.
+    pub(super) fn connection_breaks(&mut self) {
+        let link = std::mem::take(&mut self.link_number);
+        if link == 0 {
+            return;
+        }
+        self.note(|| format!("connection {link} breaks"));
+        let (to_broker, cut) = self.link.to_broker.ends(&mut self.dice);
+        let (to_scheduler, cut_too) = self.link.to_scheduler.ends(&mut self.dice);
+        if cut || cut_too {
+            self.tally.reached("a frame is cut");
+        }
+        for message in to_broker {
+            self.from_scheduler(link, message);
+        }
+        self.gone(link);
+        for message in to_scheduler {
+            self.arrived(message);
+        }
+        if let Some(life) = self.scheduler.as_ref().map(|scheduler| scheduler.life) {
+            self.turn(life);
+        }
+        self.end_in_order();
+    }
+}
+
+impl Scheduler {
+    /// What a message says of the ranks that are up.
+    fn learn(&mut self, message: &Message) {
+        if message.topic() != "resource.acquire" || message.errnum() != 0 {
+            return;
+        }
+        let Ok(payload) = message.json() else { return };
+        let set = |key: &str| {
+            let ranks = payload[key].as_str().and_then(|text| Idset::parse(text).ok());
+            ranks.map(|ranks| ranks.iter().collect::<BTreeSet<u32>>()).unwrap_or_default()
+        };
+        if payload.get("resources").is_some() {
+            self.up.clear();
+        }
+        self.up.extend(set("up"));
+        let gone: BTreeSet<u32> = set("down").union(&set("shrink")).copied().collect();
+        self.up.retain(|rank| !gone.contains(rank));
+    }
+}

@@ -1,0 +1,58 @@
+//! Some seeds in the suite, and that a seed says everything.
+
+use std::sync::{Arc, OnceLock};
+
+use fluxgate_simulation::campaign::{command, profile_of, run};
+use fluxgate_simulation::components::Shelf;
+use fluxgate_simulation::plan::{GOOD, Keep, Profile};
+use fluxgate_testing::component;
+
+/// The shelf of all tests; without components where they were not built.
+fn shelf() -> (Arc<Shelf>, bool) {
+    static SHELF: OnceLock<(Arc<Shelf>, bool)> = OnceLock::new();
+    let (shelf, full) = SHELF.get_or_init(|| {
+        let there = GOOD.into_iter().chain(["broken"]).all(|name| component(name).is_some());
+        let shelf = if there { Shelf::open(&fluxgate_testing::policies()) } else { Shelf::empty() };
+        (Arc::new(shelf.unwrap()), there)
+    });
+    (Arc::clone(shelf), *full)
+}
+
+fn all_hold(seeds: impl Iterator<Item = u64>, profile: Profile) {
+    let (shelf, _) = shelf();
+    for seed in seeds {
+        let outcome = run(seed, profile, &Keep::default(), &shelf, false);
+        if let Some((time, what)) = outcome.broken {
+            panic!("at {time} s: {what}\n{} --trace", command(seed, profile, &Keep::default()));
+        }
+    }
+}
+
+#[test]
+fn no_invariant_breaks_without_components() {
+    all_hold((0..200).filter(|seed| profile_of(*seed) == Profile::Builtin), Profile::Builtin);
+}
+
+#[test]
+fn no_invariant_breaks_with_components() {
+    if shelf().1 {
+        all_hold((0..120).filter(|seed| profile_of(*seed) == Profile::Policies), Profile::Policies);
+    }
+}
+
+#[test]
+fn the_same_seed_is_the_same_world_to_the_byte() {
+    let (shelf, full) = shelf();
+    let profiles = if full { &[Profile::Builtin, Profile::Policies][..] } else { &[Profile::Builtin] };
+    let mut hashes = std::collections::BTreeSet::new();
+    for profile in profiles {
+        for seed in 300..310 {
+            let keep = Keep::default();
+            let (one, other) =
+                (run(seed, *profile, &keep, &shelf, false), run(seed, *profile, &keep, &shelf, false));
+            assert_eq!(one, other, "seed {seed} with {profile:?}");
+            hashes.insert(one.hash);
+        }
+    }
+    assert_eq!(hashes.len(), 10 * profiles.len(), "other seeds are other worlds");
+}
