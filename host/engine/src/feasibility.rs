@@ -38,7 +38,10 @@ pub fn feasibility(
     if let Err(error) = resources.satisfiable(&request) {
         return refuse(EOVERFLOW, error.to_string());
     }
-    let (queue, cores) = (jobspec.queue().unwrap_or(""), u64::from(request.min_cores()));
+    if bounds.is_empty() {
+        return Ok(());
+    }
+    let (queue, cores) = (jobspec.queue().unwrap_or(""), resources.least_cores(&request));
     match never(bounds, &resources.totals(), queue, cores) {
         Some(why) => refuse(EOVERFLOW, why),
         None => Ok(()),

@@ -253,6 +253,9 @@ impl Core {
     pub(crate) fn never_within(&self, queue: QueueId, request: &Request) -> Option<String> {
         let bounds = &self.config.queue_bounds;
         let name = self.queues.get(queue as usize)?.name.as_str();
-        never(bounds, &self.resources.totals(), name, u64::from(request.min_cores()))
+        if bounds.is_empty() {
+            return None;
+        }
+        never(bounds, &self.resources.totals(), name, self.resources.least_cores(request))
     }
 }

@@ -130,6 +130,7 @@ impl SimulatedDisk {
             if state.dice.often(500) {
                 bytes.truncate(cut);
             } else {
+                state.damaged = true;
                 for block in bytes[cut..].chunks_mut(BLOCK) {
                     if state.dice.often(500) {
                         block.fill(0);

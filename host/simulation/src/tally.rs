@@ -39,6 +39,7 @@ pub const SITUATIONS: &[&str] = &[
     "the disk refuses",
     "the job manager takes the scheduler offline",
     "the journal has a gap",
+    "the journal is damaged, and what can be read of it was run again",
     "the journal has a torn end",
     "the journal has rotated",
     "the journal was run again",

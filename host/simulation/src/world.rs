@@ -131,6 +131,8 @@ pub struct World {
     last_tag: u32,
     /// Commits under way.
     committing: u32,
+    /// When the last of them is done.
+    last_commit: Time,
     /// Counts what changes who holds what, or what the scheduler has to do.
     changes: u64,
     calm: bool,
@@ -184,6 +186,7 @@ impl World {
             asked: BTreeMap::new(),
             last_tag: 0,
             committing: 0,
+            last_commit: 0,
             changes: 0,
             calm: false,
             plain: false,

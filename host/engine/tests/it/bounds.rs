@@ -2,9 +2,11 @@
 //! `tests/` compares the counts with a model.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use fluxgate_engine::{Action, Config, Engine, Event, QueueBounds};
 use fluxgate_formats::JobId;
+use fluxgate_formats::jobspec::Simple;
 
 use crate::common::*;
 
@@ -69,6 +71,32 @@ fn a_queue_holds_no_more_than_its_ceiling() {
     assert!(started(&engine.pass(50.0)).is_empty(), "five and four are nine");
     engine.step(free(1), 60.0);
     assert_eq!(started(&engine.pass(60.0)), [2]);
+}
+
+/// Found by the simulation: such a job waited for ever, at the head of its queue.
+#[test]
+fn whole_nodes_count_with_all_their_cores_when_it_is_said_what_can_never_be() {
+    let mut engine = Engine::new(machine(4, 4), config(&[("debug", Some("7"), None)]));
+    let whole = |nodes| {
+        let job = Simple { nodes: Some(nodes), duration: 10.0, queue: Some("debug".into()), ..Simple::default() };
+        Arc::new(Simple { command: vec!["app".into()], ..job }.build())
+    };
+    let mut out = submit(&mut engine, 0.0, vec![(1, whole(1)), (2, whole(2)), (3, queued(3, 10.0, "debug"))]);
+    let denied = |out: &[Action]| {
+        let id = |action: &Action| if let Action::Deny { id, .. } = action { Some(id.0) } else { None };
+        out.iter().filter_map(id).collect::<Vec<_>>()
+    };
+    assert_eq!(denied(&out), [2], "eight cores, and one core a node is all that it asks for");
+    out.extend(engine.pass(0.0));
+    assert_eq!(started(&out), [1, 3]);
+    let asked = |nodes| feasibility_of(&mut Engine::new(machine(4, 4), engine.config().clone()), whole(nodes));
+    assert!(asked(1).is_ok() && asked(2).is_err());
+}
+
+fn feasibility_of(engine: &mut Engine, jobspec: Arc<fluxgate_formats::Jobspec>) -> Result<(), String> {
+    let out = engine.step(Event::Feasibility { jobspec, token: 1 }, 0.0);
+    let [Action::Reply { result, .. }] = &out[..] else { panic!("{out:?}") };
+    result.clone().map_err(|error| error.text)
 }
 
 #[test]

@@ -220,7 +220,9 @@ impl World {
         let slow = self.weather.slow_commit > self.agenda.now();
         let delay = if slow { self.dice.range(SECOND, 20 * SECOND) } else { self.dice.below(20_000) };
         let broker = self.broker;
-        self.agenda.after(delay, Step::Commit { broker, message, operations });
+        // One after the other, as the root of a key-value store does them.
+        self.last_commit = self.last_commit.max(self.agenda.now() + delay);
+        self.agenda.at(self.last_commit, Step::Commit { broker, message, operations });
     }
 
     pub(super) fn commit(&mut self, broker: u32, message: Message, operations: Vec<(String, String)>) {

@@ -195,9 +195,24 @@ impl World {
                 }
             }
             Err(RerunError::Nothing) => {}
-            Err(RerunError::Read(_)) if damaged => {}
+            // A loss of power may leave zeros where a later record was kept: the reader says so, and reads no further there.
+            Err(RerunError::Read(_)) if damaged => self.files_alone(&journal),
             Err(error) => self.breaks(format!("the journal: {error}")),
         }
+    }
+}
+
+impl World {
+    /// What can be read of each file of a damaged journal is what was decided.
+    fn files_alone(&mut self, journal: &Journal) {
+        for path in journal.files() {
+            let Ok(file) = Journal::on(Arc::new(self.disk.clone()), path) else { continue };
+            match verify(&file, &mut Again(Arc::clone(&self.shelf)), None, None) {
+                Ok(_) | Err(RerunError::Read(_) | RerunError::Nothing) => {}
+                Err(error) => self.breaks(format!("a file of the journal: {error}")),
+            }
+        }
+        self.tally.reached("the journal is damaged, and what can be read of it was run again");
     }
 }
 
