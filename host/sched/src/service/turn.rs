@@ -110,7 +110,8 @@ impl Service {
 
     /// Is there something that a pass would do?
     pub(super) fn pass_is_due(&self) -> bool {
-        let known = self.session.is_serving() && !self.kept_vertices.is_reading();
+        let known =
+            self.session.is_serving() && !self.session.must_count() && !self.kept_vertices.is_reading();
         known && self.engine.as_ref().is_some_and(|e| e.needs_pass(self.host.now()))
     }
 

@@ -7,7 +7,7 @@ use fluxgate_engine::{AuditReport, Event};
 use fluxgate_formats::{Idset, JobId, R};
 
 use super::start::words;
-use super::watch::{self, Question, REFUSED_JOBS_MAX, Step};
+use super::watch::{self, Question, Step};
 use super::{Output, Session, SessionError};
 use crate::dialect::{self, HelloAnswer, HelloJob};
 use crate::message::Message;
@@ -79,14 +79,9 @@ impl Session {
             self.stats.reclaimed += 1;
             let ranks = ranks.as_ref().map_or_else(|| "all".to_owned(), Idset::to_string);
             tracing::warn!(job = %id, ranks, "released: the job manager has it as free");
-            if ranks == "all" {
-                // If the job requests resources again, its start was refused.
-                *self.watch.refused.entry(*id).or_default() += 1;
-                if self.watch.refused.len() > REFUSED_JOBS_MAX {
-                    self.watch.refused.pop_first();
-                }
-            }
         }
+        let given_up = |id: &JobId| released.iter().any(|(job, ranks)| job == id && ranks.is_none());
+        self.watch.blame(given_up);
         let mut told = std::mem::take(&mut self.watch.told);
         let unknown: Vec<HelloJob> = unknown.iter().filter_map(|id| told.remove(id)).collect();
         self.stats.adopted += unknown.len() as u64;
@@ -190,6 +185,7 @@ impl Session {
     }
 
     fn audited(&mut self, agrees: bool) {
+        self.counted();
         self.watch.step = Step::Idle;
         let (period, most) = (self.config.watch.as_secs_f64(), self.config.audit.as_secs_f64());
         self.watch.recheck = if agrees { 0.0 } else { (self.watch.recheck * 2.0).max(period).min(most) };

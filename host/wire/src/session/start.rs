@@ -287,6 +287,7 @@ impl Session {
                 }
                 Err(error) => {
                     self.stats.hello_lost += 1;
+                    self.given_up();
                     let note = format!("failed to reallocate R for running job: {error}");
                     self.raise(id, "scheduler-restart", 0, &note, out);
                 }

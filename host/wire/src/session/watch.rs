@@ -19,7 +19,7 @@
 //!
 //! This module reads no clock, and changes the allocation of a job only by an event.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use fluxgate_engine::Event;
@@ -126,8 +126,18 @@ pub(super) struct Watch {
     ready_at: f64,
     outages: u32,
     pub(super) recheck: f64,
+    /// Jobs that got SUCCESS since the job manager last showed that it was online, in that order; and how many of them had
+    /// got it when it was asked.
+    sent: VecDeque<JobId>,
+    sent_before: usize,
+    /// Those of them that the job manager turned out not to have started.
+    not_kept: BTreeSet<JobId>,
+    /// The job manager took the scheduler offline by itself: one of these starts may be why.
+    blaming: bool,
     /// Jobs whose start the job manager did not keep, and how often.
     pub(super) refused: BTreeMap<JobId, u8>,
+    /// A job of hello was given up, and may hold resources all the same: nothing starts before the job manager's count is known.
+    must_count: bool,
     /// Ranks that are up by the resource service.
     pub(super) up: Idset,
     pub(super) state: AuditState,
@@ -157,7 +167,12 @@ impl Default for Watch {
             ready_at: f64::NEG_INFINITY,
             outages: 0,
             recheck: 0.0,
+            sent: VecDeque::new(),
+            sent_before: 0,
+            not_kept: BTreeSet::new(),
+            blaming: false,
             refused: BTreeMap::new(),
+            must_count: false,
             up: Idset::new(),
             state: AuditState::default(),
         }
@@ -213,8 +228,37 @@ impl Watch {
 
     /// A job got SUCCESS: a question in flight may have been answered before.
     pub(super) fn started(&mut self, id: JobId) {
+        if self.sent.len() < REFUSED_JOBS_MAX {
+            self.sent.push_back(id);
+        }
         if matches!(self.step, Step::Hello | Step::Count { .. }) {
             self.unsettled.push(id);
+        }
+    }
+
+    /// The job manager was online after it had got the starts that were sent before it was asked: none of them was refused.
+    fn confirmed(&mut self) {
+        for id in self.sent.drain(..self.sent_before.min(self.sent.len())) {
+            self.refused.remove(&id);
+            self.not_kept.remove(&id);
+        }
+        self.sent_before = 0;
+    }
+
+    /// The job manager ends the conversation at the first start that it refuses, and does not see those sent after it: of the
+    /// starts that it did not keep, only the first was refused.
+    pub(super) fn blame(&mut self, given_up: impl Fn(&JobId) -> bool) {
+        self.not_kept.extend(self.sent.iter().filter(|id| given_up(id)));
+        if !std::mem::take(&mut self.blaming) {
+            // An audit may find it before it shows that the scheduler is offline.
+            return;
+        }
+        let (sent, not_kept) = (std::mem::take(&mut self.sent), std::mem::take(&mut self.not_kept));
+        if let Some(id) = sent.into_iter().find(|id| not_kept.contains(id)) {
+            *self.refused.entry(id).or_default() += 1;
+            if self.refused.len() > REFUSED_JOBS_MAX {
+                self.refused.pop_first();
+            }
         }
     }
 
@@ -292,6 +336,16 @@ impl Session {
         !self.config.audit.is_zero() && self.dialect == Dialect::Current && self.hello.streaming
     }
 
+    /// A job of hello was given up.
+    pub(super) fn given_up(&mut self) {
+        self.watch.must_count = self.audits();
+    }
+
+    /// The job manager's count was compared, or cannot be had.
+    pub(super) fn counted(&mut self) {
+        self.watch.must_count = false;
+    }
+
     pub(super) fn put(&mut self, request: Message, question: Question, out: &mut Vec<Output>) -> u32 {
         self.ask(request, Asked::Watch(question), out);
         self.last_tag
@@ -300,6 +354,12 @@ impl Session {
     pub(super) fn step(&mut self, step: Step) {
         self.watch.step = step;
         self.watch.since = self.watch.now;
+    }
+
+    /// True while nothing may start, because it is not known what jobs hold of which R could not be read: an inactive job
+    /// keeps its resources in spite of the exception (pitfall 4).
+    pub fn must_count(&self) -> bool {
+        self.watch.must_count
     }
 
     /// Drops questions without an answer.
@@ -333,6 +393,7 @@ impl Session {
         };
         let request = Message::request("job-manager.queue-status").with_json(&payload);
         let tag = self.put(request, Question::Queue, out);
+        self.watch.sent_before = self.watch.sent.len();
         self.watch.poll = Some((tag, self.watch.now));
     }
 
@@ -405,7 +466,11 @@ impl Session {
         };
         self.watch.watching = Some(true);
         if offline(&status) {
+            self.watch.blaming = true;
             return self.go_offline("the job manager took the scheduler offline without telling", out);
+        }
+        if status["start"] == true {
+            self.watch.confirmed();
         }
         if status["start"] != true && !self.watch.queues.is_empty() {
             // A stopped queue reports less; the next one may not be stopped.
@@ -423,6 +488,12 @@ impl Session {
             return;
         }
         self.forget_step();
+        self.watch.sent_before = 0;
+        if !self.watch.blaming {
+            // It is gone, and refused nothing.
+            self.watch.sent.clear();
+            self.watch.not_kept.clear();
+        }
         if let Some((tag, _)) = self.watch.poll.take() {
             self.asked.remove(&tag);
         }
