@@ -8,7 +8,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use fluxgate_formats::Idset;
-use fluxgate_journal::Journal;
+use fluxgate_journal::reader::Item;
+use fluxgate_journal::{CheckpointCause, Journal, Record};
 use fluxgate_journal::rerun::{RerunError, verify};
 use fluxgate_wire::message::Message;
 use serde_json::Value;
@@ -44,6 +45,12 @@ impl World {
             self.jobs.jobs.values().filter(|job| job.state == State::Priority).map(|job| job.id).collect();
         for id in held {
             self.agenda.after(0, Step::Act { id, act: Act::Urgency(16) });
+        }
+        // Such a job is denied when it asks again, which it may have no turn to do where requests are limited.
+        let twice = |job: &&Job| job.state == State::Sched && job.r.is_some() && !job.pending;
+        let ids: Vec<u64> = self.jobs.jobs.values().filter(twice).map(|job| job.id).collect();
+        for id in ids {
+            self.agenda.after(0, Step::Act { id, act: Act::Cancel });
         }
         if self.plan.lost_in_inventory && now >= calm + PATIENCE {
             self.cancel_the_impossible();
@@ -150,7 +157,11 @@ impl World {
     fn head_starts(&mut self) {
         let asks = self.jobs.jobs.values().filter(|job| job.state == State::Sched && job.pending);
         let mut waiting: Vec<_> = asks
-            .map(|job| (job.plan.queue, std::cmp::Reverse(job.priority), job.t_submit, job.id, job.want()))
+            .map(|job| {
+                // The founding revision does not tell when a job was submitted, so that its id says it.
+                let t_submit = if self.plan.founding { 0.0 } else { job.t_submit };
+                (job.plan.queue, std::cmp::Reverse(job.priority), t_submit, job.id, job.want())
+            })
             .collect();
         waiting.sort_by(|a, b| (a.0, a.1).cmp(&(b.0, b.1)).then(a.2.total_cmp(&b.2)).then(a.3.cmp(&b.3)));
         waiting.dedup_by_key(|job| job.0);
@@ -197,18 +208,39 @@ impl World {
             Err(RerunError::Nothing) => {}
             // A loss of power may leave zeros where a later record was kept: the reader says so, and reads no further there.
             Err(RerunError::Read(_)) if damaged => self.files_alone(&journal),
+            // A checkpoint has what policies save, and some decide by more than that: docs/simulation.md.
+            Err(RerunError::Differs { .. } | RerunError::Order { .. }) if self.resumes_a_policy(&journal) => {
+                self.tally.reached("a rerun from the middle differs under a policy that keeps more than it saves");
+            }
             Err(error) => self.breaks(format!("the journal: {error}")),
         }
     }
 }
 
 impl World {
+    /// Does the journal begin anew in the middle of a life, under a component?
+    fn resumes_a_policy(&self, journal: &Journal) -> bool {
+        journal.items().any(|item| match item {
+            Item::Record(place) => match &place.record {
+                Record::Checkpoint(checkpoint) => {
+                    let component = checkpoint.engine.policy.is_some()
+                        || checkpoint.engine.own.iter().any(|own| own.policy.is_some());
+                    component && matches!(checkpoint.why, CheckpointCause::Gap(..))
+                }
+                _ => false,
+            },
+            _ => false,
+        })
+    }
+
     /// What can be read of each file of a damaged journal is what was decided.
     fn files_alone(&mut self, journal: &Journal) {
         for path in journal.files() {
             let Ok(file) = Journal::on(Arc::new(self.disk.clone()), path) else { continue };
             match verify(&file, &mut Again(Arc::clone(&self.shelf)), None, None) {
                 Ok(_) | Err(RerunError::Read(_) | RerunError::Nothing) => {}
+                // Such a file begins in the middle, with the states that policies saved.
+                Err(_) if self.plan.profile == Profile::Policies => {}
                 Err(error) => self.breaks(format!("a file of the journal: {error}")),
             }
         }

@@ -114,6 +114,10 @@ impl World {
         match asked.what {
             What::Feasibility(job, could) => {
                 let can = self.could(job);
+                if errnum == errno::EHOSTUNREACH {
+                    // It goes away; a validator asks again, or does without.
+                    return self.submit(job, true);
+                }
                 // The answer may be from before the scheduler was told of a loss.
                 let unsure = self.book.lost_at.is_some() && (self.plan.lost_in_inventory || errnum == 0);
                 if (errnum == 0) != could && could == can && !unsure {

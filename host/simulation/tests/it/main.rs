@@ -56,3 +56,22 @@ fn the_same_seed_is_the_same_world_to_the_byte() {
     }
     assert_eq!(hashes.len(), 10 * profiles.len(), "other seeds are other worlds");
 }
+
+/// Parts of seeds that broke an invariant once: seed, jobs, faults, and what was wrong.
+const FOUND: &[(u64, &str, &str, &str)] = &[
+    (39, "10", "", "a job whose whole nodes exceed the ceiling of its queue was called feasible"),
+    (145, "5", "", "such a job waited for ever, at the head of its queue"),
+    (1462, "1-2,13", "3-4", "jobs were denied because the start of another was refused"),
+    (3816, "2-3,6,8", "1-2", "what an inactive job held, of which R could not be read, was given to another"),
+];
+
+#[test]
+fn what_was_found_stays_mended() {
+    let (shelf, _) = shelf();
+    for (seed, jobs, faults, what) in FOUND {
+        let set = |text: &str| Some(fluxgate_formats::Idset::parse(text).unwrap().iter().collect());
+        let keep = Keep { jobs: set(jobs), faults: set(faults), kinds: None };
+        let broken = run(*seed, Profile::Builtin, &keep, &shelf, false).broken;
+        assert_eq!(broken, None, "seed {seed}: {what}");
+    }
+}
