@@ -20,6 +20,8 @@ struct Inode {
     bytes: Vec<u8>,
     /// The content at the last sync.
     durable: Vec<u8>,
+    /// When the first byte was appended that was not synced since, microseconds of the world.
+    unsynced: Option<u64>,
 }
 
 #[derive(Debug)]
@@ -36,10 +38,14 @@ struct State {
     /// Documents that are replaced as a whole, and the audit trail's number of entries.
     documents: BTreeMap<PathBuf, Vec<u8>>,
     entries: u64,
-    /// A bit was flipped.
+    /// The world's time.
+    now: u64,
+    /// A bit was flipped, or blocks were lost that were not synced.
     damaged: bool,
     /// Calls that failed.
     failures: u64,
+    /// It was full or failing at some time.
+    troubled: bool,
 }
 
 /// See the module text. Clones are the same disk.
@@ -85,8 +91,10 @@ impl SimulatedDisk {
             claimed: false,
             documents: BTreeMap::new(),
             entries: 0,
+            now: 0,
             damaged: false,
             failures: 0,
+            troubled: false,
         })))
     }
 
@@ -96,18 +104,42 @@ impl SimulatedDisk {
 
     /// From now on so many calls in a thousand fail.
     pub fn set_failing(&self, per_mille: u64) {
-        self.state().failing = per_mille;
+        let mut state = self.state();
+        state.troubled |= per_mille > 0;
+        state.failing = per_mille;
     }
 
     /// From now on there is room for so many bytes more.
     pub fn set_room(&self, more: usize) {
         let mut state = self.state();
+        state.troubled |= more < usize::MAX;
         state.room = state.used().saturating_add(more);
+    }
+
+    /// It is this time in the world.
+    pub fn set_time(&self, now: u64) {
+        self.state().now = now;
+    }
+
+    /// Was it never full or failing?
+    pub fn is_well(&self) -> bool {
+        !self.state().troubled
+    }
+
+    /// How long bytes of files that there are have been waiting for a sync, microseconds.
+    pub fn unsynced_for(&self) -> u64 {
+        let state = self.state();
+        let files = state.folders.last().into_iter().flat_map(|folder| folder.values());
+        let since = files.filter_map(|inode| state.inodes[*inode].unsynced);
+        since.min().map_or(0, |since| state.now.saturating_sub(since))
     }
 
     /// The process that used it is gone.
     pub fn released(&self) {
-        self.state().claimed = false;
+        let mut state = self.state();
+        state.claimed = false;
+        // What it did not sync nobody will.
+        state.inodes.iter_mut().for_each(|inode| inode.unsynced = None);
     }
 
     /// Calls that failed, and whether a bit was flipped.
@@ -123,7 +155,7 @@ impl SimulatedDisk {
         let folder = state.folders.swap_remove(kept);
         state.folders = vec![folder];
         for at in 0..state.inodes.len() {
-            let Inode { mut bytes, durable } = std::mem::take(&mut state.inodes[at]);
+            let Inode { mut bytes, durable, .. } = std::mem::take(&mut state.inodes[at]);
             // Cut anywhere behind what is durable, or with zeros in the place of some blocks.
             let fresh = bytes.len().saturating_sub(durable.len()) as u64;
             let cut = durable.len().min(bytes.len()) + state.dice.below(fresh + 1) as usize;
@@ -137,7 +169,7 @@ impl SimulatedDisk {
                     }
                 }
             }
-            state.inodes[at] = Inode { durable: bytes.clone(), bytes };
+            state.inodes[at] = Inode { durable: bytes.clone(), bytes, unsynced: None };
         }
     }
 
@@ -258,7 +290,9 @@ impl DiskFile for Handle {
         let whole = failed.is_ok() && bytes.len() <= left;
         let part = bytes.len().min(left) as u64;
         let written = if whole { bytes.len() } else { state.dice.below(part + 1) as usize };
+        let now = state.now;
         state.inodes[self.1].bytes.extend_from_slice(&bytes[..written]);
+        state.inodes[self.1].unsynced.get_or_insert(now);
         match whole {
             true => Ok(()),
             false => failed.and_then(|()| Err(ErrorKind::StorageFull.into())),
@@ -277,6 +311,7 @@ impl DiskFile for Handle {
         state.fails()?;
         let inode = &mut state.inodes[self.1];
         inode.durable.clone_from(&inode.bytes);
+        inode.unsynced = None;
         Ok(())
     }
 }

@@ -52,6 +52,8 @@ pub struct JobManager {
     pub instance_ends: bool,
     /// Jobs whose R could not be read during a hello: the scheduler may give them up.
     pub unreadable: BTreeSet<u64>,
+    /// Times that it took the scheduler offline for no reason: a start of that time looks refused.
+    pub whims: u32,
     /// The last time at which the scheduler could have missed something, microseconds of the world.
     pub unsure: u64,
     /// The world's time.
@@ -306,7 +308,7 @@ impl JobManager {
         let above = self.ceiling.is_some_and(|(queue, most)| job.plan.queue == Some(queue) && whole > most);
         if job.r.is_some() {
             sight.reached("a job that holds resources is denied more");
-        } else if sight.book.is_feasible(job.want()) && job.refused < 2 && !above {
+        } else if sight.book.is_feasible(job.want()) && job.refused < 2 && !above && self.whims < 2 {
             sight.broken(format!("job {id} was denied, and could run: {note}"));
         } else {
             sight.reached("a job is denied");

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::job::{Job, State, priority};
 use super::job_manager::JobManager;
 use super::{Order, Sight};
-use crate::book::to_r;
+use crate::book::{to_r, units};
 use crate::plan::Act;
 
 impl JobManager {
@@ -237,7 +237,8 @@ impl JobManager {
         let payload = message.json_or_empty().unwrap_or_default();
         let id = payload["id"].as_u64().unwrap_or_default();
         // A rank that is not in the inventory any more cannot be allocated again.
-        let lost = sight.book.of(id).iter().any(|unit| sight.book.lost.contains(&unit.0));
+        let r = self.jobs.get(&id).and_then(|job| job.r.as_ref()).and_then(|r| units(r).ok());
+        let lost = r.is_none_or(|units| units.iter().any(|unit| sight.book.lost.contains(&unit.0)));
         let unreadable = lost || self.unreadable.contains(&id);
         let Some(job) = self.jobs.get_mut(&id) else {
             return sight.broken(format!("an exception for the unknown job {id}"));

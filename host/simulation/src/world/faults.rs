@@ -39,7 +39,10 @@ impl World {
                 }
                 self.link.to_scheduler.stall(until);
             }
-            Kind::Teardown => self.see(|_, jobs, sight| jobs.teardown(sight)),
+            Kind::Teardown => {
+                self.jobs.whims += 1;
+                self.see(|_, jobs, sight| jobs.teardown(sight));
+            }
             Kind::Reload => self.manager_reloads(&mut dice),
             Kind::Broker => {
                 self.broker += 1;
@@ -147,6 +150,7 @@ impl World {
     fn manager_reloads(&mut self, dice: &mut Dice) {
         let name = self.jobs.name.clone();
         self.managers += 1;
+        self.jobs.whims += 1;
         let generation = self.managers;
         self.see(|_, jobs, sight| jobs.reload(generation, sight));
         self.jobs.absent = true;

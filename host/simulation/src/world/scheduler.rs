@@ -22,6 +22,8 @@ use crate::outside::Outside;
 
 /// Most turns in a row that nothing gave a reason for.
 const IDLE_TURNS_MAX: u32 = 20_000;
+/// Longest time that bytes of the journal wait for a sync while the disk is well.
+const UNSYNCED_MAX: Time = 5 * SECOND;
 /// Most messages sent in one turn, beside one for each job.
 const SENT_MAX: usize = 10_000;
 
@@ -261,8 +263,12 @@ impl World {
         let Some(scheduler) = self.scheduler.as_mut().filter(|scheduler| scheduler.life == life) else { return };
         scheduler.outside.set_time(now, Duration::from_micros(time - scheduler.begun));
         let slow = self.weather.slow_disk > time;
+        self.disk.set_time(time);
         if !slow {
             scheduler.outside.pump();
+        }
+        if !slow && self.disk.is_well() && self.disk.unsynced_for() > UNSYNCED_MAX {
+            self.breaks(format!("bytes of the journal wait for a sync since {} us", self.disk.unsynced_for()));
         }
         let next = if slow { self.weather.slow_disk - time } else { self.dice.range(50_000, SECOND) };
         self.agenda.after(next, Step::Pump { life });
