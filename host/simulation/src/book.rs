@@ -114,7 +114,9 @@ impl Book {
                 return Err(format!("job {job} was given rank {rank} {kind} {id}, which is not there"));
             }
             if let Some(other) = self.held.get(unit) {
-                return Err(format!("rank {rank} {kind} {id} is held by job {other} and was given to job {job}"));
+                return Err(format!(
+                    "rank {rank} {kind} {id} is held by job {other} and was given to job {job}"
+                ));
             }
         }
         self.held.extend(units.iter().map(|unit| (unit.clone(), job)));
@@ -167,10 +169,13 @@ impl Book {
         }
         let up = self.ranks.iter().filter(|rank| !self.lost.contains(rank) && !self.down.contains(rank));
         let (cores, gpus) = (u64::from(self.shape.cores), u64::from(self.shape.gpus));
-        self.fits(want, up.map(|rank| {
-            let used = used.get(rank).copied().unwrap_or_default();
-            (cores - used.0, gpus - used.1)
-        }))
+        self.fits(
+            want,
+            up.map(|rank| {
+                let used = used.get(rank).copied().unwrap_or_default();
+                (cores - used.0, gpus - used.1)
+            }),
+        )
     }
 
     fn fits(&self, want: Want, free: impl Iterator<Item = (u64, u64)>) -> bool {

@@ -138,6 +138,9 @@ mod tests {
         less(&mut numbers, |left| left.contains(&3) && left.contains(&17));
         assert_eq!(numbers, [3, 17]);
         let keep = kept(&Keep::default(), &[1, 2, 3], &[]);
-        assert_eq!(command(4, Profile::Policies, &keep), "cargo xtask simulate --seed 4 --jobs 1-3 --faults none");
+        assert_eq!(
+            command(4, Profile::Policies, &keep),
+            "cargo xtask simulate --seed 4 --jobs 1-3 --faults none"
+        );
     }
 }

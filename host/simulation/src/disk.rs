@@ -151,7 +151,10 @@ impl SimulatedDisk {
     /// The power is lost.
     pub fn power_lost(&self) {
         let mut state = self.state();
-        let kept = { let n = state.folders.len() as u64; state.dice.below(n) } as usize;
+        let kept = {
+            let n = state.folders.len() as u64;
+            state.dice.below(n)
+        } as usize;
         let folder = state.folders.swap_remove(kept);
         state.folders = vec![folder];
         for at in 0..state.inodes.len() {

@@ -147,7 +147,13 @@ impl Kind {
     pub fn is_about_policies(self) -> bool {
         matches!(
             self,
-            Kind::Swap | Kind::Broken | Kind::Rollback | Kind::Load | Kind::Shadow | Kind::Promote | Kind::LateWork
+            Kind::Swap
+                | Kind::Broken
+                | Kind::Rollback
+                | Kind::Load
+                | Kind::Shadow
+                | Kind::Promote
+                | Kind::LateWork
         )
     }
 }

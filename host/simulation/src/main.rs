@@ -85,7 +85,8 @@ fn numbers(text: &str) -> Result<BTreeSet<u32>, String> {
     if text == "none" {
         return Ok(BTreeSet::new());
     }
-    let set = Idset::parse(text).map_err(|error| format!("expected an idset such as 0-3,7, or none: {error}"))?;
+    let set =
+        Idset::parse(text).map_err(|error| format!("expected an idset such as 0-3,7, or none: {error}"))?;
     Ok(set.iter().collect())
 }
 
@@ -137,7 +138,10 @@ fn one(arguments: &Arguments, seed: u64, keep: &Keep, shelf: &Arc<Shelf>) -> boo
             .init();
     }
     let outcome = run(seed, profile, keep, shelf, arguments.trace);
-    println!("seed {seed}: {} steps, {} messages, hash {:016x}", outcome.tally.steps, outcome.tally.messages, outcome.hash);
+    println!(
+        "seed {seed}: {} steps, {} messages, hash {:016x}",
+        outcome.tally.steps, outcome.tally.messages, outcome.hash
+    );
     match &outcome.broken {
         None => println!("nothing is broken"),
         Some((time, what)) => println!("broken at {time:.6} s: {what}"),
@@ -191,8 +195,10 @@ fn progress(done: u64, took: Duration, failed: u64, tally: &Tally) -> String {
 }
 
 fn counts(tally: &Tally) -> String {
-    let faults: Vec<String> =
-        Kind::ALL.into_iter().map(|kind| format!("{kind} {}", tally.faults.get(&kind).unwrap_or(&0))).collect();
+    let faults: Vec<String> = Kind::ALL
+        .into_iter()
+        .map(|kind| format!("{kind} {}", tally.faults.get(&kind).unwrap_or(&0)))
+        .collect();
     let mut lines = vec![format!("faults: {}", faults.join(", "))];
     for (what, count) in &tally.reached {
         lines.push(format!("{count:>10}  {what}"));
@@ -219,13 +225,17 @@ mod tests {
         };
         assert!(error(&["--seeds", "5"]).contains("expected A..B"));
         assert!(error(&["--seeds", "5..5"]).contains("expected A..B"));
-        assert!(error(&["--minutes", "-1"]).contains("--minutes") || error(&["--minutes=-1"]).contains("above 0"));
+        assert!(
+            error(&["--minutes", "-1"]).contains("--minutes") || error(&["--minutes=-1"]).contains("above 0")
+        );
         assert!(error(&["--minutes", "0"]).contains("above 0"));
         assert!(error(&["--fault", "kil"]).contains("faults are kill"));
         assert!(error(&["--trace"]).contains("--seed"));
         assert!(error(&["--seed", "1", "--jobs", "x"]).contains("expected an idset"));
         assert!(error(&["--seed", "1", "--seeds", "1..2"]).contains("cannot be used with"));
-        let good = Arguments::try_parse_from(["simulate", "--seed", "7", "--faults", "none", "--jobs", "0-2"]).unwrap();
+        let good =
+            Arguments::try_parse_from(["simulate", "--seed", "7", "--faults", "none", "--jobs", "0-2"])
+                .unwrap();
         assert_eq!((good.faults.unwrap().len(), good.jobs.unwrap().len()), (0, 3));
     }
 }

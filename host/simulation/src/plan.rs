@@ -154,7 +154,8 @@ impl Plan {
         let span = *dice.pick(&[30.0, 120.0, 120.0, 600.0]);
         let (jobs_max, faults_max) = (*dice.pick(&[3, 12, 12, 40]), *dice.pick(&[0, 2, 6, 12, 30]));
         let (job_info, stale_r_refused) = (!founding && dice.often(850), dice.often(300));
-        let (lost_in_inventory, delay) = (dice.often(500), *dice.pick(&[10, 1_000, 1_000, 50_000, 2_000_000]));
+        let (lost_in_inventory, delay) =
+            (dice.often(500), *dice.pick(&[10, 1_000, 1_000, 50_000, 2_000_000]));
         let machine = Machine { nodes, cores, gpus, queues };
         let mut jobs: Vec<JobPlan> = (0..dice.range(1, jobs_max))
             .map(|number| job(&mut Dice::new(seed, &format!("job {number}")), number as u32, machine, span))
@@ -290,7 +291,11 @@ fn job(dice: &mut Dice, number: u32, machine: Machine, span: f64) -> JobPlan {
     let acts = (0..acts).map(|_| act(dice)).collect();
     JobPlan {
         number,
-        at: if dice.often(300) { (dice.seconds(0.0, span) / 10.0).floor() * 10.0 } else { dice.seconds(0.0, span) },
+        at: if dice.often(300) {
+            (dice.seconds(0.0, span) / 10.0).floor() * 10.0
+        } else {
+            dice.seconds(0.0, span)
+        },
         userid: dice.range(1001, 1004) as u32,
         urgency: if dice.often(600) { 16 } else { dice.range(1, 31) as u32 },
         nodes: on,

@@ -264,7 +264,8 @@ impl World {
             Step::Commit { broker, message, operations } => self.commit(broker, message, operations),
             Step::Answer { broker, message } => {
                 if broker == self.broker {
-                    self.committing = self.committing.saturating_sub(u32::from(message.topic() == "kvs.commit"));
+                    self.committing =
+                        self.committing.saturating_sub(u32::from(message.topic() == "kvs.commit"));
                     self.to_scheduler(message);
                 }
             }
@@ -348,7 +349,10 @@ impl World {
         }
         let id = ((self.plan.seed % 1000 + u64::from(plan.number) + 1) << 44) + u64::from(plan.number) * 7;
         self.note(|| {
-            format!("job {id} is submitted: {} nodes {} slots of {} cores {} gpus", plan.nodes, plan.slots, plan.cores, plan.gpus)
+            format!(
+                "job {id} is submitted: {} nodes {} slots of {} cores {} gpus",
+                plan.nodes, plan.slots, plan.cores, plan.gpus
+            )
         });
         for (delay, act) in &plan.acts {
             self.agenda.after(micros(*delay), Step::Act { id, act: *act });

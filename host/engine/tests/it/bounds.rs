@@ -78,7 +78,8 @@ fn a_queue_holds_no_more_than_its_ceiling() {
 fn whole_nodes_count_with_all_their_cores_when_it_is_said_what_can_never_be() {
     let mut engine = Engine::new(machine(4, 4), config(&[("debug", Some("7"), None)]));
     let whole = |nodes| {
-        let job = Simple { nodes: Some(nodes), duration: 10.0, queue: Some("debug".into()), ..Simple::default() };
+        let job =
+            Simple { nodes: Some(nodes), duration: 10.0, queue: Some("debug".into()), ..Simple::default() };
         Arc::new(Simple { command: vec!["app".into()], ..job }.build())
     };
     let mut out = submit(&mut engine, 0.0, vec![(1, whole(1)), (2, whole(2)), (3, queued(3, 10.0, "debug"))]);
@@ -89,7 +90,8 @@ fn whole_nodes_count_with_all_their_cores_when_it_is_said_what_can_never_be() {
     assert_eq!(denied(&out), [2], "eight cores, and one core a node is all that it asks for");
     out.extend(engine.pass(0.0));
     assert_eq!(started(&out), [1, 3]);
-    let asked = |nodes| feasibility_of(&mut Engine::new(machine(4, 4), engine.config().clone()), whole(nodes));
+    let asked =
+        |nodes| feasibility_of(&mut Engine::new(machine(4, 4), engine.config().clone()), whole(nodes));
     assert!(asked(1).is_ok() && asked(2).is_err());
 }
 

@@ -83,8 +83,13 @@ impl JobManager {
         let Some(online) = &self.online else { return };
         let limit = online.limit.unwrap_or(usize::MAX);
         let waits = |job: &&Job| job.state == State::Sched;
-        let mut waiting: Vec<(u32, u64)> =
-            self.jobs.values().filter(waits).filter(|job| !job.pending).map(|job| (job.priority, job.id)).collect();
+        let mut waiting: Vec<(u32, u64)> = self
+            .jobs
+            .values()
+            .filter(waits)
+            .filter(|job| !job.pending)
+            .map(|job| (job.priority, job.id))
+            .collect();
         waiting.sort_by_key(|(priority, id)| (std::cmp::Reverse(*priority), *id));
         let mut outstanding = self.jobs.values().filter(|job| job.pending).count();
         for (priority, id) in waiting {
@@ -178,7 +183,8 @@ impl JobManager {
         };
         self.online = Some(Online { limit });
         let count = self.jobs.values().filter(|job| job.state == State::Sched).count();
-        let answer = if self.founding { message.respond() } else { message.respond_json(&json!({"count": count})) };
+        let answer =
+            if self.founding { message.respond() } else { message.respond_json(&json!({"count": count})) };
         sight.orders.push(Order::Send(answer));
         self.ask(sight);
     }
@@ -304,7 +310,8 @@ impl JobManager {
             sight.broken(format!("job {id}: DENY with a note that is no text"));
         }
         let cores = u64::from(job.plan.slots * job.plan.cores);
-        let whole = if job.plan.slots == 0 { u64::from(job.plan.nodes * sight.book.shape.cores) } else { cores };
+        let whole =
+            if job.plan.slots == 0 { u64::from(job.plan.nodes * sight.book.shape.cores) } else { cores };
         let above = self.ceiling.is_some_and(|(queue, most)| job.plan.queue == Some(queue) && whole > most);
         if job.r.is_some() {
             sight.reached("a job that holds resources is denied more");

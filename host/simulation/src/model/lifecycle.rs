@@ -244,7 +244,8 @@ impl JobManager {
             return sight.broken(format!("an exception for the unknown job {id}"));
         };
         if !unreadable {
-            return sight.broken(format!("an exception on job {id}, of which the R could be read: {payload}"));
+            return sight
+                .broken(format!("an exception on job {id}, of which the R could be read: {payload}"));
         }
         if job.state == State::Inactive {
             sight.reached("an exception for a job that is inactive");

@@ -88,7 +88,11 @@ impl ResourceService {
             return;
         }
         for rank in &news {
-            if up { book.down.remove(rank) } else { book.down.insert(*rank) };
+            if up {
+                book.down.remove(rank)
+            } else {
+                book.down.insert(*rank)
+            };
         }
         self.tell(json!({(if up { "up" } else { "down" }): idset(&news)}), sight);
     }

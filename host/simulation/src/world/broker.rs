@@ -15,8 +15,16 @@ use crate::model::store::{job_key, operations};
 use crate::plan::QUEUES;
 
 /// A part of a topic that tells what changes who holds what.
-const CHANGING: [&str; 8] =
-    ["sched.alloc", "sched.free", "sched.cancel", "sched.prioritize", "sched.expiration", "kvs.commit", "resource.acquire", "job-manager.raise"];
+const CHANGING: [&str; 8] = [
+    "sched.alloc",
+    "sched.free",
+    "sched.cancel",
+    "sched.prioritize",
+    "sched.expiration",
+    "kvs.commit",
+    "resource.acquire",
+    "job-manager.raise",
+];
 
 /// The number in a hop of a connection.
 fn hop(link: u64) -> String {
@@ -103,7 +111,8 @@ impl World {
             }
             ("resource", "acquire") => {
                 let broker = self.broker;
-                let delay = if self.dice.often(100) { self.dice.below(20 * SECOND) } else { self.dice.below(1000) };
+                let delay =
+                    if self.dice.often(100) { self.dice.below(20 * SECOND) } else { self.dice.below(1000) };
                 let mut known = false;
                 self.see(|resources, _, sight| known = resources.acquire(message, sight));
                 if known {
@@ -189,7 +198,9 @@ impl World {
         match message.topic() {
             _ if !sender.starts_with("job-manager") => self.client_answered(&message),
             // To a job manager that was there before.
-            _ if sender != self.jobs.name || self.jobs.absent => self.tally.reached("an answer comes too late"),
+            _ if sender != self.jobs.name || self.jobs.absent => {
+                self.tally.reached("an answer comes too late")
+            }
             "sched.alloc" => {
                 if message.matchtag() != 0 {
                     self.breaks("an answer to sched.alloc with a matchtag");

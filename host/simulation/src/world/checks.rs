@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use fluxgate_formats::Idset;
 use fluxgate_journal::reader::Item;
-use fluxgate_journal::{CheckpointCause, Journal, Record};
 use fluxgate_journal::rerun::{RerunError, verify};
+use fluxgate_journal::{CheckpointCause, Journal, Record};
 use fluxgate_wire::message::Message;
 use serde_json::Value;
 
@@ -168,7 +168,8 @@ impl World {
         let ceiling = self.jobs.ceiling.map(|(queue, _)| queue);
         let now = self.agenda.now();
         let sure = self.jobs.unsure == 0 || self.jobs.unsure + self.doubt() < now;
-        let first = waiting.iter().find(|job| (job.0.is_none() || job.0 != ceiling) && self.book.fits_now(job.4));
+        let first =
+            waiting.iter().find(|job| (job.0.is_none() || job.0 != ceiling) && self.book.fits_now(job.4));
         self.head = match (first, self.head) {
             (Some(job), Some((id, since))) if job.3 == id => Some((id, since)),
             (Some(job), _) => Some((job.3, now)),
@@ -176,7 +177,9 @@ impl World {
         };
         if let Some((id, since)) = self.head.filter(|(_, since)| sure && *since + PATIENCE < now) {
             let since = since / SECOND;
-            self.breaks(format!("job {id} is the first of its queue and has fitted since {since} s, and does not start"));
+            self.breaks(format!(
+                "job {id} is the first of its queue and has fitted since {since} s, and does not start"
+            ));
         }
     }
 
@@ -210,7 +213,8 @@ impl World {
             Err(RerunError::Read(_)) if damaged => self.files_alone(&journal),
             // A checkpoint has what policies save, and some decide by more than that: docs/simulation.md.
             Err(RerunError::Differs { .. } | RerunError::Order { .. }) if self.resumes_a_policy(&journal) => {
-                self.tally.reached("a rerun from the middle differs under a policy that keeps more than it saves");
+                self.tally
+                    .reached("a rerun from the middle differs under a policy that keeps more than it saves");
             }
             Err(error) => self.breaks(format!("the journal: {error}")),
         }
@@ -249,7 +253,8 @@ impl World {
 }
 
 fn some<'a>(units: impl Iterator<Item = &'a Unit>) -> String {
-    let words: Vec<String> = units.take(6).map(|(rank, kind, id)| format!("rank {rank} {kind} {id}")).collect();
+    let words: Vec<String> =
+        units.take(6).map(|(rank, kind, id)| format!("rank {rank} {kind} {id}")).collect();
     if words.is_empty() { "nothing".to_owned() } else { words.join(", ") }
 }
 

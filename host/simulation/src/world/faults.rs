@@ -156,7 +156,8 @@ impl World {
         self.jobs.absent = true;
         // The broker tells who is served that a client is gone.
         if !self.says_nothing(dice) {
-            let gone = crate::model::request(&name, crate::model::OWNER, "sched.disconnect", &serde_json::json!({}));
+            let gone =
+                crate::model::request(&name, crate::model::OWNER, "sched.disconnect", &serde_json::json!({}));
             self.to_scheduler(gone.noresponse());
         }
         let delay = dice.range(10_000, 5 * SECOND);

@@ -54,8 +54,25 @@ impl Asked {
 
 /// Modes and moments of the policy that fails.
 const MODES: [&str; 19] = [
-    "none", "trap", "loop", "drip", "memory", "hoard", "stack", "recursion", "output", "annotation-bomb", "nan-key",
-    "equal-keys", "short-keys", "unknown-job", "foreign-job", "finished-job", "duplicate", "contradiction", "lie",
+    "none",
+    "trap",
+    "loop",
+    "drip",
+    "memory",
+    "hoard",
+    "stack",
+    "recursion",
+    "output",
+    "annotation-bomb",
+    "nan-key",
+    "equal-keys",
+    "short-keys",
+    "unknown-job",
+    "foreign-job",
+    "finished-job",
+    "duplicate",
+    "contradiction",
+    "lie",
 ];
 const MOMENTS: [&str; 9] =
     ["first-pass", "mid-pass", "annotate", "swap", "save", "restore", "observe", "keys", "rank"];
@@ -64,7 +81,10 @@ impl World {
     /// A client sends a request to the scheduler; false if there is nobody to take it.
     fn client(&mut self, userid: u32, topic: &str, payload: &Value, what: What) -> bool {
         let service = topic.split_once('.').map_or("", |(service, _)| service);
-        if self.scheduler.is_none() || self.link_number == 0 || self.services.get(service) != Some(&self.link_number) {
+        if self.scheduler.is_none()
+            || self.link_number == 0
+            || self.services.get(service) != Some(&self.link_number)
+        {
             return false;
         }
         self.last_tag += 1;
@@ -77,7 +97,8 @@ impl World {
 
     /// The scheduler that was asked is gone.
     pub(super) fn nobody_answers(&mut self, life: u64) {
-        let (gone, rest) = std::mem::take(&mut self.asked).into_iter().partition(|(_, asked)| asked.life == life);
+        let (gone, rest) =
+            std::mem::take(&mut self.asked).into_iter().partition(|(_, asked)| asked.life == life);
         self.asked = rest;
         let gone: std::collections::BTreeMap<u32, Asked> = gone;
         for asked in gone.into_values() {
@@ -100,8 +121,10 @@ impl World {
     fn could(&self, job: usize) -> bool {
         let plan = &self.plan.jobs[job];
         let cores = if plan.slots == 0 { plan.nodes * self.plan.cores } else { plan.slots * plan.cores };
-        let above =
-            self.jobs.ceiling.is_some_and(|(queue, most)| plan.queue == Some(queue) && u64::from(cores) > most);
+        let above = self
+            .jobs
+            .ceiling
+            .is_some_and(|(queue, most)| plan.queue == Some(queue) && u64::from(cores) > most);
         self.book.is_feasible(want(plan)) && !above
     }
 
@@ -178,7 +201,9 @@ impl World {
                 "mode": *dice.pick(&MODES), "when": *dice.pick(&MOMENTS),
                 "after": dice.below(4), "work": dice.range(1, 9),
             }}),
-            Kind::Load => json!({"path": format!("/policies/{}", if dice.often(900) { good } else { "missing" })}),
+            Kind::Load => {
+                json!({"path": format!("/policies/{}", if dice.often(900) { good } else { "missing" })})
+            }
             Kind::Shadow => json!({"name": good, "stop": dice.often(250)}),
             Kind::Promote => json!({"name": good, "force": dice.often(800)}),
             _ => json!({}),
@@ -262,7 +287,9 @@ impl World {
 
     /// Requests that may not be made, and requests that make no sense.
     pub(super) fn nonsense(&mut self, dice: &mut Dice) {
-        for topic in ["sched.alloc", "sched.free", "sched.cancel", "sched-fluxgate.policy-swap", "sched.hello"] {
+        for topic in
+            ["sched.alloc", "sched.free", "sched.cancel", "sched-fluxgate.policy-swap", "sched.hello"]
+        {
             if dice.often(500) {
                 let id = self.jobs.jobs.keys().next().copied().unwrap_or(1);
                 self.client(GUEST, topic, &json!({"id": id, "name": "easy"}), What::Forbidden);

@@ -117,7 +117,8 @@ impl World {
             Some(answer) => self.to_broker(&answer),
             None => {
                 scheduler.inbox.push_back(message);
-                let delay = if self.dice.often(50) { self.dice.below(300_000) } else { self.dice.below(2_000) };
+                let delay =
+                    if self.dice.often(50) { self.dice.below(300_000) } else { self.dice.below(2_000) };
                 self.plan_turn(delay);
             }
         }
@@ -134,7 +135,9 @@ impl World {
         let cut = self.weather.cut > time && self.dice.often(700);
         let some = self.dice.often(100);
         let portion = self.dice.range(1, 3) as usize;
-        let Some(scheduler) = self.scheduler.as_mut().filter(|scheduler| scheduler.life == life) else { return };
+        let Some(scheduler) = self.scheduler.as_mut().filter(|scheduler| scheduler.life == life) else {
+            return;
+        };
         scheduler.turn = false;
         scheduler.outside.set_time(now, Duration::from_micros(time - scheduler.begun));
         let count = if some { portion.min(scheduler.inbox.len()) } else { scheduler.inbox.len() };
@@ -246,7 +249,9 @@ impl World {
 
     pub(super) fn work_done(&mut self, life: u64, number: u64) {
         let (now, time) = (self.now(), self.agenda.now());
-        let Some(scheduler) = self.scheduler.as_mut().filter(|scheduler| scheduler.life == life) else { return };
+        let Some(scheduler) = self.scheduler.as_mut().filter(|scheduler| scheduler.life == life) else {
+            return;
+        };
         let Some(work) = scheduler.work.remove(&number) else { return };
         scheduler.outside.set_time(now, Duration::from_micros(time - scheduler.begun));
         let name = work.name();
@@ -260,7 +265,9 @@ impl World {
 
     pub(super) fn pump(&mut self, life: u64) {
         let (now, time) = (self.now(), self.agenda.now());
-        let Some(scheduler) = self.scheduler.as_mut().filter(|scheduler| scheduler.life == life) else { return };
+        let Some(scheduler) = self.scheduler.as_mut().filter(|scheduler| scheduler.life == life) else {
+            return;
+        };
         scheduler.outside.set_time(now, Duration::from_micros(time - scheduler.begun));
         let slow = self.weather.slow_disk > time;
         self.disk.set_time(time);
@@ -268,7 +275,10 @@ impl World {
             scheduler.outside.pump();
         }
         if !slow && self.disk.is_well() && self.disk.unsynced_for() > UNSYNCED_MAX {
-            self.breaks(format!("bytes of the journal wait for a sync since {} us", self.disk.unsynced_for()));
+            self.breaks(format!(
+                "bytes of the journal wait for a sync since {} us",
+                self.disk.unsynced_for()
+            ));
         }
         let next = if slow { self.weather.slow_disk - time } else { self.dice.range(50_000, SECOND) };
         self.agenda.after(next, Step::Pump { life });
@@ -314,7 +324,8 @@ impl World {
             for message in whole {
                 self.from_scheduler(link, message);
             }
-            let seen = if self.dice.often(100) { self.dice.below(5 * SECOND) } else { self.dice.below(50_000) };
+            let seen =
+                if self.dice.often(100) { self.dice.below(5 * SECOND) } else { self.dice.below(50_000) };
             self.agenda.after(seen, Step::Gone { link });
         }
         self.nobody_answers(self.lives);
