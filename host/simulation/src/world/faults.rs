@@ -150,12 +150,13 @@ impl World {
     fn manager_reloads(&mut self, dice: &mut Dice) {
         let name = self.jobs.name.clone();
         self.managers += 1;
-        self.jobs.whims += 1;
         let generation = self.managers;
         self.see(|_, jobs, sight| jobs.reload(generation, sight));
         self.jobs.absent = true;
         // The broker tells who is served that a client is gone.
-        if !self.says_nothing(dice) {
+        if self.says_nothing(dice) {
+            self.jobs.whims += 1;
+        } else {
             let gone =
                 crate::model::request(&name, crate::model::OWNER, "sched.disconnect", &serde_json::json!({}));
             self.to_scheduler(gone.noresponse());

@@ -53,6 +53,8 @@ impl World {
             return;
         }
         self.lives += 1;
+        // Who was not there was blamed for nothing.
+        self.jobs.whims = 0;
         self.links += 1;
         self.tally.lives += 1;
         (self.link, self.link_number) = (Link::default(), self.links);
