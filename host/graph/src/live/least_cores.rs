@@ -25,7 +25,8 @@ impl Resources {
         let graph = &self.machine.graph;
         let nodes = graph.nodes.iter().enumerate();
         let nodes = nodes.filter(|(at, node)| eligible.template(node.template) && eligible.node(*at as u32));
-        let mut sizes: Vec<u64> = nodes.map(|(_, node)| graph.templates[node.template.0 as usize].cores).collect();
+        let mut sizes: Vec<u64> =
+            nodes.map(|(_, node)| graph.templates[node.template.0 as usize].cores).collect();
         sizes.sort_unstable();
         let whole = usize::try_from(whole).unwrap_or(usize::MAX);
         asked.max(sizes.into_iter().take(whole).fold(0, u64::saturating_add))

@@ -97,7 +97,11 @@ impl Service {
     pub fn next_turn(&self) -> NextTurn {
         let elapsed = self.host.elapsed();
         let rest = self.responder.rests_until(elapsed);
-        let wake = self.engine.as_ref().filter(|_| rest.is_none()).and_then(|engine| engine.next_wake());
+        let wake = self
+            .engine
+            .as_ref()
+            .filter(|_| rest.is_none() && self.may_pass())
+            .and_then(|engine| engine.next_wake());
         let times = [wake, self.registry.next_due(), self.probation_ends()];
         let seconds = |seconds: f64| Duration::try_from_secs_f64(seconds.max(0.0)).ok();
         let watch = self.session.next_tick().and_then(seconds);
@@ -108,11 +112,14 @@ impl Service {
         }
     }
 
+    /// May a pass be made, as far as the conversation goes? While none may, the times of the engine wake nobody.
+    fn may_pass(&self) -> bool {
+        self.session.is_serving() && !self.session.must_count() && !self.kept_vertices.is_reading()
+    }
+
     /// Is there something that a pass would do?
     pub(super) fn pass_is_due(&self) -> bool {
-        let known =
-            self.session.is_serving() && !self.session.must_count() && !self.kept_vertices.is_reading();
-        known && self.engine.as_ref().is_some_and(|e| e.needs_pass(self.host.now()))
+        self.may_pass() && self.engine.as_ref().is_some_and(|e| e.needs_pass(self.host.now()))
     }
 
     /// Is a pass to be made now?
