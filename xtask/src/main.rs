@@ -85,7 +85,7 @@ enum Command {
     Fuzz(fuzz::Options),
     /// Run the whole scheduler under faults, from seeds, in one thread: docs/simulation.md.
     Simulate {
-        /// Passed on to the simulation: --seeds A..B, --minutes N, --fault KINDS, --seed S --trace; --help tells all.
+        /// Passed on to the simulation: --seeds A..B, --minutes N, --fault KINDS, --seed S --trace; `-- --help` lists all.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
