@@ -217,7 +217,7 @@ impl Book {
             (nodes, wanted) => {
                 let found: Option<Vec<u64>> = by_rank.values().map(|have| slots(*have)).collect();
                 found.is_some_and(|found| {
-                    let each = if nodes == 0 { 0 } else { wanted / nodes };
+                    let each = wanted.checked_div(nodes).unwrap_or_default();
                     found.iter().sum::<u64>() == wanted
                         && (nodes == 0
                             || found.len() as u64 == nodes && found.iter().all(|slots| *slots == each))

@@ -29,7 +29,7 @@ static HOOK: Once = Once::new();
 
 /// The profile of a seed where none is asked for.
 pub fn profile_of(seed: u64) -> Profile {
-    if seed % POLICIES_IN == 0 { Profile::Policies } else { Profile::Builtin }
+    if seed.is_multiple_of(POLICIES_IN) { Profile::Policies } else { Profile::Builtin }
 }
 
 /// A panic is an outcome as any other: where it was and what it said.

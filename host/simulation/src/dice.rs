@@ -11,13 +11,13 @@ impl Dice {
     pub fn new(seed: u64, name: &str) -> Dice {
         let mut dice = Dice(seed ^ 0x51_7c_c1_b7_27_22_0a_95);
         for byte in name.bytes() {
-            dice.0 = dice.next().wrapping_add(u64::from(byte));
+            dice.0 = dice.number().wrapping_add(u64::from(byte));
         }
         dice
     }
 
     /// The next number (SplitMix64).
-    pub fn next(&mut self) -> u64 {
+    pub fn number(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -27,7 +27,7 @@ impl Dice {
 
     /// A number below this one; 0 for 0.
     pub fn below(&mut self, end: u64) -> u64 {
-        if end == 0 { 0 } else { self.next() % end }
+        if end == 0 { 0 } else { self.number() % end }
     }
 
     /// A number from `low` to `high`, both included.
@@ -83,7 +83,7 @@ mod tests {
 
     #[test]
     fn a_seed_and_a_name_say_all() {
-        let take = |seed, name| (0..4).map(|_| Dice::new(seed, name).next()).collect::<Vec<_>>();
+        let take = |seed, name| (0..4).map(|_| Dice::new(seed, name).number()).collect::<Vec<_>>();
         assert_eq!(take(1, "a"), take(1, "a"));
         assert_ne!(take(1, "a"), take(1, "b"));
         assert_ne!(take(1, "a"), take(2, "a"));

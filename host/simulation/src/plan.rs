@@ -170,7 +170,7 @@ impl Plan {
                     at: dice.seconds(0.0, span),
                     kind: *dice.pick(&kinds),
                     length: dice.seconds(0.0, span / 4.0),
-                    seed: dice.next(),
+                    seed: dice.number(),
                 }
             })
             .collect();

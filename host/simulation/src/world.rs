@@ -266,7 +266,7 @@ impl World {
                 if broker == self.broker {
                     self.committing =
                         self.committing.saturating_sub(u32::from(message.topic() == "kvs.commit"));
-                    self.to_scheduler(message);
+                    self.send_down(message);
                 }
             }
             Step::Inventory { broker } => {
@@ -327,7 +327,7 @@ impl World {
         act(&mut self.resources, &mut self.jobs, &mut sight);
         for order in orders {
             match order {
-                Order::Send(message) => self.to_scheduler(message),
+                Order::Send(message) => self.send_down(message),
                 Order::Alarm(delay, id, alarm) => self.agenda.after(micros(delay), Step::Alarm { id, alarm }),
                 Order::Broken(what) => self.breaks(what),
                 Order::Reached(what) => self.tally.reached(what),

@@ -91,13 +91,12 @@ impl JobManager {
             .map(|job| (job.priority, job.id))
             .collect();
         waiting.sort_by_key(|(priority, id)| (std::cmp::Reverse(*priority), *id));
-        let mut outstanding = self.jobs.values().filter(|job| job.pending).count();
-        for (priority, id) in waiting {
+        let already = self.jobs.values().filter(|job| job.pending).count();
+        for (outstanding, (priority, id)) in (already..).zip(waiting) {
             if outstanding >= limit {
                 self.displace(priority, sight);
                 break;
             }
-            outstanding += 1;
             let founding = self.founding;
             let Some(job) = self.jobs.get_mut(&id) else { continue };
             (job.pending, job.cancel_sent, job.requested) = (true, false, job.limit);

@@ -44,14 +44,14 @@ impl World {
             self.hash.add(message.payload_bytes().unwrap_or_default());
             self.tally.messages += 1;
             match to_broker {
-                true => self.from_scheduler(link, message),
+                true => self.received(link, message),
                 false => self.arrived(message),
             }
         }
     }
 
     /// The scheduler sends a message.
-    pub(super) fn to_broker(&mut self, message: &Message) {
+    pub(super) fn send_up(&mut self, message: &Message) {
         if self.link_number == 0 {
             return;
         }
@@ -63,7 +63,7 @@ impl World {
     }
 
     /// The broker sends a message: an answer to whoever asked, a request to whoever has the service.
-    pub(super) fn to_scheduler(&mut self, mut message: Message) {
+    pub(super) fn send_down(&mut self, mut message: Message) {
         let to = if message.is_response() {
             let hop = message.pop_route().unwrap_or_default();
             hop.strip_prefix("link-").and_then(|number| number.parse().ok())
@@ -91,7 +91,7 @@ impl World {
     }
 
     /// A message of the scheduler has reached the broker.
-    pub(super) fn from_scheduler(&mut self, link: u64, mut message: Message) {
+    pub(super) fn received(&mut self, link: u64, mut message: Message) {
         (message.userid, message.rolemask) = (OWNER, role::OWNER | role::LOCAL);
         if message.is_response() {
             return self.response(message);
@@ -133,7 +133,7 @@ impl World {
             }
             ("job-manager", "queue-status") => {
                 let answer = self.jobs.queue_status(&message);
-                self.to_scheduler(answer);
+                self.send_down(answer);
             }
             ("job-manager", "queue-list") => {
                 let names: &[&str] = if self.plan.queues { &QUEUES } else { &[] };
@@ -162,7 +162,7 @@ impl World {
             Ok(payload) => message.respond_json(&payload),
             Err(errnum) => message.respond_error(errnum, ""),
         };
-        self.to_scheduler(answer);
+        self.send_down(answer);
     }
 
     fn add_service(&mut self, link: u64, message: &Message) {

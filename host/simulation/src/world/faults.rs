@@ -159,7 +159,7 @@ impl World {
         } else {
             let gone =
                 crate::model::request(&name, crate::model::OWNER, "sched.disconnect", &serde_json::json!({}));
-            self.to_scheduler(gone.noresponse());
+            self.send_down(gone.noresponse());
         }
         let delay = dice.range(10_000, 5 * SECOND);
         self.agenda.after(delay, Step::Present);

@@ -91,7 +91,7 @@ impl World {
         let (tag, life, at) = (self.last_tag, self.lives, self.agenda.now());
         self.asked.insert(tag, Asked { life, at, what });
         let sender = if userid == OWNER { "operator" } else { "guest" };
-        self.to_scheduler(request(sender, userid, topic, payload).with_matchtag(tag));
+        self.send_down(request(sender, userid, topic, payload).with_matchtag(tag));
         true
     }
 
@@ -310,7 +310,7 @@ impl World {
         for (topic, payload) in odd {
             if self.jobs.online.is_some() && !self.jobs.absent && dice.often(500) {
                 let message = self.jobs.request(topic, &payload).noresponse();
-                self.to_scheduler(message);
+                self.send_down(message);
             }
         }
         for (topic, payload) in [

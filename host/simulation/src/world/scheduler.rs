@@ -116,7 +116,7 @@ impl World {
         let Some(scheduler) = &mut self.scheduler else { return };
         scheduler.outside.set_time(now, Duration::from_micros(time - scheduler.begun));
         match scheduler.responder.answer(&message) {
-            Some(answer) => self.to_broker(&answer),
+            Some(answer) => self.send_up(&answer),
             None => {
                 scheduler.inbox.push_back(message);
                 let delay =
@@ -218,7 +218,7 @@ impl World {
             if message.topic() == "kvs.commit" {
                 self.judge_commit(&message);
             }
-            self.to_broker(&message);
+            self.send_up(&message);
         }
     }
 
@@ -324,7 +324,7 @@ impl World {
                 self.tally.reached("a frame is cut");
             }
             for message in whole {
-                self.from_scheduler(link, message);
+                self.received(link, message);
             }
             let seen =
                 if self.dice.often(100) { self.dice.below(5 * SECOND) } else { self.dice.below(50_000) };
@@ -348,7 +348,7 @@ impl World {
             self.tally.reached("a frame is cut");
         }
         for message in to_broker {
-            self.from_scheduler(link, message);
+            self.received(link, message);
         }
         self.gone(link);
         for message in to_scheduler {
