@@ -38,6 +38,7 @@ fn everything_is_installed_works_and_goes_again() {
         "share/zsh/site-functions/_fluxgate",
         "share/fish/vendor_completions.d/fluxgate.fish",
         "share/doc/fluxgate/sched-fluxgate.toml",
+        "share/fluxgate/alerts.yml",
         "lib/systemd/system/fluxgate-sched.service",
         "etc/flux/modprobe/modprobe.d/fluxgate.toml",
         "etc/flux/modprobe/rc1.d/fluxgate.py",

@@ -44,6 +44,27 @@ fn feat_55_57_60_names_types_units_and_labels_of_all_families() {
     insta::assert_snapshot!("families", lines.join("\n"));
 }
 
+/// The rules that an installation brings name families of the page; with the journal's, which this world has not.
+#[test]
+fn feat_62_alert_rules_are_about_figures_that_there_are() {
+    let rules = fluxgate_testing::root().join("host/cli/share/alerts.yml");
+    let rules = std::fs::read_to_string(rules).unwrap();
+    let mut world = World::serving(&json!({"policy": "steady"}));
+    let page = page(&mut world);
+    let of_name = |c: char| c.is_ascii_lowercase() || c == '_';
+    let mut named = 0;
+    for line in rules.lines().filter(|line| line.trim_start().starts_with("expr:")) {
+        for rest in line.split("fluxgate_").skip(1) {
+            let name = rest.split(|c| !of_name(c)).next().unwrap();
+            let journal = name.starts_with("journal_");
+            let family = name.strip_suffix("_total").unwrap_or(name);
+            assert!(journal || page.contains(&format!("# TYPE fluxgate_{family} ")), "{name}: {line}");
+            named += 1;
+        }
+    }
+    assert!(named >= 8, "{named}");
+}
+
 #[test]
 fn feat_56_59_counts_by_queue_and_reason_follow_each_change() {
     let mut world = World::serving(&json!({"policy": "steady"}));

@@ -115,6 +115,8 @@ pub(crate) fn files(layout: &Layout, policies: Option<&Path>, cli: &mut clap::Co
         add(share.join(place), text(script), "completions", false);
     }
 
+    let alerts = text(include_bytes!("../../../share/alerts.yml").to_vec());
+    add(share.join("fluxgate/alerts.yml"), alerts, "alert rules for Prometheus", false);
     add(layout.example(), text(example().into_bytes()), "an example of all settings", false);
     add(
         prefix.join("lib/systemd/system/fluxgate-sched.service"),
