@@ -52,7 +52,8 @@ fn prometheus(page: &str) -> String {
             };
             let kind = if kind == "info" { "gauge" } else { kind };
             out += &format!("# TYPE {name}{suffix} {kind}\n");
-        } else if let Some((name, help)) = line.strip_prefix("# HELP ").and_then(|rest| rest.split_once(' ')) {
+        } else if let Some((name, help)) = line.strip_prefix("# HELP ").and_then(|rest| rest.split_once(' '))
+        {
             // Quotes stand for themselves in the help of this form.
             out += &format!("# HELP {name}{suffix} {}\n", help.replace("\\\"", "\""));
         } else if !line.starts_with('#') && !is_created(line) {
