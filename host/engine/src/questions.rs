@@ -42,7 +42,7 @@ pub use listing::{JobRow, NodeJob, NodeState};
 pub use obstacles::{Obstacle, PROMISES_MAX};
 pub use outlook::{Expected, Source, WhenAnswer};
 
-/// A waiting job, or one that somebody thinks of.
+/// A waiting job, or one that is only asked about.
 #[derive(Debug, Clone)]
 pub(crate) struct Waiting {
     pub(crate) id: JobId,
@@ -114,7 +114,7 @@ pub struct Questions {
     pub(crate) queues: Vec<QueueState>,
     pub(crate) holders: BTreeMap<JobId, Holder>,
     pub(crate) instance_end: f64,
-    /// No pass was due: nobody who waits starts before something changes.
+    /// No pass was due: no waiting job starts before something changes.
     pub(crate) settled: bool,
     bounds: BTreeMap<String, QueueBounds>,
     habits: Habits,
@@ -132,7 +132,7 @@ pub struct About<'a> {
     pub queues: &'a [&'a str],
 }
 
-/// Why a job that somebody thinks of would be refused or could not be thought of: in words.
+/// Why a job that is only asked about would be refused, or cannot be described: in words.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Impossible(pub String);
@@ -264,7 +264,7 @@ impl Questions {
         self.queues.get(queue as usize)
     }
 
-    /// A job as it would wait if it were submitted now, behind everybody.
+    /// A job as it would wait if it were submitted now, behind all others.
     ///
     /// # Errors
     /// It would be refused.

@@ -21,7 +21,7 @@ pub enum Reason {
     Unseen,
     /// Jobs ahead of it in its queue wait, and the policy did not reach it.
     Behind,
-    /// It fits, nobody is ahead of it, and the policy did not start it.
+    /// It fits, no job is ahead of it, and the policy did not start it.
     Withheld,
     /// The resources that it asks for are not free.
     Busy {

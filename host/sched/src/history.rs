@@ -123,7 +123,7 @@ impl PolicyHistory {
         std::iter::from_fn(|| self.history.pop()).find(trusted)
     }
 
-    /// Was there anybody before?
+    /// Was there a policy before?
     pub(crate) fn has_history(&self) -> bool {
         !self.history.is_empty()
     }

@@ -1,4 +1,4 @@
-//! How long answers to the questions of each user may take: so much in a period, so that nobody's questions keep a core busy.
+//! How long answers to the questions of each user may take: a share of each period, so that the questions of no user keep a core busy.
 //!
 //! Must never know a question.
 

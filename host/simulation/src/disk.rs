@@ -138,7 +138,7 @@ impl SimulatedDisk {
     pub fn released(&self) {
         let mut state = self.state();
         state.claimed = false;
-        // What it did not sync nobody will.
+        // Bytes that it did not sync stay unsynced.
         state.inodes.iter_mut().for_each(|inode| inode.unsynced = None);
     }
 

@@ -2,7 +2,7 @@
 //!
 //! A box is found by asking the gate what it asks for a job of that shape: bounds of queues, free resources, and every
 //! reserved start. So each box is true for itself; two boxes are not promised together. Where jobs wait in a queue
-//! whose policy lets nobody pass them, nothing starts at once.
+//! whose policy lets no job pass them, nothing starts at once.
 //!
 //! Must never know who asks.
 

@@ -1,7 +1,7 @@
 //! Why a job waits: the one reason that is told, and all that would have to be taken away for it to start.
 //!
 //! The obstacles of a job are found by taking them away on a copy, one after the other, until it starts. So they are true:
-//! whoever takes away all that is named sees the job start, unless the search of the gate misses a place.
+//! without all that is named the job starts, unless the search of the gate misses a place.
 //!
 //! Must never know in which words they are told to whom.
 

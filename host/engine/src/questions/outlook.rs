@@ -2,10 +2,10 @@
 //!
 //! What the engine has told a job stands: a reserved start, or the estimate of the first job of its queue. The starts of
 //! all others follow from that by the rule of forecasts (`forecast.rs`), and none of them comes before something changes:
-//! what could start now has started. A job that is not submitted stands behind everybody who waits, or in the place of a
+//! what could start now has started. A job that is not submitted stands behind all waiting jobs, or in the place of a
 //! job that does.
 //!
-//! Must never know why somebody asks.
+//! Must never know the purpose of a question.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ use crate::headroom::{Headroom, earliest_in};
 /// What an expected start rests on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Source {
-    /// It fits now, delays nobody, and nothing keeps its queue from starting it at once.
+    /// It fits now, delays no reservation, and nothing keeps its queue from starting it at once.
     Free,
     /// The start is reserved.
     Reserved,
@@ -74,14 +74,14 @@ pub struct WhenAnswer {
 /// Who is looked at beside the jobs of the copy.
 #[derive(Clone, Copy)]
 pub(super) enum Instead<'a> {
-    Nobody,
+    NoJob,
     /// This one, in the place of a job of the copy.
     Of(usize, &'a Waiting),
     /// Jobs of this queue with lower priorities come later.
     Before(QueueId, u32),
 }
 
-/// The expected starts, and the future in which everybody has them.
+/// The expected starts, and the future in which all jobs have them.
 #[derive(Debug)]
 pub(super) struct Outlook {
     pub(super) expected: Vec<Expected>,
@@ -99,7 +99,7 @@ impl Questions {
     /// The expected starts of the first waiting jobs, in the order of forecasts.
     pub fn expected(&mut self) -> &[Expected] {
         if self.outlook.is_none() {
-            self.outlook = Some(self.look(Instead::Nobody));
+            self.outlook = Some(self.look(Instead::NoJob));
         }
         self.outlook.as_ref().map_or(&[], |outlook| &outlook.expected)
     }
@@ -116,7 +116,7 @@ impl Questions {
         Some(Expected { id: job.id, queue: job.queue, start: Some(start), source })
     }
 
-    /// The first time at which somebody who waits may start.
+    /// The first time at which a waiting job may start.
     fn soonest(&self) -> f64 {
         if !self.settled {
             return self.now;
@@ -126,7 +126,7 @@ impl Questions {
         if first.is_finite() { first } else { self.now }
     }
 
-    /// The future in which jobs that run are expected to end, and nobody else is there.
+    /// The future in which jobs that run are expected to end, and no other job is there.
     fn empty(&self) -> Outlook {
         let mut future = self.resources.clone();
         let standing: Vec<JobId> = future.reservations().map(|(id, ..)| id).collect();
@@ -181,7 +181,7 @@ impl Questions {
         outlook
     }
 
-    /// When a job would start that is submitted now, by this user. It stands behind everybody who waits in its queue, or with
+    /// When a job would start that is submitted now, by this user. It stands behind all waiting jobs of its queue, or with
     /// a priority behind those that have at least that.
     ///
     /// # Errors
@@ -193,7 +193,7 @@ impl Questions {
         priority: Option<u32>,
     ) -> Result<WhenAnswer, Impossible> {
         let mut job = self.imagine(jobspec, userid, priority.unwrap_or(0))?;
-        let mut instead = Instead::Nobody;
+        let mut instead = Instead::NoJob;
         if let Some(priority) = priority {
             let before = |other: &&Waiting| other.queue == job.queue && other.priority < priority;
             let later = self.jobs[..self.first].iter().filter(before).count() as u64;
@@ -202,13 +202,13 @@ impl Questions {
                 instead = Instead::Before(job.queue, priority);
             }
         }
-        if matches!(instead, Instead::Nobody) {
+        if matches!(instead, Instead::NoJob) {
             self.expected();
         }
-        let known = if matches!(instead, Instead::Nobody) { self.outlook.take() } else { None };
+        let known = if matches!(instead, Instead::NoJob) { self.outlook.take() } else { None };
         let mut outlook = known.unwrap_or_else(|| self.look(instead));
         let start = outlook.find(self, &job);
-        if matches!(instead, Instead::Nobody) {
+        if matches!(instead, Instead::NoJob) {
             self.outlook = Some(outlook);
         }
         Ok(self.when_of(job, start))
@@ -258,7 +258,7 @@ impl Questions {
     }
 
     /// The earliest start of a job beside those that run and those with a reserved start, as long as they are expected to
-    /// run, as if nobody else waited.
+    /// run, as if no other job waited.
     pub(crate) fn earliest(&self, job: &Waiting) -> Option<f64> {
         let mut alone = self.empty();
         for other in self.jobs[..self.first].iter().filter(|other| other.reserved && other.id != job.id) {

@@ -224,7 +224,7 @@ proptest! {
         prop_assert_eq!(rows, questions.rows(None));
     }
 
-    /// FEAT-74: whoever takes away all that is named as being in the way sees the job start.
+    /// FEAT-74: without all that is named as being in the way the job starts.
     #[test]
     fn feat_74_without_its_obstacles_a_job_starts(
         steps in prop::collection::vec(step(), 1..30), by in 0usize..3,

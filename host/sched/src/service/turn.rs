@@ -112,7 +112,7 @@ impl Service {
         }
     }
 
-    /// May a pass be made, as far as the conversation goes? While none may, the times of the engine wake nobody.
+    /// May a pass be made, as far as the conversation goes? While none may, the times of the engine make no turn due.
     fn may_pass(&self) -> bool {
         self.session.is_serving() && !self.session.must_count() && !self.kept_vertices.is_reading()
     }

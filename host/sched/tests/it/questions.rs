@@ -55,7 +55,7 @@ fn feat_2_a_user_may_ask_about_jobs_of_that_user_and_nobody_elses() {
             assert!(why.contains("no such job of yours"), "{why}");
         }
     }
-    // One that is not there is told apart by nobody else than who may see all.
+    // Only users who may see all jobs learn that a job does not exist.
     assert!(ask(&mut world, BOB, "explain", &json!({"id": 9})).unwrap_err().contains("no such job of yours"));
     assert!(ask(&mut world, OWNER, "explain", &json!({"id": 9})).unwrap_err().contains("does not know it"));
     // What tells no more of others than Flux does.

@@ -47,7 +47,7 @@ fn a_shadow_that_lags_is_ended_and_the_schedule_goes_on() {
     let refused = world.ask("policy-diff", &json!({"name": "other"}));
     let (_, why) = world.answer(refused).unwrap().clone().unwrap_err();
     assert_eq!(why, "other does not answer; it is behind");
-    // It comes back at last, and is no use to anybody.
+    // It comes back at last, and is of no use.
     while !world.work().is_empty() {
         world.finish("shadow");
     }

@@ -188,7 +188,7 @@ impl JobManager {
         self.ask(sight);
     }
 
-    /// The scheduler is not served any more. Nobody tells it.
+    /// The scheduler is not served any more, and is not told.
     pub fn teardown(&mut self, sight: &mut Sight<'_>) {
         if self.online.take().is_none() {
             return;

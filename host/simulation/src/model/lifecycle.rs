@@ -262,7 +262,7 @@ impl JobManager {
         }
     }
 
-    /// The job manager is reloaded: it has another name, and nobody is served.
+    /// The job manager is reloaded: it has another name, and serves no scheduler.
     pub fn reload(&mut self, generation: u32, sight: &mut Sight<'_>) {
         self.teardown(sight);
         self.name = format!("job-manager-{generation}");

@@ -62,7 +62,7 @@ impl World {
         }
     }
 
-    /// The broker sends a message: an answer to whoever asked, a request to whoever has the service.
+    /// The broker sends a message: an answer to the client that asked, a request to the client that has the service.
     pub(super) fn send_down(&mut self, mut message: Message) {
         let to = if message.is_response() {
             let hop = message.pop_route().unwrap_or_default();
@@ -189,7 +189,7 @@ impl World {
         }
     }
 
-    /// An answer of the scheduler goes to whoever asked.
+    /// An answer of the scheduler goes to the client that asked.
     fn response(&mut self, mut message: Message) {
         if message.pop_route().as_deref() != Some("broker") {
             return self.breaks(format!("an answer to {} without its route", message.topic()));

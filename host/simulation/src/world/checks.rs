@@ -85,7 +85,7 @@ impl World {
         false
     }
 
-    /// An inventory with lost nodes in it says that jobs can run which cannot: somebody has to cancel them.
+    /// An inventory with lost nodes in it says that jobs can run which cannot: an operator has to cancel them.
     fn cancel_the_impossible(&mut self) {
         let never = |job: &&Job| job.state == State::Sched && !self.book.is_feasible(job.want());
         let ids: Vec<u64> = self.jobs.jobs.values().filter(never).map(|job| job.id).collect();
@@ -111,7 +111,7 @@ impl World {
         self.plain = self.plan.profile == Profile::Builtin;
     }
 
-    /// How long the scheduler may need to find out what nobody told it.
+    /// How long the scheduler may need to find out what it was not told.
     fn doubt(&self) -> Time {
         let period = self.config["sched-fluxgate"]["audit-period"].as_f64().unwrap_or(60.0);
         micros(2.0 * period.max(60.0)) + 150 * SECOND

@@ -56,7 +56,7 @@ impl World {
             Kind::NoCommit => self.weather.no_commits = dice.range(1, 2) as u32,
             Kind::NoLookup => {
                 self.weather.no_lookup = until;
-                // Without a hello nobody looks anything up.
+                // Without a hello the scheduler looks nothing up.
                 if dice.often(700) {
                     self.process_ends();
                 }

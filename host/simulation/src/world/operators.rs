@@ -46,7 +46,7 @@ enum What {
 }
 
 impl Asked {
-    /// Somebody other than the world itself waits for the answer.
+    /// A client other than the world itself waits for the answer.
     pub(super) fn is_of_a_person(&self) -> bool {
         !matches!(self.what, What::Status(_))
     }
@@ -78,7 +78,7 @@ const MOMENTS: [&str; 9] =
     ["first-pass", "mid-pass", "annotate", "swap", "save", "restore", "observe", "keys", "rank"];
 
 impl World {
-    /// A client sends a request to the scheduler; false if there is nobody to take it.
+    /// A client sends a request to the scheduler; false if no scheduler takes it.
     fn client(&mut self, userid: u32, topic: &str, payload: &Value, what: What) -> bool {
         let service = topic.split_once('.').map_or("", |(service, _)| service);
         if self.scheduler.is_none()
