@@ -21,6 +21,22 @@ pub struct QueueCounts {
     pub ended: u64,
 }
 
+impl QueueCounts {
+    /// Adds the counters of another queue.
+    pub fn add(&mut self, other: &QueueCounts) {
+        let QueueCounts { passes, starts, waited_ms, reservations, submitted, backfilled, removed, ended } =
+            other;
+        self.passes += passes;
+        self.starts += starts;
+        self.waited_ms = self.waited_ms.saturating_add(*waited_ms);
+        self.reservations += reservations;
+        self.submitted += submitted;
+        self.backfilled += backfilled;
+        self.removed += removed;
+        self.ended += ended;
+    }
+}
+
 /// Counters of the engine since it was made.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Stats {

@@ -27,6 +27,14 @@ impl Histogram {
         self.sum += value;
     }
 
+    /// Adds the counts of a histogram with the same bounds; one with other bounds is left out.
+    pub fn merge(&mut self, other: &Histogram) {
+        if self.bounds == other.bounds {
+            self.counts.iter_mut().zip(&other.counts).for_each(|(count, more)| *count += more);
+            self.sum += other.sum;
+        }
+    }
+
     /// Number of values.
     pub fn count(&self) -> u64 {
         self.counts.iter().sum()
@@ -59,5 +67,8 @@ mod tests {
         }
         assert_eq!(histogram.cumulative().collect::<Vec<_>>(), [(1.0, 2), (2.5, 4), (f64::INFINITY, 5)]);
         assert_eq!((histogram.count(), histogram.sum()), (5, 104.0));
+        histogram.merge(&histogram.clone());
+        histogram.merge(&Histogram::new(&[7.0]));
+        assert_eq!((histogram.count(), histogram.sum()), (10, 208.0));
     }
 }

@@ -50,9 +50,22 @@ pub struct QueueTally<'a> {
     /// Reserved starts of its waiting jobs.
     pub reserved: u64,
     /// Waits of its started jobs, from submission to start in seconds.
-    pub waits: &'a Histogram,
+    pub waits: Histogram,
     /// Counters of the queue, over all policies.
     pub counts: QueueCounts,
+}
+
+impl QueueTally<'_> {
+    /// Adds the counts of another queue.
+    pub fn add(&mut self, other: &QueueTally<'_>) {
+        for ((_, count), (_, more)) in self.reasons.iter_mut().zip(&other.reasons) {
+            *count += more;
+        }
+        self.running += other.running;
+        self.reserved += other.reserved;
+        self.waits.merge(&other.waits);
+        self.counts.add(&other.counts);
+    }
 }
 
 impl Engine {
@@ -64,7 +77,7 @@ impl Engine {
             reasons: queue.tally.reasons().to_vec(),
             running: queue.tally.running,
             reserved: queue.reserved.len() as u64,
-            waits: &queue.tally.waits,
+            waits: queue.tally.waits.clone(),
             counts: queue.counts,
         })
     }

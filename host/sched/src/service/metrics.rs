@@ -18,6 +18,24 @@ const KEPT: Duration = Duration::from_secs(1);
 /// Queues with labels of their own; the others are summed up.
 const QUEUES_MAX: usize = 256;
 
+/// The name of what the others are summed up under; a queue of this name is part of it.
+const OTHER: &str = "other";
+
+/// The counts of the first queues, and of all others together.
+fn bounded<'a>(tallies: impl Iterator<Item = QueueTally<'a>>) -> Vec<QueueTally<'a>> {
+    let mut queues: Vec<QueueTally<'a>> = Vec::new();
+    for tally in tallies {
+        if queues.len() < QUEUES_MAX {
+            queues.push(tally);
+        } else if let Some(other) = queues.iter_mut().find(|queue| queue.queue == OTHER) {
+            other.add(&tally);
+        } else {
+            queues.push(QueueTally { queue: OTHER, ..tally });
+        }
+    }
+    queues
+}
+
 /// The last page, and when it was written.
 #[derive(Debug, Default)]
 pub(super) struct LastPage(Option<(Duration, String)>);
@@ -93,7 +111,7 @@ impl Service {
 
     fn queue_page(&self, page: &mut Page) {
         let Some(engine) = &self.engine else { return };
-        let queues: Vec<QueueTally<'_>> = engine.tallies().take(QUEUES_MAX).collect();
+        let queues = bounded(engine.tallies());
         let mut family =
             page.family("jobs_pending", Kind::Gauge, "", "Waiting jobs by the reason of their last pass.");
         for queue in &queues {
@@ -127,7 +145,7 @@ impl Service {
         });
         let help = "From submission to start.";
         let mut family = page.family("job_wait_seconds", Kind::Histogram, "seconds", help);
-        queues.iter().for_each(|queue| family.histogram(&[("queue", queue.queue)], queue.waits));
+        queues.iter().for_each(|queue| family.histogram(&[("queue", queue.queue)], &queue.waits));
         let mut family = page.family("passes", Kind::Counter, "", "Scheduling passes.");
         queues.iter().for_each(|queue| family.total(&[("queue", queue.queue)], queue.counts.passes as f64));
         let help = "Reservations made in passes.";

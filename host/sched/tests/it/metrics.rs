@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use fluxgate_formats::jobspec::Simple;
 use serde_json::json;
 
 use crate::world::World;
@@ -95,6 +96,26 @@ fn feat_56_59_counts_by_queue_and_reason_follow_each_change() {
             assert!(second[name] >= *value, "{name} fell from {value}");
         }
     }
+}
+
+#[test]
+fn feat_59_queues_beyond_the_first_256_are_summed_up() {
+    let mut world = World::serving(&json!({"policy": "steady"}));
+    for id in 1..=300_u64 {
+        let job = Simple {
+            slots: 1,
+            duration: 60.0,
+            queue: Some(format!("q{id}")),
+            command: vec!["a".into()],
+            ..Simple::default()
+        };
+        world.submit_spec(id, &job.build().to_value());
+    }
+    world.settle();
+    let samples = samples(&page(&mut world));
+    let submitted = samples.iter().filter(|(name, _)| name.starts_with("fluxgate_jobs_submitted_total"));
+    assert_eq!(submitted.map(|(_, count)| *count).sum::<f64>(), 300.0);
+    assert_eq!(samples["fluxgate_jobs_submitted_total{queue=\"other\"}"], 44.0);
 }
 
 /// A page is given again for a second: scrapes do not cost a page each.
