@@ -191,10 +191,12 @@ running=$(mock 1h -N4 -t 30m); event $running alloc
 head=$(mock 0.01s -N4 -t 10m); event $head priority
 until test -n "$(flux jobs -no '{annotations.sched.t_estimate}' $head)"; do :; done
 before=$(flux jobs -no '{annotations.sched.t_estimate}' $head)
-# The reserved start of the head would be broken: refused. Less is fine, and moves the head forward.
-refused flux update $running duration=2h
-flux update $running duration=20m
+# The owner's extension is not refused for the reserved start of the head, which moves back (FEAT-4), and forward again.
+flux update $running duration=2h
 until test "$(flux jobs -no '{annotations.sched.t_estimate}' $head)" != "$before"; do :; done
+later=$(flux jobs -no '{annotations.sched.t_estimate}' $head)
+flux update $running duration=20m
+until test "$(flux jobs -no '{annotations.sched.t_estimate}' $head)" != "$later"; do :; done
 flux cancel $head; event $head clean
 flux update $running duration=2h
 # A pending job asks anew with other limits.
