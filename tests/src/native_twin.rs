@@ -14,7 +14,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use fluxgate_engine as engine;
 use fluxgate_engine::{Abilities, JobEventKind, Machine, MachineTotals, PolicyCost, PolicyError, SavedState};
-use fluxgate_graph::{FlowKind, FlowSpan, NodeRow, Placement, ResourceKind};
+use fluxgate_graph::{FlowSpan, NodeRow, Placement, ResourceKind};
 use fluxgate_guest as guest;
 use fluxgate_guest::machine::{Snapshot, set_snapshot};
 use fluxgate_guest::{Candidate, Exported, Happened};
@@ -351,8 +351,12 @@ impl guest::resources::Resources for TwinPass {
 impl guest::flow::Flow for TwinPass {
     fn kinds(&mut self) -> Vec<guest::flow::Kind> {
         let kinds = self.pass.flow_kinds().into_iter();
-        let kind =
-            |it: FlowKind| guest::flow::Kind { name: it.name, unit: it.unit, total: it.total, free: it.free };
+        let kind = |it: ResourceKind| guest::flow::Kind {
+            name: it.name,
+            unit: it.unit,
+            total: it.total,
+            free: it.free,
+        };
         kinds.map(kind).collect()
     }
     fn asked(&mut self, candidates: &[Candidate]) -> Vec<u64> {

@@ -160,4 +160,16 @@ mod tests {
         assert_eq!(lines.try_recv().unwrap().text, "fifth [2 lines before this one were lost]");
         assert!(lines.try_recv().is_err());
     }
+
+    #[test]
+    fn what_a_policy_logs_goes_to_the_broker() {
+        let (sender, mut lines) = mpsc::channel(2);
+        let forward = Forward { lines: sender, lost: AtomicU64::new(0) };
+        let subscriber = tracing_subscriber::registry().with(forward);
+        tracing::subscriber::with_default(subscriber, || {
+            tracing::warn!(target: fluxgate_policy::LOG_TARGET, policy = "mine", "few nodes");
+        });
+        let line = lines.try_recv().unwrap();
+        assert_eq!((line.severity, line.text.as_str()), (Severity::Warning, "few nodes policy=mine"));
+    }
 }

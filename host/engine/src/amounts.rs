@@ -1,11 +1,11 @@
 //! Parts of the machine as a site writes them, and the bounds of queues in such parts.
 //!
-//! Must never know jobs or the ledger.
+//! Must never know jobs, or what is free.
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
 
-use fluxgate_graph::Totals;
+use fluxgate_graph::{Request, Resources, Totals};
 use serde::{Deserialize, Serialize};
 
 /// A part of the machine.
@@ -101,16 +101,21 @@ pub fn check_bounds(bounds: &BTreeMap<String, QueueBounds>) -> Result<(), String
     Ok(())
 }
 
-/// Why a job of a queue with at least this number of cores could never start within these bounds.
-pub(crate) fn never(
+/// Why a job of a queue with this request can never start within these bounds, even on an idle machine.
+pub(crate) fn never_within(
     bounds: &BTreeMap<String, QueueBounds>,
-    totals: &Totals,
+    resources: &Resources,
     queue: &str,
-    cores: u64,
+    request: &Request,
 ) -> Option<String> {
     if bounds.is_empty() {
         return None;
     }
+    never(bounds, &resources.totals(), queue, resources.least_cores(request))
+}
+
+/// Why a job of a queue with at least this number of cores could never start within these bounds.
+fn never(bounds: &BTreeMap<String, QueueBounds>, totals: &Totals, queue: &str, cores: u64) -> Option<String> {
     let ceiling = bounds.get(queue).and_then(|own| own.ceiling).map(|most| most.cores(totals));
     if let Some(ceiling) = ceiling.filter(|most| cores > *most) {
         let jobs = if queue.is_empty() {

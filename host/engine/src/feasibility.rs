@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use fluxgate_formats::Jobspec;
 use fluxgate_graph::Resources;
 
-use crate::amounts::{QueueBounds, never};
+use crate::amounts::{QueueBounds, never_within};
 use crate::event::RpcError;
 use crate::placement::wanted_placement;
 
@@ -38,11 +38,7 @@ pub fn feasibility(
     if let Err(error) = resources.satisfiable(&request) {
         return refuse(EOVERFLOW, error.to_string());
     }
-    if bounds.is_empty() {
-        return Ok(());
-    }
-    let (queue, cores) = (jobspec.queue().unwrap_or(""), resources.least_cores(&request));
-    match never(bounds, &resources.totals(), queue, cores) {
+    match never_within(bounds, resources, jobspec.queue().unwrap_or(""), &request) {
         Some(why) => refuse(EOVERFLOW, why),
         None => Ok(()),
     }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use fluxgate_formats::JobId;
 use fluxgate_graph::{Request, Resources};
 
-use crate::amounts::never;
+use crate::amounts::never_within;
 use crate::core::Core;
 use crate::core::job::Running;
 use crate::core::scope::QueueId;
@@ -251,11 +251,7 @@ impl Core {
 
     /// Why a job of this queue can never start within the bounds, even on an idle machine.
     pub(crate) fn never_within(&self, queue: QueueId, request: &Request) -> Option<String> {
-        let bounds = &self.config.queue_bounds;
         let name = self.queues.get(queue as usize)?.name.as_str();
-        if bounds.is_empty() {
-            return None;
-        }
-        never(bounds, &self.resources.totals(), name, self.resources.least_cores(request))
+        never_within(&self.config.queue_bounds, &self.resources, name, request)
     }
 }

@@ -24,7 +24,7 @@ use std::sync::Arc;
 use fluxgate_formats::{JobId, Jobspec};
 use fluxgate_graph::{Placement, Request, Resources};
 
-use crate::amounts::{QueueBounds, never};
+use crate::amounts::{QueueBounds, never_within};
 use crate::core::Core;
 use crate::core::job::Running;
 use crate::core::queue::Queue;
@@ -279,8 +279,7 @@ impl Questions {
         self.resources.satisfiable(&request).map_err(|e| impossible(&e))?;
         let own = wanted_placement(jobspec).map_err(|e| impossible(&e))?;
         let name = jobspec.queue().unwrap_or("");
-        let cores = u64::from(request.min_cores());
-        if let Some(why) = never(&self.bounds, &self.resources.totals(), name, cores) {
+        if let Some(why) = never_within(&self.bounds, &self.resources, name, &request) {
             return Err(Impossible(why));
         }
         let queue =

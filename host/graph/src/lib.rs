@@ -49,7 +49,7 @@ pub use layout::site::RecordFormat;
 pub use layout::vertex::{Ids, Vertex, VertexId};
 pub use live::alternatives::ALTERNATIVES_MAX;
 pub use live::error::{NoFit, Unsatisfiable};
-pub use live::flow_kinds::{FLOW_SPANS_MAX, FlowKind, FlowSpan};
+pub use live::flow_kinds::{FLOW_SPANS_MAX, FlowSpan};
 pub use live::hints::PlaceHint;
 pub use live::ledger::{Allocation, LedgerError};
 pub use live::node_rows::{NodeRow, Quantity};

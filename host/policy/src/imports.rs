@@ -4,12 +4,12 @@
 //! `Err` here is a breach and ends the call.
 
 use fluxgate_engine::{JobView, MachineTotals, Pass, PolicyError, Refusal};
-use fluxgate_graph::{FlowKind, FlowSpan, Placement, ResourceKind};
+use fluxgate_graph::{FlowSpan, Placement, ResourceKind};
 use wasmtime::Result;
 
 use crate::bindings::v0_1_0::fluxgate::policy::{flow, log, machine, many, pass, resources, types};
 use crate::host_state::HostState;
-use crate::limits::one_line;
+use crate::limits::{LOG_TARGET, one_line};
 
 /// The answer of `next` at the end.
 const NONE_LEFT: u32 = u32::MAX;
@@ -113,10 +113,10 @@ impl log::Host for HostState {
         self.meter.logged(message.len() > max);
         let policy = self.name.as_str();
         match level {
-            log::Level::Error => tracing::error!(target: "policy", policy, "{kept}"),
-            log::Level::Warn => tracing::warn!(target: "policy", policy, "{kept}"),
-            log::Level::Info => tracing::info!(target: "policy", policy, "{kept}"),
-            log::Level::Debug => tracing::debug!(target: "policy", policy, "{kept}"),
+            log::Level::Error => tracing::error!(target: LOG_TARGET, policy, "{kept}"),
+            log::Level::Warn => tracing::warn!(target: LOG_TARGET, policy, "{kept}"),
+            log::Level::Info => tracing::info!(target: LOG_TARGET, policy, "{kept}"),
+            log::Level::Debug => tracing::debug!(target: LOG_TARGET, policy, "{kept}"),
         }
         Ok(())
     }
@@ -195,7 +195,8 @@ impl many::Host for HostState {
 impl flow::Host for HostState {
     fn kinds(&mut self) -> Result<Vec<flow::Kind>> {
         let kinds = self.pass("flow.kinds", 0)?.flow_kinds().into_iter();
-        let kind = |it: FlowKind| flow::Kind { name: it.name, unit: it.unit, total: it.total, free: it.free };
+        let kind =
+            |it: ResourceKind| flow::Kind { name: it.name, unit: it.unit, total: it.total, free: it.free };
         Ok(kinds.map(kind).collect())
     }
 

@@ -52,8 +52,8 @@ pub use config::{Config, ConfigError, ConfigKey, ConfigKind, Description};
 pub use digest::Digest;
 pub use error::LoadError;
 pub use limits::{
-    CONFIG_KEYS_MAX, CONFIG_VALUE_BYTES_MAX, LINE_BYTES_MAX, Limits, MESSAGE_BYTES_MAX, NAME_BYTES_MAX,
-    TICK_MS,
+    CONFIG_KEYS_MAX, CONFIG_VALUE_BYTES_MAX, LINE_BYTES_MAX, LOG_TARGET, Limits, MESSAGE_BYTES_MAX,
+    NAME_BYTES_MAX, TICK_MS,
 };
 pub use loader::{Compiled, Loader, read_component};
 pub use manifest::{MANIFEST_BYTES_MAX, Manifest, Needs, SECTION, contract_versions};

@@ -19,6 +19,8 @@ use crate::error::LoadError;
 pub const NAME_BYTES_MAX: usize = 64;
 /// Longest one-line text of a description (version, summary, help), bytes.
 pub const LINE_BYTES_MAX: usize = 512;
+/// The target of the log lines of policies, for filters.
+pub const LOG_TARGET: &str = "fluxgate::policy";
 /// Most configuration keys that a policy may describe.
 pub const CONFIG_KEYS_MAX: usize = 64;
 /// Longest configuration value, bytes.

@@ -52,7 +52,6 @@ use crate::timing::Samples;
 use crate::work::{Finished, Work};
 use graph_service::GraphService;
 use kept_vertices::KeptVertices;
-use metrics::LastPage;
 
 /// The identity of the service towards its broker.
 #[derive(Debug, Clone)]
@@ -130,7 +129,7 @@ pub struct Service {
     question_budget: QuestionBudget,
     passes: Samples,
     flips: Samples,
-    last_page: LastPage,
+    last_page: Option<(Duration, String)>,
     /// When the service was made, seconds since the epoch in real time.
     began: f64,
     /// The broker asked its module to go.
@@ -234,7 +233,7 @@ impl Service {
             question_budget: QuestionBudget::default(),
             passes: Samples::default(),
             flips: Samples::default(),
-            last_page: LastPage::default(),
+            last_page: None,
             began,
             leaving: false,
             debug: 0,

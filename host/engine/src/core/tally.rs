@@ -60,32 +60,31 @@ impl Core {
 
     /// A job holds resources.
     pub(crate) fn run(&mut self, id: JobId, running: Running) {
-        let queue = running.queue;
-        let before = self.running.insert(id, running).and_then(|before| before.queue);
-        for (queue, more) in [(queue, true), (before, false)] {
-            if let Some(queue) = queue.and_then(|queue| self.queues.get_mut(queue as usize)) {
-                let running = &mut queue.tally.running;
-                *running = if more { *running + 1 } else { running.saturating_sub(1) };
-            }
+        self.stop(id);
+        if let Some(tally) = self.tally_of(&running) {
+            tally.running += 1;
         }
+        self.running.insert(id, running);
     }
 
     /// A job holds no resources any more.
     pub(crate) fn stop(&mut self, id: JobId) -> Option<Running> {
         let running = self.running.remove(&id)?;
-        if let Some(queue) = running.queue.and_then(|queue| self.queues.get_mut(queue as usize)) {
-            queue.tally.running = queue.tally.running.saturating_sub(1);
+        if let Some(tally) = self.tally_of(&running) {
+            tally.running = tally.running.saturating_sub(1);
         }
         Some(running)
+    }
+
+    fn tally_of(&mut self, running: &Running) -> Option<&mut Tally> {
+        Some(&mut self.queues.get_mut(running.queue? as usize)?.tally)
     }
 
     /// Counts running jobs anew, after they were put in place one by one.
     pub(crate) fn count_running(&mut self) {
         self.queues.iter_mut().for_each(|queue| queue.tally.running = 0);
-        for running in self.running.values() {
-            if let Some(queue) = running.queue.and_then(|queue| self.queues.get_mut(queue as usize)) {
-                queue.tally.running += 1;
-            }
+        for (id, running) in std::mem::take(&mut self.running) {
+            self.run(id, running);
         }
     }
 }

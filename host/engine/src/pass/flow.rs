@@ -2,14 +2,14 @@
 //!
 //! Must never know the purpose of a query.
 
-use fluxgate_graph::{FlowKind, FlowSpan};
+use fluxgate_graph::{FlowSpan, ResourceKind};
 
 use super::{Pass, Refusal};
 use crate::policy_error::PolicyError;
 
 impl Pass {
     /// The kinds of flow, staged decisions included; the other queries number them in this order.
-    pub fn flow_kinds(&self) -> Vec<FlowKind> {
+    pub fn flow_kinds(&self) -> Vec<ResourceKind> {
         self.core.resources.flow_kinds()
     }
 

@@ -34,6 +34,7 @@ pub(crate) struct Satisfiability {
 #[derive(Debug, Default)]
 pub(crate) struct Cache {
     pub(crate) satisfiable: FxHashMap<ShapeId, Arc<Satisfiability>>,
+    pub(crate) least_cores: FxHashMap<ShapeId, u64>,
     /// The flow that a shape waits for: version, answer.
     pub(crate) short: FxHashMap<ShapeId, (u64, Option<String>)>,
     /// The sums of resources by kind: version, answer.

@@ -9,24 +9,12 @@ use fluxgate_formats::TotalF64;
 use crate::description::units;
 use crate::layout::flow::{EMPTY, headroom};
 use crate::live::ledger::Allocation;
-use crate::live::request::{Need, Request};
+use crate::live::request::Request;
+use crate::live::resource_kinds::ResourceKind;
 use crate::live::resources::Resources;
 
 /// Most spans of running jobs in [`Resources::flow_spans`], and most of reservations.
 pub const FLOW_SPANS_MAX: usize = 4096;
-
-/// A kind of flow.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FlowKind {
-    /// Its name: that of the subsystem.
-    pub name: String,
-    /// Its unit, without a prefix; may be empty.
-    pub unit: String,
-    /// The capacity of all of its sources.
-    pub total: u64,
-    /// The part that no job holds.
-    pub free: u64,
-}
 
 /// An amount of flow over a span of time, of a running job or a reservation.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -47,7 +35,7 @@ impl Resources {
     }
 
     /// The kinds of flow that jobs can request; the other functions number them in this order.
-    pub fn flow_kinds(&self) -> Vec<FlowKind> {
+    pub fn flow_kinds(&self) -> Vec<ResourceKind> {
         let graph = &self.machine.graph;
         let kind = |number: usize| {
             let kind = &graph.flows.kinds[number];
@@ -55,7 +43,7 @@ impl Resources {
             let sum = |of: &dyn Fn(u32) -> u64| {
                 kind.sources.iter().fold(0, |sum: u64, at| sum.saturating_add(of(*at)))
             };
-            FlowKind {
+            ResourceKind {
                 name: graph.text(kind.name).to_owned(),
                 unit: units::flowing(text).map_or(text, |(base, _)| base).to_owned(),
                 total: sum(&|at| graph.flows.idle(at).map_or(0, |idle| idle - EMPTY)),
@@ -112,12 +100,8 @@ fn least(request: &Request, kind: u32) -> u64 {
     if !request.flow {
         return 0;
     }
-    let own = request.needs.iter().fold(0, |sum: u64, need| sum.saturating_add(asked(need, kind)));
-    request.alternatives.iter().map(|other| least(other, kind)).min().unwrap_or(own)
-}
-
-fn asked(need: &Need, kind: u32) -> u64 {
-    let here = need.flows.iter().find(|flow| flow.0 == kind).map_or(0, |flow| flow.1);
-    let inner = need.with.iter().fold(here, |sum: u64, inner| sum.saturating_add(asked(inner, kind)));
-    need.min().saturating_mul(inner)
+    request.least(&|need, count| {
+        let each = need.flows.iter().find(|flow| flow.0 == kind).map_or(0, |flow| flow.1);
+        count.saturating_mul(each)
+    })
 }

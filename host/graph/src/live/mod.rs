@@ -14,7 +14,7 @@ pub(crate) mod future;
 mod grow;
 pub(crate) mod hints;
 pub(crate) mod index;
-mod least_cores;
+mod least;
 pub(crate) mod ledger;
 pub(crate) mod level_shortage;
 pub(crate) mod levels;

@@ -14,12 +14,12 @@ use crate::live::request::{Need, Request};
 use crate::live::resources::Resources;
 use crate::live::view::{Eligible, Overlay, Where};
 
-/// A kind of resource: all pools of one type that count in one unit.
+/// A kind of resource: all pools of one type that count in one unit, or all flow of a subsystem.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ResourceKind {
-    /// The type of its pools, as a jobspec has it.
+    /// The type of its pools, as a jobspec has it; of flow, the name of the subsystem.
     pub name: String,
-    /// What its units are called, such as `GiB`; empty for what is counted one by one.
+    /// The name of its unit, such as `GiB`; empty for what is counted one by one. Flow has a unit without a prefix.
     pub unit: String,
     /// Units of all pools, also of those that are down.
     pub total: u64,
@@ -125,31 +125,19 @@ impl Resources {
     pub fn resources_asked(&self, request: &Request) -> Vec<u64> {
         let graph = &self.machine.graph;
         let kinds = self.kind_keys();
-        let mut asked = vec![0; kinds.len()];
-        least(graph, &kinds, request, &mut asked);
-        asked
+        let asked = |kind: usize| {
+            request.least(&|need, count| match kind_of(graph, &kinds, need) {
+                Some((at, scale)) if at == kind => scale.pool_units(count),
+                _ => 0,
+            })
+        };
+        (0..kinds.len()).map(asked).collect()
     }
 }
 
-fn least(graph: &Graph, kinds: &[Key], request: &Request, asked: &mut [u64]) {
-    let Some((first, others)) = request.alternatives.split_first() else {
-        return request.needs.iter().for_each(|need| add(graph, kinds, need, 1, asked));
-    };
-    least(graph, kinds, first, asked);
-    for other in others {
-        let mut of_other = vec![0; kinds.len()];
-        least(graph, kinds, other, &mut of_other);
-        asked.iter_mut().zip(of_other).for_each(|(least, other)| *least = (*least).min(other));
-    }
-}
-
-/// Adds what a need takes, `times` over, to the first kind of its type whose unit converts.
-fn add(graph: &Graph, kinds: &[Key], need: &Need, times: u64, asked: &mut [u64]) {
-    let times = times.saturating_mul(need.min());
+/// The first kind of a need's type whose unit converts, and how it does.
+fn kind_of(graph: &Graph, kinds: &[Key], need: &Need) -> Option<(usize, units::Scale)> {
     let of_type = kinds.iter().enumerate().filter(|(_, (type_, _))| !need.slot && *type_ == need.type_);
     let scale = |(at, (_, unit)): (usize, &Key)| Some((at, units::scale(&need.unit, graph.text(*unit))?));
-    if let Some((at, scale)) = of_type.filter_map(scale).next() {
-        asked[at] = asked[at].saturating_add(scale.pool_units(times));
-    }
-    need.with.iter().for_each(|inner| add(graph, kinds, inner, times, asked));
+    of_type.filter_map(scale).next()
 }

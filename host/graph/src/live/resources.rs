@@ -279,6 +279,7 @@ impl Resources {
         self.inventory_version += 1;
         let cache = self.cache.get_mut().unwrap_or_else(PoisonError::into_inner);
         cache.satisfiable.clear();
+        cache.least_cores.clear();
     }
 
     /// Marks ranks up: they accept jobs. Ranks that are not in the inventory, or were removed, are ignored.

@@ -36,20 +36,16 @@ fn bounded<'a>(tallies: impl Iterator<Item = QueueTally<'a>>) -> Vec<QueueTally<
     queues
 }
 
-/// The last page, and when it was written.
-#[derive(Debug, Default)]
-pub(super) struct LastPage(Option<(Duration, String)>);
-
 impl Service {
     /// The page, at most a second old.
     pub(super) fn metrics(&mut self) -> Value {
         let now = self.host.elapsed();
         let fresh = |(at, _): &&(Duration, String)| now.saturating_sub(*at) < KEPT;
-        if let Some((_, text)) = self.last_page.0.as_ref().filter(fresh) {
+        if let Some((_, text)) = self.last_page.as_ref().filter(fresh) {
             return json!({"metrics": text});
         }
         let text = self.page();
-        self.last_page = LastPage(Some((now, text.clone())));
+        self.last_page = Some((now, text.clone()));
         json!({"metrics": text})
     }
 

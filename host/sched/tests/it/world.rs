@@ -224,12 +224,7 @@ impl World {
 
     /// A job of so many cores arrives; nothing is settled.
     pub fn submit(&mut self, id: u64, cores: u32, duration: f64) {
-        let jobspec = Simple { slots: cores, duration, command: vec!["app".into()], ..Simple::default() };
-        let payload = json!({
-            "id": id, "priority": 16, "userid": 1000, "t_submit": id as f64, "jobspec": jobspec.build().to_value(),
-        });
-        let message = from_broker("sched.alloc", &payload);
-        self.service.message(message);
+        self.submit_as(1000, id, cores, duration);
     }
 
     /// The same of another user.
