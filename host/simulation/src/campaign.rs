@@ -9,7 +9,7 @@ use std::sync::{Arc, Once};
 
 use fluxgate_formats::Idset;
 
-use crate::components::Shelf;
+use crate::components::CompiledPolicies;
 use crate::plan::{Keep, Plan, Profile};
 use crate::tally::Tally;
 use crate::world::{Outcome, World};
@@ -44,12 +44,18 @@ fn keep_panics() {
 }
 
 /// Run what is kept of a seed.
-pub fn run(seed: u64, profile: Profile, keep: &Keep, shelf: &Arc<Shelf>, trace: bool) -> Outcome {
+pub fn run(
+    seed: u64,
+    profile: Profile,
+    keep: &Keep,
+    compiled: &Arc<CompiledPolicies>,
+    trace: bool,
+) -> Outcome {
     keep_panics();
     let plan = Plan::new(seed, profile, keep);
-    let (shelf, calm) = (Arc::clone(shelf), plan.calm);
+    let (compiled, calm) = (Arc::clone(compiled), plan.calm);
     RUNNING.set(true);
-    let result = catch_unwind(AssertUnwindSafe(|| World::new(plan, shelf, trace).run()));
+    let result = catch_unwind(AssertUnwindSafe(|| World::new(plan, compiled, trace).run()));
     RUNNING.set(false);
     result.unwrap_or_else(|_| {
         let what = PANIC.with(|panic| panic.borrow_mut().take()).unwrap_or_default();
@@ -58,14 +64,14 @@ pub fn run(seed: u64, profile: Profile, keep: &Keep, shelf: &Arc<Shelf>, trace: 
 }
 
 /// The smallest part of a failing seed that still fails, as far as trying finds it.
-pub fn shrink(seed: u64, profile: Profile, keep: &Keep, shelf: &Arc<Shelf>) -> Keep {
+pub fn shrink(seed: u64, profile: Profile, keep: &Keep, compiled: &Arc<CompiledPolicies>) -> Keep {
     let whole = Plan::new(seed, profile, keep);
     let mut faults: Vec<u32> = whole.faults.iter().map(|fault| fault.number).collect();
     let mut jobs: Vec<u32> = whole.jobs.iter().map(|job| job.number).collect();
     let mut tries = 0;
     let mut fails = |jobs: &[u32], faults: &[u32]| {
         tries += 1;
-        tries <= TRIES_MAX && run(seed, profile, &kept(keep, jobs, faults), shelf, false).broken.is_some()
+        tries <= TRIES_MAX && run(seed, profile, &kept(keep, jobs, faults), compiled, false).broken.is_some()
     };
     loop {
         let before = faults.len() + jobs.len();

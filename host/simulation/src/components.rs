@@ -20,8 +20,8 @@ use crate::plan::GOOD;
 /// The policy that fails on demand.
 pub const BROKEN: &str = "broken";
 
-/// See the module text.
-pub struct Shelf {
+/// The policies of a profile and their loader. See the module text.
+pub struct CompiledPolicies {
     loader: Loader,
     compiled: BTreeMap<String, Compiled>,
 }
@@ -42,28 +42,28 @@ fn limits() -> Limits {
     }
 }
 
-impl Shelf {
-    /// A shelf without components.
+impl CompiledPolicies {
+    /// No components.
     ///
     /// # Errors
     /// This machine cannot run WebAssembly.
-    pub fn empty() -> Result<Shelf> {
-        Ok(Shelf { loader: Loader::without_clock(limits())?, compiled: BTreeMap::new() })
+    pub fn empty() -> Result<CompiledPolicies> {
+        Ok(CompiledPolicies { loader: Loader::without_clock(limits())?, compiled: BTreeMap::new() })
     }
 
     /// The components of this folder that the profile uses.
     ///
     /// # Errors
     /// One of them is not there, or cannot be compiled.
-    pub fn open(folder: &Path) -> Result<Shelf> {
-        let mut shelf = Shelf::empty()?;
+    pub fn open(folder: &Path) -> Result<CompiledPolicies> {
+        let mut policies = CompiledPolicies::empty()?;
         for name in GOOD.into_iter().chain([BROKEN]) {
             let path = folder.join(name).with_extension("wasm");
             let bytes = std::fs::read(&path).with_context(|| path.display().to_string())?;
-            let compiled = shelf.loader.compile(&bytes).with_context(|| path.display().to_string())?;
-            shelf.compiled.insert(name.to_owned(), compiled);
+            let compiled = policies.loader.compile(&bytes).with_context(|| path.display().to_string())?;
+            policies.compiled.insert(name.to_owned(), compiled);
         }
-        Ok(shelf)
+        Ok(policies)
     }
 
     fn path(name: &str) -> PathBuf {
@@ -71,22 +71,22 @@ impl Shelf {
     }
 }
 
-/// A shelf as the service sees it.
-pub struct OnShelf(pub Arc<Shelf>);
+/// The policies as the service sees them.
+pub struct ServiceComponents(pub Arc<CompiledPolicies>);
 
-impl Components for OnShelf {
+impl Components for ServiceComponents {
     fn loader(&self) -> &Loader {
         &self.0.loader
     }
 
     fn files(&self) -> BTreeMap<String, PathBuf> {
-        self.0.compiled.keys().map(|name| (name.clone(), Shelf::path(name))).collect()
+        self.0.compiled.keys().map(|name| (name.clone(), CompiledPolicies::path(name))).collect()
     }
 
     fn find(&self, policy: &str) -> Result<PathBuf> {
         let name = policy.rsplit('/').next().unwrap_or_default();
         let there = self.0.compiled.contains_key(name);
-        there.then(|| Shelf::path(name)).with_context(|| format!("no policy {policy:?}"))
+        there.then(|| CompiledPolicies::path(name)).with_context(|| format!("no policy {policy:?}"))
     }
 
     fn compile(&self, policy: &str) -> Result<Compiled> {
@@ -94,19 +94,23 @@ impl Components for OnShelf {
         self.0.compiled.get(name).cloned().with_context(|| format!("no policy {policy:?}"))
     }
 
+    fn admit(&self, _: &str, _: Option<&Path>) -> Result<()> {
+        Ok(())
+    }
+
     fn signer(&self, _: &str) -> Option<String> {
         None
     }
 
     fn reopen(&self, _: &Settings) -> Result<Arc<dyn Components>> {
-        Ok(Arc::new(OnShelf(Arc::clone(&self.0))))
+        Ok(Arc::new(ServiceComponents(Arc::clone(&self.0))))
     }
 }
 
-/// A shelf as a rerun of a journal sees it.
-pub struct Again(pub Arc<Shelf>);
+/// The policies as a rerun of a journal sees them.
+pub struct RerunPolicies(pub Arc<CompiledPolicies>);
 
-impl Policies for Again {
+impl Policies for RerunPolicies {
     fn make(&mut self, row: &PolicyRow) -> Result<Box<dyn Policy>, String> {
         if row.digest.is_empty() {
             return Ok(Box::new(Builtin));

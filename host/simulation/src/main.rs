@@ -17,7 +17,7 @@ use anyhow::{Context, Result};
 use clap::{Parser, ValueEnum};
 use fluxgate_formats::Idset;
 use fluxgate_simulation::campaign::{command, profile_of, run, shrink};
-use fluxgate_simulation::components::Shelf;
+use fluxgate_simulation::components::CompiledPolicies;
 use fluxgate_simulation::fault::Kind;
 use fluxgate_simulation::plan::{Keep, Plan, Profile};
 use fluxgate_simulation::tally::Tally;
@@ -113,20 +113,20 @@ fn profile(which: Which, seed: u64) -> Profile {
 /// True if no seed failed.
 fn start(arguments: &Arguments) -> Result<bool> {
     let kinds = arguments.fault.as_ref().map(|kinds| kinds.iter().copied().collect());
-    let shelf = match arguments.profile {
-        Which::Builtin => Shelf::empty()?,
-        _ => Shelf::open(&arguments.policies)
+    let compiled = match arguments.profile {
+        Which::Builtin => CompiledPolicies::empty()?,
+        _ => CompiledPolicies::open(&arguments.policies)
             .context("`cargo xtask policies` builds the components; --profile builtin does without")?,
     };
-    let shelf = Arc::new(shelf);
+    let compiled = Arc::new(compiled);
     let keep = Keep { jobs: arguments.jobs.clone(), faults: arguments.faults.clone(), kinds };
     match arguments.seed {
-        Some(seed) => Ok(one(arguments, seed, &keep, &shelf)),
-        None => Ok(many(arguments, &keep, &shelf)),
+        Some(seed) => Ok(one(arguments, seed, &keep, &compiled)),
+        None => Ok(many(arguments, &keep, &compiled)),
     }
 }
 
-fn one(arguments: &Arguments, seed: u64, keep: &Keep, shelf: &Arc<Shelf>) -> bool {
+fn one(arguments: &Arguments, seed: u64, keep: &Keep, compiled: &Arc<CompiledPolicies>) -> bool {
     let profile = profile(arguments.profile, seed);
     if arguments.trace {
         println!("{:#?}", Plan::new(seed, profile, keep));
@@ -137,7 +137,7 @@ fn one(arguments: &Arguments, seed: u64, keep: &Keep, shelf: &Arc<Shelf>) -> boo
             .without_time()
             .init();
     }
-    let outcome = run(seed, profile, keep, shelf, arguments.trace);
+    let outcome = run(seed, profile, keep, compiled, arguments.trace);
     println!(
         "seed {seed}: {} steps, {} messages, hash {:016x}",
         outcome.tally.steps, outcome.tally.messages, outcome.hash
@@ -149,7 +149,7 @@ fn one(arguments: &Arguments, seed: u64, keep: &Keep, shelf: &Arc<Shelf>) -> boo
     outcome.broken.is_none()
 }
 
-fn many(arguments: &Arguments, keep: &Keep, shelf: &Arc<Shelf>) -> bool {
+fn many(arguments: &Arguments, keep: &Keep, compiled: &Arc<CompiledPolicies>) -> bool {
     let end = if arguments.minutes.is_some() { u64::MAX } else { SEEDS };
     let seeds = arguments.seeds.clone().unwrap_or(0..end);
     let limit = arguments.minutes.map(|minutes| Duration::from_secs_f64(minutes * 60.0));
@@ -165,14 +165,14 @@ fn many(arguments: &Arguments, keep: &Keep, shelf: &Arc<Shelf>) -> bool {
             println!("{}", progress(done, took, failed, &tally));
         }
         let profile = profile(arguments.profile, seed);
-        let outcome = run(seed, profile, keep, shelf, false);
+        let outcome = run(seed, profile, keep, compiled, false);
         tally.add(&outcome.tally);
         done += 1;
         let Some((time, what)) = &outcome.broken else { continue };
         failed += 1;
         println!("seed {seed}: broken at {time:.6} s: {what}");
-        let small = shrink(seed, profile, keep, shelf);
-        if let Some((time, what)) = run(seed, profile, &small, shelf, false).broken {
+        let small = shrink(seed, profile, keep, compiled);
+        if let Some((time, what)) = run(seed, profile, &small, compiled, false).broken {
             println!("  smaller, at {time:.6} s: {what}");
         }
         println!("  {} --trace", command(seed, profile, &small));

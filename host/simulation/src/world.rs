@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use crate::agenda::{Agenda, SECOND, Time, micros};
 use crate::book::{Book, Shape};
-use crate::components::Shelf;
+use crate::components::CompiledPolicies;
 use crate::dice::{Dice, TraceHash};
 use crate::disk::SimulatedDisk;
 use crate::fault::Kind;
@@ -100,7 +100,7 @@ pub struct Outcome {
 /// See the module text.
 pub struct World {
     plan: Plan,
-    shelf: Arc<Shelf>,
+    compiled: Arc<CompiledPolicies>,
     agenda: Agenda<Step>,
     dice: Dice,
     /// Seconds by which the clock of the instance has jumped.
@@ -149,7 +149,7 @@ pub struct World {
 
 impl World {
     /// The world of a plan. With `trace`, every step is a line on standard error.
-    pub fn new(plan: Plan, shelf: Arc<Shelf>, trace: bool) -> World {
+    pub fn new(plan: Plan, compiled: Arc<CompiledPolicies>, trace: bool) -> World {
         let seed = plan.seed;
         let shape = Shape { cores: plan.cores, gpus: plan.gpus };
         let mut book = Book::default();
@@ -163,7 +163,7 @@ impl World {
         let works = plan.jobs.iter().map(|job| job.run + job.cleanup + 3.0 * job.parts.1 + 30.0);
         let end = micros(plan.calm + 1500.0 + works.sum::<f64>());
         let mut world = World {
-            shelf,
+            compiled,
             agenda: Agenda::default(),
             dice: Dice::new(seed, "world"),
             jumped: 0.0,

@@ -18,7 +18,7 @@ use super::operators::Asked;
 use super::{Step, Weather, World};
 use crate::agenda::{SECOND, Time, micros};
 use crate::book::{Unit, units};
-use crate::components::Again;
+use crate::components::RerunPolicies;
 use crate::model::job::{Job, State};
 use crate::plan::{Act, JOURNAL, Profile};
 
@@ -195,7 +195,7 @@ impl World {
             // A disk that failed at each try has nothing.
             Err(_) => return,
         };
-        match verify(&journal, &mut Again(Arc::clone(&self.shelf)), None, None) {
+        match verify(&journal, &mut RerunPolicies(Arc::clone(&self.compiled)), None, None) {
             Ok(done) => {
                 self.tally.reached("the journal was run again");
                 if !done.gaps.is_empty() {
@@ -241,7 +241,7 @@ impl World {
     fn files_alone(&mut self, journal: &Journal) {
         for path in journal.files() {
             let Ok(file) = Journal::on(Arc::new(self.disk.clone()), path) else { continue };
-            match verify(&file, &mut Again(Arc::clone(&self.shelf)), None, None) {
+            match verify(&file, &mut RerunPolicies(Arc::clone(&self.compiled)), None, None) {
                 Ok(_) | Err(RerunError::Read(_) | RerunError::Nothing) => {}
                 // Such a file begins in the middle, with the states that policies saved.
                 Err(_) if self.plan.profile == Profile::Policies => {}

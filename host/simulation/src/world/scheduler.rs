@@ -15,7 +15,7 @@ use fluxgate_wire::message::Message;
 use super::{Step, World};
 use crate::agenda::{SECOND, Time, micros};
 use crate::book::units;
-use crate::components::OnShelf;
+use crate::components::ServiceComponents;
 use crate::link::Link;
 use crate::model::store::operations;
 use crate::outside::Outside;
@@ -70,7 +70,7 @@ impl World {
         };
         let outside = Arc::new(Outside::new(self.disk.clone()));
         outside.set_time(self.now(), Duration::ZERO);
-        let components = Arc::new(OnShelf(Arc::clone(&self.shelf)));
+        let components = Arc::new(ServiceComponents(Arc::clone(&self.compiled)));
         let configuration = Configuration::new(settings, Vec::new(), None);
         let service = match Service::new(Arc::clone(&outside) as _, identity, configuration, components) {
             Ok(service) => service,

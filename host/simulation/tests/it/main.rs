@@ -3,25 +3,29 @@
 use std::sync::{Arc, OnceLock};
 
 use fluxgate_simulation::campaign::{command, profile_of, run};
-use fluxgate_simulation::components::Shelf;
+use fluxgate_simulation::components::CompiledPolicies;
 use fluxgate_simulation::plan::{GOOD, Keep, Profile};
 use fluxgate_testing::component;
 
-/// The shelf of all tests; without components where they were not built.
-fn shelf() -> (Arc<Shelf>, bool) {
-    static SHELF: OnceLock<(Arc<Shelf>, bool)> = OnceLock::new();
-    let (shelf, full) = SHELF.get_or_init(|| {
+/// The policies of all tests; without components where they were not built.
+fn compiled() -> (Arc<CompiledPolicies>, bool) {
+    static COMPILED: OnceLock<(Arc<CompiledPolicies>, bool)> = OnceLock::new();
+    let (compiled, full) = COMPILED.get_or_init(|| {
         let there = GOOD.into_iter().chain(["broken"]).all(|name| component(name).is_some());
-        let shelf = if there { Shelf::open(&fluxgate_testing::policies()) } else { Shelf::empty() };
-        (Arc::new(shelf.unwrap()), there)
+        let compiled = if there {
+            CompiledPolicies::open(&fluxgate_testing::policies())
+        } else {
+            CompiledPolicies::empty()
+        };
+        (Arc::new(compiled.unwrap()), there)
     });
-    (Arc::clone(shelf), *full)
+    (Arc::clone(compiled), *full)
 }
 
 fn all_hold(seeds: impl Iterator<Item = u64>, profile: Profile) {
-    let (shelf, _) = shelf();
+    let (compiled, _) = compiled();
     for seed in seeds {
-        let outcome = run(seed, profile, &Keep::default(), &shelf, false);
+        let outcome = run(seed, profile, &Keep::default(), &compiled, false);
         if let Some((time, what)) = outcome.broken {
             panic!("at {time} s: {what}\n{} --trace", command(seed, profile, &Keep::default()));
         }
@@ -35,21 +39,21 @@ fn no_invariant_breaks_without_components() {
 
 #[test]
 fn no_invariant_breaks_with_components() {
-    if shelf().1 {
+    if compiled().1 {
         all_hold((0..120).filter(|seed| profile_of(*seed) == Profile::Policies), Profile::Policies);
     }
 }
 
 #[test]
 fn the_same_seed_is_the_same_world_to_the_byte() {
-    let (shelf, full) = shelf();
+    let (compiled, full) = compiled();
     let profiles = if full { &[Profile::Builtin, Profile::Policies][..] } else { &[Profile::Builtin] };
     let mut hashes = std::collections::BTreeSet::new();
     for profile in profiles {
         for seed in 300..310 {
             let keep = Keep::default();
             let (one, other) =
-                (run(seed, *profile, &keep, &shelf, false), run(seed, *profile, &keep, &shelf, false));
+                (run(seed, *profile, &keep, &compiled, false), run(seed, *profile, &keep, &compiled, false));
             assert_eq!(one, other, "seed {seed} with {profile:?}");
             hashes.insert(one.hash);
         }
@@ -80,14 +84,14 @@ const FOUND: &[(u64, Profile, &str, &str, &str)] = &[
 
 #[test]
 fn what_was_found_stays_mended() {
-    let (shelf, full) = shelf();
+    let (compiled, full) = compiled();
     for (seed, profile, jobs, faults, what) in FOUND {
         if *profile == Profile::Policies && !full {
             continue;
         }
         let set = |text: &str| Some(fluxgate_formats::Idset::parse(text).unwrap().iter().collect());
         let keep = Keep { jobs: set(jobs), faults: set(faults), kinds: None };
-        let broken = run(*seed, *profile, &keep, &shelf, false).broken;
+        let broken = run(*seed, *profile, &keep, &compiled, false).broken;
         assert_eq!(broken, None, "seed {seed}: {what}");
     }
 }
