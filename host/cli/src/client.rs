@@ -19,7 +19,7 @@ pub(crate) struct Client {
 impl Client {
     /// Connect to the instance that the user means.
     pub(crate) fn connect(target: &Target) -> Result<Client> {
-        Client::connect_uri(&place::uri(target))
+        Client::connect_uri(&place::uri(target)?)
     }
 
     /// Connect to this socket.

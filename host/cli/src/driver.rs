@@ -31,6 +31,7 @@ use crate::clock::Clock;
 use crate::files;
 use crate::logging::{self, Line, Lines};
 use crate::policy_source::PolicySource;
+use crate::service_manager::ServiceManager;
 
 /// Messages taken in before the engine gets its turn, so that a flood cannot keep it from scheduling.
 const MESSAGES_PER_TURN_MAX: usize = 4096;
@@ -85,22 +86,23 @@ pub(crate) fn is_orderly(error: &anyhow::Error) -> bool {
 }
 
 /// Be the scheduler of the broker at the other end, until it or a signal ends that. With `ready`, that line is written to
-/// standard output when the policy that was asked for decides.
+/// standard output when the policy that was asked for decides; `manager` is told how the scheduler is.
 pub(crate) async fn serve(
     identity: ServiceIdentity,
     configuration: Configuration,
     clock: Clock,
     (outbox, inbox): (&Outbox, &mut Inbox),
     lines: Lines,
-    ready: Option<&str>,
+    (ready, manager): (Option<&str>, ServiceManager),
 ) -> Result<()> {
     let components = Arc::new(PolicySource::of(configuration.settings())?);
     let (finished, arrivals) = mpsc::unbounded_channel();
     let host = Outside { clock, outbox: outbox.clone(), finished };
     let service = Service::new(Arc::new(host), identity, configuration, components)?;
-    let mut driver = Driver { service, clock, arrivals, lines, ready };
+    let mut driver = Driver { service, clock, arrivals, lines, ready, manager };
     open_desk(driver.service.responder(), clock, inbox, outbox);
     let result = driver.turns(inbox).await;
+    driver.manager.stopping();
     while let Some(line) = driver.lines.try_recv() {
         driver.log(&line);
     }
@@ -116,6 +118,7 @@ struct Driver<'a> {
     lines: Lines,
     /// The line that is still to be written to standard output.
     ready: Option<&'a str>,
+    manager: ServiceManager,
 }
 
 impl Driver<'_> {
@@ -135,7 +138,10 @@ impl Driver<'_> {
                 biased;
                 _ = interrupt.recv() => return Ok(()),
                 _ = terminate.recv() => return Ok(()),
-                _ = hangup.recv() => self.service.hangup(),
+                _ = hangup.recv() => {
+                    self.manager.reloading();
+                    self.service.hangup();
+                }
                 message = inbox.recv() => match message {
                     Ok(message) => self.messages(message, inbox),
                     Err(Disconnect::Local) => return Ok(()),
@@ -166,6 +172,7 @@ impl Driver<'_> {
             let mut out = io::stdout();
             let _ = writeln!(out, "{line}").and_then(|()| out.flush());
         }
+        self.manager.turn(&self.service);
         Ok(())
     }
 
@@ -185,7 +192,8 @@ impl Driver<'_> {
     /// How long there is nothing to do unless something happens.
     fn idle_for(&self) -> Duration {
         let NextTurn { time, elapsed } = self.service.next_turn();
-        self.clock.until(time).min(elapsed.saturating_sub(self.clock.elapsed()))
+        let idle = self.clock.until(time).min(elapsed.saturating_sub(self.clock.elapsed()));
+        idle.min(self.manager.idle_for())
     }
 }
 

@@ -20,6 +20,7 @@ mod module;
 mod place;
 mod policy_source;
 mod render;
+mod service_manager;
 mod values;
 
 use std::io::Write;
@@ -35,9 +36,11 @@ fn main() -> ExitCode {
     match cmd::run(cmd::cli::parse()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
+            let code = fail::code(&error);
             // A closed standard error is no reason to panic.
-            let _ = writeln!(std::io::stderr(), "{}: {error:#}", invoked::name());
-            ExitCode::from(fail::code(&error))
+            let error = render::shown(format_args!("{error:#}"));
+            let _ = writeln!(std::io::stderr(), "{}: {error}", invoked::name());
+            ExitCode::from(code)
         }
     }
 }

@@ -26,6 +26,7 @@ use crate::audit_trail;
 use crate::clock::Clock;
 use crate::driver::{self, is_orderly};
 use crate::logging::{self, Lines};
+use crate::service_manager::ServiceManager;
 
 /// How long the broker may take to hear that we are going.
 const FINALIZE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -142,8 +143,9 @@ async fn serve(welcome: &Welcome, outbox: &Outbox, inbox: &mut Inbox, lines: Lin
     let uuid = Some(welcome.uuid.clone()).filter(|uuid| !uuid.is_empty());
     let audit_trail = audit_trail::default_path();
     let identity = ServiceIdentity { session, rank: welcome.rank(), uuid, audit_trail };
-    // Standard output is the broker's.
-    driver::serve(identity, configuration, Clock::real(), (outbox, inbox), lines, None).await
+    // Standard output and the service manager are the broker's.
+    let told = (None, ServiceManager::none());
+    driver::serve(identity, configuration, Clock::real(), (outbox, inbox), lines, told).await
 }
 
 /// Tell the broker that we go, answer what is still there, and say how it ended.

@@ -117,7 +117,15 @@ impl Place {
     }
 }
 
-/// The URI to connect to: named by the user, or the socket of the instance's folder.
-pub(crate) fn uri(target: &Target) -> String {
-    target.uri.clone().unwrap_or_else(|| Place::of(target).uri())
+/// The URI to connect to: named by the user, or the socket of the instance's folder. A folder that is not this user's alone is
+/// refused: what listens there would be told environments and commands.
+pub(crate) fn uri(target: &Target) -> Result<String> {
+    if let Some(uri) = &target.uri {
+        return Ok(uri.clone());
+    }
+    let place = Place::of(target);
+    if std::fs::symlink_metadata(&place.dir).is_ok() {
+        place.check_owned()?;
+    }
+    Ok(place.uri())
 }

@@ -2,10 +2,11 @@
 //! admitted under the rules of the site, and compiled.
 
 use std::collections::BTreeMap;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, bail};
 use fluxgate_artefact::keys::{Keys, Signed, signature_path};
 use fluxgate_engine::{BUILTIN, Policy};
 use fluxgate_policy::{Compiled, Config, Digest, Limits, Loader, Manifest};
@@ -72,6 +73,27 @@ fn cache_dir() -> Option<PathBuf> {
     Some(base.join("fluxgate/compiled"))
 }
 
+/// Checks that no stranger can put a policy into this folder. The superuser may use the folders of all users.
+fn held(folder: &Path) -> Result<()> {
+    let meta = std::fs::metadata(folder).with_context(|| folder.display().to_string())?;
+    let (me, owner) = (nix::unistd::geteuid().as_raw(), meta.uid());
+    if me != 0 && owner != me && owner != 0 {
+        bail!(
+            "policies: {} belongs to user {owner}; accepted is a folder of user {me} or root",
+            folder.display()
+        );
+    }
+    if meta.mode() & 0o002 != 0 {
+        bail!(
+            "policies: {} has mode {:04o}: every user can put a policy there; accepted is a folder that others cannot write \
+             (chmod o-w)",
+            folder.display(),
+            meta.mode() & 0o7777
+        );
+    }
+    Ok(())
+}
+
 impl PolicySource {
     /// The policies in this folder, or in the default one.
     pub(crate) fn open(dir: Option<&Path>) -> Result<PolicySource> {
@@ -93,7 +115,11 @@ impl PolicySource {
     /// The policies that these settings are about.
     pub(crate) fn of(settings: &Settings) -> Result<PolicySource> {
         let limits = settings.guard.limits.clone();
-        PolicySource::governed(settings.policies.as_deref(), limits, settings.rules.clone())
+        let source = PolicySource::governed(settings.policies.as_deref(), limits, settings.rules.clone())?;
+        if let Some(folder) = source.folder() {
+            held(folder)?;
+        }
+        Ok(source)
     }
 
     /// What compiles the components.
@@ -211,6 +237,19 @@ impl Components for PolicySource {
 
     fn compile(&self, policy: &str) -> Result<Compiled> {
         PolicySource::compile(self, policy)
+    }
+
+    fn admit(&self, digest: &str, source: Option<&Path>) -> Result<()> {
+        if !self.rules.manifest && !self.rules.signature && self.rules.keys.is_none() {
+            return Ok(());
+        }
+        let path =
+            source.ok_or_else(|| anyhow!("it came from no file, so that no rule can be held against it"))?;
+        let bytes = self.read(path).with_context(|| path.display().to_string())?;
+        if Digest::of(&bytes).to_string() != digest {
+            return Err(anyhow!("{}: is another component by now", path.display()));
+        }
+        admit(&self.rules, path, &bytes).map(drop).with_context(|| path.display().to_string())
     }
 
     fn signer(&self, digest: &str) -> Option<String> {

@@ -30,9 +30,20 @@ pub(crate) fn pairs() -> Table {
     table
 }
 
+/// Text of others as a terminal may have it: a control character other than a line break or a tabulator is shown, not sent.
+pub(crate) fn shown(text: impl std::fmt::Display) -> String {
+    text.to_string().replace(|c: char| c.is_control() && !matches!(c, '\n' | '\t'), "\u{fffd}")
+}
+
+/// Clear the terminal: what follows is drawn over what was there.
+pub(crate) fn clear() -> Result<()> {
+    // Cursor home, and clear to the end.
+    Ok(write!(std::io::stdout(), "\x1b[H\x1b[J")?)
+}
+
 /// Print a line to standard output; a reader that went away is not an error.
 pub(crate) fn line(text: impl std::fmt::Display) -> Result<()> {
-    match writeln!(std::io::stdout(), "{text}") {
+    match writeln!(std::io::stdout(), "{}", shown(text)) {
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
         other => Ok(other?),
     }
@@ -40,12 +51,21 @@ pub(crate) fn line(text: impl std::fmt::Display) -> Result<()> {
 
 /// Print JSON for programs.
 pub(crate) fn json(value: &Value) -> Result<()> {
-    line(serde_json::to_string_pretty(value)?)
+    let text = serde_json::to_string_pretty(value)?;
+    // Within strings JSON leaves some control characters as they are.
+    let escaped = |c: char| match c.is_control() && c != '\n' {
+        true => format!("\\u{:04x}", c as u32),
+        false => c.to_string(),
+    };
+    match text.contains(|c: char| c.is_control() && c != '\n') {
+        true => line(text.chars().map(escaped).collect::<String>()),
+        false => line(text),
+    }
 }
 
 /// Say something beside the answer, on standard error; a reader that went away is not an error.
 pub(crate) fn note(text: impl std::fmt::Display) {
-    let _ = writeln!(std::io::stderr(), "{text}");
+    let _ = writeln!(std::io::stderr(), "{}", shown(text));
 }
 
 /// A time, seconds since the epoch, as UTC.
@@ -91,6 +111,14 @@ pub(crate) fn number(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn control_characters_of_others_do_not_reach_a_terminal() {
+        assert_eq!(
+            shown("a\tb\nc\x1b]0;title\x07\u{9b}2J\x7f"),
+            "a\tb\nc\u{fffd}]0;title\u{fffd}\u{fffd}2J\u{fffd}"
+        );
+    }
 
     #[test]
     fn numbers_keep_what_matters() {

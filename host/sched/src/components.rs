@@ -4,7 +4,7 @@
 //! service has it done as [`Work`](crate::Work). Must never know which policy decides.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Result;
@@ -31,6 +31,12 @@ pub trait Components: Send + Sync {
     /// # Errors
     /// It cannot be read, is refused by a rule, or is no policy.
     fn compile(&self, policy: &str) -> Result<Compiled>;
+
+    /// Does the component of this digest, which was loaded from this file, keep to the rules? It was compiled under others.
+    ///
+    /// # Errors
+    /// The rule that refuses it, or why that cannot be told any more: the file is gone, or is another one.
+    fn admit(&self, digest: &str, source: Option<&Path>) -> Result<()>;
 
     /// The signer of the component of this digest, if it was compiled here.
     fn signer(&self, digest: &str) -> Option<String>;

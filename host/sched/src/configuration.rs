@@ -2,6 +2,7 @@
 //!
 //! Must never know what a setting does.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -87,6 +88,8 @@ pub(crate) struct Reload {
     pub(crate) request: Option<ControlRequest>,
     /// Components of another folder, or under other rules.
     pub(crate) components: Option<Arc<dyn Components>>,
+    /// The loaded components that the new rules refuse, by digest, with the reason.
+    pub(crate) refused: BTreeMap<String, String>,
     /// The policies among them.
     pub(crate) others: Vec<(PathBuf, Compiled)>,
     /// The policy of the same name that was there before.

@@ -123,6 +123,17 @@ impl PolicyHistory {
         std::iter::from_fn(|| self.history.pop()).find(trusted)
     }
 
+    /// All policies that it remembers: active, wanted and earlier ones.
+    pub(crate) fn choices(&self) -> impl Iterator<Item = &PolicyChoice> {
+        [&self.active, &self.wanted].into_iter().chain(&self.history)
+    }
+
+    /// No rollback leads to this policy any more.
+    pub(crate) fn forget(&mut self, name: &str) {
+        self.history.retain(|choice| choice.name() != name);
+        self.records.forget(name);
+    }
+
     /// Was there a policy before?
     pub(crate) fn has_history(&self) -> bool {
         !self.history.is_empty()

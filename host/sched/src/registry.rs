@@ -3,7 +3,7 @@
 //! Must never know protocol or engines; [`crate::control`] turns requests into calls of this.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Result, anyhow};
@@ -19,7 +19,12 @@ pub(crate) struct PolicyRegistry {
     catalogue: Catalogue,
     default: PolicyHistory,
     queues: BTreeMap<String, PolicyHistory>,
+    /// The loaded components that the rules of the site refuse since the last reload, by digest, with the reason.
+    refused: BTreeMap<String, String>,
 }
+
+/// A loaded component: its digest, and the file that it came from.
+pub(crate) type Loaded = (String, Option<PathBuf>);
 
 impl PolicyRegistry {
     pub(crate) fn new(loader: &Loader) -> Self {
@@ -27,7 +32,71 @@ impl PolicyRegistry {
             catalogue: Catalogue::new(loader.clone()),
             default: PolicyHistory::new(PolicyChoice::Builtin),
             queues: BTreeMap::new(),
+            refused: BTreeMap::new(),
         }
+    }
+
+    /// All components that may decide without being loaded again, each once.
+    pub(crate) fn loaded(&self) -> Vec<Loaded> {
+        let histories = std::iter::once(&self.default).chain(self.queues.values());
+        let choices = histories.flat_map(PolicyHistory::choices);
+        let remembered = choices.filter_map(|choice| match choice {
+            PolicyChoice::Loaded(entry) => Some(entry),
+            PolicyChoice::Builtin | PolicyChoice::Default => None,
+        });
+        let entries = self.catalogue.entries().chain(remembered);
+        let loaded: BTreeMap<_, _> =
+            entries.map(|entry| (entry.digest().to_string(), entry.source().map(Path::to_owned))).collect();
+        loaded.into_iter().collect()
+    }
+
+    /// From now on the rules of the site refuse these loaded components, and no others.
+    pub(crate) fn refuse(&mut self, refused: BTreeMap<String, String>) {
+        self.refused = refused;
+    }
+
+    /// Why the rules of the site refuse this policy, if they do.
+    pub(crate) fn refusal(&self, choice: &PolicyChoice) -> Option<&str> {
+        match choice {
+            PolicyChoice::Loaded(entry) => self.refused.get(&entry.digest().to_string()).map(String::as_str),
+            PolicyChoice::Builtin | PolicyChoice::Default => None,
+        }
+    }
+
+    /// The active policies that the rules of the site refuse: queue, name, reason.
+    pub(crate) fn refused_active(&self) -> Vec<(Option<&str>, &str, &str)> {
+        let queues = self.queues.iter().map(|(queue, history)| (Some(queue.as_str()), history));
+        let all = std::iter::once((None, &self.default)).chain(queues);
+        let refused = all.filter_map(|(queue, history)| {
+            let active = history.active();
+            Some((queue, active.name(), self.refusal(active)?))
+        });
+        refused.collect()
+    }
+
+    /// Forgets a loaded policy: it can be neither swapped in nor rolled back to.
+    ///
+    /// # Errors
+    /// There is no such policy, or it decides or is wanted somewhere.
+    pub(crate) fn unload(&mut self, name: &str) -> Result<()> {
+        if let PolicyChoice::Builtin | PolicyChoice::Default = self.get(name)? {
+            return Err(anyhow!("{name} is part of the scheduler and stays"));
+        }
+        let queues = self.queues.iter().map(|(queue, history)| (Some(queue), history));
+        for (queue, history) in std::iter::once((None, &self.default)).chain(queues) {
+            let at = queue.map_or_else(|| "by default".to_owned(), |queue| format!("in queue {queue}"));
+            if history.active().name() == name {
+                return Err(anyhow!("{name} decides {at}; swap another one in first"));
+            }
+            if history.wanted().name() == name {
+                return Err(anyhow!("{name} is wanted {at} and comes back; swap another one in first"));
+            }
+        }
+        self.catalogue.unload(name)?;
+        for history in std::iter::once(&mut self.default).chain(self.queues.values_mut()) {
+            history.forget(name);
+        }
+        Ok(())
     }
 
     /// The history of the default policy, or of the policy of this queue.
@@ -85,7 +154,10 @@ impl PolicyRegistry {
         if compiled.description().name == BUILTIN {
             return Err(anyhow!("the name {BUILTIN} is taken"));
         }
+        let digest = compiled.digest().to_string();
         let name = self.catalogue.take(compiled, config, Some(path.to_owned()))?.name().to_owned();
+        // It was compiled under the rules that are in force.
+        self.refused.remove(&digest);
         // Another component, or other settings: what failed before says nothing of it.
         for history in std::iter::once(&mut self.default).chain(self.queues.values_mut()) {
             history.records.forget(&name);
@@ -167,6 +239,10 @@ impl PolicyRegistry {
         let decides = self.queues.iter().filter(|(_, history)| history.active().name() == name);
         policy["queues"] = decides.map(|(queue, _)| queue.as_str()).collect();
         self.default.records.tell(&name, &mut policy);
+        if let Some(reason) = self.get(&name).ok().and_then(|choice| self.refusal(&choice).map(str::to_owned))
+        {
+            policy["refused"] = reason.into();
+        }
         policy
     }
 

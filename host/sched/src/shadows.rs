@@ -165,6 +165,11 @@ impl Shadows {
         Ok(())
     }
 
+    /// Does a shadow of this policy follow somewhere?
+    pub(crate) fn follows(&self, name: &str) -> bool {
+        self.candidates.keys().any(|(known, _)| known == name)
+    }
+
     /// End all: the scheduler begins anew.
     pub(crate) fn clear(&mut self) {
         std::mem::take(&mut self.candidates).into_values().for_each(|candidate| self.end(candidate));

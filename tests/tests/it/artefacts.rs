@@ -166,6 +166,43 @@ fn installed_listed_removed_and_on_record() {
     assert!(site.cli(&["policy", "audit"]).ok().contains("install"));
 }
 
+/// The component with another version in its description: that of the contract stands behind an `@`.
+fn with_version(bytes: &[u8], version: &[u8; 5]) -> Vec<u8> {
+    let mut changed = bytes.to_vec();
+    let at = |at: &usize| changed[*at..].starts_with(b"0.1.0") && changed[at - 1] != b'@';
+    let places: Vec<usize> = (1..bytes.len() - 5).filter(at).collect();
+    assert!(!places.is_empty());
+    places.into_iter().for_each(|at| changed[at..at + 5].copy_from_slice(version));
+    changed
+}
+
+#[test]
+fn a_good_signature_of_an_old_version_is_no_upgrade() {
+    let site = Site::new();
+    let (new, old) = (site.path("sjf.wasm"), site.path("old.wasm"));
+    fs::write(&old, with_version(&fs::read(&new).unwrap(), b"0.0.9")).unwrap();
+    site.cli(&["policy", "install", &new]).ok();
+    site.cli(&["policy", "install", &old])
+        .fails(1, &["old.wasm", "is sjf 0.0.9, and sjf 0.1.0 is installed", "--downgrade"]);
+    let version =
+        || site.cli(&["policy", "list", "--all", "--json"]).json()["policies"][0]["version"].clone();
+    assert_eq!(version(), "0.1.0");
+    site.cli(&["policy", "install", "--downgrade", &old]).ok();
+    assert_eq!(version(), "0.0.9");
+    site.cli(&["policy", "install", &new]).ok();
+    assert_eq!(version(), "0.1.0");
+}
+
+#[test]
+fn a_folder_that_every_user_may_write_is_no_folder_of_policies() {
+    let site = Site::new();
+    fs::set_permissions(site.path("policies"), fs::Permissions::from_mode(0o777)).unwrap();
+    let settings = format!("policies={}", site.path("policies"));
+    let world = World::up(&["--nodes", "1", "--cores", "1", "--no-sched"]);
+    site.cli(&["sched", "--connect", &world.uri(), &settings])
+        .fails(1, &["has mode 0777", "every user can put a policy there", "chmod o-w"]);
+}
+
 #[test]
 fn a_folder_is_built_sealed_and_tested() {
     let site = Site::new();
@@ -231,7 +268,7 @@ fn a_scheduler_loads_only_what_the_site_allows() {
         .as_array()
         .unwrap()
         .iter()
-        .filter(|e| e["what"] != "swap" || e["policy"] != "builtin-fcfs")
+        .filter(|e| e["what"] != "configure" && (e["what"] != "swap" || e["policy"] != "builtin-fcfs"))
         .map(|e| format!("{} {}", e["what"].as_str().unwrap(), e["verdict"].as_str().unwrap()))
         .collect();
     assert_eq!(
@@ -252,6 +289,9 @@ fn a_scheduler_loads_only_what_the_site_allows() {
         ],
         "{trail:#}"
     );
+    let rule =
+        trail.as_array().unwrap().iter().find(|e| e["changed"]["require-signature"]["to"] == true).unwrap();
+    assert_eq!((&rule["what"], &rule["uid"]), (&json!("configure"), &json!(nix::unistd::getuid().as_raw())));
     let refused = trail.as_array().unwrap().iter().find(|e| e["policy"] == "missing").unwrap();
     assert!(refused["reason"].as_str().unwrap().contains("no policy \"missing\" is loaded"), "{refused}");
     assert_eq!(refused["uid"], nix::unistd::getuid().as_raw());

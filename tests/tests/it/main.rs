@@ -31,6 +31,7 @@ mod replay;
 mod report;
 mod resource_query;
 mod semantics;
+mod service_manager;
 mod shadow;
 mod site_rows;
 mod twins;

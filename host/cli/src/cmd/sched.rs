@@ -13,6 +13,7 @@ use fluxgate_wire::transport::{ConnectOptions, Connection};
 use crate::args::{JournalArgs, PolicyArgs};
 use crate::files::read_config;
 use crate::render::READY;
+use crate::service_manager::ServiceManager;
 use crate::{audit_trail, driver, logging, values};
 
 /// `fluxgate sched`.
@@ -41,6 +42,7 @@ pub(crate) struct Sched {
 /// Be the scheduler, to its end.
 pub(crate) fn run(args: &Sched) -> Result<()> {
     let lines = logging::to_broker(true);
+    let manager = ServiceManager::from_environment();
     // Faults of the flags are reported before a connection is made.
     let given = arguments(args)?;
     Settings::default().with_args(&given)?;
@@ -61,8 +63,9 @@ pub(crate) fn run(args: &Sched) -> Result<()> {
         let audit_trail = audit_trail::default_path();
         let identity = ServiceIdentity { session: settings.session(), rank: 0, uuid: None, audit_trail };
         let configuration = Configuration::new(settings, given, file);
-        let result =
-            driver::serve(identity, configuration, clock, (&outbox, &mut inbox), lines, Some(READY)).await;
+        let ends = (&outbox, &mut inbox);
+        let told = (Some(READY), manager);
+        let result = driver::serve(identity, configuration, clock, ends, lines, told).await;
         outbox.flush().await;
         match result {
             // The instance went down, and the scheduler with it.

@@ -27,7 +27,7 @@ pub(crate) fn run(args: &Status) -> Result<()> {
     let settings = client.sched("sched-fluxgate.config-show", json!({}))?;
     if args.json {
         return render::json(&json!({
-            "uri": place::uri(&args.target), "stats": stats, "policies": policies, "settings": settings,
+            "uri": place::uri(&args.target)?, "stats": stats, "policies": policies, "settings": settings,
         }));
     }
     let number = |value: &Value| value.as_u64().unwrap_or(0);
@@ -35,7 +35,7 @@ pub(crate) fn run(args: &Status) -> Result<()> {
     let mut row = |key: &str, value: String| {
         table.add_row([key.to_owned(), value]);
     };
-    row("instance", place::uri(&args.target));
+    row("instance", place::uri(&args.target)?);
     let ready = stats["ready"] == true;
     row("state", if ready { "serving".to_owned() } else { "starting".to_owned() });
     row("policy", policy(&policies));

@@ -1,10 +1,10 @@
-//! Every load, swap, promotion, rollback and failure of a policy goes into the audit trail, and every request for one that was
-//! refused.
+//! Every load, swap, promotion, rollback and failure of a policy goes into the audit trail, every change of settings, and every
+//! request for one that was refused.
 //!
 //! A trail that cannot be written is logged, and scheduling goes on. Must never decide anything.
 
 use fluxgate_wire::session::ControlRequest;
-use serde_json::json;
+use serde_json::{Map, Value, json};
 
 use super::Service;
 use crate::audit_trail;
@@ -18,11 +18,13 @@ impl Service {
     /// Write down that a request which would have changed something about policies was refused at once.
     pub(super) fn record_refused(&self, request: &ControlRequest, why: &str) {
         let (what, key) = match request.method() {
+            "config-reload" | "config-read" => return self.record_settings_refused(Some(request), why),
             "policy-load" => ("load", "path"),
             "policy-swap" => ("swap", "name"),
             "policy-promote" => ("promote", "name"),
             "policy-rollback" => ("rollback", "name"),
             "policy-unset" => ("unset", "name"),
+            "policy-unload" => ("unload", "name"),
             _ => return,
         };
         let policy: String =
@@ -30,6 +32,18 @@ impl Service {
         let queue = request.payload["queue"].as_str();
         let queue: Option<String> = queue.map(|queue| queue.chars().take(POLICY_CHARS_MAX).collect());
         self.record(what, Some(request), queue.as_deref(), &policy, Err(why));
+    }
+
+    /// Write down which settings a reload changed, from what to what, and on whose request.
+    pub(super) fn record_settings(&self, request: Option<&ControlRequest>, changed: &Map<String, Value>) {
+        let mut line = self.entry("configure", request, "", Ok(()));
+        line["changed"] = Value::Object(changed.clone());
+        self.append(line);
+    }
+
+    /// Write down that a whole configuration was refused.
+    pub(super) fn record_settings_refused(&self, request: Option<&ControlRequest>, why: &str) {
+        self.append(self.entry("configure", request, "", Err(why)));
     }
 
     /// Write down what was done with a policy, or why it was not.
@@ -41,14 +55,10 @@ impl Service {
         policy: &str,
         verdict: Result<(), &str>,
     ) {
-        let configured = self.configuration.settings.audit_trail.as_deref();
-        let Some(path) = configured.or(self.identity.audit_trail.as_deref()) else { return };
-        let uid = request.map(|request| request.message.userid);
-        let mut line = audit_trail::entry(self.host.wall_clock(), what, uid, policy, verdict);
+        let mut line = self.entry(what, request, policy, verdict);
         if let Some(queue) = queue {
             line["queue"] = queue.into();
         }
-        line["scheduler"] = self.identity.session.name.as_str().into();
         // A queue may have it with settings of its own.
         let there = self.registry.look(queue).map(|history| history.active().clone());
         let there = there.filter(|choice| choice.name() == policy).or_else(|| self.registry.get(policy).ok());
@@ -60,6 +70,25 @@ impl Service {
             line["source"] = json!(entry.source());
             line["settings"] = json!(entry.config());
         }
+        self.append(line);
+    }
+
+    fn entry(
+        &self,
+        what: &str,
+        request: Option<&ControlRequest>,
+        policy: &str,
+        verdict: Result<(), &str>,
+    ) -> Value {
+        let uid = request.map(|request| request.message.userid);
+        let mut line = audit_trail::entry(self.host.wall_clock(), what, uid, policy, verdict);
+        line["scheduler"] = self.identity.session.name.as_str().into();
+        line
+    }
+
+    fn append(&self, line: Value) {
+        let configured = self.configuration.settings.audit_trail.as_deref();
+        let Some(path) = configured.or(self.identity.audit_trail.as_deref()) else { return };
         if let Err(error) = self.host.store(Store::AuditTrail(path, &line)) {
             tracing::error!(trail = %path.display(), "the audit trail cannot be written: {error}");
         }

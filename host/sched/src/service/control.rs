@@ -58,6 +58,7 @@ impl Service {
                 "policy-list" => Ok(Answer::Now(self.policy_list())),
                 "policy-show" => self.policy_show(&request.payload).map(Answer::Now),
                 "policy-load" => self.policy_load(&request),
+                "policy-unload" => self.policy_unload(&request).map(Answer::Now),
                 "policy-swap" => self.policy_swap(&request),
                 "policy-unset" => self.policy_unset(&request),
                 "policy-shadow" => self.policy_shadow(&request),

@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, bail};
 use fluxgate_formats::JobId;
 use fluxgate_policy::{Compiled, Config};
 use fluxgate_wire::proto::errno;
@@ -15,6 +15,7 @@ use serde_json::{Map, Value, json};
 use super::Service;
 use super::control::{Answer, text};
 use super::queues::queue;
+use crate::components::Components;
 use crate::pending_swap::PendingSwap;
 use crate::policy_choice::Origin;
 
@@ -61,10 +62,30 @@ impl Service {
         let (components, request) = (Arc::clone(&self.components), request.clone());
         self.start_work(
             "compile",
-            move |_| (components.compile(&path.to_string_lossy()), path),
-            move |service, (compiled, path)| service.compiled(&request, &path, config, compiled),
+            move |_| (components.compile(&path.to_string_lossy()), path, components),
+            move |service, (compiled, path, components)| {
+                service.compiled(&request, &path, config, (&components, compiled));
+            },
         );
         Ok(Answer::Later)
+    }
+
+    /// Forget a loaded policy that decides nowhere.
+    pub(super) fn policy_unload(&mut self, request: &ControlRequest) -> Result<Value> {
+        let name = text(&request.payload, "name")?;
+        let wanted = |swap: &&PendingSwap| {
+            swap.choice.name() == name || swap.before.as_ref().is_some_and(|before| before.name() == name)
+        };
+        if self.swaps.values().any(|swap| wanted(&swap)) || self.reloading {
+            return Err(anyhow!("a swap is on its way; try again when it is done"));
+        }
+        if self.shadows.follows(name) {
+            return Err(anyhow!("{name} is a shadow; end that first: fluxgate policy shadow {name} --stop"));
+        }
+        self.registry.unload(name)?;
+        self.first_queues.retain(|(_, choice)| choice.name() != name);
+        self.record("unload", Some(request), None, name, Ok(()));
+        Ok(json!({ "name": name }))
     }
 
     /// The component of a request to load one is there, or cannot be had.
@@ -73,10 +94,13 @@ impl Service {
         request: &ControlRequest,
         path: &Path,
         config: Config,
-        compiled: Result<Compiled>,
+        (components, compiled): (&Arc<dyn Components>, Result<Compiled>),
     ) {
         self.loading -= 1;
         let added = compiled.and_then(|compiled| {
+            if !Arc::ptr_eq(components, &self.components) {
+                bail!("{}: the rules of the site changed meanwhile; try again", path.display());
+            }
             self.registry.add(compiled, config, path).with_context(|| path.display().to_string())
         });
         match added.and_then(|name| self.registry.show(&name, Default::default())) {

@@ -4,6 +4,7 @@
 //! it is refused, everything stays as it was. Another policy is a hot swap, and the rest follows when it has
 //! taken over. What only a new handshake could bring (the queue depth) is noted in the answer.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -93,8 +94,13 @@ impl Service {
     /// SIGHUP: the configuration is read again.
     pub fn hangup(&mut self) {
         if let Err(error) = self.config_read(None) {
-            tracing::error!("configuration refused, the old one stays: {error:#}");
+            self.refused(None, &error);
         }
+    }
+
+    /// Is a configuration on its way that is neither in force nor refused?
+    pub fn is_reloading(&self) -> bool {
+        self.reloading || !self.configuration.readers.is_empty()
     }
 
     /// Is this the broker's configuration? Then it is taken in.
@@ -122,6 +128,7 @@ impl Service {
     }
 
     fn refused(&mut self, request: Option<ControlRequest>, error: &anyhow::Error) {
+        self.record_settings_refused(request.as_ref(), &format!("{error:#}"));
         tracing::error!("configuration refused, the old one stays: {error:#}");
         if let Some(request) = request {
             self.send(request.error(errno::EINVAL, &format!("{error:#}")));
@@ -148,6 +155,7 @@ impl Service {
             changed,
             request,
             components: None,
+            refused: BTreeMap::new(),
             others: Vec::new(),
             before: None,
             policy: None,
@@ -169,9 +177,15 @@ impl Service {
                 }
             },
         };
+        let loaded = self.registry.loaded();
         let run = move || {
             let compiled = compile(&*components, &reload, others);
             if new_components {
+                let judged = loaded.into_iter().filter_map(|(digest, source)| {
+                    let refusal = components.admit(&digest, source.as_deref()).err()?;
+                    Some((digest, format!("{refusal:#}")))
+                });
+                reload.refused = judged.collect();
                 let files = components.files().into_values();
                 let good =
                     files.filter_map(|path| Some((path.clone(), components.compile(path.to_str()?).ok()?)));
@@ -256,10 +270,13 @@ impl Service {
 
     /// Nothing can go wrong any more: it is in force from here on.
     pub(super) fn apply(&mut self, reload: Reload) {
-        let Reload { mut settings, mut changed, request, components, others, policy, queues, .. } = reload;
+        let Reload {
+            mut settings, mut changed, request, components, refused, others, policy, queues, ..
+        } = reload;
         self.reloading = false;
         if let Some(components) = components {
             self.components = components;
+            self.registry.refuse(refused);
             for (path, compiled) in others {
                 if policy.as_deref() != Some(&compiled.description().name)
                     && let Err(error) = self.registry.add(compiled, Default::default(), &path)
@@ -299,6 +316,7 @@ impl Service {
             self.want_queue_policies(queues, Origin::Person);
         }
         let notes = self.config_notes();
+        self.record_settings(request.as_ref(), &changed);
         let keys: Vec<&str> = changed.keys().map(String::as_str).collect();
         let keys = if keys.is_empty() { "nothing changed".to_owned() } else { keys.join(", ") };
         tracing::info!("configuration reloaded: {keys}");
@@ -314,6 +332,12 @@ impl Service {
     /// What the settings alone do not say.
     fn config_notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
+        for (queue, name, reason) in self.registry.refused_active() {
+            let at = queue.map_or_else(String::new, |queue| format!("queue {queue}: "));
+            notes.push(format!(
+                "{at}{name} decides, though the rules of the site refuse it: {reason}; swap another one in"
+            ));
+        }
         if let Some(depth) = &self.configuration.depth_later {
             notes.push(format!(
                 "queue-depth stays {} until the scheduler is started again, then it is {depth}: the job manager \

@@ -67,4 +67,15 @@ impl Service {
             && self.swaps.is_empty()
             && !self.queues.are_pending()
     }
+
+    /// The state of the scheduler in a line: the policy that decides, and how many jobs wait and hold resources.
+    pub fn status_line(&self) -> String {
+        match &self.engine {
+            Some(engine) if self.session.is_serving() => {
+                let (policy, waiting, running) = (engine.policy_name(), engine.pending(), engine.running());
+                format!("policy {policy}, {waiting} waiting, {running} running")
+            }
+            _ => "waits for the job manager".to_owned(),
+        }
+    }
 }

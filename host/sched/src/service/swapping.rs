@@ -42,6 +42,9 @@ fn of(queue: Option<&str>) -> String {
 impl Service {
     /// Begin to replace a policy; the answer comes with the engine's notice.
     pub(super) fn begin_swap(&mut self, swap: PendingSwap) -> Result<()> {
+        if let Some(reason) = self.registry.refusal(&swap.choice) {
+            return Err(anyhow!("{}: the rules of the site refuse it: {reason}", swap.choice.name()));
+        }
         let now = self.host.now();
         let starting = || anyhow!("the scheduler is still starting");
         let actions = match (&swap.queue, &swap.choice) {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use fluxgate_policy::{Compiled, Limits, Loader};
 use fluxgate_sched::Components;
 use fluxgate_sched::settings::Settings;
@@ -57,6 +57,8 @@ fn component(name: &str, keys: &str) -> Vec<u8> {
 pub struct InMemory {
     loader: Loader,
     bytes: BTreeMap<String, Vec<u8>>,
+    /// Manifests are required.
+    strict: bool,
 }
 
 impl InMemory {
@@ -65,7 +67,14 @@ impl InMemory {
         InMemory {
             loader: Loader::without_clock(Limits::default()).unwrap(),
             bytes: BTreeMap::from([of("steady", ORDERS), of("other", ORDERS), of("faulty", FAILS)]),
+            strict: false,
         }
+    }
+
+    /// Of these components only `steady` counts as one that has a manifest.
+    fn judge(&self, name: &str) -> Result<()> {
+        ensure!(!self.strict || name == "steady", "{name} has no manifest");
+        Ok(())
     }
 }
 
@@ -85,14 +94,20 @@ impl Components for InMemory {
 
     fn compile(&self, policy: &str) -> Result<Compiled> {
         let path = self.find(policy)?;
+        self.judge(path.file_name().unwrap().to_str().unwrap())?;
         Ok(self.loader.compile(&self.bytes[path.file_name().unwrap().to_str().unwrap()])?)
+    }
+
+    fn admit(&self, _: &str, source: Option<&Path>) -> Result<()> {
+        self.judge(source.unwrap().file_name().unwrap().to_str().unwrap())
     }
 
     fn signer(&self, _: &str) -> Option<String> {
         None
     }
 
-    fn reopen(&self, _: &Settings) -> Result<Arc<dyn Components>> {
-        Ok(Arc::new(InMemory { loader: self.loader.clone(), bytes: self.bytes.clone() }))
+    fn reopen(&self, settings: &Settings) -> Result<Arc<dyn Components>> {
+        let (loader, bytes) = (self.loader.clone(), self.bytes.clone());
+        Ok(Arc::new(InMemory { loader, bytes, strict: settings.rules.manifest }))
     }
 }

@@ -52,6 +52,32 @@ fn a_load_that_fails_changes_nothing_and_makes_room_for_the_next() {
 }
 
 #[test]
+fn a_policy_that_decides_nowhere_can_be_unloaded() {
+    let mut world = World::serving(&json!({"policy": "steady"}));
+    world.ask("policy-load", &json!({"path": "/policies/other"}));
+    world.finish("compile");
+    let swap = world.ask("policy-swap", &json!({"name": "other"}));
+    assert!(world.answer(swap).unwrap().is_ok());
+    for (name, why) in [
+        ("other", "decides by default"),
+        ("builtin-fcfs", "is part of the scheduler"),
+        ("none", "no policy \"none\" is loaded"),
+    ] {
+        let unload = world.ask("policy-unload", &json!({ "name": name }));
+        let (_, text) = world.answer(unload).unwrap().clone().unwrap_err();
+        assert!(text.contains(why), "{text}");
+    }
+    assert_eq!(world.told("policy-unload", &json!({"name": "steady"})), json!({"name": "steady"}));
+    let swap = world.ask("policy-swap", &json!({"name": "steady"}));
+    assert!(world.answer(swap).unwrap().is_err());
+    let back = world.ask("policy-rollback", &json!({}));
+    let (_, why) = world.answer(back).unwrap().clone().unwrap_err();
+    assert!(why.contains("no policy to go back to"), "{why}");
+    assert_eq!(world.trail().last().unwrap(), "rollback  refused");
+    assert!(world.trail().contains(&"unload steady done".to_owned()), "{:?}", world.trail());
+}
+
+#[test]
 fn a_policy_that_fails_is_out_for_a_while_and_comes_back_when_that_is_over() {
     let table = json!({"policy": "steady", "quarantine": 30, "watch-period": 0, "audit-period": 0});
     let mut world = World::serving(&table);

@@ -56,6 +56,65 @@ fn a_signal_has_the_brokers_configuration_read_again() {
     assert_eq!(shown["settings"]["quarantine"]["value"], 77.0);
 }
 
+fn refusal(world: &World, tag: u32) -> String {
+    let (_, why) = world.answer(tag).unwrap().clone().unwrap_err();
+    why
+}
+
+#[test]
+fn rules_that_come_later_hold_for_loaded_policies_too() {
+    let mut world = World::serving(&json!({"policy": "steady"}));
+    world.ask("policy-load", &json!({"path": "/policies/other"}));
+    world.finish("compile");
+    let swap = world.ask("policy-swap", &json!({"name": "other"}));
+    assert!(world.answer(swap).unwrap().is_ok());
+    let queue = world.ask("policy-swap", &json!({"name": "other", "queue": "debug"}));
+    assert!(world.answer(queue).unwrap().is_ok());
+    // One is on its way under the old rules.
+    let late = world.ask("policy-load", &json!({"path": "/policies/faulty"}));
+
+    let strict =
+        json!({"sched-fluxgate": {"policy": "steady", "require-manifest": true}, "queues": {"debug": {}}});
+    let reload = world.ask("config-reload", &strict);
+    world.finish("reload");
+    let answer = world.answer(reload).unwrap().as_ref().unwrap().clone();
+    let note = answer["notes"][0].as_str().unwrap();
+    assert!(note.starts_with("queue debug: other decides, though the rules of the site refuse it"), "{note}");
+    world.finish("compile");
+    let why = refusal(&world, late);
+    assert!(why.contains("the rules of the site changed meanwhile"), "{why}");
+
+    let list = world.told("policy-list", &json!({}));
+    let of = |name: &str| list["policies"].as_array().unwrap().iter().find(|it| it["name"] == name).unwrap();
+    assert_eq!(
+        (&list["active"], &of("other")["refused"]),
+        (&json!("steady"), &json!("other has no manifest"))
+    );
+    assert_eq!(of("steady").get("refused"), None);
+    // Neither a swap nor a rollback leads to it.
+    let swap = world.ask("policy-swap", &json!({"name": "other"}));
+    let why = refusal(&world, swap);
+    assert_eq!(why, "other: the rules of the site refuse it: other has no manifest");
+    let back = world.ask("policy-rollback", &json!({}));
+    assert!(refusal(&world, back).contains("the rules of the site refuse it"));
+    assert_eq!(world.told("policy-list", &json!({}))["active"], "steady");
+    // With the rule gone it may decide again.
+    let open = json!({"sched-fluxgate": {"policy": "steady"}, "queues": {"debug": {}}});
+    let reload = world.ask("config-reload", &open);
+    world.finish("reload");
+    assert_eq!(world.answer(reload).unwrap().as_ref().unwrap()["notes"], json!([]));
+    let swap = world.ask("policy-swap", &json!({"name": "other"}));
+    assert!(world.answer(swap).unwrap().is_ok());
+}
+
+#[test]
+fn changes_of_settings_are_in_the_audit_trail() {
+    let mut world = World::serving(&json!({"policy": "steady"}));
+    world.ask("config-reload", &json!({"sched-fluxgate": {"policy": "steady", "annotate": false}}));
+    world.ask("config-reload", &json!({"sched-fluxgate": {"placment": "pack"}}));
+    assert_eq!(world.trail()[1..], ["configure  done", "configure  refused"]);
+}
+
 /// RFC 33: a virtual queue has no order of its own.
 #[test]
 fn feat_1_jobs_of_a_virtual_queue_stand_in_the_order_of_its_parent() {

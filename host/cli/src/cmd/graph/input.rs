@@ -96,7 +96,7 @@ impl Input<'_> {
     fn instance(&self) -> Result<Loaded> {
         let uri = match self.options.from_instance.as_deref() {
             Some(uri) if !uri.is_empty() => uri.to_owned(),
-            _ => place::uri(&self.options.target),
+            _ => place::uri(&self.options.target)?,
         };
         let client = Client::connect_uri(&uri)?;
         let (source, mut model) = read(&client, self.options.format).with_context(|| uri.clone())?;

@@ -82,6 +82,16 @@ pub(crate) enum PolicyCmd {
         #[arg(long)]
         json: bool,
     },
+    /// Forget a loaded policy that decides nowhere: it can be neither swapped in nor rolled back to.
+    Unload {
+        #[command(flatten)]
+        target: Target,
+        /// The policy.
+        name: String,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
     /// Have a candidate make its passes on the live traffic; nothing of it is carried out.
     Shadow(ShadowCmd),
     /// How the decisions of a shadow differ from the live ones.

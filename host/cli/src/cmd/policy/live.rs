@@ -1,4 +1,4 @@
-//! `fluxgate policy list | show | load | swap | unset | rollback`: the policies that a scheduler has loaded, by
+//! `fluxgate policy list | show | load | unload | swap | unset | rollback`: the policies that a scheduler has loaded, by
 //! requests to it.
 
 use std::path::Path;
@@ -50,7 +50,7 @@ pub(super) fn list(target: &Target, as_json: bool) -> Result<()> {
             if policy["active"] == true { "*".to_owned() } else { String::new() },
             render::plain(&policy["name"]),
             render::plain(&policy["version"]),
-            failed(policy),
+            if policy["refused"].is_string() { "refused".to_owned() } else { failed(policy) },
             abilities.join(","),
             render::plain(&policy["summary"]),
         ]);
@@ -142,6 +142,12 @@ pub(super) fn swap(
 pub(super) fn back(target: &Target, topic: &str, queue: Option<&str>, as_json: bool) -> Result<()> {
     let answer = Client::connect(target)?.sched(topic, json!({ "queue": queue }))?;
     swapped(&answer, as_json)
+}
+
+/// `fluxgate policy unload`.
+pub(super) fn unload(target: &Target, name: &str, as_json: bool) -> Result<()> {
+    let answer = Client::connect(target)?.sched("sched-fluxgate.policy-unload", json!({ "name": name }))?;
+    said(&answer, as_json, || format!("unloaded {name}"))
 }
 
 /// Number of failures of a policy, and whether it is in quarantine.

@@ -36,6 +36,7 @@ pub(crate) fn run(command: &PolicyCmd) -> Result<()> {
         PolicyCmd::Rollback { target, queue, json } => {
             live::back(target, "sched-fluxgate.policy-rollback", queue.as_deref(), *json)
         }
+        PolicyCmd::Unload { target, name, json } => live::unload(target, name, *json),
         PolicyCmd::Artefact(command) => artefact::run(command),
         PolicyCmd::Build { folder, out } => build::build(folder, out.as_deref()),
         PolicyCmd::Test { policy, config, folder, out } => {

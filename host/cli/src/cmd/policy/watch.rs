@@ -30,9 +30,6 @@ pub(crate) struct WatchCmd {
     pub(crate) json: bool,
 }
 
-/// Cursor home, and clear to the end: each sample is drawn over the one before.
-const ANEW: &str = "\x1b[H\x1b[J";
-
 /// Run it.
 pub(super) fn run(args: &WatchCmd) -> Result<()> {
     let client = Client::connect(&args.target)?;
@@ -54,7 +51,8 @@ pub(super) fn run(args: &WatchCmd) -> Result<()> {
         if args.json {
             render::line(shown)?;
         } else {
-            render::line(format!("{ANEW}{} wait, {} run; Ctrl-C ends", shown["pending"], shown["running"]))?;
+            render::clear()?;
+            render::line(format!("{} wait, {} run; Ctrl-C ends", shown["pending"], shown["running"]))?;
             table(&shown)?;
         }
         before = now;

@@ -85,6 +85,9 @@ pub(crate) enum ArtefactCmd {
         /// Leave out the conformance kit.
         #[arg(long)]
         unchecked: bool,
+        /// Replace a newer version of it, too.
+        #[arg(long)]
+        downgrade: bool,
         /// Where it goes.
         #[command(flatten)]
         folder: PolicyFolder,

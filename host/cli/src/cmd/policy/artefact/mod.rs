@@ -28,8 +28,8 @@ pub(crate) fn run(command: &ArtefactCmd) -> Result<()> {
         ArtefactCmd::Verify { file, key, keys, json } => {
             govern::verify(file, key.as_deref(), keys.as_deref(), *json)
         }
-        ArtefactCmd::Install { file, unchecked, folder } => {
-            store::install(file, *unchecked, folder.policies.as_deref())
+        ArtefactCmd::Install { file, unchecked, downgrade, folder } => {
+            store::install(file, *unchecked, *downgrade, folder.policies.as_deref())
         }
         ArtefactCmd::Remove { name, folder } => store::remove(name, folder.policies.as_deref()),
         ArtefactCmd::Audit { file, json } => govern::audit(file.as_deref(), *json),

@@ -9,6 +9,7 @@ use fluxgate_artefact::keys::{TEXT_BYTES_MAX, signature_path};
 use fluxgate_artefact::registry::{Reference, docker_config};
 use fluxgate_policy::{Config, Digest};
 use fluxgate_sched::audit_entry;
+use semver::Version;
 use serde_json::{Value, json};
 
 use super::check;
@@ -34,7 +35,7 @@ fn record(what: &str, policy: &str, digest: &str, source: &str) {
 }
 
 /// `fluxgate policy install`.
-pub(super) fn install(file: &str, unchecked: bool, dir: Option<&Path>) -> Result<()> {
+pub(super) fn install(file: &str, unchecked: bool, downgrade: bool, dir: Option<&Path>) -> Result<()> {
     let source = PolicySource::open(dir)?;
     let (path, bytes, signature) = match file.starts_with("oci://") {
         true => {
@@ -59,11 +60,29 @@ pub(super) fn install(file: &str, unchecked: bool, dir: Option<&Path>) -> Result
         }
     }
     let folder = folder(&source)?;
+    if !downgrade {
+        no_downgrade(&source, folder, &name, &compiled.description().version).with_context(named)?;
+    }
     let place = installed::put(folder, &name, &bytes, signature.as_deref())
         .with_context(|| folder.display().to_string())?;
     record("install", &name, &digest, &path.to_string_lossy());
     let signed = if signature.is_some() { ", with its signature" } else { "" };
     render::line(format!("{}: {name} {}, {digest}{signed}", place.display(), compiled.description().version))
+}
+
+/// A signature covers name and version, since both are in the component; a good signature of an old version is no reason to go
+/// back to it. Versions that are not those of semantic versioning have no order.
+fn no_downgrade(source: &PolicySource, folder: &Path, name: &str, version: &str) -> Result<()> {
+    let Ok(there) = source.compile(&folder.join(format!("{name}.wasm")).to_string_lossy()) else {
+        return Ok(());
+    };
+    let there = &there.description().version;
+    match (Version::parse(version), Version::parse(there)) {
+        (Ok(new), Ok(old)) if new < old => bail!(
+            "is {name} {new}, and {name} {old} is installed; nothing was installed (--downgrade installs it)"
+        ),
+        _ => Ok(()),
+    }
 }
 
 /// A component and its signature, if it has one; the path is made absolute.
