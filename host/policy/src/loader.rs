@@ -5,12 +5,14 @@
 //! compiled on any thread: the compiler has no state but the cache.
 
 use std::fmt;
-use std::fs::File;
+use std::fs::OpenOptions;
 use std::io::Read;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::Arc;
 
 use fluxgate_engine::Abilities;
+use nix::fcntl::OFlag;
 use wasmtime::component::{Component, HasSelf, InstancePre, Linker};
 use wasmtime::{Engine, OptLevel, Store};
 
@@ -344,12 +346,16 @@ pub(crate) fn flat(error: &wasmtime::Error) -> String {
 /// The bytes of a component's file, of which at most `bytes_max` are accepted. A larger one is not read to its end.
 ///
 /// # Errors
-/// [`LoadError`] `Read`, `NotWasm` for a folder, or `TooLarge`.
+/// [`LoadError`] `Read`, `NotWasm` for what is no regular file, or `TooLarge`.
 pub fn read_component(path: &Path, bytes_max: u64) -> Result<Vec<u8>, LoadError> {
-    let file = File::open(path)?;
+    // Opening a named pipe would otherwise wait for a writer.
+    let file = OpenOptions::new().read(true).custom_flags(OFlag::O_NONBLOCK.bits()).open(path)?;
     let meta = file.metadata()?;
     if meta.is_dir() {
         return Err(LoadError::NotWasm { found: "it is a folder" });
+    }
+    if !meta.is_file() {
+        return Err(LoadError::NotWasm { found: "it is no regular file" });
     }
     if meta.len() > bytes_max {
         return Err(LoadError::TooLarge { found: meta.len(), limit: bytes_max });

@@ -1,12 +1,13 @@
 //! An inherited connection: the broker passes a module process one end of a socket pair and names it `fd://N`.
 //!
-//! The one place of this crate with `unsafe`: taking over a descriptor by its number.
+//! The one place of this crate with `unsafe`: duplicating a descriptor by its number. The inherited descriptor itself stays open
+//! until the process ends.
 
-use std::os::fd::{FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream as StdStream;
 use std::path::PathBuf;
 
-use nix::fcntl::{FcntlArg, FdFlag, fcntl};
+use nix::libc;
 use nix::sys::socket::{AddressFamily, SockaddrLike, SockaddrStorage, getsockname};
 use tokio::net::UnixStream;
 
@@ -27,13 +28,13 @@ impl Connection {
             return Err(bad("descriptors 0, 1 and 2 are for input, output and errors"));
         }
         let path = PathBuf::from(uri);
-        let owned = take(fd).ok_or_else(|| bad("this descriptor is not open"))?;
-        let family = getsockname::<SockaddrStorage>(fd).ok().and_then(|address| address.family());
+        let owned = duplicate(fd).ok_or_else(|| bad("this descriptor is not open"))?;
+        let address = getsockname::<SockaddrStorage>(owned.as_raw_fd());
+        let family = address.ok().and_then(|address| address.family());
         if family != Some(AddressFamily::Unix) {
             return Err(bad("this descriptor is no UNIX socket"));
         }
         let io = |source| ConnectError::Io { path: path.clone(), source };
-        fcntl(&owned, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC)).map_err(|error| io(error.into()))?;
         let stream = StdStream::from(owned);
         stream.set_nonblocking(true).map_err(io)?;
         let stream = UnixStream::from_std(stream).map_err(io)?;
@@ -45,14 +46,17 @@ impl Connection {
     }
 }
 
-/// Owns a descriptor by its number, if it is open.
+/// A descriptor of this process's own for what this number is open for, closed when the process executes another program;
+/// `None` if it is not open. The number itself stays open, whoever owns it, and is closed then, too.
 #[allow(unsafe_code)]
-fn take(fd: RawFd) -> Option<OwnedFd> {
-    // A descriptor that is not open has no entry here.
-    std::fs::symlink_metadata(format!("/proc/self/fd/{fd}")).ok()?;
-    // SAFETY: the descriptor is open and was inherited, so nothing in this process owns it. The caller must call
-    // this function only once per number.
-    Some(unsafe { OwnedFd::from_raw_fd(fd) })
+fn duplicate(fd: RawFd) -> Option<OwnedFd> {
+    // SAFETY: the calls reach no memory, and no descriptor is closed or becomes another.
+    let new = unsafe {
+        libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC);
+        libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, 3)
+    };
+    // SAFETY: the descriptor was made just now, so that nothing else owns it.
+    (new >= 0).then(|| unsafe { OwnedFd::from_raw_fd(new) })
 }
 
 #[cfg(test)]
