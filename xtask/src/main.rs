@@ -80,7 +80,11 @@ enum Command {
     /// Formatting, lints with warnings denied, then `test`.
     Ci,
     /// Check the rules of the house that no compiler checks.
-    Tidy,
+    Tidy {
+        /// Write the pages that follow from the code first.
+        #[arg(long)]
+        write: bool,
+    },
     /// Run fuzz targets under libFuzzer, one after the other.
     Fuzz(fuzz::Options),
     /// Run the whole scheduler under faults, from seeds, in one thread: docs/simulation.md.
@@ -136,18 +140,23 @@ fn run(command: Command) -> Result<()> {
             house.cargo("clippy").args(lints).run()?;
             testing::all(&house)
         }
-        Command::Tidy => tidy::check(house.root()),
+        Command::Tidy { write } => {
+            if write {
+                tidy::write(house.root())?;
+            }
+            tidy::check(house.root())
+        }
         Command::Fuzz(options) => fuzz::run(&house, &options),
         Command::Simulate { arguments } => simulate::run(&house, &arguments),
         Command::Deny => deny::run(&house),
         Command::Demo { arguments } => {
-            let binary = build_all(&house)?;
+            let binary = build(&house, &DEMO_POLICIES.map(|name| house.root().join("policies").join(name)))?;
             house.program(&binary).arg("demo").args(&arguments).run()
         }
         Command::Bench { arguments } => {
             // Those on a real Flux start the binary.
             let binaries = house.cargo("build").args(["--release", "--workspace", "--bins"]);
-            policies::build_beside(&house, binaries)?;
+            policies::build_beside(&house, &[], binaries)?;
             let binary = house.target().join("release").join("fluxgate");
             // One that is named is run alone.
             let named = arguments.iter().any(|a| a == "--bench" || a.starts_with("--bench="));
@@ -196,8 +205,20 @@ fn build_policies(
     languages::build(house, &others, test, out)
 }
 
+/// The policies that the demo exchanges.
+const DEMO_POLICIES: [&str; 3] = ["fcfs", "easy", "broken"];
+
 /// Policies and the binary; says where the binary is.
 fn build_all(house: &House) -> Result<PathBuf> {
-    policies::build_beside(house, house.cargo("build").args(["--package", "fluxgate", "--bin", "fluxgate"]))?;
+    build(house, &[])
+}
+
+/// The binary, and the policies in these folders or all.
+fn build(house: &House, policies: &[PathBuf]) -> Result<PathBuf> {
+    policies::build_beside(
+        house,
+        policies,
+        house.cargo("build").args(["--package", "fluxgate", "--bin", "fluxgate"]),
+    )?;
     Ok(house.target().join("debug").join("fluxgate"))
 }

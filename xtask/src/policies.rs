@@ -70,11 +70,11 @@ pub(crate) fn build(house: &House, folders: &[PathBuf]) -> Result<Vec<PathBuf>> 
     build_into(house, folders, &house.policies())
 }
 
-/// Builds all policies of the workspace while this program runs. Each of the two builds keeps only one core busy at
+/// Builds the policies in these folders, or all of the workspace, while this program runs. Each of the two builds keeps only one core busy at
 /// times, and they share no folder but the registry's.
-pub(crate) fn build_beside(house: &House, beside: Program) -> Result<()> {
+pub(crate) fn build_beside(house: &House, folders: &[PathBuf], beside: Program) -> Result<()> {
     thread::scope(|scope| {
-        let policies = scope.spawn(|| build(house, &[]));
+        let policies = scope.spawn(|| build(house, folders));
         let ran = beside.run();
         let built = policies.join().map_err(|_| anyhow!("the build of the policies panicked"))?;
         built.and(ran)

@@ -13,7 +13,7 @@ const PROFILE: &str = "simulation";
 /// Build it and run it with these arguments; it says itself what it does not accept.
 pub(crate) fn run(house: &House, arguments: &[String]) -> Result<()> {
     let build = ["--profile", PROFILE, "--package", "fluxgate-simulation", "--bins"];
-    policies::build_beside(house, house.cargo("build").args(build))?;
+    policies::build_beside(house, &[], house.cargo("build").args(build))?;
     let binary = house.target().join(PROFILE).join("fluxgate-simulation");
     house.program(&binary).args(arguments).run()
 }

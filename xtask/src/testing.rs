@@ -63,7 +63,7 @@ pub(crate) fn run(house: &House, options: &Options) -> Result<()> {
     } else {
         // One build for binary and tests: two builds would have different features and compile the WebAssembly
         // compiler twice.
-        policies::build_beside(house, house.cargo("build").args(["--workspace", "--bins", "--tests"]))?;
+        policies::build_beside(house, &[], house.cargo("build").args(["--workspace", "--bins", "--tests"]))?;
     }
     let binary = house.target().join("debug").join("fluxgate");
     let list = house.target().join("skipped");

@@ -5,11 +5,13 @@
 //! - Arrows between crates, and between the rooms of `host/graph`, point down, as ARCHITECTURE.md draws them.
 //! - Deterministic crates read no clock and draw no random numbers. (A lint forbids iteration in hash order, see
 //!   `clippy.toml`.) The scheduler service names no thread, socket or file either.
-//! - A path of the repository that a page names exists.
+//! - A path of the repository, and a test, that a page names exist.
+//! - `docs/limits.md` tells the bounds that the code has.
 
+mod limits;
 mod paths;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -133,9 +135,15 @@ const GRAPH_ROOMS: [&str; 4] = ["description", "layout", "live", "record"];
 /// The crates on which a policy may depend.
 const POLICY_ARROWS: &[&str] = &["fluxgate-guest"];
 
+/// Writes the pages that follow from the code.
+pub(crate) fn write(root: &Path) -> Result<()> {
+    fs::write(root.join(limits::PAGE), limits::page(root)?).context(limits::PAGE)
+}
+
 /// Runs all checks; the error lists every breach, one a line.
 pub(crate) fn check(root: &Path) -> Result<()> {
     let mut breaches = Vec::new();
+    let mut names = BTreeSet::new();
     let mut files = Vec::new();
     for room in ["host", "guest-sdk", "languages", "policies", "tests", "fuzz", "xtask"] {
         sources(&root.join(room), &mut files)?;
@@ -146,9 +154,11 @@ pub(crate) fn check(root: &Path) -> Result<()> {
         let name = file.strip_prefix(root).unwrap_or(file).to_string_lossy();
         breaches.extend(judge_file(&name, &text));
         breaches.extend(judge_rooms(&name, &text));
+        paths::add_names(&text, &mut names);
     }
     breaches.extend(judge_arrows(&arrows(root)?));
-    breaches.extend(paths::judge(root)?);
+    breaches.extend(paths::judge(root, &names)?);
+    breaches.extend(limits::judge(root)?);
     if breaches.is_empty() {
         return Ok(());
     }

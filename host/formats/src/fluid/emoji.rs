@@ -17,6 +17,7 @@ pub(super) fn encode(mut id: u64) -> String {
 
 /// Reads emoji; as in flux-core at most the seven that 2^64 - 1 has.
 pub(super) fn decode(text: &str) -> Result<u64, Stop> {
+    /// Most emoji of a job id.
     const DIGITS_MAX: usize = 7;
     let step = |id: u64, (place, (at, c)): (usize, (usize, char))| {
         let digit = EMOJI.iter().position(|&e| e == c).ok_or((at, Kind::Emoji))?;
