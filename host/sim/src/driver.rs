@@ -1,7 +1,7 @@
 //! The discrete-event driver: feeds the production engine from a list of jobs instead of a broker.
 //!
 //! Time jumps from instant to instant. All events of one instant are stepped before the engine makes its one pass, in
-//! this order:
+//! this order (other [`Rules`] are options, see `instant.rs`):
 //!
 //! 1. ends of jobs, by id;
 //! 2. failures, drains and returns of nodes ([`crate::outages`]);
@@ -22,18 +22,24 @@ use std::collections::{BTreeMap, BinaryHeap, HashMap, VecDeque};
 use std::io;
 use std::sync::Arc;
 
+mod instant;
+
 use fluxgate_engine::{
     Action, Config, Engine, Event, FORECAST_JOBS_MAX, Policy, PolicyCost, PolicyNotice, Reason, Stats,
 };
-use fluxgate_formats::{JobId, Jobspec, R, TotalF64};
+use fluxgate_formats::{JobId, Jobspec, R};
 use fluxgate_graph::Resources;
 
 use crate::flow::Asks;
 use crate::hash::Spread;
 use crate::jobspecs::Jobspecs;
 use crate::observe::{Observer, PROGRESS_EVERY, Progress, Span, Started};
-use crate::outages::{Change, Outages};
+use crate::outages::Outages;
+use crate::rules::Rules;
+use crate::rules::expected::Predictor;
 use crate::workload::Job;
+
+use instant::End;
 
 /// Number of consecutive wake-ups after which a run without any other future event is ended.
 pub const IDLE_WAKES_MAX: u32 = 1000;
@@ -134,6 +140,8 @@ pub struct Surroundings {
     /// Period in seconds of forecasts for every waiting job; a forecast is also made at each submission. `None` for
     /// none.
     pub forecasts: Option<f64>,
+    /// The order of events and the passes. Rules of the pass itself are a policy: [`crate::rules::picking`].
+    pub rules: Rules,
 }
 
 /// The policies: a default policy, `None` for the built-in one, and policies of single queues, by name.
@@ -173,7 +181,7 @@ pub fn run_with(
     loop {
         let arrival = jobs.peek().map(|j| j.submit);
         let end = sim.ends.peek().map(|Reverse(e)| e.time.0);
-        let wake = sim.engine.next_wake().filter(|&t| t > sim.now);
+        let wake = sim.engine.next_wake().filter(|&t| t > sim.now && surroundings.rules.wakes);
         // Before the first job all nodes count, after the last none does.
         let jobs_left = arrival.is_some() || end.is_some() || !sim.waiting.is_empty();
         let change = changes.peek().filter(|_| jobs_left).map(|(time, _)| time.max(sim.now));
@@ -189,21 +197,7 @@ pub fn run_with(
             idle_wakes = 0;
         }
         sim.advance(now, observers)?;
-        while let Some(end) = sim.next_end(now) {
-            sim.step(Event::Free { id: end.id, ranks: None, last: true }, observers)?;
-            sim.busy -= u64::from(end.cores);
-            sim.ended += 1;
-        }
-        while let Some((_, outage)) = changes.next_if(|(time, _)| *time <= now) {
-            let ranks = outage.ranks.clone();
-            let event = if outage.change == Change::Return { Event::Up(ranks) } else { Event::Down(ranks) };
-            sim.step(event, observers)?;
-        }
-        while let Some(job) = jobs.next_if(|j| j.submit <= now) {
-            sim.arrive(job, observers)?;
-        }
-        let actions = sim.engine.pass(now);
-        sim.carry_out(actions, observers)?;
+        sim.instant(now, &mut jobs, &mut changes, observers)?;
         if let Some(every) = surroundings.forecasts {
             sim.forecast(every, arrival.is_some_and(|t| t <= now), observers)?;
         }
@@ -217,14 +211,6 @@ pub fn run_with(
     let unfinished = sim.leave(observers)?;
     observers.iter_mut().try_for_each(|o| o.finished())?;
     Ok(sim.outcome(unfinished))
-}
-
-/// The end of a running job. Ordered by time, then id.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct End {
-    time: TotalF64,
-    id: JobId,
-    cores: u32,
 }
 
 /// The waiting jobs, by id, and in the order of submission.
@@ -289,6 +275,10 @@ struct Simulation<'a> {
     starts: Vec<Start>,
     specs: Jobspecs,
     outages: &'a Outages,
+    rules: Rules,
+    /// With predicted ends: what is known of users, and the predictions of waiting jobs in seconds.
+    predictor: Predictor,
+    predicted: BTreeMap<JobId, f64>,
     failed: u64,
     last_arrival: Option<(f64, JobId)>,
     submitted: u64,
@@ -332,6 +322,9 @@ impl<'a> Simulation<'a> {
             starts: Vec::new(),
             specs: Jobspecs::new(&surroundings.queues, &surroundings.jobspecs).with_flow(&surroundings.flow),
             outages: &surroundings.outages,
+            rules: surroundings.rules,
+            predictor: Predictor::default(),
+            predicted: BTreeMap::new(),
             failed: 0,
             last_arrival: None,
             submitted: 0,
@@ -377,16 +370,6 @@ impl<'a> Simulation<'a> {
         Ok(())
     }
 
-    /// The next job that ends now.
-    fn next_end(&mut self, now: f64) -> Option<End> {
-        let Reverse(end) = *self.ends.peek()?;
-        if end.time.0 > now {
-            return None;
-        }
-        self.ends.pop();
-        Some(end)
-    }
-
     fn arrive(&mut self, job: Job, observers: &mut [&mut dyn Observer]) -> Result<(), SimError> {
         let this = (job.submit, job.id);
         if !job.submit.is_finite() {
@@ -401,6 +384,7 @@ impl<'a> Simulation<'a> {
         if !self.waiting.push(job) {
             return Err(SimError::Workload { job: job.id, what: "it waits already" });
         }
+        self.submits(&job);
         self.submitted += 1;
         self.peak_waiting = self.peak_waiting.max(self.waiting.len());
         let event =
@@ -431,7 +415,8 @@ impl<'a> Simulation<'a> {
                         (!self.outages.is_empty()).then(|| self.outages.cut(&r.ranks(), self.now, whole));
                     let end = cut.flatten().unwrap_or(whole);
                     self.failed += u64::from(end < whole);
-                    self.ends.push(Reverse(End { time: TotalF64(end), id, cores: job.cores }));
+                    let end_of = self.end_of(&job, end);
+                    self.ends.push(Reverse(end_of));
                     self.busy += u64::from(job.cores);
                     self.started += 1;
                     self.starts.push(Start { number, job, end, r });

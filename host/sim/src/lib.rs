@@ -13,7 +13,7 @@
 //! - [`outages`] are failures and drains of nodes during a workload; [`flow`] has the requests of jobs for power or
 //!   bandwidth.
 //! - [`driver`] is a discrete-event loop around `fluxgate_engine::Engine`: the same engine and the same policies as in
-//!   production, with simulated time.
+//!   production, with simulated time. [`rules`] are the rules in which published simulators differ, as its options.
 //! - [`record`] keeps every job; [`report`] makes pages and pictures of records, [`diff`] compares two records, and
 //!   [`bootstrap`] computes confidence intervals of means.
 //! - [`metrics`] and [`schedule`] [`observe`] the driver; [`sweep`] checks a schedule and shares no code with the
@@ -43,6 +43,7 @@ pub mod outages;
 pub mod points;
 pub mod record;
 pub mod report;
+pub mod rules;
 pub mod schedule;
 pub mod source;
 pub mod sweep;

@@ -9,11 +9,11 @@
 //! 1. Partial executions (status 2, 3, 4) are left out: the job's summary line stands for them.
 //! 2. A job that never started in the log is left out: run time unknown (-1), or cancelled (status 5) with run time 0.
 //!    A job cancelled while it ran is a job like any other. Cancellation while waiting depends on the wait and cannot
-//!    be replayed under another policy.
-//! 3. Cores: the requested processors (field 8), else the allocated ones (field 5); [`Width`] can reverse this. Neither
-//!    known, or 0: left out.
+//!    be replayed under another policy. [`Options::unknown_run`] gives jobs of unknown run time one instead.
+//! 3. Cores: the requested processors (field 8), else the allocated ones (field 5); [`Width`] can reverse this, or take
+//!    the larger of the two. Neither known, or 0: left out.
 //! 4. Run time: field 4, at least [`Options::min_run`] seconds (1 by default), since a logged 0 means "less than half a
-//!    second".
+//!    second"; [`ZeroRun`] can leave such jobs out.
 //! 5. Limit: the requested time (field 9), else (or 0) the run time; not below `min_run`, and 1 second if that would
 //!    make it 0, which a jobspec reads as "no limit".
 //! 6. Run time above the limit: see [`Overrun`].
@@ -71,6 +71,18 @@ pub enum Width {
     Requested,
     /// Field 5, else field 8.
     Allocated,
+    /// The larger of fields 5 and 8.
+    Larger,
+}
+
+/// Rule for a job whose logged run time is 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ZeroRun {
+    /// It runs for [`Options::min_run`] seconds.
+    #[default]
+    Shortest,
+    /// It is left out.
+    LeftOut,
 }
 
 /// The resource for a processor of the log.
@@ -164,6 +176,10 @@ pub struct Options {
     pub memory: Memory,
     /// Shortest run time and limit in seconds, finite, not negative.
     pub min_run: f64,
+    /// Run times of 0.
+    pub zero_run: ZeroRun,
+    /// Run time in seconds of a job whose run time is unknown, finite, above 0; without it such a job is left out.
+    pub unknown_run: Option<f64>,
     /// Bad lines.
     pub on_bad_line: OnBadLine,
     /// Stop after this number of jobs (in the order of lines).
@@ -183,6 +199,8 @@ impl Default for Options {
             ask: Ask::default(),
             memory: Memory::default(),
             min_run: 1.0,
+            zero_run: ZeroRun::default(),
+            unknown_run: None,
             on_bad_line: OnBadLine::default(),
             max_jobs: None,
             format: None,
@@ -250,6 +268,8 @@ pub enum Reason {
     NeverStarted,
     /// Rule 3.
     NoProcessors,
+    /// Rule 4.
+    NoRunTime,
 }
 
 impl Reason {
@@ -259,6 +279,7 @@ impl Reason {
             Reason::PartialExecution => "partial execution, its summary line counts",
             Reason::NeverStarted => "never started in the log",
             Reason::NoProcessors => "number of processors unknown or 0",
+            Reason::NoRunTime => "run time 0",
         }
     }
 }
@@ -352,13 +373,15 @@ fn interpret(record: &Record, second_zero: f64, options: &Options, whole: bool) 
         return Err(Reason::PartialExecution);
     }
     let logged = match record.run {
-        None => return Err(Reason::NeverStarted),
+        None => options.unknown_run.ok_or(Reason::NeverStarted)?,
         Some(0.0) if record.status == Status::Cancelled => return Err(Reason::NeverStarted),
+        Some(0.0) if options.zero_run == ZeroRun::LeftOut => return Err(Reason::NoRunTime),
         Some(run) => run,
     };
     let (first, second) = match options.width {
         Width::Requested => (record.procs_requested, record.procs),
         Width::Allocated => (record.procs, record.procs_requested),
+        Width::Larger => (record.procs.max(record.procs_requested), None),
     };
     let memory = |kb: Option<f64>| kb.filter(|kb| *kb > 0.0).map(|kb| kb.ceil() as u64);
     let known = |procs: Option<u32>| procs.filter(|&n| n > 0);
@@ -436,6 +459,26 @@ mod tests {
             Some(j) => Ok((j.cores, j.limit, j.run_time())),
             None => Err(w.left_out[0].reason),
         }
+    }
+
+    #[test]
+    fn run_times_of_zero_and_unknown_ones() {
+        let own = Options::default();
+        let left_out = Options { zero_run: ZeroRun::LeftOut, ..own };
+        assert_eq!(one([1, 0, 0, 4, 4, 100, 1], &own), Ok((4, 100.0, 1.0)));
+        assert_eq!(one([1, 0, 0, 4, 4, 100, 1], &left_out), Err(Reason::NoRunTime));
+        let known = Options { unknown_run: Some(10.0), ..own };
+        assert_eq!(one([1, 0, -1, 4, 4, 100, 1], &own), Err(Reason::NeverStarted));
+        assert_eq!(one([1, 0, -1, 4, 4, 100, 1], &known), Ok((4, 100.0, 10.0)));
+    }
+
+    #[test]
+    fn the_larger_of_two_widths() {
+        let larger = Options { width: Width::Larger, ..Options::default() };
+        assert_eq!(one([1, 0, 5, 4, 6, 100, 1], &larger).unwrap().0, 6);
+        assert_eq!(one([1, 0, 5, 7, 6, 100, 1], &larger).unwrap().0, 7);
+        assert_eq!(one([1, 0, 5, 7, -1, 100, 1], &larger).unwrap().0, 7);
+        assert_eq!(one([1, 0, 5, -1, 0, 100, 1], &larger), Err(Reason::NoProcessors));
     }
 
     #[test]

@@ -7,4 +7,6 @@ mod logs;
 mod misbehaviour;
 mod native;
 mod outages;
+mod published;
 mod reference;
+mod rules;
