@@ -26,7 +26,7 @@ const BACKFILL_01: &str = "after Mu'alem, Feitelson: Utilization, Predictability
      with Backfilling, IEEE TPDS 12(6), 2001";
 
 /// Every metric of a [`Summary`](super::Summary).
-pub const DEFINITIONS: [Definition; 14] = [
+pub const DEFINITIONS: [Definition; 15] = [
     Definition { name: "wait", unit: "s", formula: "b - s", source: METRICS_98 },
     Definition { name: "response", unit: "s", formula: "e - s", source: METRICS_98 },
     Definition {
@@ -48,6 +48,14 @@ pub const DEFINITIONS: [Definition; 14] = [
         unit: "1",
         formula: "core_seconds / (cores of the machine * makespan)",
         source: METRICS_98,
+    },
+    Definition {
+        name: "utilisation_to_last_start",
+        unit: "1",
+        formula: "core_seconds / (cores of the machine * (max b - min s)): the work of jobs that end after the last start \
+                  counts, the time does not",
+        source: "Zhang, Dai, He, Bao, Xie: RLScheduler, SC 2020 (its published tables; the others here and the Parallel \
+                 Workloads Archive go to the last end)",
     },
     Definition {
         name: "backfilled_share",
