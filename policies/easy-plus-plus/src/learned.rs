@@ -6,13 +6,23 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use fluxgate_guest::prelude::*;
 
-/// Increments of a prediction each time a job outlives it, in seconds: 1, 5, 15 and 30 minutes, 1, 2, 5, 10, 20, 50 and
-/// 100 hours, and from then on the last again.
+/// Corrections of a prediction each time a job outlives it, in seconds: 1, 5, 15 and 30 minutes, 1, 2, 5, 10, 20, 50 and
+/// 100 hours; see [`Corrections`].
 pub const CORRECTIONS: [f64; 11] =
     [60.0, 300.0, 900.0, 1800.0, 3600.0, 7200.0, 18_000.0, 36_000.0, 72_000.0, 180_000.0, 360_000.0];
 
 /// Minimum prediction in seconds; also the expected rest of a job past its requested end.
 const SHORTEST: f64 = 1.0;
+
+/// The meaning of a correction.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Corrections {
+    /// It is added to the prediction that was outlived; after the last it is added again.
+    #[default]
+    Added,
+    /// It is added to the first prediction; after the last the requested end counts.
+    Offsets,
+}
 
 /// A job that waits.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -20,6 +30,8 @@ struct Waiting {
     user: u32,
     cores: u32,
     duration: f64,
+    /// With predictions at submission: the prediction in seconds.
+    predicted: Option<f64>,
 }
 
 /// A job that holds cores.
@@ -33,11 +45,25 @@ pub struct Running {
     predicted: f64,
     /// The time at which it has to end.
     limit: f64,
+    /// Number in the order of starts.
+    number: u64,
 }
 
 impl Running {
     /// Its expected end, later than `now`.
-    pub fn end(&self, now: f64) -> f64 {
+    pub fn end(&self, now: f64, corrections: Corrections) -> f64 {
+        match corrections {
+            Corrections::Added => self.end_by_sums(now),
+            Corrections::Offsets => {
+                let offsets = std::iter::once(0.0).chain(CORRECTIONS);
+                let mut ends = offsets.map(|offset| (self.start + self.predicted + offset).min(self.limit));
+                let end = ends.find(|end| *end > now).unwrap_or(self.limit);
+                if end > now { end } else { now + SHORTEST }
+            }
+        }
+    }
+
+    fn end_by_sums(&self, now: f64) -> f64 {
         let mut length = self.predicted;
         let mut corrections = CORRECTIONS.iter();
         let mut more = CORRECTIONS[0];
@@ -55,6 +81,13 @@ impl Running {
 pub struct Learned {
     /// Number of run times that make a prediction; 0 for requested durations.
     history: usize,
+    /// True if a job keeps the prediction of its submission.
+    at_submission: bool,
+    /// With predictions at submission: run times of jobs that ended at the last instant, which count for later
+    /// submissions only. Time of the end, number in the order of starts, user, seconds.
+    fresh: Vec<(f64, u64, u32, f64)>,
+    /// Number of starts.
+    started: u64,
     /// Run times of each user's last jobs, in seconds, in the order of their ends.
     lengths: BTreeMap<u32, VecDeque<f64>>,
     waiting: BTreeMap<JobId, Waiting>,
@@ -69,11 +102,32 @@ impl Learned {
         Learned { history, ..Learned::default() }
     }
 
+    /// The same with predictions at submission.
+    pub fn at_submission(self) -> Self {
+        Learned { at_submission: true, ..self }
+    }
+
+    /// Predicted run time of a waiting job, in seconds.
+    pub fn predict_for(&self, job: &Job) -> f64 {
+        let kept = self.waiting.get(&job.id).and_then(|waiting| waiting.predicted);
+        kept.unwrap_or_else(|| self.predict(job.userid, job.duration))
+    }
+
+    /// The run times of jobs that ended before this time count, in the order of their ends, then of their starts.
+    fn settle(&mut self, before: f64) {
+        let (mut over, left): (Vec<_>, _) =
+            std::mem::take(&mut self.fresh).into_iter().partition(|(end, ..)| *end < before);
+        self.fresh = left;
+        over.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+        over.into_iter().for_each(|(.., user, length)| self.ran(user, length));
+    }
+
     /// Predicted run time of a job of this user with this requested duration, in seconds.
     pub fn predict(&self, user: u32, duration: f64) -> f64 {
         match self.lengths.get(&user) {
             Some(lengths) if self.history > 0 && lengths.len() == self.history => {
                 let mean = lengths.iter().sum::<f64>() / self.history as f64;
+                let mean = if self.at_submission { mean.floor() } else { mean };
                 duration.min(mean).max(SHORTEST)
             }
             _ => duration.max(SHORTEST),
@@ -82,7 +136,12 @@ impl Learned {
 
     /// A job waits, and is known from now on.
     pub fn waits(&mut self, job: &Job, cores: u32) {
-        self.waiting.insert(job.id, Waiting { user: job.userid, cores, duration: job.duration });
+        let mut predicted = None;
+        if self.at_submission {
+            self.settle(job.t_submit);
+            predicted = Some(self.predict_for(job));
+        }
+        self.waiting.insert(job.id, Waiting { user: job.userid, cores, duration: job.duration, predicted });
     }
 
     /// Corrects the cores of a job that is about to start, where they are known better than from its request.
@@ -97,8 +156,13 @@ impl Learned {
     pub fn starts(&mut self, id: JobId, at: f64, limit: f64) {
         self.starting.remove(&id);
         let Some(job) = self.waiting.remove(&id) else { return };
-        let predicted = self.predict(job.user, job.duration);
-        self.running.insert(id, Running { user: job.user, cores: job.cores, start: at, predicted, limit });
+        let predicted = job.predicted.unwrap_or_else(|| self.predict(job.user, job.duration));
+        self.runs(id, Running { user: job.user, cores: job.cores, start: at, predicted, limit, number: 0 });
+    }
+
+    fn runs(&mut self, id: JobId, running: Running) {
+        self.started += 1;
+        self.running.insert(id, Running { number: self.started, ..running });
     }
 
     /// The time changed at which a job has to end.
@@ -117,7 +181,13 @@ impl Learned {
     /// A job released its cores.
     pub fn ends(&mut self, id: JobId, at: f64) {
         let Some(job) = self.running.remove(&id) else { return };
-        self.ran(job.user, (at - job.start).max(0.0));
+        let length = (at - job.start).max(0.0);
+        if self.at_submission {
+            self.settle(at);
+            self.fresh.push((at, job.number, job.user, length));
+        } else {
+            self.ran(job.user, length);
+        }
     }
 
     fn ran(&mut self, user: u32, length: f64) {
@@ -135,6 +205,12 @@ impl Learned {
 
     /// The state as text, one user or job a line.
     pub fn save(&self) -> String {
+        let mut all = self.clone();
+        all.settle(f64::INFINITY);
+        all.text()
+    }
+
+    fn text(&self) -> String {
         let mut text = String::new();
         for (user, lengths) in self.lengths.iter().filter(|(_, lengths)| !lengths.is_empty()) {
             let lengths: String = lengths.iter().map(|length| format!(" {length}")).collect();
@@ -144,7 +220,7 @@ impl Learned {
             text += &format!("starts {id} {} {} {}\n", job.user, job.cores, job.duration);
         }
         for (id, job) in &self.running {
-            let Running { user, cores, start, predicted, limit } = job;
+            let Running { user, cores, start, predicted, limit, number: _ } = job;
             text += &format!("runs {id} {user} {cores} {start} {predicted} {limit}\n");
         }
         text
@@ -174,7 +250,7 @@ impl Learned {
                 let (id, user) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
                 let cores = parts.next()?.parse().ok()?;
                 let duration = number(parts.next()?).filter(|_| parts.next().is_none())?;
-                self.waiting.insert(id, Waiting { user, cores, duration });
+                self.waiting.insert(id, Waiting { user, cores, duration, predicted: None });
                 self.starting.insert(id);
             }
             "runs" => {
@@ -183,7 +259,7 @@ impl Learned {
                 let (start, predicted) = (number(parts.next()?)?, number(parts.next()?)?);
                 let limit = number(parts.next()?).filter(|_| parts.next().is_none() && start.is_finite())?;
                 self.waiting.remove(&id);
-                self.running.insert(id, Running { user, cores, start, predicted, limit });
+                self.runs(id, Running { user, cores, start, predicted, limit, number: 0 });
             }
             _ => return None,
         }

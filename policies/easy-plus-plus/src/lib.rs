@@ -6,7 +6,7 @@ mod learned;
 
 use fluxgate_guest::backfill::PASSED_OVER_MAX;
 use fluxgate_guest::prelude::*;
-use learned::Learned;
+use learned::{Corrections, Learned};
 
 /// Maximum number of a user's jobs for a prediction.
 const HISTORY_MAX: i64 = 100;
@@ -19,6 +19,7 @@ const STATE_VERSION: u32 = 1;
 #[derive(Debug)]
 pub struct EasyPlusPlus {
     learned: Learned,
+    corrections: Corrections,
     /// True if short jobs come first behind the first that waits.
     shortest_first: bool,
     /// Number of jobs considered behind it.
@@ -27,7 +28,8 @@ pub struct EasyPlusPlus {
 
 impl Default for EasyPlusPlus {
     fn default() -> Self {
-        EasyPlusPlus { learned: Learned::new(2), shortest_first: true, window: 10_000 }
+        let corrections = Corrections::default();
+        EasyPlusPlus { learned: Learned::new(2), corrections, shortest_first: true, window: 10_000 }
     }
 }
 
@@ -39,12 +41,34 @@ impl Policy for EasyPlusPlus {
         )
         .version(env!("CARGO_PKG_VERSION"))
         .key("history", Kind::Integer, "2", "last jobs of the user that make a prediction, 0 to 100; 0: none")
+        .key(
+            "predict",
+            Kind::Text,
+            "pass",
+            "when a waiting job is predicted: pass (in each) or submission (once)",
+        )
+        .key(
+            "corrections",
+            Kind::Text,
+            "added",
+            "to what a correction is added: added (the last) or offsets (the first)",
+        )
         .key("backfill", Kind::Text, "shortest", "order behind the first that waits: shortest or queue")
         .key("window", Kind::Integer, "10000", "jobs behind it that are looked at, 1 to 100000")
     }
 
     fn configure(&mut self, config: &Config) -> Result<(), String> {
-        self.learned = Learned::new(config.integer_in("history", 0..=HISTORY_MAX)? as usize);
+        let learned = Learned::new(config.integer_in("history", 0..=HISTORY_MAX)? as usize);
+        self.learned = match config.text("predict")? {
+            "pass" => learned,
+            "submission" => learned.at_submission(),
+            other => return Err(format!("`predict` is `{other}`, but must be pass or submission")),
+        };
+        self.corrections = match config.text("corrections")? {
+            "added" => Corrections::Added,
+            "offsets" => Corrections::Offsets,
+            other => return Err(format!("`corrections` is `{other}`, but must be added or offsets")),
+        };
         self.shortest_first = match config.text("backfill")? {
             "shortest" => true,
             "queue" => false,
@@ -89,7 +113,8 @@ impl EasyPlusPlus {
         if needs <= free {
             return None;
         }
-        let running = self.learned.running().map(|held| (held.end(now), u64::from(held.cores)));
+        let running =
+            self.learned.running().map(|held| (held.end(now, self.corrections), u64::from(held.cores)));
         let mut ends: Vec<(f64, u64)> = running.chain(fresh.iter().copied()).collect();
         ends.sort_by(|a, b| a.0.total_cmp(&b.0));
         let mut shadow = now;
@@ -109,8 +134,9 @@ impl EasyPlusPlus {
         while passed_over < PASSED_OVER_MAX {
             let candidate = pass.next()?;
             let job = pass.describe(candidate);
+            let length = self.learned.predict_for(&job);
             match self.start(pass, candidate, &job) {
-                Ok(took) => fresh.push((now + self.learned.predict(job.userid, job.duration), took)),
+                Ok(took) => fresh.push((now + length, took)),
                 Err(Refusal::Limit) => return None,
                 Err(Refusal::Unsatisfiable | Refusal::NotEligible) => {}
                 Err(refusal @ (Refusal::Busy | Refusal::DelaysReservation)) => {
@@ -140,7 +166,7 @@ impl EasyPlusPlus {
         let mut jobs = Vec::new();
         if free > 0 {
             each_job(pass, self.window, |candidate, job| {
-                let length = self.learned.predict(job.userid, job.duration);
+                let length = self.learned.predict_for(&job);
                 // Whole nodes may be nearly empty nodes: the host knows better which jobs cannot start at all.
                 let fits = u64::from(job.cores) <= free;
                 if fits && may(&guard, now + length, needs(&totals, &job)) {

@@ -176,3 +176,49 @@ fn settings_out_of_range_are_refused() {
         assert!(error.contains(says) && error.contains(key), "{key}: {error}");
     }
 }
+
+/// RES-8: the corrections of SC'15 are offsets of the first prediction, and after the last the requested end counts.
+#[test]
+fn res_8_corrections_as_offsets() {
+    let mut policy = configured::<EasyPlusPlus>(&[("corrections", "offsets")]).unwrap();
+    let mut bench = waiting_head(&mut policy);
+    bench.run(&mut policy);
+    let mut woken = Vec::new();
+    for _ in 0..7 {
+        let wake = bench.wake_at().unwrap();
+        woken.push(wake - 400.0);
+        bench.advance(wake - bench.now());
+        bench.run(&mut policy);
+    }
+    // 200 s, then 200 s and 1, 5, 15, 30, 60, 120 minutes.
+    assert_eq!(woken, [200.0, 260.0, 500.0, 1100.0, 2000.0, 3800.0, 7400.0]);
+}
+
+/// RES-8: a job keeps the prediction of its submission, of which ends at that instant are no part.
+#[test]
+fn res_8_predictions_at_submission() {
+    let shadow = |predict: &str| {
+        let mut policy = configured::<EasyPlusPlus>(&[("predict", predict)]).unwrap();
+        let mut bench = known(&mut policy);
+        // User 1 has run for 100 s and for 300 s, which ended at 400, as these jobs come.
+        bench.job(1).userid(1).cores(6).duration(10_000.0).submit();
+        bench.job(2).userid(2).cores(8).duration(50.0).submit();
+        bench.run(&mut policy);
+        bench.wake_at().unwrap() - 400.0
+    };
+    assert_eq!([shadow("pass"), shadow("submission")], [200.0, 10_000.0]);
+
+    let mut policy = configured::<EasyPlusPlus>(&[("predict", "submission")]).unwrap();
+    let mut bench = known(&mut policy);
+    bench.advance(1.0);
+    bench.job(1).userid(1).cores(10).duration(10_000.0).really(50.0).submit();
+    bench.job(2).userid(1).cores(6).duration(10_000.0).submit();
+    bench.job(3).userid(2).cores(8).duration(50.0).submit();
+    bench.run(&mut policy);
+    bench.advance(50.0);
+    bench.run(&mut policy);
+    // Job 2 was predicted before job 1 ended: 200 s, not 175 s.
+    assert_eq!((bench.started(), bench.wake_at()), (&[2][..], Some(bench.now() + 200.0)));
+    let saved = policy.learned.save();
+    assert!(saved.starts_with("ran 1 300 50\n"), "{saved}");
+}
