@@ -6,16 +6,18 @@
 mod formats;
 mod graph;
 mod logs;
+mod policies;
 mod wire;
 
 /// A fuzz target: any input, and a panic if something is wrong.
 pub type Target = fn(&[u8]);
 
 /// All targets by name, in alphabetical order. `fuzz/corpus` has a folder for each.
-pub const TARGETS: [(&str, Target); 23] = [
+pub const TARGETS: [(&str, Target); 24] = [
     ("accounting", logs::accounting),
     ("constraint", formats::constraint),
     ("eventlog", formats::eventlog),
+    ("expression", policies::expression),
     ("flow", graph::flow),
     ("fluid", formats::fluid),
     ("frame", wire::frame),

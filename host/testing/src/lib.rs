@@ -87,13 +87,14 @@ pub fn policies() -> PathBuf {
 }
 
 /// The policies of this repository, by name.
-pub const SHIPPED: [&str; 17] = [
+pub const SHIPPED: [&str; 18] = [
     "bandwidth-aware",
     "broken",
     "conservative",
     "easy",
     "easy-plus-plus",
     "fcfs",
+    "formula",
     "hybrid",
     "ljf",
     "multifactor",

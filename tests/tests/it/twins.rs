@@ -20,6 +20,7 @@ fn native(name: &str) -> Box<dyn Policy> {
         "easy" => twin::<policy_easy::Easy>(),
         "easy-plus-plus" => twin::<policy_easy_plus_plus::EasyPlusPlus>(),
         "fcfs" => twin::<policy_fcfs::Fcfs>(),
+        "formula" => twin::<policy_formula::Formula>(),
         "hybrid" => twin::<policy_hybrid::Hybrid>(),
         "ljf" => twin::<policy_ljf::Ljf>(),
         "multifactor" => twin::<policy_multifactor::Multifactor>(),
