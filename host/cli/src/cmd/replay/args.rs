@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use clap::Args;
 use fluxgate_sim::flow::Ask;
 use fluxgate_sim::metrics::NodeWatts;
+use fluxgate_sim::rules::{Rules, Semantics};
+use fluxgate_sim::workload::Options;
 
 use crate::cmd::workload::args::Selection;
 
@@ -66,6 +68,17 @@ pub(crate) struct Replay {
     #[arg(long, value_name = "IDLE:BUSY", value_parser = crate::values::watts,
         conflicts_with_all = ["journal", "diff", "definitions"])]
     pub(crate) watts: Option<NodeWatts>,
+    /// The rules of a published simulator: fluxgate (the own ones), pyss (SC'15), rlscheduler (SC'20) or sc17. They are
+    /// rules of the clock and of the pass, and from lines to jobs. See docs/research.md.
+    #[arg(long, value_name = "NAME", default_value = "fluxgate", value_parser = Semantics::named,
+        conflicts_with_all = ["journal", "diff", "definitions"])]
+    pub(crate) semantics: Semantics,
+    /// Single rules that differ from those of --semantics: pass=instant|event, first=ends|submissions, ends=id|start,
+    /// free=held|requested|predicted, after-submission=always|fitting, wakes=yes|no, commit=no|yes,
+    /// backfill=policy|none|submission|score, shadow=fresh|frozen, extra=yes|no, bound=by|before.
+    #[arg(long, value_name = "KEY=VALUE,..", default_value = "", value_parser = crate::values::rules,
+        conflicts_with_all = ["journal", "diff", "definitions"])]
+    pub(crate) rules: String,
     /// Which jobs, and what they are.
     #[command(flatten)]
     pub(crate) selection: Selection,
@@ -105,4 +118,19 @@ pub(crate) struct Replay {
     /// Print what each metric means, and where that comes from.
     #[arg(long, conflicts_with_all = ["log", "diff"])]
     pub(crate) definitions: bool,
+}
+
+impl Replay {
+    /// The rules of the clock and of the pass.
+    pub(crate) fn rules(&self) -> Rules {
+        let mut rules = self.semantics.rules();
+        // Checked when it was parsed.
+        let _ = rules.set_all(&self.rules);
+        rules
+    }
+
+    /// The rules from lines to jobs.
+    pub(crate) fn options(&self) -> Options {
+        self.selection.options_over(self.semantics.options())
+    }
 }

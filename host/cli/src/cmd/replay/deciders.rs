@@ -9,11 +9,12 @@ use fluxgate_engine::{BUILTIN, Policy};
 use fluxgate_policy::{Compiled, Config};
 use fluxgate_sched::Builtin;
 use fluxgate_sched::settings::POLICY_DEFAULT;
+use fluxgate_sim::rules::{Rules, picking};
 
 use super::args::Replay;
 use crate::fail::usage;
 use crate::policy_source::PolicySource;
-use crate::values::settings;
+use crate::values::{named, settings};
 
 /// The policies of one run, instantiated.
 pub(super) struct Asked {
@@ -30,6 +31,8 @@ pub(super) struct Asked {
 pub(super) struct Recipe {
     name: String,
     component: Option<(Compiled, Config)>,
+    /// Rules of the pass.
+    rules: Rules,
 }
 
 impl Recipe {
@@ -37,13 +40,24 @@ impl Recipe {
     pub(super) fn of(source: &PolicySource, policy: &str, settings: &[(String, String)]) -> Result<Recipe> {
         let config = settings.iter().cloned().collect();
         let compiled = (policy != BUILTIN).then(|| source.compile(policy)).transpose()?;
-        Ok(Recipe { name: policy.to_owned(), component: compiled.map(|compiled| (compiled, config)) })
+        let component = compiled.map(|compiled| (compiled, config));
+        Ok(Recipe { name: policy.to_owned(), component, rules: Rules::default() })
+    }
+
+    /// The same under other rules of the pass.
+    pub(super) fn under(self, rules: Rules) -> Recipe {
+        Recipe { rules, ..self }
     }
 
     /// A new instance; `None` is the built-in one.
     pub(super) fn make(&self) -> Result<Option<Box<dyn Policy>>> {
-        let Some((compiled, config)) = &self.component else { return Ok(None) };
-        Ok(Some(Box::new(compiled.instantiate(config).with_context(|| self.name.clone())?)))
+        let made: Option<Box<dyn Policy>> = match &self.component {
+            Some((compiled, config)) => {
+                Some(Box::new(compiled.instantiate(config).with_context(|| self.name.clone())?))
+            }
+            None => None,
+        };
+        Ok(picking::apply(made, &self.rules)?)
     }
 }
 
@@ -84,7 +98,7 @@ pub(super) fn policies(args: &Replay, source: &PolicySource) -> Result<Vec<Asked
                 }
             }
         }
-        let default = Recipe::of(source, policy, &mine)?;
+        let default = Recipe::of(source, policy, &mine)?.under(args.rules());
         let made = default.make()?;
         let name = made.as_ref().map_or(BUILTIN, |p| p.name());
         let label = if own.is_empty() { name.to_owned() } else { format!("{name}:{}", own.join(",")) };
@@ -106,6 +120,11 @@ pub(super) fn policies(args: &Replay, source: &PolicySource) -> Result<Vec<Asked
 /// The policies of `--queue-policy`.
 fn queue_policies(args: &Replay, source: &PolicySource) -> Result<Vec<(String, Recipe)>> {
     let mut all: Vec<(String, Recipe)> = Vec::new();
+    if args.rules().picks() && !args.queue_policy.is_empty() {
+        return Err(usage(
+            "--queue-policy: the rules commit=yes and backfill=none|submission|score are for one queue",
+        ));
+    }
     for asked in &args.queue_policy {
         let wrong = || usage(format!("--queue-policy {asked}: expected QUEUE=POLICY"));
         let (queue, policy) = asked.split_once('=').ok_or_else(wrong)?;
@@ -140,28 +159,4 @@ pub(super) fn check_queues<'a>(args: &'a Replay, there: &BTreeSet<String>) -> Re
         }
     }
     Ok(())
-}
-
-/// A policy and its own settings: `NAME:KEY=VALUE,KEY=VALUE`.
-fn named(asked: &str) -> (&str, Vec<String>) {
-    let key = |rest: &str| rest.split_once('=').is_some_and(|(key, _)| !key.contains([':', '/']));
-    let own = asked.match_indices(':').map(|(at, _)| at).find(|at| key(&asked[at + 1..]));
-    match own.map(|at| (&asked[..at], &asked[at + 1..])) {
-        Some((policy, own)) => (policy, own.split(',').map(str::to_owned).collect()),
-        None => (asked, Vec::new()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn policies_with_settings_of_their_own() {
-        assert_eq!(named("easy"), ("easy", vec![]));
-        assert_eq!(named("a/b.wasm:x=1,y=2"), ("a/b.wasm", vec!["x=1".to_owned(), "y=2".to_owned()]));
-        assert_eq!(named("c:/b.wasm"), ("c:/b.wasm", vec![]));
-        assert_eq!(named("c:/b.wasm:x=08:00-20:00").0, "c:/b.wasm");
-        assert_eq!(named("c:/b.wasm:x=08:00-20:00").1, ["x=08:00-20:00"]);
-    }
 }

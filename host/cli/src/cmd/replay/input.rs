@@ -33,7 +33,7 @@ pub(super) struct Input {
 impl Input {
     /// Read a log to its end, so that all of its errors are known.
     pub(super) fn load(args: &Replay, path: &Path) -> Result<Input> {
-        let (options, transform) = (args.selection.options(), args.selection.transform());
+        let (options, transform) = (args.options(), args.selection.transform());
         let recipe = Recipe { path: path.to_owned(), options, transform, cores_per_node: None };
         // These look at all jobs together.
         let whole = args.report.is_some() || args.fair_start.is_some() || args.forecast.is_some();

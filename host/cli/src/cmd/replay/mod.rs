@@ -57,7 +57,7 @@ pub(crate) fn run(args: &Replay) -> Result<()> {
     bounds::config(args)?;
     let asked = deciders::policies(args, &PolicySource::open(args.policies.as_deref())?)?;
 
-    let options = args.selection.options();
+    let options = args.options();
     let mut input = Input::load(args, log)?;
     let machine = match &args.machine {
         Some(path) => Machine::load(path)?,
@@ -68,7 +68,8 @@ pub(crate) fn run(args: &Replay) -> Result<()> {
     if options.procs == Procs::Nodes {
         input.on_nodes_of(machine.cores_per_node()?);
     }
-    let notes = input.notes(&machine);
+    let mut notes = input.notes(&machine);
+    notes.extend(output::semantics(args));
     if !args.quiet {
         let _ = writeln!(io::stderr(), "{}: {}", log.display(), notes.join("; "));
     }
@@ -80,7 +81,8 @@ pub(crate) fn run(args: &Replay) -> Result<()> {
     deciders::check_queues(args, &input.queues(&queues))?;
     let flow = flow::asks(args, &machine, options.procs)?;
     let jobspecs = input.survey.jobspecs.clone();
-    let surroundings = Surroundings { queues, outages, flow, jobspecs, forecasts: args.forecast };
+    let surroundings =
+        Surroundings { queues, outages, flow, jobspecs, forecasts: args.forecast, rules: args.rules() };
     let runs = run::side_by_side(args, asked, &input, &machine, &surroundings)?;
     if let Some(folder) = &args.report {
         output::write_report(args, folder, log, notes, &machine, &runs)?;

@@ -9,7 +9,7 @@ use fluxgate_sim::machine::Machine;
 use fluxgate_sim::metrics;
 use fluxgate_sim::report;
 use fluxgate_sim::transform::Estimates;
-use fluxgate_sim::workload::{Options, Overrun, Queues};
+use fluxgate_sim::workload::{Options, Overrun, Queues, Width};
 use serde_json::{Value, json};
 
 use super::args::Replay;
@@ -55,9 +55,16 @@ pub(super) fn write_report(
     Ok(())
 }
 
+/// The semantics, and the rules that differ from those of this simulator.
+pub(super) fn semantics(args: &Replay) -> Option<String> {
+    let rules = args.rules().deviations();
+    (!rules.is_empty()).then(|| format!("semantics {}: {}", args.semantics, rules.join(" ")))
+}
+
 /// The options that change the workload, for the page of a report.
 fn told(args: &Replay) -> Vec<String> {
     let mut told: Vec<String> = args.flow.iter().map(flow::told).collect();
+    let (map, usual) = (args.options(), Options::default());
     let args = &args.selection;
     if let Some(from) = args.from {
         told.push(format!("only jobs submitted at {from} or later"));
@@ -76,9 +83,16 @@ fn told(args: &Replay) -> Vec<String> {
             args.seed
         )),
     }
-    let (map, usual) = (args.map, Options::default());
-    if map.width != usual.width {
-        told.push("processors as allocated in the log, not as requested".to_owned());
+    match map.width {
+        Width::Requested => {}
+        Width::Allocated => told.push("processors as allocated in the log, not as requested".to_owned()),
+        Width::Larger => told.push("the larger of requested and allocated processors".to_owned()),
+    }
+    if map.zero_run != usual.zero_run {
+        told.push("jobs with a run time of 0 are left out".to_owned());
+    }
+    if let Some(seconds) = map.unknown_run {
+        told.push(format!("jobs of unknown run time ran for {seconds} s"));
     }
     if map.procs != usual.procs {
         told.push("each processor of the log is a whole node".to_owned());
@@ -141,6 +155,8 @@ pub(super) fn show(
             "cores": machine.total_cores(),
             "left_out": left_out,
             "bad_lines": survey.bad.count,
+            "semantics": args.semantics.name(),
+            "rules": args.rules().values().into_iter().collect::<std::collections::BTreeMap<_, _>>(),
             "runs": runs,
         }));
     }

@@ -7,6 +7,8 @@ use fluxgate_sim::source::Format;
 use fluxgate_sim::transform::{Estimates, Transform};
 use fluxgate_sim::workload::{OnBadLine, Options};
 
+use crate::values::Mapping;
+
 /// `fluxgate workload`.
 #[derive(Debug, Args)]
 pub(crate) struct WorkloadArgs {
@@ -100,13 +102,14 @@ pub(crate) struct Selection {
     /// What jobs ask for: logged, exact (their run times), or perturbed:F (run times times an even draw from 1 to F).
     #[arg(long, value_name = "WHICH", default_value = "logged", value_parser = crate::values::estimates)]
     pub(crate) estimates: Estimates,
-    /// How lines become jobs: procs=cores|nodes (a processor is a core, or a whole node), width=requested|allocated (which
-    /// field counts them), queue=queue|partition|none (which field names the queue; none: all jobs are in one),
+    /// How lines become jobs: procs=cores|nodes (a processor is a core, or a whole node), width=requested|allocated|larger
+    /// (which field counts them), queue=queue|partition|none (which field names the queue; none: all jobs are in one),
     /// memory=requested|used|none (which field says how much memory each processor needs; the machine has to have it),
     /// ask=jobspec|cores (of logs that have jobspecs: what jobs ask for in full, or as so many cores; a stream of jobspecs has
-    /// the former), overrun=kill|raise (a run time above the request), min-run=SECONDS.
+    /// the former), overrun=kill|raise (a run time above the request), zero-run=shortest|left-out and
+    /// unknown-run=SECONDS|left-out (jobs of such run times), time=epoch|log (second 0), min-run=SECONDS.
     #[arg(long, value_name = "KEY=VALUE,..", default_value = "", value_parser = crate::values::mapping)]
-    pub(crate) map: Options,
+    pub(crate) map: Mapping,
     /// Seed of whatever is drawn: perturbed estimates, confidence intervals.
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
@@ -118,11 +121,16 @@ pub(crate) struct Selection {
 impl Selection {
     /// How lines become jobs.
     pub(crate) fn options(&self) -> Options {
+        self.options_over(Options::default())
+    }
+
+    /// The same, where rules differ from the usual ones unless --map says otherwise.
+    pub(crate) fn options_over(&self, base: Options) -> Options {
         Options {
             on_bad_line: if self.skip_bad { OnBadLine::Skip } else { OnBadLine::Refuse },
             max_jobs: self.limit,
             format: self.format.map(Format::from),
-            ..self.map
+            ..self.map.over(base)
         }
     }
 
