@@ -16,6 +16,7 @@
 //!   production, with simulated time. [`rules`] are the rules in which published simulators differ, as its options.
 //! - [`record`] keeps every job; [`report`] makes pages and pictures of records, [`diff`] compares two records, and
 //!   [`bootstrap`] computes confidence intervals of means.
+//! - [`suite`] describes benchmarks: logs by hash, tasks, published values, and the verdict on each value found.
 //! - [`metrics`] and [`schedule`] [`observe`] the driver; [`sweep`] checks a schedule and shares no code with the
 //!   modules that made it.
 //!
@@ -46,6 +47,7 @@ pub mod report;
 pub mod rules;
 pub mod schedule;
 pub mod source;
+pub mod suite;
 pub mod sweep;
 pub mod swf;
 pub mod transform;

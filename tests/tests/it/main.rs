@@ -3,6 +3,7 @@
 mod artefacts;
 mod author;
 mod bad_input;
+mod bench;
 mod bounds;
 mod config;
 mod conformance;

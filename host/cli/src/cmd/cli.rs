@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
+use super::bench::BenchCmd;
 use super::config::ConfigCmd;
 use super::control::{Cancel, Drain, Queue, Resource, Undrain, Urgency};
 use super::demo::Demo;
@@ -91,6 +92,9 @@ pub(crate) enum Command {
     Metrics(Metrics),
     /// Replay a workload log, or a scheduler's journal, through policies, at full speed and without an instance.
     Replay(Box<Replay>),
+    /// Repeat published results: suites of tasks over logs that are named by their hashes.
+    #[command(subcommand)]
+    Bench(BenchCmd),
     /// Look at what a scheduler wrote down, and check it.
     #[command(subcommand)]
     Journal(JournalCmd),

@@ -3,6 +3,7 @@
 //!
 //! Nothing below this file may know it.
 
+mod bench;
 pub(crate) mod cli;
 mod config;
 mod control;
@@ -60,6 +61,7 @@ pub(crate) fn run(cli: Cli) -> Result<()> {
         Command::Policy(command) => policy::run(command),
         Command::Config(command) => config::run(command),
         Command::Replay(args) => replay::run(args),
+        Command::Bench(command) => bench::run(command),
         Command::Journal(command) => journal::run(command),
         Command::Workload(args) => workload::run(args),
         Command::Graph(command) => graph::run(command),

@@ -1,0 +1,371 @@
+//! Benchmark suites: logs by hash, tasks, policies with settings, published values, and the verdict on each value found.
+//!
+//! A suite is a TOML text; a new task needs no code. It names logs by their SHA-256 and by the public place of a copy. It
+//! holds neither logs nor anything else of others, except the figures that they published.
+//!
+//! This module does not know how a policy is executed, and reads no files.
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+
+use crate::metrics::{Metrics, Summary};
+use crate::rules::{Rules, Semantics};
+
+pub mod results;
+
+/// The suites of this program, by name.
+pub const SHIPPED: [(&str, &str); 3] = [
+    ("sc15-exact", include_str!("../suites/sc15-exact.toml")),
+    ("sc15-starts", include_str!("../suites/sc15-starts.toml")),
+    ("sc20-heuristics", include_str!("../suites/sc20-heuristics.toml")),
+];
+
+/// Largest suite in bytes.
+pub const BYTES_MAX: u64 = 1 << 20;
+
+/// A suite; see the [module](self).
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Suite {
+    /// Its name.
+    pub name: String,
+    /// Grows when a task changes.
+    pub version: u32,
+    /// One line for people.
+    pub title: String,
+    /// The publication of the values.
+    pub source: String,
+    /// The logs.
+    #[serde(rename = "log")]
+    pub logs: Vec<Log>,
+    /// The tasks.
+    #[serde(rename = "task")]
+    pub tasks: Vec<Task>,
+}
+
+/// A log by hash.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Log {
+    /// Its name in this suite.
+    pub name: String,
+    /// SHA-256 of the file as it was published, 64 hexadecimal digits.
+    pub sha256: String,
+    /// The place of a public copy: repository, commit and path.
+    pub published: String,
+}
+
+/// Some policies on some jobs of a log.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Task {
+    /// Its name.
+    pub name: String,
+    /// The log.
+    pub log: String,
+    /// [`Semantics`].
+    #[serde(default)]
+    pub semantics: String,
+    /// Rules that differ from these; see [`Rules::set_all`].
+    #[serde(default)]
+    pub rules: String,
+    /// True if jobs request exactly their run times.
+    #[serde(default)]
+    pub exact_estimates: bool,
+    /// Single-core nodes of the machine, where the header of the log does not tell them.
+    pub cores: Option<u32>,
+    /// Parts of the log, each a run of its own on an empty machine: indices of first jobs, from 0, in the order of
+    /// submission. Without any, the whole log is one run.
+    #[serde(default)]
+    pub starts: Vec<usize>,
+    /// Number of jobs of each part.
+    #[serde(default)]
+    pub length: usize,
+    /// The policies.
+    #[serde(rename = "entry")]
+    pub entries: Vec<Entry>,
+}
+
+/// A policy, and what was published of it.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Entry {
+    /// Its name in the publication.
+    pub name: String,
+    /// The policy with its settings, as `fluxgate replay --policy` takes it.
+    pub policy: String,
+    /// Published values.
+    #[serde(default)]
+    pub published: Vec<Published>,
+    /// A log whose waits (field 3) are the published schedule: every start is compared.
+    pub schedule: Option<String>,
+}
+
+/// A published value.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Published {
+    /// The metric, by its name in the figures of a replay. Over several parts it is the mean of their values.
+    pub metric: String,
+    /// The value with the digits that were published.
+    pub value: String,
+    /// Greatest relative difference that counts as *within*.
+    #[serde(default)]
+    pub tolerance: f64,
+    /// Why the value found differs, where that is known.
+    pub because: Option<String>,
+}
+
+/// The verdict on a value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    /// The value found, rounded to the published digits, is the published one.
+    Exact,
+    /// It differs by no more than the tolerance.
+    Within,
+    /// It differs, and the suite tells why.
+    Explained,
+    /// It differs.
+    Differs,
+}
+
+impl Verdict {
+    /// The verdict for display.
+    pub fn text(self) -> &'static str {
+        match self {
+            Verdict::Exact => "exact",
+            Verdict::Within => "within",
+            Verdict::Explained => "differs because",
+            Verdict::Differs => "differs",
+        }
+    }
+}
+
+impl Published {
+    /// Number of digits behind the decimal point.
+    fn digits(&self) -> usize {
+        self.value.split_once('.').map_or(0, |(_, digits)| digits.len())
+    }
+
+    /// The value found with as many digits as were published.
+    pub fn rounded(&self, found: f64) -> String {
+        format!("{found:.*}", self.digits())
+    }
+
+    /// The verdict on a value.
+    pub fn verdict(&self, found: f64) -> Verdict {
+        let published: f64 = self.value.parse().unwrap_or(f64::NAN);
+        if self.rounded(found) == self.value {
+            Verdict::Exact
+        } else if (found - published).abs() <= published.abs() * self.tolerance {
+            Verdict::Within
+        } else if self.because.is_some() {
+            Verdict::Explained
+        } else {
+            Verdict::Differs
+        }
+    }
+}
+
+/// A suite is invalid.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("suite {suite}: {message}")]
+pub struct SuiteError {
+    /// Its name or file.
+    pub suite: String,
+    /// The place, what was found, and what is accepted.
+    pub message: String,
+}
+
+impl Suite {
+    /// Reads a suite; `origin` is its name or file, for messages.
+    ///
+    /// # Errors
+    /// The text is no suite, or names what does not exist.
+    pub fn parse(text: &str, origin: &str) -> Result<Suite, SuiteError> {
+        let failed = |message: String| SuiteError { suite: origin.to_owned(), message };
+        let suite: Suite = toml::from_str(text).map_err(|error| failed(error.to_string()))?;
+        suite.check().map_err(failed)?;
+        Ok(suite)
+    }
+
+    /// The suite of this program with this name.
+    ///
+    /// # Errors
+    /// There is none; the message names those that there are.
+    pub fn shipped(name: &str) -> Result<Suite, SuiteError> {
+        let text = SHIPPED.iter().find(|(known, _)| *known == name).map(|(_, text)| *text);
+        let names = SHIPPED.map(|(name, _)| name).join(", ");
+        let text = text.ok_or_else(|| SuiteError {
+            suite: name.to_owned(),
+            message: format!("found no suite of this name, accepted is {names} or a file ending in .toml"),
+        })?;
+        Suite::parse(text, name)
+    }
+
+    /// The log of this name.
+    pub fn log(&self, name: &str) -> Option<&Log> {
+        self.logs.iter().find(|log| log.name == name)
+    }
+
+    fn check(&self) -> Result<(), String> {
+        for log in &self.logs {
+            let hex =
+                |text: &str| text.len() == 64 && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
+            if !hex(&log.sha256) {
+                return Err(format!(
+                    "log {}: found sha256 `{}`, accepted are 64 digits 0-9a-f",
+                    log.name, log.sha256
+                ));
+            }
+        }
+        let mut names = BTreeSet::new();
+        let summary = Metrics::new(1).summary().map_err(|error| error.to_string())?;
+        let metrics: Vec<String> = summary.figures().into_iter().map(|(name, _)| name).collect();
+        for task in &self.tasks {
+            let place = format!("task {}", task.name);
+            if !names.insert(&task.name) {
+                return Err(format!("{place}: found a second one of this name"));
+            }
+            let known = |log: &str| {
+                let names = || self.logs.iter().map(|log| log.name.as_str()).collect::<Vec<_>>().join(", ");
+                self.log(log)
+                    .map(drop)
+                    .ok_or_else(|| format!("{place}: found log `{log}`, accepted is {}", names()))
+            };
+            known(&task.log)?;
+            task.rules().map_err(|wrong| format!("{place}: {wrong}"))?;
+            if task.starts.is_empty() != (task.length == 0) {
+                return Err(format!("{place}: found one of starts and length, accepted are both or none"));
+            }
+            for entry in &task.entries {
+                let place = format!("{place}, entry {}", entry.name);
+                if let Some(log) = &entry.schedule {
+                    known(log)?;
+                }
+                for published in &entry.published {
+                    if !metrics.iter().any(|known| *known == published.metric) {
+                        return Err(format!("{place}: found no metric `{}`", published.metric));
+                    }
+                    if published.value.parse::<f64>().is_err() {
+                        return Err(format!(
+                            "{place}: found value `{}`, accepted is a number",
+                            published.value
+                        ));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Task {
+    /// Its semantics.
+    ///
+    /// # Errors
+    /// They have an unknown name.
+    pub fn semantics(&self) -> Result<Semantics, String> {
+        if self.semantics.is_empty() { Ok(Semantics::default()) } else { Semantics::named(&self.semantics) }
+    }
+
+    /// Its rules.
+    ///
+    /// # Errors
+    /// An unknown name or value.
+    pub fn rules(&self) -> Result<Rules, String> {
+        let mut rules = self.semantics()?.rules();
+        rules.set_all(&self.rules)?;
+        Ok(rules)
+    }
+}
+
+/// A metric of a run by its name.
+pub fn metric(summary: &Summary, name: &str) -> Option<f64> {
+    summary.figures().into_iter().find(|(known, _)| known == name).map(|(_, value)| value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = r#"
+name = "s"
+version = 1
+title = "t"
+source = "p"
+[[log]]
+name = "l"
+sha256 = "0000000000000000000000000000000000000000000000000000000000000000"
+published = "somewhere"
+[[task]]
+name = "a"
+log = "l"
+semantics = "pyss"
+rules = "wakes=yes"
+[[task.entry]]
+name = "EASY"
+policy = "easy"
+published = [{ metric = "wait_mean_s", value = "1.50" }]
+"#;
+
+    fn error(from: &str, to: &str) -> String {
+        Suite::parse(&TEXT.replace(from, to), "x").unwrap_err().to_string()
+    }
+
+    #[test]
+    fn suites_are_checked() {
+        let suite = Suite::parse(TEXT, "x").unwrap();
+        assert!(suite.tasks[0].rules().unwrap().wakes);
+        assert!(error("\"l\"\nsem", "\"m\"\nsem").contains("suite x: task a: found log `m`, accepted is l"));
+        assert!(error("pyss", "alea").contains("task a: found `alea`, accepted is fluxgate, pyss"));
+        assert!(error("wakes=yes", "wakes=so").contains("found `wakes=so`"));
+        assert!(error("wait_mean_s", "wait").contains("task a, entry EASY: found no metric `wait`"));
+        assert!(error("\"1.50\"", "\"x\"").contains("found value `x`, accepted is a number"));
+        assert!(error("0000\"", "\"").contains("accepted are 64 digits"));
+        assert!(error("title", "titel").contains("unknown field `titel`"));
+        assert!(error("rules =", "length = 5\nrules =").contains("found one of starts and length"));
+        let names = Suite::shipped("none").unwrap_err().to_string();
+        assert!(names.contains("accepted is sc15-exact, sc15-starts, sc20-heuristics or a file"), "{names}");
+    }
+
+    /// RES-54, RES-57: suites are texts without data.
+    #[test]
+    fn res_54_shipped_suites_are_valid() {
+        for (name, _) in SHIPPED {
+            let suite = Suite::shipped(name).unwrap();
+            assert_eq!(suite.name, name);
+            assert!(suite.tasks.iter().all(|task| !task.entries.is_empty()));
+        }
+        let values = |suite: &Suite| {
+            suite.tasks.iter().flat_map(|t| &t.entries).map(|e| e.published.len()).sum::<usize>()
+        };
+        let all = Suite::shipped("sc20-heuristics").unwrap();
+        let columns = ["FCFS", "WFP3", "UNI", "SJF", "F1"];
+        let of_table = |suite: &Suite| {
+            let entries = suite.tasks.iter().flat_map(|t| &t.entries);
+            entries.filter(|e| columns.contains(&e.name.as_str())).map(|e| e.published.len()).sum::<usize>()
+        };
+        assert_eq!(of_table(&all), 40, "all figures of the two logs");
+        assert!(values(&all) > 40, "and the formulas as defined");
+    }
+
+    /// RES-52: exact is to the published digits; a difference is never hidden by rounding.
+    #[test]
+    fn res_52_verdicts() {
+        let published = |value: &str, tolerance, because: Option<&str>| Published {
+            metric: "wait_mean_s".to_owned(),
+            value: value.to_owned(),
+            tolerance,
+            because: because.map(str::to_owned),
+        };
+        assert_eq!(published("277.35", 0.0, None).verdict(277.3549), Verdict::Exact);
+        assert_eq!(published("277.35", 0.0, None).verdict(277.3551), Verdict::Differs);
+        assert_eq!(published("277.35", 0.001, None).verdict(277.3551), Verdict::Within);
+        assert_eq!(published("277.35", 0.001, Some("ties")).verdict(280.0), Verdict::Explained);
+        assert_eq!(published("0.650", 0.0, None).verdict(0.65), Verdict::Exact);
+        assert_eq!(published("7", 0.0, None).verdict(f64::NAN), Verdict::Differs);
+    }
+}
