@@ -109,11 +109,13 @@ impl Place {
         self.dir.join(LOG)
     }
 
-    /// The instance's process, if its pid file names one that lives.
+    /// The instance's process, if its pid file names one that lives. Another process may have got the number of one that was
+    /// killed: an instance was started by `up`.
     pub(crate) fn living_pid(&self) -> Option<nix::unistd::Pid> {
         let pid: i32 = std::fs::read_to_string(self.pid_file()).ok()?.trim().parse().ok()?;
-        let pid = nix::unistd::Pid::from_raw(pid);
-        nix::sys::signal::kill(pid, None).is_ok().then_some(pid)
+        let arguments = std::fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+        let is_instance = arguments.split(|byte| *byte == 0).any(|argument| argument == b"up");
+        is_instance.then(|| nix::unistd::Pid::from_raw(pid))
     }
 }
 

@@ -3,6 +3,7 @@
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
+use std::process::Stdio;
 
 use fluxgate_tests::fixture::{World, cli, fluxgate, folder, policies, run};
 
@@ -22,6 +23,7 @@ fn usage_errors_end_with_2() {
         &["up", "--speed", "-1"],
         &["up", "--dialect", "klingon"],
         &["policy", "new", "Not A Name"],
+        &["down", "--uri", "/nosuch", "--purge"],
         &["replay", "x.swf", "--json", "--csv", "-"],
         &["config"],
         &["install", "--prefix", ""],
@@ -30,6 +32,17 @@ fn usage_errors_end_with_2() {
         let said = cli(args);
         assert_eq!(said.code, 2, "{args:?}: {said:?}");
         assert!(!said.err.is_empty() && !said.err.contains("panicked"), "{said:?}");
+    }
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_failure() {
+    for args in [&["completions", "zsh"][..], &["graph", "--help"]] {
+        let mut command = fluxgate(args);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        drop(child.stdout.take());
+        let said = child.wait_with_output().unwrap();
+        assert!(said.status.success(), "{args:?}: {said:?}");
     }
 }
 

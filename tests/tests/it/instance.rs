@@ -1,5 +1,6 @@
 //! An instance for a user: start, submit, query, change, stop, kill.
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use fluxgate_tests::fixture::{World, cli, fluxgate, folder, for_both_dialects, run};
@@ -85,6 +86,14 @@ fn all_below(dir: &Path) -> Vec<(std::path::PathBuf, Option<Vec<u8>>)> {
     }
     found.sort();
     found
+}
+
+#[test]
+fn a_process_that_got_the_number_of_a_killed_instance_is_none() {
+    let dir = folder();
+    std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o700)).unwrap();
+    std::fs::write(dir.path().join("instance.pid"), format!("{}\n", std::process::id())).unwrap();
+    cli(&["down", "--dir", dir.path().to_str().unwrap()]).fails(1, &["no instance runs in"]);
 }
 
 fn purge(dir: &Path) -> fluxgate_tests::fixture::Said {

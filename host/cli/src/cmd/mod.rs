@@ -28,7 +28,7 @@ use anyhow::{Context, Result};
 use clap::CommandFactory;
 
 use self::cli::{Cli, Command};
-use crate::{arena, logging};
+use crate::{arena, logging, render};
 
 /// Carry out a command.
 pub(crate) fn run(cli: Cli) -> Result<()> {
@@ -71,8 +71,10 @@ pub(crate) fn run(cli: Cli) -> Result<()> {
         Command::Metrics(args) => metrics::run(args),
         Command::Install(args) => install::run(args, &mut Cli::command()),
         Command::Completions { shell } => {
-            clap_complete::generate(*shell, &mut Cli::command(), "fluxgate", &mut std::io::stdout());
-            Ok(())
+            // Written at once: the generator panics when its reader goes away.
+            let mut script = Vec::new();
+            clap_complete::generate(*shell, &mut Cli::command(), "fluxgate", &mut script);
+            render::line(String::from_utf8_lossy(&script).trim_end())
         }
         Command::Man { dir } => {
             std::fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;

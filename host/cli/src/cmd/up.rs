@@ -308,6 +308,9 @@ fn write_pid(place: &Place) -> Result<()> {
 pub(crate) fn down(args: &Down) -> Result<()> {
     let place = Place::of(&args.target);
     if args.target.uri.is_some() && args.target.dir.is_none() {
+        if args.purge {
+            return Err(usage("--purge removes the files of a folder: name it with --dir".to_owned()));
+        }
         // A socket named by itself: ask, and wait for the connection to end.
         return ask_to_stop(&Client::connect(&args.target)?);
     }
