@@ -9,6 +9,7 @@ pub(crate) mod queue;
 pub(crate) mod scope;
 mod scopes;
 pub(crate) mod tally;
+pub(crate) mod windows;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,6 +24,7 @@ use crate::interrupt::Interrupt;
 use crate::order::{Order, OrderKey, Slot};
 use crate::reason::Reason;
 use crate::stats::Stats;
+use crate::windows::Windows;
 use job::{Job, NewJob, Running};
 use queue::Queue;
 use scope::{QueueId, Role, Side};
@@ -39,6 +41,8 @@ pub(crate) struct Core {
     pub(crate) running: BTreeMap<JobId, Running>,
     /// The share of their limits that jobs use; only forecasts read it.
     pub(crate) habits: Habits,
+    /// Who may use the windows of the ledger.
+    pub(crate) windows: Windows,
     /// End of the instance, infinite without limit.
     pub(crate) instance_end: f64,
     /// The default policy whose failure suspended scheduling in its scope.
@@ -75,6 +79,7 @@ impl Core {
             queues: Vec::new(),
             running: BTreeMap::new(),
             habits: Habits::default(),
+            windows: Windows::default(),
             instance_end: f64::INFINITY,
             suspended_by: None,
             suspension_told: Vec::new(),
@@ -96,6 +101,7 @@ impl Core {
         let mut core = Core::new(self.resources.clone(), self.config.clone());
         core.clear_reservations();
         core.node_order.clone_from(&self.node_order);
+        core.windows.clone_from(&self.windows);
         (core.running, core.instance_end) = (self.running.clone(), self.instance_end);
         for queue in &self.queues {
             if let Some(id) = core.queue_id(&queue.name) {
@@ -269,12 +275,15 @@ impl Core {
         self.config.queue_placements.get(name).copied().unwrap_or(self.config.placement)
     }
 
-    /// Compiles a waiting job's request for whole nodes, or without them, as its placement requires.
+    /// Compiles a waiting job's request for whole nodes, or without them, as its placement requires, and for the windows
+    /// that it may use.
     pub(crate) fn refit(&mut self, slot: Slot) {
         let Some(job) = self.job(slot) else { return };
         let whole = job.placement.unwrap_or(self.placement_of(job.queue)).whole_nodes();
         let (before, places) = (job.request.clone(), job.places);
+        let access = self.access_of(slot);
         let request = self.resources.with_whole_nodes(&before, whole);
+        let request = self.resources.with_access(&request, access);
         if request.shape() == before.shape() {
             return;
         }
@@ -353,6 +362,9 @@ impl Core {
     /// The reason of a waiting job whose resources are not free.
     pub(crate) fn busy_reason(&self, slot: Slot) -> Reason {
         let Some(job) = self.job(slot) else { return Reason::Unseen };
+        if let Some(refused) = self.refused_reason(slot) {
+            return refused;
+        }
         if let Some(short) = self.resources.shortage(&job.request) {
             return Reason::Short(short.into());
         }
@@ -371,6 +383,11 @@ impl Core {
             return self.busy_reason(slot);
         }
         let end = self.expected_end(now, job.duration);
+        if let Some((id, latest)) = self.resources.known_window_miss(&request, now, end)
+            && let Some(reason) = self.window_reason(slot, id, latest)
+        {
+            return reason;
+        }
         let delay = self.resources.delay_by_counts(&request, now, end);
         delay.map_or(Reason::Behind, |(reserved, _)| Reason::Delays(reserved))
     }

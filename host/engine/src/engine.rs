@@ -10,6 +10,7 @@ pub(crate) mod policy_control;
 mod reconfigure;
 mod running;
 mod waiting;
+pub(crate) mod windows;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -93,12 +94,14 @@ impl Engine {
 
     /// True if a pass is due at this time.
     pub fn needs_pass(&self, now: f64) -> bool {
-        self.policies.is_swapping() || self.core.queues.iter().any(|queue| queue.is_due(now))
+        let turns = self.core.windows.wake.is_some_and(|wake| wake <= now);
+        turns || self.policies.is_swapping() || self.core.queues.iter().any(|queue| queue.is_due(now))
     }
 
     /// The next time at which a pass is due although no event happens, seconds since the epoch.
     pub fn next_wake(&self) -> Option<f64> {
-        self.core.queues.iter().filter_map(|queue| queue.wake).min_by(f64::total_cmp)
+        let wakes = self.core.queues.iter().filter_map(|queue| queue.wake);
+        wakes.chain(self.core.windows.wake).min_by(f64::total_cmp)
     }
 
     /// While this flag is raised, a pass offers no further candidates and takes no further decisions. Its decisions
@@ -150,13 +153,21 @@ impl Engine {
             }
             Event::Feasibility { jobspec, token } => {
                 let core = &mut *self.core;
-                let result = feasibility(&mut core.resources, &core.config.queue_bounds, &jobspec);
+                let result =
+                    feasibility(&mut core.resources, &core.config.queue_bounds, &core.windows, &jobspec);
                 out.push(Action::Reply { token, result });
             }
-            Event::Up(ranks) => self.core.change(|r| r.set_up(&ranks)),
-            Event::Down(ranks) => self.core.change(|r| r.set_down(&ranks)),
+            Event::Up(ranks) => {
+                self.core.change(|r| r.set_up(&ranks));
+                self.core.repair_windows(now);
+            }
+            Event::Down(ranks) => {
+                self.core.change(|r| r.set_down(&ranks));
+                self.core.repair_windows(now);
+            }
             Event::Shrink(ranks) => {
                 self.core.change(|r| r.shrink(&ranks));
+                self.core.repair_windows(now);
                 self.deny_unsatisfiable(now, &mut out);
             }
             Event::PropertyAdd { name, ranks } => self.core.change(|r| r.property_add(&name, &ranks)),
@@ -179,6 +190,13 @@ impl Engine {
                     self.core.all_dirty();
                 }
             }
+            Event::PutWindow(window) => {
+                // Whoever asked for it has tried it before.
+                let _ = self.core.put_window(*window, now);
+            }
+            Event::RemoveWindow { name } => {
+                self.core.remove_window(&name, now);
+            }
             Event::InstanceExpiration(end) => self.instance_expiration(end, now),
             Event::Committed { id } => match self.core.running.get_mut(&id) {
                 Some(running) => running.committing = false,
@@ -199,6 +217,9 @@ impl Engine {
     pub fn pass(&mut self, now: f64) -> Vec<Action> {
         let mut out = Vec::new();
         self.core.passed.clear();
+        if self.core.windows.wake.is_some_and(|wake| wake <= now) {
+            self.turn_windows(now, &mut out);
+        }
         self.core.interrupt.begin();
         self.policies.forward_all(&mut self.core, now, &mut out);
         self.policies.feed_all(&mut self.core, now, &mut out);

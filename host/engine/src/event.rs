@@ -8,6 +8,7 @@ use fluxgate_formats::{Idset, JobId, Jobspec, R};
 use serde_json::Value;
 
 use crate::policy_error::PolicyError;
+use crate::windows::Window;
 
 /// An event. Ranks are execution targets (RFC 20).
 #[derive(Debug, Clone)]
@@ -112,6 +113,13 @@ pub enum Event {
         key: String,
         /// Its value; `None` removes it.
         value: Option<String>,
+    },
+    /// A window is made, or takes the place of the one of its name. Ignored when the ledger cannot take it.
+    PutWindow(Box<Window>),
+    /// A window is forgotten.
+    RemoveWindow {
+        /// Its name.
+        name: String,
     },
     /// The instance itself gets another end (RFC 28); 0 is no limit.
     InstanceExpiration(f64),

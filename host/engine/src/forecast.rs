@@ -49,6 +49,8 @@ struct Candidate {
     queue: QueueId,
     request: Arc<Request>,
     length: f64,
+    /// Requested seconds, infinite without limit.
+    limit: f64,
     reserved: Option<f64>,
 }
 
@@ -127,7 +129,8 @@ impl Engine {
                 let (id, queue) = (job.id, job.queue);
                 let guessed = core.queues[queue as usize].estimated.is_some_and(|(of, _)| of == id);
                 let reserved = job.t_estimate.filter(|_| !guessed);
-                jobs.push(Candidate { id, queue, request: Arc::clone(&job.request), length, reserved });
+                let (request, limit) = (Arc::clone(&job.request), job.duration);
+                jobs.push(Candidate { id, queue, request, length, limit, reserved });
             }
         }
         let backfills = core.queues.iter().map(|queue| queue.backfills).collect();
@@ -152,14 +155,21 @@ impl ForecastBase {
             let queue = job.queue as usize;
             let from = if self.backfills[queue] { now } else { last[queue] };
             let headroom = self.headrooms[queue].as_ref();
-            let found = earliest_in(headroom, &mut self.resources, &job.request, (now, from), job.length);
+            let found = earliest_in(
+                headroom,
+                &mut self.resources,
+                &job.request,
+                (now, from),
+                (job.length, job.limit),
+            );
             if let Some(start) = found {
                 last[queue] = start;
                 let cores = u64::from(job.request.min_cores());
                 let headrooms = self.headrooms.iter_mut().flatten();
                 headrooms.for_each(|headroom| headroom.expected(job.queue, cores, start, job.length));
                 // A job without a possible reservation delays no other job of the forecast.
-                let _ = self.resources.reserve(job.id, &job.request, start, job.length);
+                let lasts = (job.length, job.limit);
+                let _ = self.resources.reserve_expected(job.id, &job.request, start, lasts);
             }
             let reserved = job.reserved.map(|reserved| reserved.max(now));
             let start = match (found, reserved) {

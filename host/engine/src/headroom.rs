@@ -141,16 +141,17 @@ fn cores(resources: &Resources, request: &Request) -> (u64, u64) {
     (u64::from(resources.totals().free_cores), u64::from(request.min_cores()))
 }
 
-/// The earliest start of a request at `from` or later, seen from `now`, within the bounds.
+/// The earliest start of a request at `from` or later, seen from `now`, within the bounds. The job is expected to take the
+/// first duration; windows must leave it the second.
 pub(crate) fn earliest_in(
     headroom: Option<&Headroom>,
     resources: &mut Resources,
     request: &Request,
     (now, from): (f64, f64),
-    duration: f64,
+    (duration, limit): (f64, f64),
 ) -> Option<f64> {
     let cores = cores(resources, request);
-    let mut fits_from = |from| resources.earliest_from(request, now, from, duration);
+    let mut fits_from = |from| resources.earliest_expected(request, (now, from), (duration, limit));
     match headroom {
         Some(headroom) => headroom.earliest(cores, from, duration, fits_from),
         None => fits_from(from),
@@ -231,7 +232,7 @@ impl Core {
         (now, from): (f64, f64),
         duration: f64,
     ) -> Option<f64> {
-        earliest_in(headroom, &mut self.resources, request, (now, from), duration)
+        earliest_in(headroom, &mut self.resources, request, (now, from), (duration, duration))
     }
 
     /// As [`Core::earliest_in`], without any change of state.

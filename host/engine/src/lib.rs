@@ -46,6 +46,7 @@ mod ranking;
 mod reason;
 mod shadow;
 mod stats;
+mod windows;
 
 pub use self::core::checkpoint::{
     ActivePolicyState, Checkpoint, PendingState, QueuePolicyState, QueueState, ResumeError, RunningState,
@@ -55,6 +56,7 @@ pub use columns::{JobColumns, JobEvent, JobEventKind, Machine, MachineTotals};
 pub use config::{Config, OnBreach};
 pub use engine::Engine;
 pub use engine::policy_control::{QueueStatus, QueueTally};
+pub use engine::windows::{WindowPlan, WindowRefused};
 pub use event::{Action, AuditReport, Event, PolicyNotice, RpcError};
 pub use explain::{Explanation, JobState, about};
 pub use feasibility::feasibility;
@@ -76,6 +78,10 @@ pub use shadow::{
     DIFFERENCES_MAX, Decisions, Difference, Shadow, ShadowBase, ShadowError, ShadowJobs, Tally, When,
 };
 pub use stats::{QueueCounts, Stats};
+pub use windows::{
+    AfterWindow, MEMBERS_MAX, Members, Occurrence, OnRunning, Repeat, WINDOW_NAME_MAX, WINDOW_NOTE_MAX,
+    Wanted, Window, WindowKind, Windows, check_window_name,
+};
 
 /// Name of the built-in policy: strict order by priority, submission and id, no backfilling. It needs no
 /// component and takes over, in the same pass, when a policy fails.

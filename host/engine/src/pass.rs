@@ -369,8 +369,12 @@ impl Pass {
         self.limits.change();
         self.decide(candidate);
         self.core.stats.reservations += 1;
-        // A job that waits because of a bound keeps that reason.
-        if !self.misses.get(&request.shape()).is_some_and(Miss::is_over) {
+        // A job that waits because of a bound or a window keeps that reason.
+        let end = self.core.expected_end(self.now, duration);
+        if let Some((id, latest)) = self.core.resources.known_window_miss(&request, self.now, end) {
+            let reason = self.core.window_reason(candidate, id, latest);
+            reason.into_iter().for_each(|reason| self.set_reason(candidate, reason));
+        } else if !self.misses.get(&request.shape()).is_some_and(Miss::is_over) {
             self.set_reason(candidate, Reason::Reserved);
         }
         self.reserved.push((candidate, start));
@@ -460,6 +464,12 @@ impl Pass {
             Err(NoFit::WouldDelay(reserved, latest)) => {
                 self.note_delay(&request, latest);
                 self.set_reason(slot, Reason::Delays(reserved));
+                Err(Refusal::DelaysReservation)
+            }
+            Err(NoFit::Window(id, latest)) => {
+                self.note_delay(&request, latest);
+                let reason = self.core.window_reason(slot, id, latest);
+                reason.into_iter().for_each(|reason| self.set_reason(slot, reason));
                 Err(Refusal::DelaysReservation)
             }
             Err(_) => {

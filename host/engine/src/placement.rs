@@ -1,9 +1,14 @@
-//! The placement that a jobspec requests.
+//! The placement and the window that a jobspec requests.
 //!
 //! Must never know the engine.
 
+use std::sync::Arc;
+
 use fluxgate_formats::Jobspec;
 use fluxgate_graph::Placement;
+use serde_json::Value;
+
+use crate::windows::check_window_name;
 
 /// Most characters of a refused value that are quoted.
 const FOUND_MAX: usize = 60;
@@ -13,11 +18,25 @@ pub(crate) fn wanted_placement(jobspec: &Jobspec) -> Result<Option<Placement>, S
     let Some(value) = jobspec.system_attr("fluxgate.placement") else { return Ok(None) };
     let placement = value.as_str().and_then(Placement::from_name);
     placement.map(Some).ok_or_else(|| {
-        let mut found = value.to_string();
-        if found.chars().count() > FOUND_MAX {
-            found = found.chars().take(FOUND_MAX).chain("...".chars()).collect();
-        }
-        let accepted = Placement::NAMES;
+        let (accepted, found) = (Placement::NAMES, shown(value));
         format!("attributes.system.fluxgate.placement: expected {accepted}, found {found}")
     })
+}
+
+/// The window that a jobspec names in `attributes.system.fluxgate.reservation`.
+pub(crate) fn wanted_reservation(jobspec: &Jobspec) -> Result<Option<Arc<str>>, String> {
+    let Some(value) = jobspec.system_attr("fluxgate.reservation") else { return Ok(None) };
+    let name = value.as_str().filter(|name| check_window_name(name).is_ok());
+    name.map(|name| Some(name.into())).ok_or_else(|| {
+        let found = shown(value);
+        format!("attributes.system.fluxgate.reservation: expected the name of a reservation, found {found}")
+    })
+}
+
+fn shown(value: &Value) -> String {
+    let mut found = value.to_string();
+    if found.chars().count() > FOUND_MAX {
+        found = found.chars().take(FOUND_MAX).chain("...".chars()).collect();
+    }
+    found
 }

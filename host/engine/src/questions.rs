@@ -22,7 +22,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use fluxgate_formats::{JobId, Jobspec};
-use fluxgate_graph::{Placement, Request, Resources};
+use fluxgate_graph::{Access, Placement, Request, Resources};
 
 use crate::amounts::{QueueBounds, never_within};
 use crate::core::Core;
@@ -34,8 +34,9 @@ use crate::forecast::{FORECAST_JOBS_MAX, LENGTH_MIN, first_in_order};
 use crate::habits::Habits;
 use crate::headroom::Headroom;
 use crate::order::Slot;
-use crate::placement::wanted_placement;
+use crate::placement::{wanted_placement, wanted_reservation};
 use crate::reason::Reason;
+use crate::windows::{Applicant, NOWHERE, Windows};
 
 pub use gaps::{GAPS_MAX, Gap, GapQuestion, Gaps, Limit, PROBES_MAX};
 pub use listing::{JobRow, NodeJob, NodeState};
@@ -52,6 +53,8 @@ pub(crate) struct Waiting {
     pub(crate) t_submit: f64,
     pub(crate) request: Arc<Request>,
     pub(crate) placement: Placement,
+    /// The window that its jobspec names.
+    pub(crate) reservation: Option<Arc<str>>,
     /// Requested seconds, infinite without limit.
     pub(crate) duration: f64,
     /// Expected seconds.
@@ -116,6 +119,7 @@ pub struct Questions {
     pub(crate) instance_end: f64,
     /// No pass was due: no waiting job starts before something changes.
     pub(crate) settled: bool,
+    pub(crate) windows: Windows,
     bounds: BTreeMap<String, QueueBounds>,
     habits: Habits,
     outlook: Option<outlook::Outlook>,
@@ -150,6 +154,7 @@ impl Core {
             t_submit: job.t_submit,
             request: Arc::clone(&job.request),
             placement: job.placement.unwrap_or_else(|| self.placement_of(job.queue)),
+            reservation: job.reservation.clone(),
             duration: job.duration,
             length: self.habits.length(Some(job.userid), job.duration, 0.0).max(LENGTH_MIN),
             key: job.key_in(queue),
@@ -231,6 +236,7 @@ impl Engine {
             holders: core.running.iter().map(holder).collect(),
             instance_end: core.instance_end,
             settled: !self.needs_pass(now),
+            windows: core.windows.clone(),
             bounds: core.config.queue_bounds.clone(),
             habits: core.habits.clone(),
             outlook: None,
@@ -278,6 +284,7 @@ impl Questions {
         let request = self.resources.compile(jobspec).map_err(|e| impossible(&e))?;
         self.resources.satisfiable(&request).map_err(|e| impossible(&e))?;
         let own = wanted_placement(jobspec).map_err(|e| impossible(&e))?;
+        let reservation = wanted_reservation(jobspec).map_err(|e| impossible(&e))?;
         let name = jobspec.queue().unwrap_or("");
         if let Some(why) = never_within(&self.bounds, &self.resources, name, &request) {
             return Err(Impossible(why));
@@ -286,6 +293,14 @@ impl Questions {
             self.queue_of(name).ok_or_else(|| Impossible(format!("queue {name:?} is not known here")))?;
         let placement = own.unwrap_or(self.queues[queue as usize].placement);
         let request = self.resources.with_whole_nodes(&request, placement.whole_nodes());
+        let applicant = Applicant { named: reservation.as_deref(), user: userid, queue: name };
+        let access = self.windows.access(applicant);
+        if access == Some(Access::Only(NOWHERE))
+            && let Some((_, why)) = self.windows.refusal(applicant)
+        {
+            return Err(Impossible(why.to_string()));
+        }
+        let request = self.resources.with_access(&request, access);
         let asked = jobspec.duration();
         let duration = if asked > 0.0 { asked } else { f64::INFINITY };
         Ok(Waiting {
@@ -296,6 +311,7 @@ impl Questions {
             t_submit: self.now,
             request,
             placement,
+            reservation,
             duration,
             length: self.habits.length(Some(userid), duration, 0.0).max(LENGTH_MIN),
             key: None,

@@ -9,8 +9,9 @@ use fluxgate_formats::JobId;
 use serde::{Deserialize, Serialize};
 
 /// The names of the kinds of reasons.
-pub(crate) const KINDS: [&str; 11] = [
+pub(crate) const KINDS: [&str; 12] = [
     "unseen", "behind", "withheld", "busy", "delays", "reserved", "ceiling", "floor", "held", "flow", "said",
+    "window",
 ];
 
 /// Why a job waits.
@@ -57,6 +58,13 @@ pub enum Reason {
     Short(Arc<str>),
     /// The reason that the policy gave.
     Said(Arc<str>),
+    /// A window keeps nodes that it needs, or it waits for a window.
+    Window {
+        /// The name of the window.
+        name: Arc<str>,
+        /// The reason in words.
+        text: Arc<str>,
+    },
 }
 
 impl Reason {
@@ -87,6 +95,7 @@ impl Reason {
             Reason::Suspended(_) => 8,
             Reason::Short(_) => 9,
             Reason::Said(_) => 10,
+            Reason::Window { .. } => 11,
         }
     }
 }
@@ -108,7 +117,7 @@ impl std::fmt::Display for Reason {
                 }
                 if sep.is_empty() { f.write_str("resources that are in use or down") } else { Ok(()) }
             }
-            Reason::Short(said) | Reason::Said(said) => f.write_str(said),
+            Reason::Short(said) | Reason::Said(said) | Reason::Window { text: said, .. } => f.write_str(said),
             Reason::Delays(id) => write!(f, "would delay the reserved start of {id}"),
             Reason::Reserved => f.write_str("first in line, has a reserved start"),
             Reason::Ceiling { cores } => {

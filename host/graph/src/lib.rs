@@ -25,7 +25,7 @@
 //! The crate has four rooms. Each stands on those below it:
 //!
 //! - `record`: R (RFC 20) of the resources that jobs hold, written and read back.
-//! - `live`: index, ledger, reservations, view and matcher.
+//! - `live`: index, ledger, reservations, windows, view and matcher.
 //! - `layout`: the immutable machine that is compiled for scheduling.
 //! - [`description`]: the general model of RFC 4, with its readers and writers.
 //!
@@ -63,3 +63,4 @@ pub use live::reservations::{RESERVATIONS_MAX, ReserveError};
 pub use live::resource_kinds::ResourceKind;
 pub use live::resources::{Resources, Totals};
 pub use live::take::Selection;
+pub use live::windows::{Access, OCCURRENCES_MAX, WINDOWS_MAX, WindowError, WindowId, WindowSpan};

@@ -218,6 +218,12 @@ pub enum EventRecord {
     /// paths, property, value
     #[serde(rename = "value")]
     VertexProperty(Vec<String>, String, Option<String>),
+    /// the window, as JSON
+    #[serde(rename = "window")]
+    PutWindow(String),
+    /// its name
+    #[serde(rename = "nowindow")]
+    RemoveWindow(String),
     #[serde(rename = "ends")]
     InstanceExpiration(f64),
     #[serde(rename = "c")]
@@ -248,6 +254,8 @@ impl EventRecord {
             EventRecord::PropertyRemove(..) => "property-remove",
             EventRecord::VertexStatus(..) => "vertex-status",
             EventRecord::VertexProperty(..) => "vertex-property",
+            EventRecord::PutWindow(_) => "reservation",
+            EventRecord::RemoveWindow(_) => "reservation-cancel",
             EventRecord::InstanceExpiration(_) => "instance-expiration",
             EventRecord::Committed(_) => "committed",
             EventRecord::Recount(..) => "recount",
@@ -297,6 +305,12 @@ impl EventRecord {
             EventRecord::PropertyRemove(name, ranks) => Event::PropertyRemove { name, ranks },
             EventRecord::VertexStatus(paths, up) => Event::VertexStatus { paths, up },
             EventRecord::VertexProperty(paths, key, value) => Event::VertexProperty { paths, key, value },
+            EventRecord::PutWindow(text) => {
+                let window =
+                    serde_json::from_str(&text).map_err(|error| SpecError::Window(error.to_string()))?;
+                Event::PutWindow(Box::new(window))
+            }
+            EventRecord::RemoveWindow(name) => Event::RemoveWindow { name },
             EventRecord::InstanceExpiration(end) => Event::InstanceExpiration(end),
             EventRecord::Committed(id) => Event::Committed { id },
             EventRecord::Recount(jobs, unsettled, complete) => Event::Recount { jobs, unsettled, complete },

@@ -347,6 +347,11 @@ impl Log {
             Event::VertexProperty { paths, key, value } => {
                 EventRecord::VertexProperty(paths.clone(), key.clone(), value.clone())
             }
+            // A window has no numbers that JSON lacks: its times are finite.
+            Event::PutWindow(window) => {
+                EventRecord::PutWindow(serde_json::to_string(window).unwrap_or_default())
+            }
+            Event::RemoveWindow { name } => EventRecord::RemoveWindow(name.clone()),
             Event::InstanceExpiration(end) => EventRecord::InstanceExpiration(*end),
             Event::Committed { id } => EventRecord::Committed(*id),
             Event::Recount { jobs, unsettled, complete } => {

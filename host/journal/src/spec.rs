@@ -40,6 +40,9 @@ pub enum SpecError {
     /// It cannot be read as a jobspec.
     #[error("jobspec {0}: {1}")]
     Wrong(u32, String),
+    /// A reservation cannot be read.
+    #[error("reservation: {0}")]
+    Window(String),
 }
 
 impl SpecRow {

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use fluxgate_engine::{Engine, QueueBounds, feasibility};
+use fluxgate_engine::{Engine, QueueBounds, Windows, feasibility};
 use fluxgate_graph::Resources;
 use fluxgate_wire::graph_service::{QUEUE_SERVICE, RESOURCE_SERVICE};
 use fluxgate_wire::message::Message;
@@ -23,6 +23,8 @@ pub use crate::pass_timer::Cut;
 use crate::pass_timer::{PASS_MAX, PassTimer};
 
 type Bounds = BTreeMap<String, QueueBounds>;
+/// What questions of feasibility are answered from.
+type Inventory = (Resources, Bounds, Windows);
 
 /// See the module text. The service has one; its driver may ask it from any thread at any time.
 #[derive(Debug)]
@@ -31,10 +33,10 @@ pub struct Responder {
     pings: [String; 5],
     rank: u32,
     uuid: Option<String>,
-    /// With the bounds of queues; nothing before it is known.
-    inventory: Mutex<Option<(Resources, Bounds)>>,
-    /// The version of the inventory, and the bounds, that this is a copy of.
-    known: Mutex<Option<(u64, Bounds)>>,
+    /// With the bounds of queues and the windows; nothing before it is known.
+    inventory: Mutex<Option<Inventory>>,
+    /// The versions of the inventory and of the windows, and the bounds, that this is a copy of.
+    known: Mutex<Option<(u64, u64, Bounds)>>,
     /// Questions of feasibility answered here.
     answered: AtomicU64,
     passes: Mutex<PassTimer>,
@@ -101,10 +103,13 @@ impl Responder {
     pub(crate) fn refresh(&self, engine: &Engine) {
         let resources = engine.resources();
         let (version, bounds) = (resources.inventory_version(), &engine.config().queue_bounds);
+        let windows = engine.windows_version();
         let mut known = lock(&self.known);
-        if known.as_ref().is_none_or(|known| known.0 != version || known.1 != *bounds) {
-            *known = Some((version, bounds.clone()));
-            *lock(&self.inventory) = Some((resources.inventory(), bounds.clone()));
+        let same =
+            |known: &(u64, u64, Bounds)| (known.0, known.1) == (version, windows) && known.2 == *bounds;
+        if !known.as_ref().is_some_and(same) {
+            *known = Some((version, windows, bounds.clone()));
+            *lock(&self.inventory) = Some((resources.inventory(), bounds.clone(), engine.window_book()));
         }
     }
 
@@ -154,8 +159,8 @@ impl Responder {
     fn feasibility(&self, message: &Message) -> Option<Message> {
         let jobspec = feasibility_question(message).ok()?;
         let mut inventory = lock(&self.inventory);
-        let (resources, bounds) = inventory.as_mut()?;
-        let result = feasibility(resources, bounds, &jobspec);
+        let (resources, bounds, windows) = inventory.as_mut()?;
+        let result = feasibility(resources, bounds, windows, &jobspec);
         self.answered.fetch_add(1, Ordering::Relaxed);
         Some(feasibility_answer(message, result))
     }

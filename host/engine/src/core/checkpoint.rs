@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use fluxgate_formats::{Idset, JobId, Jobspec, R};
-use fluxgate_graph::{PlaceHint, RecordFormat, Request, Resources, VertexMarks};
+use fluxgate_graph::{PlaceHint, RecordFormat, Request, Resources, VertexMarks, WindowId};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -18,10 +18,11 @@ use super::queue::Queue;
 use super::scope::{PolicyScope, Role};
 use crate::columns::JobEvent;
 use crate::config::Config;
-use crate::placement::wanted_placement;
+use crate::placement::{wanted_placement, wanted_reservation};
 use crate::policy_error::PolicyError;
 use crate::policy_state::SavedState;
 use crate::reason::Reason;
+use crate::windows::{Applicant, Window};
 
 /// The checkpoint; see the module. [`Engine::checkpoint`](crate::Engine::checkpoint) makes it,
 /// [`Engine::resume`](crate::Engine::resume) goes on from it.
@@ -36,6 +37,12 @@ pub struct Checkpoint {
     pub vertices: VertexMarks,
     /// Ranks that were removed from the inventory.
     pub removed: Idset,
+    /// The windows, each with its number in the ledger.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub windows: Vec<(u32, Window)>,
+    /// The next time at which one begins or ends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    windows_wake: Option<f64>,
     /// The settings.
     pub config: Config,
     /// End of the instance, seconds since the epoch; 0 is none.
@@ -240,6 +247,8 @@ impl Core {
             up: resources.reported_up(),
             vertices: resources.vertex_marks(),
             removed: resources.removed(),
+            windows: self.windows.iter().map(|held| (held.id.0, (*held.window).clone())).collect(),
+            windows_wake: self.windows.wake,
             config: self.config.clone(),
             instance_end: finite(self.instance_end),
             running: running.collect(),
@@ -292,6 +301,11 @@ impl Core {
         if from.queues.iter().any(|queue| queue.classes as usize > waiting + queue.vacant.len()) {
             return Err(ResumeError::Numbers("classes are neither in use nor vacant"));
         }
+        for (id, window) in &from.windows {
+            core.restore_window(WindowId(*id), window)
+                .map_err(|_| ResumeError::Numbers("a window is not possible"))?;
+        }
+        core.windows.wake = from.windows_wake;
         core.jobs.resize(from.places as usize, None);
         for state in &from.queues {
             let id = core.queue_id(&state.name).ok_or(ResumeError::Numbers("more queues than queues_max"))?;
@@ -353,6 +367,11 @@ impl Core {
         let whole = placement.unwrap_or(self.placement_of(job.queue)).whole_nodes();
         let request = self.resources.with_whole_nodes(&request, whole);
         let duration = infinite(spec.duration());
+        let reservation = wanted_reservation(&spec)?;
+        let name = &self.queues[job.queue as usize].name;
+        let applicant = Applicant { named: reservation.as_deref(), user: job.userid, queue: name };
+        let access = self.windows.access(applicant);
+        let request = self.resources.with_access(&request, access);
         let queue = &mut self.queues[job.queue as usize];
         let key = ClassKey::of(&request, duration);
         // A checkpoint of an earlier version has one class for each duration and each number of cores.
@@ -372,6 +391,7 @@ impl Core {
             queue: job.queue,
             request,
             placement,
+            reservation,
         };
         let waiting = Job {
             reason: job.reason.clone(),

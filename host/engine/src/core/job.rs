@@ -28,6 +28,8 @@ pub(crate) struct Job {
     pub(crate) request: Arc<Request>,
     /// The placement that its jobspec names.
     pub(crate) placement: Option<Placement>,
+    /// The window that its jobspec names.
+    pub(crate) reservation: Option<Arc<str>>,
     /// Its key on each side of its queue, with the generation of the order for which the key was made. A key of an
     /// older generation is invalid, so no job is touched when an order is retired.
     pub(super) places: [Option<(u32, OrderKey)>; 2],
@@ -56,6 +58,7 @@ pub(crate) struct NewJob {
     pub(crate) queue: QueueId,
     pub(crate) request: Arc<Request>,
     pub(crate) placement: Option<Placement>,
+    pub(crate) reservation: Option<Arc<str>>,
 }
 
 impl NewJob {
@@ -71,6 +74,7 @@ impl NewJob {
             class,
             request: self.request,
             placement: self.placement,
+            reservation: self.reservation,
             places: [None; 2],
             offered: 0,
             decided: 0,
@@ -110,6 +114,7 @@ impl Job {
             queue: self.queue,
             request: Arc::clone(&self.request),
             placement: self.placement,
+            reservation: self.reservation.clone(),
         }
     }
 }

@@ -12,6 +12,7 @@ use crate::core::scope::QueueId;
 use crate::event::{Action, RpcError};
 
 const ENOENT: i32 = 2;
+const EBUSY: i32 = 16;
 const EINVAL: i32 = 22;
 
 fn refuse(errnum: i32, text: impl Into<String>) -> Result<(), RpcError> {
@@ -81,7 +82,7 @@ impl Engine {
     }
 
     /// RFC 27 expiration: takes a new end. An extension is the owner's decision, so no reserved start refuses it: the queues
-    /// reserve anew in the pass that follows.
+    /// reserve anew in the pass that follows. A window of an administrator refuses it, by name.
     pub(super) fn expiration(&mut self, id: JobId, expiration: f64, now: f64) -> Result<(), RpcError> {
         if expiration.is_nan() || expiration < 0.0 {
             return refuse(
@@ -96,6 +97,9 @@ impl Engine {
         }
         if end > core.instance_end && end.is_finite() {
             return refuse(EINVAL, "expiration is beyond the end of the instance");
+        }
+        if let Some(why) = core.window_in_the_way(id, end, now) {
+            return refuse(EBUSY, why);
         }
         if core.resources.set_end(id, end).is_err() {
             return refuse(ENOENT, format!("job {id} holds no resources"));

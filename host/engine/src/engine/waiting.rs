@@ -12,7 +12,8 @@ use super::Engine;
 use crate::columns::JobEventKind;
 use crate::core::job::NewJob;
 use crate::event::Action;
-use crate::placement::wanted_placement;
+use crate::placement::{wanted_placement, wanted_reservation};
+use crate::windows::Applicant;
 
 /// Note of the denial of a request by a job that holds resources.
 pub(super) const HOLDS: &str = "the job already holds resources";
@@ -43,6 +44,7 @@ impl Engine {
             core.resources.compile_shared(jobspec).map_err(|e| e.to_string()).and_then(|request| {
                 core.resources.satisfiable(&request).map_err(|e| e.to_string())?;
                 let placement = wanted_placement(jobspec)?;
+                let reservation = wanted_reservation(jobspec)?;
                 let queue = jobspec.queue().unwrap_or("");
                 let queue = core
                     .queue_id(queue)
@@ -50,9 +52,9 @@ impl Engine {
                 if let Some(why) = core.never_within(queue, &request) {
                     return Err(why);
                 }
-                Ok((request, queue, placement))
+                Ok((request, queue, placement, reservation))
             });
-        let (request, queue, placement) = match accepted {
+        let (request, queue, placement, reservation) = match accepted {
             Ok(accepted) => accepted,
             Err(note) => {
                 core.stats.denied += 1;
@@ -64,7 +66,21 @@ impl Engine {
         let duration = if asked > 0.0 { asked } else { f64::INFINITY };
         let whole = placement.unwrap_or(core.placement_of(queue)).whole_nodes();
         let request = core.resources.with_whole_nodes(&request, whole);
-        core.insert(NewJob { id, priority, userid, t_submit, duration, queue, request, placement });
+        let name = &core.queues[queue as usize].name;
+        let applicant = Applicant { named: reservation.as_deref(), user: userid, queue: name };
+        let access = core.windows.access(applicant);
+        let request = core.resources.with_access(&request, access);
+        core.insert(NewJob {
+            id,
+            priority,
+            userid,
+            t_submit,
+            duration,
+            queue,
+            request,
+            placement,
+            reservation,
+        });
         self.policies.ask_key(&self.core, id, queue);
         self.note(JobEventKind::Pending, id, Some(queue), now, 0.0);
     }

@@ -44,7 +44,8 @@ impl Pass {
                     let latest = match class {
                         Some(class) if class.is_band() => f64::INFINITY,
                         Some(class) if !class.parked && core.resources.could_fit_counts(&class.request) => {
-                            misses.get(&class.request.shape()).map_or(f64::INFINITY, Miss::latest)
+                            let known = core.resources.latest_beside_windows(&class.request, now);
+                            misses.get(&class.request.shape()).map_or(f64::INFINITY, Miss::latest).min(known)
                         }
                         _ => f64::NEG_INFINITY,
                     };

@@ -41,6 +41,8 @@ pub enum Limit {
     Reserved(JobId),
     /// A bound of queues at a reserved start.
     Bound(Reason),
+    /// The start of this window, with what it keeps free before that: its name.
+    Window(String),
     /// The end of the instance.
     Instance,
 }
@@ -163,6 +165,10 @@ impl Questions {
         let found = match scratch.match_now(&job.request, self.now, end, job.placement) {
             Ok(found) => found,
             Err(NoFit::WouldDelay(id, latest)) => return Err(Some((latest, Limit::Reserved(id)))),
+            Err(NoFit::Window(id, latest)) => {
+                let name = self.windows.by_id(id).map_or_else(String::new, |window| window.name.clone());
+                return Err(Some((latest, Limit::Window(name))));
+            }
             Err(NoFit::Busy) => return Err(None),
         };
         let free = u64::from(scratch.totals().free_cores);

@@ -71,6 +71,8 @@ pub struct NodeState {
     pub jobs: Vec<NodeJob>,
     /// Jobs with reserved starts that are likely to be placed on it, by start.
     pub reserved: Vec<(JobId, f64)>,
+    /// Windows that keep it: name, start and end of the next or present occurrence.
+    pub windows: Vec<(String, f64, f64)>,
 }
 
 impl Questions {
@@ -122,7 +124,18 @@ impl Questions {
             gpus: (node.gpus, node.free_gpus),
             jobs: node.jobs.into_iter().filter_map(job).collect(),
             reserved: node.promised.iter().filter_map(|id| Some((*id, start(id)?))).collect(),
+            windows: self.windows_of(rank),
         })
+    }
+
+    /// The windows that keep a rank, by start.
+    fn windows_of(&self, rank: u32) -> Vec<(String, f64, f64)> {
+        let here = self.windows.iter().filter(|held| held.window.ranks.contains(rank));
+        let first = here.filter_map(|held| Some((held, held.window.occurrences.first()?)));
+        let mut all: Vec<(String, f64, f64)> =
+            first.map(|(held, times)| (held.window.name.clone(), times.start, times.end)).collect();
+        all.sort_by(|a, b| a.1.total_cmp(&b.1));
+        all
     }
 
     /// The rank of a host.

@@ -8,11 +8,12 @@
 use std::sync::Arc;
 
 use fluxgate_formats::{Idset, JobId};
-use fluxgate_graph::{NoFit, NodeTest, Resources};
+use fluxgate_graph::{Access, NoFit, NodeTest, Resources, WindowId};
 
 use super::{IMAGINED, Questions, Waiting};
 use crate::explain::about;
 use crate::reason::Reason;
+use crate::windows::{Applicant, NOWHERE};
 
 /// Most reservations that are named as being in the way.
 pub const PROMISES_MAX: usize = 64;
@@ -41,6 +42,8 @@ pub enum Obstacle {
     Short(String),
     /// A bound of queues.
     Bound(Reason),
+    /// Windows keep nodes that it needs, or it waits for one: name and words of each.
+    Window(Vec<(Arc<str>, Arc<str>)>),
     /// Jobs have reserved starts which it would delay.
     Reserved {
         /// The first of these jobs with their starts, at most [`PROMISES_MAX`].
@@ -66,6 +69,7 @@ impl Obstacle {
             Obstacle::InUse { .. } => "in-use",
             Obstacle::Short(_) => "flow",
             Obstacle::Bound(_) => "bound",
+            Obstacle::Window(_) => "window",
             Obstacle::Reserved { .. } => "reserved",
             Obstacle::Ahead(_) => "ahead",
             Obstacle::Policy(_) => "policy",
@@ -85,6 +89,10 @@ impl Obstacle {
             }
             Obstacle::InUse { until: None, .. } => "jobs without time limit hold what it needs".to_owned(),
             Obstacle::Bound(reason) => reason.text(show),
+            Obstacle::Window(list) => {
+                let said: Vec<&str> = list.iter().map(|(_, text)| &**text).collect();
+                said.join(", ")
+            }
             Obstacle::Reserved { jobs, more } => {
                 let first = jobs.iter().take(SHOWN_MAX);
                 let mut said: Vec<String> =
@@ -128,8 +136,11 @@ impl Questions {
             return Reason::Said(Arc::clone(said));
         }
         if self.resources.reservations().any(|(id, ..)| id == job.id) {
-            // A job that waits for a bound keeps that reason.
-            return self.over(job).unwrap_or(Reason::Reserved);
+            // A job that waits for a bound or a window keeps that reason.
+            return self.over(job).or_else(|| self.window_told(job)).unwrap_or(Reason::Reserved);
+        }
+        if let Some((name, text)) = self.no_window(job) {
+            return Reason::Window { name, text };
         }
         if let Some(unmet) = self.resources.unmet_properties(&job.request) {
             return Reason::Short(unmet.into());
@@ -143,6 +154,7 @@ impl Questions {
             Ok(_) if job.ahead > 0 => Reason::Behind,
             Ok(_) => Reason::Withheld,
             Err(NoFit::WouldDelay(reserved, _)) => Reason::Delays(reserved),
+            Err(NoFit::Window(id, latest)) => self.window_reason(job, id, latest).unwrap_or(Reason::Behind),
             Err(NoFit::Busy) => match self.resources.shortage(&job.request) {
                 Some(short) => Reason::Short(short.into()),
                 None => Reason::Busy {
@@ -154,6 +166,60 @@ impl Questions {
         }
     }
 
+    /// Why a job waits that names a window which it cannot use, or whose window is over: name and words.
+    fn no_window(&self, job: &Waiting) -> Option<(Arc<str>, Arc<str>)> {
+        if job.request.access() != Some(Access::Only(NOWHERE)) {
+            return None;
+        }
+        let queue = &self.queue_state(job.queue)?.name;
+        self.windows.refusal(Applicant { named: job.reservation.as_deref(), user: job.userid, queue })
+    }
+
+    fn window_reason(&self, job: &Waiting, id: WindowId, latest: f64) -> Option<Reason> {
+        let (name, text) = self.windows.reason(job.request.access(), id, latest)?;
+        Some(Reason::Window { name, text })
+    }
+
+    /// The window that a pass found to keep a job waiting, if it is still to come or on.
+    fn window_told(&self, job: &Waiting) -> Option<Reason> {
+        let Reason::Window { name, .. } = &job.reason else { return None };
+        let there = self.windows.get(name).is_some_and(|held| !held.window.occurrences.is_empty());
+        there.then(|| job.reason.clone())
+    }
+
+    /// The window that a job with a reserved start is told is in its way, also where jobs that started since hold what it would
+    /// need besides.
+    fn told_window(&self, job: &Waiting, found: &mut Vec<Obstacle>) {
+        if found.is_empty() || !self.resources.reservations().any(|(id, ..)| id == job.id) {
+            return;
+        }
+        let Some(Reason::Window { name, text }) = self.window_told(job) else { return };
+        let known = found.iter_mut().find_map(|obstacle| match obstacle {
+            Obstacle::Window(list) => Some(list),
+            _ => None,
+        });
+        match known {
+            Some(list) if list.iter().any(|(of, _)| *of == name) => {}
+            Some(list) => list.push((name, text)),
+            None => found.push(Obstacle::Window(vec![(name, text)])),
+        }
+    }
+
+    /// Takes away the windows for which a job does not start; which they are. A window that is for the job alone cannot be
+    /// taken away: then nothing else is looked at.
+    fn without_windows(&self, on: &mut Resources, job: &Waiting) -> (Vec<(Arc<str>, Arc<str>)>, bool) {
+        let mut windows = Vec::new();
+        while let Err(NoFit::Window(id, latest)) =
+            on.match_now(&job.request, self.now, self.end_of(job), job.placement)
+        {
+            windows.extend(self.windows.reason(job.request.access(), id, latest));
+            if job.request.access() == Some(Access::Only(id)) || !on.remove_window(id) {
+                return (windows, true);
+            }
+        }
+        (windows, false)
+    }
+
     /// All that is in the way of a job, in the order in which it is looked at.
     pub(crate) fn obstacles(&self, job: &Waiting) -> Vec<Obstacle> {
         let mut found = Vec::new();
@@ -163,6 +229,7 @@ impl Questions {
             found.push(Obstacle::Property(unmet));
         } else {
             self.resources_of(job, &mut found);
+            self.told_window(job, &mut found);
         }
         found.extend(self.over(job).map(Obstacle::Bound));
         if job.ahead > 0 {
@@ -181,6 +248,21 @@ impl Questions {
         copy.unreserve(job.id);
         if fits(&mut copy) {
             return;
+        }
+        if let Some(no) = self.no_window(job) {
+            return found.push(Obstacle::Window(vec![no]));
+        }
+        // Windows first: what is looked at after that is in the way without them.
+        let mut bare = copy.clone();
+        for (id, ..) in self.resources.reservations() {
+            bare.unreserve(id);
+        }
+        let (mut windows, own) = self.without_windows(&mut bare, job);
+        if own {
+            return found.push(Obstacle::Window(windows));
+        }
+        for (name, _) in &windows {
+            self.take_away(&mut copy, name);
         }
         let mut free = copy.clone();
         let standing: Vec<(JobId, f64)> = free.reservations().map(|(id, start, _)| (id, start)).collect();
@@ -235,14 +317,32 @@ impl Questions {
                     more = true;
                     break;
                 }
+                Err(NoFit::Window(id, latest)) => {
+                    windows.extend(self.windows.reason(job.request.access(), id, latest));
+                    let own = job.request.access() == Some(Access::Only(id));
+                    if own || !copy.remove_window(id) {
+                        break;
+                    }
+                }
                 Err(NoFit::Busy) => {
                     found.push(Obstacle::Unknown);
                     break;
                 }
             }
         }
+        if !windows.is_empty() {
+            found.push(Obstacle::Window(windows));
+        }
         if !jobs.is_empty() {
             found.push(Obstacle::Reserved { jobs, more });
+        }
+    }
+
+    /// Takes a window out of a copy.
+    fn take_away(&self, on: &mut Resources, name: &str) {
+        let held = self.windows.get(name).map(|held| held.id);
+        if let Some(id) = held {
+            on.remove_window(id);
         }
     }
 

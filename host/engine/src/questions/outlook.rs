@@ -268,7 +268,7 @@ impl Questions {
         }
         let headroom = alone.headrooms[job.queue as usize].as_ref();
         let times = (self.now, self.soonest());
-        earliest_in(headroom, &mut alone.future, &job.request, times, job.length)
+        earliest_in(headroom, &mut alone.future, &job.request, times, (job.length, job.duration))
     }
 }
 
@@ -281,7 +281,7 @@ impl Outlook {
         let from =
             alike.filter(|(limit, _)| *limit <= job.duration).fold(from, |from, (_, start)| from.max(*start));
         let headroom = self.headrooms[queue].as_ref();
-        earliest_in(headroom, &mut self.future, &job.request, (of.now, from), job.length)
+        earliest_in(headroom, &mut self.future, &job.request, (of.now, from), (job.length, job.duration))
     }
 
     fn place(&mut self, job: &Waiting, start: f64) {
@@ -289,6 +289,6 @@ impl Outlook {
         let headrooms = self.headrooms.iter_mut().flatten();
         headrooms.for_each(|headroom| headroom.expected(job.queue, cores, start, job.length));
         // A job that cannot be reserved for delays no other.
-        let _ = self.future.reserve(job.id, &job.request, start, job.length);
+        let _ = self.future.reserve_expected(job.id, &job.request, start, (job.length, job.duration));
     }
 }

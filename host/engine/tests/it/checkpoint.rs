@@ -3,13 +3,16 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use fluxgate_engine::{Action, Checkpoint, Engine, Event, Policy, Refusal, ResumeError, SavedState};
+use fluxgate_engine::{
+    Action, Checkpoint, Engine, Event, Policy, Refusal, ResumeError, SavedState, WindowKind,
+};
 use fluxgate_formats::jobspec::Jobspec;
 use fluxgate_formats::{Idset, JobId};
 use proptest::prelude::*;
 use serde_json::json;
 
 use crate::common::*;
+use crate::windows::window;
 
 /// EASY with annotations: shortest first, three reservations, then every job that fits. `seen` counts passes, and is
 /// saved.
@@ -85,7 +88,13 @@ impl Policy for Easy {
 
 #[derive(Debug, Clone)]
 enum Op {
-    Alloc { slots: u32, duration: u32, queue: bool, priority: u32, ask: u8 },
+    Alloc {
+        slots: u32,
+        duration: u32,
+        queue: bool,
+        priority: u32,
+        ask: u8,
+    },
     Free(usize, bool),
     Cancel(usize),
     Prioritize(usize, u32),
@@ -98,6 +107,9 @@ enum Op {
     Pass,
     Cut(u64),
     Wait(u8),
+    /// Number, seconds from now, seconds, ranks by bit, for a queue or for maintenance.
+    Window(u8, u8, u8, u8, bool),
+    NoWindow(u8),
 }
 
 fn op() -> impl Strategy<Value = Op> {
@@ -116,6 +128,9 @@ fn op() -> impl Strategy<Value = Op> {
         6 => Just(Op::Pass),
         2 => (1u64..12).prop_map(Op::Cut),
         3 => (0u8..10).prop_map(Op::Wait),
+        1 => (0u8..3, 0u8..20, 1u8..20, 1u8..16, any::<bool>())
+            .prop_map(|(n, after, long, on, queue)| Op::Window(n, after, long, on, queue)),
+        1 => (0u8..3).prop_map(Op::NoWindow),
     ]
 }
 
@@ -202,6 +217,17 @@ impl World {
                 self.now += f64::from(*seconds);
                 return Vec::new();
             }
+            Op::Window(n, after, long, on, queue) => {
+                let start = self.now + f64::from(*after);
+                let ranks = (0..4).filter(|rank| on >> rank & 1 == 1).collect();
+                let mut made = window(&format!("w{n}"), (start, start + f64::from(*long)), ranks);
+                if *queue {
+                    made.kind = WindowKind::Dedicated;
+                    made.members.queues.insert("debug".to_owned());
+                }
+                Event::PutWindow(Box::new(made))
+            }
+            Op::NoWindow(n) => Event::RemoveWindow { name: format!("w{n}") },
             Op::Pass | Op::Cut(_) => {
                 if let Op::Cut(look) = op {
                     self.engine.interrupt_at(Some(*look));

@@ -22,3 +22,4 @@ mod rules;
 mod scheduling;
 mod shadow;
 mod vertices;
+mod windows;

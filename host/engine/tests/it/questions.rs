@@ -12,6 +12,7 @@ use fluxgate_formats::{Idset, JobId};
 use proptest::prelude::*;
 
 use crate::common::*;
+use crate::windows::window;
 
 const ALL: About<'static> = About { jobs_max: 1024, job: None, queues: &[""] };
 
@@ -48,6 +49,8 @@ enum Step {
     Down(u32),
     Up(u32),
     Later(u32),
+    /// Maintenance: number, tens of seconds from now, tens of seconds, ranks by bit.
+    Window(u8, u32, u32, u8),
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -59,6 +62,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (0u32..4).prop_map(Step::Down),
         1 => (0u32..4).prop_map(Step::Up),
         2 => (1u32..30).prop_map(Step::Later),
+        1 => (0u8..3, 0u32..12, 1u32..12, 1u8..16).prop_map(|(n, after, long, on)| Step::Window(n, after, long, on)),
     ]
 }
 
@@ -120,6 +124,12 @@ impl World {
                 self.now += f64::from(*seconds);
                 None
             }
+            Step::Window(n, after, long, on) => {
+                let start = self.now + 10.0 * f64::from(*after);
+                let ranks = (0..NODES).filter(|rank| on >> rank & 1 == 1).collect();
+                let times = (start, start + 10.0 * f64::from(*long));
+                Some(Event::PutWindow(Box::new(window(&format!("w{n}"), times, ranks))))
+            }
         };
         if let Some(event) = event {
             self.engine.step(event, self.now);
@@ -160,6 +170,9 @@ impl World {
                 assert_eq!(ahead.len() as u64, *count);
                 ahead.into_iter().for_each(|id| drop(self.engine.step(Event::Cancel { id }, now)));
             }
+            Obstacle::Window(list) => list.iter().for_each(|(name, _)| {
+                drop(self.engine.step(Event::RemoveWindow { name: name.to_string() }, now));
+            }),
             other => panic!("{other:?}"),
         }
     }
@@ -202,6 +215,10 @@ proptest! {
                     _ => false,
                 }),
                 Reason::Behind => kinds == ["ahead"],
+                Reason::Window { name, .. } => why.obstacles.iter().any(|obstacle| match obstacle {
+                    Obstacle::Window(list) => list.iter().any(|(of, _)| of == name),
+                    _ => false,
+                }),
                 Reason::Reserved => !kinds.is_empty(),
                 _ => false,
             };

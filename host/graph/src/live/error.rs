@@ -2,6 +2,8 @@
 
 use fluxgate_formats::JobId;
 
+use crate::live::windows::WindowId;
+
 /// Why this machine can never satisfy a request, even if it is idle and every node is up.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unsatisfiable request: {why}")]
@@ -20,4 +22,8 @@ pub enum NoFit {
     /// starts now and ends after the time, in seconds since the epoch, fits.
     #[error("would delay the reservation of job {0}")]
     WouldDelay(JobId, f64),
+    /// The request fits, but not on the nodes that this window leaves it. No allocation of the same shape that starts now
+    /// and ends after the time, in seconds since the epoch, fits.
+    #[error("would meet window {}", .0.0)]
+    Window(WindowId, f64),
 }

@@ -1,4 +1,4 @@
-//! The machine at a moment: the graph, node status, the ledger, and the reservations.
+//! The machine at a moment: the graph, node status, the ledger, the reservations and the windows.
 //!
 //! Plans are computed from it. For each shape it memoizes the nodes that the constraint allows and the changes that
 //! could help; both follow from the graph alone.
@@ -20,6 +20,7 @@ use crate::live::levels::Levels;
 use crate::live::request::{self, Kind, Level, Need, Request, ShapeId};
 use crate::live::reservations::Reservations;
 use crate::live::view::{Eligible, Overlay, View};
+use crate::live::windows::Calendar;
 use crate::live::{local, matcher, take};
 
 /// The machine at a moment. See the module.
@@ -29,6 +30,7 @@ pub(crate) struct Machine {
     pub(crate) index: Index,
     pub(crate) ledger: Ledger,
     pub(crate) reservations: Reservations,
+    pub(crate) calendar: Calendar,
     /// Which vertices above nodes are down.
     pub(crate) levels: Levels,
     /// Properties with values that were set on vertices while jobs ran.
@@ -45,6 +47,7 @@ impl Clone for Machine {
             index: self.index.clone(),
             ledger: self.ledger.clone(),
             reservations: self.reservations.clone(),
+            calendar: self.calendar.clone(),
             levels: self.levels.clone(),
             set_values: self.set_values.clone(),
             everything: self.everything.clone(),
@@ -167,7 +170,8 @@ impl Machine {
         let everything = Arc::new(Eligible::All);
         let (reservations, known) = (Reservations::default(), Mutex::default());
         let (levels, set_values) = (Levels::default(), Arc::default());
-        Machine { graph, index, ledger, reservations, levels, set_values, everything, known }
+        let calendar = Calendar::default();
+        Machine { graph, index, ledger, reservations, calendar, levels, set_values, everything, known }
     }
 
     /// The idle machine of another index of the same graph.
@@ -242,6 +246,11 @@ impl Machine {
         Some(Eligible::Nodes(set))
     }
 
+    /// Does a node meet a constraint?
+    pub(crate) fn meets(&self, node: u32, constraint: &Constraint) -> bool {
+        constraint.matches(&NodeTarget(&self.graph, node))
+    }
+
     /// Does a node have this property that was not removed?
     pub(crate) fn any_has(&self, name: &str) -> bool {
         let graph = &self.graph;
@@ -287,6 +296,7 @@ impl Machine {
         };
         let templates: Vec<TemplateId> = graph.templates.iter().enumerate().filter_map(helps).collect();
         let nodes = match *eligible {
+            _ if request.access.is_some() => None,
             Eligible::Nodes(_) => None,
             _ => whole_nodes(graph, request, &templates),
         };

@@ -42,3 +42,4 @@ mod tests;
 pub(crate) mod timeline;
 pub(crate) mod view;
 pub(crate) mod why;
+pub(crate) mod windows;

@@ -66,7 +66,7 @@ impl Plan {
         let first_end = machine.ledger.ends().map(|(end, _)| end).next().unwrap_or(f64::INFINITY);
         let first_start = machine.reservations.iter().map(|r| r.start).next().unwrap_or(f64::INFINITY);
         // At that time a job overstays, or a reservation is late, and start times move.
-        let counts = CountPlan::make(machine, now);
+        let counts = if meets_windows(machine, now) { None } else { CountPlan::make(machine, now) };
         Plan { now, until: first_end.min(first_start), counts, places: None, hints, proposal: None }
     }
 
@@ -153,7 +153,10 @@ impl Plan {
         end: f64,
         placement: Placement,
     ) -> Result<Match, Option<Delay>> {
-        if let Some(counts) = self.counts.as_ref().filter(|counts| counts.decides(machine, request)) {
+        let decides = |counts: &&CountPlan| {
+            !machine.windowed(request, self.now, end) && counts.decides(machine, request)
+        };
+        if let Some(counts) = self.counts.as_ref().filter(decides) {
             if let Some(Some(delay)) = counts.admits(machine, request, end) {
                 return Err(Some(delay));
             }
@@ -172,15 +175,14 @@ impl Plan {
         &mut self,
         machine: &Machine,
         request: &Request,
-        eligible: &Eligible,
-        (now, from): (f64, f64),
-        duration: f64,
+        times: (f64, f64),
+        lasts: (f64, f64),
     ) -> Option<f64> {
-        if let Some(answer) = self.counted(machine, request, from, duration) {
+        if let Some(answer) = self.counted(machine, request, times.1, lasts) {
             return answer;
         }
         let (places, hints) = self.places(machine);
-        let (at, found) = places.earliest(machine, request, eligible, (now, from, duration), hints)?;
+        let (at, found) = places.earliest(machine, request, times, lasts, hints)?;
         self.proposal = Some((request.shape, at, found));
         Some(at)
     }
@@ -195,6 +197,9 @@ impl Plan {
             self.hints.insert(new.id, (shape, found));
         }
         self.forget_places();
+        if machine.windowed(&new.request, new.start, new.latest_end()) {
+            return false;
+        }
         match &mut self.counts {
             Some(counts) if new.start >= self.now => counts.reserved(machine, new),
             _ => false,
@@ -249,16 +254,18 @@ impl Plan {
         self.counts.as_ref()?.core_limits()
     }
 
-    /// The answer of [`Plan::earliest`] where counts decide it.
+    /// The answer of [`Plan::earliest`] where counts decide it, and no window.
     pub(crate) fn counted(
         &self,
         machine: &Machine,
         request: &Request,
         from: f64,
-        duration: f64,
+        (duration, limit): (f64, f64),
     ) -> Option<Option<f64>> {
         let counts = self.counts.as_ref()?;
-        Some(counts.earliest(counts.takes(machine, request)?, from, duration))
+        let answer = counts.earliest(counts.takes(machine, request)?, from, duration);
+        let beside = |at: f64| !machine.windowed(request, at, at + limit);
+        answer.is_none_or(beside).then_some(answer)
     }
 
     /// Updates the nodes of an allocation that was booked.
@@ -392,18 +399,21 @@ impl Places {
         &mut self,
         machine: &Machine,
         request: &Request,
-        eligible: &Eligible,
-        (now, from, duration): (f64, f64, f64),
+        (now, from): (f64, f64),
+        (duration, limit): (f64, f64),
         hints: &mut Hints,
     ) -> Option<(f64, Match)> {
         let mut replays = 0;
-        let mut sweep = Sweep::new(machine, now, &self.steps, request, eligible);
+        let base = machine.eligible(request);
+        let mut sweep = Sweep::new(machine, now, &self.steps, request, &base);
         while let Some(at) = sweep.next() {
             let at = at.max(from);
             if sweep.until() <= at || !sweep.enough() {
                 continue;
             }
             let end = at + duration;
+            let between = machine.eligible_between(request, at, at + limit);
+            let eligible = &*between;
             let view = machine.view(Some(&sweep.overlay));
             let Some(found) = matcher::find(view, request, eligible, Placement::First) else { continue };
             let later: Vec<&Step> = self.steps.iter().filter(|s| s.start > at && s.start < end).collect();
@@ -440,6 +450,23 @@ impl Places {
         }
         None
     }
+}
+
+/// True if windows decide on which nodes a reservation may be.
+fn meets_windows(machine: &Machine, now: f64) -> bool {
+    let met = |r: &Reservation| machine.windowed(&r.request, r.start.max(now), r.start.max(now) + r.limit);
+    !machine.calendar.is_empty() && machine.reservations.iter().any(met)
+}
+
+/// The earliest start at `from` or later, seen from `now`, where there are windows and no reservations.
+pub(crate) fn beside_windows(
+    machine: &Machine,
+    request: &Request,
+    times: (f64, f64),
+    lasts: (f64, f64),
+) -> Option<f64> {
+    let found = Places::default().earliest(machine, request, times, lasts, &mut Hints::default());
+    found.map(|(at, _)| at)
 }
 
 /// True if the allocation takes units that belong to no node.

@@ -18,10 +18,11 @@ use crate::live::hints::PlaceHint;
 use crate::live::machine::Machine;
 use crate::live::matcher;
 use crate::live::placement::Placement;
-use crate::live::plan::Plan;
+use crate::live::plan::{self, Plan};
 use crate::live::request::{Request, ShapeId};
 use crate::live::resources::Resources;
 use crate::live::take::Selection;
+use crate::live::windows::WindowMiss;
 
 /// The planning state; see the module.
 #[derive(Debug, Default)]
@@ -29,6 +30,8 @@ pub(crate) struct Planning {
     pub(crate) plan: Option<Plan>,
     /// Shapes that did not fit, with [`Resources::helped`] at that time.
     misses: FxHashMap<ShapeId, u64>,
+    /// Shapes that did not fit beside windows, with [`Resources::helped`] at that time.
+    window_misses: FxHashMap<ShapeId, (u64, WindowMiss)>,
     /// Earliest starts by shape and duration: version, now, answer.
     earliest: FxHashMap<(ShapeId, u64), (u64, u64, Option<f64>)>,
     /// Number of searches for a start.
@@ -41,9 +44,18 @@ impl Clone for Planning {
         Planning {
             plan: self.plan.as_ref().map(Plan::outline),
             misses: self.misses.clone(),
+            window_misses: self.window_misses.clone(),
             earliest: FxHashMap::default(),
             searches: self.searches,
         }
+    }
+}
+
+impl Planning {
+    /// Forgets which shapes did not fit, after windows have changed.
+    pub(crate) fn forget_misses(&mut self) {
+        self.misses.clear();
+        self.window_misses.clear();
     }
 }
 
@@ -64,7 +76,14 @@ impl Resources {
         if !self.could_fit_counts(request) || self.is_known_miss(request) {
             return Err(NoFit::Busy);
         }
-        let eligible = self.machine.eligible(request);
+        let windowed = self.machine.windowed(request, now, end);
+        if windowed {
+            let known = self.window_miss_of(request, now).filter(|miss| end > miss.latest);
+            if let Some(miss) = known.or_else(|| self.machine.outside_own(request, now, end)) {
+                return Err(NoFit::Window(miss.window, miss.latest));
+            }
+        }
+        let eligible = self.machine.eligible_between(request, now, end);
         self.planning.searches += 1;
         let found = if self.machine.reservations.any_before(end) {
             self.with_plan(now, |plan, machine| plan.admit(machine, request, &eligible, end, placement))
@@ -74,12 +93,45 @@ impl Resources {
         if let Err(Some((id, latest))) = found {
             return Err(NoFit::WouldDelay(id, latest));
         }
+        if windowed
+            && found.is_err()
+            && let Some(miss) = self.note_window_miss(request, now, end, placement)
+        {
+            return Err(NoFit::Window(miss.window, miss.latest));
+        }
         let choose = |found| self.machine.ledger.choose(&self.machine.graph, &found, placement.is_high());
         let selection = found.ok().and_then(choose);
         selection.ok_or_else(|| {
             self.note_miss(request);
             NoFit::Busy
         })
+    }
+
+    /// Notes that a request which does not fit beside windows would fit without them; `None` if it would not.
+    fn note_window_miss(
+        &mut self,
+        request: &Request,
+        now: f64,
+        end: f64,
+        placement: Placement,
+    ) -> Option<WindowMiss> {
+        let miss = self.machine.window_miss(request, now, end)?;
+        self.planning.searches += 1;
+        let eligible = self.machine.eligible_ever(request);
+        matcher::find(self.machine.view(None), request, &eligible, placement)?;
+        let helped = self.helped(request);
+        let most = CACHE_MAX.max(2 * self.shapes.count());
+        remember(&mut self.planning.window_misses, most, request.shape, (helped, miss));
+        Some(miss)
+    }
+
+    /// The miss of a shape beside windows, if no change since could help it.
+    pub(crate) fn window_miss_of(&self, request: &Request, now: f64) -> Option<WindowMiss> {
+        if self.machine.calendar.is_empty() {
+            return None;
+        }
+        let (helped, miss) = self.planning.window_misses.get(&request.shape)?;
+        (now < miss.until && *helped == self.helped(request)).then_some(*miss)
     }
 
     /// [`NoFit::WouldDelay`], with the answer of [`match_now`](Self::match_now), where it is known without a search.
@@ -144,16 +196,28 @@ impl Resources {
 
     /// The same for a start at `from` or later; both times in seconds since the epoch.
     pub fn earliest_from(&mut self, request: &Request, now: f64, from: f64, duration: f64) -> Option<f64> {
+        self.earliest_expected(request, (now, from), (duration, duration))
+    }
+
+    /// The same for a job that is expected to take the first duration, and may take the second, which windows must leave it.
+    pub fn earliest_expected(
+        &mut self,
+        request: &Request,
+        (now, from): (f64, f64),
+        (duration, limit): (f64, f64),
+    ) -> Option<f64> {
         let from = from.max(now);
+        let usual = from <= now && duration == limit;
         let key = (request.shape, duration.to_bits());
-        if from <= now
+        if usual
             && let Some(&(version, at, answer)) = self.planning.earliest.get(&key)
             && (version, at) == (self.version, now.to_bits())
         {
             return answer;
         }
-        let answer = find_earliest(&self.machine, &mut self.planning.plan, request, (now, from), duration);
-        if from <= now {
+        let lasts = (duration, limit);
+        let answer = find_earliest(&self.machine, &mut self.planning.plan, request, (now, from), lasts);
+        if usual {
             remember(&mut self.planning.earliest, CACHE_MAX, key, (self.version, now.to_bits(), answer));
         }
         answer
@@ -162,7 +226,7 @@ impl Resources {
     /// The answer of [`earliest_from`](Self::earliest_from), without any change of state.
     pub fn estimate_from(&self, request: &Request, now: f64, from: f64, duration: f64) -> Option<f64> {
         let mut plan = self.planning.plan.as_ref().map(Plan::outline);
-        find_earliest(&self.machine, &mut plan, request, (now, from.max(now)), duration)
+        find_earliest(&self.machine, &mut plan, request, (now, from.max(now)), (duration, duration))
     }
 
     /// The hints of the plan, for a checkpoint. `request` returns the requests of waiting jobs; hints of other jobs,
@@ -194,18 +258,22 @@ fn find_earliest(
     plan: &mut Option<Plan>,
     request: &Request,
     (now, from): (f64, f64),
-    duration: f64,
+    lasts: (f64, f64),
 ) -> Option<f64> {
     if machine.reservations.is_empty() {
         if let Some(plan) = plan.as_ref().filter(|plan| plan.holds_at(now))
-            && let Some(answer) = plan.counted(machine, request, from, duration)
+            && let Some(answer) = plan.counted(machine, request, from, lasts)
         {
             return answer;
         }
         let eligible = machine.eligible(request);
         // Free resources only increase over time.
-        return future::earliest(machine, request, &eligible, now).map(|at| at.max(from));
+        let at = future::earliest(machine, request, &eligible, now).map(|at| at.max(from))?;
+        if !machine.windowed(request, at, at + lasts.1) {
+            return Some(at);
+        }
+        // Windows only take nodes away.
+        return plan::beside_windows(machine, request, (now, at), lasts);
     }
-    let eligible = machine.eligible(request);
-    Plan::current(plan, machine, now).earliest(machine, request, &eligible, (now, from), duration)
+    Plan::current(plan, machine, now).earliest(machine, request, (now, from), lasts)
 }

@@ -83,6 +83,12 @@ impl Resources {
         if known.unmet.is_some() { Ok(()) } else { known.result.clone() }
     }
 
+    /// Whether these ranks of the idle machine satisfy a request, every one of them up.
+    pub fn satisfiable_on(&self, request: &Request, ranks: &Idset) -> bool {
+        let eligible = self.machine.eligible_on(request, ranks);
+        matcher::find(self.idle(), request, &eligible, Placement::First).is_some()
+    }
+
     /// The idle machine with every node up.
     fn idle(&self) -> View<'_> {
         View {

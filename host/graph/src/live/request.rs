@@ -1,6 +1,6 @@
 //! Requests: the resource section of a jobspec in one normal form, resolved against the types of this machine.
 //!
-//! Requests of equal resources and constraints share one [`ShapeId`], so an answer about one of them (it does not
+//! Requests of equal resources, constraints and access to windows share one [`ShapeId`], so an answer about one of them (it does not
 //! fit, it can never fit) holds for all.
 //!
 //! This module must never know which units are free, or the job and its duration.
@@ -20,6 +20,7 @@ use rustc_hash::FxHashMap;
 use crate::description::names::Name;
 use crate::layout::graph::Graph;
 use crate::live::alternatives::{self, ALTERNATIVES_MAX};
+use crate::live::windows::Access;
 
 /// Most vertices of one request.
 pub const REQUEST_VERTICES_MAX: usize = 1024;
@@ -29,7 +30,7 @@ pub const SHAPES_KEPT: usize = 65_536;
 /// Most shared jobspecs of which the request is remembered.
 const SHARED_KEPT: usize = 16_384;
 
-/// Number of a shape: equal if and only if the resources and constraints of two requests are equal.
+/// Number of a shape: equal if and only if the resources, the constraints and the access to windows of two requests are equal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ShapeId(pub u32);
 
@@ -132,6 +133,8 @@ pub struct Request {
     pub(crate) alternatives: Vec<Arc<Request>>,
     /// Every node on which it takes anything is exclusive.
     pub(crate) whole_nodes: bool,
+    /// How it may use the nodes of a window.
+    pub(crate) access: Option<Access>,
     pub(crate) constraint: Constraint,
     /// The constraint names properties only, so one node decides for its template.
     pub(crate) by_template: bool,
@@ -182,6 +185,11 @@ impl Request {
     pub fn plain_cores(&self) -> Option<u32> {
         let plain = self.fixed && matches!(self.fungible, Some((Kind::Core, _)));
         plain.then_some(self.cores)
+    }
+
+    /// How it may use the nodes of a window.
+    pub fn access(&self) -> Option<Access> {
+        self.access
     }
 
     /// Fewest GPUs requested.
@@ -275,7 +283,7 @@ impl Shapes {
             .iter()
             .map(|resources| self.compile_list(graph, types, resources, &constraint))
             .collect::<Result<_, _>>()?;
-        Ok(self.intern(graph, Vec::new(), list, false, constraint, [0; 4]))
+        Ok(self.intern(graph, Vec::new(), list, (false, None), constraint, [0; 4]))
     }
 
     fn compile_list(
@@ -292,7 +300,7 @@ impl Shapes {
             u32::try_from(n).map_err(|_| RequestError::Count(n, what.to_owned()))
         };
         let counts = [count("node")?, count("core")?, count("gpu")?, count(SLOT)?];
-        Ok(self.intern(graph, needs, Vec::new(), false, constraint.clone(), counts))
+        Ok(self.intern(graph, needs, Vec::new(), (false, None), constraint.clone(), counts))
     }
 
     /// The same request with exclusive nodes, or without.
@@ -302,14 +310,34 @@ impl Shapes {
         request: &Arc<Request>,
         whole_nodes: bool,
     ) -> Arc<Request> {
-        if request.whole_nodes == whole_nodes {
+        self.with(graph, request, whole_nodes, request.access)
+    }
+
+    /// The same request with this access to a window, or without.
+    pub(crate) fn with_access(
+        &mut self,
+        graph: &Graph,
+        request: &Arc<Request>,
+        access: Option<Access>,
+    ) -> Arc<Request> {
+        self.with(graph, request, request.whole_nodes, access)
+    }
+
+    fn with(
+        &mut self,
+        graph: &Graph,
+        request: &Arc<Request>,
+        whole_nodes: bool,
+        access: Option<Access>,
+    ) -> Arc<Request> {
+        if (request.whole_nodes, request.access) == (whole_nodes, access) {
             return request.clone();
         }
         let alternatives =
-            request.alternatives.iter().map(|a| self.with_whole_nodes(graph, a, whole_nodes)).collect();
+            request.alternatives.iter().map(|a| self.with(graph, a, whole_nodes, access)).collect();
         let counts = [request.nodes, request.cores, request.gpus, request.slots];
         let (needs, constraint) = (request.needs.clone(), request.constraint.clone());
-        self.intern(graph, needs, alternatives, whole_nodes, constraint, counts)
+        self.intern(graph, needs, alternatives, (whole_nodes, access), constraint, counts)
     }
 
     /// The interned request equal to this one.
@@ -318,14 +346,14 @@ impl Shapes {
         graph: &Graph,
         needs: Vec<Need>,
         alternatives: Vec<Arc<Request>>,
-        whole_nodes: bool,
+        (whole_nodes, access): (bool, Option<Access>),
         constraint: Constraint,
         [nodes, cores, gpus, slots]: [u32; 4],
     ) -> Arc<Request> {
         let shapes = |list: &[Arc<Request>]| list.iter().map(|r| r.shape).collect::<Vec<_>>();
         let chosen_of = shapes(&alternatives);
         let mut hasher = DefaultHasher::new();
-        (&needs, whole_nodes, &chosen_of).hash(&mut hasher);
+        (&needs, whole_nodes, access, &chosen_of).hash(&mut hasher);
         if constraint != Constraint::All {
             constraint.to_value().to_string().hash(&mut hasher);
         }
@@ -333,7 +361,7 @@ impl Shapes {
         let same = |r: &&Arc<Request>| {
             r.needs == needs
                 && r.constraint == constraint
-                && r.whole_nodes == whole_nodes
+                && (r.whole_nodes, r.access) == (whole_nodes, access)
                 && shapes(&r.alternatives) == chosen_of
         };
         if let Some(found) = known.iter().find(same) {
@@ -353,7 +381,10 @@ impl Shapes {
             slots: least(slots, |r| r.slots),
             fixed: alternatives.is_empty() && !whole_nodes && needs.iter().all(fixed),
             single: single(&needs),
-            fungible: if whole_nodes { None } else { fungible(graph, &needs, &constraint) },
+            fungible: match whole_nodes || access.is_some() {
+                true => None,
+                false => fungible(graph, &needs, &constraint),
+            },
             flow,
             above,
             by_property,
@@ -361,6 +392,7 @@ impl Shapes {
             needs,
             alternatives,
             whole_nodes,
+            access,
             constraint,
         });
         known.push(request.clone());

@@ -42,6 +42,15 @@ pub(crate) struct Reservation {
     pub(crate) request: Arc<Request>,
     pub(crate) start: f64,
     pub(crate) duration: f64,
+    /// The duration for which windows must let it be: its limit, where it is expected to end before that.
+    pub(crate) limit: f64,
+}
+
+impl Reservation {
+    /// The end of its limit.
+    pub(crate) fn latest_end(&self) -> f64 {
+        self.start + self.limit
+    }
 }
 
 /// All reservations, by start, then in the order they were made.
@@ -58,7 +67,7 @@ impl Reservations {
         id: JobId,
         request: Arc<Request>,
         start: f64,
-        duration: f64,
+        (duration, limit): (f64, f64),
     ) -> Result<Reservation, ReserveError> {
         if !start.is_finite() || duration.is_nan() || duration <= 0.0 {
             return Err(ReserveError::Span { start, duration });
@@ -72,7 +81,7 @@ impl Reservations {
         let key = (TotalF64(start), self.made);
         self.made += 1;
         self.by_id.insert(id, key);
-        let new = Reservation { id, request, start, duration };
+        let new = Reservation { id, request, start, duration, limit };
         self.by_start.insert(key, new.clone());
         Ok(new)
     }

@@ -1,4 +1,4 @@
-//! [`Resources`]: one interface to graph, node status, ledger and reservations.
+//! [`Resources`]: one interface to graph, node status, ledger, reservations and windows.
 //!
 //! This module must never know the queue, a policy, a protocol or a clock: time is a parameter.
 
@@ -359,7 +359,19 @@ impl Resources {
         start: f64,
         duration: f64,
     ) -> Result<(), ReserveError> {
-        let new = self.machine.reservations.add(id, request.clone(), start, duration)?;
+        self.reserve_expected(id, request, start, (duration, duration))
+    }
+
+    /// [`reserve`](Self::reserve) for a job that is expected to take the first duration, and may take the second, which
+    /// windows must leave it.
+    pub fn reserve_expected(
+        &mut self,
+        id: JobId,
+        request: &Arc<Request>,
+        start: f64,
+        (duration, limit): (f64, f64),
+    ) -> Result<(), ReserveError> {
+        let new = self.machine.reservations.add(id, request.clone(), start, (duration, limit))?;
         self.keep_in_step(|plan, machine| plan.reserved(machine, &new));
         self.changed(false, false);
         Ok(())

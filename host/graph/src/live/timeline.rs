@@ -141,7 +141,7 @@ pub(crate) fn simulate(
                 break;
             }
             waiting.pop_front();
-            match place(machine, &overlay, r, hints) {
+            match place(machine, &overlay, (at, r), hints) {
                 Some(found) => {
                     apply(machine, &mut overlay, &found, true);
                     let end = at + r.duration;
@@ -182,6 +182,10 @@ pub(crate) fn simulate(
         }
         if let Some(&(start, _)) = waiting.iter().find(|(start, _)| *start > at) {
             next = next.min(start);
+        }
+        // A late reservation may begin where a window does, or ends.
+        if waiting.iter().any(|(start, _)| *start <= at) {
+            next = machine.calendar.turns(at).fold(next, f64::min);
         }
         if let Some(e) = &extra {
             if !extra_on {
@@ -226,8 +230,8 @@ fn states_reserved(
 }
 
 /// A place for a reservation: its former place, else nodes whose jobs have ended by then, else from the far end.
-fn place(machine: &Machine, overlay: &Overlay, r: &Reservation, hints: &Hints) -> Option<Match> {
-    let eligible = machine.eligible(&r.request);
+fn place(machine: &Machine, overlay: &Overlay, (at, r): (f64, &Reservation), hints: &Hints) -> Option<Match> {
+    let eligible = machine.eligible_between(&r.request, at, at + r.limit);
     // The former place is best: then no other reservation moves.
     if let Some((shape, found)) = hints.get(&r.id)
         && *shape == r.request.shape
@@ -291,6 +295,8 @@ enum Event {
     JobEnds(JobId),
     StepEnds(usize),
     StepBegins(usize),
+    /// A window begins or ends.
+    Turn,
 }
 
 impl<'a> Sweep<'a> {
@@ -320,6 +326,7 @@ impl<'a> Sweep<'a> {
                 events.push((step.end, Event::StepEnds(index)));
             }
         }
+        events.extend(machine.calendar.turns(now).map(|time| (time, Event::Turn)));
         let order = |e: &Event| u8::from(matches!(e, Event::StepBegins(_)));
         events.sort_by(|a, b| a.0.total_cmp(&b.0).then(order(&a.1).cmp(&order(&b.1))));
         Sweep { machine, now, steps, overlay: Overlay::default(), count, events, next: 0, begun: false }
@@ -342,6 +349,7 @@ impl<'a> Sweep<'a> {
                 }
                 Event::StepEnds(index) => self.step(index, false),
                 Event::StepBegins(index) => self.step(index, true),
+                Event::Turn => {}
             }
         }
         Some(at)

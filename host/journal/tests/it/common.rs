@@ -6,9 +6,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use fluxgate_engine::{
-    Abilities, Action, Config, Engine, Event, JobColumns, JobEvent, Pass, Policy, PolicyCost, PolicyError,
-    Refusal, SavedState,
+    Abilities, Action, AfterWindow, Config, Engine, Event, JobColumns, JobEvent, Members, Occurrence,
+    OnRunning, Pass, Policy, PolicyCost, PolicyError, Refusal, SavedState, Wanted, Window, WindowKind,
 };
+use fluxgate_formats::constraint::Constraint;
 use fluxgate_formats::jobspec::{Jobspec, Simple};
 use fluxgate_formats::{Idset, JobId, R};
 use fluxgate_graph::Resources;
@@ -17,6 +18,31 @@ use fluxgate_journal::{Options, PolicyRow, Recorded, Writer};
 use serde_json::json;
 
 pub const NODES: u32 = 8;
+
+/// A window from this time on, whose nodes, members and length follow from a number.
+fn window(name: &str, start: f64, dice: u64) -> Window {
+    let kind = if dice & 256 == 0 { WindowKind::Maintenance } else { WindowKind::Dedicated };
+    let queues = ["debug".to_owned()].into_iter().filter(|_| kind == WindowKind::Dedicated).collect();
+    let end = start + 5.0 + (dice / 512 % 32) as f64;
+    Window {
+        name: name.to_owned(),
+        kind,
+        occurrences: vec![Occurrence { start, end, begins: format!("at {start}") }],
+        margin: 1.0,
+        overrun: 0.0,
+        wanted: (dice & 1024 == 0).then_some(Wanted { nodes: 2, constraint: Constraint::All }),
+        ranks: Idset::from_iter([(dice / 2048 % 8) as u32, (dice / 16384 % 8) as u32]),
+        degraded: false,
+        replace: true,
+        members: Members { queues, ..Members::default() },
+        flex: false,
+        running: if dice & 4096 == 0 { OnRunning::End } else { OnRunning::Ignore },
+        after: AfterWindow::Wait,
+        repeat: None,
+        note: String::new(),
+        created: (0, 0.0),
+    }
+}
 
 pub fn machine() -> Resources {
     let r = serde_json::json!({
@@ -126,6 +152,8 @@ pub struct Load {
     pub starts: Vec<(JobId, f64)>,
     /// True if services also mark nodes and set their properties.
     pub vertices: bool,
+    /// Windows come and go.
+    pub windows: bool,
     /// The states of the last call of `policy_states`.
     pub states: Vec<(Option<String>, SavedState)>,
 }
@@ -149,6 +177,7 @@ impl Load {
             next: now as u64,
             starts: Vec::new(),
             vertices: false,
+            windows: false,
             states: Vec::new(),
         };
         load.swap("shortest");
@@ -256,6 +285,13 @@ impl Load {
             self.step(match dice & 128 {
                 0 => Event::VertexStatus { paths, up: dice & 64 == 0 },
                 _ => Event::VertexProperty { paths, key: "bad".to_owned(), value },
+            });
+        }
+        if self.windows && dice.is_multiple_of(8) {
+            let name = format!("w{}", dice / 8 % 3);
+            self.step(match dice & 64 {
+                0 => Event::PutWindow(Box::new(window(&name, self.now + (dice / 128 % 64) as f64, dice))),
+                _ => Event::RemoveWindow { name },
             });
         }
         match self.dice(24) {

@@ -15,6 +15,7 @@ use crate::common::*;
 fn night(options: &Options, seed: u64, steps: u32) {
     let mut load = Load::new(Some(options), seed);
     load.vertices = seed % 3 == 1;
+    load.windows = seed % 2 == 1;
     for n in 0..steps {
         load.go();
         match n % 97 {

@@ -52,6 +52,8 @@ fn describe(event: &Event) -> String {
         Event::VertexProperty { paths, key, value } => format!("vertex-property {paths:?} {key} {value:?}"),
         Event::PropertyAdd { name, ranks } => format!("property-add {name} {ranks}"),
         Event::PropertyRemove { name, ranks } => format!("property-remove {name} {ranks}"),
+        Event::PutWindow(window) => format!("reservation {}", window.name),
+        Event::RemoveWindow { name } => format!("no reservation {name}"),
         Event::InstanceExpiration(expiration) => format!("instance-expiration {expiration}"),
         Event::Committed { .. } => "committed".into(),
         Event::Recount { .. } | Event::Audit { .. } => "audit".into(),

@@ -1,0 +1,228 @@
+//! The windows of the core: who may use them, what changes at their edges, and the choice of their nodes.
+//!
+//! Must never know who makes a window, or why.
+
+use std::sync::Arc;
+
+use fluxgate_formats::{Idset, JobId};
+use fluxgate_graph::{Access, WindowError, WindowId};
+
+use super::Core;
+use crate::order::Slot;
+use crate::reason::Reason;
+use crate::windows::{Applicant, NOWHERE, OnRunning, Wanted, Window};
+
+impl Core {
+    /// A waiting job as windows see it.
+    fn applicant(&self, slot: Slot) -> Option<Applicant<'_>> {
+        let job = self.job(slot)?;
+        let queue = self.queues.get(job.queue as usize).map_or("", |queue| queue.name.as_str());
+        Some(Applicant { named: job.reservation.as_deref(), user: job.userid, queue })
+    }
+
+    /// How a waiting job may use windows.
+    pub(super) fn access_of(&self, slot: Slot) -> Option<Access> {
+        self.windows.access(self.applicant(slot)?)
+    }
+
+    /// Keeps a window, in the place of one of the same name.
+    pub(crate) fn put_window(&mut self, mut window: Window, now: f64) -> Result<(), WindowError> {
+        window.occurrences.retain(|times| times.end > now);
+        let from = window.occurrences.first().map(|times| times.start - window.margin);
+        let due = window.running == OnRunning::End && from.is_some_and(|from| from <= now);
+        let (spans, ranks) = (window.spans(), window.ranks.clone());
+        let known = self.windows.get(&window.name).map(|held| held.id);
+        if known.is_none() && self.windows.len() >= fluxgate_graph::WINDOWS_MAX {
+            return Err(WindowError::TooMany);
+        }
+        // The number is the same whether the calendar takes it or not.
+        let id = self.windows.number_of(&window.name);
+        if spans.is_empty() {
+            self.resources.remove_window(id);
+        } else {
+            self.resources.put_window(id, &ranks, spans)?;
+        }
+        self.windows.put(window, id);
+        self.windows_changed(now);
+        if due {
+            // Jobs in its way are ended at the next pass.
+            self.windows.wake = Some(now);
+        }
+        Ok(())
+    }
+
+    /// Keeps a window of a checkpoint under its number.
+    pub(super) fn restore_window(&mut self, id: WindowId, window: &Window) -> Result<(), WindowError> {
+        if !window.occurrences.is_empty() {
+            self.resources.put_window(id, &window.ranks, window.spans())?;
+        }
+        self.windows.put(window.clone(), id);
+        Ok(())
+    }
+
+    /// Forgets a window; false if there is none of this name.
+    pub(crate) fn remove_window(&mut self, name: &str, now: f64) -> bool {
+        let Some(held) = self.windows.remove(name) else { return false };
+        self.resources.remove_window(held.id);
+        self.windows_changed(now);
+        true
+    }
+
+    /// Waiting jobs may use other windows than before, and passes are due.
+    fn windows_changed(&mut self, now: f64) {
+        self.windows.wake = self.windows.next_turn(now);
+        let waiting: Vec<Slot> = self.pending_after(None).map(|(_, slot)| slot).collect();
+        for slot in waiting {
+            self.refit(slot);
+        }
+        self.all_dirty();
+    }
+
+    /// Windows begin or end at this time: what is over leaves the calendar. Returns the jobs that are to be ended, each with the
+    /// name of the window.
+    pub(crate) fn turn_windows(&mut self, now: f64) -> Vec<(JobId, Arc<str>)> {
+        let mut ended = Vec::new();
+        let all: Vec<(WindowId, Arc<Window>)> =
+            self.windows.iter().map(|held| (held.id, Arc::clone(&held.window))).collect();
+        let mut changed = false;
+        for (id, window) in all {
+            if window.running == OnRunning::End {
+                let name: Arc<str> = window.name.as_str().into();
+                let due = window
+                    .occurrences
+                    .iter()
+                    .find(|times| times.start - window.margin <= now && now < times.end);
+                for job in due
+                    .into_iter()
+                    .flat_map(|times| self.jobs_across(&window.ranks, times.start - window.margin))
+                {
+                    ended.push((job.0, Arc::clone(&name)));
+                }
+            }
+            if window.occurrences.iter().all(|times| times.end > now) {
+                continue;
+            }
+            changed = true;
+            let mut left = (*window).clone();
+            left.occurrences.retain(|times| times.end > now);
+            if left.occurrences.is_empty() {
+                self.resources.remove_window(id);
+            } else {
+                // It was in the calendar with more occurrences.
+                let _ = self.resources.put_window(id, &left.ranks, left.spans());
+            }
+            self.windows.put(left, id);
+        }
+        match changed {
+            true => self.windows_changed(now),
+            false => {
+                self.windows.wake = self.windows.next_turn(now);
+                self.all_dirty();
+            }
+        }
+        ended
+    }
+
+    /// The jobs that hold some of these ranks, began before `from` and are expected to end after it; with their ends.
+    pub(crate) fn jobs_across(&self, ranks: &Idset, from: f64) -> Vec<(JobId, f64)> {
+        let across = self.running.iter().filter(|(_, running)| running.start < from && running.end > from);
+        across
+            .filter(|(id, _)| !self.resources.ranks_held(**id).intersection(ranks).is_empty())
+            .map(|(id, running)| (*id, running.end))
+            .collect()
+    }
+
+    /// Why a running job cannot have this end: a window that it did not run into before keeps one of its nodes.
+    pub(crate) fn window_in_the_way(&self, id: JobId, end: f64, now: f64) -> Option<String> {
+        let running =
+            self.running.get(&id).filter(|running| !self.windows.is_empty() && end > running.end)?;
+        let ranks = self.resources.ranks_held(id);
+        let before = self.resources.windows_met(now, running.end);
+        for (window, span) in self.resources.windows_met(now, end) {
+            // Who began inside uses it.
+            let member = span.start <= running.start && end <= span.until;
+            if member || before.contains(&(window, span)) {
+                continue;
+            }
+            if let Some(of) =
+                self.windows.by_id(window).filter(|of| !of.ranks.intersection(&ranks).is_empty())
+            {
+                let met = of.occurrences.iter().find(|times| times.start == span.start);
+                let begins = met.map_or("", |met| met.begins.as_str());
+                return Some(format!("its nodes are reserved from {begins} for {}", of.title()));
+            }
+        }
+        None
+    }
+
+    /// Nodes for a window: those of `kept` that are up first, then those that are expected to be free first. Fewer than
+    /// wanted when there are too few.
+    pub(crate) fn choose_ranks(&self, window: &Window, wanted: &Wanted, kept: &Idset) -> Idset {
+        let own = self.windows.get(&window.name).map_or(NOWHERE, |held| held.id);
+        let mut able = self.resources.ranks_meeting(&wanted.constraint).intersection(&self.resources.up());
+        for times in &window.occurrences {
+            for (id, _) in self.resources.windows_met(times.start - window.margin, times.end + window.overrun)
+            {
+                if id != own {
+                    able = able.difference(&self.resources.window_ranks(id));
+                }
+            }
+        }
+        let busy = self.resources.busy_until();
+        let from = window.occurrences.first().map_or(f64::INFINITY, |first| first.start - window.margin);
+        let late =
+            |rank: u32| busy.get(&rank).copied().filter(|until| *until > from).unwrap_or(f64::NEG_INFINITY);
+        let mut order: Vec<u32> = able.iter().collect();
+        order.sort_by(|a, b| {
+            let key = |rank: u32| (!kept.contains(rank), late(rank));
+            let ((a_new, a_late), (b_new, b_late)) = (key(*a), key(*b));
+            a_new.cmp(&b_new).then(a_late.total_cmp(&b_late)).then(a.cmp(b))
+        });
+        order.into_iter().take(wanted.nodes as usize).collect()
+    }
+
+    /// Replaces nodes of windows that are down or gone, before their start, by others that are up.
+    pub(crate) fn repair_windows(&mut self, now: f64) {
+        let all: Vec<Arc<Window>> = self.windows.iter().map(|held| Arc::clone(&held.window)).collect();
+        for window in all {
+            let Some(wanted) = &window.wanted else { continue };
+            if window.occurrences.is_empty() || (window.is_active(now) && !window.replace) {
+                continue;
+            }
+            let up = window.ranks.intersection(&self.resources.up());
+            let enough = up.len() >= u64::from(wanted.nodes);
+            if enough && !window.degraded {
+                continue;
+            }
+            let mut chosen = self.choose_ranks(&window, wanted, &window.ranks);
+            let degraded = chosen.len() < u64::from(wanted.nodes);
+            if degraded {
+                // Nodes that are down may come back.
+                let down = window.ranks.difference(&chosen);
+                let missing = u64::from(wanted.nodes) - chosen.len();
+                chosen.extend(down.iter().take(usize::try_from(missing).unwrap_or(usize::MAX)));
+            }
+            if chosen != window.ranks || degraded != window.degraded {
+                let changed = Window { ranks: chosen, degraded, ..(*window).clone() };
+                // Its times were accepted before.
+                let _ = self.put_window(changed, now);
+            }
+        }
+    }
+
+    /// The reason of a job that a window keeps waiting.
+    pub(crate) fn window_reason(&self, slot: Slot, id: WindowId, latest: f64) -> Option<Reason> {
+        let access = self.job(slot)?.request.access();
+        let (name, text) = self.windows.reason(access, id, latest)?;
+        Some(Reason::Window { name, text })
+    }
+
+    /// The reason of a job that waits for a window which it cannot use.
+    pub(crate) fn refused_reason(&self, slot: Slot) -> Option<Reason> {
+        if self.job(slot)?.request.access() != Some(Access::Only(NOWHERE)) {
+            return None;
+        }
+        let (name, text) = self.windows.refusal(self.applicant(slot)?)?;
+        Some(Reason::Window { name, text })
+    }
+}

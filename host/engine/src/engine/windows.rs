@@ -1,0 +1,191 @@
+//! Windows on demand: what one would do before it is made, what is there, and what happens at their edges.
+//!
+//! Must never know who asks.
+
+use fluxgate_formats::{Idset, JobId};
+use fluxgate_graph::{OCCURRENCES_MAX, WINDOWS_MAX};
+
+use super::Engine;
+use crate::event::Action;
+use crate::windows::{
+    MEMBERS_MAX, OnRunning, WINDOW_NOTE_MAX, Window, WindowKind, Windows, check_window_name,
+};
+
+/// Type of the exception that ends a job in the way of a window.
+const EXCEPTION: &str = "reservation";
+
+/// What a window would be and do.
+#[derive(Debug, Clone, PartialEq)]
+pub struct WindowPlan {
+    /// The window with its nodes.
+    pub window: Window,
+    /// Jobs that run on its nodes and are expected to end too late, with their ends (infinite without limit).
+    pub in_the_way: Vec<(JobId, f64)>,
+}
+
+/// Why a window cannot be made.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum WindowRefused {
+    /// A part of it is not possible, in words.
+    #[error("{0}")]
+    Wrong(String),
+    /// Too few nodes can be chosen: name, nodes wanted, nodes that could be.
+    #[error("{0}: {1} nodes are asked for, and {2} are up, meet the constraint and are not reserved then")]
+    TooFew(String, u32, u64),
+    /// It would overlap another window of members: the names of both, the common ranks, and the start of the other one.
+    #[error("{0} overlaps {1}")]
+    Overlap(String, String, Idset, String),
+    /// Jobs run into it: its name, and the jobs with their ends.
+    #[error("{0}: running jobs end after its start")]
+    Running(String, Vec<(JobId, f64)>),
+}
+
+impl Engine {
+    /// What a window would be and do, if it were put; nothing changes. Its nodes are chosen if it wants nodes, unless it
+    /// has them already.
+    ///
+    /// # Errors
+    /// It cannot be put.
+    pub fn plan_window(&self, mut window: Window, now: f64) -> Result<WindowPlan, WindowRefused> {
+        let core = &*self.core;
+        let wrong = |what: String| Err(WindowRefused::Wrong(what));
+        if let Err(what) = check_window_name(&window.name) {
+            return wrong(what);
+        }
+        let name = window.name.clone();
+        let before = core.windows.get(&name).map(|held| held.window.clone());
+        if before.is_none() && core.windows.len() >= WINDOWS_MAX {
+            return wrong(format!("{WINDOWS_MAX} reservations are there already, and no more are accepted"));
+        }
+        let members = &window.members;
+        if members.users.len() > MEMBERS_MAX || members.queues.len() > MEMBERS_MAX {
+            return wrong(format!("{name}: more than {MEMBERS_MAX} members"));
+        }
+        if window.note.len() > WINDOW_NOTE_MAX {
+            return wrong(format!("{name}: a note has {WINDOW_NOTE_MAX} bytes at most"));
+        }
+        let named = !members.users.is_empty() || !members.queues.is_empty();
+        match window.kind {
+            WindowKind::Maintenance if named || members.magnetic || window.flex => {
+                return wrong(format!("{name}: maintenance has no members"));
+            }
+            WindowKind::Dedicated if !named => {
+                return wrong(format!("{name}: it needs users or queues who may use it"));
+            }
+            _ => {}
+        }
+        let ordered = |a: f64, b: f64| a.is_finite() && b.is_finite() && a < b;
+        if !window.occurrences.iter().all(|times| ordered(times.start, times.end)) {
+            return wrong(format!("{name}: its end is not later than its start"));
+        }
+        if window.occurrences.len() > OCCURRENCES_MAX {
+            return wrong(format!("{name}: more than {OCCURRENCES_MAX} times"));
+        }
+        let apart = window
+            .occurrences
+            .windows(2)
+            .all(|two| two[0].end + window.overrun <= two[1].start - window.margin);
+        if !apart {
+            return wrong(format!("{name}: it would come again before it is over"));
+        }
+        if window.occurrences.first().is_none_or(|first| first.end <= now) {
+            return wrong(format!("{name}: it would be over already"));
+        }
+        let limits = [window.margin, window.overrun];
+        if !limits.iter().all(|limit| limit.is_finite() && *limit >= 0.0) {
+            return wrong(format!("{name}: margin and overrun are durations, not negative"));
+        }
+        let active = before.as_ref().is_some_and(|before| before.is_active(now));
+        if let Some(wanted) = &window.wanted {
+            let same = before.as_ref().is_some_and(|before| before.wanted.as_ref() == Some(wanted));
+            if !(active && same) {
+                window.ranks = core.choose_ranks(&window, wanted, &window.ranks);
+                window.degraded = false;
+            }
+            if window.ranks.len() < u64::from(wanted.nodes) {
+                return Err(WindowRefused::TooFew(name, wanted.nodes, window.ranks.len()));
+            }
+        }
+        if window.ranks.is_empty() {
+            return wrong(format!("{name}: it has no nodes"));
+        }
+        let unknown = window.ranks.difference(&core.resources.to_r_all().ranks());
+        if !unknown.is_empty() {
+            return wrong(format!("{name}: ranks {unknown} are not in the inventory"));
+        }
+        self.check_overlap(&window)?;
+        // Jobs inside an active window use it.
+        let first = window.occurrences.first().map_or(now, |first| first.start - window.margin);
+        let in_the_way = match active {
+            true => Vec::new(),
+            false => core.jobs_across(&window.ranks, first.max(now)),
+        };
+        if window.running == OnRunning::Refuse && !in_the_way.is_empty() {
+            return Err(WindowRefused::Running(name, in_the_way));
+        }
+        Ok(WindowPlan { window, in_the_way })
+    }
+
+    /// Maintenance may overlap anything; other windows no window of members.
+    fn check_overlap(&self, window: &Window) -> Result<(), WindowRefused> {
+        if window.kind == WindowKind::Maintenance {
+            return Ok(());
+        }
+        let core = &*self.core;
+        for other in core.windows.iter().map(|held| &held.window) {
+            if other.name == window.name || other.kind == WindowKind::Maintenance {
+                continue;
+            }
+            let common = other.ranks.intersection(&window.ranks);
+            if common.is_empty() {
+                continue;
+            }
+            let met = other.occurrences.iter().find(|theirs| {
+                let from = theirs.start - other.margin;
+                window.occurrences.iter().any(|ours| {
+                    ours.start - window.margin < theirs.end + other.overrun
+                        && from < ours.end + window.overrun
+                })
+            });
+            if let Some(met) = met {
+                let (name, of, begins) = (window.name.clone(), other.name.clone(), met.begins.clone());
+                return Err(WindowRefused::Overlap(name, of, common, begins));
+            }
+        }
+        Ok(())
+    }
+
+    /// The windows by name, also those that are over and were not removed.
+    pub fn windows(&self) -> impl Iterator<Item = &Window> {
+        self.core.windows.iter().map(|held| &*held.window)
+    }
+
+    /// The window of this name.
+    pub fn window(&self, name: &str) -> Option<&Window> {
+        self.core.windows.get(name).map(|held| &*held.window)
+    }
+
+    /// A copy of all windows, for [`feasibility`](crate::feasibility); cheap.
+    pub fn window_book(&self) -> Windows {
+        self.core.windows.clone()
+    }
+
+    /// Advances whenever a window changes.
+    pub fn windows_version(&self) -> u64 {
+        self.core.windows.version
+    }
+
+    /// The running jobs on the nodes of a window that are expected to end after this time, with their ends.
+    pub fn jobs_across(&self, ranks: &Idset, from: f64) -> Vec<(JobId, f64)> {
+        self.core.jobs_across(ranks, from)
+    }
+
+    /// Windows begin or end.
+    pub(super) fn turn_windows(&mut self, now: f64, out: &mut Vec<Action>) {
+        for (id, name) in self.core.turn_windows(now) {
+            let note = format!("the nodes of the job are reserved for {name}");
+            out.push(Action::Raise { id, kind: EXCEPTION.to_owned(), severity: 0, note });
+        }
+    }
+}

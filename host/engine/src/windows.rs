@@ -1,0 +1,386 @@
+//! Windows: nodes that are kept from one time to another, for maintenance or for some jobs.
+//!
+//! People and commands call a window a reservation; here a reservation is the start that a policy promises to one job. An
+//! administrator makes a window, and no policy makes or breaks one. The nodes and times are in the ledger
+//! ([`fluxgate_graph::WindowSpan`]), where every search for a start finds them; here is who may use them.
+//!
+//! Must never know a calendar or a time zone: all times are seconds since the epoch, and texts of times come with them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use fluxgate_formats::Idset;
+use fluxgate_formats::constraint::Constraint;
+use fluxgate_graph::{Access, WindowId, WindowSpan};
+use serde::{Deserialize, Serialize};
+
+/// Most characters of the name of a window.
+pub const WINDOW_NAME_MAX: usize = 64;
+/// Most bytes of its note.
+pub const WINDOW_NOTE_MAX: usize = 256;
+/// Most users, and most queues, that one window names.
+pub const MEMBERS_MAX: usize = 1024;
+
+/// The number of a window that is not in the calendar: nothing fits there.
+pub(crate) const NOWHERE: WindowId = WindowId(u32::MAX);
+
+/// What a window is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum WindowKind {
+    /// Nobody uses it.
+    Maintenance,
+    /// Its members use it.
+    Dedicated,
+}
+
+/// What happens to jobs that run on its nodes and are expected to end too late.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum OnRunning {
+    /// The window is not made.
+    Refuse,
+    /// They go on.
+    Ignore,
+    /// Their limits end at its start.
+    Shorten,
+    /// They are ended at its start, by an exception.
+    End,
+}
+
+/// What happens to members that wait at its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum AfterWindow {
+    /// They go on waiting.
+    Wait,
+    /// They are ordinary jobs from then on.
+    Free,
+}
+
+/// One time at which a window is.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Occurrence {
+    /// Seconds since the epoch.
+    pub start: f64,
+    /// Seconds since the epoch, later.
+    pub end: f64,
+    /// Its start in words, for the reasons of jobs that wait.
+    pub begins: String,
+}
+
+/// Who may use a window. What is given must all agree.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Members {
+    /// These users; all, when empty.
+    pub users: BTreeSet<u32>,
+    /// Jobs of these queues; all, when empty.
+    pub queues: BTreeSet<String>,
+    /// Jobs of its users and queues may use it without naming it, and other nodes besides.
+    pub magnetic: bool,
+}
+
+impl Members {
+    fn admit(&self, user: u32, queue: &str) -> bool {
+        (self.users.is_empty() || self.users.contains(&user))
+            && (self.queues.is_empty() || self.queues.contains(queue))
+    }
+}
+
+/// Nodes that are chosen for a window.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Wanted {
+    /// So many.
+    pub nodes: u32,
+    /// They meet this (RFC 31).
+    pub constraint: Constraint,
+}
+
+/// A rule by which a window is made again; for the driver, which knows a calendar.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Repeat {
+    /// `hourly`, `daily`, `weekly`, `weekdays`, `weekend`, or a duration (RFC 23).
+    pub every: String,
+    /// Name of a time zone.
+    pub zone: String,
+    /// No occurrence begins after that; 0 is no end.
+    pub until: f64,
+    /// Start of the last occurrence that was made, seconds since the epoch.
+    pub last: f64,
+}
+
+/// A window. See the module.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Window {
+    /// `[a-z0-9_-]{1,64}`.
+    pub name: String,
+    /// What it is for.
+    pub kind: WindowKind,
+    /// When it is, in order, without what is over; empty when all is.
+    pub occurrences: Vec<Occurrence>,
+    /// Seconds before a start at which other jobs must have ended.
+    pub margin: f64,
+    /// Seconds after an end until which its members may run.
+    pub overrun: f64,
+    /// Its nodes are chosen; `None` when they are given.
+    pub wanted: Option<Wanted>,
+    /// Its nodes.
+    pub ranks: Idset,
+    /// It has fewer nodes up than it should.
+    pub degraded: bool,
+    /// Nodes that go down are replaced after its start as well.
+    pub replace: bool,
+    /// Who may use it.
+    pub members: Members,
+    /// Its members may use other nodes and times as well.
+    pub flex: bool,
+    /// What happens to jobs in the way.
+    pub running: OnRunning,
+    /// What happens to members that wait at its end.
+    pub after: AfterWindow,
+    /// Whether it comes again.
+    pub repeat: Option<Repeat>,
+    /// For people.
+    pub note: String,
+    /// Who made it, and when: user id, seconds since the epoch.
+    pub created: (u32, f64),
+}
+
+impl Window {
+    /// What is in the calendar of the ledger.
+    pub(crate) fn spans(&self) -> Vec<WindowSpan> {
+        let span = |times: &Occurrence| WindowSpan {
+            from: times.start - self.margin,
+            start: times.start,
+            end: times.end,
+            until: times.end + self.overrun,
+        };
+        self.occurrences.iter().map(span).collect()
+    }
+
+    /// Is it on at this time?
+    pub fn is_active(&self, now: f64) -> bool {
+        self.occurrences.first().is_some_and(|first| first.start <= now)
+    }
+
+    /// Could a job of this queue, of some user, use it?
+    pub(crate) fn takes_jobs_of(&self, queue: &str) -> bool {
+        let queues = &self.members.queues;
+        self.kind == WindowKind::Dedicated
+            && !self.occurrences.is_empty()
+            && (queues.is_empty() || queues.contains(queue))
+    }
+
+    /// Its state in one word.
+    pub fn state(&self, now: f64) -> &'static str {
+        match (self.occurrences.is_empty(), self.is_active(now), self.degraded) {
+            (true, ..) => "over",
+            (_, _, true) => "degraded",
+            (_, true, _) => "active",
+            _ => "planned",
+        }
+    }
+
+    pub(crate) fn title(&self) -> String {
+        match self.kind {
+            WindowKind::Maintenance => format!("maintenance {}", self.name),
+            WindowKind::Dedicated => format!("reservation {}", self.name),
+        }
+    }
+}
+
+/// Why a name cannot be that of a window, in words.
+pub fn check_window_name(name: &str) -> Result<(), String> {
+    let legal = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_' || c == '-';
+    if name.is_empty() || name.len() > WINDOW_NAME_MAX || !name.chars().all(legal) {
+        let found: String = name.chars().take(WINDOW_NAME_MAX).collect();
+        return Err(format!("name: found {found:?}, [a-z0-9_-]{{1,{WINDOW_NAME_MAX}}} is accepted"));
+    }
+    Ok(())
+}
+
+/// A window with its number in the calendar of the ledger.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Held {
+    pub(crate) id: WindowId,
+    pub(crate) window: Arc<Window>,
+}
+
+/// All windows by name, also those that are over and were not removed.
+#[derive(Debug, Clone, Default)]
+pub struct Windows {
+    by_name: BTreeMap<String, Held>,
+    /// The next time at which a window begins or ends; a pass is due then.
+    pub(crate) wake: Option<f64>,
+    /// Advances on every change.
+    pub(crate) version: u64,
+}
+
+/// A job as windows see it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Applicant<'a> {
+    /// The window that its jobspec names.
+    pub(crate) named: Option<&'a str>,
+    pub(crate) user: u32,
+    pub(crate) queue: &'a str,
+}
+
+impl Windows {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.by_name.is_empty()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.by_name.len()
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Held> {
+        self.by_name.values()
+    }
+
+    pub(crate) fn get(&self, name: &str) -> Option<&Held> {
+        self.by_name.get(name)
+    }
+
+    pub(crate) fn by_id(&self, id: WindowId) -> Option<&Window> {
+        self.by_name.values().find(|held| held.id == id).map(|held| &*held.window)
+    }
+
+    /// The number of the window of this name, or the first that is free.
+    pub(crate) fn number_of(&self, name: &str) -> WindowId {
+        let used: BTreeSet<WindowId> = self.by_name.values().map(|held| held.id).collect();
+        let free = || (0..).map(WindowId).find(|id| !used.contains(id)).unwrap_or(NOWHERE);
+        self.get(name).map_or_else(free, |held| held.id)
+    }
+
+    /// Keeps a window under this number.
+    pub(crate) fn put(&mut self, window: Window, id: WindowId) {
+        self.by_name.insert(window.name.clone(), Held { id, window: Arc::new(window) });
+        self.version += 1;
+    }
+
+    pub(crate) fn remove(&mut self, name: &str) -> Option<Held> {
+        self.version += 1;
+        self.by_name.remove(name)
+    }
+
+    /// The first time after `now` at which a window begins or ends, or its jobs in the way are to be ended.
+    pub(crate) fn next_turn(&self, now: f64) -> Option<f64> {
+        let turns = self.by_name.values().flat_map(|held| {
+            let ends = held.window.running == OnRunning::End;
+            let margin = held.window.margin;
+            let all = held.window.occurrences.iter();
+            all.flat_map(move |times| {
+                let from = if ends { times.start - margin } else { times.start };
+                [from, times.start, times.end]
+            })
+        });
+        turns.filter(|turn| *turn > now).min_by(f64::total_cmp)
+    }
+
+    /// How a job may use windows: the one that it names, else the first that is for jobs of its queue, else the first that
+    /// attracts it.
+    pub(crate) fn access(&self, job: Applicant<'_>) -> Option<Access> {
+        let bound = |held: &Held| match held.window.flex {
+            true => Access::Free(held.id),
+            false => Access::Only(held.id),
+        };
+        if let Some(name) = job.named {
+            let held = self.get(name).filter(|held| held.window.kind == WindowKind::Dedicated);
+            return match held.filter(|held| held.window.members.admit(job.user, job.queue)) {
+                Some(held) if held.window.occurrences.is_empty() => match held.window.after {
+                    AfterWindow::Free => None,
+                    AfterWindow::Wait => Some(Access::Only(NOWHERE)),
+                },
+                Some(held) => Some(bound(held)),
+                None => Some(Access::Only(NOWHERE)),
+            };
+        }
+        let open = |held: &&Held| {
+            held.window.kind == WindowKind::Dedicated
+                && held.window.members.admit(job.user, job.queue)
+                && !held.window.occurrences.is_empty()
+        };
+        let start = |held: &&Held| held.window.occurrences.first().map_or(f64::INFINITY, |first| first.start);
+        let first = |of_queue: bool| {
+            let fits = self.by_name.values().filter(open).filter(move |held| match of_queue {
+                true => !held.window.members.queues.is_empty() && !held.window.members.magnetic,
+                false => held.window.members.magnetic,
+            });
+            fits.min_by(|a, b| start(a).total_cmp(&start(b)))
+        };
+        if let Some(held) = first(true) {
+            return Some(bound(held));
+        }
+        if self.over_for(job).is_some() {
+            return Some(Access::Only(NOWHERE));
+        }
+        first(false).map(|held| match held.window.flex {
+            true => Access::Free(held.id),
+            false => Access::Also(held.id),
+        })
+    }
+
+    /// The first window that is for all jobs of a queue.
+    pub(crate) fn for_queue(&self, queue: &str) -> Option<&Window> {
+        let all = self.by_name.values().map(|held| &*held.window);
+        let open = all.filter(|window| window.takes_jobs_of(queue) && window.members.queues.contains(queue));
+        let open = open.filter(|window| !window.members.magnetic && window.members.users.is_empty());
+        let start = |window: &Window| window.occurrences.first().map_or(f64::INFINITY, |first| first.start);
+        open.min_by(|a, b| start(a).total_cmp(&start(b)))
+    }
+
+    /// The window for jobs of its queue that is over and has it go on waiting.
+    fn over_for(&self, job: Applicant<'_>) -> Option<&Window> {
+        let mut all = self.by_name.values().map(|held| &*held.window);
+        all.find(|window| {
+            window.occurrences.is_empty()
+                && window.after == AfterWindow::Wait
+                && window.kind == WindowKind::Dedicated
+                && !window.members.magnetic
+                && !window.members.queues.is_empty()
+                && window.members.admit(job.user, job.queue)
+        })
+    }
+
+    /// Why a job that this window keeps waiting does so, in words, with the name. `latest` is the end before which it would
+    /// not be kept waiting.
+    pub(crate) fn reason(
+        &self,
+        access: Option<Access>,
+        id: WindowId,
+        latest: f64,
+    ) -> Option<(Arc<str>, Arc<str>)> {
+        let window = self.by_id(id)?;
+        let name: Arc<str> = window.name.as_str().into();
+        if access == Some(Access::Only(id)) {
+            let first = window.occurrences.first()?;
+            let text = match latest.is_finite() {
+                true => format!("its limit ends later than reservation {name}"),
+                false => format!("reservation {name} begins {}", first.begins),
+            };
+            return Some((name, text.into()));
+        }
+        let met = window.occurrences.iter().find(|times| times.start - window.margin == latest);
+        let begins = &met.or(window.occurrences.first())?.begins;
+        let text = format!("reserved from {begins} for {}", window.title());
+        Some((name, text.into()))
+    }
+
+    /// Why a job that names a window which it cannot use waits, in words.
+    pub(crate) fn refusal(&self, job: Applicant<'_>) -> Option<(Arc<str>, Arc<str>)> {
+        let name = job.named.or_else(|| self.over_for(job).map(|window| window.name.as_str()))?;
+        let text = match self.get(name) {
+            Some(held) if held.window.kind == WindowKind::Maintenance => {
+                format!("reservation {name} is for maintenance")
+            }
+            Some(held) if !held.window.members.admit(job.user, job.queue) => {
+                format!("reservation {name} does not admit it")
+            }
+            Some(held) if held.window.occurrences.is_empty() => format!("reservation {name} is over"),
+            Some(_) => return None,
+            None => format!("there is no reservation {name}"),
+        };
+        Some((name.into(), text.into()))
+    }
+}

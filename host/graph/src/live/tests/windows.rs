@@ -1,0 +1,328 @@
+//! Windows against a slow model that is obviously right: a list of who holds which node until when, and the rule of the
+//! gate (FEAT-6) node by node.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::{Access, OCCURRENCES_MAX, WINDOWS_MAX, WindowError, WindowId, WindowSpan};
+
+/// The kinds of steps.
+#[derive(Debug, Clone)]
+enum Step {
+    Start { nodes: u32, duration: u32, access: Option<(u8, u32)>, cores: bool },
+    Release(usize),
+    Wait(u32),
+    Window { id: u32, after: u32, long: u32, margin: u32, overrun: u32, nodes: u8, every: u32, times: u32 },
+    Remove(u32),
+    Reserve { nodes: u32, duration: u32, access: Option<(u8, u32)> },
+}
+
+fn access() -> impl Strategy<Value = Option<(u8, u32)>> {
+    proptest::option::of((0..3u8, 0..3u32))
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        6 => (1..5u32, 1..30u32, access(), any::<bool>())
+            .prop_map(|(nodes, duration, access, cores)| Step::Start { nodes, duration, access, cores }),
+        2 => (0..8usize).prop_map(Step::Release),
+        3 => (1..12u32).prop_map(Step::Wait),
+        3 => (0..3u32, 0..30u32, 1..25u32, 0..4u32, 0..4u32, any::<u8>(), 25..40u32, 0..3u32)
+            .prop_map(|(id, after, long, margin, overrun, nodes, every, times)| {
+                Step::Window { id, after, long, margin, overrun, nodes, every, times }
+            }),
+        1 => (0..3u32).prop_map(Step::Remove),
+        2 => (1..5u32, 1..30u32, access())
+            .prop_map(|(nodes, duration, access)| Step::Reserve { nodes, duration, access }),
+    ]
+}
+
+fn access_of(access: Option<(u8, u32)>) -> Option<Access> {
+    access.map(|(kind, id)| match kind {
+        0 => Access::Only(WindowId(id)),
+        1 => Access::Also(WindowId(id)),
+        _ => Access::Free(WindowId(id)),
+    })
+}
+
+/// Who holds which node until when, and the windows.
+#[derive(Debug, Clone, Default)]
+struct Model {
+    nodes: u32,
+    held: BTreeMap<u32, (u64, f64)>,
+    windows: BTreeMap<u32, (Idset, Vec<WindowSpan>)>,
+}
+
+impl Model {
+    /// FEAT-6 for one node: whoever has no access takes it for no span that meets a window of it; whoever has takes only nodes of
+    /// the window, inside of it.
+    fn allows(&self, node: u32, access: Option<Access>, start: f64, end: f64) -> bool {
+        let inside = |w: &WindowSpan| w.start <= start && end <= w.until;
+        let others = self.windows.iter().all(|(id, (ranks, spans))| {
+            let met = ranks.contains(node) && spans.iter().any(|w| w.from < end && start < w.end);
+            let own = access.filter(|access| access.window() == WindowId(*id));
+            !met || own.is_some_and(|access| matches!(access, Access::Free(_)) || spans.iter().any(inside))
+        });
+        let own = match access {
+            Some(Access::Only(id)) => {
+                let own = self.windows.get(&id.0);
+                own.is_some_and(|(ranks, spans)| ranks.contains(node) && spans.iter().any(inside))
+            }
+            _ => true,
+        };
+        others && own
+    }
+
+    fn fits(&self, nodes: u32, access: Option<Access>, now: f64, at: f64, end: f64) -> bool {
+        let after = |end: f64| if end > now { end } else { now.next_up() };
+        let free = |node: &u32| self.held.get(node).is_none_or(|(_, end)| after(*end) <= at);
+        let able = (0..self.nodes).filter(free).filter(|node| self.allows(*node, access, at, end));
+        able.count() as u32 >= nodes
+    }
+
+    fn earliest(&self, nodes: u32, access: Option<Access>, now: f64, duration: f64) -> Option<f64> {
+        let after = |end: f64| if end > now { end } else { now.next_up() };
+        let mut times: Vec<f64> = self.held.values().map(|(_, end)| after(*end)).collect();
+        times.extend(
+            self.windows
+                .values()
+                .flat_map(|(_, all)| all)
+                .flat_map(|w| [w.start, w.end])
+                .filter(|time| *time > now),
+        );
+        times.push(now);
+        times.sort_by(f64::total_cmp);
+        times.into_iter().find(|&at| self.fits(nodes, access, now, at, at + duration))
+    }
+}
+
+/// A request for whole nodes, or for as many cores: nodes have one.
+fn ask(m: &mut Resources, nodes: u32, cores: bool, access: Option<Access>) -> Arc<Request> {
+    let request = if cores { super::cores(m, nodes, 1) } else { super::nodes(m, nodes) };
+    m.with_access(&request, access)
+}
+
+struct World {
+    m: Resources,
+    model: Model,
+    now: f64,
+    next: u64,
+}
+
+impl World {
+    fn new(nodes: u32) -> World {
+        World { m: cluster(nodes, 1, 0), model: Model { nodes, ..Model::default() }, now: 0.0, next: 1 }
+    }
+
+    fn book(&mut self, request: &Request, access: Option<Access>, end: f64) -> Result<(), NoFit> {
+        let found = self.m.match_now(request, self.now, end, Placement::First)?;
+        let r = self.m.selection_to_r(&found, self.now, end);
+        for rank in r.ranks().iter() {
+            assert!(self.model.allows(rank, access, self.now, end), "rank {rank} from {} to {end}", self.now);
+            assert_eq!(self.model.held.insert(rank, (self.next, end)), None);
+        }
+        self.m.allocate(JobId(self.next), &found, self.now, end).unwrap();
+        self.next += 1;
+        Ok(())
+    }
+
+    fn release(&mut self, id: u64) {
+        self.model.held.retain(|_, (of, _)| *of != id);
+        self.m.release(JobId(id), None).unwrap();
+    }
+
+    /// A window of the calendar and of the model; the calendar is as the caller, who is to take ended ones away, keeps it.
+    fn window(&mut self, step: &Step) {
+        let Step::Window { id, after, long, margin, overrun, nodes, every, times } = *step else { return };
+        let ranks: Idset = (0..self.model.nodes).filter(|node| nodes >> (node % 8) & 1 == 1).collect();
+        let span = |n: u32| {
+            let start = self.now + f64::from(after + n * every);
+            let end = start + f64::from(long);
+            WindowSpan { from: start - f64::from(margin), start, end, until: end + f64::from(overrun) }
+        };
+        let spans: Vec<WindowSpan> = (0..=times).map(span).collect();
+        self.m.put_window(WindowId(id), &ranks, spans.clone()).unwrap();
+        self.model.windows.insert(id, (ranks, spans));
+    }
+}
+
+fn run(nodes: u32, steps: &[Step]) {
+    let mut world = World::new(nodes);
+    for step in steps {
+        match *step {
+            Step::Start { nodes, duration, access, cores } => {
+                let (access, duration) = (access_of(access), f64::from(duration));
+                let request = ask(&mut world.m, nodes, cores, access);
+                let (now, end) = (world.now, world.now + duration);
+                let expected = world.model.fits(nodes, access, now, now, end);
+                let earliest = world.model.earliest(nodes, access, now, duration);
+                assert_eq!(world.m.estimate_from(&request, now, now, duration), earliest);
+                assert_eq!(world.m.earliest(&request, now, duration), earliest, "{nodes} {access:?}");
+                let found = world.book(&request, access, end);
+                assert_eq!(found.is_ok(), expected, "{found:?} {nodes} {access:?} {now} {:?}", world.model);
+                if let Err(NoFit::Window(_, latest)) = found {
+                    // No end beyond this helps, and without windows it fits.
+                    let ends = [latest.next_up(), end, end + 7.0].into_iter();
+                    for end in ends.filter(|end| *end > latest && *end > now) {
+                        assert!(!world.model.fits(nodes, access, now, now, end), "{latest}");
+                    }
+                }
+            }
+            Step::Release(job) => {
+                let ids: std::collections::BTreeSet<u64> =
+                    world.model.held.values().map(|(id, _)| *id).collect();
+                if let Some(id) = ids.into_iter().nth(job) {
+                    world.release(id);
+                }
+            }
+            Step::Wait(seconds) => world.now += f64::from(seconds),
+            Step::Window { .. } => world.window(step),
+            Step::Remove(id) => {
+                let there = world.model.windows.remove(&id).is_some();
+                assert_eq!(world.m.remove_window(WindowId(id)), there);
+            }
+            Step::Reserve { .. } => {}
+        }
+    }
+}
+
+/// Reservations are made, and jobs started beside them. Then nothing else happens: every reservation can start on time.
+fn promise(nodes: u32, steps: &[Step]) {
+    let mut world = World::new(nodes);
+    let mut reserved: BTreeMap<u64, (f64, f64, Arc<Request>, Option<Access>)> = BTreeMap::new();
+    for step in steps {
+        match *step {
+            Step::Start { nodes, duration, access, cores } => {
+                let access = access_of(access);
+                let request = ask(&mut world.m, nodes, cores, access);
+                let end = world.now + f64::from(duration);
+                let _ = world.book(&request, access, end);
+            }
+            // A change of windows moves reserved starts, as the next pass would: here they are dropped.
+            Step::Window { .. } => {
+                reserved.keys().for_each(|id| assert!(world.m.unreserve(JobId(*id))));
+                reserved.clear();
+                world.window(step);
+            }
+            Step::Reserve { nodes, duration, access } => {
+                let (access, duration) = (access_of(access), f64::from(duration));
+                let request = ask(&mut world.m, nodes, false, access);
+                if let Some(start) = world.m.earliest(&request, world.now, duration) {
+                    let id = 5000 + world.next;
+                    world.next += 1;
+                    world.m.reserve(JobId(id), &request, start, duration).unwrap();
+                    reserved.insert(id, (start, duration, request, access));
+                }
+            }
+            _ => {}
+        }
+    }
+    let mut order: Vec<_> = reserved.into_iter().collect();
+    order.sort_by(|a, b| a.1.0.total_cmp(&b.1.0).then(a.0.cmp(&b.0)));
+    for (id, (start, duration, request, access)) in order {
+        let over: Vec<u64> =
+            world.model.held.values().filter(|(_, end)| *end <= start).map(|(id, _)| *id).collect();
+        for id in over.into_iter().collect::<std::collections::BTreeSet<_>>() {
+            world.release(id);
+        }
+        world.now = start;
+        assert!(world.m.unreserve(JobId(id)));
+        let found = world.book(&request, access, start + duration);
+        assert!(found.is_ok(), "{found:?}: job {id} was told {start}; {:?}", world.model);
+    }
+}
+
+proptest! {
+    #![proptest_config(config(400))]
+
+    /// FEAT-6, FEAT-7: a start is admitted if and only if enough nodes are free that the rule allows, and the earliest start is
+    /// the first moment at which that is so.
+    #[test]
+    fn feat_6_feat_7_the_rule_of_the_gate(nodes in 1..7u32, steps in proptest::collection::vec(step(), 1..50)) {
+        run(nodes, &steps);
+    }
+
+    /// FEAT-7: whatever `earliest` says can be started then if nothing else happens, beside other reservations and windows.
+    #[test]
+    fn feat_7_reserved_starts_are_kept_beside_windows(
+        nodes in 1..7u32,
+        steps in proptest::collection::vec(step(), 1..25),
+    ) {
+        promise(nodes, &steps);
+    }
+}
+
+/// FEAT-8: a window that no job meets costs no search and changes no answer; plans stay in counts.
+#[test]
+fn feat_8_a_far_window_costs_nothing() {
+    let answers = |window: bool| {
+        let mut m = cluster(8, 4, 0);
+        if window {
+            let span = WindowSpan { from: 1e6, start: 1e6, end: 2e6, until: 2e6 };
+            m.put_window(WindowId(1), &ids("0-7"), vec![span]).unwrap();
+        }
+        let (half, all, one) = (cores(&mut m, 16, 1), cores(&mut m, 32, 1), cores(&mut m, 1, 1));
+        start(&mut m, 1, &half, 0.0, 50.0, Placement::First).unwrap();
+        let at = m.earliest(&all, 0.0, 100.0).unwrap();
+        m.reserve(JobId(2), &all, at, 100.0).unwrap();
+        let limits = m.core_limits(0.0);
+        let short = m.match_now(&one, 0.0, 50.0, Placement::First).is_ok();
+        let long = m.match_now(&one, 0.0, 51.0, Placement::First);
+        (at, limits, short, long, m.earliest(&one, 0.0, 51.0), m.searches())
+    };
+    assert_eq!(answers(true), answers(false));
+    assert!(answers(true).1.is_some(), "counts decide");
+}
+
+/// FEAT-9: a shape that does not fit before a window is not searched again while time passes, until the window ends, moves,
+/// or a shorter job of the shape asks.
+#[test]
+fn feat_9_time_passing_searches_nothing() {
+    let mut m = cluster(4, 1, 0);
+    let put = |m: &mut Resources, start: f64| {
+        let span = WindowSpan { from: start, start, end: 1000.0, until: 1000.0 };
+        m.put_window(WindowId(1), &ids("0-2"), vec![span]).unwrap();
+    };
+    put(&mut m, 500.0);
+    let two = nodes(&mut m, 2);
+    let refused = Err(NoFit::Window(WindowId(1), 500.0));
+    assert_eq!(m.match_now(&two, 0.0, 600.0, Placement::First), refused);
+    let searched = m.searches();
+    for now in 1..400 {
+        let now = f64::from(now);
+        assert_eq!(m.match_now(&two, now, now + 600.0, Placement::First), refused);
+        assert_eq!(m.latest_beside_windows(&two, now), 500.0);
+    }
+    assert_eq!(m.searches(), searched, "time passing");
+    assert!(m.match_now(&two, 400.0, 500.0, Placement::First).is_ok(), "a shorter one");
+    put(&mut m, 900.0);
+    assert!(m.match_now(&two, 200.0, 800.0, Placement::First).is_ok(), "the window moves");
+    put(&mut m, 500.0);
+    assert_eq!(m.match_now(&two, 400.0, 700.0, Placement::First), refused);
+    assert!(m.match_now(&two, 1000.0, 1700.0, Placement::First).is_ok(), "the window has ended");
+}
+
+/// A window whose times are not in order is refused, and the calendar is bounded (FEAT-30).
+#[test]
+fn feat_30_windows_are_checked_and_bounded() {
+    let mut m = cluster(1, 1, 0);
+    let span = WindowSpan { from: 0.0, start: 1.0, end: 2.0, until: 2.0 };
+    for wrong in [
+        WindowSpan { from: 1.5, ..span },
+        WindowSpan { end: 1.0, ..span },
+        WindowSpan { until: 1.5, ..span },
+        WindowSpan { end: f64::INFINITY, until: f64::INFINITY, ..span },
+        WindowSpan { from: f64::NAN, ..span },
+    ] {
+        assert_eq!(m.put_window(WindowId(0), &ids("0"), vec![span, wrong]), Err(WindowError::Times));
+    }
+    for id in 0..WINDOWS_MAX as u32 {
+        m.put_window(WindowId(id), &ids("0"), vec![span]).unwrap();
+    }
+    assert_eq!(m.put_window(WindowId(u32::MAX), &ids("0"), vec![span]), Err(WindowError::TooMany));
+    assert_eq!(m.put_window(WindowId(7), &ids("0"), vec![span]), Ok(()), "in the place of another");
+    let often = vec![span; OCCURRENCES_MAX + 1];
+    assert_eq!(m.put_window(WindowId(7), &ids("0"), often), Err(WindowError::TooOften));
+}

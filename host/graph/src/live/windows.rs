@@ -1,0 +1,370 @@
+//! The calendar: sets of nodes that are kept from one time to another, whatever a policy decides.
+//!
+//! A window keeps its nodes for whoever may use them. A request without access to a window takes none of its nodes for a
+//! span of time that meets the window. A request with access takes them inside the window. The calendar is one part of the
+//! one ledger: allocations say which units are held, reservations fix starts, windows say which nodes may be taken.
+//!
+//! Spans are half-open, `[start, end)`. This module must never know people, queues or the purpose of a window.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use fixedbitset::FixedBitSet;
+use fluxgate_formats::constraint::Constraint;
+use fluxgate_formats::{Idset, JobId, TotalF64};
+
+use crate::live::index::Status;
+use crate::live::machine::Machine;
+use crate::live::request::Request;
+use crate::live::resources::{Resources, nodes_of};
+use crate::live::take;
+use crate::live::view::Eligible;
+
+/// Most windows of a calendar.
+pub const WINDOWS_MAX: usize = 1024;
+/// Most times that one window is in the calendar.
+pub const OCCURRENCES_MAX: usize = 64;
+
+/// Number of a window; the caller gives it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct WindowId(pub u32);
+
+/// How a request may use the nodes of a window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Access {
+    /// It takes no other nodes, and these only inside the window.
+    Only(WindowId),
+    /// It takes these nodes inside the window, and all others as if it had no access.
+    Also(WindowId),
+    /// The window keeps nothing from it.
+    Free(WindowId),
+}
+
+impl Access {
+    /// The window.
+    pub fn window(self) -> WindowId {
+        match self {
+            Access::Only(id) | Access::Also(id) | Access::Free(id) => id,
+        }
+    }
+}
+
+/// One occurrence of a window. Times are seconds since the epoch.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct WindowSpan {
+    /// Whoever has no access must have ended by then; at most `start`.
+    pub from: f64,
+    /// Whoever has access may start from then on.
+    pub start: f64,
+    /// From then on everybody may start.
+    pub end: f64,
+    /// Whoever has access must have ended by then; at least `end`.
+    pub until: f64,
+}
+
+impl WindowSpan {
+    /// Whoever has access may hold its nodes for this span.
+    fn contains(&self, start: f64, end: f64) -> bool {
+        self.start <= start && end <= self.until
+    }
+
+    fn is_ordered(&self) -> bool {
+        let finite = [self.from, self.start, self.end, self.until].iter().all(|time| time.is_finite());
+        finite && self.from <= self.start && self.start < self.end && self.end <= self.until
+    }
+}
+
+/// Why a window is not in the calendar.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum WindowError {
+    /// Its times are not finite numbers in order.
+    #[error("the times of a window are finite, and its end is later than its start")]
+    Times,
+    /// [`WINDOWS_MAX`] windows are there already.
+    #[error("{WINDOWS_MAX} windows are there already")]
+    TooMany,
+    /// It has more than [`OCCURRENCES_MAX`] occurrences.
+    #[error("a window occurs {OCCURRENCES_MAX} times at most")]
+    TooOften,
+}
+
+#[derive(Debug, Clone)]
+struct Window {
+    /// In the order of their starts.
+    spans: Vec<WindowSpan>,
+    nodes: FixedBitSet,
+}
+
+impl Window {
+    /// Whoever has access may hold its nodes for this span.
+    fn contains(&self, start: f64, end: f64) -> bool {
+        self.spans.iter().any(|span| span.contains(start, end))
+    }
+}
+
+/// All windows. See the module.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Calendar {
+    windows: BTreeMap<WindowId, Window>,
+    /// Occurrences by the time from which they keep their nodes; the last number is their place in their window.
+    by_from: BTreeSet<(TotalF64, WindowId, u32)>,
+}
+
+impl Calendar {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.windows.is_empty()
+    }
+
+    fn remove(&mut self, id: WindowId) -> bool {
+        let Some(old) = self.windows.remove(&id) else { return false };
+        for (at, span) in (0..).zip(&old.spans) {
+            self.by_from.remove(&(TotalF64(span.from), id, at));
+        }
+        true
+    }
+
+    fn put(&mut self, id: WindowId, window: Window) {
+        self.remove(id);
+        for (at, span) in (0..).zip(&window.spans) {
+            self.by_from.insert((TotalF64(span.from), id, at));
+        }
+        self.windows.insert(id, window);
+    }
+
+    /// The occurrences that a span meets, by the time from which they keep their nodes.
+    fn meeting(&self, start: f64, end: f64) -> impl Iterator<Item = (WindowId, &WindowSpan, &Window)> {
+        let before = self.by_from.iter().take_while(move |(from, ..)| from.0 < end);
+        let all = before.map(|(_, id, at)| (*id, &self.windows[id], *at as usize));
+        let all = all.map(|(id, window, at)| (id, &window.spans[at], window));
+        all.filter(move |(_, span, _)| span.end > start)
+    }
+
+    /// Does a span meet a window?
+    pub(crate) fn meets(&self, start: f64, end: f64) -> bool {
+        self.meeting(start, end).next().is_some()
+    }
+
+    /// The times after `now` at which a request may start that might not before.
+    pub(crate) fn turns(&self, now: f64) -> impl Iterator<Item = f64> {
+        let spans = self.windows.values().flat_map(|window| &window.spans);
+        let both = spans.flat_map(|span| [span.start, span.end]);
+        both.filter(move |time| *time > now)
+    }
+
+    /// The last window that a span meets, with the latest end of a span that does not meet it, and the time until which
+    /// that is so.
+    fn last_met(&self, start: f64, end: f64, own: Option<WindowId>) -> Option<WindowMiss> {
+        let mut met = self.meeting(start, end).filter(|(id, ..)| Some(*id) != own).peekable();
+        let (mut last, mut until) = (None, f64::INFINITY);
+        while let Some((id, span, _)) = met.next() {
+            until = until.min(span.end);
+            if met.peek().is_none() {
+                last = Some((id, span.from));
+            }
+        }
+        last.map(|(window, latest)| WindowMiss { window, latest, until })
+    }
+}
+
+/// A request that does not fit beside windows: a start whose end is later than `latest` fails before `until`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct WindowMiss {
+    pub(crate) window: WindowId,
+    pub(crate) latest: f64,
+    pub(crate) until: f64,
+}
+
+impl Machine {
+    /// Do windows decide on which nodes a request may be for a span?
+    pub(crate) fn windowed(&self, request: &Request, start: f64, end: f64) -> bool {
+        !self.calendar.is_empty() && self.calendar.meets(start, end)
+            || matches!(request.access, Some(Access::Only(_)))
+    }
+
+    /// The nodes that the constraint of a request and the windows allow for a span.
+    pub(crate) fn eligible_between(&self, request: &Request, start: f64, end: f64) -> Arc<Eligible> {
+        let base = self.eligible(request);
+        if !self.windowed(request, start, end) {
+            return base;
+        }
+        let mut set = self.node_set(&base);
+        for (id, _, window) in self.calendar.meeting(start, end) {
+            let admitted = match request.access {
+                Some(Access::Free(of)) => of == id,
+                Some(access) => access.window() == id && window.contains(start, end),
+                None => false,
+            };
+            if !admitted {
+                set.difference_with(&window.nodes);
+            }
+        }
+        if let Some(Access::Only(id)) = request.access {
+            match self.calendar.windows.get(&id).filter(|window| window.contains(start, end)) {
+                Some(window) => set.intersect_with(&window.nodes),
+                None => set.clear(),
+            }
+        }
+        Arc::new(Eligible::Nodes(set))
+    }
+
+    /// The nodes that the constraint of a request allows; with access to one window only, those of the window.
+    pub(crate) fn eligible_ever(&self, request: &Request) -> Arc<Eligible> {
+        let base = self.eligible(request);
+        let Some(Access::Only(id)) = request.access else { return base };
+        let mut set = self.node_set(&base);
+        match self.calendar.windows.get(&id) {
+            Some(window) => set.intersect_with(&window.nodes),
+            None => set.clear(),
+        }
+        Arc::new(Eligible::Nodes(set))
+    }
+
+    /// The nodes among these ranks that the constraint of a request allows.
+    pub(crate) fn eligible_on(&self, request: &Request, ranks: &Idset) -> Eligible {
+        let mut set = self.node_set(&self.eligible(request));
+        let mut within = FixedBitSet::with_capacity(self.graph.nodes.len());
+        nodes_of(&self.graph, ranks).for_each(|node| within.insert(node as usize));
+        set.intersect_with(&within);
+        Eligible::Nodes(set)
+    }
+
+    /// Why a request that fits on the nodes of [`eligible_ever`](Self::eligible_ever) does not fit for a span.
+    pub(crate) fn window_miss(&self, request: &Request, start: f64, end: f64) -> Option<WindowMiss> {
+        let of = request.access.map(Access::window);
+        let own = of.and_then(|id| self.calendar.windows.get(&id));
+        let inside = own.is_some_and(|own| own.contains(start, end));
+        let free = matches!(request.access, Some(Access::Free(_)));
+        let (Some(Access::Only(id)), Some(own), false) = (request.access, own, inside) else {
+            return self.calendar.last_met(start, end, of.filter(|_| inside || free));
+        };
+        let latest = own.spans.iter().find(|span| span.start <= start && start < span.until);
+        let latest = latest.map_or(f64::NEG_INFINITY, |span| span.until);
+        let next = own.spans.iter().map(|span| span.start).filter(|next| *next > start);
+        let until = next.fold(f64::INFINITY, f64::min);
+        Some(WindowMiss { window: id, latest, until })
+    }
+
+    /// The miss of a request that is bound to a window which does not contain a span.
+    pub(crate) fn outside_own(&self, request: &Request, start: f64, end: f64) -> Option<WindowMiss> {
+        let Some(Access::Only(id)) = request.access else { return None };
+        let own = self.calendar.windows.get(&id)?;
+        if own.contains(start, end) { None } else { self.window_miss(request, start, end) }
+    }
+
+    fn node_set(&self, eligible: &Eligible) -> FixedBitSet {
+        let nodes = self.graph.nodes.len();
+        let mut set = FixedBitSet::with_capacity(nodes);
+        match eligible {
+            Eligible::All => set.insert_range(..),
+            Eligible::Nodes(allowed) => set.union_with(allowed),
+            Eligible::Templates(_) => {
+                let allowed = |node: &usize| eligible.template(self.graph.nodes[*node].template);
+                (0..nodes).filter(allowed).for_each(|node| set.insert(node));
+            }
+        }
+        set
+    }
+}
+
+impl Resources {
+    /// Puts a window with its nodes and occurrences into the calendar, in the place of one of the same number.
+    ///
+    /// # Errors
+    /// Its times are not in order, or there are too many windows. Nothing changes then.
+    pub fn put_window(
+        &mut self,
+        id: WindowId,
+        ranks: &Idset,
+        mut spans: Vec<WindowSpan>,
+    ) -> Result<(), WindowError> {
+        if !spans.iter().all(WindowSpan::is_ordered) {
+            return Err(WindowError::Times);
+        }
+        if spans.len() > OCCURRENCES_MAX {
+            return Err(WindowError::TooOften);
+        }
+        spans.sort_by(|a, b| a.start.total_cmp(&b.start));
+        let calendar = &mut self.machine.calendar;
+        if calendar.windows.len() >= WINDOWS_MAX && !calendar.windows.contains_key(&id) {
+            return Err(WindowError::TooMany);
+        }
+        let graph = &self.machine.graph;
+        let mut nodes = FixedBitSet::with_capacity(graph.nodes.len());
+        nodes_of(graph, ranks).for_each(|node| nodes.insert(node as usize));
+        calendar.put(id, Window { spans, nodes });
+        self.planning.forget_misses();
+        self.changed(true, true);
+        Ok(())
+    }
+
+    /// Takes a window out of the calendar; false if it is not there.
+    pub fn remove_window(&mut self, id: WindowId) -> bool {
+        let found = self.machine.calendar.remove(id);
+        if found {
+            self.planning.forget_misses();
+            self.changed(true, true);
+        }
+        found
+    }
+
+    /// The same request with this access to a window, or without.
+    pub fn with_access(&mut self, request: &Arc<Request>, access: Option<Access>) -> Arc<Request> {
+        self.shapes.with_access(&self.machine.graph, request, access)
+    }
+
+    /// The window that keeps this request from a start at `now` until `end`, as far as that is known, and the latest end that
+    /// is not known to fail. Costs no search.
+    pub fn known_window_miss(&self, request: &Request, now: f64, end: f64) -> Option<(WindowId, f64)> {
+        let known = self.window_miss_of(request, now).filter(|miss| end > miss.latest);
+        let miss = known.or_else(|| self.machine.outside_own(request, now, end));
+        miss.map(|miss| (miss.window, miss.latest))
+    }
+
+    /// The latest end of a start at `now` of this request that is not known to fail for a window; infinite if none is known.
+    pub fn latest_beside_windows(&self, request: &Request, now: f64) -> f64 {
+        let own = || self.machine.outside_own(request, now, f64::INFINITY);
+        self.window_miss_of(request, now).or_else(own).map_or(f64::INFINITY, |miss| miss.latest)
+    }
+
+    /// The windows that a span meets, once for each occurrence.
+    pub fn windows_met(&self, start: f64, end: f64) -> Vec<(WindowId, WindowSpan)> {
+        self.machine.calendar.meeting(start, end).map(|(id, span, _)| (id, *span)).collect()
+    }
+
+    /// The ranks of a window; empty for one that is not there.
+    pub fn window_ranks(&self, id: WindowId) -> Idset {
+        let nodes = self.machine.calendar.windows.get(&id).map(|window| window.nodes.ones());
+        nodes.into_iter().flatten().map(|node| self.machine.graph.nodes[node].rank).collect()
+    }
+
+    /// The ranks, removed ones left out, that meet a constraint (RFC 31).
+    pub fn ranks_meeting(&self, constraint: &Constraint) -> Idset {
+        let nodes = 0..self.machine.graph.nodes.len() as u32;
+        nodes
+            .filter(|node| self.machine.index.status(*node) != Status::Gone)
+            .filter(|node| self.machine.meets(*node, constraint))
+            .map(|node| self.machine.graph.nodes[node as usize].rank)
+            .collect()
+    }
+
+    /// For each rank on which jobs hold something, the last expected end of these jobs.
+    pub fn busy_until(&self) -> BTreeMap<u32, f64> {
+        let mut until: BTreeMap<u32, f64> = BTreeMap::new();
+        for allocation in self.machine.ledger.jobs().values() {
+            for (node, _) in take::nodes(&allocation.takes) {
+                let last =
+                    until.entry(self.machine.graph.nodes[node as usize].rank).or_insert(f64::NEG_INFINITY);
+                *last = last.max(allocation.end);
+            }
+        }
+        until
+    }
+
+    /// The ranks on which a job holds something.
+    pub fn ranks_held(&self, id: JobId) -> Idset {
+        let held = self.machine.ledger.jobs().get(&id).into_iter();
+        let nodes = held.flat_map(|allocation| take::nodes(&allocation.takes));
+        nodes.map(|(node, _)| self.machine.graph.nodes[node as usize].rank).collect()
+    }
+}
