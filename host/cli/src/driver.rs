@@ -27,6 +27,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 use tracing::level_filters::LevelFilter;
 
+use crate::calendar;
 use crate::clock::Clock;
 use crate::files;
 use crate::logging::{self, Line, Lines};
@@ -282,6 +283,14 @@ impl Host for Outside {
 
     fn journal(&self, options: &Options) -> Result<Writer, OpenError> {
         Writer::open(options)
+    }
+
+    fn local_time(&self, time: f64) -> String {
+        calendar::local(time, &jiff::tz::TimeZone::system())
+    }
+
+    fn next_occurrence(&self, every: &str, zone: &str, after: f64) -> Result<f64> {
+        calendar::next(every, &calendar::zone(zone)?, after)
     }
 
     fn usage(&self, of: Usage) -> Result<Value> {

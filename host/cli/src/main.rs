@@ -7,6 +7,7 @@
 mod arena;
 mod args;
 mod audit_trail;
+mod calendar;
 mod client;
 mod clock;
 mod cmd;

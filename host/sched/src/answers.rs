@@ -77,6 +77,9 @@ fn obstacle(of: &Questions, asker: &Asker, obstacle: &Obstacle) -> Value {
             row.insert("jobs".to_owned(), rows.collect());
             row.insert("more".to_owned(), (*more).into());
         }
+        Obstacle::Window(list) => {
+            row.insert("reservations".to_owned(), list.iter().map(|(name, _)| &**name).collect());
+        }
         Obstacle::Ahead(jobs) => drop(row.insert("jobs".to_owned(), (*jobs).into())),
         _ => {}
     }
@@ -134,6 +137,9 @@ pub(crate) fn gap(of: &Questions, asker: &Asker, gap: &Gap) -> Value {
             "kind": "reserved", "id": asker.id(of, *id), "text": format!("reserved for {}", asker.name(of, *id)),
         }),
         Some(Limit::Bound(reason)) => json!({"kind": "bound", "text": reason.to_string()}),
+        Some(Limit::Window(name)) => {
+            json!({"kind": "window", "reservation": name, "text": format!("reservation {name}")})
+        }
         Some(Limit::Instance) => json!({"kind": "instance", "text": "this instance ends"}),
     };
     json!({
@@ -203,6 +209,8 @@ pub(crate) fn node(of: &Questions, asker: &Asker, node: &NodeState) -> Value {
             "expected_end": seconds(job.expected_end),
         })
     });
+    let windows =
+        node.windows.iter().map(|(name, start, end)| json!({"name": name, "start": start, "end": end}));
     let reserved = node.reserved.iter().map(|(id, start)| json!({"id": asker.id(of, *id), "start": start}));
     json!({
         "as_of": of.now(),
@@ -215,5 +223,6 @@ pub(crate) fn node(of: &Questions, asker: &Asker, node: &NodeState) -> Value {
         "free_gpus": node.gpus.1,
         "jobs": jobs.collect::<Vec<_>>(),
         "reserved": reserved.collect::<Vec<_>>(),
+        "reservations": windows.collect::<Vec<_>>(),
     })
 }

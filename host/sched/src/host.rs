@@ -51,6 +51,16 @@ pub trait Host: Send + Sync {
     /// As [`Writer::open`].
     fn journal(&self, options: &Options) -> Result<Writer, OpenError>;
 
+    /// A time in words, in the time zone of the people who read it.
+    fn local_time(&self, time: f64) -> String;
+
+    /// When a rule (`hourly`, `daily`, `weekly`, `weekdays`, `weekend`, or a duration in RFC 23) has something come again after a
+    /// time, in a time zone of this name. All times are seconds since the epoch.
+    ///
+    /// # Errors
+    /// The rule or the zone is not known.
+    fn next_occurrence(&self, every: &str, zone: &str, after: f64) -> Result<f64>;
+
     /// What the process has used so far (RFC 5 `rusage`).
     ///
     /// # Errors

@@ -10,12 +10,14 @@ mod forecasting;
 mod graph_service;
 mod journal;
 mod kept_vertices;
+mod kept_windows;
 mod learning;
 mod metrics;
 mod policy_requests;
 mod questions;
 mod queues;
 mod reload;
+mod reservations;
 mod shadowing;
 mod startup;
 mod swapping;
@@ -52,6 +54,7 @@ use crate::timing::Samples;
 use crate::work::{Finished, Work};
 use graph_service::GraphService;
 use kept_vertices::KeptVertices;
+use kept_windows::KeptWindows;
 
 /// The identity of the service towards its broker.
 #[derive(Debug, Clone)]
@@ -123,6 +126,7 @@ pub struct Service {
     queues: Queues,
     graph_service: GraphService,
     kept_vertices: KeptVertices,
+    kept_windows: KeptWindows,
     forecasts: Forecasts,
     /// Questions of people that wait for an answer.
     asked: Vec<questions::Asked>,
@@ -228,6 +232,7 @@ impl Service {
             queues: Queues::default(),
             graph_service: GraphService::default(),
             kept_vertices: KeptVertices::default(),
+            kept_windows: KeptWindows::default(),
             forecasts: Forecasts::default(),
             asked: Vec::new(),
             question_budget: QuestionBudget::default(),
@@ -259,6 +264,9 @@ impl Service {
     pub fn message(&mut self, message: Message) {
         self.responder.wake();
         if self.vertices_answer(&message) || self.config_answer(&message) || self.queues_answer(&message) {
+            return;
+        }
+        if self.windows_answer(&message) || self.shorten_answer(&message) {
             return;
         }
         let outputs = self.session.on_message(message);

@@ -125,6 +125,14 @@ impl Host for Outside {
         Ok(writer)
     }
 
+    fn local_time(&self, time: f64) -> String {
+        format!("at {time}")
+    }
+
+    fn next_occurrence(&self, every: &str, _: &str, after: f64) -> Result<f64> {
+        Ok(after + fluxgate_formats::fsd::parse(every)?)
+    }
+
     fn usage(&self, _: Usage) -> Result<Value> {
         Ok(json!({}))
     }

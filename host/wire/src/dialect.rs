@@ -352,11 +352,20 @@ pub fn kvs_lookup(key: &str) -> Message {
     Message::request("kvs.lookup").with_json(&json!({"key": key, "namespace": "primary", "flags": 0}))
 }
 
+/// Flag of a commit: it is answered when the KVS is on the disk (FLUX_KVS_SYNC).
+const KVS_SYNC: u32 = 4;
+
 /// The request that stores a text under a key of the KVS.
 pub fn kvs_put(key: &str, text: &str) -> Message {
+    kvs_put_synced(key, text, false)
+}
+
+/// The same, answered when it is on the disk; where the KVS has no store below it, it is refused with ENOSYS.
+pub fn kvs_put_synced(key: &str, text: &str, sync: bool) -> Message {
+    let flags = if sync { KVS_SYNC } else { 0 };
     let dirent = json!({"ver": 1, "type": "val", "data": BASE64.encode(text)});
     let ops = json!([{"key": key, "flags": 0, "dirent": dirent}]);
-    Message::request("kvs.commit").with_json(&json!({"namespace": "primary", "flags": 0, "ops": ops}))
+    Message::request("kvs.commit").with_json(&json!({"namespace": "primary", "flags": flags, "ops": ops}))
 }
 
 /// The value of one key of a `job-info.lookup` answer.

@@ -25,6 +25,13 @@ impl Service {
             "policy-rollback" => ("rollback", "name"),
             "policy-unset" => ("unset", "name"),
             "policy-unload" => ("unload", "name"),
+            "reservation-create" | "reservation-alter" | "reservation-skip" | "reservation-end"
+            | "reservation-cancel" => {
+                let what = request.method().trim_start_matches("reservation-");
+                let name = request.payload["name"].as_str().unwrap_or_default();
+                let name: String = name.chars().take(POLICY_CHARS_MAX).collect();
+                return self.record_reservation(what, Some(request), &name, Err(why));
+            }
             _ => return,
         };
         let policy: String =
@@ -44,6 +51,20 @@ impl Service {
     /// Write down that a whole configuration was refused.
     pub(super) fn record_settings_refused(&self, request: Option<&ControlRequest>, why: &str) {
         self.append(self.entry("configure", request, "", Err(why)));
+    }
+
+    /// Write down what was done with a reservation, or why it was not.
+    pub(super) fn record_reservation(
+        &self,
+        what: &str,
+        request: Option<&ControlRequest>,
+        name: &str,
+        verdict: Result<(), &str>,
+    ) {
+        let uid = request.map(|request| request.message.userid);
+        let mut line = audit_trail::about_reservation(self.host.wall_clock(), what, uid, name, verdict);
+        line["scheduler"] = self.identity.session.name.as_str().into();
+        self.append(line);
     }
 
     /// Write down what was done with a policy, or why it was not.

@@ -28,6 +28,7 @@ impl Service {
         } else {
             self.recall();
         }
+        let windows = self.engine.as_ref().map(|before| before.windows().cloned().collect::<Vec<_>>());
         // What services set is set again: in this process it is known, and the one before it wrote it down.
         match &self.engine {
             Some(before) => drop(resources.restore_marks(&before.resources().vertex_marks())),
@@ -49,6 +50,13 @@ impl Service {
         self.registry.restart();
         self.forecasts.forget();
         self.engine = Some(engine);
+        match windows {
+            Some(windows) => {
+                self.kept_windows.renew();
+                self.put_windows(windows);
+            }
+            None => self.read_windows(),
+        }
         self.graph_service.began = self.host.now();
         let first = self.first_policy.clone();
         if first != fluxgate_engine::BUILTIN {
@@ -64,6 +72,7 @@ impl Service {
     pub fn is_ready(&self) -> bool {
         self.session.is_serving()
             && !self.kept_vertices.is_reading()
+            && !self.kept_windows.is_reading()
             && self.swaps.is_empty()
             && !self.queues.are_pending()
     }

@@ -77,6 +77,7 @@ impl Service {
         self.watch();
         self.remember();
         self.keep_vertices();
+        self.tend_windows();
         self.keep_journal(waiting);
         self.answer_questions();
         self.forecast(waiting);
@@ -114,7 +115,10 @@ impl Service {
 
     /// May a pass be made, as far as the conversation goes? While none may, the times of the engine make no turn due.
     fn may_pass(&self) -> bool {
-        self.session.is_serving() && !self.session.must_count() && !self.kept_vertices.is_reading()
+        self.session.is_serving()
+            && !self.session.must_count()
+            && !self.kept_vertices.is_reading()
+            && !self.kept_windows.is_reading()
     }
 
     /// Is there something that a pass would do?

@@ -5,6 +5,7 @@ mod metrics;
 mod policies;
 mod questions;
 mod reloads;
+mod reservations;
 mod schedule;
 mod shadows;
 mod vertices;

@@ -91,6 +91,14 @@ impl Host for Door {
         Err(OpenError::Taken(options.dir.clone()))
     }
 
+    fn local_time(&self, time: f64) -> String {
+        format!("at {time}")
+    }
+
+    fn next_occurrence(&self, every: &str, _: &str, after: f64) -> Result<f64> {
+        Ok(after + fluxgate_formats::fsd::parse(every)?)
+    }
+
     fn usage(&self, _: Usage) -> Result<Value> {
         Ok(Value::Null)
     }
@@ -111,6 +119,8 @@ pub struct World {
     pub config: Value,
     /// Values of the KVS, as they were committed.
     pub kvs: BTreeMap<String, Value>,
+    /// Changes of jobs that the job manager was asked for.
+    pub updates: Vec<Value>,
     /// Number of commits of jobs and others.
     pub commits: usize,
     /// What the resource service says of the machine.
@@ -151,8 +161,19 @@ impl World {
         let (started, annotated) = (Vec::new(), Vec::new());
         let answers = BTreeMap::new();
         let tag = FIRST_TAG;
-        let mut world =
-            World { service, door, config, kvs, commits: 0, machine, started, annotated, answers, tag };
+        let mut world = World {
+            service,
+            door,
+            config,
+            kvs,
+            updates: Vec::new(),
+            commits: 0,
+            machine,
+            started,
+            annotated,
+            answers,
+            tag,
+        };
         world.service.start();
         world.settle();
         assert!(world.service.is_ready());
@@ -216,6 +237,10 @@ impl World {
                 Some(value) => message.respond_json(&json!({ "val": value })),
                 None => message.respond_error(errno::ENOENT, ""),
             },
+            "job-manager.update" => {
+                self.updates.push(message.json().unwrap());
+                message.respond()
+            }
             "config.get" => message.respond_json(&self.config),
             _ => message.respond_error(errno::ENOSYS, ""),
         };
@@ -342,7 +367,7 @@ impl World {
     }
 }
 
-fn machine(ranks: &str) -> Value {
+pub fn machine(ranks: &str) -> Value {
     json!({"version": 1, "execution": {
         "R_lite": [{"rank": ranks, "children": {"core": "0-3"}}],
         "nodelist": ["node[0-3]"], "starttime": 0.0, "expiration": 0.0,

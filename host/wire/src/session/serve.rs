@@ -31,6 +31,8 @@ const GUEST_METHODS: &[&str] = &[
     "gaps",
     "order",
     "node",
+    "reservation-list",
+    "reservation-show",
 ];
 /// Methods that the driver answers under the names `sched` and `feasibility`.
 const CONTROL_METHODS: &[&str] =

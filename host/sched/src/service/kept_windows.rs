@@ -1,0 +1,195 @@
+//! Windows over a restart of the scheduler: kept in the KVS of the instance.
+//!
+//! They are written, with a checkpoint of the KVS (FLUX_KVS_SYNC), after every change, and requests that changed them are answered
+//! after that. A new scheduler reads the key before its first pass. Must never know what a window is for.
+
+use fluxgate_engine::{Event, Window};
+use fluxgate_wire::dialect;
+use fluxgate_wire::message::Message;
+use fluxgate_wire::proto::errno;
+use fluxgate_wire::session::ControlRequest;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::Service;
+use super::control::Answer;
+
+/// Where they are kept.
+const KEY: &str = "sched-fluxgate.reservations";
+/// Where a value is put aside that cannot be read.
+const ASIDE: &str = "sched-fluxgate.reservations-unreadable";
+/// Matchtags; see `kept_vertices.rs`.
+const READ_TAG: u32 = u32::MAX - 5;
+const WRITE_TAG: u32 = u32::MAX - 6;
+const ASIDE_TAG: u32 = u32::MAX - 8;
+/// The version of the value.
+const VERSION: u32 = 1;
+
+/// The value of the key.
+#[derive(Debug, Serialize, Deserialize)]
+struct Kept {
+    version: u32,
+    reservations: Vec<Window>,
+}
+
+/// See the module text.
+#[derive(Debug, Default)]
+pub(super) struct KeptWindows {
+    reading: bool,
+    /// Why the key could not be read, so that it must not be written over.
+    unread: Option<String>,
+    /// The version of the windows that is written, or being written.
+    written: u64,
+    writing: bool,
+    /// There is no store under the KVS that a write could be flushed to.
+    unsynced: bool,
+    /// Requests that are answered when the windows of this version are written.
+    waiting: Vec<(u64, ControlRequest, Value)>,
+}
+
+impl KeptWindows {
+    /// Is the key being read?
+    pub(super) fn is_reading(&self) -> bool {
+        self.reading
+    }
+
+    /// Why nothing may be changed, if that is so.
+    pub(super) fn refusal(&self) -> Option<String> {
+        self.unread.as_ref().map(|why| format!("{KEY} could not be read, and is not written over: {why}"))
+    }
+}
+
+impl KeptWindows {
+    /// Another engine has the windows from now on: they are written anew, and requests wait for that.
+    pub(super) fn renew(&mut self) {
+        self.written = u64::MAX;
+        self.waiting.iter_mut().for_each(|(version, ..)| *version = 0);
+    }
+}
+
+impl Service {
+    /// A scheduler begins: the windows of the one before it are read. No pass is made before the answer.
+    pub(super) fn read_windows(&mut self) {
+        self.kept_windows.reading = true;
+        self.send(Some(dialect::kvs_lookup(KEY).with_matchtag(READ_TAG)));
+    }
+
+    /// The same process goes on with another engine.
+    pub(super) fn put_windows(&mut self, windows: Vec<Window>) {
+        windows.into_iter().for_each(|window| self.step(Event::PutWindow(Box::new(window))));
+    }
+
+    /// A request is answered when the windows are written.
+    pub(super) fn answer_when_kept(&mut self, request: &ControlRequest, answer: Value) -> Answer {
+        let version = self.engine.as_ref().map_or(0, |engine| engine.windows_version());
+        self.kept_windows.waiting.push((version, request.clone(), answer));
+        self.keep_windows();
+        Answer::Later
+    }
+
+    /// Is this the answer to reading or writing?
+    pub(super) fn windows_answer(&mut self, message: &Message) -> bool {
+        match message.matchtag() {
+            READ_TAG if message.is_response() => {
+                if std::mem::take(&mut self.kept_windows.reading) {
+                    self.windows_read(message);
+                    self.carry_out(Vec::new());
+                }
+            }
+            WRITE_TAG if message.is_response() => self.windows_written(message.errnum()),
+            ASIDE_TAG if message.is_response() => {}
+            _ => return false,
+        }
+        true
+    }
+
+    fn windows_read(&mut self, answer: &Message) {
+        let kept = match answer.errnum() {
+            0 => answer
+                .json()
+                .map_err(|error| error.to_string())
+                .and_then(|payload| dialect::kvs_value(&payload).map_err(|error| error.to_string()))
+                .and_then(|value| serde_json::from_value::<Kept>(value).map_err(|error| error.to_string())),
+            // There were none, or there is no KVS.
+            errno::ENOENT | errno::ENOSYS => return,
+            errnum => {
+                let why = errno::describe(errnum);
+                tracing::error!("{KEY}: reservations cannot be read and are not in force: {why}");
+                self.kept_windows.unread = Some(why);
+                return;
+            }
+        };
+        match kept {
+            Ok(kept) if kept.version == VERSION => {
+                tracing::info!("{KEY}: {} reservations are set again", kept.reservations.len());
+                self.put_windows(kept.reservations);
+                self.kept_windows.written = self.engine.as_ref().map_or(0, |engine| engine.windows_version());
+            }
+            Ok(kept) => self.put_aside(answer, &format!("version {} is not known", kept.version)),
+            Err(why) => self.put_aside(answer, &why),
+        }
+    }
+
+    fn put_aside(&mut self, answer: &Message, why: &str) {
+        tracing::error!(
+            "{KEY}: reservations cannot be read and are not kept; the value is in {ASIDE}: {why}"
+        );
+        let value = answer.json().map_or(Value::Null, |payload| payload["val"].clone());
+        self.send(Some(dialect::kvs_put(ASIDE, &value.to_string()).with_matchtag(ASIDE_TAG)));
+    }
+
+    /// Writes the windows if they have changed.
+    pub(super) fn keep_windows(&mut self) {
+        let Some(engine) = &self.engine else { return };
+        let version = engine.windows_version();
+        if self.kept_windows.unread.is_some() {
+            return;
+        }
+        if self.kept_windows.writing || self.kept_windows.reading || version == self.kept_windows.written {
+            return;
+        }
+        let kept = Kept { version: VERSION, reservations: engine.windows().cloned().collect() };
+        match serde_json::to_string(&kept) {
+            Ok(text) => {
+                self.kept_windows.written = version;
+                self.kept_windows.writing = true;
+                let sync = !self.kept_windows.unsynced;
+                self.send(Some(dialect::kvs_put_synced(KEY, &text, sync).with_matchtag(WRITE_TAG)));
+            }
+            Err(error) => tracing::error!("{KEY}: {error}"),
+        }
+    }
+
+    fn windows_written(&mut self, errnum: i32) {
+        self.kept_windows.writing = false;
+        if errnum == errno::ENOSYS && !self.kept_windows.unsynced {
+            // Without a store a write cannot be flushed: it is kept as long as the KVS is.
+            self.kept_windows.unsynced = true;
+            self.kept_windows.written = self.kept_windows.written.wrapping_sub(1);
+            return self.keep_windows();
+        }
+        if errnum != 0 {
+            let why = errno::describe(errnum);
+            tracing::warn!("{KEY}: reservations are not kept over a restart: {why}");
+        }
+        let written = self.kept_windows.written;
+        let waiting = std::mem::take(&mut self.kept_windows.waiting);
+        let (done, rest): (Vec<_>, Vec<_>) =
+            waiting.into_iter().partition(|(version, ..)| *version <= written);
+        self.kept_windows.waiting = rest;
+        for (_, request, mut answer) in done {
+            answer["kept"] = (errnum == 0).into();
+            self.send(request.ok(&answer));
+        }
+        self.keep_windows();
+    }
+
+    /// Between two passes: windows come again, and what changed is written.
+    pub(super) fn tend_windows(&mut self) {
+        let version = self.engine.as_ref().map_or(0, |engine| engine.windows_version());
+        if version != self.kept_windows.written && !self.kept_windows.reading {
+            self.repeat_windows();
+            self.keep_windows();
+        }
+    }
+}

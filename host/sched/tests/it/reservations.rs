@@ -1,0 +1,209 @@
+//! Reservations of people: who may make them, what they do, and what is kept over a restart.
+
+use std::collections::BTreeMap;
+
+use fluxgate_wire::proto::{errno, role};
+use serde_json::{Value, json};
+
+use crate::world::World;
+
+const GUEST: (u32, u32) = (5588, role::USER);
+const KEY: &str = "sched-fluxgate.reservations";
+
+fn table() -> Value {
+    json!({"policy": "builtin-fcfs"})
+}
+
+fn world() -> World {
+    World::serving(&table())
+}
+
+/// The answer to a request about a reservation.
+fn ask(world: &mut World, method: &str, payload: Value) -> Result<Value, String> {
+    let tag = world.ask(&format!("reservation-{method}"), &payload);
+    world.answer(tag).unwrap_or_else(|| panic!("{method}: no answer")).clone().map_err(|(_, why)| why)
+}
+
+/// Maintenance of some hosts, in so many seconds.
+fn maintenance(name: &str, hosts: &str, start: f64, end: f64) -> Value {
+    json!({"name": name, "kind": "maintenance", "start": start, "end": end, "hosts": hosts})
+}
+
+fn with(mut payload: Value, more: Value) -> Value {
+    for (key, value) in more.as_object().unwrap() {
+        payload[key] = value.clone();
+    }
+    payload
+}
+
+#[test]
+fn feat_5_a_reservation_is_made_and_kept_and_ends() {
+    let mut world = world();
+    let dry = with(maintenance("dst", "all", 2000.0, 3000.0), json!({"dry_run": true, "note": "water"}));
+    let would = ask(&mut world, "create", dry).unwrap();
+    assert_eq!(would["reservation"]["ranks"], "0-3");
+    assert_eq!(ask(&mut world, "list", json!({})).unwrap()["reservations"], json!([]), "a dry run");
+    assert!(!world.kvs.contains_key(KEY));
+    let made = ask(&mut world, "create", maintenance("dst", "all", 2000.0, 3000.0)).unwrap();
+    assert_eq!((&made["kept"], &made["reservation"]["state"]), (&json!(true), &json!("planned")));
+    assert!(world.kvs.contains_key(KEY), "it is answered when it is kept");
+    world.submit(1, 4, 2000.0);
+    world.submit(2, 4, 1000.0);
+    world.settle();
+    assert_eq!(world.started, [0u64; 0], "the first job does not fit before it, and the second is behind");
+    world.advance(1000.0);
+    assert_eq!(ask(&mut world, "show", json!({"name": "dst"})).unwrap()["state"], "active");
+    assert!(world.started.is_empty());
+    world.advance(1000.0);
+    assert_eq!(world.started, [1, 2]);
+    assert_eq!(ask(&mut world, "show", json!({"name": "dst"})).unwrap()["state"], "over");
+    ask(&mut world, "cancel", json!({"name": "dst"})).unwrap();
+    assert!(
+        ask(&mut world, "show", json!({"name": "dst"})).unwrap_err().contains("there is no reservation dst")
+    );
+    let trail = world.trail();
+    assert!(
+        trail.contains(&"create  done".to_owned()) && trail.contains(&"cancel  done".to_owned()),
+        "{trail:?}"
+    );
+}
+
+/// FEAT-25: everybody may list, the owner makes.
+#[test]
+fn feat_25_who_may_do_what() {
+    let mut world = world();
+    ask(&mut world, "create", maintenance("dst", "node[0-1]", 2000.0, 3000.0)).unwrap();
+    for (method, may) in [
+        ("list", true),
+        ("show", true),
+        ("create", false),
+        ("alter", false),
+        ("end", false),
+        ("cancel", false),
+    ] {
+        let payload = maintenance("dst", "all", 2000.0, 3000.0);
+        let tag = world.send_as(GUEST, &format!("sched-fluxgate.reservation-{method}"), &payload);
+        world.settle();
+        let answer = world.answer(tag).unwrap();
+        assert_eq!(answer.is_ok(), may, "{method}");
+        if let Err((number, _)) = answer {
+            assert_eq!(*number, errno::EPERM);
+        }
+    }
+}
+
+/// FEAT-26: what was answered is there again; what cannot be read is told, and kept aside.
+#[test]
+fn feat_26_reservations_survive_a_restart() {
+    let mut first = world();
+    ask(&mut first, "create", maintenance("dst", "all", 2000.0, 3000.0)).unwrap();
+    let dat = json!({
+        "name": "dat", "kind": "dedicated", "start": 5000.0, "end": 6000.0, "nodes": 2, "users": [7], "margin": 0.0,
+        "constraint": {"hostlist": ["node[1-3]"]},
+    });
+    ask(&mut first, "create", dat).unwrap();
+    let all = ask(&mut first, "list", json!({})).unwrap();
+    let machine = crate::world::machine("0-3");
+    let mut second = World::on(machine.clone(), &table(), first.kvs.clone());
+    assert_eq!(ask(&mut second, "list", json!({})).unwrap(), all);
+    second.submit(1, 4, 2000.0);
+    second.settle();
+    assert!(second.started.is_empty(), "they are in force before the first pass");
+    let junk = json!({"ver": 1, "type": "val", "data": "e30="});
+    let mut third = World::on(machine, &table(), BTreeMap::from([(KEY.to_owned(), junk)]));
+    assert_eq!(ask(&mut third, "list", json!({})).unwrap()["reservations"], json!([]));
+    assert!(third.kvs.contains_key("sched-fluxgate.reservations-unreadable"));
+}
+
+/// FEAT-16: running jobs in the way are named; they are left, or their limits end at its start.
+#[test]
+fn feat_16_running_jobs_are_named_left_or_shortened() {
+    let mut world = world();
+    world.submit(1, 4, 5000.0);
+    world.settle();
+    assert_eq!(world.started, [1]);
+    let dat = |more: Value| {
+        let base = json!({
+            "name": "dat", "kind": "dedicated", "start": 3000.0, "end": 4000.0, "hosts": "all", "users": [7],
+        });
+        with(base, more)
+    };
+    let refused = ask(&mut world, "create", dat(json!({}))).unwrap_err();
+    assert!(refused.starts_with("dat: 1 running jobs end after its start: ƒ2 (50m later)"), "{refused}");
+    assert!(refused.contains("--running ignore, shorten or end"), "{refused}");
+    let left = ask(&mut world, "create", dat(json!({"running": "ignore", "dry_run": true}))).unwrap();
+    assert_eq!(left["in_the_way"], json!([{"id": 1, "end": 6000.0}]));
+    assert!(world.updates.is_empty());
+    let made = ask(&mut world, "create", dat(json!({"running": "shorten"}))).unwrap();
+    assert_eq!(made["shortened"], 1);
+    // It began at 1000; 3000 is the start, with five minutes before it.
+    assert_eq!(world.updates, [json!({"id": 1, "updates": {"attributes.system.duration": 1700.0}})]);
+    // Another reservation of members on the same nodes.
+    let other = with(dat(json!({"running": "ignore"})), json!({"name": "other", "start": 3500.0}));
+    let refused = ask(&mut world, "create", other).unwrap_err();
+    assert_eq!(refused, "other overlaps dat on node[0-3] from at 3000");
+}
+
+#[test]
+fn feat_21_22_altered_skipped_repeated_and_ended_early() {
+    let mut world = world();
+    let weekly = with(
+        maintenance("weekly", "node0", 2000.0, 2500.0),
+        json!({"repeat": {"every": "1000s", "zone": "UTC", "until": 20000.0}}),
+    );
+    let starts = |row: &Value| -> Vec<f64> {
+        let all = row["occurrences"].as_array().unwrap().iter();
+        all.map(|span| span[0].as_f64().unwrap()).collect()
+    };
+    let made = ask(&mut world, "create", weekly).unwrap();
+    assert_eq!(starts(&made["reservation"]).len(), 8);
+    ask(&mut world, "skip", json!({"name": "weekly"})).unwrap();
+    let show = |world: &mut World, name: &str| ask(world, "show", json!({ "name": name })).unwrap();
+    assert_eq!(starts(&show(&mut world, "weekly"))[..2], [3000.0, 4000.0]);
+    // When one is over another one is made ahead.
+    world.advance(2600.0);
+    let now = starts(&show(&mut world, "weekly"));
+    assert_eq!((now.len(), now[0], now[7]), (8, 4000.0, 11_000.0));
+    let refused = ask(&mut world, "alter", json!({"name": "weekly", "end": 9000.0})).unwrap_err();
+    assert!(refused.contains("it comes again"), "{refused}");
+    ask(&mut world, "end", json!({"name": "weekly"})).unwrap();
+    assert_eq!(show(&mut world, "weekly")["state"], "over");
+
+    let dat = json!({
+        "name": "dat", "kind": "dedicated", "start": 4000.0, "end": 5000.0, "hosts": "node[0-1]", "users": [7],
+        "running": "ignore",
+    });
+    ask(&mut world, "create", dat).unwrap();
+    let alter = json!({"name": "dat", "end": 6000.0, "users_add": [8], "users_remove": [7], "nodes": 3});
+    let altered = ask(&mut world, "alter", alter).unwrap()["reservation"].clone();
+    assert_eq!((&altered["end"], &altered["nodes"]), (&json!(6000.0), &json!(3)));
+    assert_eq!(altered["who"]["users"], json!([8]));
+    let nobody = ask(&mut world, "alter", json!({"name": "dat", "users_remove": [8]})).unwrap_err();
+    assert_eq!(nobody, "dat: it needs users or queues who may use it");
+    let twice = ask(&mut world, "create", maintenance("dat", "all", 9000.0, 9500.0)).unwrap_err();
+    assert!(twice.contains("`alter` changes it"), "{twice}");
+}
+
+/// What is asked wrongly changes nothing, and says what is accepted.
+#[test]
+fn feat_30_what_is_asked_wrongly() {
+    let mut world = world();
+    for (payload, says) in [
+        (json!({"name": "a"}), "missing field `kind`"),
+        (with(maintenance("a", "all", 2000.0, 3000.0), json!({"colour": "red"})), "unknown field `colour`"),
+        (with(maintenance("a", "all", 2000.0, 3000.0), json!({"running": "maybe"})), "`refuse`, `ignore`"),
+        (maintenance("a", "mars", 2000.0, 3000.0), "there is no host \"mars\""),
+        (maintenance("A", "all", 2000.0, 3000.0), "[a-z0-9_-]{1,64} is accepted"),
+        (maintenance("a", "all", 3000.0, 2000.0), "its end is not later than its start"),
+        (with(maintenance("a", "all", 2000.0, 3000.0), json!({"nodes": 2})), "not both"),
+        (
+            with(maintenance("a", "all", 2000.0, 3000.0), json!({"repeat": {"every": "x", "zone": "UTC"}})),
+            "repeat",
+        ),
+    ] {
+        let refused = ask(&mut world, "create", payload).unwrap_err();
+        assert!(refused.contains(says), "{refused}");
+    }
+    assert_eq!(ask(&mut world, "list", json!({})).unwrap()["reservations"], json!([]));
+    assert!(ask(&mut world, "end", json!({"name": "a"})).unwrap_err().contains("there is no reservation a"));
+}
