@@ -19,6 +19,7 @@ use super::metrics::Metrics;
 use super::policy::PolicyCmd;
 use super::questions::{Gaps, Node, When};
 use super::replay::Replay;
+use super::reservation::ReservationCmd;
 use super::resource_query::ResourceQuery;
 use super::sched::Sched;
 use super::status::Status;
@@ -80,6 +81,9 @@ pub(crate) enum Command {
     Gaps(Gaps),
     /// Show who is on a node, until when, and who is likely to come next.
     Node(Node),
+    /// Keep nodes for maintenance, or for some users or queues, from one time to another.
+    #[command(subcommand)]
+    Reservation(ReservationCmd),
     /// Look at policies, load, swap and write them.
     #[command(subcommand)]
     Policy(PolicyCmd),

@@ -17,6 +17,7 @@ mod metrics;
 mod policy;
 mod questions;
 mod replay;
+mod reservation;
 mod resource_query;
 mod sched;
 mod status;
@@ -58,6 +59,7 @@ pub(crate) fn run(cli: Cli) -> Result<()> {
         Command::When(args) => questions::when(args),
         Command::Gaps(args) => questions::gaps(args),
         Command::Node(args) => questions::node(args),
+        Command::Reservation(command) => reservation::run(command),
         Command::Policy(command) => policy::run(command),
         Command::Config(command) => config::run(command),
         Command::Replay(args) => replay::run(args),

@@ -260,6 +260,11 @@ fn node_pairs(answer: &Value) -> comfy_table::Table {
     let free = |of: &str| format!("{} of {} free", answer[format!("free_{of}")], answer[of]);
     let reserved = answer["reserved"].as_array().into_iter().flatten();
     let next = reserved.map(|row| format!("{} in {}", job_name(&row["id"]), until(&row["start"], as_of)));
+    let time = |value: &Value| value.as_f64().map_or_else(String::new, render::time);
+    let kept = answer["reservations"].as_array().into_iter().flatten();
+    let kept = kept.map(|row| {
+        format!("{} from {} to {}", render::plain(&row["name"]), time(&row["start"]), time(&row["end"]))
+    });
     let mut table = render::pairs();
     for (label, value) in [
         ("node", format!("{} (rank {})", render::plain(&answer["host"]), answer["rank"])),
@@ -267,6 +272,7 @@ fn node_pairs(answer: &Value) -> comfy_table::Table {
         ("cores", free("cores")),
         ("gpus", if answer["gpus"] == 0 { String::new() } else { free("gpus") }),
         ("likely next", next.collect::<Vec<_>>().join(", ")),
+        ("reservations", kept.collect::<Vec<_>>().join(", ")),
     ] {
         if !value.is_empty() {
             table.add_row([label.to_owned(), value]);

@@ -81,6 +81,7 @@ fn feat_77_the_order_as_text() {
 fn feat_78_a_node_as_text() {
     let answer = json!({"as_of": 1000.0, "rank": 3, "host": "n3", "up": false, "drained": "bad dimm", "cores": 4, "free_cores": 1,
         "gpus": 0, "free_gpus": 0, "reserved": [{"id": 8, "start": 1600.0}, {"id": null, "start": 5000.0}],
+        "reservations": [{"name": "dst1201", "start": 3600.0, "end": 7200.0}],
         "jobs": [{"id": 7, "userid": 5588, "cores": 3, "start": 900.0, "end": 4500.0, "expected_end": 2800.0},
             {"id": null, "userid": null, "cores": 1, "start": 950.0, "end": null, "expected_end": null}]});
     insta::assert_snapshot!(format!("{}\n\n{}", text(&node_pairs(&answer)), text(&node_jobs(&answer))));

@@ -1,0 +1,537 @@
+//! `fluxgate reservation`: make, change, end, list and show what keeps nodes for maintenance or for some jobs.
+//!
+//! Times, users and rules are read here, so that the scheduler gets instants and numbers. Must never decide anything.
+
+use std::collections::BTreeSet;
+
+use anyhow::{Context, Result, anyhow};
+use clap::{Args, Subcommand, ValueEnum};
+use fluxgate_formats::{JobId, fsd};
+use serde_json::{Value, json};
+
+use super::job_args;
+use crate::args::Target;
+use crate::calendar;
+use crate::client::Client;
+use crate::clock::Clock;
+use crate::fail::usage;
+use crate::render;
+
+/// Keep nodes for maintenance, or for some users or queues, from one time to another.
+#[derive(Debug, Subcommand)]
+pub(crate) enum ReservationCmd {
+    /// Make a reservation.
+    Create(Box<Create>),
+    /// Change a reservation.
+    Alter(Box<Alter>),
+    /// Leave out the next time of a reservation that comes again.
+    Skip(Named),
+    /// End a reservation now; it stays in the list.
+    End(Named),
+    /// Forget a reservation, whatever its state.
+    Cancel(Named),
+    /// List reservations by start.
+    List(List),
+    /// Show one reservation.
+    Show(Show),
+}
+
+/// What happens to running jobs in the way.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Running {
+    /// No reservation is made.
+    Refuse,
+    /// They go on.
+    Ignore,
+    /// Their limits end at its start.
+    Shorten,
+    /// They are ended at its start.
+    End,
+}
+
+/// What happens to members that wait at the end.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum After {
+    /// They go on waiting.
+    Wait,
+    /// They are ordinary jobs from then on.
+    Free,
+}
+
+fn word(value: impl ValueEnum) -> String {
+    value.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+}
+
+/// `fluxgate reservation create`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Times: now, +2h, 17:00, \"tomorrow 17:00\", 2026-12-01, \"2026-12-01 08:00\", @EPOCH.\n\n\
+    For instance:\n  \
+    create dst1201 --maintenance --start \"2026-12-01 08:00\" --duration 12h --hosts all\n  \
+    create dat42 --start \"tomorrow 17:00\" --duration 15h --nodes 512 --users alice,bob --running shorten"
+)]
+pub(crate) struct Create {
+    #[command(flatten)]
+    target: Target,
+    /// Its name: [a-z0-9_-]{1,64}.
+    name: String,
+    /// Nobody uses the nodes; without, only the members do.
+    #[arg(long)]
+    maintenance: bool,
+    /// When it begins.
+    #[arg(long, value_name = "TIME")]
+    start: String,
+    /// How long it lasts (RFC 23).
+    #[arg(long, value_name = "FSD", conflicts_with = "end", required_unless_present = "end")]
+    duration: Option<String>,
+    /// When it ends; +2h is counted from its start.
+    #[arg(long, value_name = "TIME")]
+    end: Option<String>,
+    /// These hosts, as a hostlist (RFC 29), or all.
+    #[arg(long, value_name = "HOSTS", conflicts_with = "nodes", required_unless_present = "nodes")]
+    hosts: Option<String>,
+    /// So many nodes, which the scheduler chooses; those that go down before the start are replaced.
+    #[arg(long, value_name = "N")]
+    nodes: Option<u32>,
+    /// What chosen nodes must meet, in the syntax of RFC 35.
+    #[arg(long, value_name = "CONSTRAINT", requires = "nodes")]
+    requires: Option<String>,
+    /// Nodes that go down after the start are replaced as well.
+    #[arg(long, requires = "nodes")]
+    replace: bool,
+    /// Members: these users, by name or number.
+    #[arg(long, value_name = "USERS", value_delimiter = ',')]
+    users: Vec<String>,
+    /// Members: jobs of these queues; with users, of these users.
+    #[arg(long, value_name = "QUEUES", value_delimiter = ',')]
+    queues: Vec<String>,
+    /// Jobs of the members use it without naming it, and other nodes besides.
+    #[arg(long)]
+    magnetic: bool,
+    /// Members may use other nodes and times as well; others are kept out all the same.
+    #[arg(long)]
+    flex: bool,
+    /// Running jobs that are expected to end after its start [default: refuse; for maintenance ignore].
+    #[arg(long, value_enum)]
+    running: Option<Running>,
+    /// Members that wait at its end [default: wait].
+    #[arg(long, value_enum)]
+    after: Option<After>,
+    /// Other jobs must end so long before its start [default: 5m; for maintenance 0].
+    #[arg(long, value_name = "FSD")]
+    margin: Option<String>,
+    /// Members may run so long after its end.
+    #[arg(long, value_name = "FSD")]
+    overrun: Option<String>,
+    /// It comes again: hourly, daily, weekly, weekdays, weekend, or every FSD.
+    #[arg(long, value_name = "RULE")]
+    repeat: Option<String>,
+    /// The time zone of its times, such as Europe/Paris [default: that of this machine].
+    #[arg(long, value_name = "ZONE")]
+    zone: Option<String>,
+    /// It does not come again after that.
+    #[arg(long, value_name = "TIME", requires = "repeat")]
+    until: Option<String>,
+    /// For people, 256 bytes at most.
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    note: String,
+    #[command(flatten)]
+    how: How,
+}
+
+/// How a change is asked for and answered.
+#[derive(Debug, Args)]
+struct How {
+    /// Tell what would be, and change nothing.
+    #[arg(long)]
+    dry_run: bool,
+    /// Print the answer as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// `fluxgate reservation alter`.
+#[derive(Debug, Args)]
+pub(crate) struct Alter {
+    #[command(flatten)]
+    target: Target,
+    /// Its name.
+    name: String,
+    /// Another start.
+    #[arg(long, value_name = "TIME")]
+    start: Option<String>,
+    /// Another end; +2h is counted from the present end.
+    #[arg(long, value_name = "TIME")]
+    end: Option<String>,
+    /// Other hosts.
+    #[arg(long, value_name = "HOSTS", conflicts_with = "nodes")]
+    hosts: Option<String>,
+    /// Another number of nodes.
+    #[arg(long, value_name = "N")]
+    nodes: Option<u32>,
+    /// Users who join or leave: +carol,-bob.
+    #[arg(long, value_name = "+USER,-USER", value_delimiter = ',', allow_hyphen_values = true)]
+    users: Vec<String>,
+    /// Queues that join or leave.
+    #[arg(long, value_name = "+QUEUE,-QUEUE", value_delimiter = ',', allow_hyphen_values = true)]
+    queues: Vec<String>,
+    /// Running jobs that are expected to end after its start.
+    #[arg(long, value_enum)]
+    running: Option<Running>,
+    /// Members that wait at its end.
+    #[arg(long, value_enum)]
+    after: Option<After>,
+    /// Other jobs must end so long before its start.
+    #[arg(long, value_name = "FSD")]
+    margin: Option<String>,
+    /// Members may run so long after its end.
+    #[arg(long, value_name = "FSD")]
+    overrun: Option<String>,
+    /// For people.
+    #[arg(long, value_name = "TEXT")]
+    note: Option<String>,
+    #[command(flatten)]
+    how: How,
+}
+
+/// A reservation by its name.
+#[derive(Debug, Args)]
+pub(crate) struct Named {
+    #[command(flatten)]
+    target: Target,
+    /// Its name.
+    name: String,
+    #[command(flatten)]
+    how: How,
+}
+
+/// `fluxgate reservation list`.
+#[derive(Debug, Args)]
+pub(crate) struct List {
+    #[command(flatten)]
+    target: Target,
+    /// Print the answer as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// `fluxgate reservation show`.
+#[derive(Debug, Args)]
+pub(crate) struct Show {
+    #[command(flatten)]
+    target: Target,
+    /// Its name.
+    name: String,
+    /// Print the answer as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+fn duration(flag: &str, text: &str) -> Result<f64> {
+    let long = fsd::parse(text).ok().filter(|long| long.is_finite());
+    long.ok_or_else(|| usage(format!("--{flag} {text}: expected a duration such as 30m or 12h (RFC 23)")))
+}
+
+fn optional(flag: &str, text: Option<&String>) -> Result<Option<f64>> {
+    text.map(|text| duration(flag, text)).transpose()
+}
+
+/// A user by name or number.
+fn user(text: &str) -> Result<u32> {
+    if let Ok(number) = text.parse() {
+        return Ok(number);
+    }
+    let known = nix::unistd::User::from_name(text).context("users")?;
+    known.map(|user| user.uid.as_raw()).ok_or_else(|| usage(format!("--users {text}: there is no such user")))
+}
+
+/// What joins and what leaves.
+fn changes(flag: &str, list: &[String]) -> Result<(Vec<String>, Vec<String>)> {
+    let (mut add, mut remove) = (Vec::new(), Vec::new());
+    for one in list {
+        match one.split_at_checked(1) {
+            Some(("+", name)) => add.push(name.to_owned()),
+            Some(("-", name)) => remove.push(name.to_owned()),
+            _ => return Err(usage(format!("--{flag} {one}: expected +NAME or -NAME"))),
+        }
+    }
+    Ok((add, remove))
+}
+
+impl Create {
+    fn request(&self, now: f64) -> Result<Value> {
+        let name = self.zone.clone().unwrap_or_else(calendar::own_zone);
+        let zone = calendar::zone(&name)?;
+        let start = calendar::parse(&self.start, now, now, &zone)?;
+        let end = match (&self.duration, &self.end) {
+            (Some(long), _) => start + duration("duration", long)?,
+            (None, Some(end)) => calendar::parse(end, now, start, &zone)?,
+            (None, None) => return Err(usage("--duration or --end is needed")),
+        };
+        let users = self.users.iter().map(|text| user(text)).collect::<Result<BTreeSet<u32>>>()?;
+        let constraint = self.requires.as_deref().map(job_args::constraint).transpose()?;
+        let until = self.until.as_ref().map(|text| calendar::parse(text, now, start, &zone)).transpose()?;
+        let repeat = self
+            .repeat
+            .as_ref()
+            .map(|every| json!({"every": every, "zone": name, "until": until.unwrap_or(0.0)}));
+        Ok(json!({
+            "name": self.name,
+            "kind": if self.maintenance { "maintenance" } else { "dedicated" },
+            "start": start,
+            "end": end,
+            "hosts": self.hosts,
+            "nodes": self.nodes,
+            "constraint": constraint.map(|constraint| constraint.to_value()),
+            "replace": self.replace,
+            "users": users,
+            "queues": self.queues,
+            "magnetic": self.magnetic,
+            "flex": self.flex,
+            "running": self.running.map(word),
+            "after": self.after.map(word),
+            "margin": optional("margin", self.margin.as_ref())?,
+            "overrun": optional("overrun", self.overrun.as_ref())?.unwrap_or(0.0),
+            "repeat": repeat,
+            "note": self.note,
+            "dry_run": self.how.dry_run,
+        }))
+    }
+}
+
+impl Alter {
+    fn request(&self, now: f64, present: &Value) -> Result<Value> {
+        let zone = calendar::zone("")?;
+        let (start, end) = (present["start"].as_f64().unwrap_or(now), present["end"].as_f64().unwrap_or(now));
+        let time = |text: &Option<String>, from: f64| {
+            text.as_ref().map(|text| calendar::parse(text, now, from, &zone)).transpose()
+        };
+        let (users_add, users_remove) = changes("users", &self.users)?;
+        let numbers =
+            |list: Vec<String>| list.iter().map(|text| user(text)).collect::<Result<BTreeSet<u32>>>();
+        let (queues_add, queues_remove) = changes("queues", &self.queues)?;
+        Ok(json!({
+            "name": self.name,
+            "start": time(&self.start, start)?,
+            "end": time(&self.end, end)?,
+            "hosts": self.hosts,
+            "nodes": self.nodes,
+            "users_add": numbers(users_add)?,
+            "users_remove": numbers(users_remove)?,
+            "queues_add": queues_add,
+            "queues_remove": queues_remove,
+            "running": self.running.map(word),
+            "after": self.after.map(word),
+            "margin": optional("margin", self.margin.as_ref())?,
+            "overrun": optional("overrun", self.overrun.as_ref())?,
+            "note": self.note,
+            "dry_run": self.how.dry_run,
+        }))
+    }
+}
+
+/// `fluxgate reservation`.
+pub(crate) fn run(command: &ReservationCmd) -> Result<()> {
+    let now = || Clock::real().now();
+    match command {
+        ReservationCmd::Create(args) => {
+            let client = Client::connect(&args.target)?;
+            changed(&client, "create", &args.request(now())?, &args.how)
+        }
+        ReservationCmd::Alter(args) => {
+            let client = Client::connect(&args.target)?;
+            let present = client.sched("sched-fluxgate.reservation-show", json!({"name": args.name}))?;
+            changed(&client, "alter", &args.request(now(), &present)?, &args.how)
+        }
+        ReservationCmd::Skip(args) => named("skip", args),
+        ReservationCmd::End(args) => named("end", args),
+        ReservationCmd::Cancel(args) => named("cancel", args),
+        ReservationCmd::List(args) => {
+            let answer =
+                Client::connect(&args.target)?.sched("sched-fluxgate.reservation-list", json!({}))?;
+            if args.json {
+                return render::json(&answer);
+            }
+            render::show(&table(answer["reservations"].as_array().map_or(&[][..], |rows| rows)))
+        }
+        ReservationCmd::Show(args) => {
+            let client = Client::connect(&args.target)?;
+            let answer = client.sched("sched-fluxgate.reservation-show", json!({"name": args.name}))?;
+            if args.json {
+                return render::json(&answer);
+            }
+            render::show(&pairs(&answer))
+        }
+    }
+}
+
+fn named(what: &str, args: &Named) -> Result<()> {
+    let request = json!({"name": args.name, "dry_run": args.how.dry_run});
+    changed(&Client::connect(&args.target)?, what, &request, &args.how)
+}
+
+fn changed(client: &Client, what: &str, request: &Value, how: &How) -> Result<()> {
+    let answer = client.sched(&format!("sched-fluxgate.reservation-{what}"), request.clone())?;
+    if how.json {
+        return render::json(&answer);
+    }
+    render::line(said(what, &answer))?;
+    if answer["kept"] == false {
+        return Err(anyhow!(
+            "the reservation is in force, and it could not be stored: a restart would lose it"
+        ));
+    }
+    Ok(())
+}
+
+/// What was done, or would be, in words.
+fn said(what: &str, answer: &Value) -> String {
+    let row = &answer["reservation"];
+    let name = render::plain(&row["name"]);
+    let would = if answer["dry_run"] == true { "would " } else { "" };
+    let verb = match (what, would) {
+        ("create", "") => "keeps",
+        ("create", _) => "keep",
+        ("alter", "") => "now keeps",
+        ("alter", _) => "keep",
+        ("cancel", "") => return format!("reservation {name} is forgotten"),
+        ("cancel", _) => return format!("reservation {name} would be forgotten"),
+        (_, "") => "is over; next it keeps",
+        _ => "end; next it keeps",
+    };
+    if row["start"].is_null() {
+        return format!("reservation {name} {}", if would.is_empty() { "is over" } else { "would be over" });
+    }
+    let mut text = format!(
+        "reservation {name} {would}{verb} {} nodes, {}, from {} to {}",
+        row["nodes"],
+        render::plain(&row["nodelist"]),
+        time(&row["start"]),
+        time(&row["end"])
+    );
+    let late = answer["in_the_way"].as_array().map_or(&[][..], |jobs| jobs);
+    if !late.is_empty() {
+        let name = |job: &Value| job["id"].as_u64().map(|id| JobId(id).to_string());
+        let first: Vec<String> = late.iter().take(8).filter_map(name).collect();
+        let more = if late.len() > first.len() { ", ..." } else { "" };
+        let fate = match row["running"].as_str() {
+            Some("shorten") => "their limits end at its start",
+            Some("end") => "they are ended at its start",
+            _ => "they go on",
+        };
+        text += &format!(
+            "; {} running jobs end after its start ({}{more}): {fate}",
+            late.len(),
+            first.join(", ")
+        );
+    }
+    text
+}
+
+fn time(value: &Value) -> String {
+    value.as_f64().map_or_else(|| "-".to_owned(), render::time)
+}
+
+/// Who may use it.
+fn who(row: &Value) -> String {
+    let of = &row["who"];
+    if row["kind"] == "maintenance" {
+        return "-".to_owned();
+    }
+    let users = of["users"].as_array().into_iter().flatten().filter_map(Value::as_u64);
+    let name = |uid: u64| {
+        let uid = u32::try_from(uid).ok().map(nix::unistd::Uid::from_raw);
+        let known = uid.and_then(|uid| nix::unistd::User::from_uid(uid).ok().flatten());
+        known.map(|user| user.name)
+    };
+    let mut all: Vec<String> = users.map(|uid| name(uid).unwrap_or_else(|| uid.to_string())).collect();
+    if of["users"].is_null() {
+        all.push("users".to_owned());
+    }
+    all.extend(
+        of["queues"].as_array().into_iter().flatten().map(|queue| format!("queue {}", render::plain(queue))),
+    );
+    all.join(",")
+}
+
+fn table(rows: &[Value]) -> comfy_table::Table {
+    let mut table = render::table(&[
+        "NAME",
+        "KIND",
+        "STATE",
+        "START",
+        "DURATION>",
+        "NNODES>",
+        "NODELIST",
+        "FOR",
+        "RUNNING",
+    ]);
+    for row in rows {
+        let long =
+            row["end"].as_f64().zip(row["start"].as_f64()).map(|(end, start)| fsd::format(end - start));
+        let later = match row["running_later"].as_u64() {
+            Some(jobs) if jobs > 0 => format!("{jobs} end later"),
+            _ => "-".to_owned(),
+        };
+        table.add_row([
+            render::plain(&row["name"]),
+            render::plain(&row["kind"]),
+            render::plain(&row["state"]),
+            time(&row["start"]),
+            long.unwrap_or_else(|| "-".to_owned()),
+            row["nodes"].to_string(),
+            render::plain(&row["nodelist"]),
+            who(row),
+            later,
+        ]);
+    }
+    table
+}
+
+fn pairs(row: &Value) -> comfy_table::Table {
+    let mut table = render::pairs();
+    let plain = |key: &str| render::plain(&row[key]);
+    let seconds = |key: &str| fsd::format(row[key].as_f64().unwrap_or(0.0));
+    let times = row["occurrences"].as_array().into_iter().flatten();
+    let times: Vec<String> = times.map(|span| format!("{} to {}", time(&span[0]), time(&span[1]))).collect();
+    let repeat = match row["repeat"]["every"].as_str() {
+        Some(every) => format!("{every}, {}", render::plain(&row["repeat"]["zone"])),
+        None => "-".to_owned(),
+    };
+    let constraint = &row["places"]["constraint"];
+    let chosen = match row["places"]["nodes"].as_u64() {
+        Some(nodes) if constraint.as_object().is_some_and(|of| !of.is_empty()) => {
+            format!("{nodes} that meet {constraint}")
+        }
+        Some(nodes) => format!("{nodes}, any"),
+        None => "-".to_owned(),
+    };
+    for (what, value) in [
+        ("name", plain("name")),
+        ("kind", plain("kind")),
+        ("state", plain("state")),
+        ("times", times.join("\n")),
+        ("repeat", repeat),
+        ("nodes", format!("{}: {}", row["nodes"], plain("nodelist"))),
+        ("chosen", chosen),
+        ("for", who(row)),
+        ("magnetic", plain_bool(&row["who"]["magnetic"])),
+        ("flex", plain_bool(&row["flex"])),
+        ("running jobs", plain("running")),
+        ("members at its end", plain("after")),
+        ("margin", seconds("margin")),
+        ("overrun", seconds("overrun")),
+        ("note", plain("note")),
+        ("made", format!("by user {} at {}", row["created"]["userid"], time(&row["created"]["time"]))),
+    ] {
+        table.add_row([what.to_owned(), value]);
+    }
+    table
+}
+
+fn plain_bool(value: &Value) -> String {
+    if value == true { "yes".to_owned() } else { "no".to_owned() }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,99 @@
+//! What people see of an answer, as text.
+
+use clap::Parser;
+
+use super::*;
+
+fn window(name: &str, kind: &str, state: &str) -> Value {
+    json!({
+        "name": name, "kind": kind, "state": state,
+        "start": 1_795_453_200.0, "end": 1_795_507_200.0,
+        "occurrences": [[1_795_453_200.0, 1_795_507_200.0]],
+        "margin": 300.0, "overrun": 0.0,
+        "places": {"nodes": 512, "constraint": {"properties": ["gpu"]}},
+        "ranks": "512-1023", "nodelist": "tuo[513-1024]", "nodes": 512,
+        "who": {"users": [4_000_000_001u32, 4_000_000_002u32], "queues": ["pdat"], "magnetic": false},
+        "running": "shorten", "after": "wait", "flex": false, "replace": false, "repeat": null, "note": "",
+        "created": {"userid": 0, "time": 1_795_400_000.0}, "running_later": 3,
+    })
+}
+
+#[test]
+fn feat_10_the_list_as_text() {
+    let mut over = window("dst1201", "maintenance", "over");
+    (over["start"], over["end"], over["running_later"]) = (Value::Null, Value::Null, json!(0));
+    insta::assert_snapshot!(render::text(&table(&[window("dat42", "dedicated", "planned"), over])));
+}
+
+#[test]
+fn feat_10_one_reservation_as_text() {
+    let mut weekly = window("weekly", "dedicated", "active");
+    weekly["repeat"] = json!({"every": "weekly", "zone": "Europe/Paris", "until": 0.0});
+    weekly["occurrences"] = json!([[1_795_453_200.0, 1_795_507_200.0], [1_796_058_000.0, 1_796_112_000.0]]);
+    insta::assert_snapshot!(render::text(&pairs(&weekly)));
+}
+
+#[test]
+fn feat_16_what_was_done_and_what_would_be() {
+    let late = json!([{"id": 7u64 << 24, "end": 1_795_460_000.0}, {"id": 8u64 << 24, "end": null}]);
+    let row = window("dat42", "dedicated", "planned");
+    let answer =
+        |dry_run: bool, late: &Value| json!({"reservation": row, "in_the_way": late, "dry_run": dry_run});
+    let mut over = answer(false, &json!([]));
+    over["reservation"]["start"] = Value::Null;
+    let all = [
+        said("create", &answer(false, &late)),
+        said("create", &answer(true, &json!([]))),
+        said("alter", &answer(false, &json!([]))),
+        said("skip", &answer(false, &json!([]))),
+        said("end", &over),
+        said("cancel", &answer(true, &json!([]))),
+    ];
+    insta::assert_snapshot!(all.join("\n"));
+}
+
+#[derive(Debug, Parser)]
+struct Line {
+    #[command(subcommand)]
+    command: ReservationCmd,
+}
+
+fn parse(line: &str) -> Result<ReservationCmd, clap::Error> {
+    Line::try_parse_from(std::iter::once("reservation").chain(line.split(' '))).map(|line| line.command)
+}
+
+#[test]
+fn feat_10_requests_as_json() {
+    let now = 1_795_431_600.0;
+    let create = |line: &str| match parse(line).unwrap() {
+        ReservationCmd::Create(args) => args.request(now),
+        other => panic!("{other:?}"),
+    };
+    let one =
+        "create dst --maintenance --start 2026-12-01T08:00 --duration 12h --hosts all --zone Europe/Paris";
+    let two = "create dat --start +1h --end +15h --nodes 4 --requires gpu --users 7,8 --queues pdat --magnetic \
+        --running shorten --after free --margin 10m --overrun 5m --repeat weekly --until 2027-01-01 --zone UTC --dry-run";
+    insta::assert_json_snapshot!([create(one).unwrap(), create(two).unwrap()]);
+    let present = json!({"start": now, "end": now + 3600.0});
+    let alter = |line: &str| match parse(line).unwrap() {
+        ReservationCmd::Alter(args) => args.request(now, &present),
+        other => panic!("{other:?}"),
+    };
+    let asked = alter("alter dat --end +2h --users +9,-7 --queues -pdat --running end").unwrap();
+    assert_eq!(asked["end"], now + 3600.0 + 7200.0);
+    assert_eq!((&asked["users_add"], &asked["users_remove"]), (&json!([9]), &json!([7])));
+    assert_eq!((&asked["queues_remove"], &asked["running"]), (&json!(["pdat"]), &json!("end")));
+    let wrong = alter("alter dat --users carol").unwrap_err().to_string();
+    assert_eq!(wrong, "--users carol: expected +NAME or -NAME");
+    for line in [
+        "create dat --start now --hosts all",
+        "create dat --start now --duration 1h",
+        "create dat --start now --duration 1h --hosts all --nodes 4",
+        "create dat --start now --duration 1h --hosts all --requires gpu",
+        "create dat --start now --duration 1h --hosts all --running later",
+    ] {
+        assert!(parse(line).is_err(), "{line}");
+    }
+    let nobody = "create dat --start now --duration 1h --hosts all --users no-such-user-here";
+    assert!(create(nobody).unwrap_err().to_string().contains("there is no such user"));
+}
