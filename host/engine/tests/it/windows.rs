@@ -353,7 +353,7 @@ fn feat_14_15_a_job_that_names_no_usable_window_waits() {
     let mut engine = engine(4, 1);
     put(&mut engine, dedicated(window("dat1", (100.0, 200.0), ranks("0-1")), &[7], &[], false), 0.0);
     put(&mut engine, dedicated(window("dat2", (100.0, 200.0), ranks("2")), &[], &["dat"], false), 0.0);
-    let mut check = |spec: &Jobspec| {
+    let check = |spec: &Jobspec| {
         let (mut inventory, book) = (engine.resources().inventory(), engine.window_book());
         feasibility(&mut inventory, &BTreeMap::new(), &book, spec).map_err(|error| (error.errnum, error.text))
     };
