@@ -111,6 +111,7 @@ pub(crate) fn mapped(mut options: Options, text: &str) -> std::result::Result<Op
             Some(("ask", "cores")) => options.ask = Ask::Cores,
             Some(("overrun", "kill")) => options.overrun = Overrun::Kill,
             Some(("overrun", "raise")) => options.overrun = Overrun::Raise,
+            Some(("overrun", "run-on")) => options.overrun = Overrun::RunOn,
             Some(("min-run", seconds)) => {
                 let value = seconds.parse().ok().filter(|s: &f64| s.is_finite() && *s >= 0.0);
                 options.min_run =
@@ -119,7 +120,7 @@ pub(crate) fn mapped(mut options: Options, text: &str) -> std::result::Result<Op
             _ => {
                 return Err(format!(
                     "found `{pair}`, accepted is procs=cores|nodes, width=requested|allocated|larger, \
-                     queue=queue|partition|none, memory=requested|used|none, ask=jobspec|cores, overrun=kill|raise, \
+                     queue=queue|partition|none, memory=requested|used|none, ask=jobspec|cores, overrun=kill|raise|run-on, \
                      zero-run=shortest|left-out, unknown-run=SECONDS|left-out, time=epoch|log and min-run=SECONDS"
                 ));
             }

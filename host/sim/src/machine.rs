@@ -41,7 +41,8 @@ pub struct Machine {
 pub enum MachineError {
     /// The header does not describe one.
     #[error(
-        "the log's header has neither MaxProcs nor MaxNodes: name the machine (a file with R, JGF or TOML)"
+        "the log's header has neither MaxProcs nor MaxNodes: name the machine, as 256 (single cores), 128x8 (nodes of \
+         cores) or 128x8+4gpu, or as a file with R, JGF or TOML"
     )]
     Unknown,
     /// The header is contradictory.
@@ -53,6 +54,15 @@ pub enum MachineError {
         nodes: u32,
         /// MaxProcs, 0 if missing.
         procs: u32,
+    },
+    /// Words do not describe one.
+    #[error(
+        "machine `{text}`: accepted is CORES, NODESxCORES or NODESxCORES+Ngpu, with numbers of at least 1 and at most \
+         {MAX_CORES} cores and gpus, or a file"
+    )]
+    Words {
+        /// The words.
+        text: String,
     },
     /// Whole nodes are requested, but they are not all equal.
     #[error(
@@ -102,7 +112,40 @@ impl Machine {
     pub fn uniform(nodes: u32, cores: u32) -> Result<Self, MachineError> {
         let invalid =
             |message: String| MachineError::Load { file: "machine of the header".to_owned(), message };
-        Self::from_resources(Resources::from_r(&uniform_r(nodes, cores)).map_err(|e| invalid(e.to_string()))?)
+        Self::from_resources(
+            Resources::from_r(&uniform_r(nodes, cores, 0)).map_err(|e| invalid(e.to_string()))?,
+        )
+    }
+
+    /// Makes the machine of `text`: `256` is 256 nodes of one core, `128x8` is 128 nodes of 8 cores each, and
+    /// `128x8+4gpu` has 4 gpus in each of them. `None` if the text does not begin with a digit or is a path.
+    ///
+    /// # Errors
+    /// It has another form, or a number out of range.
+    pub fn in_words(text: &str) -> Option<Result<Self, MachineError>> {
+        if !text.starts_with(|c: char| c.is_ascii_digit()) || text.contains(['/', '.']) {
+            return None;
+        }
+        let number = |text: &str| text.parse().ok().filter(|n: &u32| (1..=MAX_CORES).contains(n));
+        let parsed = || {
+            let (counts, gpus) = match text.split_once('+') {
+                Some((counts, gpus)) => (counts, number(gpus.strip_suffix("gpu")?)?),
+                None => (text, 0),
+            };
+            let (nodes, cores) = match counts.split_once('x') {
+                Some((nodes, cores)) => (number(nodes)?, number(cores)?),
+                None => (number(counts)?, 1),
+            };
+            let fits = |each: u32| nodes.checked_mul(each).filter(|all| *all <= MAX_CORES);
+            fits(gpus)?;
+            Some((nodes, fits(cores)?, gpus))
+        };
+        let wrong = || MachineError::Words { text: text.to_owned() };
+        let made = parsed().ok_or_else(wrong).and_then(|(nodes, cores, gpus)| {
+            let resources = Resources::from_r(&uniform_r(nodes, cores, gpus)).map_err(|_| wrong())?;
+            Self::from_resources(resources)
+        });
+        Some(made)
     }
 
     /// Reads a file with R, JGF (a JSON object with `graph`) or TOML (`[[resource.config]]`).
@@ -195,14 +238,20 @@ impl Machine {
     }
 }
 
-/// RFC 20 R of the machine.
-fn uniform_r(nodes: u32, cores: u32) -> R {
+/// RFC 20 R of the machine: `cores` over all nodes, `gpus` in each.
+fn uniform_r(nodes: u32, cores: u32, gpus: u32) -> R {
     let (each, more) = (cores / nodes, cores % nodes);
     R::from_nodes((0..nodes).map(|rank| {
         let last = if rank < more { each } else { each - 1 };
         let mut ids = Idset::new();
         ids.insert_range(0..=last);
-        (rank, format!("node{rank}"), Children::from([("core".to_owned(), ids)]))
+        let mut children = Children::from([("core".to_owned(), ids)]);
+        if let Some(last) = gpus.checked_sub(1) {
+            let mut ids = Idset::new();
+            ids.insert_range(0..=last);
+            children.insert("gpu".to_owned(), ids);
+        }
+        (rank, format!("node{rank}"), children)
     }))
 }
 
@@ -245,7 +294,7 @@ mod tests {
 
     #[test]
     fn machines_of_every_kind_of_file() {
-        let r = uniform_r(4, 16).to_json();
+        let r = uniform_r(4, 16, 0).to_json();
         let toml = "[[resource.config]]\nhosts = \"a[0-3]\"\ncores = \"0-3\"\n".to_owned();
         // Core ids repeat in every socket, as published graphs have it.
         let mut nodes = vec![json!({"id": "c", "metadata": {"type": "cluster", "id": 0}})];
@@ -271,6 +320,25 @@ mod tests {
         }
     }
 
+    /// RES-11: a machine without a file.
+    #[test]
+    fn res_11_machines_in_words() {
+        let of = |text: &str| {
+            let totals = Machine::in_words(text).unwrap().unwrap().resources.totals();
+            (totals.nodes, totals.free_cores, totals.free_gpus)
+        };
+        assert_eq!(of("256"), (256, 256, 0));
+        assert_eq!(of("128x8"), (128, 1024, 0));
+        assert_eq!(of("4x2+3gpu"), (4, 8, 12));
+        for text in ["0", "4x", "4x0", "4x2+", "4x2+gpu", "4x2+3", "99999999", "65536x65536", "4 x 2"] {
+            let error = Machine::in_words(text).unwrap().unwrap_err().to_string();
+            assert!(error.contains("accepted is CORES, NODESxCORES"), "{text}: {error}");
+        }
+        assert!(Machine::in_words("cluster.toml").is_none() && Machine::in_words("2/m.json").is_none());
+        let error = Machine::from_header(&header(None, None)).unwrap_err().to_string();
+        assert!(error.contains("128x8") && error.contains("a file"), "{error}");
+    }
+
     #[test]
     fn nodes_of_equally_many_cores() {
         assert_eq!(Machine::uniform(4, 16).unwrap().cores_per_node().unwrap(), 4);
@@ -282,7 +350,7 @@ mod tests {
     fn machines_of_files() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("m.json");
-        std::fs::write(&path, uniform_r(4, 16).to_json()).unwrap();
+        std::fs::write(&path, uniform_r(4, 16, 0).to_json()).unwrap();
         assert_eq!(Machine::load(&path).unwrap().total_cores(), 16);
         std::fs::write(&path, "{\"version\": 9}").unwrap();
         assert!(matches!(Machine::load(&path), Err(MachineError::Load { .. })));

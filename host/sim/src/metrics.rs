@@ -19,7 +19,7 @@ use serde::Serialize;
 mod definitions;
 mod values;
 
-use fluxgate_formats::quantile;
+use fluxgate_formats::{JobId, quantile};
 
 use crate::observe::{Observer, Span, Started};
 
@@ -265,6 +265,8 @@ pub struct Metrics {
     first_submit: f64,
     last_start: f64,
     last_end: f64,
+    /// Submission and id of the first job that counts.
+    counted: Option<(f64, JobId)>,
 }
 
 impl Metrics {
@@ -290,7 +292,18 @@ impl Metrics {
             first_submit: f64::INFINITY,
             last_start: f64::NEG_INFINITY,
             last_end: f64::NEG_INFINITY,
+            counted: None,
         }
+    }
+
+    /// The same without the jobs before this one, in the order of submission and id: they warm up the machine, and are
+    /// in no metric.
+    pub fn counting_from(self, counted: Option<(f64, JobId)>) -> Self {
+        Self { counted, ..self }
+    }
+
+    fn counts(&self, job: &crate::workload::Job) -> bool {
+        self.counted.is_none_or(|first| first <= (job.submit, job.id))
     }
 
     /// Adds a job that ran.
@@ -401,6 +414,9 @@ impl Observer for Metrics {
     }
 
     fn started(&mut self, s: &Started<'_>) -> io::Result<()> {
+        if !self.counts(s.job) {
+            return Ok(());
+        }
         self.add(&Job {
             submit: s.job.submit,
             start: s.start,
@@ -413,9 +429,10 @@ impl Observer for Metrics {
     }
 
     fn span(&mut self, span: &Span) -> io::Result<()> {
+        let from = self.counted.map_or(span.from, |(begin, _)| span.from.max(begin).min(span.to));
         let idle = self.cores.saturating_sub(span.busy);
         if span.narrowest.is_some_and(|cores| u64::from(cores) <= idle) {
-            self.lost.add(idle as f64 * (span.to - span.from));
+            self.lost.add(idle as f64 * (span.to - from));
         }
         // Events after the last end are no part of the makespan.
         if span.to <= self.last_end {
@@ -424,13 +441,13 @@ impl Observer for Metrics {
         Ok(())
     }
 
-    fn denied(&mut self, _job: &crate::workload::Job, _note: &str) -> io::Result<()> {
-        self.denied += 1;
+    fn denied(&mut self, job: &crate::workload::Job, _note: &str) -> io::Result<()> {
+        self.denied += u64::from(self.counts(job));
         Ok(())
     }
 
-    fn left(&mut self, _job: &crate::workload::Job, _why: &str) -> io::Result<()> {
-        self.left += 1;
+    fn left(&mut self, job: &crate::workload::Job, _why: &str) -> io::Result<()> {
+        self.left += u64::from(self.counts(job));
         Ok(())
     }
 }
@@ -485,6 +502,28 @@ mod tests {
         span(4, 2, Some(6));
         span(4, 0, None);
         assert_eq!(m.summary().unwrap().loss_of_capacity, 60.0 / 1000.0);
+    }
+
+    /// RES-10: jobs that warm up the machine are in no metric.
+    #[test]
+    fn res_10_uncounted_jobs() {
+        let none = std::iter::empty::<(u32, String, fluxgate_formats::rset::Children)>();
+        let r = fluxgate_formats::R::from_nodes(none);
+        let job = |id, submit| crate::workload::Job::new(JobId(id), submit, 2, 10.0, 10.0);
+        let jobs = [job(1, 0.0), job(2, 0.0), job(3, 5.0)];
+        let mut m = Metrics::new(10).counting_from(Some((0.0, JobId(2))));
+        for job in &jobs {
+            let (start, end) = (job.submit + 1.0, job.submit + 11.0);
+            m.started(&Started { job, start, end, r: &r, backfilled: false }).unwrap();
+        }
+        m.denied(&jobs[0], "").unwrap();
+        m.left(&jobs[2], "").unwrap();
+        let s = m.summary().unwrap();
+        assert_eq!((s.jobs, s.denied, s.never_started, s.core_seconds), (2, 0, 1, 40.0));
+        let mut m = Metrics::new(10).counting_from(Some((4.0, JobId(0))));
+        m.started(&Started { job: &jobs[2], start: 5.0, end: 105.0, r: &r, backfilled: false }).unwrap();
+        m.span(&Span { from: 0.0, to: 6.0, busy: 0, waiting: 1, narrowest: Some(1) }).unwrap();
+        assert_eq!(m.summary().unwrap().loss_of_capacity, 20.0 / 1000.0, "from 4 on");
     }
 
     #[test]
@@ -556,7 +595,7 @@ mod tests {
         m.add(&job(0.0, 0.0, 10.0, 2)).unwrap();
         m.span(&span(0.0, 10.0, 2)).unwrap();
         m.span(&span(10.0, 1e6, 0)).unwrap();
-        m.left(&crate::workload::Job::new(fluxgate_formats::JobId(2), 0.0, 1, 9.0, 9.0), "").unwrap();
+        m.left(&crate::workload::Job::new(JobId(2), 0.0, 1, 9.0, 9.0), "").unwrap();
         let s = m.summary().unwrap();
         assert_eq!((s.makespan_s, s.loss_of_capacity, s.never_started), (10.0, 0.5, 1));
         // The job starts after all.

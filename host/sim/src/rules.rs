@@ -11,7 +11,7 @@ pub mod picking;
 
 use std::fmt;
 
-use crate::workload::{Options, TimeBase, Width, ZeroRun};
+use crate::workload::{Options, Overrun, TimeBase, Width, ZeroRun};
 
 /// The events after which a pass is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -339,6 +339,7 @@ impl Semantics {
                 width: Width::Larger,
                 zero_run: ZeroRun::LeftOut,
                 unknown_run: Some(10.0),
+                overrun: Overrun::RunOn,
                 time_base: TimeBase::Log,
                 ..own
             },

@@ -15,9 +15,10 @@ use crate::rules::{Rules, Semantics};
 pub mod results;
 
 /// The suites of this program, by name.
-pub const SHIPPED: [(&str, &str); 3] = [
+pub const SHIPPED: [(&str, &str); 4] = [
     ("sc15-exact", include_str!("../suites/sc15-exact.toml")),
     ("sc15-starts", include_str!("../suites/sc15-starts.toml")),
+    ("sc20-hpc2n", include_str!("../suites/sc20-hpc2n.toml")),
     ("sc20-heuristics", include_str!("../suites/sc20-heuristics.toml")),
 ];
 
@@ -246,7 +247,7 @@ impl Suite {
                     known(log)?;
                 }
                 for published in &entry.published {
-                    if !metrics.iter().any(|known| *known == published.metric) {
+                    if !metrics.contains(&published.metric) {
                         return Err(format!("{place}: found no metric `{}`", published.metric));
                     }
                     if published.value.parse::<f64>().is_err() {
@@ -328,7 +329,10 @@ published = [{ metric = "wait_mean_s", value = "1.50" }]
         assert!(error("title", "titel").contains("unknown field `titel`"));
         assert!(error("rules =", "length = 5\nrules =").contains("found one of starts and length"));
         let names = Suite::shipped("none").unwrap_err().to_string();
-        assert!(names.contains("accepted is sc15-exact, sc15-starts, sc20-heuristics or a file"), "{names}");
+        assert!(
+            names.contains("accepted is sc15-exact, sc15-starts, sc20-hpc2n, sc20-heuristics or a file"),
+            "{names}"
+        );
     }
 
     /// RES-54, RES-57: suites are texts without data.

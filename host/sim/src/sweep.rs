@@ -311,7 +311,7 @@ fn times(
     if told.start < job.submit {
         report.add(Violation::Early(job.id));
     }
-    let run = if job.run > job.limit { job.limit } else { job.run };
+    let run = if job.run > job.limit && !job.runs_on { job.limit } else { job.run };
     let mut expected = told.start + run;
     if !history.is_empty() {
         for (rank, changes) in ranks.flat_map(|ranks| history.range(ranks)) {

@@ -61,6 +61,8 @@ pub enum Overrun {
     Kill,
     /// Its limit is raised to its run time: all the work in the log is done.
     Raise,
+    /// It runs on: its limit is only what the scheduler expects.
+    RunOn,
 }
 
 /// The field that determines the width of a job.
@@ -221,6 +223,8 @@ pub struct Job {
     pub limit: f64,
     /// Run time unless it is killed earlier.
     pub run: f64,
+    /// True if it runs on past its limit.
+    pub runs_on: bool,
     /// The log's user number, 0 if unknown.
     pub user: u32,
     /// Number of whole nodes, with [`Procs::Nodes`]; 0 when it may use any cores.
@@ -237,12 +241,13 @@ impl Job {
     /// A job that may use any cores and has no other request, of no known user and in the unnamed queue; times in
     /// seconds.
     pub fn new(id: JobId, submit: f64, cores: u32, limit: f64, run: f64) -> Self {
-        Job { id, submit, cores, limit, run, user: 0, nodes: 0, queue: 0, jobspec: 0, memory_kb: 0 }
+        let runs_on = false;
+        Job { id, submit, cores, limit, run, runs_on, user: 0, nodes: 0, queue: 0, jobspec: 0, memory_kb: 0 }
     }
 
     /// Its run time in the simulation, in seconds.
     pub fn run_time(&self) -> f64 {
-        self.run.min(self.limit)
+        if self.runs_on { self.run } else { self.run.min(self.limit) }
     }
 
     /// Sets the number of cores of the nodes, for a job that needs whole nodes.
@@ -254,7 +259,7 @@ impl Job {
 
     /// True if it is killed at its limit.
     pub fn killed(&self) -> bool {
-        self.run > self.limit
+        self.run > self.limit && !self.runs_on
     }
 }
 
@@ -397,7 +402,7 @@ fn interpret(record: &Record, second_zero: f64, options: &Options, whole: bool) 
     };
     let limit = match options.overrun {
         _ if limit == 0.0 => 1.0,
-        Overrun::Kill => limit,
+        Overrun::Kill | Overrun::RunOn => limit,
         Overrun::Raise => limit.max(run),
     };
     Ok(Job {
@@ -406,6 +411,7 @@ fn interpret(record: &Record, second_zero: f64, options: &Options, whole: bool) 
         cores,
         limit,
         run,
+        runs_on: options.overrun == Overrun::RunOn,
         user: record.user.unwrap_or(0),
         nodes: match options.procs {
             Procs::Cores => 0,
@@ -470,6 +476,13 @@ mod tests {
         let known = Options { unknown_run: Some(10.0), ..own };
         assert_eq!(one([1, 0, -1, 4, 4, 100, 1], &own), Err(Reason::NeverStarted));
         assert_eq!(one([1, 0, -1, 4, 4, 100, 1], &known), Ok((4, 100.0, 10.0)));
+    }
+
+    #[test]
+    fn a_job_that_runs_on_past_its_limit() {
+        let run_on = Options { overrun: Overrun::RunOn, ..Options::default() };
+        assert_eq!(one([1, 0, 300, 4, 4, 100, 1], &run_on), Ok((4, 100.0, 300.0)));
+        assert_eq!(one([1, 0, 300, 4, 4, 100, 1], &Options::default()), Ok((4, 100.0, 100.0)));
     }
 
     #[test]

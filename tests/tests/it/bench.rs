@@ -81,7 +81,7 @@ fn res_51_logs_are_found_by_hash_and_missing_ones_named() {
 
     let list = cli(&["bench", "list", &file, "--logs", logs]).ok();
     assert!(list.contains("a public place") && list.contains("pyss"), "{list}");
-    cli(&["bench", "run", "unknown"]).fails(1, &["sc15-exact, sc15-starts, sc20-heuristics"]);
+    cli(&["bench", "run", "unknown"]).fails(1, &["sc15-exact, sc15-starts, sc20-hpc2n, sc20-heuristics"]);
     cli(&["bench", "run", &file, "--task", "three"]).fails(1, &["tasks are one, two"]);
     cli(&["bench", "list", "--logs", "/nowhere"]).fails(1, &["no such folder"]);
 }
@@ -101,7 +101,7 @@ fn res_2_semantics_of_a_replay_are_told() {
     assert_eq!(run(&[]).0, 5.0);
     let (wait, said) = run(&["--semantics", "pyss"]);
     assert_eq!((wait, &said["semantics"], &said["rules"]["pass"]), (20.0, &"pyss".into(), &"event".into()));
-    assert_eq!(run(&["--rules", "pass=event"]).0, 5.0, "ends come first");
+    assert_eq!(run(&["--rules", "pass=event"]).0, 20.0, "a pass after each submission");
     assert_eq!(run(&["--semantics", "pyss", "--rules", "pass=instant"]).0, 5.0);
     let report = dir.path().join("report");
     let args = [
@@ -173,4 +173,30 @@ fn res_7_heuristics_of_sc20() {
 #[test]
 fn res_8_starts_of_sc15() {
     as_published("sc15-starts", "KTH-SP2");
+}
+
+/// The machine is named in words, and the first jobs are in no figure.
+#[test]
+fn res_10_11_a_machine_in_words_and_jobs_that_warm_up() {
+    let dir = folder();
+    let log = dir.path().join("l.swf");
+    std::fs::write(&log, LOG.replace("; MaxProcs: 8\n", "")).unwrap();
+    let log = log.to_str().unwrap();
+    cli(&["replay", log, "--policy", "sjf"]).fails(1, &["256 (single cores), 128x8", "a file with R"]);
+    cli(&["replay", log, "--policy", "sjf", "--machine", "8x0"])
+        .fails(1, &["machine `8x0`: accepted is CORES"]);
+    let run = |more: &[&str]| {
+        let args =
+            [&["replay", log, "--policy", "sjf", "--json", "--quiet", "--machine", "4x2"][..], more].concat();
+        let said = cli(&args).json();
+        let metrics = &said["runs"][0]["metrics"];
+        [&metrics["jobs"], &metrics["cores"], &metrics["wait_s"]["mean"]].map(|value| value.as_f64().unwrap())
+    };
+    assert_eq!(run(&[]), [3.0, 8.0, 5.0 / 3.0]);
+    assert_eq!(run(&["--uncounted", "1"]), [2.0, 8.0, 2.5]);
+    assert_eq!(run(&["--uncounted-until", "10"]), [2.0, 8.0, 2.5]);
+    let said = cli(&["replay", log, "--policy", "sjf", "--machine", "8", "--uncounted", "1"]);
+    assert!(said.err.contains("the first 1 jobs are in no figure"), "{said:?}");
+    cli(&["replay", log, "--policy", "sjf", "--machine", "8", "--uncounted", "3"])
+        .fails(1, &["--uncounted 3: found 3 jobs"]);
 }

@@ -24,6 +24,7 @@ mod learned;
 mod migrate;
 mod places;
 mod policies;
+mod published;
 mod questions;
 mod queues;
 mod ranking;

@@ -89,6 +89,28 @@ fn cases() -> Vec<Case> {
     ]
 }
 
+/// Published formulas (RES-3, RES-4, RES-5); logarithms by another library than the policy's.
+fn formulas() -> Vec<Case> {
+    fn case(settings: Settings, key: fn(f64, &Job) -> f64, depth: usize) -> Case {
+        Case { policy: "formula", settings, rule: Rule::InOrder { key, depth } }
+    }
+    vec![
+        case(&[("score", "saf")], |_, job| job.limit * f64::from(job.cores), 1),
+        case(&[("score", "srf"), ("depth", "0")], |_, job| job.limit / f64::from(job.cores), 0),
+        case(&[("score", "wfp3"), ("depth", "3")], wfp, 3),
+        case(
+            &[("score", "wait*wait/duration"), ("first", "largest"), ("depth", "0")],
+            |now, job| -((now - job.submit) * (now - job.submit) / job.limit),
+            0,
+        ),
+        case(
+            &[("score", "if(cores >= 4, 0 - cores, duration)"), ("depth", "2")],
+            |_, job| if job.cores >= 4 { -f64::from(job.cores) } else { job.limit },
+            2,
+        ),
+    ]
+}
+
 fn twin(policy: &str, settings: Settings) -> Box<dyn Policy> {
     match policy {
         "fcfs" => Box::new(NativeTwin::<policy_fcfs::Fcfs>::new(settings).unwrap()),
@@ -96,6 +118,7 @@ fn twin(policy: &str, settings: Settings) -> Box<dyn Policy> {
         "easy-plus-plus" => {
             Box::new(NativeTwin::<policy_easy_plus_plus::EasyPlusPlus>::new(settings).unwrap())
         }
+        "formula" => Box::new(NativeTwin::<policy_formula::Formula>::new(settings).unwrap()),
         "hybrid" => Box::new(NativeTwin::<policy_hybrid::Hybrid>::new(settings).unwrap()),
         "priority" => Box::new(NativeTwin::<policy_priority::Priority>::new(settings).unwrap()),
         "sjf" => Box::new(NativeTwin::<policy_sjf::Sjf>::new(settings).unwrap()),
@@ -164,7 +187,7 @@ proptest! {
     #[test]
     fn random_workloads(jobs in workloads(), nodes in 1..9_u32) {
         let machine = Machine::uniform(nodes, 8).unwrap();
-        for case in cases() {
+        for case in cases().into_iter().chain(formulas()) {
             agree(&jobs, &machine, &case, twin(case.policy, case.settings));
         }
     }
@@ -189,7 +212,7 @@ fn components_on_real_logs() {
     let loader = Loader::new(Limits::default(), None).unwrap();
     for (name, jobs) in [("KTH-SP2-1996-2.1-cln", 2500), ("SDSC-BLUE-2000-4.2-cln", 1200)] {
         let Some((workload, machine)) = log(name, Some(jobs)) else { return };
-        for case in cases() {
+        for case in cases().into_iter().chain(formulas()) {
             agree(&workload.jobs, &machine, &case, component(&loader, case.policy, case.settings));
         }
     }

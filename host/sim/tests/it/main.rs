@@ -7,6 +7,7 @@ mod logs;
 mod misbehaviour;
 mod native;
 mod outages;
+#[allow(dead_code)] // Other suites use all of it.
 mod published;
 mod reference;
 mod rules;

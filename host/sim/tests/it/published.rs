@@ -103,8 +103,9 @@ impl Site {
     fn correct(&mut self) {
         const ADDED: [f64; 11] = [60.0, 300.0, 900.0, 1800.0, 3600.0, 7200.0, 18e3, 36e3, 72e3, 180e3, 360e3];
         let now = self.now;
-        for r in self.running.iter_mut().filter(|r| r.end() > now) {
-            while r.expected() <= now {
+        for r in &mut self.running {
+            // A prediction is outlived when it is reached before the end.
+            while r.expected() <= now && r.expected() < r.end() {
                 let next = ADDED.get(r.corrections).map_or(r.job.limit, |added| r.first + added);
                 r.predicted = next.min(r.job.limit);
                 r.corrections += 1;

@@ -40,8 +40,9 @@ pub(crate) struct Replay {
     /// Folder with .wasm policies. Default: `policies` beside the installed binary.
     #[arg(long, env = "FLUXGATE_POLICIES", value_name = "DIR")]
     pub(crate) policies: Option<PathBuf>,
-    /// Resources: R (RFC 20 JSON), TOML with [[resource.config]], or JGF. Default: from the log's header.
-    #[arg(long, value_name = "FILE")]
+    /// Resources, in words: 256 (nodes of one core), 128x8 (nodes of cores), 128x8+4gpu; or a file with R (RFC 20 JSON), TOML
+    /// with [[resource.config]], or JGF. Default: from the log's header.
+    #[arg(long, value_name = "WORDS|FILE")]
     pub(crate) machine: Option<PathBuf>,
     /// Jobs ask for flow that the machine has (power, bandwidth), so much for each node or core: power=350W/node;
     /// between two bounds, drawn with --seed: power=100-350W/node; only a share of the jobs: bandwidth=30%:1-4GB/s/core.
@@ -64,6 +65,14 @@ pub(crate) struct Replay {
     #[arg(long, value_name = "JOBS", value_parser = clap::value_parser!(u32).range(1..),
         conflicts_with_all = ["journal", "diff", "definitions"])]
     pub(crate) fair_start: Option<u32>,
+    /// So many jobs, the first ones, are in no figure: they warm up the machine.
+    #[arg(long, value_name = "JOBS", conflicts_with_all = ["journal", "diff", "definitions", "fair_start", "forecast"])]
+    pub(crate) uncounted: Option<usize>,
+    /// Jobs submitted before then are in no figure: 2002, 2002-08, 2002-08-15, 2002-08-15T01:02 (UTC), or seconds since
+    /// the epoch.
+    #[arg(long, value_name = "TIME", value_parser = crate::values::time,
+        conflicts_with_all = ["journal", "diff", "definitions", "fair_start", "forecast", "uncounted"])]
+    pub(crate) uncounted_until: Option<f64>,
     /// What a node draws with none and with all of its cores in use, for the energy of the schedule.
     #[arg(long, value_name = "IDLE:BUSY", value_parser = crate::values::watts,
         conflicts_with_all = ["journal", "diff", "definitions"])]

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use anyhow::{Result, bail};
+use fluxgate_formats::JobId;
 use fluxgate_sim::driver::{self, Deciders, Outcome, Surroundings};
 use fluxgate_sim::machine::Machine;
 use fluxgate_sim::observe::Observer;
@@ -61,6 +62,24 @@ impl Input {
     pub(super) fn on_nodes_of(&mut self, cores: u32) {
         self.recipe.cores_per_node = Some(cores);
         self.jobs.iter_mut().flatten().for_each(|job| job.on_nodes_of(cores));
+    }
+
+    /// The first job that counts, where jobs before it do not.
+    pub(super) fn counted(&self, args: &Replay) -> Result<Option<(f64, JobId)>> {
+        if let Some(until) = args.uncounted_until {
+            return Ok(Some((until, JobId(0))));
+        }
+        let Some(most) = args.uncounted else { return Ok(None) };
+        let first = match &self.jobs {
+            Some(jobs) => jobs.get(most).copied(),
+            None => self.recipe.open()?.nth(most),
+        };
+        match first {
+            Some(job) => Ok(Some((job.submit, job.id))),
+            None => {
+                bail!("--uncounted {most}: found {} jobs, accepted is a smaller number", self.survey.jobs)
+            }
+        }
     }
 
     /// All jobs; none of a log that is read while they run.

@@ -60,6 +60,10 @@ pub(crate) fn run(args: &Replay) -> Result<()> {
     let options = args.options();
     let mut input = Input::load(args, log)?;
     let machine = match &args.machine {
+        Some(path) if !path.exists() => match path.to_str().and_then(Machine::in_words) {
+            Some(machine) => machine.context("--machine")?,
+            None => Machine::load(path)?,
+        },
         Some(path) => Machine::load(path)?,
         None => Machine::from_header(&input.survey.header)
             .and_then(|machine| machine.with_pools(&args.pool))
@@ -70,6 +74,8 @@ pub(crate) fn run(args: &Replay) -> Result<()> {
     }
     let mut notes = input.notes(&machine);
     notes.extend(output::semantics(args));
+    let counted = input.counted(args)?;
+    notes.extend(counted.map(|_| output::uncounted(args)));
     if !args.quiet {
         let _ = writeln!(io::stderr(), "{}: {}", log.display(), notes.join("; "));
     }
@@ -83,7 +89,7 @@ pub(crate) fn run(args: &Replay) -> Result<()> {
     let jobspecs = input.survey.jobspecs.clone();
     let surroundings =
         Surroundings { queues, outages, flow, jobspecs, forecasts: args.forecast, rules: args.rules() };
-    let runs = run::side_by_side(args, asked, &input, &machine, &surroundings)?;
+    let runs = run::side_by_side(args, asked, &input, &machine, &surroundings, counted)?;
     if let Some(folder) = &args.report {
         output::write_report(args, folder, log, notes, &machine, &runs)?;
     }

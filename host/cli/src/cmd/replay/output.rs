@@ -61,6 +61,14 @@ pub(super) fn semantics(args: &Replay) -> Option<String> {
     (!rules.is_empty()).then(|| format!("semantics {}: {}", args.semantics, rules.join(" ")))
 }
 
+/// The jobs that are in no figure.
+pub(super) fn uncounted(args: &Replay) -> String {
+    match (args.uncounted, args.uncounted_until) {
+        (Some(jobs), _) => format!("the first {jobs} jobs are in no figure"),
+        (None, until) => format!("jobs submitted before {} are in no figure", until.unwrap_or_default()),
+    }
+}
+
 /// The options that change the workload, for the page of a report.
 fn told(args: &Replay) -> Vec<String> {
     let mut told: Vec<String> = args.flow.iter().map(flow::told).collect();
@@ -104,6 +112,7 @@ fn told(args: &Replay) -> Vec<String> {
     }
     told.push(match map.overrun {
         Overrun::Kill => "a job that would run longer than it asked for is killed then".to_owned(),
+        Overrun::RunOn => "a job that would run longer than it asked for does so".to_owned(),
         Overrun::Raise => "a job that would run longer than it asked for asks for its run time".to_owned(),
     });
     told

@@ -93,6 +93,7 @@ pub(super) fn side_by_side(
     input: &Input,
     machine: &Machine,
     surroundings: &Surroundings,
+    counted: Option<(f64, JobId)>,
 ) -> Result<Vec<Run>> {
     let several = asked.len() > 1;
     let threads = match args.threads {
@@ -110,7 +111,8 @@ pub(super) fn side_by_side(
         for _ in 0..threads {
             scope.spawn(|| {
                 while let Some((number, asked)) = left.lock().ok().and_then(|mut left| left.pop()) {
-                    let result = one(args, asked, several, input, machine, surroundings, &bars);
+                    let world = (input, machine, surroundings, counted);
+                    let result = one(args, asked, several, world, &bars);
                     if let Ok(mut done) = done.lock() {
                         done[number] = Some(result);
                     }
@@ -136,13 +138,11 @@ fn one(
     args: &Replay,
     asked: Asked,
     several: bool,
-    input: &Input,
-    machine: &Machine,
-    surroundings: &Surroundings,
+    (input, machine, surroundings, counted): (&Input, &Machine, &Surroundings, Option<(f64, JobId)>),
     bars: &MultiProgress,
 ) -> Result<Run> {
     let Asked { label: name, policy: default, queues, again } = asked;
-    let mut figures = Metrics::new(machine.total_cores());
+    let mut figures = Metrics::new(machine.total_cores()).counting_from(counted);
     let mut record = args.report.as_ref().map(|_| Record::with_places(&machine.cores));
     let mut shown = Bar(bars.add(bar(args, &name, input.survey.jobs)));
     let mut writer = match &args.schedule {
