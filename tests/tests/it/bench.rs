@@ -175,6 +175,18 @@ fn res_8_starts_of_sc15() {
     as_published("sc15-starts", "KTH-SP2");
 }
 
+#[test]
+fn a_bad_line_names_the_flag_that_skips_it() {
+    let dir = folder();
+    let log = dir.path().join("l.swf");
+    std::fs::write(&log, LOG.replace("2 10 0", "2 ten 0")).unwrap();
+    let log = log.to_str().unwrap();
+    for command in [&["replay", log, "--policy", "sjf"][..], &["workload", "info", log]] {
+        cli(command).fails(1, &["line 3", "--skip-bad skips such lines"]);
+    }
+    cli(&["replay", log, "--policy", "sjf", "--skip-bad", "--quiet"]).ok();
+}
+
 /// The machine is named in words, and the first jobs are in no figure.
 #[test]
 fn res_10_11_a_machine_in_words_and_jobs_that_warm_up() {

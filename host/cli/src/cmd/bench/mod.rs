@@ -105,7 +105,8 @@ fn list(names: &[String], logs: &Logs, json: bool) -> Result<()> {
     for suite in &suites {
         let there = suite.logs.iter().filter(|log| found.contains_key(&log.sha256)).count();
         let counts = [suite.tasks.len(), suite.logs.len(), there].map(|count| count.to_string());
-        table.add_row([&[suite.name.clone()][..], &counts, &[suite.title.clone()]].concat());
+        let [tasks, logs, there] = counts;
+        table.add_row([suite.name.clone(), tasks, logs, there, suite.title.clone()]);
     }
     render::show(&table)?;
     if several {

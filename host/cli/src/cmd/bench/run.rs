@@ -192,8 +192,7 @@ fn prepare(task: &Task, path: &Path) -> Result<Prepared> {
 /// Submission plus wait of each line.
 fn published_starts(path: &Path) -> Result<BTreeMap<JobId, f64>> {
     let mut starts = BTreeMap::new();
-    let mut log = source::open(path, Some(Format::Swf))?;
-    while let Some(record) = log.next() {
+    for record in source::open(path, Some(Format::Swf))? {
         let record = record?;
         starts.extend(record.wait.map(|wait| (JobId(record.job), record.submit + wait)));
     }

@@ -18,6 +18,7 @@ use fluxgate_sim::workload::stream::{self, Log, Recipe, StreamError, Survey};
 use fluxgate_sim::workload::{Job, Queues};
 
 use super::args::Replay;
+use crate::cmd::workload::hinted;
 
 /// See the module.
 pub(super) struct Input {
@@ -45,6 +46,7 @@ impl Input {
                     "its jobs are too far out of order to be read while they run, and are all kept in memory";
                 (stream::load(&recipe, usize::MAX)?, Some(note))
             }
+            Err(StreamError::Log(error)) => return Err(hinted(error)),
             Ok(log @ Log::Long(_)) => (log, Some("read again for each policy, while its jobs run")),
             log => (log?, None),
         };

@@ -7,12 +7,13 @@ pub(crate) mod args;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
-use anyhow::{Result, bail};
+use anyhow::{Result, anyhow, bail};
 use clap::ValueEnum as _;
 use fluxgate_sim::jobspecs::Jobspecs;
 use fluxgate_sim::machine::Machine;
 use fluxgate_sim::metrics::Distribution;
 use fluxgate_sim::model;
+use fluxgate_sim::swf::SwfError;
 use fluxgate_sim::swf::write::{Told, write};
 use fluxgate_sim::transform::Transform;
 use fluxgate_sim::workload::{Job, Procs, Workload};
@@ -68,6 +69,13 @@ pub(crate) fn run(args: &WorkloadArgs) -> Result<()> {
     }
 }
 
+/// The error of a log, with the flag that goes on after a bad line.
+pub(crate) fn hinted(error: SwfError) -> anyhow::Error {
+    let bad = matches!(error, SwfError::Bad { .. });
+    let error = anyhow::Error::from(error);
+    if bad { anyhow!("{error:#}; --skip-bad skips such lines and counts them") } else { error }
+}
+
 /// A log and the selected part of its jobs.
 fn load(part: &Part) -> Result<(Workload, Vec<Job>)> {
     let options = part.selection.options();
@@ -76,7 +84,7 @@ fn load(part: &Part) -> Result<(Workload, Vec<Job>)> {
             "--map procs=nodes: only replay has a machine that says how many cores a node has",
         ));
     }
-    let mut workload = Workload::load(&part.log, &options)?;
+    let mut workload = Workload::load(&part.log, &options).map_err(hinted)?;
     let mut jobs = std::mem::take(&mut workload.jobs);
     part.selection.transform().apply(&mut jobs);
     Ok((workload, jobs))
