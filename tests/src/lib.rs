@@ -3,6 +3,7 @@
 //!
 //! The suites use the binary and the public crates as a user does; this crate does not know private items.
 
+pub mod browser;
 pub mod drive;
 pub mod fixture;
 pub mod flowing;
