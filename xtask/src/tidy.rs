@@ -92,6 +92,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         ],
     ),
     ("fluxgate-instance", &["fluxgate-formats", "fluxgate-graph", "fluxgate-wire"]),
+    ("fluxgate-web", &["fluxgate-formats", "fluxgate-wire"]),
     ("fluxgate-sim", &["fluxgate-formats", "fluxgate-graph", "fluxgate-engine"]),
     (
         "fluxgate-simulation",
@@ -119,6 +120,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "fluxgate-sched",
             "fluxgate-instance",
             "fluxgate-sim",
+            "fluxgate-web",
             // For new policies.
             "fluxgate-languages",
         ],

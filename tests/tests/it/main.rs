@@ -38,3 +38,4 @@ mod shadow;
 mod site_rows;
 mod twins;
 mod vertices;
+mod web;

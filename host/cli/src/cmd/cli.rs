@@ -25,6 +25,7 @@ use super::sched::Sched;
 use super::status::Status;
 use super::submit::Submit;
 use super::up::{Down, Up};
+use super::web::Web;
 use super::workload::WorkloadArgs;
 use crate::invoked;
 
@@ -94,6 +95,8 @@ pub(crate) enum Command {
     Status(Status),
     /// Print the scheduler's figures for monitoring systems, as OpenMetrics text.
     Metrics(Metrics),
+    /// Serve pages about the instance to browsers on this host: what runs, what waits and why, the machine over time.
+    Web(Web),
     /// Replay a workload log, or a scheduler's journal, through policies, at full speed and without an instance.
     Replay(Box<Replay>),
     /// Repeat published results: suites of tasks over logs that are named by their hashes.

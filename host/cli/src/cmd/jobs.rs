@@ -6,6 +6,7 @@ use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use fluxgate_engine::about;
 use fluxgate_formats::{Idset, JobId, fsd};
+use fluxgate_web::words::{result_name, state_name};
 use serde_json::{Value, json};
 
 use super::questions::waits;
@@ -65,31 +66,6 @@ pub(crate) struct JobCmd {
 const PENDING: u64 = 2 | 4 | 8;
 const RUNNING: u64 = 16 | 32;
 const INACTIVE: u64 = 64;
-
-/// RFC 21 state bits.
-fn state_name(bits: u64) -> &'static str {
-    match bits {
-        1 => "NEW",
-        2 => "DEPEND",
-        4 => "PRIORITY",
-        8 => "SCHED",
-        16 => "RUN",
-        32 => "CLEANUP",
-        64 => "INACTIVE",
-        _ => "?",
-    }
-}
-
-/// RFC 43 result bits.
-fn result_name(bits: u64) -> &'static str {
-    match bits {
-        1 => "COMPLETED",
-        2 => "FAILED",
-        4 => "CANCELED",
-        8 => "TIMEOUT",
-        _ => "?",
-    }
-}
 
 /// The expected start of a waiting job, seconds since the epoch, if there is an estimate.
 fn expected(job: &Value) -> Option<f64> {

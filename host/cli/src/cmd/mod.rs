@@ -23,6 +23,7 @@ mod sched;
 mod status;
 mod submit;
 mod up;
+mod web;
 mod workload;
 
 use anyhow::{Context, Result};
@@ -71,6 +72,7 @@ pub(crate) fn run(cli: Cli) -> Result<()> {
         Command::Demo(args) => demo::run(args),
         Command::Status(args) => status::run(args),
         Command::Metrics(args) => metrics::run(args),
+        Command::Web(args) => web::run(args),
         Command::Install(args) => install::run(args, &mut Cli::command()),
         Command::Completions { shell } => {
             // Written at once: the generator panics when its reader goes away.

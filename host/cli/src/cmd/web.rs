@@ -1,0 +1,64 @@
+//! `fluxgate web`: the dashboard, a process of its own and a client of the instance.
+//!
+//! Must never know a page.
+
+use anyhow::{Context, Result};
+use clap::Args;
+use fluxgate_web::{Listen, Live, Options};
+use serde_json::json;
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::args::Target;
+use crate::client::Client;
+use crate::{invoked, place, render};
+
+/// `fluxgate web`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "The address that is printed holds a key for one use, which the server exchanges for a cookie; the next key is \
+    printed when it was used. To look from another host: ssh -L 8080:127.0.0.1:8080."
+)]
+pub(crate) struct Web {
+    #[command(flatten)]
+    pub(crate) target: Target,
+    /// Where to listen: a port of this host, 0 for a free one, or a socket of mode 0600.
+    #[arg(long, value_name = "127.0.0.1:PORT|unix:PATH", default_value = "127.0.0.1:0")]
+    pub(crate) listen: Listen,
+    /// Offer changes too, each after a second click: cancel, hold, release and expedite jobs, swap policies. For the owner of the
+    /// instance.
+    #[arg(long)]
+    pub(crate) control: bool,
+}
+
+/// Serve until a signal.
+pub(crate) fn run(args: &Web) -> Result<()> {
+    // An instance that is not there is told now and not to the first viewer.
+    let uri = place::uri(&args.target);
+    let client = Client::connect(&args.target)?;
+    if args.control {
+        // The settings are told to the owner alone.
+        client.sched("sched-fluxgate.config-show", json!({})).context("--control")?;
+    }
+    drop(client);
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .context("cannot start the runtime")?;
+    let options = Options {
+        listen: args.listen.clone(),
+        instance: uri.clone(),
+        program: invoked::name().to_owned(),
+        control: args.control,
+    };
+    runtime.block_on(async {
+        let mut interrupt = signal(SignalKind::interrupt())?;
+        let mut terminate = signal(SignalKind::terminate())?;
+        let stop = async move {
+            tokio::select! { _ = interrupt.recv() => {}, _ = terminate.recv() => {} }
+        };
+        // A reader of the addresses that went away is no reason to end.
+        let announce = |address: &str| drop(render::line(address));
+        Ok(fluxgate_web::serve(options, Live::new(uri), announce, stop).await?)
+    })
+}

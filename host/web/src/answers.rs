@@ -1,0 +1,240 @@
+//! Answers that are kept for a while, so that any number of viewers costs an instance the same as one.
+//!
+//! A question is asked again after a second at the earliest, and after sixty times the time that its answer took: however
+//! slow an instance is, a question keeps it busy for a sixtieth of its time at most, which is what the scheduler grants a guest.
+//! Who asks meanwhile gets the answer that is there. An instance that refuses to answer again so soon leaves the last answer standing.
+//!
+//! Must never know a page, or what an answer says.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::source::{Refused, Source};
+
+/// Shortest time between two equal questions.
+pub const KEPT_MIN: Duration = Duration::from_secs(1);
+/// Longest time between two equal questions that somebody wants answered.
+pub const KEPT_MAX: Duration = Duration::from_secs(30);
+/// Part of its time that an instance spends on one question at most: one in so many.
+const SHARE: u32 = 60;
+/// Longest time that an answer stands when further ones are refused.
+const STANDS_MAX: Duration = Duration::from_secs(120);
+/// Most different questions whose answers are kept.
+const QUESTIONS_MAX: usize = 256;
+
+/// Time since some moment; never goes back.
+pub type Elapsed = Box<dyn Fn() -> Duration + Send + Sync>;
+
+#[derive(Debug, Clone)]
+struct Kept {
+    answer: Result<Arc<Value>, Refused>,
+    /// When it was last asked for.
+    at: Duration,
+    /// When the answer was given.
+    given: Duration,
+    /// How long that took.
+    took: Duration,
+}
+
+/// One question. Whoever holds its lock asks it; others wait for that answer.
+#[derive(Debug, Default)]
+struct Question {
+    kept: tokio::sync::Mutex<Option<Kept>>,
+    /// When somebody last wanted to know.
+    wanted: Mutex<Duration>,
+}
+
+/// See the module text.
+pub struct Answers {
+    source: Box<dyn Source>,
+    elapsed: Elapsed,
+    questions: Mutex<BTreeMap<String, Arc<Question>>>,
+    control: bool,
+}
+
+impl std::fmt::Debug for Answers {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Answers").finish_non_exhaustive()
+    }
+}
+
+impl Answers {
+    /// The answers of this source, kept by this clock.
+    pub fn new(source: impl Source, elapsed: Elapsed) -> Answers {
+        Answers { source: Box::new(source), elapsed, questions: Mutex::default(), control: false }
+    }
+
+    /// The same, where something may be changed.
+    pub fn with_control(self, control: bool) -> Answers {
+        Answers { control, ..self }
+    }
+
+    /// May something be changed?
+    pub fn control(&self) -> bool {
+        self.control
+    }
+
+    /// The answer of `topic` to this payload, at most so old as the module text says.
+    ///
+    /// # Errors
+    /// The refusal, if there is no answer that still stands.
+    pub async fn get(&self, topic: &str, payload: Value) -> Result<Arc<Value>, Refused> {
+        let question = self.question(format!("{topic} {payload}"));
+        let mut kept = question.kept.lock().await;
+        let now = (self.elapsed)();
+        if let Some(kept) = kept.as_ref() {
+            let stands = (kept.took * SHARE).clamp(KEPT_MIN, KEPT_MAX);
+            if now.saturating_sub(kept.at) < stands {
+                return kept.answer.clone();
+            }
+        }
+        let answer = self.source.ask(topic, payload).await.map(Arc::new);
+        let then = (self.elapsed)();
+        let mut new = Kept { answer, at: then, given: then, took: then.saturating_sub(now) };
+        if let (Err(refused), Some(old)) = (&new.answer, kept.take())
+            && old.answer.is_ok()
+            && !refused.is_gone()
+            && then.saturating_sub(old.given) < STANDS_MAX
+        {
+            new = Kept { at: then, took: old.took.max(new.took), ..old };
+        }
+        let answer = new.answer.clone();
+        *kept = Some(new);
+        answer
+    }
+
+    /// Change something; every question is asked anew then.
+    ///
+    /// # Errors
+    /// The refusal; always, without control.
+    pub async fn change(&self, topic: &str, payload: Value) -> Result<Value, Refused> {
+        if !self.control {
+            let text = "nothing can be changed here".to_owned();
+            return Err(Refused { errnum: fluxgate_wire::proto::errno::EPERM, text });
+        }
+        let answer = self.source.ask(topic, payload).await;
+        self.questions.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        answer
+    }
+
+    /// The question of this name; the one that nobody wanted for longest gives way.
+    fn question(&self, name: String) -> Arc<Question> {
+        let mut questions = self.questions.lock().unwrap_or_else(PoisonError::into_inner);
+        let wanted = |question: &Question| *question.wanted.lock().unwrap_or_else(PoisonError::into_inner);
+        if questions.len() >= QUESTIONS_MAX && !questions.contains_key(&name) {
+            let oldest = questions.iter().min_by_key(|(_, question)| wanted(question));
+            if let Some(oldest) = oldest.map(|(name, _)| name.clone()) {
+                questions.remove(&oldest);
+            }
+        }
+        let question = Arc::clone(questions.entry(name).or_default());
+        *question.wanted.lock().unwrap_or_else(PoisonError::into_inner) = (self.elapsed)();
+        question
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use serde_json::json;
+
+    use super::*;
+    use crate::source::Asking;
+
+    /// Counts how often it is asked; refuses when told to.
+    #[derive(Default)]
+    struct Counting {
+        asked: Arc<AtomicU64>,
+        refuses: Arc<AtomicU64>,
+    }
+
+    impl Source for Counting {
+        fn ask<'a>(&'a self, _: &'a str, _: Value) -> Asking<'a> {
+            let n = self.asked.fetch_add(1, Ordering::SeqCst);
+            let errnum = self.refuses.load(Ordering::SeqCst) as i32;
+            Box::pin(async move {
+                // Others get their turn while this one waits.
+                tokio::task::yield_now().await;
+                match errnum {
+                    0 => Ok(json!(n)),
+                    errnum => Err(Refused { errnum, text: "no".to_owned() }),
+                }
+            })
+        }
+    }
+
+    type Numbers = (Answers, Arc<AtomicU64>, Arc<AtomicU64>, Arc<AtomicU64>);
+
+    fn made() -> Numbers {
+        let source = Counting::default();
+        let (asked, refuses) = (Arc::clone(&source.asked), Arc::clone(&source.refuses));
+        let millis = Arc::new(AtomicU64::new(0));
+        let clock = Arc::clone(&millis);
+        let elapsed = Box::new(move || Duration::from_millis(clock.load(Ordering::SeqCst)));
+        (Answers::new(source, elapsed), asked, refuses, millis)
+    }
+
+    fn run(what: impl Future<Output = ()>) {
+        tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(what);
+    }
+
+    #[test]
+    fn feat_65_fifty_viewers_cost_one_question_a_second() {
+        run(async {
+            let (answers, asked, _, millis) = made();
+            let answers = Arc::new(answers);
+            for second in 0..3 {
+                millis.store(second * 1000, Ordering::SeqCst);
+                let viewers: Vec<_> = (0..50)
+                    .map(|_| {
+                        let answers = Arc::clone(&answers);
+                        async move { answers.get("order", json!({})).await.unwrap() }
+                    })
+                    .collect();
+                let mut seen = tokio::task::JoinSet::new();
+                viewers.into_iter().for_each(|viewer| drop(seen.spawn(viewer)));
+                let seen = seen.join_all().await;
+                assert!(seen.iter().all(|answer| **answer == json!(second)), "{seen:?}");
+            }
+            assert_eq!(asked.load(Ordering::SeqCst), 3);
+        });
+    }
+
+    #[test]
+    fn an_answer_stands_while_another_is_refused_but_not_when_nobody_is_there() {
+        run(async {
+            let (answers, _, refuses, millis) = made();
+            assert_eq!(*answers.get("order", json!({})).await.unwrap(), json!(0));
+            refuses.store(22, Ordering::SeqCst);
+            for (at, stands) in [(1500, true), (60_000, true), (180_000, false)] {
+                millis.store(at, Ordering::SeqCst);
+                assert_eq!(answers.get("order", json!({})).await.is_ok(), stands, "{at} ms");
+            }
+            let gone = fluxgate_wire::proto::errno::ECANCELED as u64;
+            refuses.store(0, Ordering::SeqCst);
+            millis.store(190_000, Ordering::SeqCst);
+            assert!(answers.get("order", json!({})).await.is_ok());
+            refuses.store(gone, Ordering::SeqCst);
+            millis.store(192_000, Ordering::SeqCst);
+            assert!(answers.get("order", json!({})).await.unwrap_err().is_gone());
+        });
+    }
+
+    #[test]
+    fn the_number_of_kept_answers_is_bounded() {
+        run(async {
+            let (answers, asked, _, millis) = made();
+            for n in 0..2 * QUESTIONS_MAX as u64 {
+                millis.store(n, Ordering::SeqCst);
+                answers.get("node", json!({ "node": n })).await.unwrap();
+            }
+            assert_eq!(answers.questions.lock().unwrap().len(), QUESTIONS_MAX);
+            answers.get("node", json!({"node": 2 * QUESTIONS_MAX - 1})).await.unwrap();
+            assert_eq!(asked.load(Ordering::SeqCst), 2 * QUESTIONS_MAX as u64);
+        });
+    }
+}

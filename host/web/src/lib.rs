@@ -1,0 +1,42 @@
+//! A dashboard: pages about an instance over HTTP, for browsers.
+//!
+//! The server is a process of its own and a client of the broker: no HTTP is in the scheduler, and the server shows nothing that
+//! its user may not ask. A page is made on the server and needs no script; a small one sends for changes.
+//!
+//! - `source.rs` asks an instance; `answers.rs` keeps answers, so that many viewers cost the same as one.
+//! - `known.rs` is what is known of an instance; `machine.rs`, `jobs.rs` and `metrics.rs` read it.
+//! - `page/` makes pages of it, `draw/` their pictures.
+//! - `live.rs` finds what changed for those who watch.
+//! - `server/` has HTTP: who may come in, what is answered, and within which bounds.
+//!
+//! Must never know how a schedule is made, and must never change anything unless it was started with control.
+
+#![forbid(unsafe_code)]
+
+mod answers;
+mod draw;
+pub mod explained;
+mod jobs;
+mod known;
+mod live;
+mod machine;
+mod metrics;
+mod page;
+mod server;
+mod source;
+pub mod words;
+
+pub use answers::{Answers, Elapsed, KEPT_MAX, KEPT_MIN};
+pub use page::ROWS_MAX;
+pub use server::{Listen, Options, ServeError, serve};
+pub use source::{Asking, Live, Recorded, Refused, Source};
+
+/// Text of a page of this address as it is served, made from the answers of `source`; `None` where there is no such page. For
+/// tests and measurements: `clock` is the time of an instance that tells none, seconds since the epoch.
+pub async fn render(answers: &Answers, address: &str, clock: f64) -> Option<String> {
+    let (path, query) = address.split_once('?').unwrap_or((address, ""));
+    let page = page::Page::read(path, query)?;
+    let known = page.gather(answers, clock).await;
+    let chrome = page::Chrome { instance: "local:///recorded".to_owned(), program: "fluxgate".to_owned() };
+    Some(page::frame(&chrome, &page, &known, &page.show(&known)).into_string())
+}

@@ -1,0 +1,143 @@
+//! What is around every page: head, menu, foot; and the pages that are no pages of an instance.
+//!
+//! Must never know what a section says.
+
+use maud::{DOCTYPE, Markup, html};
+
+use super::{MENU, Page, Shown};
+use crate::draw;
+use crate::known::Known;
+use crate::live::hash;
+use crate::words;
+
+/// What is the same on all pages of a server.
+#[derive(Debug, Clone)]
+pub(crate) struct Chrome {
+    /// How the instance is called.
+    pub(crate) instance: String,
+    /// The word before a command: `fluxgate`, or `flux gate`.
+    pub(crate) program: String,
+}
+
+fn head(title: &str) -> Markup {
+    html! {
+        meta charset="utf-8";
+        meta name="viewport" content="width=device-width, initial-scale=1";
+        meta name="color-scheme" content="light dark";
+        title { (title) " · Fluxgate" }
+        link rel="stylesheet" href="/style.css";
+        link rel="icon" href="/icon.svg" type="image/svg+xml";
+    }
+}
+
+/// The whole page.
+pub(crate) fn frame(chrome: &Chrome, page: &Page, known: &Known, shown: &Shown) -> Markup {
+    let address = page.address();
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                (head(&shown.title))
+                script src="/live.js" defer {}
+            }
+            body data-address=(address) {
+                a class="skip" href="#main" { "Skip to the content" }
+                header {
+                    a class="brand" href="/" { (logo()) span { "fluxgate" } }
+                    nav aria-label="Pages" {
+                        @for (number, (to, name)) in MENU.iter().enumerate() {
+                            a href=(to) accesskey=(number + 1)
+                                aria-current=[(*to == page.entry()).then_some("page")] { (name) }
+                        }
+                    }
+                    form class="find" action="/find" role="search" {
+                        input type="search" name="text" placeholder="Job or node" aria-label="Find a job or a node"
+                            autocomplete="off" maxlength="64";
+                    }
+                    p class="as-of" {
+                        span id="live" class="dot" title="Not live: reload the page for news" {}
+                        span id="as-of" { (as_of(known)) }
+                    }
+                }
+                main id="main" {
+                    (draw::patterns())
+                    @for section in &shown.sections {
+                        @let body = section.body.clone().into_string();
+                        section id=(section.id) data-hash=(hash(&body)) { (maud::PreEscaped(body)) }
+                    }
+                }
+                footer {
+                    p {
+                        "The same in a terminal: " code { (chrome.program) " " (shown.command) }
+                        " · as JSON: " a href=(json_address(&address)) { "this page" }
+                        " · " a href="/metrics" { "metrics" }
+                    }
+                    p { (chrome.instance) " · times are UTC · keys: " kbd { "1" } "–" kbd { "5" } " pages, "
+                        kbd { "/" } " find, " kbd { "j" } " " kbd { "k" } " rows" }
+                }
+            }
+        }
+    }
+}
+
+/// The time of a page.
+pub(crate) fn as_of(known: &Known) -> String {
+    words::date_time(known.now())
+}
+
+/// Where the answers of a page are.
+fn json_address(address: &str) -> String {
+    let (path, query) = address.split_once('?').unwrap_or((address, ""));
+    let path = if path == "/" { "/now" } else { path };
+    if query.is_empty() { format!("{path}.json") } else { format!("{path}.json?{query}") }
+}
+
+/// A gate: bars of different lengths, one of them let through.
+fn logo() -> Markup {
+    html! {
+        svg class="logo" viewBox="0 0 24 24" aria-hidden="true" {
+            path class="logo-a" d="M3 4h11v4H3z" {}
+            path class="logo-b" d="M10 10h11v4H10z" {}
+            path class="logo-c" d="M3 16h7v4H3z" {}
+        }
+    }
+}
+
+/// A page with one message.
+pub(crate) fn message(title: &str, text: &str) -> Markup {
+    lone(title, html! { h1 { (title) } p { (text) } p { a href="/" { "To the first page" } } })
+}
+
+/// A page that says one thing.
+pub(crate) fn lone(title: &str, body: Markup) -> Markup {
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head { (head(title)) }
+            body {
+                header { a class="brand" href="/" { (logo()) span { "fluxgate" } } }
+                main { section class="lone" { (body) } }
+            }
+        }
+    }
+}
+
+/// For who has no cookie.
+pub(crate) fn locked() -> Markup {
+    message(
+        "A key is needed",
+        "Open the address that `fluxgate web` printed last. It holds a key that is good for one use; the next one is printed \
+         when it has been used.",
+    )
+}
+
+/// For who came with a key: on to the first page, from here, so that the cookie goes along.
+pub(crate) fn entered() -> Markup {
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head { (head("Welcome")) meta http-equiv="refresh" content="0;url=/"; }
+            body { main { section class="lone" { p { a href="/" { "To the first page" } } } } }
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! The pages: which there are, what each asks, and how it looks. A page is a function of what is known ([`Known`]).
+//!
+//! A page consists of sections with names. Those that changed are sent again to who watches, so a section must say the same as
+//! long as nothing changed. No list has more rows than [`ROWS_MAX`].
+//!
+//! Must never know who watches, or how it is sent.
+
+pub(crate) mod act;
+mod frame;
+mod job;
+mod machine;
+mod node;
+mod now;
+mod policies;
+pub(crate) mod query;
+mod queue;
+mod timeline;
+
+use maud::{Markup, html};
+
+use crate::answers::Answers;
+use crate::known::{Ask, Known, rows};
+use query::Query;
+
+pub(crate) use frame::{Chrome, entered, frame, locked, lone, message};
+
+/// Most rows of a list.
+pub const ROWS_MAX: usize = 200;
+
+/// A page, with what its address says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Page {
+    Now,
+    Queue(Query),
+    Job(u64),
+    Machine(Query),
+    Node(String),
+    Timeline(Query),
+    Policies,
+}
+
+/// A part of a page that is sent again when it has changed.
+#[derive(Debug, Clone)]
+pub(crate) struct Section {
+    pub(crate) id: &'static str,
+    pub(crate) body: Markup,
+}
+
+/// A page as it looks now.
+#[derive(Debug, Clone)]
+pub(crate) struct Shown {
+    pub(crate) title: String,
+    /// What prints the same in a terminal.
+    pub(crate) command: String,
+    pub(crate) sections: Vec<Section>,
+}
+
+/// The pages of the menu.
+pub(crate) const MENU: [(&str, &str); 5] = [
+    ("/", "Now"),
+    ("/queue", "Queue"),
+    ("/machine", "Machine"),
+    ("/timeline", "Timeline"),
+    ("/policies", "Policies"),
+];
+
+impl Page {
+    /// The page of an address.
+    pub(crate) fn read(path: &str, query: &str) -> Option<Page> {
+        let query = Query::read(query);
+        Some(match path {
+            "/" | "/now" => Page::Now,
+            "/queue" => Page::Queue(query),
+            "/machine" => Page::Machine(query),
+            "/timeline" => Page::Timeline(query),
+            "/policies" => Page::Policies,
+            _ => match path.strip_prefix('/')?.split_once('/')? {
+                ("job", id) => Page::Job(query::decoded(id).parse::<fluxgate_formats::JobId>().ok()?.0),
+                ("node", node) if !node.is_empty() => Page::Node(query::decoded(node)),
+                _ => return None,
+            },
+        })
+    }
+
+    /// Its address.
+    pub(crate) fn address(&self) -> String {
+        match self {
+            Page::Now => "/".to_owned(),
+            Page::Queue(query) => query.on("/queue"),
+            Page::Job(id) => format!("/job/{id}"),
+            Page::Machine(query) => query.on("/machine"),
+            Page::Node(node) => format!("/node/{}", query::encoded(node)),
+            Page::Timeline(query) => query.on("/timeline"),
+            Page::Policies => "/policies".to_owned(),
+        }
+    }
+
+    /// The entry of the menu that it belongs to.
+    pub(crate) fn entry(&self) -> &'static str {
+        match self {
+            Page::Now => "/",
+            Page::Queue(_) | Page::Job(_) => "/queue",
+            Page::Machine(_) | Page::Node(_) => "/machine",
+            Page::Timeline(_) => "/timeline",
+            Page::Policies => "/policies",
+        }
+    }
+
+    /// Ask what it needs; `clock` is real time, seconds since the epoch.
+    pub(crate) async fn gather(&self, answers: &Answers, clock: f64) -> Known {
+        let mut known = Known::at(clock, answers.control());
+        known.ask(answers, &[Ask::Info, Ask::Stats]).await;
+        let asks: Vec<Ask> = match self {
+            Page::Now => vec![
+                Ask::Policies,
+                Ask::Metrics,
+                Ask::Order,
+                Ask::Running,
+                Ask::Ended,
+                Ask::Resources,
+                Ask::Drains,
+            ],
+            Page::Queue(query) => match query.get("show") {
+                Some("running") => vec![Ask::Running],
+                Some("ended") => vec![Ask::Ended],
+                _ => vec![Ask::Order],
+            },
+            Page::Job(id) => return job::gather(*id, answers, known).await,
+            Page::Machine(_) => vec![Ask::Resources, Ask::Drains, Ask::Running],
+            Page::Node(node) => vec![Ask::Node(node.clone()), Ask::Resources, Ask::Drains],
+            Page::Timeline(_) => vec![Ask::Order, Ask::Running, Ask::Ended, Ask::Resources],
+            Page::Policies => vec![Ask::Policies],
+        };
+        known.ask(answers, &asks).await;
+        if *self == Page::Policies {
+            let name = known.get("policies")["active"].as_str().unwrap_or_default().to_owned();
+            if !name.is_empty() {
+                known.ask(answers, &[Ask::Policy(name)]).await;
+            }
+        }
+        known
+    }
+
+    /// How it looks.
+    pub(crate) fn show(&self, known: &Known) -> Shown {
+        let mut shown = match self {
+            Page::Now => now::show(known),
+            Page::Queue(query) => queue::show(known, query),
+            Page::Job(id) => job::show(known, *id),
+            Page::Machine(query) => machine::show(known, query),
+            Page::Node(node) => node::show(known, node),
+            Page::Timeline(query) => timeline::show(known, query),
+            Page::Policies => policies::show(known),
+        };
+        shown.sections.insert(0, Section { id: "trouble", body: trouble(known) });
+        shown
+    }
+}
+
+/// What needs a person, on every page.
+fn trouble(known: &Known) -> Markup {
+    if let Some(why) = known.gone() {
+        return html! {
+            p class="alarm bad" { strong { "No answer" } " from the instance: " (why) }
+        };
+    }
+    let (stats, policies) = (known.get("stats"), known.get("policies"));
+    let mut found: Vec<(bool, String)> = Vec::new();
+    if let Some(why) = known.refusal("stats") {
+        found.push((true, format!("No Fluxgate scheduler answers: {why}")));
+    } else if stats["ready"] != true {
+        found.push((true, "The scheduler is starting; nothing is scheduled yet.".to_owned()));
+    }
+    if let Some(policy) = stats["containment"]["held"].as_str() {
+        found.push((true, format!("Nothing starts: policy {policy} failed. Swap another in.")));
+    }
+    for policy in rows(&policies["policies"]).iter().filter(|policy| policy["quarantined"] == true) {
+        let name = policy["name"].as_str().unwrap_or_default();
+        found.push((false, format!("Policy {name} is in quarantine after {} failures.", policy["failures"])));
+    }
+    for queue in rows(&stats["queues"]) {
+        if let Some(policy) = queue["held"].as_str() {
+            let name = queue["name"].as_str().unwrap_or_default();
+            found.push((true, format!("Nothing starts in queue {name}: policy {policy} failed.")));
+        }
+    }
+    html! {
+        @for (bad, text) in &found {
+            p class=(if *bad { "alarm bad" } else { "alarm" }) { (text) }
+        }
+    }
+}
+
+/// Why an answer is missing, where it would stand.
+fn missing(known: &Known, name: &str) -> Markup {
+    html! {
+        @if let Some(why) = known.refusal(name) { p class="none" { "Not told: " (why) } }
+    }
+}

@@ -1,0 +1,286 @@
+//! The first page: how full the machine is, who waits and why, who is next, who decides.
+//!
+//! Must never find a reason or a time itself.
+
+use std::collections::BTreeMap;
+
+use maud::{Markup, html};
+use serde_json::Value;
+
+use super::{Section, Shown, missing};
+use crate::draw::{grid, usage};
+use crate::jobs::{Job, listed};
+use crate::known::{ENDED_MAX, Known, rows};
+use crate::machine::{Machine, State};
+use crate::metrics::samples;
+use crate::page::query::Query;
+use crate::words;
+
+/// Jobs that are expected next, in the list.
+const NEXT: usize = 8;
+
+/// The page.
+pub(super) fn show(known: &Known) -> Shown {
+    let machine = Machine::of(known);
+    let (running, ended) = (listed(known, "running"), listed(known, "ended"));
+    Shown {
+        title: "Now".to_owned(),
+        command: "status".to_owned(),
+        sections: vec![
+            Section { id: "figures", body: figures(known) },
+            Section { id: "usage", body: usage(known, running, ended) },
+            Section { id: "waits", body: waits(known) },
+            Section { id: "next", body: next(known) },
+            Section { id: "nodes", body: nodes(known, &machine) },
+            Section { id: "queues", body: queues(known) },
+        ],
+    }
+}
+
+fn number(value: &Value) -> f64 {
+    value.as_f64().unwrap_or_default()
+}
+
+fn card(label: &str, figure: &str, more: Markup, to: &str) -> Markup {
+    html! {
+        a class="card" href=(to) {
+            span class="label" { (label) }
+            span class="figure" { (figure) }
+            span class="more" { (more) }
+        }
+    }
+}
+
+fn figures(known: &Known) -> Markup {
+    let (stats, policies) = (known.get("stats"), known.get("policies"));
+    // What is neither free nor down is in use; only the figures tell them apart.
+    let text = known.get("metrics")["metrics"].as_str().unwrap_or_default();
+    let in_state = |what: &str, state: &str| {
+        let all = samples(text, &format!("fluxgate_{what}"));
+        all.iter().find(|one| one.labels.get("state").is_some_and(|is| is == state)).map(|one| one.value)
+    };
+    let all = &stats["resources"];
+    let of = |what: &str| {
+        let (total, free) = (number(&all[what]), number(&all[format!("free_{what}")]));
+        (in_state(what, "allocated").unwrap_or(total - free), total)
+    };
+    let down = in_state("nodes", "down").unwrap_or_default();
+    let ((cores, all_cores), (nodes, all_nodes), (gpus, all_gpus)) = (of("cores"), of("nodes"), of("gpus"));
+    let first =
+        rows(&known.get("order")["jobs"]).iter().filter_map(|job| job["expected"].as_f64()).reduce(f64::min);
+    let now = known.now();
+    let active = policies["active"].as_str().or(stats["policy"].as_str()).unwrap_or("–");
+    let passes = number(&stats["engine"]["passes"]);
+    let half = number(&stats["pass"]["p50_us"]);
+    html! {
+        div class="cards" {
+            (card("Cores in use", &words::percent(cores, all_cores), html! {
+                (meter(cores, all_cores))
+                (words::count(cores as u64)) " of " (words::count(all_cores as u64))
+            }, "/timeline"))
+            (card("Nodes in use", &words::count(nodes as u64), html! {
+                "of " (words::count(all_nodes as u64))
+                @if down > 0.0 { ", " (words::count(down as u64)) " down" }
+                @if all_gpus > 0.0 { " · " (words::count(gpus as u64)) " of " (words::count(all_gpus as u64)) " GPUs" }
+            }, "/machine"))
+            (card("Running", &words::count(number(&stats["running"]) as u64), html! { "jobs" }, "/queue?show=running"))
+            (card("Waiting", &words::count(number(&stats["pending"]) as u64), html! {
+                @match first {
+                    Some(start) => { "next start " (words::until(start - now)) }
+                    None => "jobs",
+                }
+            }, "/queue"))
+            (card("Policy in charge", active, html! {
+                @match half > 0.0 {
+                    true => { "half of passes ≤ " (micros(half)) }
+                    false => { (words::short(passes)) " passes" }
+                }
+            }, "/policies"))
+        }
+    }
+}
+
+/// A time in microseconds.
+fn micros(us: f64) -> String {
+    if us < 1000.0 { format!("{us:.0} µs") } else { format!("{:.1} ms", us / 1000.0) }
+}
+
+/// A bar.
+fn meter(part: f64, whole: f64) -> Markup {
+    html! {
+        svg class="meter" viewBox="0 0 100 6" preserveAspectRatio="none" aria-hidden="true" {
+            rect class="track" width="100" height="6" {}
+            rect class="fill" width=(format!("{:.1}", 100.0 * part / whole.max(1.0))) height="6" {}
+        }
+    }
+}
+
+fn usage(known: &Known, running: Vec<Job>, ended: Vec<Job>) -> Markup {
+    let now = known.now();
+    let all = number(&known.get("stats")["resources"]["cores"]);
+    // What ended before the list begins is not known.
+    let full = rows(&known.get("ended")["jobs"]).len() as u64 >= ENDED_MAX;
+    let begins = ended.iter().filter_map(|job| job.end).fold(f64::INFINITY, f64::min);
+    let complete = if full { begins } else { f64::NEG_INFINITY };
+    let expected: Vec<usage::Held> = rows(&known.get("order")["jobs"])
+        .iter()
+        .filter_map(|job| {
+            let (from, limit) =
+                (job["expected"].as_f64()?, job["duration"].as_f64().unwrap_or(f64::INFINITY));
+            let nodes =
+                number(&job["nodes"]) * all / number(&known.get("stats")["resources"]["nodes"]).max(1.0);
+            let cores = if number(&job["cores"]) > 0.0 { number(&job["cores"]) } else { nodes };
+            Some(usage::Held { from, to: from + limit, cores })
+        })
+        .collect();
+    let span = super::timeline::natural_span(now, &running, &ended);
+    let jobs: Vec<Job> = running.into_iter().chain(ended).collect();
+    html! {
+        h2 { "Cores in use" }
+        p class="legend" {
+            span class="key u-past" { "so far" }
+            span class="key u-held" { "held until limits end" }
+            span class="key u-come" { "expected starts, what they ask at least" }
+        }
+        (usage::picture(super::timeline::around(now, span, &jobs), all, &jobs, &expected, complete))
+    }
+}
+
+/// A kind of reasons in words, with its colour.
+pub(super) fn kind(name: &str) -> &'static str {
+    match name {
+        "unseen" => "not yet looked at",
+        "behind" => "behind jobs ahead in the queue",
+        "withheld" => "could start, the policy holds back",
+        "busy" => "resources are in use or down",
+        "delays" => "would delay a reserved start",
+        "reserved" => "has a reserved start",
+        "ceiling" => "its queue holds all it may",
+        "floor" => "free cores are kept for another queue",
+        "held" => "scheduling is suspended",
+        "flow" => "power, bandwidth or licences are short",
+        "said" => "for a reason of the policy",
+        _ => "other",
+    }
+}
+
+fn waits(known: &Known) -> Markup {
+    let text = known.get("metrics")["metrics"].as_str().unwrap_or_default();
+    let mut by: BTreeMap<String, u64> = BTreeMap::new();
+    for sample in samples(text, "fluxgate_jobs_pending") {
+        if let Some(reason) = sample.labels.get("reason").filter(|_| sample.value > 0.0) {
+            *by.entry(reason.clone()).or_default() += sample.value as u64;
+        }
+    }
+    let mut rows: Vec<(String, u64)> = by.into_iter().collect();
+    rows.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(&b.0)));
+    let most = rows.first().map_or(1, |row| row.1) as f64;
+    html! {
+        h2 { "Why jobs wait" }
+        (missing(known, "metrics"))
+        @if rows.is_empty() {
+            p class="none" { "No job waits." }
+        } @else {
+            table class="bars" {
+                @for (reason, count) in &rows {
+                    tr {
+                        th scope="row" {
+                            a href=(Query::default().with("reason", reason).on("/queue")) { (kind(reason)) }
+                        }
+                        td class="bar" { (meter(*count as f64, most)) }
+                        td class="num" { (words::count(*count)) }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn next(known: &Known) -> Markup {
+    let now = known.now();
+    let mut jobs: Vec<(&Value, f64)> = rows(&known.get("order")["jobs"])
+        .iter()
+        .filter_map(|job| Some((job, job["expected"].as_f64()?)))
+        .collect();
+    jobs.sort_by(|a, b| a.1.total_cmp(&b.1));
+    html! {
+        h2 { "Expected next" }
+        (missing(known, "order"))
+        @if jobs.is_empty() {
+            p class="none" { "No start is expected." }
+        } @else {
+            table class="rows" {
+                thead { tr { th { "Job" } th class="num" { "Size" } th class="num" { "Limit" } th { "Start" } th { "" } } }
+                tbody {
+                    @for (job, start) in jobs.iter().take(NEXT) {
+                        tr {
+                            td { (super::queue::link(job)) }
+                            td class="num" { (super::queue::size(job)) }
+                            td class="num" { (words::span(job["duration"].as_f64().unwrap_or(f64::INFINITY))) }
+                            td title=(words::date_time(*start)) { (words::until(start - now)) }
+                            td { (super::queue::source(job)) }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn nodes(known: &Known, machine: &Machine) -> Markup {
+    let racks: Vec<(usize, &crate::machine::Rack)> = machine.racks.iter().enumerate().collect();
+    html! {
+        h2 { a href="/machine" { "Nodes" } }
+        (missing(known, "resources"))
+        (states(machine))
+        (grid::picture(machine, &racks, &[]))
+    }
+}
+
+/// How many nodes are in each state: the legend of pictures of the machine.
+pub(super) fn states(machine: &Machine) -> Markup {
+    html! {
+        p class="legend" {
+            @for state in State::ALL {
+                @let count = machine.count(state);
+                @if count > 0 {
+                    a href={"/machine?state=" (state.name())} class={"key s-" (state.name())} {
+                        (words::count(count)) " " (state.name())
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn queues(known: &Known) -> Markup {
+    let queues = rows(&known.get("stats")["queues"]);
+    let text = known.get("metrics")["metrics"].as_str().unwrap_or_default();
+    let runs: BTreeMap<String, u64> = samples(text, "fluxgate_jobs_running")
+        .into_iter()
+        .filter_map(|sample| Some((sample.labels.get("queue")?.clone(), sample.value as u64)))
+        .collect();
+    html! {
+        @if queues.len() > 1 || queues.iter().any(|queue| queue["name"] != "") {
+            h2 { "Queues" }
+            table class="rows" {
+                thead { tr { th { "Queue" } th { "Policy" } th class="num" { "Waiting" } th class="num" { "Running" }
+                    th class="num" { "Passes" } th class="num" { "Starts" } } }
+                tbody {
+                    @for queue in queues.iter().take(super::ROWS_MAX) {
+                        @let name = queue["name"].as_str().unwrap_or_default();
+                        tr {
+                            td { a href=(Query::default().with("queue", name).on("/queue")) {
+                                (if name.is_empty() { "(no queue)" } else { name }) } }
+                            td { (words::plain(&queue["policy"])) }
+                            td class="num" { (words::count(number(&queue["pending"]) as u64)) }
+                            td class="num" { (words::count(runs.get(name).copied().unwrap_or_default())) }
+                            td class="num" { (words::short(number(&queue["passes"]))) }
+                            td class="num" { (words::short(number(&queue["starts"]))) }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}

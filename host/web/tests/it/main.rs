@@ -1,0 +1,4 @@
+//! Pages made from answers that were written down.
+
+mod made;
+mod pages;

@@ -1,0 +1,350 @@
+//! The dashboard: `fluxgate web` on a real instance, over plain HTTP and in a browser.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
+use std::process::{Child, ChildStdout, Stdio};
+
+use fluxgate_tests::browser::{Browser, chromium};
+use fluxgate_tests::fixture::{World, fluxgate, folder};
+use serde_json::Value;
+
+/// A server on an instance.
+struct Web {
+    child: Child,
+    out: BufReader<ChildStdout>,
+    /// Host and port, and the key that was printed last.
+    address: String,
+    key: String,
+    cookie: String,
+}
+
+/// An answer: status, headers in lower case, body.
+struct Page {
+    status: u16,
+    head: String,
+    body: String,
+}
+
+fn parsed(answer: &str) -> Page {
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((answer, ""));
+    let status = head.split(' ').nth(1).and_then(|code| code.parse().ok()).expect("a status");
+    Page { status, head: head.to_lowercase(), body: body.to_owned() }
+}
+
+impl Web {
+    fn start(world: &World) -> Web {
+        Web::start_with(world, &[])
+    }
+
+    fn start_with(world: &World, args: &[&str]) -> Web {
+        let mut command = fluxgate(["web"]);
+        command.args(args).env("FLUXGATE_DIR", world.dir.path()).stdout(Stdio::piped());
+        let mut child = command.spawn().expect("the binary can be started");
+        let out = BufReader::new(child.stdout.take().expect("a pipe"));
+        let mut web = Web { child, out, address: String::new(), key: String::new(), cookie: String::new() };
+        web.read_key();
+        web
+    }
+
+    /// The next address that it prints.
+    fn read_key(&mut self) {
+        let mut line = String::new();
+        self.out.read_line(&mut line).expect("a line");
+        let rest = line.trim().strip_prefix("http://").unwrap_or_else(|| panic!("no address: {line:?}"));
+        let (address, key) = rest.split_once("/enter?key=").expect("a key");
+        (self.address, self.key) = (address.to_owned(), key.to_owned());
+    }
+
+    /// A request with these headers besides Host.
+    fn ask(&self, method: &str, path: &str, headers: &str) -> Page {
+        let mut stream = TcpStream::connect(&self.address).expect("it listens");
+        let host =
+            if headers.contains("Host:") { String::new() } else { format!("Host: {}\r\n", self.address) };
+        let request = format!("{method} {path} HTTP/1.1\r\n{host}{headers}Connection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).expect("it reads");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("it answers");
+        parsed(&answer)
+    }
+
+    /// A page for somebody with a cookie.
+    fn get(&self, path: &str) -> Page {
+        self.ask("GET", path, &format!("Cookie: {}\r\n", self.cookie))
+    }
+
+    /// A form of somebody with a cookie.
+    fn post(&self, path: &str, form: &str) -> Page {
+        let mut stream = TcpStream::connect(&self.address).expect("it listens");
+        let (host, cookie) = (&self.address, &self.cookie);
+        let request = format!(
+            "POST {path} HTTP/1.1\r\nHost: {host}\r\nOrigin: http://{host}\r\nCookie: {cookie}\r\n\
+             Content-Type: application/x-www-form-urlencoded\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{form}",
+            form.len()
+        );
+        stream.write_all(request.as_bytes()).expect("it reads");
+        let mut answer = String::new();
+        // A form that is too long may end in a reset, after the answer.
+        let _ = stream.read_to_string(&mut answer);
+        parsed(&answer)
+    }
+
+    fn enter(&mut self) {
+        let page = self.ask("GET", &format!("/enter?key={}", self.key), "");
+        let cookie = page.head.lines().find_map(|line| line.strip_prefix("set-cookie: ")).expect("a cookie");
+        assert!(page.status == 200 && cookie.contains("httponly; samesite=strict"), "{}", page.head);
+        self.cookie = cookie.split(';').next().expect("name and value").to_owned();
+        self.read_key();
+    }
+
+    fn json(&self, path: &str) -> Value {
+        let page = self.get(path);
+        assert_eq!(page.status, 200, "{path}: {}", page.body);
+        serde_json::from_str(&page.body).expect("JSON")
+    }
+}
+
+impl Drop for Web {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Four nodes, of which jobs hold three, one is drained, and one job waits for four.
+fn busy() -> (World, String) {
+    let world = World::up(&["--nodes", "4", "--cores", "4", "--policy", "easy"]);
+    world.cli(&["submit", "-x", "-N3", "-t", "1h", "--job-name", "wide", "--simulate", "1h"]).ok();
+    world.until("it runs", |w| w.jobs("running").len() == 1);
+    let waits = world.cli(&["submit", "-N4", "-t", "10m", "--simulate", "5m"]).ok().trim().to_owned();
+    world.cli(&["drain", "3", "bad", "dimm"]).ok();
+    world.until("it waits for nodes", |w| w.why(&waits).contains("reason_kind"));
+    (world, waits)
+}
+
+#[test]
+fn feat_63_pages_of_a_real_instance_say_what_commands_say() {
+    let (world, waits) = busy();
+    let mut web = Web::start(&world);
+    web.enter();
+    let now = web.get("/");
+    assert_eq!(now.status, 200, "{}", now.body);
+    for words in ["easy", "75%", "Why jobs wait", "1 drained"] {
+        assert!(now.body.contains(words), "{words}: {}", now.body);
+    }
+    let why = world.cli(&["job", &waits, "--json"]).json();
+    let id = why["id"].as_u64().expect("an id");
+    let job = web.get(&format!("/job/{id}"));
+    let reason = why["explain"]["reason"].as_str().expect("a reason");
+    assert!(job.body.contains(reason) && job.body.contains(&waits), "{reason}: {}", job.body);
+    assert!(web.get("/queue").body.contains(reason));
+    assert!(web.get("/machine").body.contains("bad dimm") && web.get("/timeline").body.contains("wide"));
+    assert!(web.get("/node/3").body.contains("drained") && web.get("/policies").body.contains("EASY"));
+    // The page's JSON is the answer that the command prints.
+    let order = web.json("/queue.json")["answers"]["order"].clone();
+    let told = world.cli(&["queue", "--json"]).json();
+    for key in ["id", "reason", "as", "nodes"] {
+        assert_eq!(order["jobs"][0][key], told["jobs"][0][key], "{key}");
+    }
+    world.cli(&["cancel", &waits]).ok();
+    world.until("it is gone", |w| w.jobs("pending").is_empty());
+    assert!(web.get("/nowhere").status == 404 && web.get("/job/17").status == 200);
+}
+
+#[test]
+fn feat_67_only_who_has_a_key_comes_in_and_nothing_is_changed() {
+    let world = World::up(&["--nodes", "2"]);
+    let mut web = Web::start(&world);
+    for path in ["/", "/queue.json", "/live?page=%2F", "/enter?key=wrong", "/enter"] {
+        let page = web.ask("GET", path, "");
+        assert!(page.status == 401 && !page.body.contains("Cores in use"), "{path}: {}", page.status);
+    }
+    let used = web.key.clone();
+    web.enter();
+    assert_eq!(web.ask("GET", &format!("/enter?key={used}"), "").status, 401, "a key is good for one use");
+    assert_ne!(web.key, used);
+    let page = web.get("/");
+    for header in [
+        "content-security-policy: default-src 'self'; object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
+        "x-content-type-options: nosniff",
+        "referrer-policy: same-origin",
+        "cache-control: no-store",
+    ] {
+        assert!(page.head.contains(header), "{header}: {}", page.head);
+    }
+    // Names of other hosts that lead here, pages of other origins, and what would change something.
+    let cookie = format!("Cookie: {}\r\n", web.cookie);
+    assert_eq!(web.ask("GET", "/", &format!("Host: evil.example\r\n{cookie}")).status, 403);
+    assert_eq!(web.ask("GET", "/", &format!("Origin: http://evil.example\r\n{cookie}")).status, 403);
+    for method in ["POST", "PUT", "DELETE"] {
+        assert_eq!(web.ask(method, "/", &cookie).status, 405, "{method}");
+    }
+    // A head that is too long ends the connection, not the server.
+    let long = web.ask("GET", "/", &format!("X-Long: {}\r\n{cookie}", "x".repeat(20_000)));
+    assert_eq!(long.status, 431);
+    let figures = web.ask("GET", "/metrics", "");
+    assert!(figures.head.contains("application/openmetrics-text; version=1.0.0"), "{}", figures.head);
+    assert!(figures.body.contains("fluxgate_up 1") && figures.body.ends_with("# EOF\n"), "{}", figures.body);
+    // An instance that ends is told, and the server stays.
+    drop(world);
+    let gone = web.get("/node/0");
+    assert!(gone.status == 503 && gone.body.contains("No answer"), "{}: {}", gone.status, gone.body);
+}
+
+#[test]
+fn feat_67_a_socket_of_the_file_system_is_open_to_its_user_alone() {
+    let world = World::up(&["--nodes", "2"]);
+    let dir = folder();
+    let socket = dir.path().join("web");
+    let start = || {
+        let mut command = fluxgate(["web", "--listen", &format!("unix:{}", socket.display())]);
+        let mut child = command.env("FLUXGATE_DIR", world.dir.path()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        assert_eq!(line.trim(), format!("unix:{}", socket.display()));
+        child
+    };
+    let mut child = start();
+    assert_eq!(socket.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+    let mut stream = UnixStream::connect(&socket).unwrap();
+    stream.write_all(b"GET /machine HTTP/1.1\r\nHost: any\r\nConnection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(parsed(&answer).status == 200 && answer.contains("2 nodes"), "{answer}");
+    // Killed: its socket is left, and taken over. A file that is no socket is not.
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let mut child = start();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    std::fs::remove_file(&socket).unwrap();
+    std::fs::write(&socket, "mine").unwrap();
+    let args = ["web", "--listen", &format!("unix:{}", socket.display())];
+    world.cli(&args).fails(1, &["no socket"]);
+    world.cli(&["web", "--listen", "0.0.0.0:80"]).fails(2, &["other hosts"]);
+    assert_eq!(std::fs::read_to_string(&socket).unwrap(), "mine");
+}
+
+#[test]
+fn feat_65_changes_come_by_themselves_and_only_they() {
+    let world = World::up(&["--nodes", "2", "--cores", "4"]);
+    let mut web = Web::start(&world);
+    web.enter();
+    let page = web.get("/queue?show=running").body;
+    let have: Vec<String> = page
+        .split("<section id=\"")
+        .skip(1)
+        .map(|rest| {
+            let (id, rest) = rest.split_once("\" data-hash=\"").expect("a hash");
+            format!("{id}:{}", rest.split('"').next().expect("its end"))
+        })
+        .collect();
+    let path = format!("/live?page=%2Fqueue%3Fshow%3Drunning&have={}", have.join(","));
+    let mut stream = TcpStream::connect(&web.address).unwrap();
+    let cookie = &web.cookie;
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: {}\r\nCookie: {cookie}\r\n\r\n", web.address).unwrap();
+    let mut lines = BufReader::new(stream).lines().map(|line| line.unwrap());
+    assert!(lines.any(|line| line == "content-type: text/event-stream"));
+    assert!(lines.any(|line| line == "retry: 2000"));
+    let id = world.cli(&["submit", "-N1", "-t", "1h", "--job-name", "fresh", "--simulate", "1h"]).ok();
+    // News about sections that did not change would come first.
+    let news = lines.find(|line| line.contains("fresh")).expect("news");
+    let news: Value = serde_json::from_str(news.strip_prefix("data: ").expect("an event")).expect("JSON");
+    let sections = news["sections"].as_object().expect("sections");
+    assert!(sections["jobs"]["html"].as_str().unwrap().contains(id.trim()), "{news}");
+    assert!(!sections.contains_key("trouble"), "{news}");
+}
+
+#[test]
+fn feat_71_pages_in_a_browser_are_live_and_have_keys_and_two_looks() {
+    let Some(program) = chromium() else { return };
+    let (world, _) = busy();
+    let mut web = Web::start(&world);
+    let dir = folder();
+    let mut browser = Browser::start(&program, dir.path());
+    browser.open(&format!("http://{}/enter?key={}", web.address, web.key));
+    web.read_key();
+    let base = format!("http://{}", web.address);
+    for path in ["/queue", "/machine", "/timeline", "/policies", "/node/0", "/"] {
+        browser.open(&format!("{base}{path}"));
+        for kind in ["Runtime.consoleAPICalled", "Runtime.exceptionThrown", "Log.entryAdded"] {
+            assert_eq!(browser.of(kind), [&Value::Null; 0], "{path}: {kind}");
+        }
+        let asked: Vec<&str> = browser
+            .of("Network.requestWillBeSent")
+            .iter()
+            .filter_map(|e| e["request"]["url"].as_str())
+            .collect();
+        assert!(asked.iter().all(|url| url.starts_with(&base)), "{path}: {asked:?}");
+        let wide = browser.evaluate("document.documentElement.scrollWidth <= window.innerWidth");
+        assert_eq!(wide, true, "{path} is no wider than the window");
+    }
+    // Live: a job that comes is there without a reload.
+    let news = "new Promise(done => { const look = () => document.body.innerText.includes('fresh') ? done(true) : setTimeout(look, 50); look(); })";
+    browser.open(&format!("{base}/queue?show=running"));
+    world.cli(&["undrain", "3"]).ok();
+    world.cli(&["submit", "-n1", "-t", "1m", "--job-name", "fresh", "--simulate", "1h"]).ok();
+    assert_eq!(browser.evaluate(news), true);
+    assert_eq!(browser.evaluate("document.getElementById('live').classList.contains('on')"), true);
+    // Keys: rows by j, the search by /, pages by number.
+    let press = |key: &str| {
+        format!(
+            "document.activeElement.dispatchEvent(new KeyboardEvent('keydown', {{key: '{key}', bubbles: true}}))"
+        )
+    };
+    browser.evaluate(&press("j"));
+    assert_eq!(browser.evaluate("document.activeElement.className"), "id");
+    browser.evaluate(&press("/"));
+    assert_eq!(browser.evaluate("document.activeElement.name"), "text");
+    // Two looks: the background follows what the reader prefers.
+    let mut seen = Vec::new();
+    for scheme in ["light", "dark"] {
+        let features = serde_json::json!([{"name": "prefers-color-scheme", "value": scheme}]);
+        browser.ask("Emulation.setEmulatedMedia", serde_json::json!({ "features": features }));
+        seen.push(browser.evaluate("getComputedStyle(document.documentElement).backgroundColor"));
+    }
+    assert_ne!(seen[0], seen[1]);
+}
+
+#[test]
+fn feat_68_with_control_a_change_takes_two_clicks_and_a_form_of_this_server() {
+    let (world, waits) = busy();
+    let mut plain = Web::start(&world);
+    plain.enter();
+    let id = world.cli(&["job", &waits, "--json"]).json()["id"].as_u64().expect("an id");
+    let ask = format!("/act?do=cancel&job={id}");
+    assert!(!plain.get(&format!("/job/{id}")).body.contains("/act?") && plain.get(&ask).status == 404);
+    let mut web = Web::start_with(&world, &["--control"]);
+    web.enter();
+    assert!(web.get(&format!("/job/{id}")).body.contains(&ask.replace('&', "&amp;")));
+    // The first click changes nothing: it shows the consequence, the command, and a form.
+    let confirm = web.get(&ask);
+    assert!(confirm.body.contains(&format!("<code>fluxgate cancel {waits}</code>")), "{}", confirm.body);
+    let token = confirm.body.split("name=\"token\" value=\"").nth(1).expect("a token");
+    let token = token.split('"').next().expect("its end").to_owned();
+    assert!(world.jobs("pending").contains(&waits));
+    let form = |token: &str| format!("token={token}&do=cancel&job={id}");
+    assert_eq!(web.post("/act", &form("")).status, 403);
+    assert_eq!(web.post("/act", &form(&"0".repeat(token.len()))).status, 403);
+    assert_eq!(web.post("/act", &"x".repeat(20_000)).status, 403);
+    assert_eq!(plain.post("/act", &form(&token)).status, 405);
+    assert!(world.jobs("pending").contains(&waits));
+    let done = web.post("/act", &form(&token));
+    assert!(done.status == 303 && done.head.contains(&format!("location: /job/{id}")), "{}", done.head);
+    world.until("it is gone", |w| w.jobs("pending").is_empty());
+    // What the instance refuses is told.
+    let refused = web.post("/act", &format!("token={token}&do=swap&policy=nobody"));
+    assert!(
+        refused.status == 409 && refused.body.contains("no policy &quot;nobody&quot;"),
+        "{}",
+        refused.body
+    );
+    let swapped = web.post("/act", &format!("token={token}&do=swap&policy=builtin-fcfs"));
+    assert_eq!(
+        (swapped.status, world.policies()["active"].as_str()),
+        (303, Some("builtin-fcfs")),
+        "{}",
+        swapped.body
+    );
+}
