@@ -39,6 +39,7 @@ fn everything_is_installed_works_and_goes_again() {
         "share/fish/vendor_completions.d/fluxgate.fish",
         "share/doc/fluxgate/sched-fluxgate.toml",
         "share/fluxgate/alerts.yml",
+        "share/fluxgate/grafana.json",
         "lib/systemd/system/fluxgate-sched.service",
         "etc/flux/modprobe/modprobe.d/fluxgate.toml",
         "etc/flux/modprobe/rc1.d/fluxgate.py",

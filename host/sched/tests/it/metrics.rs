@@ -66,6 +66,32 @@ fn feat_62_alert_rules_are_about_figures_that_there_are() {
     assert!(named >= 8, "{named}");
 }
 
+/// The dashboard that an installation brings asks for families of the page; with the journal's, which this world has not.
+#[test]
+fn feat_55_the_dashboard_for_grafana_asks_for_figures_that_there_are() {
+    let dashboard = fluxgate_testing::root().join("host/cli/share/grafana.json");
+    let dashboard: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(dashboard).unwrap()).unwrap();
+    let mut world = World::serving(&json!({"policy": "steady"}));
+    let page = page(&mut world);
+    let targets =
+        dashboard["panels"].as_array().unwrap().iter().flat_map(|panel| panel["targets"].as_array().unwrap());
+    let mut named = 0;
+    for asked in targets.map(|target| target["expr"].as_str().unwrap()) {
+        // A name stands before its labels.
+        let parts: Vec<&str> = asked.split('{').collect();
+        for before in &parts[..parts.len() - 1] {
+            let name = before.rsplit(|c: char| !c.is_ascii_lowercase() && c != '_').next().unwrap();
+            let family = ["_total", "_bucket", "_info"].iter().find_map(|end| name.strip_suffix(end));
+            let journal = name.starts_with("fluxgate_journal_");
+            let family = format!("# TYPE {} ", family.unwrap_or(name));
+            assert!(journal || page.contains(&family), "{name}: {asked}");
+            named += 1;
+        }
+    }
+    assert!(named >= 20, "{named}");
+}
+
 #[test]
 fn feat_56_59_counts_by_queue_and_reason_follow_each_change() {
     let mut world = World::serving(&json!({"policy": "steady"}));

@@ -117,6 +117,8 @@ pub(crate) fn files(layout: &Layout, policies: Option<&Path>, cli: &mut clap::Co
 
     let alerts = text(include_bytes!("../../../share/alerts.yml").to_vec());
     add(share.join("fluxgate/alerts.yml"), alerts, "alert rules for Prometheus", false);
+    let grafana = text(include_bytes!("../../../share/grafana.json").to_vec());
+    add(share.join("fluxgate/grafana.json"), grafana, "a dashboard for Grafana", false);
     add(layout.example(), text(example().into_bytes()), "an example of all settings", false);
     add(
         prefix.join("lib/systemd/system/fluxgate-sched.service"),
