@@ -69,8 +69,8 @@ pub use policy::{Abilities, Policy, PolicyCost};
 pub use policy_error::PolicyError;
 pub use policy_state::SavedState;
 pub use questions::{
-    About, Expected, GAPS_MAX, Gap, GapQuestion, Gaps, Impossible, JobRow, Limit, NodeJob, NodeState,
-    Obstacle, PROBES_MAX, PROMISES_MAX, Questions, Source, WhenAnswer,
+    About, Expected, GAPS_MAX, Gap, GapQuestion, Gaps, Impossible, JobRow, Limit, NamedWindow, NodeJob,
+    NodeState, Obstacle, PROBES_MAX, PROMISES_MAX, Questions, Source, WhenAnswer,
 };
 pub use ranking::order_by_scores;
 pub use reason::Reason;

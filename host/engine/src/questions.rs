@@ -40,7 +40,7 @@ use crate::windows::{Applicant, NOWHERE, Windows};
 
 pub use gaps::{GAPS_MAX, Gap, GapQuestion, Gaps, Limit, PROBES_MAX};
 pub use listing::{JobRow, NodeJob, NodeState};
-pub use obstacles::{Obstacle, PROMISES_MAX};
+pub use obstacles::{NamedWindow, Obstacle, PROMISES_MAX};
 pub use outlook::{Expected, Source, WhenAnswer};
 
 /// A waiting job, or one that is only asked about.

@@ -33,7 +33,7 @@ pub(crate) struct Web {
 /// Serve until a signal.
 pub(crate) fn run(args: &Web) -> Result<()> {
     // An instance that is not there is told now and not to the first viewer.
-    let uri = place::uri(&args.target);
+    let uri = place::uri(&args.target)?;
     let client = Client::connect(&args.target)?;
     if args.control {
         // The settings are told to the owner alone.

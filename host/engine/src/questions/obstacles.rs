@@ -18,6 +18,9 @@ use crate::windows::{Applicant, NOWHERE};
 /// Most reservations that are named as being in the way.
 pub const PROMISES_MAX: usize = 64;
 
+/// The name of a window, and what the reason of a job says of it.
+pub type NamedWindow = (Arc<str>, Arc<str>);
+
 /// Most of these that are named in words.
 const SHOWN_MAX: usize = 3;
 
@@ -43,7 +46,7 @@ pub enum Obstacle {
     /// A bound of queues.
     Bound(Reason),
     /// Windows keep nodes that it needs, or it waits for one: name and words of each.
-    Window(Vec<(Arc<str>, Arc<str>)>),
+    Window(Vec<NamedWindow>),
     /// Jobs have reserved starts which it would delay.
     Reserved {
         /// The first of these jobs with their starts, at most [`PROMISES_MAX`].
@@ -207,7 +210,7 @@ impl Questions {
 
     /// Takes away the windows for which a job does not start; which they are. A window that is for the job alone cannot be
     /// taken away: then nothing else is looked at.
-    fn without_windows(&self, on: &mut Resources, job: &Waiting) -> (Vec<(Arc<str>, Arc<str>)>, bool) {
+    fn without_windows(&self, on: &mut Resources, job: &Waiting) -> (Vec<NamedWindow>, bool) {
         let mut windows = Vec::new();
         while let Err(NoFit::Window(id, latest)) =
             on.match_now(&job.request, self.now, self.end_of(job), job.placement)
