@@ -26,8 +26,10 @@ pub(crate) fn wanted_placement(jobspec: &Jobspec) -> Result<Option<Placement>, S
 /// The window that a jobspec names in `attributes.system.fluxgate.reservation`.
 pub(crate) fn wanted_reservation(jobspec: &Jobspec) -> Result<Option<Arc<str>>, String> {
     let Some(value) = jobspec.system_attr("fluxgate.reservation") else { return Ok(None) };
-    let name = value.as_str().filter(|name| check_window_name(name).is_ok());
-    name.map(|name| Some(name.into())).ok_or_else(|| {
+    // A name of digits may come as a number.
+    let name = value.as_u64().map(|number| number.to_string()).or_else(|| value.as_str().map(str::to_owned));
+    let name = name.filter(|name| check_window_name(name).is_ok());
+    name.map(|name| Some(name.as_str().into())).ok_or_else(|| {
         let found = shown(value);
         format!("attributes.system.fluxgate.reservation: expected the name of a reservation, found {found}")
     })

@@ -35,6 +35,7 @@ use crate::hash::Spread;
 use crate::jobspecs::Jobspecs;
 use crate::observe::{Observer, PROGRESS_EVERY, Progress, Span, Started};
 use crate::outages::Outages;
+use crate::reservations::{ReservationError, Reservations};
 use crate::rules::Rules;
 use crate::rules::expected::Predictor;
 use crate::workload::Job;
@@ -100,6 +101,9 @@ pub enum SimError {
     /// The engine broke its own contract.
     #[error("engine: {0}")]
     Engine(String),
+    /// A reservation cannot be made.
+    #[error(transparent)]
+    Reservation(#[from] ReservationError),
     /// An observer failed to write.
     #[error("output: {0}")]
     Output(#[from] io::Error),
@@ -133,6 +137,8 @@ pub struct Surroundings {
     pub queues: BTreeMap<u32, String>,
     /// Changes of nodes.
     pub outages: Outages,
+    /// Nodes that are kept for maintenance, or for some jobs.
+    pub reservations: Reservations,
     /// Complete requests of jobs, by [`Job::jobspec`].
     pub jobspecs: Vec<Arc<Jobspec>>,
     /// Requests for flow of the jobs without a complete request.
@@ -176,6 +182,10 @@ pub fn run_with(
     let begin = jobs.peek().map_or(0.0, |j| j.submit);
     let mut sim = Simulation::new(Engine::new(resources, config), begin, surroundings);
     let mut changes = outages.changes().iter().peekable();
+    if !surroundings.reservations.is_empty() {
+        let windows = surroundings.reservations.windows(&mut sim.engine, begin)?;
+        observers.iter_mut().for_each(|o| o.reserved(&windows, &surroundings.queues));
+    }
     sim.install(policies.into(), observers)?;
     let mut idle_wakes = 0;
     loop {

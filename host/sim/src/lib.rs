@@ -44,6 +44,7 @@ pub mod outages;
 pub mod points;
 pub mod record;
 pub mod report;
+pub mod reservations;
 pub mod rules;
 pub mod schedule;
 pub mod source;

@@ -4,9 +4,10 @@
 //!
 //! This module does not know the driver.
 
+use std::collections::BTreeMap;
 use std::io;
 
-use fluxgate_engine::Forecast;
+use fluxgate_engine::{Forecast, Window};
 use fluxgate_formats::R;
 
 use crate::workload::Job;
@@ -63,6 +64,9 @@ pub trait Observer {
     fn wants_r(&self) -> bool {
         true
     }
+
+    /// These reservations stand from the beginning; queues without a name have none here.
+    fn reserved(&mut self, _windows: &[Window], _queues: &BTreeMap<u32, String>) {}
 
     /// A job starts. Called in the order of time, within an instant in the engine's order.
     fn started(&mut self, _started: &Started<'_>) -> io::Result<()> {

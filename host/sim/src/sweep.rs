@@ -28,6 +28,7 @@ use std::ops::RangeInclusive;
 
 use fluxgate_formats::JobId;
 
+mod reserved;
 pub mod running;
 
 use crate::outages::{Change, Outage};
@@ -68,6 +69,8 @@ pub enum Violation {
     },
     /// It started on a rank that was out of service.
     Down(JobId, u32),
+    /// It may not use this reservation, and it holds one of its nodes for a time that meets it.
+    Reserved(JobId, String),
     /// A rank that the machine does not have.
     Rank(JobId, u32),
     /// Its ranks do not have as many cores as it requested, or it holds another number of them.
@@ -166,6 +169,9 @@ impl fmt::Display for Violation {
             }
             Violation::Down(j, rank) => {
                 write!(f, "job {}: started on rank {rank}, which was out of service", j.0)
+            }
+            Violation::Reserved(j, name) => {
+                write!(f, "job {}: holds a node of reservation {name} for a time that meets it", j.0)
             }
             Violation::Rank(j, rank) => write!(f, "job {}: rank {rank} is not in the machine", j.0),
             Violation::Width { job, found, expected } => {

@@ -31,6 +31,7 @@ mod ranking;
 mod released;
 mod replay;
 mod report;
+mod reservations;
 mod resource_query;
 mod semantics;
 mod service_manager;

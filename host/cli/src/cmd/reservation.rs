@@ -13,7 +13,6 @@ use super::job_args;
 use crate::args::Target;
 use crate::calendar;
 use crate::client::Client;
-use crate::clock::Clock;
 use crate::fail::usage;
 use crate::render;
 
@@ -332,16 +331,15 @@ impl Alter {
 
 /// `fluxgate reservation`.
 pub(crate) fn run(command: &ReservationCmd) -> Result<()> {
-    let now = || Clock::real().now();
     match command {
         ReservationCmd::Create(args) => {
             let client = Client::connect(&args.target)?;
-            changed(&client, "create", &args.request(now())?, &args.how)
+            changed(&client, "create", &args.request(present(&client)?)?, &args.how)
         }
         ReservationCmd::Alter(args) => {
             let client = Client::connect(&args.target)?;
-            let present = client.sched("sched-fluxgate.reservation-show", json!({"name": args.name}))?;
-            changed(&client, "alter", &args.request(now(), &present)?, &args.how)
+            let shown = client.sched("sched-fluxgate.reservation-show", json!({"name": args.name}))?;
+            changed(&client, "alter", &args.request(present(&client)?, &shown)?, &args.how)
         }
         ReservationCmd::Skip(args) => named("skip", args),
         ReservationCmd::End(args) => named("end", args),
@@ -363,6 +361,12 @@ pub(crate) fn run(command: &ReservationCmd) -> Result<()> {
             render::show(&pairs(&answer))
         }
     }
+}
+
+/// The time of the instance, whose clock may be another than this machine's.
+fn present(client: &Client) -> Result<f64> {
+    let answer = client.sched("sched-fluxgate.reservation-list", json!({}))?;
+    answer["now"].as_f64().ok_or_else(|| anyhow!("the scheduler does not tell its time"))
 }
 
 fn named(what: &str, args: &Named) -> Result<()> {
@@ -396,8 +400,8 @@ fn said(what: &str, answer: &Value) -> String {
         ("alter", _) => "keep",
         ("cancel", "") => return format!("reservation {name} is forgotten"),
         ("cancel", _) => return format!("reservation {name} would be forgotten"),
-        (_, "") => "is over; next it keeps",
-        _ => "end; next it keeps",
+        (_, "") => "next keeps",
+        _ => "next keep",
     };
     if row["start"].is_null() {
         return format!("reservation {name} {}", if would.is_empty() { "is over" } else { "would be over" });

@@ -78,9 +78,8 @@ impl Resources {
         }
         let windowed = self.machine.windowed(request, now, end);
         if windowed {
-            let known = self.window_miss_of(request, now).filter(|miss| end > miss.latest);
-            if let Some(miss) = known.or_else(|| self.machine.outside_own(request, now, end)) {
-                return Err(NoFit::Window(miss.window, miss.latest));
+            if let Some((window, latest)) = self.known_window_miss(request, now, end) {
+                return Err(NoFit::Window(window, latest));
             }
         }
         let eligible = self.machine.eligible_between(request, now, end);

@@ -236,7 +236,17 @@ impl Machine {
         let inside = own.is_some_and(|own| own.contains(start, end));
         let free = matches!(request.access, Some(Access::Free(_)));
         let (Some(Access::Only(id)), Some(own), false) = (request.access, own, inside) else {
-            return self.calendar.last_met(start, end, of.filter(|_| inside || free));
+            let miss = self.calendar.last_met(start, end, of.filter(|_| inside || free))?;
+            // Who ends sooner may be inside of the own window.
+            let spans = || own.into_iter().flat_map(|own| &own.spans);
+            let sooner =
+                spans().filter(|span| span.start <= start && span.until < end).map(|span| span.until);
+            let next = spans().map(|span| span.start).filter(|next| *next > start);
+            return Some(WindowMiss {
+                latest: sooner.fold(miss.latest, f64::max),
+                until: next.fold(miss.until, f64::min),
+                ..miss
+            });
         };
         let latest = own.spans.iter().find(|span| span.start <= start && start < span.until);
         let latest = latest.map_or(f64::NEG_INFINITY, |span| span.until);
@@ -316,7 +326,9 @@ impl Resources {
     /// The window that keeps this request from a start at `now` until `end`, as far as that is known, and the latest end that
     /// is not known to fail. Costs no search.
     pub fn known_window_miss(&self, request: &Request, now: f64, end: f64) -> Option<(WindowId, f64)> {
+        // The window that is told is that of this end, whoever found out that the shape does not fit.
         let known = self.window_miss_of(request, now).filter(|miss| end > miss.latest);
+        let known = known.and_then(|_| self.machine.window_miss(request, now, end));
         let miss = known.or_else(|| self.machine.outside_own(request, now, end));
         miss.map(|miss| (miss.window, miss.latest))
     }

@@ -190,7 +190,10 @@ impl Service {
                 let rows = self.window_rows(request, Some(name))?;
                 Ok(Answer::Now(rows.into_iter().next().unwrap_or_default()))
             }
-            _ => Ok(Answer::Now(json!({"version": 1, "reservations": self.window_rows(request, None)?}))),
+            _ => {
+                let rows = self.window_rows(request, None)?;
+                Ok(Answer::Now(json!({"version": 1, "now": self.host.now(), "reservations": rows})))
+            }
         }
     }
 

@@ -14,16 +14,18 @@
 
 use std::cell::RefCell;
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::{BTreeMap, BinaryHeap, HashMap};
 use std::io;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
+use fluxgate_engine::Window;
 use fluxgate_formats::rset::R;
 use fluxgate_formats::{Idset, JobId, Jobspec, TotalF64};
 
 use super::bits::Bits;
 use super::layout::Layout;
+use super::reserved::Reserved;
 use super::{History, Report, Times, Violation, flow, history, memory, times};
 use crate::flow::{Asks, Flow, Pools, flows_of};
 use crate::hash::Spread;
@@ -59,6 +61,7 @@ pub struct Judge<'a> {
     ends: BinaryHeap<Reverse<(TotalF64, u32)>>,
     memory: Option<memory::Running<'a>>,
     flow: Option<flow::Running<'a>>,
+    reserved: Reserved,
     last: f64,
     report: Report,
 }
@@ -109,6 +112,7 @@ impl<'a> Judge<'a> {
             ends: BinaryHeap::new(),
             memory: None,
             flow: None,
+            reserved: Reserved::default(),
             last: f64::NEG_INFINITY,
             report: Report::default(),
         }
@@ -123,6 +127,11 @@ impl<'a> Judge<'a> {
     /// Also checks flow, as [`super::sweep_flow`] does.
     pub fn with_flow(self, pools: &'a Pools, asks: &'a Asks) -> Self {
         Judge { flow: Some(flow::Running::new(pools, asks)), ..self }
+    }
+
+    /// Also checks these reservations; queues by number.
+    pub fn reserves(&mut self, windows: &[Window], queues: &BTreeMap<u32, String>) {
+        self.reserved = Reserved::new(windows, queues);
     }
 
     /// Adds a job of the workload that arrives.
@@ -179,6 +188,7 @@ impl<'a> Judge<'a> {
         }
         self.last = self.last.max(told.start);
         times(told, &job, places.ranks(), &self.history, &mut self.report);
+        self.reserved.starts(&job, told.start, places.ranks(), &mut self.report);
         Some(job)
     }
 
@@ -294,6 +304,10 @@ fn twice(holders: &mut [Holder], own: &mut Holder, (from, to): (u32, u32), mut s
 pub struct Watch<'j, 'a>(pub &'j RefCell<Judge<'a>>);
 
 impl Observer for Watch<'_, '_> {
+    fn reserved(&mut self, windows: &[Window], queues: &BTreeMap<u32, String>) {
+        self.0.borrow_mut().reserves(windows, queues);
+    }
+
     fn started(&mut self, s: &Started<'_>) -> io::Result<()> {
         self.0.borrow_mut().starts_with(s);
         Ok(())

@@ -10,4 +10,5 @@ mod outages;
 #[allow(dead_code)] // Other suites use all of it.
 mod published;
 mod reference;
+mod reservations;
 mod rules;

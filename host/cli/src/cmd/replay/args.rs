@@ -55,6 +55,9 @@ pub(crate) struct Replay {
     /// Failures and drains of nodes: a table with the first line time,ranks,change; a change is fail, drain or return.
     #[arg(long, value_name = "FILE")]
     pub(crate) outages: Option<PathBuf>,
+    /// Nodes that are kept for maintenance, or for some jobs: a JSON file, see docs/formats.md.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["journal", "diff", "definitions"])]
+    pub(crate) reservations: Option<PathBuf>,
     /// Forecast the start of every waiting job, when it is submitted and again every so many seconds of the log (3600 when
     /// none are given), and tell how far off that was. See docs/semantics.md.
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, require_equals = true, default_missing_value = "3600",

@@ -23,6 +23,7 @@ use anyhow::{Context, Result, anyhow};
 use fluxgate_sim::driver::Surroundings;
 use fluxgate_sim::machine::Machine;
 use fluxgate_sim::outages::Outages;
+use fluxgate_sim::reservations::Reservations;
 use fluxgate_sim::workload::Procs;
 
 use crate::fail::usage;
@@ -83,12 +84,20 @@ pub(crate) fn run(args: &Replay) -> Result<()> {
     let ranks = machine.cores.keys().copied().collect();
     let outages =
         args.outages.as_deref().map(|path| Outages::load(path, &ranks)).transpose()?.unwrap_or_default();
+    let reservations = args.reservations.as_deref().map(Reservations::load).transpose()?.unwrap_or_default();
     let queues = input.queue_names(options.queues);
     deciders::check_queues(args, &input.queues(&queues))?;
     let flow = flow::asks(args, &machine, options.procs)?;
     let jobspecs = input.survey.jobspecs.clone();
-    let surroundings =
-        Surroundings { queues, outages, flow, jobspecs, forecasts: args.forecast, rules: args.rules() };
+    let surroundings = Surroundings {
+        queues,
+        outages,
+        reservations,
+        flow,
+        jobspecs,
+        forecasts: args.forecast,
+        rules: args.rules(),
+    };
     let runs = run::side_by_side(args, asked, &input, &machine, &surroundings, counted)?;
     if let Some(folder) = &args.report {
         output::write_report(args, folder, log, notes, &machine, &runs)?;

@@ -89,7 +89,6 @@ fn feat_10_requests_as_json() {
         "create dat --start now --hosts all",
         "create dat --start now --duration 1h",
         "create dat --start now --duration 1h --hosts all --nodes 4",
-        "create dat --start now --duration 1h --hosts all --requires gpu",
         "create dat --start now --duration 1h --hosts all --running later",
     ] {
         assert!(parse(line).is_err(), "{line}");

@@ -1,0 +1,65 @@
+//! The rule of reservations: whoever may not use one holds none of its nodes for a time that meets it, up to the limit of
+//! the job; a member ends inside.
+//!
+//! This module shares no code with engine and graph.
+
+use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
+
+use fluxgate_engine::{Window, WindowKind};
+
+use super::{Report, Violation};
+use crate::workload::Job;
+
+/// All reservations of a run.
+#[derive(Debug, Default)]
+pub(super) struct Reserved {
+    windows: Vec<Window>,
+    queues: BTreeMap<u32, String>,
+}
+
+impl Reserved {
+    pub(super) fn new(windows: &[Window], queues: &BTreeMap<u32, String>) -> Self {
+        Reserved { windows: windows.to_vec(), queues: queues.clone() }
+    }
+
+    fn is_member(&self, window: &Window, job: &Job) -> bool {
+        let of = &window.members;
+        let named = || match (job.queue, self.queues.get(&job.queue)) {
+            (_, Some(name)) => name.clone(),
+            (0, None) => String::new(),
+            (number, None) => format!("q{number}"),
+        };
+        window.kind == WindowKind::Dedicated
+            && (of.magnetic || !of.queues.is_empty())
+            && (of.users.is_empty() || of.users.contains(&job.user))
+            && (of.queues.is_empty() || of.queues.contains(&named()))
+    }
+
+    /// Checks a job that starts at this time on these ranks.
+    pub(super) fn starts(
+        &self,
+        job: &Job,
+        start: f64,
+        ranks: impl Iterator<Item = RangeInclusive<u32>>,
+        report: &mut Report,
+    ) {
+        if self.windows.is_empty() {
+            return;
+        }
+        let end = if job.limit > 0.0 { start + job.limit } else { f64::INFINITY };
+        let ranks: Vec<RangeInclusive<u32>> = ranks.collect();
+        for window in &self.windows {
+            let met = window.occurrences.iter().any(|at| at.start - window.margin < end && start < at.end);
+            let here = || window.ranks.iter().any(|rank| ranks.iter().any(|range| range.contains(&rank)));
+            if !met || !here() {
+                continue;
+            }
+            let inside =
+                window.occurrences.iter().any(|at| at.start <= start && end <= at.end + window.overrun);
+            if !(inside && self.is_member(window, job)) {
+                report.add(Violation::Reserved(job.id, window.name.clone()));
+            }
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! Nodes that are kept while jobs run: the independent check has the rule, and shares no code with what keeps to it.
+
+use std::cell::RefCell;
+
+use fluxgate_engine::{Pass, Policy, PolicyCost, PolicyError, Refusal};
+use fluxgate_formats::JobId;
+use fluxgate_sim::driver::{self, Outcome, Surroundings};
+use fluxgate_sim::machine::Machine;
+use fluxgate_sim::reservations::Reservations;
+use fluxgate_sim::schedule::{Collect, Row};
+use fluxgate_sim::sweep::running::{Judge, Watch};
+use fluxgate_sim::sweep::{Report, Violation};
+use fluxgate_sim::workload::{Job, sort};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+/// Four nodes of two cores.
+fn machine() -> Machine {
+    Machine::uniform(4, 8).unwrap()
+}
+
+/// Starts whatever fits, and reserves for the first that does not.
+struct Greedy;
+
+impl Policy for Greedy {
+    fn name(&self) -> &str {
+        "greedy"
+    }
+    fn abilities(&self) -> fluxgate_engine::Abilities {
+        fluxgate_engine::Abilities {
+            ordering: false,
+            scheduling: true,
+            observing: false,
+            state: false,
+            ranking: false,
+        }
+    }
+    fn run(&mut self, mut pass: Pass) -> (Pass, Result<(), PolicyError>) {
+        let mut reserved = false;
+        while let Some(c) = if reserved { pass.next_fitting() } else { pass.next() } {
+            match pass.start(c, None) {
+                Ok(Err(Refusal::Busy | Refusal::DelaysReservation)) if !reserved => {
+                    reserved = matches!(pass.reserve(c), Ok(Ok(_)));
+                }
+                Ok(_) => {}
+                Err(error) => return (pass, Err(error)),
+            }
+        }
+        (pass, Ok(()))
+    }
+    fn cost(&self) -> PolicyCost {
+        PolicyCost::default()
+    }
+}
+
+fn file(rows: Value) -> Reservations {
+    Reservations::parse(&json!({"version": 1, "reservations": rows}).to_string(), "file").unwrap()
+}
+
+/// A run with these reservations, and the judge's report of it.
+fn run(jobs: &[Job], reservations: Reservations) -> (Outcome, Vec<Row>, Report) {
+    let surroundings = Surroundings { reservations, ..Surroundings::default() };
+    let machine = machine();
+    let judge = RefCell::new(Judge::new(&machine.cores, &[]));
+    let (mut watch, mut rows) = (Watch(&judge), Collect::default());
+    let jobs = jobs.iter().copied().inspect(|job| judge.borrow().comes(job));
+    let greedy: Box<dyn Policy> = Box::new(Greedy);
+    let outcome = driver::run_with(
+        jobs,
+        &surroundings,
+        machine.resources.clone(),
+        driver::replay_config(),
+        Some(greedy),
+        &mut [&mut watch, &mut rows],
+    );
+    (outcome.unwrap(), rows.rows, judge.into_inner().report())
+}
+
+/// FEAT-28: the times are from the begin of the log; jobs that would run into it are put off.
+#[test]
+fn feat_28_maintenance_in_a_replay() {
+    let job = |id: u64, submit: f64, cores: u32, limit: f64| Job::new(JobId(id), submit, cores, limit, limit);
+    let jobs = [job(1, 1000.0, 8, 50.0), job(2, 1000.0, 8, 100.0), job(3, 1000.0, 4, 50.0)];
+    let rows =
+        json!([{"name": "dst", "kind": "maintenance", "start": "+120s", "duration": "1m", "ranks": "0-3"}]);
+    let (outcome, rows, report) = run(&jobs, file(rows));
+    assert!(outcome.unfinished.is_empty() && report.ok(), "{:?}", report.first);
+    let starts: Vec<(u64, f64)> = rows.iter().map(|row| (row.job.0, row.start)).collect();
+    assert_eq!(starts, [(1, 1000.0), (3, 1050.0), (2, 1180.0)]);
+}
+
+/// FEAT-5: the judge sees what breaks a reservation.
+#[test]
+fn feat_5_the_judge_has_the_rule() {
+    let jobs = [Job::new(JobId(1), 0.0, 8, 100.0, 10.0)];
+    let (_, rows, report) = run(&jobs, Reservations::default());
+    assert!(report.ok());
+    let machine = machine();
+    for (start, of_user, ok) in
+        [("+50s", None, false), ("+100s", None, true), ("+0s", Some(0), true), ("+0s", Some(9), false)]
+    {
+        let kind = if of_user.is_some() { "dedicated" } else { "maintenance" };
+        let row = json!({
+            "name": "w", "kind": kind, "start": start, "duration": 100, "ranks": "2", "magnetic": of_user.is_some(),
+            "users": of_user.into_iter().collect::<Vec<u32>>(),
+        });
+        let mut engine = fluxgate_engine::Engine::new(machine.resources.clone(), driver::replay_config());
+        let windows = file(json!([row])).windows(&mut engine, 0.0).unwrap();
+        let mut judge = Judge::new(&machine.cores, &[]);
+        judge.reserves(&windows, &std::collections::BTreeMap::new());
+        judge.comes(&jobs[0]);
+        judge.starts(&rows[0], &[]);
+        let found = judge.report().first;
+        let expected: &[Violation] = &[Violation::Reserved(JobId(1), "w".to_owned())];
+        assert_eq!(found, if ok { &[] } else { expected }, "{start} {of_user:?}");
+    }
+}
+
+#[test]
+fn feat_28_what_is_wrong_in_a_file_is_named() {
+    let said = |rows: Value| {
+        let text = json!({"version": 1, "reservations": rows}).to_string();
+        Reservations::parse(&text, "file").unwrap_err().to_string()
+    };
+    let with = |key: &str, value: Value| {
+        let mut row = json!({"name": "a", "kind": "maintenance", "start": 0, "duration": 9, "ranks": "0"});
+        row[key] = value;
+        said(json!([row]))
+    };
+    assert!(with("colour", json!("red")).contains("unknown field `colour`"));
+    assert!(with("start", json!("soon")).contains("a: start: found"), "{}", with("start", json!("soon")));
+    assert!(with("duration", json!("long")).contains("accepted are seconds and durations"));
+    assert!(with("nodes", json!(3)).contains("either ranks or nodes"));
+    assert!(with("times", json!(3)).contains("times: found 3"));
+    assert!(Reservations::parse("[]", "file").is_err());
+    assert!(
+        Reservations::parse("{\"version\": 2, \"reservations\": []}", "file")
+            .unwrap_err()
+            .to_string()
+            .contains("1 is accepted")
+    );
+}
+
+proptest! {
+    /// FEAT-28: whatever is kept and for whom, the schedule keeps the rule, and every job that is no member runs.
+    #[test]
+    fn feat_28_whatever_is_reserved_the_schedule_is_sound(
+        jobs in prop::collection::vec((0..400u32, 1..=8u32, 1..80u32, 1..80u32, 0..3u32), 1..40),
+        rows in prop::collection::vec((0..300u32, 1..100u32, 0..4u32, 0..3u32, 1..4u32, 0..20u32), 0..4),
+    ) {
+        let mut jobs: Vec<Job> = (1..).zip(jobs).map(|(id, (submit, cores, limit, run, user))| Job {
+            user, ..Job::new(JobId(id), f64::from(submit), cores, f64::from(limit), f64::from(run))
+        }).collect();
+        sort(&mut jobs);
+        let rows: Vec<Value> = rows.iter().enumerate().map(|(n, (start, long, rank, who, times, margin))| {
+            let dedicated = *who == 2;
+            json!({
+                "name": format!("w{n}"),
+                // Several for members would have to be apart.
+                "kind": if dedicated && n == 0 { "dedicated" } else { "maintenance" },
+                "start": format!("+{start}s"), "duration": long, "ranks": if *rank == 3 { "3".to_owned() } else { format!("{rank}-3") },
+                "users": if dedicated && n == 0 { vec![1] } else { Vec::new() },
+                "magnetic": dedicated && n == 0,
+                "margin": margin, "times": times, "every": 150,
+            })
+        }).collect();
+        let (outcome, _, report) = run(&jobs, file(json!(rows)));
+        prop_assert!(report.ok(), "{:?}", report.first);
+        prop_assert!(outcome.unfinished.is_empty() && outcome.denied.is_empty(), "{:?}", outcome.unfinished);
+    }
+}

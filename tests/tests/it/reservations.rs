@@ -1,0 +1,97 @@
+//! Reservations on a real instance: made by command, kept when the scheduler is killed, and true for who submits.
+
+use fluxgate_tests::fixture::World;
+use serde_json::json;
+
+fn world() -> World {
+    World::up(&["--nodes", "4", "--cores", "2", "--policy", "easy"])
+}
+
+#[test]
+fn feat_5_26_maintenance_is_kept_when_the_scheduler_is_killed() {
+    let world = world();
+    let create = [
+        "reservation",
+        "create",
+        "dst",
+        "--maintenance",
+        "--start",
+        "+1h",
+        "--duration",
+        "2h",
+        "--hosts",
+        "all",
+    ];
+    let would = world.cli(&[&create[..], &["--dry-run"]].concat()).ok();
+    assert!(would.contains("reservation dst would keep 4 nodes"), "{would}");
+    assert_eq!(world.cli(&["reservation", "list", "--json"]).json()["reservations"], json!([]));
+    assert!(world.cli(&create).ok().contains("reservation dst keeps 4 nodes"));
+    let long = world.cli(&["submit", "-N4", "-t", "90m", "--simulate", "1h"]).ok();
+    world.until("it waits", |w| w.told("for maintenance dst"));
+    world.cli(&["submit", "-N1", "-x", "-t", "30m", "--simulate", "30m"]).ok();
+    world.until("what ends before it runs", |w| w.jobs("running").len() == 1);
+    world.kill_scheduler();
+    let listed = world.cli(&["reservation", "list", "--json"]).json()["reservations"].clone();
+    assert_eq!((&listed[0]["name"], &listed[0]["state"]), (&json!("dst"), &json!("planned")), "{listed}");
+    world.until("it still waits for it", |w| w.told("for maintenance dst"));
+    let gaps = world.cli(&["gaps", "--json"]).json();
+    assert_eq!(gaps["gaps"][0]["limit"]["kind"], "window", "{gaps}");
+    assert!(world.cli(&["node", "3"]).ok().contains("reservations"), "of the node");
+    let why = world.cli(&["job", long.trim()]).ok();
+    assert!(why.contains("for maintenance dst"), "{why}");
+    world.cli(&["reservation", "cancel", "dst"]).ok();
+    world.until("nothing is reserved any more", |w| !w.told("for maintenance dst"));
+    world.assert_clean();
+}
+
+#[test]
+fn feat_12_14_members_use_their_reservation() {
+    let world = world();
+    let uid = nix::unistd::getuid().to_string();
+    let made = world.cli(&[
+        "reservation",
+        "create",
+        "dat",
+        "--start",
+        "now",
+        "--duration",
+        "2h",
+        "--nodes",
+        "2",
+        "--users",
+        &uid,
+    ]);
+    assert!(made.ok().contains("reservation dat keeps 2 nodes"));
+    let ranks = world.cli(&["reservation", "show", "dat", "--json"]).json()["ranks"].clone();
+    let named =
+        ["submit", "-N2", "-x", "-t", "1h", "--simulate", "1h", "--setattr", "fluxgate.reservation=dat"];
+    let id = world.cli(&named).ok();
+    world.until("it runs", |w| w.jobs("running").len() == 1);
+    assert_eq!(world.cli(&["job", id.trim(), "--json"]).json()["ranks"], ranks);
+    // Who does not name it has the other two nodes.
+    world.cli(&["submit", "-N3", "-x", "-t", "1h", "--simulate", "1h"]).ok();
+    world.until("it waits", |w| w.jobs("pending").len() == 1);
+    let unknown = ["submit", "-N1", "-t", "1h", "--simulate", "1h", "--setattr", "fluxgate.reservation=nope"];
+    world.cli(&unknown).fails(1, &["there is no reservation nope", "dat"]);
+    world
+        .cli(&[
+            "reservation",
+            "create",
+            "dat",
+            "--start",
+            "now",
+            "--duration",
+            "1h",
+            "--hosts",
+            "all",
+            "--users",
+            &uid,
+        ])
+        .fails(1, &["`alter` changes it"]);
+    world
+        .cli(&["reservation", "create", "x", "--start", "noon", "--duration", "1h", "--hosts", "all"])
+        .fails(1, &["accepted are now, +2h"]);
+    world.cli(&["reservation", "end", "dat"]).ok();
+    assert_eq!(world.cli(&["reservation", "show", "dat", "--json"]).json()["state"], "over");
+    world.assert_clean();
+}
