@@ -1,7 +1,7 @@
 //! Answers that are kept for a while, so that any number of viewers costs an instance the same as one.
 //!
-//! A question is asked again after a second at the earliest, and after sixty times the time that its answer took: however
-//! slow an instance is, a question keeps it busy for a sixtieth of its time at most, which is what the scheduler grants a guest.
+//! A question is asked again after a second at the earliest, and after twenty times the time that its answer took: however
+//! slow an instance is, a question keeps it busy for a twentieth of its time at most. The scheduler bounds guests itself.
 //! Who asks meanwhile gets the answer that is there. An instance that refuses to answer again so soon leaves the last answer standing.
 //!
 //! Must never know a page, or what an answer says.
@@ -17,9 +17,9 @@ use crate::source::{Refused, Source};
 /// Shortest time between two equal questions.
 pub const KEPT_MIN: Duration = Duration::from_secs(1);
 /// Longest time between two equal questions that somebody wants answered.
-pub const KEPT_MAX: Duration = Duration::from_secs(30);
+pub const KEPT_MAX: Duration = Duration::from_secs(15);
 /// Part of its time that an instance spends on one question at most: one in so many.
-const SHARE: u32 = 60;
+const SHARE: u32 = 20;
 /// Longest time that an answer stands when further ones are refused.
 const STANDS_MAX: Duration = Duration::from_secs(120);
 /// Most different questions whose answers are kept.

@@ -21,7 +21,7 @@ pub(crate) const LINKS_MAX: usize = 512;
 /// Size of a cell, and cells of a row of a rack.
 fn shape(nodes: usize) -> (f64, usize) {
     match nodes {
-        0..=64 => (30.0, 8),
+        0..=64 => (33.5, 8),
         65..=256 => (26.0, 8),
         257..=512 => (15.0, 16),
         513..=2048 => (11.0, 16),

@@ -130,6 +130,8 @@ fn usage(known: &Known, running: Vec<Job>, ended: Vec<Job>) -> Markup {
             let nodes =
                 number(&job["nodes"]) * all / number(&known.get("stats")["resources"]["nodes"]).max(1.0);
             let cores = if number(&job["cores"]) > 0.0 { number(&job["cores"]) } else { nodes };
+            // Who waits starts now at the earliest, however old the answer is.
+            let from = from.max(now);
             Some(usage::Held { from, to: from + limit, cores })
         })
         .collect();

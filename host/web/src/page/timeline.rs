@@ -121,7 +121,8 @@ fn ahead(known: &Known, axis: (f64, f64, f64)) -> Markup {
         .filter_map(|job| {
             Some(Next {
                 id: job["id"].as_u64()?,
-                start: job["expected"].as_f64()?,
+                // Who waits starts now at the earliest, however old the answer is.
+                start: job["expected"].as_f64()?.max(known.now()),
                 limit: job["duration"].as_f64().unwrap_or(f64::INFINITY),
                 reserved: job["as"] == "reserved",
                 size: super::queue::size(job),
