@@ -25,6 +25,7 @@ mod fuzz;
 mod house;
 mod languages;
 mod policies;
+mod screenshots;
 mod simulate;
 mod stamp;
 mod testing;
@@ -101,6 +102,8 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
+    /// Pictures of every page of the dashboard, light and dark, by a headless Chromium.
+    Screenshots(screenshots::Options),
     /// The benchmarks behind docs/benchmarks.md: `cargo bench`.
     Bench {
         /// Passed on to `cargo bench`.
@@ -153,6 +156,7 @@ fn run(command: Command) -> Result<()> {
             let binary = build(&house, &DEMO_POLICIES.map(|name| house.root().join("policies").join(name)))?;
             house.program(&binary).arg("demo").args(&arguments).run()
         }
+        Command::Screenshots(options) => screenshots::take(&house, &build_all(&house)?, &options),
         Command::Bench { arguments } => {
             // Those on a real Flux start the binary.
             let binaries = house.cargo("build").args(["--release", "--workspace", "--bins"]);

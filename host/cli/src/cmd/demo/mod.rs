@@ -10,6 +10,7 @@ mod report;
 mod workload;
 
 use std::io::{BufRead, BufReader, IsTerminal, Write};
+use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -37,9 +38,12 @@ pub(crate) struct Demo {
     /// Jobs to submit.
     #[arg(long, default_value_t = 1200, value_parser = clap::value_parser!(u32).range(10..=100_000))]
     pub(crate) jobs: u32,
-    /// How many times faster than real time the clock runs.
-    #[arg(long, default_value_t = 12000.0)]
-    pub(crate) speed: f64,
+    /// How many times faster than real time the clock runs. Default: 12000, with --web 1200.
+    #[arg(long)]
+    pub(crate) speed: Option<f64>,
+    /// Serve pages about it to browsers on this host; the address is printed on standard error.
+    #[arg(long)]
+    pub(crate) web: bool,
     /// Seed of the workload.
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
@@ -51,6 +55,10 @@ pub(crate) struct Demo {
     pub(crate) keep: bool,
 }
 
+/// Speeds without --speed: a demo in a terminal takes half a minute, one that is watched in a browser some minutes.
+const SPEED: f64 = 12_000.0;
+const SPEED_WEB: f64 = 1200.0;
+
 const NODES: u32 = 64;
 const CORES: u32 = 32;
 const GPUS: u32 = 2;
@@ -58,6 +66,37 @@ const GPUS: u32 = 2;
 const LOAD: f64 = 1.05;
 /// Real time between two samples of the instance.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+impl Demo {
+    fn speed(&self) -> f64 {
+        self.speed.unwrap_or(if self.web { SPEED_WEB } else { SPEED })
+    }
+}
+
+/// The dashboard as a child process, as long as this is there.
+struct Pages(Child);
+
+impl Pages {
+    fn serve(world: &World) -> Result<Pages> {
+        let stderr = std::io::stderr().as_fd().try_clone_to_owned().context("no standard error")?;
+        let child = Command::new(std::env::current_exe().context("cannot find this program")?)
+            .args(["web", "--dir"])
+            .arg(world.dir.path())
+            .env_remove("FLUX_URI")
+            .stdin(Stdio::null())
+            .stdout(stderr)
+            .spawn()
+            .context("cannot start the dashboard")?;
+        Ok(Pages(child))
+    }
+}
+
+impl Drop for Pages {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
 
 /// The instance as a child process in a folder of its own.
 struct World {
@@ -77,7 +116,7 @@ impl World {
         let mut child = Command::new(std::env::current_exe().context("cannot find this program")?)
             .args(["up", "--policy", "fcfs"])
             .args(["--nodes", &NODES.to_string(), "--cores", &CORES.to_string(), "--gpus", &GPUS.to_string()])
-            .args(["--speed", &args.speed.to_string()])
+            .args(["--speed", &args.speed().to_string()])
             .arg("--policies")
             .arg(policies)
             .arg("--dir")
@@ -135,6 +174,12 @@ fn jobspec(job: &DemoJob) -> Value {
         ..Simple::default()
     }
     .build();
+    let name = match (job.gpus, job.nodes) {
+        (0, Some(nodes)) => format!("mpi-{nodes}"),
+        (0, None) => format!("small-{}", job.slots * job.cores),
+        (gpus, _) => format!("train-{}", job.slots * gpus),
+    };
+    spec.attributes.system.insert("job".to_owned(), json!({ "name": name }));
     spec.attributes.system.insert("simulate".to_owned(), json!({ "duration": job.run }));
     spec.to_value()
 }
@@ -214,8 +259,9 @@ fn running_ids(client: &Client) -> Result<Vec<u64>> {
 
 /// Run the command.
 pub(crate) fn run(args: &Demo) -> Result<()> {
-    if !(args.speed.is_finite() && (1.0..=100_000.0).contains(&args.speed)) {
-        return Err(usage(format!("--speed {}: expected 1 to 100000", args.speed)));
+    let speed = args.speed();
+    if !(speed.is_finite() && (1.0..=100_000.0).contains(&speed)) {
+        return Err(usage(format!("--speed {speed}: expected 1 to 100000")));
     }
     let source = PolicySource::open(args.policies.as_deref())?;
     let broken = source.find("broken")?;
@@ -230,8 +276,9 @@ pub(crate) fn run(args: &Demo) -> Result<()> {
     show.say(&format!(
         "{NODES} nodes x {CORES} cores, {GPUS} GPUs a node; {} jobs; the clock runs {} times as fast as yours",
         jobs.len(),
-        args.speed
+        speed
     ));
+    let _pages = if args.web { Some(Pages::serve(&world)?) } else { None };
 
     let begin = look(&client)?.now;
     let mut phases = vec![Phase { policy: "fcfs".to_owned(), begin }];
