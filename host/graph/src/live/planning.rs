@@ -77,10 +77,8 @@ impl Resources {
             return Err(NoFit::Busy);
         }
         let windowed = self.machine.windowed(request, now, end);
-        if windowed {
-            if let Some((window, latest)) = self.known_window_miss(request, now, end) {
-                return Err(NoFit::Window(window, latest));
-            }
+        if windowed && let Some((window, latest)) = self.known_window_miss(request, now, end) {
+            return Err(NoFit::Window(window, latest));
         }
         let eligible = self.machine.eligible_between(request, now, end);
         self.planning.searches += 1;
