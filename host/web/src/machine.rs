@@ -70,7 +70,8 @@ fn counts(r: &R, kind: &str) -> std::collections::BTreeMap<u32, u32> {
     for part in &r.r_lite {
         let count = part.children.get(kind).map_or(0, |ids| ids.len() as u32);
         for rank in part.rank.iter().take(NODES_MAX) {
-            *found.entry(rank).or_default() += count;
+            let sum: &mut u32 = found.entry(rank).or_default();
+            *sum = sum.saturating_add(count);
         }
     }
     found

@@ -7,6 +7,9 @@ use std::fmt::Write as _;
 use super::n;
 use crate::words;
 
+/// Most ticks.
+const TICKS_MAX: usize = 12;
+
 /// Distances between ticks, seconds.
 const STEPS: [f64; 19] = [
     10.0,
@@ -53,7 +56,11 @@ impl Axis {
         let length = self.to - self.from;
         let step = STEPS.into_iter().find(|step| length / step <= 9.0).unwrap_or(length);
         let mut at = (self.from / step).ceil() * step;
-        while at <= self.to {
+        // No more than that, whatever times an instance tells.
+        for _ in 0..TICKS_MAX {
+            if at > self.to || !at.is_finite() {
+                break;
+            }
             let midnight = at.rem_euclid(86_400.0) < 1.0;
             let text = if midnight || step >= 86_400.0 { words::day(at) } else { words::clock(at) };
             let text = if step < 60.0 { words::date_time(at).split_off(11) } else { text };

@@ -24,6 +24,8 @@ const BOXES_MAX: usize = 3600;
 const HATCHED_MIN: f64 = 3.0;
 /// Most characters of the names of nodes that a job says.
 const NODES_MAX: usize = 48;
+/// Most ranks of a job that are looked at.
+const RANKS_MAX: usize = 65_536;
 /// Colours of jobs.
 pub(crate) const COLOURS: usize = 8;
 
@@ -84,7 +86,7 @@ struct Box {
 fn boxes(jobs: &[&Job], machine: &Machine) -> Vec<Vec<Box>> {
     let mut rows: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
     for (number, job) in jobs.iter().enumerate() {
-        for at in job.ranks.iter().filter_map(|rank| machine.position(rank)) {
+        for at in job.ranks.iter().take(RANKS_MAX).filter_map(|rank| machine.position(rank)) {
             rows.entry(at).or_default().push(number);
         }
     }

@@ -64,11 +64,13 @@ fn strip(cores: u64, used: u64) -> Markup {
     const MOST: u64 = 512;
     let shown = cores.min(MOST);
     let per_row = 64;
+    let full = u128::from(used) * u128::from(shown) / u128::from(cores.max(1));
+    let full = u64::try_from(full).unwrap_or(shown);
     html! {
         svg class="picture cores" viewBox={"0 0 1120 " (shown.div_ceil(per_row) * 17)} role="img"
             aria-label={(used) " of " (cores) " cores in use"} {
             @for core in 0..shown {
-                rect class=(if core < used * shown / cores.max(1) { "s-cell-full" } else { "s-cell-free" })
+                rect class=(if core < full { "s-cell-full" } else { "s-cell-free" })
                     x=(core % per_row * 17) y=(core / per_row * 17) width="14" height="14" rx="2" {}
             }
         }

@@ -13,7 +13,7 @@ use uuid::Uuid;
 /// Most viewers with a cookie; the oldest has to leave.
 const VIEWERS_MAX: usize = 64;
 /// For how long a cookie is good.
-const VIEWER_MAX: Duration = Duration::from_secs(12 * 3600);
+const VIEWER_MAX: Duration = Duration::from_secs(43_200);
 
 /// A secret of 244 random bits.
 fn secret() -> String {
