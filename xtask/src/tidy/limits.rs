@@ -12,7 +12,7 @@ use anyhow::{Context, Result, bail};
 pub(super) const PAGE: &str = "docs/limits.md";
 
 /// The crates whose bounds stand on the page, with their headings: what foreign bytes and foreign code reach.
-const CRATES: [(&str, &str); 10] = [
+const CRATES: [(&str, &str); 11] = [
     ("wire", "The wire of a broker"),
     ("sched", "The scheduler service"),
     ("engine", "The engine"),
@@ -22,6 +22,7 @@ const CRATES: [(&str, &str); 10] = [
     ("artefact", "Registries, keys and the audit trail"),
     ("journal", "The journal"),
     ("instance", "The embedded instance"),
+    ("web", "The dashboard"),
     ("cli", "The command line"),
 ];
 
