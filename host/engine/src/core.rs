@@ -287,6 +287,10 @@ impl Core {
         if request.shape() == before.shape() {
             return;
         }
+        // A reserved start is for the request as it was; the next pass reserves anew.
+        if let Some(id) = self.job(slot).map(|job| job.id) {
+            self.resources.unreserve(id);
+        }
         self.unplace(slot, 0);
         self.unplace(slot, 1);
         let Some(job) = self.jobs.get_mut(slot as usize).and_then(Option::as_mut) else { return };
