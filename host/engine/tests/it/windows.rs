@@ -250,6 +250,21 @@ fn feat_18_waiting_names_the_window() {
     assert_eq!(engine.window("dst").map(|w| w.state(200.0)), Some("over"));
 }
 
+/// FEAT-7: a job that would delay a reserved start, since a window leaves it no other node, says nothing about one that ends
+/// before the window.
+#[test]
+fn feat_7_who_ends_before_a_window_passes_who_does_not() {
+    let mut engine = engine(4, 4);
+    install(&mut engine, Script::named("easy").run(easy), 0.0);
+    submit(&mut engine, 0.0, vec![(1, nodes(4, 0.0, "", None)), (2, cores(5, 10.0)), (3, cores(4, 70.0))]);
+    put(&mut engine, window("w", (20.0, 30.0), ranks("0,2-3")), 0.0);
+    engine.step(free(1), 0.0);
+    assert_eq!(started(&engine.pass(0.0)), [2]);
+    assert_eq!(reason(&engine, 3), "reserved from at 20 for maintenance w");
+    let out = submit(&mut engine, 0.0, vec![(4, cores(1, 0.0)), (5, cores(8, 20.0))]);
+    assert_eq!(started(&out), [5]);
+}
+
 /// FEAT-9: a day with a window at its end, and a pass each minute: a class that does not fit before it is not searched again.
 #[test]
 fn feat_9_a_class_is_refused_without_a_search_until_the_window_ends() {

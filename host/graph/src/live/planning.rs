@@ -88,6 +88,9 @@ impl Resources {
             matcher::find(self.machine.view(None), request, &eligible, placement).ok_or(None)
         };
         if let Err(Some((id, latest))) = found {
+            // Who ends before a window has more nodes to choose from.
+            let window = if windowed { self.machine.window_miss(request, now, end) } else { None };
+            let latest = window.map_or(latest, |miss| miss.latest.max(latest));
             return Err(NoFit::WouldDelay(id, latest));
         }
         if windowed
