@@ -28,12 +28,12 @@ fn feat_5_26_maintenance_is_kept_when_the_scheduler_is_killed() {
     assert!(world.cli(&create).ok().contains("reservation dst keeps 4 nodes"));
     let long = world.cli(&["submit", "-N4", "-t", "90m", "--simulate", "1h"]).ok();
     world.until("it waits", |w| w.told("for maintenance dst"));
-    world.cli(&["submit", "-N1", "-x", "-t", "30m", "--simulate", "30m"]).ok();
-    world.until("what ends before it runs", |w| w.jobs("running").len() == 1);
     world.kill_scheduler();
     let listed = world.cli(&["reservation", "list", "--json"]).json()["reservations"].clone();
     assert_eq!((&listed[0]["name"], &listed[0]["state"]), (&json!("dst"), &json!("planned")), "{listed}");
     world.until("it still waits for it", |w| w.told("for maintenance dst"));
+    world.cli(&["submit", "-N1", "-x", "-t", "30m", "--simulate", "30m"]).ok();
+    world.until("what ends before it runs", |w| w.jobs("running").len() == 1);
     let gaps = world.cli(&["gaps", "--json"]).json();
     assert_eq!(gaps["gaps"][0]["limit"]["kind"], "window", "{gaps}");
     assert!(world.cli(&["node", "3"]).ok().contains("reservations"), "of the node");
