@@ -449,3 +449,42 @@ fn has_graph_scheduler() -> bool {
     }
     found
 }
+
+#[test]
+fn feat_26_reservations_outlive_a_scheduler_that_is_killed() {
+    flux(
+        &[ONE],
+        r#"
+connect --policy easy
+first=$pid
+reservation() { "$FG" reservation "$@"; }
+keeps() { reservation list --json | jq -r '.reservations[] | .name + " " + .state'; }
+reservation create dst --maintenance --start +1h --duration 2h --hosts all | grep 'keeps 4 nodes'
+reservation create dat --start now --duration 30m --nodes 2 --users "$(id -u)"
+test "$(keeps | sort | tr '\n' ',')" = "dat active,dst planned,"
+# A job that would meet the maintenance waits and says so; one that ends before it runs.
+long=$(mock 1h -N4 -x -t 90m); event $long priority
+short=$(mock 0.01s -N1 -x -t 10m); event $short clean
+# Nobody but a member is on the two nodes.
+wide=$(mock 0.01s -N3 -x -t 10m); event $wide priority
+member=$(mock 1h -N2 -x -t 10m --setattr=fluxgate.reservation=dat); event $member alloc
+flux kvs get sched-fluxgate.reservations > /dev/null
+kill -9 $first; wait $first || true
+connect --policy easy
+test "$(keeps | sort | tr '\n' ',')" = "dat active,dst planned,"
+test "$(state $member)" = RUN
+test "$(state $long)" = SCHED
+test "$(state $wide)" = SCHED
+"$FG" job $long | grep 'maintenance dst'
+# Ended early, its nodes are for all.
+flux cancel $member; event $member clean
+reservation end dat
+event $wide clean
+reservation cancel dst
+event $long alloc
+if keeps | grep 'dst\|active\|planned'; then exit 1; fi
+flux cancel $long; event $long clean
+kill $pid; wait $pid
+"#,
+    );
+}
