@@ -7,13 +7,14 @@ mod formats;
 mod graph;
 mod logs;
 mod policies;
+mod web;
 mod wire;
 
 /// A fuzz target: any input, and a panic if something is wrong.
 pub type Target = fn(&[u8]);
 
 /// All targets by name, in alphabetical order. `fuzz/corpus` has a folder for each.
-pub const TARGETS: [(&str, Target); 24] = [
+pub const TARGETS: [(&str, Target); 25] = [
     ("accounting", logs::accounting),
     ("constraint", formats::constraint),
     ("eventlog", formats::eventlog),
@@ -37,6 +38,7 @@ pub const TARGETS: [(&str, Target); 24] = [
     ("site", graph::site),
     ("swf", logs::swf),
     ("toml", graph::toml),
+    ("web", web::page),
     ("welcome", wire::welcome),
 ];
 
