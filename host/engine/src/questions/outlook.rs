@@ -89,8 +89,8 @@ pub(super) struct Outlook {
     headrooms: Vec<Option<Headroom>>,
     /// Of the last job of each queue.
     last: Vec<f64>,
-    /// Limits and starts of jobs so far, by queue and shape. Who asks for no more than another of the same queue, and stands
-    /// before it, starts no later.
+    /// Limits and starts of jobs so far, by queue and shape; infinity where no start is known. A job that asks for no more than
+    /// another of the same queue, and stands before it, starts no later.
     alike: BTreeMap<(QueueId, ShapeId), Vec<(f64, f64)>>,
     soonest: f64,
 }
@@ -173,9 +173,9 @@ impl Questions {
             });
             if let Some(start) = expected.start {
                 outlook.last[job.queue as usize] = start.max(outlook.soonest);
-                let alike = outlook.alike.entry((job.queue, job.request.shape())).or_default();
-                alike.push((job.duration, start));
             }
+            let alike = outlook.alike.entry((job.queue, job.request.shape())).or_default();
+            alike.push((job.duration, expected.start.unwrap_or(f64::INFINITY)));
             outlook.expected.push(expected);
         }
         outlook
@@ -280,6 +280,9 @@ impl Outlook {
         let alike = self.alike.get(&(job.queue, job.request.shape())).into_iter().flatten();
         let from =
             alike.filter(|(limit, _)| *limit <= job.duration).fold(from, |from, (_, start)| from.max(*start));
+        if from == f64::INFINITY {
+            return None;
+        }
         let headroom = self.headrooms[queue].as_ref();
         earliest_in(headroom, &mut self.future, &job.request, (of.now, from), (job.length, job.duration))
     }
