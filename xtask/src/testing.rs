@@ -97,6 +97,9 @@ pub(crate) fn all(house: &House) -> Result<()> {
     if env::var_os("FLUXGATE_SHARED").is_some() || house.root().join("../shared").is_dir() {
         strict.push(Need::Shared);
     }
+    if env::var_os("FLUXGATE_LOGS").is_some() {
+        strict.push(Need::Logs);
+    }
     if ["chromium", "chromium-browser", "google-chrome"].into_iter().any(on_path) {
         strict.push(Need::Chromium);
     }

@@ -19,6 +19,8 @@ pub const SKIPS: &str = "FLUXGATE_SKIPS";
 pub enum Need {
     /// The folder `shared` beside the project, or FLUXGATE_SHARED.
     Shared,
+    /// Workload logs beside those of the shared folder, in the folders that FLUXGATE_LOGS names.
+    Logs,
     /// Components that `cargo xtask policies` builds.
     Policies,
     /// Components in other languages, which `cargo xtask policies --lang all` builds, and their tools.
@@ -33,13 +35,14 @@ pub enum Need {
 
 impl Need {
     /// All of them.
-    pub const ALL: [Need; 6] =
-        [Need::Shared, Need::Policies, Need::Languages, Need::Flux, Need::Chromium, Need::Program];
+    pub const ALL: [Need; 7] =
+        [Need::Shared, Need::Logs, Need::Policies, Need::Languages, Need::Flux, Need::Chromium, Need::Program];
 
     /// The name in lower case.
     pub fn name(self) -> &'static str {
         match self {
             Need::Shared => "shared",
+            Need::Logs => "logs",
             Need::Policies => "policies",
             Need::Languages => "languages",
             Need::Flux => "flux",

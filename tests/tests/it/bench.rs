@@ -145,12 +145,12 @@ fn res_5_a_policy_from_an_expression() {
 /// The tasks of a shipped suite whose logs are in the folders of $FLUXGATE_LOGS: everything there is as published.
 fn as_published(suite: &str, task: &str) {
     if std::env::var_os("FLUXGATE_LOGS").is_none() {
-        return skipped(Need::Shared, format_args!("no folder of logs in $FLUXGATE_LOGS for bench {suite}"));
+        return skipped(Need::Logs, format_args!("no folder of logs in $FLUXGATE_LOGS for bench {suite}"));
     }
     let said = cli(&["bench", "run", suite, "--task", task, "--json", "--quiet"]).json();
     for task in said["tasks"].as_array().unwrap() {
         if let Some(missing) = task["missing"][0].as_str() {
-            skipped(Need::Shared, format_args!("bench {suite}: {missing}"));
+            skipped(Need::Logs, format_args!("bench {suite}: {missing}"));
         }
         for entry in task["entries"].as_array().unwrap() {
             for value in entry["values"].as_array().unwrap() {
