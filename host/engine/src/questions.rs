@@ -226,9 +226,11 @@ impl Engine {
             let Running { start, end, user, .. } = *running;
             (*id, Holder { start, end, expected: expected(running), user })
         };
+        let mut resources = core.resources.clone();
+        resources.forget_window_misses();
         Questions {
             now,
-            resources: core.resources.clone(),
+            resources,
             jobs,
             first,
             pending: core.pending_len(),

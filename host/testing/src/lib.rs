@@ -35,8 +35,15 @@ pub enum Need {
 
 impl Need {
     /// All of them.
-    pub const ALL: [Need; 7] =
-        [Need::Shared, Need::Logs, Need::Policies, Need::Languages, Need::Flux, Need::Chromium, Need::Program];
+    pub const ALL: [Need; 7] = [
+        Need::Shared,
+        Need::Logs,
+        Need::Policies,
+        Need::Languages,
+        Need::Flux,
+        Need::Chromium,
+        Need::Program,
+    ];
 
     /// The name in lower case.
     pub fn name(self) -> &'static str {

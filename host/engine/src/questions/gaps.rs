@@ -113,8 +113,13 @@ impl Questions {
                 }
             }
             let Some((count, found)) = best else { break };
-            (most, end) = (count - 1, found.end);
-            gaps.push(found.gap);
+            most = count - 1;
+            // Where places are searched, the searches before this one have moved tentative places on the scratch copy.
+            let job = self.shape(question, count)?;
+            if self.try_now(&mut self.resources.clone(), &job, found.end).is_ok() {
+                end = found.end;
+                gaps.push(found.gap);
+            }
         }
         let none = gaps.is_empty().then(|| "nothing that it could take is free".to_owned());
         Ok(Gaps { gaps, none })
@@ -193,10 +198,22 @@ impl Questions {
         self.try_now(&mut scratch, job, end).is_ok() && self.keeps_all_waiting(&mut scratch, job).is_none()
     }
 
+    /// The reservations whose start came without a pass that could start the job: jobs run beyond their limits. The next
+    /// pass plans them again, and what it reserves then is not known.
+    pub(super) fn past_starts(&self) -> impl Iterator<Item = (JobId, f64)> + '_ {
+        let standing = self.resources.reservations().map(|(id, start, _)| (id, start));
+        standing.filter(|(_, start)| *start <= self.now)
+    }
+
     /// Why no job behind those that wait in this queue starts now, whatever its shape.
     fn keeps_all_waiting(&self, scratch: &mut Resources, job: &Waiting) -> Option<String> {
         if !self.settled {
             return Some("a scheduling pass is due".to_owned());
+        }
+        if let Some((id, _)) = self.past_starts().next() {
+            return Some(format!(
+                "the reserved start of {id} is past; the next scheduling pass plans it again"
+            ));
         }
         let queue = self.queues.get(job.queue as usize)?;
         if let Some(policy) = &queue.suspended {

@@ -239,6 +239,11 @@ impl Questions {
             found.push(Obstacle::Ahead(job.ahead));
         } else if found.is_empty() && self.settled && job.id != IMAGINED {
             found.push(Obstacle::Policy(queue.policy.clone()));
+        } else if found.is_empty() {
+            let jobs: Vec<(JobId, f64)> = self.past_starts().take(PROMISES_MAX).collect();
+            if !jobs.is_empty() {
+                found.push(Obstacle::Reserved { jobs, more: false });
+            }
         }
         found
     }

@@ -361,3 +361,70 @@ fn feat_74_75_a_drained_node_is_named() {
     let tests = format!("{:?}", questions.node_tests(JobId(1)).unwrap());
     assert_eq!(tests, "[(Down, Idset(3)), (Free, Idset(0-2))]");
 }
+
+/// FEAT-73: reservations whose start is past are planned again at the next pass, with whatever follows from that.
+#[test]
+fn feat_73_nothing_is_promised_beside_a_reserved_start_that_is_past() {
+    let submit = |count, tens, whole| Step::Submit { count, tens, whole };
+    let mut steps = vec![submit(5, 1, false), submit(4, 5, true)];
+    steps.extend([submit(1, 0, false), Step::Window(0, 6, 1, 1)]);
+    let boxes = |steps: &[Step]| {
+        let question = GapQuestion { queue: String::new(), constraint: Constraint::All, cores: true };
+        world("conservative", steps).questions().gaps(&question).unwrap()
+    };
+    assert_ne!(boxes(&steps).gaps, []);
+    // The first job runs beyond its limit.
+    steps.push(Step::Later(11));
+    let gaps = boxes(&steps);
+    assert_eq!(gaps.gaps, []);
+    let none = "the reserved start of \u{192}3 is past; the next scheduling pass plans it again";
+    assert_eq!(gaps.none.as_deref(), Some(none));
+    let when = world("conservative", &steps).questions().when(&spec(9, 0, false), 1, None).unwrap();
+    assert_ne!(when.expected.source, Source::Free);
+    assert_ne!(when.obstacles, []);
+}
+
+/// FEAT-74: two commands name the same reason, also where a job missed for a window first, and misses for others now.
+#[test]
+fn feat_74_a_miss_for_a_window_is_looked_at_again() {
+    let submit = |count, tens, whole| Step::Submit { count, tens, whole };
+    let steps = [
+        submit(1, 0, false),
+        submit(1, 0, false),
+        submit(4, 7, true),
+        submit(5, 0, false),
+        submit(1, 7, true),
+        Step::Free(0),
+        submit(4, 1, true),
+        submit(1, 0, false),
+        submit(4, 0, true),
+        Step::Window(0, 1, 1, 3),
+        Step::Free(0),
+        Step::Cancel(0),
+    ];
+    let world = world("fcfs", &steps);
+    for row in world.questions().rows(None) {
+        assert_eq!(world.engine.explain(row.id, world.now).unwrap().reason, Some(row.reason));
+    }
+}
+
+/// FEAT-73: the search for one box moves no reservation for the next.
+#[test]
+fn feat_73_each_box_is_true_without_the_searches_before_it() {
+    let submit = |count, tens, whole| Step::Submit { count, tens, whole };
+    let steps = [
+        Step::Window(1, 1, 6, 2),
+        Step::Window(0, 1, 2, 5),
+        submit(6, 10, false),
+        submit(7, 5, false),
+        submit(2, 2, true),
+    ];
+    let first = world("conservative", &steps);
+    let question = GapQuestion { queue: String::new(), constraint: Constraint::All, cores: true };
+    let gaps = first.questions().gaps(&question).unwrap().gaps;
+    assert!(gaps.len() > 1, "{gaps:?}");
+    for gap in gaps {
+        let spec = spec(gap.cores as u32, (gap.duration / 10.0) as u32, false);
+        assert!(world("conservative", &steps).starts_at_once(&spec), "{gap:?}");
+    }
+}

@@ -125,6 +125,12 @@ impl Resources {
         Some(miss)
     }
 
+    /// Forgets which shapes missed for a window: jobs that started since may hold what such a shape asks for, so that it would
+    /// miss without the window, too. A pass need not know the difference; an answer to a person has to.
+    pub fn forget_window_misses(&mut self) {
+        self.planning.window_misses.clear();
+    }
+
     /// The miss of a shape beside windows, if no change since could help it.
     pub(crate) fn window_miss_of(&self, request: &Request, now: f64) -> Option<WindowMiss> {
         if self.machine.calendar.is_empty() {
