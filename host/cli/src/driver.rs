@@ -38,8 +38,8 @@ use crate::service_manager::ServiceManager;
 const MESSAGES_PER_TURN_MAX: usize = 4096;
 /// Matchtag of the questions asked before the session begins.
 const EARLY_TAG: u32 = 1;
-/// How long the end of the process waits for work on other threads.
-const WORK_TIMEOUT: Duration = Duration::from_secs(2);
+/// Longest time from a signal that ends the scheduler to the end of the process, whatever is under way.
+const STOP_MAX: Duration = Duration::from_millis(900);
 
 /// Do this to its end. One thread does everything, until a pass is made: another then takes over what else there is.
 pub(crate) fn on_runtime(work: impl Future<Output = Result<()>> + Send + 'static) -> Result<()> {
@@ -47,7 +47,8 @@ pub(crate) fn on_runtime(work: impl Future<Output = Result<()>> + Send + 'static
     let runtime = runtime.context("cannot start the runtime")?;
     let work = runtime.spawn(work);
     let result = runtime.block_on(work).context("the scheduler's own task");
-    runtime.shutdown_timeout(WORK_TIMEOUT);
+    // Work on other threads is of no use any more; components are compiled in processes that end with this one.
+    runtime.shutdown_background();
     result?
 }
 
@@ -125,8 +126,7 @@ struct Driver<'a> {
 impl Driver<'_> {
     /// One turn after the other: until the broker or a signal says that it is over, or something is fatal.
     async fn turns(&mut self, inbox: &mut Inbox) -> Result<()> {
-        let mut interrupt = signal(SignalKind::interrupt())?;
-        let mut terminate = signal(SignalKind::terminate())?;
+        let mut stop = stop_signals(self.service.responder())?;
         let mut hangup = signal(SignalKind::hangup())?;
         self.service.start();
         loop {
@@ -137,8 +137,7 @@ impl Driver<'_> {
             let (busy, idle) = (self.service.is_busy(), self.idle_for());
             tokio::select! {
                 biased;
-                _ = interrupt.recv() => return Ok(()),
-                _ = terminate.recv() => return Ok(()),
+                _ = stop.recv() => return Ok(()),
                 _ = hangup.recv() => {
                     self.manager.reloading();
                     self.service.hangup();
@@ -196,6 +195,31 @@ impl Driver<'_> {
         let idle = self.clock.until(time).min(elapsed.saturating_sub(self.clock.elapsed()));
         idle.min(self.manager.idle_for())
     }
+}
+
+/// Hears of SIGINT and SIGTERM on a task of its own: a pass that is being made is cut, and the process ends in time even if what
+/// is under way does not.
+fn stop_signals(responder: Arc<Responder>) -> Result<mpsc::Receiver<()>> {
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    let (told, stop) = mpsc::channel(1);
+    tokio::spawn(async move {
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+        }
+        // A thread, as every task of the runtime may be waiting for something.
+        let _ = std::thread::Builder::new().name("stop".to_owned()).spawn(|| {
+            std::thread::sleep(STOP_MAX);
+            tracing::warn!(
+                "ended by a signal in the middle of a pass: states of policies are those of their last save"
+            );
+            std::process::exit(0);
+        });
+        responder.cut_now();
+        let _ = told.send(()).await;
+    });
+    Ok(stop)
 }
 
 /// Have the responder see each message before the service does.

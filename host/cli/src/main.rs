@@ -28,6 +28,10 @@ use std::io::Write;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    // Before all else: this process may do nothing but compile.
+    if std::env::args_os().nth(1).is_some_and(|first| first == fluxgate_policy::apart::ARGUMENT) {
+        return fluxgate_policy::apart::for_parent();
+    }
     // A broker that starts this program as a module says so in the environment, not in arguments.
     if let Some(birth) = module::Birth::find() {
         arena::one();

@@ -107,7 +107,7 @@ impl PolicySource {
         {
             return Err(anyhow!("--policies {}: no such folder", dir.display()));
         }
-        let loader = Loader::new(limits, cache_dir().as_deref())?;
+        let loader = Loader::new(limits, cache_dir().as_deref())?.compiling_apart();
         let dir = dir.map(Path::to_owned).or_else(default_dir);
         Ok(PolicySource { loader, dir, rules, signers: Mutex::default() })
     }

@@ -32,7 +32,7 @@ const HEADER_BYTES: usize = 8 + 32 + 32;
 /// Ending of an entry's file name.
 const SUFFIX: &str = ".compiled";
 /// A larger entry was not written here: native code is a few times the size of its component.
-const ENTRY_BYTES_MAX: u64 = 1 << 30;
+pub(crate) const ENTRY_BYTES_MAX: u64 = 1 << 30;
 
 /// A folder of compiled components.
 #[derive(Debug)]
@@ -208,10 +208,12 @@ fn read_entry(path: &Path, key: &[u8; 32]) -> io::Result<Vec<u8>> {
     Ok(compiled)
 }
 
+/// Native code becomes a component. `compiled` is from [`read_entry`] or from a compiler that this program started.
 #[allow(unsafe_code)]
-fn deserialize(engine: &Engine, compiled: &[u8]) -> wasmtime::Result<Component> {
-    // SAFETY: `deserialize` demands bytes that `Component::serialize` produced, unmodified. `compiled` was read by
-    // `read_entry` from a file that belongs to the effective user, that no other user can write, in a folder that no
+pub(crate) fn deserialize(engine: &Engine, compiled: &[u8]) -> wasmtime::Result<Component> {
+    // SAFETY: `deserialize` demands bytes that `Component::serialize` or `Engine::precompile_component` produced, unmodified.
+    // From `apart.rs` they come through a pipe that no other process has, from a process that runs the same executable as this
+    // one and does nothing else, with a checksum over all of them. Otherwise `compiled` was read by `read_entry` from a file that belongs to the effective user, that no other user can write, in a folder that no
     // other user can enter. The only code that writes such files under the key looked up is `write_entry`, called
     // with the output of `serialize`. The checksum over all of it has just been compared, so it is neither cut nor
     // damaged. An attacker who can forge an entry under these conditions already runs code as this user.

@@ -60,6 +60,20 @@ pub enum LoadError {
         /// The error of the compiler.
         message: String,
     },
+    /// Compiling it takes more than the limits give.
+    #[error("compiling it takes more than {what} (limit {bound})")]
+    CompileLimit {
+        /// Name of the limit.
+        bound: &'static str,
+        /// Its value with unit.
+        what: String,
+    },
+    /// The process that compiles failed, for no fault of the component.
+    #[error("the process that compiles it {problem}")]
+    Compiler {
+        /// What is wrong with it.
+        problem: String,
+    },
     /// The required interface is not exported.
     #[error("does not export {interface}; it exports {found}")]
     MissingExport {
@@ -197,6 +211,8 @@ impl LoadError {
             LoadError::Engine { .. } => "engine",
             LoadError::UnknownPolicy { .. } => "unknown-policy",
             LoadError::CatalogueFull { .. } => "catalogue-full",
+            LoadError::CompileLimit { .. } => "compile-limit",
+            LoadError::Compiler { .. } => "compiler",
         }
     }
 }

@@ -20,6 +20,7 @@
 //!   that this host has, and import only interfaces that policies get.
 //! - A [`Loader`] compiles it, or takes it from a cache on disk, and links it once; an instance then costs
 //!   microseconds. [`Compiled`] is the linked component, [`WasmPolicy`] a running instance.
+//! - `apart` is the compiler in a process of its own, for programs that ask for it.
 //! - One function makes every call: it sets fuel and deadline and turns any failure into a
 //!   [`fluxgate_engine::PolicyError`]. After an error an instance is dead, and a new one is made.
 //! - [`Limits`] names every bound. Fuel decides, with the same result everywhere; the clock is a backstop, and
@@ -30,6 +31,7 @@
 //! This crate must never know sockets, the protocol, or the jobs in the queue.
 #![deny(unsafe_code)]
 
+pub mod apart;
 mod bindings;
 mod cache;
 mod catalogue;

@@ -100,6 +100,10 @@ pub struct Limits {
     /// Log messages that each further call into the policy allows. 4.
     pub log_refill: u32,
 
+    /// Processor time that compiling one component may take, seconds over all threads. 120.
+    pub compile_seconds: u64,
+    /// Address space of the process that compiles, bytes. 4 GiB.
+    pub compile_bytes: u64,
     /// Compiled components kept in the cache folder. 64.
     pub cache_entries: u32,
 }
@@ -140,6 +144,8 @@ impl Default for Limits {
             log_message_bytes: 4096,
             log_burst: 256,
             log_refill: 4,
+            compile_seconds: 120,
+            compile_bytes: 4 << 30,
             cache_entries: 64,
         }
     }
@@ -151,7 +157,7 @@ impl Limits {
     /// # Errors
     /// [`LoadError::Limit`] names the first bound with which no policy could run.
     pub fn check(&self) -> Result<(), LoadError> {
-        let rules: [(&'static str, u64, u64, u64); 7] = [
+        let rules: [(&'static str, u64, u64, u64); 9] = [
             ("component-bytes", self.component_bytes, 1 << 10, 1 << 30),
             ("memory-bytes", self.memory_bytes, 64 << 10, 4 << 30),
             ("stack-bytes", self.stack_bytes, 64 << 10, 1 << 20),
@@ -159,6 +165,8 @@ impl Limits {
             ("deadline-ms", self.deadline_ms, 2 * TICK_MS, 86_400_000),
             ("copy-bytes", self.copy_bytes, 64 << 10, 4 << 30),
             ("instances", self.instances.into(), 1, 10_000),
+            ("compile-seconds", self.compile_seconds, 1, 86_400),
+            ("compile-bytes", self.compile_bytes, 256 << 20, 1 << 40),
         ];
         for (bound, found, min, max) in rules {
             if !(min..=max).contains(&found) {

@@ -16,6 +16,7 @@ use nix::fcntl::OFlag;
 use wasmtime::component::{Component, HasSelf, InstancePre, Linker};
 use wasmtime::{Engine, OptLevel, Store};
 
+use crate::apart;
 use crate::bindings::v0_1_0::exports::fluxgate::policy as exports;
 use crate::bindings::v0_1_0::fluxgate::policy as imports;
 use crate::cache::Cache;
@@ -48,6 +49,8 @@ pub(crate) struct Runtime {
 pub struct Loader {
     runtime: Arc<Runtime>,
     log: Arc<LogCounts>,
+    /// Components are compiled in another process.
+    apart: bool,
 }
 
 impl fmt::Debug for Loader {
@@ -85,13 +88,19 @@ impl Loader {
         let ticker = ticker.map_err(|error| LoadError::Engine { message: error.to_string() })?;
         let limits = Arc::new(limits);
         let runtime = Arc::new(Runtime { engine, limits, linker, cache, ticker });
-        Ok(Loader { runtime, log: Arc::default() })
+        Ok(Loader { runtime, log: Arc::default(), apart: false })
     }
 
     /// The same loader with the log counters of another one: instances of both are counted together.
     #[must_use]
     pub fn continuing(self, before: &Loader) -> Loader {
         Loader { log: before.log.clone(), ..self }
+    }
+
+    /// The same loader, which compiles in a process of its own: see [`apart`](crate::apart) for what that asks of the program.
+    #[must_use]
+    pub fn compiling_apart(self) -> Loader {
+        Loader { apart: true, ..self }
     }
 
     /// Counts of the log messages of all instances, past ones included.
@@ -125,12 +134,12 @@ impl Loader {
         let component = match cached {
             Some(component) => component,
             None => {
-                let component = Component::from_binary(&runtime.engine, bytes)
-                    .map_err(|error| LoadError::Invalid { message: flat(&error) })?;
-                if let Some(cache) = &runtime.cache {
-                    cache.put(&digest, &component);
+                if self.apart {
+                    apart::compile(&runtime.engine, &runtime.limits, bytes)?
+                } else {
+                    Component::from_binary(&runtime.engine, bytes)
+                        .map_err(|error| LoadError::Invalid { message: flat(&error) })?
                 }
-                component
             }
         };
         let abilities = probe::abilities(&runtime.engine, &component)?;
@@ -145,6 +154,10 @@ impl Loader {
         let derived = Arc::new(derive(&description, abilities, &imports));
         if let Some(manifest) = &manifest {
             manifest.agrees(&derived)?;
+        }
+        // What is refused takes no place there.
+        if let Some(cache) = runtime.cache.as_ref().filter(|_| !from_cache) {
+            cache.put(&digest, &component);
         }
         let (linked, manifest, size) = (Arc::new(linked), manifest.map(Arc::new), bytes.len() as u64);
         Ok(Compiled { linked, digest, size, from_cache, description, manifest, derived })
@@ -296,7 +309,7 @@ impl Indices {
 }
 
 /// The settings of compiler and executor: bounded, and with the same result everywhere.
-fn settings(limits: &Limits) -> wasmtime::Config {
+pub(crate) fn settings(limits: &Limits) -> wasmtime::Config {
     let mut config = wasmtime::Config::new();
     config
         .wasm_component_model(true)

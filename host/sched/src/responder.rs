@@ -92,6 +92,11 @@ impl Responder {
         }
     }
 
+    /// The scheduler is about to end: the pass is cut, if one is being made.
+    pub fn cut_now(&self) {
+        self.interrupt.store(true, Ordering::Relaxed);
+    }
+
     /// Cut a pass that has gone on for too long; `elapsed` as [`Host::elapsed`](crate::Host::elapsed) counts.
     pub fn look(&self, elapsed: Duration) {
         if lock(&self.passes).is_too_long(elapsed) {

@@ -134,3 +134,71 @@ fn limits_are_set_by_the_site_and_counted_by_name() {
     }
     assert_eq!(world.stats()["policy"], "easy");
 }
+
+/// A component of 88 kB that takes the compiler seconds and gigabytes: one function whose many variables are mixed in many
+/// branches. Six times the branches take more than 4 GiB.
+pub(crate) fn bomb() -> Vec<u8> {
+    const VARIABLES: u64 = 1000;
+    const BRANCHES: u64 = 5000;
+    fn number(mut left: u64, into: &mut Vec<u8>) {
+        while left >= 0x80 {
+            into.push(left as u8 | 0x80);
+            left >>= 7;
+        }
+        into.push(left as u8);
+    }
+    fn section(id: u8, body: &[u8], into: &mut Vec<u8>) {
+        into.push(id);
+        number(body.len() as u64, into);
+        into.extend(body);
+    }
+    let mut code = vec![1];
+    number(VARIABLES, &mut code);
+    code.push(0x7f);
+    let mut state: u64 = 1;
+    let mut variable = |before: &[u8], code: &mut Vec<u8>| {
+        code.extend(before);
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        number((state >> 33) % VARIABLES, code);
+    };
+    for _ in 0..BRANCHES {
+        // block; local.get; br_if 0; local.get; local.get; i32.add; local.set; end
+        variable(&[0x02, 0x40, 0x20], &mut code);
+        variable(&[0x0d, 0x00, 0x20], &mut code);
+        variable(&[0x20], &mut code);
+        variable(&[0x6a, 0x21], &mut code);
+        code.push(0x0b);
+    }
+    code.extend([0x20, 0x00, 0x0b]);
+    let mut bodies = vec![1];
+    number(code.len() as u64, &mut bodies);
+    bodies.extend(code);
+    let mut module = b"\0asm\x01\0\0\0".to_vec();
+    section(1, &[1, 0x60, 1, 0x7f, 1, 0x7f], &mut module);
+    section(3, &[1, 0], &mut module);
+    section(10, &bodies, &mut module);
+    let mut component = b"\0asm\x0d\0\x01\0".to_vec();
+    section(1, &module, &mut component);
+    component
+}
+
+#[test]
+fn compiling_is_held_to_its_limits_and_jobs_do_not_wait_for_it() {
+    let world = World::up(&["--nodes", "1", "--cores", "2", "--policy", "easy"]);
+    let bomb_file = world.dir.path().join("bomb.wasm");
+    std::fs::write(&bomb_file, bomb()).unwrap();
+    let load = || world.cli(&["policy", "load", bomb_file.to_str().unwrap()]);
+    set(&world, "policy = \"easy\"\nlimits = { compile-seconds = 1 }");
+    load().fails(
+        1,
+        &["bomb.wasm", "compiling it takes more than 1 seconds of processor time (limit compile-seconds)"],
+    );
+    set(&world, "policy = \"easy\"\nlimits = { compile-bytes = 268435456 }");
+    load().fails(
+        1,
+        &["bomb.wasm", "compiling it takes more than 268435456 bytes of memory (limit compile-bytes)"],
+    );
+    world.cli(&["submit", "-n2", "-t", "1m", "true"]).ok();
+    world.until_done();
+    world.assert_clean();
+}

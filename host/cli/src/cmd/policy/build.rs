@@ -13,7 +13,7 @@ use crate::render;
 pub(crate) fn build(folder: &Path, out: Option<&Path>) -> Result<()> {
     let project = Project::read(folder)?;
     let component = project.build(&out.map_or_else(|| project.default_out(), Path::to_owned))?;
-    let compiled = Loader::new(Limits::default(), None)?.compile_file(&component)?;
+    let compiled = Loader::new(Limits::default(), None)?.compiling_apart().compile_file(&component)?;
     let size = std::fs::metadata(&component).with_context(|| format!("{}", component.display()))?.len();
     let name = &compiled.description().name;
     if name != project.name() {
