@@ -9,6 +9,7 @@ mod find;
 mod forecasting;
 mod graph_service;
 mod journal;
+mod kept_value;
 mod kept_vertices;
 mod kept_windows;
 mod learning;

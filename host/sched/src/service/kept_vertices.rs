@@ -15,6 +15,7 @@ use fluxgate_wire::session::ControlRequest;
 use serde::{Deserialize, Serialize};
 
 use super::Service;
+use super::kept_value::{Found, found};
 
 /// Where they are kept.
 const KEY: &str = "sched-fluxgate.vertices";
@@ -176,22 +177,12 @@ impl Service {
     }
 
     fn set_again(&mut self, answer: &Message) {
-        let kept = match answer.errnum() {
-            0 => answer
-                .json()
-                .map_err(|error| error.to_string())
-                .and_then(|payload| dialect::kvs_value(&payload).map_err(|error| error.to_string()))
-                .and_then(|value| serde_json::from_value::<Kept>(value).map_err(|error| error.to_string())),
-            // Nothing was set, or there is no KVS.
-            errno::ENOENT | errno::ENOSYS => return,
-            errnum => Err(errno::describe(errnum)),
-        };
-        let (events, unknown) = match (kept, &self.engine) {
-            (Ok(kept), Some(engine)) => kept.events(engine.resources()),
-            (Err(why), _) => {
+        let (events, unknown) = match (found::<Kept>(answer), &self.engine) {
+            (Found::Value(kept), Some(engine)) => kept.events(engine.resources()),
+            (Found::Strange(why) | Found::Failed(why), _) => {
                 return tracing::warn!("{KEY}: what was set on vertices is not set again: {why}");
             }
-            (Ok(_), None) => return,
+            (Found::Value(_), None) | (Found::Nothing, _) => return,
         };
         if !unknown.is_empty() {
             let shown: Vec<&str> = unknown.iter().take(SHOWN_MAX).map(String::as_str).collect();

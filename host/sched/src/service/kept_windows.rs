@@ -13,6 +13,7 @@ use serde_json::Value;
 
 use super::Service;
 use super::control::Answer;
+use super::kept_value::{Found, found};
 
 /// Where they are kept.
 const KEY: &str = "sched-fluxgate.reservations";
@@ -104,29 +105,19 @@ impl Service {
     }
 
     fn windows_read(&mut self, answer: &Message) {
-        let kept = match answer.errnum() {
-            0 => answer
-                .json()
-                .map_err(|error| error.to_string())
-                .and_then(|payload| dialect::kvs_value(&payload).map_err(|error| error.to_string()))
-                .and_then(|value| serde_json::from_value::<Kept>(value).map_err(|error| error.to_string())),
-            // There were none, or there is no KVS.
-            errno::ENOENT | errno::ENOSYS => return,
-            errnum => {
-                let why = errno::describe(errnum);
-                tracing::error!("{KEY}: reservations cannot be read and are not in force: {why}");
-                self.kept_windows.unread = Some(why);
-                return;
-            }
-        };
-        match kept {
-            Ok(kept) if kept.version == VERSION => {
+        match found::<Kept>(answer) {
+            Found::Value(kept) if kept.version == VERSION => {
                 tracing::info!("{KEY}: {} reservations are set again", kept.reservations.len());
                 self.put_windows(kept.reservations);
                 self.kept_windows.written = self.engine.as_ref().map_or(0, |engine| engine.windows_version());
             }
-            Ok(kept) => self.put_aside(answer, &format!("version {} is not known", kept.version)),
-            Err(why) => self.put_aside(answer, &why),
+            Found::Value(kept) => self.put_aside(answer, &format!("version {} is not known", kept.version)),
+            Found::Nothing => {}
+            Found::Strange(why) => self.put_aside(answer, &why),
+            Found::Failed(why) => {
+                tracing::error!("{KEY}: reservations cannot be read and are not in force: {why}");
+                self.kept_windows.unread = Some(why);
+            }
         }
     }
 

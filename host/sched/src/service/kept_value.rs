@@ -1,0 +1,36 @@
+//! The value of a key of the KVS, as it is found when a scheduler begins.
+//!
+//! Must never know which key.
+
+use fluxgate_wire::dialect;
+use fluxgate_wire::message::Message;
+use fluxgate_wire::proto::errno;
+use serde::de::DeserializeOwned;
+
+/// The answer to a lookup.
+pub(super) enum Found<T> {
+    /// The value.
+    Value(T),
+    /// There is no value, or no KVS.
+    Nothing,
+    /// There is one of another form: why.
+    Strange(String),
+    /// The KVS did not give it: why.
+    Failed(String),
+}
+
+/// What `kvs.lookup` answered.
+pub(super) fn found<T: DeserializeOwned>(answer: &Message) -> Found<T> {
+    match answer.errnum() {
+        0 => {
+            let value = answer
+                .json()
+                .map_err(|error| error.to_string())
+                .and_then(|payload| dialect::kvs_value(&payload).map_err(|error| error.to_string()))
+                .and_then(|value| serde_json::from_value(value).map_err(|error| error.to_string()));
+            value.map_or_else(Found::Strange, Found::Value)
+        }
+        errno::ENOENT | errno::ENOSYS => Found::Nothing,
+        errnum => Found::Failed(errno::describe(errnum)),
+    }
+}
