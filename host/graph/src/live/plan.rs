@@ -29,6 +29,7 @@ use crate::live::share;
 use crate::live::take::{self, Match};
 use crate::live::timeline::{Extra, Hints, Step, Sweep, simulate};
 use crate::live::view::{Eligible, Overlay, View};
+use crate::live::windows::Beside;
 
 /// Most simulations of one search; beyond them only the tentative places of reservations decide.
 pub const REPLAYS_MAX: usize = 64;
@@ -254,7 +255,7 @@ impl Plan {
         self.counts.as_ref()?.core_limits()
     }
 
-    /// The answer of [`Plan::earliest`] where counts decide it, and no window.
+    /// The answer of [`Plan::earliest`] where counts decide it, and no window of a part of the nodes.
     pub(crate) fn counted(
         &self,
         machine: &Machine,
@@ -263,9 +264,16 @@ impl Plan {
         (duration, limit): (f64, f64),
     ) -> Option<Option<f64>> {
         let counts = self.counts.as_ref()?;
-        let answer = counts.earliest(counts.takes(machine, request)?, from, duration);
-        let beside = |at: f64| !machine.windowed(request, at, at + limit);
-        answer.is_none_or(beside).then_some(answer)
+        let (takes, mut from) = (counts.takes(machine, request)?, from);
+        loop {
+            let Some(at) = counts.earliest(takes, from, duration) else { return Some(None) };
+            match machine.beside(request, at, at + limit) {
+                Beside::Open => return Some(Some(at)),
+                // Each start before the end of such a window meets it.
+                Beside::Closed(until) => from = until,
+                Beside::Places => return None,
+            }
+        }
     }
 
     /// Updates the nodes of an allocation that was booked.

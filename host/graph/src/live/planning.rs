@@ -22,7 +22,7 @@ use crate::live::plan::{self, Plan};
 use crate::live::request::{Request, ShapeId};
 use crate::live::resources::Resources;
 use crate::live::take::Selection;
-use crate::live::windows::WindowMiss;
+use crate::live::windows::{Beside, WindowMiss};
 
 /// The planning state; see the module.
 #[derive(Debug, Default)]
@@ -80,12 +80,17 @@ impl Resources {
         if windowed && let Some((window, latest)) = self.known_window_miss(request, now, end) {
             return Err(NoFit::Window(window, latest));
         }
-        let eligible = self.machine.eligible_between(request, now, end);
-        self.planning.searches += 1;
-        let found = if self.machine.reservations.any_before(end) {
-            self.with_plan(now, |plan, machine| plan.admit(machine, request, &eligible, end, placement))
+        let closed = windowed && matches!(self.machine.beside(request, now, end), Beside::Closed(_));
+        let found = if closed {
+            Err(None)
         } else {
-            matcher::find(self.machine.view(None), request, &eligible, placement).ok_or(None)
+            let eligible = self.machine.eligible_between(request, now, end);
+            self.planning.searches += 1;
+            if self.machine.reservations.any_before(end) {
+                self.with_plan(now, |plan, machine| plan.admit(machine, request, &eligible, end, placement))
+            } else {
+                matcher::find(self.machine.view(None), request, &eligible, placement).ok_or(None)
+            }
         };
         if let Err(Some((id, latest))) = found {
             // Who ends before a window has more nodes to choose from.
@@ -116,9 +121,12 @@ impl Resources {
         placement: Placement,
     ) -> Option<WindowMiss> {
         let miss = self.machine.window_miss(request, now, end)?;
-        self.planning.searches += 1;
-        let eligible = self.machine.eligible_ever(request);
-        matcher::find(self.machine.view(None), request, &eligible, placement)?;
+        // Counts decide for such a request, and they suffice.
+        if request.fungible.is_none() {
+            self.planning.searches += 1;
+            let eligible = self.machine.eligible_ever(request);
+            matcher::find(self.machine.view(None), request, &eligible, placement)?;
+        }
         let helped = self.helped(request);
         let most = CACHE_MAX.max(2 * self.shapes.count());
         remember(&mut self.planning.window_misses, most, request.shape, (helped, miss));
@@ -274,12 +282,15 @@ fn find_earliest(
         }
         let eligible = machine.eligible(request);
         // Free resources only increase over time.
-        let at = future::earliest(machine, request, &eligible, now).map(|at| at.max(from))?;
-        if !machine.windowed(request, at, at + lasts.1) {
-            return Some(at);
+        let mut at = future::earliest(machine, request, &eligible, now).map(|at| at.max(from))?;
+        loop {
+            match machine.beside(request, at, at + lasts.1) {
+                Beside::Open => return Some(at),
+                Beside::Closed(until) => at = until,
+                // Windows only take nodes away.
+                Beside::Places => return plan::beside_windows(machine, request, (now, at), lasts),
+            }
         }
-        // Windows only take nodes away.
-        return plan::beside_windows(machine, request, (now, at), lasts);
     }
     Plan::current(plan, machine, now).earliest(machine, request, (now, from), lasts)
 }

@@ -6,12 +6,12 @@
 //!
 //! Spans are half-open, `[start, end)`. This module must never know people, queues or the purpose of a window.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use fixedbitset::FixedBitSet;
 use fluxgate_formats::constraint::Constraint;
-use fluxgate_formats::{Idset, JobId, TotalF64};
+use fluxgate_formats::{Idset, JobId};
 
 use crate::live::index::Status;
 use crate::live::machine::Machine;
@@ -94,6 +94,8 @@ struct Window {
     /// In the order of their starts.
     spans: Vec<WindowSpan>,
     nodes: FixedBitSet,
+    /// The number of its nodes.
+    count: usize,
 }
 
 impl Window {
@@ -103,12 +105,34 @@ impl Window {
     }
 }
 
+/// An occurrence of a window in the order of the calendar.
+#[derive(Debug, Clone, Copy)]
+struct Occurrence {
+    id: WindowId,
+    /// Its place in the window.
+    at: u32,
+    span: WindowSpan,
+    /// The last end of this occurrence and of those before it.
+    last_end: f64,
+}
+
 /// All windows. See the module.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Calendar {
     windows: BTreeMap<WindowId, Window>,
-    /// Occurrences by the time from which they keep their nodes; the last number is their place in their window.
-    by_from: BTreeSet<(TotalF64, WindowId, u32)>,
+    /// By the time from which they keep their nodes, then by window and place in it.
+    occurrences: Vec<Occurrence>,
+}
+
+/// What windows leave a request of a span.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Beside {
+    /// No window meets the span.
+    Open,
+    /// Windows of all nodes meet it. Every later start before this time meets one of them too.
+    Closed(f64),
+    /// The nodes decide.
+    Places,
 }
 
 impl Calendar {
@@ -117,27 +141,40 @@ impl Calendar {
     }
 
     fn remove(&mut self, id: WindowId) -> bool {
-        let Some(old) = self.windows.remove(&id) else { return false };
-        for (at, span) in (0..).zip(&old.spans) {
-            self.by_from.remove(&(TotalF64(span.from), id, at));
+        if self.windows.remove(&id).is_none() {
+            return false;
         }
+        self.occurrences.retain(|occurrence| occurrence.id != id);
+        self.measure();
         true
     }
 
     fn put(&mut self, id: WindowId, window: Window) {
-        self.remove(id);
-        for (at, span) in (0..).zip(&window.spans) {
-            self.by_from.insert((TotalF64(span.from), id, at));
-        }
+        self.occurrences.retain(|occurrence| occurrence.id != id);
+        let new = (0..).zip(&window.spans);
+        let new = new.map(|(at, span)| Occurrence { id, at, span: *span, last_end: span.end });
+        self.occurrences.extend(new);
+        self.occurrences
+            .sort_by(|a, b| a.span.from.total_cmp(&b.span.from).then((a.id, a.at).cmp(&(b.id, b.at))));
+        self.measure();
         self.windows.insert(id, window);
+    }
+
+    fn measure(&mut self) {
+        let mut last_end = f64::NEG_INFINITY;
+        for occurrence in &mut self.occurrences {
+            last_end = last_end.max(occurrence.span.end);
+            occurrence.last_end = last_end;
+        }
     }
 
     /// The occurrences that a span meets, by the time from which they keep their nodes.
     fn meeting(&self, start: f64, end: f64) -> impl Iterator<Item = (WindowId, &WindowSpan, &Window)> {
-        let before = self.by_from.iter().take_while(move |(from, ..)| from.0 < end);
-        let all = before.map(|(_, id, at)| (*id, &self.windows[id], *at as usize));
-        let all = all.map(|(id, window, at)| (id, &window.spans[at], window));
-        all.filter(move |(_, span, _)| span.end > start)
+        // All before the first of these have ended.
+        let first = self.occurrences.partition_point(|occurrence| occurrence.last_end <= start);
+        let before = self.occurrences[first..].iter().take_while(move |it| it.span.from < end);
+        let met = before.filter(move |it| it.span.end > start);
+        met.map(|it| (it.id, &it.span, &self.windows[&it.id]))
     }
 
     /// Does a span meet a window?
@@ -180,6 +217,27 @@ impl Machine {
     pub(crate) fn windowed(&self, request: &Request, start: f64, end: f64) -> bool {
         !self.calendar.is_empty() && self.calendar.meets(start, end)
             || matches!(request.access, Some(Access::Only(_)))
+    }
+
+    /// What windows leave a request of a span, without a look at the nodes.
+    pub(crate) fn beside(&self, request: &Request, start: f64, end: f64) -> Beside {
+        if matches!(request.access, Some(Access::Only(_))) {
+            return Beside::Places;
+        }
+        let own = request.access.map(Access::window);
+        // A request without any of these takes nothing of a node.
+        let of_nodes = request.nodes > 0 || request.cores > 0 || request.gpus > 0;
+        let mut beside = Beside::Open;
+        for (id, span, window) in self.calendar.meeting(start, end) {
+            let closes = of_nodes && Some(id) != own && window.count == self.graph.nodes.len();
+            beside = match beside {
+                Beside::Closed(until) if closes => Beside::Closed(until.max(span.end)),
+                Beside::Closed(until) => Beside::Closed(until),
+                _ if closes => Beside::Closed(span.end),
+                _ => Beside::Places,
+            };
+        }
+        beside
     }
 
     /// The nodes that the constraint of a request and the windows allow for a span.
@@ -302,7 +360,8 @@ impl Resources {
         let graph = &self.machine.graph;
         let mut nodes = FixedBitSet::with_capacity(graph.nodes.len());
         nodes_of(graph, ranks).for_each(|node| nodes.insert(node as usize));
-        calendar.put(id, Window { spans, nodes });
+        let count = nodes.count_ones(..);
+        calendar.put(id, Window { spans, nodes, count });
         self.planning.forget_misses();
         self.changed(true, true);
         Ok(())

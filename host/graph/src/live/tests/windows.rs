@@ -24,12 +24,14 @@ fn access() -> impl Strategy<Value = Option<(u8, u32)>> {
 }
 
 fn step() -> impl Strategy<Value = Step> {
+    // Windows of all nodes leave plans in counts.
+    let nodes = prop_oneof![any::<u8>(), Just(u8::MAX)];
     prop_oneof![
         6 => (1..5u32, 1..30u32, access(), any::<bool>())
             .prop_map(|(nodes, duration, access, cores)| Step::Start { nodes, duration, access, cores }),
         2 => (0..8usize).prop_map(Step::Release),
         3 => (1..12u32).prop_map(Step::Wait),
-        3 => (0..3u32, 0..30u32, 1..25u32, 0..4u32, 0..4u32, any::<u8>(), 25..40u32, 0..3u32)
+        3 => (0..3u32, 0..30u32, 1..25u32, 0..4u32, 0..4u32, nodes, 25..40u32, 0..3u32)
             .prop_map(|(id, after, long, margin, overrun, nodes, every, times)| {
                 Step::Window { id, after, long, margin, overrun, nodes, every, times }
             }),
@@ -274,6 +276,46 @@ fn feat_8_a_far_window_costs_nothing() {
     };
     assert_eq!(answers(true), answers(false));
     assert!(answers(true).1.is_some(), "counts decide");
+}
+
+/// FEAT-8: windows of all nodes leave plans in counts, also where jobs meet them: they search no places, and have the
+/// answers of windows of all nodes but one that is down, which search them.
+#[test]
+fn feat_8_windows_of_all_nodes_search_no_places() {
+    let answers = |ranks: &str| {
+        let mut m = cluster(9, 4, 0);
+        m.set_down(&ids("8"));
+        for week in 0..20 {
+            let start = 100.0 + 1000.0 * f64::from(week);
+            let span = WindowSpan { from: start, start, end: start + 300.0, until: start + 300.0 };
+            m.put_window(WindowId(week), &ids(ranks), vec![span]).unwrap();
+        }
+        let (half, all, one) = (cores(&mut m, 16, 1), cores(&mut m, 32, 1), cores(&mut m, 1, 1));
+        start(&mut m, 1, &half, 0.0, 50.0, Placement::First).unwrap();
+        let mut starts = Vec::new();
+        for (job, (request, lasts)) in (2..).zip([
+            (&all, 20.0),
+            (&all, 60.0),
+            (&one, 101.0),
+            (&half, 700.0),
+            (&all, 700.0),
+            (&one, 500.0),
+            (&one, f64::INFINITY),
+            (&one, 30.0),
+        ]) {
+            let at = m.earliest(request, 0.0, lasts).unwrap();
+            m.reserve(JobId(job), request, at, lasts).unwrap();
+            starts.push(at);
+        }
+        let short = m.match_now(&one, 0.0, 50.0, Placement::First).is_ok();
+        let long = m.match_now(&one, 0.0, 101.0, Placement::First);
+        (starts, short, long, m.core_limits(0.0).is_some())
+    };
+    let (counted, searched) = (answers("0-8"), answers("0-7"));
+    assert_eq!(counted.0, [50.0, 400.0, 460.0, 1400.0, 2400.0, 460.0, 19_400.0, 0.0]);
+    assert_eq!((&counted.0, counted.1, &counted.2), (&searched.0, searched.1, &searched.2));
+    assert_eq!(counted.2, Err(NoFit::Window(WindowId(0), 100.0)));
+    assert!(counted.3, "counts decide");
 }
 
 /// FEAT-9: a shape that does not fit before a window is not searched again while time passes, until the window ends, moves,
