@@ -62,6 +62,19 @@ pub mod many {
     });
 }
 
+/// The same for groups.
+pub mod grouped {
+    wit_bindgen::generate!({
+        path: "wit",
+        world: "with-groups",
+        with: {
+            "fluxgate:policy/types@0.1.0": super::base::fluxgate::policy::types,
+            "fluxgate:policy/pass@0.1.0": super::base::fluxgate::policy::pass,
+        },
+        generate_all,
+    });
+}
+
 /// The same for flow.
 pub mod flowing {
     wit_bindgen::generate!({
@@ -82,6 +95,7 @@ pub mod pools {
 pub use base::fluxgate::policy::types as wit;
 use base::fluxgate::policy::{log as host_log, machine as host_machine, pass as host};
 use flowing::fluxgate::policy::flow as host_flow;
+use grouped::fluxgate::policy::groups as host_groups;
 use many::fluxgate::policy::many as host_many;
 use pools::fluxgate::policy::resources as host_resources;
 
@@ -253,6 +267,27 @@ pub(crate) mod flow {
     }
     pub(crate) fn reserve_after(candidate: Candidate, time: f64) -> Result<f64, Refusal> {
         host_flow::reserve_after(candidate.raw(), time).map_err(refusal)
+    }
+}
+
+/// Groups are requested from the host itself, as flow is.
+pub(crate) mod groups {
+    use super::{Candidate, Job, Pass, asked, host_groups};
+    use crate::groups::Wanted;
+
+    pub(crate) fn heads(
+        pass: &mut dyn Pass,
+        wanted: Wanted,
+        after: Option<Candidate>,
+    ) -> Vec<(Candidate, Job)> {
+        let queue = pass.queue();
+        let wanted = host_groups::Wanted { by_cores: wanted.by_cores, fitting: wanted.fitting };
+        let rows = host_groups::heads(wanted, after.map(Candidate::raw)).into_iter();
+        rows.map(|row| (Candidate::from_raw(row.candidate), asked(row.job, queue))).collect()
+    }
+    pub(crate) fn next(pass: &mut dyn Pass, candidate: Candidate, fitting: bool) -> Option<(Candidate, Job)> {
+        let row = host_groups::next(candidate.raw(), fitting)?;
+        Some((Candidate::from_raw(row.candidate), asked(row.job, pass.queue())))
     }
 }
 

@@ -17,6 +17,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use crate::groups::{self, Wanted};
 use crate::job::Job;
 use crate::pass::{Candidate, Pass, Placement, Refusal, each_job};
 
@@ -92,9 +93,55 @@ pub fn by_score(pass: &mut dyn Pass, depth: u32, window: usize, mut score: impl 
     each_job(pass, window, |candidate, job| {
         scored.push((in_order(score(&job)), Reverse(scored.len()), candidate));
     });
-    // Where few jobs can start, few are ever taken out.
+    // If few jobs can start, few are taken out.
     let mut scored = BinaryHeap::from(scored);
     in_order_of(pass, depth, std::iter::from_fn(|| scored.pop().map(|(.., candidate)| candidate)));
+}
+
+/// A candidate with its score: the largest is the first in the order of the pass.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Scored {
+    score: u64,
+    priority: u32,
+    submitted: Reverse<u64>,
+    id: Reverse<u64>,
+    candidate: Candidate,
+}
+
+/// One pass by score, the largest first; equal scores are in Flux's own order, that is higher priority, then earlier
+/// submission, then smaller id. Of the jobs of one user and one priority, and with `by_cores` of one number of fewest
+/// cores, an earlier submission must never have the lower score. So all jobs are considered, and few are scored: the
+/// first of each such group, and those behind a job that was started, reserved or refused.
+///
+/// The schedule is that of [`by_score`] with a window that contains all jobs, if the host's order is Flux's own.
+pub fn by_group_score(pass: &mut dyn Pass, depth: u32, by_cores: bool, mut score: impl FnMut(&Job) -> f64) {
+    let mut scored = |(candidate, job): (Candidate, Job)| Scored {
+        score: in_order(score(&job)),
+        priority: job.priority,
+        submitted: Reverse(in_order(job.t_submit)),
+        id: Reverse(job.id),
+        candidate,
+    };
+    let first_of_groups = groups::heads(pass, Wanted { by_cores, fitting: false });
+    let mut all: BinaryHeap<Scored> = first_of_groups.into_iter().map(&mut scored).collect();
+    let mut last = None;
+    let mut first = |pass: &mut dyn Pass| {
+        let behind = last.take().and_then(|candidate| groups::next(pass, candidate, false));
+        all.extend(behind.map(&mut scored));
+        last = all.pop().map(|top| top.candidate);
+        last
+    };
+    if !heads(pass, depth, None, &mut first) {
+        return;
+    }
+    let first_of_groups = groups::heads(pass, Wanted { by_cores, fitting: true });
+    let mut fitting: BinaryHeap<Scored> = first_of_groups.into_iter().map(&mut scored).collect();
+    while let Some(top) = fitting.pop() {
+        if pass.start(top.candidate) == Err(Refusal::Limit) {
+            return;
+        }
+        fitting.extend(groups::next(pass, top.candidate, true).map(&mut scored));
+    }
 }
 
 /// A number in the order of [`f64::total_cmp`].

@@ -64,6 +64,7 @@ pub mod bench;
 mod config;
 mod export;
 pub mod flow;
+pub mod groups;
 mod job;
 pub mod log;
 pub mod machine;

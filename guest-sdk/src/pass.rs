@@ -3,6 +3,7 @@
 //! This module does not know the implementation. It mirrors the WIT interface `pass` function by function.
 
 use crate::flow::Flow;
+use crate::groups::Groups;
 use crate::job::{Job, Totals};
 use crate::resources::Resources;
 
@@ -154,6 +155,10 @@ pub trait Pass {
     /// For implementations of this trait outside of a component: the implementation of the functions of
     /// [`crate::flow`], if the machine has flow. A policy uses those functions.
     fn flow(&mut self) -> Option<&mut dyn Flow> {
+        None
+    }
+    /// The same for the functions of [`crate::groups`].
+    fn groups(&mut self) -> Option<&mut dyn Groups> {
         None
     }
     /// The same for the functions of [`crate::resources`].

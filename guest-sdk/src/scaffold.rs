@@ -20,7 +20,7 @@ macro_rules! sdk {
 }
 
 /// This package, complete.
-const SDK: [(&str, &str); 34] = sdk![
+const SDK: [(&str, &str); 36] = sdk![
     "Cargo.toml",
     "LICENSE",
     "README.md",
@@ -37,6 +37,7 @@ const SDK: [(&str, &str); 34] = sdk![
     "src/flow.rs",
     "src/job.rs",
     "src/lib.rs",
+    "src/groups.rs",
     "src/log.rs",
     "src/machine.rs",
     "src/pass.rs",
@@ -51,6 +52,7 @@ const SDK: [(&str, &str); 34] = sdk![
     "template/gitignore",
     "template/lib.rs",
     "wit/flow.wit",
+    "wit/groups.wit",
     "wit/many.wit",
     "wit/ranking.wit",
     "wit/resources.wit",

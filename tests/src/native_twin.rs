@@ -327,8 +327,29 @@ impl guest::Pass for TwinPass {
     fn flow(&mut self) -> Option<&mut dyn guest::flow::Flow> {
         Some(self)
     }
+    fn groups(&mut self) -> Option<&mut dyn guest::groups::Groups> {
+        Some(self)
+    }
     fn resources(&mut self) -> Option<&mut dyn guest::resources::Resources> {
         Some(self)
+    }
+}
+
+impl guest::groups::Groups for TwinPass {
+    fn heads(
+        &mut self,
+        wanted: guest::groups::Wanted,
+        after: Option<Candidate>,
+    ) -> Vec<(Candidate, guest::Job)> {
+        let (after, most) = (after.map(Candidate::raw), guest::JOBS_MAX as usize);
+        let heads = self.ask(|pass| pass.group_heads(wanted.by_cores, wanted.fitting, after, most));
+        let described =
+            |head| (Candidate::from_raw(head), guest::Pass::describe(self, Candidate::from_raw(head)));
+        heads.into_iter().map(described).collect()
+    }
+    fn next(&mut self, candidate: Candidate, fitting: bool) -> Option<(Candidate, guest::Job)> {
+        let next = self.ask(|pass| pass.next_in_group(candidate.raw(), fitting)).map(Candidate::from_raw)?;
+        Some((next, guest::Pass::describe(self, next)))
     }
 }
 

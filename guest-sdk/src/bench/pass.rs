@@ -5,6 +5,7 @@
 use super::capacity::{self, Need, Use};
 use super::{PLACEMENTS, QueuePass, Waiting};
 use crate::flow::{Flow, Kind, Span};
+use crate::groups::{Groups, Wanted};
 use crate::job::{Job, JobId, Totals};
 use crate::pass::{Candidate, JOBS_MAX, Pass, Placement, Refusal};
 use crate::resources::{self, Resources};
@@ -31,13 +32,24 @@ pub(super) struct BenchPass<'a> {
     /// Candidates offered so far are those below this number.
     offered: usize,
     decided: Vec<bool>,
+    /// The rule of the groups that were asked for last.
+    by_cores: Option<bool>,
     staged: Staged,
 }
 
 impl<'a> BenchPass<'a> {
     pub(super) fn new(given: QueuePass<'a>, held: Vec<Use>, reservations: Vec<Use>) -> Self {
         let decided = vec![false; given.jobs.len()];
-        BenchPass { given, held, reservations, cursor: 0, offered: 0, decided, staged: Staged::default() }
+        BenchPass {
+            given,
+            held,
+            reservations,
+            cursor: 0,
+            offered: 0,
+            decided,
+            by_cores: None,
+            staged: Staged::default(),
+        }
     }
 
     pub(super) fn finish(self) -> Staged {
@@ -122,6 +134,19 @@ impl<'a> BenchPass<'a> {
         Ok(())
     }
 
+    /// The first of these jobs in the order of submission and id.
+    fn member(&mut self, of: impl Fn(&Job) -> bool, fitting: bool) -> Option<(Candidate, Job)> {
+        let free = self.free_now();
+        let jobs = self.given.jobs.iter().enumerate();
+        let jobs = jobs.filter(|(index, waiting)| !self.decided[*index] && of(&waiting.job));
+        let jobs = jobs.filter(|(_, waiting)| !fitting || waiting.need.within(free));
+        let (index, waiting) = jobs.min_by(|(_, a), (_, b)| {
+            a.job.t_submit.total_cmp(&b.job.t_submit).then(a.job.id.cmp(&b.job.id))
+        })?;
+        self.offered = self.offered.max(index + 1);
+        Some((Candidate::from_raw(u32::try_from(index).ok()?), waiting.job.clone()))
+    }
+
     fn step(&mut self, accept: impl Fn(&Self, &Waiting) -> bool) -> Option<Candidate> {
         while let Some(waiting) = self.given.jobs.get(self.cursor) {
             let index = self.cursor;
@@ -201,8 +226,40 @@ impl Pass for BenchPass<'_> {
     fn flow(&mut self) -> Option<&mut dyn Flow> {
         Some(self)
     }
+    fn groups(&mut self) -> Option<&mut dyn Groups> {
+        Some(self)
+    }
     fn resources(&mut self) -> Option<&mut dyn Resources> {
         Some(self)
+    }
+}
+
+/// Every question looks at all jobs.
+impl Groups for BenchPass<'_> {
+    fn heads(&mut self, wanted: Wanted, after: Option<Candidate>) -> Vec<(Candidate, Job)> {
+        let of = move |job: &Job| (job.userid, job.priority, if wanted.by_cores { job.cores } else { 0 });
+        let after = after.map(|candidate| of(&self.at(candidate).job));
+        self.by_cores = Some(wanted.by_cores);
+        let mut groups: Vec<_> = self.given.jobs.iter().map(|waiting| of(&waiting.job)).collect();
+        groups.retain(|group| after.is_none_or(|after| *group > after));
+        groups.sort_unstable();
+        groups.dedup();
+        let heads =
+            groups.into_iter().filter_map(|group| self.member(|job| of(job) == group, wanted.fitting));
+        heads.take(JOBS_MAX as usize).collect()
+    }
+    fn next(&mut self, candidate: Candidate, fitting: bool) -> Option<(Candidate, Job)> {
+        let from = &self.at(candidate).job;
+        let by_cores = self.by_cores.expect("contract: the next of a group was asked for before any group");
+        self.member(
+            |job| {
+                let place = |job: &Job| (job.t_submit, job.id);
+                (job.userid, job.priority) == (from.userid, from.priority)
+                    && (!by_cores || job.cores == from.cores)
+                    && place(job) > place(from)
+            },
+            fitting,
+        )
     }
 }
 

@@ -4,6 +4,7 @@
 
 pub(crate) mod checkpoint;
 pub(crate) mod class;
+pub(crate) mod groups;
 pub(crate) mod job;
 pub(crate) mod queue;
 pub(crate) mod scope;
@@ -221,6 +222,7 @@ impl Core {
         } else {
             self.jobs[slot as usize] = Some(job);
         }
+        self.join_group(slot);
         self.pending.insert(id, slot);
         slot
     }
@@ -229,6 +231,7 @@ impl Core {
     pub(crate) fn remove(&mut self, slot: Slot) -> Option<Job> {
         self.unplace(slot, 0);
         self.unplace(slot, 1);
+        self.leave_group(slot);
         let job = self.jobs.get_mut(slot as usize)?.take()?;
         self.pending.remove(&job.id);
         self.vacant.push(slot);
@@ -293,6 +296,7 @@ impl Core {
         }
         self.unplace(slot, 0);
         self.unplace(slot, 1);
+        self.leave_group(slot);
         let Some(job) = self.jobs.get_mut(slot as usize).and_then(Option::as_mut) else { return };
         let queue = &mut self.queues[job.queue as usize];
         queue.leave(job.class);
@@ -307,18 +311,21 @@ impl Core {
                 job.places[side] = place;
             }
         }
+        self.join_group(slot);
     }
 
     /// Changes a waiting job's priority; its keys are requested again.
     pub(crate) fn set_priority(&mut self, slot: Slot, priority: u32) {
         self.unplace(slot, 0);
         self.unplace(slot, 1);
+        self.leave_group(slot);
         let Some(job) = self.jobs.get_mut(slot as usize).and_then(Option::as_mut) else { return };
         let queue = &mut self.queues[job.queue as usize];
         queue.native.remove(&job.native_key());
         job.priority = priority;
         queue.native.insert(job.native_key(), slot);
         queue.dirty = true;
+        self.join_group(slot);
     }
 
     /// Appends a job as a row.

@@ -17,8 +17,7 @@ use std::ops::Bound::{self, Excluded, Included, Unbounded};
 
 use fluxgate_formats::{JobId, TotalF64};
 
-pub(crate) use trees::Size;
-use trees::Trees;
+pub(crate) use trees::{Size, Trees};
 
 /// Index of a job in the job table.
 pub(crate) type Slot = u32;
@@ -52,6 +51,11 @@ impl OrderKey {
     /// The policy's key.
     pub(crate) fn key(&self) -> f64 {
         self.key.0
+    }
+
+    /// The RFC 27 priority.
+    pub(crate) fn priority(&self) -> u32 {
+        u32::MAX - self.inverse_priority
     }
 }
 

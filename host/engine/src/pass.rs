@@ -13,6 +13,7 @@ mod bounds_gate;
 mod candidates;
 mod finish;
 mod flow;
+mod groups;
 mod limits;
 mod miss;
 mod note;
@@ -99,6 +100,8 @@ pub struct Pass {
     misses: BTreeMap<ShapeId, Miss>,
     /// The limits of jobs that request only cores.
     limits: Limits,
+    /// The policy has asked for groups in this pass.
+    grouped: bool,
     /// The headroom of this queue; `None` where no bound applies.
     headroom: Option<Headroom>,
     /// Offered candidates, which are annotated with the reason why they wait.
@@ -144,6 +147,7 @@ impl Pass {
             reserved: Vec::new(),
             misses: BTreeMap::new(),
             limits: Limits::default(),
+            grouped: false,
             offered: Vec::new(),
             sought_fitting: false,
             passed_over: Vec::new(),

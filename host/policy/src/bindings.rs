@@ -16,6 +16,7 @@ pub(crate) mod v0_1_0 {
             world everything {
                 include fluxgate:policy/base@0.1.0;
                 include fluxgate:policy/with-flow@0.1.0;
+                include fluxgate:policy/with-groups@0.1.0;
                 include fluxgate:policy/with-many@0.1.0;
                 include fluxgate:policy/with-resources@0.1.0;
                 include fluxgate:policy/with-ordering@0.1.0;

@@ -7,14 +7,14 @@ use fluxgate_engine::{JobView, MachineTotals, Pass, PolicyError, Refusal};
 use fluxgate_graph::{FlowSpan, Placement, ResourceKind};
 use wasmtime::Result;
 
-use crate::bindings::v0_1_0::fluxgate::policy::{flow, log, machine, many, pass, resources, types};
+use crate::bindings::v0_1_0::fluxgate::policy::{flow, groups, log, machine, many, pass, resources, types};
 use crate::host_state::HostState;
 use crate::limits::{LOG_TARGET, one_line};
 
 /// The answer of `next` at the end.
 const NONE_LEFT: u32 = u32::MAX;
 
-/// Rows of `many.next` at a time; part of the contract.
+/// Rows of `many.next` and of `groups.heads` at a time; part of the contract.
 const MANY_ROWS: u32 = 4096;
 
 /// The placement of this number. Placements with exclusive nodes change the request, which a policy must not do.
@@ -189,6 +189,27 @@ impl many::Host for HostState {
             }
         }
         Ok(starts)
+    }
+}
+
+impl groups::Host for HostState {
+    fn heads(&mut self, wanted: groups::Wanted, after: Option<u32>) -> Result<Vec<groups::Row>> {
+        const QUESTION: &str = "groups.heads";
+        let groups::Wanted { by_cores, fitting } = wanted;
+        let pass = self.pass(QUESTION, 0)?;
+        let heads = pass.group_heads(by_cores, fitting, after, MANY_ROWS as usize)?;
+        let mut rows = Vec::with_capacity(heads.len());
+        for candidate in heads {
+            let job = asked(self.pass(QUESTION, 0)?.describe(candidate)?);
+            rows.push(groups::Row { candidate, job });
+        }
+        Ok(rows)
+    }
+
+    fn next(&mut self, candidate: u32, fitting: bool) -> Result<Option<groups::Row>> {
+        let pass = self.pass("groups.next", 0)?;
+        let Some(candidate) = pass.next_in_group(candidate, fitting)? else { return Ok(None) };
+        Ok(Some(groups::Row { candidate, job: asked(pass.describe(candidate)?) }))
     }
 }
 

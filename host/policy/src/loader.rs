@@ -330,6 +330,7 @@ fn linker(engine: &Engine) -> wasmtime::Result<Linker<HostState>> {
     let mut linker = Linker::new(engine);
     imports::types::add_to_linker::<_, HasSelf<HostState>>(&mut linker, |state| state)?;
     imports::flow::add_to_linker::<_, HasSelf<HostState>>(&mut linker, |state| state)?;
+    imports::groups::add_to_linker::<_, HasSelf<HostState>>(&mut linker, |state| state)?;
     imports::log::add_to_linker::<_, HasSelf<HostState>>(&mut linker, |state| state)?;
     imports::machine::add_to_linker::<_, HasSelf<HostState>>(&mut linker, |state| state)?;
     imports::many::add_to_linker::<_, HasSelf<HostState>>(&mut linker, |state| state)?;

@@ -25,6 +25,8 @@ pub struct Accounts {
     by_name: BTreeMap<String, usize>,
     /// Users that belong to a named account.
     members: BTreeMap<u32, usize>,
+    /// Users of whom a job was seen.
+    by_user: BTreeMap<u32, usize>,
     waiting: BTreeMap<JobId, Charged>,
     /// With the time of their allocation.
     running: BTreeMap<JobId, (Charged, f64)>,
@@ -61,6 +63,7 @@ impl Default for Accounts {
             used: Vec::new(),
             by_name: BTreeMap::new(),
             members: BTreeMap::new(),
+            by_user: BTreeMap::new(),
             waiting: BTreeMap::new(),
             running: BTreeMap::new(),
         }
@@ -102,10 +105,15 @@ impl Accounts {
     }
 
     fn of_user(&mut self, user: u32) -> usize {
-        match self.members.get(&user) {
+        if let Some(account) = self.by_user.get(&user) {
+            return *account;
+        }
+        let account = match self.members.get(&user) {
             Some(account) => *account,
             None => self.account(&user.to_string()),
-        }
+        };
+        self.by_user.insert(user, account);
+        account
     }
 
     /// A job waits, and is known from now on.
@@ -153,9 +161,9 @@ impl Accounts {
         used.iter().zip(&self.shares).map(factor).collect()
     }
 
-    /// The number of the account of a waiting job.
-    pub fn of(&self, id: JobId) -> Option<usize> {
-        self.waiting.get(&id).map(|job| job.account)
+    /// The number of the account of a user of whom a job was seen.
+    pub fn of(&self, user: u32) -> Option<usize> {
+        self.by_user.get(&user).copied()
     }
 
     /// The state as text, one account or job a line.

@@ -9,7 +9,7 @@ use accounts::Accounts;
 use fluxgate_guest::backfill::{self, DEPTH_MAX};
 use fluxgate_guest::prelude::*;
 
-/// Maximum number of jobs scored in a pass.
+/// Maximum of `window`.
 const WINDOW_MAX: i64 = 100_000;
 /// Version of the format of the saved state.
 const STATE_VERSION: u32 = 1;
@@ -34,7 +34,7 @@ pub struct Multifactor {
     accounts: Accounts,
     /// Number of waiting jobs that get a reservation in one pass.
     depth: u32,
-    /// Number of waiting jobs that are scored.
+    /// Number of waiting jobs that are considered; 0: all.
     window: usize,
 }
 
@@ -48,7 +48,7 @@ impl Default for Multifactor {
             damping: 1.0,
             accounts: Accounts::default(),
             depth: 1,
-            window: 10_000,
+            window: 0,
         }
     }
 }
@@ -69,7 +69,7 @@ impl Policy for Multifactor {
             .key("favor", Kind::Text, "large", "the size that weight-size is for: large or small")
             .key("priority-full", Kind::Integer, "31", "priority that counts in full, 1 to 4294967294")
             .key("depth", Kind::Integer, "1", "how many waiting jobs are guaranteed a start, 0 to 1000")
-            .key("window", Kind::Integer, "10000", "how many waiting jobs are scored, 1 to 100000")
+            .key("window", Kind::Integer, "0", "how many waiting jobs are considered, 0 to 100000; 0: all")
     }
 
     fn configure(&mut self, config: &Config) -> Result<(), String> {
@@ -98,7 +98,7 @@ impl Policy for Multifactor {
         };
         self.priority_full = config.integer_in("priority-full", 1..=i64::from(u32::MAX) - 1)? as f64;
         self.depth = config.integer_in("depth", 0..=DEPTH_MAX)? as u32;
-        self.window = config.integer_in("window", 1..=WINDOW_MAX)? as usize;
+        self.window = config.integer_in("window", 0..=WINDOW_MAX)? as usize;
         Ok(())
     }
 }
@@ -144,10 +144,15 @@ impl Scheduling for Multifactor {
     fn run(&mut self, pass: &mut dyn Pass) {
         let (now, cores) = (pass.now(), pass.totals().cores);
         let factors = self.accounts.factors(now, self.damping);
-        backfill::by_score(pass, self.depth, self.window, |job| {
-            let fair_share = self.accounts.of(job.id).map_or(1.0, |account| factors[account]);
+        let score = |job: &Job| {
+            let fair_share = self.accounts.of(job.userid).map_or(1.0, |account| factors[account]);
             self.score(now, cores, fair_share, job)
-        });
+        };
+        match self.window {
+            // Jobs of one user, priority and size differ by their age alone.
+            0 => backfill::by_group_score(pass, self.depth, self.weights.size > 0.0, score),
+            window => backfill::by_score(pass, self.depth, window, score),
+        }
     }
 }
 

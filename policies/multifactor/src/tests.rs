@@ -110,7 +110,7 @@ fn settings_out_of_range_are_refused() {
         ("accounts", "a=1 x", "user numbers"),
         ("accounts", "a=1 2, b=2", "two accounts"),
         ("depth", "1001", "between 0 and 1000"),
-        ("window", "0", "between 1 and 100000"),
+        ("window", "-1", "between 0 and 100000"),
     ] {
         let error = configured::<Multifactor>(&[(key, value)]).unwrap_err();
         assert!(error.contains(says) && error.contains(key), "{key}: {error}");

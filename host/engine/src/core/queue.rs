@@ -10,6 +10,7 @@ use fluxgate_formats::JobId;
 use fluxgate_graph::{Request, Resources};
 
 use super::class::{Class, ClassKey};
+use super::groups::Groups;
 use super::scope::{Role, Side};
 use super::tally::Tally;
 use crate::order::{ClassId, Order, OrderKey, PARKED, Slot};
@@ -36,6 +37,8 @@ pub(crate) struct Queue {
     /// Flux's own order: priority, submission, id. It is always maintained, so that the built-in policy can take over
     /// in the middle of a pass.
     pub(crate) native: BTreeMap<OrderKey, Slot>,
+    /// The jobs by group, if a policy asked for groups.
+    pub(crate) groups: Option<Groups>,
     /// A change requires a pass.
     pub(crate) dirty: bool,
     /// The time at which the policy asked for a pass.
@@ -177,12 +180,16 @@ impl Queue {
     /// Replaces the order of one side by an empty one or none, in a new generation. Returns the order before.
     pub(crate) fn renew(&mut self, side: Side, open: bool) -> Option<Order> {
         self.generation[side] = self.generation[side].wrapping_add(1);
+        if side == self.active {
+            self.groups = None;
+        }
         std::mem::replace(&mut self.orders[side], open.then(Order::default))
     }
 
     /// Makes the successor's side the active one. Returns the order of the predecessor.
     pub(super) fn flip(&mut self) -> Option<Order> {
         let before = self.active;
+        self.groups = None;
         self.active = self.side(Role::Successor);
         self.backfills = false;
         self.dirty = !self.native.is_empty();

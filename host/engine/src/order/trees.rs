@@ -38,7 +38,7 @@ struct Node {
 
 /// The trees; see the module.
 #[derive(Debug, Clone)]
-pub(super) struct Trees {
+pub(crate) struct Trees {
     nodes: Vec<Node>,
     /// The first vacant node.
     vacant: u32,
@@ -53,6 +53,11 @@ impl Default for Trees {
 }
 
 impl Trees {
+    /// The number of trees, empty ones included: a number above all that are in use.
+    pub(crate) fn len(&self) -> u32 {
+        self.roots.len() as u32
+    }
+
     fn root(&self, class: ClassId) -> u32 {
         self.roots.get(class as usize).copied().unwrap_or(NIL)
     }
@@ -70,7 +75,7 @@ impl Trees {
     }
 
     /// Adds an entry to a tree. An existing key gets this size and index.
-    pub(super) fn insert(&mut self, class: ClassId, key: OrderKey, size: Size, index: u32) {
+    pub(crate) fn insert(&mut self, class: ClassId, key: OrderKey, size: Size, index: u32) {
         let tree = class as usize;
         if self.roots.len() <= tree {
             self.roots.resize(tree + 1, NIL);
@@ -109,7 +114,7 @@ impl Trees {
     }
 
     /// Removes an entry; false for an absent one.
-    pub(super) fn remove(&mut self, class: ClassId, key: &OrderKey) -> bool {
+    pub(crate) fn remove(&mut self, class: ClassId, key: &OrderKey) -> bool {
         let root = self.root(class);
         let Some(gone) = self.find(class, key) else { return false };
         self.roots[class as usize] = self.remove_below(root, key);
@@ -209,13 +214,13 @@ impl Trees {
     }
 
     /// The first key of a tree.
-    pub(super) fn first(&self, class: ClassId) -> Option<OrderKey> {
+    pub(crate) fn first(&self, class: ClassId) -> Option<OrderKey> {
         self.node(self.leftmost(self.root(class))).map(|node| node.key)
     }
 
     /// The first entry of a tree from a key on whose size is `small` enough, with its value. `small` must be
     /// monotonic: true for a size implies true for all sizes that are smaller in both numbers.
-    pub(super) fn next(
+    pub(crate) fn next(
         &self,
         class: ClassId,
         from: Bound<&OrderKey>,

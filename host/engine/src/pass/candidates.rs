@@ -2,6 +2,10 @@
 //!
 //! Must never decide anything.
 
+use std::collections::BTreeMap;
+
+use fluxgate_graph::ShapeId;
+
 use crate::core::Core;
 use crate::core::class::Class;
 use crate::order::{Slot, Walk};
@@ -9,6 +13,15 @@ use crate::reason::Reason;
 
 use super::Pass;
 use super::miss::Miss;
+
+/// The latest end at which jobs of a class of one request are not known to be unable to start.
+pub(super) fn latest(core: &Core, misses: &BTreeMap<ShapeId, Miss>, class: &Class, now: f64) -> f64 {
+    if class.parked || !core.resources.could_fit_counts(&class.request) {
+        return f64::NEG_INFINITY;
+    }
+    let known = core.resources.latest_beside_windows(&class.request, now);
+    misses.get(&class.request.shape()).map_or(f64::INFINITY, Miss::latest).min(known)
+}
 
 impl Pass {
     /// The next candidate in order.
@@ -43,11 +56,8 @@ impl Pass {
                     let class = queue.class(class);
                     let latest = match class {
                         Some(class) if class.is_band() => f64::INFINITY,
-                        Some(class) if !class.parked && core.resources.could_fit_counts(&class.request) => {
-                            let known = core.resources.latest_beside_windows(&class.request, now);
-                            misses.get(&class.request.shape()).map_or(f64::INFINITY, Miss::latest).min(known)
-                        }
-                        _ => f64::NEG_INFINITY,
+                        Some(class) => latest(core, misses, class, now),
+                        None => f64::NEG_INFINITY,
                     };
                     let band = class.is_some_and(Class::is_band);
                     move |(cores, duration)| {
@@ -75,7 +85,7 @@ impl Pass {
 
     /// True if counts alone show that this job would delay a reservation. The jobs to which the same count applies
     /// are then left out too.
-    fn would_delay(&mut self, slot: Slot) -> bool {
+    pub(super) fn would_delay(&mut self, slot: Slot) -> bool {
         let Some(job) = self.core.job(slot) else { return true };
         let (request, duration) = (job.request.clone(), job.duration);
         let end = self.core.expected_end(self.now, duration);
@@ -101,7 +111,7 @@ impl Pass {
         Some(self.offer(slot))
     }
 
-    fn offer(&mut self, slot: Slot) -> u32 {
+    pub(super) fn offer(&mut self, slot: Slot) -> u32 {
         let serial = self.core.serial;
         if let Some(job) = self.core.job_mut(slot) {
             if job.offered != serial {

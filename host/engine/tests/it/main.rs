@@ -9,6 +9,7 @@ mod estimate;
 mod failing;
 mod fitting;
 mod forecast;
+mod groups;
 mod hold;
 mod interrupt;
 mod memory;

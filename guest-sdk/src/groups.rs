@@ -1,0 +1,58 @@
+//! The candidates of a pass by group: jobs of one user and one priority, and on request of one number of fewest cores.
+//! Mirrors the WIT interface `groups`, which was added after the release of 0.1.0: a policy that uses nothing of this
+//! module runs on older hosts too.
+//!
+//! The jobs of a group come in the order of submission, then id. So scores of which only the age differs within a group
+//! need not be computed for every job: see [`crate::backfill::by_group_score`].
+//!
+//! This module does not know the implementation of the pass.
+
+use crate::job::Job;
+use crate::pass::{Candidate, JOBS_MAX, Pass};
+
+/// Which candidates.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Wanted {
+    /// The jobs of a group have one number of fewest cores, beside one user and one priority.
+    pub by_cores: bool,
+    /// Candidates that the host knows cannot start now are left out, as by [`Pass::next_fitting`].
+    pub fitting: bool,
+}
+
+/// For implementations of [`Pass`]: the same questions as the functions of this module.
+pub trait Groups {
+    /// The first candidates of at most [`JOBS_MAX`] groups, from the one after that of `after` on; see [`heads`].
+    fn heads(&mut self, wanted: Wanted, after: Option<Candidate>) -> Vec<(Candidate, Job)>;
+    /// See [`next`].
+    fn next(&mut self, candidate: Candidate, fitting: bool) -> Option<(Candidate, Job)>;
+}
+
+/// The first candidate of each group that has one. Started and reserved jobs are left out. The cursor of
+/// [`Pass::next`] stays where it is.
+pub fn heads(pass: &mut dyn Pass, wanted: Wanted) -> Vec<(Candidate, Job)> {
+    let mut all: Vec<(Candidate, Job)> = Vec::new();
+    loop {
+        let after = all.last().map(|(candidate, _)| *candidate);
+        #[cfg(target_arch = "wasm32")]
+        let some = crate::abi::groups::heads(pass, wanted, after);
+        #[cfg(not(target_arch = "wasm32"))]
+        let some = pass.groups().map(|groups| groups.heads(wanted, after)).unwrap_or_default();
+        let last = some.len() < JOBS_MAX as usize;
+        if all.is_empty() {
+            all = some;
+        } else {
+            all.extend(some);
+        }
+        if last {
+            return all;
+        }
+    }
+}
+
+/// The next candidate of the group of this one, which [`heads`] or this function returned in this pass.
+pub fn next(pass: &mut dyn Pass, candidate: Candidate, fitting: bool) -> Option<(Candidate, Job)> {
+    #[cfg(target_arch = "wasm32")]
+    return crate::abi::groups::next(pass, candidate, fitting);
+    #[cfg(not(target_arch = "wasm32"))]
+    pass.groups().and_then(|groups| groups.next(candidate, fitting))
+}

@@ -1,0 +1,244 @@
+//! Candidates by group: a pass that compares the first jobs of the groups starts the jobs of a pass that compares all.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use fluxgate_engine::{Config, Engine, Event, JobView, Pass, PolicyError, Refusal};
+use fluxgate_formats::jobspec::Simple;
+use fluxgate_formats::{JobId, Jobspec};
+use proptest::prelude::*;
+
+use crate::common::*;
+
+/// The position of a job: a score that grows with age up to a bound, and differs by user, priority and size; larger
+/// first. Ties are in Flux's own order. The weights of users change with time.
+type Place = (std::cmp::Reverse<i64>, std::cmp::Reverse<u32>, i64, JobId);
+
+fn place(now: f64, by_cores: bool, job: &JobView) -> Place {
+    let age = ((now - job.t_submit) / 7.0).clamp(0.0, 5.0).round() as i64;
+    let user = (now as i64 / 11 + i64::from(job.userid) * 3) % 7;
+    let size = if by_cores { i64::from(job.cores % 5) } else { 0 };
+    let score = age + user + size + i64::from(job.priority) % 4;
+    (std::cmp::Reverse(score), std::cmp::Reverse(job.priority), job.t_submit as i64, job.id)
+}
+
+/// Starts jobs in order, makes `depth` reservations, and returns the jobs behind them.
+fn heads(
+    pass: &mut Pass,
+    depth: usize,
+    mut next: impl FnMut(&mut Pass) -> Result<Option<u32>, PolicyError>,
+) -> Result<(), PolicyError> {
+    let mut reserved = 0;
+    while reserved < depth
+        && let Some(c) = next(pass)?
+    {
+        let refused = matches!(pass.start(c, None)?, Err(Refusal::Busy | Refusal::DelaysReservation));
+        if refused && pass.reserve(c)?.is_ok() {
+            reserved += 1;
+        }
+    }
+    Ok(())
+}
+
+/// The pass that compares all jobs.
+fn every_job(pass: &mut Pass, depth: usize, by_cores: bool) -> Result<(), PolicyError> {
+    let mut all = BTreeMap::new();
+    while let Some(c) = pass.next() {
+        all.insert(place(pass.now(), by_cores, &pass.describe(c)?), c);
+    }
+    let mut all = all.into_values();
+    heads(pass, depth, |_| Ok(all.next()))?;
+    for c in all {
+        let _ = pass.start(c, None)?;
+    }
+    Ok(())
+}
+
+fn put(
+    pass: &mut Pass,
+    by_cores: bool,
+    into: &mut BTreeMap<Place, u32>,
+    c: Option<u32>,
+) -> Result<(), PolicyError> {
+    if let Some(c) = c {
+        into.insert(place(pass.now(), by_cores, &pass.describe(c)?), c);
+    }
+    Ok(())
+}
+
+/// The first candidates of all groups, asked for few at a time.
+fn first(pass: &mut Pass, by_cores: bool, fitting: bool) -> Result<BTreeMap<Place, u32>, PolicyError> {
+    let (mut all, mut after) = (BTreeMap::new(), None);
+    loop {
+        let some = pass.group_heads(by_cores, fitting, after, 3)?;
+        for c in &some {
+            put(pass, by_cores, &mut all, Some(*c))?;
+        }
+        if some.len() < 3 {
+            return Ok(all);
+        }
+        after = some.last().copied();
+    }
+}
+
+/// The pass that compares the first jobs of the groups.
+fn by_groups(pass: &mut Pass, depth: usize, by_cores: bool) -> Result<(), PolicyError> {
+    let mut all = first(pass, by_cores, false)?;
+    let mut last: Option<u32> = None;
+    heads(pass, depth, |pass| {
+        if let Some(c) = last.take() {
+            let behind = pass.next_in_group(c, false)?;
+            put(pass, by_cores, &mut all, behind)?;
+        }
+        last = all.pop_first().map(|(_, c)| c);
+        Ok(last)
+    })?;
+    let mut fitting = first(pass, by_cores, true)?;
+    while let Some((_, c)) = fitting.pop_first() {
+        let _ = pass.start(c, None)?;
+        let behind = pass.next_in_group(c, true)?;
+        put(pass, by_cores, &mut fitting, behind)?;
+    }
+    Ok(())
+}
+
+#[derive(Debug, Clone)]
+enum Op {
+    /// A number of cores, or of nodes above 20, seconds (0 is no limit), user and priority.
+    Submit(u32, u16, u32, u32),
+    End(usize),
+    Cancel(usize),
+    Prioritize(usize, u32),
+    Later(u16),
+    Node(u32, bool),
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    let priority = || prop_oneof![6 => 14..18u32, 1 => Just(u32::MAX)];
+    let duration = prop_oneof![9 => 1..400u16, 1 => Just(0), 2 => Just(60)];
+    prop_oneof![
+        6 => (1..26u32, duration, 0..3u32, priority()).prop_map(|(n, d, u, p)| Op::Submit(n, d, u, p)),
+        4 => (0..30usize).prop_map(Op::End),
+        1 => (0..30usize).prop_map(Op::Cancel),
+        1 => (0..30usize, priority()).prop_map(|(n, p)| Op::Prioritize(n, p)),
+        3 => (1..90u16).prop_map(Op::Later),
+        1 => (0..6u32, any::<bool>()).prop_map(|(n, up)| Op::Node(n, up)),
+    ]
+}
+
+fn asking(n: u32, duration: f64) -> Arc<Jobspec> {
+    match n {
+        21.. => {
+            let n = n - 20;
+            let simple = Simple { nodes: Some(n), slots: n, exclusive: true, duration, ..Simple::default() };
+            Arc::new(simple.build())
+        }
+        _ => cores(n, duration),
+    }
+}
+
+/// An engine, and the jobs that wait and run in it.
+struct Side {
+    engine: Engine,
+    waiting: Vec<u64>,
+    running: Vec<u64>,
+}
+
+impl Side {
+    fn of(script: Script, ceiling: bool) -> Side {
+        let mut config = Config::default();
+        if ceiling {
+            let bounds = fluxgate_engine::QueueBounds { ceiling: Some("20".parse().unwrap()), floor: None };
+            config.queue_bounds.insert(String::new(), bounds);
+        }
+        let mut engine = Engine::new(machine(6, 4), config);
+        install(&mut engine, script, 0.0);
+        Side { engine, waiting: Vec::new(), running: Vec::new() }
+    }
+
+    /// Processes an event; returns the jobs that start.
+    fn step(&mut self, event: Event, now: f64) -> Vec<u64> {
+        self.engine.step(event, now);
+        let starts = started(&self.engine.pass(now));
+        for id in &starts {
+            self.engine.step(Event::Committed { id: JobId(*id) }, now);
+        }
+        self.waiting.retain(|id| !starts.contains(id));
+        self.running.extend(&starts);
+        starts
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 256, failure_persistence: None, ..ProptestConfig::default() })]
+    #[test]
+    fn a_pass_by_groups_starts_the_jobs_of_a_pass_over_all_jobs(
+        by_cores: bool,
+        ceiling: bool,
+        depth in 1..4usize,
+        ops in prop::collection::vec(op(), 1..120),
+    ) {
+        let every = Script::named("every").run(move |pass| every_job(pass, depth, by_cores));
+        let groups = Script::named("groups").run(move |pass| by_groups(pass, depth, by_cores));
+        let (mut every, mut groups) = (Side::of(every, ceiling), Side::of(groups, ceiling));
+        let (mut now, mut next) = (1.0, 1);
+        for op in ops {
+            let waits = |side: &Side, at: usize| JobId(side.waiting[at % side.waiting.len()]);
+            let event = match op {
+                Op::Submit(n, duration, userid, priority) => {
+                    next += 1;
+                    every.waiting.push(next);
+                    groups.waiting.push(next);
+                    // Three jobs are submitted at one time.
+                    let t_submit = (next / 3) as f64;
+                    Event::Alloc { id: JobId(next), priority, userid, t_submit, jobspec: asking(n, f64::from(duration)) }
+                }
+                Op::End(at) if !every.running.is_empty() => {
+                    let at = at % every.running.len();
+                    groups.running.remove(at);
+                    free(every.running.remove(at))
+                }
+                Op::Cancel(at) if !every.waiting.is_empty() => {
+                    let id = waits(&every, at);
+                    every.waiting.retain(|other| *other != id.0);
+                    groups.waiting.retain(|other| *other != id.0);
+                    Event::Cancel { id }
+                }
+                Op::Prioritize(at, priority) if !every.waiting.is_empty() => {
+                    Event::Prioritize { jobs: vec![(waits(&every, at), priority)] }
+                }
+                Op::Node(n, up) => {
+                    let node = n.to_string().parse().unwrap();
+                    if up { Event::Up(node) } else { Event::Down(node) }
+                }
+                Op::Later(by) => {
+                    now += f64::from(by);
+                    Event::Up("0".parse().unwrap())
+                }
+                _ => continue,
+            };
+            let starts = every.step(event.clone(), now);
+            prop_assert_eq!(groups.step(event, now), starts);
+        }
+    }
+}
+
+#[test]
+fn the_next_of_a_group_needs_groups_that_were_asked_for_in_this_pass() {
+    let mut engine = engine(1, 4);
+    let mut first = true;
+    let script = Script::named("stray").run(move |pass| {
+        if std::mem::take(&mut first) {
+            pass.group_heads(false, false, None, 8)?;
+            return Ok(());
+        }
+        let Some(c) = pass.next() else { return Ok(()) };
+        pass.next_in_group(c, false).map(drop)
+    });
+    install(&mut engine, script, 0.0);
+    submit(&mut engine, 0.0, vec![(1, cores(1, 10.0))]);
+    assert_eq!(engine.stats().policy_failures, 0);
+    // The built-in policy makes the pass of the one that failed.
+    submit(&mut engine, 1.0, vec![(2, cores(1, 10.0))]);
+    assert_eq!(engine.stats().policy_failures, 1);
+}
