@@ -24,6 +24,7 @@ use crate::habits::Habits;
 use crate::interrupt::Interrupt;
 use crate::order::{Order, OrderKey, Slot};
 use crate::reason::Reason;
+use crate::standing::Standing;
 use crate::stats::Stats;
 use crate::windows::Windows;
 use job::{Job, NewJob, Running};
@@ -64,6 +65,8 @@ pub(crate) struct Core {
     queue_ids: BTreeMap<String, QueueId>,
     /// The names for [`Core::machine`], rebuilt with each new queue.
     queue_names: Arc<[String]>,
+    /// The reservations that the next pass may make anew without dropping them before.
+    pub(crate) standing: Standing,
     /// The order of broker ranks that the default policy gave the resources.
     pub(crate) node_order: Option<Arc<[u32]>>,
 }
@@ -93,6 +96,7 @@ impl Core {
             pending: BTreeMap::new(),
             queue_ids: BTreeMap::new(),
             queue_names: Arc::new([]),
+            standing: Standing::default(),
             node_order: None,
         }
     }

@@ -241,9 +241,7 @@ impl Engine {
 
     fn run_pass(&mut self, queue: QueueId, now: f64, out: &mut Vec<Action>) {
         let Engine { core, policies } = self;
-        for id in core.queues[queue as usize].reserved.clone() {
-            core.resources.unreserve(id);
-        }
+        core.release_reservations(queue, now);
         let (rekeys, started) = core.lend(|core| {
             let (mut pass, result) = policies.propose(core, queue, now);
             if let Err(error) = result {

@@ -45,6 +45,7 @@ mod questions;
 mod ranking;
 mod reason;
 mod shadow;
+mod standing;
 mod stats;
 mod windows;
 

@@ -34,6 +34,7 @@ use crate::headroom::Headroom;
 use crate::order::{ClassId, OrderKey, Slot, Walk};
 use crate::policy_error::PolicyError;
 use crate::reason::Reason;
+use crate::standing::Standing;
 
 use limits::Limits;
 use miss::Miss;
@@ -100,6 +101,8 @@ pub struct Pass {
     misses: BTreeMap<ShapeId, Miss>,
     /// The limits of jobs that request only cores.
     limits: Limits,
+    /// The reservations of the last pass that are still in the ledger.
+    standing: Standing,
     /// The policy has asked for groups in this pass.
     grouped: bool,
     /// The headroom of this queue; `None` where no bound applies.
@@ -138,6 +141,7 @@ impl Pass {
         core.stats.passes += 1;
         Pass {
             headroom: core.headroom(queue, now),
+            standing: std::mem::take(&mut core.standing),
             core,
             queue,
             now,
@@ -251,6 +255,7 @@ impl Pass {
         if self.fit.as_ref().is_some_and(|(slot, _)| *slot == candidate) {
             return Ok(true);
         }
+        self.drop_standing();
         let placement = self.placement(candidate, None);
         Ok(match self.search(candidate, placement) {
             Ok(selection) => {
@@ -272,6 +277,7 @@ impl Pass {
 
     /// Earliest start at `from` or later, infinite if there is none.
     fn earliest_from(&mut self, slot: Slot, from: f64) -> f64 {
+        self.drop_standing();
         let Some(job) = self.core.job(slot) else { return f64::INFINITY };
         let (request, duration) = (job.request.clone(), job.duration);
         let earliest = self.core.earliest_in(self.headroom.as_ref(), &request, (self.now, from), duration);
@@ -284,6 +290,16 @@ impl Pass {
     /// # Errors
     /// [`PolicyError::BadDecision`] if it was not offered in this pass, or is decided already.
     pub fn start(
+        &mut self,
+        candidate: u32,
+        placement: Option<Placement>,
+    ) -> Result<Result<(), Refusal>, PolicyError> {
+        self.drop_standing();
+        self.start_beside(candidate, placement)
+    }
+
+    /// [`Pass::start`] beside the reservations that are still in the ledger.
+    fn start_beside(
         &mut self,
         candidate: u32,
         placement: Option<Placement>,
@@ -346,6 +362,7 @@ impl Pass {
     /// As [`Pass::reserve`], for a start at `from` or later.
     fn reserve_from(&mut self, candidate: u32, from: f64) -> Result<Result<f64, Refusal>, PolicyError> {
         self.undecided(candidate)?;
+        self.drop_standing();
         self.blocked = true;
         if self.at_limit() || self.core.resources.reservation_count() >= self.core.config.reservations_max {
             return Ok(Err(Refusal::Limit));

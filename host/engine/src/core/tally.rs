@@ -52,6 +52,9 @@ impl Core {
     /// Sets the reason for which a job waits.
     pub(crate) fn set_reason(&mut self, slot: Slot, reason: Reason) {
         let Some(job) = self.jobs.get_mut(slot as usize).and_then(Option::as_mut) else { return };
+        if job.reason == reason {
+            return;
+        }
         let tally = &mut self.queues[job.queue as usize].tally;
         tally.waited_for(&job.reason);
         tally.waits_for(&reason);

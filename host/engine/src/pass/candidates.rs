@@ -44,6 +44,7 @@ impl Pass {
         self.sought_fitting |= fitting;
         while (self.offered.len() as u64) < self.core.config.candidates_per_pass_max && !self.interrupted() {
             if fitting {
+                self.drop_standing();
                 let Core { resources, .. } = &mut *self.core;
                 self.limits.refresh(resources, self.now);
             }

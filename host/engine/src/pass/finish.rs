@@ -25,6 +25,7 @@ pub(crate) struct Outcome {
 impl Pass {
     /// Undoes all staged decisions.
     pub(crate) fn abort(mut self) -> Box<Core> {
+        self.drop_standing();
         for staged in self.staged.drain(..) {
             if let Some(job) = self.core.job(staged.slot) {
                 let id = job.id;
@@ -43,6 +44,7 @@ impl Pass {
 
     /// Carries all staged decisions out.
     pub(crate) fn commit(mut self, out: &mut Vec<Action>) -> Outcome {
+        self.drop_standing();
         let core = &mut self.core;
         let mut started = Vec::with_capacity(self.staged.len());
         let (mut waited_ms, mut backfills): (u64, bool) = (0, false);

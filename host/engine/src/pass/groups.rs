@@ -79,6 +79,7 @@ impl Pass {
     }
 
     fn fitting_member(&mut self, group: &GroupKey, after: Option<&OrderKey>) -> Option<(OrderKey, Slot)> {
+        self.drop_standing();
         let Core { resources, .. } = &mut *self.core;
         self.limits.refresh(resources, self.now);
         let (core, misses, now, limits) = (&self.core, &self.misses, self.now, &self.limits);

@@ -1,6 +1,8 @@
 //! `start_or_reserve` is `start` and then `reserve`: the same starts, reservations and reasons.
 
-use fluxgate_engine::{Engine, Pass, PolicyError, Refusal};
+use std::collections::BTreeMap;
+
+use fluxgate_engine::{Engine, Event, Pass, PolicyError, Refusal};
 use fluxgate_formats::JobId;
 use proptest::prelude::*;
 
@@ -53,6 +55,138 @@ proptest! {
             let waits = |engine: &Engine| engine.explain(JobId(id), now).map(|why| (why.reason.clone(), crate::common::said(&why)));
             prop_assert_eq!(waits(&both[0]), waits(&both[1]));
             running.extend(&outs[0]);
+        }
+    }
+}
+
+/// All candidates in the order of their reserved starts, then of the queue; every `skip`th one is left out.
+fn by_start(pass: &mut Pass, before: &BTreeMap<JobId, f64>, skip: usize) -> Vec<(JobId, u32)> {
+    let mut turns = Vec::new();
+    while let Some(c) = pass.next() {
+        let id = pass.describe(c).unwrap().id;
+        turns.push((before.get(&id).copied().unwrap_or(f64::INFINITY), id, c));
+    }
+    turns.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let kept = turns.into_iter().enumerate().filter(|(n, _)| skip == 0 || (n + 1) % (skip + 1) != 0);
+    kept.map(|(_, (_, id, c))| (id, c)).collect()
+}
+
+/// Conservative backfilling: reservations are made anew in the order of the last ones, with one call or with two.
+fn conservative(name: &str, one: bool, skip: usize) -> Engine {
+    let mut before = BTreeMap::new();
+    let script = Script::named(name).run(move |pass| {
+        let mut made = BTreeMap::new();
+        for (id, c) in by_start(pass, &before, skip) {
+            if one {
+                if let Ok(Some(start)) = pass.start_or_reserve(c)? {
+                    made.insert(id, start);
+                }
+            } else if let Err(Refusal::Busy | Refusal::DelaysReservation) = pass.start(c, None)?
+                && let Ok(start) = pass.reserve(c)?
+            {
+                made.insert(id, start);
+            }
+        }
+        before = made;
+        Ok(())
+    });
+    let mut engine = engine(4, 2);
+    install(&mut engine, script, 0.0);
+    engine
+}
+
+#[derive(Debug, Clone)]
+enum Op {
+    /// Cores, and seconds; 0 is no limit.
+    Submit(u32, u32),
+    /// The running job at this position ends.
+    End(usize),
+    /// Time passes, and jobs end when they are expected to.
+    OnTime(u32),
+    /// Time passes, and no job ends.
+    Later(u32),
+    /// The waiting job at this position is withdrawn.
+    Cancel(usize),
+    Node(u32, bool),
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    prop_oneof![
+        8 => (1u32..9, prop_oneof![20 => 1u32..60, 1 => Just(0)]).prop_map(|(n, d)| Op::Submit(n, d)),
+        3 => (0usize..8).prop_map(Op::End),
+        3 => (1u32..40).prop_map(Op::OnTime),
+        1 => (1u32..20).prop_map(Op::Later),
+        1 => (0usize..20).prop_map(Op::Cancel),
+        1 => (0u32..4, any::<bool>()).prop_map(|(n, up)| Op::Node(n, up)),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 256, failure_persistence: None, ..ProptestConfig::default() })]
+    #[test]
+    fn reservations_made_anew_in_place_are_those_that_are_dropped_and_made(
+        skip in prop_oneof![4 => Just(0usize), 1 => 1usize..6],
+        ops in prop::collection::vec(op(), 1..120),
+    ) {
+        let mut both = [conservative("two", false, skip), conservative("one", true, skip)];
+        let (mut now, mut next) = (0.0, 0);
+        let mut waiting: Vec<u64> = Vec::new();
+        // With expected ends.
+        let mut running: Vec<(f64, u64)> = Vec::new();
+        let mut lasts: BTreeMap<u64, f64> = BTreeMap::new();
+        for op in ops {
+            let mut events = Vec::new();
+            match op {
+                Op::Submit(slots, length) => {
+                    next += 1;
+                    waiting.push(next);
+                    lasts.insert(next, if length == 0 { f64::INFINITY } else { f64::from(length) });
+                    events.push(alloc(next, cores(slots, f64::from(length))));
+                }
+                Op::End(at) if !running.is_empty() => events.push(free(running.remove(at % running.len()).1)),
+                Op::OnTime(by) => {
+                    // To the next end, if there is one so soon.
+                    running.sort_by(|a, b| a.0.total_cmp(&b.0));
+                    let until = now + f64::from(by);
+                    let end = running.first().map_or(until, |(end, _)| end.clamp(now, until));
+                    now = end;
+                    while running.first().is_some_and(|(end, _)| *end <= now) {
+                        events.push(free(running.remove(0).1));
+                    }
+                }
+                Op::Later(by) => now += f64::from(by),
+                Op::Cancel(at) if !waiting.is_empty() => {
+                    events.push(Event::Cancel { id: JobId(waiting.remove(at % waiting.len())) });
+                }
+                Op::Node(n, up) => {
+                    let node = n.to_string().parse().unwrap();
+                    events.push(if up { Event::Up(node) } else { Event::Down(node) });
+                }
+                _ => {}
+            }
+            let outs = both.each_mut().map(|engine| {
+                for event in &events {
+                    engine.step(event.clone(), now);
+                }
+                let starts = started(&engine.pass(now));
+                for id in &starts {
+                    engine.step(Event::Committed { id: JobId(*id) }, now);
+                }
+                starts
+            });
+            prop_assert_eq!(&outs[0], &outs[1]);
+            let sorted = |engine: &Engine| {
+                let mut all = reservations(engine);
+                all.sort_by(|a, b| a.1.total_cmp(&b.1).then(a.0.cmp(&b.0)));
+                all
+            };
+            prop_assert_eq!(sorted(&both[0]), sorted(&both[1]));
+            for id in &waiting {
+                let why = both.each_ref().map(|engine| engine.explain(JobId(*id), now).map(|why| why.reason.clone()));
+                prop_assert_eq!(&why[0], &why[1]);
+            }
+            waiting.retain(|id| !outs[0].contains(id));
+            running.extend(outs[0].iter().map(|id| (now + lasts[id], *id)));
         }
     }
 }

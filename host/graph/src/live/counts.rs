@@ -113,7 +113,7 @@ struct Step {
 /// remove its reservations one by one.
 const STEPS_KEPT: usize = 16;
 
-/// Most blocks of a profile beyond those of its construction. Steps in the past, and steps between equal numbers, are
+/// Most blocks of a profile beyond twice those of its construction. Steps in the past, and steps between equal numbers, are
 /// dropped only when the profile is rebuilt.
 const BLOCKS_MORE: usize = 16;
 
@@ -125,7 +125,7 @@ pub(crate) struct CountPlan {
     steps: Vec<Step>,
     /// The units that running jobs and reservations leave free.
     free: (Profile, Profile),
-    /// Blocks of the profiles when they were made.
+    /// Blocks of the profiles when the plan was made.
     blocks: usize,
 }
 
@@ -152,8 +152,7 @@ impl CountPlan {
             Profile::new(free.1, returns.iter().map(|&(end, back)| (end, back.1))),
         );
         let mut ends = returns.into_iter().peekable();
-        let blocks = profiles.0.blocks() + profiles.1.blocks();
-        let mut plan = CountPlan { units, steps: Vec::new(), free: profiles, blocks };
+        let mut plan = CountPlan { units, steps: Vec::new(), free: profiles, blocks: 0 };
         // Reservations are in order of start; `late` are those whose time has come and that do not fit yet.
         let mut waiting = waiting.into_iter().peekable();
         let mut late: Vec<Planned> = Vec::new();
@@ -195,6 +194,7 @@ impl CountPlan {
             }
             at = next;
         }
+        plan.blocks = plan.free.0.blocks() + plan.free.1.blocks();
         Some(plan)
     }
 
@@ -263,21 +263,50 @@ impl CountPlan {
     /// True if the plan must be rebuilt at a release: a late reservation may then start earlier.
     fn is_to_be_made_again(&self) -> bool {
         let blocks = self.free.0.blocks() + self.free.1.blocks();
-        self.steps.len() > STEPS_KEPT
-            || blocks > self.blocks + BLOCKS_MORE
-            || !self.steps.iter().all(|step| step.on_time)
+        blocks > 2 * self.blocks + BLOCKS_MORE || !self.steps.iter().all(|step| step.on_time)
     }
 
     /// Removes a reservation; false if the plan must be rebuilt.
     pub(crate) fn unreserved(&mut self, id: JobId) -> bool {
-        if self.is_to_be_made_again() {
+        if self.steps.len() > STEPS_KEPT || self.is_to_be_made_again() {
             return false;
         }
         let Some(at) = self.steps.iter().position(|step| step.id == id) else { return false };
+        self.drop_step(at);
+        true
+    }
+
+    fn drop_step(&mut self, at: usize) {
         let Step { start, end, takes, .. } = self.steps.remove(at);
         self.free.0.give(takes.0, start, end);
         self.free.1.give(takes.1, start, end);
+    }
+
+    /// Removes a reservation that starts at this time, whatever the number of reservations.
+    pub(crate) fn yielded(&mut self, id: JobId, start: f64) -> bool {
+        let from = self.steps.partition_point(|step| step.start < start);
+        let among = self.steps[from..].iter().take_while(|step| step.start == start);
+        let Some(at) = among.enumerate().find(|(_, step)| step.id == id).map(|(at, _)| from + at) else {
+            return false;
+        };
+        self.drop_step(at);
         true
+    }
+
+    /// True if each of these reservations, in the order of their starts, starts at its time.
+    pub(crate) fn keeps<'a>(&self, mut reservations: impl Iterator<Item = &'a Reservation>) -> bool {
+        let kept =
+            |step: &Step| reservations.next().is_some_and(|r| r.id == step.id && r.start == step.start);
+        self.steps.iter().all(kept) && reservations.next().is_none()
+    }
+
+    /// The earliest start of a reservation, if that is before its present one. Reservations that start no earlier than this
+    /// one are passed over.
+    pub(crate) fn sooner(&self, machine: &Machine, now: f64, of: &Reservation) -> Option<f64> {
+        match self.takes(machine, &of.request)? {
+            (0, n) => self.free.1.earliest_before(n, now, of.duration, of.start),
+            (n, _) => self.free.0.earliest_before(n, now, of.duration, of.start),
+        }
     }
 
     /// Releases all resources of a job that was expected to end at `end`, on these nodes; `returns` are those on

@@ -31,6 +31,7 @@ pub(crate) mod prefer;
 pub(crate) mod profile;
 pub(crate) mod queries;
 pub(crate) mod ranking;
+mod renewal;
 pub(crate) mod request;
 pub(crate) mod reservations;
 pub(crate) mod resource_kinds;

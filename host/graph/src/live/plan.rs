@@ -224,6 +224,22 @@ impl Plan {
         self.changed() && self.counts.as_mut().is_some_and(|counts| counts.unreserved(id))
     }
 
+    /// Removes a reservation that starts at this time and is about to be made anew or to start; false if the plan must be
+    /// rebuilt.
+    pub(crate) fn yielded(&mut self, id: JobId, start: f64) -> bool {
+        self.changed() && self.counts.as_mut().is_some_and(|counts| counts.yielded(id, start))
+    }
+
+    /// True if this is a plan in counts in which every reservation starts at its time.
+    pub(crate) fn keeps_all(&self, machine: &Machine) -> bool {
+        self.counts.as_ref().is_some_and(|counts| counts.keeps(machine.reservations.iter()))
+    }
+
+    /// See [`CountPlan::sooner`].
+    pub(crate) fn sooner(&self, machine: &Machine, now: f64, of: &Reservation) -> Option<f64> {
+        self.counts.as_ref()?.sooner(machine, now, of)
+    }
+
     /// Releases all resources of a job, see [`CountPlan::ended`]; false if the plan must be rebuilt.
     pub(crate) fn ended(&mut self, machine: &Machine, nodes: &[u32], returns: (u64, u64), end: f64) -> bool {
         let end = future::ends_at(end, self.now);

@@ -119,6 +119,26 @@ impl Profile {
         }
     }
 
+    /// The earliest time from `now` on and before `limit` from which `want` units are free for `duration`, as far as that is
+    /// before `limit`.
+    pub(crate) fn earliest_before(&self, want: u64, now: f64, duration: f64, limit: f64) -> Option<f64> {
+        let mut from = self.at(now);
+        loop {
+            let (block, step) = self.find(from, |b| b.most >= want, |free| free >= want)?;
+            let start = self.blocks[block].steps[step].time.max(now);
+            if start >= limit {
+                return None;
+            }
+            let next = self.find((block, step), |b| b.least < want, |free| free < want);
+            let Some(next) =
+                next.filter(|at| self.blocks[at.0].steps[at.1].time < limit.min(start + duration))
+            else {
+                return Some(start);
+            };
+            from = next;
+        }
+    }
+
     /// Takes units in `[start, end)`; `end` may be infinite. False, without a change, if they are not free.
     pub(crate) fn take(&mut self, units: u64, start: f64, end: f64) -> bool {
         if units == 0 || end <= start {
@@ -235,6 +255,10 @@ mod tests {
                 prop_assert_eq!(profile.short(units, start, end), short);
                 let earliest = (from..100).find(|&t| free(&model, t, t + long) >= units).map(|t| t as f64);
                 prop_assert_eq!(profile.earliest(units, start, long as f64), earliest);
+                let before = (from + 7).min(100);
+                let soon = (from..before).find(|&t| free(&model, t, (t + long).min(before)) >= units);
+                let sooner = profile.earliest_before(units, start, long as f64, before as f64);
+                prop_assert_eq!(sooner, soon.map(|t| t as f64));
                 let descents = profile.descents();
                 let low = descents.iter().find(|(free, _)| *free < units).map(|(_, time)| time.max(0.0));
                 // Before the first second as many units are free as at the start.

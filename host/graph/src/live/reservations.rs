@@ -90,6 +90,30 @@ impl Reservations {
         self.by_id.remove(&id).is_some_and(|key| self.by_start.remove(&key).is_some())
     }
 
+    /// The reservation of a job.
+    pub(crate) fn get(&self, id: JobId) -> Option<&Reservation> {
+        self.by_start.get(self.by_id.get(&id)?)
+    }
+
+    /// Removes those of these jobs that there are, and returns these jobs.
+    pub(crate) fn remove_all(&mut self, ids: &[JobId]) -> Vec<JobId> {
+        let mut found = Vec::with_capacity(ids.len());
+        let mut keys = Vec::with_capacity(ids.len());
+        for id in ids {
+            if let Some(key) = self.by_id.remove(id) {
+                found.push(*id);
+                keys.push(key);
+            }
+        }
+        // Mostly these are all.
+        if self.by_id.is_empty() {
+            self.by_start.clear();
+        } else {
+            keys.iter().for_each(|key| drop(self.by_start.remove(key)));
+        }
+        found
+    }
+
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Reservation> {
         self.by_start.values()
     }

@@ -387,6 +387,17 @@ impl Resources {
         found
     }
 
+    /// Drops the reservations of these jobs, as [`unreserve`](Self::unreserve) of each would.
+    pub fn unreserve_all(&mut self, ids: &[JobId]) {
+        let found = self.machine.reservations.remove_all(ids);
+        for id in &found {
+            self.keep_in_step(|plan, _| plan.unreserved(*id));
+        }
+        if !found.is_empty() {
+            self.changed(false, false);
+        }
+    }
+
     /// Number of reservations in force.
     pub fn reservation_count(&self) -> usize {
         self.machine.reservations.len()

@@ -14,6 +14,8 @@ enum Op {
     Reserve(usize, u8),
     /// Drops the reservation at this position.
     Drop(usize),
+    /// Drops all reservations but so many, in one call.
+    DropMany(usize),
     /// Advances the time.
     Later(u8),
     /// A node goes down or comes up.
@@ -28,6 +30,7 @@ fn op() -> impl Strategy<Value = Op> {
         5 => (0..20usize, prop::bool::weighted(0.1)).prop_map(|(at, part)| Op::End(at, part)),
         4 => (0..3usize, 1..40u8).prop_map(|(r, d)| Op::Reserve(r, d)),
         3 => (0..4usize).prop_map(Op::Drop),
+        1 => (0..3usize).prop_map(Op::DropMany),
         3 => (1..12u8).prop_map(Op::Later),
         1 => (0..6u32, any::<bool>()).prop_map(|(node, up)| Op::Node(node, up)),
         1 => (0..20usize, 1..40u8).prop_map(|(at, d)| Op::Extend(at, d)),
@@ -102,6 +105,17 @@ proptest! {
                 Op::Drop(at) if !reserved.is_empty() => {
                     let at = at % reserved.len();
                     m.unreserve(reserved.remove(at));
+                }
+                Op::DropMany(but) => {
+                    let many = reserved.split_off(but.min(reserved.len()));
+                    let mut one_by_one = m.clone();
+                    many.iter().for_each(|id| assert!(one_by_one.unreserve(*id)));
+                    // A job without a reservation changes nothing.
+                    let mut asked = many;
+                    asked.push(JobId(next));
+                    m.unreserve_all(&asked);
+                    let left = |m: &Resources| m.reservations().collect::<Vec<_>>();
+                    prop_assert_eq!(left(&m), left(&one_by_one));
                 }
                 Op::Later(by) => now += f64::from(by),
                 Op::Node(node, up) => {

@@ -1,0 +1,63 @@
+//! The reservations of the last pass, which the next pass drops, or makes anew one by one in the order of their starts.
+//!
+//! Must never know policies, resources or the reason of a reservation.
+
+use fluxgate_formats::JobId;
+
+/// The reservations that are not made anew yet, in the order of their starts.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Standing {
+    /// Start and job; `None` for one that was made anew.
+    all: Vec<(f64, Option<JobId>)>,
+    /// Those before this one were made anew.
+    first: usize,
+}
+
+impl Standing {
+    /// Reservations in the order of their starts.
+    pub(crate) fn new(reservations: impl Iterator<Item = (f64, JobId)>) -> Self {
+        Standing { all: reservations.map(|(start, id)| (start, Some(id))).collect(), first: 0 }
+    }
+
+    /// True if all were made anew, or dropped.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.first == self.all.len()
+    }
+
+    /// Takes a job out if no other reservation starts before that of this job; false otherwise.
+    pub(crate) fn take_first(&mut self, id: JobId) -> bool {
+        let Some(&(start, _)) = self.all.get(self.first) else { return false };
+        let mut among = self.all[self.first..].iter_mut().take_while(|(other, _)| *other == start);
+        let Some((_, taken)) = among.find(|(_, other)| *other == Some(id)) else { return false };
+        *taken = None;
+        let left = self.all[self.first..].iter().position(|(_, id)| id.is_some());
+        self.first = left.map_or(self.all.len(), |left| self.first + left);
+        true
+    }
+
+    /// Takes all others out.
+    pub(crate) fn take_rest(&mut self) -> Vec<JobId> {
+        let rest = self.all.drain(..).skip(std::mem::take(&mut self.first));
+        rest.filter_map(|(_, id)| id).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn jobs_are_taken_in_the_order_of_starts() {
+        let jobs = [(1.0, 1), (2.0, 2), (2.0, 3), (2.0, 4), (5.0, 5), (6.0, 6)];
+        let mut standing = Standing::new(jobs.into_iter().map(|(start, id)| (start, JobId(id))));
+        assert!(!standing.take_first(JobId(2)), "job 1 starts before");
+        assert!(standing.take_first(JobId(1)));
+        assert!(standing.take_first(JobId(3)), "of equal starts any");
+        assert!(!standing.take_first(JobId(3)), "once");
+        assert!(!standing.take_first(JobId(5)));
+        assert!(standing.take_first(JobId(2)) && standing.take_first(JobId(4)));
+        assert!(standing.take_first(JobId(5)) && !standing.is_empty());
+        assert_eq!(standing.take_rest(), [JobId(6)]);
+        assert!(standing.is_empty() && standing.take_rest().is_empty());
+    }
+}
