@@ -28,7 +28,7 @@ pub(crate) const NOWHERE: WindowId = WindowId(u32::MAX);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum WindowKind {
-    /// Nobody uses it.
+    /// No job uses its nodes.
     Maintenance,
     /// Its members use it.
     Dedicated,

@@ -39,7 +39,7 @@ struct Kept {
     took: Duration,
 }
 
-/// One question. Whoever holds its lock asks it; others wait for that answer.
+/// One question. The page that holds its lock asks it; other pages wait for that answer.
 #[derive(Debug, Default)]
 struct Question {
     kept: tokio::sync::Mutex<Option<Kept>>,

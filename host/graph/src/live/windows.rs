@@ -1,6 +1,6 @@
 //! The calendar: sets of nodes that are kept from one time to another, whatever a policy decides.
 //!
-//! A window keeps its nodes for whoever may use them. A request without access to a window takes none of its nodes for a
+//! A window keeps its nodes for the requests with access to it. A request without access to a window takes none of its nodes for a
 //! span of time that meets the window. A request with access takes them inside the window. The calendar is one part of the
 //! one ledger: allocations say which units are held, reservations fix starts, windows say which nodes may be taken.
 //!
@@ -52,18 +52,18 @@ impl Access {
 /// One occurrence of a window. Times are seconds since the epoch.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct WindowSpan {
-    /// Whoever has no access must have ended by then; at most `start`.
+    /// Allocations without access end by then; at most `start`.
     pub from: f64,
-    /// Whoever has access may start from then on.
+    /// Allocations with access start at this time or later.
     pub start: f64,
-    /// From then on everybody may start.
+    /// Allocations without access start at this time or later.
     pub end: f64,
-    /// Whoever has access must have ended by then; at least `end`.
+    /// Allocations with access end by then; at least `end`.
     pub until: f64,
 }
 
 impl WindowSpan {
-    /// Whoever has access may hold its nodes for this span.
+    /// True if an allocation with access may hold its nodes for this span.
     fn contains(&self, start: f64, end: f64) -> bool {
         self.start <= start && end <= self.until
     }
@@ -99,7 +99,7 @@ struct Window {
 }
 
 impl Window {
-    /// Whoever has access may hold its nodes for this span.
+    /// True if an allocation with access may hold its nodes for this span.
     fn contains(&self, start: f64, end: f64) -> bool {
         self.spans.iter().any(|span| span.contains(start, end))
     }
@@ -385,7 +385,7 @@ impl Resources {
     /// The window that keeps this request from a start at `now` until `end`, as far as that is known, and the latest end that
     /// is not known to fail. Costs no search.
     pub fn known_window_miss(&self, request: &Request, now: f64, end: f64) -> Option<(WindowId, f64)> {
-        // The window that is told is that of this end, whoever found out that the shape does not fit.
+        // The window that is told is that of this end, whichever search found that the shape does not fit.
         let known = self.window_miss_of(request, now).filter(|miss| end > miss.latest);
         let known = known.and_then(|_| self.machine.window_miss(request, now, end));
         let miss = known.or_else(|| self.machine.outside_own(request, now, end));

@@ -1,5 +1,5 @@
-//! The rule of reservations: whoever may not use one holds none of its nodes for a time that meets it, up to the limit of
-//! the job; a member ends inside.
+//! The rule of reservations: a job that may not use one holds none of its nodes for a time that meets it, up to its
+//! limit; a member ends inside.
 //!
 //! This module shares no code with engine and graph.
 

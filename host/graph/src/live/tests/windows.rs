@@ -58,7 +58,7 @@ struct Model {
 }
 
 impl Model {
-    /// FEAT-6 for one node: whoever has no access takes it for no span that meets a window of it; whoever has takes only nodes of
+    /// FEAT-6 for one node: a request without access takes it for no span that meets a window of it; one with access takes only nodes of
     /// the window, inside of it.
     fn allows(&self, node: u32, access: Option<Access>, start: f64, end: f64) -> bool {
         let inside = |w: &WindowSpan| w.start <= start && end <= w.until;
