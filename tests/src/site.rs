@@ -20,7 +20,7 @@ pub struct Site {
 
 fn start(world: &World, args: &[&str]) -> (Child, BufReader<std::process::ChildStdout>) {
     let file = world.dir.path().join("flux.toml");
-    let mut command = fluxgate(["sched", "--connect", &world.uri(), "--config-file"]);
+    let mut command = fluxgate(["sched", "--uri", &world.uri(), "--config-file"]);
     let log = std::fs::OpenOptions::new().create(true).append(true).open(world.dir.path().join("sched-log"));
     command.arg(&file).args(args).stdout(Stdio::piped()).stderr(log.unwrap());
     let mut sched = command.spawn().expect("the binary can be started");

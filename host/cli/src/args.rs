@@ -23,8 +23,8 @@ pub(crate) struct PolicyArgs {
     /// Policy to begin with: a name, or a .wasm file. Default: easy.
     #[arg(long, value_name = "NAME|FILE")]
     pub(crate) policy: Option<String>,
-    /// Settings of that policy.
-    #[arg(long = "config", value_name = "KEY=VALUE")]
+    /// Settings of that policy: KEY=VALUE, or a TOML file with them.
+    #[arg(long = "config", value_name = "KEY=VALUE|FILE")]
     pub(crate) config: Vec<String>,
     /// Folder with .wasm policies. Default: `policies` beside the installed binary.
     #[arg(long, env = "FLUXGATE_POLICIES", value_name = "DIR")]

@@ -31,6 +31,36 @@ pub(crate) fn read_config(path: &Path) -> Result<Value> {
     parse_config(&config_text(path)?).with_context(|| path.display().to_string())
 }
 
+/// The settings of `--config` flags: `KEY=VALUE`, or a TOML file with more of them. Later ones win.
+///
+/// # Errors
+/// A flag that is neither, and what is wrong with a file, with its name.
+pub(crate) fn settings(flags: &[String]) -> Result<Vec<(String, String)>> {
+    let mut all: Vec<(String, String)> = Vec::new();
+    for flag in flags {
+        let more = match flag.contains('=') {
+            true => crate::values::settings(std::slice::from_ref(flag))?,
+            false => table(flag, read_config(Path::new(flag)).context("--config")?)?,
+        };
+        for (key, value) in more {
+            all.retain(|(known, _)| *known != key);
+            all.push((key, value));
+        }
+    }
+    Ok(all)
+}
+
+/// The pairs of a table without tables in it.
+fn table(file: &str, config: Value) -> Result<Vec<(String, String)>> {
+    let Value::Object(pairs) = config else { bail!("--config {file}: expected a table, found {config}") };
+    let pair = |(key, value): (String, Value)| match value {
+        Value::String(text) => Ok((key, text)),
+        Value::Number(_) | Value::Bool(_) => Ok((key, value.to_string())),
+        other => bail!("--config {file}: {key}: expected text, a number or a truth value, found {other}"),
+    };
+    pairs.into_iter().map(pair).collect()
+}
+
 /// At most `bytes_max` bytes of a file that belongs to this user and that no other user may write; `None` when there is none.
 ///
 /// # Errors
@@ -88,6 +118,25 @@ mod tests {
         let refused = |path: &Path| read_private(path, 100).unwrap_err().to_string();
         assert!(refused(&path).contains("others than its owner"));
         assert!(refused(dir.path()).contains("no file"));
+    }
+
+    #[test]
+    fn settings_are_pairs_or_files_and_the_last_one_wins() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("s.toml");
+        fs::write(&path, "depth = 4\nage = true\nby = \"size\"\n").unwrap();
+        let file = path.to_str().unwrap().to_owned();
+        let of = |flags: &[&str]| {
+            let flags: Vec<String> = flags.iter().map(|flag| (*flag).to_owned()).collect();
+            let all = settings(&flags).map_err(|error| format!("{error:#}"))?;
+            Ok::<_, String>(all.into_iter().collect::<std::collections::BTreeMap<_, _>>())
+        };
+        let map = of(&["depth=1", &file, "by=x=y"]).unwrap();
+        assert_eq!((&*map["depth"], &*map["age"], &*map["by"]), ("4", "true", "x=y"));
+        fs::write(&path, "depth = [4]\n").unwrap();
+        assert!(of(&[&file]).unwrap_err().contains("depth"));
+        assert!(of(&["=1"]).unwrap_err().contains("KEY=VALUE"));
+        assert!(of(&["nosuch.toml"]).unwrap_err().contains("nosuch.toml"));
     }
 
     #[test]

@@ -12,6 +12,7 @@ mod client;
 mod clock;
 mod cmd;
 mod driver;
+mod embedded;
 mod fail;
 mod files;
 mod invoked;
@@ -22,6 +23,7 @@ mod place;
 mod policy_source;
 mod render;
 mod service_manager;
+mod spelling;
 mod values;
 
 use std::io::Write;
@@ -43,7 +45,7 @@ fn main() -> ExitCode {
         Err(error) => {
             let code = fail::code(&error);
             // A closed standard error is no reason to panic.
-            let error = render::shown(format_args!("{error:#}"));
+            let error = render::shown(fail::text(&error));
             let _ = writeln!(std::io::stderr(), "{}: {error}", invoked::name());
             ExitCode::from(code)
         }

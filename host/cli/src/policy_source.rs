@@ -1,4 +1,4 @@
-//! Where policies are found: a name is looked up in a folder of `.wasm` files, a path is taken as it is. What is found is
+//! Where policies are found: a name is looked up in a folder of `.wasm` files and then inside this program, a path is taken as it is. What is found is
 //! admitted under the rules of the site, and compiled.
 
 use std::collections::BTreeMap;
@@ -12,6 +12,8 @@ use fluxgate_engine::{BUILTIN, Policy};
 use fluxgate_policy::{Compiled, Config, Digest, Limits, Loader, Manifest};
 use fluxgate_sched::Components;
 use fluxgate_sched::settings::{Rules, Settings};
+
+use crate::embedded;
 
 /// Most signers that are remembered.
 const SIGNERS_MAX: usize = 4096;
@@ -134,21 +136,23 @@ impl PolicySource {
 
     /// The bytes of a component, not more of them than are accepted.
     pub(crate) fn read(&self, path: &Path) -> Result<Vec<u8>> {
+        if let Some(bytes) = embedded::read(path) {
+            return Ok(bytes.to_vec());
+        }
         Ok(fluxgate_policy::read_component(path, self.loader.limits().component_bytes)?)
     }
 
-    /// The files in the folder by name, in order of name.
+    /// The files in the folder, and the components inside this program that the folder has no file for, in order of name.
     pub(crate) fn files(&self) -> BTreeMap<String, PathBuf> {
         let entries = self.dir.as_ref().and_then(|dir| std::fs::read_dir(dir).ok());
-        entries
-            .into_iter()
-            .flatten()
-            .filter_map(|entry| {
-                let path = entry.ok()?.path();
-                let wasm = path.extension().is_some_and(|e| e == "wasm");
-                wasm.then(|| Some((path.file_stem()?.to_str()?.to_owned(), path.clone())))?
-            })
-            .collect()
+        let in_folder = entries.into_iter().flatten().filter_map(|entry| {
+            let path = entry.ok()?.path();
+            let wasm = path.extension().is_some_and(|e| e == "wasm");
+            wasm.then(|| Some((path.file_stem()?.to_str()?.to_owned(), path.clone())))?
+        });
+        let mut files = embedded::files();
+        files.extend(in_folder);
+        files
     }
 
     /// The file of a name or path, pinned or not.
@@ -160,10 +164,14 @@ impl PolicySource {
         let mut files = self.files();
         files.remove(policy).ok_or_else(|| {
             let known: Vec<String> = files.into_keys().chain(std::iter::once(BUILTIN.to_owned())).collect();
-            let place = self.dir.as_ref().map_or_else(
-                || "there is no folder of policies; name one with --policies".to_owned(),
-                |dir| format!("{} has: {}", dir.display(), known.join(", ")),
-            );
+            let known = known.join(", ");
+            let place = match &self.dir {
+                Some(dir) => format!("{} has: {known}", dir.display()),
+                None if embedded::files().is_empty() => {
+                    "there is no folder of policies; name one with --policies".to_owned()
+                }
+                None => format!("this program has: {known}"),
+            };
             anyhow!("no policy {policy:?}: {place}; a path of a .wasm file is accepted too")
         })
     }

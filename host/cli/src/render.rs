@@ -35,12 +35,6 @@ pub(crate) fn shown(text: impl std::fmt::Display) -> String {
     text.to_string().replace(|c: char| c.is_control() && !matches!(c, '\n' | '\t'), "\u{fffd}")
 }
 
-/// Clear the terminal: what follows is drawn over what was there.
-pub(crate) fn clear() -> Result<()> {
-    // Cursor home, and clear to the end.
-    Ok(write!(std::io::stdout(), "\x1b[H\x1b[J")?)
-}
-
 /// Print a line to standard output; a reader that went away is not an error.
 pub(crate) fn line(text: impl std::fmt::Display) -> Result<()> {
     match writeln!(std::io::stdout(), "{}", shown(text)) {

@@ -41,7 +41,7 @@ pub struct Machine {
 pub enum MachineError {
     /// The header does not describe one.
     #[error(
-        "the log's header has neither MaxProcs nor MaxNodes: name the machine, as 256 (single cores), 128x8 (nodes of \
+        "the log's header has neither MaxProcs nor MaxNodes: name the machine with --machine, as 256 (single cores), 128x8 (nodes of \
          cores) or 128x8+4gpu, or as a file with R, JGF or TOML"
     )]
     Unknown,

@@ -1,10 +1,12 @@
-//! A dashboard: pages about an instance over HTTP, for browsers.
+//! A dashboard: pages about an instance over HTTP, for browsers, and the same in a terminal.
 //!
 //! The server is a process of its own and a client of the broker: no HTTP is in the scheduler, and the server shows nothing that
 //! its user may not ask. A page is made on the server and needs no script; a small one sends for changes.
 //!
 //! - `source.rs` asks an instance; `answers.rs` keeps answers, so that many viewers cost the same as one.
 //! - `known.rs` is what is known of an instance; `machine.rs`, `jobs.rs` and `metrics.rs` read it.
+//! - `told.rs` is what is said of it, in words and numbers; `rates.rs` is what happened between two looks.
+//! - `terminal/` shows it in a terminal.
 //! - `page/` makes pages of it, `draw/` their pictures.
 //! - `live.rs` finds what changed for those who watch.
 //! - `server/` has HTTP: who may come in, what is answered, and within which bounds.
@@ -22,8 +24,11 @@ mod live;
 mod machine;
 mod metrics;
 mod page;
+pub mod rates;
 mod server;
 mod source;
+pub mod terminal;
+mod told;
 pub mod words;
 
 pub use answers::{Answers, Elapsed, KEPT_MAX, KEPT_MIN};

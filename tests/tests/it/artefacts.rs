@@ -53,7 +53,7 @@ impl Site {
     /// Makes a pair of keys of this name, of which the public one is trusted.
     fn key(&self, name: &str) -> PathBuf {
         let path = self.path(&format!("keys/{name}"));
-        self.cli(&["policy", "key", &path]).ok();
+        self.cli(&["policy", "generate-key", &path]).ok();
         Path::new(&path).with_extension("key")
     }
 
@@ -199,7 +199,7 @@ fn a_folder_that_every_user_may_write_is_no_folder_of_policies() {
     fs::set_permissions(site.path("policies"), fs::Permissions::from_mode(0o777)).unwrap();
     let settings = format!("policies={}", site.path("policies"));
     let world = World::up(&["--nodes", "1", "--cores", "1", "--no-sched"]);
-    site.cli(&["sched", "--connect", &world.uri(), &settings])
+    site.cli(&["sched", "--uri", &world.uri(), &settings])
         .fails(1, &["has mode 0777", "every user can put a policy there", "chmod o-w"]);
 }
 
@@ -211,7 +211,8 @@ fn a_folder_is_built_sealed_and_tested() {
     );
     fs::write(site.path("fluxgate-policy.toml"), &source).unwrap();
     let out = site.path("out");
-    site.cli(&["policy", "build", &site.path(""), "--out", &out]).ok();
+    let said = site.cli(&["policy", "build", &site.path(""), "--out", &out, "--json"]).json();
+    assert_eq!((&said["name"], &said["sealed"]), (&"sjf".into(), &true.into()));
     let built = site.path("out/sjf.wasm");
     let said = site.cli(&["policy", "verify", &built, "--json"]).json();
     assert_eq!(said["manifest"]["author"], "A. Author <author@example.org>");

@@ -27,7 +27,7 @@ fn usage_errors_end_with_2() {
         &["replay", "x.swf", "--json", "--csv", "-"],
         &["config"],
         &["install", "--prefix", ""],
-        &["sched", "--connect", "x", "--limit", "0"],
+        &["sched", "--uri", "x", "--limit", "0"],
     ] {
         let said = cli(args);
         assert_eq!(said.code, 2, "{args:?}: {said:?}");

@@ -22,7 +22,7 @@ impl Site {
         let world = World::up(&["--nodes", "1", "--cores", "2", "--no-sched"]);
         let file = world.dir.path().join("flux.toml");
         std::fs::write(&file, table).unwrap();
-        let mut command = fluxgate(["sched", "--connect", &world.uri(), "--config-file"]);
+        let mut command = fluxgate(["sched", "--uri", &world.uri(), "--config-file"]);
         let log = std::fs::File::create(world.dir.path().join("sched-log")).unwrap();
         command.arg(&file).args(args).stdout(Stdio::piped()).stderr(log);
         let mut sched = command.spawn().expect("the binary can be started");
@@ -216,7 +216,7 @@ fn a_start_with_bad_settings_says_which() {
     let start = |table: &str, args: &[&str]| {
         std::fs::write(&file, table).unwrap();
         let (uri, path) = (world.uri(), file.to_str().unwrap().to_owned());
-        cli(&[&["sched", "--connect", &uri, "--config-file", &path], args].concat())
+        cli(&[&["sched", "--uri", &uri, "--config-file", &path], args].concat())
     };
     start("[sched-fluxgate]\npolcy = 1\n", &[]).fails(1, &["flux.toml", "polcy", "known are"]);
     start("[sched-fluxgate]\n[", &[]).fails(1, &["flux.toml", "line 2"]);

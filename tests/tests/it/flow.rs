@@ -123,5 +123,5 @@ fn a_capped_machine_is_shown() {
         std::fs::read_to_string(machine).unwrap().replacen("\"from\": \"row\"", "\"from\": \"rom\"", 1);
     let file = dir.path().join("wrong.json");
     std::fs::write(&file, wrong).unwrap();
-    cli(&["graph", "load", file.to_str().unwrap()]).fails(1, &["power.pools[1].from", "no pool 'rom'"]);
+    cli(&["graph", "check", file.to_str().unwrap()]).fails(1, &["power.pools[1].from", "no pool 'rom'"]);
 }

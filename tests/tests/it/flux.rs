@@ -16,7 +16,7 @@ load() { flux module load --loader="$FG" --name=sched-fluxgate "$FG" "$@"; }
 # A scheduler outside of the broker; returns when it serves.
 connect() {
     rm -f ready; mkfifo ready
-    "$FG" sched --connect "$FLUX_URI" --policies "$FLUXGATE_POLICIES" "$@" > ready 2>> sched.log &
+    "$FG" sched --uri "$FLUX_URI" --policies "$FLUXGATE_POLICIES" "$@" > ready 2>> sched.log &
     pid=$!
     read -r line < ready
     test "$line" = ready
@@ -115,7 +115,7 @@ test "$(state $wide)" = SCHED
 flux cancel $running; event $running clean
 event $wide clean
 # A second scheduler is told so, and the first goes on.
-refused "$FG" sched --connect "$FLUX_URI" --policies "$FLUXGATE_POLICIES"
+refused "$FG" sched --uri "$FLUX_URI" --policies "$FLUXGATE_POLICIES"
 grep -i already refused.out
 test "$(flux run -n1 echo still)" = still
 # Leaving in order.
@@ -276,7 +276,7 @@ fn m16_1_the_graph_of_a_flux_is_loaded_searched_and_kept() {
         r#"
 connect --policy fcfs
 running=$(mock 1h -N1 -x -t 2h); event $running alloc
-"$FG" graph load --from-instance | grep 'r, 21 vertices, 20 edges, 4 ranks'
+"$FG" graph check --from-instance | grep 'r, 21 vertices, 20 edges, 4 ranks'
 find() { "$FG" graph find --from-instance "$1"; }
 test "$(find 'type=node and sched-now=free' | wc -l)" = 3
 test "$(find "type=core and jobid-alloc=$running" | wc -l)" = 4
@@ -284,8 +284,8 @@ test "$(find "type=core and jobid-alloc=$running" | wc -l)" = 4
 "$FG" graph save --changed state.db | grep 'nothing has changed'
 flux cancel $running; event $running clean
 "$FG" graph save --changed state.db | grep 'changed, 5 vertices saved'
-"$FG" graph load state.db | grep 'sqlite, 21 vertices, 20 edges, 4 ranks'
-refused "$FG" graph load --from-instance="$FLUX_URI-none"
+"$FG" graph check state.db | grep 'sqlite, 21 vertices, 20 edges, 4 ranks'
+refused "$FG" graph check --from-instance --uri "$FLUX_URI-none"
 "#,
     );
 }

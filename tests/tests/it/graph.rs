@@ -75,28 +75,28 @@ fn load_says_what_is_in_a_file_of_any_format() {
         ("5", &jgf(), "jgf", 4, 3, 1),
     ] {
         let file = write(dir.path(), name, text);
-        let said = graph(&["load"], &file, &["--json"]).json();
+        let said = graph(&["check"], &file, &["--json"]).json();
         let found = ["format", "vertices", "edges", "ranks"].map(|key| said[0][key].clone());
         assert_eq!(found, [json!(format), json!(vertices), json!(edges), json!(ranks)], "{said}");
         assert!(
             said[0]["seconds"].as_f64().unwrap() >= 0.0 && said[0]["peak_bytes"].as_u64().unwrap() > 1 << 20
         );
         // Also with an explicit format.
-        let named = graph(&["load"], &file, &["--json", "--format", format]).json();
+        let named = graph(&["check"], &file, &["--json", "--format", format]).json();
         for key in ["format", "vertices", "edges", "types", "subsystems", "notes"] {
             assert_eq!(named[0][key], said[0][key]);
         }
     }
-    let said = graph(&["load"], &dir.path().join("5"), &["--json"]).json();
+    let said = graph(&["check"], &dir.path().join("5"), &["--json"]).json();
     assert_eq!(
         said[0]["subsystems"][1],
         json!({"name": "power", "vertices": 2, "edges": 1, "root": "/pdu3"})
     );
     assert_eq!(said[0]["notes"], json!(["1 vertex is degraded"]));
     let memory = json!({"type": "memory", "count": 4, "size": 64, "unit": "GB"});
-    let said = graph(&["load"], &dir.path().join("1"), &["--json"]).json();
+    let said = graph(&["check"], &dir.path().join("1"), &["--json"]).json();
     assert!(said[0]["types"].as_array().unwrap().contains(&memory), "{said}");
-    let text = graph(&["load"], &dir.path().join("1"), &[]).ok();
+    let text = graph(&["check"], &dir.path().join("1"), &[]).ok();
     for words in ["grug, 27 vertices, 26 edges, 4 ranks; checks passed", "containment", "/tiny0", "memory"] {
         assert!(text.contains(words), "{words}: {text}");
     }
@@ -108,18 +108,18 @@ fn an_r_that_carries_a_graph_is_read_as_either() {
     let mut r: Value = serde_json::from_str(R).unwrap();
     r["scheduling"] = serde_json::from_str(&jgf()).unwrap();
     let file = write(dir.path(), "r", &r.to_string());
-    assert_eq!(graph(&["load"], &file, &["--json"]).json()[0]["format"], "jgf");
-    assert_eq!(graph(&["load"], &file, &["--json", "-f", "r"]).json()[0]["vertices"], 23);
+    assert_eq!(graph(&["check"], &file, &["--json"]).json()[0]["format"], "jgf");
+    assert_eq!(graph(&["check"], &file, &["--json", "-f", "r"]).json()[0]["vertices"], 23);
     // The topology of nodes is read; the `scheduling` of another scheduler is ignored only on request.
     r["scheduling"] = json!({"writer": "TreePool", "children": [{"ranks": "0-3", "topo": {"socket": [
         {"cores": "0-1"}, {"cores": "2-3"}]}}]});
     let file = write(dir.path(), "r", &r.to_string());
-    let said = graph(&["load"], &file, &["--json"]).json();
+    let said = graph(&["check"], &file, &["--json"]).json();
     assert_eq!((&said[0]["format"], &said[0]["vertices"]), (&json!("treepool"), &json!(31)));
     r["scheduling"] = json!({"writer": "other", "any": [1]});
     let file = write(dir.path(), "r", &r.to_string());
-    graph(&["load"], &file, &[]).fails(1, &["R: scheduling.writer: writer 'other' found", "TreePool"]);
-    assert_eq!(graph(&["load"], &file, &["--json", "-f", "r"]).json()[0]["vertices"], 23);
+    graph(&["check"], &file, &[]).fails(1, &["R: scheduling.writer: writer 'other' found", "TreePool"]);
+    assert_eq!(graph(&["check"], &file, &["--json", "-f", "r"]).json()[0]["vertices"], 23);
 }
 
 #[test]
@@ -142,20 +142,20 @@ fn bad_files_are_told_with_their_place() {
         (&twice, &["JGF: node 'b'", "two parents"]),
     ] {
         let file = write(dir.path(), "bad", text);
-        let said = graph(&["load"], &file, &[]);
+        let said = graph(&["check"], &file, &[]);
         assert!(said.err.contains(file.to_str().unwrap()) && said.out.is_empty(), "{said:?}");
         said.fails(1, words);
     }
     std::fs::write(dir.path().join("bytes"), b"{\n\xff").unwrap();
-    graph(&["load"], &dir.path().join("bytes"), &[]).fails(1, &["bytes: line 2: not UTF-8"]);
-    graph(&["load"], &dir.path().join("none"), &[]).fails(1, &["cannot read", "none"]);
-    graph(&["load"], dir.path(), &[]).fails(1, &["cannot read"]);
-    graph(&["load"], &write(dir.path(), "g", GRUG), &["-f", "jgf"]).fails(1, &["JGF: line 1"]);
-    graph(&["load"], &dir.path().join("g"), &["-f", "dot"]).fails(2, &["'dot'", "hwloc"]);
-    cli(&["graph", "load"]).fails(2, &["FILE"]);
+    graph(&["check"], &dir.path().join("bytes"), &[]).fails(1, &["bytes: line 2: not UTF-8"]);
+    graph(&["check"], &dir.path().join("none"), &[]).fails(1, &["cannot read", "none"]);
+    graph(&["check"], dir.path(), &[]).fails(1, &["cannot read"]);
+    graph(&["check"], &write(dir.path(), "g", GRUG), &["-f", "jgf"]).fails(1, &["JGF: line 1"]);
+    graph(&["check"], &dir.path().join("g"), &["-f", "dot"]).fails(2, &["'dot'", "hwloc"]);
+    cli(&["graph", "check"]).fails(2, &["FILE"]);
     // The valid files among several are still reported.
     let bad = dir.path().join("none");
-    let said = graph(&["load"], &dir.path().join("g"), &["--json", bad.to_str().unwrap()]);
+    let said = graph(&["check"], &dir.path().join("g"), &["--json", bad.to_str().unwrap()]);
     let list: Value = serde_json::from_str(&said.out).unwrap();
     assert_eq!((&list[0]["vertices"], list[1]["error"].is_string()), (&json!(27), true));
     said.fails(1, &["1 of 2 files"]);
@@ -169,7 +169,7 @@ fn real_graphs_load() {
         let file = entry.unwrap().path();
         let small = file.metadata().unwrap().len() < 20_000;
         if small && file.extension().is_some_and(|ext| ext == "graphml") {
-            let said = graph(&["load"], &file, &[]);
+            let said = graph(&["check"], &file, &[]);
             assert!(said.code == 0 || said.err.contains("GRUG: "), "{said:?}");
             loaded += usize::from(said.code == 0);
         }

@@ -183,7 +183,7 @@ fn bad_input_is_told_with_file_and_element_and_nothing_is_loaded() {
         std::fs::write(&file, text).unwrap();
         let path = file.to_str().unwrap();
         let out = dir.path().join("out");
-        let said = cli(&["graph", "load", path]);
+        let said = cli(&["graph", "check", path]);
         assert!(
             said.out.is_empty() && said.err.lines().count() == 1 && said.err.len() < 1000,
             "{name}: {said:?}"
@@ -203,6 +203,6 @@ fn a_type_of_any_name_is_accepted() {
     let dir = folder();
     let file = dir.path().join("g.json");
     std::fs::write(&file, with("flywheel", json!({"unit": "rpm", "size": 900, "spin": [1]}))).unwrap();
-    let said = cli(&["graph", "load", file.to_str().unwrap(), "--json"]).json();
+    let said = cli(&["graph", "check", file.to_str().unwrap(), "--json"]).json();
     assert_eq!(said[0]["types"][1], json!({"type": "flywheel", "count": 1, "size": 900, "unit": "rpm"}));
 }

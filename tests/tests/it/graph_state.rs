@@ -46,7 +46,7 @@ fn m16_2_save_whole_then_what_changed() {
         assert!(save("--changed", &two).ok().contains("nothing has changed"), "the second delta is empty");
         // Base and changes are the whole.
         assert_eq!(jgf(dir.path(), &[&state]), jgf(dir.path(), &[&two]));
-        let said = graph(&["load", &state, "--json"]).json();
+        let said = graph(&["check", &state, "--json"]).json();
         let format = if state.ends_with("db") { "sqlite" } else { "state" };
         assert_eq!((&said[0]["format"], &said[0]["vertices"]), (&json!(format), &json!(13)));
         assert_eq!(graph(&["find", &state, "property=ssd"]).ok(), "/cluster0/n2\n");
@@ -72,7 +72,7 @@ fn m16_2_what_is_no_sound_state_is_refused_and_left_alone() {
     let whole = std::fs::read(&db).unwrap();
     for cut in [17, 100, 4096, 5000, whole.len() / 2, whole.len() - 1] {
         std::fs::write(&db, &whole[..cut]).unwrap();
-        for words in [&["load", &db][..], &["save", "--changed", &db, "--from", &source]] {
+        for words in [&["check", &db][..], &["save", "--changed", &db, "--from", &source]] {
             graph(words).fails(1, &["s.db: SQLite: "]);
         }
         assert_eq!(std::fs::read(&db).unwrap().len(), cut, "left as it is");
@@ -82,10 +82,10 @@ fn m16_2_what_is_no_sound_state_is_refused_and_left_alone() {
     foreign[68..72].copy_from_slice(&[0; 4]);
     std::fs::write(&db, &foreign).unwrap();
     for words in [
-        &["load", &db][..],
+        &["check", &db][..],
         &["save", "--whole", &db, "--from", &source],
         &["save", "--changed", &db, "--from", &source],
-        &["destroy", &db],
+        &["remove", &db],
     ] {
         graph(words).fails(1, &["s.db: SQLite: not a state of Fluxgate"]);
     }
@@ -94,11 +94,11 @@ fn m16_2_what_is_no_sound_state_is_refused_and_left_alone() {
     let mut newer = whole.clone();
     newer[60..64].copy_from_slice(&[0, 0, 0, 9]);
     std::fs::write(&db, &newer).unwrap();
-    graph(&["load", &db]).fails(1, &["s.db: SQLite: version 9 found; 1 is accepted"]);
+    graph(&["check", &db]).fails(1, &["s.db: SQLite: version 9 found; 1 is accepted"]);
     let text = std::fs::read(&file).unwrap();
     std::fs::write(&file, &text[..text.len() / 2]).unwrap();
-    graph(&["load", &file]).fails(1, &["s.json: JSON: line 1 column"]);
-    for words in [&["save", "--whole", &source, "--from", &db][..], &["destroy", &source]] {
+    graph(&["check", &file]).fails(1, &["s.json: JSON: line 1 column"]);
+    for words in [&["save", "--whole", &source, "--from", &db][..], &["remove", &source]] {
         graph(words).fails(1, &["source.toml: the file exists and is no state"]);
     }
     assert_eq!(std::fs::read_to_string(&source).unwrap(), TOML.replace("0-3", "0-99"));
@@ -115,13 +115,13 @@ fn m16_3_destroy_removes_one_state_and_no_other() {
         graph(&["save", "--whole", state, "--from", &source]).ok();
     }
     for state in [&states[0], &states[2]] {
-        assert!(graph(&["destroy", state]).ok().contains("destroyed"));
-        graph(&["load", state]).fails(1, &["cannot read"]);
+        assert!(graph(&["remove", state]).ok().contains("removed"));
+        graph(&["check", state]).fails(1, &["cannot read"]);
         graph(&["save", "--changed", state, "--from", &source]).fails(1, &["begin with --whole"]);
-        graph(&["destroy", state]).fails(1, &["cannot read"]);
+        graph(&["remove", state]).fails(1, &["cannot read"]);
     }
     for state in [&states[1], &states[3]] {
-        assert_eq!(graph(&["load", state, "--json"]).json()[0]["vertices"], 13);
+        assert_eq!(graph(&["check", state, "--json"]).json()[0]["vertices"], 13);
     }
     let mut names: Vec<_> = std::fs::read_dir(dir.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
     names.sort();
@@ -140,8 +140,9 @@ fn m16_1_four_sources_one_graph() {
     std::fs::write(&toml, "[[resource.config]]\nhosts = \"h7\"\ncores = \"0-1\"\n").unwrap();
     std::fs::write(&xml, HWLOC).unwrap();
     let world = World::up(&["--resources", &toml]);
-    let instance = format!("--from-instance={}", world.uri());
-    graph(&["save", "--whole", &db, &instance]).ok();
+    let uri = world.uri();
+    let instance = ["--from-instance", "--uri", &uri];
+    graph(&[&["save", "--whole", &db], &instance[..]].concat()).ok();
     // hwloc gives no ranks inside a node and more levels; of the requested levels, names and paths are equal.
     let shape = |words: &[&str]| {
         let all = graph(&[&["find"], words, &["size=1", "--json"]].concat()).json();
@@ -151,11 +152,11 @@ fn m16_1_four_sources_one_graph() {
     let expected = shape(&[&toml]);
     assert_eq!(expected.len(), 4);
     assert_eq!(shape(&["--allow", "node,core", &xml]), expected);
-    assert_eq!(shape(&[&instance]), expected);
+    assert_eq!(shape(&instance), expected);
     assert_eq!(shape(&[&db]), expected);
-    assert_eq!(jgf(dir.path(), &[&instance]), jgf(dir.path(), &[&toml]));
+    assert_eq!(jgf(dir.path(), &instance), jgf(dir.path(), &[&toml]));
     assert_eq!(jgf(dir.path(), &[&db]), jgf(dir.path(), &[&toml]));
-    graph(&["load", &toml, "--allow", "core"]).fails(2, &["--allow is for hwloc"]);
+    graph(&["check", &toml, "--allow", "core"]).fails(2, &["--allow is for hwloc"]);
 }
 
 /// M16-2: after one allocation only the touched vertices are saved.
@@ -192,15 +193,16 @@ fn m16_2_an_instance_is_a_source_and_what_its_jobs_hold_is_saved() {
     let shown = world.cli(&["graph", "show", "--json"]).json().to_string();
     assert_eq!(world.cli(&["graph", "show", "--from-instance", "--json"]).json().to_string(), shown);
     assert!(shown.contains("\"down\""), "{shown}");
-    let said = world.cli(&["graph", "load", "--from-instance", "--json"]).json();
+    let said = world.cli(&["graph", "check", "--from-instance", "--json"]).json();
     assert_eq!((&said[0]["format"], &said[0]["file"]), (&json!("r"), &json!(world.uri())));
     // Without an instance there is no graph.
+    // As the option was spelt once.
     let missing = format!("--from-instance=local://{}/none", world.dir.path().display());
-    graph(&["load", &missing]).fails(1, &["none"]);
+    graph(&["check", &missing]).fails(1, &["none"]);
     let nowhere = world.dir.path().join("nowhere").display().to_string();
     graph(&["show", "--dir", &nowhere]).fails(1, &["no FILE is given", "is the instance running?"]);
     graph(&["find", &db]).fails(2, &["FILE and QUERY are needed"]);
-    graph(&["load", &db, &missing]).fails(2, &["one of them"]);
+    graph(&["check", &db, &missing]).fails(2, &["one of them"]);
     graph(&["find", &missing, &db, "type=node"]).fails(2, &["no FILE is accepted"]);
 }
 
@@ -275,7 +277,7 @@ fn convert_writes_r_with_and_without_the_graph() {
     assert!(r.get("scheduling").is_none());
     assert_eq!(jgf(dir.path(), &[&out])["graph"], jgf(dir.path(), &[&source])["graph"]);
     graph(&["convert", &source, &out, "--to", "r", "--scheduling", "--force"]).ok();
-    let said = graph(&["load", &out, "--json"]).json();
+    let said = graph(&["check", &out, "--json"]).json();
     assert_eq!(said[0]["format"], "jgf");
     assert_eq!(jgf(dir.path(), &[&out])["graph"], jgf(dir.path(), &[&source])["graph"]);
     graph(&["convert", &source, &out, "--scheduling", "--force"]).fails(2, &["--to r"]);

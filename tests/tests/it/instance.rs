@@ -224,7 +224,7 @@ fn job_records_survive_a_crash_of_the_instance() {
 #[test]
 fn a_second_scheduler_is_refused() {
     let world = World::up(&["--nodes", "1", "--cores", "1", "--policy", "fcfs"]);
-    cli(&["sched", "--connect", &world.uri(), "--policy", "fcfs"]).fails(1, &["already"]);
+    cli(&["sched", "--uri", &world.uri(), "--policy", "fcfs"]).fails(1, &["already"]);
     assert_eq!(world.stats()["ready"], true, "the first one goes on");
 }
 

@@ -120,7 +120,7 @@ fn a_scheduler_killed_under_load_leaves_a_journal_that_decides_the_same_again() 
 fn settings_of_the_journal_are_checked_and_a_journal_that_cannot_be_had_is_no_reason_not_to_schedule() {
     let dir = folder();
     cli(&["up", "--journal", "/tmp/x", "--journal-size", "12Q"]).fails(1, &["journal-size", "12Q", "64M"]);
-    cli(&["sched", "--connect", "local:///nosuch", "journal-size=5"]).fails(1, &["journal-size", "5"]);
+    cli(&["sched", "--uri", "local:///nosuch", "journal-size=5"]).fails(1, &["journal-size", "5"]);
     let file = dir.path().join("file");
     std::fs::write(&file, "").unwrap();
     let world = up(&file, &[]);

@@ -5,6 +5,7 @@ mod author;
 mod bad_input;
 mod bench;
 mod bounds;
+mod command_line;
 mod config;
 mod conformance;
 mod containment;

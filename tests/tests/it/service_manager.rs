@@ -40,7 +40,7 @@ fn feat_95_the_loop_that_schedules_tells_the_service_manager() {
     let (path, socket) = notify_socket(&world);
     let file = world.dir.path().join("flux.toml");
     std::fs::write(&file, "[sched-fluxgate]\npolicy = \"easy\"\n").unwrap();
-    let mut command = fluxgate(["sched", "--connect", &world.uri(), "--config-file"]);
+    let mut command = fluxgate(["sched", "--uri", &world.uri(), "--config-file"]);
     command.arg(&file).env("NOTIFY_SOCKET", &path).env("WATCHDOG_USEC", "200000");
     let mut sched = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
 

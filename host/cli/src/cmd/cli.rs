@@ -11,6 +11,7 @@ use super::bench::BenchCmd;
 use super::config::ConfigCmd;
 use super::control::{Cancel, Drain, Queue, Resource, Undrain, Urgency};
 use super::demo::Demo;
+use super::doctor::Doctor;
 use super::graph::GraphCmd;
 use super::install::Install;
 use super::jobs::{JobCmd, Jobs};
@@ -24,10 +25,11 @@ use super::resource_query::ResourceQuery;
 use super::sched::Sched;
 use super::status::Status;
 use super::submit::Submit;
+use super::top::Top;
 use super::up::{Down, Up};
 use super::web::Web;
 use super::workload::WorkloadArgs;
-use crate::invoked;
+use crate::{invoked, render, spelling};
 
 /// A scheduler for Flux whose policies are WebAssembly components.
 #[derive(Debug, Parser)]
@@ -93,8 +95,12 @@ pub(crate) enum Command {
     Config(ConfigCmd),
     /// The scheduler at a glance: who decides, what waits and runs, what is free.
     Status(Status),
+    /// Check what an administrator checks by hand: who decides, records that differ, nodes, queues, the clock.
+    Doctor(Doctor),
     /// Print the scheduler's figures for monitoring systems, as OpenMetrics text.
     Metrics(Metrics),
+    /// The dashboard in a terminal: what runs, what waits and why, the machine, what policies cost.
+    Top(Top),
     /// Serve pages about the instance to browsers on this host: what runs, what waits and why, the machine over time.
     Web(Web),
     /// Replay a workload log, or a scheduler's journal, through policies, at full speed and without an instance.
@@ -130,10 +136,14 @@ pub(crate) enum Command {
 
 /// The arguments; ends the process for help and for what cannot be parsed.
 pub(crate) fn parse() -> Cli {
-    if !invoked::as_subcommand() {
-        return <Cli as Parser>::parse();
+    let (arguments, hints) = spelling::today(std::env::args_os());
+    for hint in hints {
+        render::note(format!("{}: {hint}", invoked::name()));
     }
-    let matches = gate().get_matches();
+    if !invoked::as_subcommand() {
+        return <Cli as Parser>::parse_from(arguments);
+    }
+    let matches = gate().get_matches_from(arguments);
     Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
 }
 
@@ -148,6 +158,9 @@ fn gate() -> clap::Command {
     }
     command
 }
+
+#[cfg(test)]
+mod pages;
 
 #[cfg(test)]
 mod tests {

@@ -1,7 +1,9 @@
 //! `fluxgate config`: look at the scheduler's settings, check a file of them, have them read again, and make them from
 //! those of the graph scheduler.
 
+mod against;
 mod migrate;
+mod schema;
 
 use std::path::{Path, PathBuf};
 
@@ -40,15 +42,27 @@ pub(crate) enum ConfigCmd {
         #[arg(long)]
         json: bool,
     },
-    /// Check the [sched-fluxgate] table of a Flux configuration, and show what it would set. Asks nobody.
+    /// Check the [sched-fluxgate] table of a Flux configuration, and show what it would set. Asks nobody without --instance.
+    #[command(after_help = "Exit codes: 0 if all is good, 1 if something is wrong, 2 usage.")]
     Check {
+        #[command(flatten)]
+        target: Target,
+        /// Also against the running instance: queues and properties that it does not have, and whether its policies load.
+        #[arg(long)]
+        instance: bool,
         /// The configuration (TOML). Without it, only the arguments over the defaults.
-        #[arg(long, value_name = "FILE")]
+        #[arg(long, alias = "config-file", value_name = "FILE")]
         file: Option<PathBuf>,
         /// Arguments as a module would get them.
         #[arg(value_name = "KEY=VALUE")]
         settings: Vec<String>,
         /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print a JSON schema of the [sched-fluxgate] table, for editors and for checks before a rollout.
+    Schema {
+        /// Print JSON, which a schema is anyway.
         #[arg(long)]
         json: bool,
     },
@@ -71,7 +85,7 @@ pub(crate) fn run(command: &ConfigCmd) -> Result<()> {
             if *as_json {
                 return render::json(&answer);
             }
-            show(&answer["settings"], false)?;
+            show(&answer["settings"])?;
             notes(&answer)
         }
         ConfigCmd::Reload { target, file, json: as_json } => {
@@ -97,21 +111,32 @@ pub(crate) fn run(command: &ConfigCmd) -> Result<()> {
             }
             notes(&answer)
         }
-        ConfigCmd::Check { file, settings, json } => {
+        ConfigCmd::Schema { .. } => render::json(&schema::of_table()),
+        ConfigCmd::Check { target, instance, file, settings, json } => {
             let config = file.as_deref().map_or(Ok(Value::Null), read_config)?;
             let name = || file.as_deref().unwrap_or(Path::new("no file")).display().to_string();
             let settings = Settings::from_config(&config).with_context(name)?.with_args(settings)?;
-            show(&settings.show(), *json)
+            let faults = match instance {
+                true => against::instance(&Client::connect(target)?, &config, &settings)?,
+                false => Vec::new(),
+            };
+            if *json {
+                let mut answer = settings.show();
+                if *instance {
+                    answer = json!({"settings": answer, "faults": faults});
+                }
+                render::json(&answer)?;
+            } else {
+                show(&settings.show())?;
+            }
+            against::verdict(&name(), &faults)
         }
         ConfigCmd::Migrate(args) => migrate::run(args),
     }
 }
 
 /// Settings as a table: value, source, meaning.
-fn show(settings: &Value, as_json: bool) -> Result<()> {
-    if as_json {
-        return render::json(settings);
-    }
+fn show(settings: &Value) -> Result<()> {
     let mut table = render::table(&["KEY", "VALUE", "FROM", "MEANING"]);
     for (key, entry) in settings.as_object().into_iter().flatten() {
         let (source, meaning) = (render::plain(&entry["source"]), render::plain(&entry["meaning"]));

@@ -22,6 +22,9 @@ pub(crate) struct Cancel {
     /// For the job's record.
     #[arg(short, long, value_name = "TEXT")]
     pub(crate) message: Option<String>,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// `fluxgate urgency`.
@@ -35,6 +38,9 @@ pub(crate) struct Urgency {
     /// 0 to 31, or hold, default, expedite.
     #[arg(value_name = "VALUE")]
     pub(crate) value: String,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// `fluxgate drain`.
@@ -45,6 +51,9 @@ pub(crate) struct Drain {
     /// Ranks (0-3,7) or hosts (node[0-3]).
     #[arg(value_name = "TARGETS")]
     pub(crate) targets: String,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
     /// Why.
     #[arg(value_name = "REASON", trailing_var_arg = true)]
     pub(crate) reason: Vec<String>,
@@ -58,6 +67,9 @@ pub(crate) struct Undrain {
     /// Ranks (0-3,7) or hosts (node[0-3]).
     #[arg(value_name = "TARGETS")]
     pub(crate) targets: String,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// `fluxgate resource`.
@@ -101,6 +113,9 @@ pub(crate) enum QueueCmd {
         target: Target,
         /// The queue; all without it.
         queue: Option<String>,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
     },
     /// Start jobs of a queue again, or of all.
     Start {
@@ -108,6 +123,9 @@ pub(crate) enum QueueCmd {
         target: Target,
         /// The queue; all without it.
         queue: Option<String>,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
     },
 }
 
@@ -116,15 +134,19 @@ pub(crate) enum QueueCmd {
 pub(crate) fn cancel(args: &Cancel) -> Result<()> {
     let ids = args.ids.iter().map(|text| job_id(text)).collect::<Result<Vec<_>>>()?;
     let client = Client::connect(&args.target)?;
-    let mut failed = Vec::new();
+    let (mut cancelled, mut failed) = (Vec::new(), Vec::new());
     for id in ids {
         let mut request = json!({"id": id.0, "type": "cancel", "severity": 0});
         if let Some(note) = &args.message {
             request["note"] = note.as_str().into();
         }
-        if let Err(error) = client.rpc("job-manager.raise", request) {
-            failed.push(format!("{id}: {error}"));
+        match client.rpc("job-manager.raise", request) {
+            Ok(_) => cancelled.push(json!({"id": id.0, "f58": id.to_string()})),
+            Err(error) => failed.push(format!("{id}: {error}")),
         }
+    }
+    if args.json {
+        render::json(&json!({ "cancelled": cancelled, "failed": failed }))?;
     }
     if failed.is_empty() { Ok(()) } else { Err(anyhow!(failed.join("\n"))) }
 }
@@ -143,7 +165,7 @@ pub(crate) fn urgency(args: &Urgency) -> Result<()> {
         };
     let client = Client::connect(&args.target)?;
     client.rpc("job-manager.urgency", json!({"id": id.0, "urgency": value}))?;
-    Ok(())
+    done(args.json, || json!({"id": id.0, "f58": id.to_string(), "urgency": value}))
 }
 
 /// `fluxgate drain`.
@@ -154,14 +176,14 @@ pub(crate) fn drain(args: &Drain) -> Result<()> {
         request["reason"] = args.reason.join(" ").into();
     }
     client.rpc("resource.drain", request)?;
-    Ok(())
+    done(args.json, || json!({"drained": args.targets, "reason": args.reason.join(" ")}))
 }
 
 /// `fluxgate undrain`.
 pub(crate) fn undrain(args: &Undrain) -> Result<()> {
     let client = Client::connect(&args.target)?;
     client.rpc("resource.undrain", json!({"targets": args.targets}))?;
-    Ok(())
+    done(args.json, || json!({ "undrained": args.targets }))
 }
 
 /// `fluxgate resource list`. Free resources are neither allocated nor down.
@@ -233,17 +255,22 @@ pub(crate) fn queue(command: &QueueCmd) -> Result<()> {
             }
             render::show(&table)
         }
-        QueueCmd::Stop { target, queue } => set_started(target, queue.as_deref(), false),
-        QueueCmd::Start { target, queue } => set_started(target, queue.as_deref(), true),
+        QueueCmd::Stop { target, queue, json } => set_started(target, queue.as_deref(), false, *json),
+        QueueCmd::Start { target, queue, json } => set_started(target, queue.as_deref(), true, *json),
     }
 }
 
-fn set_started(target: &Target, queue: Option<&str>, start: bool) -> Result<()> {
+fn set_started(target: &Target, queue: Option<&str>, start: bool, as_json: bool) -> Result<()> {
     let client = Client::connect(target)?;
     let mut request = json!({"start": start, "all": queue.is_none(), "nocheckpoint": false});
     if let Some(name) = queue {
         request["name"] = name.into();
     }
     client.rpc("job-manager.queue-start", request)?;
-    Ok(())
+    done(as_json, || json!({"queue": queue, "started": start}))
+}
+
+/// What was done, for programs; people are told only of what was not.
+fn done(as_json: bool, answer: impl Fn() -> Value) -> Result<()> {
+    if as_json { render::json(&answer()) } else { Ok(()) }
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use fluxgate_engine::about;
+use fluxgate_formats::eventlog::{self, Event};
 use fluxgate_formats::{Idset, JobId, fsd};
 use fluxgate_web::words::{result_name, state_name};
 use serde_json::{Value, json};
@@ -12,6 +13,7 @@ use serde_json::{Value, json};
 use super::questions::waits;
 use crate::args::Target;
 use crate::client::{Client, job_id};
+use crate::fail::JobFailed;
 use crate::render;
 
 /// `fluxgate jobs`.
@@ -52,7 +54,7 @@ pub(crate) struct JobCmd {
     /// The job, in any FLUID form.
     #[arg(value_name = "JOBID")]
     pub(crate) id: String,
-    /// Wait until the job is done.
+    /// Wait until the job is done, and end with its exit code: 128 and the number of the signal if one ended it, 1 if it never ran.
     #[arg(long)]
     pub(crate) wait: bool,
     /// Of a job that waits, count all nodes by the first reason for which it cannot use them.
@@ -210,24 +212,25 @@ pub(crate) fn job(args: &JobCmd) -> Result<()> {
         Ok(log) => log,
         Err(_) => client.rpc("job-info.lookup", json!({"id": id.0, "keys": ["eventlog"], "flags": 2}))?,
     };
-    let events = fluxgate_formats::eventlog::parse(log["eventlog"].as_str().unwrap_or(""))?;
+    let events = eventlog::parse(log["eventlog"].as_str().unwrap_or(""))?;
     let waits = matches!(attrs["state"].as_u64(), Some(2 | 4 | 8));
     let why = if waits { explain(&client, id, args.nodes) } else { None };
 
     if args.json {
         let mut out = readable(&attrs);
-        let events: Vec<Value> = events
+        let log_events: Vec<Value> = events
             .iter()
             .map(|e| json!({"timestamp": e.timestamp, "name": e.name, "context": e.context}))
             .collect();
-        out["eventlog"] = events.into();
+        out["eventlog"] = log_events.into();
         if let Some(r) = log["R"].as_str() {
             out["R"] = serde_json::from_str(r)?;
         }
         if let Some(why) = why {
             out["explain"] = why;
         }
-        return render::json(&out);
+        render::json(&out)?;
+        return if args.wait { ended(id, &events) } else { Ok(()) };
     }
     let start = why.as_ref().map_or_else(|| expected(&attrs), |why| why["expected"].as_f64());
     let now = why.as_ref().and_then(|why| why["as_of"].as_f64()).unwrap_or_else(|| client.now());
@@ -265,7 +268,37 @@ pub(crate) fn job(args: &JobCmd) -> Result<()> {
             event.context.as_ref().map(|c| Value::Object(c.clone()).to_string()).unwrap_or_default();
         table.add_row([format!("{:.3}", event.timestamp - first), event.name.clone(), context]);
     }
-    render::show(&table)
+    render::show(&table)?;
+    if args.wait { ended(id, &events) } else { Ok(()) }
+}
+
+/// How a job ended that was waited for, by its eventlog (RFC 21): `finish` has the status of wait(2), and a job that an
+/// exception kept from running has none.
+fn ended(id: JobId, events: &[Event]) -> Result<()> {
+    let of = |name: &str| events.iter().rev().find(|event| event.name == name);
+    let field =
+        |event: &Event, key: &str| event.context.as_ref().and_then(|context| context.get(key).cloned());
+    let status = of("finish").and_then(|event| field(event, "status")?.as_u64());
+    let (code, how) = match status {
+        Some(0) => return Ok(()),
+        Some(status) if status & 0x7f != 0 => {
+            let signal = (status & 0x7f) as u8;
+            (128 + signal, format!("was ended by signal {signal}"))
+        }
+        Some(status) => {
+            let code = (status >> 8 & 0xff) as u8;
+            (code.max(1), format!("ended with exit code {code}"))
+        }
+        None => (1, "never ran".to_owned()),
+    };
+    let raised = of("exception").map(|event| {
+        let text = |key: &str| field(event, key).map(|value| render::plain(&value)).unwrap_or_default();
+        match text("note") {
+            note if note.is_empty() => format!(": {}", text("type")),
+            note => format!(": {}: {note}", text("type")),
+        }
+    });
+    Err(JobFailed { code, text: format!("{id} {how}{}", raised.unwrap_or_default()) }.into())
 }
 
 #[cfg(test)]

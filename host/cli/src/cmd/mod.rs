@@ -8,6 +8,7 @@ pub(crate) mod cli;
 mod config;
 mod control;
 mod demo;
+mod doctor;
 mod graph;
 mod install;
 mod job_args;
@@ -22,6 +23,7 @@ mod resource_query;
 mod sched;
 mod status;
 mod submit;
+mod top;
 mod up;
 mod web;
 mod workload;
@@ -69,9 +71,11 @@ pub(crate) fn run(cli: Cli) -> Result<()> {
         Command::Workload(args) => workload::run(args),
         Command::Graph(command) => graph::run(command),
         Command::ResourceQuery(args) => resource_query::run(args),
+        Command::Doctor(args) => doctor::run(args),
         Command::Demo(args) => demo::run(args),
         Command::Status(args) => status::run(args),
         Command::Metrics(args) => metrics::run(args),
+        Command::Top(args) => top::run(args),
         Command::Web(args) => web::run(args),
         Command::Install(args) => install::run(args, &mut Cli::command()),
         Command::Completions { shell } => {

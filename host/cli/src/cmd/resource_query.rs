@@ -15,8 +15,8 @@ use fluxgate_resource_query::Described;
 use fluxgate_resource_query::{Options, Session, Stream, World};
 
 use crate::fail::usage;
+use crate::files::settings;
 use crate::policy_source::PolicySource;
-use crate::values::settings;
 
 /// Longest line of commands, in bytes.
 const LINE_BYTES_MAX: u64 = 1 << 20;
@@ -42,7 +42,7 @@ pub(crate) struct ResourceQuery {
     #[arg(short = 'P', long, value_name = "POLICY", default_value = "first")]
     match_policy: String,
     /// A setting of that component; may be given several times.
-    #[arg(long, value_name = "KEY=VALUE")]
+    #[arg(long, value_name = "KEY=VALUE|FILE")]
     config: Vec<String>,
     /// How a selection is written: simple, pretty_simple, jgf, jgf_shorthand, rlite, rv1, rv1_nosched or rv1_shorthand.
     #[arg(short = 'F', long, value_name = "FORMAT", default_value = "simple")]

@@ -14,21 +14,21 @@ use crate::args::{JournalArgs, PolicyArgs};
 use crate::files::read_config;
 use crate::render::READY;
 use crate::service_manager::ServiceManager;
-use crate::{audit_trail, driver, logging, values};
+use crate::{audit_trail, driver, files, logging};
 
 /// `fluxgate sched`.
 #[derive(Debug, Args)]
 pub(crate) struct Sched {
     /// Socket of the instance: local:///path or a path.
     #[arg(long, env = "FLUX_URI", value_name = "URI")]
-    pub(crate) connect: String,
+    pub(crate) uri: String,
     #[command(flatten)]
     pub(crate) policy: PolicyArgs,
     #[command(flatten)]
     pub(crate) journal: JournalArgs,
     /// Serve at most this many requests at once (RFC 27 limited mode). Default: unlimited.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=2_147_483_647))]
-    pub(crate) limit: Option<u32>,
+    pub(crate) queue_depth: Option<u32>,
     /// A Flux configuration (TOML) with the table [sched-fluxgate]. Default: the configuration of the instance.
     /// SIGHUP and `fluxgate config reload` read it again.
     #[arg(long, value_name = "FILE")]
@@ -48,10 +48,9 @@ pub(crate) fn run(args: &Sched) -> Result<()> {
     Settings::default().with_args(&given)?;
     let file = args.config_file.as_deref().map(std::path::absolute).transpose().context("--config-file")?;
     let config = file.as_deref().map(read_config).transpose()?;
-    let connect = args.connect.clone();
+    let uri = args.uri.clone();
     driver::on_runtime(async move {
-        let Connection { outbox, mut inbox } =
-            Connection::connect(&connect, &ConnectOptions::default()).await?;
+        let Connection { outbox, mut inbox } = Connection::connect(&uri, &ConnectOptions::default()).await?;
         let clock = driver::ask_clock(&outbox, &mut inbox).await?;
         let config = match config {
             Some(config) => config,
@@ -80,7 +79,7 @@ fn arguments(args: &Sched) -> Result<Vec<String>> {
     let mut given = Vec::new();
     given.extend(args.policy.policy.iter().map(|policy| format!("policy={policy}")));
     given.extend(
-        values::settings(&args.policy.config)?.iter().map(|(key, value)| format!("policy.{key}={value}")),
+        files::settings(&args.policy.config)?.iter().map(|(key, value)| format!("policy.{key}={value}")),
     );
     given.extend(args.policy.policies.iter().map(|dir| format!("policies={}", dir.display())));
     if let Some(journal) = &args.journal.journal {
@@ -88,7 +87,7 @@ fn arguments(args: &Sched) -> Result<Vec<String>> {
         given.push(format!("journal={}", journal.display()));
     }
     given.extend(args.journal.journal_size.iter().map(|size| format!("journal-size={size}")));
-    given.extend(args.limit.iter().map(|depth| format!("queue-depth={depth}")));
+    given.extend(args.queue_depth.iter().map(|depth| format!("queue-depth={depth}")));
     given.extend(args.settings.iter().cloned());
     Ok(given)
 }

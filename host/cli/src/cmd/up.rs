@@ -26,7 +26,7 @@ use crate::client::Client;
 use crate::fail::usage;
 use crate::place::Place;
 use crate::render::READY;
-use crate::{invoked, machine, policy_source, render, values};
+use crate::{files, invoked, machine, policy_source, render};
 
 /// `fluxgate up`.
 #[derive(Debug, Args)]
@@ -65,6 +65,9 @@ pub(crate) struct Up {
     /// Start no scheduler; run `fluxgate sched` yourself.
     #[arg(long)]
     pub(crate) no_sched: bool,
+    /// Print JSON, once the instance serves, instead of its address and `ready`.
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// What `--dialect` takes.
@@ -84,6 +87,9 @@ pub(crate) struct Down {
     /// Also remove the job records and the other files that the instance has made, and its folder if that is then empty.
     #[arg(long)]
     pub(crate) purge: bool,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// `fluxgate up`.
@@ -104,7 +110,7 @@ pub(crate) fn up(args: &Up) -> Result<()> {
         );
     }
     // Settings that the scheduler would refuse are refused here, before anything starts.
-    let settings = values::settings(&args.policy.config)?;
+    let settings = files::settings(&args.policy.config)?;
     let policy = args.policy.policy.as_deref().unwrap_or(POLICY_DEFAULT);
     if !args.no_sched {
         policy_source::PolicySource::open(args.policy.policies.as_deref())?.check(policy, &settings)?;
@@ -116,11 +122,11 @@ pub(crate) fn up(args: &Up) -> Result<()> {
         Some(path) => Machine::load(path)?.resources,
         None => Resources::from_r(&machine::uniform(args.nodes, args.cores, args.gpus)?)?,
     };
-    if args.detach { detach(&place) } else { foreground(args, &place, resources) }
+    if args.detach { detach(&place, args.json) } else { foreground(args, &place, resources) }
 }
 
 /// Start this very command again without `--detach`, in a session of its own, and wait until it is ready.
-fn detach(place: &Place) -> Result<()> {
+fn detach(place: &Place, as_json: bool) -> Result<()> {
     let log = std::fs::OpenOptions::new()
         .create(true)
         .append(true)
@@ -141,6 +147,10 @@ fn detach(place: &Place) -> Result<()> {
     let mut said = Vec::new();
     for line in lines.by_ref() {
         let line = line.context("cannot read from the instance")?;
+        // For programs the instance says one thing, and that when it serves.
+        if as_json {
+            return render::line(line);
+        }
         if line == READY {
             for line in said {
                 render::line(line)?;
@@ -192,15 +202,21 @@ async fn serve(args: &Up, place: &Place, resources: Resources) -> Result<()> {
     };
     let mut handle = Instance::start(config).await?;
     write_pid(place)?;
-    render::line(format!("FLUX_URI={}", place.uri()))?;
+    if !args.json {
+        render::line(format!("FLUX_URI={}", place.uri()))?;
+    }
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
     let mut sched: Option<tokio::process::Child> = None;
     let mut deaths = 0u32;
-    if args.no_sched {
-        render::line(READY)?;
-    } else {
+    if !args.no_sched {
         sched = Some(start_sched(args, place).await?);
+    }
+    if args.json {
+        render::line(
+            json!({"uri": place.uri(), "dir": place.dir, "pid": std::process::id(), "scheduler": !args.no_sched}),
+        )?;
+    } else {
         render::line(READY)?;
     }
     let ended = loop {
@@ -263,7 +279,7 @@ async fn wait(child: &mut Option<tokio::process::Child>) -> std::io::Result<std:
 async fn start_sched(args: &Up, place: &Place) -> Result<tokio::process::Child> {
     let mut command =
         tokio::process::Command::new(std::env::current_exe().context("cannot find this program")?);
-    command.arg("sched").arg("--connect").arg(place.uri());
+    command.arg("sched").arg("--uri").arg(place.uri());
     if let Some(policy) = &args.policy.policy {
         command.arg("--policy").arg(policy);
     }
@@ -312,7 +328,11 @@ pub(crate) fn down(args: &Down) -> Result<()> {
             return Err(usage("--purge removes the files of a folder: name it with --dir".to_owned()));
         }
         // A socket named by itself: ask, and wait for the connection to end.
-        return ask_to_stop(&Client::connect(&args.target)?);
+        ask_to_stop(&Client::connect(&args.target)?)?;
+        return match args.json {
+            true => render::json(&json!({"uri": args.target.uri, "stopped": true})),
+            false => Ok(()),
+        };
     }
     let purge = args.purge && place.may_purge()?;
     let running = place.living_pid();
@@ -327,6 +347,12 @@ pub(crate) fn down(args: &Down) -> Result<()> {
         }
     }
     let left = if purge { place.purge()? } else { Vec::new() };
+    if args.json {
+        let left: Vec<String> = left.iter().map(|path| path.display().to_string()).collect();
+        return render::json(
+            &json!({"dir": place.dir, "stopped": running.is_some(), "purged": purge, "left": left}),
+        );
+    }
     if left.is_empty() {
         return Ok(());
     }

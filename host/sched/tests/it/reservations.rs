@@ -115,6 +115,21 @@ fn feat_26_reservations_survive_a_restart() {
     assert!(third.kvs.contains_key("sched-fluxgate.reservations-unreadable"));
 }
 
+/// FEAT-93: a downgrade is safe: what a later version kept is left as it is, and a copy is kept aside.
+#[test]
+fn feat_93_reservations_of_a_later_version_are_not_written_over() {
+    // {"version":2,"reservations":[]}
+    let later = json!({"ver": 1, "type": "val", "data": "eyJ2ZXJzaW9uIjoyLCJyZXNlcnZhdGlvbnMiOltdfQ=="});
+    let kvs = BTreeMap::from([(KEY.to_owned(), later.clone())]);
+    let mut world = World::on(crate::world::machine("0-3"), &table(), kvs);
+    assert_eq!(ask(&mut world, "list", json!({})).unwrap()["reservations"], json!([]));
+    assert_eq!(world.kvs[KEY], later);
+    assert!(world.kvs.contains_key("sched-fluxgate.reservations-unreadable"));
+    world.submit(1, 4, 10.0);
+    world.settle();
+    assert_eq!(world.started, [1], "it schedules");
+}
+
 /// FEAT-16: running jobs in the way are named; they are left, or their limits end at its start.
 #[test]
 fn feat_16_running_jobs_are_named_left_or_shortened() {

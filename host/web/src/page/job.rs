@@ -12,7 +12,7 @@ use crate::draw::axis::Axis;
 use crate::draw::n;
 use crate::explained;
 use crate::known::{Ask, Known, rows};
-use crate::words::{self, result_name, state_name};
+use crate::{told, words};
 
 const PENDING: u64 = 2 | 4 | 8;
 /// Most events that are listed.
@@ -48,40 +48,11 @@ pub(super) fn show(known: &Known, id: u64) -> Shown {
     }
 }
 
-fn status(job: &Value) -> &'static str {
-    match (job["state"].as_u64().unwrap_or_default(), job["result"].as_u64()) {
-        (64, Some(result)) => result_name(result),
-        (state, _) => state_name(state),
-    }
-}
-
 fn facts(known: &Known, job: &Value, id: u64) -> Markup {
     let now = known.now();
-    let text = |key: &str| words::plain(&job[key]);
-    let span = |key: &str| job[key].as_f64().filter(|s| *s > 0.0).map_or("unlimited".to_owned(), words::span);
-    let status = status(job);
-    let rows = [
-        ("User", text("userid")),
-        ("Queue", text("queue")),
-        ("Bank", text("bank")),
-        ("Urgency", text("urgency")),
-        ("Priority", text("priority")),
-        ("Tasks", text("ntasks")),
-        ("Cores", text("ncores")),
-        (
-            "Nodes",
-            if text("nodelist").is_empty() {
-                text("nnodes")
-            } else {
-                format!("{} · {}", text("nnodes"), text("nodelist"))
-            },
-        ),
-        ("Limit", span("duration")),
-        ("Exception", text("exception_note")),
-        ("Depends on", rows(&job["dependencies"]).iter().map(words::plain).collect::<Vec<_>>().join(", ")),
-    ];
+    let (name, status) = (words::plain(&job["name"]), told::status(job));
     html! {
-        h1 { (words::job(id)) " " span class="name" { (text("name")) }
+        h1 { (words::job(id)) " " span class="name" { (name) }
             " " span class={"tag r-" (status.to_lowercase())} { (status) } }
         (missing(known, "job"))
         @if !job.is_null() {
@@ -90,7 +61,7 @@ fn facts(known: &Known, job: &Value, id: u64) -> Markup {
             }
             (life(known, job, now))
             dl class="facts" {
-                @for (label, value) in rows.iter().filter(|(_, value)| !value.is_empty()) {
+                @for (label, value) in told::facts(job) {
                     div { dt { (label) } dd { (value) } }
                 }
             }
@@ -146,7 +117,6 @@ fn why(known: &Known) -> Markup {
     if why.is_null() {
         return missing(known, "why");
     }
-    let range = (why["range"][0].as_f64(), why["range"][1].as_f64());
     html! {
         h2 { "Why it waits" }
         p class="said" { (words::plain(&why["text"])) }
@@ -158,35 +128,17 @@ fn why(known: &Known) -> Markup {
             div {
                 h3 { "Start" }
                 dl class="facts" {
-                    @if let Some(start) = why["expected"].as_f64() {
-                        div { dt { "Expected" } dd { (words::until(start - now)) " " (super::queue::source(why)) } }
+                    @for (label, value) in told::starts(why, now) {
+                        div { dt { (label) } dd { (value) @if label == "Expected" { " " (super::queue::source(why)) } } }
                     }
-                    @if let (Some(from), Some(to)) = range {
-                        div { dt { "Most likely" } dd { (words::until(from - now)) " to " (words::until(to - now)) } }
-                    }
-                    @if let Some(earliest) = why["earliest"].as_f64() {
-                        div { dt { "Without others" } dd { (words::until(earliest - now)) } }
-                    }
-                    @if let Some(ahead) = why["ahead"].as_u64() {
-                        div { dt { "Jobs ahead" } dd { (words::count(ahead)) } }
-                    }
-                    div { dt { "Policy" } dd { (words::plain(&why["policy"])) } }
                 }
             }
-            @let helps = rows(&why["helps"]);
+            @let helps = told::helps(why, now);
             @if !helps.is_empty() {
                 div {
                     h3 { "Would help" }
                     ul {
-                        @for help in helps {
-                            li {
-                                code { (words::plain(&help["change"])) } " "
-                                @match help["as"].as_str() {
-                                    Some("free") => "starts at once",
-                                    _ => { "starts " (words::until(help["start"].as_f64().unwrap_or(now) - now)) }
-                                }
-                            }
-                        }
+                        @for (change, follows) in &helps { li { code { (change) } " " (follows) } }
                     }
                 }
             }
@@ -195,7 +147,7 @@ fn why(known: &Known) -> Markup {
 }
 
 /// Why a node is none for it.
-fn because(row: &Value, now: f64) -> String {
+pub(crate) fn because(row: &Value, now: f64) -> String {
     let when = || {
         row["until"]
             .as_f64()

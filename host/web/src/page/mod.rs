@@ -7,7 +7,7 @@
 
 pub(crate) mod act;
 mod frame;
-mod job;
+pub(crate) mod job;
 mod machine;
 mod node;
 mod now;
@@ -19,7 +19,8 @@ mod timeline;
 use maud::{Markup, html};
 
 use crate::answers::Answers;
-use crate::known::{Ask, Known, rows};
+use crate::known::{Ask, Known};
+use crate::told;
 use query::Query;
 
 pub(crate) use frame::{Chrome, entered, frame, locked, lone, message};
@@ -159,34 +160,9 @@ impl Page {
 
 /// What needs a person, on every page.
 fn trouble(known: &Known) -> Markup {
-    if let Some(why) = known.gone() {
-        return html! {
-            p class="alarm bad" { strong { "No answer" } " from the instance: " (why) }
-        };
-    }
-    let (stats, policies) = (known.get("stats"), known.get("policies"));
-    let mut found: Vec<(bool, String)> = Vec::new();
-    if let Some(why) = known.refusal("stats") {
-        found.push((true, format!("No Fluxgate scheduler answers: {why}")));
-    } else if stats["ready"] != true {
-        found.push((true, "The scheduler is starting; nothing is scheduled yet.".to_owned()));
-    }
-    if let Some(policy) = stats["containment"]["held"].as_str() {
-        found.push((true, format!("Nothing starts: policy {policy} failed. Swap another in.")));
-    }
-    for policy in rows(&policies["policies"]).iter().filter(|policy| policy["quarantined"] == true) {
-        let name = policy["name"].as_str().unwrap_or_default();
-        found.push((false, format!("Policy {name} is in quarantine after {} failures.", policy["failures"])));
-    }
-    for queue in rows(&stats["queues"]) {
-        if let Some(policy) = queue["held"].as_str() {
-            let name = queue["name"].as_str().unwrap_or_default();
-            found.push((true, format!("Nothing starts in queue {name}: policy {policy} failed.")));
-        }
-    }
     html! {
-        @for (bad, text) in &found {
-            p class=(if *bad { "alarm bad" } else { "alarm" }) { (text) }
+        @for (bad, text) in told::trouble(known) {
+            p class=(if bad { "alarm bad" } else { "alarm" }) { (text) }
         }
     }
 }

@@ -2,18 +2,15 @@
 //!
 //! Must never find a reason or a time itself.
 
-use std::collections::BTreeMap;
-
 use maud::{Markup, html};
-use serde_json::Value;
 
 use super::{Section, Shown, missing};
 use crate::draw::{grid, usage};
 use crate::jobs::{Job, listed};
 use crate::known::{ENDED_MAX, Known, rows};
 use crate::machine::{Machine, State};
-use crate::metrics::samples;
 use crate::page::query::Query;
+use crate::told::{self, number};
 use crate::words;
 
 /// Jobs that are expected next, in the list.
@@ -37,10 +34,6 @@ pub(super) fn show(known: &Known) -> Shown {
     }
 }
 
-fn number(value: &Value) -> f64 {
-    value.as_f64().unwrap_or_default()
-}
-
 fn card(label: &str, figure: &str, more: Markup, to: &str) -> Markup {
     html! {
         a class="card" href=(to) {
@@ -52,26 +45,9 @@ fn card(label: &str, figure: &str, more: Markup, to: &str) -> Markup {
 }
 
 fn figures(known: &Known) -> Markup {
-    let (stats, policies) = (known.get("stats"), known.get("policies"));
-    // What is neither free nor down is in use; only the figures tell them apart.
-    let text = known.get("metrics")["metrics"].as_str().unwrap_or_default();
-    let in_state = |what: &str, state: &str| {
-        let all = samples(text, &format!("fluxgate_{what}"));
-        all.iter().find(|one| one.labels.get("state").is_some_and(|is| is == state)).map(|one| one.value)
-    };
-    let all = &stats["resources"];
-    let of = |what: &str| {
-        let (total, free) = (number(&all[what]), number(&all[format!("free_{what}")]));
-        (in_state(what, "allocated").unwrap_or(total - free), total)
-    };
-    let down = in_state("nodes", "down").unwrap_or_default();
-    let ((cores, all_cores), (nodes, all_nodes), (gpus, all_gpus)) = (of("cores"), of("nodes"), of("gpus"));
-    let first =
-        rows(&known.get("order")["jobs"]).iter().filter_map(|job| job["expected"].as_f64()).reduce(f64::min);
-    let now = known.now();
-    let active = policies["active"].as_str().or(stats["policy"].as_str()).unwrap_or("–");
-    let passes = number(&stats["engine"]["passes"]);
-    let half = number(&stats["pass"]["p50_us"]);
+    let told = told::figures(known);
+    let ((cores, all_cores), (nodes, all_nodes), (gpus, all_gpus)) = (told.cores, told.nodes, told.gpus);
+    let (now, down) = (known.now(), told.down);
     html! {
         div class="cards" {
             (card("Cores in use", &words::percent(cores, all_cores), html! {
@@ -83,26 +59,21 @@ fn figures(known: &Known) -> Markup {
                 @if down > 0.0 { ", " (words::count(down as u64)) " down" }
                 @if all_gpus > 0.0 { " · " (words::count(gpus as u64)) " of " (words::count(all_gpus as u64)) " GPUs" }
             }, "/machine"))
-            (card("Running", &words::count(number(&stats["running"]) as u64), html! { "jobs" }, "/queue?show=running"))
-            (card("Waiting", &words::count(number(&stats["pending"]) as u64), html! {
-                @match first {
+            (card("Running", &words::count(told.running), html! { "jobs" }, "/queue?show=running"))
+            (card("Waiting", &words::count(told.waiting), html! {
+                @match told.first {
                     Some(start) => { "next start " (words::until(start - now)) }
                     None => "jobs",
                 }
             }, "/queue"))
-            (card("Policy in charge", active, html! {
-                @match half > 0.0 {
-                    true => { "half of passes ≤ " (micros(half)) }
-                    false => { (words::short(passes)) " passes" }
+            (card("Policy in charge", &told.policy, html! {
+                @match told.half_us > 0.0 {
+                    true => { "half of passes ≤ " (told::micros(told.half_us)) }
+                    false => { (words::short(told.passes)) " passes" }
                 }
             }, "/policies"))
         }
     }
-}
-
-/// A time in microseconds.
-fn micros(us: f64) -> String {
-    if us < 1000.0 { format!("{us:.0} µs") } else { format!("{:.1} ms", us / 1000.0) }
 }
 
 /// A bar.
@@ -148,34 +119,8 @@ fn usage(known: &Known, running: Vec<Job>, ended: Vec<Job>) -> Markup {
     }
 }
 
-/// A kind of reasons in words, with its colour.
-pub(super) fn kind(name: &str) -> &'static str {
-    match name {
-        "unseen" => "not yet looked at",
-        "behind" => "behind jobs ahead in the queue",
-        "withheld" => "could start, the policy holds back",
-        "busy" => "resources are in use or down",
-        "delays" => "would delay a reserved start",
-        "reserved" => "has a reserved start",
-        "ceiling" => "its queue holds all it may",
-        "floor" => "free cores are kept for another queue",
-        "held" => "scheduling is suspended",
-        "flow" => "power, bandwidth or licences are short",
-        "said" => "for a reason of the policy",
-        _ => "other",
-    }
-}
-
 fn waits(known: &Known) -> Markup {
-    let text = known.get("metrics")["metrics"].as_str().unwrap_or_default();
-    let mut by: BTreeMap<String, u64> = BTreeMap::new();
-    for sample in samples(text, "fluxgate_jobs_pending") {
-        if let Some(reason) = sample.labels.get("reason").filter(|_| sample.value > 0.0) {
-            *by.entry(reason.clone()).or_default() += sample.value as u64;
-        }
-    }
-    let mut rows: Vec<(String, u64)> = by.into_iter().collect();
-    rows.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(&b.0)));
+    let rows = told::reasons(known);
     let most = rows.first().map_or(1, |row| row.1) as f64;
     html! {
         h2 { "Why jobs wait" }
@@ -187,7 +132,7 @@ fn waits(known: &Known) -> Markup {
                 @for (reason, count) in &rows {
                     tr {
                         th scope="row" {
-                            a href=(Query::default().with("reason", reason).on("/queue")) { (kind(reason)) }
+                            a href=(Query::default().with("reason", reason).on("/queue")) { (told::kind(reason)) }
                         }
                         td class="bar" { (meter(*count as f64, most)) }
                         td class="num" { (words::count(*count)) }
@@ -200,11 +145,7 @@ fn waits(known: &Known) -> Markup {
 
 fn next(known: &Known) -> Markup {
     let now = known.now();
-    let mut jobs: Vec<(&Value, f64)> = rows(&known.get("order")["jobs"])
-        .iter()
-        .filter_map(|job| Some((job, job["expected"].as_f64()?)))
-        .collect();
-    jobs.sort_by(|a, b| a.1.total_cmp(&b.1));
+    let jobs = told::next(known);
     html! {
         h2 { "Expected next" }
         (missing(known, "order"))
@@ -217,7 +158,7 @@ fn next(known: &Known) -> Markup {
                     @for (job, start) in jobs.iter().take(NEXT) {
                         tr {
                             td { (super::queue::link(job)) }
-                            td class="num" { (super::queue::size(job)) }
+                            td class="num" { (told::size(job)) }
                             td class="num" { (words::span(job["duration"].as_f64().unwrap_or(f64::INFINITY))) }
                             td title=(words::date_time(*start)) { (words::until(start - now)) }
                             td { (super::queue::source(job)) }
@@ -256,14 +197,9 @@ pub(super) fn states(machine: &Machine) -> Markup {
 }
 
 fn queues(known: &Known) -> Markup {
-    let queues = rows(&known.get("stats")["queues"]);
-    let text = known.get("metrics")["metrics"].as_str().unwrap_or_default();
-    let runs: BTreeMap<String, u64> = samples(text, "fluxgate_jobs_running")
-        .into_iter()
-        .filter_map(|sample| Some((sample.labels.get("queue")?.clone(), sample.value as u64)))
-        .collect();
+    let (queues, runs) = (told::queues(known), told::running_by_queue(known));
     html! {
-        @if queues.len() > 1 || queues.iter().any(|queue| queue["name"] != "") {
+        @if !queues.is_empty() {
             h2 { "Queues" }
             table class="rows" {
                 thead { tr { th { "Queue" } th { "Policy" } th class="num" { "Waiting" } th class="num" { "Running" }

@@ -6,12 +6,11 @@
 use maud::{Markup, html};
 use serde_json::Value;
 
-use super::now::kind;
 use super::query::Query;
 use super::{ROWS_MAX, Section, Shown, missing};
 use crate::jobs::{Job, listed};
 use crate::known::{ENDED_MAX, Known, RUNNING_MAX, rows};
-use crate::words;
+use crate::{told, words};
 
 /// Rows of a page.
 const PAGE: usize = 100;
@@ -42,22 +41,12 @@ pub(super) fn named(id: u64) -> Markup {
     html! { a class="id" href={"/job/" (id)} { (words::job(id)) } }
 }
 
-/// What a waiting job asks for.
-pub(super) fn size(job: &Value) -> String {
-    match (job["nodes"].as_u64().unwrap_or(0), job["cores"].as_u64().unwrap_or(0)) {
-        (0, cores) => words::many(cores, "core"),
-        (nodes, _) => words::many(nodes, "node"),
-    }
-}
-
 /// Where the expected start comes from.
 pub(super) fn source(job: &Value) -> Markup {
-    match job["as"].as_str() {
+    match told::source(job) {
         Some("reserved") => html! { span class="tag reserved" { "reserved" } },
-        Some(how @ ("forecast" | "estimate")) if !job["expected"].is_null() => {
-            html! { span class="tag expected" { (how) } }
-        }
-        _ => html! {},
+        Some(how) => html! { span class="tag expected" { (how) } },
+        None => html! {},
     }
 }
 
@@ -100,7 +89,7 @@ fn head(known: &Known, query: &Query) -> Markup {
             @if let Some(reason) = query.get("reason") {
                 input type="hidden" name="reason" value=(reason);
                 a class="tag" href=(query.with("reason", "").with("page", "").on("/queue"))
-                    title="Show all reasons" { (kind(reason)) " ×" }
+                    title="Show all reasons" { (told::kind(reason)) " ×" }
             }
             button { "Filter" }
         }
@@ -203,7 +192,7 @@ fn waiting(known: &Known, query: &Query) -> Markup {
                             td { (link(job)) }
                             td class="num" { (words::plain(&job["userid"])) }
                             @if queues { td { (words::plain(&job["queue"])) } }
-                            td class="num" { (size(job)) }
+                            td class="num" { (told::size(job)) }
                             td class="num" { (words::span(job["duration"].as_f64().unwrap_or(f64::INFINITY))) }
                             td class="num" { (words::span(now - job["t_submit"].as_f64().unwrap_or(now))) }
                             td title=[start.map(words::date_time)] {

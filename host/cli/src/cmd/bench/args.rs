@@ -57,6 +57,9 @@ pub(crate) enum BenchCmd {
         /// How.
         #[command(flatten)]
         how: How,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
     },
 }
 

@@ -46,7 +46,7 @@ pub(crate) fn run(command: &BenchCmd) -> Result<()> {
             }
         }
         BenchCmd::Table { results, format } => show(results.iter().map(|path| path.as_path()), *format),
-        BenchCmd::Verify { results, suite, how } => verify(results, suite.as_deref(), how),
+        BenchCmd::Verify { results, suite, how, json } => verify(results, suite.as_deref(), how, *json),
     }
 }
 
@@ -151,7 +151,7 @@ fn show<'a>(paths: impl Iterator<Item = &'a Path>, format: Form) -> Result<()> {
     Ok(())
 }
 
-fn verify(path: &Path, file: Option<&str>, how: &How) -> Result<()> {
+fn verify(path: &Path, file: Option<&str>, how: &How, as_json: bool) -> Result<()> {
     let told = results(path)?;
     let named = file.unwrap_or(&told.suite);
     let suite = suite(named)?;
@@ -196,6 +196,9 @@ fn verify(path: &Path, file: Option<&str>, how: &How) -> Result<()> {
             wrong.push(format!("{}: {} entries, not {}", task.task, again.entries.len(), task.entries.len()));
         }
     }
-    render::line(format!("{equal} results are the same"))?;
+    match as_json {
+        true => render::json(&json!({"same": equal, "different": wrong}))?,
+        false => render::line(format!("{equal} results are the same"))?,
+    }
     if wrong.is_empty() { Ok(()) } else { Err(anyhow!("not the same:\n{}", wrong.join("\n"))) }
 }

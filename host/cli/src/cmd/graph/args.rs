@@ -44,8 +44,8 @@ impl FormatArg {
 /// `fluxgate graph`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum GraphCmd {
-    /// Load files, and say what is in them or what is wrong with them.
-    Load {
+    /// Check files: say what is in them, or what is wrong with them.
+    Check {
         /// GRUG, JGF, R with what its scheduling key says, hwloc XML, TOML with [[resource.config]], or a saved state.
         #[arg(value_name = "FILE")]
         files: Vec<PathBuf>,
@@ -110,6 +110,9 @@ pub(crate) enum GraphCmd {
         /// Overwrite OUT if there is one.
         #[arg(long)]
         force: bool,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
     },
     /// Keep a graph, with what is booked on it, in a database or a file.
     ///
@@ -130,6 +133,9 @@ pub(crate) enum GraphCmd {
         from: Option<PathBuf>,
         #[command(flatten)]
         options: Options,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
     },
     /// Mark a vertex of the running instance up or down, with everything below it; jobs that hold it keep it.
     ///
@@ -183,10 +189,13 @@ pub(crate) enum GraphCmd {
         json: bool,
     },
     /// Remove what was saved; a file that is no saved state is left alone.
-    Destroy {
+    Remove {
         /// What 'fluxgate graph save' wrote.
         #[arg(value_name = "STATE")]
         state: PathBuf,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
     },
 }
 
@@ -222,10 +231,9 @@ pub(crate) enum OutputArg {
 pub(crate) struct Options {
     #[command(flatten)]
     pub(super) target: Target,
-    /// Read the graph of a running instance: resource.R of its KVS, who is down, and what its jobs hold. Default: the
-    /// instance of FLUX_URI.
-    #[arg(long, value_name = "URI", num_args = 0..=1, require_equals = true, default_missing_value = "")]
-    pub(super) from_instance: Option<String>,
+    /// Read the graph of a running instance, of --uri: resource.R of its KVS, who is down, and what its jobs hold.
+    #[arg(long)]
+    pub(super) from_instance: bool,
     /// Format of the file. Default: told by the content.
     #[arg(short, long, value_enum)]
     pub(super) format: Option<FormatArg>,

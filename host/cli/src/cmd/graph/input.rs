@@ -47,8 +47,8 @@ pub(super) struct Loaded {
 impl Options {
     /// The one file, or the instance where there is none.
     pub(super) fn of<'a>(&'a self, file: Option<&'a Path>) -> Result<Input<'a>> {
-        match (file, &self.from_instance) {
-            (Some(file), Some(_)) => {
+        match (file, self.from_instance) {
+            (Some(file), true) => {
                 Err(usage(format!("{} and --from-instance: one of them is accepted", file.display())))
             }
             (file, _) => Ok(Input { options: self, file }),
@@ -60,7 +60,7 @@ impl Input<'_> {
     pub(super) fn load(&self) -> Result<Loaded> {
         match self.file {
             Some(path) => self.file(path),
-            None if self.options.from_instance.is_some() => self.instance(),
+            None if self.options.from_instance => self.instance(),
             None => self.instance().context("no FILE is given, so a running instance is asked"),
         }
     }
@@ -94,10 +94,7 @@ impl Input<'_> {
     }
 
     fn instance(&self) -> Result<Loaded> {
-        let uri = match self.options.from_instance.as_deref() {
-            Some(uri) if !uri.is_empty() => uri.to_owned(),
-            _ => place::uri(&self.options.target)?,
-        };
+        let uri = place::uri(&self.options.target)?;
         let client = Client::connect_uri(&uri)?;
         let (source, mut model) = read(&client, self.options.format).with_context(|| uri.clone())?;
         mark_down(&client, &mut model).with_context(|| uri.clone())?;
@@ -208,9 +205,14 @@ impl Loaded {
         Ok(self.matcher(&Setup::default())?.recorded())
     }
 
+    /// The number of jobs that hold resources.
+    pub(super) fn holding(&self) -> usize {
+        self.jobs.len()
+    }
+
     /// Print the number of jobs that hold resources.
     pub(super) fn tell(&self) -> Result<()> {
-        match self.jobs.len() {
+        match self.holding() {
             0 => Ok(()),
             1 => render::line("1 job holds resources"),
             many => render::line(format!("{many} jobs hold resources")),
@@ -254,7 +256,7 @@ pub(super) fn file_and_query<'a>(
     words: &'a [OsString],
 ) -> Result<(Option<&'a Path>, &'a str)> {
     let (file, query) = match words {
-        [word] if options.from_instance.is_none() && !Path::new(word).is_file() => (None, word.as_os_str()),
+        [word] if !options.from_instance && !Path::new(word).is_file() => (None, word.as_os_str()),
         words => file_and(options, words, "QUERY")?,
     };
     Ok((file, query.to_str().ok_or_else(|| usage("QUERY: not UTF-8 text"))?))
@@ -266,7 +268,7 @@ pub(super) fn file_and<'a>(
     words: &'a [OsString],
     other: &str,
 ) -> Result<(Option<&'a Path>, &'a OsStr)> {
-    match (words, options.from_instance.is_some()) {
+    match (words, options.from_instance) {
         ([word], true) => Ok((None, word)),
         ([file, word], false) => Ok((Some(Path::new(file)), word)),
         ([_], false) => Err(usage(format!("FILE and {other} are needed, or --from-instance and {other}"))),

@@ -4,11 +4,11 @@
 //! Reading of a description is in the graph crate; here are files and output.
 
 mod args;
+mod check;
 mod convert;
 mod find;
 mod input;
 mod label;
-mod load;
 mod mark;
 mod output;
 mod save;
@@ -26,7 +26,7 @@ use input::Input;
 /// Run a subcommand.
 pub(crate) fn run(command: &GraphCmd) -> Result<()> {
     match command {
-        GraphCmd::Load { files, options, json } => load::run(files, options, *json),
+        GraphCmd::Check { files, options, json } => check::run(files, options, *json),
         GraphCmd::Show { file, options, subsystem, depth, svg, force, json } => {
             let picture = svg.as_deref().map(|path| (path, *force));
             show::run(&options.of(file.as_deref())?, subsystem.as_deref(), *depth, picture, *json)
@@ -35,18 +35,18 @@ pub(crate) fn run(command: &GraphCmd) -> Result<()> {
             let (file, query) = input::file_and_query(options, words)?;
             find::run(&options.of(file)?, query, subsystem.as_deref(), *json)
         }
-        GraphCmd::Convert { words, options, to, scheduling, force } => {
+        GraphCmd::Convert { words, options, to, scheduling, force, json } => {
             let (file, output) = input::file_and(options, words, "OUT")?;
-            convert::run(&options.of(file)?, Path::new(output), *to, *scheduling, *force)
+            convert::run(&options.of(file)?, Path::new(output), *to, *scheduling, *force, *json)
         }
-        GraphCmd::Save { state, changed, from, options, .. } => {
-            save::save(&Input { options, file: from.as_deref() }, state, *changed)
+        GraphCmd::Save { state, changed, from, options, json, .. } => {
+            save::save(&Input { options, file: from.as_deref() }, state, *changed, *json)
         }
         GraphCmd::SetStatus { path, status, each, target, json } => {
             mark::status(target, path, *status, each.as_deref(), *json)
         }
         GraphCmd::SetProperty { path, property, target, json } => mark::set(target, path, property, *json),
         GraphCmd::RemoveProperty { path, key, target, json } => mark::remove(target, path, key, *json),
-        GraphCmd::Destroy { state } => save::destroy(state),
+        GraphCmd::Remove { state, json } => save::remove(state, *json),
     }
 }

@@ -1,17 +1,18 @@
-//! `fluxgate graph save` and `destroy`: a graph with its allocations in a database or a file, all of it or the
+//! `fluxgate graph save` and `remove`: a graph with its allocations in a database or a file, all of it or the
 //! changes since the last saving.
 
 use std::path::Path;
 
 use anyhow::{Result, anyhow, bail};
 use fluxgate_graph::description::{Changes, Saved, Source};
+use serde_json::json;
 
 use crate::render;
 
 use super::input::{self, Input};
 use super::{output, store};
 
-pub(super) fn save(input: &Input<'_>, state: &Path, changed: bool) -> Result<()> {
+pub(super) fn save(input: &Input<'_>, state: &Path, changed: bool, as_json: bool) -> Result<()> {
     let name = state.display();
     // A file that cannot take a state is refused before the graph is read.
     let database = database(state)?;
@@ -33,6 +34,17 @@ pub(super) fn save(input: &Input<'_>, state: &Path, changed: bool) -> Result<()>
             Some(changes)
         }
     };
+    if as_json {
+        let counts = |changes: &Changes| {
+            let (vertices, edges) = (&changes.vertices, &changes.edges);
+            json!({"vertices_saved": vertices.put.len(), "vertices_removed": vertices.gone.len(),
+                "edges_changed": edges.put.len() + edges.gone.len()})
+        };
+        return render::json(&json!({
+            "file": state, "vertices": rows.vertices.len(), "edges": rows.edges.len(),
+            "changes": changes.as_ref().map(counts), "jobs": loaded.holding(),
+        }));
+    }
     match changes {
         None => render::line(format!(
             "{name}: whole, {} vertices, {} edges",
@@ -79,12 +91,15 @@ fn write(state: &Path, saved: &Saved) -> Result<()> {
     })
 }
 
-pub(super) fn destroy(state: &Path) -> Result<()> {
+pub(super) fn remove(state: &Path, as_json: bool) -> Result<()> {
     if store::is_one(&input::bytes(state)?) {
-        store::destroy(state)?;
+        store::remove(state)?;
     } else {
         saved(state)?;
         std::fs::remove_file(state)?;
     }
-    render::line(format!("{}: destroyed", state.display()))
+    match as_json {
+        true => render::json(&json!({ "removed": state })),
+        false => render::line(format!("{}: removed", state.display())),
+    }
 }

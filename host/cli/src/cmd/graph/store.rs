@@ -176,7 +176,7 @@ fn note(change: &Transaction<'_>, whole: bool, vertices: usize, edges: usize) ->
 }
 
 /// Checks that a file is a state, and takes it away with what SQLite may have left beside it.
-pub(super) fn destroy(path: &Path) -> Result<()> {
+pub(super) fn remove(path: &Path) -> Result<()> {
     drop(open(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?);
     for suffix in ["-journal", "-wal", "-shm", ""] {
         let mut name = path.as_os_str().to_owned();

@@ -33,7 +33,11 @@ pub(crate) struct Install {
     /// Folder of configuration. Default: etc in the prefix, or /etc for /usr.
     #[arg(long, value_name = "DIR")]
     pub(crate) sysconfdir: Option<PathBuf>,
-    /// Folder with the .wasm policies to install. Default: `policies` beside this program.
+    /// Put the files below this folder as if it were the root of the file system, for packages: what manages packages keeps the
+    /// list of files, and none is written.
+    #[arg(long, value_name = "DIR", conflicts_with = "uninstall")]
+    pub(crate) root: Option<PathBuf>,
+    /// Folder with the .wasm policies to install. Default: `policies` beside this program, then those inside it.
     #[arg(long, env = "FLUXGATE_POLICIES", value_name = "DIR")]
     pub(crate) policies: Option<PathBuf>,
     /// Only say what would be done.
@@ -56,7 +60,10 @@ pub(crate) fn run(args: &Install, cli: &mut clap::Command) -> Result<()> {
         (write::uninstall(&layout, args.dry_run)?, Vec::new())
     } else {
         let files = plan::files(&layout, args.policies.as_deref(), cli)?;
-        (write::install(&layout, &files, args.dry_run)?, plan::notes(&layout))
+        match layout.root {
+            Some(_) => (write::stage(&layout, files, args.dry_run)?, Vec::new()),
+            None => (write::install(&layout, &files, args.dry_run)?, plan::notes(&layout)),
+        }
     };
     if args.json {
         let files: Vec<_> =
@@ -103,5 +110,9 @@ fn layout(args: &Install) -> Result<Layout> {
         None if prefix == Path::new("/usr") => PathBuf::from("/etc"),
         None => prefix.join("etc"),
     };
-    Ok(Layout { manifest: Manifest::path(&prefix), prefix, etc })
+    let root = args.root.as_deref().map(std::path::absolute).transpose().context("--root")?;
+    if root.as_ref().is_some_and(|root| !root.is_dir()) {
+        bail!("--root {}: not a folder", root.unwrap_or_default().display());
+    }
+    Ok(Layout { manifest: Manifest::path(&prefix), prefix, etc, root })
 }

@@ -14,22 +14,32 @@ pub(crate) struct Layout {
     pub(crate) prefix: PathBuf,
     pub(crate) etc: PathBuf,
     pub(crate) manifest: PathBuf,
+    /// Files are put below this folder as if it were the root of the file system.
+    pub(crate) root: Option<PathBuf>,
 }
 
 impl Layout {
+    /// Where a file of this path is put.
+    pub(crate) fn place(&self, path: &Path) -> PathBuf {
+        match &self.root {
+            Some(root) => root.join(path.strip_prefix("/").unwrap_or(path)),
+            None => path.to_owned(),
+        }
+    }
+
     fn binary(&self) -> PathBuf {
         self.prefix.join("bin/fluxgate")
     }
 
     /// Does a Flux live in this prefix?
     fn has_flux(&self) -> bool {
-        self.prefix.join("libexec/flux/cmd").is_dir()
+        self.place(&self.prefix.join("libexec/flux/cmd")).is_dir()
     }
 
     /// Beside Flux's own modules the bare name `sched-fluxgate` finds it; elsewhere its path does.
     fn shim(&self) -> PathBuf {
         let modules = self.prefix.join("lib/flux/modules");
-        let dir = if modules.is_dir() { modules } else { self.prefix.join("lib/fluxgate") };
+        let dir = if self.place(&modules).is_dir() { modules } else { self.prefix.join("lib/fluxgate") };
         dir.join("sched-fluxgate.py")
     }
 
@@ -98,7 +108,7 @@ pub(crate) fn files(layout: &Layout, policies: Option<&Path>, cli: &mut clap::Co
     }
     // One of them misbehaves on demand, for tests.
     for (name, path) in found.into_iter().filter(|(name, _)| name != "broken") {
-        let bytes = std::fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
+        let bytes = source.read(&path).with_context(|| format!("cannot read {}", path.display()))?;
         add(prefix.join(format!("lib/fluxgate/policies/{name}.wasm")), text(bytes), "a policy", false);
     }
 
@@ -229,7 +239,8 @@ mod tests {
 
     #[test]
     fn templates_are_filled() {
-        let layout = Layout { prefix: "/p".into(), etc: "/p/etc".into(), manifest: "/p/m".into() };
+        let layout =
+            Layout { prefix: "/p".into(), etc: "/p/etc".into(), manifest: "/p/m".into(), root: None };
         for template in [
             include_str!("../../../share/sched-fluxgate.py"),
             include_str!("../../../share/rc1.py"),

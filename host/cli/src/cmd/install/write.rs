@@ -188,6 +188,32 @@ pub(crate) fn install(layout: &Layout, files: &[File], dry_run: bool) -> Result<
     result.map(|()| done)
 }
 
+/// Write the files of a package below the root of the layout, where nothing is yet; with `dry_run` only say what that would do.
+///
+/// # Errors
+/// What is in the way, or cannot be written. Nothing has changed then.
+pub(crate) fn stage(layout: &Layout, files: Vec<File>, dry_run: bool) -> Result<Vec<Done>> {
+    let (mut done, mut work) = (Vec::new(), Work::default());
+    let write = || {
+        for file in files {
+            let path = layout.place(&file.path);
+            if present(&path)?.is_some() {
+                bail!("{} is there already; a package begins with an empty folder", path.display());
+            }
+            if !dry_run {
+                work.stage(&path, &file.content)?;
+            }
+            done.push(Done { path, action: Action::Write, what: file.what });
+        }
+        work.commit(&[])
+    };
+    let result = write();
+    if result.is_err() {
+        work.undo();
+    }
+    result.map(|()| done)
+}
+
 /// Folders above this file that do not exist, the lowest first.
 fn missing_parents(path: &Path) -> Vec<PathBuf> {
     path.ancestors().skip(1).take_while(|dir| !dir.exists()).map(Path::to_owned).collect()
@@ -318,7 +344,7 @@ mod tests {
 
     fn layout(dir: &Path) -> Layout {
         let prefix = dir.join("p");
-        Layout { etc: prefix.join("etc"), manifest: Manifest::path(&prefix), prefix }
+        Layout { etc: prefix.join("etc"), manifest: Manifest::path(&prefix), prefix, root: None }
     }
 
     fn actions(done: &[Done]) -> Vec<Action> {

@@ -43,7 +43,7 @@ pub(crate) enum PolicyCmd {
         /// The .wasm file.
         file: PathBuf,
         /// Its settings.
-        #[arg(long = "config", value_name = "KEY=VALUE")]
+        #[arg(long = "config", value_name = "KEY=VALUE|FILE")]
         config: Vec<String>,
         /// Swap it in as well, and load it and swap it in again whenever the file changes, until interrupted.
         #[arg(long)]
@@ -61,7 +61,7 @@ pub(crate) enum PolicyCmd {
         /// Only for this queue, which then has a policy of its own; the default policy goes on deciding the others.
         #[arg(long, value_name = "QUEUE")]
         queue: Option<String>,
-        /// Other settings for it: KEY=VALUE, or a TOML file with them.
+        /// Other settings for it.
         #[arg(long = "config", value_name = "KEY=VALUE|FILE")]
         config: Vec<String>,
         /// Put it on probation for this long (30s, 10m, 2h): it is rolled back when it breaks a rule of the site.
@@ -122,6 +122,9 @@ pub(crate) enum PolicyCmd {
         /// Where the component goes. Default: FOLDER/build.
         #[arg(long, value_name = "DIR")]
         out: Option<PathBuf>,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
     },
     /// Run the tests of a policy's folder as its fluxgate-policy.toml says; then, for what it has built or for a component,
     /// the conformance kit and a made-up workload to its end.
@@ -130,7 +133,7 @@ pub(crate) enum PolicyCmd {
         #[arg(value_name = "DIR|FILE|NAME", default_value = ".")]
         policy: String,
         /// Settings of the component. Default: its own defaults.
-        #[arg(long = "config", value_name = "KEY=VALUE")]
+        #[arg(long = "config", value_name = "KEY=VALUE|FILE")]
         config: Vec<String>,
         /// Where names are looked up.
         #[command(flatten)]
@@ -138,6 +141,9 @@ pub(crate) enum PolicyCmd {
         /// Where results go. Default: FOLDER/build.
         #[arg(long, value_name = "DIR")]
         out: Option<PathBuf>,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
     },
     /// Write a new policy: a folder that builds, with a test.
     New {
@@ -149,5 +155,8 @@ pub(crate) enum PolicyCmd {
         /// Where. Default: ./NAME.
         #[arg(long, value_name = "DIR")]
         path: Option<PathBuf>,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
     },
 }

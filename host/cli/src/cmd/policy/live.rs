@@ -4,36 +4,17 @@
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::answers::{own_queues, probation, said, swapped};
 use super::author;
 use crate::args::Target;
 use crate::client::Client;
-use crate::fail::usage;
-use crate::files::read_config;
+use crate::files::settings;
 use crate::render;
-use crate::values::settings;
 
 fn settings_json(flags: &[String]) -> Result<Value> {
     Ok(Value::Object(settings(flags)?.into_iter().map(|(k, v)| (k, v.into())).collect()))
-}
-
-/// `KEY=VALUE` flags, and TOML files with more of them, as one object. Later ones win.
-fn settings_or_files(flags: &[String]) -> Result<Value> {
-    let mut all = Map::new();
-    for flag in flags {
-        match flag.split_once('=') {
-            Some((key, value)) if !key.is_empty() => {
-                all.insert(key.to_owned(), value.into());
-            }
-            _ => match read_config(Path::new(flag))? {
-                Value::Object(table) => all.extend(table),
-                other => return Err(usage(format!("--config {flag}: expected a table, found {other}"))),
-            },
-        }
-    }
-    Ok(Value::Object(all))
 }
 
 /// `fluxgate policy list`, without `--all`.
@@ -131,7 +112,7 @@ pub(super) fn swap(
 ) -> Result<()> {
     let mut asked = json!({"name": name, "queue": queue, "probation": probation(length)?});
     if !config.is_empty() {
-        asked["config"] = settings_or_files(config)?;
+        asked["config"] = settings_json(config)?;
     }
     let answer = Client::connect(target)?.sched("sched-fluxgate.policy-swap", asked)?;
     swapped(&answer, as_json)

@@ -38,10 +38,10 @@ pub(crate) fn run(command: &PolicyCmd) -> Result<()> {
         }
         PolicyCmd::Unload { target, name, json } => live::unload(target, name, *json),
         PolicyCmd::Artefact(command) => artefact::run(command),
-        PolicyCmd::Build { folder, out } => build::build(folder, out.as_deref()),
-        PolicyCmd::Test { policy, config, folder, out } => {
-            build::test(policy, out.as_deref(), config, folder.policies.as_deref())
+        PolicyCmd::Build { folder, out, json } => build::build(folder, out.as_deref(), *json),
+        PolicyCmd::Test { policy, config, folder, out, json } => {
+            build::test(policy, out.as_deref(), config, folder.policies.as_deref(), *json)
         }
-        PolicyCmd::New { name, lang, path } => new::run(name, lang, path.as_deref()),
+        PolicyCmd::New { name, lang, path, json } => new::run(name, lang, path.as_deref(), *json),
     }
 }

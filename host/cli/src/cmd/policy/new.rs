@@ -5,11 +5,13 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use fluxgate_languages::scaffold::{self, Language};
 
+use serde_json::json;
+
+use super::answers::said;
 use crate::fail::usage;
-use crate::render;
 
 /// Write the folder; nothing is left behind when that fails half-way.
-pub(crate) fn run(name: &str, language: &str, path: Option<&Path>) -> Result<()> {
+pub(crate) fn run(name: &str, language: &str, path: Option<&Path>, as_json: bool) -> Result<()> {
     let language = Language::named(language).map_err(usage)?;
     let files = scaffold::files(language, name).map_err(usage)?;
     let folder = path.map_or_else(|| PathBuf::from(name), Path::to_owned);
@@ -20,10 +22,13 @@ pub(crate) fn run(name: &str, language: &str, path: Option<&Path>) -> Result<()>
         let _ = std::fs::remove_dir_all(&folder);
         return Err(error);
     }
-    render::line(format!(
-        "{0}: a new policy; its README.md says which tools it needs. Try\n  fluxgate policy test {0}\n  fluxgate policy build {0}",
-        folder.display()
-    ))
+    let files: Vec<&String> = files.iter().map(|(path, _)| path).collect();
+    said(&json!({"folder": folder, "name": name, "files": files}), as_json, || {
+        format!(
+            "{0}: a new policy; its README.md says which tools it needs. Try\n  fluxgate policy test {0}\n  fluxgate policy build {0}",
+            folder.display()
+        )
+    })
 }
 
 fn write(folder: &Path, files: &[(String, String)]) -> Result<()> {

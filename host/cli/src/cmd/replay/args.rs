@@ -34,8 +34,8 @@ pub(crate) struct Replay {
     #[arg(long, value_name = "DIR|FILE", conflicts_with_all = ["log", "diff", "definitions", "machine", "limit", "load",
         "report", "schedule", "csv"])]
     pub(crate) journal: Option<PathBuf>,
-    /// Settings of the policies; a policy takes those it knows.
-    #[arg(long = "config", value_name = "KEY=VALUE")]
+    /// Settings of the policies, KEY=VALUE or a TOML file with them; a policy takes those it knows.
+    #[arg(long = "config", value_name = "KEY=VALUE|FILE")]
     pub(crate) config: Vec<String>,
     /// Folder with .wasm policies. Default: `policies` beside the installed binary.
     #[arg(long, env = "FLUXGATE_POLICIES", value_name = "DIR")]

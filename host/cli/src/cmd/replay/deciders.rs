@@ -13,6 +13,7 @@ use fluxgate_sim::rules::{Rules, picking};
 
 use super::args::Replay;
 use crate::fail::usage;
+use crate::files;
 use crate::policy_source::PolicySource;
 use crate::values::{named, settings};
 
@@ -80,7 +81,7 @@ impl Recipes {
 
 /// Every policy of `--policy`, with its settings. A setting that no policy has is an error.
 pub(super) fn policies(args: &Replay, source: &PolicySource) -> Result<Vec<Asked>> {
-    let wanted = settings(&args.config)?;
+    let wanted = files::settings(&args.config)?;
     let mut taken = vec![false; wanted.len()];
     let mut all: Vec<Asked> = Vec::new();
     let usual = [POLICY_DEFAULT.to_owned()];

@@ -23,7 +23,7 @@ pub(crate) enum ArtefactCmd {
         #[arg(value_name = "FILE|NAME")]
         policy: String,
         /// Settings to run it with. Default: its own defaults.
-        #[arg(long = "config", value_name = "KEY=VALUE")]
+        #[arg(long = "config", value_name = "KEY=VALUE|FILE")]
         config: Vec<String>,
         /// Print JSON.
         #[arg(long)]
@@ -42,12 +42,18 @@ pub(crate) enum ArtefactCmd {
         /// Where the sealed component goes. Default: in place.
         #[arg(short, long, value_name = "FILE")]
         out: Option<PathBuf>,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
     },
     /// Make a pair of minisign keys: PATH.pub, which others trust, and PATH.key, which signs. The password is taken from
     /// FLUXGATE_KEY_PASSWORD; without it the secret key is not encrypted.
-    Key {
+    GenerateKey {
         /// Both files without their endings.
         path: PathBuf,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
     },
     /// Sign a component with a minisign key, as FILE.minisig beside it. The password is taken from
     /// FLUXGATE_KEY_PASSWORD.
@@ -60,6 +66,9 @@ pub(crate) enum ArtefactCmd {
         /// What the signature is to say. Default: name and version of the policy.
         #[arg(long, value_name = "TEXT")]
         comment: Option<String>,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
     },
     /// What a component is, by manifest and signature, without running it. Exit code 1 if a signature is missing or bad.
     Verify {
@@ -88,6 +97,9 @@ pub(crate) enum ArtefactCmd {
         /// Replace a newer version of it, too.
         #[arg(long)]
         downgrade: bool,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
         /// Where it goes.
         #[command(flatten)]
         folder: PolicyFolder,
@@ -96,6 +108,9 @@ pub(crate) enum ArtefactCmd {
     Remove {
         /// Its name.
         name: String,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
         /// Where it is.
         #[command(flatten)]
         folder: PolicyFolder,
@@ -116,7 +131,7 @@ pub(crate) enum ArtefactCmd {
         #[arg(value_name = "FILE|NAME")]
         policy: String,
         /// Settings to check it with. Default: its own defaults.
-        #[arg(long = "config", value_name = "KEY=VALUE")]
+        #[arg(long = "config", value_name = "KEY=VALUE|FILE")]
         config: Vec<String>,
         /// Print JSON.
         #[arg(long)]

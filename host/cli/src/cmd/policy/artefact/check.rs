@@ -7,9 +7,9 @@ use fluxgate_conformance::{Report, Verdict};
 use fluxgate_policy::Config;
 use serde_json::{Value, json};
 
+use crate::files::settings;
 use crate::policy_source::PolicySource;
 use crate::render;
-use crate::values::settings;
 
 /// Check a component, print the report, and fail if something in it does.
 pub(crate) fn run(policy: &str, config: &[String], as_json: bool, dir: Option<&Path>) -> Result<()> {
@@ -29,9 +29,7 @@ pub(crate) fn quietly<R>(check: impl FnOnce() -> R) -> R {
 /// Print a report.
 pub(crate) fn print(report: &Report, as_json: bool) -> Result<()> {
     if as_json {
-        let mut value = json!(report);
-        value["passed"] = Value::Bool(report.passed());
-        return render::json(&value);
+        return render::json(&self::as_json(report));
     }
     if let (Some(name), Some(version), Some(digest)) = (&report.policy, &report.version, &report.digest) {
         render::line(format!("{name} {version}  {digest}\n"))?;
@@ -46,6 +44,13 @@ pub(crate) fn print(report: &Report, as_json: bool) -> Result<()> {
         table.add_row([check.name, verdict, check.asks, &check.reason]);
     }
     render::show(&table)
+}
+
+/// A report for programs.
+pub(crate) fn as_json(report: &Report) -> Value {
+    let mut value = json!(report);
+    value["passed"] = Value::Bool(report.passed());
+    value
 }
 
 /// An error that names the failed checks.

@@ -1,4 +1,4 @@
-//! `fluxgate policy seal | key | sign | verify | audit`: manifests and signatures of components, and the record of their use.
+//! `fluxgate policy seal | generate-key | sign | verify | audit`: manifests and signatures of components, and the record of their use.
 
 use std::fs;
 use std::path::Path;
@@ -13,6 +13,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
+use super::super::answers::said;
 use crate::audit_trail::default_path;
 use crate::policy_source::PolicySource;
 use crate::render;
@@ -79,7 +80,7 @@ impl Source {
 }
 
 /// `fluxgate policy seal`.
-pub(super) fn seal(file: &Path, manifest: &Path, out: Option<&Path>) -> Result<()> {
+pub(super) fn seal(file: &Path, manifest: &Path, out: Option<&Path>, as_json: bool) -> Result<()> {
     let source = PolicySource::open(None)?;
     let named = || file.display().to_string();
     let bytes = source.read(file).with_context(named)?;
@@ -92,7 +93,9 @@ pub(super) fn seal(file: &Path, manifest: &Path, out: Option<&Path>) -> Result<(
     source.loader().compile(&sealed).with_context(|| manifest.display().to_string())?;
     let out = out.unwrap_or(file);
     write(out, &sealed)?;
-    render::line(format!("{}: {} {}, {}", out.display(), made.name, made.version, Digest::of(&sealed)))
+    let digest = Digest::of(&sealed).to_string();
+    let answer = json!({"file": out, "name": made.name, "version": made.version, "digest": digest});
+    said(&answer, as_json, || format!("{}: {} {}, {digest}", out.display(), made.name, made.version))
 }
 
 /// Seal a built component if its folder names author and license. Returns whether it does.
@@ -121,8 +124,8 @@ fn password() -> Result<String> {
     }
 }
 
-/// `fluxgate policy key`.
-pub(super) fn key(path: &Path) -> Result<()> {
+/// `fluxgate policy generate-key`.
+pub(super) fn generate_key(path: &Path, as_json: bool) -> Result<()> {
     use std::os::unix::fs::OpenOptionsExt as _;
 
     let (public, secret) = (path.with_extension("pub"), path.with_extension("key"));
@@ -146,11 +149,14 @@ pub(super) fn key(path: &Path) -> Result<()> {
         .with_context(|| public.display().to_string())?;
     let how =
         if password.is_empty() { "not encrypted: set FLUXGATE_KEY_PASSWORD for that" } else { "encrypted" };
-    render::line(format!("{}: trust this\n{}: sign with this ({how})", public.display(), secret.display()))
+    let answer = json!({"public": public, "secret": secret, "encrypted": !password.is_empty()});
+    said(&answer, as_json, || {
+        format!("{}: trust this\n{}: sign with this ({how})", public.display(), secret.display())
+    })
 }
 
 /// `fluxgate policy sign`.
-pub(super) fn sign(file: &Path, key: &Path, comment: Option<&str>) -> Result<()> {
+pub(super) fn sign(file: &Path, key: &Path, comment: Option<&str>, as_json: bool) -> Result<()> {
     let source = PolicySource::open(None)?;
     let named = || file.display().to_string();
     let bytes = source.read(file).with_context(named)?;
@@ -163,7 +169,9 @@ pub(super) fn sign(file: &Path, key: &Path, comment: Option<&str>) -> Result<()>
     let signature = keys::sign(&bytes, key, &password()?, &comment)?;
     let path = signature_path(file);
     write(&path, signature.as_bytes())?;
-    render::line(format!("{}: {comment}", path.display()))
+    said(&json!({"signature": path, "comment": comment}), as_json, || {
+        format!("{}: {comment}", path.display())
+    })
 }
 
 /// `fluxgate policy verify`.

@@ -22,16 +22,18 @@ pub(crate) fn run(command: &ArtefactCmd) -> Result<()> {
         ArtefactCmd::Bench { policy, config, json, folder } => {
             trial::bench(policy, config, *json, folder.policies.as_deref())
         }
-        ArtefactCmd::Seal { file, manifest, out } => govern::seal(file, manifest, out.as_deref()),
-        ArtefactCmd::Key { path } => govern::key(path),
-        ArtefactCmd::Sign { file, key, comment } => govern::sign(file, key, comment.as_deref()),
+        ArtefactCmd::Seal { file, manifest, out, json } => {
+            govern::seal(file, manifest, out.as_deref(), *json)
+        }
+        ArtefactCmd::GenerateKey { path, json } => govern::generate_key(path, *json),
+        ArtefactCmd::Sign { file, key, comment, json } => govern::sign(file, key, comment.as_deref(), *json),
         ArtefactCmd::Verify { file, key, keys, json } => {
             govern::verify(file, key.as_deref(), keys.as_deref(), *json)
         }
-        ArtefactCmd::Install { file, unchecked, downgrade, folder } => {
-            store::install(file, *unchecked, *downgrade, folder.policies.as_deref())
+        ArtefactCmd::Install { file, unchecked, downgrade, json, folder } => {
+            store::install(file, *unchecked, *downgrade, *json, folder.policies.as_deref())
         }
-        ArtefactCmd::Remove { name, folder } => store::remove(name, folder.policies.as_deref()),
+        ArtefactCmd::Remove { name, json, folder } => store::remove(name, *json, folder.policies.as_deref()),
         ArtefactCmd::Audit { file, json } => govern::audit(file.as_deref(), *json),
         ArtefactCmd::Check { policy, config, json, folder } => {
             check::run(policy, config, *json, folder.policies.as_deref())

@@ -12,6 +12,7 @@ use fluxgate_sched::audit_entry;
 use semver::Version;
 use serde_json::{Value, json};
 
+use super::super::answers::said;
 use super::check;
 use crate::audit_trail;
 use crate::clock::Clock;
@@ -35,7 +36,13 @@ fn record(what: &str, policy: &str, digest: &str, source: &str) {
 }
 
 /// `fluxgate policy install`.
-pub(super) fn install(file: &str, unchecked: bool, downgrade: bool, dir: Option<&Path>) -> Result<()> {
+pub(super) fn install(
+    file: &str,
+    unchecked: bool,
+    downgrade: bool,
+    as_json: bool,
+    dir: Option<&Path>,
+) -> Result<()> {
     let source = PolicySource::open(dir)?;
     let (path, bytes, signature) = match file.starts_with("oci://") {
         true => {
@@ -55,7 +62,7 @@ pub(super) fn install(file: &str, unchecked: bool, downgrade: bool, dir: Option<
     if !unchecked {
         let report = check::quietly(|| fluxgate_conformance::check(source.loader(), &bytes, &Config::new()));
         if !report.passed() {
-            check::print(&report, false)?;
+            check::print(&report, as_json)?;
             check::verdict(&report, &path).context("nothing was installed; --unchecked leaves this out")?;
         }
     }
@@ -66,8 +73,10 @@ pub(super) fn install(file: &str, unchecked: bool, downgrade: bool, dir: Option<
     let place = installed::put(folder, &name, &bytes, signature.as_deref())
         .with_context(|| folder.display().to_string())?;
     record("install", &name, &digest, &path.to_string_lossy());
+    let version = &compiled.description().version;
     let signed = if signature.is_some() { ", with its signature" } else { "" };
-    render::line(format!("{}: {name} {}, {digest}{signed}", place.display(), compiled.description().version))
+    let answer = json!({"file": place, "name": name, "version": version, "digest": digest, "signed": signature.is_some()});
+    said(&answer, as_json, || format!("{}: {name} {version}, {digest}{signed}", place.display()))
 }
 
 /// A signature covers name and version, since both are in the component; a good signature of an old version is no reason to go
@@ -106,7 +115,7 @@ fn from_file(source: &PolicySource, file: &str) -> Result<(PathBuf, Vec<u8>, Opt
 }
 
 /// `fluxgate policy remove`.
-pub(super) fn remove(name: &str, dir: Option<&Path>) -> Result<()> {
+pub(super) fn remove(name: &str, as_json: bool, dir: Option<&Path>) -> Result<()> {
     let source = PolicySource::open(dir)?;
     let path = source.find(name)?;
     let folder = folder(&source)?;
@@ -118,7 +127,8 @@ pub(super) fn remove(name: &str, dir: Option<&Path>) -> Result<()> {
         bail!("{}: it is gone already", path.display());
     }
     record("remove", name, &digest, &path.to_string_lossy());
-    render::line(format!("{}: removed", path.display()))
+    let answer = json!({"removed": path, "name": name, "digest": digest});
+    said(&answer, as_json, || format!("{}: removed", path.display()))
 }
 
 /// `fluxgate policy list --all`.

@@ -10,35 +10,63 @@ use fluxgate_policy::{Compiled, Config};
 use fluxgate_sim::machine::Machine;
 use fluxgate_sim::model::lublin99;
 use fluxgate_sim::{driver, metrics};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::check;
+use crate::files::settings;
 use crate::policy_source::PolicySource;
 use crate::render;
-use crate::values::settings;
 
 /// The synthetic workload of `policy test`: jobs, nodes, cores of each, seed.
 const TRIAL: (usize, u32, u32, u64) = (1000, 16, 16, 1);
 
 /// The conformance kit, then a synthetic workload.
-pub(crate) fn test(policy: &str, config: &[String], dir: Option<&Path>) -> Result<()> {
+pub(crate) fn test(
+    policy: &str,
+    config: &[String],
+    dir: Option<&Path>,
+    mut answer: Value,
+    as_json: bool,
+) -> Result<()> {
     let config: Config = settings(config)?.into_iter().collect();
     let source = PolicySource::open(dir)?;
     let (path, bytes) = source.take(policy)?;
     let report = check::quietly(|| fluxgate_conformance::check(source.loader(), &bytes, &config));
-    check::print(&report, false)?;
+    if as_json {
+        answer["conformance"] = check::as_json(&report);
+        if !report.passed() {
+            render::json(&answer)?;
+        }
+    } else {
+        check::print(&report, false)?;
+    }
     check::verdict(&report, &path)?;
     let compiled = source.loader().compile(&bytes).with_context(|| path.display().to_string())?;
+    let rows = trial(&compiled, &config)?;
+    if as_json {
+        answer["trial"] = rows.into();
+        return render::json(&answer);
+    }
     render::line("")?;
-    trial(&compiled, &config)
+    let mut table = render::table(&["POLICY", "STARTED>", "MEAN WAIT>", "UTILISATION>", "FUEL>"]);
+    for row in &rows {
+        table.add_row([
+            render::plain(&row["policy"]),
+            render::plain(&row["started"]),
+            format!("{:.0} s", row["wait_mean_s"].as_f64().unwrap_or(0.0)),
+            format!("{:.1} %", row["utilisation"].as_f64().unwrap_or(0.0) * 100.0),
+            render::plain(&row["fuel"]),
+        ]);
+    }
+    render::show(&table)
 }
 
 /// A workload to its end, beside the built-in policy.
-fn trial(compiled: &Compiled, config: &Config) -> Result<()> {
+fn trial(compiled: &Compiled, config: &Config) -> Result<Vec<Value>> {
     let (jobs, nodes, cores, seed) = TRIAL;
     let machine = Machine::uniform(nodes, cores)?;
     let workload = lublin99(jobs, nodes * cores, seed);
-    let mut table = render::table(&["POLICY", "STARTED>", "MEAN WAIT>", "UTILISATION>", "FUEL>"]);
+    let mut rows = Vec::new();
     for own in [false, true] {
         let policy: Option<Box<dyn fluxgate_engine::Policy>> =
             if own { Some(Box::new(compiled.instantiate(config)?)) } else { None };
@@ -56,15 +84,12 @@ fn trial(compiled: &Compiled, config: &Config) -> Result<()> {
             bail!("{count} of {jobs} jobs of a made-up workload were never started; job {}: {why}", id.0);
         }
         let summary = figures.summary().context("figures")?;
-        table.add_row([
-            outcome.policy,
-            outcome.started.to_string(),
-            format!("{:.0} s", summary.wait_s.mean),
-            format!("{:.1} %", summary.utilisation * 100.0),
-            outcome.cost.fuel.to_string(),
-        ]);
+        rows.push(json!({
+            "policy": outcome.policy, "started": outcome.started, "wait_mean_s": summary.wait_s.mean,
+            "utilisation": summary.utilisation, "fuel": outcome.cost.fuel,
+        }));
     }
-    render::show(&table)
+    Ok(rows)
 }
 
 /// `fluxgate policy bench`.

@@ -1,4 +1,4 @@
-//! `fluxgate graph load`: checks a file and summarises its contents.
+//! `fluxgate graph check`: checks a file and summarises its contents.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -15,7 +15,7 @@ use super::args::Options;
 use super::input::{Input, Loaded};
 
 pub(super) fn run(files: &[PathBuf], options: &Options, as_json: bool) -> Result<()> {
-    if files.is_empty() && options.from_instance.is_none() {
+    if files.is_empty() && !options.from_instance {
         return Err(usage("a FILE or --from-instance is needed"));
     }
     if files.len() < 2 {
