@@ -10,6 +10,7 @@
 //! | `cargo xtask simulate` | the whole scheduler under faults, from seeds |
 //! | `cargo xtask fuzz` | the fuzz targets under libFuzzer |
 //! | `cargo xtask deny` | licenses, duplicate versions, banned crates and sources |
+//! | `cargo xtask dist` | packages for users, the same bytes each time |
 //! | `cargo xtask demo`, `bench` | build what is needed and run it |
 //!
 //! Must never know how scheduling works; it only starts other programs.
@@ -21,6 +22,7 @@
 mod component;
 mod debian;
 mod deny;
+mod dist;
 mod fuzz;
 mod house;
 mod languages;
@@ -102,6 +104,9 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
+    /// Make what is handed to users: a small program with its policies inside, a tarball and a Debian package of it, a bill of
+    /// materials, and their digests.
+    Dist(dist::Options),
     /// Pictures of every page of the dashboard, light and dark, by a headless Chromium.
     Screenshots(screenshots::Options),
     /// The benchmarks behind docs/benchmarks.md: `cargo bench`.
@@ -156,6 +161,7 @@ fn run(command: Command) -> Result<()> {
             let binary = build(&house, &DEMO_POLICIES.map(|name| house.root().join("policies").join(name)))?;
             house.program(&binary).arg("demo").args(&arguments).run()
         }
+        Command::Dist(options) => dist::run(&house, &options),
         Command::Screenshots(options) => screenshots::take(&house, &build_all(&house)?, &options),
         Command::Bench { arguments } => {
             // Those on a real Flux start the binary.

@@ -164,7 +164,7 @@ fn pinned(house: &House, language: Language) -> Result<String> {
 }
 
 /// A virtual environment with one package; its folder of programs.
-fn from_pypi(room: &Path, package: &str) -> Result<PathBuf> {
+pub(crate) fn from_pypi(room: &Path, package: &str) -> Result<PathBuf> {
     let environment = room.join("venv");
     let programs = environment.join("bin");
     fetched(room, package, || {
