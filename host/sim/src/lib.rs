@@ -17,6 +17,8 @@
 //! - [`record`] keeps every job; [`report`] makes pages and pictures of records, [`diff`] compares two records, and
 //!   [`bootstrap`] computes confidence intervals of means.
 //! - [`suite`] describes benchmarks: logs by hash, tasks, published values, and the verdict on each value found.
+//! - [`replay`] is one run with its judge, and what `fluxgate replay --json` prints of runs; [`words`] reads the
+//!   parameters of replays.
 //! - [`metrics`] and [`schedule`] [`observe`] the driver; [`sweep`] checks a schedule and shares no code with the
 //!   modules that made it.
 //!
@@ -43,6 +45,7 @@ pub mod observe;
 pub mod outages;
 pub mod points;
 pub mod record;
+pub mod replay;
 pub mod report;
 pub mod reservations;
 pub mod rules;
@@ -52,4 +55,5 @@ pub mod suite;
 pub mod sweep;
 pub mod swf;
 pub mod transform;
+pub mod words;
 pub mod workload;

@@ -10,6 +10,7 @@ use fluxgate_policy::{Compiled, Config};
 use fluxgate_sched::Builtin;
 use fluxgate_sched::settings::POLICY_DEFAULT;
 use fluxgate_sim::rules::{Rules, picking};
+use fluxgate_sim::words::label;
 
 use super::args::Replay;
 use crate::fail::usage;
@@ -102,10 +103,7 @@ pub(super) fn policies(args: &Replay, source: &PolicySource) -> Result<Vec<Asked
         let default = Recipe::of(source, policy, &mine)?.under(args.rules());
         let made = default.make()?;
         let name = made.as_ref().map_or(BUILTIN, |p| p.name());
-        let label = if own.is_empty() { name.to_owned() } else { format!("{name}:{}", own.join(",")) };
-        let same =
-            all.iter().filter(|a| a.label == label || a.label.starts_with(&format!("{label}#"))).count();
-        let label = if same == 0 { label } else { format!("{label}#{}", same + 1) };
+        let label = label(name, &own, all.iter().map(|asked| asked.label.as_str()));
         let again = Recipes { default, queues: queue_policies(args, source)? };
         let queues = again.of_queues()?;
         let own: String =

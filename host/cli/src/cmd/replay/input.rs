@@ -3,17 +3,16 @@
 //!
 //! Must never know policies.
 
-use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use anyhow::{Result, bail};
 use fluxgate_formats::JobId;
-use fluxgate_sim::driver::{self, Deciders, Outcome, Surroundings};
+use fluxgate_sim::driver::{Deciders, Outcome, Surroundings};
 use fluxgate_sim::machine::Machine;
 use fluxgate_sim::observe::Observer;
+use fluxgate_sim::replay;
 use fluxgate_sim::sweep::Report;
-use fluxgate_sim::sweep::running::{Judge, Watch};
 use fluxgate_sim::workload::stream::{self, Log, Recipe, StreamError, Survey};
 use fluxgate_sim::workload::{Job, Queues};
 
@@ -125,43 +124,19 @@ impl Input {
         observers: &mut [&mut dyn Observer],
         judged: bool,
     ) -> Result<(Outcome, Option<Report>)> {
-        let resources = machine.resources.clone();
-        let (flow, jobspecs) = (&surroundings.flow, &surroundings.jobspecs);
-        let mut judge = Judge::new(&machine.cores, surroundings.outages.changes());
-        if !machine.memory.is_empty() {
-            judge = judge.with_memory(&machine.memory, jobspecs);
-        }
-        let asked = !flow.is_empty() || !jobspecs.is_empty();
-        if asked && !machine.pools.kinds.is_empty() {
-            judge = judge.with_flow(&machine.pools, flow);
-        }
-        let judge = RefCell::new(judge);
-        let mut watch = Watch(&judge);
-        let mut all: Vec<&mut dyn Observer> = Vec::new();
-        all.extend(observers.iter_mut().map(|observer| &mut **observer as &mut dyn Observer));
-        if judged {
-            all.push(&mut watch);
-        }
-        let comes = |job: &Job| {
-            if judged {
-                judge.borrow().comes(job);
-            }
-        };
-        let outcome = match &self.jobs {
+        match &self.jobs {
             Some(jobs) => {
-                let jobs = jobs.iter().copied().inspect(comes);
-                driver::run_with(jobs, surroundings, resources, config, deciders, &mut all)?
+                let jobs = jobs.iter().copied();
+                Ok(replay::run(jobs, surroundings, machine, config, deciders, observers, judged)?)
             }
             None => {
                 let mut jobs = self.recipe.open()?;
-                let told = jobs.by_ref().inspect(comes);
-                let outcome = driver::run_with(told, surroundings, resources, config, deciders, &mut all)?;
+                let told = jobs.by_ref();
+                let ran = replay::run(told, surroundings, machine, config, deciders, observers, judged)?;
                 // The stream ends early if the file has changed since.
                 jobs.finish()?;
-                outcome
+                Ok(ran)
             }
-        };
-        drop(all);
-        Ok((outcome, judged.then(|| judge.into_inner().report())))
+        }
     }
 }

@@ -4,7 +4,6 @@
 
 use anyhow::Result;
 use fluxgate_formats::JobId;
-use serde_json::{Value, json};
 
 use super::run::Run;
 use crate::render;
@@ -14,12 +13,7 @@ const LINES_MAX: usize = 10;
 /// and jobs of one reason.
 const JOBS_MAX: usize = 10;
 
-/// Jobs with reasons, for programs.
-pub(super) fn values(jobs: &[(JobId, String)]) -> Vec<Value> {
-    jobs.iter().map(|(id, why)| json!({"job": id.0, "reason": why})).collect()
-}
-
-/// The same for a report's page.
+/// Jobs with reasons, for a report's page.
 pub(super) fn plain(jobs: &[(JobId, String)]) -> Vec<(u64, String)> {
     jobs.iter().map(|(id, why)| (id.0, why.clone())).collect()
 }

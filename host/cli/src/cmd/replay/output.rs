@@ -7,10 +7,11 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use fluxgate_sim::machine::Machine;
 use fluxgate_sim::metrics;
+use fluxgate_sim::replay::{self, RunFigures};
 use fluxgate_sim::report;
 use fluxgate_sim::transform::Estimates;
 use fluxgate_sim::workload::{Options, Overrun, Queues, Width};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::args::Replay;
 use super::input::Input;
@@ -118,6 +119,25 @@ fn told(args: &Replay) -> Vec<String> {
     told
 }
 
+/// One run for programs.
+fn figures<'a>(args: &Replay, run: &'a Run) -> RunFigures<'a> {
+    RunFigures {
+        policy: &run.name,
+        summary: &run.summary,
+        forecasts: run.forecasts.as_ref(),
+        flow: flow::usage(run),
+        peak_waiting: run.peak_waiting,
+        failed: run.failed,
+        denied: &run.denied,
+        never_started: &run.left,
+        checked: !args.no_check,
+        violations: &run.violations,
+        seconds: run.seconds,
+        policy_seconds: run.policy_seconds,
+        fuel: run.fuel,
+    }
+}
+
 /// Figures of all runs.
 pub(super) fn show(
     args: &Replay,
@@ -132,42 +152,11 @@ pub(super) fn show(
             .with_context(|| format!("cannot write {}", path.display()))?;
     }
     if args.json {
-        let runs: Vec<Value> = runs
-            .iter()
-            .map(|run| {
-                Ok(json!({
-                    "policy": run.name,
-                    "metrics": serde_json::to_value(&run.summary)?,
-                    "forecasts": serde_json::to_value(&run.forecasts)?,
-                    "flow": serde_json::to_value(flow::usage(run))?,
-                    "peak_waiting": run.peak_waiting,
-                    "ended_by_failures": run.failed,
-                    "denied": listed::values(&run.denied),
-                    "never_started": listed::values(&run.left),
-                    "checked": !args.no_check,
-                    "violations": run.violations,
-                    "seconds": run.seconds,
-                    "policy_seconds": run.policy_seconds,
-                    "fuel": run.fuel,
-                }))
-            })
-            .collect::<Result<_>>()?;
-        let survey = &input.survey;
-        let left_out: Vec<Value> = survey
-            .left_out
-            .iter()
-            .map(|(why, count)| json!({"reason": why.text(), "count": count}))
-            .collect();
-        return render::json(&json!({
-            "log": log.display().to_string(),
-            "jobs": survey.jobs,
-            "cores": machine.total_cores(),
-            "left_out": left_out,
-            "bad_lines": survey.bad.count,
-            "semantics": args.semantics.name(),
-            "rules": args.rules().values().into_iter().collect::<std::collections::BTreeMap<_, _>>(),
-            "runs": runs,
-        }));
+        let runs: Vec<Value> =
+            runs.iter().map(|run| figures(args, run).json()).collect::<serde_json::Result<_>>()?;
+        let rules = (args.semantics, args.rules());
+        let log = log.display().to_string();
+        return render::json(&replay::document(&log, &input.survey, machine, rules, runs));
     }
     if stdout_taken {
         return Ok(());
