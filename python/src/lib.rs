@@ -1,0 +1,48 @@
+//! The module `fluxgate._fluxgate` of the Python package: logs, machines, components and replays, as thin objects
+//! around `fluxgate-sim`, `fluxgate-policy` and `fluxgate-engine`. The package in `python/fluxgate` is what people use.
+//!
+//! - [`jobs`] is the workload, [`machine`] the machine, [`component`] a compiled policy.
+//! - [`replay`] runs policies on threads of its own, without the interpreter; [`columns`] collects what jobs did.
+//! - [`policy`] runs a policy that is a Python object, through a [`pass`] that is lent to it.
+//! - [`arrow`] hands columns to other libraries, [`frame`] takes theirs, [`weeks`] computes intervals, [`errors`] raises what went wrong.
+//!
+//! This crate must never decide anything about scheduling, figures or formats: those rooms are in `host/`.
+
+mod arrow;
+mod columns;
+mod component;
+mod errors;
+mod frame;
+mod jobs;
+mod machine;
+mod pass;
+mod policy;
+mod replay;
+mod weeks;
+
+use pyo3::prelude::*;
+
+/// See the crate.
+#[pymodule]
+mod _fluxgate {
+    #[pymodule_export]
+    use super::arrow::arrow_stream;
+    #[pymodule_export]
+    use super::component::{Component, component};
+    #[pymodule_export]
+    use super::frame::arrow_columns;
+    #[pymodule_export]
+    use super::jobs::{Jobs, epoch, named};
+    #[pymodule_export]
+    use super::machine::Machine;
+    #[pymodule_export]
+    use super::pass::{Candidate, JobEvents, JobRows, Pass};
+    #[pymodule_export]
+    use super::replay::{Replayed, Run, definitions, replay};
+    #[pymodule_export]
+    use super::weeks::intervals;
+
+    #[pymodule_export]
+    #[allow(non_upper_case_globals)]
+    const __version__: &str = env!("CARGO_PKG_VERSION");
+}
