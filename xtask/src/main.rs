@@ -11,6 +11,7 @@
 //! | `cargo xtask fuzz` | the fuzz targets under libFuzzer |
 //! | `cargo xtask deny` | licenses, duplicate versions, banned crates and sources |
 //! | `cargo xtask dist` | packages for users, the same bytes each time |
+//! | `cargo xtask python` | the wheel of the Python package |
 //! | `cargo xtask demo`, `bench` | build what is needed and run it |
 //!
 //! Must never know how scheduling works; it only starts other programs.
@@ -27,6 +28,7 @@ mod fuzz;
 mod house;
 mod languages;
 mod policies;
+mod python;
 mod screenshots;
 mod simulate;
 mod stamp;
@@ -98,6 +100,14 @@ enum Command {
     },
     /// Check licenses, duplicate versions, banned crates and sources: `cargo deny` with deny.toml.
     Deny,
+    /// Build the wheel of the Python package into `target/wheels`, with all policies inside.
+    ///
+    /// Needs Python 3.10 or newer with venv; maturin is fetched below `target/`.
+    Python {
+        /// Install the wheel in an empty environment and run the package's tests with it.
+        #[arg(long)]
+        check: bool,
+    },
     /// An embedded instance, a workload and policies swapped under it: `fluxgate demo`.
     Demo {
         /// Passed on to `fluxgate demo`, for example `--json`.
@@ -157,6 +167,7 @@ fn run(command: Command) -> Result<()> {
         Command::Fuzz(options) => fuzz::run(&house, &options),
         Command::Simulate { arguments } => simulate::run(&house, &arguments),
         Command::Deny => deny::run(&house),
+        Command::Python { check } => python::wheel(&house, check),
         Command::Demo { arguments } => {
             let binary = build(&house, &DEMO_POLICIES.map(|name| house.root().join("policies").join(name)))?;
             house.program(&binary).arg("demo").args(&arguments).run()

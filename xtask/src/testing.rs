@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::env;
 use std::fs;
 use std::num::NonZero;
+use std::path::PathBuf;
 use std::thread;
 
 use anyhow::{Context, Result, bail};
@@ -16,10 +17,13 @@ use fluxgate_testing::{Need, SKIPS};
 use crate::house::House;
 use crate::toolchain::on_path;
 use crate::tools::Language;
-use crate::{languages, policies, tidy};
+use crate::{languages, policies, python, tidy};
 
 /// The name of tests marked `#[ignore]`, beside the names of [`Need`].
 const IGNORED: &str = "ignored";
+
+/// The module of the Python package, which is built only where its tests can run.
+const MODULE: &str = "fluxgate-python";
 
 /// How many tests a suite runs at once (libtest).
 const THREADS: &str = "RUST_TEST_THREADS";
@@ -34,7 +38,7 @@ pub(crate) struct Options {
     #[arg(long)]
     quick: bool,
     /// Fail if a test was skipped; with names, only if it was skipped for lack of these: shared, policies, languages,
-    /// flux, chromium, program, ignored.
+    /// flux, chromium, python, program, ignored.
     #[arg(long, value_name = "NAMES", num_args = 0.., require_equals = true, value_delimiter = ',')]
     strict: Option<Vec<String>>,
     /// Passed on to `cargo test`; with -p only that package is tested.
@@ -52,24 +56,36 @@ pub(crate) fn run(house: &House, options: &Options) -> Result<()> {
     let arguments = &options.arguments;
     let names_package = |argument: &String| argument.starts_with("-p") || argument.starts_with("--package");
     let mut scope: Vec<&str> = Vec::new();
+    let python = if options.quick { None } else { interpreter(house, false) };
     if !arguments.iter().any(names_package) {
         scope.push("--workspace");
         if options.quick {
             scope.extend(END_TO_END.iter().flat_map(|package| ["--exclude", package]));
         }
+        scope.extend(["--exclude", MODULE].iter().filter(|_| python.is_none()));
     }
     if options.quick {
         policies::build(house, &[])?;
     } else {
         // One build for binary and tests: two builds would have different features and compile the WebAssembly
         // compiler twice.
-        policies::build_beside(house, &[], house.cargo("build").args(["--workspace", "--bins", "--tests"]))?;
+        let build = house.cargo("build").args(["--workspace", "--bins", "--tests"]);
+        // The module of the Python package is a library without tests.
+        let build = match python {
+            Some(_) => build.arg("--lib"),
+            None => build.args(["--exclude", MODULE]),
+        };
+        policies::build_beside(house, &[], build)?;
     }
+    let package = python.as_ref().map(|_| python::assemble(house)).transpose()?;
     let binary = house.target().join("debug").join("fluxgate");
     let list = house.target().join("skipped");
     fs::write(&list, "").with_context(|| format!("{}", list.display()))?;
     let tested = house.cargo("test").args(&scope).args(arguments);
     let mut tested = tested.env("FLUXGATE_BIN", &binary).env(SKIPS, &list);
+    if let (Some(python), Some(package)) = (&python, &package) {
+        tested = tested.env("FLUXGATE_PYTHON", python).env("FLUXGATE_PYTHON_PACKAGE", package);
+    }
     if env::var_os(THREADS).is_none() {
         // Half of the end-to-end tests wait for processes of their own.
         let cores = thread::available_parallelism().map_or(1, NonZero::get);
@@ -88,6 +104,15 @@ pub(crate) fn run(house: &House, options: &Options) -> Result<()> {
         0 => Ok(()),
         missed => bail!("--strict: {missed} tests were skipped; they are named above"),
     }
+}
+
+/// An interpreter for the tests of the Python package; the reason why there is none is told.
+fn interpreter(house: &House, fetch: bool) -> Option<PathBuf> {
+    let found = python::interpreter(house, fetch);
+    if let Err(reason) = &found {
+        eprintln!("no tests of the Python package: {reason:#}");
+    }
+    found.ok()
 }
 
 /// Runs all suites with everything that this machine has: the shared data, a browser, a real Flux, and the tools of
@@ -111,6 +136,9 @@ pub(crate) fn all(house: &House) -> Result<()> {
         Ok(()) => strict.push(Need::Languages),
         Err(reason) => eprintln!("{reason:#}"),
     }
+    if interpreter(house, true).is_some() {
+        strict.push(Need::Python);
+    }
     let strict = strict.into_iter().map(|need| need.name().to_owned()).collect();
     run(house, &Options { strict: Some(strict), arguments: vec!["--no-fail-fast".to_owned()], quick: false })
 }
@@ -133,8 +161,8 @@ fn read(list: &str) -> Skipped {
 /// The tests marked `#[ignore]` among those that the arguments select.
 fn ignored(house: &House, scope: &[&str], arguments: &[String]) -> Result<Skipped> {
     let selection = arguments.split(|argument| argument == "--").next().unwrap_or_default();
-    // Without the benches, which would run.
-    let all: &[&str] = if selection.is_empty() { &["--lib", "--bins", "--tests"] } else { &[] };
+    // Without the benches, which would run: whatever has tests, which the module of the Python package has not.
+    let all: &[&str] = if selection.is_empty() { &["--tests"] } else { &[] };
     let cargo = house.cargo("test").arg("--quiet").args(scope).args(all).args(selection);
     let listed = cargo.args(["--", "--list", "--ignored", "--format", "terse"]).read()?;
     let names = listed.lines().filter_map(|line| line.strip_suffix(": test"));

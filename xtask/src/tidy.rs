@@ -125,11 +125,18 @@ const ARROWS: &[(&str, &[&str])] = &[
             "fluxgate-languages",
         ],
     ),
+    (
+        "fluxgate-python",
+        &["fluxgate-formats", "fluxgate-graph", "fluxgate-engine", "fluxgate-policy", "fluxgate-sim"],
+    ),
     ("fluxgate-guest", &[]),
     ("fluxgate-languages", &["fluxgate-guest"]),
     ("fluxgate-testing", &[]),
     ("xtask", &["fluxgate-testing"]),
 ];
+
+/// Tests that are not Rust; pages name them too.
+const PYTHON_TESTS: &str = "python/tests";
 
 /// The rooms of `host/graph`, lowest first: a room stands on those before it.
 const GRAPH_ROOMS: [&str; 4] = ["description", "layout", "live", "record"];
@@ -147,7 +154,7 @@ pub(crate) fn check(root: &Path) -> Result<()> {
     let mut breaches = Vec::new();
     let mut names = BTreeSet::new();
     let mut files = Vec::new();
-    for room in ["host", "guest-sdk", "languages", "policies", "tests", "fuzz", "xtask"] {
+    for room in ["host", "guest-sdk", "languages", "policies", "python", "tests", "fuzz", "xtask"] {
         sources(&root.join(room), &mut files)?;
     }
     files.sort();
@@ -157,6 +164,12 @@ pub(crate) fn check(root: &Path) -> Result<()> {
         breaches.extend(judge_file(&name, &text));
         breaches.extend(judge_rooms(&name, &text));
         paths::add_names(&text, &mut names);
+    }
+    for test in fs::read_dir(root.join(PYTHON_TESTS)).context(PYTHON_TESTS)? {
+        let test = test?.path();
+        if test.extension().is_some_and(|extension| extension == "py") {
+            paths::add_names(&fs::read_to_string(&test)?, &mut names);
+        }
     }
     breaches.extend(judge_arrows(&arrows(root)?));
     breaches.extend(paths::judge(root, &names)?);

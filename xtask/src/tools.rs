@@ -165,14 +165,24 @@ fn pinned(house: &House, language: Language) -> Result<String> {
 
 /// A virtual environment with one package; its folder of programs.
 pub(crate) fn from_pypi(room: &Path, package: &str) -> Result<PathBuf> {
+    environment(room, &[package])
+}
+
+/// A virtual environment with these packages of PyPI; its folder of programs.
+pub(crate) fn environment(room: &Path, packages: &[&str]) -> Result<PathBuf> {
     let environment = room.join("venv");
     let programs = environment.join("bin");
-    fetched(room, package, || {
+    fetched(room, &packages.join(" "), || {
         Program::new("python3").args(["-m", "venv"]).arg(&environment).run()?;
         let pip = Program::new(programs.join("pip")).args(["install", "--quiet"]);
-        pip.args(["--disable-pip-version-check", package]).run()
+        pip.arg("--disable-pip-version-check").args(packages).run()
     })?;
     Ok(programs)
+}
+
+/// The folder of programs of such an environment, if it was fetched before.
+pub(crate) fn fetched_environment(room: &Path, packages: &[&str]) -> Option<PathBuf> {
+    is_complete(room, &packages.join(" ")).then(|| room.join("venv/bin"))
 }
 
 /// A folder of node modules with one package; its folder of programs.
@@ -184,10 +194,18 @@ fn from_npm(room: &Path, package: &str) -> Result<PathBuf> {
     Ok(room.join("node_modules/.bin"))
 }
 
+/// The note in a folder that records its content.
+const COMPLETE: &str = "complete";
+
+/// True if this was fetched into a folder.
+fn is_complete(room: &Path, what: &str) -> bool {
+    fs::read_to_string(room.join(COMPLETE)).is_ok_and(|text| text == what)
+}
+
 /// Fetches into a folder once; a note in it records the content.
 fn fetched(room: &Path, what: &str, fetch: impl FnOnce() -> Result<()>) -> Result<()> {
-    let note = room.join("complete");
-    if fs::read_to_string(&note).is_ok_and(|text| text == what) {
+    let note = room.join(COMPLETE);
+    if is_complete(room, what) {
         return Ok(());
     }
     if room.exists() {

@@ -29,19 +29,22 @@ pub enum Need {
     Flux,
     /// A browser.
     Chromium,
+    /// Python with the packages that the tests of the Python package need, and the package as `cargo xtask test` makes it.
+    Python,
     /// Another program.
     Program,
 }
 
 impl Need {
     /// All of them.
-    pub const ALL: [Need; 7] = [
+    pub const ALL: [Need; 8] = [
         Need::Shared,
         Need::Logs,
         Need::Policies,
         Need::Languages,
         Need::Flux,
         Need::Chromium,
+        Need::Python,
         Need::Program,
     ];
 
@@ -54,6 +57,7 @@ impl Need {
             Need::Languages => "languages",
             Need::Flux => "flux",
             Need::Chromium => "chromium",
+            Need::Python => "python",
             Need::Program => "program",
         }
     }

@@ -26,6 +26,7 @@ mod migrate;
 mod places;
 mod policies;
 mod published;
+mod python;
 mod questions;
 mod queues;
 mod ranking;

@@ -7,8 +7,19 @@ use std::path::Path;
 use anyhow::{Context, Result};
 
 /// Folders of the repository. A path that begins with one of them is a path of the repository.
-const FOLDERS: [&str; 10] =
-    ["docs/", "fuzz/", "guest-sdk/", "host/", "languages/", "policies/", "tests/", "wit/", "xtask/", ".ci/"];
+const FOLDERS: [&str; 11] = [
+    "docs/",
+    "fuzz/",
+    "guest-sdk/",
+    "host/",
+    "languages/",
+    "policies/",
+    "python/",
+    "tests/",
+    "wit/",
+    "xtask/",
+    ".ci/",
+];
 
 /// Least words of the name of a test, as pages name it.
 const WORDS_MIN: usize = 4;

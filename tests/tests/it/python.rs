@@ -1,0 +1,32 @@
+//! The Python package: its own tests, run by the interpreter and on the package that `cargo xtask test` provides.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use fluxgate_testing::{Need, component, root, skipped};
+
+/// RES-21 to RES-35: `python/tests` has a test for each row that is not open.
+#[test]
+fn the_python_package_passes_its_tests() {
+    let variable = |name: &str| std::env::var_os(name).map(PathBuf::from);
+    let (Some(python), Some(package)) = (variable("FLUXGATE_PYTHON"), variable("FLUXGATE_PYTHON_PACKAGE"))
+    else {
+        return skipped(
+            Need::Python,
+            "no tools of the Python package; `cargo xtask ci` and `cargo xtask python --check` fetch them",
+        );
+    };
+    if component("easy").is_none() {
+        return;
+    }
+    let out = Command::new(python)
+        .args(["-m", "pytest", "-q", "-p", "no:cacheprovider", "--strict-markers"])
+        .arg(root().join("python/tests"))
+        .env("PYTHONPATH", package)
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        .output()
+        .unwrap();
+    let told = format!("{}{}", String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
+    assert!(out.status.success(), "{told}");
+    assert!(!told.contains(" skipped"), "a test of the package was skipped:\n{told}");
+}

@@ -1,0 +1,120 @@
+//! The Python package: its wheel, and the package as a folder for the tests.
+//!
+//! Python and its packages are those of the machine and of PyPI, in environments below `target/`; nothing is installed
+//! elsewhere. Must never know what the package does.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+
+use crate::house::{House, Program};
+use crate::policies;
+use crate::tools::{environment, fetched_environment};
+
+/// What the tests of the package need; the package itself needs only numpy.
+const TEST_TOOLS: [&str; 6] =
+    ["numpy>=1.23", "pytest>=8", "mypy>=1.13", "matplotlib>=3.7", "pandas>=2", "pyarrow>=15"];
+/// What builds the wheel.
+const WHEEL_TOOLS: [&str; 1] = ["maturin>=1.9,<2"];
+/// Oldest Python of the package: 3 and this number.
+const MINOR_MIN: u32 = 10;
+/// The module as cargo names it, and as Python looks for it.
+const BUILT: &str = "lib_fluxgate.so";
+const MODULE: &str = "_fluxgate.abi3.so";
+
+/// An interpreter that can import everything that the tests need, with `fetch` fetched where it was not.
+///
+/// # Errors
+/// It was not fetched, this machine has no Python that is new enough, or the packages cannot be had.
+pub(crate) fn interpreter(house: &House, fetch: bool) -> Result<PathBuf> {
+    let room = house.target().join("toolchains/python-package");
+    if let Some(programs) = fetched_environment(&room, &TEST_TOOLS) {
+        return Ok(programs.join("python"));
+    }
+    if !fetch {
+        bail!("its tools are fetched by `cargo xtask ci` and `cargo xtask python --check`");
+    }
+    let asked = Program::new("python3").args(["-c", "import sys, venv; print(sys.version_info.minor)"]);
+    let minor = asked.read().context("Python 3 with venv (Debian's python3-venv)")?;
+    let minor: u32 = minor.trim().parse().with_context(|| format!("python3 says {}", minor.trim()))?;
+    if minor < MINOR_MIN {
+        bail!("python3 is 3.{minor}; the package is for 3.{MINOR_MIN} and newer");
+    }
+    Ok(environment(&room, &TEST_TOOLS)?.join("python"))
+}
+
+/// Makes the package in a folder of `target/`, of the module that cargo has built; returns what Python's path has to name.
+pub(crate) fn assemble(house: &House) -> Result<PathBuf> {
+    let place = house.target().join("python");
+    let package = place.join("fluxgate");
+    if package.exists() {
+        fs::remove_dir_all(&package).with_context(|| format!("{}", package.display()))?;
+    }
+    copy(&house.root().join("python/fluxgate"), &package, |name| {
+        name.ends_with(".py") || name.ends_with(".pyi") || name == "py.typed"
+    })?;
+    let built = house.target().join("debug").join(BUILT);
+    let module = package.join(MODULE);
+    fs::copy(&built, &module).with_context(|| format!("{}", built.display()))?;
+    copy(&house.policies(), &package.join("policies"), |name| name.ends_with(".wasm"))?;
+    Ok(place)
+}
+
+/// Copies the files of a folder whose names are wanted.
+fn copy(from: &Path, to: &Path, wanted: impl Fn(&str) -> bool) -> Result<()> {
+    fs::create_dir_all(to).with_context(|| format!("{}", to.display()))?;
+    for entry in fs::read_dir(from).with_context(|| format!("{}", from.display()))? {
+        let path = entry?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if path.is_file() && wanted(&name) {
+            fs::copy(&path, to.join(&name)).with_context(|| format!("{}", path.display()))?;
+        }
+    }
+    Ok(())
+}
+
+/// Builds the wheel, with the policies in it; with `check` also installs it in an empty environment and runs the tests
+/// of the package there.
+pub(crate) fn wheel(house: &House, check: bool) -> Result<()> {
+    let shipped = policies::build(house, &[])?;
+    let folder = house.root().join("python");
+    let inside = folder.join("fluxgate/policies");
+    if inside.exists() {
+        fs::remove_dir_all(&inside).with_context(|| format!("{}", inside.display()))?;
+    }
+    fs::create_dir_all(&inside).with_context(|| format!("{}", inside.display()))?;
+    for policy in &shipped {
+        let name = policy.file_name().context("a component has a name")?;
+        fs::copy(policy, inside.join(name)).with_context(|| format!("{}", policy.display()))?;
+    }
+    let programs = environment(&house.target().join("toolchains/maturin"), &WHEEL_TOOLS)?;
+    let out = house.target().join("wheels");
+    if out.exists() {
+        fs::remove_dir_all(&out).with_context(|| format!("{}", out.display()))?;
+    }
+    let maturin = house.program(programs.join("maturin")).args(["build", "--release", "--out"]).arg(&out);
+    maturin.arg("--manifest-path").arg(folder.join("Cargo.toml")).run()?;
+    let wheel = fs::read_dir(&out)?.flatten().map(|entry| entry.path()).next();
+    let wheel = wheel.with_context(|| format!("no wheel in {}", out.display()))?;
+    let size = fs::metadata(&wheel)?.len();
+    println!("{} ({:.1} MB)", wheel.display(), size as f64 / 1e6);
+    if !check {
+        return Ok(());
+    }
+    let python = interpreter(house, true)?;
+    let place = house.target().join("wheels/installed");
+    let pip = house.program(&python).args([
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--no-deps",
+        "--no-index",
+        "--target",
+    ]);
+    pip.arg(&place).arg(&wheel).run()?;
+    let tests = house.program(&python).args(["-m", "pytest", "-q", "-p", "no:cacheprovider"]);
+    let tests = tests.arg(folder.join("tests")).without_env("FLUXGATE_POLICIES").env("PYTHONPATH", &place);
+    tests.run()
+}
