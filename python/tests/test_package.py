@@ -120,13 +120,13 @@ def test_res_35_the_blocks_of_the_page_run(tmp_path, monkeypatch):
         exec(compile("\n" * (line - 1) + code, str(page), "exec"), names)
 
 
-def test_res_35_the_notebook_runs(tmp_path, monkeypatch):
+def test_res_35_the_notebooks_run(tmp_path, monkeypatch):
     import json
 
     pytest.importorskip("matplotlib")
     monkeypatch.chdir(tmp_path)
     notebooks = sorted((ROOT / "python/notebooks").glob("*.ipynb"))
-    assert notebooks
+    assert len(notebooks) >= 3
     for notebook in notebooks:
         names = {"__name__": "notebook"}
         for number, cell in enumerate(json.loads(notebook.read_text())["cells"]):

@@ -12,7 +12,7 @@ class Power(fg.Policy):
     settings = {"power": 1.0}
 
     def keys(self, now, jobs):
-        return jobs.duration**self.power
+        return jobs.duration * jobs.cores**self.power
 
 
 def small(seed):
