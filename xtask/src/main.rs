@@ -104,7 +104,7 @@ enum Command {
     ///
     /// Needs Python 3.10 or newer with venv; maturin is fetched below `target/`.
     Python {
-        /// Install the wheel in an empty environment and run the package's tests with it.
+        /// Install the wheel in a folder of its own and run the package's tests with it.
         #[arg(long)]
         check: bool,
     },

@@ -74,8 +74,8 @@ fn copy(from: &Path, to: &Path, wanted: impl Fn(&str) -> bool) -> Result<()> {
     Ok(())
 }
 
-/// Builds the wheel, with the policies in it; with `check` also installs it in an empty environment and runs the tests
-/// of the package there.
+/// Builds the wheel, with the policies in it; with `check` also installs it in a folder of its own and runs the tests
+/// of the package with it.
 pub(crate) fn wheel(house: &House, check: bool) -> Result<()> {
     let shipped = policies::build(house, &[])?;
     let folder = house.root().join("python");
