@@ -11,6 +11,8 @@ use anyhow::{Context, Result, bail, ensure};
 use fluxgate_sched::settings::{CONFIG_BYTES_MAX, parse_config};
 use serde_json::Value;
 
+use crate::fail::usage;
+
 /// The text of a configuration file.
 ///
 /// # Errors
@@ -40,6 +42,11 @@ pub(crate) fn settings(flags: &[String]) -> Result<Vec<(String, String)>> {
     for flag in flags {
         let more = match flag.contains('=') {
             true => crate::values::settings(std::slice::from_ref(flag))?,
+            false if !Path::new(flag).exists() => {
+                return Err(usage(format!(
+                    "--config {flag}: expected KEY=VALUE or a TOML file; there is no such file"
+                )));
+            }
             false => table(flag, read_config(Path::new(flag)).context("--config")?)?,
         };
         for (key, value) in more {

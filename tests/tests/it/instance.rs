@@ -4,6 +4,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use fluxgate_tests::fixture::{World, cli, fluxgate, folder, for_both_dialects, run};
+use serde_json::Value;
 
 #[test]
 fn a_day_in_the_life_of_a_small_cluster() {
@@ -267,7 +268,10 @@ fn what_can_never_run_is_refused_or_denied() {
             return said.fails(1, &["nsatisfiable"]);
         }
         let id = said.ok();
-        let job = world.cli(&["job", id.trim(), "--wait", "--json"]).json();
+        // It never ran.
+        let said = world.cli(&["job", id.trim(), "--wait", "--json"]);
+        assert_eq!(said.code, 1, "{said:?}");
+        let job: Value = serde_json::from_str(&said.out).unwrap();
         assert_eq!(job["result"], "FAILED", "{job}");
         assert!(job.to_string().contains("unsatisfiable"), "{job}");
         world.assert_clean();

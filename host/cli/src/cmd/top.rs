@@ -70,7 +70,7 @@ pub(crate) fn interval(seconds: f64) -> Result<Duration> {
 pub(crate) fn show(target: &Target, view: View, every: Duration) -> Result<()> {
     if !std::io::stdout().is_terminal() {
         return Err(usage(
-            "this draws on a terminal; 'status', 'queue' and 'policy watch --once' do not need one",
+            "this draws on a terminal; 'status', 'queue' and 'policy watch' with --json and --once do not need one",
         ));
     }
     // An instance that is not there is told before the screen is taken.
