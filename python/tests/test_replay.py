@@ -118,13 +118,19 @@ def test_res_26_the_interpreter_is_free_during_a_replay(log):
 
     thread = threading.Thread(target=count)
     thread.start()
-    begin = time.monotonic()
-    fg.replay(log, ["conservative", "conservative"])
-    end = time.monotonic()
+
+    def seen_inside():
+        begin = time.monotonic()
+        fg.replay(log, ["conservative", "conservative"])
+        end = time.monotonic()
+        return sum(begin < moment < end for moment in seen)
+
+    # A replay that held the interpreter would let the thread go on at its begin and at its end. On a busy machine the thread
+    # may miss a short replay.
+    free = any(seen_inside() >= 3 for _ in range(500))
     stop.set()
     thread.join()
-    inside = [moment for moment in seen if begin < moment < end]
-    assert len(inside) >= 3 or end - begin < 0.02
+    assert free
 
 
 def test_res_26_progress_is_told(log):
