@@ -383,7 +383,7 @@ pub(crate) fn replay(
     let (mut runs, mut failures) = (Vec::new(), Vec::new());
     for (ready, result) in ready.iter().zip(results) {
         match result {
-            Some(Ok(done)) => runs.push(Run::of(ready.label.clone(), done, check)),
+            Some(Ok(done)) => runs.push(Run { label: ready.label.clone(), done, checked: check }),
             Some(Err(failed)) => failures.push((ready, failed)),
             None => {}
         }
@@ -394,8 +394,8 @@ pub(crate) fn replay(
     if let Some((ready, failed)) = failures.into_iter().next() {
         return Err(exception(py, ready, failed));
     }
-    if let Some(run) = runs.iter().find(|run| !run.violations.is_empty()) {
-        return Err(errors::schedule(py, &run.label, &run.violations));
+    if let Some(run) = runs.iter().find(|run| !run.done.violations.is_empty()) {
+        return Err(errors::schedule(py, &run.label, &run.done.violations));
     }
     let runs = runs.into_iter().map(|run| Py::new(py, run)).collect::<PyResult<_>>()?;
     let machine = Arc::clone(&machine.machine);
@@ -408,36 +408,26 @@ pub(crate) struct Run {
     /// Its name in tables.
     #[pyo3(get)]
     label: String,
-    summary: Summary,
-    outcome: Outcome,
-    ran: Ran,
-    timeline: Option<Timeline>,
-    violations: Vec<String>,
-    seconds: f64,
+    done: Done,
     checked: bool,
 }
 
 impl Run {
-    fn of(label: String, done: Done, checked: bool) -> Run {
-        let Done { summary, outcome, ran, timeline, violations, seconds } = done;
-        Run { label, summary, outcome, ran, timeline, violations, seconds, checked }
-    }
-
     fn figures(&self) -> RunFigures<'_> {
         RunFigures {
             policy: &self.label,
-            summary: &self.summary,
+            summary: &self.done.summary,
             forecasts: None,
             flow: Vec::new(),
-            peak_waiting: self.outcome.peak_waiting,
-            failed: self.outcome.failed,
-            denied: &self.outcome.denied,
-            never_started: &self.outcome.unfinished,
+            peak_waiting: self.done.outcome.peak_waiting,
+            failed: self.done.outcome.failed,
+            denied: &self.done.outcome.denied,
+            never_started: &self.done.outcome.unfinished,
             checked: self.checked,
-            violations: &self.violations,
-            seconds: self.seconds,
-            policy_seconds: self.outcome.cost.nanos as f64 / 1e9,
-            fuel: self.outcome.cost.fuel,
+            violations: &self.done.violations,
+            seconds: self.done.seconds,
+            policy_seconds: self.done.outcome.cost.nanos as f64 / 1e9,
+            fuel: self.done.outcome.cost.fuel,
         }
     }
 }
@@ -452,64 +442,64 @@ impl Run {
     /// Every figure with its name, in the order of tables.
     #[getter]
     fn metrics(&self) -> Vec<(String, f64)> {
-        self.summary.figures()
+        self.done.summary.figures()
     }
 
     /// Columns of the jobs that ran, in the order of start.
     fn jobs<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        self.ran.columns(py)
+        self.done.ran.columns(py)
     }
 
     /// Columns of use and queue over time; none if they were not kept.
     fn timeline<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
-        self.timeline.as_ref().map(|timeline| timeline.columns(py)).transpose()
+        self.done.timeline.as_ref().map(|timeline| timeline.columns(py)).transpose()
     }
 
     /// True if ranks and cores of jobs are kept.
     #[getter]
     fn has_places(&self) -> bool {
-        self.ran.has_places()
+        self.done.ran.has_places()
     }
 
     /// The schedule as CSV.
     fn schedule<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
-        let bytes = py.detach(|| self.ran.schedule())?;
+        let bytes = py.detach(|| self.done.ran.schedule())?;
         Ok(PyBytes::new(py, &bytes))
     }
 
     /// Rows of cores of the job with this index, first and last, as of a machine with all cores in one column.
     fn places(&self, index: usize) -> Vec<(u32, u32)> {
-        self.ran.record.places(index).to_vec()
+        self.done.ran.record.places(index).to_vec()
     }
 
     /// Jobs that can never run, with the reason.
     #[getter]
     fn denied(&self) -> Vec<(u64, String)> {
-        plain(&self.outcome.denied)
+        plain(&self.done.outcome.denied)
     }
 
     /// Jobs that waited until no event was left, with the reason.
     #[getter]
     fn never_started(&self) -> Vec<(u64, String)> {
-        plain(&self.outcome.unfinished)
+        plain(&self.done.outcome.unfinished)
     }
 
     /// Most jobs that waited at once.
     #[getter]
     fn peak_waiting(&self) -> u64 {
-        self.outcome.peak_waiting
+        self.done.outcome.peak_waiting
     }
 
     /// Real seconds of the run, and of these in the policy.
     #[getter]
     fn seconds(&self) -> (f64, f64) {
-        (self.seconds, self.outcome.cost.nanos as f64 / 1e9)
+        (self.done.seconds, self.done.outcome.cost.nanos as f64 / 1e9)
     }
 
     /// Calls of the policy, and its fuel.
     #[getter]
     fn cost(&self) -> (u64, u64) {
-        (self.outcome.cost.calls, self.outcome.cost.fuel)
+        (self.done.outcome.cost.calls, self.done.outcome.cost.fuel)
     }
 }
 
@@ -553,10 +543,10 @@ impl Replayed {
             let run = run.get();
             report::Run {
                 label: run.label.clone(),
-                summary: run.summary.clone(),
-                record: run.ran.record.clone(),
-                denied: plain(&run.outcome.denied),
-                never_started: plain(&run.outcome.unfinished),
+                summary: run.done.summary.clone(),
+                record: run.done.ran.record.clone(),
+                denied: plain(&run.done.outcome.denied),
+                never_started: plain(&run.done.outcome.unfinished),
                 forecasts: None,
                 flows: Vec::new(),
             }

@@ -212,3 +212,36 @@ pub fn install(engine: &mut Engine, policy: Script, now: f64) -> Vec<Action> {
 pub fn said(why: &Explanation) -> String {
     why.text(0.0, &|id| id.to_string())
 }
+
+/// An engine of six nodes of four cores, and the jobs that wait and run in it.
+pub struct Side {
+    pub engine: Engine,
+    pub waiting: Vec<u64>,
+    pub running: Vec<u64>,
+}
+
+impl Side {
+    /// With `ceiling`, the queue has at most 20 cores.
+    pub fn of(script: Script, ceiling: bool) -> Side {
+        let mut config = Config::default();
+        if ceiling {
+            let bounds = fluxgate_engine::QueueBounds { ceiling: Some("20".parse().unwrap()), floor: None };
+            config.queue_bounds.insert(String::new(), bounds);
+        }
+        let mut engine = Engine::new(machine(6, 4), config);
+        install(&mut engine, script, 0.0);
+        Side { engine, waiting: Vec::new(), running: Vec::new() }
+    }
+
+    /// Processes an event; returns the jobs that start.
+    pub fn step(&mut self, event: Event, now: f64) -> Vec<u64> {
+        self.engine.step(event, now);
+        let starts = started(&self.engine.pass(now));
+        for id in &starts {
+            self.engine.step(Event::Committed { id: JobId(*id) }, now);
+        }
+        self.waiting.retain(|id| !starts.contains(id));
+        self.running.extend(&starts);
+        starts
+    }
+}

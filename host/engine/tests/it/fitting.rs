@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use fluxgate_engine::{Config, Engine, Event, Pass, PolicyError, Refusal};
+use fluxgate_engine::{Event, Pass, PolicyError, Refusal};
 use fluxgate_formats::jobspec::Simple;
 use fluxgate_formats::{JobId, Jobspec};
 use proptest::prelude::*;
@@ -71,38 +71,6 @@ fn asking(nodes: bool, n: u32, duration: f64) -> Arc<Jobspec> {
             )
         }
         false => cores(n, duration),
-    }
-}
-
-/// An engine, and the jobs that wait and run in it.
-struct Side {
-    engine: Engine,
-    waiting: Vec<u64>,
-    running: Vec<u64>,
-}
-
-impl Side {
-    fn of(script: Script, ceiling: bool) -> Side {
-        let mut config = Config::default();
-        if ceiling {
-            let bounds = fluxgate_engine::QueueBounds { ceiling: Some("20".parse().unwrap()), floor: None };
-            config.queue_bounds.insert(String::new(), bounds);
-        }
-        let mut engine = Engine::new(machine(6, 4), config);
-        install(&mut engine, script, 0.0);
-        Side { engine, waiting: Vec::new(), running: Vec::new() }
-    }
-
-    /// Processes an event; returns the jobs that start.
-    fn step(&mut self, event: Event, now: f64) -> Vec<u64> {
-        self.engine.step(event, now);
-        let starts = started(&self.engine.pass(now));
-        for id in &starts {
-            self.engine.step(Event::Committed { id: JobId(*id) }, now);
-        }
-        self.waiting.retain(|id| !starts.contains(id));
-        self.running.extend(&starts);
-        starts
     }
 }
 
