@@ -185,14 +185,15 @@ impl Keys {
     /// # Errors
     /// [`KeyError`] if the signature is missing or invalid, of an unknown key, or of other bytes.
     pub fn verify(&self, component: &[u8], signature: &Path) -> Result<Signed, KeyError> {
-        let malformed = |problem: &str| KeyError::Malformed {
-            path: signature.to_owned(),
-            what: "signature",
-            problem: problem.to_owned(),
-        };
-        let text = text(signature)?;
-        let id = number(&text).ok_or_else(|| malformed("its second line names no key"))?;
-        let signed = Signature::decode(&text).map_err(|error| malformed(&error.to_string()))?;
+        self.verify_text(component, &text(signature)?, signature)
+    }
+
+    /// The key that signed the component with the signature `text`, which came from `named`.
+    ///
+    /// # Errors
+    /// [`KeyError`] if the signature is invalid, of an unknown key, or of other bytes.
+    pub fn verify_text(&self, component: &[u8], text: &str, named: &Path) -> Result<Signed, KeyError> {
+        let (id, signed) = decode(text, named)?;
         let Some(key) = self.keys.iter().find(|key| key.id == id) else {
             let trusted: Vec<String> =
                 self.keys.iter().map(|key| format!("{} ({})", key.id, key.name)).collect();
@@ -204,6 +205,26 @@ impl Keys {
         }
         Ok(Signed { key: key.name.clone(), id, comment: signed.trusted_comment().to_owned() })
     }
+}
+
+/// The number of the key that made the signature `text`, which came from `named`. The signature is not verified.
+///
+/// # Errors
+/// [`KeyError::Malformed`] if it is no minisign signature.
+pub fn signer(text: &str, named: &Path) -> Result<String, KeyError> {
+    Ok(decode(text, named)?.0)
+}
+
+/// A signature and the number of its key.
+fn decode(text: &str, named: &Path) -> Result<(String, Signature), KeyError> {
+    let malformed = |problem: &str| KeyError::Malformed {
+        path: named.to_owned(),
+        what: "signature",
+        problem: problem.to_owned(),
+    };
+    let id = number(text).ok_or_else(|| malformed("its second line names no key"))?;
+    let signed = Signature::decode(text).map_err(|error| malformed(&error.to_string()))?;
+    Ok((id, signed))
 }
 
 fn key(path: &Path) -> Result<Key, KeyError> {

@@ -2,7 +2,6 @@
 //! xtask policies`.
 
 use std::fs;
-use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
@@ -302,52 +301,4 @@ fn a_scheduler_loads_only_what_the_site_allows() {
     assert!(swap["signed"].as_str().unwrap().ends_with("(alice)"), "{swap}");
     assert_eq!(swap["digest"], site.digest());
     world.assert_clean();
-}
-
-/// A registry on this machine, with one answer for requests with `Authorization`, one for those without, and one for
-/// a token. `HERE` in an answer is its address.
-fn registry(with: &'static str, without: &'static str, token: &'static str) -> std::net::SocketAddr {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let here = listener.local_addr().unwrap();
-    std::thread::spawn(move || {
-        for stream in listener.incoming() {
-            let mut stream = stream.unwrap();
-            let lines = BufReader::new(stream.try_clone().unwrap()).lines();
-            let head: Vec<String> =
-                lines.map_while(|line| line.ok().filter(|line| !line.is_empty())).collect();
-            let answer = match &head[..] {
-                [request, ..] if request.contains("/token") => token,
-                [_, fields @ ..] if fields.iter().any(|field| field.starts_with("Authorization:")) => with,
-                _ => without,
-            };
-            // A client may disconnect before the end of the answer; this is no error.
-            let _ = stream.write_all(answer.replace("HERE", &here.to_string()).as_bytes());
-        }
-    });
-    here
-}
-
-const MISSING: &str = "HTTP/1.1 404 x\r\nConnection: close\r\nServer: HTTP/none\r\n\r\n";
-
-/// An answer that requires a token.
-const CHALLENGE: &str =
-    "HTTP/1.1 401 x\r\nConnection: close\r\nWWW-Authenticate: Bearer realm=\"http://HERE/token\"\r\n\r\n";
-
-#[test]
-fn a_registry_writes_no_files() {
-    let dir = folder();
-    let install = |host: std::net::SocketAddr| {
-        let reference = format!("oci://{host}/a@sha256:{}", "0".repeat(64));
-        let mut command = fluxgate(["policy", "install", &reference]);
-        command.env("FLUXGATE_POLICIES", dir.path()).current_dir(dir.path());
-        run(command)
-    };
-    // A second line of the token must not become an option of curl.
-    let token = "HTTP/1.1 200 x\r\nConnection: close\r\n\r\n{\"token\": \"a\\noutput = written\"}";
-    let host = registry(MISSING, CHALLENGE, token);
-    let said = install(host);
-    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0, "a file was written: {said:?}");
-    said.fails(1, &[&host.to_string(), "the registry's token is refused", "RFC 6750"]);
-    // Only the first line of an answer has the status.
-    install(registry(MISSING, MISSING, MISSING)).fails(1, &["the registry answers 404"]);
 }

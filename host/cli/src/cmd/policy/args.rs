@@ -152,6 +152,12 @@ pub(crate) enum PolicyCmd {
         /// Language: rust, c, go, js or python.
         #[arg(long, default_value = "rust", value_name = "LANGUAGE")]
         lang: String,
+        /// Make it of a file: mlp-kernel, mlp-flat or linear of a trained network, formula of an expression.
+        #[arg(long, value_name = "TEMPLATE", requires = "weights", conflicts_with = "lang")]
+        template: Option<String>,
+        /// The file: weights in the format safetensors, or a text file with an expression.
+        #[arg(long, value_name = "FILE", requires = "template")]
+        weights: Option<PathBuf>,
         /// Where. Default: ./NAME.
         #[arg(long, value_name = "DIR")]
         path: Option<PathBuf>,

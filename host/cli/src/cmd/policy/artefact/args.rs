@@ -14,7 +14,7 @@ pub(crate) struct PolicyFolder {
     pub(crate) policies: Option<PathBuf>,
 }
 
-/// Commands of `fluxgate policy` for whoever writes or governs components.
+/// Commands of `fluxgate policy` for authors of components and for sites that govern them.
 #[derive(Debug, Subcommand)]
 pub(crate) enum ArtefactCmd {
     /// What a policy costs: fuel, time and memory by call, with up to 10,000 waiting jobs.
@@ -71,9 +71,14 @@ pub(crate) enum ArtefactCmd {
         json: bool,
     },
     /// What a component is, by manifest and signature, without running it. Exit code 1 if a signature is missing or bad.
+    /// With --recorded: whether a trained network decides as it did when its decisions were recorded; exit code 1 if it
+    /// does not.
     Verify {
-        /// The .wasm file.
+        /// The .wasm file; with --recorded also a file of weights.
         file: PathBuf,
+        /// Observations, masks and actions, in the format safetensors.
+        #[arg(long, value_name = "FILE", conflicts_with_all = ["key", "keys"])]
+        recorded: Option<PathBuf>,
         /// The public key that it is to be signed with.
         #[arg(long, value_name = "FILE", conflicts_with = "keys")]
         key: Option<PathBuf>,
@@ -97,10 +102,35 @@ pub(crate) enum ArtefactCmd {
         /// Replace a newer version of it, too.
         #[arg(long)]
         downgrade: bool,
+        /// The public key that it is to be signed with.
+        #[arg(long, value_name = "FILE", conflicts_with = "keys")]
+        key: Option<PathBuf>,
+        /// A folder of public keys, one of which it is to be signed with.
+        #[arg(long, value_name = "DIR")]
+        keys: Option<PathBuf>,
         /// Print JSON.
         #[arg(long)]
         json: bool,
         /// Where it goes.
+        #[command(flatten)]
+        folder: PolicyFolder,
+    },
+    /// Put a component and its signature into an OCI registry, from which `policy install` takes it by the digest that is
+    /// printed. It is held against the conformance kit first.
+    Publish {
+        /// A .wasm file, or the name of a policy. The signature beside it goes along.
+        #[arg(value_name = "FILE|NAME")]
+        policy: String,
+        /// Where it goes. Default tag: its version.
+        #[arg(value_name = "oci://HOST/PATH[:TAG]")]
+        target: String,
+        /// Leave out the conformance kit.
+        #[arg(long)]
+        unchecked: bool,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+        /// Where names are looked up.
         #[command(flatten)]
         folder: PolicyFolder,
     },

@@ -53,6 +53,15 @@ pub(crate) fn as_json(report: &Report) -> Value {
     value
 }
 
+/// Holds a component that is not run yet against the kit; a report is printed only if something fails.
+pub(super) fn conforms(source: &PolicySource, bytes: &[u8], path: &Path, as_json: bool) -> Result<()> {
+    let report = quietly(|| fluxgate_conformance::check(source.loader(), bytes, &Config::new()));
+    if !report.passed() {
+        print(&report, as_json)?;
+    }
+    verdict(&report, path)
+}
+
 /// An error that names the failed checks.
 pub(crate) fn verdict(report: &Report, path: &Path) -> Result<()> {
     let failed: Vec<&str> = report.failed().map(|check| check.name).collect();

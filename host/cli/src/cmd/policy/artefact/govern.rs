@@ -174,16 +174,21 @@ pub(super) fn sign(file: &Path, key: &Path, comment: Option<&str>, as_json: bool
     })
 }
 
+/// The key, or the keys of the folder, that a command names.
+pub(super) fn keys(key: Option<&Path>, folder: Option<&Path>) -> Result<Option<Keys>> {
+    Ok(match (key, folder) {
+        (Some(key), _) => Some(Keys::one(key)?),
+        (None, Some(folder)) => Some(Keys::open(folder)?),
+        (None, None) => None,
+    })
+}
+
 /// `fluxgate policy verify`.
 pub(super) fn verify(file: &Path, key: Option<&Path>, folder: Option<&Path>, as_json: bool) -> Result<()> {
     let named = || file.display().to_string();
     let bytes = read_component(file, Limits::default().component_bytes).with_context(named)?;
     let manifest = Manifest::read(&bytes).with_context(named)?;
-    let keys = match (key, folder) {
-        (Some(key), _) => Some(Keys::one(key)?),
-        (None, Some(folder)) => Some(Keys::open(folder)?),
-        (None, None) => None,
-    };
+    let keys = keys(key, folder)?;
     let signature = signature_path(file);
     let signed = match &keys {
         Some(keys) => Some(keys.verify(&bytes, &signature).with_context(named)?),

@@ -5,6 +5,8 @@
 pub(super) mod args;
 mod check;
 mod govern;
+mod publish;
+mod recorded;
 mod store;
 mod trial;
 
@@ -27,11 +29,18 @@ pub(crate) fn run(command: &ArtefactCmd) -> Result<()> {
         }
         ArtefactCmd::GenerateKey { path, json } => govern::generate_key(path, *json),
         ArtefactCmd::Sign { file, key, comment, json } => govern::sign(file, key, comment.as_deref(), *json),
-        ArtefactCmd::Verify { file, key, keys, json } => {
+        ArtefactCmd::Verify { file, recorded: Some(recorded), json, .. } => {
+            recorded::verify(file, recorded, *json)
+        }
+        ArtefactCmd::Verify { file, key, keys, json, .. } => {
             govern::verify(file, key.as_deref(), keys.as_deref(), *json)
         }
-        ArtefactCmd::Install { file, unchecked, downgrade, json, folder } => {
-            store::install(file, *unchecked, *downgrade, *json, folder.policies.as_deref())
+        ArtefactCmd::Install { file, unchecked, downgrade, key, keys, json, folder } => {
+            let keys = govern::keys(key.as_deref(), keys.as_deref())?;
+            store::install(file, *unchecked, *downgrade, keys.as_ref(), *json, folder.policies.as_deref())
+        }
+        ArtefactCmd::Publish { policy, target, unchecked, json, folder } => {
+            publish::run(policy, target, *unchecked, *json, folder.policies.as_deref())
         }
         ArtefactCmd::Remove { name, json, folder } => store::remove(name, *json, folder.policies.as_deref()),
         ArtefactCmd::Audit { file, json } => govern::audit(file.as_deref(), *json),

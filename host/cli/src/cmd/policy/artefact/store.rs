@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, anyhow, bail};
 use fluxgate_artefact::audit::Trail;
 use fluxgate_artefact::installed;
-use fluxgate_artefact::keys::{TEXT_BYTES_MAX, signature_path};
+use fluxgate_artefact::keys::{Keys, TEXT_BYTES_MAX, signature_path, signer};
 use fluxgate_artefact::registry::{Reference, docker_config};
-use fluxgate_policy::{Config, Digest};
+use fluxgate_policy::Digest;
 use fluxgate_sched::audit_entry;
 use semver::Version;
 use serde_json::{Value, json};
@@ -40,19 +40,24 @@ pub(super) fn install(
     file: &str,
     unchecked: bool,
     downgrade: bool,
+    keys: Option<&Keys>,
     as_json: bool,
     dir: Option<&Path>,
 ) -> Result<()> {
     let source = PolicySource::open(dir)?;
-    let (path, bytes, signature) = match file.starts_with("oci://") {
+    let (path, bytes, signatures) = match file.starts_with("oci://") {
         true => {
             let limit = source.loader().limits().component_bytes;
             let pulled = Reference::parse(file)?.pull(limit, docker_config().as_deref())?;
-            (PathBuf::from(file), pulled.component, pulled.signature)
+            (PathBuf::from(file), pulled.component, pulled.signatures)
         }
-        false => from_file(&source, file)?,
+        false => {
+            let (path, bytes, signature) = from_file(&source, file)?;
+            (path, bytes, signature.into_iter().collect())
+        }
     };
     let named = || path.display().to_string();
+    let signature = signature_of(&bytes, &signatures, keys, &path).with_context(named)?;
     let digest = Digest::of(&bytes).to_string();
     let compiled = source.loader().compile(&bytes).with_context(named)?;
     let name = compiled.description().name.clone();
@@ -60,11 +65,8 @@ pub(super) fn install(
         bail!("{}: the name {name} is taken", path.display());
     }
     if !unchecked {
-        let report = check::quietly(|| fluxgate_conformance::check(source.loader(), &bytes, &Config::new()));
-        if !report.passed() {
-            check::print(&report, as_json)?;
-            check::verdict(&report, &path).context("nothing was installed; --unchecked leaves this out")?;
-        }
+        check::conforms(&source, &bytes, &path, as_json)
+            .context("nothing was installed; --unchecked leaves this out")?;
     }
     let folder = folder(&source)?;
     if !downgrade {
@@ -94,6 +96,32 @@ fn no_downgrade(source: &PolicySource, folder: &Path, name: &str, version: &str)
     }
 }
 
+/// The signature to install: with keys the first that one of them made, otherwise the only one there is.
+fn signature_of(
+    component: &[u8],
+    signatures: &[String],
+    keys: Option<&Keys>,
+    named: &Path,
+) -> Result<Option<String>> {
+    let Some(keys) = keys else {
+        let [_, _, ..] = signatures else { return Ok(signatures.first().cloned()) };
+        let signers: Vec<String> =
+            signatures.iter().map(|text| signer(text, named)).collect::<Result<_, _>>()?;
+        bail!(
+            "is signed with the keys {}; which signature is to be installed is told by --key or --keys",
+            signers.join(", ")
+        );
+    };
+    let mut refused = anyhow!("is not signed, and a key is named; nothing was installed");
+    for text in signatures {
+        match keys.verify_text(component, text, named) {
+            Ok(_) => return Ok(Some(text.clone())),
+            Err(error) => refused = error.into(),
+        }
+    }
+    Err(refused)
+}
+
 /// A component and its signature, if it has one; the path is made absolute.
 fn from_file(source: &PolicySource, file: &str) -> Result<(PathBuf, Vec<u8>, Option<String>)> {
     let (path, pinned) = pin(file);
@@ -103,15 +131,22 @@ fn from_file(source: &PolicySource, file: &str) -> Result<(PathBuf, Vec<u8>, Opt
     if let Some(pinned) = pinned.filter(|pinned| *pinned != digest) {
         bail!("{}: is {digest}, but {pinned} was asked for; nothing was installed", path.display());
     }
-    let signature = signature_path(&path);
-    let signature = match std::fs::metadata(&signature) {
+    let signature = signature_beside(&path)?;
+    Ok((path, bytes, signature))
+}
+
+/// The text of the signature beside a component, if there is one.
+pub(super) fn signature_beside(component: &Path) -> Result<Option<String>> {
+    let signature = signature_path(component);
+    match std::fs::metadata(&signature) {
         Ok(meta) if meta.len() > TEXT_BYTES_MAX => {
             bail!("{}: is larger than {TEXT_BYTES_MAX} bytes", signature.display())
         }
-        Ok(_) => Some(std::fs::read_to_string(&signature).with_context(|| signature.display().to_string())?),
-        Err(_) => None,
-    };
-    Ok((path, bytes, signature))
+        Ok(_) => {
+            Ok(Some(std::fs::read_to_string(&signature).with_context(|| signature.display().to_string())?))
+        }
+        Err(_) => Ok(None),
+    }
 }
 
 /// `fluxgate policy remove`.
