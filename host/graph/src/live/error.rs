@@ -2,7 +2,7 @@
 
 use fluxgate_formats::JobId;
 
-use crate::live::windows::WindowId;
+use crate::live::calendar::WindowId;
 
 /// Why this machine can never satisfy a request, even if it is idle and every node is up.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -14,13 +14,13 @@ use rustc_hash::FxHashMap;
 use crate::layout::graph::Graph;
 use crate::layout::site::SetValues;
 use crate::layout::template::{NodeTemplate, TemplateId};
+use crate::live::calendar::Calendar;
 use crate::live::index::{Index, Status};
 use crate::live::ledger::{Allocation, Ledger};
 use crate::live::levels::Levels;
 use crate::live::request::{self, Kind, Level, Need, Request, ShapeId};
 use crate::live::reservations::Reservations;
 use crate::live::view::{Eligible, Overlay, View};
-use crate::live::windows::Calendar;
 use crate::live::{local, matcher, take};
 
 /// The machine at a moment. See the module.

@@ -6,6 +6,7 @@
 pub(crate) mod alternatives;
 pub(crate) mod bits;
 pub(crate) mod cache;
+pub(crate) mod calendar;
 pub(crate) mod counts;
 pub(crate) mod error;
 pub(crate) mod flow_kinds;
@@ -27,6 +28,7 @@ pub(crate) mod paths;
 pub(crate) mod placement;
 pub(crate) mod plan;
 pub(crate) mod planning;
+pub(crate) mod pool;
 pub(crate) mod prefer;
 pub(crate) mod profile;
 pub(crate) mod queries;

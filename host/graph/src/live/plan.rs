@@ -17,6 +17,7 @@
 use fluxgate_formats::JobId;
 
 use crate::layout::graph::Graph;
+use crate::live::calendar::Beside;
 use crate::live::counts::CountPlan;
 use crate::live::future;
 use crate::live::ledger::Allocation;
@@ -29,7 +30,6 @@ use crate::live::share;
 use crate::live::take::{self, Match};
 use crate::live::timeline::{Extra, Hints, Step, Sweep, simulate};
 use crate::live::view::{Eligible, Overlay, View};
-use crate::live::windows::Beside;
 
 /// Most simulations of one search; beyond them only the tentative places of reservations decide.
 pub const REPLAYS_MAX: usize = 64;

@@ -12,6 +12,7 @@ use fluxgate_formats::JobId;
 use rustc_hash::FxHashMap;
 
 use crate::live::cache::{CACHE_MAX, remember};
+use crate::live::calendar::{Beside, WindowMiss};
 use crate::live::error::NoFit;
 use crate::live::future;
 use crate::live::hints::PlaceHint;
@@ -22,7 +23,6 @@ use crate::live::plan::{self, Plan};
 use crate::live::request::{Request, ShapeId};
 use crate::live::resources::Resources;
 use crate::live::take::Selection;
-use crate::live::windows::{Beside, WindowMiss};
 
 /// The planning state; see the module.
 #[derive(Debug, Default)]

@@ -20,7 +20,7 @@ use rustc_hash::FxHashMap;
 use crate::description::names::Name;
 use crate::layout::graph::Graph;
 use crate::live::alternatives::{self, ALTERNATIVES_MAX};
-use crate::live::windows::Access;
+use crate::live::calendar::Access;
 
 /// Most vertices of one request.
 pub const REQUEST_VERTICES_MAX: usize = 1024;

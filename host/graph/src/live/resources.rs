@@ -20,6 +20,7 @@ use crate::live::index::{Index, Status};
 use crate::live::ledger::{Allocation, LedgerError};
 use crate::live::machine::Machine;
 use crate::live::planning::Planning;
+use crate::live::pool::Uncounted;
 use crate::live::request::{Request, Shapes, Types};
 use crate::live::reservations::ReserveError;
 use crate::live::take::{self, Selection};
@@ -63,6 +64,8 @@ pub struct Resources {
     inventory_version: u64,
     pub(crate) planning: Planning,
     pub(crate) cache: Mutex<Cache>,
+    /// The nodes of a machine that is one pool.
+    pub(crate) uncounted: Option<Uncounted>,
 }
 
 impl fmt::Debug for Resources {
@@ -95,6 +98,7 @@ impl Clone for Resources {
             inventory_version: self.inventory_version,
             planning: self.planning.clone(),
             cache: Mutex::default(),
+            uncounted: self.uncounted,
         }
     }
 }
@@ -160,6 +164,7 @@ impl Resources {
             inventory_version: 0,
             planning: Planning::default(),
             cache: Mutex::default(),
+            uncounted: None,
         };
         for at in site.iter().flat_map(|site| site.down()) {
             made.mark(Spot::Upper(at), true);
@@ -187,6 +192,7 @@ impl Resources {
             inventory_version: self.inventory_version,
             planning: Planning::default(),
             cache: Mutex::default(),
+            uncounted: self.uncounted,
         }
     }
 
@@ -519,12 +525,13 @@ impl Resources {
     /// Counts over the machine.
     pub fn totals(&self) -> Totals {
         let free = self.machine.index.free();
-        Totals {
+        let totals = Totals {
             free_nodes: small(free.idle),
             free_cores: small(free.cores),
             free_gpus: small(free.gpus),
             ..self.totals
-        }
+        };
+        self.uncounted.map_or(totals, |uncounted| uncounted.complete(totals))
     }
 }
 

@@ -185,7 +185,7 @@ pub(crate) fn simulate(
         }
         // A late reservation may begin where a window does, or ends.
         if waiting.iter().any(|(start, _)| *start <= at) {
-            next = machine.calendar.turns(at).fold(next, f64::min);
+            next = next.min(machine.calendar.next_turn(at));
         }
         if let Some(e) = &extra {
             if !extra_on {
@@ -287,6 +287,8 @@ pub(crate) struct Sweep<'a> {
     count: Option<Count<'a>>,
     events: Vec<(f64, Event)>,
     next: usize,
+    /// The next time at which a window begins or ends; infinite if there is none.
+    turn: f64,
     begun: bool,
 }
 
@@ -295,8 +297,6 @@ enum Event {
     JobEnds(JobId),
     StepEnds(usize),
     StepBegins(usize),
-    /// A window begins or ends.
-    Turn,
 }
 
 impl<'a> Sweep<'a> {
@@ -326,16 +326,22 @@ impl<'a> Sweep<'a> {
                 events.push((step.end, Event::StepEnds(index)));
             }
         }
-        events.extend(machine.calendar.turns(now).map(|time| (time, Event::Turn)));
         let order = |e: &Event| u8::from(matches!(e, Event::StepBegins(_)));
         events.sort_by(|a, b| a.0.total_cmp(&b.0).then(order(&a.1).cmp(&order(&b.1))));
-        Sweep { machine, now, steps, overlay: Overlay::default(), count, events, next: 0, begun: false }
+        let turn = machine.calendar.next_turn(now);
+        Sweep { machine, now, steps, overlay: Overlay::default(), count, events, next: 0, turn, begun: false }
     }
 
     /// Advances to the next time; the first is now.
     pub(crate) fn next(&mut self) -> Option<f64> {
-        let at = if self.begun { self.events.get(self.next)?.0 } else { self.now };
+        let at = if self.begun { self.until() } else { self.now };
+        if at == f64::INFINITY {
+            return None;
+        }
         self.begun = true;
+        if self.turn <= at {
+            self.turn = self.machine.calendar.next_turn(at);
+        }
         while let Some(&(time, event)) = self.events.get(self.next)
             && time <= at
         {
@@ -349,7 +355,6 @@ impl<'a> Sweep<'a> {
                 }
                 Event::StepEnds(index) => self.step(index, false),
                 Event::StepBegins(index) => self.step(index, true),
-                Event::Turn => {}
             }
         }
         Some(at)
@@ -387,7 +392,7 @@ impl<'a> Sweep<'a> {
 
     /// The end of the present state; infinite after the last time.
     pub(crate) fn until(&self) -> f64 {
-        self.events.get(self.next).map_or(f64::INFINITY, |(time, _)| *time)
+        self.events.get(self.next).map_or(self.turn, |(time, _)| time.min(self.turn))
     }
 
     /// True if the count suffices for the request.

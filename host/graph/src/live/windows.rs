@@ -1,10 +1,6 @@
-//! The calendar: sets of nodes that are kept from one time to another, whatever a policy decides.
+//! What the calendar leaves the requests of a machine: which nodes a request may take for a span, and why it may not start.
 //!
-//! A window keeps its nodes for the requests with access to it. A request without access to a window takes none of its nodes for a
-//! span of time that meets the window. A request with access takes them inside the window. The calendar is one part of the
-//! one ledger: allocations say which units are held, reservations fix starts, windows say which nodes may be taken.
-//!
-//! Spans are half-open, `[start, end)`. This module must never know people, queues or the purpose of a window.
+//! This module must never know people, queues or the purpose of a window.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,204 +9,15 @@ use fixedbitset::FixedBitSet;
 use fluxgate_formats::constraint::Constraint;
 use fluxgate_formats::{Idset, JobId};
 
+use crate::live::calendar::{
+    Access, Beside, OCCURRENCES_MAX, WINDOWS_MAX, Window, WindowError, WindowId, WindowMiss, WindowSpan,
+};
 use crate::live::index::Status;
 use crate::live::machine::Machine;
 use crate::live::request::Request;
 use crate::live::resources::{Resources, nodes_of};
 use crate::live::take;
 use crate::live::view::Eligible;
-
-/// Most windows of a calendar.
-pub const WINDOWS_MAX: usize = 1024;
-/// Most times that one window is in the calendar.
-pub const OCCURRENCES_MAX: usize = 64;
-
-/// Number of a window; the caller gives it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct WindowId(pub u32);
-
-/// How a request may use the nodes of a window.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Access {
-    /// It takes no other nodes, and these only inside the window.
-    Only(WindowId),
-    /// It takes these nodes inside the window, and all others as if it had no access.
-    Also(WindowId),
-    /// The window keeps nothing from it.
-    Free(WindowId),
-}
-
-impl Access {
-    /// The window.
-    pub fn window(self) -> WindowId {
-        match self {
-            Access::Only(id) | Access::Also(id) | Access::Free(id) => id,
-        }
-    }
-}
-
-/// One occurrence of a window. Times are seconds since the epoch.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct WindowSpan {
-    /// Allocations without access end by then; at most `start`.
-    pub from: f64,
-    /// Allocations with access start at this time or later.
-    pub start: f64,
-    /// Allocations without access start at this time or later.
-    pub end: f64,
-    /// Allocations with access end by then; at least `end`.
-    pub until: f64,
-}
-
-impl WindowSpan {
-    /// True if an allocation with access may hold its nodes for this span.
-    fn contains(&self, start: f64, end: f64) -> bool {
-        self.start <= start && end <= self.until
-    }
-
-    fn is_ordered(&self) -> bool {
-        let finite = [self.from, self.start, self.end, self.until].iter().all(|time| time.is_finite());
-        finite && self.from <= self.start && self.start < self.end && self.end <= self.until
-    }
-}
-
-/// Why a window is not in the calendar.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum WindowError {
-    /// Its times are not finite numbers in order.
-    #[error("the times of a window are finite, and its end is later than its start")]
-    Times,
-    /// [`WINDOWS_MAX`] windows are there already.
-    #[error("{WINDOWS_MAX} windows are there already")]
-    TooMany,
-    /// It has more than [`OCCURRENCES_MAX`] occurrences.
-    #[error("a window occurs {OCCURRENCES_MAX} times at most")]
-    TooOften,
-}
-
-#[derive(Debug, Clone)]
-struct Window {
-    /// In the order of their starts.
-    spans: Vec<WindowSpan>,
-    nodes: FixedBitSet,
-    /// The number of its nodes.
-    count: usize,
-}
-
-impl Window {
-    /// True if an allocation with access may hold its nodes for this span.
-    fn contains(&self, start: f64, end: f64) -> bool {
-        self.spans.iter().any(|span| span.contains(start, end))
-    }
-}
-
-/// An occurrence of a window in the order of the calendar.
-#[derive(Debug, Clone, Copy)]
-struct Occurrence {
-    id: WindowId,
-    /// Its place in the window.
-    at: u32,
-    span: WindowSpan,
-    /// The last end of this occurrence and of those before it.
-    last_end: f64,
-}
-
-/// All windows. See the module.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Calendar {
-    windows: BTreeMap<WindowId, Window>,
-    /// By the time from which they keep their nodes, then by window and place in it.
-    occurrences: Vec<Occurrence>,
-}
-
-/// What windows leave a request of a span.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum Beside {
-    /// No window meets the span.
-    Open,
-    /// Windows of all nodes meet it. Every later start before this time meets one of them too.
-    Closed(f64),
-    /// The nodes decide.
-    Places,
-}
-
-impl Calendar {
-    pub(crate) fn is_empty(&self) -> bool {
-        self.windows.is_empty()
-    }
-
-    fn remove(&mut self, id: WindowId) -> bool {
-        if self.windows.remove(&id).is_none() {
-            return false;
-        }
-        self.occurrences.retain(|occurrence| occurrence.id != id);
-        self.measure();
-        true
-    }
-
-    fn put(&mut self, id: WindowId, window: Window) {
-        self.occurrences.retain(|occurrence| occurrence.id != id);
-        let new = (0..).zip(&window.spans);
-        let new = new.map(|(at, span)| Occurrence { id, at, span: *span, last_end: span.end });
-        self.occurrences.extend(new);
-        self.occurrences
-            .sort_by(|a, b| a.span.from.total_cmp(&b.span.from).then((a.id, a.at).cmp(&(b.id, b.at))));
-        self.measure();
-        self.windows.insert(id, window);
-    }
-
-    fn measure(&mut self) {
-        let mut last_end = f64::NEG_INFINITY;
-        for occurrence in &mut self.occurrences {
-            last_end = last_end.max(occurrence.span.end);
-            occurrence.last_end = last_end;
-        }
-    }
-
-    /// The occurrences that a span meets, by the time from which they keep their nodes.
-    fn meeting(&self, start: f64, end: f64) -> impl Iterator<Item = (WindowId, &WindowSpan, &Window)> {
-        // All before the first of these have ended.
-        let first = self.occurrences.partition_point(|occurrence| occurrence.last_end <= start);
-        let before = self.occurrences[first..].iter().take_while(move |it| it.span.from < end);
-        let met = before.filter(move |it| it.span.end > start);
-        met.map(|it| (it.id, &it.span, &self.windows[&it.id]))
-    }
-
-    /// Does a span meet a window?
-    pub(crate) fn meets(&self, start: f64, end: f64) -> bool {
-        self.meeting(start, end).next().is_some()
-    }
-
-    /// The times after `now` at which a request may start that might not before.
-    pub(crate) fn turns(&self, now: f64) -> impl Iterator<Item = f64> {
-        let spans = self.windows.values().flat_map(|window| &window.spans);
-        let both = spans.flat_map(|span| [span.start, span.end]);
-        both.filter(move |time| *time > now)
-    }
-
-    /// The last window that a span meets, with the latest end of a span that does not meet it, and the time until which
-    /// that is so.
-    fn last_met(&self, start: f64, end: f64, own: Option<WindowId>) -> Option<WindowMiss> {
-        let mut met = self.meeting(start, end).filter(|(id, ..)| Some(*id) != own).peekable();
-        let (mut last, mut until) = (None, f64::INFINITY);
-        while let Some((id, span, _)) = met.next() {
-            until = until.min(span.end);
-            if met.peek().is_none() {
-                last = Some((id, span.from));
-            }
-        }
-        last.map(|(window, latest)| WindowMiss { window, latest, until })
-    }
-}
-
-/// A request that does not fit beside windows: a start whose end is later than `latest` fails before `until`.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct WindowMiss {
-    pub(crate) window: WindowId,
-    pub(crate) latest: f64,
-    pub(crate) until: f64,
-}
 
 impl Machine {
     /// Do windows decide on which nodes a request may be for a span?

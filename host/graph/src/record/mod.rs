@@ -4,5 +4,6 @@
 
 mod allocation;
 mod recover;
+pub(crate) mod runs;
 pub(crate) mod write_jgf;
 mod write_r;

@@ -18,7 +18,7 @@ struct Search {
     items: Vec<Item>,
     /// The vertices that satisfy the expression, without those above them.
     holding: Vec<VertexId>,
-    told: Usage,
+    usage: Usage,
 }
 
 impl Matcher {
@@ -26,7 +26,7 @@ impl Matcher {
     /// also their aggregates.
     pub fn find(&self, text: &str) -> Result<(Booked, Usage), FindError> {
         let search = self.searched(text)?;
-        Ok((Booked { items: search.items, ..Booked::default() }, search.told))
+        Ok((Booked { items: search.items, ..Booked::default() }, search.usage))
     }
 
     /// The vertices that satisfy an expression, in the order they were added.
@@ -38,7 +38,7 @@ impl Matcher {
 
     fn searched(&self, text: &str) -> Result<Search, FindError> {
         let criteria = Criteria::parse(text)?;
-        let mut search = Search { criteria, items: Vec::new(), holding: Vec::new(), told: Usage::new() };
+        let mut search = Search { criteria, items: Vec::new(), holding: Vec::new(), usage: Usage::new() };
         let mut seen = vec![false; self.model.vertex_count()];
         self.search(self.root, Above::default(), 1, &mut seen, &mut search);
         Ok(search)
@@ -70,8 +70,8 @@ impl Matcher {
             return false;
         }
         if let Some(job) = to.criteria.usage() {
-            let Some(told) = self.usage(v, job) else { return false };
-            to.told.insert(v, told);
+            let Some(usage) = self.usage(v, job) else { return false };
+            to.usage.insert(v, usage);
         }
         to.holding.extend(holds.then_some(v));
         to.items.push(Item::Vertex {

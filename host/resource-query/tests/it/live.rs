@@ -3,11 +3,11 @@
 //!
 //! What differs on purpose is a table in `docs/formats.md`; no request here is about that.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use fluxgate_formats::jobspec::{Checks, Jobspec};
-use fluxgate_formats::{Idset, JobId};
+use fluxgate_formats::{Idset, JobId, R};
 use fluxgate_graph::description::Model;
 use fluxgate_graph::{Placement, Resources};
 use fluxgate_resource_query::{Item, Matcher, Op, Policy, Setup};
@@ -146,17 +146,24 @@ fn jobspec(resources: &Value) -> Jobspec {
     Jobspec::from_owned(value, Checks::default()).unwrap()
 }
 
-/// The ranks of the nodes that the tool chose.
-fn ranks(tool: &Matcher, items: &[Item]) -> BTreeSet<u32> {
-    let rank = |item: &Item| match item {
-        Item::Vertex { vertex, .. } => {
-            let vertex = &tool.model()[*vertex];
-            let is_node = tool.model().text(vertex.type_()) == "node";
-            vertex.rank().filter(|_| is_node)?.try_into().ok()
+/// How many vertices of a type the tool chose on each rank.
+fn chosen_of(kind: &str, tool: &Matcher, items: &[Item]) -> BTreeMap<u32, usize> {
+    let mut count = BTreeMap::new();
+    for item in items {
+        let Item::Vertex { vertex, .. } = item else { continue };
+        let vertex = &tool.model()[*vertex];
+        let rank = vertex.rank().and_then(|rank| u32::try_from(rank).ok());
+        if let Some(rank) = rank.filter(|_| tool.model().text(vertex.type_()) == kind) {
+            *count.entry(rank).or_default() += 1;
         }
-        Item::Edge { .. } => None,
-    };
-    items.iter().filter_map(rank).collect()
+    }
+    count
+}
+
+/// How many cores of each rank an R has.
+fn cores_of(r: &R) -> BTreeMap<u32, usize> {
+    let cores = |rank| r.children(rank).and_then(|children| children.get("core")).map_or(0, Idset::len);
+    r.ranks().iter().map(|rank| (rank, cores(rank) as usize)).collect()
 }
 
 /// The tool fills the slots of a request from direct children of one vertex: cores of one socket, nodes of one chassis.
@@ -205,12 +212,15 @@ fn compare(site: &Site, policy: &str, steps: &[Step]) -> Result<(), String> {
                 match (by_tool, by_live) {
                     (Err(_), Err(_)) => {}
                     (Ok(matched), Ok(selection)) => {
-                        let chosen = ranks(&tool, &matched.booked.items);
+                        let items = &matched.booked.items;
+                        let chosen: BTreeSet<u32> = chosen_of("node", &tool, items).into_keys().collect();
                         let r = live.selection_to_r(&selection, 0.0, DURATION);
                         live.allocate(JobId(job), &selection, 0.0, DURATION).unwrap();
                         running.push(job);
                         let ours: BTreeSet<u32> = r.ranks().iter().collect();
-                        if chosen != ours && another_order(site, policy, resources) {
+                        // The same nodes with other numbers of cores leave another state to the next request, too.
+                        let same = chosen == ours && chosen_of("core", &tool, items) == cores_of(&r);
+                        if !same && another_order(site, policy, resources) {
                             return Ok(());
                         }
                         if chosen != ours {
