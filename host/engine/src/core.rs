@@ -10,6 +10,7 @@ pub(crate) mod queue;
 pub(crate) mod scope;
 mod scopes;
 pub(crate) mod tally;
+pub(crate) mod waiting;
 pub(crate) mod windows;
 
 use std::collections::BTreeMap;
@@ -23,9 +24,11 @@ use crate::config::Config;
 use crate::habits::Habits;
 use crate::interrupt::Interrupt;
 use crate::order::{Order, OrderKey, Slot};
+use crate::pages::Pages;
 use crate::reason::Reason;
 use crate::standing::Standing;
 use crate::stats::Stats;
+use crate::trace::Tracing;
 use crate::windows::Windows;
 use job::{Job, NewJob, Running};
 use queue::Queue;
@@ -59,7 +62,7 @@ pub(crate) struct Core {
     pub(crate) passed: Vec<QueueId>,
     /// Whether the default scope has an active policy, and a successor; decides the orders of new queues.
     open: [bool; 2],
-    jobs: Vec<Option<Job>>,
+    jobs: Pages<Job>,
     vacant: Vec<Slot>,
     pending: BTreeMap<JobId, Slot>,
     queue_ids: BTreeMap<String, QueueId>,
@@ -69,6 +72,8 @@ pub(crate) struct Core {
     pub(crate) standing: Standing,
     /// The order of broker ranks that the default policy gave the resources.
     pub(crate) node_order: Option<Arc<[u32]>>,
+    /// Traces of passes, if they are made.
+    pub(crate) tracing: Option<Box<Tracing>>,
 }
 
 impl Core {
@@ -91,13 +96,14 @@ impl Core {
             unparked_epoch,
             passed: Vec::new(),
             open: [false; 2],
-            jobs: Vec::new(),
+            jobs: Pages::default(),
             vacant: Vec::new(),
             pending: BTreeMap::new(),
             queue_ids: BTreeMap::new(),
             queue_names: Arc::new([]),
             standing: Standing::default(),
             node_order: None,
+            tracing: None,
         }
     }
 
@@ -203,29 +209,25 @@ impl Core {
     }
 
     pub(crate) fn job(&self, slot: Slot) -> Option<&Job> {
-        self.jobs.get(slot as usize)?.as_ref()
+        self.jobs.get(slot)
     }
 
     pub(crate) fn job_mut(&mut self, slot: Slot) -> Option<&mut Job> {
-        self.jobs.get_mut(slot as usize)?.as_mut()
+        self.jobs.get_mut(slot)
     }
 
     /// Adds a waiting job, without a key of the policy. The id must not be waiting.
     pub(crate) fn insert(&mut self, new: NewJob) -> Slot {
         let queue = &mut self.queues[new.queue as usize];
         let class = queue.join(&new.request, new.duration);
-        let slot = self.vacant.pop().unwrap_or(self.jobs.len() as Slot);
+        let slot = self.vacant.pop().unwrap_or(self.jobs.len());
         queue.dirty = true;
         queue.fresh.push(slot);
         let id = new.id;
         let job = new.wait_in(class);
         queue.native.insert(job.native_key(), slot);
         queue.tally.waits_for(&job.reason);
-        if slot as usize == self.jobs.len() {
-            self.jobs.push(Some(job));
-        } else {
-            self.jobs[slot as usize] = Some(job);
-        }
+        self.jobs.put(slot, job);
         self.join_group(slot);
         self.pending.insert(id, slot);
         slot
@@ -236,7 +238,7 @@ impl Core {
         self.unplace(slot, 0);
         self.unplace(slot, 1);
         self.leave_group(slot);
-        let job = self.jobs.get_mut(slot as usize)?.take()?;
+        let job = self.jobs.take(slot)?;
         self.pending.remove(&job.id);
         self.vacant.push(slot);
         let queue = &mut self.queues[job.queue as usize];
@@ -251,7 +253,7 @@ impl Core {
         let Some(queue) = self.job(slot).map(|job| job.queue as usize) else { return };
         let side = self.queues[queue].side(role);
         self.unplace(slot, side);
-        let Some(job) = self.jobs.get_mut(slot as usize).and_then(Option::as_mut) else { return };
+        let Some(job) = self.jobs.get_mut(slot) else { return };
         let place = OrderKey::new(key, job.priority, job.t_submit, job.id);
         let queue = &mut self.queues[queue];
         let fewest = queue.fewest(job.class);
@@ -262,7 +264,7 @@ impl Core {
     }
 
     fn unplace(&mut self, slot: Slot, side: Side) {
-        let Some(job) = self.jobs.get_mut(slot as usize).and_then(Option::as_mut) else { return };
+        let Some(job) = self.jobs.get_mut(slot) else { return };
         let queue = &mut self.queues[job.queue as usize];
         let fewest = queue.fewest(job.class);
         if let (Some(order), Some((generation, key))) = (&mut queue.orders[side], job.places[side].take())
@@ -301,7 +303,7 @@ impl Core {
         self.unplace(slot, 0);
         self.unplace(slot, 1);
         self.leave_group(slot);
-        let Some(job) = self.jobs.get_mut(slot as usize).and_then(Option::as_mut) else { return };
+        let Some(job) = self.jobs.get_mut(slot) else { return };
         let queue = &mut self.queues[job.queue as usize];
         queue.leave(job.class);
         job.class = queue.join(&request, job.duration);
@@ -323,7 +325,7 @@ impl Core {
         self.unplace(slot, 0);
         self.unplace(slot, 1);
         self.leave_group(slot);
-        let Some(job) = self.jobs.get_mut(slot as usize).and_then(Option::as_mut) else { return };
+        let Some(job) = self.jobs.get_mut(slot) else { return };
         let queue = &mut self.queues[job.queue as usize];
         queue.native.remove(&job.native_key());
         job.priority = priority;

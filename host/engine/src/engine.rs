@@ -29,6 +29,7 @@ use crate::pass::Pass;
 use crate::policies::Policies;
 use crate::reason::Reason;
 use crate::stats::Stats;
+use crate::trace::PassTrace;
 
 /// The scheduler without clock and I/O. Starts with the built-in policy; see [`Engine::swap`].
 pub struct Engine {
@@ -123,6 +124,16 @@ impl Engine {
         self.core.interrupt.at = look;
     }
 
+    /// Makes traces of passes from now on, or no longer; see [`PassTrace`].
+    pub fn set_tracing(&mut self, on: bool) {
+        self.core.tracing = on.then(Box::default);
+    }
+
+    /// The traces of the passes since the last call, in order.
+    pub fn take_traces(&mut self) -> Vec<PassTrace> {
+        self.core.tracing.as_mut().map_or_else(Vec::new, |tracing| std::mem::take(&mut tracing.passes))
+    }
+
     /// Processes an event. See [`Action`] for the results.
     pub fn step(&mut self, event: Event, now: f64) -> Vec<Action> {
         let mut out = Vec::new();
@@ -191,7 +202,7 @@ impl Engine {
                 }
             }
             Event::PutWindow(window) => {
-                // Whoever asked for it has tried it before.
+                // The request was tried before it was made.
                 let _ = self.core.put_window(*window, now);
             }
             Event::RemoveWindow { name } => {
@@ -247,10 +258,11 @@ impl Engine {
             if let Err(error) = result {
                 // The pass is a transaction: all of its decisions are undone, and the built-in policy decides
                 // instead.
-                let mut core = pass.abort();
+                let mut core = pass.abort(&error);
                 let scope = core.scope_of(queue);
                 policies.fail(&mut core, scope, error, out);
                 pass = Pass::new(core, queue, now);
+                pass.decided_by(crate::BUILTIN);
                 pass.run_alone();
             }
             let outcome = pass.commit(out);

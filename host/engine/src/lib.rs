@@ -35,6 +35,7 @@ mod headroom;
 mod interrupt;
 mod lend;
 mod order;
+mod pages;
 mod pass;
 mod placement;
 mod policies;
@@ -47,11 +48,13 @@ mod reason;
 mod shadow;
 mod standing;
 mod stats;
+mod trace;
 mod windows;
 
 pub use self::core::checkpoint::{
-    ActivePolicyState, Checkpoint, PendingState, QueuePolicyState, QueueState, ResumeError, RunningState,
+    ActivePolicyState, Checkpoint, QueuePolicyState, QueueState, ResumeError, RunningState,
 };
+pub use self::core::waiting::{PendingState, PendingStates};
 pub use amounts::{AMOUNTS, Amount, QueueBounds, check_bounds};
 pub use columns::{JobColumns, JobEvent, JobEventKind, Machine, MachineTotals};
 pub use config::{Config, OnBreach};
@@ -62,6 +65,7 @@ pub use event::{Action, AuditReport, Event, PolicyNotice, RpcError};
 pub use explain::{Explanation, JobState, about};
 pub use feasibility::feasibility;
 pub use forecast::{FORECAST_JOBS_MAX, Forecast, ForecastBase};
+pub use pages::Pages;
 pub use pass::{JobView, Pass, Refusal};
 pub use policies::Retired;
 pub use policies::swap::SwapError;
@@ -79,6 +83,7 @@ pub use shadow::{
     DIFFERENCES_MAX, Decisions, Difference, Shadow, ShadowBase, ShadowError, ShadowJobs, Tally, When,
 };
 pub use stats::{QueueCounts, Stats};
+pub use trace::{PassTrace, STEPS_MAX, Step};
 pub use windows::{
     AfterWindow, MEMBERS_MAX, Members, Occurrence, OnRunning, Repeat, WINDOW_NAME_MAX, WINDOW_NOTE_MAX,
     Wanted, Window, WindowKind, Windows, check_window_name,

@@ -21,6 +21,7 @@ mod resources;
 mod stage;
 mod start_or_reserve;
 mod suspended;
+mod tracing;
 
 use std::collections::BTreeMap;
 
@@ -35,6 +36,7 @@ use crate::order::{ClassId, OrderKey, Slot, Walk};
 use crate::policy_error::PolicyError;
 use crate::reason::Reason;
 use crate::standing::Standing;
+use crate::trace::{PassTrace, Step};
 
 use limits::Limits;
 use miss::Miss;
@@ -127,6 +129,8 @@ pub struct Pass {
     /// The driver has raised the interrupt.
     interrupted: bool,
     breach: Option<PolicyError>,
+    /// What happened in it, if a trace is wanted.
+    trace: Option<Box<PassTrace>>,
 }
 
 impl std::fmt::Debug for Pass {
@@ -139,6 +143,7 @@ impl Pass {
     pub(crate) fn new(mut core: Box<Core>, queue: QueueId, now: f64) -> Self {
         core.serial += 1;
         core.stats.passes += 1;
+        let trace = tracing::begin(&mut core, queue, now);
         Pass {
             headroom: core.headroom(queue, now),
             standing: std::mem::take(&mut core.standing),
@@ -166,6 +171,7 @@ impl Pass {
             cut: false,
             interrupted: false,
             breach: None,
+            trace,
         }
     }
 
@@ -253,17 +259,20 @@ impl Pass {
     pub fn fits(&mut self, candidate: u32) -> Result<bool, PolicyError> {
         self.undecided(candidate)?;
         if self.fit.as_ref().is_some_and(|(slot, _)| *slot == candidate) {
+            self.traced(candidate, |job| Step::Fits(job, true));
             return Ok(true);
         }
         self.drop_standing();
         let placement = self.placement(candidate, None);
-        Ok(match self.search(candidate, placement) {
+        let fits = match self.search(candidate, placement) {
             Ok(selection) => {
                 self.fit = Some((candidate, selection));
                 true
             }
             Err(_) => false,
-        })
+        };
+        self.traced(candidate, |job| Step::Fits(job, fits));
+        Ok(fits)
     }
 
     /// Earliest start of the candidate, infinite if it cannot start with the nodes that are up.
@@ -281,7 +290,9 @@ impl Pass {
         let Some(job) = self.core.job(slot) else { return f64::INFINITY };
         let (request, duration) = (job.request.clone(), job.duration);
         let earliest = self.core.earliest_in(self.headroom.as_ref(), &request, (self.now, from), duration);
-        earliest.unwrap_or(f64::INFINITY)
+        let earliest = earliest.unwrap_or(f64::INFINITY);
+        self.traced(slot, |job| Step::Earliest(job, earliest));
+        earliest
     }
 
     /// Starts the candidate now, with the placement of its jobspec, else of this call, else of its queue, else of the
@@ -305,6 +316,16 @@ impl Pass {
         placement: Option<Placement>,
     ) -> Result<Result<(), Refusal>, PolicyError> {
         self.undecided(candidate)?;
+        let answer = self.try_start(candidate, placement)?;
+        self.traced_start(candidate, &answer);
+        Ok(answer)
+    }
+
+    fn try_start(
+        &mut self,
+        candidate: u32,
+        placement: Option<Placement>,
+    ) -> Result<Result<(), Refusal>, PolicyError> {
         if self.at_limit() {
             return Ok(Err(Refusal::Limit));
         }
@@ -362,6 +383,12 @@ impl Pass {
     /// As [`Pass::reserve`], for a start at `from` or later.
     fn reserve_from(&mut self, candidate: u32, from: f64) -> Result<Result<f64, Refusal>, PolicyError> {
         self.undecided(candidate)?;
+        let answer = self.try_reserve(candidate, from)?;
+        self.traced_reserve(candidate, &answer);
+        Ok(answer)
+    }
+
+    fn try_reserve(&mut self, candidate: u32, from: f64) -> Result<Result<f64, Refusal>, PolicyError> {
         self.drop_standing();
         self.blocked = true;
         if self.at_limit() || self.core.resources.reservation_count() >= self.core.config.reservations_max {
@@ -409,12 +436,14 @@ impl Pass {
     pub fn rekey(&mut self, candidate: u32) -> Result<(), PolicyError> {
         self.known(candidate)?;
         self.rekeys.extend(self.core.job(candidate).map(|job| job.id));
+        self.traced(candidate, Step::Rekey);
         Ok(())
     }
 
     /// Requests another pass of this queue at this time. Times that are not in the future are ignored.
     pub fn wake_at(&mut self, time: f64) {
         if time > self.now && time.is_finite() {
+            self.traced_wake(time);
             self.wake = Some(self.wake.map_or(time, |w| w.min(time)));
         }
     }

@@ -230,6 +230,7 @@ impl Policies {
         let active = self.active_mut(core.scope_of(queue));
         let mut pass = Pass::new(core, queue, now);
         let mut result = Ok(());
+        pass.decided_by(active.as_ref().map_or(BUILTIN, |active| active.policy.name()));
         match active {
             Some(active) if active.policy.abilities().scheduling => {
                 (pass, result) = active.policy.run(pass);

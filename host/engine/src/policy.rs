@@ -52,6 +52,12 @@ pub trait Policy: Send {
     /// Its optional parts. Constant over its life.
     fn abilities(&self) -> Abilities;
 
+    /// True if a decision may depend on how many nodes are free, or on which. False lets a replay count the cores of a machine
+    /// without nodes. Constant over its life.
+    fn reads_nodes(&self) -> bool {
+        true
+    }
+
     /// The totals of the machine. Called before [`Policy::keys`] and [`Policy::observe`] whenever they changed; a
     /// policy may ignore them.
     fn machine(&mut self, _machine: Machine) {}

@@ -384,7 +384,7 @@ impl Engine {
             core.lend(|core| match policies.propose(core, index, now) {
                 (pass, Ok(())) => (pass.stage(&mut looked.staged), Ok(())),
                 (pass, Err(error)) => {
-                    let mut core = pass.abort();
+                    let mut core = pass.abort(&error);
                     looked.staged.undo(&mut core);
                     (core, Err(error))
                 }

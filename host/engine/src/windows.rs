@@ -158,6 +158,14 @@ impl Window {
         self.occurrences.iter().map(span).collect()
     }
 
+    /// Does the access of this job depend on this window?
+    pub(crate) fn concerns(&self, job: Applicant<'_>) -> bool {
+        let named = job.named == Some(self.name.as_str());
+        self.kind == WindowKind::Dedicated
+            && (named || self.members.magnetic || !self.members.queues.is_empty())
+            && self.members.admit(job.user, job.queue)
+    }
+
     /// Is it on at this time?
     pub fn is_active(&self, now: f64) -> bool {
         self.occurrences.first().is_some_and(|first| first.start <= now)
@@ -210,6 +218,10 @@ pub(crate) struct Held {
 #[derive(Debug, Clone, Default)]
 pub struct Windows {
     by_name: BTreeMap<String, Held>,
+    /// The names of those for jobs of their queues, by queue. Windows for maintenance are for nobody.
+    of_queues: BTreeMap<String, BTreeSet<String>>,
+    /// The names of those that attract jobs.
+    magnetic: BTreeSet<String>,
     /// The next time at which a window begins or ends; a pass is due then.
     pub(crate) wake: Option<f64>,
     /// Advances on every change.
@@ -253,15 +265,40 @@ impl Windows {
         self.get(name).map_or_else(free, |held| held.id)
     }
 
-    /// Keeps a window under this number.
-    pub(crate) fn put(&mut self, window: Window, id: WindowId) {
+    /// Keeps a window under this number; returns the one that had its name.
+    pub(crate) fn put(&mut self, window: Window, id: WindowId) -> Option<Held> {
+        let before = self.remove(&window.name);
+        if window.kind == WindowKind::Dedicated {
+            for queue in &window.members.queues {
+                self.of_queues.entry(queue.clone()).or_default().insert(window.name.clone());
+            }
+            if window.members.magnetic {
+                self.magnetic.insert(window.name.clone());
+            }
+        }
         self.by_name.insert(window.name.clone(), Held { id, window: Arc::new(window) });
-        self.version += 1;
+        before
     }
 
+    /// Forgets a window.
     pub(crate) fn remove(&mut self, name: &str) -> Option<Held> {
         self.version += 1;
-        self.by_name.remove(name)
+        let held = self.by_name.remove(name)?;
+        for queue in &held.window.members.queues {
+            if let Some(names) = self.of_queues.get_mut(queue) {
+                names.remove(name);
+                if names.is_empty() {
+                    self.of_queues.remove(queue);
+                }
+            }
+        }
+        self.magnetic.remove(name);
+        Some(held)
+    }
+
+    /// The windows that name this queue, and may admit its jobs.
+    fn naming(&self, queue: &str) -> impl Iterator<Item = &Held> {
+        self.of_queues.get(queue).into_iter().flatten().filter_map(|name| self.by_name.get(name))
     }
 
     /// The first time after `now` at which a window begins or ends, or its jobs in the way are to be ended.
@@ -302,20 +339,15 @@ impl Windows {
                 && !held.window.occurrences.is_empty()
         };
         let start = |held: &&Held| held.window.occurrences.first().map_or(f64::INFINITY, |first| first.start);
-        let first = |of_queue: bool| {
-            let fits = self.by_name.values().filter(open).filter(move |held| match of_queue {
-                true => !held.window.members.queues.is_empty() && !held.window.members.magnetic,
-                false => held.window.members.magnetic,
-            });
-            fits.min_by(|a, b| start(a).total_cmp(&start(b)))
-        };
-        if let Some(held) = first(true) {
+        let of_queue = self.naming(job.queue).filter(open).filter(|held| !held.window.members.magnetic);
+        if let Some(held) = of_queue.min_by(|a, b| start(a).total_cmp(&start(b))) {
             return Some(bound(held));
         }
         if self.over_for(job).is_some() {
             return Some(Access::Only(NOWHERE));
         }
-        first(false).map(|held| match held.window.flex {
+        let magnetic = self.magnetic.iter().filter_map(|name| self.by_name.get(name)).filter(open);
+        magnetic.min_by(|a, b| start(a).total_cmp(&start(b))).map(|held| match held.window.flex {
             true => Access::Free(held.id),
             false => Access::Also(held.id),
         })
@@ -332,13 +364,11 @@ impl Windows {
 
     /// The window for jobs of its queue that is over and has it go on waiting.
     fn over_for(&self, job: Applicant<'_>) -> Option<&Window> {
-        let mut all = self.by_name.values().map(|held| &*held.window);
+        let mut all = self.naming(job.queue).map(|held| &*held.window);
         all.find(|window| {
             window.occurrences.is_empty()
                 && window.after == AfterWindow::Wait
-                && window.kind == WindowKind::Dedicated
                 && !window.members.magnetic
-                && !window.members.queues.is_empty()
                 && window.members.admit(job.user, job.queue)
         })
     }
@@ -384,3 +414,6 @@ impl Windows {
         Some((name.into(), text.into()))
     }
 }
+
+#[cfg(test)]
+mod tests;

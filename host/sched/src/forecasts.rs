@@ -36,7 +36,7 @@ pub(crate) struct Forecasts {
     /// Events and passes that the last one knows of.
     of: Option<(u64, u64)>,
     /// The expected starts that jobs are annotated with, seconds since the epoch.
-    told: BTreeMap<JobId, f64>,
+    announced: BTreeMap<JobId, f64>,
     /// How far off they were.
     errors: Errors,
 }
@@ -48,12 +48,12 @@ fn annotate(id: JobId, start: Option<f64>) -> Action {
 impl Forecasts {
     /// For `stats-get`.
     pub(crate) fn figures(&self) -> Value {
-        json!({ "told": self.told.len(), "making": self.busy })
+        json!({ "told": self.announced.len(), "making": self.busy })
     }
 
     /// The expected start that a job is annotated with.
     pub(crate) fn start(&self, id: JobId) -> Option<f64> {
-        self.told.get(&id).copied()
+        self.announced.get(&id).copied()
     }
 
     /// The times between which four of five such starts came, of the queue of the job; `None` where too few are known.
@@ -95,12 +95,12 @@ impl Forecasts {
 
     /// The actions that take back all annotations of forecasts.
     pub(crate) fn take_back(&mut self) -> Vec<Action> {
-        std::mem::take(&mut self.told).into_keys().map(|id| annotate(id, None)).collect()
+        std::mem::take(&mut self.announced).into_keys().map(|id| annotate(id, None)).collect()
     }
 
     /// Everything begins anew.
     pub(crate) fn forget(&mut self) {
-        (self.of, self.told) = (None, BTreeMap::new());
+        (self.of, self.announced) = (None, BTreeMap::new());
         self.errors.forget_jobs();
     }
 
@@ -108,16 +108,16 @@ impl Forecasts {
     pub(crate) fn heed(&mut self, action: &mut Action) {
         match action {
             Action::Annotate { id, annotations } if annotations["sched"].get("t_estimate").is_some() => {
-                self.told.remove(id);
+                self.announced.remove(id);
             }
             Action::Start { id, annotations, .. }
-                if self.told.remove(id).is_some() && annotations.is_object() =>
+                if self.announced.remove(id).is_some() && annotations.is_object() =>
             {
                 // Absent reads as null, and is null from here on.
                 annotations["sched"]["t_estimate"].take();
             }
             Action::Deny { id, .. } | Action::Canceled { id } => {
-                self.told.remove(id);
+                self.announced.remove(id);
             }
             _ => {}
         }
@@ -131,7 +131,7 @@ impl Forecasts {
         lacks: impl Fn(JobId) -> bool,
     ) -> Vec<Action> {
         let mut out = Vec::new();
-        let mut before = std::mem::take(&mut self.told);
+        let mut before = std::mem::take(&mut self.announced);
         for forecast in forecasts.iter().filter(|forecast| lacks(forecast.id)) {
             let (id, known) = (forecast.id, before.remove(&forecast.id));
             let start = forecast.start.map(f64::ceil);
@@ -141,21 +141,21 @@ impl Forecasts {
                 }
                 (known, start) => known.is_some() != start.is_some(),
             };
-            let tell = moved && out.len() < TOLD_MAX;
-            if tell {
+            let announce = moved && out.len() < TOLD_MAX;
+            if announce {
                 out.push(annotate(id, start));
             }
             if let Some(start) = start {
                 self.errors.expect(id, forecast.queue, now, start);
             }
-            self.told.extend(if tell { start } else { known }.map(|start| (id, start)));
+            self.announced.extend(if announce { start } else { known }.map(|start| (id, start)));
         }
         // Too many are before them now.
         for (id, known) in before.into_iter().filter(|(id, _)| lacks(*id)) {
             if out.len() < TOLD_MAX {
                 out.push(annotate(id, None));
             } else {
-                self.told.insert(id, known);
+                self.announced.insert(id, known);
             }
         }
         out
@@ -209,7 +209,7 @@ mod tests {
         assert_eq!((rest.len(), rest[0].0), (300 - TOLD_MAX, TOLD_MAX as u64));
         assert_eq!(expected.news(0.0, &[], |_| true).len(), TOLD_MAX, "taken back");
         assert_eq!(expected.news(0.0, &[], |_| true).len(), 300 - TOLD_MAX);
-        assert!(expected.told.is_empty());
+        assert!(expected.announced.is_empty());
     }
 
     #[test]
@@ -234,6 +234,6 @@ mod tests {
         let back = json!({"sched": {"resource_summary": "rank0/core0", "t_estimate": null}});
         assert_eq!(told(&mut expected, 2, plain.clone()), back);
         assert_eq!(told(&mut expected, 3, json!({})), json!({"sched": {"t_estimate": null}}));
-        assert!(expected.told.is_empty());
+        assert!(expected.announced.is_empty());
     }
 }

@@ -5,7 +5,7 @@
 use fluxgate_engine::{Engine, Event};
 use fluxgate_formats::{Idset, JobId, R};
 
-/// Tell of an event before the engine takes it in.
+/// Logs an event before the engine takes it in.
 pub(super) fn event(event: &Event, engine: &Engine) {
     if let Event::InstanceExpiration(end) = event {
         tracing::info!("resource expiration updated to {end:.2}");

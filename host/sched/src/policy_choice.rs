@@ -81,4 +81,8 @@ impl Policy for Builtin {
     fn abilities(&self) -> Abilities {
         Abilities::default()
     }
+
+    fn reads_nodes(&self) -> bool {
+        false
+    }
 }

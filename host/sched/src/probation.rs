@@ -104,7 +104,7 @@ impl Probation {
     }
 
     /// For `policy list` and `stats-get`.
-    pub(crate) fn tell(&self) -> Value {
+    pub(crate) fn summary(&self) -> Value {
         json!({"policy": self.policy, "since": self.since, "until": self.until})
     }
 }

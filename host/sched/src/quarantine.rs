@@ -31,7 +31,7 @@ pub(crate) enum Out {
 struct Record {
     count: u64,
     /// The last ones.
-    told: Vec<Value>,
+    failures: Vec<Value>,
     breaches: BTreeMap<&'static str, u64>,
     /// Failures in a row.
     row: u64,
@@ -93,10 +93,10 @@ impl Records {
             Out::Until(now + record.last)
         };
         record.out = Some(out);
-        if record.told.len() >= FAILURES_MAX {
-            record.told.remove(0);
+        if record.failures.len() >= FAILURES_MAX {
+            record.failures.remove(0);
         }
-        record.told.push(json!({"time": now, "kind": kind, "reason": reason}));
+        record.failures.push(json!({"time": now, "kind": kind, "reason": reason}));
         out
     }
 
@@ -139,7 +139,7 @@ impl Records {
     }
 
     /// What a list says of a policy.
-    pub(crate) fn tell(&self, name: &str, policy: &mut Value) {
+    pub(crate) fn describe(&self, name: &str, policy: &mut Value) {
         let record = self.records.get(name);
         let out = record.and_then(|record| record.out);
         policy["quarantined"] = out.is_some().into();
@@ -152,8 +152,8 @@ impl Records {
     }
 
     /// The last failures of a policy.
-    pub(crate) fn told(&self, name: &str) -> Value {
-        self.records.get(name).map(|record| record.told.clone()).unwrap_or_default().into()
+    pub(crate) fn failures(&self, name: &str) -> Value {
+        self.records.get(name).map(|record| record.failures.clone()).unwrap_or_default().into()
     }
 }
 
@@ -211,9 +211,9 @@ mod tests {
         }
         assert!(records.records.len() <= RECORDS_MAX);
         assert_eq!(records.breaches(), json!({"questions": 1000, "trap": 1000}));
-        assert!(records.told("p999").as_array().unwrap().len() <= FAILURES_MAX);
+        assert!(records.failures("p999").as_array().unwrap().len() <= FAILURES_MAX);
         let mut shown = json!({});
-        records.tell("p999", &mut shown);
+        records.describe("p999", &mut shown);
         assert_eq!(shown["breaches"], json!({"questions": 1}));
         assert_eq!(shown["quarantined"], true);
     }

@@ -238,7 +238,7 @@ impl PolicyRegistry {
         policy["active"] = (self.active() == name).into();
         let decides = self.queues.iter().filter(|(_, history)| history.active().name() == name);
         policy["queues"] = decides.map(|(queue, _)| queue.as_str()).collect();
-        self.default.records.tell(&name, &mut policy);
+        self.default.records.describe(&name, &mut policy);
         if let Some(reason) = self.get(&name).ok().and_then(|choice| self.refusal(&choice).map(str::to_owned))
         {
             policy["refused"] = reason.into();
@@ -247,27 +247,27 @@ impl PolicyRegistry {
     }
 
     /// A queue, for `policy list` and `stats-get`: its policy, and the records of that policy.
-    pub(crate) fn tell(&self, decider: &QueueStatus<'_>) -> Value {
+    pub(crate) fn describe(&self, decider: &QueueStatus<'_>) -> Value {
         let history = self.queues.get(decider.queue);
         let wanted = history.map_or(DEFAULT, |history| history.wanted().name());
-        let mut told = json!({
+        let mut row = json!({
             "name": decider.queue, "policy": decider.policy, "own": decider.own, "held": decider.suspended_by,
             "pending": decider.pending, "wanted": wanted, "passes": decider.counts.passes,
             "starts": decider.counts.starts, "reservations": decider.counts.reservations,
             "swap": decider.swap.as_ref().map(|s| json!({"to": s.to, "keyed": s.keyed})),
         });
         if let Some(history) = history {
-            history.records.tell(wanted, &mut told);
-            told["containment"] = history.containment();
+            history.records.describe(wanted, &mut row);
+            row["containment"] = history.containment();
             if let PolicyChoice::Loaded(entry) = history.active() {
-                told["digest"] = entry.digest().to_string().into();
-                told["config"] = json!(entry.config());
+                row["digest"] = entry.digest().to_string().into();
+                row["config"] = json!(entry.config());
             }
         }
         if decider.own {
-            told["cost"] = cost_of(&decider.cost);
+            row["cost"] = cost_of(&decider.cost);
         }
-        told
+        row
     }
 
     /// For `policy show`.
@@ -279,7 +279,7 @@ impl PolicyRegistry {
             PolicyChoice::Loaded(entry) => json!(entry.summary()),
         };
         out = self.with_state(out);
-        out["failed"] = self.default.records.told(name);
+        out["failed"] = self.default.records.failures(name);
         if self.active() == name {
             out["cost"] = cost_of(&cost);
         }

@@ -48,7 +48,7 @@ struct Candidate {
 }
 
 impl Candidate {
-    fn tell(&mut self, note: Note) {
+    fn note(&mut self, note: Note) {
         if self.notes.len() < NOTES_MAX {
             self.notes.push_back(note);
         } else {
@@ -221,7 +221,7 @@ impl Shadows {
             let jobs = engine.shadow_jobs(after, PORTION);
             candidate.copying = jobs.last().map(Some);
             if candidate.copying.is_some() {
-                candidate.tell(Note::Jobs(jobs));
+                candidate.note(Note::Jobs(jobs));
             }
         }
         for candidate in self.candidates.values_mut() {
@@ -238,14 +238,14 @@ impl Shadows {
             return;
         }
         for candidate in self.following() {
-            candidate.tell(Note::Event(Box::new(event.clone()), now));
+            candidate.note(Note::Event(Box::new(event.clone()), now));
         }
     }
 
     /// The engine made its passes, and decided this.
     pub(crate) fn passed(&mut self, now: f64, passed: &Decisions) {
         for candidate in self.following() {
-            candidate.tell(Note::Passed(now, passed.clone()));
+            candidate.note(Note::Passed(now, passed.clone()));
         }
     }
 
@@ -253,14 +253,14 @@ impl Shadows {
     pub(crate) fn queues(&mut self, engine: &Engine) {
         for candidate in self.following() {
             let queues = engine.queue_names().map(|(name, own)| (name.to_owned(), own));
-            candidate.tell(Note::Queues(queues.collect()));
+            candidate.note(Note::Queues(queues.collect()));
         }
     }
 
     /// The engine has other settings.
     pub(crate) fn settings(&mut self, config: &Config) {
         for candidate in self.following() {
-            candidate.tell(Note::Settings(Box::new(config.clone())));
+            candidate.note(Note::Settings(Box::new(config.clone())));
         }
     }
 
@@ -304,8 +304,8 @@ impl Shadows {
     }
 
     /// For `policy list` and `stats-get`.
-    pub(crate) fn tell(&self, guard: &Guard) -> Value {
-        let told = self.candidates.iter().map(|((name, queue), candidate)| {
+    pub(crate) fn summary(&self, guard: &Guard) -> Value {
+        let all = self.candidates.iter().map(|((name, queue), candidate)| {
             let seen = &candidate.seen;
             json!({
                 "name": name, "queue": queue, "since": candidate.since, "passes": seen.passes,
@@ -314,7 +314,7 @@ impl Shadows {
                 "ended_by": seen.ended.as_ref().map(|(kind, _)| kind), "gate": gate(seen, guard),
             })
         });
-        told.collect()
+        all.collect()
     }
 }
 

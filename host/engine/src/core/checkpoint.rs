@@ -3,25 +3,24 @@
 //! It omits counters, caches and the internal numbering of orders, on which no decision depends. The state of a
 //! policy without [`Abilities::state`](crate::Abilities) is lost. Must never know where a checkpoint is kept.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use fluxgate_formats::{Idset, JobId, Jobspec, R};
 use fluxgate_graph::{PlaceHint, RecordFormat, Request, Resources, VertexMarks, WindowId};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use super::Core;
 use super::class::{Class, ClassKey};
 use super::job::{Job, NewJob, Running};
 use super::queue::Queue;
 use super::scope::{PolicyScope, Role};
+use super::waiting::{PendingState, PendingStates};
 use crate::columns::JobEvent;
 use crate::config::Config;
 use crate::placement::{wanted_placement, wanted_reservation};
 use crate::policy_error::PolicyError;
 use crate::policy_state::SavedState;
-use crate::reason::Reason;
 use crate::windows::{Applicant, Window};
 
 /// The checkpoint; see the module. [`Engine::checkpoint`](crate::Engine::checkpoint) makes it,
@@ -52,7 +51,7 @@ pub struct Checkpoint {
     /// The queues, in the order of their numbers.
     pub queues: Vec<QueueState>,
     /// Waiting jobs, in the order of their ids.
-    pub pending: Vec<PendingState>,
+    pub pending: PendingStates,
     /// Reservations: job, start, duration.
     pub reservations: Vec<(JobId, f64, f64)>,
     /// The likely places of reservations. Of several equally good places, these are tried first.
@@ -90,30 +89,6 @@ pub struct RunningState {
     committing: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     queue: Option<u32>,
-}
-
-/// A waiting job. Its request is in its jobspec, which is kept beside the checkpoint.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct PendingState {
-    /// The job.
-    pub id: JobId,
-    /// RFC 27 priority.
-    pub priority: u32,
-    /// Submitting user.
-    pub userid: u32,
-    /// Submission, seconds since the epoch.
-    pub t_submit: f64,
-    queue: u32,
-    place: u32,
-    class: u32,
-    key: Option<f64>,
-    reason: Reason,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    t_estimate: Option<f64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    told_reason: Option<(Reason, Option<f64>)>,
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    told: BTreeMap<String, Value>,
 }
 
 /// A queue.
@@ -223,25 +198,6 @@ impl Core {
             committing: running.committing,
             queue: running.queue,
         });
-        let pending = self.pending.iter().filter_map(|(&id, &place)| {
-            let job = self.job(place)?;
-            let queue = &self.queues[job.queue as usize];
-            let key = job.places[queue.active].filter(|(g, _)| *g == queue.generation[queue.active]);
-            Some(PendingState {
-                id,
-                priority: job.priority,
-                userid: job.userid,
-                t_submit: job.t_submit,
-                queue: job.queue,
-                place,
-                class: job.class,
-                key: key.map(|(_, key)| key.key()),
-                reason: job.reason.clone(),
-                t_estimate: job.t_estimate,
-                told_reason: job.told_reason.clone(),
-                told: job.told.clone(),
-            })
-        });
         let made = Checkpoint {
             machine: resources.to_r_ever(),
             up: resources.reported_up(),
@@ -253,14 +209,14 @@ impl Core {
             instance_end: finite(self.instance_end),
             running: running.collect(),
             queues,
-            pending: pending.collect(),
+            pending: self.waiting_states(),
             reservations: resources.reservations().collect(),
             hints,
             policy,
             own,
             suspended_by: self.suspended_by.as_deref().map(str::to_owned),
             suspension_told: self.suspension_told.clone(),
-            places: self.jobs.len() as u32,
+            places: self.jobs.len(),
             vacant: self.vacant.clone(),
             serial: self.serial,
             stale: self.unparked_epoch != resources.epoch(),
@@ -306,7 +262,7 @@ impl Core {
                 .map_err(|_| ResumeError::Numbers("a window is not possible"))?;
         }
         core.windows.wake = from.windows_wake;
-        core.jobs.resize(from.places as usize, None);
+        core.jobs.grow(from.places);
         for state in &from.queues {
             let id = core.queue_id(&state.name).ok_or(ResumeError::Numbers("more queues than queues_max"))?;
             core.queues[id as usize].classes.resize(state.classes as usize, None);
@@ -322,11 +278,11 @@ impl Core {
         if from.policy.is_some() {
             core.open(PolicyScope::Default, Role::Active);
         }
-        for job in &from.pending {
+        for job in from.pending.iter() {
             let spec = jobspec(job.id);
-            core.waits(job, spec).map_err(|what| ResumeError::Job { id: job.id, what })?;
+            core.waits(&job, spec).map_err(|what| ResumeError::Job { id: job.id, what })?;
         }
-        let free = |place: &&u32| core.jobs.get(**place as usize).is_some_and(Option::is_none);
+        let free = |place: &&u32| **place < core.jobs.len() && core.jobs.get(**place).is_none();
         core.vacant = from.vacant.iter().filter(free).copied().collect();
         for (id, start, duration) in &from.reservations {
             let slot = core.slot_of(*id);
@@ -353,7 +309,7 @@ impl Core {
         ask: impl FnOnce(&mut Resources, &dyn Fn(JobId) -> Option<Arc<Request>>) -> T,
     ) -> T {
         let Core { resources, jobs, pending, .. } = self;
-        ask(resources, &|id| Some(jobs.get(*pending.get(&id)? as usize)?.as_ref()?.request.clone()))
+        ask(resources, &|id| Some(jobs.get(*pending.get(&id)?)?.request.clone()))
     }
 
     /// Restores a waiting job with its numbers.
@@ -378,8 +334,10 @@ impl Core {
         let class = *queue.class_of.entry(key).or_insert(job.class);
         let there = queue.classes.get_mut(class as usize).ok_or("its class is beyond the last one")?;
         there.get_or_insert_with(|| Class::new(key, request.clone())).jobs += 1;
-        let place = self.jobs.get_mut(job.place as usize).ok_or("its place is beyond the last one")?;
-        if place.is_some() || job.key.is_some_and(f64::is_nan) {
+        if job.place >= self.jobs.len() {
+            return Err("its place is beyond the last one".to_owned());
+        }
+        if self.jobs.get(job.place).is_some() || job.key.is_some_and(f64::is_nan) {
             return Err("its place is taken".to_owned());
         }
         let new = NewJob {
@@ -402,7 +360,7 @@ impl Core {
         };
         queue.native.insert(waiting.native_key(), job.place);
         queue.tally.waits_for(&waiting.reason);
-        *place = Some(waiting);
+        self.jobs.put(job.place, waiting);
         self.pending.insert(job.id, job.place);
         if let Some(key) = job.key {
             self.place(job.place, key, Role::Active);

@@ -4,15 +4,15 @@
 //! A policy with such scores compares the first jobs of all groups, and never the jobs of a group with each other. The
 //! index is made when a policy first asks for groups, and follows the jobs from then on.
 //!
-//! Within a group there is a tree of the jobs that request only cores, and one for each class of other jobs; jobs
-//! without a limit are in trees of their own, as in [`super::class`]. Must never know scores, policies or time.
+//! Within a group there is a tree of all jobs, and one for each class of them ([`super::class`]): in a tree of jobs of many widths,
+//! of which the wide ones are short and the narrow ones long, the least numbers would exclude nothing. Must never know
+//! scores, policies or time.
 
 use std::collections::BTreeMap;
 use std::ops::Bound::{self, Excluded, Unbounded};
 
 use super::Core;
 use super::job::Job;
-use super::queue::Queue;
 use super::scope::QueueId;
 use crate::order::{ClassId, OrderKey, Size, Slot, Trees};
 
@@ -25,13 +25,13 @@ pub(crate) struct GroupKey {
     cores: u32,
 }
 
-/// The jobs of one tree.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
-    /// They request only cores, with a limit or without.
-    Cores { unlimited: bool },
-    /// They are of this class.
-    Class(ClassId),
+/// The trees of one group.
+#[derive(Debug, Clone)]
+struct Group {
+    /// Of all its jobs.
+    all: u32,
+    /// Of the jobs of each class, by class.
+    classes: Vec<(ClassId, u32)>,
 }
 
 /// The groups of a queue; see the module.
@@ -39,8 +39,10 @@ pub(crate) enum Kind {
 pub(crate) struct Groups {
     by_cores: bool,
     /// The trees of each group.
-    groups: BTreeMap<GroupKey, Vec<(Kind, u32)>>,
+    groups: BTreeMap<GroupKey, Group>,
     trees: Trees,
+    /// Trees that were ever used, and those of them that are empty.
+    made: u32,
     vacant: Vec<u32>,
 }
 
@@ -48,20 +50,15 @@ pub(crate) struct Groups {
 #[derive(Debug, Clone, Copy)]
 struct Member {
     userid: u32,
-    kind: Kind,
+    class: ClassId,
     /// In Flux's own order.
     key: OrderKey,
     size: Size,
 }
 
 impl Member {
-    /// A job of this queue.
-    fn of(job: &Job, queue: &Queue) -> Self {
-        let kind = match queue.class(job.class) {
-            Some(class) if class.is_band() => Kind::Cores { unlimited: job.duration.is_infinite() },
-            _ => Kind::Class(job.class),
-        };
-        Member { userid: job.userid, kind, key: job.native_key(), size: job.size() }
+    fn of(job: &Job) -> Self {
+        Member { userid: job.userid, class: job.class, key: job.native_key(), size: job.size() }
     }
 }
 
@@ -76,7 +73,7 @@ impl Core {
         let mut groups = Groups::new(by_cores);
         for slot in of.native.values() {
             if let Some(job) = self.job(*slot) {
-                groups.insert(&Member::of(job, of), *slot);
+                groups.insert(&Member::of(job), *slot);
             }
         }
         self.queues[queue as usize].groups = Some(groups);
@@ -84,20 +81,20 @@ impl Core {
 
     /// Adds a waiting job to its group, if its queue is indexed so.
     pub(super) fn join_group(&mut self, slot: Slot) {
-        let Some(job) = self.jobs.get(slot as usize).and_then(Option::as_ref) else { return };
+        let Some(job) = self.jobs.get(slot) else { return };
         let queue = &mut self.queues[job.queue as usize];
         if queue.groups.is_some() {
-            let member = Member::of(job, queue);
+            let member = Member::of(job);
             queue.groups.iter_mut().for_each(|groups| groups.insert(&member, slot));
         }
     }
 
     /// Removes a waiting job from its group, before its class or its priority changes.
     pub(super) fn leave_group(&mut self, slot: Slot) {
-        let Some(job) = self.jobs.get(slot as usize).and_then(Option::as_ref) else { return };
+        let Some(job) = self.jobs.get(slot) else { return };
         let queue = &mut self.queues[job.queue as usize];
         if queue.groups.is_some() {
-            let member = Member::of(job, queue);
+            let member = Member::of(job);
             queue.groups.iter_mut().for_each(|groups| groups.remove(&member));
         }
     }
@@ -106,7 +103,7 @@ impl Core {
     pub(crate) fn place_in_group(&self, slot: Slot) -> Option<(GroupKey, OrderKey)> {
         let job = self.job(slot)?;
         let queue = self.queues.get(job.queue as usize)?;
-        let member = Member::of(job, queue);
+        let member = Member::of(job);
         Some((queue.groups.as_ref()?.of(&member), member.key))
     }
 }
@@ -114,7 +111,7 @@ impl Core {
 impl Groups {
     /// No jobs; `by_cores` if the jobs of a group have one number of cores.
     fn new(by_cores: bool) -> Self {
-        Groups { by_cores, groups: BTreeMap::new(), trees: Trees::default(), vacant: Vec::new() }
+        Groups { by_cores, groups: BTreeMap::new(), trees: Trees::default(), made: 0, vacant: Vec::new() }
     }
 
     /// The group of a job.
@@ -123,33 +120,56 @@ impl Groups {
         GroupKey { userid: member.userid, priority: member.key.priority(), cores }
     }
 
+    /// An empty tree.
+    fn tree(&mut self) -> u32 {
+        self.vacant.pop().unwrap_or_else(|| {
+            self.made += 1;
+            self.made - 1
+        })
+    }
+
     /// Adds a job.
     fn insert(&mut self, member: &Member, slot: Slot) {
-        let trees = self.groups.entry(self.of(member)).or_default();
-        let tree = match trees.iter().find(|(kind, _)| *kind == member.kind) {
-            Some((_, tree)) => *tree,
-            None => {
-                let tree = self.vacant.pop().unwrap_or(self.trees.len());
-                trees.push((member.kind, tree));
+        let key = self.of(member);
+        if !self.groups.contains_key(&key) {
+            let all = self.tree();
+            self.groups.insert(key, Group { all, classes: Vec::new() });
+        }
+        let known = |group: &Group| group.classes.binary_search_by_key(&member.class, |(class, _)| *class);
+        let tree = match self.groups.get(&key).map(known) {
+            Some(Err(_)) => self.tree(),
+            _ => 0,
+        };
+        let Some(group) = self.groups.get_mut(&key) else { return };
+        let of_class = match known(group) {
+            Ok(at) => group.classes[at].1,
+            Err(at) => {
+                group.classes.insert(at, (member.class, tree));
                 tree
             }
         };
-        self.trees.insert(tree, member.key, member.size, slot);
+        for tree in [group.all, of_class] {
+            self.trees.insert(tree, member.key, member.size, slot);
+        }
     }
 
     /// Removes a job. No effect for an absent one.
     fn remove(&mut self, member: &Member) {
-        let group = self.of(member);
-        let Some(trees) = self.groups.get_mut(&group) else { return };
-        let Some(at) = trees.iter().position(|(kind, _)| *kind == member.kind) else { return };
-        let tree = trees[at].1;
-        self.trees.remove(tree, &member.key);
+        let key = self.of(member);
+        let Some(group) = self.groups.get_mut(&key) else { return };
+        let Ok(at) = group.classes.binary_search_by_key(&member.class, |(class, _)| *class) else { return };
+        let (all, tree) = (group.all, group.classes[at].1);
+        if !self.trees.remove(tree, &member.key) {
+            return;
+        }
+        self.trees.remove(all, &member.key);
         if self.trees.first(tree).is_none() {
-            trees.swap_remove(at);
+            group.classes.remove(at);
             self.vacant.push(tree);
         }
-        if trees.is_empty() {
-            self.groups.remove(&group);
+        if group.classes.is_empty() {
+            self.groups.remove(&key);
+            self.vacant.push(all);
         }
     }
 
@@ -159,21 +179,29 @@ impl Groups {
         rest.next().map(|(key, _)| *key)
     }
 
-    /// The first job of a group after this key that is `small` enough, as in [`Trees::next`], among the kinds for which
+    /// The first job of a group after this key.
+    pub(crate) fn next(&self, group: &GroupKey, after: Option<&OrderKey>) -> Option<(OrderKey, Slot)> {
+        self.trees.next(self.groups.get(group)?.all, from(after), &|_| true)
+    }
+
+    /// The first job of a group after this key that is `small` enough, as in [`Trees::next`], among the classes for which
     /// `small` gives a rule.
-    pub(crate) fn next<F: Fn(Size) -> bool>(
+    pub(crate) fn next_fitting<F: Fn(Size) -> bool>(
         &self,
         group: &GroupKey,
         after: Option<&OrderKey>,
-        small: impl Fn(Kind) -> Option<F>,
+        small: impl Fn(ClassId) -> Option<F>,
     ) -> Option<(OrderKey, Slot)> {
-        let from: Bound<&OrderKey> = after.map_or(Unbounded, Excluded);
-        let found = self.groups.get(group)?.iter().filter_map(|(kind, tree)| {
-            let small = small(*kind)?;
-            self.trees.next(*tree, from, &small)
+        let found = self.groups.get(group)?.classes.iter().filter_map(|(class, tree)| {
+            let small = small(*class)?;
+            self.trees.next(*tree, from(after), &small)
         });
         found.min_by_key(|(key, _)| *key)
     }
+}
+
+fn from(after: Option<&OrderKey>) -> Bound<&OrderKey> {
+    after.map_or(Unbounded, Excluded)
 }
 
 #[cfg(test)]
@@ -192,17 +220,13 @@ mod tests {
         ) {
             let mut groups = Groups::new(by_cores);
             let mut model: BTreeMap<u64, Member> = BTreeMap::new();
-            for (n, add, userid, priority, cores, kind) in steps {
+            for (n, add, userid, priority, cores, class) in steps {
                 if let Some(member) = model.remove(&n) {
                     groups.remove(&member);
                 }
                 if add {
-                    let kind = match kind {
-                        0 | 1 => Kind::Cores { unlimited: kind == 1 },
-                        class => Kind::Class(class),
-                    };
                     let key = OrderKey::new(0.0, 15 + priority, (n / 3) as f64, JobId(n));
-                    let member = Member { userid, kind, key, size: (cores, (n % 5) as f64) };
+                    let member = Member { userid, class, key, size: (cores, (n % 5) as f64) };
                     groups.insert(&member, n as Slot);
                     model.insert(n, member);
                 }
@@ -213,22 +237,24 @@ mod tests {
             expected.sort();
             expected.dedup();
             prop_assert_eq!(&all, &expected);
-            let trees: usize = groups.groups.values().map(Vec::len).sum();
-            prop_assert_eq!(trees + groups.vacant.len(), groups.trees.len() as usize, "no tree is lost");
+            let trees: usize = groups.groups.values().map(|group| group.classes.len() + 1).sum();
+            prop_assert_eq!(trees + groups.vacant.len(), groups.made as usize, "no tree is lost");
             for (n, widest, longest) in asked {
-                let rule = |kind: Kind| {
+                let rule = |class: ClassId| {
                     let fits = move |(cores, seconds): Size| cores <= widest && seconds <= f64::from(longest);
-                    (kind != Kind::Class(3)).then_some(fits)
+                    (class != 3).then_some(fits)
                 };
                 let after = OrderKey::new(0.0, 16, (n / 3) as f64, JobId(n));
                 for group in &all {
                     let of = model.iter().filter(|(_, member)| groups.of(member) == *group && member.key > after);
-                    let mut of: Vec<_> = of
-                        .filter(|(_, member)| rule(member.kind).is_some_and(|fits| fits(member.size)))
-                        .map(|(n, member)| (member.key, *n as Slot))
-                        .collect();
-                    of.sort();
-                    prop_assert_eq!(groups.next(group, Some(&after), rule), of.first().copied());
+                    let mut of: Vec<_> = of.map(|(n, member)| (member.key, *n as Slot, *member)).collect();
+                    of.sort_by_key(|(key, ..)| *key);
+                    let first = |member: Option<&(OrderKey, Slot, Member)>| member.map(|(key, slot, _)| (*key, *slot));
+                    prop_assert_eq!(groups.next(group, Some(&after)), first(of.first()));
+                    let fits = |(.., member): &&(OrderKey, Slot, Member)| {
+                        rule(member.class).is_some_and(|fits| fits(member.size))
+                    };
+                    prop_assert_eq!(groups.next_fitting(group, Some(&after), rule), first(of.iter().find(fits)));
                 }
             }
         }

@@ -51,10 +51,11 @@ impl Tally {
 impl Core {
     /// Sets the reason for which a job waits.
     pub(crate) fn set_reason(&mut self, slot: Slot, reason: Reason) {
-        let Some(job) = self.jobs.get_mut(slot as usize).and_then(Option::as_mut) else { return };
-        if job.reason == reason {
+        // Asked first: a change would copy the job while a checkpoint has it.
+        if self.jobs.get(slot).is_none_or(|job| job.reason == reason) {
             return;
         }
+        let Some(job) = self.jobs.get_mut(slot) else { return };
         let tally = &mut self.queues[job.queue as usize].tally;
         tally.waited_for(&job.reason);
         tally.waits_for(&reason);

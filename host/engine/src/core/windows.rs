@@ -2,15 +2,17 @@
 //!
 //! Must never know who makes a window, or why.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use fluxgate_formats::{Idset, JobId};
 use fluxgate_graph::{Access, WindowError, WindowId};
 
 use super::Core;
+use super::queue::Queue;
 use crate::order::Slot;
 use crate::reason::Reason;
-use crate::windows::{Applicant, NOWHERE, OnRunning, Wanted, Window};
+use crate::windows::{Applicant, Held, NOWHERE, OnRunning, Wanted, Window, WindowKind};
 
 impl Core {
     /// A waiting job as windows see it.
@@ -42,8 +44,9 @@ impl Core {
         } else {
             self.resources.put_window(id, &ranks, spans)?;
         }
-        self.windows.put(window, id);
-        self.windows_changed(now);
+        let name = window.name.clone();
+        let before = self.windows.put(window, id);
+        self.windows_changed(now, vec![(name, before)]);
         if due {
             // Jobs in its way are ended at the next pass.
             self.windows.wake = Some(now);
@@ -64,18 +67,38 @@ impl Core {
     pub(crate) fn remove_window(&mut self, name: &str, now: f64) -> bool {
         let Some(held) = self.windows.remove(name) else { return false };
         self.resources.remove_window(held.id);
-        self.windows_changed(now);
+        self.windows_changed(now, vec![(name.to_owned(), Some(held))]);
         true
     }
 
-    /// Waiting jobs may use other windows than before, and passes are due.
-    fn windows_changed(&mut self, now: f64) {
+    /// Windows of these names changed; they were as given before. Jobs whose access depends on one of them may use other windows
+    /// now, and passes are due.
+    fn windows_changed(&mut self, now: f64, changed: Vec<(String, Option<Held>)>) {
         self.windows.wake = self.windows.next_turn(now);
-        let waiting: Vec<Slot> = self.pending_after(None).map(|(_, slot)| slot).collect();
-        for slot in waiting {
+        let mut concerned: BTreeMap<JobId, Slot> = BTreeMap::new();
+        for (name, before) in changed {
+            let after = self.windows.get(&name).map(|held| Arc::clone(&held.window));
+            for window in before.map(|held| held.window).into_iter().chain(after) {
+                concerned.extend(self.concerned(&window));
+            }
+        }
+        // In the order of ids, as all jobs would come.
+        for slot in concerned.into_values() {
             self.refit(slot);
         }
         self.all_dirty();
+    }
+
+    /// The waiting jobs whose access depends on a window.
+    fn concerned(&self, window: &Window) -> Vec<(JobId, Slot)> {
+        if window.kind == WindowKind::Maintenance {
+            return Vec::new();
+        }
+        let named = &window.members.queues;
+        let of = |queue: &&Queue| named.is_empty() || named.contains(&queue.name);
+        let slots = self.queues.iter().filter(of).flat_map(|queue| queue.native.values().copied());
+        let concerned = slots.filter(|slot| self.applicant(*slot).is_some_and(|job| window.concerns(job)));
+        concerned.filter_map(|slot| Some((self.job(slot)?.id, slot))).collect()
     }
 
     /// Windows begin or end at this time: what is over leaves the calendar. Returns the jobs that are to be ended, each with the
@@ -84,7 +107,7 @@ impl Core {
         let mut ended = Vec::new();
         let all: Vec<(WindowId, Arc<Window>)> =
             self.windows.iter().map(|held| (held.id, Arc::clone(&held.window))).collect();
-        let mut changed = false;
+        let mut changed = Vec::new();
         for (id, window) in all {
             if window.running == OnRunning::End {
                 let name: Arc<str> = window.name.as_str().into();
@@ -102,7 +125,6 @@ impl Core {
             if window.occurrences.iter().all(|times| times.end > now) {
                 continue;
             }
-            changed = true;
             let mut left = (*window).clone();
             left.occurrences.retain(|times| times.end > now);
             if left.occurrences.is_empty() {
@@ -111,15 +133,10 @@ impl Core {
                 // It was in the calendar with more occurrences.
                 let _ = self.resources.put_window(id, &left.ranks, left.spans());
             }
-            self.windows.put(left, id);
+            let before = self.windows.put(left, id);
+            changed.push((window.name.clone(), before));
         }
-        match changed {
-            true => self.windows_changed(now),
-            false => {
-                self.windows.wake = self.windows.next_turn(now);
-                self.all_dirty();
-            }
-        }
+        self.windows_changed(now, changed);
         ended
     }
 

@@ -53,11 +53,6 @@ impl Default for Trees {
 }
 
 impl Trees {
-    /// The number of trees, empty ones included: a number above all that are in use.
-    pub(crate) fn len(&self) -> u32 {
-        self.roots.len() as u32
-    }
-
     fn root(&self, class: ClassId) -> u32 {
         self.roots.get(class as usize).copied().unwrap_or(NIL)
     }

@@ -115,10 +115,12 @@ impl Pass {
     pub(super) fn offer(&mut self, slot: Slot) -> u32 {
         let serial = self.core.serial;
         if let Some(job) = self.core.job_mut(slot) {
-            if job.offered != serial {
-                self.offered.push(slot);
-            }
+            let first = job.offered != serial;
             job.offered = serial;
+            if first {
+                self.offered.push(slot);
+                self.traced_offer(slot);
+            }
         }
         self.core.stats.candidates += 1;
         slot

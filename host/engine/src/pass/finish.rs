@@ -11,6 +11,7 @@ use crate::core::job::Running;
 use crate::core::scope::QueueId;
 use crate::event::Action;
 use crate::order::Slot;
+use crate::policy_error::PolicyError;
 use crate::reason::Reason;
 
 /// The result of a pass.
@@ -24,7 +25,8 @@ pub(crate) struct Outcome {
 
 impl Pass {
     /// Undoes all staged decisions.
-    pub(crate) fn abort(mut self) -> Box<Core> {
+    pub(crate) fn abort(mut self, why: &PolicyError) -> Box<Core> {
+        self.end_trace(Some(why));
         self.drop_standing();
         for staged in self.staged.drain(..) {
             if let Some(job) = self.core.job(staged.slot) {
@@ -44,6 +46,7 @@ impl Pass {
 
     /// Carries all staged decisions out.
     pub(crate) fn commit(mut self, out: &mut Vec<Action>) -> Outcome {
+        self.end_trace(None);
         self.drop_standing();
         let core = &mut self.core;
         let mut started = Vec::with_capacity(self.staged.len());

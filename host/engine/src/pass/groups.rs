@@ -3,7 +3,7 @@
 //! A group has its own order, of submission and id, and no cursor. Must never decide anything.
 
 use crate::core::Core;
-use crate::core::groups::{GroupKey, Kind};
+use crate::core::groups::GroupKey;
 use crate::order::{OrderKey, Slot};
 use crate::policy_error::PolicyError;
 
@@ -63,7 +63,7 @@ impl Pass {
                 true => self.fitting_member(group, after.as_ref())?,
                 false => {
                     let groups = self.core.queues.get(self.queue as usize)?.groups.as_ref()?;
-                    groups.next(group, after.as_ref(), |_| Some(|_| true))?
+                    groups.next(group, after.as_ref())?
                 }
             };
             after = Some(key);
@@ -85,13 +85,11 @@ impl Pass {
         let (core, misses, now, limits) = (&self.core, &self.misses, self.now, &self.limits);
         let free = core.resources.totals().free_cores;
         let queue = core.queues.get(self.queue as usize)?;
-        queue.groups.as_ref()?.next(group, after, |kind| {
-            let class = match kind {
-                Kind::Cores { .. } => None,
-                Kind::Class(class) => Some(latest(core, misses, queue.class(class)?, now)),
-            };
+        queue.groups.as_ref()?.next_fitting(group, after, |class| {
+            let class = queue.class(class).filter(|class| class.fewest() <= free)?;
+            let own = (!class.is_band()).then(|| latest(core, misses, class, now));
             Some(move |(cores, duration)| {
-                let latest = class.unwrap_or_else(|| limits.latest(cores, free));
+                let latest = own.unwrap_or_else(|| limits.latest(cores, free));
                 core.expected_end(now, duration) <= latest
             })
         })

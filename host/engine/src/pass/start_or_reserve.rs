@@ -73,6 +73,7 @@ impl Pass {
         self.core.stats.reservations += 1;
         self.set_reason(slot, Reason::Reserved);
         self.reserved.push((slot, start));
+        self.traced_reserve(slot, &Ok(start));
         Some(start)
     }
 

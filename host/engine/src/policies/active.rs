@@ -109,6 +109,9 @@ impl ActivePolicy {
         if let Some(row) = keys.iter().position(|key| key.is_nan()) {
             return Err(bad(format!("the key of job {} is NaN", rows.id[row])));
         }
+        if let Some(tracing) = &mut core.tracing {
+            tracing.keys.extend(rows.id.iter().copied().zip(keys.iter().copied()));
+        }
         for (slot, key) in slots.into_iter().zip(keys) {
             core.place(slot, key, role);
         }

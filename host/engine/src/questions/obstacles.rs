@@ -1,9 +1,9 @@
-//! Why a job waits: the one reason that is told, and all that would have to be taken away for it to start.
+//! Why a job waits: the one reason that is given, and all obstacles without which it would start.
 //!
 //! The obstacles of a job are found by taking them away on a copy, one after the other, until it starts. So they are true:
 //! without all that is named the job starts, unless the search of the gate misses a place.
 //!
-//! Must never know in which words they are told to whom.
+//! Must never know the wording of an answer, nor its recipient.
 
 use std::sync::Arc;
 

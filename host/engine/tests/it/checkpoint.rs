@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use fluxgate_engine::{
-    Action, Checkpoint, Engine, Event, Policy, Refusal, ResumeError, SavedState, WindowKind,
+    Action, Checkpoint, Engine, Event, PendingStates, Policy, Refusal, ResumeError, SavedState, WindowKind,
 };
 use fluxgate_formats::jobspec::Jobspec;
 use fluxgate_formats::{Idset, JobId};
@@ -262,6 +262,7 @@ proptest! {
         let engine = Engine::resume(&checkpoint, |id| one.specs.get(&id).cloned(), policy, BTreeMap::new()).unwrap();
         let mut other = World { engine, specs: one.specs.clone(), now: one.now, next: one.next };
         prop_assert_eq!(&other.engine.checkpoint().unwrap().0, &checkpoint);
+        let text = serde_json::to_string(&checkpoint).unwrap();
         for op in &after {
             let (a, b) = (one.run(op), other.run(op));
             prop_assert_eq!(format!("{a:?}"), format!("{b:?}"), "{:?}", op);
@@ -270,6 +271,8 @@ proptest! {
             }
         }
         prop_assert_eq!(one.engine.checkpoint().unwrap().0, other.engine.checkpoint().unwrap().0);
+        // It shares the table of jobs with the engine, and stays what it was.
+        prop_assert_eq!(serde_json::to_string(&checkpoint).unwrap(), text);
     }
 }
 
@@ -338,7 +341,7 @@ fn what_does_not_fit_in_is_named() {
     twice.running.extend(good.running.clone());
     assert!(resume(&twice, Some(cores(1, 5.0))).unwrap().starts_with("checkpoint: job ƒ2: "));
     let mut lost = good.clone();
-    lost.pending.clear();
+    lost.pending = PendingStates::default();
     assert_eq!(
         Engine::resume(&lost, |_| None, None, BTreeMap::new()).err(),
         Some(ResumeError::Numbers("places are neither taken nor vacant"))

@@ -1,4 +1,4 @@
-//! What a migration tells: a line for each key, with what was found and what it becomes.
+//! The report of a migration: a line for each key, with what was found and what it becomes.
 //!
 //! Must never know which keys there are.
 

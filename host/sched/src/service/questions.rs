@@ -193,8 +193,8 @@ impl Question {
 }
 
 /// The time that is told of a waiting job.
-fn settled(forecasts: &Forecasts, told: bool, expected: Expected) -> Expected {
-    if !told || expected.source != Source::Forecast {
+fn settled(forecasts: &Forecasts, annotated: bool, expected: Expected) -> Expected {
+    if !annotated || expected.source != Source::Forecast {
         return expected;
     }
     Expected { start: forecasts.start(expected.id).or(expected.start), ..expected }
@@ -267,8 +267,8 @@ impl Service {
         took: Duration,
     ) {
         self.question_budget.spend(asker.userid, self.host.elapsed(), took);
-        let told = self.estimates().is_some();
-        if told && matches!(found, Ok(Found::Job(..) | Found::Rows(_))) {
+        let annotated = self.estimates().is_some();
+        if annotated && matches!(found, Ok(Found::Job(..) | Found::Rows(_))) {
             let (now, expected) = (of.now(), of.expected().to_vec());
             self.tell_expected(now, &expected);
         }
@@ -277,14 +277,14 @@ impl Service {
             Found::Done(value) => value,
             Found::Rows(rows) => {
                 let rows = rows.into_iter().filter(|row| asker.sees(Some(row.userid))).map(|mut row| {
-                    row.expected = settled(forecasts, told, row.expected);
+                    row.expected = settled(forecasts, annotated, row.expected);
                     answers::row(&of, asker, &row)
                 });
                 let rows: Vec<Value> = rows.collect();
                 json!({"as_of": of.now(), "complete": of.is_complete(), "jobs": rows})
             }
             Found::Job(mut why, nodes, changes) => {
-                why.expected = why.expected.map(|expected| settled(forecasts, told, expected));
+                why.expected = why.expected.map(|expected| settled(forecasts, annotated, expected));
                 let start = why.expected.and_then(|expected| expected.start);
                 why.earliest =
                     why.earliest.map(|earliest| start.map_or(earliest, |start| earliest.min(start)));

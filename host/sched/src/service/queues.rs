@@ -151,7 +151,7 @@ impl Service {
     pub(super) fn queue_rows(&self) -> Value {
         let Some(engine) = &self.engine else { return json!([]) };
         let row = |decider: fluxgate_engine::QueueStatus<'_>| {
-            let mut row = self.registry.tell(&decider);
+            let mut row = self.registry.describe(&decider);
             if decider.own {
                 row["probation"] = self.probation(Some(decider.queue));
             }

@@ -368,7 +368,7 @@ impl Service {
         self.engine.as_ref().filter(|_| !self.shadows.is_empty()).map(|engine| engine.decisions(actions))
     }
 
-    /// Shadows are told which queues have policies of their own.
+    /// Shadows are summary which queues have policies of their own.
     fn queues_followed(&mut self) {
         if let Some(engine) = self.engine.as_ref().filter(|_| !self.shadows.is_empty()) {
             self.shadows.queues(engine);
@@ -383,13 +383,13 @@ impl Service {
 
     /// The probation of a queue's policy, or of the default one.
     pub(super) fn probation(&self, queue: Option<&str>) -> Value {
-        json!(self.probations.get(&queue.map(str::to_owned)).map(Probation::tell))
+        json!(self.probations.get(&queue.map(str::to_owned)).map(Probation::summary))
     }
 
     /// For `policy list`.
     pub(super) fn policy_list(&self) -> Value {
         let mut list = self.registry.list();
-        list["shadows"] = self.shadows.tell(&self.configuration.settings.guard);
+        list["shadows"] = self.shadows.summary(&self.configuration.settings.guard);
         list["probation"] = self.probation(None);
         list["held"] = json!(self.engine.as_ref().and_then(|engine| engine.suspended_by()));
         list["queues"] = self.queue_rows();
@@ -398,13 +398,13 @@ impl Service {
 
     /// For `stats-get`.
     pub(super) fn containment(&self) -> Value {
-        let mut told = self.registry.look(None).map(PolicyHistory::containment).unwrap_or_default();
+        let mut summary = self.registry.look(None).map(PolicyHistory::containment).unwrap_or_default();
         let settings = &self.configuration.settings;
-        told["shadows"] = self.shadows.tell(&settings.guard);
-        told["probation"] = self.probation(None);
-        told["log"] = json!(self.components.loader().log_totals());
-        told["on_breach"] = settings.value("on-breach");
-        told["held"] = json!(self.engine.as_ref().and_then(|engine| engine.suspended_by()));
-        told
+        summary["shadows"] = self.shadows.summary(&settings.guard);
+        summary["probation"] = self.probation(None);
+        summary["log"] = json!(self.components.loader().log_totals());
+        summary["on_breach"] = settings.value("on-breach");
+        summary["held"] = json!(self.engine.as_ref().and_then(|engine| engine.suspended_by()));
+        summary
     }
 }
