@@ -138,9 +138,12 @@ impl Appender {
     }
 
     fn append(&mut self, entry: Entry, now: f64) -> Result<(), WriteError> {
-        let Entry { mut record, actions, spec, policy } = entry;
+        let Entry { mut record, actions, spec, policy, asks } = entry;
         if let Record::Checkpoint(base) = &mut record {
             self.flush()?;
+            if let Some(asks) = asks {
+                asks.complete(base);
+            }
             if self.lost > 0 && base.why != CheckpointCause::Start {
                 let before = if let CheckpointCause::Gap(lost, _) = &base.why { *lost } else { 0 };
                 base.why = CheckpointCause::Gap(before + self.lost, self.why.clone());

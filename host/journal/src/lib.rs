@@ -22,6 +22,7 @@
 #![forbid(unsafe_code)]
 
 pub mod appender;
+mod asks;
 mod differences;
 pub mod disk;
 mod files;

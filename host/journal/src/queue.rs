@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use fluxgate_engine::Action;
 
+use crate::asks::AskRows;
 use crate::record::{PolicyRow, Record};
 use crate::spec::SpecRow;
 
@@ -18,6 +19,8 @@ pub(crate) struct Entry {
     /// Rows to which the record refers.
     pub(crate) spec: Option<Arc<SpecRow>>,
     pub(crate) policy: Option<Arc<PolicyRow>>,
+    /// Of a checkpoint: the requests of its waiting jobs.
+    pub(crate) asks: Option<AskRows>,
 }
 
 impl std::fmt::Debug for Entry {

@@ -354,15 +354,22 @@ impl Record {
     /// # Errors
     /// [`RecordError`] for any other payload.
     pub fn from_payload(payload: &[u8]) -> Result<Record, RecordError> {
-        let wrong = |error: &dyn std::fmt::Display| RecordError(error.to_string());
-        match payload.split_first() {
-            Some((0, plain)) => rmp_serde::from_slice(plain).map_err(|e| wrong(&e)),
-            Some((1, packed)) => {
-                use std::io::Read as _;
-                let packed = flate2::read::DeflateDecoder::new(packed).take(INFLATED_BYTES_MAX);
-                rmp_serde::from_read(std::io::BufReader::new(packed)).map_err(|e| wrong(&e))
+        use std::io::Read as _;
+
+        let (mut plain, mut inflated);
+        // One type of reader: the code that reads a record exists once.
+        let reader: &mut dyn std::io::Read = match payload.split_first() {
+            Some((0, bytes)) => {
+                plain = bytes;
+                &mut plain
             }
-            _ => Err(RecordError("unknown packing".to_owned())),
-        }
+            Some((1, packed)) => {
+                let limited = flate2::read::DeflateDecoder::new(packed).take(INFLATED_BYTES_MAX);
+                inflated = std::io::BufReader::new(limited);
+                &mut inflated
+            }
+            _ => return Err(RecordError("unknown packing".to_owned())),
+        };
+        rmp_serde::from_read(reader).map_err(|error| RecordError(error.to_string()))
     }
 }

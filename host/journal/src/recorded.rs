@@ -8,14 +8,13 @@ use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use fluxgate_engine::{Action, BUILTIN, Config, Engine, Event, Policy, PolicyNotice, SavedState, SwapError};
-use fluxgate_formats::JobId;
-
+use crate::asks::Asks;
 use crate::fuel_meter::FuelMeter;
 use crate::queue::Entry;
 use crate::record::{CheckpointCause, CheckpointRecord, EventRecord, PassRecord, PolicyRow, Record};
 use crate::spec::{SpecRow, Specs};
 use crate::writer::{Figures, Writer};
+use fluxgate_engine::{Action, BUILTIN, Config, Engine, Event, Policy, PolicyNotice, SavedState, SwapError};
 
 /// Most policies with numbers in one journal; far above the number of loaded ones.
 const POLICIES_MAX: usize = 1 << 16;
@@ -24,8 +23,7 @@ const POLICIES_MAX: usize = 1 << 16;
 struct Log {
     writer: Writer,
     specs: Specs,
-    /// The request and duration of each pending job.
-    asks: BTreeMap<JobId, (Arc<SpecRow>, f64)>,
+    asks: Asks,
     policies: Vec<Arc<PolicyRow>>,
     /// The active default policy, and its successor.
     live: Arc<PolicyRow>,
@@ -65,7 +63,7 @@ impl Recorded {
             Box::new(Log {
                 writer,
                 specs: Specs::default(),
-                asks: BTreeMap::new(),
+                asks: Asks::default(),
                 policies: vec![Arc::clone(&builtin)],
                 live: Arc::clone(&builtin),
                 next: None,
@@ -276,24 +274,20 @@ impl Recorded {
         let Some((engine, actions)) = self.engine.checkpoint() else { return Vec::new() };
         log.follow(&actions);
         log.meter.used(&self.engine);
-        let mut specs = BTreeMap::new();
-        let mut asks = BTreeMap::new();
-        for job in &engine.pending {
-            let Some((spec, duration)) = log.asks.get(&job.id) else { continue };
-            specs.insert(spec.number, Arc::clone(spec));
-            asks.insert(job.id, (spec.number, *duration));
-        }
+        // The rows of waiting jobs and of their requests are made where the record is written.
         let base = CheckpointRecord {
             time: now,
             why,
             version: env!("CARGO_PKG_VERSION").to_owned(),
             engine,
-            asks,
-            specs: specs.into_values().collect(),
+            asks: BTreeMap::new(),
+            specs: Vec::new(),
             policy: Arc::clone(&log.live),
             own: log.own.clone(),
         };
-        log.push(Record::Checkpoint(Box::new(base)), &[], None, None);
+        let record = Record::Checkpoint(Box::new(base));
+        let asks = Some(log.asks.rows());
+        log.writer.push(Entry { record, actions: Vec::new(), spec: None, policy: None, asks });
         actions
     }
 
@@ -314,7 +308,7 @@ impl Log {
         spec: Option<Arc<SpecRow>>,
         policy: Option<Arc<PolicyRow>>,
     ) {
-        self.writer.push(Entry { record, actions: actions.to_vec(), spec, policy });
+        self.writer.push(Entry { record, actions: actions.to_vec(), spec, policy, asks: None });
     }
 
     /// The record of an event.
@@ -367,7 +361,7 @@ impl Log {
     /// Keeps the request of a job while it is pending.
     fn keep(&mut self, event_record: &EventRecord, spec: Option<&Arc<SpecRow>>) {
         if let (EventRecord::Alloc(id, .., duration), Some(spec)) = (event_record, spec) {
-            self.asks.insert(*id, (Arc::clone(spec), *duration));
+            self.asks.insert(*id, Arc::clone(spec), *duration);
         }
     }
 
@@ -376,7 +370,7 @@ impl Log {
         for action in actions {
             match action {
                 Action::Start { id, .. } | Action::Deny { id, .. } | Action::Canceled { id } => {
-                    self.asks.remove(id);
+                    self.asks.remove(*id);
                 }
                 Action::Notice(PolicyNotice::Queue { queue, notice }) => self.follow_queue(queue, notice),
                 Action::Notice(PolicyNotice::GivenBack { queue, .. }) => {

@@ -138,7 +138,7 @@ impl History {
         let mut tables = Tables::default();
         let span = (checkpoint.time, checkpoint.time);
         let mut jobs = BTreeMap::new();
-        for job in &checkpoint.engine.pending {
+        for job in checkpoint.engine.pending.iter() {
             let seconds = checkpoint.asks.get(&job.id).map_or(0.0, |(_, seconds)| *seconds);
             jobs.insert(job.id, (job.userid, job.t_submit, seconds));
         }
@@ -303,7 +303,7 @@ impl History {
             history: self,
             engine,
             ends: BinaryHeap::new(),
-            known: checkpoint.engine.pending.iter().map(|job| job.id).collect(),
+            known: checkpoint.engine.pending.ids().into_iter().collect(),
             schedule: Schedule::default(),
             began: BTreeMap::new(),
         };

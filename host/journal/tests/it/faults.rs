@@ -7,7 +7,7 @@ use std::sync::Arc;
 use fluxgate_journal::options::BYTES_MIN;
 use fluxgate_journal::reader::Item;
 use fluxgate_journal::rerun::{RerunError, Verified, verify};
-use fluxgate_journal::{Appender, Journal, Options, Record, Writer};
+use fluxgate_journal::{Appender, Disk as _, Journal, Options, Record, Writer};
 use proptest::prelude::*;
 
 use crate::common::*;
@@ -92,6 +92,50 @@ proptest! {
                 Err(error) => prop_assert!(false, "{}: {}", file.display(), error),
             }
         }
+    }
+
+    /// A checkpoint is of its time, however late it is written, and wherever a crash cuts it.
+    #[test]
+    fn a_checkpoint_that_is_written_late_is_the_state_of_its_time(
+        seed in any::<u64>(), pump_in in 1u64..60, cut in 0.0f64..1.0,
+    ) {
+        let disk = Faulty::new(seed, ROOMY);
+        let (mut load, mut appender) = begin(&disk, seed, 1000.0);
+        let files = || journal(&disk, Path::new("/j")).files().len();
+        let mut steps = 0;
+        while files() < 3 && steps < 9000 {
+            steps += 1;
+            load.go();
+            // The queue has room for the entries of one step.
+            if load.dice(pump_in) == 0 || load.engine.figures().unwrap().waiting > 400 {
+                appender.pump(load.now);
+            }
+        }
+        appender.pump(load.now);
+        prop_assert_eq!(load.engine.figures().unwrap().dropped, 0);
+        let all = journal(&disk, Path::new("/j"));
+        let done = rerun(&all).unwrap();
+        prop_assert_eq!((done.lives, done.checkpoints), (1, 2));
+        let whole = records(&all);
+        // The last checkpoint was cut: all before it is there, and runs again.
+        let last = all.files().last().unwrap();
+        let offset = all.items_from(2).nth(1).map(|item| match item {
+            Item::Record(place) => place.offset,
+            other => panic!("{other:?}"),
+        });
+        let length = offset.unwrap_or_else(|| disk.open(last).unwrap().1);
+        disk.truncate(last, (length as f64 * cut) as u64).unwrap();
+        let cut = records(&all);
+        prop_assert_eq!(&cut[..2], &whole[..2]);
+        prop_assert!(cut[2].is_empty());
+        prop_assert_eq!(rerun(&all).unwrap().checkpoints, 1);
+        // The next scheduler cuts the rest of it, and begins another file behind it.
+        disk.unclaim();
+        let (mut load, appender) = begin(&disk, seed, 90_000.0);
+        (0..20).for_each(|_| load.go());
+        load.engine.close(load.now);
+        appender.close(load.now);
+        prop_assert_eq!(rerun(&journal(&disk, Path::new("/j"))).unwrap().lives, 2);
     }
 
     #[test]

@@ -92,6 +92,11 @@ impl Faulty {
         self.state().used()
     }
 
+    /// The process that wrote was killed: its lock is gone.
+    pub fn unclaim(&self) {
+        self.state().claimed = false;
+    }
+
     /// A loss of power.
     pub fn crash(&self) {
         let mut state = self.state();
