@@ -209,7 +209,16 @@ mod tests {
     fn start(to: &mut Calibration, id: u64, submit: f64, start: f64) {
         let job = Job::new(JobId(id), submit, 1, 9.0, 9.0);
         let r = R::default();
-        to.started(&Started { job: &job, start, end: start + 9.0, r: &r, backfilled: false }).unwrap();
+        to.started(&Started {
+            job: &job,
+            start,
+            end: start + 9.0,
+            r: &r,
+            cores: &[],
+            backfilled: false,
+            again: None,
+        })
+        .unwrap();
     }
 
     #[test]

@@ -3,13 +3,14 @@
 //! Time jumps from instant to instant. All events of one instant are stepped before the engine makes its one pass, in
 //! this order (other [`Rules`] are options, see `instant.rs`):
 //!
-//! 1. ends of jobs, by id;
-//! 2. failures, drains and returns of nodes ([`crate::outages`]);
+//! 1. failures, drains and returns of nodes ([`crate::outages`]);
+//! 2. ends of jobs, by id;
 //! 3. arrivals, by id;
 //! 4. a wake-up that the policy asked for (it needs no event, only the pass).
 //!
-//! A job that starts at t ends at t + min(run time, limit), or earlier when one of its nodes fails; its end is an event
-//! like any other. A job of length 0 ends at the instant at which it starts, which then gets another pass. Commits of
+//! A job that starts at t ends at t + min(run time, limit), or earlier when one of its nodes fails, after which it may
+//! be submitted again; its end is an event like any other. Jobs may follow others ([`crate::follow`]): they arrive when
+//! these have ended. A job of length 0 ends at the instant at which it starts, which then gets another pass. Commits of
 //! the engine complete at once.
 //!
 //! Jobs come from an iterator, so a long log needs memory only for its waiting and running jobs. Starts, ends and
@@ -18,96 +19,40 @@
 //! This module does not know how a policy is executed, and reads no clock.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap, HashMap, VecDeque};
-use std::io;
+use std::collections::{BTreeMap, BinaryHeap};
+use std::ops::Deref;
 use std::sync::Arc;
 
 mod instant;
+mod outcome;
+mod run;
+mod surroundings;
+mod waiting;
 
 use fluxgate_engine::{
-    Action, Config, Engine, Event, FORECAST_JOBS_MAX, Policy, PolicyCost, PolicyNotice, Reason, Stats,
+    Action, Config, Engine, Event, FORECAST_JOBS_MAX, Policy, PolicyCost, PolicyNotice, Reason,
 };
-use fluxgate_formats::{JobId, Jobspec, R};
-use fluxgate_graph::Resources;
+use fluxgate_formats::{Idset, JobId, R};
+use fluxgate_graph::{CoreRun, Resources};
 
-use crate::flow::Asks;
-use crate::hash::Spread;
 use crate::jobspecs::Jobspecs;
-use crate::observe::{Observer, PROGRESS_EVERY, Progress, Span, Started};
-use crate::outages::Outages;
-use crate::reservations::{ReservationError, Reservations};
+use crate::observe::{Observer, Progress, Span, Started};
 use crate::rules::Rules;
 use crate::rules::expected::Predictor;
 use crate::workload::Job;
 
+pub use outcome::{Outcome, SimError};
+pub use run::Run;
+pub use surroundings::{Deciders, Surroundings};
+
 use instant::End;
+use waiting::{Followers, Waiting};
 
 /// Number of consecutive wake-ups after which a run without any other future event is ended.
 pub const IDLE_WAKES_MAX: u32 = 1000;
 
 /// RFC 27 priority of every job: Flux's default urgency.
 const PRIORITY: u32 = 16;
-
-/// The result of a run.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Outcome {
-    /// The active policy at the end.
-    pub policy: String,
-    /// Number of jobs taken from the workload.
-    pub submitted: u64,
-    /// Number of jobs that ran.
-    pub started: u64,
-    /// Number of these that ended because a node failed.
-    pub failed: u64,
-    /// Jobs that were denied, with the reason.
-    pub denied: Vec<(JobId, String)>,
-    /// Jobs that still waited when no event could follow any more, with the reason. A policy cannot deny a job, but may
-    /// keep it waiting.
-    pub unfinished: Vec<(JobId, String)>,
-    /// Number of rounds of "step all events, then pass".
-    pub instants: u64,
-    /// Maximum number of jobs that waited at once.
-    pub peak_waiting: u64,
-    /// Time of the last event, seconds.
-    pub end: f64,
-    /// The engine's counters.
-    pub engine: Stats,
-    /// Cost of all policies together. Their time is measured, and so not reproducible.
-    pub cost: PolicyCost,
-}
-
-/// The reason why a run ended early.
-#[derive(Debug, thiserror::Error)]
-pub enum SimError {
-    /// The workload is not in the order of [`crate::workload::sort`], or names a job twice.
-    #[error("job {}: {what}", job.0)]
-    Workload {
-        /// The job.
-        job: JobId,
-        /// The error.
-        what: &'static str,
-    },
-    /// The policy failed; with the fallback in its place the figures would be those of another policy.
-    #[error("policy {name}: {error}")]
-    Policy {
-        /// Its name.
-        name: String,
-        /// The reason.
-        error: fluxgate_engine::PolicyError,
-    },
-    /// The policy could not be activated.
-    #[error("policy could not be put in place: {0}")]
-    Swap(String),
-    /// The engine broke its own contract.
-    #[error("engine: {0}")]
-    Engine(String),
-    /// A reservation cannot be made.
-    #[error(transparent)]
-    Reservation(#[from] ReservationError),
-    /// An observer failed to write.
-    #[error("output: {0}")]
-    Output(#[from] io::Error),
-}
 
 /// The settings of the engine for a replay: without annotations, which no observer reads.
 pub fn replay_config() -> Config {
@@ -130,152 +75,25 @@ pub fn run(
     run_with(jobs, &Surroundings::default(), resources, config, policy, observers)
 }
 
-/// The environment of a run besides jobs, machine and policy.
-#[derive(Debug, Clone, Default)]
-pub struct Surroundings {
-    /// Names for the numbers of queues; a queue without one is named by its number, as `q3`.
-    pub queues: BTreeMap<u32, String>,
-    /// Changes of nodes.
-    pub outages: Outages,
-    /// Nodes that are kept for maintenance, or for some jobs.
-    pub reservations: Reservations,
-    /// Complete requests of jobs, by [`Job::jobspec`].
-    pub jobspecs: Vec<Arc<Jobspec>>,
-    /// Requests for flow of the jobs without a complete request.
-    pub flow: Asks,
-    /// Period in seconds of forecasts for every waiting job; a forecast is also made at each submission. `None` for
-    /// none.
-    pub forecasts: Option<f64>,
-    /// The order of events and the passes. Rules of the pass itself are a policy: [`crate::rules::picking`].
-    pub rules: Rules,
-}
-
-/// The policies: a default policy, `None` for the built-in one, and policies of single queues, by name.
-#[derive(Default)]
-pub struct Deciders {
-    /// Decides all queues without a policy of their own.
-    pub default: Option<Box<dyn Policy>>,
-    /// Policies of queues.
-    pub queues: Vec<(String, Box<dyn Policy>)>,
-}
-
-impl From<Option<Box<dyn Policy>>> for Deciders {
-    fn from(default: Option<Box<dyn Policy>>) -> Self {
-        Deciders { default, queues: Vec::new() }
-    }
-}
-
 /// The same with names of queues, policies of queues, and nodes that fail.
 pub fn run_with(
     jobs: impl IntoIterator<Item = Job>,
     surroundings: &Surroundings,
     resources: Resources,
-    mut config: Config,
+    config: Config,
     policies: impl Into<Deciders>,
     observers: &mut [&mut dyn Observer],
 ) -> Result<Outcome, SimError> {
-    let outages = &surroundings.outages;
-    // R names the jobs on a failing node, and the result of a request.
-    let told = !outages.is_empty() || !surroundings.jobspecs.is_empty();
-    config.write_r = told || observers.iter().any(|o| o.wants_r());
-    let mut jobs = jobs.into_iter().peekable();
-    let begin = jobs.peek().map_or(0.0, |j| j.submit);
-    let mut sim = Simulation::new(Engine::new(resources, config), begin, surroundings);
-    let mut changes = outages.changes().iter().peekable();
-    if !surroundings.reservations.is_empty() {
-        let windows = surroundings.reservations.windows(&mut sim.engine, begin)?;
-        observers.iter_mut().for_each(|o| o.reserved(&windows, &surroundings.queues));
-    }
-    sim.install(policies.into(), observers)?;
-    let mut idle_wakes = 0;
-    loop {
-        let arrival = jobs.peek().map(|j| j.submit);
-        let end = sim.ends.peek().map(|Reverse(e)| e.time.0);
-        let wake = sim.engine.next_wake().filter(|&t| t > sim.now && surroundings.rules.wakes);
-        // Before the first job all nodes count, after the last none does.
-        let jobs_left = arrival.is_some() || end.is_some() || !sim.waiting.is_empty();
-        let change = changes.peek().filter(|_| jobs_left).map(|(time, _)| time.max(sim.now));
-        let Some(now) = [arrival, end, wake, change].into_iter().flatten().min_by(f64::total_cmp) else {
-            break;
-        };
-        if arrival.is_none() && end.is_none() && change.is_none() {
-            idle_wakes += 1;
-            if sim.waiting.is_empty() || idle_wakes > IDLE_WAKES_MAX {
-                break;
-            }
-        } else {
-            idle_wakes = 0;
-        }
-        sim.advance(now, observers)?;
-        sim.instant(now, &mut jobs, &mut changes, observers)?;
-        if let Some(every) = surroundings.forecasts {
-            sim.forecast(every, arrival.is_some_and(|t| t <= now), observers)?;
-        }
-        sim.instants += 1;
-        if sim.instants.is_multiple_of(PROGRESS_EVERY) {
-            let progress = sim.progress();
-            observers.iter_mut().try_for_each(|o| o.progress(&progress))?;
-        }
-    }
-    sim.flush(observers)?;
-    let unfinished = sim.leave(observers)?;
-    observers.iter_mut().try_for_each(|o| o.finished())?;
-    Ok(sim.outcome(unfinished))
+    let mut run = Run::new(jobs.into_iter(), surroundings, resources, config, policies, observers)?;
+    while run.pass(observers)? {}
+    run.finish(observers)
 }
 
-/// The waiting jobs, by id, and in the order of submission.
-#[derive(Default)]
-struct Waiting {
-    /// Id to number in the order of submission.
-    numbers: HashMap<JobId, u64, Spread>,
-    /// Jobs from number `first` on; `None` for those that left. The front is never `None`.
-    window: VecDeque<Option<Job>>,
-    first: u64,
-    /// Number of jobs for each number of cores requested.
-    widths: BTreeMap<u32, u64>,
-}
-
-impl Waiting {
-    fn push(&mut self, job: Job) -> bool {
-        let number = self.first + self.window.len() as u64;
-        let new = self.numbers.insert(job.id, number).is_none();
-        *self.widths.entry(job.cores).or_default() += 1;
-        self.window.push_back(Some(job));
-        new
-    }
-
-    fn remove(&mut self, id: JobId) -> Option<(u64, Job)> {
-        let number = self.numbers.remove(&id)?;
-        let job = self.window.get_mut((number - self.first) as usize)?.take()?;
-        while let Some(None) = self.window.front() {
-            self.window.pop_front();
-            self.first += 1;
-        }
-        if let Some(count) = self.widths.get_mut(&job.cores) {
-            *count -= 1;
-            if *count == 0 {
-                self.widths.remove(&job.cores);
-            }
-        }
-        Some((number, job))
-    }
-
-    fn len(&self) -> usize {
-        self.numbers.len()
-    }
-
-    fn is_empty(&self) -> bool {
-        self.numbers.is_empty()
-    }
-
-    /// True if a job waits that was submitted before the one with this number.
-    fn any_before(&self, number: u64) -> bool {
-        !self.is_empty() && self.first < number
-    }
-}
-
-struct Simulation<'a> {
+struct Simulation<S> {
     engine: Engine,
+    surroundings: S,
+    /// Changes of nodes so far.
+    changed: usize,
     now: f64,
     waiting: Waiting,
     ends: BinaryHeap<Reverse<End>>,
@@ -284,12 +102,18 @@ struct Simulation<'a> {
     /// Starts of this instant, reported when the instant is over.
     starts: Vec<Start>,
     specs: Jobspecs,
-    outages: &'a Outages,
+    /// Observers read the cores of jobs, and not their R.
+    runs: bool,
     rules: Rules,
     /// With predicted ends: what is known of users, and the predictions of waiting jobs in seconds.
     predictor: Predictor,
     predicted: BTreeMap<JobId, f64>,
+    followers: Followers,
+    /// Running jobs that will be submitted again, as they will be then.
+    again: BTreeMap<JobId, Job>,
     failed: u64,
+    requeued: u64,
+    lost_core_seconds: f64,
     last_arrival: Option<(f64, JobId)>,
     submitted: u64,
     started: u64,
@@ -307,6 +131,9 @@ struct Start {
     job: Job,
     end: f64,
     r: Box<R>,
+    /// With a job that will be submitted again: the seconds of work that it keeps.
+    kept: Option<f64>,
+    cores: Vec<CoreRun>,
 }
 
 /// Cost of all policies.
@@ -321,21 +148,26 @@ fn cost(engine: &Engine) -> PolicyCost {
     all
 }
 
-impl<'a> Simulation<'a> {
-    fn new(engine: Engine, now: f64, surroundings: &'a Surroundings) -> Self {
+impl<S: Deref<Target = Surroundings>> Simulation<S> {
+    fn new(engine: Engine, now: f64, surroundings: S) -> Self {
         Self {
             engine,
+            changed: 0,
             now,
             waiting: Waiting::default(),
             ends: BinaryHeap::new(),
             busy: 0,
             starts: Vec::new(),
             specs: Jobspecs::new(&surroundings.queues, &surroundings.jobspecs).with_flow(&surroundings.flow),
-            outages: &surroundings.outages,
+            runs: false,
             rules: surroundings.rules,
             predictor: Predictor::default(),
             predicted: BTreeMap::new(),
+            followers: Followers::new(Arc::clone(&surroundings.following)),
+            again: BTreeMap::new(),
             failed: 0,
+            requeued: 0,
+            lost_core_seconds: 0.0,
             last_arrival: None,
             submitted: 0,
             started: 0,
@@ -344,7 +176,13 @@ impl<'a> Simulation<'a> {
             instants: 0,
             peak_waiting: 0,
             forecast_all: f64::NEG_INFINITY,
+            surroundings,
         }
+    }
+
+    /// The time of the next change of nodes, seconds.
+    fn next_change(&self) -> Option<f64> {
+        self.surroundings.outages.changes().get(self.changed).map(|(time, _)| *time)
     }
 
     /// Activates the policies before the first job arrives.
@@ -362,6 +200,44 @@ impl<'a> Simulation<'a> {
         }
         let actions = self.engine.finish_swaps(self.now);
         self.carry_out(actions, observers)
+    }
+
+    /// Places the jobs that run already.
+    fn warm_up(&mut self, observers: &mut [&mut dyn Observer]) -> Result<(), SimError> {
+        for at in 0..self.surroundings.warm.len() {
+            let running = &self.surroundings.warm[at];
+            let job = running.job(self.now);
+            let (start, mut r) = (job.submit, running.r.clone());
+            (r.starttime, r.expiration) = (start, start + job.limit);
+            let whole = start + job.run_time();
+            let end = self.surroundings.outages.cut(&r.ranks(), start, whole).unwrap_or(whole);
+            if end <= self.now {
+                let what = "it runs when the workload begins, but one of its nodes failed before";
+                return Err(SimError::Workload { job: job.id, what });
+            }
+            if end < whole {
+                // It is no job of the workload, and not submitted again.
+                self.failed += 1;
+                self.lost_core_seconds += f64::from(job.cores) * (end - start);
+            }
+            let started =
+                Started { job: &job, start, end, r: &r, cores: &[], backfilled: false, again: None };
+            observers.iter_mut().try_for_each(|o| o.warm(&started))?;
+            let end_of = self.end_of(&job, start, end);
+            self.ends.push(Reverse(end_of));
+            self.busy += u64::from(job.cores);
+            let event = Event::Hello {
+                id: job.id,
+                priority: PRIORITY,
+                userid: job.user,
+                t_submit: start,
+                r: Box::new(r),
+                free: Idset::new(),
+                queue: None,
+            };
+            self.step(event, observers)?;
+        }
+        Ok(())
     }
 
     fn advance(&mut self, now: f64, observers: &mut [&mut dyn Observer]) -> Result<(), SimError> {
@@ -390,12 +266,18 @@ impl<'a> Simulation<'a> {
             return Err(SimError::Workload { job: job.id, what });
         }
         self.last_arrival = Some(this);
+        self.submit(job, false, observers)
+    }
+
+    /// Submits a job, for the first time or again.
+    fn submit(&mut self, job: Job, again: bool, observers: &mut [&mut dyn Observer]) -> Result<(), SimError> {
         let jobspec = self.specs.of(&job);
         if !self.waiting.push(job) {
             return Err(SimError::Workload { job: job.id, what: "it waits already" });
         }
         self.submits(&job);
-        self.submitted += 1;
+        self.submitted += u64::from(!again);
+        observers.iter_mut().try_for_each(|o| o.submitted(&job))?;
         self.peak_waiting = self.peak_waiting.max(self.waiting.len());
         let event =
             Event::Alloc { id: job.id, priority: PRIORITY, userid: job.user, t_submit: job.submit, jobspec };
@@ -421,21 +303,24 @@ impl<'a> Simulation<'a> {
                         job.cores = u32::try_from(r.count("core")).unwrap_or(u32::MAX);
                     }
                     let whole = self.now + job.run_time();
-                    let cut =
-                        (!self.outages.is_empty()).then(|| self.outages.cut(&r.ranks(), self.now, whole));
+                    let outages = &self.surroundings.outages;
+                    let cut = (!outages.is_empty()).then(|| outages.cut(&r.ranks(), self.now, whole));
                     let end = cut.flatten().unwrap_or(whole);
-                    self.failed += u64::from(end < whole);
-                    let end_of = self.end_of(&job, end);
+                    let kept = if end < whole { self.fails(&job, end - self.now) } else { None };
+                    let end_of = self.end_of(&job, self.now, end);
                     self.ends.push(Reverse(end_of));
                     self.busy += u64::from(job.cores);
-                    self.started += 1;
-                    self.starts.push(Start { number, job, end, r });
+                    // A job that starts again counts when it runs to its end.
+                    self.started += u64::from(kept.is_none());
+                    let cores = if self.runs { self.engine.resources().core_runs(id) } else { Vec::new() };
+                    self.starts.push(Start { number, job, end, r, kept, cores });
                     self.step(Event::Committed { id }, observers)?;
                 }
                 Action::Deny { id, note } => {
                     let (_, job) = self.gone(id, "denied")?;
                     observers.iter_mut().try_for_each(|o| o.denied(&job, &note))?;
                     self.denied.push((id, note));
+                    self.followers.over(id, self.now);
                 }
                 Action::Notice(
                     PolicyNotice::Failed { name, error } | PolicyNotice::SwapFailed { name, error },
@@ -465,6 +350,18 @@ impl<'a> Simulation<'a> {
         Ok(())
     }
 
+    /// A job that starts now will end after so many seconds, because a node fails. Returns the seconds of work that it
+    /// keeps, if it will be submitted again.
+    fn fails(&mut self, job: &Job, ran: f64) -> Option<f64> {
+        self.failed += 1;
+        let kept = self.surroundings.on_failure.kept(ran);
+        self.lost_core_seconds += f64::from(job.cores) * (ran - kept.unwrap_or(0.0));
+        let kept = kept?;
+        self.requeued += 1;
+        self.again.insert(job.id, Job { run: job.run - kept, ..*job });
+        Some(kept)
+    }
+
     /// Forecasts are due: a job arrived, or the period is over.
     fn forecast(
         &mut self,
@@ -492,13 +389,15 @@ impl<'a> Simulation<'a> {
 
     /// Reports the starts of the instant that is over.
     fn flush(&mut self, observers: &mut [&mut dyn Observer]) -> Result<(), SimError> {
-        for Start { number, job, end, r } in self.starts.drain(..) {
+        for Start { number, job, end, r, kept, cores } in self.starts.drain(..) {
             let started = Started {
                 job: &job,
                 start: self.now,
                 end,
                 r: &r,
+                cores: &cores,
                 backfilled: self.waiting.any_before(number),
+                again: kept,
             };
             observers.iter_mut().try_for_each(|o| o.started(&started))?;
         }
@@ -514,6 +413,11 @@ impl<'a> Simulation<'a> {
                 Some(reason) => reason.to_string(),
             };
             observers.iter_mut().try_for_each(|o| o.left(job, &why))?;
+            left.push((job.id, why));
+        }
+        for (job, first) in self.followers.left() {
+            let why = format!("never submitted: job {}, which it follows, never ended", first.0);
+            observers.iter_mut().try_for_each(|o| o.never_submitted(job, &why))?;
             left.push((job.id, why));
         }
         Ok(left)
@@ -534,6 +438,8 @@ impl<'a> Simulation<'a> {
             submitted: self.submitted,
             started: self.started,
             failed: self.failed,
+            requeued: self.requeued,
+            lost_core_seconds: self.lost_core_seconds,
             denied: self.denied,
             unfinished,
             instants: self.instants,

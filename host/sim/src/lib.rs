@@ -9,14 +9,18 @@
 //!
 //! - [`source`] reads logs of several formats, among them [`swf`], the Standard Workload Format; [`workload`] decides
 //!   which lines are jobs, and their width and length; [`machine`] is the machine that they run on.
-//! - [`model`] generates workloads without a log; [`transform`] takes parts of one and changes load and estimates.
-//! - [`outages`] are failures and drains of nodes during a workload; [`flow`] has the requests of jobs for power or
+//! - [`model`] generates workloads without a log; [`transform`] takes parts of one and changes load and estimates;
+//!   [`parts`] are sequences of jobs with a run each; [`resample`] draws workloads from one; [`follow`] has jobs that
+//!   are submitted when others have ended.
+//! - [`warm`] are jobs that run when a workload begins; [`outages`] are failures and drains of nodes during it; [`flow`] has the requests of jobs for power or
 //!   bandwidth.
 //! - [`driver`] is a discrete-event loop around `fluxgate_engine::Engine`: the same engine and the same policies as in
 //!   production, with simulated time. [`rules`] are the rules in which published simulators differ, as its options.
 //! - [`record`] keeps every job; [`report`] makes pages and pictures of records, [`diff`] compares two records, and
 //!   [`bootstrap`] computes confidence intervals of means.
+//! - [`places`] gives the jobs of a run on a pool of cores places on nodes, from their starts.
 //! - [`suite`] describes benchmarks: logs by hash, tasks, published values, and the verdict on each value found.
+//! - [`passes`] shows what a policy was told and decided, pass by pass, and where two policies first differ.
 //! - [`replay`] is one run with its judge, and what `fluxgate replay --json` prints of runs; [`words`] reads the
 //!   parameters of replays.
 //! - [`metrics`] and [`schedule`] [`observe`] the driver; [`sweep`] checks a schedule and shares no code with the
@@ -35,6 +39,7 @@ pub mod diff;
 pub mod driver;
 pub mod fair;
 pub mod flow;
+pub mod follow;
 mod hash;
 pub mod jobspecs;
 pub mod machine;
@@ -43,10 +48,14 @@ pub mod metrics;
 pub mod model;
 pub mod observe;
 pub mod outages;
+pub mod parts;
+pub mod passes;
+pub mod places;
 pub mod points;
 pub mod record;
 pub mod replay;
 pub mod report;
+pub mod resample;
 pub mod reservations;
 pub mod rules;
 pub mod schedule;
@@ -55,5 +64,6 @@ pub mod suite;
 pub mod sweep;
 pub mod swf;
 pub mod transform;
+pub mod warm;
 pub mod words;
 pub mod workload;

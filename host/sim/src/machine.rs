@@ -34,6 +34,8 @@ pub struct Machine {
     pub pools: Pools,
     /// The memory of nodes, for the sweep.
     pub memory: Memory,
+    /// Of a machine of a header or in words that has only cores: the same cores as one pool, for runs that need no places.
+    pub pool: Option<Resources>,
 }
 
 /// A machine cannot be made.
@@ -112,9 +114,11 @@ impl Machine {
     pub fn uniform(nodes: u32, cores: u32) -> Result<Self, MachineError> {
         let invalid =
             |message: String| MachineError::Load { file: "machine of the header".to_owned(), message };
-        Self::from_resources(
+        let pool = Resources::one_pool(nodes, cores).map_err(|e| invalid(e.to_string()))?;
+        let made = Self::from_resources(
             Resources::from_r(&uniform_r(nodes, cores, 0)).map_err(|e| invalid(e.to_string()))?,
-        )
+        )?;
+        Ok(Self { pool: Some(pool), ..made })
     }
 
     /// Makes the machine of `text`: `256` is 256 nodes of one core, `128x8` is 128 nodes of 8 cores each, and
@@ -142,6 +146,9 @@ impl Machine {
         };
         let wrong = || MachineError::Words { text: text.to_owned() };
         let made = parsed().ok_or_else(wrong).and_then(|(nodes, cores, gpus)| {
+            if gpus == 0 {
+                return Self::uniform(nodes, cores);
+            }
             let resources = Resources::from_r(&uniform_r(nodes, cores, gpus)).map_err(|_| wrong())?;
             Self::from_resources(resources)
         });
@@ -187,7 +194,7 @@ impl Machine {
             let holds = node.holds.iter().find(|holds| holds.kind == MEMORY)?;
             Some((node.rank, holds.amount, holds.unit))
         }));
-        Ok(Self { resources, cores: cores_of(&r), pools: Pools::of(&r), memory })
+        Ok(Self { resources, cores: cores_of(&r), pools: Pools::of(&r), memory, pool: None })
     }
 
     /// The same nodes with one pool for all of them of each kind: name, size and unit (empty: none).

@@ -227,19 +227,35 @@ impl Summary {
 }
 
 /// Writes one CSV line for each named run, under a header line. The runs must use the same thresholds.
+///
+/// # Errors
+/// The line cannot be written.
 pub fn write_csv<'a>(
     out: impl io::Write,
     runs: impl IntoIterator<Item = (&'a str, &'a Summary)>,
 ) -> Result<(), csv::Error> {
+    write_csv_of(out, &["policy"], runs.into_iter().map(|(name, summary)| (vec![name], summary)))
+}
+
+/// The same for runs with several names; `lead` are the columns of these.
+///
+/// # Errors
+/// The line cannot be written, or a run has another number of names than `lead`.
+pub fn write_csv_of<'a>(
+    out: impl io::Write,
+    lead: &[&str],
+    runs: impl IntoIterator<Item = (Vec<&'a str>, &'a Summary)>,
+) -> Result<(), csv::Error> {
     let mut csv = csv::Writer::from_writer(out);
     let mut header_written = false;
-    for (name, summary) in runs {
+    for (names, summary) in runs {
         let figures = summary.figures();
         if !header_written {
-            csv.write_record(std::iter::once("policy").chain(figures.iter().map(|(n, _)| n.as_str())))?;
+            csv.write_record(lead.iter().copied().chain(figures.iter().map(|(n, _)| n.as_str())))?;
             header_written = true;
         }
-        csv.write_record(std::iter::once(name.to_owned()).chain(figures.iter().map(|(_, v)| v.to_string())))?;
+        let names = names.into_iter().map(str::to_owned);
+        csv.write_record(names.chain(figures.iter().map(|(_, v)| v.to_string())))?;
     }
     csv.flush()?;
     Ok(())
@@ -415,6 +431,11 @@ impl Observer for Metrics {
 
     fn started(&mut self, s: &Started<'_>) -> io::Result<()> {
         if !self.counts(s.job) {
+            return Ok(());
+        }
+        if let Some(kept) = s.again {
+            // It counts when it runs to its end; what is kept is work of the schedule.
+            self.core_seconds.add(f64::from(s.job.cores) * kept);
             return Ok(());
         }
         self.add(&Job {

@@ -7,8 +7,9 @@
 use std::collections::BTreeMap;
 use std::io;
 
-use fluxgate_engine::{Forecast, Window};
+use fluxgate_engine::{Forecast, PassTrace, Window};
 use fluxgate_formats::R;
+use fluxgate_graph::CoreRun;
 
 use crate::workload::Job;
 
@@ -26,8 +27,12 @@ pub struct Started<'a> {
     pub end: f64,
     /// Its allocation; empty when no observer [wants it](Observer::wants_r).
     pub r: &'a R,
+    /// Its cores; empty when no observer [wants them](Observer::wants_cores), or one wants R.
+    pub cores: &'a [CoreRun],
     /// True if an earlier-submitted job (ties: smaller id) still waited after all starts of this instant.
     pub backfilled: bool,
+    /// If a failed node ends it and it will be submitted again: the seconds of its work that count then.
+    pub again: Option<f64>,
 }
 
 /// A span of time without changes. Times in seconds.
@@ -65,8 +70,34 @@ pub trait Observer {
         true
     }
 
+    /// True if it reads [`Started::cores`] where no R is made.
+    fn wants_cores(&self) -> bool {
+        false
+    }
+
     /// These reservations stand from the beginning; queues without a name have none here.
     fn reserved(&mut self, _windows: &[Window], _queues: &BTreeMap<u32, String>) {}
+
+    /// True if it reads [`Observer::passed`]. Without such an observer no trace is made.
+    fn wants_passes(&self) -> bool {
+        false
+    }
+
+    /// A pass was made.
+    fn passed(&mut self, _pass: &PassTrace) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// A job was submitted, and waits from now on. Called again for a job that is submitted again after a failure.
+    fn submitted(&mut self, _job: &Job) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// A job runs already when the workload begins. Called before everything else, in the order of starts; it is in no
+    /// metric.
+    fn warm(&mut self, _started: &Started<'_>) -> io::Result<()> {
+        Ok(())
+    }
 
     /// A job starts. Called in the order of time, within an instant in the engine's order.
     fn started(&mut self, _started: &Started<'_>) -> io::Result<()> {
@@ -92,6 +123,11 @@ pub trait Observer {
     /// A job still waits, for this reason, and no event can follow. Called at the end, in the order of submission.
     fn left(&mut self, _job: &Job, _why: &str) -> io::Result<()> {
         Ok(())
+    }
+
+    /// A job was never submitted, for this reason. Called at the end, after [`Observer::left`].
+    fn never_submitted(&mut self, job: &Job, why: &str) -> io::Result<()> {
+        self.left(job, why)
     }
 
     /// Called every [`PROGRESS_EVERY`] instants.

@@ -3,12 +3,12 @@
 //! The file is a table (CSV) with the first line `time,ranks,change`: the time (a date in UTC, or seconds since the
 //! epoch, as jobs are submitted), the nodes (an RFC 22 idset of ranks), and the change:
 //!
-//! - `fail`: the nodes are down. Jobs on them end then; they are not run again.
+//! - `fail`: the nodes are down. Jobs on them end then; [`OnFailure`] says whether they are submitted again.
 //! - `drain`: the nodes get no more jobs; jobs on them go on.
 //! - `return`: the nodes are in service again.
 //!
-//! The last change before an instant counts. At one instant, jobs end before nodes change, and nodes change before jobs
-//! arrive.
+//! The last change before an instant counts. At one instant, nodes change before passes are made, and a job that ends at
+//! the time at which one of its nodes fails has ended by itself.
 //!
 //! This module knows neither jobs nor policies.
 
@@ -48,6 +48,46 @@ pub struct Outage {
     pub ranks: Idset,
     /// The change.
     pub change: Change,
+}
+
+/// What becomes of a job when one of its nodes fails.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub enum OnFailure {
+    /// It has ended.
+    #[default]
+    End,
+    /// It is submitted again at once, and begins anew.
+    Requeue,
+    /// It is submitted again at once, and goes on from its last checkpoint. It makes one each time when it has run for so
+    /// many seconds, which takes no time. The value is finite and above 0.
+    Checkpoint(f64),
+}
+
+impl OnFailure {
+    /// Reads `end`, `requeue` or `checkpoint:SECONDS`.
+    ///
+    /// # Errors
+    /// The text found, and what is accepted.
+    pub fn named(text: &str) -> Result<Self, String> {
+        let seconds = |text: &str| text.parse().ok().filter(|s: &f64| s.is_finite() && *s > 0.0);
+        match text.split_once(':') {
+            None if text == "end" => Ok(OnFailure::End),
+            None if text == "requeue" => Ok(OnFailure::Requeue),
+            Some(("checkpoint", every)) => seconds(every)
+                .map(OnFailure::Checkpoint)
+                .ok_or_else(|| format!("found checkpoint:{every}, accepted are seconds above 0")),
+            _ => Err(format!("found `{text}`, accepted is end, requeue or checkpoint:SECONDS")),
+        }
+    }
+
+    /// The seconds of work that a job keeps which has run for so many, if it is submitted again.
+    pub fn kept(self, ran: f64) -> Option<f64> {
+        match self {
+            OnFailure::End => None,
+            OnFailure::Requeue => Some(0.0),
+            OnFailure::Checkpoint(every) => Some((ran / every).floor() * every),
+        }
+    }
 }
 
 /// A file of changes is invalid.

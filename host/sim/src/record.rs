@@ -98,6 +98,10 @@ impl Observer for Record {
     }
 
     fn started(&mut self, s: &Started<'_>) -> io::Result<()> {
+        // A job has one line: its run to the end.
+        if s.again.is_some() {
+            return Ok(());
+        }
         self.jobs.push(Done {
             job: s.job.id.0,
             user: s.job.user,

@@ -5,7 +5,7 @@
 
 use std::cell::RefCell;
 
-use fluxgate_engine::Config;
+use fluxgate_engine::{Config, Policy};
 use fluxgate_formats::JobId;
 use serde_json::{Value, json};
 
@@ -21,7 +21,37 @@ use crate::sweep::running::{Judge, Watch};
 use crate::workload::Job;
 use crate::workload::stream::Survey;
 
-/// Runs a workload; with `check` the independent judge watches it, and its report is returned.
+/// True if nothing of a run depends on places: its jobs ask for cores alone, no node changes, and neither an observer nor a
+/// policy asks for nodes. Then the machine can be one [pool](Machine::pool), with the same starts.
+fn needs_no_places(
+    first: Option<&Job>,
+    surroundings: &Surroundings,
+    machine: &Machine,
+    config: &Config,
+    deciders: &Deciders,
+    observers: &[&mut dyn Observer],
+) -> bool {
+    let Surroundings { outages, reservations, jobspecs, flow, warm, .. } = surroundings;
+    let whole =
+        config.queue_placements.values().chain([&config.placement]).any(|placement| placement.whole_nodes());
+    let single = machine.total_cores() == machine.cores.len() as u64;
+    // With nodes of one core, as many nodes are free as cores.
+    let counts = |policy: &dyn Policy| !policy.abilities().ranking && (single || !policy.reads_nodes());
+    let mut policies = deciders.default.iter().chain(deciders.queues.iter().map(|(_, policy)| policy));
+    // All jobs of a log ask for nodes, or none does.
+    first.is_none_or(|job| job.nodes == 0)
+        && outages.is_empty()
+        && reservations.is_empty()
+        && jobspecs.is_empty()
+        && flow.is_empty()
+        && warm.is_empty()
+        && !whole
+        && policies.all(|policy| counts(&**policy))
+        && !observers.iter().any(|observer| observer.wants_r() || observer.wants_passes())
+}
+
+/// Runs a workload; with `check` the independent judge watches it, and its report is returned. The machine is scheduled as one
+/// pool of cores where nothing needs their places.
 ///
 /// # Errors
 /// As [`driver::run_with`].
@@ -34,13 +64,22 @@ pub fn run(
     observers: &mut [&mut dyn Observer],
     check: bool,
 ) -> Result<(Outcome, Option<Report>), SimError> {
-    let resources = machine.resources.clone();
+    let mut jobs = jobs.peekable();
+    let pool = machine
+        .pool
+        .as_ref()
+        .filter(|_| needs_no_places(jobs.peek(), surroundings, machine, &config, &deciders, observers));
+    let resources = pool.unwrap_or(&machine.resources).clone();
     if !check {
         let outcome = driver::run_with(jobs, surroundings, resources, config, deciders, observers)?;
         return Ok((outcome, None));
     }
     let (flow, jobspecs) = (&surroundings.flow, &surroundings.jobspecs);
-    let mut judge = Judge::new(&machine.cores, surroundings.outages.changes());
+    let mut judge = match pool {
+        Some(_) => Judge::of_pool(machine.total_cores()),
+        None => Judge::new(&machine.cores, surroundings.outages.changes()),
+    };
+    judge = judge.with_submissions(surroundings.on_failure, &surroundings.following);
     if !machine.memory.is_empty() {
         judge = judge.with_memory(&machine.memory, jobspecs);
     }
@@ -64,6 +103,8 @@ pub fn run(
 pub struct RunFigures<'a> {
     /// Its name.
     pub policy: &'a str,
+    /// The part of the log, if the run is of one.
+    pub part: Option<&'a str>,
     /// Its metrics.
     pub summary: &'a Summary,
     /// Errors of forecasts, if any were made.
@@ -72,8 +113,12 @@ pub struct RunFigures<'a> {
     pub flow: Vec<Usage>,
     /// Most jobs that waited at once.
     pub peak_waiting: u64,
-    /// Jobs that a failed node ended.
+    /// Number of times that a failed node ended a job.
     pub failed: u64,
+    /// Number of these after which the job was submitted again.
+    pub requeued: u64,
+    /// Core-seconds of work that was lost in them.
+    pub lost_core_seconds: f64,
     /// Jobs that can never run, with the reason.
     pub denied: &'a [(JobId, String)],
     /// Jobs that waited until no event was left, with the reason.
@@ -96,13 +141,15 @@ impl RunFigures<'_> {
     /// # Errors
     /// A figure that JSON cannot hold.
     pub fn json(&self) -> serde_json::Result<Value> {
-        Ok(json!({
+        let mut told = json!({
             "policy": self.policy,
             "metrics": serde_json::to_value(self.summary)?,
             "forecasts": serde_json::to_value(self.forecasts)?,
             "flow": serde_json::to_value(&self.flow)?,
             "peak_waiting": self.peak_waiting,
             "ended_by_failures": self.failed,
+            "requeued": self.requeued,
+            "lost_core_seconds": self.lost_core_seconds,
             "denied": listed(self.denied),
             "never_started": listed(self.never_started),
             "checked": self.checked,
@@ -110,7 +157,11 @@ impl RunFigures<'_> {
             "seconds": self.seconds,
             "policy_seconds": self.policy_seconds,
             "fuel": self.fuel,
-        }))
+        });
+        if let Some(part) = self.part {
+            told["part"] = part.into();
+        }
+        Ok(told)
     }
 }
 
@@ -139,4 +190,66 @@ pub fn document(
         "rules": rules.values().into_iter().collect::<std::collections::BTreeMap<_, _>>(),
         "runs": runs,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use fluxgate_engine::Abilities;
+    use fluxgate_formats::Idset;
+    use fluxgate_graph::Placement;
+
+    use super::*;
+    use crate::metrics::Metrics;
+    use crate::outages::{Change, Outage, Outages};
+    use crate::schedule::Collect;
+
+    /// Ability to rank nodes, and whether it reads nodes.
+    struct Reads(bool, bool);
+
+    impl Policy for Reads {
+        fn name(&self) -> &str {
+            "reads"
+        }
+
+        fn abilities(&self) -> Abilities {
+            Abilities { ranking: self.0, ..Abilities::default() }
+        }
+
+        fn reads_nodes(&self) -> bool {
+            self.1
+        }
+    }
+
+    #[test]
+    fn a_pool_is_for_runs_without_places() {
+        let job = Job::new(JobId(1), 0.0, 2, 1.0, 1.0);
+        let single = Machine::uniform(8, 8).unwrap();
+        let machine = Machine::uniform(4, 8).unwrap();
+        let plain = (Surroundings::default(), driver::replay_config());
+        let asks = |machine: &Machine,
+                    job: &Job,
+                    world: &(Surroundings, Config),
+                    reads: Option<Reads>,
+                    places: bool| {
+            let (mut figures, mut rows) = (Metrics::new(8), Collect::default());
+            let mut observers: Vec<&mut dyn Observer> = vec![&mut figures];
+            if places {
+                observers.push(&mut rows);
+            }
+            let deciders = Deciders::from(reads.map(|reads| Box::new(reads) as Box<dyn Policy>));
+            needs_no_places(Some(job), &world.0, machine, &world.1, &deciders, &observers)
+        };
+        assert!(asks(&machine, &job, &plain, None, false), "the built-in policy");
+        assert!(asks(&machine, &job, &plain, Some(Reads(false, false)), false));
+        assert!(!asks(&machine, &job, &plain, Some(Reads(false, true)), false));
+        assert!(asks(&single, &job, &plain, Some(Reads(false, true)), false), "nodes of one core");
+        assert!(!asks(&single, &job, &plain, Some(Reads(true, true)), false));
+        assert!(!asks(&machine, &job, &plain, None, true), "an observer of places");
+        assert!(!asks(&machine, &Job { nodes: 2, ..job }, &plain, None, false), "whole nodes");
+        let config = Config { placement: Placement::HiNodeX, ..driver::replay_config() };
+        assert!(!asks(&machine, &job, &(Surroundings::default(), config), None, false));
+        let outages = Outages::of(vec![(1.0, Outage { ranks: Idset::from_iter([0]), change: Change::Fail })]);
+        let failing = (Surroundings { outages, ..Surroundings::default() }, driver::replay_config());
+        assert!(!asks(&machine, &job, &failing, None, false));
+    }
 }

@@ -15,11 +15,12 @@ use crate::rules::{Rules, Semantics};
 pub mod results;
 
 /// The suites of this program, by name.
-pub const SHIPPED: [(&str, &str); 4] = [
+pub const SHIPPED: [(&str, &str); 5] = [
     ("sc15-exact", include_str!("../suites/sc15-exact.toml")),
     ("sc15-starts", include_str!("../suites/sc15-starts.toml")),
     ("sc20-hpc2n", include_str!("../suites/sc20-hpc2n.toml")),
     ("sc20-heuristics", include_str!("../suites/sc20-heuristics.toml")),
+    ("sc20-network", include_str!("../suites/sc20-network.toml")),
 ];
 
 /// Largest suite in bytes.
@@ -96,6 +97,9 @@ pub struct Entry {
     pub name: String,
     /// The policy with its settings, as `fluxgate replay --policy` takes it.
     pub policy: String,
+    /// For a policy whose component is no part of this program: what it is made of. Without the component the task is
+    /// skipped.
+    pub made_of: Option<String>,
     /// Published values.
     #[serde(default)]
     pub published: Vec<Published>,
@@ -330,7 +334,9 @@ published = [{ metric = "wait_mean_s", value = "1.50" }]
         assert!(error("rules =", "length = 5\nrules =").contains("found one of starts and length"));
         let names = Suite::shipped("none").unwrap_err().to_string();
         assert!(
-            names.contains("accepted is sc15-exact, sc15-starts, sc20-hpc2n, sc20-heuristics or a file"),
+            names.contains(
+                "accepted is sc15-exact, sc15-starts, sc20-hpc2n, sc20-heuristics, sc20-network or a file"
+            ),
             "{names}"
         );
     }

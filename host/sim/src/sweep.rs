@@ -16,7 +16,9 @@
 //!   instant;
 //! - flow and memory, where jobs request some ([`sweep_flow`], [`sweep_memory`]).
 
+mod again;
 mod bits;
+mod counted;
 mod flow;
 mod held;
 mod layout;
@@ -63,6 +65,24 @@ pub enum Violation {
         /// The job.
         job: JobId,
         /// The value of the row.
+        found: f64,
+        /// The value required.
+        expected: f64,
+    },
+    /// It follows others, and was not submitted when they had ended.
+    Follows {
+        /// The job.
+        job: JobId,
+        /// Its submission.
+        found: f64,
+        /// The value required.
+        expected: f64,
+    },
+    /// A failed node ended it, and it was submitted again with another run time than it has left.
+    Remaining {
+        /// The job.
+        job: JobId,
+        /// Its run time, in seconds.
         found: f64,
         /// The value required.
         expected: f64,
@@ -194,6 +214,16 @@ impl fmt::Display for Violation {
                 let place = rank.map_or("the machine".to_owned(), |rank| format!("rank {rank}"));
                 write!(f, "at {time}: {place}: at least {used} of memory in use, it has {total}")
             }
+            Violation::Follows { job, found, expected } => {
+                write!(
+                    f,
+                    "job {}: submitted at {found}, not {expected}, when those that it follows had ended",
+                    job.0
+                )
+            }
+            Violation::Remaining { job, found, expected } => {
+                write!(f, "job {}: submitted again with {found} s to run, it has {expected} left", job.0)
+            }
             Violation::PoolOverfull { time, pool, used, total } => {
                 write!(f, "at {time}: {pool}: {used} units in use, it carries {total}")
             }
@@ -304,13 +334,14 @@ struct Times {
     end: f64,
 }
 
+/// Checks the times of a job; returns the seconds that it would run without failures.
 fn times(
     told: &Times,
     job: &Job,
     ranks: impl Iterator<Item = RangeInclusive<u32>>,
     history: &History,
     report: &mut Report,
-) {
+) -> f64 {
     if told.submit != job.submit {
         report.add(Violation::Submit(job.id));
     }
@@ -337,6 +368,7 @@ fn times(
     if told.end != expected {
         report.add(Violation::End { job: job.id, found: told.end, expected });
     }
+    run
 }
 
 /// Changes of use over time. Ends come before starts of the same instant.

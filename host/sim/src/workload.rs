@@ -34,6 +34,7 @@ use serde::Serialize;
 mod reading;
 pub mod stream;
 
+use crate::follow::Link;
 use crate::source::{self, Format, Source};
 use crate::swf::{BadLine, Header, Record, Status, SwfError};
 
@@ -188,6 +189,8 @@ pub struct Options {
     pub max_jobs: Option<usize>,
     /// The format of a file; without one it is recognised.
     pub format: Option<Format>,
+    /// True if [`Workload::links`] are wanted.
+    pub links: bool,
 }
 
 impl Default for Options {
@@ -206,6 +209,7 @@ impl Default for Options {
             on_bad_line: OnBadLine::default(),
             max_jobs: None,
             format: None,
+            links: false,
         }
     }
 }
@@ -324,6 +328,8 @@ pub struct Workload {
     pub overruns: u64,
     /// Complete requests of jobs: each distinct one once, without duration, queue and tasks.
     pub jobspecs: Vec<Arc<Jobspec>>,
+    /// What the log knows of jobs that follow others, with [`Options::links`].
+    pub links: BTreeMap<JobId, Link>,
 }
 
 impl Workload {
@@ -353,6 +359,7 @@ impl Workload {
         }
         workload.header = lines.log().header_so_far().clone();
         workload.jobspecs = lines.jobspecs();
+        workload.links = lines.links;
         sort(&mut workload.jobs);
         Ok(workload)
     }

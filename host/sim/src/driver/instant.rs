@@ -4,14 +4,15 @@
 
 use std::cmp::Reverse;
 use std::iter::Peekable;
-use std::slice::Iter;
+use std::ops::Deref;
+use std::vec::IntoIter;
 
 use fluxgate_engine::Event;
 use fluxgate_formats::{JobId, TotalF64};
 
-use super::{SimError, Simulation};
+use super::{SimError, Simulation, Surroundings};
 use crate::observe::Observer;
-use crate::outages::{Change, Outage};
+use crate::outages::Change;
 use crate::rules::expected::standing;
 use crate::rules::{AfterSubmission, EndOrder, First, FreeBy, PassPer};
 use crate::workload::Job;
@@ -31,10 +32,56 @@ pub(super) struct End {
     expected: bool,
 }
 
-impl Simulation<'_> {
-    /// The end of a job that starts now and ends at `end`.
-    pub(super) fn end_of(&mut self, job: &Job, end: f64) -> End {
-        let ran = end - self.now;
+/// The kinds of events of an instant whose turn it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Turn {
+    /// Nodes have changed.
+    Changed,
+    /// Submissions, where they come first.
+    Early,
+    Ends,
+    /// Submissions, where they come last.
+    Late,
+}
+
+/// An instant whose events are being stepped.
+pub(super) struct Instant {
+    now: f64,
+    turn: Turn,
+    /// The first turn after changes of nodes.
+    first: Turn,
+    ends: IntoIter<End>,
+    /// Events of the engine before it.
+    events: u64,
+    /// A job was submitted.
+    arrived: bool,
+}
+
+impl Instant {
+    /// True if a job was submitted so far.
+    pub(super) fn arrived(&self) -> bool {
+        self.arrived
+    }
+}
+
+/// What was stepped.
+pub(super) enum Stepped {
+    /// An event, after which a pass may be due.
+    Event {
+        /// It is.
+        pass: bool,
+    },
+    /// No event is left.
+    Over {
+        /// The pass of the instant is due.
+        pass: bool,
+    },
+}
+
+impl<S: Deref<Target = Surroundings>> Simulation<S> {
+    /// The end of a job that starts at `start` and ends at `end`.
+    pub(super) fn end_of(&mut self, job: &Job, start: f64, end: f64) -> End {
+        let ran = end - start;
         let expected = match self.rules.free {
             FreeBy::Held => false,
             FreeBy::Requested => job.limit <= ran,
@@ -58,47 +105,104 @@ impl Simulation<'_> {
         }
     }
 
-    /// Steps all events of this instant, and makes its passes.
-    pub(super) fn instant(
+    /// The beginning of an instant.
+    pub(super) fn begin(
         &mut self,
         now: f64,
-        jobs: &mut Peekable<impl Iterator<Item = Job>>,
-        changes: &mut Peekable<Iter<'_, (f64, Outage)>>,
         observers: &mut [&mut dyn Observer],
-    ) -> Result<(), SimError> {
+    ) -> Result<Instant, SimError> {
         let events = self.events();
         let ends = self.due(now);
+        // Before any pass: no job may start on a node that fails at this instant.
+        while let Some((_, outage)) =
+            self.surroundings.outages.changes().get(self.changed).filter(|(time, _)| *time <= now)
+        {
+            let ranks = outage.ranks.clone();
+            let event = if outage.change == Change::Return { Event::Up(ranks) } else { Event::Down(ranks) };
+            self.changed += 1;
+            self.step(event, observers)?;
+        }
+        let changed = events != self.events();
         // What is expected to end now is gone in every pass of this instant.
         for end in ends.iter().filter(|end| end.expected) {
             self.frees(end, observers)?;
         }
-        if self.rules.first == First::Submissions {
-            self.submissions(now, jobs, observers)?;
-        }
-        for end in &ends {
-            if !end.expected {
-                self.frees(end, observers)?;
+        let first = if self.rules.first == First::Submissions { Turn::Early } else { Turn::Ends };
+        let turn = if changed { Turn::Changed } else { first };
+        Ok(Instant { now, turn, first, ends: ends.into_iter(), events, arrived: false })
+    }
+
+    /// Steps the next event of an instant.
+    pub(super) fn event(
+        &mut self,
+        instant: &mut Instant,
+        jobs: &mut Peekable<impl Iterator<Item = Job>>,
+        observers: &mut [&mut dyn Observer],
+    ) -> Result<Stepped, SimError> {
+        let per_event = self.rules.pass == PassPer::Event;
+        loop {
+            match instant.turn {
+                Turn::Early | Turn::Late => {
+                    if let Some(job) = self.submission(instant.now, jobs, observers)? {
+                        instant.arrived = true;
+                        let fits = || job.cores <= self.engine.resources().totals().free_cores;
+                        let passes = self.rules.submission == AfterSubmission::Always || fits();
+                        return Ok(Stepped::Event { pass: per_event && passes });
+                    }
+                    if instant.turn == Turn::Early {
+                        instant.turn = Turn::Ends;
+                        continue;
+                    }
+                    // A wake-up is no event, and an instant of its own.
+                    let pass = !per_event || instant.events == self.events();
+                    return Ok(Stepped::Over { pass });
+                }
+                Turn::Ends => {
+                    let Some(end) = instant.ends.next() else {
+                        instant.turn = Turn::Late;
+                        continue;
+                    };
+                    if !end.expected {
+                        self.frees(&end, observers)?;
+                    }
+                    if self.rules.free == FreeBy::Predicted {
+                        self.predictor.ended(end.user, end.ran.0);
+                    }
+                    match self.again.remove(&end.id) {
+                        Some(job) => self.followers.again(job, instant.now),
+                        None => {
+                            self.ended += 1;
+                            self.followers.over(end.id, instant.now);
+                        }
+                    }
+                    return Ok(Stepped::Event { pass: per_event });
+                }
+                Turn::Changed => {
+                    instant.turn = instant.first;
+                    return Ok(Stepped::Event { pass: per_event });
+                }
             }
-            if self.rules.free == FreeBy::Predicted {
-                self.predictor.ended(end.user, end.ran.0);
-            }
-            self.ended += 1;
-            self.pass_of_event(now, observers)?;
         }
-        while let Some((_, outage)) = changes.next_if(|(time, _)| *time <= now) {
-            let ranks = outage.ranks.clone();
-            let event = if outage.change == Change::Return { Event::Up(ranks) } else { Event::Down(ranks) };
-            self.step(event, observers)?;
-            self.pass_of_event(now, observers)?;
+    }
+
+    /// Submits the next job of this instant, of the log or one that follows others, by submission and id.
+    fn submission(
+        &mut self,
+        now: f64,
+        jobs: &mut Peekable<impl Iterator<Item = Job>>,
+        observers: &mut [&mut dyn Observer],
+    ) -> Result<Option<Job>, SimError> {
+        let logged = jobs.peek().map(|job| (TotalF64(job.submit), job.id));
+        let due = self.followers.peek().map(|due| due.key());
+        let from_log = logged.is_some_and(|logged| due.is_none_or(|due| logged <= due));
+        if from_log {
+            let Some(job) = jobs.next_if(|job| job.submit <= now) else { return Ok(None) };
+            self.arrive(job, observers)?;
+            return Ok(Some(job));
         }
-        if self.rules.first == First::Ends {
-            self.submissions(now, jobs, observers)?;
-        }
-        // A wake-up is no event, and an instant of its own.
-        if self.rules.pass == PassPer::Instant || events == self.events() {
-            self.pass(now, observers)?;
-        }
-        Ok(())
+        let Some(due) = self.followers.pop_until(now) else { return Ok(None) };
+        self.submit(due.job, due.again, observers)?;
+        Ok(Some(due.job))
     }
 
     /// Number of events so far.
@@ -121,28 +225,12 @@ impl Simulation<'_> {
         self.step(Event::Free { id: end.id, ranks: None, last: true }, observers)
     }
 
-    fn submissions(
-        &mut self,
-        now: f64,
-        jobs: &mut Peekable<impl Iterator<Item = Job>>,
-        observers: &mut [&mut dyn Observer],
-    ) -> Result<(), SimError> {
-        while let Some(job) = jobs.next_if(|job| job.submit <= now) {
-            self.arrive(job, observers)?;
-            let fits = || job.cores <= self.engine.resources().totals().free_cores;
-            if self.rules.submission == AfterSubmission::Always || fits() {
-                self.pass_of_event(now, observers)?;
-            }
+    /// Makes a pass, if one is due.
+    pub(super) fn pass(&mut self, observers: &mut [&mut dyn Observer]) -> Result<(), SimError> {
+        let actions = self.engine.pass(self.now);
+        for pass in self.engine.take_traces() {
+            observers.iter_mut().try_for_each(|o| o.passed(&pass))?;
         }
-        Ok(())
-    }
-
-    fn pass_of_event(&mut self, now: f64, observers: &mut [&mut dyn Observer]) -> Result<(), SimError> {
-        if self.rules.pass == PassPer::Event { self.pass(now, observers) } else { Ok(()) }
-    }
-
-    fn pass(&mut self, now: f64, observers: &mut [&mut dyn Observer]) -> Result<(), SimError> {
-        let actions = self.engine.pass(now);
         self.carry_out(actions, observers)
     }
 }

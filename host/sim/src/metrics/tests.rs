@@ -60,14 +60,23 @@ fn res_10_uncounted_jobs() {
     let mut m = Metrics::new(10).counting_from(Some((0.0, JobId(2))));
     for job in &jobs {
         let (start, end) = (job.submit + 1.0, job.submit + 11.0);
-        m.started(&Started { job, start, end, r: &r, backfilled: false }).unwrap();
+        m.started(&Started { job, start, end, r: &r, cores: &[], backfilled: false, again: None }).unwrap();
     }
     m.denied(&jobs[0], "").unwrap();
     m.left(&jobs[2], "").unwrap();
     let s = m.summary().unwrap();
     assert_eq!((s.jobs, s.denied, s.never_started, s.core_seconds), (2, 0, 1, 40.0));
     let mut m = Metrics::new(10).counting_from(Some((4.0, JobId(0))));
-    m.started(&Started { job: &jobs[2], start: 5.0, end: 105.0, r: &r, backfilled: false }).unwrap();
+    m.started(&Started {
+        job: &jobs[2],
+        start: 5.0,
+        end: 105.0,
+        r: &r,
+        cores: &[],
+        backfilled: false,
+        again: None,
+    })
+    .unwrap();
     m.span(&Span { from: 0.0, to: 6.0, busy: 0, waiting: 1, narrowest: Some(1) }).unwrap();
     assert_eq!(m.summary().unwrap().loss_of_capacity, 20.0 / 1000.0, "from 4 on");
 }

@@ -223,6 +223,10 @@ impl Policy for Picking {
         Abilities { scheduling: true, observing: true, ..Abilities::default() }
     }
 
+    fn reads_nodes(&self) -> bool {
+        self.inner.as_ref().is_some_and(|inner| inner.reads_nodes())
+    }
+
     fn machine(&mut self, machine: Machine) {
         if let Some(inner) = &mut self.inner {
             inner.machine(machine);

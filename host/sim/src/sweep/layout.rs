@@ -6,8 +6,35 @@
 use std::ops::RangeInclusive;
 
 use fluxgate_formats::Idset;
+use fluxgate_graph::CoreRun;
 
 use crate::schedule::Cores;
+
+/// Ids of cores of a rank.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Ids<'i> {
+    /// Any.
+    Set(&'i Idset),
+    /// Those of these intervals.
+    Runs(&'i [CoreRun]),
+}
+
+impl Ids<'_> {
+    /// Number of ids.
+    pub(super) fn len(self) -> u64 {
+        match self {
+            Ids::Set(ids) => ids.len(),
+            Ids::Runs(runs) => runs.iter().map(|run| u64::from(run.cores.1 - run.cores.0) + 1).sum(),
+        }
+    }
+
+    fn each_range(self, mut see: impl FnMut(u32, u32)) {
+        match self {
+            Ids::Set(ids) => ids.ranges().for_each(|range| see(*range.start(), *range.end())),
+            Ids::Runs(runs) => runs.iter().for_each(|run| see(run.cores.0, run.cores.1)),
+        }
+    }
+}
 
 /// Neighbouring ranks with equal ids of cores.
 #[derive(Debug)]
@@ -30,7 +57,7 @@ pub(super) struct Part<'l> {
 }
 
 /// The numbering; see the module.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Layout<'a> {
     stretches: Vec<Stretch<'a>>,
     nodes: u32,
@@ -127,31 +154,36 @@ impl Part<'_> {
     }
 
     /// True if each of the ranks has these cores.
-    pub(super) fn has(&self, ids: &Idset) -> bool {
-        ids.is_subset(self.stretch.ids)
+    pub(super) fn has(&self, ids: Ids<'_>) -> bool {
+        match ids {
+            Ids::Set(ids) => ids.is_subset(self.stretch.ids),
+            Ids::Runs(runs) => runs.iter().all(|CoreRun { cores: (first, last), .. }| {
+                self.stretch.ids.ranges().any(|have| have.contains(first) && have.contains(last))
+            }),
+        }
     }
 
     /// Reports the numbers of these cores on each of the ranks, as intervals (from, one past the last). Unknown cores
     /// are left out.
-    pub(super) fn intervals(&self, ids: &Idset, mut see: impl FnMut(u32, u32)) {
+    pub(super) fn intervals(&self, ids: Ids<'_>, mut see: impl FnMut(u32, u32)) {
         let Stretch { ids: all, size, core, ranks, .. } = self.stretch;
         let first = |rank: u32| core + (rank - ranks.start()) * size;
-        if *all == ids {
+        if ids.len() == u64::from(*size) && self.has(ids) {
             return see(first(self.first), first(self.last) + size);
         }
-        if ids.is_empty() {
+        if ids.len() == 0 {
             return;
         }
         for rank in self.ranks() {
             // Positions of the ids among those of the rank.
             let mut before = first(rank);
             for have in all.ranges() {
-                for want in ids.ranges() {
-                    let (from, to) = (*want.start().max(have.start()), *want.end().min(have.end()));
+                ids.each_range(|first, last| {
+                    let (from, to) = (first.max(*have.start()), last.min(*have.end()));
                     if from <= to {
                         see(before + (from - have.start()), before + (to - have.start()) + 1);
                     }
-                }
+                });
                 before += have.end() - have.start() + 1;
             }
         }
@@ -178,7 +210,9 @@ mod tests {
         for part in layout.parts(0..=7) {
             match part {
                 Err(ranks) => found.push((*ranks.start(), *ranks.end(), 99)),
-                Ok(part) => part.intervals(&ids("0-3"), |from, to| found.push((from, to, part.nodes().0))),
+                Ok(part) => {
+                    part.intervals(Ids::Set(&ids("0-3")), |from, to| found.push((from, to, part.nodes().0)))
+                }
             }
         }
         assert_eq!(found, [(0, 2, 99), (0, 12, 0), (12, 13, 3), (13, 15, 3), (15, 19, 4)]);
@@ -201,9 +235,16 @@ mod tests {
             for part in layout.parts(first..=first + more) {
                 match part {
                     Ok(part) => {
-                        part.intervals(&wanted, |from, to| found.extend((from..to).map(|core| layout.place(core))));
+                        part.intervals(Ids::Set(&wanted), |from, to| found.extend((from..to).map(|core| layout.place(core))));
                         for rank in part.ranks() {
-                            prop_assert_eq!(part.has(&wanted), wanted.is_subset(&machine[&rank]));
+                            prop_assert_eq!(part.has(Ids::Set(&wanted)), wanted.is_subset(&machine[&rank]));
+                            let (mut runs, mut told) = (Vec::new(), Vec::new());
+                            Ids::Set(&wanted).each_range(|first, last| runs.push(CoreRun { ranks: (rank, rank), cores: (first, last) }));
+                            prop_assert_eq!(part.has(Ids::Runs(&runs)), part.has(Ids::Set(&wanted)));
+                            part.intervals(Ids::Runs(&runs), |from, to| told.extend((from..to).map(|core| layout.place(core))));
+                            let mut set = Vec::new();
+                            part.intervals(Ids::Set(&wanted), |from, to| set.extend((from..to).map(|core| layout.place(core))));
+                            prop_assert_eq!(told, set);
                         }
                         let (from, to) = part.nodes();
                         let ranks: Vec<u32> = machine.keys().copied().collect();

@@ -75,7 +75,7 @@ impl<'a> Running<'a> {
     }
 
     /// The memory that a job must have on these nodes.
-    pub(super) fn due(&self, job: &Job, layout: &Layout<'_>, places: &impl Places) -> Amounts {
+    pub(super) fn due(&self, job: &Job, layout: &Layout<'_>, places: &(impl Places + ?Sized)) -> Amounts {
         let mut due = Amounts::default();
         let mut add = |ranks, amount: u64| {
             for part in layout.parts(ranks).flatten().filter(|_| amount > 0) {

@@ -2,15 +2,17 @@
 //! It stores the waiting jobs, the running ones with their cores, and a bit for each core.
 //!
 //! The cores of a job are intervals of the machine's cores in one row: whole nodes of neighbouring ranks are one
-//! interval. They are read from R's entries, without a list of ranks or cores, so a job costs its intervals and the
-//! words of 64 cores that they cover. Single cores are named only for a violation.
+//! interval. They are read from R's entries, without a list of ranks or cores, or told as intervals where nobody else reads
+//! R, so a job costs its intervals and the words of 64 cores that they cover. Single cores are named only for a violation.
 //!
 //! Starts are in the order of time, so a core is free when its last job has ended; that implies that no rank and no
 //! machine is ever overfull. Differences to [`super::sweep`]: a job that starts twice is reported as one that does
 //! not wait; every row must have its cores; of jobs that hold one core at once, the last one counts as its holder
 //! from then on.
 //!
-//! This module shares no code with engine, graph and driver.
+//! On a machine without places, which is one pool of cores, the cores in use are counted.
+//!
+//! This module shares no code with engine, graph and driver; a type of the graph tells it intervals.
 
 use std::cell::RefCell;
 use std::cmp::Reverse;
@@ -21,17 +23,21 @@ use std::sync::Arc;
 
 use fluxgate_engine::Window;
 use fluxgate_formats::rset::R;
-use fluxgate_formats::{Idset, JobId, Jobspec, TotalF64};
+use fluxgate_formats::{JobId, Jobspec, TotalF64};
+use fluxgate_graph::CoreRun;
 
+use super::again::Submissions;
 use super::bits::Bits;
-use super::layout::Layout;
+use super::counted::Counted;
+use super::layout::{Ids, Layout};
 use super::reserved::Reserved;
 use super::{History, Report, Times, Violation, flow, history, memory, times};
 use crate::flow::{Asks, Flow, Pools, flows_of};
+use crate::follow::Following;
 use crate::hash::Spread;
 use crate::memory::Memory;
 use crate::observe::{Observer, Started};
-use crate::outages::Outage;
+use crate::outages::{OnFailure, Outage};
 use crate::schedule::{Cores, Row};
 use crate::workload::Job;
 
@@ -53,6 +59,8 @@ pub struct Judge<'a> {
     waiting: RefCell<HashMap<JobId, Job, Spread>>,
     /// Cores of running jobs.
     held: Bits,
+    /// Of a machine without places, the number of cores in use.
+    counted: Option<Counted>,
     /// Running jobs, and vacant positions.
     holders: Vec<Holder>,
     /// The vacant positions.
@@ -62,12 +70,13 @@ pub struct Judge<'a> {
     memory: Option<memory::Running<'a>>,
     flow: Option<flow::Running<'a>>,
     reserved: Reserved,
+    submissions: Submissions<'a>,
     last: f64,
     report: Report,
 }
 
 /// Ranks that are neighbours, each with these cores.
-type Entry<'r> = (RangeInclusive<u32>, &'r Idset);
+type Entry<'r> = (RangeInclusive<u32>, Ids<'r>);
 
 /// The ranks and cores of a job.
 pub(super) trait Places {
@@ -84,8 +93,23 @@ impl Places for R {
 
     fn entries(&self) -> impl Iterator<Item = Entry<'_>> {
         let cores = self.r_lite.iter().filter_map(|entry| Some((&entry.rank, entry.children.get("core")?)));
-        cores.flat_map(|(ranks, ids)| ranks.ranges().map(move |ranks| (ranks, ids)))
+        cores.flat_map(|(ranks, ids)| ranks.ranges().map(move |ranks| (ranks, Ids::Set(ids))))
     }
+}
+
+impl Places for [CoreRun] {
+    fn ranks(&self) -> impl Iterator<Item = RangeInclusive<u32>> {
+        one_rank(self).map(|runs| runs[0].ranks.0..=runs[0].ranks.1)
+    }
+
+    fn entries(&self) -> impl Iterator<Item = Entry<'_>> {
+        one_rank(self).map(|runs| (runs[0].ranks.0..=runs[0].ranks.1, Ids::Runs(runs)))
+    }
+}
+
+/// The intervals of each rank, or of neighbouring ranks with the same ones.
+fn one_rank(runs: &[CoreRun]) -> impl Iterator<Item = &[CoreRun]> {
+    runs.chunk_by(|a, b| a.ranks == b.ranks)
 }
 
 impl Places for Row {
@@ -94,18 +118,27 @@ impl Places for Row {
     }
 
     fn entries(&self) -> impl Iterator<Item = Entry<'_>> {
-        self.cores.iter().flatten().map(|(rank, ids)| (*rank..=*rank, ids))
+        self.cores.iter().flatten().map(|(rank, ids)| (*rank..=*rank, Ids::Set(ids)))
     }
 }
 
 impl<'a> Judge<'a> {
     /// For a machine of these cores with these outages, in the order of time.
     pub fn new(machine: &'a Cores, outages: &[(f64, Outage)]) -> Self {
-        let layout = Layout::of(machine);
+        Judge::over(Layout::of(machine), history(outages), None)
+    }
+
+    /// For a machine that is one pool of this number of cores.
+    pub fn of_pool(cores: u64) -> Self {
+        Judge::over(Layout::default(), History::default(), Some(Counted::new(cores)))
+    }
+
+    fn over(layout: Layout<'a>, history: History, counted: Option<Counted>) -> Self {
         Judge {
-            history: history(outages),
+            history,
             waiting: RefCell::default(),
             held: Bits::new(layout.cores()),
+            counted,
             layout,
             holders: Vec::new(),
             vacant: Vec::new(),
@@ -113,6 +146,7 @@ impl<'a> Judge<'a> {
             memory: None,
             flow: None,
             reserved: Reserved::default(),
+            submissions: Submissions::default(),
             last: f64::NEG_INFINITY,
             report: Report::default(),
         }
@@ -129,6 +163,23 @@ impl<'a> Judge<'a> {
         Judge { flow: Some(flow::Running::new(pools, asks)), ..self }
     }
 
+    /// Also checks the submissions of jobs that follow others, and of jobs whose nodes failed.
+    pub fn with_submissions(self, on_failure: OnFailure, following: &'a Following) -> Self {
+        Judge { submissions: Submissions::new(on_failure, following), ..self }
+    }
+
+    /// A job is submitted. It came with the log, or may be submitted now.
+    pub fn submitted(&mut self, job: &Job) {
+        if self.waiting.get_mut().contains_key(&job.id) {
+            return;
+        }
+        if self.submissions.submitted(job, &mut self.report) {
+            self.comes(job);
+        } else {
+            self.report.add(Violation::Unknown(job.id));
+        }
+    }
+
     /// Also checks these reservations; queues by number.
     pub fn reserves(&mut self, windows: &[Window], queues: &BTreeMap<u32, String>) {
         self.reserved = Reserved::new(windows, queues);
@@ -141,6 +192,7 @@ impl<'a> Judge<'a> {
 
     /// Removes a job that is denied.
     pub fn denied(&mut self, id: JobId) {
+        self.submissions.denied(id);
         if self.waiting.get_mut().remove(&id).is_none() {
             self.report.add(Violation::Unknown(id));
         }
@@ -148,7 +200,9 @@ impl<'a> Judge<'a> {
 
     /// Removes a job that waits at the end of the run. That is no violation: the check does not know the policy.
     pub fn left(&mut self, id: JobId) {
-        self.denied(id);
+        if self.waiting.get_mut().remove(&id).is_none() {
+            self.report.add(Violation::Unknown(id));
+        }
     }
 
     /// Checks a start with this flow; starts are in the order of time.
@@ -164,9 +218,20 @@ impl<'a> Judge<'a> {
         self.holds(&told, &job, row);
     }
 
-    /// As [`Judge::starts`], by the job's R.
+    /// True if it reads more of R than cores.
+    fn reads_r(&self) -> bool {
+        self.flow.is_some()
+    }
+
+    /// As [`Judge::starts`], by the job's R, or by its cores where no R is made.
     fn starts_with(&mut self, s: &Started<'_>) {
         let told = Times { job: s.job.id, submit: s.job.submit, start: s.start, end: s.end };
+        if s.r.r_lite.is_empty() && !self.reads_r() {
+            if let Some(job) = self.begins(&told, s.cores) {
+                self.holds(&told, &job, s.cores);
+            }
+            return;
+        }
         let Some(job) = self.begins(&told, s.r) else { return };
         if let Some(flow) = &mut self.flow {
             let cores = crate::schedule::cores_of(s.r);
@@ -177,7 +242,7 @@ impl<'a> Judge<'a> {
     }
 
     /// Removes and returns the job, if it waited.
-    fn begins(&mut self, told: &Times, places: &impl Places) -> Option<Job> {
+    fn begins(&mut self, told: &Times, places: &(impl Places + ?Sized)) -> Option<Job> {
         self.report.rows += 1;
         let Some(job) = self.waiting.get_mut().remove(&told.job) else {
             self.report.add(Violation::Unknown(told.job));
@@ -187,13 +252,18 @@ impl<'a> Judge<'a> {
             self.report.add(Violation::Order(told.job));
         }
         self.last = self.last.max(told.start);
-        times(told, &job, places.ranks(), &self.history, &mut self.report);
+        let run = times(told, &job, places.ranks(), &self.history, &mut self.report);
+        self.submissions.starts(told, &job, run, &mut self.report);
         self.reserved.starts(&job, told.start, places.ranks(), &mut self.report);
         Some(job)
     }
 
     /// Adds the cores of a job that starts.
-    fn holds(&mut self, told: &Times, job: &Job, places: &impl Places) {
+    fn holds(&mut self, told: &Times, job: &Job, places: &(impl Places + ?Sized)) {
+        if let Some(counted) = &mut self.counted {
+            let over = counted.starts((told.start, told.end), u64::from(job.cores));
+            return over.into_iter().for_each(|over| self.report.add(over));
+        }
         self.release(told.start);
         let Judge { layout, report, .. } = self;
         for strange in places.ranks().flat_map(|ranks| layout.parts(ranks)).filter_map(Result::err) {
@@ -211,7 +281,7 @@ impl<'a> Judge<'a> {
             found += u64::from(ranks.end() - ranks.start() + 1) * ids.len();
             for part in layout.parts(ranks) {
                 let part = match part {
-                    Err(_) if ids.is_empty() => continue,
+                    Err(_) if ids.len() == 0 => continue,
                     Err(strange) => {
                         report.add_each(strange, |rank| Violation::Core(job.id, rank));
                         continue;
@@ -277,6 +347,7 @@ impl<'a> Judge<'a> {
     pub fn report(mut self) -> Report {
         #[allow(clippy::disallowed_methods)] // sorted below
         let mut missing: Vec<JobId> = self.waiting.get_mut().keys().copied().collect();
+        missing.extend(self.submissions.missing());
         missing.sort_unstable();
         missing.into_iter().for_each(|id| self.report.add(Violation::Missing(id)));
         self.report
@@ -304,8 +375,33 @@ fn twice(holders: &mut [Holder], own: &mut Holder, (from, to): (u32, u32), mut s
 pub struct Watch<'j, 'a>(pub &'j RefCell<Judge<'a>>);
 
 impl Observer for Watch<'_, '_> {
+    fn wants_r(&self) -> bool {
+        self.0.borrow().reads_r()
+    }
+
+    fn wants_cores(&self) -> bool {
+        self.0.borrow().counted.is_none()
+    }
+
     fn reserved(&mut self, windows: &[Window], queues: &BTreeMap<u32, String>) {
         self.0.borrow_mut().reserves(windows, queues);
+    }
+
+    fn submitted(&mut self, job: &Job) -> io::Result<()> {
+        self.0.borrow_mut().submitted(job);
+        Ok(())
+    }
+
+    fn never_submitted(&mut self, _job: &Job, _why: &str) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn warm(&mut self, s: &Started<'_>) -> io::Result<()> {
+        let mut judge = self.0.borrow_mut();
+        judge.comes(s.job);
+        judge.starts_with(s);
+        judge.submissions.forget(s.job.id);
+        Ok(())
     }
 
     fn started(&mut self, s: &Started<'_>) -> io::Result<()> {

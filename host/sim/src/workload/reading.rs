@@ -5,11 +5,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use fluxgate_formats::Jobspec;
+use fluxgate_formats::{JobId, Jobspec};
 use roaring::RoaringTreemap;
 use serde_json::json;
 
 use super::{Ask, LeftOut, OnBadLine, Options, TimeBase, duplicate, interpret, is_overrun};
+use crate::follow::Link;
 use crate::source::Source;
 use crate::swf::{BadLine, SwfError};
 use crate::workload::Job;
@@ -40,6 +41,8 @@ pub(super) struct Reading<S> {
     whole: bool,
     /// Numbers of these, by content.
     jobspecs: BTreeMap<String, (u32, Arc<Jobspec>)>,
+    /// With [`Options::links`].
+    pub(super) links: BTreeMap<JobId, Link>,
 }
 
 impl<S: Source> Reading<S> {
@@ -53,8 +56,8 @@ impl<S: Source> Reading<S> {
             Ask::Cores => false,
             Ask::Jobspec => true,
         };
-        let (seen, jobspecs) = (RoaringTreemap::new(), BTreeMap::new());
-        Ok(Reading { log, options: *options, second_zero, seen, jobs: 0, whole, jobspecs })
+        let (seen, jobspecs, links) = (RoaringTreemap::new(), BTreeMap::new(), BTreeMap::new());
+        Ok(Reading { log, options: *options, second_zero, seen, jobs: 0, whole, jobspecs, links })
     }
 
     /// Complete requests of jobs, by number.
@@ -104,6 +107,12 @@ impl<S: Source> Iterator for Reading<S> {
                     self.jobs += 1;
                     if let Some(spec) = record.jobspec.as_ref().filter(|_| self.whole) {
                         (job.jobspec, job.nodes) = (self.number(spec), 0);
+                    }
+                    if self.options.links {
+                        let after = record.preceding.map(JobId);
+                        let end = record.wait.zip(record.run).map(|(wait, run)| job.submit + wait + run);
+                        let link = Link { after, think: record.think, submit: job.submit, end };
+                        self.links.insert(job.id, link);
                     }
                     return Some(Ok(Line::Job(job, is_overrun(&record))));
                 }

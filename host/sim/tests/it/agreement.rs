@@ -3,13 +3,16 @@
 use fluxgate_engine::Policy;
 use fluxgate_formats::JobId;
 use fluxgate_sim::calibration::{Calibration, Made};
-use fluxgate_sim::driver::{self, Outcome, Surroundings};
+use fluxgate_sim::driver::{self, Deciders, Outcome, Surroundings};
 use fluxgate_sim::machine::Machine;
 use fluxgate_sim::metrics::Metrics;
 use fluxgate_sim::observe::Observer;
+use fluxgate_sim::record::Record;
+use fluxgate_sim::replay as sim;
 use fluxgate_sim::schedule::{self, Collect};
 use fluxgate_sim::sweep::sweep;
 use fluxgate_sim::workload::{self, Job, Options, Overrun};
+use fluxgate_sim::{places, swf};
 use proptest::prelude::*;
 
 use crate::native;
@@ -203,4 +206,30 @@ fn hpc2n_whole() {
 #[ignore = "ten seconds without optimisation"]
 fn sdsc_blue_whole() {
     log(logs::BLUE, None, Overrun::Kill);
+}
+
+/// RES-58: a machine of 80,640 processors, of which a header tells no node, is a pool; its jobs start when those of a slow
+/// reference do, and find places afterwards.
+#[test]
+fn res_58_a_machine_of_80640_processors_is_a_pool() {
+    let header = swf::Header { max_procs: Some(80_640), ..swf::Header::default() };
+    let machine = Machine::from_header(&header).unwrap();
+    let jobs: Vec<Job> = (0..120_u64)
+        .map(|n| {
+            let (width, limit) = (1 + n * n * 7919 % 60_000, 60 + n * 37 % 4000);
+            Job::new(JobId(n + 1), n as f64 * 20.0, width as u32, limit as f64, (limit * 3 / 4) as f64)
+        })
+        .collect();
+    for rule in [Rule::Fcfs, Rule::Easy] {
+        let mut counted = Record::default();
+        let (deciders, config) = (Deciders::from(rule.policy()), driver::replay_config());
+        let (told, world) = (jobs.iter().copied(), Surroundings::default());
+        let (outcome, judged) =
+            sim::run(told, &world, &machine, config, deciders, &mut [&mut counted], true).unwrap();
+        assert!(judged.unwrap().ok());
+        assert!(outcome.peak_waiting > 20, "{}", outcome.peak_waiting);
+        let starts: Starts = counted.jobs.iter().map(|done| (JobId(done.job), done.start)).collect();
+        assert_eq!(starts, rule.reference(&jobs, 80_640));
+        assert!(places::schedule(&machine.cores, &counted.jobs).is_ok());
+    }
 }

@@ -2,6 +2,7 @@
 
 mod agreement;
 mod flow;
+mod follow;
 mod forecasts;
 mod logs;
 mod misbehaviour;

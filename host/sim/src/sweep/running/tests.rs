@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use fluxgate_formats::Idset;
 use fluxgate_formats::pools::{Kind, Pool};
 use proptest::prelude::*;
 

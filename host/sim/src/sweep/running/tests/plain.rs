@@ -58,16 +58,47 @@ fn as_r(row: &Row) -> R {
     R::from_nodes(row.cores.iter().flatten().map(|(rank, ids)| (*rank, format!("n{rank}"), children(ids))))
 }
 
-/// The report of a check of rows, or of Rs.
-fn judged(machine: &Cores, jobs: &[Job], rows: &[Row], as_rs: bool) -> Report {
+/// The same places as intervals; neighbours with one equal interval each are together.
+fn as_runs(row: &Row) -> Vec<CoreRun> {
+    let mut runs: Vec<CoreRun> = Vec::new();
+    let mut single = false;
+    for (rank, ids) in row.cores.iter().flatten() {
+        let ranges: Vec<(u32, u32)> = ids.ranges().map(|range| (*range.start(), *range.end())).collect();
+        match (runs.last_mut(), &ranges[..]) {
+            (Some(last), [one]) if single && last.ranks.1 + 1 == *rank && last.cores == *one => {
+                last.ranks.1 = *rank
+            }
+            _ => runs.extend(ranges.iter().map(|cores| CoreRun { ranks: (*rank, *rank), cores: *cores })),
+        }
+        single = ranges.len() == 1;
+    }
+    runs
+}
+
+/// How places are told to a check.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum As {
+    Rows,
+    Rs,
+    Runs,
+}
+
+/// The report of a check of rows, of Rs, or of intervals.
+fn judged(machine: &Cores, jobs: &[Job], rows: &[Row], told: As) -> Report {
     let judge = RefCell::new(Judge::new(machine, &[]));
     jobs.iter().for_each(|job| judge.borrow().comes(job));
     for row in rows {
-        if as_rs {
+        if told != As::Rows {
             let known = jobs.iter().find(|job| job.id == row.job).copied();
             let job = Job { submit: row.submit, ..known.unwrap_or(Job::new(row.job, 0.0, 1, 1.0, 1.0)) };
-            let (start, end, r) = (row.start, row.end, &as_r(row));
-            Watch(&judge).started(&Started { job: &job, start, end, r, backfilled: false }).unwrap();
+            let (start, end) = (row.start, row.end);
+            let (r, cores) = match told {
+                As::Runs => (R::default(), as_runs(row)),
+                _ => (as_r(row), Vec::new()),
+            };
+            let started =
+                Started { job: &job, start, end, r: &r, cores: &cores, backfilled: false, again: None };
+            Watch(&judge).started(&started).unwrap();
         } else {
             judge.borrow_mut().starts(row, &[]);
         }
@@ -209,8 +240,8 @@ proptest! {
     #[test]
     fn what_is_right_is_right(machine in machines(), drawn in workloads()) {
         let (jobs, rows) = scheduled(&machine, &drawn);
-        for as_rs in [false, true] {
-            let report = judged(&machine, &jobs, &rows, as_rs);
+        for told_as in [As::Rows, As::Rs, As::Runs] {
+            let report = judged(&machine, &jobs, &rows, told_as);
             prop_assert!(report.ok(), "{:?}", report);
         }
     }
@@ -222,8 +253,8 @@ proptest! {
     ) {
         let (jobs, mut rows) = scheduled(&machine, &drawn);
         prop_assume!(spoil(&mut rows, way, at));
-        for as_rs in [false, true] {
-            let report = judged(&machine, &jobs, &rows, as_rs);
+        for told_as in [As::Rows, As::Rs, As::Runs] {
+            let report = judged(&machine, &jobs, &rows, told_as);
             prop_assert!(!report.ok(), "{:?} {:?}", jobs, rows);
         }
     }
@@ -254,8 +285,8 @@ proptest! {
             plain.starts(&machine, &jobs[row.job.0 as usize - 1], row);
         }
         plain.wrong.sort();
-        for as_rs in [false, true] {
-            let report = judged(&machine, &jobs, &rows, as_rs);
+        for told_as in [As::Rows, As::Rs, As::Runs] {
+            let report = judged(&machine, &jobs, &rows, told_as);
             prop_assert_eq!(report.violations, plain.wrong.len() as u64);
             if report.violations <= crate::sweep::MAX_KEPT as u64 {
                 prop_assert_eq!(told(&report), plain.wrong.clone());
@@ -273,7 +304,7 @@ fn every_way_is_tried() -> Result<(), TestCaseError> {
         let (jobs, rows) = scheduled(&machine, &drawn);
         let spoiled = (0..rows.len()).filter(|at| {
             let mut rows = rows.clone();
-            spoil(&mut rows, way, *at) && !judged(&machine, &jobs, &rows, true).ok()
+            spoil(&mut rows, way, *at) && !judged(&machine, &jobs, &rows, As::Rs).ok()
         });
         let count = spoiled.count();
         prop_assert!(count > 0, "{}", way);

@@ -1,0 +1,75 @@
+//! How a run ended.
+//!
+//! This module does not know the driver.
+
+use std::io;
+
+use fluxgate_engine::{PolicyCost, Stats};
+use fluxgate_formats::JobId;
+
+use crate::reservations::ReservationError;
+
+/// The result of a run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Outcome {
+    /// The active policy at the end.
+    pub policy: String,
+    /// Number of jobs taken from the workload.
+    pub submitted: u64,
+    /// Number of jobs that ran.
+    pub started: u64,
+    /// Number of times that a job ended because a node failed.
+    pub failed: u64,
+    /// Number of these times after which the job was submitted again.
+    pub requeued: u64,
+    /// Core-seconds of work that these failures destroyed.
+    pub lost_core_seconds: f64,
+    /// Jobs that were denied, with the reason.
+    pub denied: Vec<(JobId, String)>,
+    /// Jobs that still waited when no event could follow any more, with the reason. A policy cannot deny a job, but may
+    /// keep it waiting.
+    pub unfinished: Vec<(JobId, String)>,
+    /// Number of rounds of "step all events, then pass".
+    pub instants: u64,
+    /// Maximum number of jobs that waited at once.
+    pub peak_waiting: u64,
+    /// Time of the last event, seconds.
+    pub end: f64,
+    /// The engine's counters.
+    pub engine: Stats,
+    /// Cost of all policies together. Their time is measured, and so not reproducible.
+    pub cost: PolicyCost,
+}
+
+/// The reason why a run ended early.
+#[derive(Debug, thiserror::Error)]
+pub enum SimError {
+    /// The workload is not in the order of [`crate::workload::sort`], or names a job twice.
+    #[error("job {}: {what}", job.0)]
+    Workload {
+        /// The job.
+        job: JobId,
+        /// The error.
+        what: &'static str,
+    },
+    /// The policy failed; with the fallback in its place the figures would be those of another policy.
+    #[error("policy {name}: {error}")]
+    Policy {
+        /// Its name.
+        name: String,
+        /// The reason.
+        error: fluxgate_engine::PolicyError,
+    },
+    /// The policy could not be activated.
+    #[error("policy could not be put in place: {0}")]
+    Swap(String),
+    /// The engine broke its own contract.
+    #[error("engine: {0}")]
+    Engine(String),
+    /// A reservation cannot be made.
+    #[error(transparent)]
+    Reservation(#[from] ReservationError),
+    /// An observer failed to write.
+    #[error("output: {0}")]
+    Output(#[from] io::Error),
+}

@@ -1,0 +1,167 @@
+//! A run that goes on from pass to pass.
+//!
+//! This module does not know what an event does, nor the order of the events of an instant.
+
+use std::cmp::Reverse;
+use std::iter::Peekable;
+use std::ops::Deref;
+
+use fluxgate_engine::{Config, Engine, Event};
+use fluxgate_formats::Idset;
+use fluxgate_graph::Resources;
+
+use super::instant::{Instant, Stepped};
+use super::{Deciders, IDLE_WAKES_MAX, Outcome, SimError, Simulation, Surroundings};
+use crate::observe::{Observer, PROGRESS_EVERY};
+use crate::workload::Job;
+
+/// A run that goes on from pass to pass, so that its caller can act between two of them.
+pub struct Run<J: Iterator<Item = Job>, S> {
+    sim: Simulation<S>,
+    jobs: Peekable<J>,
+    /// The instant whose events are being stepped.
+    instant: Option<Instant>,
+    /// Wake-ups in a row without any other future event.
+    idle_wakes: u32,
+}
+
+impl<J: Iterator<Item = Job>, S: Deref<Target = Surroundings>> Run<J, S> {
+    /// Before the first event; the policies are active. Jobs come by submission, then id. Observers are the same in
+    /// all calls.
+    ///
+    /// # Errors
+    /// A policy cannot be activated, or a reservation cannot be made.
+    pub fn new(
+        jobs: J,
+        surroundings: S,
+        resources: Resources,
+        mut config: Config,
+        policies: impl Into<Deciders>,
+        observers: &mut [&mut dyn Observer],
+    ) -> Result<Self, SimError> {
+        // R names the jobs on a failing node, and the result of a request.
+        let told = !surroundings.outages.is_empty() || !surroundings.jobspecs.is_empty();
+        config.write_r = told || observers.iter().any(|o| o.wants_r());
+        let mut jobs = jobs.peekable();
+        let begin = jobs.peek().map_or(0.0, |j| j.submit);
+        let runs = !config.write_r && observers.iter().any(|o| o.wants_cores());
+        let mut sim = Simulation::new(Engine::new(resources, config), begin, surroundings);
+        sim.runs = runs;
+        sim.engine.set_tracing(observers.iter().any(|o| o.wants_passes()));
+        if !sim.surroundings.reservations.is_empty() {
+            let windows = sim.surroundings.reservations.windows(&mut sim.engine, begin)?;
+            observers.iter_mut().for_each(|o| o.reserved(&windows, &sim.surroundings.queues));
+        }
+        sim.install(policies.into(), observers)?;
+        sim.warm_up(observers)?;
+        Ok(Run { sim, jobs, instant: None, idle_wakes: 0 })
+    }
+
+    /// The engine.
+    pub fn engine(&self) -> &Engine {
+        &self.sim.engine
+    }
+
+    /// Simulated time, seconds.
+    pub fn now(&self) -> f64 {
+        self.sim.now
+    }
+
+    /// Cores in use.
+    pub fn busy(&self) -> u64 {
+        self.sim.busy
+    }
+
+    /// Steps events until a pass is due, and makes it. False if no event is left.
+    ///
+    /// # Errors
+    /// The workload is not in order, a policy failed, or an observer did.
+    pub fn pass(&mut self, observers: &mut [&mut dyn Observer]) -> Result<bool, SimError> {
+        loop {
+            if self.instant.is_none() {
+                match self.next_instant() {
+                    Some(now) => {
+                        self.sim.advance(now, observers)?;
+                        self.instant = Some(self.sim.begin(now, observers)?);
+                    }
+                    None => return Ok(false),
+                }
+            }
+            let Some(instant) = &mut self.instant else { continue };
+            match self.sim.event(instant, &mut self.jobs, observers)? {
+                Stepped::Event { pass: true } => {
+                    self.sim.pass(observers)?;
+                    return Ok(true);
+                }
+                Stepped::Event { pass: false } => {}
+                Stepped::Over { pass } => {
+                    let arrived = instant.arrived();
+                    if pass {
+                        self.sim.pass(observers)?;
+                    }
+                    self.instant = None;
+                    self.end_of_instant(arrived, observers)?;
+                    if pass {
+                        return Ok(true);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Makes another pass at this time.
+    ///
+    /// # Errors
+    /// As [`Run::pass`].
+    pub fn pass_again(&mut self, observers: &mut [&mut dyn Observer]) -> Result<(), SimError> {
+        // An event that changes nothing: a pass is due after it.
+        self.sim.step(Event::Up(Idset::new()), observers)?;
+        self.sim.pass(observers)
+    }
+
+    /// The time of the next event; `None` if the run is over.
+    fn next_instant(&mut self) -> Option<f64> {
+        let sim = &self.sim;
+        let arrivals = [self.jobs.peek().map(|job| job.submit), sim.followers.peek().map(|due| due.time)];
+        let arrival = arrivals.into_iter().flatten().min_by(f64::total_cmp);
+        let end = sim.ends.peek().map(|Reverse(e)| e.time.0);
+        let wake = sim.engine.next_wake().filter(|&t| t > sim.now && sim.rules.wakes);
+        // Before the first job all nodes count, after the last none does.
+        let jobs_left = arrival.is_some() || end.is_some() || !sim.waiting.is_empty();
+        let change = sim.next_change().filter(|_| jobs_left).map(|time| time.max(sim.now));
+        let now = [arrival, end, wake, change].into_iter().flatten().min_by(f64::total_cmp)?;
+        if arrival.is_none() && end.is_none() && change.is_none() {
+            self.idle_wakes += 1;
+            if sim.waiting.is_empty() || self.idle_wakes > IDLE_WAKES_MAX {
+                return None;
+            }
+        } else {
+            self.idle_wakes = 0;
+        }
+        Some(now)
+    }
+
+    fn end_of_instant(&mut self, arrived: bool, observers: &mut [&mut dyn Observer]) -> Result<(), SimError> {
+        let sim = &mut self.sim;
+        if let Some(every) = sim.surroundings.forecasts {
+            sim.forecast(every, arrived, observers)?;
+        }
+        sim.instants += 1;
+        if sim.instants.is_multiple_of(PROGRESS_EVERY) {
+            let progress = sim.progress();
+            observers.iter_mut().try_for_each(|o| o.progress(&progress))?;
+        }
+        Ok(())
+    }
+
+    /// Ends the run: jobs that wait are told, and are never started.
+    ///
+    /// # Errors
+    /// An observer failed.
+    pub fn finish(mut self, observers: &mut [&mut dyn Observer]) -> Result<Outcome, SimError> {
+        self.sim.flush(observers)?;
+        let unfinished = self.sim.leave(observers)?;
+        observers.iter_mut().try_for_each(|o| o.finished())?;
+        Ok(self.sim.outcome(unfinished))
+    }
+}
