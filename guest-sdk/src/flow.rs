@@ -8,7 +8,7 @@
 //! This module does not know the implementation of the pass.
 
 #[cfg(target_arch = "wasm32")]
-use crate::abi::from_host;
+use crate::imports::from_host;
 use crate::pass::{Candidate, Pass, Refusal, column};
 
 /// One kind of flow.
@@ -52,7 +52,7 @@ pub trait Flow {
 /// All kinds; empty without flow. The other functions name a kind by its index in this list.
 pub fn kinds(pass: &mut dyn Pass) -> Vec<Kind> {
     #[cfg(target_arch = "wasm32")]
-    return from_host(pass, crate::abi::flow::kinds());
+    return from_host(pass, crate::imports::flow::kinds());
     #[cfg(not(target_arch = "wasm32"))]
     pass.flow().map(|flow| flow.kinds()).unwrap_or_default()
 }
@@ -61,7 +61,7 @@ pub fn kinds(pass: &mut dyn Pass) -> Vec<Kind> {
 pub fn asked(pass: &mut dyn Pass, kind: usize, candidates: &[Candidate]) -> Vec<u64> {
     column(kind, candidates, |some| {
         #[cfg(target_arch = "wasm32")]
-        return from_host(&mut *pass, crate::abi::flow::asked(some));
+        return from_host(&mut *pass, crate::imports::flow::asked(some));
         #[cfg(not(target_arch = "wasm32"))]
         pass.flow().map(|flow| flow.asked(some)).unwrap_or_default()
     })
@@ -73,7 +73,7 @@ pub fn asked(pass: &mut dyn Pass, kind: usize, candidates: &[Candidate]) -> Vec<
 pub fn spans(pass: &mut dyn Pass, kind: usize) -> Vec<Span> {
     let kind = u32::try_from(kind).unwrap_or(u32::MAX);
     #[cfg(target_arch = "wasm32")]
-    return from_host(pass, crate::abi::flow::spans(kind));
+    return from_host(pass, crate::imports::flow::spans(kind));
     #[cfg(not(target_arch = "wasm32"))]
     pass.flow().map(|flow| flow.spans(kind)).unwrap_or_default()
 }
@@ -81,7 +81,7 @@ pub fn spans(pass: &mut dyn Pass, kind: usize) -> Vec<Span> {
 /// [`Pass::earliest`] for a start at this time (seconds since the epoch) or later. NaN is a breach of the contract.
 pub fn earliest_after(pass: &mut dyn Pass, candidate: Candidate, time: f64) -> f64 {
     #[cfg(target_arch = "wasm32")]
-    return from_host(pass, crate::abi::flow::earliest_after(candidate, time));
+    return from_host(pass, crate::imports::flow::earliest_after(candidate, time));
     #[cfg(not(target_arch = "wasm32"))]
     pass.flow().map_or(f64::INFINITY, |flow| flow.earliest_after(candidate, time))
 }
@@ -89,7 +89,7 @@ pub fn earliest_after(pass: &mut dyn Pass, candidate: Candidate, time: f64) -> f
 /// [`Pass::reserve`] for a start at this time (seconds since the epoch) or later. NaN is a breach of the contract.
 pub fn reserve_after(pass: &mut dyn Pass, candidate: Candidate, time: f64) -> Result<f64, Refusal> {
     #[cfg(target_arch = "wasm32")]
-    return from_host(pass, crate::abi::flow::reserve_after(candidate, time));
+    return from_host(pass, crate::imports::flow::reserve_after(candidate, time));
     #[cfg(not(target_arch = "wasm32"))]
     pass.flow().map_or(Err(Refusal::Busy), |flow| flow.reserve_after(candidate, time))
 }

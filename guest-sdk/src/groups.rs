@@ -34,7 +34,7 @@ pub fn heads(pass: &mut dyn Pass, wanted: Wanted) -> Vec<(Candidate, Job)> {
     loop {
         let after = all.last().map(|(candidate, _)| *candidate);
         #[cfg(target_arch = "wasm32")]
-        let some = crate::abi::groups::heads(pass, wanted, after);
+        let some = crate::imports::groups::heads(pass, wanted, after);
         #[cfg(not(target_arch = "wasm32"))]
         let some = pass.groups().map(|groups| groups.heads(wanted, after)).unwrap_or_default();
         let last = some.len() < JOBS_MAX as usize;
@@ -52,7 +52,7 @@ pub fn heads(pass: &mut dyn Pass, wanted: Wanted) -> Vec<(Candidate, Job)> {
 /// The next candidate of the group of this one, which [`heads`] or this function returned in this pass.
 pub fn next(pass: &mut dyn Pass, candidate: Candidate, fitting: bool) -> Option<(Candidate, Job)> {
     #[cfg(target_arch = "wasm32")]
-    return crate::abi::groups::next(pass, candidate, fitting);
+    return crate::imports::groups::next(pass, candidate, fitting);
     #[cfg(not(target_arch = "wasm32"))]
     pass.groups().and_then(|groups| groups.next(candidate, fitting))
 }

@@ -61,10 +61,14 @@ pub mod abi;
 pub mod backfill;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod bench;
+#[cfg(target_arch = "wasm32")]
+mod bindings;
 mod config;
 mod export;
 pub mod flow;
 pub mod groups;
+#[cfg(target_arch = "wasm32")]
+mod imports;
 mod job;
 pub mod log;
 pub mod machine;

@@ -40,7 +40,20 @@ pub fn debug(message: &str) {
 }
 
 #[cfg(target_arch = "wasm32")]
-use crate::abi as backend;
+mod backend {
+    use super::Level;
+    use crate::bindings::host_log;
+
+    pub(super) fn write(level: Level, message: &str) {
+        let level = match level {
+            Level::Error => host_log::Level::Error,
+            Level::Warn => host_log::Level::Warn,
+            Level::Info => host_log::Level::Info,
+            Level::Debug => host_log::Level::Debug,
+        };
+        host_log::write(level, message);
+    }
+}
 
 #[cfg(not(target_arch = "wasm32"))]
 pub use backend::set_sink;

@@ -21,7 +21,25 @@ pub fn queue_name(index: u32) -> String {
 }
 
 #[cfg(target_arch = "wasm32")]
-use crate::abi as backend;
+mod backend {
+    use crate::bindings::host_machine;
+    pub(super) use crate::bindings::host_machine::{queue_count, queue_name};
+    use crate::job::Totals;
+
+    pub(super) fn totals() -> Totals {
+        let t = host_machine::totals();
+        Totals {
+            nodes: t.nodes,
+            cores: t.cores,
+            gpus: t.gpus,
+            free_nodes: t.free_nodes,
+            free_cores: t.free_cores,
+            free_gpus: t.free_gpus,
+            running: t.running,
+            pending: t.pending,
+        }
+    }
+}
 
 #[cfg(not(target_arch = "wasm32"))]
 pub use backend::{Snapshot, set_snapshot};

@@ -32,7 +32,7 @@ pub trait Resources {
 /// All kinds; empty on a machine without such resources. [`asked`] names a kind by its index in this list.
 pub fn kinds(pass: &mut dyn Pass) -> Vec<Kind> {
     #[cfg(target_arch = "wasm32")]
-    return crate::abi::from_host(pass, crate::abi::resources::kinds());
+    return crate::imports::from_host(pass, crate::imports::resources::kinds());
     #[cfg(not(target_arch = "wasm32"))]
     pass.resources().map(|resources| resources.kinds()).unwrap_or_default()
 }
@@ -41,7 +41,7 @@ pub fn kinds(pass: &mut dyn Pass) -> Vec<Kind> {
 pub fn asked(pass: &mut dyn Pass, kind: usize, candidates: &[Candidate]) -> Vec<u64> {
     crate::pass::column(kind, candidates, |some| {
         #[cfg(target_arch = "wasm32")]
-        return crate::abi::from_host(&mut *pass, crate::abi::resources::asked(some));
+        return crate::imports::from_host(&mut *pass, crate::imports::resources::asked(some));
         #[cfg(not(target_arch = "wasm32"))]
         pass.resources().map(|resources| resources.asked(some)).unwrap_or_default()
     })

@@ -20,7 +20,7 @@ macro_rules! sdk {
 }
 
 /// This package, complete.
-const SDK: [(&str, &str); 36] = sdk![
+const SDK: [(&str, &str); 38] = sdk![
     "Cargo.toml",
     "LICENSE",
     "README.md",
@@ -32,12 +32,14 @@ const SDK: [(&str, &str); 36] = sdk![
     "src/bench/mod.rs",
     "src/bench/pass.rs",
     "src/bench/tests.rs",
+    "src/bindings.rs",
     "src/config.rs",
     "src/export.rs",
     "src/flow.rs",
     "src/job.rs",
     "src/lib.rs",
     "src/groups.rs",
+    "src/imports.rs",
     "src/log.rs",
     "src/machine.rs",
     "src/pass.rs",
@@ -92,7 +94,7 @@ pub fn check_name(name: &str) -> Result<(), String> {
 }
 
 /// `my-policy` is the struct `MyPolicy`; a name that begins with a digit gets a letter before it.
-fn type_name(name: &str) -> String {
+pub fn type_name(name: &str) -> String {
     let mut camel = String::new();
     for part in name.split('-') {
         let (first, rest) = part.split_at(1.min(part.len()));

@@ -131,6 +131,20 @@ IMPORT("pass", "annotate") void abi_annotate(uint32_t, const char *, size_t, con
 IMPORT("pass", "rekey") void abi_rekey(uint32_t);
 IMPORT("pass", "wake-at") void abi_wake_at(double);
 
+IMPORT("many", "next") void abi_next_many(uint32_t, void *);
+IMPORT("many", "start-or-reserve") void abi_start_or_reserve(const uint32_t *, size_t, void *);
+IMPORT("groups", "heads") void abi_heads(uint32_t, uint32_t, uint32_t, uint32_t, void *);
+IMPORT("groups", "next") void abi_next_in_group(uint32_t, uint32_t, void *);
+IMPORT("flow", "kinds") void abi_flow_kinds(void *);
+IMPORT("flow", "asked") void abi_flow_asked(const uint32_t *, size_t, void *);
+IMPORT("flow", "spans") void abi_flow_spans(uint32_t, void *);
+IMPORT("flow", "earliest-after") double abi_earliest_after(uint32_t, double);
+IMPORT("flow", "reserve-after") void abi_reserve_after(uint32_t, double, void *);
+IMPORT("resources", "kinds") void abi_resource_kinds(void *);
+IMPORT("resources", "asked") void abi_resources_asked(const uint32_t *, size_t, void *);
+
+_Static_assert(sizeof(fg_row) == 56 && sizeof(fg_kind) == 32 && sizeof(fg_span) == 24, "the layout of the ABI");
+_Static_assert(sizeof(fg_quantity) == 24 && sizeof(fg_node) == 36, "the layout of the ABI");
 _Static_assert(sizeof(fg_job) == 48 && sizeof(fg_event) == 32 && sizeof(fg_key) == 28, "the layout of the ABI");
 
 /* A result is a byte that says which, then the value. */
@@ -180,18 +194,114 @@ fg_refusal fg_start_placed(uint32_t candidate, uint32_t placement) {
     return refusal(answer);
 }
 
-fg_refusal fg_reserve(uint32_t candidate, double *start) {
-    struct {
-        uint8_t failed;
-        union {
-            double start;
-            uint8_t refusal;
-        };
-    } answer;
-    abi_reserve(candidate, &answer);
-    if (answer.failed) return (fg_refusal)(FG_BUSY + answer.refusal);
-    *start = answer.start;
+/* A start, or why not. */
+typedef struct {
+    uint8_t failed;
+    union {
+        double start;
+        uint8_t refusal;
+    };
+} reserved;
+
+static fg_refusal started_at(const reserved *answer, double *start) {
+    if (answer->failed) return (fg_refusal)(FG_BUSY + answer->refusal);
+    *start = answer->start;
     return FG_OK;
+}
+
+fg_refusal fg_reserve(uint32_t candidate, double *start) {
+    reserved answer;
+    abi_reserve(candidate, &answer);
+    return started_at(&answer, start);
+}
+
+/* A list as the host hands it over. */
+typedef struct {
+    void *at;
+    size_t length;
+} list;
+
+size_t fg_next_many(uint32_t most, fg_row **rows) {
+    list answer;
+    abi_next_many(most, &answer);
+    *rows = answer.at;
+    return answer.length;
+}
+
+size_t fg_start_or_reserve(const uint32_t *candidates, size_t count, double **starts) {
+    list answer;
+    abi_start_or_reserve(candidates, count, &answer);
+    *starts = answer.at;
+    return answer.length;
+}
+
+size_t fg_group_heads(bool by_cores, bool fitting, uint32_t after, fg_row **rows) {
+    list answer;
+    bool some = after != FG_NONE;
+    abi_heads(by_cores, fitting, some, some ? after : 0, &answer);
+    *rows = answer.at;
+    return answer.length;
+}
+
+bool fg_next_in_group(uint32_t candidate, bool fitting, fg_row *row) {
+    struct {
+        uint8_t some;
+        fg_row row;
+    } answer;
+    abi_next_in_group(candidate, fitting, &answer);
+    if (answer.some) *row = answer.row;
+    return answer.some;
+}
+
+size_t fg_flow_kinds(fg_kind **kinds) {
+    list answer;
+    abi_flow_kinds(&answer);
+    *kinds = answer.at;
+    return answer.length;
+}
+
+size_t fg_flow_asked(const uint32_t *candidates, size_t count, uint64_t **amounts) {
+    list answer;
+    abi_flow_asked(candidates, count, &answer);
+    *amounts = answer.at;
+    return answer.length;
+}
+
+size_t fg_flow_spans(uint32_t kind, fg_span **spans) {
+    list answer;
+    abi_flow_spans(kind, &answer);
+    *spans = answer.at;
+    return answer.length;
+}
+
+double fg_earliest_after(uint32_t candidate, double time) { return abi_earliest_after(candidate, time); }
+
+fg_refusal fg_reserve_after(uint32_t candidate, double time, double *start) {
+    reserved answer;
+    abi_reserve_after(candidate, time, &answer);
+    return started_at(&answer, start);
+}
+
+size_t fg_resource_kinds(fg_kind **kinds) {
+    list answer;
+    abi_resource_kinds(&answer);
+    *kinds = answer.at;
+    return answer.length;
+}
+
+size_t fg_resources_asked(const uint32_t *candidates, size_t count, uint64_t **amounts) {
+    list answer;
+    abi_resources_asked(candidates, count, &answer);
+    *amounts = answer.at;
+    return answer.length;
+}
+
+void fg_free_kinds(fg_kind *kinds, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        fg_free((void *)kinds[i].name.at);
+        fg_free((void *)kinds[i].unit.at);
+    }
+    fg_free(kinds);
 }
 
 bool fg_placement(fg_text name, uint32_t *placement) {
@@ -270,6 +380,27 @@ void *fg_abi_keys(void (*keys)(double, const fg_jobs *, double *), void *argumen
     answer.words[1] = jobs.length;
     answered = made;
     fg_free(given);
+    return &answer;
+}
+
+void *fg_abi_scores(void (*scores)(const fg_node *, size_t, double *), fg_node *nodes, size_t count) {
+    double *made = fg_alloc(count * sizeof(double));
+    scores(nodes, count, made);
+    for (size_t i = 0; i < count; i++) {
+        fg_free((void *)nodes[i].host.at);
+        fg_free((void *)nodes[i].path.at);
+        for (size_t p = 0; p < nodes[i].property_count; p++) fg_free((void *)nodes[i].properties[p].at);
+        fg_free((void *)nodes[i].properties);
+        for (size_t h = 0; h < nodes[i].hold_count; h++) {
+            fg_free((void *)nodes[i].holds[h].kind.at);
+            fg_free((void *)nodes[i].holds[h].unit.at);
+        }
+        fg_free((void *)nodes[i].holds);
+    }
+    fg_free(nodes);
+    answer.words[0] = (uint32_t)made;
+    answer.words[1] = count;
+    answered = made;
     return &answer;
 }
 

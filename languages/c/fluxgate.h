@@ -13,6 +13,7 @@
  *     FG_SCHEDULING(run)
  *     FG_OBSERVING(observe)
  *     FG_STATE(save, restore)
+ *     FG_RANKING(scores)
  *
  * Compiled for anything but WebAssembly these do nothing and the questions are plain functions, which a test defines.
  */
@@ -101,6 +102,41 @@ typedef struct {
     uint32_t running, pending;
 } fg_totals;
 
+/* A candidate with what it asks for. */
+typedef struct {
+    uint32_t candidate;
+    fg_job job;
+} fg_row;
+
+/* A kind of flow, or of resources beside nodes, cores and gpus. */
+typedef struct {
+    fg_text name, unit;
+    uint64_t total, free;
+} fg_kind;
+
+/* An amount of flow over a time. */
+typedef struct {
+    double start, end;
+    uint64_t amount;
+} fg_span;
+
+/* So much of one kind of resource in a node. */
+typedef struct {
+    fg_text kind;
+    uint64_t amount;
+    fg_text unit;
+} fg_quantity;
+
+/* A node, whoever holds something of it. */
+typedef struct {
+    uint32_t rank;
+    fg_text host, path;
+    const fg_text *properties;
+    size_t property_count;
+    const fg_quantity *holds;
+    size_t hold_count;
+} fg_node;
+
 typedef enum { FG_ERROR, FG_WARN, FG_INFO, FG_DEBUG } fg_level;
 
 /* ---- Questions; the pass ones only inside `run` ---- */
@@ -130,6 +166,34 @@ void fg_annotate(uint32_t candidate, fg_text key, fg_text json);
 void fg_rekey(uint32_t candidate);
 void fg_wake_at(double time);
 
+/* ---- Questions that were added after the release of 0.1.0. A policy that asks none of them runs on hosts without them.
+ * Answers are lists that are yours: free them with fg_free, kinds with fg_free_kinds. ---- */
+
+/* many.wit: the next candidates, each as fg_next and fg_describe give it; returns how many there are. */
+size_t fg_next_many(uint32_t most, fg_row **rows);
+/* many.wit: each in turn started, or else reserved: negative infinity, the reserved start, or not a number. Returns how
+ * many have an answer: it ends before the first that is refused with FG_LIMIT. */
+size_t fg_start_or_reserve(const uint32_t *candidates, size_t count, double **starts);
+
+/* groups.wit: the first candidate of each group after that of `after`, or FG_NONE for the first groups. */
+size_t fg_group_heads(bool by_cores, bool fitting, uint32_t after, fg_row **rows);
+/* groups.wit: false when no further candidate is in the group. */
+bool fg_next_in_group(uint32_t candidate, bool fitting, fg_row *row);
+
+/* flow.wit */
+size_t fg_flow_kinds(fg_kind **kinds);
+/* An amount of each kind for the first candidate, then for the second, and so on. */
+size_t fg_flow_asked(const uint32_t *candidates, size_t count, uint64_t **amounts);
+size_t fg_flow_spans(uint32_t kind, fg_span **spans);
+double fg_earliest_after(uint32_t candidate, double time);
+fg_refusal fg_reserve_after(uint32_t candidate, double time, double *start);
+
+/* resources.wit */
+size_t fg_resource_kinds(fg_kind **kinds);
+size_t fg_resources_asked(const uint32_t *candidates, size_t count, uint64_t **amounts);
+
+void fg_free_kinds(fg_kind *kinds, size_t count);
+
 /* ---- Helpers ---- */
 
 /* Memory; zero-length is NULL. Running out of it ends the call, which the host survives. */
@@ -157,6 +221,7 @@ void *fg_abi_description(const fg_description *description);
 void *fg_abi_configure(fg_text (*configure)(const fg_setting *, size_t), fg_setting *settings, size_t count);
 void *fg_abi_keys(void (*keys)(double, const fg_jobs *, double *), void *arguments);
 void *fg_abi_save(fg_state state);
+void *fg_abi_scores(void (*scores)(const fg_node *, size_t, double *), fg_node *nodes, size_t count);
 void *fg_abi_restore(fg_text why_not);
 void fg_abi_done(void);
 
@@ -205,6 +270,13 @@ void fg_abi_done(void);
     }                                                                                                                  \
     FG_DONE(restore, "state@0.1.0#restore")
 
+/* void scores(const fg_node *nodes, size_t count, double *scores); as many scores as nodes, smaller ones are taken first */
+#define FG_RANKING(scores)                                                                                             \
+    FG_EXPORT("ranking@0.1.0#scores") void *fg_export_scores(fg_node *nodes, size_t count) {                           \
+        return fg_abi_scores(scores, nodes, count);                                                                    \
+    }                                                                                                                  \
+    FG_DONE(scores, "ranking@0.1.0#scores")
+
 #else
 
 #define FG_POLICY(description, configure)
@@ -212,6 +284,7 @@ void fg_abi_done(void);
 #define FG_SCHEDULING(run)
 #define FG_OBSERVING(observe)
 #define FG_STATE(save, restore)
+#define FG_RANKING(scores)
 
 #endif
 #endif

@@ -5,6 +5,8 @@
 //! contract's own WIT, and gives the module a WASI that denies every call (`deny.wat`), because a runtime such as Go's
 //! calls clock, randomness and environment at its start. The resulting component imports only `fluxgate:policy`.
 //!
+//! [`weights`] reads files of trained networks, and [`template`] makes folders of them and of expressions.
+//!
 //! The folders beside `src/` are data: one for each language, with the files for its authors.
 //!
 //! This crate knows neither the scheduler nor how a component is run.
@@ -14,6 +16,8 @@
 
 pub mod project;
 pub mod scaffold;
+pub mod template;
+pub mod weights;
 mod wrap;
 
 pub use wrap::{WrapError, is_core_module, wrap};

@@ -6,8 +6,14 @@ use wit_parser::{Resolve, WorldId};
 
 /// The contract, as in every released version.
 const CONTRACT: &str = include_str!("../../wit/0.1.0/policy.wit");
-/// An ability that was added since, in a file of its own.
-const RANKING: &str = include_str!("../../wit/0.1.0/ranking.wit");
+/// What was added since, each in a file of its own.
+const GAINED: [&str; 5] = [
+    include_str!("../../wit/0.1.0/many.wit"),
+    include_str!("../../wit/0.1.0/groups.wit"),
+    include_str!("../../wit/0.1.0/flow.wit"),
+    include_str!("../../wit/0.1.0/resources.wit"),
+    include_str!("../../wit/0.1.0/ranking.wit"),
+];
 
 /// The version of [`CONTRACT`].
 const VERSION: &str = "0.1.0";
@@ -20,6 +26,9 @@ const PREVIEW1: &str = "wasi_snapshot_preview1";
 
 /// Interfaces that a policy may export beside `policy`; the contract has a world `with-NAME` for each.
 const ABILITIES: [&str; 5] = ["ordering", "scheduling", "observing", "state", "ranking"];
+
+/// Interfaces that a policy may import beside those of every policy; likewise.
+const IMPORTS: [&str; 4] = ["many", "groups", "flow", "resources"];
 
 /// A module cannot become a policy.
 #[derive(Debug, thiserror::Error)]
@@ -81,7 +90,7 @@ pub fn wrap(module: &[u8]) -> Result<Vec<u8>, WrapError> {
         .map_err(|error| mismatch(&format_args!("{error:#}")))
 }
 
-/// The abilities of the exports; also checks the imports.
+/// The worlds of its exports and further imports; checks both.
 fn abilities(module: &[u8]) -> Result<Vec<&'static str>, WrapError> {
     let (mut found, mut exports, mut is_policy) = (Vec::new(), Vec::new(), false);
     for payload in Parser::new(0).parse_all(module) {
@@ -94,6 +103,10 @@ fn abilities(module: &[u8]) -> Result<Vec<&'static str>, WrapError> {
                         let (module, name) = (import.module.to_owned(), import.name.to_owned());
                         return Err(WrapError::ForeignImport { module, name });
                     }
+                    let interface = import.module.strip_prefix("fluxgate:policy/");
+                    let interface = interface.and_then(|rest| rest.strip_suffix(&format!("@{VERSION}")));
+                    let gained = IMPORTS.into_iter().find(|known| Some(*known) == interface);
+                    found.extend(gained.filter(|gained| !found.contains(gained)));
                 }
             }
             Payload::ExportSection(section) => {
@@ -125,11 +138,11 @@ fn abilities(module: &[u8]) -> Result<Vec<&'static str>, WrapError> {
     Ok(found)
 }
 
-/// The world of a policy with these abilities.
+/// The world of a policy with these abilities and further imports.
 fn world(abilities: &[&str]) -> anyhow::Result<(Resolve, WorldId)> {
     let mut resolve = Resolve::default();
-    let gained = RANKING.split_once(';').map_or("", |(_, after_package)| after_package);
-    resolve.push_str("policy.wit", &[CONTRACT, gained].concat())?;
+    let gained = GAINED.map(|text| text.split_once(';').map_or("", |(_, after_package)| after_package));
+    resolve.push_str("policy.wit", &[CONTRACT, &gained.concat()].concat())?;
     let mut text =
         format!("package local:wrapped;\nworld wrapped {{\n  include fluxgate:policy/base@{VERSION};\n");
     for ability in abilities {
@@ -184,6 +197,23 @@ mod tests {
         let (imports, exports) = faces(&wrap(&module(run)).unwrap());
         assert!(imports.iter().any(|name| name == "fluxgate:policy/pass@0.1.0"), "{imports:?}");
         assert_eq!(exports, ["fluxgate:policy/policy@0.1.0", "fluxgate:policy/scheduling@0.1.0"]);
+    }
+
+    #[test]
+    fn imports_that_were_added_since_are_those_that_it_uses() {
+        let uses = r#"(import "fluxgate:policy/many@0.1.0" "next" (func (param i32 i32)))
+                      (import "fluxgate:policy/flow@0.1.0" "earliest-after" (func (param i32 f64) (result f64)))
+                      (func (export "fluxgate:policy/scheduling@0.1.0#run"))"#;
+        let (imports, _) = faces(&wrap(&module(uses)).unwrap());
+        let has = |name: &str| imports.contains(&format!("fluxgate:policy/{name}@0.1.0"));
+        assert_eq!(
+            ["many", "flow", "groups", "resources"].map(has),
+            [true, true, false, false],
+            "{imports:?}"
+        );
+        let wrong = r#"(import "fluxgate:policy/many@0.1.0" "all" (func))"#;
+        let message = wrap(&module(wrong)).unwrap_err().to_string();
+        assert!(message.contains("does not fit the contract") && message.contains("all"), "{message}");
     }
 
     #[test]

@@ -35,6 +35,7 @@ from .result import Comparison, Result, Run
 from .same import Difference, same
 from .sweep import design, grid, sweep
 from .table import Table
+from .weights import export
 
 __all__ = [
     "BUILTIN",
@@ -64,6 +65,7 @@ __all__ = [
     "__version__",
     "definitions",
     "design",
+    "export",
     "grid",
     "optimise",
     "policies",

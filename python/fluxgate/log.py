@@ -138,6 +138,10 @@ class Log:
         """Write the jobs in Standard Workload Format."""
         self._jobs.write(os.fspath(path))
 
+    def __deepcopy__(self, memo: object) -> "Log":
+        """Itself: it does not change."""
+        return self
+
     def __repr__(self) -> str:
         return f"<Log: {len(self)} jobs of {self.name}>"
 

@@ -51,6 +51,10 @@ class Machine:
         """Number of gpus."""
         return self._machine.gpu_count
 
+    def __deepcopy__(self, memo: object) -> "Machine":
+        """Itself: it does not change."""
+        return self
+
     def __repr__(self) -> str:
         gpus = f", {self.gpu_count} gpus" if self.gpu_count else ""
         return f"<Machine: {self.node_count} nodes, {self.core_count} cores{gpus}>"

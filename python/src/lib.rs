@@ -4,6 +4,7 @@
 //! - [`jobs`] is the workload, [`machine`] the machine, [`component`] a compiled policy.
 //! - [`replay`] runs policies on threads of its own, without the interpreter; [`columns`] collects what jobs did.
 //! - [`policy`] runs a policy that is a Python object, through a [`pass`] that is lent to it.
+//! - [`environment`] is an episode of a training environment, and many of them on all cores.
 //! - [`arrow`] hands columns to other libraries, [`frame`] takes theirs, [`weeks`] computes intervals, [`errors`] raises what went wrong.
 //!
 //! This crate must never decide anything about scheduling, figures or formats: those rooms are in `host/`.
@@ -11,6 +12,7 @@
 mod arrow;
 mod columns;
 mod component;
+mod environment;
 mod errors;
 mod frame;
 mod jobs;
@@ -29,6 +31,8 @@ mod _fluxgate {
     use super::arrow::arrow_stream;
     #[pymodule_export]
     use super::component::{Component, component};
+    #[pymodule_export]
+    use super::environment::{Episode, feature_sets, step_all};
     #[pymodule_export]
     use super::frame::arrow_columns;
     #[pymodule_export]

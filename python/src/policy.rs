@@ -134,6 +134,10 @@ impl Policy for Placed {
         self.policy.abilities()
     }
 
+    fn reads_nodes(&self) -> bool {
+        self.policy.reads_nodes()
+    }
+
     fn machine(&mut self, machine: Machine) {
         self.policy.machine(machine);
     }

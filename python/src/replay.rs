@@ -416,11 +416,14 @@ impl Run {
     fn figures(&self) -> RunFigures<'_> {
         RunFigures {
             policy: &self.label,
+            part: None,
             summary: &self.done.summary,
             forecasts: None,
             flow: Vec::new(),
             peak_waiting: self.done.outcome.peak_waiting,
             failed: self.done.outcome.failed,
+            requeued: self.done.outcome.requeued,
+            lost_core_seconds: self.done.outcome.lost_core_seconds,
             denied: &self.done.outcome.denied,
             never_started: &self.done.outcome.unfinished,
             checked: self.checked,

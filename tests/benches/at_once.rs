@@ -1,7 +1,6 @@
 //! Deep queues of users: thousands of jobs submitted at one time, all of different requested durations or of
 //! different shapes. Prints processor seconds of a whole replay with a policy as a component, without the check, and
-//! the candidates and searches for each job.
-//! candidates and searches of each job.
+//! the candidates and searches of each job.
 //! Arguments choose cases and policies: `cargo xtask bench --bench at_once -- 20k easy`.
 
 use std::fmt::Write as _;

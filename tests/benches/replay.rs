@@ -1,19 +1,17 @@
 //! Jobs per second of a whole replay, and the share of time in WebAssembly (with its queries), for each log and
 //! policy, beside the same policy compiled natively: processor seconds, medians of runs in turns. Then a machine of
-//! 93,312 cores with a generated log: the same replay with and without the independent check.
+//! 93,312 cores with a generated log: on its nodes with and without the independent check, and as one pool of cores.
 //! Arguments choose policies and logs: `cargo xtask bench --bench replay -- easy KTH`, or `-- fcfs wide`.
 //! `FLUXGATE_BENCH_JOBS` is the number of generated jobs.
 
-use std::cell::RefCell;
 use std::time::Duration;
 
 use fluxgate_engine::Policy;
 use fluxgate_policy::{Limits, Loader};
-use fluxgate_sim::driver::{self, Outcome};
+use fluxgate_sim::driver::{self, Outcome, Surroundings};
 use fluxgate_sim::machine::Machine;
 use fluxgate_sim::model;
-use fluxgate_sim::observe::Observer;
-use fluxgate_sim::sweep::running::{Judge, Watch};
+use fluxgate_sim::replay;
 use fluxgate_sim::transform::{Estimates, Transform};
 use fluxgate_sim::workload::{Job, Options, Workload};
 use fluxgate_tests::fixture::{policies, shared};
@@ -84,51 +82,46 @@ fn wide_jobs() -> Vec<Job> {
     jobs
 }
 
-/// A replay of the wide machine: seconds of processor time.
+/// A replay on this machine: seconds of processor time.
 fn wide(jobs: &[Job], machine: &Machine, policy: Box<dyn Policy>, checked: bool) -> (f64, Outcome) {
     let begin = spent();
-    let judge = RefCell::new(Judge::new(&machine.cores, &[]));
-    let mut watch = Watch(&judge);
-    let mut observers: Vec<&mut dyn Observer> = if checked { vec![&mut watch] } else { Vec::new() };
-    let told = jobs.iter().copied().inspect(|job| {
-        if checked {
-            judge.borrow().comes(job);
-        }
-    });
+    let (told, world) = (jobs.iter().copied(), Surroundings::default());
     let config = driver::replay_config();
-    let outcome = driver::run(told, machine.resources.clone(), config, Some(policy), &mut observers)
+    let (outcome, report) = replay::run(told, &world, machine, config, Some(policy).into(), &mut [], checked)
         .expect("the replay runs");
-    drop(observers);
-    let report = judge.into_inner().report();
-    assert!(!checked || (report.ok() && report.rows == outcome.started), "{:?}", report.first);
+    let valid = report.is_none_or(|report| report.ok() && report.rows == outcome.started);
+    assert!(valid, "the schedule is valid");
     ((spent() - begin).as_secs_f64(), outcome)
 }
 
-/// The table of the wide machine.
+/// The table of the wide machine: on its nodes, and as one pool of cores.
 #[allow(clippy::print_stdout)]
 fn wide_table(loader: &Loader, arguments: &[String]) {
     let jobs = wide_jobs();
-    let machine = Machine::uniform(WIDE_NODES, WIDE_CORES).expect("a machine");
+    let pool = Machine::uniform(WIDE_NODES, WIDE_CORES).expect("a machine");
+    let nodes = Machine { pool: None, ..pool.clone() };
     println!(
-        "\n| jobs | cores | policy | CPU s | most waiting | CPU s, checked | the check takes, of the former |"
+        "\n| jobs | cores | policy | most waiting | CPU s on nodes | checked | the check takes | CPU s as a pool, checked |"
     );
-    println!("|--:|--:|--|--:|--:|--:|--:|");
+    println!("|--:|--:|--|--:|--:|--:|--:|--:|");
     for name in chosen(&WIDE_POLICIES, arguments) {
         let compiled = loader
             .compile_file(&policies().join(format!("{name}.wasm")))
             .expect("run `cargo xtask policies`");
-        let (mut plain, mut checked, mut waiting) = (Vec::new(), Vec::new(), 0);
+        let (mut seconds, mut waiting) = ([Vec::new(), Vec::new(), Vec::new()], 0);
         for _ in 0..WIDE_ROUNDS {
-            for (seconds, check) in [(&mut plain, false), (&mut checked, true)] {
+            for (times, (machine, check)) in
+                seconds.iter_mut().zip([(&nodes, false), (&nodes, true), (&pool, true)])
+            {
                 let policy = compiled.instantiate(&Default::default()).expect("it starts");
-                let (spent, outcome) = wide(&jobs, &machine, Box::new(policy), check);
-                seconds.push(spent);
+                let (spent, outcome) = wide(&jobs, machine, Box::new(policy), check);
+                times.push(spent);
                 waiting = outcome.peak_waiting;
             }
         }
-        let (plain, checked) = (median(plain), median(checked));
+        let [plain, checked, pool] = seconds.map(median);
         println!(
-            "| {} | {WIDE_CORES} | {name} | {plain:.2} | {waiting} | {checked:.2} | {:.0}% |",
+            "| {} | {WIDE_CORES} | {name} | {waiting} | {plain:.2} | {checked:.2} | {:.0}% | {pool:.2} |",
             jobs.len(),
             100.0 * (checked - plain) / plain,
         );

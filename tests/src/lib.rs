@@ -8,5 +8,6 @@ pub mod drive;
 pub mod fixture;
 pub mod flowing;
 pub mod native_twin;
+pub mod networks;
 pub mod semantics;
 pub mod site;

@@ -321,8 +321,8 @@ impl guest::Pass for TwinPass {
     fn wake_at(&mut self, time: f64) {
         self.pass.wake_at(time);
     }
-    fn totals(&mut self) -> guest::Totals {
-        translate(self.now_totals())
+    fn totals_here(&mut self) -> Option<guest::Totals> {
+        Some(translate(self.now_totals()))
     }
     fn flow(&mut self) -> Option<&mut dyn guest::flow::Flow> {
         Some(self)

@@ -215,13 +215,13 @@ impl Pass for BenchPass<'_> {
     fn wake_at(&mut self, time: f64) {
         self.staged.wake_at = Some(self.staged.wake_at.map_or(time, |other| other.min(time)));
     }
-    fn totals(&mut self) -> Totals {
+    fn totals_here(&mut self) -> Option<Totals> {
         let free = self.free_now();
         let mut totals = self.given.totals;
         totals.free_cores = free.cores;
         totals.free_gpus = free.gpus;
         totals.free_nodes = free.cores / self.given.cores_per_node;
-        totals
+        Some(totals)
     }
     fn flow(&mut self) -> Option<&mut dyn Flow> {
         Some(self)

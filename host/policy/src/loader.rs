@@ -148,7 +148,9 @@ impl Loader {
             .instantiate_pre(&component)
             .map_err(|error| LoadError::Signature { interface: "an import", message: flat(&error) })?;
         let indices = Indices::new(&pre, abilities)?;
-        let linked = Linked { runtime: runtime.clone(), log: self.log.clone(), pre, indices, abilities };
+        let reads_nodes = abilities.ranking || probe::reads_totals(&runtime.engine, &component);
+        let linked =
+            Linked { runtime: runtime.clone(), log: self.log.clone(), pre, indices, abilities, reads_nodes };
         let description = WasmPolicy::describe(&linked)?;
         let imports = probe::imports(&runtime.engine, &component);
         let derived = Arc::new(derive(&description, abilities, &imports));
@@ -210,6 +212,8 @@ pub(crate) struct Linked {
     pub(crate) pre: InstancePre<HostState>,
     pub(crate) indices: Indices,
     pub(crate) abilities: Abilities,
+    /// See [`fluxgate_engine::Policy::reads_nodes`].
+    pub(crate) reads_nodes: bool,
 }
 
 impl fmt::Debug for Compiled {
@@ -231,6 +235,11 @@ impl Compiled {
     /// The abilities that it exports.
     pub fn abilities(&self) -> Abilities {
         self.linked.abilities
+    }
+
+    /// See [`fluxgate_engine::Policy::reads_nodes`].
+    pub fn reads_nodes(&self) -> bool {
+        self.linked.reads_nodes
     }
 
     /// The digest of its bytes.

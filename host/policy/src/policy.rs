@@ -35,6 +35,7 @@ const TRAP_FRAMES: usize = 3;
 pub struct WasmPolicy {
     name: String,
     abilities: Abilities,
+    reads_nodes: bool,
     guest: Guest,
     /// Keeps compiler and clock alive.
     _runtime: Arc<Runtime>,
@@ -86,7 +87,8 @@ impl WasmPolicy {
         }
         guest.configure(values)?;
         let name = described.name.clone();
-        Ok(WasmPolicy { name, abilities: linked.abilities, guest, _runtime: linked.runtime.clone() })
+        let Linked { abilities, reads_nodes, .. } = *linked;
+        Ok(WasmPolicy { name, abilities, reads_nodes, guest, _runtime: linked.runtime.clone() })
     }
 
     /// Its counters, which stay readable after the policy was moved.
@@ -350,6 +352,10 @@ impl Policy for WasmPolicy {
 
     fn abilities(&self) -> Abilities {
         self.abilities
+    }
+
+    fn reads_nodes(&self) -> bool {
+        self.reads_nodes
     }
 
     fn machine(&mut self, machine: Machine) {

@@ -3,6 +3,7 @@
 use fluxgate_engine::Abilities;
 use wasmtime::Engine;
 use wasmtime::component::Component;
+use wasmtime::component::types::ComponentItem;
 
 use crate::error::LoadError;
 use crate::sections::{self, Broken};
@@ -112,6 +113,18 @@ pub(crate) fn imports(engine: &Engine, component: &Component) -> Vec<String> {
         component.component_type().imports(engine).map(|(name, _)| name.to_owned()).collect();
     names.sort();
     names
+}
+
+/// True if it can ask for the totals of the machine, among which is the number of free nodes.
+pub(crate) fn reads_totals(engine: &Engine, component: &Component) -> bool {
+    let ty = component.component_type();
+    ty.imports(engine).any(|(name, item)| match item.ty {
+        ComponentItem::ComponentInstance(instance) => {
+            parse(name).is_some_and(|(_, interface, _)| interface == "machine")
+                && instance.exports(engine).any(|(function, _)| function == "totals")
+        }
+        _ => false,
+    })
 }
 
 /// Checks that a policy may import this.

@@ -1,0 +1,249 @@
+//! One sequence of jobs, from its first decision to its end.
+//!
+//! This module knows neither how decisions are asked nor who answers.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::vec::IntoIter;
+
+use fluxgate_engine::Policy;
+use fluxgate_networks::features::Waiting;
+use fluxgate_networks::model::{Seen, View};
+use fluxgate_sim::driver::{self, Outcome, Run, SimError, Surroundings};
+use fluxgate_sim::machine::Machine;
+use fluxgate_sim::metrics::{Metrics, Summary};
+use fluxgate_sim::observe::Observer;
+use fluxgate_sim::workload::Job;
+
+use crate::deciding::Decider;
+use crate::reward::{Metric, Potential};
+use crate::world::{Deciding, Desk};
+
+/// An episode cannot go on.
+#[derive(Debug, thiserror::Error)]
+pub enum EpisodeError {
+    /// The run failed.
+    #[error(transparent)]
+    Run(#[from] SimError),
+    /// There is no job.
+    #[error("a sequence of no jobs, accepted is at least 1")]
+    Empty,
+    /// A job of the sequence can never start.
+    #[error("job {job}: {why}; an episode needs jobs that can start")]
+    Never {
+        /// The job.
+        job: u64,
+        /// The reason of the engine.
+        why: String,
+    },
+    /// An action is not one that is allowed now.
+    #[error("action: found {found}, accepted is {accepted}")]
+    Action {
+        /// The action.
+        found: usize,
+        /// What is accepted.
+        accepted: String,
+    },
+    /// The episode is over.
+    #[error("the episode is over: reset the environment")]
+    Over,
+}
+
+/// When a reward is given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Given {
+    /// The metric at the end, 0 before.
+    Terminal,
+    /// At each step the change of the potential.
+    Stepwise,
+}
+
+/// An episode at a decision, or over.
+pub struct Episode {
+    desk: Arc<Mutex<Desk>>,
+    /// `None` when it is over.
+    run: Option<Run<IntoIter<Job>, Arc<Surroundings>>>,
+    metrics: Metrics,
+    potential: Potential,
+    given: Given,
+    /// The potential at the last decision.
+    before: f64,
+    now: f64,
+    steps: u64,
+    summary: Option<Summary>,
+    outcome: Option<Outcome>,
+    allowed: Vec<bool>,
+}
+
+impl Episode {
+    /// Begins a sequence and goes on to the first decision.
+    ///
+    /// # Errors
+    /// There is no job, one of them can never start on this machine, or the run failed.
+    pub fn new(
+        jobs: Vec<Job>,
+        machine: &Machine,
+        surroundings: Arc<Surroundings>,
+        decider: Box<dyn Decider>,
+        (metric, given): (Metric, Given),
+    ) -> Result<Self, EpisodeError> {
+        if jobs.is_empty() {
+            return Err(EpisodeError::Empty);
+        }
+        let desk = Arc::new(Mutex::new(Desk { decider, seen: Seen::default(), asks: false }));
+        let policy: Box<dyn Policy> = Box::new(Deciding { desk: Arc::clone(&desk) });
+        let mut metrics = Metrics::new(machine.total_cores());
+        let mut potential = Potential::new(metric, &jobs, machine.total_cores());
+        let now = jobs.first().map_or(0.0, |job| job.submit);
+        let run = Run::new(
+            jobs.into_iter(),
+            surroundings,
+            machine.resources.clone(),
+            driver::replay_config(),
+            Some(policy),
+            &mut [&mut metrics, &mut potential],
+        )?;
+        let mut episode = Episode {
+            desk,
+            run: Some(run),
+            metrics,
+            potential,
+            given,
+            before: 0.0,
+            now,
+            steps: 0,
+            summary: None,
+            outcome: None,
+            allowed: Vec::new(),
+        };
+        episode.go_on()?;
+        Ok(episode)
+    }
+
+    fn desk(&self) -> MutexGuard<'_, Desk> {
+        self.desk.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Makes passes until one ends with a question, or the run is over.
+    fn go_on(&mut self) -> Result<(), EpisodeError> {
+        let Some(run) = &mut self.run else { return Err(EpisodeError::Over) };
+        let observers: &mut [&mut dyn Observer] = &mut [&mut self.metrics, &mut self.potential];
+        loop {
+            if self.desk.lock().unwrap_or_else(PoisonError::into_inner).asks {
+                self.now = run.now();
+                let desk = self.desk.lock().unwrap_or_else(PoisonError::into_inner);
+                desk.decider.mask(&desk.seen, &mut self.allowed);
+                return Ok(());
+            }
+            if !run.pass(observers)? {
+                break;
+            }
+        }
+        self.now = run.now();
+        if let Some(run) = self.run.take() {
+            let outcome = run.finish(observers)?;
+            if let Some((job, why)) = outcome.denied.first().or(outcome.unfinished.first()) {
+                return Err(EpisodeError::Never { job: job.0, why: why.clone() });
+            }
+            self.outcome = Some(outcome);
+        }
+        self.summary = Some(self.metrics.summary().map_err(SimError::Output)?);
+        Ok(())
+    }
+
+    /// Carries out an action, and goes on to the next decision or to the end. The reward is that of the step.
+    ///
+    /// # Errors
+    /// The action is not allowed, the episode is over, or the run failed.
+    pub fn act(&mut self, action: usize) -> Result<f64, EpisodeError> {
+        let Some(run) = &mut self.run else { return Err(EpisodeError::Over) };
+        if self.allowed.get(action) != Some(&true) {
+            let accepted = self.allowed.iter().enumerate().filter(|(_, allowed)| **allowed);
+            let accepted: Vec<String> = accepted.map(|(action, _)| action.to_string()).collect();
+            return Err(EpisodeError::Action { found: action, accepted: accepted.join(", ") });
+        }
+        {
+            let mut desk = self.desk.lock().unwrap_or_else(PoisonError::into_inner);
+            let Desk { decider, seen, asks } = &mut *desk;
+            decider.answer(action, seen);
+            *asks = false;
+        }
+        run.pass_again(&mut [&mut self.metrics, &mut self.potential])?;
+        self.steps += 1;
+        self.go_on()?;
+        Ok(self.reward())
+    }
+
+    fn reward(&mut self) -> f64 {
+        match self.given {
+            Given::Terminal if self.run.is_some() => 0.0,
+            Given::Terminal => self.potential.now(self.now),
+            Given::Stepwise => {
+                let now = self.potential.now(self.now);
+                let before = std::mem::replace(&mut self.before, now);
+                now - before
+            }
+        }
+    }
+
+    /// True if no decision is left.
+    pub fn is_over(&self) -> bool {
+        self.run.is_none()
+    }
+
+    /// Simulated time, seconds.
+    pub fn now(&self) -> f64 {
+        self.now
+    }
+
+    /// Number of actions so far.
+    pub fn steps(&self) -> u64 {
+        self.steps
+    }
+
+    /// What is shown.
+    pub fn view(&self) -> View {
+        self.desk().decider.view()
+    }
+
+    /// For each action whether it is allowed; none when the episode is over.
+    pub fn allowed(&self) -> &[bool] {
+        &self.allowed
+    }
+
+    /// Writes the observation, rows one after the other, and whether each action is allowed. When the episode is over
+    /// rows are padding and nothing is allowed.
+    pub fn write(&mut self, values: &mut [f32], allowed: &mut [bool]) {
+        let desk = self.desk.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.run.is_some() {
+            let seen = &desk.seen.values;
+            let count = seen.len().min(values.len());
+            values[..count].copy_from_slice(&seen[..count]);
+            let count = self.allowed.len().min(allowed.len());
+            allowed[..count].copy_from_slice(&self.allowed[..count]);
+            return;
+        }
+        let set = desk.decider.view().set;
+        values.chunks_exact_mut(set.width()).for_each(|row| set.pad(row));
+        allowed.fill(false);
+    }
+
+    /// The jobs of the first rows.
+    pub fn jobs(&self) -> Vec<Waiting> {
+        if self.is_over() { Vec::new() } else { self.desk().seen.jobs.clone() }
+    }
+
+    /// Number of waiting jobs among which rows were chosen.
+    pub fn waiting(&self) -> usize {
+        if self.is_over() { 0 } else { self.desk().seen.waiting }
+    }
+
+    /// Number of questions so far in which more jobs waited than there are rows.
+    pub fn beyond(&self) -> u64 {
+        self.desk().decider.beyond()
+    }
+
+    /// All metrics, when the episode is over.
+    pub fn summary(&self) -> Option<&Summary> {
+        self.summary.as_ref()
+    }
+}

@@ -1,0 +1,348 @@
+//! Small networks in f32: dense layers with ReLU between them, as a kernel over every row or as one network over all.
+//!
+//! Each output of a layer starts from its bias and adds x[i] * w[i] in ascending i; product and sum are rounded apart, and
+//! ReLU is `if x < 0 then 0`. That order is the definition: a component with or without SIMD, a twin on any machine, and
+//! sequential f32 of another language give the same bits. This module knows neither features nor jobs.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// Most layers of a network.
+pub const LAYERS_MAX: usize = 16;
+/// Most inputs or outputs of a layer.
+pub const WIDTH_MAX: usize = 16_384;
+/// Most weights of a network.
+pub const WEIGHTS_MAX: usize = 4_000_000;
+
+/// Outputs that are computed together, for SIMD.
+const BLOCK: usize = 8;
+
+/// A dense layer.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Layer {
+    inputs: usize,
+    outputs: usize,
+    /// By block of outputs, then input, then output in the block; outputs of the last block that do not exist are 0.
+    weights: Vec<[f32; BLOCK]>,
+    /// By block.
+    bias: Vec<[f32; BLOCK]>,
+}
+
+impl Layer {
+    /// Of weights by output, then input (the order of PyTorch's `Linear`), and a bias for each output. `None` if their
+    /// numbers do not agree.
+    pub fn new(inputs: usize, outputs: usize, weights: &[f32], bias: &[f32]) -> Option<Layer> {
+        if weights.len() != inputs.checked_mul(outputs)? || bias.len() != outputs {
+            return None;
+        }
+        let blocks = outputs.div_ceil(BLOCK);
+        let mut layer = Layer {
+            inputs,
+            outputs,
+            weights: vec![[0.0; BLOCK]; blocks * inputs],
+            bias: vec![[0.0; BLOCK]; blocks],
+        };
+        for (output, bias) in bias.iter().enumerate() {
+            let (block, place) = (output / BLOCK, output % BLOCK);
+            layer.bias[block][place] = *bias;
+            for input in 0..inputs {
+                layer.weights[block * inputs + input][place] = weights[output * inputs + input];
+            }
+        }
+        Some(layer)
+    }
+
+    /// Number of inputs.
+    pub fn inputs(&self) -> usize {
+        self.inputs
+    }
+
+    /// Number of outputs.
+    pub fn outputs(&self) -> usize {
+        self.outputs
+    }
+
+    fn forward(&self, input: &[f32], out: &mut [f32], relu: bool) {
+        let blocks = self.weights.chunks_exact(self.inputs.max(1)).zip(&self.bias);
+        for ((weights, bias), out) in blocks.zip(out.chunks_mut(BLOCK)) {
+            let mut sums = *bias;
+            for (x, weights) in input.iter().zip(weights) {
+                for (sum, weight) in sums.iter_mut().zip(weights) {
+                    *sum += x * weight;
+                }
+            }
+            if relu {
+                for sum in &mut sums {
+                    if *sum < 0.0 {
+                        *sum = 0.0;
+                    }
+                }
+            }
+            out.copy_from_slice(&sums[..out.len()]);
+        }
+    }
+
+    /// Sum of the absolute values of the weights and the bias of each output times those of the inputs, in f64: the scale of
+    /// rounding errors.
+    fn magnitude(&self, input: &[f64]) -> Vec<f64> {
+        let of = |output: usize| {
+            let (block, place) = (output / BLOCK, output % BLOCK);
+            let weights = &self.weights[block * self.inputs..(block + 1) * self.inputs];
+            let products = input.iter().zip(weights).map(|(x, w)| x * f64::from(w[place]).abs());
+            f64::from(self.bias[block][place]).abs() + products.sum::<f64>()
+        };
+        (0..self.outputs).map(of).collect()
+    }
+}
+
+/// What the network is applied to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// `kernel`: every row by itself; one output, the logit of the row.
+    Kernel,
+    /// `flat`: all rows at once, one after the other; one output for each row.
+    Flat,
+}
+
+impl Kind {
+    /// Name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Kernel => "kernel",
+            Kind::Flat => "flat",
+        }
+    }
+
+    /// The kind of this name.
+    pub fn named(name: &str) -> Option<Kind> {
+        [Kind::Kernel, Kind::Flat].into_iter().find(|kind| kind.name() == name)
+    }
+}
+
+/// A network: layers with ReLU between them, none after the last.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Network {
+    kind: Kind,
+    layers: Vec<Layer>,
+    widest: usize,
+}
+
+impl Network {
+    /// Of layers that fit to each other, at least one and at most [`LAYERS_MAX`]; a kernel ends with one output.
+    pub fn new(kind: Kind, layers: Vec<Layer>) -> Option<Network> {
+        let fit = layers.windows(2).all(|pair| pair[0].outputs == pair[1].inputs);
+        let last = layers.last()?.outputs;
+        let widest = layers.iter().map(|layer| layer.inputs.max(layer.outputs)).max()?;
+        let known = fit && layers.len() <= LAYERS_MAX && (kind == Kind::Flat || last == 1);
+        known.then_some(Network { kind, layers, widest })
+    }
+
+    /// What it is applied to.
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// Its layers.
+    pub fn layers(&self) -> &[Layer] {
+        &self.layers
+    }
+
+    /// Inputs of the first layer.
+    pub fn inputs(&self) -> usize {
+        self.layers.first().map_or(0, Layer::inputs)
+    }
+
+    /// Logits of rows of `width` features each. A kernel gives one for each of the first `rows`, a flat network, whose
+    /// input is all of `values`, one for each output.
+    pub fn logits(&self, values: &[f32], width: usize, rows: usize, out: &mut Vec<f32>) {
+        let (mut one, mut other) = (vec![0.0; self.widest], vec![0.0; self.widest]);
+        out.clear();
+        match self.kind {
+            Kind::Kernel => {
+                for row in values.chunks_exact(width).take(rows) {
+                    out.extend_from_slice(self.through(row, &mut one, &mut other));
+                }
+            }
+            Kind::Flat => out.extend_from_slice(self.through(values, &mut one, &mut other)),
+        }
+    }
+
+    fn through<'a>(&self, input: &[f32], one: &'a mut [f32], other: &'a mut [f32]) -> &'a [f32] {
+        let (mut from, mut to) = (one, other);
+        let (mut inputs, last) = (input.len().min(self.widest), self.layers.len() - 1);
+        from[..inputs].copy_from_slice(&input[..inputs]);
+        for (at, layer) in self.layers.iter().enumerate() {
+            layer.forward(&from[..inputs], &mut to[..layer.outputs], at < last);
+            inputs = layer.outputs;
+            core::mem::swap(&mut from, &mut to);
+        }
+        &from[..inputs]
+    }
+
+    /// A bound of the difference between a logit that is computed in f32 in any order of sums, and the exact one: twice the
+    /// sum over layers of gamma(fan-in) |w| |x|, carried through the layers after it (Higham, Accuracy and Stability
+    /// of Numerical Algorithms, 3.1). One bound for each output, for one input of the network.
+    pub fn bounds(&self, input: &[f32]) -> Vec<f64> {
+        const UNIT: f64 = 1.0 / (1 << 24) as f64;
+        let mut values: Vec<f64> = input.iter().map(|x| f64::from(x.abs())).collect();
+        let mut errors = vec![0.0; values.len()];
+        for layer in &self.layers {
+            let terms = (layer.inputs + 1) as f64 * UNIT;
+            let gamma = terms / (1.0 - terms);
+            let sizes = layer.magnitude(&values);
+            let carried = layer.magnitude(&errors);
+            let grown = sizes.iter().zip(&carried).enumerate().map(|(output, (size, carried))| {
+                let bias = f64::from(layer.bias[output / BLOCK][output % BLOCK]).abs();
+                gamma * size + (1.0 + gamma) * (carried - bias)
+            });
+            errors = grown.collect();
+            values = sizes;
+        }
+        errors.iter().map(|error| 2.0 * error).collect()
+    }
+}
+
+/// The row with the largest logit among those allowed; of equal ones the first.
+///
+/// # Errors
+/// The row of an allowed logit that is no number.
+pub fn largest(logits: &[f32], allowed: &[bool]) -> Result<Option<usize>, usize> {
+    let mut best: Option<(usize, f32)> = None;
+    for (row, (logit, allowed)) in logits.iter().zip(allowed).enumerate() {
+        if !allowed {
+            continue;
+        }
+        if logit.is_nan() {
+            return Err(row);
+        }
+        if best.is_none_or(|(_, most)| *logit > most) {
+            best = Some((row, *logit));
+        }
+    }
+    Ok(best.map(|(row, _)| row))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Numbers from a seed, among them zeros, denormals and extremes.
+    fn numbers(count: usize, seed: u64) -> Vec<f32> {
+        let mut state = seed;
+        let mut draw = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) as u32
+        };
+        let mut number = || match draw() % 16 {
+            0 => 0.0,
+            1 => f32::from_bits(draw() % 0x0080_0000),
+            2 => -f32::MIN_POSITIVE,
+            3 => 1e30,
+            _ => (f64::from(draw()) / f64::from(1u32 << 30) - 1.0) as f32,
+        };
+        (0..count).map(|_| number()).collect()
+    }
+
+    /// The definition, output by output.
+    fn plain(layers: &[(usize, usize, Vec<f32>, Vec<f32>)], input: &[f32]) -> Vec<f32> {
+        let mut x = input.to_vec();
+        for (at, (inputs, outputs, weights, bias)) in layers.iter().enumerate() {
+            x = (0..*outputs)
+                .map(|output| {
+                    let mut sum = bias[output];
+                    for input in 0..*inputs {
+                        let product = x[input] * weights[output * inputs + input];
+                        sum += product;
+                    }
+                    if at + 1 < layers.len() && sum < 0.0 { 0.0 } else { sum }
+                })
+                .collect();
+        }
+        x
+    }
+
+    fn made(widths: &[usize], seed: u64) -> Vec<(usize, usize, Vec<f32>, Vec<f32>)> {
+        let pairs = widths.windows(2).zip(seed..);
+        pairs
+            .map(|(pair, seed)| {
+                (pair[0], pair[1], numbers(pair[0] * pair[1], seed), numbers(pair[1], seed + 99))
+            })
+            .collect()
+    }
+
+    fn network(kind: Kind, layers: &[(usize, usize, Vec<f32>, Vec<f32>)]) -> Network {
+        let layers = layers.iter().map(|(i, o, w, b)| Layer::new(*i, *o, w, b).unwrap());
+        Network::new(kind, layers.collect()).unwrap()
+    }
+
+    #[test]
+    fn res_44_a_network_is_sequential_f32_to_the_bit() {
+        for (widths, seed) in [([8, 32, 16, 8, 1], 1), ([8, 3, 9, 17, 1], 2), ([8, 1, 1, 1, 1], 3)] {
+            let layers = made(&widths, seed);
+            let kernel = network(Kind::Kernel, &layers);
+            let rows = numbers(8 * 300, seed + 7);
+            let mut logits = Vec::new();
+            kernel.logits(&rows, 8, 299, &mut logits);
+            assert_eq!(logits.len(), 299);
+            for (row, logit) in rows.chunks_exact(8).zip(&logits) {
+                let expected = plain(&layers, row)[0];
+                // Which NaN it is differs between machines.
+                assert!(logit.to_bits() == expected.to_bits() || logit.is_nan() && expected.is_nan());
+            }
+        }
+        let layers = made(&[24, 10, 3], 5);
+        let flat = network(Kind::Flat, &layers);
+        let (mut logits, input) = (Vec::new(), numbers(24, 8));
+        flat.logits(&input, 8, 2, &mut logits);
+        let bits = |all: &[f32]| all.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
+        assert_eq!(bits(&logits), bits(&plain(&layers, &input)));
+    }
+
+    #[test]
+    fn the_largest_allowed_logit_wins_and_ties_go_to_the_first() {
+        let all = [true; 4];
+        assert_eq!(largest(&[1.0, 3.0, 3.0, 2.0], &all), Ok(Some(1)));
+        assert_eq!(largest(&[1.0, 3.0, 3.0, 2.0], &[true, false, false, true]), Ok(Some(3)));
+        assert_eq!(largest(&[-0.0, 0.0, f32::NEG_INFINITY, -1.0], &all), Ok(Some(0)));
+        assert_eq!(largest(&[1.0], &[false]), Ok(None));
+        assert_eq!(largest(&[1.0, f32::NAN], &[true, true]), Err(1));
+        assert_eq!(largest(&[1.0, f32::NAN], &[true, false]), Ok(Some(0)));
+    }
+
+    #[test]
+    fn layers_that_do_not_fit_are_no_network() {
+        let layer = |inputs: usize, outputs: usize| {
+            Layer::new(inputs, outputs, &vec![0.0; inputs * outputs], &vec![0.0; outputs]).unwrap()
+        };
+        assert!(Network::new(Kind::Kernel, vec![layer(8, 4), layer(5, 1)]).is_none());
+        assert!(Network::new(Kind::Kernel, vec![layer(8, 2)]).is_none());
+        assert!(Network::new(Kind::Flat, vec![layer(8, 2)]).is_some());
+        assert!(Network::new(Kind::Flat, Vec::new()).is_none());
+        assert!(Layer::new(2, 2, &[0.0; 3], &[0.0; 2]).is_none());
+    }
+
+    #[test]
+    fn the_bound_holds_for_the_difference_to_f64() {
+        let widths = [8, 32, 16, 8, 1];
+        let scaled = |all: Vec<f32>| all.into_iter().map(|x| x.clamp(-2.0, 2.0)).collect::<Vec<f32>>();
+        let layers: Vec<_> =
+            made(&widths, 21).into_iter().map(|(i, o, w, b)| (i, o, scaled(w), scaled(b))).collect();
+        let kernel = network(Kind::Kernel, &layers);
+        for row in scaled(numbers(8 * 200, 4)).chunks_exact(8) {
+            let mut exact: Vec<f64> = row.iter().map(|x| f64::from(*x)).collect();
+            for (at, (inputs, outputs, weights, bias)) in layers.iter().enumerate() {
+                exact = (0..*outputs)
+                    .map(|o| {
+                        let sum = |i: usize| exact[i] * f64::from(weights[o * inputs + i]);
+                        let sum = f64::from(bias[o]) + (0..*inputs).map(sum).sum::<f64>();
+                        if at + 1 < layers.len() { sum.max(0.0) } else { sum }
+                    })
+                    .collect();
+            }
+            let mut logits = Vec::new();
+            kernel.logits(row, 8, 1, &mut logits);
+            let (error, bound) = ((f64::from(logits[0]) - exact[0]).abs(), kernel.bounds(row)[0]);
+            assert!(error <= bound && bound.is_finite(), "{error} {bound}");
+        }
+    }
+}

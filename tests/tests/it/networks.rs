@@ -1,0 +1,166 @@
+//! Policies of trained networks: folders of files of weights, components and their native twins, recorded decisions.
+
+use std::path::Path;
+
+use fluxgate_languages::template::Template;
+use fluxgate_languages::weights::Weights;
+use fluxgate_sim::machine::Machine;
+use fluxgate_tests::drive::{made_up, schedule};
+use fluxgate_tests::fixture::{World, cli};
+use fluxgate_tests::native_twin::NativeTwin;
+use fluxgate_tests::networks::{
+    Draw, PROBE, TWIN, Twin, build, can_build, compare_logits, component, folder, weights,
+};
+use serde_json::json;
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+#[test]
+fn res_43_a_folder_is_written_from_weights_or_nothing_is() {
+    let dir = tempfile::tempdir().unwrap();
+    let (file, made) = (dir.path().join("w.safetensors"), dir.path().join("mine"));
+    std::fs::write(&file, weights(&[10, 8, 1], &[], 1)).unwrap();
+    let new = |template: &str| {
+        let args = [
+            "policy",
+            "new",
+            "mine",
+            "--template",
+            template,
+            "--weights",
+            text(&file),
+            "--path",
+            text(&made),
+        ];
+        cli(&args)
+    };
+    new("linear").fails(1, &["w.safetensors", "the template linear is not for this file, mlp-kernel is"]);
+    new("resnet").fails(2, &["`resnet` is no template", "mlp-kernel, mlp-flat, linear, formula"]);
+    assert!(!made.exists());
+    let said = new("mlp-kernel").ok();
+    assert!(said.contains("fluxgate policy build"), "{said}");
+    assert_eq!(std::fs::read(made.join("weights.safetensors")).unwrap(), std::fs::read(&file).unwrap());
+    std::fs::write(&file, b"nothing").unwrap();
+    std::fs::remove_dir_all(&made).unwrap();
+    new("mlp-kernel").fails(1, &["w.safetensors: not a file in the format safetensors"]);
+    std::fs::write(&file, "duration * cores\n").unwrap();
+    new("formula").ok();
+    assert!(std::fs::read_to_string(made.join("src/lib.rs")).unwrap().contains("duration * cores"));
+    cli(&["policy", "new", "x", "--template", "linear"]).fails(2, &["--weights"]);
+}
+
+#[test]
+fn res_44_component_and_native_twin_decide_and_compute_the_same() {
+    if !can_build() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    // Decisions: a whole log, with commitments, reservations and rows chosen out of a longer queue.
+    let file = weights(&[10, 32, 16, 8, 1], &[], 7);
+    TWIN.set(file.clone()).unwrap();
+    let workload = made_up(1500);
+    let machine = Machine::from_header(&workload.header).unwrap();
+    let twin = schedule(&workload, &machine, Box::new(NativeTwin::<Twin>::new(&[]).unwrap()));
+    let made = folder(dir.path(), Template::MlpKernel, "decides", &file, None);
+    let found = schedule(&workload, &machine, Box::new(component(&build(&made, true))));
+    assert_eq!(found.len(), workload.jobs.len());
+    assert!(found == twin, "component and native twin differ");
+    // Logits of odd rows, to the bit, with and without SIMD.
+    let file = weights(&[8, 32, 16, 8, 1], &[("features", "rlscheduler-1")], 8);
+    let read = Weights::read(&file).unwrap();
+    for simd in [true, false] {
+        let name = if simd { "probe" } else { "probe-scalar" };
+        let made = folder(dir.path(), Template::MlpKernel, name, &file, Some(PROBE));
+        let numbers = compare_logits(&mut component(&build(&made, simd)), &read, 20_000, 9);
+        assert!(numbers > 2_000, "{numbers}");
+    }
+}
+
+/// A recording of a network's own decisions, with other actions for some.
+fn recording(weights: &Weights, decisions: usize, change: impl Fn(usize, usize, &[f32]) -> usize) -> Vec<u8> {
+    let (rows, width) = (weights.model.view.rows, weights.model.view.set.width());
+    let mut draw = Draw(3);
+    let (mut values, mut masks, mut actions) = (Vec::new(), Vec::new(), Vec::new());
+    for decision in 0..decisions {
+        let row: Vec<f32> = (0..rows * width).map(|_| draw.number()).collect();
+        let mut logits = Vec::new();
+        weights.model.network.logits(&row, width, rows, &mut logits);
+        let picked = fluxgate_networks::network::largest(&logits, &vec![true; rows]).unwrap().unwrap();
+        actions.extend((change(decision, picked, &logits) as i64).to_le_bytes());
+        values.extend(row.iter().flat_map(|x| x.to_le_bytes()));
+        masks.extend(vec![1u8; rows]);
+    }
+    let (first, second) = (values.len(), values.len() + masks.len());
+    let header = json!({
+        "observations": {"dtype": "F32", "shape": [decisions, rows, width], "data_offsets": [0, first]},
+        "masks": {"dtype": "U8", "shape": [decisions, rows], "data_offsets": [first, second]},
+        "actions": {"dtype": "I64", "shape": [decisions], "data_offsets": [second, second + actions.len()]},
+    });
+    let header = header.to_string().into_bytes();
+    [&(header.len() as u64).to_le_bytes()[..], &header, &values, &masks, &actions].concat()
+}
+
+#[test]
+fn res_45_recorded_decisions_are_verified() {
+    let dir = tempfile::tempdir().unwrap();
+    let (file, recorded) = (dir.path().join("w.safetensors"), dir.path().join("r.safetensors"));
+    let bytes = weights(&[10, 8, 1], &[], 1);
+    std::fs::write(&file, &bytes).unwrap();
+    let read = Weights::read(&bytes).unwrap();
+    let verify = || cli(&["policy", "verify", text(&file), "--recorded", text(&recorded), "--json"]);
+    std::fs::write(&recorded, recording(&read, 50, |_, picked, _| picked)).unwrap();
+    let said = verify().json();
+    assert_eq!((&said["decisions"], &said["choices"], &said["differ"]), (&json!(50), &json!(50), &json!(0)));
+    // Another row than the one that was picked.
+    let other = |at: usize, picked: usize, _: &[f32]| if at == 7 { (picked + 1) % 16 } else { picked };
+    std::fs::write(&recorded, recording(&read, 50, other)).unwrap();
+    let said = cli(&["policy", "verify", text(&file), "--recorded", text(&recorded)]);
+    assert!(said.out.contains("decision 7: recorded is row"), "{said:?}");
+    said.fails(1, &["the network decides otherwise in 1 of 50 decisions"]);
+    // Not for this network, and not made of a network.
+    std::fs::write(
+        &recorded,
+        recording(&Weights::read(&weights(&[10, 1], &[("window", "4")], 1)).unwrap(), 2, |_, picked, _| {
+            picked
+        }),
+    )
+    .unwrap();
+    verify().fails(1, &["found 4 rows of 10 features, accepted are 16 of 10"]);
+    std::fs::write(&file, b"x").unwrap();
+    verify().fails(1, &["not a file in the format safetensors"]);
+}
+
+#[test]
+fn res_50_a_network_goes_from_shadow_to_swap_on_a_live_instance() {
+    if !can_build() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let file = weights(&[10, 8, 1], &[("backfill", "none")], 7);
+    let made = folder(dir.path(), Template::MlpKernel, "trained", &file, None);
+    let wasm = dir.path().join("trained.wasm");
+    std::fs::write(&wasm, build(&made, true)).unwrap();
+    let world = World::up(&["--nodes", "1", "--cores", "4", "--policy", "fcfs", "--speed", "100"]);
+    world.cli(&["policy", "load", text(&wasm)]).ok();
+    world.cli(&["policy", "shadow", "trained"]).ok();
+    let submit = |cores: &str| {
+        let said = world.cli(&["submit", cores, "-t", "1h", "--simulate", "60s"]).ok();
+        said.split_whitespace().last().unwrap().to_owned()
+    };
+    for cores in ["-n3", "-n4", "-n1", "-n2"] {
+        submit(cores);
+    }
+    world.until("its passes are compared", |world| world.diff("trained", None)["passes"].as_u64() > Some(0));
+    assert!(world.cli(&["policy", "diff", "trained", "--json"]).json()["cost"]["fuel"].as_u64() > Some(0));
+    let said = world.cli(&["policy", "promote", "trained", "--force", "--json"]).json();
+    assert_eq!((&said["from"], &said["to"]), (&json!("fcfs"), &json!("trained")));
+    for cores in ["-n4", "-n1", "-n3"] {
+        submit(cores);
+    }
+    world.until_done();
+    assert_eq!(world.jobs("inactive").len(), 7);
+    assert_eq!(world.stats()["policy"], "trained");
+    world.assert_clean();
+}
