@@ -122,3 +122,42 @@ impl fmt::Display for Program {
         write!(f, "`")
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+
+    use super::*;
+
+    /// The crates of others that a package is built from, each with its features.
+    fn built(package: &str) -> BTreeSet<String> {
+        let tree =
+            House::find().unwrap().cargo("tree").args(["--package", package, "--edges", "normal,build"]);
+        let said = tree.args(["--prefix", "none", "--format", "{p} [{f}]", "--frozen"]).read().unwrap();
+        let lines = said.lines().map(|line| line.trim_end_matches(" (*)"));
+        lines.filter(|line| !line.is_empty() && !line.contains("(/")).map(str::to_owned).collect()
+    }
+
+    /// A crate with two sets of features is compiled twice; a build from an empty folder waits for it.
+    #[test]
+    fn crates_are_built_once() {
+        let program = built("fluxgate");
+        let mut builds: BTreeMap<&str, usize> = BTreeMap::new();
+        for line in &program {
+            *builds.entry(line.split(' ').next().unwrap()).or_default() += 1;
+        }
+        // A crate of which two versions are there has its reason in deny.toml.
+        let sets = |name: &&str| {
+            let lines = program.iter().filter(|line| line.split(' ').next() == Some(name));
+            let versions: BTreeSet<&str> = lines.map(|line| line.split(' ').nth(1).unwrap()).collect();
+            builds[name] > versions.len()
+        };
+        let twice: Vec<&str> = builds.keys().copied().filter(sets).collect();
+        // These are small, and macros must not have what the program has of them.
+        assert_eq!(twice, ["cranelift-bitset", "pulley-interpreter", "wasmtime-internal-core"]);
+
+        let xtask = built("xtask");
+        let apart: Vec<&String> = xtask.difference(&program).collect();
+        assert!(xtask.len() > 50 && apart.is_empty(), "built for xtask alone: {apart:#?}");
+    }
+}

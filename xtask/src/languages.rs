@@ -68,15 +68,18 @@ impl Folder {
     }
 }
 
-/// The folders in `policies/` that are written in one of these languages.
+/// The folders in `policies/`, and in `languages/` the one for tests, that are written in one of these languages.
 pub(crate) fn find(house: &House, languages: &BTreeSet<Language>) -> Result<Vec<Folder>> {
     let mut found = Vec::new();
     let room = house.root().join("policies");
+    let mut rooms = vec![house.root().join("languages/abilities")];
     for entry in fs::read_dir(&room).with_context(|| format!("{}", room.display()))? {
-        for language in languages {
-            let place = entry.as_ref().map(fs::DirEntry::path).unwrap_or_default().join(language.name());
-            found.extend(Folder::read(&place)?);
-        }
+        rooms.extend(entry.as_ref().map(fs::DirEntry::path));
+    }
+    for (room, language) in
+        rooms.iter().flat_map(|room| languages.iter().map(move |language| (room, language)))
+    {
+        found.extend(Folder::read(&room.join(language.name()))?);
     }
     found.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(found)
@@ -206,11 +209,11 @@ mod tests {
     }
 
     #[test]
-    fn easy_is_there_in_every_language() {
+    fn policies_are_there_in_other_languages() {
         let house = House::find().unwrap();
         let found = find(&house, &Language::ALL.into_iter().collect()).unwrap();
         let names: Vec<&str> = found.iter().map(|folder| folder.name.as_str()).collect();
-        assert_eq!(names, ["easy-c", "easy-go", "easy-js", "easy-python"]);
+        assert_eq!(names, ["abilities-c", "easy-c", "easy-go", "easy-js", "easy-python"]);
         for folder in &found {
             let inputs = folder.inputs(&house).unwrap();
             assert!(inputs.iter().any(|path| path.ends_with("wit/0.1.0/policy.wit")), "{inputs:?}");

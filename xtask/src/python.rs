@@ -13,8 +13,15 @@ use crate::policies;
 use crate::tools::{environment, fetched_environment};
 
 /// What the tests of the package need; the package itself needs only numpy.
-const TEST_TOOLS: [&str; 6] =
-    ["numpy>=1.23", "pytest>=8", "mypy>=1.13", "matplotlib>=3.7", "pandas>=2", "pyarrow>=15"];
+const TEST_TOOLS: [&str; 7] = [
+    "numpy>=1.23",
+    "gymnasium>=1.0",
+    "pytest>=8",
+    "mypy>=1.13",
+    "matplotlib>=3.7",
+    "pandas>=2",
+    "pyarrow>=15",
+];
 /// What builds the wheel.
 const WHEEL_TOOLS: [&str; 1] = ["maturin>=1.9,<2"];
 /// Oldest Python of the package: 3 and this number.

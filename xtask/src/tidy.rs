@@ -27,7 +27,7 @@ const LINES_MAX: usize = 600;
 const LONG_FILES: [&str; 0] = [];
 
 /// Crates whose results must follow from their input alone.
-const DETERMINISTIC: [&str; 8] = [
+const DETERMINISTIC: [&str; 9] = [
     "host/formats/src",
     "host/graph/src",
     "host/resource-query/src",
@@ -35,6 +35,7 @@ const DETERMINISTIC: [&str; 8] = [
     "host/journal/src",
     "host/sched/src",
     "host/sim/src",
+    "host/environments/src",
     "host/simulation/src",
 ];
 
@@ -121,16 +122,38 @@ const ARROWS: &[(&str, &[&str])] = &[
             "fluxgate-instance",
             "fluxgate-sim",
             "fluxgate-web",
-            // For new policies.
+            // For new policies, and for networks.
             "fluxgate-languages",
+            "fluxgate-networks",
+        ],
+    ),
+    (
+        "fluxgate-environments",
+        &[
+            "fluxgate-formats",
+            "fluxgate-engine",
+            "fluxgate-guest",
+            "fluxgate-networks",
+            "fluxgate-sim",
+            // For base orders.
+            "policy-formula",
         ],
     ),
     (
         "fluxgate-python",
-        &["fluxgate-formats", "fluxgate-graph", "fluxgate-engine", "fluxgate-policy", "fluxgate-sim"],
+        &[
+            "fluxgate-formats",
+            "fluxgate-graph",
+            "fluxgate-engine",
+            "fluxgate-environments",
+            "fluxgate-networks",
+            "fluxgate-policy",
+            "fluxgate-sim",
+        ],
     ),
     ("fluxgate-guest", &[]),
-    ("fluxgate-languages", &["fluxgate-guest"]),
+    ("fluxgate-languages", &["fluxgate-guest", "fluxgate-networks", "policy-formula"]),
+    ("fluxgate-networks", &["fluxgate-guest"]),
     ("fluxgate-testing", &[]),
     ("xtask", &["fluxgate-testing"]),
 ];
@@ -154,7 +177,8 @@ pub(crate) fn check(root: &Path) -> Result<()> {
     let mut breaches = Vec::new();
     let mut names = BTreeSet::new();
     let mut files = Vec::new();
-    for room in ["host", "guest-sdk", "languages", "policies", "python", "tests", "fuzz", "xtask"] {
+    for room in ["host", "guest-sdk", "languages", "networks", "policies", "python", "tests", "fuzz", "xtask"]
+    {
         sources(&root.join(room), &mut files)?;
     }
     files.sort();

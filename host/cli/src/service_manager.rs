@@ -56,26 +56,26 @@ impl ServiceManager {
         let now = Instant::now();
         if !self.ready && service.is_ready() {
             self.ready = true;
-            tell(&[NotifyState::Ready]);
+            notify(&[NotifyState::Ready]);
         }
         match (self.reloading, service.is_reloading()) {
             (false, true) => self.reloading(),
             (true, false) => {
                 self.reloading = false;
-                tell(&[NotifyState::Ready]);
+                notify(&[NotifyState::Ready]);
             }
             _ => {}
         }
         let line = service.status_line();
-        self.stale = self.status.as_ref().is_none_or(|(_, told)| *told != line);
+        self.stale = self.status.as_ref().is_none_or(|(_, sent)| *sent != line);
         if self.stale && self.status.as_ref().is_none_or(|(at, _)| now >= *at + STATUS_PERIOD) {
-            tell(&[NotifyState::Status(&line)]);
+            notify(&[NotifyState::Status(&line)]);
             (self.status, self.stale) = (Some((now, line)), false);
         }
         if let Some(period) = self.watchdog
             && self.fed.is_none_or(|fed| now >= fed + period)
         {
-            tell(&[NotifyState::Watchdog]);
+            notify(&[NotifyState::Watchdog]);
             self.fed = Some(now);
         }
     }
@@ -87,7 +87,7 @@ impl ServiceManager {
             && let Ok(time) = NotifyState::monotonic_usec_now()
         {
             self.reloading = true;
-            tell(&[NotifyState::Reloading, time]);
+            notify(&[NotifyState::Reloading, time]);
         }
     }
 
@@ -102,12 +102,12 @@ impl ServiceManager {
     /// The end.
     pub(crate) fn stopping(&self) {
         if self.present {
-            tell(&[NotifyState::Stopping]);
+            notify(&[NotifyState::Stopping]);
         }
     }
 }
 
 /// A service manager that does not listen is no reason to stop.
-fn tell(state: &[NotifyState<'_>]) {
+fn notify(state: &[NotifyState<'_>]) {
     let _ = sd_notify::notify(state);
 }

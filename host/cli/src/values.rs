@@ -32,6 +32,18 @@ pub(crate) fn factor(text: &str) -> std::result::Result<f64, String> {
     value.ok_or_else(|| format!("found `{text}`, accepted is a number above 0"))
 }
 
+/// The feedback of users: `sessions` or `sessions:GAP`; the gap in seconds.
+pub(crate) fn feedback(text: &str) -> std::result::Result<f64, String> {
+    let gap = match text.split_once(':') {
+        None if text == "sessions" => Some(fluxgate_sim::follow::GAP_S),
+        Some(("sessions", gap)) => gap.parse().ok().filter(|s: &f64| s.is_finite() && *s >= 0.0),
+        _ => None,
+    };
+    gap.ok_or_else(|| {
+        format!("found `{text}`, accepted is sessions or sessions:GAP, with the gap in seconds, 0 or more")
+    })
+}
+
 /// A pool: `KIND=SIZE[UNIT]`.
 pub(crate) fn pool(text: &str) -> std::result::Result<(String, u64, String), String> {
     let wrong = || format!("found `{text}`, accepted is KIND=SIZE[UNIT], such as power=20kW");

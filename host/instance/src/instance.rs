@@ -1,6 +1,8 @@
 //! Start of an instance, and the operations of its handle.
 
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use fluxgate_formats::Idset;
 use fluxgate_wire::server::Listener;
@@ -28,6 +30,7 @@ pub struct Handle {
     clock: Clock,
     inputs: mpsc::Sender<Input>,
     end: oneshot::Receiver<Result<(), InstanceError>>,
+    ending: Arc<AtomicBool>,
 }
 
 struct Started {
@@ -44,12 +47,14 @@ impl Instance {
     pub async fn start(config: Config) -> Result<Handle, InstanceError> {
         let (started, ready) = oneshot::channel();
         let (ended, end) = oneshot::channel();
+        let ending = Arc::new(AtomicBool::new(false));
+        let tell_ending = Arc::clone(&ending);
         let thread = std::thread::Builder::new().name("fluxgate-instance".to_owned());
         let body = move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             let result = match runtime {
                 Ok(runtime) => {
-                    let result = runtime.block_on(live(config, started));
+                    let result = runtime.block_on(live(config, started, tell_ending));
                     // An audit may still be running; its result is not awaited.
                     runtime.shutdown_background();
                     result
@@ -61,7 +66,9 @@ impl Instance {
         };
         thread.spawn(body).map_err(|error| InstanceError::Thread(error.to_string()))?;
         match ready.await {
-            Ok(Started { uri, socket, clock, inputs }) => Ok(Handle { uri, socket, clock, inputs, end }),
+            Ok(Started { uri, socket, clock, inputs }) => {
+                Ok(Handle { uri, socket, clock, inputs, end, ending })
+            }
             // It ended before it was ready, and says why.
             Err(_) => match end.await {
                 Ok(Err(error)) => Err(error),
@@ -76,7 +83,11 @@ impl Instance {
     }
 }
 
-async fn live(config: Config, started: oneshot::Sender<Started>) -> Result<(), InstanceError> {
+async fn live(
+    config: Config,
+    started: oneshot::Sender<Started>,
+    ending: Arc<AtomicBool>,
+) -> Result<(), InstanceError> {
     let system = Clock::system_now();
     let begin = config.start_time.unwrap_or(system);
     let (store, restored, latest) = Store::open(&config.dir, config.durability, begin)?;
@@ -100,7 +111,7 @@ async fn live(config: Config, started: oneshot::Sender<Started>) -> Result<(), I
     let runner = Runner::new(&config.dir, &uri, report);
     let core = Core::new(config, restored, now)?;
     let (sender, inputs) = mpsc::channel(TURN_INPUTS_MAX);
-    let shell = Shell::new(core, store, clock, runner, (sender.clone(), inputs), reports);
+    let shell = Shell::new(core, store, clock, runner, (sender.clone(), inputs), reports, ending);
     let acceptor = tokio::spawn(accept(listener, sender.clone()));
     // If the handle has been dropped already, the instance goes on for its clients.
     let _ = started.send(Started { uri, socket, clock, inputs: sender });
@@ -125,6 +136,12 @@ impl Handle {
     /// The instance's clock.
     pub fn clock(&self) -> Clock {
         self.clock
+    }
+
+    /// True once its orderly end was requested, by a client or through a handle. From then on its clients go, the scheduler among
+    /// them; it is set before they are told.
+    pub fn is_ending(&self) -> bool {
+        self.ending.load(Ordering::Acquire)
     }
 
     async fn control(&self, control: Control) {

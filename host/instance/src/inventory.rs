@@ -30,7 +30,7 @@ pub(crate) struct Inventory {
     drained: BTreeMap<u32, Drain>,
     lost: Idset,
     /// The state that the scheduler got last: up, and lost.
-    told: (Idset, Idset),
+    reported: (Idset, Idset),
     shrinks: bool,
 }
 
@@ -69,7 +69,7 @@ impl Inventory {
         Inventory {
             r,
             online: ranks.clone(),
-            told: Default::default(),
+            reported: Default::default(),
             ranks,
             drained: BTreeMap::new(),
             lost: Idset::new(),
@@ -115,17 +115,17 @@ impl Inventory {
 
     /// The content of the first response to `resource.acquire`.
     pub(crate) fn acquire(&mut self) -> Value {
-        self.told = (self.up(), self.lost.clone());
-        json!({ "resources": self.r.to_value(), "up": self.told.0.to_string() })
+        self.reported = (self.up(), self.lost.clone());
+        json!({ "resources": self.r.to_value(), "up": self.reported.0.to_string() })
     }
 
     /// The changes since the last answer to the scheduler (R28-UPD-1 to 3).
     pub(crate) fn update(&mut self, dialect: Dialect) -> Option<Value> {
         let now = (self.up(), self.lost.clone());
-        let up = now.0.difference(&self.told.0);
-        let down = self.told.0.difference(&now.0);
-        let shrink = now.1.difference(&self.told.1);
-        self.told = now;
+        let up = now.0.difference(&self.reported.0);
+        let down = self.reported.0.difference(&now.0);
+        let shrink = now.1.difference(&self.reported.1);
+        self.reported = now;
         dialect.resources(&up, &down, &shrink)
     }
 

@@ -5,6 +5,8 @@
 //! block the other.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use fluxgate_formats::Idset;
@@ -57,6 +59,8 @@ pub(crate) struct Shell {
     next_client: u64,
     /// Set when the instance is ending: the time until which it waits for processes.
     ending: Option<Instant>,
+    /// Set for the holder of the handle once the instance ends in order.
+    tell_ending: Arc<AtomicBool>,
     aborted: bool,
 }
 
@@ -108,6 +112,7 @@ impl Shell {
         runner: Runner,
         (sender, inputs): (mpsc::Sender<Input>, mpsc::Receiver<Input>),
         reports: mpsc::UnboundedReceiver<Report>,
+        tell_ending: Arc<AtomicBool>,
     ) -> Self {
         Shell {
             core,
@@ -120,6 +125,7 @@ impl Shell {
             clients: BTreeMap::new(),
             next_client: 1,
             ending: None,
+            tell_ending,
             aborted: false,
         }
     }
@@ -255,6 +261,9 @@ impl Shell {
     }
 
     fn carry_out(&mut self, effects: Vec<Effect>) {
+        if effects.iter().any(|effect| matches!(effect, Effect::Shutdown)) {
+            self.tell_ending.store(true, Ordering::Release);
+        }
         // Consecutive messages to one client are written together.
         let mut gathered: Vec<Message> = Vec::new();
         let mut to = None;

@@ -27,8 +27,8 @@ mod page;
 pub mod rates;
 mod server;
 mod source;
+mod summary;
 pub mod terminal;
-mod told;
 pub mod words;
 
 pub use answers::{Answers, Elapsed, KEPT_MAX, KEPT_MIN};

@@ -55,14 +55,14 @@ pub fn between(before: &Value, now: &Value) -> Value {
     let same = before["policy"] == now["policy"]
         && number(&before["policy_cost"]["calls"]) <= number(&now["policy_cost"]["calls"]);
     let (cost, cost_was) = (&now["policy_cost"], if same { &before["policy_cost"] } else { &nothing });
-    let (told, told_was) = (&now["containment"], &before["containment"]);
-    let role = if told["held"].is_string() { "held" } else { "decides" };
+    let (summary, summary_was) = (&now["containment"], &before["containment"]);
+    let role = if summary["held"].is_string() { "held" } else { "decides" };
     let mut rows = vec![json!({
         "name": now["policy"], "role": role, "passes": passes,
         "fuel_per_pass": per(since(&cost_was["fuel"], &cost["fuel"]) as f64, passes),
         "milliseconds_per_pass": per(since(&cost_was["nanos"], &cost["nanos"]) as f64 / 1e6, passes),
         "memory": cost["memory"], "decisions_per_pass": per(decided as f64, passes),
-        "breaches": trouble(&told["breaches"]).saturating_sub(trouble(&told_was["breaches"])),
+        "breaches": trouble(&summary["breaches"]).saturating_sub(trouble(&summary_was["breaches"])),
     })];
     for queue in own(now) {
         let (was, is) = (known(queue), &queue["cost"]);
@@ -80,8 +80,8 @@ pub fn between(before: &Value, now: &Value) -> Value {
             "breaches": failed(queue).saturating_sub(failed(&was)),
         }));
     }
-    for shadow in told["shadows"].as_array().into_iter().flatten() {
-        let list = told_was["shadows"].as_array().map(Vec::as_slice).unwrap_or_default();
+    for shadow in summary["shadows"].as_array().into_iter().flatten() {
+        let list = summary_was["shadows"].as_array().map(Vec::as_slice).unwrap_or_default();
         let is = |was: &&Value| ["name", "queue", "since"].iter().all(|key| was[key] == shadow[key]);
         let was = list.iter().find(is);
         let was = was.unwrap_or(&nothing);

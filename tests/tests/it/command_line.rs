@@ -72,6 +72,7 @@ const COMMANDS: &[(&str, Run)] = &[
     ("policy check", Says("policy check {easy}")),
     ("policy bench", In("artefacts")),
     ("policy install", Says("policy install {easy} --unchecked --policies {policies}")),
+    ("policy publish", In("published_and_installed_over_tls_with_the_certificate_and_the_login_of_the_site")),
     ("policy remove", Says("policy remove easy --policies {policies}")),
     ("policy seal", Says("policy seal {easy} --manifest {manifest} --out {sealed}")),
     ("policy generate-key", Says("policy generate-key {key}")),

@@ -74,6 +74,18 @@ fn detached_and_down_again() {
     with(&["down"]).fails(1, &["no instance runs"]);
 }
 
+#[test]
+fn an_end_that_a_client_asks_for_is_no_death_of_the_scheduler() {
+    for _ in 0..4 {
+        let world = World::up(&["--nodes", "1", "--cores", "1", "--policy", "builtin-fcfs"]);
+        cli(&["down", "--uri", &world.uri()]).ok();
+        // The last thing that an instance does is to remove this file.
+        let pid = world.dir.path().join("instance.pid");
+        world.until("it has ended", |_| !pid.exists());
+        assert!(!world.log().contains("died"), "{}", world.log());
+    }
+}
+
 /// Every name below a folder, with the contents of the files.
 fn all_below(dir: &Path) -> Vec<(std::path::PathBuf, Option<Vec<u8>>)> {
     let mut found = Vec::new();

@@ -1,5 +1,6 @@
 //! The binary and the public crates as a user sees them: one test program, a module for each subject.
 
+mod abilities;
 mod artefacts;
 mod author;
 mod bad_input;
@@ -23,6 +24,7 @@ mod journal;
 mod languages;
 mod learned;
 mod migrate;
+mod networks;
 mod places;
 mod policies;
 mod published;
@@ -30,8 +32,10 @@ mod python;
 mod questions;
 mod queues;
 mod ranking;
+mod registry;
 mod released;
 mod replay;
+mod replay_parts;
 mod report;
 mod reservations;
 mod resource_query;

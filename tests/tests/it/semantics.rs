@@ -3,13 +3,17 @@
 
 use fluxgate_engine::Policy;
 use fluxgate_formats::JobId;
+use fluxgate_graph::Resources;
 use fluxgate_policy::{Digest, Limits, Loader};
 use fluxgate_sim::driver;
 use fluxgate_sim::machine::Machine;
+use fluxgate_sim::observe::Observer;
+use fluxgate_sim::places;
+use fluxgate_sim::record::Record;
 use fluxgate_sim::schedule::{Collect, Row};
 use fluxgate_sim::sweep::sweep;
 use fluxgate_sim::workload::{self, Job, Options, Workload};
-use fluxgate_tests::fixture::{policies, shared};
+use fluxgate_tests::fixture::{SHIPPED, policies, shared};
 use fluxgate_tests::native_twin::NativeTwin;
 use fluxgate_tests::semantics::{Rule, Starts, schedule};
 use proptest::prelude::*;
@@ -136,20 +140,36 @@ fn twin(policy: &str, settings: Settings) -> Box<dyn Policy> {
     }
 }
 
-/// The rows of a run in which the independent sweep finds no violation.
-fn run(jobs: &[Job], machine: &Machine, policy: Box<dyn Policy>) -> Vec<Row> {
-    let mut rows = Collect::default();
-    let config = driver::replay_config();
-    let outcome =
-        driver::run(jobs.iter().copied(), machine.resources.clone(), config, Some(policy), &mut [&mut rows])
-            .expect("the run ends well");
+/// The rows of a run in which the independent sweep finds no violation. On a machine that is one pool, jobs start at the same
+/// times, and get places afterwards.
+fn run(jobs: &[Job], machine: &Machine, policy: &dyn Fn() -> Box<dyn Policy>) -> Vec<Row> {
+    let replay = |resources: &Resources, observer: &mut dyn Observer| {
+        let config = driver::replay_config();
+        driver::run(jobs.iter().copied(), resources.clone(), config, Some(policy()), &mut [observer])
+            .expect("the run ends well")
+    };
+    let (mut rows, mut counted) = (Collect::default(), Record::default());
+    let outcome = replay(&machine.resources, &mut rows);
+    let rows = rows.rows;
     let denied: Vec<JobId> = outcome.denied.iter().map(|(id, _)| *id).collect();
-    let report = sweep(&machine.cores, jobs, &denied, &rows.rows);
-    assert!(report.ok(), "{:?}", report.first);
-    rows.rows
+    let valid = |rows: &[Row]| {
+        let report = sweep(&machine.cores, jobs, &denied, rows);
+        assert!(report.ok(), "{}: {:?}", outcome.policy, report.first);
+    };
+    valid(&rows);
+
+    let pool = machine.pool.as_ref().expect("a machine of cores alone");
+    let same =
+        |of: &driver::Outcome| (of.denied.clone(), of.unfinished.clone(), of.peak_waiting, of.instants);
+    assert_eq!(same(&replay(pool, &mut counted)), same(&outcome), "{}", outcome.policy);
+    let placed = places::schedule(&machine.cores, &counted.jobs).expect("there are places");
+    valid(&placed);
+    let times = |rows: &[Row]| rows.iter().map(|row| (row.job, row.start, row.end)).collect::<Vec<_>>();
+    assert!(times(&placed) == times(&rows), "{}: on one pool jobs start at other times", outcome.policy);
+    rows
 }
 
-fn agree(jobs: &[Job], machine: &Machine, case: &Case, policy: Box<dyn Policy>) {
+fn agree(jobs: &[Job], machine: &Machine, case: &Case, policy: &dyn Fn() -> Box<dyn Policy>) {
     let got: Starts = run(jobs, machine, policy).iter().map(|row| (row.job, row.start)).collect();
     let cores = u32::try_from(machine.total_cores()).unwrap();
     let (expected, moved_back) = schedule(jobs, cores, case.rule);
@@ -188,7 +208,7 @@ proptest! {
     fn random_workloads(jobs in workloads(), nodes in 1..9_u32) {
         let machine = Machine::uniform(nodes, 8).unwrap();
         for case in cases().into_iter().chain(formulas()) {
-            agree(&jobs, &machine, &case, twin(case.policy, case.settings));
+            agree(&jobs, &machine, &case, &|| twin(case.policy, case.settings));
         }
     }
 }
@@ -213,9 +233,22 @@ fn components_on_real_logs() {
     for (name, jobs) in [("KTH-SP2-1996-2.1-cln", 2500), ("SDSC-BLUE-2000-4.2-cln", 1200)] {
         let Some((workload, machine)) = log(name, Some(jobs)) else { return };
         for case in cases().into_iter().chain(formulas()) {
-            agree(&workload.jobs, &machine, &case, component(&loader, case.policy, case.settings));
+            agree(&workload.jobs, &machine, &case, &|| component(&loader, case.policy, case.settings));
         }
     }
+}
+
+/// A replay of these runs on nodes, where nodes have several cores: they read totals, or rank nodes.
+#[test]
+fn policies_that_read_nodes() {
+    let loader = Loader::new(Limits::default(), None).unwrap();
+    let reads = |name: &&&str| {
+        let file = policies().join(format!("{name}.wasm"));
+        loader.compile_file(&file).expect("run `cargo xtask policies`").reads_nodes()
+    };
+    let found: Vec<&&str> = SHIPPED.iter().filter(reads).collect();
+    let expected = ["bandwidth-aware", "broken", "easy-plus-plus", "multifactor", "packing", "sparing"];
+    assert_eq!(found, expected.iter().collect::<Vec<_>>());
 }
 
 /// SHA-256 of `job start` lines in the order of job numbers, which identifies a schedule whatever the places.
@@ -231,7 +264,7 @@ fn hashes(name: &str) -> Option<String> {
     let loader = Loader::new(Limits::default(), None).unwrap();
     let mut table = format!("{name}: {} jobs\n", workload.jobs.len());
     for case in cases() {
-        let rows = run(&workload.jobs, &machine, component(&loader, case.policy, case.settings));
+        let rows = run(&workload.jobs, &machine, &|| component(&loader, case.policy, case.settings));
         let settings: String = case.settings.iter().map(|(key, value)| format!(" {key}={value}")).collect();
         table += &format!("{:<40} {}\n", format!("{}{settings}", case.policy), hash(&rows));
     }

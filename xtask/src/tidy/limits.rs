@@ -35,8 +35,8 @@ Every size that others decide is bounded. This page is written from the constant
 
 /// A page that is out of date.
 pub(super) fn judge(root: &Path) -> Result<Option<String>> {
-    let told = fs::read_to_string(root.join(PAGE)).unwrap_or_default();
-    let stale = told != page(root)?;
+    let written = fs::read_to_string(root.join(PAGE)).unwrap_or_default();
+    let stale = written != page(root)?;
     Ok(stale.then(|| format!("{PAGE}: not what the constants say; `cargo xtask tidy --write` writes it")))
 }
 

@@ -7,12 +7,13 @@ use std::path::Path;
 use anyhow::{Context, Result};
 
 /// Folders of the repository. A path that begins with one of them is a path of the repository.
-const FOLDERS: [&str; 11] = [
+const FOLDERS: [&str; 12] = [
     "docs/",
     "fuzz/",
     "guest-sdk/",
     "host/",
     "languages/",
+    "networks/",
     "policies/",
     "python/",
     "tests/",

@@ -78,7 +78,7 @@ pub(crate) enum Command {
     Resource(Resource),
     /// List the jobs that wait, in the order in which they will be looked at; or look at queues, stop and start them.
     Queue(Queue),
-    /// Tell when a job would start that is not submitted.
+    /// Print when a job would start that is not submitted.
     When(Box<When>),
     /// List the shapes of jobs that would start at once.
     Gaps(Gaps),

@@ -42,7 +42,7 @@ pub(crate) enum ConfigCmd {
         #[arg(long)]
         json: bool,
     },
-    /// Check the [sched-fluxgate] table of a Flux configuration, and show what it would set. Asks nobody without --instance.
+    /// Check the [sched-fluxgate] table of a Flux configuration, and show what it would set. Without --instance no scheduler is asked.
     #[command(after_help = "Exit codes: 0 if all is good, 1 if something is wrong, 2 usage.")]
     Check {
         #[command(flatten)]
@@ -69,7 +69,7 @@ pub(crate) enum ConfigCmd {
     /// Make our settings from those of the graph scheduler (Fluxion): its three tables and its modules' arguments.
     ///
     /// Prints a line for each setting: ok, info, warn or error, the key, what was found, and what it becomes. Then the table
-    /// [sched-fluxgate] as TOML. Asks nobody, and changes nothing that runs.
+    /// [sched-fluxgate] as TOML. No scheduler is asked, and nothing that runs changes.
     #[command(
         after_help = "Exit codes: 0 success; 1 with --strict if there is a warning; 2 if a setting cannot be \
                             translated or a file cannot be read or written. With 1 and 2 no table is made."

@@ -74,7 +74,7 @@ pub(crate) struct Create {
     target: Target,
     /// Its name: [a-z0-9_-]{1,64}.
     name: String,
-    /// Nobody uses the nodes; without, only the members do.
+    /// No job uses the nodes; without, jobs of the members do.
     #[arg(long)]
     maintenance: bool,
     /// When it begins.
@@ -141,7 +141,7 @@ pub(crate) struct Create {
 /// How a change is asked for and answered.
 #[derive(Debug, Args)]
 struct How {
-    /// Tell what would be, and change nothing.
+    /// Print what would change, and change nothing.
     #[arg(long)]
     dry_run: bool,
     /// Print the answer as JSON.

@@ -226,6 +226,10 @@ async fn serve(args: &Up, place: &Place, resources: Resources) -> Result<()> {
             result = handle.ended() => break Stop::Ended(result),
             status = wait(&mut sched) => {
                 sched = None;
+                if handle.is_ending() {
+                    // The instance took it down, and ends next.
+                    continue;
+                }
                 deaths += 1;
                 let status = status.map_or_else(|e| e.to_string(), |s| s.to_string());
                 tracing::error!(status, "the scheduler died; starting it again");

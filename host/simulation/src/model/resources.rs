@@ -94,7 +94,7 @@ impl ResourceService {
                 book.down.insert(*rank)
             };
         }
-        self.tell(json!({(if up { "up" } else { "down" }): idset(&news)}), sight);
+        self.report(json!({(if up { "up" } else { "down" }): idset(&news)}), sight);
     }
 
     /// These ranks are lost for good. Those that were down already are only named there (core's way).
@@ -113,16 +113,16 @@ impl ResourceService {
         } else {
             sight.reached("shrink without down");
         }
-        self.tell(Value::Object(update), sight);
+        self.report(Value::Object(update), sight);
     }
 
     /// The instance ends at another time.
     pub fn expire(&mut self, at: f64, sight: &mut Sight<'_>) {
         self.expiration = at;
-        self.tell(json!({"expiration": at}), sight);
+        self.report(json!({"expiration": at}), sight);
     }
 
-    fn tell(&self, update: Value, sight: &mut Sight<'_>) {
+    fn report(&self, update: Value, sight: &mut Sight<'_>) {
         if let Some(acquired) = &self.acquired {
             sight.orders.push(Order::Send(acquired.respond_json(&update)));
         }

@@ -12,7 +12,7 @@ use crate::draw::axis::Axis;
 use crate::draw::n;
 use crate::explained;
 use crate::known::{Ask, Known, rows};
-use crate::{told, words};
+use crate::{summary, words};
 
 const PENDING: u64 = 2 | 4 | 8;
 /// Most events that are listed.
@@ -50,7 +50,7 @@ pub(super) fn show(known: &Known, id: u64) -> Shown {
 
 fn facts(known: &Known, job: &Value, id: u64) -> Markup {
     let now = known.now();
-    let (name, status) = (words::plain(&job["name"]), told::status(job));
+    let (name, status) = (words::plain(&job["name"]), summary::status(job));
     html! {
         h1 { (words::job(id)) " " span class="name" { (name) }
             " " span class={"tag r-" (status.to_lowercase())} { (status) } }
@@ -61,7 +61,7 @@ fn facts(known: &Known, job: &Value, id: u64) -> Markup {
             }
             (life(known, job, now))
             dl class="facts" {
-                @for (label, value) in told::facts(job) {
+                @for (label, value) in summary::facts(job) {
                     div { dt { (label) } dd { (value) } }
                 }
             }
@@ -128,12 +128,12 @@ fn why(known: &Known) -> Markup {
             div {
                 h3 { "Start" }
                 dl class="facts" {
-                    @for (label, value) in told::starts(why, now) {
+                    @for (label, value) in summary::starts(why, now) {
                         div { dt { (label) } dd { (value) @if label == "Expected" { " " (super::queue::source(why)) } } }
                     }
                 }
             }
-            @let helps = told::helps(why, now);
+            @let helps = summary::helps(why, now);
             @if !helps.is_empty() {
                 div {
                     h3 { "Would help" }

@@ -20,7 +20,7 @@ use maud::{Markup, html};
 
 use crate::answers::Answers;
 use crate::known::{Ask, Known};
-use crate::told;
+use crate::summary;
 use query::Query;
 
 pub(crate) use frame::{Chrome, entered, frame, locked, lone, message};
@@ -161,7 +161,7 @@ impl Page {
 /// What needs a person, on every page.
 fn trouble(known: &Known) -> Markup {
     html! {
-        @for (bad, text) in told::trouble(known) {
+        @for (bad, text) in summary::trouble(known) {
             p class=(if bad { "alarm bad" } else { "alarm" }) { (text) }
         }
     }
@@ -170,6 +170,6 @@ fn trouble(known: &Known) -> Markup {
 /// Why an answer is missing, where it would stand.
 fn missing(known: &Known, name: &str) -> Markup {
     html! {
-        @if let Some(why) = known.refusal(name) { p class="none" { "Not told: " (why) } }
+        @if let Some(why) = known.refusal(name) { p class="none" { "No answer: " (why) } }
     }
 }

@@ -10,7 +10,7 @@ use crate::jobs::{Job, listed};
 use crate::known::{ENDED_MAX, Known, rows};
 use crate::machine::{Machine, State};
 use crate::page::query::Query;
-use crate::told::{self, number};
+use crate::summary::{self, number};
 use crate::words;
 
 /// Jobs that are expected next, in the list.
@@ -45,9 +45,10 @@ fn card(label: &str, figure: &str, more: Markup, to: &str) -> Markup {
 }
 
 fn figures(known: &Known) -> Markup {
-    let told = told::figures(known);
-    let ((cores, all_cores), (nodes, all_nodes), (gpus, all_gpus)) = (told.cores, told.nodes, told.gpus);
-    let (now, down) = (known.now(), told.down);
+    let figures = summary::figures(known);
+    let ((cores, all_cores), (nodes, all_nodes), (gpus, all_gpus)) =
+        (figures.cores, figures.nodes, figures.gpus);
+    let (now, down) = (known.now(), figures.down);
     html! {
         div class="cards" {
             (card("Cores in use", &words::percent(cores, all_cores), html! {
@@ -59,17 +60,17 @@ fn figures(known: &Known) -> Markup {
                 @if down > 0.0 { ", " (words::count(down as u64)) " down" }
                 @if all_gpus > 0.0 { " · " (words::count(gpus as u64)) " of " (words::count(all_gpus as u64)) " GPUs" }
             }, "/machine"))
-            (card("Running", &words::count(told.running), html! { "jobs" }, "/queue?show=running"))
-            (card("Waiting", &words::count(told.waiting), html! {
-                @match told.first {
+            (card("Running", &words::count(figures.running), html! { "jobs" }, "/queue?show=running"))
+            (card("Waiting", &words::count(figures.waiting), html! {
+                @match figures.first {
                     Some(start) => { "next start " (words::until(start - now)) }
                     None => "jobs",
                 }
             }, "/queue"))
-            (card("Policy in charge", &told.policy, html! {
-                @match told.half_us > 0.0 {
-                    true => { "half of passes ≤ " (told::micros(told.half_us)) }
-                    false => { (words::short(told.passes)) " passes" }
+            (card("Policy in charge", &figures.policy, html! {
+                @match figures.half_us > 0.0 {
+                    true => { "half of passes ≤ " (summary::micros(figures.half_us)) }
+                    false => { (words::short(figures.passes)) " passes" }
                 }
             }, "/policies"))
         }
@@ -120,7 +121,7 @@ fn usage(known: &Known, running: Vec<Job>, ended: Vec<Job>) -> Markup {
 }
 
 fn waits(known: &Known) -> Markup {
-    let rows = told::reasons(known);
+    let rows = summary::reasons(known);
     let most = rows.first().map_or(1, |row| row.1) as f64;
     html! {
         h2 { "Why jobs wait" }
@@ -132,7 +133,7 @@ fn waits(known: &Known) -> Markup {
                 @for (reason, count) in &rows {
                     tr {
                         th scope="row" {
-                            a href=(Query::default().with("reason", reason).on("/queue")) { (told::kind(reason)) }
+                            a href=(Query::default().with("reason", reason).on("/queue")) { (summary::kind(reason)) }
                         }
                         td class="bar" { (meter(*count as f64, most)) }
                         td class="num" { (words::count(*count)) }
@@ -145,7 +146,7 @@ fn waits(known: &Known) -> Markup {
 
 fn next(known: &Known) -> Markup {
     let now = known.now();
-    let jobs = told::next(known);
+    let jobs = summary::next(known);
     html! {
         h2 { "Expected next" }
         (missing(known, "order"))
@@ -158,7 +159,7 @@ fn next(known: &Known) -> Markup {
                     @for (job, start) in jobs.iter().take(NEXT) {
                         tr {
                             td { (super::queue::link(job)) }
-                            td class="num" { (told::size(job)) }
+                            td class="num" { (summary::size(job)) }
                             td class="num" { (words::span(job["duration"].as_f64().unwrap_or(f64::INFINITY))) }
                             td title=(words::date_time(*start)) { (words::until(start - now)) }
                             td { (super::queue::source(job)) }
@@ -197,7 +198,7 @@ pub(super) fn states(machine: &Machine) -> Markup {
 }
 
 fn queues(known: &Known) -> Markup {
-    let (queues, runs) = (told::queues(known), told::running_by_queue(known));
+    let (queues, runs) = (summary::queues(known), summary::running_by_queue(known));
     html! {
         @if !queues.is_empty() {
             h2 { "Queues" }

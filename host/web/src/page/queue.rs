@@ -10,7 +10,7 @@ use super::query::Query;
 use super::{ROWS_MAX, Section, Shown, missing};
 use crate::jobs::{Job, listed};
 use crate::known::{ENDED_MAX, Known, RUNNING_MAX, rows};
-use crate::{told, words};
+use crate::{summary, words};
 
 /// Rows of a page.
 const PAGE: usize = 100;
@@ -43,7 +43,7 @@ pub(super) fn named(id: u64) -> Markup {
 
 /// Where the expected start comes from.
 pub(super) fn source(job: &Value) -> Markup {
-    match told::source(job) {
+    match summary::source(job) {
         Some("reserved") => html! { span class="tag reserved" { "reserved" } },
         Some(how) => html! { span class="tag expected" { (how) } },
         None => html! {},
@@ -89,7 +89,7 @@ fn head(known: &Known, query: &Query) -> Markup {
             @if let Some(reason) = query.get("reason") {
                 input type="hidden" name="reason" value=(reason);
                 a class="tag" href=(query.with("reason", "").with("page", "").on("/queue"))
-                    title="Show all reasons" { (told::kind(reason)) " ×" }
+                    title="Show all reasons" { (summary::kind(reason)) " ×" }
             }
             button { "Filter" }
         }
@@ -192,7 +192,7 @@ fn waiting(known: &Known, query: &Query) -> Markup {
                             td { (link(job)) }
                             td class="num" { (words::plain(&job["userid"])) }
                             @if queues { td { (words::plain(&job["queue"])) } }
-                            td class="num" { (told::size(job)) }
+                            td class="num" { (summary::size(job)) }
                             td class="num" { (words::span(job["duration"].as_f64().unwrap_or(f64::INFINITY))) }
                             td class="num" { (words::span(now - job["t_submit"].as_f64().unwrap_or(now))) }
                             td title=[start.map(words::date_time)] {

@@ -125,7 +125,7 @@ fn ahead(known: &Known, axis: (f64, f64, f64)) -> Markup {
                 start: job["expected"].as_f64()?.max(known.now()),
                 limit: job["duration"].as_f64().unwrap_or(f64::INFINITY),
                 reserved: job["as"] == "reserved",
-                size: crate::told::size(job),
+                size: crate::summary::size(job),
             })
         })
         .collect();

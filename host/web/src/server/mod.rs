@@ -167,7 +167,7 @@ impl Listener {
     }
 }
 
-/// Remove a socket that nobody listens on any more.
+/// Remove a socket on which no process listens any more.
 fn clear(path: &Path) -> Result<(), ServeError> {
     let Ok(meta) = std::fs::symlink_metadata(path) else { return Ok(()) };
     if !meta.file_type().is_socket() {

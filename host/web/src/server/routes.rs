@@ -255,7 +255,7 @@ fn live(server: &Arc<Server>, query: &str) -> Answer {
     tokio::spawn(async move {
         let mut text = String::from("retry: 2000\n\n");
         loop {
-            // The first look of a page that nobody watched before is empty.
+            // The first answer for a page without viewers is empty.
             if let Some(news) = watching.looks.borrow_and_update().news(&mut have) {
                 let _ = write!(text, "data: {news}\n\n");
             }

@@ -9,7 +9,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Clear, Paragraph, Wrap};
 
 use super::{Screen, View, views};
-use crate::{told, words};
+use crate::{summary, words};
 
 /// Most warnings that are shown.
 const WARNINGS_MAX: usize = 3;
@@ -64,7 +64,7 @@ pub(super) fn clean(text: impl AsRef<str>) -> String {
 /// The whole screen.
 pub(super) fn screen(screen: &Screen, frame: &mut Frame<'_>) {
     let look = Look { colour: screen.colour };
-    let warnings = told::trouble(&screen.known);
+    let warnings = summary::trouble(&screen.known);
     let shown = warnings.len().min(WARNINGS_MAX) as u16;
     let [top, warned, middle, bottom] = Layout::vertical([
         Constraint::Length(1),

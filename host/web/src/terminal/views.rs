@@ -16,7 +16,7 @@ use crate::jobs::{Job, listed};
 use crate::known::{Known, rows};
 use crate::machine::{Machine, State};
 use crate::page::job::because;
-use crate::{explained, rates, told, words};
+use crate::{explained, rates, summary, words};
 
 /// Width of a bar.
 const BAR: usize = 24;
@@ -35,7 +35,7 @@ fn line<'a>(label: &str, look: Look, rest: Vec<Span<'a>>) -> Line<'a> {
 
 /// Why an answer is missing.
 fn missing(known: &Known, name: &str, look: Look) -> Option<Line<'static>> {
-    known.refusal(name).map(|why| Line::styled(clean(format!("Not told: {why}")), look.dim()))
+    known.refusal(name).map(|why| Line::styled(clean(format!("No answer: {why}")), look.dim()))
 }
 
 /// Cells, those under a name that ends in `>` to the right.
@@ -60,8 +60,8 @@ fn table<'a>(
 
 pub(super) fn now(screen: &Screen, look: Look, frame: &mut Frame<'_>, area: Rect) {
     let known = &screen.known;
-    let (told, at) = (told::figures(known), known.now());
-    let used = |(used, all): told::Used| {
+    let (summary, at) = (summary::figures(known), known.now());
+    let used = |(used, all): summary::Used| {
         vec![
             Span::styled(format!("[{}]", bar(used, all, BAR)), look.used()),
             Span::raw(format!(
@@ -72,34 +72,34 @@ pub(super) fn now(screen: &Screen, look: Look, frame: &mut Frame<'_>, area: Rect
             )),
         ]
     };
-    let mut nodes = used(told.nodes);
-    if told.down > 0.0 {
-        nodes.push(Span::styled(format!(", {} down", words::count(told.down as u64)), look.bad()));
+    let mut nodes = used(summary.nodes);
+    if summary.down > 0.0 {
+        nodes.push(Span::styled(format!(", {} down", words::count(summary.down as u64)), look.bad()));
     }
-    let mut lines = vec![line("Cores", look, used(told.cores)), line("Nodes", look, nodes)];
-    if told.gpus.1 > 0.0 {
-        lines.push(line("GPUs", look, used(told.gpus)));
+    let mut lines = vec![line("Cores", look, used(summary.cores)), line("Nodes", look, nodes)];
+    if summary.gpus.1 > 0.0 {
+        lines.push(line("GPUs", look, used(summary.gpus)));
     }
     let first =
-        told.first.map(|start| format!("; next start {}", words::until(start - at))).unwrap_or_default();
+        summary.first.map(|start| format!("; next start {}", words::until(start - at))).unwrap_or_default();
     lines.push(line(
         "Jobs",
         look,
         vec![Span::raw(format!(
             "{} running, {} waiting{first}",
-            words::count(told.running),
-            words::count(told.waiting)
+            words::count(summary.running),
+            words::count(summary.waiting)
         ))],
     ));
-    let half = if told.half_us > 0.0 {
-        format!(", half in {} or less", told::micros(told.half_us))
+    let half = if summary.half_us > 0.0 {
+        format!(", half in {} or less", summary::micros(summary.half_us))
     } else {
         String::new()
     };
-    let policy = format!("{} decides; {} passes{half}", clean(&told.policy), words::short(told.passes));
+    let policy = format!("{} decides; {} passes{half}", clean(&summary.policy), words::short(summary.passes));
     lines.push(line("Policy", look, vec![Span::raw(policy)]));
 
-    let reasons = told::reasons(known);
+    let reasons = summary::reasons(known);
     let most = reasons.first().map_or(1, |(_, count)| *count) as f64;
     lines.extend([Line::raw(""), Line::styled("Why jobs wait", look.head())]);
     lines.extend(missing(known, "metrics", look));
@@ -108,28 +108,28 @@ pub(super) fn now(screen: &Screen, look: Look, frame: &mut Frame<'_>, area: Rect
     }
     for (reason, count) in reasons.iter().take(5) {
         lines.push(Line::from(vec![
-            Span::raw(format!("{:<40}", told::kind(reason))),
+            Span::raw(format!("{:<40}", summary::kind(reason))),
             Span::styled(bar(*count as f64, most, BAR), look.used()),
             Span::raw(format!(" {}", words::count(*count))),
         ]));
     }
     lines.push(Line::raw(""));
     let head = lines.len() as u16;
-    let queues = told::queues(known);
+    let queues = summary::queues(known);
     let queue_lines = if queues.is_empty() { 0 } else { queues.len().min(6) as u16 + 2 };
     let [top, middle, bottom] =
         Layout::vertical([Constraint::Length(head), Constraint::Min(3), Constraint::Length(queue_lines)])
             .areas(area);
     frame.render_widget(Paragraph::new(lines), top);
-    let next = told::next(known).into_iter().map(|(job, start)| {
+    let next = summary::next(known).into_iter().map(|(job, start)| {
         let limit = job["duration"].as_f64().unwrap_or(f64::INFINITY);
         let cells = vec![
             words::job(job["id"].as_u64().unwrap_or_default()),
             words::plain(&job["queue"]),
-            told::size(job),
+            summary::size(job),
             words::span(limit),
             words::until(start - at),
-            told::source(job).unwrap_or_default().to_owned(),
+            summary::source(job).unwrap_or_default().to_owned(),
         ];
         (cells, Style::new())
     });
@@ -137,10 +137,10 @@ pub(super) fn now(screen: &Screen, look: Look, frame: &mut Frame<'_>, area: Rect
     let head = ["EXPECTED NEXT", "QUEUE", "ASKS FOR>", "LIMIT>", "START", "BY"];
     frame.render_widget(table(&head, next.collect(), widths, look), middle);
     if !queues.is_empty() {
-        let runs = told::running_by_queue(known);
+        let runs = summary::running_by_queue(known);
         let lines = queues.iter().map(|queue| {
             let name = words::plain(&queue["name"]);
-            let number = |key: &str| words::short(told::number(&queue[key]));
+            let number = |key: &str| words::short(summary::number(&queue[key]));
             let running = words::count(runs.get(&name).copied().unwrap_or_default());
             let cells = vec![
                 name,
@@ -196,7 +196,7 @@ fn waiting<'a>(known: &Known, at: f64, look: Look) -> Table<'a> {
             words::job(job["id"].as_u64().unwrap_or_default()),
             words::plain(&job["userid"]),
             words::plain(&job["queue"]),
-            told::size(job),
+            summary::size(job),
             words::span(job["duration"].as_f64().unwrap_or(f64::INFINITY)),
             start.map_or("unknown".to_owned(), |start| words::until(start - at)),
             words::plain(&job["reason"]),
@@ -243,12 +243,12 @@ pub(super) fn job(screen: &Screen, look: Look, id: u64, frame: &mut Frame<'_>, a
     let mut lines = vec![Line::from(vec![
         Span::styled(format!("Job {} ", words::job(id)), look.head()),
         Span::raw(clean(format!("{} ", words::plain(&job["name"])))),
-        Span::styled(told::status(job), look.chosen()),
+        Span::styled(summary::status(job), look.chosen()),
     ])];
     lines.extend(missing(known, "job", look));
     let pair = |(label, value): &(&str, String)| line_of(label, value, look);
     if !job.is_null() {
-        lines.extend(told::facts(job).iter().map(pair));
+        lines.extend(summary::facts(job).iter().map(pair));
     }
     let why = known.get("why");
     let heading = |lines: &mut Vec<Line<'_>>, text: &str| {
@@ -262,8 +262,8 @@ pub(super) fn job(screen: &Screen, look: Look, id: u64, frame: &mut Frame<'_>, a
                 .iter()
                 .map(|one| Line::raw(clean(format!("- {}", words::plain(&one["text"]))))),
         );
-        lines.extend(told::starts(why, at).iter().map(pair));
-        for (change, follows) in told::helps(why, at) {
+        lines.extend(summary::starts(why, at).iter().map(pair));
+        for (change, follows) in summary::helps(why, at) {
             lines.push(Line::styled(clean(format!("with {change}: {follows}")), look.free()));
         }
         heading(&mut lines, "Every node, by the first reason against it");

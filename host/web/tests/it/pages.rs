@@ -128,7 +128,7 @@ fn feat_67_nothing_in_a_page_is_code_and_nothing_foreign_is_loaded() {
 fn feat_69_what_a_guest_is_not_told_is_not_shown_and_the_page_says_so() {
     let guest = Made { private: true, ..SMALL };
     let page = text_of(&page_of(guest, &format!("/job/{}", first_waiting())));
-    assert!(page.contains("Not told: guests can only look into their own jobs"), "{page}");
+    assert!(page.contains("No answer: guests can only look into their own jobs"), "{page}");
     assert!(text_of(&page_of(guest, "/queue")).contains("No job waits here."));
 }
 

@@ -26,7 +26,7 @@ impl Session {
     /// end jobs whose resources are released in part (R27-HELLO-9).
     pub(super) fn repeat_hello(&mut self, out: &mut Vec<Output>) {
         self.stats.rehellos += 1;
-        self.watch.told.clear();
+        self.watch.hello_jobs.clear();
         self.watch.unsettled.clear();
         self.watch.complete = true;
         let request = self.hello_request();
@@ -45,10 +45,10 @@ impl Session {
         }
         let answer = message.json().map_err(|error| error.to_string());
         match answer.and_then(|payload| dialect::hello_answer(&payload).map_err(|error| error.to_string())) {
-            Ok(HelloAnswer::Job(job)) => drop(self.watch.told.insert(job.id, job)),
+            Ok(HelloAnswer::Job(job)) => drop(self.watch.hello_jobs.insert(job.id, job)),
             Ok(HelloAnswer::All(jobs)) => {
                 self.asked.remove(&message.matchtag());
-                self.watch.told = jobs.into_iter().map(|job| (job.id, job)).collect();
+                self.watch.hello_jobs = jobs.into_iter().map(|job| (job.id, job)).collect();
                 self.recount(out);
             }
             Err(error) => {
@@ -61,7 +61,7 @@ impl Session {
 
     fn recount(&mut self, out: &mut Vec<Output>) {
         self.step(Step::Recount);
-        let jobs = self.watch.told.values().map(|job| (job.id, job.free.clone())).collect();
+        let jobs = self.watch.hello_jobs.values().map(|job| (job.id, job.free.clone())).collect();
         let unsettled = std::mem::take(&mut self.watch.unsettled);
         out.push(Output::Engine(Event::Recount { jobs, unsettled, complete: self.watch.complete }));
     }
@@ -82,8 +82,8 @@ impl Session {
         }
         let given_up = |id: &JobId| released.iter().any(|(job, ranks)| job == id && ranks.is_none());
         self.watch.blame(given_up);
-        let mut told = std::mem::take(&mut self.watch.told);
-        let unknown: Vec<HelloJob> = unknown.iter().filter_map(|id| told.remove(id)).collect();
+        let mut hello_jobs = std::mem::take(&mut self.watch.hello_jobs);
+        let unknown: Vec<HelloJob> = unknown.iter().filter_map(|id| hello_jobs.remove(id)).collect();
         self.stats.adopted += unknown.len() as u64;
         self.step(Step::Lookup);
         self.hello.again();

@@ -36,7 +36,7 @@ pub(super) struct Hello {
     waiting: VecDeque<JobId>,
     in_flight: usize,
     pub(super) streaming: bool,
-    told: bool,
+    announced: bool,
     single: bool,
 }
 
@@ -44,7 +44,7 @@ impl Hello {
     /// Starts the lookup of the jobs of a repeated hello.
     pub(super) fn again(&mut self) {
         self.forget();
-        self.told = true;
+        self.announced = true;
     }
 
     /// Discards the answers so far.
@@ -180,7 +180,7 @@ impl Session {
         match errnum {
             0 => {}
             errno::ENODATA => {
-                self.hello.told = true;
+                self.hello.announced = true;
                 return self.hello_progress(out);
             }
             errno::EPROTO | errno::EINVAL if self.hello.streaming && self.hello.jobs.is_empty() => {
@@ -191,7 +191,7 @@ impl Session {
             }
             _ => return self.fatal(SessionError::Hello { errnum, text }, out),
         }
-        if self.hello.told {
+        if self.hello.announced {
             return self.unexpected(message, "hello is complete");
         }
         let answer = message.json().map_err(|error| error.to_string());
@@ -203,7 +203,7 @@ impl Session {
                 for job in jobs {
                     self.hello_job(job, out);
                 }
-                self.hello.told = true;
+                self.hello.announced = true;
                 self.hello_progress(out);
             }
             // The allocation of that job is unknown here. The job manager knows it, and will free it.
@@ -267,7 +267,7 @@ impl Session {
     pub(super) fn hello_progress(&mut self, out: &mut Vec<Output>) {
         let hello = &self.hello;
         let looking = self.phase == Phase::Hello || self.watch.is_looking_up();
-        if !looking || !hello.told || hello.in_flight > 0 || !hello.waiting.is_empty() {
+        if !looking || !hello.announced || hello.in_flight > 0 || !hello.waiting.is_empty() {
             return;
         }
         for (id, (job, r)) in std::mem::take(&mut self.hello.jobs) {

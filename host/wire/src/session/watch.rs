@@ -116,7 +116,7 @@ pub(super) struct Watch {
     queue: usize,
     /// True if the list of queues is as new as the question.
     listed: bool,
-    pub(super) told: BTreeMap<JobId, HelloJob>,
+    pub(super) hello_jobs: BTreeMap<JobId, HelloJob>,
     /// True if every answer to hello could be read.
     pub(super) complete: bool,
     /// Jobs that got SUCCESS after the question.
@@ -160,7 +160,7 @@ impl Default for Watch {
             queues: Vec::new(),
             queue: 0,
             listed: false,
-            told: BTreeMap::new(),
+            hello_jobs: BTreeMap::new(),
             complete: true,
             unsettled: Vec::new(),
             peer: None,
@@ -380,7 +380,7 @@ impl Session {
 
     fn forget_step(&mut self) {
         self.asked.remove(&self.watch.tag);
-        self.watch.told.clear();
+        self.watch.hello_jobs.clear();
         self.watch.unsettled.clear();
         self.hello.forget();
         self.watch.step = Step::Idle;

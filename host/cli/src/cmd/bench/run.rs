@@ -2,7 +2,6 @@
 //!
 //! Must never know how results are shown.
 
-use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -14,11 +13,11 @@ use fluxgate_sim::driver::{self, Deciders, Surroundings};
 use fluxgate_sim::machine::Machine;
 use fluxgate_sim::metrics::Metrics;
 use fluxgate_sim::observe::{Observer, Started};
+use fluxgate_sim::replay;
 use fluxgate_sim::rules::picking;
 use fluxgate_sim::source::{self, Format};
 use fluxgate_sim::suite::results::{EntryResult, Results, TaskResult, ValueResult};
 use fluxgate_sim::suite::{Entry, Log, Suite, Task, metric};
-use fluxgate_sim::sweep::running::{Judge, Watch};
 use fluxgate_sim::transform::{Estimates, Transform};
 use fluxgate_sim::workload::{Job, Options, Workload};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -70,8 +69,8 @@ pub(super) fn suite(suite: &Suite, named: &str, how: &How, only: Option<&str>) -
     let runs = |task: &&Task| task.entries.len() * task.starts.len().max(1);
     let bar = bar(how.quiet, tasks.iter().map(runs).sum());
     for task in tasks {
-        let missing: Vec<&Log> =
-            needs(suite, task).into_iter().filter(|log| !found.contains_key(&log.sha256)).collect();
+        let logs = needs(suite, task).into_iter().filter(|log| !found.contains_key(&log.sha256));
+        let missing: Vec<String> = logs.map(name_and_hash).chain(components(task, &source)).collect();
         let semantics = task.semantics().map_err(|wrong| anyhow!("task {}: {wrong}", task.name))?;
         let mut rules = vec![format!("semantics={semantics}")];
         rules.extend((!task.rules.is_empty()).then(|| task.rules.clone()));
@@ -85,7 +84,7 @@ pub(super) fn suite(suite: &Suite, named: &str, how: &How, only: Option<&str>) -
         results.tasks.push(TaskResult {
             task: task.name.clone(),
             rules: rules.join(" "),
-            missing: missing.into_iter().map(told).collect(),
+            missing,
             entries,
             command: format!("fluxgate bench run {named} --task '{}' --logs DIR", task.name),
         });
@@ -103,8 +102,20 @@ pub(super) fn needs<'a>(suite: &'a Suite, task: &'a Task) -> Vec<&'a Log> {
 }
 
 /// A log that is not there.
-fn told(log: &Log) -> String {
+fn name_and_hash(log: &Log) -> String {
     format!("no file with sha256 {} ({}, published in {})", log.sha256, log.name, log.published)
+}
+
+/// The components of a task that are no part of this program and are not there.
+fn components(task: &Task, source: &PolicySource) -> Vec<String> {
+    let there = source.files();
+    let away = task.entries.iter().filter(|entry| entry.made_of.is_some());
+    let away = away.filter(|entry| !there.contains_key(named(&entry.policy).0));
+    away.map(|entry| {
+        let made_of = entry.made_of.as_deref().unwrap_or_default();
+        format!("no policy {} in the folder of policies, made of {made_of}", named(&entry.policy).0)
+    })
+    .collect()
 }
 
 fn bar(quiet: bool, runs: usize) -> ProgressBar {
@@ -228,14 +239,14 @@ fn policy(
         let default = picking::apply(made, &prepared.surroundings.rules)?;
         let mut metrics = Metrics::new(prepared.machine.total_cores());
         let mut starts = Starts::default();
-        let judge = RefCell::new(Judge::new(&prepared.machine.cores, &[]));
-        let outcome = driver::run_with(
-            jobs.iter().copied().inspect(|job| judge.borrow().comes(job)),
+        let (outcome, judged) = replay::run(
+            jobs.iter().copied(),
             &prepared.surroundings,
-            prepared.machine.resources.clone(),
+            &prepared.machine,
             driver::replay_config(),
             Deciders { default, queues: Vec::new() },
-            &mut [&mut metrics, &mut starts, &mut Watch(&judge)],
+            &mut [&mut metrics, &mut starts],
+            true,
         )?;
         let summary = metrics.summary()?;
         for (published, values) in entry.published.iter().zip(&mut parts) {
@@ -243,7 +254,7 @@ fn policy(
         }
         result.fuel += outcome.cost.fuel;
         result.jobs += outcome.started;
-        result.violations += judge.into_inner().report().first.len() as u64;
+        result.violations += judged.map_or(0, |report| report.first.len() as u64);
         if let (Some(published), Some((equal, all))) = (schedule, &mut result.starts) {
             *all += jobs.len() as u64;
             let same =

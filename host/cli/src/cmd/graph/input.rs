@@ -211,7 +211,7 @@ impl Loaded {
     }
 
     /// Print the number of jobs that hold resources.
-    pub(super) fn tell(&self) -> Result<()> {
+    pub(super) fn print_notes(&self) -> Result<()> {
         match self.holding() {
             0 => Ok(()),
             1 => render::line("1 job holds resources"),

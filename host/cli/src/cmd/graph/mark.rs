@@ -66,7 +66,7 @@ pub(super) fn set(target: &Target, path: &str, property: &str, as_json: bool) ->
     }
     Client::connect(target)?.sched(&format!("{SERVICE}.set_property"), payload)?;
     let (key, value) = property.split_once('=').unwrap_or((property, ""));
-    tell(as_json, json!({"path": path, "property": key, "value": value}), || {
+    print(as_json, json!({"path": path, "property": key, "value": value}), || {
         format!("{path} has {key}={value}")
     })
 }
@@ -75,11 +75,11 @@ pub(super) fn set(target: &Target, path: &str, property: &str, as_json: bool) ->
 pub(super) fn remove(target: &Target, path: &str, key: &str, as_json: bool) -> Result<()> {
     let payload = json!({"resource_path": path, "key": key});
     Client::connect(target)?.sched(&format!("{SERVICE}.remove_property"), payload)?;
-    tell(as_json, json!({"path": path, "property": key, "value": null}), || {
+    print(as_json, json!({"path": path, "property": key, "value": null}), || {
         format!("{path} has no property {key}")
     })
 }
 
-fn tell(as_json: bool, value: Value, text: impl FnOnce() -> String) -> Result<()> {
+fn print(as_json: bool, value: Value, text: impl FnOnce() -> String) -> Result<()> {
     if as_json { render::json(&value) } else { render::line(text()) }
 }

@@ -51,12 +51,12 @@ pub(super) fn save(input: &Input<'_>, state: &Path, changed: bool, as_json: bool
             rows.vertices.len(),
             rows.edges.len()
         ))?,
-        Some(changes) => render::line(format!("{name}: {}", told(&changes)))?,
+        Some(changes) => render::line(format!("{name}: {}", summary(&changes)))?,
     }
-    loaded.tell()
+    loaded.print_notes()
 }
 
-fn told(changes: &Changes) -> String {
+fn summary(changes: &Changes) -> String {
     if changes.is_empty() {
         return "nothing has changed".to_owned();
     }

@@ -215,7 +215,7 @@ mod tests {
         let table: toml::Table = toml::from_str(&text).expect("TOML");
         let config = serde_json::to_value(table).unwrap();
         assert_eq!(Settings::from_config(&config).unwrap(), Settings::default());
-        // With the settings let in; a place that nobody has named has no default to show.
+        // With the settings let in; a place without a name has no default to show.
         let named = |name: &str| !Settings::default().value(name).is_null();
         let open: String = text
             .lines()

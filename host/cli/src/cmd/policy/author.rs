@@ -41,7 +41,7 @@ pub(super) fn run(target: &Target, file: &Path, settings: &Value, as_json: bool)
     // The folder, because most tools replace the file instead of writing into it.
     watcher.watch(folder, RecursiveMode::NonRecursive).with_context(|| folder.display().to_string())?;
     loop {
-        tell(&once(target, file, settings), as_json)?;
+        print(&once(target, file, settings), as_json)?;
         if !changed(&changes)? {
             return Ok(());
         }
@@ -75,7 +75,7 @@ fn once(target: &Target, file: &Path, settings: &Value) -> Result<Value> {
     }))
 }
 
-fn tell(what: &Result<Value>, as_json: bool) -> Result<()> {
+fn print(what: &Result<Value>, as_json: bool) -> Result<()> {
     match what {
         Ok(said) if as_json => render::line(said),
         Ok(said) => {

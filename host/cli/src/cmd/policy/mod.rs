@@ -42,6 +42,9 @@ pub(crate) fn run(command: &PolicyCmd) -> Result<()> {
         PolicyCmd::Test { policy, config, folder, out, json } => {
             build::test(policy, out.as_deref(), config, folder.policies.as_deref(), *json)
         }
-        PolicyCmd::New { name, lang, path, json } => new::run(name, lang, path.as_deref(), *json),
+        PolicyCmd::New { name, lang, template, weights, path, json } => {
+            let made_of = template.as_deref().zip(weights.as_deref());
+            new::run(name, lang, made_of, path.as_deref(), *json)
+        }
     }
 }

@@ -1,10 +1,14 @@
 //! The arguments of `fluxgate replay`. Must never do anything.
 
 use std::path::PathBuf;
+use std::str::FromStr;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use fluxgate_sim::flow::Ask;
 use fluxgate_sim::metrics::NodeWatts;
+use fluxgate_sim::outages::OnFailure;
+use fluxgate_sim::parts::Sequence;
+use fluxgate_sim::resample::Resample;
 use fluxgate_sim::rules::{Rules, Semantics};
 use fluxgate_sim::workload::Options;
 
@@ -71,11 +75,44 @@ pub(crate) struct Replay {
     /// So many jobs, the first ones, are in no figure: they warm up the machine.
     #[arg(long, value_name = "JOBS", conflicts_with_all = ["journal", "diff", "definitions", "fair_start", "forecast"])]
     pub(crate) uncounted: Option<usize>,
+    /// Jobs that run already when the first job is submitted: a table with the first line job,cores,user,ran,limit,left. They are
+    /// in no figure; see docs/formats.md.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["journal", "diff", "definitions", "fair_start"])]
+    pub(crate) warm: Option<PathBuf>,
     /// Jobs submitted before then are in no figure: 2002, 2002-08, 2002-08-15, 2002-08-15T01:02 (UTC), or seconds since
     /// the epoch.
     #[arg(long, value_name = "TIME", value_parser = crate::values::time,
         conflicts_with_all = ["journal", "diff", "definitions", "fair_start", "forecast", "uncounted"])]
     pub(crate) uncounted_until: Option<f64>,
+    /// Only some jobs, by index in the order of submission, from 0: 1981+1024 are 1024 jobs from index 1981 on. Each of several
+    /// sequences is a run of its own on an empty machine, with figures of its own and over all.
+    #[arg(long, value_name = "FIRST+COUNT[,..]", value_delimiter = ',',
+        conflicts_with_all = ["journal", "diff", "definitions", "fair_start", "forecast", "report"])]
+    pub(crate) jobs: Vec<Sequence>,
+    /// What becomes of fields 17 and 18 of the log: with `respect`, a job is submitted its think time after the job that it
+    /// follows has ended in the simulation.
+    #[arg(long, value_name = "HOW", value_enum, default_value_t = Dependencies::Ignore,
+        conflicts_with_all = ["journal", "diff", "definitions", "fair_start", "uncounted"])]
+    pub(crate) dependencies: Dependencies,
+    /// Users react to the schedule: with `sessions`, a batch of jobs of a user that began at most GAP seconds (1200) after the
+    /// user's batch before it had ended in the log comes that time after its end in the simulation. See docs/replay.md.
+    #[arg(long, value_name = "sessions[:GAP]", value_parser = crate::values::feedback,
+        conflicts_with_all = ["journal", "diff", "definitions", "fair_start", "uncounted", "dependencies"])]
+    pub(crate) feedback: Option<f64>,
+    /// Draw workloads from the log, a run each: `weeks`, or `users` with all of their jobs. --draws says how many, and --seed
+    /// what is drawn.
+    #[arg(long, value_name = "WHAT", value_parser = Resample::from_str,
+        conflicts_with_all = ["journal", "diff", "definitions", "fair_start", "forecast", "report", "jobs", "feedback", "dependencies",
+        "dump"])]
+    pub(crate) resample: Option<Resample>,
+    /// With --resample: how many workloads.
+    #[arg(long, value_name = "N", default_value_t = 20, requires = "resample", value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) draws: u16,
+    /// What becomes of jobs whose nodes fail (--outages): `end`; `requeue`: they are submitted again at once and begin anew;
+    /// checkpoint:SECONDS: they go on from the last of the checkpoints that they make each time when they have run for so long.
+    #[arg(long, value_name = "WHAT", default_value = "end", value_parser = OnFailure::named,
+        conflicts_with_all = ["journal", "diff", "definitions"])]
+    pub(crate) on_failure: OnFailure,
     /// What a node draws with none and with all of its cores in use, for the energy of the schedule.
     #[arg(long, value_name = "IDLE:BUSY", value_parser = crate::values::watts,
         conflicts_with_all = ["journal", "diff", "definitions"])]
@@ -112,6 +149,17 @@ pub(crate) struct Replay {
     /// Write the metrics as CSV, one row for each policy. - is standard output.
     #[arg(long, value_name = "FILE")]
     pub(crate) csv: Option<PathBuf>,
+    /// Show what the policy was told, what it asked and what it decided, pass by pass, instead of figures; with --json an object a
+    /// line. With `difference` and two policies: the first time at which they start other jobs, and the passes then.
+    #[arg(long, value_name = "WHAT", value_enum, num_args = 0..=1, require_equals = true, default_missing_value = "passes",
+        conflicts_with_all = ["journal", "diff", "definitions", "report", "schedule", "csv", "fair_start", "forecast", "jobs"])]
+    pub(crate) dump: Option<Dump>,
+    /// With --dump: from this pass on, counted from 1.
+    #[arg(long, value_name = "PASS", requires = "dump", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) from_pass: Option<u64>,
+    /// With --dump: up to this pass, with which the run ends.
+    #[arg(long, value_name = "PASS", requires = "dump", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) until_pass: Option<u64>,
     /// Do not have the schedule checked by the independent sweep.
     #[arg(long)]
     pub(crate) no_check: bool,
@@ -132,6 +180,24 @@ pub(crate) struct Replay {
     pub(crate) definitions: bool,
 }
 
+/// What becomes of jobs that follow others in the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Dependencies {
+    /// They are submitted at the time of the log.
+    Ignore,
+    /// They are submitted their think time after the others have ended.
+    Respect,
+}
+
+/// What `--dump` shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Dump {
+    /// Passes of one policy.
+    Passes,
+    /// Where two policies first differ.
+    Difference,
+}
+
 impl Replay {
     /// The rules of the clock and of the pass.
     pub(crate) fn rules(&self) -> Rules {
@@ -143,6 +209,7 @@ impl Replay {
 
     /// The rules from lines to jobs.
     pub(crate) fn options(&self) -> Options {
-        self.selection.options_over(self.semantics.options())
+        let links = self.dependencies == Dependencies::Respect || self.feedback.is_some();
+        Options { links, ..self.selection.options_over(self.semantics.options()) }
     }
 }

@@ -9,6 +9,7 @@ use fluxgate_engine::{BUILTIN, Policy};
 use fluxgate_policy::{Compiled, Config};
 use fluxgate_sched::Builtin;
 use fluxgate_sched::settings::POLICY_DEFAULT;
+use fluxgate_sim::driver::Deciders;
 use fluxgate_sim::rules::{Rules, picking};
 use fluxgate_sim::words::label;
 
@@ -18,15 +19,12 @@ use crate::files;
 use crate::policy_source::PolicySource;
 use crate::values::{named, settings};
 
-/// The policies of one run, instantiated.
+/// The policies of a run, or of several runs on parts of a log.
 pub(super) struct Asked {
     /// Name in tables and file names.
     pub(super) label: String,
-    pub(super) policy: Option<Box<dyn Policy>>,
-    /// By queue.
-    pub(super) queues: Vec<(String, Box<dyn Policy>)>,
-    /// Makes more instances of the same policies.
-    pub(super) again: Recipes,
+    /// Makes their instances.
+    pub(super) recipes: Recipes,
 }
 
 /// Makes instances of a policy: of a component, or of the built-in one.
@@ -71,8 +69,13 @@ pub(super) struct Recipes {
 }
 
 impl Recipes {
+    /// New instances for one run.
+    pub(super) fn make(&self) -> Result<Deciders> {
+        Ok(Deciders { default: self.default.make()?, queues: self.of_queues()? })
+    }
+
     /// New instances of the policies of queues.
-    pub(super) fn of_queues(&self) -> Result<Vec<(String, Box<dyn Policy>)>> {
+    fn of_queues(&self) -> Result<Vec<(String, Box<dyn Policy>)>> {
         let make = |(queue, recipe): &(String, Recipe)| {
             Ok((queue.clone(), recipe.make()?.unwrap_or_else(|| Box::new(Builtin))))
         };
@@ -104,11 +107,11 @@ pub(super) fn policies(args: &Replay, source: &PolicySource) -> Result<Vec<Asked
         let made = default.make()?;
         let name = made.as_ref().map_or(BUILTIN, |p| p.name());
         let label = label(name, &own, all.iter().map(|asked| asked.label.as_str()));
-        let again = Recipes { default, queues: queue_policies(args, source)? };
-        let queues = again.of_queues()?;
+        let recipes = Recipes { default, queues: queue_policies(args, source)? };
+        let queues = recipes.of_queues()?;
         let own: String =
             queues.iter().map(|(queue, policy)| format!("+{queue}={}", policy.name())).collect();
-        all.push(Asked { label: label + &own, policy: made, queues, again });
+        all.push(Asked { label: label + &own, recipes });
     }
     match wanted.iter().zip(&taken).find(|(_, taken)| !**taken) {
         Some(((key, _), _)) => Err(usage(format!("--config {key}: none of the policies has this setting"))),

@@ -3,7 +3,7 @@
 //! Must never know a policy's decisions.
 
 use anyhow::{Context, Result};
-use fluxgate_sim::driver::{Deciders, Surroundings};
+use fluxgate_sim::driver::Surroundings;
 use fluxgate_sim::fair::{self, Starts};
 use fluxgate_sim::machine::Machine;
 use fluxgate_sim::metrics::FairStart;
@@ -35,8 +35,7 @@ impl Asked<'_> {
         for &place in places {
             bar.inc(1);
             let Some(start) = starts.start(jobs[place].id) else { continue };
-            let policies =
-                Deciders { default: self.recipes.default.make()?, queues: self.recipes.of_queues()? };
+            let policies = self.recipes.make()?;
             let (resources, config) = (machine.resources.clone(), self.config.clone());
             let fair = fair::start(jobs, place, surroundings, resources, config, policies)
                 .with_context(|| format!("replay up to job {}", jobs[place].id.0))?;

@@ -5,18 +5,22 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use std::sync::Arc;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use fluxgate_formats::JobId;
 use fluxgate_sim::driver::{Deciders, Outcome, Surroundings};
+use fluxgate_sim::follow::Following;
 use fluxgate_sim::machine::Machine;
 use fluxgate_sim::observe::Observer;
-use fluxgate_sim::replay;
+use fluxgate_sim::parts::{self, Part};
 use fluxgate_sim::sweep::Report;
 use fluxgate_sim::workload::stream::{self, Log, Recipe, StreamError, Survey};
 use fluxgate_sim::workload::{Job, Queues};
+use fluxgate_sim::{replay, resample};
 
 use super::args::Replay;
+use super::following::Followed;
 use crate::cmd::workload::hinted;
 
 /// See the module.
@@ -27,8 +31,14 @@ pub(super) struct Input {
     pub(super) survey: Survey,
     /// All its jobs, if they are kept.
     jobs: Option<Vec<Job>>,
+    /// Those of them that follow others.
+    following: Arc<Following>,
+    /// Its parts, if each of them is a run of its own.
+    parts: Vec<Part>,
     /// A note for the user on how it is read.
     note: Option<&'static str>,
+    /// Jobs that follow others.
+    pub(super) followed: Followed,
 }
 
 impl Input {
@@ -37,7 +47,10 @@ impl Input {
         let (options, transform) = (args.options(), args.selection.transform());
         let recipe = Recipe { path: path.to_owned(), options, transform, cores_per_node: None };
         // These look at all jobs together.
-        let whole = args.report.is_some() || args.fair_start.is_some() || args.forecast.is_some();
+        let parts = !args.jobs.is_empty() || args.resample.is_some();
+        let whole =
+            [args.report.is_some(), args.fair_start.is_some(), args.forecast.is_some(), parts, options.links];
+        let whole = whole.contains(&true);
         let most = if whole { usize::MAX } else { args.kept };
         let (log, note) = match stream::load(&recipe, most) {
             Err(StreamError::Order { .. }) => {
@@ -49,38 +62,106 @@ impl Input {
             Ok(log @ Log::Long(_)) => (log, Some("read again for each policy, while its jobs run")),
             log => (log?, None),
         };
-        let (survey, jobs) = match log {
-            Log::Whole(workload) => (Survey::of(&workload), Some(workload.jobs)),
-            Log::Long(survey) => (survey, None),
+        let (survey, jobs, links) = match log {
+            Log::Whole(workload) => (Survey::of(&workload), Some(workload.jobs), workload.links),
+            Log::Long(survey) => (survey, None, BTreeMap::new()),
         };
         if survey.jobs == 0 {
             bail!("{}: no jobs to replay", path.display());
         }
-        Ok(Input { recipe, survey, jobs, note })
+        let (mut jobs, mut parts) = match (jobs, args.resample) {
+            (Some(jobs), Some(resample)) => {
+                let draw = |number: u16| {
+                    let drawn = resample.draw(&jobs, args.selection.seed, u64::from(number))?;
+                    Ok(Part::new(format!("draw-{}", number + 1), drawn))
+                };
+                let drawn: Result<_, resample::TooLong> = (0..args.draws).map(draw).collect();
+                (None, drawn.context("--resample")?)
+            }
+            (Some(jobs), None) if parts => (None, parts::sequences(&jobs, &args.jobs).context("--jobs")?),
+            (jobs, _) => (jobs, Vec::new()),
+        };
+        let mut followed = Followed::of(args);
+        let mut following = Arc::default();
+        if followed.is_some() {
+            for part in &mut parts {
+                part.following = followed.divide(&mut part.jobs, &links);
+            }
+            if let Some(jobs) = &mut jobs {
+                following = followed.divide(jobs, &links);
+            }
+        }
+        Ok(Input { recipe, survey, jobs, following, parts, note, followed })
     }
 
     /// Set the cores of each node, for jobs that request whole nodes.
     pub(super) fn on_nodes_of(&mut self, cores: u32) {
         self.recipe.cores_per_node = Some(cores);
         self.jobs.iter_mut().flatten().for_each(|job| job.on_nodes_of(cores));
+        self.parts.iter_mut().flat_map(|part| &mut part.jobs).for_each(|job| job.on_nodes_of(cores));
+        let groups =
+            std::iter::once(&mut self.following).chain(self.parts.iter_mut().map(|part| &mut part.following));
+        groups.for_each(|following| Arc::make_mut(following).for_each(|job| job.on_nodes_of(cores)));
     }
 
-    /// The first job that counts, where jobs before it do not.
-    pub(super) fn counted(&self, args: &Replay) -> Result<Option<(f64, JobId)>> {
+    /// The parts that are runs of their own, by their numbers; `None` is the whole log.
+    pub(super) fn parts(&self) -> Vec<Option<usize>> {
+        if self.parts.is_empty() { vec![None] } else { (0..self.parts.len()).map(Some).collect() }
+    }
+
+    /// The name of a part; empty for the whole log.
+    pub(super) fn part_name(&self, part: Option<usize>) -> &str {
+        part.and_then(|part| self.parts.get(part)).map_or("", |part| part.name.as_str())
+    }
+
+    /// The jobs of a part, or all that are in memory.
+    fn jobs_of(&self, part: Option<usize>) -> Option<&[Job]> {
+        match part {
+            Some(part) => self.parts.get(part).map(|part| part.jobs.as_slice()),
+            None => self.jobs.as_deref(),
+        }
+    }
+
+    /// Number of jobs of a part.
+    pub(super) fn count(&self, part: Option<usize>) -> u64 {
+        let following = self.following(part).jobs();
+        self.jobs_of(part).map_or(self.survey.jobs, |jobs| (jobs.len() + following) as u64)
+    }
+
+    /// The jobs of a part that follow others.
+    pub(super) fn following(&self, part: Option<usize>) -> &Arc<Following> {
+        part.and_then(|part| self.parts.get(part)).map_or(&self.following, |part| &part.following)
+    }
+
+    /// The first job of a part that counts, where jobs before it do not.
+    pub(super) fn counted(&self, args: &Replay, part: Option<usize>) -> Result<Option<(f64, JobId)>> {
         if let Some(until) = args.uncounted_until {
             return Ok(Some((until, JobId(0))));
         }
         let Some(most) = args.uncounted else { return Ok(None) };
-        let first = match &self.jobs {
+        let first = match self.jobs_of(part) {
             Some(jobs) => jobs.get(most).copied(),
             None => self.recipe.open()?.nth(most),
         };
         match first {
             Some(job) => Ok(Some((job.submit, job.id))),
             None => {
-                bail!("--uncounted {most}: found {} jobs, accepted is a smaller number", self.survey.jobs)
+                bail!("--uncounted {most}: found {} jobs, accepted is a smaller number", self.count(part))
             }
         }
+    }
+
+    /// A job that has one of these numbers.
+    pub(super) fn first_of(&self, ids: &BTreeSet<JobId>) -> Result<Option<JobId>> {
+        if ids.is_empty() {
+            return Ok(None);
+        }
+        let known = |job: &Job| ids.contains(&job.id).then_some(job.id);
+        let mut kept = self.jobs.iter().flatten().chain(self.parts.iter().flat_map(|part| &part.jobs));
+        if self.jobs.is_some() || !self.parts.is_empty() {
+            return Ok(kept.find_map(known));
+        }
+        Ok(self.recipe.open()?.find_map(|job| known(&job)))
     }
 
     /// All jobs; none of a log that is read while they run.
@@ -92,7 +173,13 @@ impl Input {
     pub(super) fn notes(&self, machine: &Machine) -> Vec<String> {
         let Survey { jobs, left_out, bad, overruns, .. } = &self.survey;
         let mut notes = vec![format!("{jobs} jobs, {} cores", machine.total_cores())];
+        if let [first, .., last] = self.parts.as_slice() {
+            notes.push(format!("{} parts from {} to {}", self.parts.len(), first.name, last.name));
+        } else {
+            notes.extend(self.parts.iter().map(|part| format!("only jobs {}", part.name)));
+        }
         notes.extend(self.note.map(str::to_owned));
+        notes.extend(self.followed.note());
         notes.extend(left_out.iter().map(|(why, count)| format!("{count} left out: {}", why.text())));
         if *overruns > 0 {
             notes.push(format!("{overruns} ran longer than they asked for"));
@@ -114,17 +201,19 @@ impl Input {
         queues.names(&self.survey.header)
     }
 
-    /// One run, and the judge's report with `judged`.
+    /// One run of a part, and the judge's report with `judged`.
     pub(super) fn run(
         &self,
-        machine: &Machine,
-        surroundings: &Surroundings,
+        part: Option<usize>,
+        (machine, surroundings): (&Machine, &Surroundings),
         config: fluxgate_engine::Config,
         deciders: Deciders,
         observers: &mut [&mut dyn Observer],
         judged: bool,
     ) -> Result<(Outcome, Option<Report>)> {
-        match &self.jobs {
+        let surroundings =
+            &Surroundings { following: Arc::clone(self.following(part)), ..surroundings.clone() };
+        match self.jobs_of(part) {
             Some(jobs) => {
                 let jobs = jobs.iter().copied();
                 Ok(replay::run(jobs, surroundings, machine, config, deciders, observers, judged)?)

@@ -178,8 +178,9 @@ fn what_if(args: &Replay, path: &Path, journal: &Journal, source: &PolicySource)
     let policies = history.policies.join(", ");
     let mut runs = Vec::new();
     for asked in asked {
+        let deciders = asked.recipes.make()?;
         let world = history
-            .schedule_with(asked.policy, asked.queues)
+            .schedule_with(deciders.default, deciders.queues)
             .with_context(|| format!("replay with {}", asked.label))?;
         runs.push((asked.label, world));
     }

@@ -34,7 +34,8 @@ fn by_reason(jobs: &[(JobId, String)]) -> Vec<(&str, Vec<JobId>)> {
 
 /// The lines below the table.
 pub(super) fn show(runs: &[Run]) -> Result<()> {
-    for Run { name, denied, left, .. } in runs {
+    for run in runs {
+        let (name, Run { denied, left, .. }) = (&run.label(), run);
         for (id, why) in denied.iter().take(LINES_MAX) {
             render::line(format!("{name}: job {} can never run: {}", id.0, printable(why)))?;
         }

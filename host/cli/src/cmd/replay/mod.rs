@@ -8,22 +8,27 @@ mod args;
 mod bounds;
 mod compare;
 mod deciders;
+mod dump;
 mod fair;
 mod flow;
+mod following;
 mod forecasts;
 mod input;
 mod journal;
 mod listed;
 mod output;
+mod parts;
 mod run;
 
 use std::io::{self, Write};
+use std::sync::Arc;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, bail};
 use fluxgate_sim::driver::Surroundings;
 use fluxgate_sim::machine::Machine;
 use fluxgate_sim::outages::Outages;
 use fluxgate_sim::reservations::Reservations;
+use fluxgate_sim::warm;
 use fluxgate_sim::workload::Procs;
 
 use crate::fail::usage;
@@ -51,11 +56,18 @@ pub(crate) fn run(args: &Replay) -> Result<()> {
     }
     if on_stdout == 1
         && args.schedule.as_deref().is_some_and(|p| p.as_os_str() == "-")
-        && args.policy.len() > 1
+        && (args.policy.len() > 1 || args.jobs.len() > 1 || args.resample.is_some())
     {
-        return Err(usage("--schedule - takes one --policy"));
+        return Err(usage("--schedule - takes one --policy, one sequence of --jobs, and no --resample"));
+    }
+    if let Some(twice) = (1..args.jobs.len()).find(|place| args.jobs[..*place].contains(&args.jobs[*place])) {
+        return Err(usage(format!(
+            "--jobs: found {} twice, accepted are sequences that differ",
+            args.jobs[twice]
+        )));
     }
     bounds::config(args)?;
+    dump::check(args)?;
     let asked = deciders::policies(args, &PolicySource::open(args.policies.as_deref())?)?;
 
     let options = args.options();
@@ -75,8 +87,20 @@ pub(crate) fn run(args: &Replay) -> Result<()> {
     }
     let mut notes = input.notes(&machine);
     notes.extend(output::semantics(args));
-    let counted = input.counted(args)?;
-    notes.extend(counted.map(|_| output::uncounted(args)));
+    notes.extend(output::uncounted(args));
+    let warm =
+        args.warm.as_deref().map(|path| warm::load(path, &machine.cores, options.procs)).transpose()?;
+    let warm = warm.unwrap_or_default();
+    if let Some(path) = &args.warm {
+        let (ids, cores) = (
+            warm.iter().map(|job| job.id).collect(),
+            warm.iter().map(|job| u64::from(job.cores)).sum::<u64>(),
+        );
+        if let Some(job) = input.first_of(&ids)? {
+            bail!("{}: found job {}, accepted are numbers that no job of the log has", path.display(), job.0);
+        }
+        notes.push(format!("{} jobs run on {cores} cores when the first one is submitted", warm.len()));
+    }
     if !args.quiet {
         let _ = writeln!(io::stderr(), "{}: {}", log.display(), notes.join("; "));
     }
@@ -91,19 +115,26 @@ pub(crate) fn run(args: &Replay) -> Result<()> {
     let jobspecs = input.survey.jobspecs.clone();
     let surroundings = Surroundings {
         queues,
+        warm,
+        following: Arc::default(),
         outages,
+        on_failure: args.on_failure,
         reservations,
         flow,
         jobspecs,
         forecasts: args.forecast,
         rules: args.rules(),
     };
-    let runs = run::side_by_side(args, asked, &input, &machine, &surroundings, counted)?;
+    if let Some(kind) = args.dump {
+        let world = dump::World { args, input: &input, machine: &machine, surroundings: &surroundings };
+        return dump::run(kind, &asked, &world);
+    }
+    let runs = run::side_by_side(args, &asked, &input, &machine, &surroundings)?;
     if let Some(folder) = &args.report {
         output::write_report(args, folder, log, notes, &machine, &runs)?;
     }
     output::show(args, log, &input, &machine, &runs, on_stdout > 0)?;
     let wrong: Vec<String> =
-        runs.iter().flat_map(|r| r.violations.iter().map(move |v| format!("{}: {v}", r.name))).collect();
+        runs.iter().flat_map(|r| r.violations.iter().map(move |v| format!("{}: {v}", r.label()))).collect();
     if wrong.is_empty() { Ok(()) } else { Err(anyhow!("the schedule is not valid:\n{}", wrong.join("\n"))) }
 }

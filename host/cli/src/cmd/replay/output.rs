@@ -16,7 +16,7 @@ use serde_json::Value;
 use super::args::Replay;
 use super::input::Input;
 use super::run::{Run, open};
-use super::{flow, forecasts, listed};
+use super::{flow, forecasts, listed, parts};
 use crate::render::{self, number};
 
 /// The report's files, once everything is known.
@@ -63,10 +63,14 @@ pub(super) fn semantics(args: &Replay) -> Option<String> {
 }
 
 /// The jobs that are in no figure.
-pub(super) fn uncounted(args: &Replay) -> String {
+pub(super) fn uncounted(args: &Replay) -> Option<String> {
     match (args.uncounted, args.uncounted_until) {
-        (Some(jobs), _) => format!("the first {jobs} jobs are in no figure"),
-        (None, until) => format!("jobs submitted before {} are in no figure", until.unwrap_or_default()),
+        (Some(jobs), _) if args.jobs.is_empty() && args.resample.is_none() => {
+            Some(format!("the first {jobs} jobs are in no figure"))
+        }
+        (Some(jobs), _) => Some(format!("the first {jobs} jobs of each part are in no figure")),
+        (None, Some(until)) => Some(format!("jobs submitted before {until} are in no figure")),
+        (None, None) => None,
     }
 }
 
@@ -123,11 +127,14 @@ fn told(args: &Replay) -> Vec<String> {
 fn figures<'a>(args: &Replay, run: &'a Run) -> RunFigures<'a> {
     RunFigures {
         policy: &run.name,
+        part: run.part.map(|_| run.part_name.as_str()),
         summary: &run.summary,
         forecasts: run.forecasts.as_ref(),
         flow: flow::usage(run),
         peak_waiting: run.peak_waiting,
         failed: run.failed,
+        requeued: run.requeued,
+        lost_core_seconds: run.lost_core_seconds,
         denied: &run.denied,
         never_started: &run.left,
         checked: !args.no_check,
@@ -147,19 +154,37 @@ pub(super) fn show(
     runs: &[Run],
     stdout_taken: bool,
 ) -> Result<()> {
+    let in_parts = runs.iter().any(|run| run.part.is_some());
     if let Some(path) = &args.csv {
-        metrics::write_csv(open(path)?, runs.iter().map(|r| (r.name.as_str(), &r.summary)))
+        let rows = runs.iter().map(|run| {
+            let part = run.part.map(|_| run.part_name.as_str());
+            (std::iter::once(run.name.as_str()).chain(part).collect(), &run.summary)
+        });
+        let lead = if in_parts { &["policy", "part"][..] } else { &["policy"] };
+        metrics::write_csv_of(open(path)?, lead, rows)
             .with_context(|| format!("cannot write {}", path.display()))?;
     }
     if args.json {
-        let runs: Vec<Value> =
+        let told: Vec<Value> =
             runs.iter().map(|run| figures(args, run).json()).collect::<serde_json::Result<_>>()?;
         let rules = (args.semantics, args.rules());
         let log = log.display().to_string();
-        return render::json(&replay::document(&log, &input.survey, machine, rules, runs));
+        let mut document = replay::document(&log, &input.survey, machine, rules, told);
+        if let Some(following) = input.followed.json() {
+            document["following"] = following;
+        }
+        if in_parts {
+            document["over_all"] = Value::Array(parts::json(runs));
+        }
+        return render::json(&document);
     }
     if stdout_taken {
         return Ok(());
+    }
+    if in_parts {
+        parts::show(runs, args.resample.is_some())?;
+        input.followed.show()?;
+        return listed::show(runs);
     }
     let mut columns = vec!["METRIC".to_owned()];
     columns.extend(runs.iter().map(|r| format!("{}>", r.name)));
@@ -174,6 +199,8 @@ pub(super) fn show(
     let mut extra = vec![("peak_waiting".to_owned(), of(|r| r.peak_waiting as f64))];
     if args.outages.is_some() {
         extra.push(("ended_by_failures".to_owned(), of(|r| r.failed as f64)));
+        extra.push(("submitted_again".to_owned(), of(|r| r.requeued as f64)));
+        extra.push(("lost_core_seconds".to_owned(), of(|r| r.lost_core_seconds)));
     }
     extra.extend(flow::rows(runs));
     extra.push(("computed_in_s".to_owned(), of(|r| r.seconds)));
@@ -183,5 +210,6 @@ pub(super) fn show(
     }
     render::show(&table)?;
     forecasts::show(runs)?;
+    input.followed.show()?;
     listed::show(runs)
 }

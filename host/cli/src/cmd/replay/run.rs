@@ -11,7 +11,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, anyhow};
 use fluxgate_formats::JobId;
 use fluxgate_sim::calibration::{Calibrated, Calibration};
-use fluxgate_sim::driver::{Deciders, Surroundings};
+use fluxgate_sim::driver::Surroundings;
 use fluxgate_sim::fair::{self as sample, Starts};
 use fluxgate_sim::flow::Granted;
 use fluxgate_sim::machine::Machine;
@@ -28,11 +28,20 @@ use super::{bounds, fair};
 
 /// One policy's run.
 pub(super) struct Run {
+    /// The policy.
     pub(super) name: String,
+    /// The part of the log, if it is one.
+    pub(super) part: Option<usize>,
+    /// Its name.
+    pub(super) part_name: String,
     pub(super) summary: Summary,
     pub(super) peak_waiting: u64,
     /// Jobs that a failed node ended.
     pub(super) failed: u64,
+    /// Those of them that were submitted again, each time.
+    pub(super) requeued: u64,
+    /// Core-seconds that were lost in failures.
+    pub(super) lost_core_seconds: f64,
     /// Jobs that can never run.
     pub(super) denied: Vec<(JobId, String)>,
     /// Jobs that waited until no event was left.
@@ -51,6 +60,18 @@ pub(super) struct Run {
     pub(super) flow: Option<Granted>,
 }
 
+impl Run {
+    /// Policy and part.
+    pub(super) fn label(&self) -> String {
+        label(&self.name, &self.part_name)
+    }
+}
+
+/// Policy and part of a run.
+fn label(policy: &str, part: &str) -> String {
+    if part.is_empty() { policy.to_owned() } else { format!("{policy} {part}") }
+}
+
 /// Progress of one run on standard error.
 struct Bar(ProgressBar);
 
@@ -66,14 +87,15 @@ impl Observer for Bar {
     }
 }
 
-/// Where the schedule of a policy goes.
-fn schedule_path(base: &Path, policy: &str, several: bool) -> PathBuf {
-    if !several || base.as_os_str() == "-" {
+/// Where the schedule of a run goes; `names` are those that tell it from other runs.
+fn schedule_path(base: &Path, names: &[&str]) -> PathBuf {
+    if names.is_empty() || base.as_os_str() == "-" {
         return base.to_owned();
     }
+    let names = names.join(".");
     match base.extension() {
-        Some(end) => base.with_extension(format!("{policy}.{}", end.to_string_lossy())),
-        None => base.with_extension(policy),
+        Some(end) => base.with_extension(format!("{names}.{}", end.to_string_lossy())),
+        None => base.with_extension(names),
     }
 }
 
@@ -86,33 +108,46 @@ pub(super) fn open(path: &Path) -> Result<Box<dyn Write + Send>> {
     Ok(Box::new(BufWriter::new(file)))
 }
 
-/// All runs, as many at a time as there are threads; the results are in the order of `asked`.
+/// A policy on a part of the log.
+#[derive(Clone, Copy)]
+struct Task<'a> {
+    asked: &'a Asked,
+    part: Option<usize>,
+    /// The first job that counts.
+    counted: Option<(f64, JobId)>,
+}
+
+/// All runs, as many at a time as there are threads; the results are in the order of `asked`, and of parts.
 pub(super) fn side_by_side(
     args: &Replay,
-    asked: Vec<Asked>,
+    asked: &[Asked],
     input: &Input,
     machine: &Machine,
     surroundings: &Surroundings,
-    counted: Option<(f64, JobId)>,
 ) -> Result<Vec<Run>> {
+    let mut tasks = Vec::new();
+    for asked in asked {
+        for part in input.parts() {
+            tasks.push(Task { asked, part, counted: input.counted(args, part)? });
+        }
+    }
     let several = asked.len() > 1;
     let threads = match args.threads {
         Some(threads) => usize::from(threads),
         None => std::thread::available_parallelism().map_or(1, usize::from),
     };
     // A schedule on standard output is of a single run.
-    let threads = threads.min(asked.len()).max(1);
+    let threads = threads.min(tasks.len()).max(1);
     let bars = MultiProgress::new();
-    let count = asked.len();
-    let left: Mutex<Vec<(usize, Asked)>> = Mutex::new(asked.into_iter().enumerate().rev().collect());
+    let count = tasks.len();
+    let left: Mutex<Vec<(usize, Task<'_>)>> = Mutex::new(tasks.into_iter().enumerate().rev().collect());
     let done: Mutex<Vec<Option<Result<Run>>>> = Mutex::new((0..count).map(|_| None).collect());
     let lock_error = || anyhow!("a run ended without a result");
     std::thread::scope(|scope| {
         for _ in 0..threads {
             scope.spawn(|| {
-                while let Some((number, asked)) = left.lock().ok().and_then(|mut left| left.pop()) {
-                    let world = (input, machine, surroundings, counted);
-                    let result = one(args, asked, several, world, &bars);
+                while let Some((number, task)) = left.lock().ok().and_then(|mut left| left.pop()) {
+                    let result = one(args, task, several, (input, machine, surroundings), &bars);
                     if let Ok(mut done) = done.lock() {
                         done[number] = Some(result);
                     }
@@ -136,17 +171,22 @@ fn bar(args: &Replay, policy: &str, jobs: u64) -> ProgressBar {
 
 fn one(
     args: &Replay,
-    asked: Asked,
+    Task { asked, part, counted }: Task<'_>,
     several: bool,
-    (input, machine, surroundings, counted): (&Input, &Machine, &Surroundings, Option<(f64, JobId)>),
+    (input, machine, surroundings): (&Input, &Machine, &Surroundings),
     bars: &MultiProgress,
 ) -> Result<Run> {
-    let Asked { label: name, policy: default, queues, again } = asked;
+    let Asked { label: name, recipes } = asked;
+    let (name, part_name) = (name.clone(), input.part_name(part).to_owned());
+    let label = label(&name, &part_name);
     let mut figures = Metrics::new(machine.total_cores()).counting_from(counted);
     let mut record = args.report.as_ref().map(|_| Record::with_places(&machine.cores));
-    let mut shown = Bar(bars.add(bar(args, &name, input.survey.jobs)));
+    let mut shown = Bar(bars.add(bar(args, &label, input.count(part))));
+    let names =
+        [(several, name.as_str()), (args.jobs.len() > 1 || args.resample.is_some(), part_name.as_str())];
+    let names: Vec<&str> = names.into_iter().filter(|(apart, _)| *apart).map(|(_, name)| name).collect();
     let mut writer = match &args.schedule {
-        Some(base) => Some(Writer::new(open(&schedule_path(base, &name, several))?, false)?),
+        Some(base) => Some(Writer::new(open(&schedule_path(base, &names))?, false)?),
         None => None,
     };
     let mut observers: Vec<&mut dyn Observer> = vec![&mut figures, &mut shown];
@@ -174,15 +214,15 @@ fn one(
         observers.push(writer);
     }
     let begin = Instant::now();
-    let (config, deciders) = (bounds::config(args)?, Deciders { default, queues });
+    let (config, deciders) = (bounds::config(args)?, recipes.make()?);
     let (outcome, judged) = input
-        .run(machine, surroundings, config, deciders, &mut observers, !args.no_check)
-        .with_context(|| format!("replay with {name}"))?;
+        .run(part, (machine, surroundings), config, deciders, &mut observers, !args.no_check)
+        .with_context(|| format!("replay with {label}"))?;
     let seconds = begin.elapsed().as_secs_f64();
     drop(observers);
     let mut summary = figures.summary().context("figures")?;
     if args.fair_start.is_some() {
-        let fair = fair::Asked { recipes: &again, config: &bounds::config(args)? };
+        let fair = fair::Asked { recipes, config: &bounds::config(args)? };
         let found = fair.compare((&places, &starts), input.jobs(), machine, surroundings, &shown.0)?;
         summary.fair_start = Some(found);
     }
@@ -194,9 +234,13 @@ fn one(
     let violations = judged.iter().flat_map(|report| report.first.iter().map(ToString::to_string)).collect();
     Ok(Run {
         name,
+        part,
+        part_name,
         summary,
         peak_waiting: outcome.peak_waiting,
         failed: outcome.failed,
+        requeued: outcome.requeued,
+        lost_core_seconds: outcome.lost_core_seconds,
         denied: outcome.denied,
         left: outcome.unfinished,
         seconds,
@@ -214,10 +258,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn several_policies_get_a_schedule_each() {
+    fn several_runs_get_a_schedule_each() {
         let base = Path::new("out/s.csv");
-        assert_eq!(schedule_path(base, "easy", false), Path::new("out/s.csv"));
-        assert_eq!(schedule_path(base, "easy", true), Path::new("out/s.easy.csv"));
-        assert_eq!(schedule_path(Path::new("out/s"), "easy", true), Path::new("out/s.easy"));
+        assert_eq!(schedule_path(base, &[]), Path::new("out/s.csv"));
+        assert_eq!(schedule_path(base, &["easy"]), Path::new("out/s.easy.csv"));
+        assert_eq!(schedule_path(Path::new("out/s"), &["easy"]), Path::new("out/s.easy"));
+        assert_eq!(schedule_path(base, &["easy", "5+9"]), Path::new("out/s.easy.5+9.csv"));
     }
 }

@@ -43,8 +43,10 @@ pub(crate) fn test(
     check::verdict(&report, &path)?;
     let compiled = source.loader().compile(&bytes).with_context(|| path.display().to_string())?;
     let rows = trial(&compiled, &config)?;
+    let pass = cost_of_pass(&source, &compiled, &config)?;
     if as_json {
         answer["trial"] = rows.into();
+        answer["pass"] = pass;
         return render::json(&answer);
     }
     render::line("")?;
@@ -58,7 +60,25 @@ pub(crate) fn test(
             render::plain(&row["fuel"]),
         ]);
     }
-    render::show(&table)
+    render::show(&table)?;
+    render::line(format!(
+        "\nwith 10,000 waiting jobs a pass takes at most {} fuel of {}, and the component has {} KiB of memory",
+        render::plain(&pass["fuel_max"]),
+        render::plain(&pass["fuel_limit"]),
+        pass["memory_bytes"].as_u64().unwrap_or(0).div_ceil(1024)
+    ))
+}
+
+/// The largest cost of a pass over a deep queue.
+fn cost_of_pass(source: &PolicySource, compiled: &Compiled, config: &Config) -> Result<Value> {
+    let measured = check::quietly(|| measure(source.loader(), compiled, config)).context("cost of a pass")?;
+    let calls = measured.iter().flat_map(|world| &world.counters.calls);
+    let fuel = calls.filter(|call| call.export == "scheduling.run").map(|call| call.fuel_max).max();
+    let memory = measured.iter().map(|world| world.counters.memory).max();
+    Ok(json!({
+        "fuel_max": fuel.unwrap_or(0), "fuel_limit": source.loader().limits().fuel_pass,
+        "memory_bytes": memory.unwrap_or(0),
+    }))
 }
 
 /// A workload to its end, beside the built-in policy.
