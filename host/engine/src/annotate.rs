@@ -1,7 +1,7 @@
 //! RFC 27 annotations of jobs: merged, and sent only when they changed.
 //!
-//! The job manager keeps the annotations of a waiting job. The engine remembers what it sent (`Job::told`), so that
-//! it repeats nothing. When the job starts, it removes with `null` the annotations that no longer hold. Must never
+//! The job manager keeps the annotations of a waiting job. The engine remembers what it sent (`Job::annotations`), so
+//! that it repeats nothing. When the job starts, it removes with `null` the annotations that no longer hold. Must never
 //! know why a job waits.
 
 use std::collections::BTreeMap;
@@ -12,24 +12,10 @@ use crate::core::Core;
 use crate::core::job::Job;
 use crate::event::Action;
 use crate::order::Slot;
-use crate::reason::Reason;
-
-/// Merges one flattened annotation into those that the job manager has; true if it changes them.
-fn merge(told: &mut BTreeMap<String, Value>, key: &str, value: &Value) -> bool {
-    if value.is_null() {
-        return told.remove(key).is_some();
-    }
-    if told.get(key) == Some(value) {
-        return false;
-    }
-    told.insert(key.to_owned(), value.clone());
-    true
-}
 
 /// The number of different keys that a job has with these annotations.
 pub(crate) fn keys(job: Option<&Job>, more: &BTreeMap<String, Value>) -> u64 {
-    let told = job.map_or(0, |job| job.told.keys().filter(|key| !more.contains_key(*key)).count());
-    (told + more.len()) as u64
+    (job.map_or(0, |job| job.annotations.beside(more)) + more.len()) as u64
 }
 
 /// Annotates a waiting job; annotations that the job manager has already are not sent again.
@@ -39,7 +25,7 @@ pub(crate) fn send(core: &mut Core, slot: Slot, news: BTreeMap<String, Value>, o
     }
     let Some(job) = core.job_mut(slot) else { return };
     let news: BTreeMap<String, Value> =
-        news.into_iter().filter(|(key, value)| merge(&mut job.told, key, value)).collect();
+        news.into_iter().filter(|(key, value)| job.annotations.merge(key, value)).collect();
     if !news.is_empty() {
         out.push(Action::Annotate { id: job.id, annotations: nest(news) });
     }
@@ -51,18 +37,10 @@ pub(crate) fn send_reason(core: &mut Core, slot: Slot, out: &mut Vec<Action>) {
         return;
     }
     let Some(job) = core.job_mut(slot) else { return };
-    let state = (job.reason.clone(), job.t_estimate);
-    if job.told_reason.as_ref() == Some(&state) {
-        return;
+    let news = job.annotations.set_state((job.reason.clone(), job.t_estimate));
+    if !news.is_empty() {
+        out.push(Action::Annotate { id: job.id, annotations: nest(news) });
     }
-    job.told_reason = Some(state);
-    let reserved = job.reason == Reason::Reserved && job.t_estimate.is_some();
-    let news = BTreeMap::from([
-        ("sched.reason_pending".to_owned(), Value::from(job.reason.to_string())),
-        ("sched.selection_type".to_owned(), if reserved { Value::from("reserved") } else { Value::Null }),
-        ("sched.t_estimate".to_owned(), job.t_estimate.map_or(Value::Null, Value::from)),
-    ]);
-    send(core, slot, news, out);
 }
 
 /// The annotations of SUCCESS: those that hold only for a waiting job are removed. `how` is the selection type of RFC
@@ -77,7 +55,7 @@ pub(crate) fn on_start(
         return nest(own);
     }
     for key in ["sched.reason_pending", "sched.t_estimate"] {
-        if job.told.contains_key(key) {
+        if job.annotations.has(key) {
             own.entry(key.to_owned()).or_insert(Value::Null);
         }
     }

@@ -2,6 +2,7 @@
 //!
 //! One struct, owned, so that a pass can take it by value. This module must never know policies or protocols.
 
+pub(crate) mod annotations;
 pub(crate) mod checkpoint;
 pub(crate) mod class;
 pub(crate) mod groups;
@@ -23,14 +24,14 @@ use crate::columns::{JobColumns, Machine, MachineTotals};
 use crate::config::Config;
 use crate::habits::Habits;
 use crate::interrupt::Interrupt;
-use crate::order::{Order, OrderKey, Slot};
+use crate::order::{Order, Slot};
 use crate::pages::Pages;
 use crate::reason::Reason;
 use crate::standing::Standing;
 use crate::stats::Stats;
 use crate::trace::Tracing;
 use crate::windows::Windows;
-use job::{Job, NewJob, Running};
+use job::{Job, NewJob, Place, Running};
 use queue::Queue;
 use scope::{QueueId, Role, Side};
 
@@ -254,12 +255,12 @@ impl Core {
         let side = self.queues[queue].side(role);
         self.unplace(slot, side);
         let Some(job) = self.jobs.get_mut(slot) else { return };
-        let place = OrderKey::new(key, job.priority, job.t_submit, job.id);
+        let place = job.ordered_by(key);
         let queue = &mut self.queues[queue];
         let fewest = queue.fewest(job.class);
         if let Some(order) = &mut queue.orders[side] {
             order.insert(job.class, fewest, place, job.size(), slot);
-            job.places[side] = Some((queue.generation[side], place));
+            job.places[side] = Place::new(queue.generation[side], key);
         }
     }
 
@@ -267,10 +268,9 @@ impl Core {
         let Some(job) = self.jobs.get_mut(slot) else { return };
         let queue = &mut self.queues[job.queue as usize];
         let fewest = queue.fewest(job.class);
-        if let (Some(order), Some((generation, key))) = (&mut queue.orders[side], job.places[side].take())
-            && generation == queue.generation[side]
-        {
-            order.remove(job.class, fewest, &key);
+        let place = std::mem::replace(&mut job.places[side], Place::NONE);
+        if let (Some(order), Some(key)) = (&mut queue.orders[side], place.key(queue.generation[side])) {
+            order.remove(job.class, fewest, &job.ordered_by(key));
         }
     }
 
@@ -288,7 +288,7 @@ impl Core {
     /// that it may use.
     pub(crate) fn refit(&mut self, slot: Slot) {
         let Some(job) = self.job(slot) else { return };
-        let whole = job.placement.unwrap_or(self.placement_of(job.queue)).whole_nodes();
+        let whole = job.placement().unwrap_or(self.placement_of(job.queue)).whole_nodes();
         let (before, places) = (job.request.clone(), job.places);
         let access = self.access_of(slot);
         let request = self.resources.with_whole_nodes(&before, whole);
@@ -310,10 +310,8 @@ impl Core {
         job.request = request;
         let fewest = queue.fewest(job.class);
         for (side, place) in places.into_iter().enumerate() {
-            if let (Some(order), Some((generation, key))) = (&mut queue.orders[side], place)
-                && generation == queue.generation[side]
-            {
-                order.insert(job.class, fewest, key, job.size(), slot);
+            if let (Some(order), Some(key)) = (&mut queue.orders[side], place.key(queue.generation[side])) {
+                order.insert(job.class, fewest, job.ordered_by(key), job.size(), slot);
                 job.places[side] = place;
             }
         }

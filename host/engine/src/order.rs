@@ -12,6 +12,7 @@
 
 mod trees;
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::ops::Bound::{self, Excluded, Included, Unbounded};
 
@@ -24,11 +25,10 @@ pub(crate) type Slot = u32;
 /// Index of a class within its queue.
 pub(crate) type ClassId = u32;
 
-/// The position of a job in an order. Field order is comparison order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+/// The position of a job in an order. Packed, since each waiting job has several.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(C, packed(4))]
 pub(crate) struct OrderKey {
-    /// 0 for expedited jobs (priority 2^32-1), which come first under every policy, else 1.
-    band: u8,
     /// The policy's key, smaller first. Zero is made positive, so that -0 and 0 are one key.
     key: TotalF64,
     /// 2^32-1 minus the priority: higher priority first.
@@ -37,20 +37,28 @@ pub(crate) struct OrderKey {
     id: JobId,
 }
 
+impl Ord for OrderKey {
+    /// Expedited jobs (priority 2^32-1) come first under every policy; then the fields decide in their order.
+    fn cmp(&self, other: &Self) -> Ordering {
+        let fields = |of: &Self| (of.inverse_priority > 0, of.key, of.inverse_priority, of.t_submit, of.id);
+        fields(self).cmp(&fields(other))
+    }
+}
+
+impl PartialOrd for OrderKey {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
 impl OrderKey {
     pub(crate) fn new(key: f64, priority: u32, t_submit: f64, id: JobId) -> Self {
         OrderKey {
-            band: u8::from(priority != u32::MAX),
             key: TotalF64(if key == 0.0 { 0.0 } else { key }),
             inverse_priority: u32::MAX - priority,
             t_submit: TotalF64(t_submit),
             id,
         }
-    }
-
-    /// The policy's key.
-    pub(crate) fn key(&self) -> f64 {
-        self.key.0
     }
 
     /// The RFC 27 priority.

@@ -450,7 +450,7 @@ impl Pass {
 
     /// The placement of a candidate: of its jobspec, else of the call, else of its queue, else of the site.
     fn placement(&self, slot: Slot, asked: Option<Placement>) -> Placement {
-        let own = self.core.job(slot).and_then(|job| job.placement);
+        let own = self.core.job(slot).and_then(|job| job.placement());
         own.or(asked).unwrap_or_else(|| self.core.placement_of(self.queue))
     }
 

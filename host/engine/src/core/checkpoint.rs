@@ -11,6 +11,7 @@ use fluxgate_graph::{PlaceHint, RecordFormat, Request, Resources, VertexMarks, W
 use serde::{Deserialize, Serialize};
 
 use super::Core;
+use super::annotations::Annotations;
 use super::class::{Class, ClassKey};
 use super::job::{Job, NewJob, Running};
 use super::queue::Queue;
@@ -354,8 +355,7 @@ impl Core {
         let waiting = Job {
             reason: job.reason.clone(),
             t_estimate: job.t_estimate,
-            told_reason: job.told_reason.clone(),
-            told: job.told.clone(),
+            annotations: Annotations::restored(job.told_reason.clone(), &job.told),
             ..new.wait_in(class)
         };
         queue.native.insert(waiting.native_key(), job.place);

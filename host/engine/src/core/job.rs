@@ -2,13 +2,12 @@
 //!
 //! Must never know what decides.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use fluxgate_formats::JobId;
 use fluxgate_graph::{Placement, Request};
-use serde_json::Value;
 
+use super::annotations::Annotations;
 use super::queue::Queue;
 use super::scope::QueueId;
 use crate::order::{ClassId, OrderKey, Size};
@@ -26,13 +25,10 @@ pub(crate) struct Job {
     pub(crate) queue: QueueId,
     pub(crate) class: ClassId,
     pub(crate) request: Arc<Request>,
-    /// The placement that its jobspec names.
-    pub(crate) placement: Option<Placement>,
-    /// The window that its jobspec names.
-    pub(crate) reservation: Option<Arc<str>>,
-    /// Its key on each side of its queue, with the generation of the order for which the key was made. A key of an
-    /// older generation is invalid, so no job is touched when an order is retired.
-    pub(super) places: [Option<(u32, OrderKey)>; 2],
+    /// What few jobspecs name.
+    pub(super) named: Option<Box<Named>>,
+    /// Its key on each side of its queue.
+    pub(super) places: [Place; 2],
     /// Serial of the last pass that offered it.
     pub(crate) offered: u64,
     /// Serial of the last pass that started or reserved it.
@@ -41,10 +37,41 @@ pub(crate) struct Job {
     pub(crate) reason: Reason,
     /// Its reserved start by the last pass of its queue, or an estimate.
     pub(crate) t_estimate: Option<f64>,
-    /// The reason and the estimate of its last annotation.
-    pub(crate) told_reason: Option<(Reason, Option<f64>)>,
-    /// The annotations of this scheduler that the job manager has, flattened: `sched.NAME` or `user.NAME`.
-    pub(crate) told: BTreeMap<String, Value>,
+    /// The annotations of this scheduler that the job manager has.
+    pub(crate) annotations: Annotations,
+}
+
+/// The key that a policy gave to a job, with the generation of the order for which it was made. A key of an older
+/// generation is invalid, so no job is touched when an order is retired.
+#[derive(Debug, Clone, Copy)]
+#[repr(C, packed(4))]
+pub(super) struct Place {
+    generation: u32,
+    key: f64,
+}
+
+impl Place {
+    /// No key.
+    pub(super) const NONE: Place = Place { generation: 0, key: f64::NAN };
+
+    pub(super) fn new(generation: u32, key: f64) -> Self {
+        // As in `OrderKey`.
+        Place { generation, key: if key == 0.0 { 0.0 } else { key } }
+    }
+
+    /// The key, if it was made for this generation.
+    pub(super) fn key(self, generation: u32) -> Option<f64> {
+        let Place { generation: made, key } = self;
+        (made == generation && !key.is_nan()).then_some(key)
+    }
+}
+
+/// What a jobspec may name beside its resources.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Named {
+    placement: Option<Placement>,
+    /// A window.
+    reservation: Option<Arc<str>>,
 }
 
 /// A waiting job before it is in a queue.
@@ -73,29 +100,48 @@ impl NewJob {
             queue: self.queue,
             class,
             request: self.request,
-            placement: self.placement,
-            reservation: self.reservation,
-            places: [None; 2],
+            named: Named::of(self.placement, self.reservation),
+            places: [Place::NONE; 2],
             offered: 0,
             decided: 0,
             reason: Reason::Unseen,
             t_estimate: None,
-            told_reason: None,
-            told: BTreeMap::new(),
+            annotations: Annotations::default(),
         }
     }
 }
 
+impl Named {
+    fn of(placement: Option<Placement>, reservation: Option<Arc<str>>) -> Option<Box<Named>> {
+        let any = placement.is_some() || reservation.is_some();
+        any.then(|| Box::new(Named { placement, reservation }))
+    }
+}
+
 impl Job {
+    /// The placement that its jobspec names.
+    pub(crate) fn placement(&self) -> Option<Placement> {
+        self.named.as_ref()?.placement
+    }
+
+    /// The window that its jobspec names.
+    pub(crate) fn reservation(&self) -> Option<&Arc<str>> {
+        self.named.as_ref()?.reservation.as_ref()
+    }
+
     /// Its key in the order that is independent of policies.
     pub(super) fn native_key(&self) -> OrderKey {
-        OrderKey::new(0.0, self.priority, self.t_submit, self.id)
+        self.ordered_by(0.0)
+    }
+
+    /// Its key in the order of a policy.
+    pub(super) fn ordered_by(&self, key: f64) -> OrderKey {
+        OrderKey::new(key, self.priority, self.t_submit, self.id)
     }
 
     /// Its key in the order of the active policy, if that has one.
     pub(crate) fn key_in(&self, queue: &Queue) -> Option<f64> {
-        let (generation, key) = self.places[queue.active]?;
-        (generation == queue.generation[queue.active]).then(|| key.key())
+        self.places[queue.active].key(queue.generation[queue.active])
     }
 
     /// Its fewest cores and its duration.
@@ -113,8 +159,8 @@ impl Job {
             duration: self.duration,
             queue: self.queue,
             request: Arc::clone(&self.request),
-            placement: self.placement,
-            reservation: self.reservation.clone(),
+            placement: self.placement(),
+            reservation: self.reservation().cloned(),
         }
     }
 }

@@ -68,7 +68,7 @@ impl Core {
 
 fn row(job: &Job, place: Slot, orders: &[(Side, u32)]) -> PendingState {
     let order = orders.get(job.queue as usize);
-    let key = order.and_then(|(side, generation)| job.places[*side].filter(|(g, _)| g == generation));
+    let key = order.and_then(|(side, generation)| job.places[*side].key(*generation));
     PendingState {
         id: job.id,
         priority: job.priority,
@@ -77,11 +77,11 @@ fn row(job: &Job, place: Slot, orders: &[(Side, u32)]) -> PendingState {
         queue: job.queue,
         place,
         class: job.class,
-        key: key.map(|(_, key)| key.key()),
+        key,
         reason: job.reason.clone(),
         t_estimate: job.t_estimate,
-        told_reason: job.told_reason.clone(),
-        told: job.told.clone(),
+        told_reason: job.annotations.state(),
+        told: job.annotations.all(),
     }
 }
 

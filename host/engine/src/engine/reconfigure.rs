@@ -32,8 +32,7 @@ impl Engine {
             let waiting: Vec<_> = core.pending_after(None).map(|(_, slot)| slot).collect();
             for slot in waiting {
                 let Some(job) = core.job_mut(slot) else { continue };
-                job.told_reason = None;
-                let told = std::mem::take(&mut job.told);
+                let told = std::mem::take(&mut job.annotations).all();
                 let (id, queue) = (job.id, job.queue as usize);
                 if is {
                     core.queues[queue].fresh.push(slot);

@@ -14,6 +14,9 @@ use super::{ClassId, OrderKey};
 /// The index of no node.
 const NIL: u32 = u32::MAX;
 
+/// The part of its length by which the vector of nodes grows.
+const GROWTH: usize = 8;
+
 /// Cores, and seconds, which may be infinite.
 pub(crate) type Size = (u32, f64);
 
@@ -22,12 +25,29 @@ fn least(a: Size, b: Size) -> Size {
     (a.0.min(b.0), a.1.min(b.1))
 }
 
+/// Numbers without the space between them.
+#[derive(Debug, Clone, Copy)]
+#[repr(C, packed(4))]
+struct Packed(u32, f64);
+
+impl From<Size> for Packed {
+    fn from((cores, seconds): Size) -> Self {
+        Packed(cores, seconds)
+    }
+}
+
+impl From<Packed> for Size {
+    fn from(Packed(cores, seconds): Packed) -> Self {
+        (cores, seconds)
+    }
+}
+
 #[derive(Debug, Clone, Copy)]
 struct Node {
     key: OrderKey,
-    size: Size,
+    size: Packed,
     /// The least numbers of this node and those below it.
-    least: Size,
+    least: Packed,
     /// The value of the entry.
     index: u32,
     left: u32,
@@ -66,7 +86,7 @@ impl Trees {
     }
 
     fn least(&self, at: u32) -> Size {
-        self.node(at).map_or((u32::MAX, f64::INFINITY), |node| node.least)
+        self.node(at).map_or((u32::MAX, f64::INFINITY), |node| node.least.into())
     }
 
     /// Adds an entry to a tree. An existing key gets this size and index.
@@ -75,7 +95,8 @@ impl Trees {
         if self.roots.len() <= tree {
             self.roots.resize(tree + 1, NIL);
         }
-        let new = Node { key, size, least: size, index, left: NIL, right: NIL, height: 1 };
+        let new =
+            Node { key, size: size.into(), least: size.into(), index, left: NIL, right: NIL, height: 1 };
         self.roots[tree] = self.insert_below(self.roots[tree], new);
     }
 
@@ -102,6 +123,10 @@ impl Trees {
                 at
             }
             None => {
+                if self.nodes.len() == self.nodes.capacity() {
+                    // Not by half of it all, which would stay empty: a node is the most of what a waiting job costs.
+                    self.nodes.reserve_exact(self.nodes.len() / GROWTH + 1);
+                }
                 self.nodes.push(new);
                 (self.nodes.len() - 1) as u32
             }
@@ -167,9 +192,9 @@ impl Trees {
     fn measure(&mut self, at: u32) {
         let Node { left, right, size, .. } = self.nodes[at as usize];
         let height = 1 + self.height(left).max(self.height(right));
-        let least = least(size, least(self.least(left), self.least(right)));
+        let least = least(size.into(), least(self.least(left), self.least(right)));
         let node = &mut self.nodes[at as usize];
-        (node.height, node.least) = (height, least);
+        (node.height, node.least) = (height, least.into());
     }
 
     fn rotate_left(&mut self, at: u32) -> u32 {
@@ -231,7 +256,7 @@ impl Trees {
         small: &impl Fn(Size) -> bool,
     ) -> Option<(OrderKey, u32)> {
         loop {
-            let node = self.node(at).filter(|node| small(node.least))?;
+            let node = self.node(at).filter(|node| small(node.least.into()))?;
             let before = match from {
                 Bound::Excluded(key) => node.key <= *key,
                 Bound::Included(key) => node.key < *key,
@@ -244,7 +269,7 @@ impl Trees {
             if let Some(found) = self.next_below(node.left, from, small) {
                 return Some(found);
             }
-            if small(node.size) {
+            if small(node.size.into()) {
                 return Some((node.key, node.index));
             }
             // All following entries are after the key.
@@ -272,7 +297,8 @@ mod tests {
         let (l, r) = (checked(trees, node.left), checked(trees, node.right));
         assert!(l.abs_diff(r) <= 1);
         assert_eq!(node.height, 1 + l.max(r));
-        assert_eq!(node.least, least(node.size, least(trees.least(node.left), trees.least(node.right))));
+        let below = least(trees.least(node.left), trees.least(node.right));
+        assert_eq!(Size::from(node.least), least(node.size.into(), below));
         node.height
     }
 

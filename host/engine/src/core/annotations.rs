@@ -1,0 +1,207 @@
+//! The annotations (RFC 27) that the job manager has of a waiting job, as this engine sent them.
+//!
+//! Nearly every waiting job has annotations of its reason and its estimated start, and no others. They follow from both, so
+//! their texts are not kept. Must never know why a job waits.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use crate::reason::Reason;
+
+const REASON: &str = "sched.reason_pending";
+const SELECTION: &str = "sched.selection_type";
+const ESTIMATE: &str = "sched.t_estimate";
+
+/// The reason of a waiting job, and its estimated start.
+pub(crate) type State = (Reason, Option<f64>);
+
+/// The annotations of a job; see the module.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Annotations(Option<Box<Sent>>);
+
+#[derive(Debug, Clone, Default, PartialEq)]
+struct Sent {
+    state: Option<State>,
+    /// Flattened annotations (`sched.NAME`, `user.NAME`) that do not follow from the state. Null stands for one that would
+    /// follow and was removed.
+    other: BTreeMap<String, Value>,
+}
+
+/// The annotation of this key that follows from a state.
+fn following((reason, estimate): &State, key: &str) -> Option<Value> {
+    match key {
+        REASON => Some(reason.to_string().into()),
+        SELECTION => (*reason == Reason::Reserved && estimate.is_some()).then(|| "reserved".into()),
+        ESTIMATE => estimate.map(Value::from),
+        _ => None,
+    }
+}
+
+impl Sent {
+    fn following(&self, key: &str) -> Option<Value> {
+        following(self.state.as_ref()?, key)
+    }
+
+    fn get(&self, key: &str) -> Option<Value> {
+        match self.other.get(key) {
+            Some(value) => Some(value.clone()).filter(|value| !value.is_null()),
+            None => self.following(key),
+        }
+    }
+
+    fn set(&mut self, key: &str, value: Option<Value>) {
+        let following = self.following(key);
+        if value == following {
+            self.other.remove(key);
+        } else {
+            self.other.insert(key.to_owned(), value.unwrap_or_default());
+        }
+    }
+}
+
+impl Annotations {
+    /// True if the job manager has an annotation of this key.
+    pub(crate) fn has(&self, key: &str) -> bool {
+        self.0.as_ref().is_some_and(|sent| sent.get(key).is_some())
+    }
+
+    /// Number of annotations whose keys are not among these.
+    pub(crate) fn beside(&self, keys: &BTreeMap<String, Value>) -> usize {
+        self.all().into_keys().filter(|key| !keys.contains_key(key)).count()
+    }
+
+    /// Sets an annotation, or removes it with null. True if that changes what the job manager has.
+    pub(crate) fn merge(&mut self, key: &str, value: &Value) -> bool {
+        let value = Some(value.clone()).filter(|value| !value.is_null());
+        if self.0.as_ref().and_then(|sent| sent.get(key)) == value {
+            return false;
+        }
+        self.0.get_or_insert_default().set(key, value);
+        true
+    }
+
+    /// Sets the annotations that follow from a state, unless they were set for the same state before. Returns those that
+    /// change, null for those that are removed.
+    pub(crate) fn set_state(&mut self, state: State) -> BTreeMap<String, Value> {
+        if self.0.as_ref().is_some_and(|sent| sent.state.as_ref() == Some(&state)) {
+            return BTreeMap::new();
+        }
+        let sent = self.0.get_or_insert_default();
+        let keys = [REASON, SELECTION, ESTIMATE];
+        let before = keys.map(|key| sent.get(key));
+        keys.iter().for_each(|key| drop(sent.other.remove(*key)));
+        sent.state = Some(state);
+        let changes = keys.into_iter().zip(before).filter_map(|(key, before)| {
+            let now = sent.following(key);
+            (now != before).then(|| (key.to_owned(), now.unwrap_or_default()))
+        });
+        changes.collect()
+    }
+
+    /// All annotations, by key.
+    pub(crate) fn all(&self) -> BTreeMap<String, Value> {
+        let Some(sent) = &self.0 else { return BTreeMap::new() };
+        let mut all = sent.other.clone();
+        for key in [REASON, SELECTION, ESTIMATE] {
+            if let Some(value) = sent.get(key) {
+                all.insert(key.to_owned(), value);
+            }
+        }
+        all.retain(|_, value| !value.is_null());
+        all
+    }
+
+    /// The state that was set last.
+    pub(crate) fn state(&self) -> Option<State> {
+        self.0.as_ref()?.state.clone()
+    }
+
+    /// From a state that was set, and all annotations.
+    pub(crate) fn restored(state: Option<State>, all: &BTreeMap<String, Value>) -> Self {
+        if state.is_none() && all.is_empty() {
+            return Annotations(None);
+        }
+        let mut sent = Sent { state, other: BTreeMap::new() };
+        for key in all.keys().map(String::as_str).chain([REASON, SELECTION, ESTIMATE]) {
+            sent.set(key, all.get(key).cloned());
+        }
+        Annotations(Some(Box::new(sent)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const KEYS: [&str; 5] = [REASON, SELECTION, ESTIMATE, "sched.share", "user.note"];
+
+    fn value(number: u8) -> Value {
+        match number {
+            0 => Value::Null,
+            1 => "reserved".into(),
+            2 => 5.0.into(),
+            _ => Reason::Reserved.to_string().into(),
+        }
+    }
+
+    /// The same with a plain map of all annotations.
+    #[derive(Default)]
+    struct Model {
+        state: Option<State>,
+        all: BTreeMap<String, Value>,
+    }
+
+    impl Model {
+        fn merge(&mut self, key: &str, value: &Value) -> bool {
+            match value {
+                Value::Null => self.all.remove(key).is_some(),
+                value if self.all.get(key) == Some(value) => false,
+                value => {
+                    self.all.insert(key.to_owned(), value.clone());
+                    true
+                }
+            }
+        }
+
+        fn set_state(&mut self, state: State) -> BTreeMap<String, Value> {
+            if self.state.as_ref() == Some(&state) {
+                return BTreeMap::new();
+            }
+            let news = [REASON, SELECTION, ESTIMATE].map(|key| {
+                let value = following(&state, key).unwrap_or_default();
+                (key.to_owned(), value)
+            });
+            self.state = Some(state);
+            news.into_iter().filter(|(key, value)| self.merge(key, value)).collect()
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn annotations_are_a_plain_map(steps in prop::collection::vec((0u8..3, 0usize..5, 0u8..4), 0..40)) {
+            let (mut annotations, mut model) = (Annotations::default(), Model::default());
+            for (kind, key, number) in steps {
+                if kind > 0 {
+                    let (key, value) = (KEYS[key], value(number));
+                    prop_assert_eq!(annotations.merge(key, &value), model.merge(key, &value));
+                } else {
+                    let reason = if key > 2 { Reason::Reserved } else { Reason::Behind };
+                    let state = (reason, (number > 1).then_some(f64::from(number) + 3.0));
+                    prop_assert_eq!(annotations.set_state(state.clone()), model.set_state(state));
+                }
+                prop_assert_eq!(&annotations.all(), &model.all);
+                prop_assert_eq!(annotations.state(), model.state.clone());
+                KEYS.iter().for_each(|key| assert_eq!(annotations.has(key), model.all.contains_key(*key)));
+                let some = BTreeMap::from([(REASON.to_owned(), Value::Null)]);
+                let beside = model.all.keys().filter(|key| *key != REASON).count();
+                prop_assert_eq!(annotations.beside(&some), beside);
+                let again = Annotations::restored(annotations.state(), &annotations.all());
+                prop_assert_eq!(again.all(), annotations.all());
+                annotations = again;
+            }
+        }
+    }
+}
