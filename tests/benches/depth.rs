@@ -1,19 +1,26 @@
-//! The cost of an event against the depth of the queue: events per second at 1 k, 100 k and 1 M pending jobs, with
-//! EASY as
-//! a component, on a full machine.
+//! The cost of an event against the depth of the queue: events per second at 1 k, 100 k and 1 M pending jobs, with EASY as
+//! a component.
 //!
 //! Each round submits a job that waits, raises its priority, cancels it, and ends and starts a running job; after
-//! every event the engine makes its pass. Jobs have 64 shapes and 16 durations.
+//! every event the engine makes its pass. Each of the tables has other jobs that wait:
 //!
-//! A second table has the same beside reservations of administrators, with 100 k pending jobs: none, one that is far away, one
-//! thousand that are far away, and one thousand of which one begins or ends in every round.
+//! 1. on a full machine, jobs of 64 shapes and 16 durations;
+//! 2. on a full machine, jobs of 5,000 shapes whose durations all differ;
+//! 3. the same where half of the machine is free: the first job has a reservation, which every end moves, and all others
+//!    would delay it;
+//! 4. as 1, with 100 k pending jobs, beside reservations of administrators: none, one that is far away, one thousand that are
+//!    far away, and one thousand of which one begins or ends in every round;
+//! 5. as 2, with 10 k pending jobs, on machines of 64 to 131,072 nodes.
+//!
+//! Arguments are numbers of tables: `cargo xtask bench --bench depth -- 2 3`.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use fluxgate_engine::{AfterWindow, Engine, Event, Members, Occurrence, OnRunning, Window, WindowKind};
-use fluxgate_formats::{Idset, JobId};
+use fluxgate_formats::{Idset, JobId, Jobspec};
 use fluxgate_policy::{Compiled, Limits, Loader};
-use fluxgate_tests::drive::{alloc, drive, full, job, narrow};
+use fluxgate_tests::drive::{WAITING_FROM, alloc, diverse, drive, empty, full, job};
 use fluxgate_tests::fixture::policies;
 
 const ROUNDS: u64 = 2000;
@@ -29,26 +36,35 @@ struct Cost {
     matches: f64,
 }
 
-/// The rounds on a full machine with so many pending jobs, beside these windows.
-fn rounds(easy: &Compiled, depth: u64, windows: Vec<Window>) -> Cost {
-    let policy = easy.instantiate(&Default::default()).expect("easy starts");
-    let (mut engine, mut running) = full(Box::new(policy), depth);
-    for window in windows {
-        engine.step(Event::PutWindow(Box::new(window)), 1.0);
-    }
+/// A machine, jobs that run, and jobs that wait.
+struct Scene {
+    engine: Engine,
+    /// The jobs that run; one of each round ends, from the back.
+    running: Vec<JobId>,
+    /// A job that waits, by number.
+    waiting: fn(u64) -> Arc<Jobspec>,
+    /// A job that starts in the place of one that ended.
+    next: fn(u64) -> Arc<Jobspec>,
+    rounds: u64,
+}
+
+/// The rounds of a scene.
+fn rounds(scene: Scene) -> Cost {
+    let Scene { mut engine, mut running, waiting, next, rounds } = scene;
     engine.pass(1.0);
     let before = engine.stats();
     let begin = Instant::now();
-    for round in 0..ROUNDS {
+    for round in 0..rounds {
         let now = 2.0 + round as f64;
         turn(&mut engine, now);
         let id = 100_000_000 + round;
-        drive(&mut engine, alloc(id, job(1024 + (round % 64) as u32, 600.0)), now);
+        drive(&mut engine, alloc(id, waiting(round)), now);
         drive(&mut engine, Event::Prioritize { jobs: vec![(JobId(id), 20)] }, now);
         drive(&mut engine, Event::Cancel { id: JobId(id) }, now);
-        let ended = running.remove(0);
+        let ended = running.pop().expect("a job runs");
         drive(&mut engine, Event::Free { id: ended, ranks: None, last: true }, now);
-        running.extend(drive(&mut engine, narrow(200_000_000 + round), now));
+        let started = drive(&mut engine, alloc(200_000_000 + round, next(round)), now);
+        assert_eq!(started, [JobId(200_000_000 + round)], "the small job starts, and nothing else");
     }
     let seconds = begin.elapsed().as_secs_f64();
     let after = engine.stats();
@@ -58,6 +74,49 @@ fn rounds(easy: &Compiled, depth: u64, windows: Vec<Window>) -> Cost {
         candidates: (after.candidates - before.candidates) as f64,
         matches: (after.matches - before.matches) as f64,
     }
+}
+
+/// A full machine with so many pending jobs of few kinds, beside these windows.
+fn few_kinds(easy: &Compiled, depth: u64, windows: Vec<Window>) -> Scene {
+    let policy = easy.instantiate(&Default::default()).expect("easy starts");
+    let (mut engine, mut running) = full(Box::new(policy), depth);
+    running.reverse();
+    for window in windows {
+        engine.step(Event::PutWindow(Box::new(window)), 1.0);
+    }
+    let waiting = |round| job(1024 + (round % 64) as u32, 600.0);
+    Scene { engine, running, waiting, next: |_| job(1, 1e6), rounds: ROUNDS }
+}
+
+/// A machine of 32 cores a node that jobs of a node each fill, or but for every second node; so many pending jobs of
+/// many kinds, behind one that asks for three quarters of the cores.
+fn many_kinds(easy: &Compiled, nodes: u32, depth: u64, half: bool) -> Scene {
+    let policy = easy.instantiate(&Default::default()).expect("easy starts");
+    let mut engine = empty(nodes, 32 * nodes, Box::new(policy));
+    let mut running = Vec::new();
+    // A job of each core of 64 nodes, so that there are enough to end, and one of each other node.
+    let small = nodes.min(64) * 32;
+    for number in 0..small + nodes.saturating_sub(64) {
+        let cores = if number < small { 1 } else { 32 };
+        let started = drive(&mut engine, alloc(u64::from(number), job(cores, 1e6 + f64::from(number))), 0.0);
+        running.extend(started);
+    }
+    if half {
+        for id in running.iter().step_by(2) {
+            engine.step(Event::Free { id: *id, ranks: None, last: true }, 0.5);
+        }
+        running = running.into_iter().skip(1).step_by(2).collect();
+    }
+    // The small jobs, the one with the latest end last.
+    running.truncate(if half { small as usize / 2 } else { small as usize });
+    engine.step(alloc(WAITING_FROM * 100, job(24 * nodes, 1e6)), 0.75);
+    let shortest = if half { 2e6 } else { 600.0 };
+    for number in 1..depth {
+        engine.step(alloc(WAITING_FROM * 100 + number, diverse(number, shortest)), 1.0);
+    }
+    let waiting = if half { |round| diverse(round, 2e6) } else { |round| diverse(round, 600.0) };
+    // It ends before the reservation of the first job.
+    Scene { engine, running, waiting, next: |_| job(1, 100_000.0), rounds: ROUNDS / 2 }
 }
 
 /// A window that begins or ends now has its pass.
@@ -93,8 +152,6 @@ fn maintenance(number: u32, start: f64, seconds: f64) -> Window {
 fn beside_windows(easy: &Compiled) {
     let far = |count: u32| (0..count).map(|n| maintenance(n, FAR + f64::from(n) * 1e4, 5e3)).collect();
     let near = (0..WINDOWS).map(|n| maintenance(n, 2.0 + 2.0 * f64::from(n), 1.0)).collect();
-    println!("\n| windows | events/s | us an event | candidates an event | matches an event |");
-    println!("|:--|--:|--:|--:|--:|");
     let rows: [(&str, Vec<Window>); 4] = [
         ("none", Vec::new()),
         ("1, far", far(1)),
@@ -102,7 +159,7 @@ fn beside_windows(easy: &Compiled) {
         ("1000, two edges in two rounds", near),
     ];
     for (name, windows) in rows {
-        show(name, &rounds(easy, 100_000, windows));
+        show(name, &rounds(few_kinds(easy, 100_000, windows)));
     }
 }
 
@@ -120,12 +177,40 @@ fn show(name: &str, cost: &Cost) {
 
 #[allow(clippy::print_stdout)]
 fn main() {
+    let chosen: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
+    let wanted = |table: &str| chosen.is_empty() || chosen.iter().any(|word| word == table);
     let loader = Loader::new(Limits::default(), None).expect("wasm runs here");
     let easy = loader.compile_file(&policies().join("easy.wasm")).expect("run `cargo xtask policies`");
-    println!("| pending | events/s | us an event | candidates an event | matches an event |");
-    println!("|--:|--:|--:|--:|--:|");
-    for depth in [1_000u64, 100_000, 1_000_000] {
-        show(&depth.to_string(), &rounds(&easy, depth, Vec::new()));
+    let head = |first: &str| {
+        println!(
+            "\n| {first} | events/s | us an event | candidates an event | matches an event |\n|:--|--:|--:|--:|--:|"
+        )
+    };
+    let depths = [1_000, 100_000, 1_000_000];
+    if wanted("1") {
+        head("pending, 64 shapes");
+        depths
+            .iter()
+            .for_each(|depth| show(&depth.to_string(), &rounds(few_kinds(&easy, *depth, Vec::new()))));
     }
-    beside_windows(&easy);
+    for (table, name, half) in
+        [("2", "pending, 5,000 shapes", false), ("3", "pending, half of the machine is free", true)]
+    {
+        if wanted(table) {
+            head(name);
+            depths
+                .iter()
+                .for_each(|depth| show(&depth.to_string(), &rounds(many_kinds(&easy, 64, *depth, half))));
+        }
+    }
+    if wanted("4") {
+        head("windows");
+        beside_windows(&easy);
+    }
+    if wanted("5") {
+        head("nodes, 10,000 pending");
+        for nodes in [64, 512, 4096, 32_768, 131_072] {
+            show(&nodes.to_string(), &rounds(many_kinds(&easy, nodes, 10_000, false)));
+        }
+    }
 }

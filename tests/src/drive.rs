@@ -6,8 +6,8 @@
 use std::sync::Arc;
 
 use fluxgate_engine::{Action, Config, Engine, Event, Policy};
-use fluxgate_formats::JobId;
 use fluxgate_formats::jobspec::{Jobspec, Simple};
+use fluxgate_formats::{Constraint, Hostlist, JobId};
 use fluxgate_sim::driver;
 use fluxgate_sim::machine::Machine;
 use fluxgate_sim::schedule::{Collect, Row};
@@ -15,6 +15,8 @@ use fluxgate_sim::workload::{Options, Workload};
 
 /// Cores of [`full`].
 pub const CORES: u64 = 2048;
+/// Number of shapes of [`diverse`].
+pub const SHAPES: u64 = 5000;
 /// The first id of the waiting jobs in [`full`].
 pub const WAITING_FROM: u64 = 10_000;
 /// Requested duration of the running jobs in [`full`], in seconds.
@@ -28,6 +30,30 @@ pub fn job(slots: u32, duration: f64) -> Arc<Jobspec> {
 /// One of 64 shapes and 16 durations that does not fit as long as half of [`CORES`] are held.
 pub fn wide(number: u64) -> Arc<Jobspec> {
     job(1024 + (number % 64) as u32, 600.0 * (1 + number % 16) as f64)
+}
+
+/// One of [`SHAPES`] shapes of at least two cores, with a duration of its own of at least `shortest` seconds: cores on any
+/// nodes, so many on each of some nodes, whole nodes, and nodes of a list of hosts.
+///
+/// # Panics
+/// Never: the list of hosts is one.
+pub fn diverse(number: u64, shortest: f64) -> Arc<Jobspec> {
+    let shape = (number * 48_271 % SHAPES) as u32;
+    let (kind, rest) = (shape % 4, shape / 4);
+    let (nodes, cores) = (2 + rest % 50, 1 + rest / 50);
+    let duration = shortest + (number * 7919 % 1_000_003) as f64 * 0.08;
+    let spread = Simple { nodes: Some(nodes), slots: nodes, cores_per_slot: cores, ..Simple::default() };
+    let simple = match kind {
+        0 => Simple { slots: 2 + rest, ..Simple::default() },
+        1 => spread,
+        2 => Simple { exclusive: true, ..spread },
+        _ => {
+            let hosts = format!("node[{}-{}]", rest % 50, rest % 50 + 13);
+            let hosts = Hostlist::parse(&hosts).expect("a list of hosts");
+            Simple { nodes: Some(2), slots: 2, constraint: Some(Constraint::Hostlist(hosts)), ..spread }
+        }
+    };
+    Arc::new(Simple { duration, command: vec!["x".to_owned()], ..simple }.build())
 }
 
 /// An `alloc` request of a job whose time of submission, in seconds after the epoch, equals its id.
@@ -49,18 +75,27 @@ pub fn drive(engine: &mut Engine, event: Event, now: f64) -> Vec<JobId> {
     started
 }
 
+/// An engine of an empty machine of so many nodes and cores, under this policy.
+///
+/// # Panics
+/// If the policy does not take over.
+pub fn empty(nodes: u32, cores: u32, policy: Box<dyn Policy>) -> Engine {
+    let machine = Machine::uniform(nodes, cores).expect("a machine").resources;
+    let mut engine = Engine::new(machine, Config { annotate: false, ..Config::default() });
+    let name = policy.name().to_owned();
+    engine.swap(policy).expect("no other swap");
+    engine.pass(0.0);
+    assert_eq!(engine.policy_name(), name);
+    engine
+}
+
 /// A machine of 64 nodes that is full of jobs of one core, with this many waiting [`wide`] jobs and this policy; also
 /// returns the running jobs.
 ///
 /// # Panics
 /// If the policy does not take over.
 pub fn full(policy: Box<dyn Policy>, depth: u64) -> (Engine, Vec<JobId>) {
-    let machine = Machine::uniform(64, CORES as u32).expect("a machine").resources;
-    let mut engine = Engine::new(machine, Config { annotate: false, ..Config::default() });
-    let name = policy.name().to_owned();
-    engine.swap(policy).expect("no other swap");
-    engine.pass(0.0);
-    assert_eq!(engine.policy_name(), name);
+    let mut engine = empty(64, CORES as u32, policy);
     let mut running = Vec::new();
     for id in 0..CORES {
         running.extend(drive(&mut engine, alloc(id, job(1, LONG)), 0.0));

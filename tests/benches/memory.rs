@@ -1,0 +1,102 @@
+//! The memory of a waiting job in the engine with all its indexes: bytes of the allocator, not of the process, with
+//! EASY, SJF and multifactor (which has groups) as components, on a full machine.
+//!
+//! All durations differ, and the jobs have 5,000 shapes. Arguments choose policies.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use fluxgate_engine::Event;
+use fluxgate_formats::JobId;
+use fluxgate_policy::{Limits, Loader};
+use fluxgate_tests::drive::{alloc, diverse, drive, full, narrow};
+use fluxgate_tests::fixture::policies;
+
+/// The system's allocator, and how many bytes are in use.
+struct Counting;
+
+static IN_USE: AtomicUsize = AtomicUsize::new(0);
+
+// SAFETY: every call goes to the system's allocator as it came.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        IN_USE.fetch_add(layout.size(), Ordering::Relaxed);
+        // SAFETY: the caller's promise.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+        IN_USE.fetch_sub(layout.size(), Ordering::Relaxed);
+        // SAFETY: the caller's promise.
+        unsafe { System.dealloc(at, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+fn in_use() -> f64 {
+    IN_USE.load(Ordering::Relaxed) as f64
+}
+
+/// Jobs that are submitted and end, one after the other, in the table of growth.
+const TURNOVER: u64 = 1_000_000;
+
+#[allow(clippy::print_stdout)]
+fn main() {
+    let chosen: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
+    let loader = Loader::new(Limits::default(), None).expect("wasm runs here");
+    println!("| policy | waiting | bytes a waiting job | bytes a job after all were cancelled |");
+    println!("|:--|--:|--:|--:|");
+    for name in ["easy", "sjf", "multifactor"] {
+        if !chosen.is_empty() && !chosen.iter().any(|word| word == name) {
+            continue;
+        }
+        let compiled = loader
+            .compile_file(&policies().join(format!("{name}.wasm")))
+            .expect("run `cargo xtask policies`");
+        for waiting in [100_000_u64, 1_000_000] {
+            let policy = compiled.instantiate(&Default::default()).expect("it starts");
+            let (mut engine, _) = full(Box::new(policy), 0);
+            let before = in_use();
+            for number in 0..waiting {
+                engine.step(alloc(10_000 + number, diverse(number, 600.0)), 1.0);
+            }
+            engine.pass(1.0);
+            let held = in_use() - before;
+            for number in 0..waiting {
+                let id = JobId(10_000 + number);
+                engine.step(Event::Cancel { id }, 2.0);
+            }
+            engine.pass(2.0);
+            let kept = in_use() - before;
+            println!("| {name} | {waiting} | {:.0} | {:.0} |", held / waiting as f64, kept / waiting as f64);
+        }
+    }
+    turnover(&loader);
+}
+
+/// A million jobs that start and end behind 10,000 that wait.
+#[allow(clippy::print_stdout)]
+fn turnover(loader: &Loader) {
+    let easy = loader.compile_file(&policies().join("easy.wasm")).expect("run `cargo xtask policies`");
+    let policy = easy.instantiate(&Default::default()).expect("it starts");
+    let (mut engine, running) = full(Box::new(policy), 0);
+    for number in 0..10_000 {
+        engine.step(alloc(10_000 + number, diverse(number, 600.0)), 1.0);
+    }
+    engine.pass(1.0);
+    let mut running = VecDeque::from(running);
+    println!("\n| jobs that ended | bytes in use |\n|--:|--:|");
+    for round in 0..TURNOVER {
+        if round.is_multiple_of(TURNOVER / 10) {
+            println!("| {round} | {} |", IN_USE.load(Ordering::Relaxed));
+        }
+        let now = 2.0 + round as f64;
+        let ended = running.pop_front().expect("a job runs");
+        drive(&mut engine, Event::Free { id: ended, ranks: None, last: true }, now);
+        running.extend(drive(&mut engine, narrow(100_000_000 + round), now));
+    }
+    println!("| {TURNOVER} | {} |", IN_USE.load(Ordering::Relaxed));
+}
