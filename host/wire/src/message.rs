@@ -5,6 +5,8 @@
 //!
 //! This module knows neither sockets nor scheduling.
 
+use std::sync::Arc;
+
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -80,11 +82,25 @@ pub struct ReplyTo {
     flags: Flags,
     userid: u32,
     matchtag: u32,
+    back: Arc<Back>,
+}
+
+/// Where an answer goes.
+#[derive(Debug, PartialEq, Eq)]
+struct Back {
     routes: Option<Vec<String>>,
     topic: Option<String>,
 }
 
 impl ReplyTo {
+    /// Holds routes and topic together with another one, if they are equal. Requests of one client to one service are, and
+    /// a hundred thousand of them may wait for their answers.
+    pub fn share(&mut self, other: &ReplyTo) {
+        if self.back == other.back {
+            self.back = Arc::clone(&other.back);
+        }
+    }
+
     /// A success response without payload.
     pub fn ok(&self) -> Message {
         Message {
@@ -92,8 +108,8 @@ impl ReplyTo {
             flags: self.flags,
             userid: USERID_UNKNOWN,
             rolemask: role::NONE,
-            routes: self.routes.clone(),
-            topic: self.topic.clone(),
+            routes: self.back.routes.clone(),
+            topic: self.back.topic.clone(),
             payload: None,
         }
     }
@@ -122,7 +138,7 @@ impl ReplyTo {
 
     /// The original sender: the route nearest the delimiter (RFC 6).
     pub fn sender(&self) -> Option<&str> {
-        self.routes.as_ref()?.last().map(String::as_str)
+        self.back.routes.as_ref()?.last().map(String::as_str)
     }
 
     /// User id of the sender. The broker vouches for it, unlike for routes, which the sender writes.
@@ -137,7 +153,7 @@ impl ReplyTo {
 
     /// The topic of the request.
     pub fn topic(&self) -> &str {
-        self.topic.as_deref().unwrap_or("")
+        self.back.topic.as_deref().unwrap_or("")
     }
 }
 
@@ -245,8 +261,7 @@ impl Message {
             flags: self.flags,
             userid: self.userid,
             matchtag: self.matchtag(),
-            routes: self.routes.clone(),
-            topic: self.topic.clone(),
+            back: Arc::new(Back { routes: self.routes.clone(), topic: self.topic.clone() }),
         }
     }
 

@@ -158,7 +158,10 @@ impl Session {
             self.stats.allocs_repeated += 1;
             return self.unexpected(message, "the job is being started already");
         }
-        let alloc = Alloc { reply: message.reply_to(), state: AllocState::Pending };
+        let mut alloc = Alloc { reply: message.reply_to(), state: AllocState::Pending };
+        if let Some((_, other)) = self.allocs.last_key_value() {
+            alloc.reply.share(&other.reply);
+        }
         if self.watch.is_refused(id) {
             self.allocs.insert(id, alloc);
             tracing::error!(job = %id, "the job manager refuses to start this job");
