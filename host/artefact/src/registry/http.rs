@@ -1,8 +1,8 @@
 //! Requests to a registry: bounded answers, redirects, logins.
 //!
 //! Certificates and proxies are those of the site: the system's certificates (or `SSL_CERT_FILE`, `SSL_CERT_DIR`) and
-//! `HTTPS_PROXY`, `NO_PROXY`. Plain HTTP is used only with this machine itself. A credential is sent to the host that it
-//! is for, and to no other that an answer names. A text of the registry that becomes part of a request must have an
+//! `HTTPS_PROXY`, `NO_PROXY`. Plain HTTP is used only with this machine itself. A token is sent to the registry's host,
+//! user and password also to the token service that the registry names; an address of a redirect gets neither. A text of the registry that becomes part of a request must have an
 //! allowed alphabet, or is refused.
 //!
 //! This module must never know what is transferred.
