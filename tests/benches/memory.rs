@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use fluxgate_engine::Event;
 use fluxgate_formats::JobId;
 use fluxgate_policy::{Limits, Loader};
-use fluxgate_tests::drive::{alloc, diverse, drive, full, narrow};
+use fluxgate_tests::drive::{SHAPES, alloc, diverse, drive, full, job};
 use fluxgate_tests::fixture::policies;
 
 /// The system's allocator, and how many bytes are in use.
@@ -47,8 +47,10 @@ const TURNOVER: u64 = 1_000_000;
 fn main() {
     let chosen: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
     let loader = Loader::new(Limits::default(), None).expect("wasm runs here");
-    println!("| policy | waiting | bytes a waiting job | bytes a job after all were cancelled |");
-    println!("|:--|--:|--:|--:|");
+    println!(
+        "| policy | waiting | bytes a waiting job | beyond the 5,000 shapes | bytes a job after all were cancelled |"
+    );
+    println!("|:--|--:|--:|--:|--:|");
     for name in ["easy", "sjf", "multifactor"] {
         if !chosen.is_empty() && !chosen.iter().any(|word| word == name) {
             continue;
@@ -60,18 +62,28 @@ fn main() {
             let policy = compiled.instantiate(&Default::default()).expect("it starts");
             let (mut engine, _) = full(Box::new(policy), 0);
             let before = in_use();
+            let mut shapes = 0.0;
             for number in 0..waiting {
                 engine.step(alloc(10_000 + number, diverse(number, 600.0)), 1.0);
+                if number + 1 == SHAPES {
+                    engine.pass(1.0);
+                    shapes = in_use() - before;
+                }
             }
             engine.pass(1.0);
             let held = in_use() - before;
+            let beyond = (held - shapes) / (waiting - SHAPES) as f64;
             for number in 0..waiting {
                 let id = JobId(10_000 + number);
                 engine.step(Event::Cancel { id }, 2.0);
             }
             engine.pass(2.0);
             let kept = in_use() - before;
-            println!("| {name} | {waiting} | {:.0} | {:.0} |", held / waiting as f64, kept / waiting as f64);
+            println!(
+                "| {name} | {waiting} | {:.0} | {beyond:.0} | {:.0} |",
+                held / waiting as f64,
+                kept / waiting as f64
+            );
         }
     }
     turnover(&loader);
@@ -96,7 +108,10 @@ fn turnover(loader: &Loader) {
         let now = 2.0 + round as f64;
         let ended = running.pop_front().expect("a job runs");
         drive(&mut engine, Event::Free { id: ended, ranks: None, last: true }, now);
-        running.extend(drive(&mut engine, narrow(100_000_000 + round), now));
+        // Before all that wait.
+        let id = JobId(100_000_000 + round);
+        let next = Event::Alloc { id, priority: 20, userid: 1, t_submit: now, jobspec: job(1, 1e6) };
+        running.extend(drive(&mut engine, next, now));
     }
     println!("| {TURNOVER} | {} |", IN_USE.load(Ordering::Relaxed));
 }

@@ -37,7 +37,7 @@ pub(crate) fn send_reason(core: &mut Core, slot: Slot, out: &mut Vec<Action>) {
         return;
     }
     let Some(job) = core.job_mut(slot) else { return };
-    let news = job.annotations.set_state((job.reason.clone(), job.t_estimate));
+    let news = job.annotations.set_state((job.reason.clone(), job.t_estimate()));
     if !news.is_empty() {
         out.push(Action::Annotate { id: job.id, annotations: nest(news) });
     }

@@ -100,7 +100,7 @@ impl Engine {
     pub fn lacks_estimate(&self, id: JobId, now: f64) -> bool {
         let core = &*self.core;
         let job = core.slot_of(id).and_then(|slot| core.job(slot));
-        job.is_some_and(|job| job.t_estimate.is_none_or(|start| start < now))
+        job.is_some_and(|job| job.t_estimate().is_none_or(|start| start < now))
     }
 
     /// The copy for a forecast of the first `most` jobs (at most [`FORECAST_JOBS_MAX`]). Its cost depends on the machine, on
@@ -128,7 +128,7 @@ impl Engine {
                 let length = core.habits.length(Some(job.userid), job.duration, 0.0).max(LENGTH_MIN);
                 let (id, queue) = (job.id, job.queue);
                 let guessed = core.queues[queue as usize].estimated.is_some_and(|(of, _)| of == id);
-                let reserved = job.t_estimate.filter(|_| !guessed);
+                let reserved = job.t_estimate().filter(|_| !guessed);
                 let (request, limit) = (Arc::clone(&job.request), job.duration);
                 jobs.push(Candidate { id, queue, request, length, limit, reserved });
             }

@@ -13,7 +13,7 @@ use crate::amounts::never_within;
 use crate::core::Core;
 use crate::core::job::Running;
 use crate::core::scope::QueueId;
-use crate::reason::Reason;
+use crate::reason::{KeptCores, Reason};
 
 /// Cores of a job over a half-open span of time.
 #[derive(Debug, Clone, Copy)]
@@ -96,7 +96,7 @@ impl Headroom {
         let come: u64 = come.map(|span| span.cores).sum();
         let left = (free + gone).saturating_sub(come);
         (left < cores.saturating_add(kept))
-            .then(|| Reason::Kept { queue: floor.name.clone(), cores: floor.cores })
+            .then(|| Reason::Kept(Box::new(KeptCores { queue: floor.name.clone(), cores: floor.cores })))
     }
 
     /// The first time, at `from` or later, from which on the bounds allow this number of cores for `duration` seconds.

@@ -78,7 +78,7 @@ pub use questions::{
     NodeState, Obstacle, PROBES_MAX, PROMISES_MAX, Questions, Source, WhenAnswer,
 };
 pub use ranking::order_by_scores;
-pub use reason::Reason;
+pub use reason::{InTheWay, KeptCores, Reason};
 pub use shadow::{
     DIFFERENCES_MAX, Decisions, Difference, Shadow, ShadowBase, ShadowError, ShadowJobs, Tally, When,
 };

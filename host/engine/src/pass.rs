@@ -347,7 +347,7 @@ impl Pass {
         let Some(job) = self.core.job(candidate) else { return Ok(Err(Refusal::NotEligible)) };
         let (id, duration) = (job.id, job.duration);
         let guessed = self.core.queues[self.queue as usize].estimated.is_some_and(|(of, _)| of == id);
-        let how = match (self.blocked, job.t_estimate) {
+        let how = match (self.blocked, job.t_estimate()) {
             (true, _) => BACKFILL,
             (false, Some(_)) if !guessed => "reserved",
             (false, _) => "immediate",

@@ -158,8 +158,8 @@ impl Core {
             duration: job.duration,
             length: self.habits.length(Some(job.userid), job.duration, 0.0).max(LENGTH_MIN),
             key: job.key_in(queue),
-            told: job.t_estimate,
-            reserved: job.t_estimate.is_some() && !guessed,
+            told: job.t_estimate(),
+            reserved: job.t_estimate().is_some() && !guessed,
             reason: job.reason.clone(),
             ahead,
         })

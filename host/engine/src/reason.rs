@@ -42,13 +42,9 @@ pub enum Reason {
         /// The bound.
         cores: u64,
     },
-    /// The free cores are reserved for jobs of another queue by its floor.
-    Kept {
-        /// Name of that queue; of several the first.
-        queue: Arc<str>,
-        /// Cores of the floor, less those that its jobs hold.
-        cores: u64,
-    },
+    /// The free cores are reserved for jobs of another queue by its floor. (Boxed: a waiting job has a reason, and few have
+    /// one with many words.)
+    Kept(Box<KeptCores>),
     /// Scheduling is suspended because the policy of this name failed.
     #[serde(rename = "Held")]
     Suspended(Arc<str>),
@@ -59,12 +55,25 @@ pub enum Reason {
     /// The reason that the policy gave.
     Said(Arc<str>),
     /// A window keeps nodes that it needs, or it waits for a window.
-    Window {
-        /// The name of the window.
-        name: Arc<str>,
-        /// The reason in words.
-        text: Arc<str>,
-    },
+    Window(Box<InTheWay>),
+}
+
+/// Cores that are kept by the floor of a queue.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct KeptCores {
+    /// Name of that queue; of several the first.
+    pub queue: Arc<str>,
+    /// Cores of the floor, less those that its jobs hold.
+    pub cores: u64,
+}
+
+/// A window that keeps a job waiting.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct InTheWay {
+    /// The name of the window.
+    pub name: Arc<str>,
+    /// The reason in words.
+    pub text: Arc<str>,
 }
 
 impl Reason {
@@ -91,11 +100,11 @@ impl Reason {
             Reason::Delays(_) => 4,
             Reason::Reserved => 5,
             Reason::Ceiling { .. } => 6,
-            Reason::Kept { .. } => 7,
+            Reason::Kept(_) => 7,
             Reason::Suspended(_) => 8,
             Reason::Short(_) => 9,
             Reason::Said(_) => 10,
-            Reason::Window { .. } => 11,
+            Reason::Window(_) => 11,
         }
     }
 }
@@ -117,17 +126,18 @@ impl std::fmt::Display for Reason {
                 }
                 if sep.is_empty() { f.write_str("resources that are in use or down") } else { Ok(()) }
             }
-            Reason::Short(said) | Reason::Said(said) | Reason::Window { text: said, .. } => f.write_str(said),
+            Reason::Short(said) | Reason::Said(said) => f.write_str(said),
+            Reason::Window(window) => f.write_str(&window.text),
             Reason::Delays(id) => write!(f, "would delay the reserved start of {id}"),
             Reason::Reserved => f.write_str("first in line, has a reserved start"),
             Reason::Ceiling { cores } => {
                 write!(f, "jobs of its queue may hold {cores} cores together, and it would be more")
             }
-            Reason::Kept { queue, cores } if queue.is_empty() => {
-                write!(f, "what is free is kept: {cores} cores for jobs without a queue")
+            Reason::Kept(kept) if kept.queue.is_empty() => {
+                write!(f, "what is free is kept: {} cores for jobs without a queue", kept.cores)
             }
-            Reason::Kept { queue, cores } => {
-                write!(f, "what is free is kept: {cores} cores for queue {queue}")
+            Reason::Kept(kept) => {
+                write!(f, "what is free is kept: {} cores for queue {}", kept.cores, kept.queue)
             }
             Reason::Suspended(policy) => {
                 write!(f, "nothing starts: policy {policy} failed, and no other decides yet")

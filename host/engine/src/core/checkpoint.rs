@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::Core;
 use super::annotations::Annotations;
 use super::class::{Class, ClassKey};
-use super::job::{Job, NewJob, Running};
+use super::job::{NewJob, Running};
 use super::queue::Queue;
 use super::scope::{PolicyScope, Role};
 use super::waiting::{PendingState, PendingStates};
@@ -352,12 +352,10 @@ impl Core {
             placement,
             reservation,
         };
-        let waiting = Job {
-            reason: job.reason.clone(),
-            t_estimate: job.t_estimate,
-            annotations: Annotations::restored(job.told_reason.clone(), &job.told),
-            ..new.wait_in(class)
-        };
+        let mut waiting = new.wait_in(class);
+        waiting.reason = job.reason.clone();
+        waiting.annotations = Annotations::restored(job.told_reason.clone(), &job.told);
+        waiting.set_estimate(job.t_estimate);
         queue.native.insert(waiting.native_key(), job.place);
         queue.tally.waits_for(&waiting.reason);
         self.jobs.put(job.place, waiting);

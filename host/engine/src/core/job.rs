@@ -36,7 +36,7 @@ pub(crate) struct Job {
     /// Why it waits, as found by the passes so far.
     pub(crate) reason: Reason,
     /// Its reserved start by the last pass of its queue, or an estimate.
-    pub(crate) t_estimate: Option<f64>,
+    estimate: Estimate,
     /// The annotations of this scheduler that the job manager has.
     pub(crate) annotations: Annotations,
 }
@@ -64,6 +64,14 @@ impl Place {
         let Place { generation: made, key } = self;
         (made == generation && !key.is_nan()).then_some(key)
     }
+}
+
+/// Seconds since the epoch, or NaN for no time.
+#[derive(Debug, Clone, Copy)]
+struct Estimate(f64);
+
+impl Estimate {
+    const NONE: Estimate = Estimate(f64::NAN);
 }
 
 /// What a jobspec may name beside its resources.
@@ -105,7 +113,7 @@ impl NewJob {
             offered: 0,
             decided: 0,
             reason: Reason::Unseen,
-            t_estimate: None,
+            estimate: Estimate::NONE,
             annotations: Annotations::default(),
         }
     }
@@ -119,6 +127,16 @@ impl Named {
 }
 
 impl Job {
+    /// Its reserved start by the last pass of its queue, or an estimate.
+    pub(crate) fn t_estimate(&self) -> Option<f64> {
+        Some(self.estimate.0).filter(|start| !start.is_nan())
+    }
+
+    /// Sets its reserved or estimated start.
+    pub(crate) fn set_estimate(&mut self, start: Option<f64>) {
+        self.estimate = start.map_or(Estimate::NONE, Estimate);
+    }
+
     /// The placement that its jobspec names.
     pub(crate) fn placement(&self) -> Option<Placement> {
         self.named.as_ref()?.placement

@@ -79,7 +79,7 @@ fn row(job: &Job, place: Slot, orders: &[(Side, u32)]) -> PendingState {
         class: job.class,
         key,
         reason: job.reason.clone(),
-        t_estimate: job.t_estimate,
+        t_estimate: job.t_estimate(),
         told_reason: job.annotations.state(),
         told: job.annotations.all(),
     }

@@ -11,7 +11,7 @@ use fluxgate_graph::{Access, WindowError, WindowId};
 use super::Core;
 use super::queue::Queue;
 use crate::order::Slot;
-use crate::reason::Reason;
+use crate::reason::{InTheWay, Reason};
 use crate::windows::{Applicant, Held, NOWHERE, OnRunning, Wanted, Window, WindowKind};
 
 impl Core {
@@ -231,7 +231,7 @@ impl Core {
     pub(crate) fn window_reason(&self, slot: Slot, id: WindowId, latest: f64) -> Option<Reason> {
         let access = self.job(slot)?.request.access();
         let (name, text) = self.windows.reason(access, id, latest)?;
-        Some(Reason::Window { name, text })
+        Some(Reason::Window(Box::new(InTheWay { name, text })))
     }
 
     /// The reason of a job that waits for a window which it cannot use.
@@ -240,6 +240,6 @@ impl Core {
             return None;
         }
         let (name, text) = self.windows.refusal(self.applicant(slot)?)?;
-        Some(Reason::Window { name, text })
+        Some(Reason::Window(Box::new(InTheWay { name, text })))
     }
 }

@@ -86,18 +86,18 @@ impl Pass {
         let cut = self.cut || self.interrupted;
         let kept = if cut { keep(core, &mut before, self.now) } else { Vec::new() };
         let estimated = core.queues[self.queue as usize].estimated.take();
-        let guess = estimated.and_then(|(id, _)| core.job(core.slot_of(id)?)?.t_estimate);
+        let guess = estimated.and_then(|(id, _)| core.job(core.slot_of(id)?)?.t_estimate());
         let lost = before.iter().chain(estimated.iter().map(|(id, _)| id));
         let mut lost = lost.filter_map(|id| core.slot_of(*id)).collect::<Vec<_>>();
         for slot in &lost {
             if let Some(job) = core.job_mut(*slot) {
-                job.t_estimate = None;
+                job.set_estimate(None);
             }
         }
         let mut reserved = kept;
         for (slot, start) in &self.reserved {
             if let Some(job) = core.job_mut(*slot) {
-                job.t_estimate = Some(*start);
+                job.set_estimate(Some(*start));
                 reserved.push(job.id);
             }
         }
@@ -147,7 +147,7 @@ fn keep(core: &mut Core, before: &mut Vec<JobId>, now: f64) -> Vec<JobId> {
     let mut kept = Vec::new();
     before.retain(|id| {
         let Some(job) = core.slot_of(*id).and_then(|slot| core.job(slot)) else { return true };
-        let Some(start) = job.t_estimate.filter(|start| job.decided != serial && *start >= now) else {
+        let Some(start) = job.t_estimate().filter(|start| job.decided != serial && *start >= now) else {
             return true;
         };
         let (request, duration) = (job.request.clone(), job.duration);
@@ -178,6 +178,6 @@ fn estimate(core: &mut Core, queue: QueueId, now: f64, known: Option<((JobId, u6
         }
     };
     core.queues[queue as usize].estimated = Some(this);
-    core.job_mut(slot)?.t_estimate = start;
+    core.job_mut(slot)?.set_estimate(start);
     Some(slot)
 }

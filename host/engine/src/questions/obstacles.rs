@@ -12,7 +12,7 @@ use fluxgate_graph::{Access, NoFit, NodeTest, Resources, WindowId};
 
 use super::{IMAGINED, Questions, Waiting};
 use crate::explain::about;
-use crate::reason::Reason;
+use crate::reason::{InTheWay, Reason};
 use crate::windows::{Applicant, NOWHERE};
 
 /// Most reservations that are named as being in the way.
@@ -143,7 +143,7 @@ impl Questions {
             return self.over(job).or_else(|| self.window_told(job)).unwrap_or(Reason::Reserved);
         }
         if let Some((name, text)) = self.no_window(job) {
-            return Reason::Window { name, text };
+            return Reason::Window(Box::new(InTheWay { name, text }));
         }
         if let Some(unmet) = self.resources.unmet_properties(&job.request) {
             return Reason::Short(unmet.into());
@@ -180,13 +180,13 @@ impl Questions {
 
     fn window_reason(&self, job: &Waiting, id: WindowId, latest: f64) -> Option<Reason> {
         let (name, text) = self.windows.reason(job.request.access(), id, latest)?;
-        Some(Reason::Window { name, text })
+        Some(Reason::Window(Box::new(InTheWay { name, text })))
     }
 
     /// The window that a pass found to keep a job waiting, if it is still to come or on.
     fn window_told(&self, job: &Waiting) -> Option<Reason> {
-        let Reason::Window { name, .. } = &job.reason else { return None };
-        let there = self.windows.get(name).is_some_and(|held| !held.window.occurrences.is_empty());
+        let Reason::Window(window) = &job.reason else { return None };
+        let there = self.windows.get(&window.name).is_some_and(|held| !held.window.occurrences.is_empty());
         there.then(|| job.reason.clone())
     }
 
@@ -196,7 +196,8 @@ impl Questions {
         if found.is_empty() || !self.resources.reservations().any(|(id, ..)| id == job.id) {
             return;
         }
-        let Some(Reason::Window { name, text }) = self.window_told(job) else { return };
+        let Some(Reason::Window(window)) = self.window_told(job) else { return };
+        let InTheWay { name, text } = *window;
         let known = found.iter_mut().find_map(|obstacle| match obstacle {
             Obstacle::Window(list) => Some(list),
             _ => None,

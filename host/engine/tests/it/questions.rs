@@ -215,8 +215,8 @@ proptest! {
                     _ => false,
                 }),
                 Reason::Behind => kinds == ["ahead"],
-                Reason::Window { name, .. } => why.obstacles.iter().any(|obstacle| match obstacle {
-                    Obstacle::Window(list) => list.iter().any(|(of, _)| of == name),
+                Reason::Window(window) => why.obstacles.iter().any(|obstacle| match obstacle {
+                    Obstacle::Window(list) => list.iter().any(|(of, _)| *of == window.name),
                     _ => false,
                 }),
                 Reason::Reserved => !kinds.is_empty(),
