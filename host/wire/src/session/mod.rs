@@ -251,10 +251,19 @@ enum Asked {
     Subscription,
 }
 
+/// What a request told, without the jobspec.
+#[derive(Debug)]
+struct Request {
+    priority: u32,
+    userid: u32,
+    t_submit: f64,
+    canceled: bool,
+}
+
 #[derive(Debug)]
 enum AllocState {
     /// The jobspec is being looked up (founding revision).
-    Jobspec { priority: u32, userid: u32, t_submit: f64, canceled: bool },
+    Jobspec(Box<Request>),
     /// The engine has the request.
     Pending,
     /// The job has resources, and the commit of its R is in progress. A cancel now comes too late.

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::start::{Way, looked_up, lookup};
 use super::{
     Alloc, AllocState, Asked, ControlRequest, NOTE_LEN_MAX, Output, PENDING_JOBS_MAX, Phase, QUESTIONS_MAX,
-    Session,
+    Request, Session,
 };
 use crate::dialect::{self, Dialect, one_line};
 use crate::graph_service::{is_for_guests, is_graph_service, passed_on};
@@ -196,7 +196,8 @@ impl Session {
             None => {
                 self.dialect = Dialect::Founding;
                 if let Some(alloc) = self.allocs.get_mut(&id) {
-                    alloc.state = AllocState::Jobspec { priority, userid, t_submit, canceled: false };
+                    let request = Request { priority, userid, t_submit, canceled: false };
+                    alloc.state = AllocState::Jobspec(Box::new(request));
                 }
                 let way = if self.job_info { Way::JobInfo } else { Way::Kvs };
                 self.ask(lookup(id, &["jobspec"], way), Asked::Jobspec(id, way), out);
@@ -220,7 +221,8 @@ impl Session {
             return self.ask(lookup(id, &["jobspec"], Way::Kvs), Asked::Jobspec(id, Way::Kvs), out);
         }
         let Some(alloc) = self.allocs.get_mut(&id) else { return };
-        let AllocState::Jobspec { priority, userid, t_submit, canceled } = alloc.state else { return };
+        let AllocState::Jobspec(request) = &alloc.state else { return };
+        let Request { priority, userid, t_submit, canceled } = **request;
         alloc.state = AllocState::Pending;
         match found {
             _ if canceled => self.canceled(id, out),
@@ -240,7 +242,7 @@ impl Session {
         };
         match self.allocs.get_mut(&id).map(|alloc| &mut alloc.state) {
             Some(AllocState::Pending) => out.push(Output::Engine(Event::Cancel { id })),
-            Some(AllocState::Jobspec { canceled, .. }) => *canceled = true,
+            Some(AllocState::Jobspec(request)) => request.canceled = true,
             // Too late: the job gets SUCCESS, and the job manager releases the resources. Or unknown, or the second
             // cancel for the same request: both are normal.
             Some(AllocState::Committing) | None => self.stats.cancels_ignored += 1,
@@ -258,10 +260,8 @@ impl Session {
                     );
                 }
                 for (id, new) in &jobs {
-                    if let Some(Alloc { state: AllocState::Jobspec { priority, .. }, .. }) =
-                        self.allocs.get_mut(id)
-                    {
-                        *priority = *new;
+                    if let Some(Alloc { state: AllocState::Jobspec(request), .. }) = self.allocs.get_mut(id) {
+                        request.priority = *new;
                     }
                 }
                 if !jobs.is_empty() {

@@ -529,7 +529,7 @@ impl Session {
                 AllocState::Committing => {
                     out.push(Output::Engine(Event::Free { id, ranks: None, last: true }));
                 }
-                AllocState::Jobspec { .. } => {}
+                AllocState::Jobspec(_) => {}
             }
         }
         self.staged.clear();
