@@ -1,14 +1,17 @@
 //! Deep queues of users: thousands of jobs submitted at one time, all of different requested durations or of
-//! different shapes. Prints processor seconds of a whole replay with a policy as a component, without the check, and
+//! different shapes. Prints processor seconds of a whole replay with a policy as a component, without the check, as
+//! `fluxgate replay` makes it (on a pool of cores where the policy permits), and
 //! the candidates and searches of each job.
 //! Arguments choose cases and policies: `cargo xtask bench --bench at_once -- 20k easy`.
 
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use fluxgate_engine::Policy;
 use fluxgate_policy::{Limits, Loader};
-use fluxgate_sim::driver;
+use fluxgate_sim::driver::{self, Surroundings};
 use fluxgate_sim::machine::Machine;
+use fluxgate_sim::replay;
 use fluxgate_sim::swf::Reader;
 use fluxgate_sim::workload::{Options, Workload};
 use fluxgate_tests::fixture::policies;
@@ -103,9 +106,10 @@ fn main() {
             let policy = compiled.instantiate(&Default::default()).expect("it starts");
             let begin = spent();
             let jobs = workload.jobs.iter().copied();
-            let config = driver::replay_config();
-            let outcome =
-                driver::run(jobs, machine.resources.clone(), config, Some(Box::new(policy)), &mut [])
+            let (surroundings, config) = (Surroundings::default(), driver::replay_config());
+            let policy: Option<Box<dyn Policy>> = Some(Box::new(policy));
+            let (outcome, _) =
+                replay::run(jobs, &surroundings, &machine, config, policy.into(), &mut [], false)
                     .expect("the replay runs");
             let seconds = (spent() - begin).as_secs_f64();
             let each = |count: u64| count as f64 / case.jobs as f64;
