@@ -1,29 +1,30 @@
 //! A scheduler with a deep queue: the memory of a waiting job with its annotations, and the time from hello to the first
-//! pass.
+//! pass, under EASY as a component.
 //!
 //! 16,384 nodes of 4 cores, 50,000 jobs run and 500,000 wait, all durations different. The broker and the job manager are
 //! stand-ins that answer at once; what they take to make their messages does not count.
 
 use std::alloc::{GlobalAlloc, Layout, System};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use fluxgate_formats::jobspec::Simple;
 use fluxgate_journal::{OpenError, Options, Writer};
+use fluxgate_policy::{Compiled, Limits, Loader};
 use fluxgate_sched::settings::Settings;
-use fluxgate_sched::{Configuration, Document, Host, Service, ServiceIdentity, Store, Usage, Work};
+use fluxgate_sched::{
+    Components, Configuration, Document, Host, Service, ServiceIdentity, Store, Usage, Work,
+};
+use fluxgate_testing::policies;
 use fluxgate_wire::message::Message;
 use fluxgate_wire::proto::{errno, role};
 use serde_json::{Value, json};
 use tracing::level_filters::LevelFilter;
-
-#[allow(dead_code)]
-#[path = "../tests/it/components.rs"]
-mod components;
 
 const NODES: u64 = 16_384;
 const RUNNING: u64 = 50_000;
@@ -54,6 +55,39 @@ static ALLOCATOR: Counting = Counting;
 
 fn in_use() -> f64 {
     IN_USE.load(Ordering::Relaxed) as f64
+}
+
+/// The component of `easy`.
+struct Easy(Loader);
+
+impl Components for Easy {
+    fn loader(&self) -> &Loader {
+        &self.0
+    }
+
+    fn files(&self) -> BTreeMap<String, PathBuf> {
+        BTreeMap::from([("easy".to_owned(), policies().join("easy.wasm"))])
+    }
+
+    fn find(&self, policy: &str) -> Result<PathBuf> {
+        self.files().remove(policy).with_context(|| format!("no policy {policy:?}"))
+    }
+
+    fn compile(&self, policy: &str) -> Result<Compiled> {
+        Ok(self.0.compile_file(&self.find(policy)?)?)
+    }
+
+    fn admit(&self, _: &str, _: Option<&Path>) -> Result<()> {
+        Ok(())
+    }
+
+    fn signer(&self, _: &str) -> Option<String> {
+        None
+    }
+
+    fn reopen(&self, _: &Settings) -> Result<Arc<dyn Components>> {
+        Ok(Arc::new(Easy(self.0.clone())))
+    }
 }
 
 /// Messages and work that the service gave out.
@@ -221,14 +255,15 @@ fn answers(message: &Message) -> Vec<Message> {
 
 #[allow(clippy::print_stdout)]
 fn main() {
-    let table = json!({ "sched-fluxgate": {"policy": "steady"} });
+    let table = json!({ "sched-fluxgate": {"policy": "easy"} });
     let settings = Settings::from_config(&table).expect("settings");
     let door = Arc::new(Door::default());
     let session = settings.session();
     let identity = ServiceIdentity { session, rank: 0, uuid: None, audit_trail: None };
     let configuration = Configuration::new(settings, Vec::new(), None);
     let host: Arc<dyn Host> = Arc::<Door>::clone(&door);
-    let components = Arc::new(components::InMemory::new());
+    let loader = Loader::new(Limits::default(), None).expect("wasm runs here");
+    let components = Arc::new(Easy(loader));
     let service = Service::new(host, identity, configuration, components).expect("a service");
     let mut bench = Bench { service, door, spent: Duration::ZERO };
     bench.service.start();
@@ -258,6 +293,11 @@ fn main() {
     bench.settle();
     let pass = bench.lap();
     println!("| passes until nothing is left to do | {pass:.2} | {:.1} |", pass * 1e6 / WAITING as f64);
+    let mut ask = Message::request("sched-fluxgate.stats-get").with_json(&json!({})).with_matchtag(7);
+    (ask.userid, ask.rolemask) = (1000, role::OWNER | role::LOCAL);
+    bench.message(ask);
+    let stats = bench.door.with(|outside| outside.sent.pop_back()).expect("an answer");
+    assert_eq!(stats.json().expect("an object")["policy"], "easy", "no policy failed");
     let held = in_use() - before;
     let annotated = bench.door.with(|outside| outside.annotations);
     println!("\n{:.0} bytes a waiting job, {annotated} annotations were sent", held / WAITING as f64);

@@ -57,6 +57,9 @@ use graph_service::GraphService;
 use kept_vertices::KeptVertices;
 use kept_windows::KeptWindows;
 
+/// Number of outputs whose space is kept from one turn to the next.
+const OUTPUTS_KEPT: usize = 4096;
+
 /// The identity of the service towards its broker.
 #[derive(Debug, Clone)]
 pub struct ServiceIdentity {
@@ -320,6 +323,8 @@ impl Service {
 
     /// Do what the session wants, in its order, and what follows from that.
     fn carry_out(&mut self, outputs: Vec<Output>) {
+        // A pass that annotates a deep queue does not leave its space here.
+        self.outputs.shrink_to(OUTPUTS_KEPT);
         self.outputs.extend(outputs);
         while let Some(output) = self.outputs.pop_front() {
             match output {
