@@ -32,7 +32,7 @@ mod _fluxgate {
     #[pymodule_export]
     use super::component::{Component, component};
     #[pymodule_export]
-    use super::environment::{Episode, feature_sets, step_all};
+    use super::environment::{Episode, aggregates, feature_sets, step_all};
     #[pymodule_export]
     use super::frame::arrow_columns;
     #[pymodule_export]

@@ -82,10 +82,13 @@ def test_res_23_the_package_is_typed(tmp_path):
     example = tmp_path / "example.py"
     blocks = "\n".join(code for _, code in code_blocks(ROOT / "docs/python.md"))
     example.write_text(blocks)
+    training = tmp_path / "training.py"
+    training.write_text("\n".join(code for _, code in code_blocks(ROOT / "docs/training.md")))
     settings = tmp_path / "mypy.ini"
     settings.write_text("[mypy]\nstrict = True\n[mypy-pandas.*,polars.*,tqdm.*,matplotlib.*]\nignore_missing_imports = True\n")
     done = subprocess.run(
-        [sys.executable, "-m", "mypy", "--config-file", settings, "--cache-dir", tmp_path / "cache", HERE, example],
+        [sys.executable, "-m", "mypy", "--config-file", settings, "--cache-dir", tmp_path / "cache", HERE, example,
+         training],
         capture_output=True, text=True, cwd=tmp_path,
     )
     assert done.returncode == 0, done.stdout + done.stderr
@@ -105,8 +108,9 @@ def code_blocks(page):
     return blocks
 
 
-def test_res_35_the_blocks_of_the_page_run(tmp_path, monkeypatch):
-    page = ROOT / "docs/python.md"
+@pytest.mark.parametrize("page, least", [("python.md", 6), ("training.md", 1)])
+def test_res_35_the_blocks_of_the_page_run(page, least, tmp_path, monkeypatch):
+    page = ROOT / "docs" / page
     if not page.exists():
         pytest.fail(f"{page} is not there")
     pytest.importorskip("matplotlib")
@@ -115,7 +119,7 @@ def test_res_35_the_blocks_of_the_page_run(tmp_path, monkeypatch):
     fg.Log.lublin99(1000, cores=64, seed=7).write(tmp_path / "log.swf")
     names = {"__name__": "page"}
     blocks = code_blocks(page)
-    assert len(blocks) >= 6
+    assert len(blocks) >= least
     for line, code in blocks:
         exec(compile("\n" * (line - 1) + code, str(page), "exec"), names)
 
