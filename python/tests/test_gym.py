@@ -1,6 +1,7 @@
 """Training environments: spaces, masks, rewards, determinism, and the published sequences."""
 
 import hashlib
+import json
 import os
 from pathlib import Path
 
@@ -411,3 +412,64 @@ def test_res_43_a_network_is_exported_and_read_again(tmp_path, made):
         export([(np.zeros((2, 2)), np.zeros(3))], env, tmp_path / "x")
     with pytest.raises(fg.OptionError, match="found no layer"):
         export([], env, tmp_path / "x")
+
+
+TRACE = Path(__file__).parent / "traces" / "pick-rlscheduler.json"
+
+
+def numbers(seed):
+    """Whole numbers below 2^31, the same everywhere."""
+    while True:
+        seed = (1_103_515_245 * seed + 12_345) % 2**31
+        yield seed >> 8
+
+
+def recorded_log():
+    """A log for which 16 cores are too few at times, of whole numbers alone."""
+    draw = numbers(11)
+    submit, rows = 0, []
+    for _ in range(320):
+        submit += next(draw) % 900
+        run = 1 + next(draw) % 9000
+        rows.append((submit, run, run + next(draw) % 4000, 1 + next(draw) % 12, 1 + next(draw) % 5))
+    names = "submit", "run", "request", "cores", "user"
+    return fg.Log.from_frame(dict(zip(names, map(list, zip(*rows)))), cores=16, semantics="rlscheduler")
+
+
+def digest(*arrays):
+    hashed = hashlib.sha256()
+    for array in arrays:
+        hashed.update(np.ascontiguousarray(array).tobytes())
+    return hashed.hexdigest()
+
+
+def traced(actions=None):
+    """The trace of an episode: with these actions, or with some that are drawn."""
+    env, draw = gym.Pick(recorded_log(), preset="rlscheduler", length=256, window=32, on_invalid="error"), numbers(5)
+    observation, info = env.reset(options={"start": 20})
+    trace = {"actions": [], "observations": [], "time": []}
+    over = False
+    while not over:
+        mask = info["action_mask"]
+        allowed = np.flatnonzero(mask)
+        action = int(allowed[next(draw) % len(allowed)]) if actions is None else actions[len(trace["actions"])]
+        trace["actions"].append(action)
+        trace["observations"].append(digest(observation.astype("<f4"), mask)[:16])
+        trace["time"].append(info["time"])
+        observation, reward, over, _, info = env.step(action)
+    return {**trace, "reward": reward, "wait_mean_s": info["metrics"]["wait_mean_s"]}
+
+
+def test_res_37_a_recorded_trace():
+    """Observations, masks, times and reward of recorded actions are those that were recorded. After a change of the preset
+    that is meant: `python test_gym.py` writes the trace anew."""
+    recorded = json.loads(TRACE.read_text())
+    found = traced(recorded["actions"])
+    steps = zip(recorded["observations"], found["observations"], recorded["time"], found["time"])
+    differs = [step for step, (a, b, c, d) in enumerate(steps) if (a, c) != (b, d)]
+    assert not differs, f"the observation before step {differs[0]} is another"
+    assert found == recorded and len(found["actions"]) == 256 and len(set(found["observations"])) > 200
+
+
+if __name__ == "__main__":
+    TRACE.write_text(json.dumps(traced(), separators=(",", ":")).replace('],"', '],\n"') + "\n")
