@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use crate::calibration::Calibrated;
 use crate::driver::{self, Deciders, Outcome, SimError, Surroundings};
 use crate::flow::Usage;
+use crate::followed::Followed;
 use crate::machine::Machine;
 use crate::metrics::Summary;
 use crate::observe::Observer;
@@ -37,7 +38,9 @@ fn needs_no_places(
     let single = machine.total_cores() == machine.cores.len() as u64;
     // With nodes of one core, as many nodes are free as cores.
     let counts = |policy: &dyn Policy| !policy.abilities().ranking && (single || !policy.reads_nodes());
-    let mut policies = deciders.default.iter().chain(deciders.queues.iter().map(|(_, policy)| policy));
+    let later = deciders.queues.iter().map(|(_, policy)| policy);
+    let later = later.chain(deciders.successors.iter().map(|(_, policy)| policy));
+    let mut policies = deciders.default.iter().chain(later);
     // All jobs of a log ask for nodes, or none does.
     first.is_none_or(|job| job.nodes == 0)
         && outages.is_empty()
@@ -170,17 +173,18 @@ fn listed(jobs: &[(JobId, String)]) -> Vec<Value> {
     jobs.iter().map(|(id, why)| json!({"job": id.0, "reason": why})).collect()
 }
 
-/// The document of all runs; `log` is its name.
+/// The document of all runs; `log` is its name, `over_all` has the figures over the parts of a log that is run in parts.
 pub fn document(
     log: &str,
     survey: &Survey,
     machine: &Machine,
     (semantics, rules): (Semantics, Rules),
     runs: Vec<Value>,
+    (followed, over_all): (&Followed, Option<Vec<Value>>),
 ) -> Value {
     let left_out: Vec<Value> =
         survey.left_out.iter().map(|(why, count)| json!({"reason": why.text(), "count": count})).collect();
-    json!({
+    let mut told = json!({
         "log": log,
         "jobs": survey.jobs,
         "cores": machine.total_cores(),
@@ -189,7 +193,14 @@ pub fn document(
         "semantics": semantics.name(),
         "rules": rules.values().into_iter().collect::<std::collections::BTreeMap<_, _>>(),
         "runs": runs,
-    })
+    });
+    if let Some(following) = followed.json() {
+        told["following"] = following;
+    }
+    if let Some(over_all) = over_all {
+        told["over_all"] = over_all.into();
+    }
+    told
 }
 
 #[cfg(test)]
