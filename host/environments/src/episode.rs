@@ -7,10 +7,11 @@ use std::vec::IntoIter;
 
 use fluxgate_engine::Policy;
 use fluxgate_networks::features::Waiting;
-use fluxgate_sim::driver::{self, Outcome, Run, SimError, Surroundings};
+use fluxgate_sim::driver::{self, Deciders, Outcome, Run, SimError, Surroundings};
 use fluxgate_sim::machine::Machine;
 use fluxgate_sim::metrics::{Metrics, Summary};
 use fluxgate_sim::observe::Observer;
+use fluxgate_sim::replay;
 use fluxgate_sim::workload::Job;
 
 use crate::player::{Answer, Desk, Player, Playing};
@@ -89,17 +90,14 @@ impl Episode {
         }
         let desk = Arc::new(Mutex::new(Desk { player, asks: false }));
         let policy: Box<dyn Policy> = Box::new(Playing { desk: Arc::clone(&desk) });
+        let (deciders, config) = (Deciders::from(Some(policy)), driver::replay_config());
         let mut metrics = Metrics::new(machine.total_cores());
         let mut potential = Potential::new(metric, &jobs, machine.total_cores());
         let now = jobs.first().map_or(0.0, |job| job.submit);
-        let run = Run::new(
-            jobs.into_iter(),
-            surroundings,
-            machine.resources.clone(),
-            driver::replay_config(),
-            Some(policy),
-            &mut [&mut metrics, &mut potential],
-        )?;
+        let observers: &mut [&mut dyn Observer] = &mut [&mut metrics, &mut potential];
+        let pool = replay::pool(jobs.first(), &surroundings, machine, &config, &deciders, observers);
+        let resources = pool.unwrap_or(&machine.resources).clone();
+        let run = Run::new(jobs.into_iter(), surroundings, resources, config, deciders, observers)?;
         let mut episode = Episode {
             desk,
             run: Some(run),

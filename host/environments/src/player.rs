@@ -98,6 +98,11 @@ impl Policy for Playing {
         self.desk().player.abilities()
     }
 
+    fn reads_nodes(&self) -> bool {
+        // What is shown of nodes matters only for jobs that ask for some.
+        false
+    }
+
     fn machine(&mut self, machine: Machine) {
         self.desk().player.machine(machine);
     }

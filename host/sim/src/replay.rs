@@ -7,6 +7,7 @@ use std::cell::RefCell;
 
 use fluxgate_engine::{Config, Policy};
 use fluxgate_formats::JobId;
+use fluxgate_graph::Resources;
 use serde_json::{Value, json};
 
 use crate::calibration::Calibrated;
@@ -53,6 +54,19 @@ fn needs_no_places(
         && !observers.iter().any(|observer| observer.wants_r() || observer.wants_passes())
 }
 
+/// The machine as one pool of cores, where nothing in a run with this first job needs their places.
+pub fn pool<'a>(
+    first: Option<&Job>,
+    surroundings: &Surroundings,
+    machine: &'a Machine,
+    config: &Config,
+    deciders: &Deciders,
+    observers: &[&mut dyn Observer],
+) -> Option<&'a Resources> {
+    let none = needs_no_places(first, surroundings, machine, config, deciders, observers);
+    machine.pool.as_ref().filter(|_| none)
+}
+
 /// Runs a workload; with `check` the independent judge watches it, and its report is returned. The machine is scheduled as one
 /// pool of cores where nothing needs their places.
 ///
@@ -68,10 +82,7 @@ pub fn run(
     check: bool,
 ) -> Result<(Outcome, Option<Report>), SimError> {
     let mut jobs = jobs.peekable();
-    let pool = machine
-        .pool
-        .as_ref()
-        .filter(|_| needs_no_places(jobs.peek(), surroundings, machine, &config, &deciders, observers));
+    let pool = pool(jobs.peek(), surroundings, machine, &config, &deciders, observers);
     let resources = pool.unwrap_or(&machine.resources).clone();
     if !check {
         let outcome = driver::run_with(jobs, surroundings, resources, config, deciders, observers)?;
