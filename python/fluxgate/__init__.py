@@ -28,10 +28,10 @@ from .errors import (
 )
 from .log import Log
 from .machine import Machine
-from .optimise import Optimised, optimise
+from .optimise import Objective, Optimised, optimise
 from .policy import BUILTIN, Policy, PolicyLike, policies, settings_of
 from .replaying import replay
-from .result import Comparison, Result, Run
+from .result import Breach, Comparison, Result, Run, Takeover
 from .same import Difference, same
 from .sweep import design, grid, sweep
 from .table import Table
@@ -39,6 +39,7 @@ from .weights import export
 
 __all__ = [
     "BUILTIN",
+    "Breach",
     "Candidate",
     "CompareError",
     "Comparison",
@@ -51,6 +52,7 @@ __all__ = [
     "Machine",
     "MachineError",
     "MissingExtra",
+    "Objective",
     "Optimised",
     "OptionError",
     "Pass",
@@ -62,6 +64,7 @@ __all__ = [
     "Run",
     "ScheduleError",
     "Table",
+    "Takeover",
     "__version__",
     "definitions",
     "design",

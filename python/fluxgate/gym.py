@@ -1,4 +1,5 @@
-"""Environments of Gymnasium on the engine of the scheduler: which job is next, which fills a gap, what is taken.
+"""Environments of Gymnasium on the engine of the scheduler: which job is next, which fills a gap, what is taken, what is
+reserved, and how much age, fair share, size and priority count.
 
     import gymnasium
     import fluxgate as fg
@@ -32,15 +33,17 @@ try:
 except ImportError:
     raise MissingExtra("gymnasium", "gym") from None
 
-_Observation = npt.NDArray[np.float32]
+#: An array, or arrays by name.
+_Observation = Any
 _Mask = npt.NDArray[np.bool_]
 
 #: The sequences with which published figures of RLScheduler were computed: first jobs and length.
 RLSCHEDULER_STARTS = (1981, 2756, 4299, 8850, 3316, 2714, 5228, 7762, 4022, 7085)
 RLSCHEDULER_LENGTH = 1024
 
-#: Most rows of an observation.
+#: Most rows of an observation, and most times of a plan.
 ROWS_MAX = 1024
+SLOTS_MAX = 1024
 
 #: Options of all environments and what they are by default.
 DEFAULTS: Mapping[str, Any] = {
@@ -55,12 +58,21 @@ DEFAULTS: Mapping[str, Any] = {
     "base": "fcfs",
     "guarded": True,
     "rejections": 20,
+    "horizon": 86_400.0,
+    "slots": 24,
+    "reservations": 1,
+    "period": 14_400.0,
+    "multifactor": {},
     "semantics": "fluxgate",
     "rules": "",
     "metric": "bsld",
     "tau": 10.0,
     "stepwise": False,
 }
+
+#: Options of rows of jobs, and those of every environment.
+_ROWS = ("features", "scales", "window", "rows", "ask_single")
+_ALL = ("semantics", "rules", "metric", "tau", "stepwise")
 
 _METRICS = {
     "bsld": "bounded_slowdown_10_mean",
@@ -77,12 +89,17 @@ def feature_sets() -> Dict[str, List[Dict[str, str]]]:
     return {name: [dict(zip(keys, row)) for row in rows] for name, rows in _fluxgate.feature_sets()}
 
 
+def aggregates() -> List[Dict[str, str]]:
+    """What ``Weights`` shows: name, formula and range of each number."""
+    return [dict(zip(("name", "formula", "range"), row)) for row in _fluxgate.aggregates()]
+
+
 def longest_run(log: Log) -> float:
     """The longest run time of a log, in seconds: the scale of requests under RLScheduler."""
     return float(np.max(log.frame()["run"]))
 
 
-class Environment(gymnasium.Env[_Observation, np.int64]):
+class Environment(gymnasium.Env[Any, Any]):
     """What the environments share; use one of them.
 
     Parameters
@@ -106,13 +123,18 @@ class Environment(gymnasium.Env[_Observation, np.int64]):
         An action that the mask does not allow is taken as the first that it allows and counted in
         ``info["invalid_actions"]``, or with ``"error"`` it is an error.
     options
-        See :data:`DEFAULTS`: features, scales, window (rows), rows (the rule), mode, backfill, and more.
+        See :data:`DEFAULTS`: features, scales, window (rows), rows (the rule), mode, backfill, and more. An environment
+        takes those that mean something in it.
     """
 
     metadata: Dict[str, Any] = {"render_modes": []}
     _kind = ""
-    #: Options that this environment does not have, each with the value it always has.
-    _fixed: Mapping[str, Any] = {}
+    #: Options that it takes beside those of every environment.
+    _takes: Tuple[str, ...] = ()
+    #: Options with another value than the default.
+    _own: Mapping[str, Any] = {}
+    #: Actions have numbers, and a mask.
+    _numbered = True
 
     def __init__(
         self,
@@ -131,12 +153,12 @@ class Environment(gymnasium.Env[_Observation, np.int64]):
         if on_invalid not in ("first", "error"):
             raise OptionError(f"on_invalid: found {on_invalid!r}, accepted is first, error")
         for name in options:
-            if name not in DEFAULTS or name in self._fixed:
-                known = ", ".join(key for key in DEFAULTS if key not in self._fixed)
+            if name not in (*self._takes, *_ALL):
+                known = ", ".join(key for key in DEFAULTS if key in (*self._takes, *_ALL))
                 raise OptionError(f"option {name}: accepted are {known}")
-        chosen = dict(DEFAULTS)
+        chosen = {**DEFAULTS, **self._own}
         if preset == "rlscheduler":
-            chosen.update(
+            published = dict(
                 features="rlscheduler-1",
                 scales=f"wait=43200,duration={longest_run(log):.17g}",
                 rows="interleaved",
@@ -145,11 +167,12 @@ class Environment(gymnasium.Env[_Observation, np.int64]):
                 semantics="rlscheduler",
                 rules="commit=no,backfill=policy",
             )
+            takes = [name for name in (*self._takes, *_ALL) if name not in self._own]
+            chosen.update((name, value) for name, value in published.items() if name in takes)
             length = RLSCHEDULER_LENGTH if length is None else length
         elif preset is not None:
             raise OptionError(f"preset: found {preset!r}, accepted is 'rlscheduler'")
         chosen.update(options)
-        chosen.update(self._fixed)
         self.options: Dict[str, Any] = chosen
         self.log = log
         self.machine = log.machine if machine is None else machine if isinstance(machine, Machine) else Machine(machine)
@@ -168,22 +191,33 @@ class Environment(gymnasium.Env[_Observation, np.int64]):
         self._strict, self._invalid, self._told = on_invalid == "error", 0, False
         self._bases: Dict[int, float] = {}
         self.start = 0
-        self.actions: List[int] = []
+        self.actions: List[Any] = []
         self._episode: Optional[_fluxgate.Episode] = None
+        self._values, self._mask = np.zeros(0, np.float32), np.zeros(0, np.bool_)
+        self._spaces()
+
+    def _shape(self) -> Tuple[int, int]:
+        """Rows of an observation, and features of a row."""
         sets = dict(_fluxgate.feature_sets())
+        chosen = self.options
         if chosen["features"] not in sets:
             raise OptionError(f"features: found {chosen['features']!r}, accepted is {', '.join(sets)}")
-        rows = 1 if self._kind == "inspect" else int(chosen["window"])
+        rows = int(chosen["window"])
         if not 1 <= rows <= ROWS_MAX:
             raise OptionError(f"window: found {rows}, accepted is 1 to {ROWS_MAX}")
-        self._values = np.zeros((rows, len(sets[chosen["features"]])), np.float32)
-        count = 2 if self._kind == "inspect" else rows + (1 if self._kind == "backfill" or chosen["skip"] else 0)
-        self._mask = np.zeros(count, np.bool_)
+        return rows, len(sets[chosen["features"]])
+
+    def _spaces(self) -> None:
+        """Arrays and spaces: rows, and an action for each."""
+        rows, width = self._shape()
+        self._values = np.zeros((rows, width), np.float32)
+        self._mask = np.zeros(rows + (1 if self._kind == "backfill" or self.options["skip"] else 0), np.bool_)
         self.observation_space = spaces.Box(0.0, 1.0, self._values.shape, np.float32)
-        self.action_space = spaces.Discrete(count)
+        self.action_space = spaces.Discrete(len(self._mask))
 
     def action_masks(self) -> _Mask:
-        """For each action whether it is allowed now, as ``MaskablePPO`` of sb3-contrib asks for it."""
+        """For each action whether it is allowed now, as ``MaskablePPO`` of sb3-contrib asks for it; empty where actions have
+        no numbers."""
         return self._mask.copy()
 
     def reset(
@@ -248,23 +282,33 @@ class Environment(gymnasium.Env[_Observation, np.int64]):
             # Nothing was to decide in this sequence.
             self._told = True
             return self._shown(), 0.0, True, False, self._info()
-        taken = int(action)
-        if not self._strict and 0 <= taken < len(self._mask) and not self._mask[taken] and not self._episode.over:
-            taken, self._invalid = int(self._mask.argmax()), self._invalid + 1
-        reward, over = self._episode.step(taken, self._values, self._mask)
-        self.actions.append(taken)
+        reward, over = self._act(self._taken(action))
         if over and self._relative_to is not None:
             base = self._base(self.start)
             reward += -base if self.options["metric"] == "utilisation" else base
         return self._shown(), reward, over, False, self._info()
 
-    def replay(self, actions: Sequence[int], *, start: Optional[int] = None) -> Dict[str, float]:
+    def _taken(self, action: Any) -> Any:
+        """The action that is carried out for this one."""
+        assert self._episode is not None
+        taken = int(action)
+        if not self._strict and 0 <= taken < len(self._mask) and not self._mask[taken] and not self._episode.over:
+            taken, self._invalid = int(self._mask.argmax()), self._invalid + 1
+        return taken
+
+    def _act(self, action: Any) -> Tuple[float, bool]:
+        """Carry out an action: the reward, and whether the episode is over."""
+        assert self._episode is not None
+        done = self._episode.step(int(action), self._values, self._mask)
+        self.actions.append(int(action))
+        return done
+
+    def replay(self, actions: Sequence[Any], *, start: Optional[int] = None) -> Dict[str, float]:
         """Play recorded actions on the same sequence, or on the one that begins with job `start`; returns its metrics."""
         self.reset(options={"start": self.start if start is None else start})
         assert self._episode is not None
         for action in actions:
-            self._episode.step(int(action), self._values, self._mask)
-            self.actions.append(int(action))
+            self._act(action)
         metrics = self._episode.metrics
         if metrics is None:
             raise OptionError(f"replay: found {len(actions)} actions, after which the episode is not over")
@@ -281,7 +325,9 @@ class Environment(gymnasium.Env[_Observation, np.int64]):
 
     def _info(self) -> Dict[str, Any]:
         assert self._episode is not None
-        info: Dict[str, Any] = {"action_mask": self._mask.copy() if self._copy else self._mask, "time": self._episode.now}
+        info: Dict[str, Any] = {"time": self._episode.now}
+        if self._numbered:
+            info["action_mask"] = self._mask.copy() if self._copy else self._mask
         metrics = self._episode.metrics
         if metrics is not None:
             info["metrics"] = dict(metrics)
@@ -299,7 +345,7 @@ class Pick(Environment):
     """
 
     _kind = "pick"
-    _fixed = {"base": "fcfs", "guarded": True, "rejections": 0}
+    _takes = (*_ROWS, "mode", "backfill", "skip")
 
 
 class Backfill(Environment):
@@ -309,10 +355,8 @@ class Backfill(Environment):
     """
 
     _kind = "backfill"
-    _fixed = {"mode": "pass", "backfill": "easy", "skip": False, "rejections": 0}
-
-    def __init__(self, log: Log, **options: Any) -> None:
-        super().__init__(log, **{"features": "gap-1", "ask_single": False, **options})
+    _takes = (*_ROWS, "base", "guarded")
+    _own = {"features": "gap-1", "ask_single": False, "mode": "pass"}
 
 
 class Inspect(Environment):
@@ -323,7 +367,83 @@ class Inspect(Environment):
     """
 
     _kind = "inspect"
-    _fixed = {"mode": "commit", "ask_single": True, "guarded": True, "skip": False, "window": 1, "rows": "first"}
+    _takes = ("features", "scales", "backfill", "base", "rejections")
+    _own = {"window": 1}
+
+    def _spaces(self) -> None:
+        super()._spaces()
+        self._mask = np.zeros(2, np.bool_)
+        self.action_space = spaces.Discrete(2)
+
+
+class Reserve(Environment):
+    """``fluxgate/Reserve-v0``: start (0), reserve (1) or leave (2), a waiting job at a time, in the order `base`.
+
+    An observation is a dictionary. ``rows``: the job that is asked about and those behind it. ``plan``: the share of cores
+    that are free at `slots` times from now on, `horizon` seconds in all, if running jobs end as requested and reserved jobs
+    start as reserved. At most `window` jobs are asked about in a pass, and at most `reservations` of them are reserved. A job
+    that cannot start without delaying a reservation cannot be started, one that can start now cannot be reserved, and on an
+    idle machine none can be left. Where one action is allowed it is taken without a question, unless ``ask_single=True``.
+    """
+
+    _kind = "reserve"
+    _takes = ("features", "scales", "window", "ask_single", "base", "horizon", "slots", "reservations")
+    _own = {"ask_single": False, "window": 32}
+
+    def _spaces(self) -> None:
+        (rows, width), slots = self._shape(), int(self.options["slots"])
+        if not 1 <= slots <= SLOTS_MAX:
+            raise OptionError(f"slots: found {slots}, accepted is 1 to {SLOTS_MAX}")
+        self._values = np.zeros(rows * width + slots, np.float32)
+        self._mask = np.zeros(3, np.bool_)
+        self._rows, self._plan = self._values[: rows * width].reshape(rows, width), self._values[rows * width :]
+        self.observation_space = spaces.Dict(
+            rows=spaces.Box(0.0, 1.0, (rows, width), np.float32), plan=spaces.Box(0.0, 1.0, (slots,), np.float32)
+        )
+        self.action_space = spaces.Discrete(3)
+
+    def _shown(self) -> _Observation:
+        parts = {"rows": self._rows, "plan": self._plan}
+        return {name: part.copy() for name, part in parts.items()} if self._copy else parts
+
+
+class Weights(Environment):
+    """``fluxgate/Weights-v0``: what age, fair share, size and priority count, from 0 to 1, until the next question.
+
+    The policy `multifactor` decides with these weights. The first question comes with the first jobs, and each other one
+    with the first event `period` seconds or more after the one before. What is shown are figures of queue and machine:
+    :func:`aggregates`. `multifactor` are other settings of that policy, such as ``{"max-age": "1d"}``. A weight below 0 or
+    above 1 is taken as the nearest of the two and counted in ``info["invalid_actions"]``, or with ``on_invalid="error"`` it
+    is an error. Actions have no mask.
+    """
+
+    _kind = "weights"
+    _takes = ("period", "multifactor")
+    _numbered = False
+
+    #: The weights of an action, as settings of multifactor.
+    WEIGHTS = ("weight-age", "weight-fair-share", "weight-size", "weight-priority")
+
+    def _spaces(self) -> None:
+        settings = dict(self.options["multifactor"])
+        self.options["multifactor"] = [(str(key), str(value)) for key, value in settings.items()]
+        self._values = np.zeros(len(aggregates()), np.float32)
+        self.observation_space = spaces.Box(0.0, 1.0, self._values.shape, np.float32)
+        self.action_space = spaces.Box(0.0, 1.0, (len(self.WEIGHTS),), np.float32)
+
+    def _taken(self, action: Any) -> Any:
+        weights = np.asarray(action, np.float64).reshape(-1)
+        bounded = np.clip(weights, 0.0, 1.0)
+        if not self._strict and (bounded != weights).any() and not np.isnan(weights).any():
+            weights, self._invalid = bounded, self._invalid + 1
+        return weights
+
+    def _act(self, action: Any) -> Tuple[float, bool]:
+        assert self._episode is not None
+        numbers = [float(number) for number in action]
+        done = self._episode.answer(numbers, self._values)
+        self.actions.append(numbers)
+        return done
 
 
 class VecPick:
@@ -378,5 +498,11 @@ def make_vec(n: int, log: Log, **options: Any) -> VecPick:
     return VecPick(n, log, **options)
 
 
-for _name, _class in (("Pick", Pick), ("Backfill", Backfill), ("Inspect", Inspect)):
+for _name, _class in (
+    ("Pick", Pick),
+    ("Backfill", Backfill),
+    ("Inspect", Inspect),
+    ("Reserve", Reserve),
+    ("Weights", Weights),
+):
     gymnasium.register(f"fluxgate/{_name}-v0", entry_point=f"fluxgate.gym:{_class.__name__}")

@@ -13,7 +13,7 @@ from .machine import Machine
 from .table import Table
 
 #: Columns of a frame that become a log. ``submit``, ``run`` and ``cores`` have to be there.
-FRAME_COLUMNS = ("id", "submit", "run", "request", "cores", "user", "group", "queue", "partition", "after", "think")
+FRAME_COLUMNS = ("id", "submit", "wait", "run", "request", "cores", "user", "group", "queue", "partition", "after", "think")
 
 
 class Log:
@@ -62,7 +62,7 @@ class Log:
         """Of columns: any Arrow producer, such as a DataFrame of pandas or polars, a table of pyarrow or of this package, or
         a mapping of names to arrays.
 
-        Columns are ``submit``, ``run``, ``cores``, and where known ``id``, ``request``, ``user``, ``group``, ``queue``,
+        Columns are ``submit``, ``run``, ``cores``, and where known ``id``, ``wait``, ``request``, ``user``, ``group``, ``queue``,
         ``partition``, ``after`` and ``think``, as fields of the Standard Workload Format; others are ignored. NaN and
         null are unknown values. `cores` are those of the machine.
         """

@@ -22,8 +22,10 @@ class Policy:
         def keys(self, now, jobs): ...    # a key for each row of jobs; smaller keys first
         def run(self, p): ...             # a pass
         def observe(self, now, events): ...
+        def save(self): ...               # its state as bytes, for a successor
+        def restore(self, policy, version, state): ...    # the state that `policy` saved; False refuses it
 
-    Without ``run`` jobs start in order until the first that does not fit; without ``keys`` the order is that of
+    `state_version` is the number of the form of the state, 1 unless the class has another. Without ``run`` jobs start in order until the first that does not fit; without ``keys`` the order is that of
     submission. `settings` are the settings with their defaults; each becomes an attribute. A Python policy cannot go to
     production: ``fluxgate policy new --lang python`` is the way there.
     """

@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Optional, Sequence, Tuple, Union
+from typing import Any, Mapping, Optional, Sequence, Tuple, Union
 
 from . import _fluxgate
+from .errors import OptionError
 from .log import Log
 from .machine import Machine
 from .policy import PolicyLike, ask
 from .progress import Report, reporter
 from .result import Result
+
+
+#: Most workloads that are drawn from a log.
+DRAWS_MAX = 65_535
+
+
+def undrawn(what: str, options: Mapping[str, Any]) -> None:
+    """Refuse draws where one run of each policy is needed."""
+    if options.get("resample") is not None:
+        raise OptionError(f"resample: found in {what}, accepted by replay alone")
 
 
 def replay(
@@ -20,8 +31,15 @@ def replay(
     machine: Union[Machine, str, None] = None,
     semantics: str = "fluxgate",
     rules: str = "",
+    dependencies: str = "ignore",
+    feedback: Optional[str] = None,
+    resample: Optional[str] = None,
+    draws: int = 20,
     uncounted: Union[int, str, None] = None,
     outages: Union[str, "os.PathLike[str]", None] = None,
+    on_failure: str = "end",
+    on_breach: str = "error",
+    swap: Sequence[Tuple[Union[str, float], PolicyLike]] = (),
     reservations: Union[str, "os.PathLike[str]", None] = None,
     watts: Optional[Tuple[float, float]] = None,
     check: bool = True,
@@ -42,10 +60,29 @@ def replay(
         Where the jobs run; by default the machine of the log's header.
     semantics, rules
         Rules of a published simulator, and single ones (``"commit=yes,backfill=none"``).
+    dependencies
+        ``"respect"``: a job of which the log names another that it follows (fields 17 and 18) is submitted its think time
+        after that one ended in the simulation; :attr:`Result.following` says how many.
+    feedback
+        ``"sessions"`` or ``"sessions:GAP"``: users react to the schedule. A batch of jobs of a user that began at most GAP
+        seconds (1200) after the end of the one before follows it.
+    resample, draws
+        ``"weeks"`` or ``"users"``: run `draws` workloads that are drawn from the log with `seed`, each under each policy;
+        :meth:`Result.over_draws` has the figures over all of them. Policies are named or classes, so that each draw has
+        one of its own.
     uncounted
         So many of the first jobs, or those before a date, are in no metric.
     outages, reservations
         Files of failures and drains, and of windows in which nodes are kept.
+    on_failure
+        What becomes of jobs whose nodes fail: ``"end"``; ``"requeue"``: they are submitted again and begin anew;
+        ``"checkpoint:SECONDS"``: they go on from the last of the checkpoints that they make after each so many seconds.
+    on_breach
+        What a breach of the contract, or an exception of a Python policy, leads to: ``"error"`` ends the replay with it;
+        ``"fallback"`` lets the built-in policy decide from then on, as in production. :attr:`Run.breaches` has them.
+    swap
+        Times, as dates or seconds, each with a policy that takes over at the first event then or later. It is offered the
+        state of the one before; :attr:`Run.takeovers` says whether it took it.
     watts
         Power of a node with no core and with all cores in use: gives ``energy_kwh``.
     check
@@ -55,7 +92,7 @@ def replay(
     timeline
         Keep cores in use and waiting jobs over time.
     seed
-        Of intervals.
+        Of intervals, and of draws.
     progress
         True shows it on standard error; a callable gets ``[(run, jobs that ended), ..]`` and the number of jobs.
     """
@@ -65,18 +102,43 @@ def replay(
         machine = log.machine
     elif not isinstance(machine, Machine):
         machine = Machine(machine)
+    if resample is not None:
+        for policy in several:
+            kind = policy[0] if isinstance(policy, tuple) else policy
+            if not isinstance(kind, (str, os.PathLike, type)):
+                found = f"an object of {type(kind).__name__}"
+                raise OptionError(f"policy: found {found}, accepted with resample are names, paths and classes")
+        if not 1 <= draws <= DRAWS_MAX:
+            raise OptionError(f"draws: found {draws}, accepted is 1 to {DRAWS_MAX}")
+    # Each draw has a policy of its own.
+    count = 1 if resample is None else int(draws)
+    asks = [ask(policy) for policy in several for _ in range(count)]
+    swaps = []
+    for at, policy in swap:
+        kind = policy[0] if isinstance(policy, tuple) else policy
+        if len(asks) > 1 and not isinstance(kind, (str, os.PathLike, type)):
+            found = f"an object of {type(kind).__name__} for {len(asks)} runs"
+            raise OptionError(f"swap: found {found}, accepted are names, paths and classes")
+        time = _fluxgate.epoch(at) if isinstance(at, str) else float(at)
+        swaps.append((time, [ask(policy) for _ in asks]))
     until = _fluxgate.epoch(uncounted) if isinstance(uncounted, str) else None
     report, close = reporter(progress)
     try:
         replayed = _fluxgate.replay(
             log._jobs,
             machine._machine,
-            [ask(policy) for policy in several],
+            asks,
             semantics=semantics,
             rules=rules,
+            dependencies=dependencies,
+            feedback=feedback,
+            resample=None if resample is None else (resample, count, seed),
             uncounted=uncounted if isinstance(uncounted, int) else None,
             uncounted_until=until,
             outages=None if outages is None else os.fspath(outages),
+            on_failure=on_failure,
+            on_breach=on_breach,
+            swap=swaps,
             reservations=None if reservations is None else os.fspath(reservations),
             watts=watts,
             check=check,

@@ -23,6 +23,29 @@ WEEKS_MIN = 5
 METRICS = ("bsld", "wait", "response")
 
 
+@dataclass(frozen=True)
+class Breach:
+    """A policy broke the contract or raised an exception; the built-in policy decided from then on."""
+
+    #: Seconds.
+    time: float
+    policy: str
+    kind: str
+    message: str
+
+
+@dataclass(frozen=True)
+class Takeover:
+    """A policy took over from another during a run."""
+
+    #: Seconds.
+    time: float
+    predecessor: str
+    successor: str
+    #: Did it take over the predecessor's state?
+    state: bool
+
+
 class Run:
     """The run of one policy."""
 
@@ -32,8 +55,18 @@ class Run:
 
     @property
     def label(self) -> str:
-        """Its name in tables."""
+        """Its name in tables: that of the policy, and of the draw if workloads were drawn."""
         return self._run.label
+
+    @property
+    def policy(self) -> str:
+        """The name of the policy."""
+        return self._run.policy
+
+    @property
+    def part(self) -> Optional[str]:
+        """The name of the draw that it ran, such as ``"draw-1"``; none for the whole log."""
+        return self._run.part
 
     @property
     def metrics(self) -> Dict[str, float]:
@@ -72,6 +105,16 @@ class Run:
     def never_started(self) -> List[Tuple[int, str]]:
         """Jobs that waited until no event was left, with the reason."""
         return self._run.never_started
+
+    @property
+    def breaches(self) -> List[Breach]:
+        """With ``on_breach="fallback"``: what the policy did wrong. Their number is the count of breaches."""
+        return [Breach(*each) for each in self._run.breaches]
+
+    @property
+    def takeovers(self) -> List[Takeover]:
+        """With ``swap=..``: which policy took over from which, and whether with its state."""
+        return [Takeover(*each) for each in self._run.takeovers]
 
     @property
     def seconds(self) -> float:
@@ -172,6 +215,20 @@ class Result(Sequence[Run]):
         """Every metric, a row for each policy."""
         return Table.of_rows([{"policy": run.label, **run.metrics} for run in self._runs])
 
+    def over_draws(self) -> Table:
+        """Every metric over all draws of each policy: its mean, and the interval that holds 95 % of the draws (`low`,
+        `high`), smallest and largest value. Needs ``replay(..., resample=..)``."""
+        rows = self._replayed.over_draws()
+        if not rows:
+            raise OptionError("no workload was drawn: replay(..., resample='weeks')")
+        names = ("mean", "min", "low", "high", "max")
+        return Table.of_rows([{"policy": run, "metric": metric, **dict(zip(names, row))} for run, metric, row in rows])
+
+    @property
+    def following(self) -> Optional[str]:
+        """How many jobs followed others, with ``dependencies="respect"`` or feedback."""
+        return self._replayed.following
+
     def compare(self, a: str, b: str, *, metric: str = "bsld", tau: float = 10.0) -> Comparison:
         """The mean of `a` less that of `b`, with the interval that reports have: weeks of submission are drawn, the same
         for both. Refused if the two did not run the same jobs."""
@@ -210,6 +267,8 @@ class Result(Sequence[Run]):
         and its figures as CSV and JSON."""
         if not all(run._run.has_places for run in self._runs):
             raise OptionError("places were not kept: replay(..., places=True)")
+        if any(run.part is not None for run in self._runs):
+            raise OptionError("a report: found runs of draws, accepted are runs of one log")
         self._replayed.report(os.fspath(folder), title, list(notes), self._seed)
 
     @property

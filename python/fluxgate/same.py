@@ -8,7 +8,7 @@ from typing import Any, Optional, Tuple
 import numpy as np
 
 from .log import Log
-from .replaying import replay
+from .replaying import replay, undrawn
 from .table import Table
 
 
@@ -43,6 +43,7 @@ def same(policy_a: Any, policy_b: Any, log: Log, **options: Any) -> Optional[Dif
 
     `options` are those of :func:`replay`.
     """
+    undrawn("same", options)
     a, b = replay(log, [policy_a, policy_b], **{"places": False, **options})
     submitted = log.frame()
     ids = submitted["job"]

@@ -17,7 +17,7 @@ from .errors import OptionError
 from .log import Log
 from .machine import Machine
 from .policy import _value, folder, name_of
-from .replaying import replay
+from .replaying import replay, undrawn
 from .table import Table
 
 #: Most replays of one sweep.
@@ -92,6 +92,7 @@ def sweep(
     options
         Of :func:`replay`: semantics, rules, uncounted, check, ...
     """
+    undrawn("a sweep", options)
     combinations = [{}] if space is None else grid(space) if samples is None else design(space, samples, seed=seeds[0])
     several = policies if isinstance(policies, list) else [policies]
     plan: List[Planned] = []
@@ -141,17 +142,17 @@ def _cached(log: Any, seed: int, estimates: Optional[str]) -> Callable[[], Log]:
 
 
 def _fingerprint(log: Log) -> str:
-    columns = log.frame()
     hashed = hashlib.sha256()
-    for name in columns.columns:
-        hashed.update(columns[name].tobytes())
+    for columns in (log.frame(), Table(log._jobs.links())):
+        for name in columns.columns:
+            hashed.update(columns[name].tobytes())
     return hashed.hexdigest()[:32]
 
 
 def _identity(policy: Any) -> Tuple[str, str, Any]:
     """The name of a policy, what identifies its code, and the policy itself for a replay with settings."""
     if isinstance(policy, type):
-        code = "".join(_code(policy, method) for method in ("keys", "run", "observe"))
+        code = "".join(_code(policy, method) for method in ("keys", "run", "observe", "save", "restore"))
         return name_of(policy), hashlib.sha256(code.encode()).hexdigest()[:32], policy
     if isinstance(policy, (str, os.PathLike)):
         name = os.fspath(policy)

@@ -1,5 +1,6 @@
 //! What jobs did, as columns: observers of a run. Must never know policies.
 
+use std::collections::BTreeMap;
 use std::io;
 
 use fluxgate_formats::{Idset, JobId};
@@ -21,13 +22,15 @@ pub(crate) struct Ran {
     killed: Vec<bool>,
     /// The ranks of each, if they are kept.
     ranks: Option<Vec<Idset>>,
+    /// Starts after which the job was submitted again, by their number among all starts; kept with ranks.
+    again: BTreeMap<usize, Row>,
 }
 
 impl Ran {
     /// With the ranks and the cores of each job, if `places` names all cores.
     pub(crate) fn new(places: Option<&Cores>) -> Ran {
         let record = places.map_or_else(Record::default, Record::with_places);
-        Ran { record, killed: Vec::new(), ranks: places.map(|_| Vec::new()) }
+        Ran { record, ranks: places.map(|_| Vec::new()), ..Ran::default() }
     }
 
     /// True if ranks and cores are kept.
@@ -61,10 +64,15 @@ impl Ran {
     /// The schedule as `fluxgate replay --schedule` writes it; without ranks if they are not kept.
     pub(crate) fn schedule(&self) -> io::Result<Vec<u8>> {
         let mut writer = Writer::new(Vec::new(), false)?;
-        for (number, job) in self.record.jobs.iter().enumerate() {
-            let ranks = self.ranks.as_ref().map(|ranks| ranks[number].clone()).unwrap_or_default();
-            let Done { submit, start, end, .. } = *job;
-            writer.write(&Row { job: JobId(job.job), submit, start, end, ranks, cores: None })?;
+        let mut jobs = self.record.jobs.iter().enumerate();
+        for number in 0..self.record.jobs.len() + self.again.len() {
+            if let Some(row) = self.again.get(&number) {
+                writer.write(row)?;
+            } else if let Some((number, job)) = jobs.next() {
+                let ranks = self.ranks.as_ref().map(|ranks| ranks[number].clone()).unwrap_or_default();
+                let Done { submit, start, end, .. } = *job;
+                writer.write(&Row { job: JobId(job.job), submit, start, end, ranks, cores: None })?;
+            }
         }
         writer.finish()
     }
@@ -76,6 +84,15 @@ impl Observer for Ran {
     }
 
     fn started(&mut self, s: &Started<'_>) -> io::Result<()> {
+        if s.again.is_some() {
+            // A job has one line in tables: its run to the end.
+            if self.has_places() {
+                let (job, submit, ranks) = (s.job.id, s.job.submit, s.r.ranks());
+                let row = Row { job, submit, start: s.start, end: s.end, ranks, cores: None };
+                self.again.insert(self.record.jobs.len() + self.again.len(), row);
+            }
+            return Ok(());
+        }
         self.killed.push(s.job.killed());
         if let Some(ranks) = &mut self.ranks {
             ranks.push(s.r.ranks());

@@ -7,7 +7,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use fluxgate_environments::deciding::{Decider, Filling, Inspecting, Order, Picking};
 use fluxgate_environments::episode::{self, EpisodeError, Given};
+use fluxgate_environments::player::{Answer, Player};
+use fluxgate_environments::reserving::{Planned, RESERVATIONS_MAX, Reserving, SLOTS_MAX};
 use fluxgate_environments::reward::Metric;
+use fluxgate_environments::weighing::{AGGREGATES, Weighing};
+use fluxgate_environments::world::Rows;
 use fluxgate_networks::features::Set;
 use fluxgate_networks::model::{View, scales};
 use fluxgate_networks::pick::{Backfill, Mode};
@@ -67,7 +71,46 @@ fn view(py: Python<'_>, options: &Bound<'_, PyDict>) -> PyResult<View> {
     Ok(View { set, scales, rows, rule })
 }
 
-/// What decides.
+/// What is planned.
+fn planned(py: Python<'_>, options: &Bound<'_, PyDict>) -> PyResult<Planned> {
+    let slots: usize = value(options, "slots")?;
+    if slots == 0 || slots > SLOTS_MAX {
+        return Err(errors::option(py, format!("slots: found {slots}, accepted is 1 to {SLOTS_MAX}")));
+    }
+    let reservations: u32 = value(options, "reservations")?;
+    if reservations > RESERVATIONS_MAX {
+        let accepted = format!("0 to {RESERVATIONS_MAX}");
+        return Err(errors::option(
+            py,
+            format!("reservations: found {reservations}, accepted is {accepted}"),
+        ));
+    }
+    Ok(Planned { horizon: seconds(py, options, "horizon")?, slots, reservations })
+}
+
+/// A span of time.
+fn seconds(py: Python<'_>, options: &Bound<'_, PyDict>, name: &str) -> PyResult<f64> {
+    let found: f64 = value(options, name)?;
+    if found.is_finite() && found > 0.0 {
+        return Ok(found);
+    }
+    Err(errors::option(py, format!("{name}: found {found}, accepted are seconds above 0")))
+}
+
+/// What plays.
+fn player(py: Python<'_>, kind: &str, options: &Bound<'_, PyDict>) -> PyResult<Box<dyn Player>> {
+    if kind == "weights" {
+        let settings: Vec<(String, String)> = value(options, "multifactor")?;
+        let settings: Vec<(&str, &str)> =
+            settings.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+        let made = Weighing::new(&settings, seconds(py, options, "period")?);
+        let made = made.map_err(|why| errors::option(py, format!("multifactor: {why}")))?;
+        return Ok(Box::new(made));
+    }
+    Ok(Box::new(Rows::new(decider(py, kind, options)?)))
+}
+
+/// What decides about rows.
 fn decider(py: Python<'_>, kind: &str, options: &Bound<'_, PyDict>) -> PyResult<Box<dyn Decider>> {
     let view = view(py, options)?;
     let backfill = one_of(py, "backfill", &text(options, "backfill")?, &Backfill::ALL, Backfill::name)?;
@@ -75,6 +118,7 @@ fn decider(py: Python<'_>, kind: &str, options: &Bound<'_, PyDict>) -> PyResult<
         let base = text(options, "base")?;
         Order::named(&base).map_err(|why| errors::option(py, format!("base: {why}")))
     };
+    let single: bool = value(options, "ask_single")?;
     Ok(match kind {
         "pick" => {
             let mode = one_of(py, "mode", &text(options, "mode")?, &Mode::ALL, Mode::name)?;
@@ -84,13 +128,11 @@ fn decider(py: Python<'_>, kind: &str, options: &Bound<'_, PyDict>) -> PyResult<
                     "backfill: found `frozen`, accepted is none, easy with the mode pass",
                 ));
             }
-            let (single, skip) = (value(options, "ask_single")?, value(options, "skip")?);
-            Box::new(Picking::new(view, mode, backfill, single, skip))
+            Box::new(Picking::new(view, mode, backfill, single, value(options, "skip")?))
         }
-        "backfill" => {
-            Box::new(Filling::new(view, base()?, value(options, "guarded")?, value(options, "ask_single")?))
-        }
+        "backfill" => Box::new(Filling::new(view, base()?, value(options, "guarded")?, single)),
         "inspect" => Box::new(Inspecting::new(view, base()?, backfill, value(options, "rejections")?)),
+        "reserve" => Box::new(Reserving::new(view, base()?, planned(py, options)?, single)),
         _ => return Err(errors::wrong(format!("kind {kind}"))),
     })
 }
@@ -119,7 +161,7 @@ impl Episode {
         kind: &str,
         options: &Bound<'_, PyDict>,
     ) -> PyResult<Self> {
-        let decider = decider(py, kind, options)?;
+        let player = player(py, kind, options)?;
         let mut rules = Semantics::named(&text(options, "semantics")?)
             .map_err(|why| errors::option(py, format!("semantics: {why}")))?
             .rules();
@@ -141,7 +183,7 @@ impl Episode {
             all.iter_mut().for_each(|job| job.on_nodes_of(cores));
         }
         let (machine, surroundings) = (Arc::clone(&machine.machine), Arc::new(surroundings));
-        let made = py.detach(|| episode::Episode::new(all, &machine, surroundings, decider, (metric, given)));
+        let made = py.detach(|| episode::Episode::new(all, &machine, surroundings, player, (metric, given)));
         Ok(Episode { inner: Mutex::new(made.map_err(|error| raised(py, error))?) })
     }
 
@@ -154,8 +196,21 @@ impl Episode {
         mut allowed: PyReadwriteArrayDyn<'_, bool>,
     ) -> PyResult<(f64, bool)> {
         let mut inner = self.lock();
-        let reward = inner.act(action).map_err(|error| raised(py, error))?;
+        let reward = inner.act(Answer::Action(action)).map_err(|error| raised(py, error))?;
         inner.write(values.as_slice_mut()?, allowed.as_slice_mut()?);
+        Ok((reward, inner.is_over()))
+    }
+
+    /// Answer with numbers; else as `step`. The observation is written into the array.
+    fn answer(
+        &self,
+        py: Python<'_>,
+        numbers: Vec<f64>,
+        mut values: PyReadwriteArrayDyn<'_, f32>,
+    ) -> PyResult<(f64, bool)> {
+        let mut inner = self.lock();
+        let reward = inner.act(Answer::Values(&numbers)).map_err(|error| raised(py, error))?;
+        inner.write(values.as_slice_mut()?, &mut []);
         Ok((reward, inner.is_over()))
     }
 
@@ -181,7 +236,7 @@ impl Episode {
         self.lock().now()
     }
 
-    /// Waiting jobs among which rows were chosen.
+    /// Waiting jobs that the question is about.
     #[getter]
     fn waiting(&self) -> usize {
         self.lock().waiting()
@@ -239,7 +294,7 @@ pub(crate) fn step_all(
             |((episode, action), (((values, allowed), reward), over))| {
                 let mut inner = episode.lock();
                 let action = usize::try_from(*action).unwrap_or(usize::MAX);
-                *reward = inner.act(action)?;
+                *reward = inner.act(Answer::Action(action))?;
                 inner.write(values, allowed);
                 *over = inner.is_over();
                 Ok(())
@@ -258,4 +313,10 @@ pub(crate) fn feature_sets()
         set.features().iter().map(|it| (it.name, it.formula, it.range, it.unknown)).collect::<Vec<_>>()
     };
     Set::ALL.iter().map(|set| (set.name(), rows(*set))).collect()
+}
+
+/// What the environment of weights shows: name, formula and range of each number.
+#[pyfunction]
+pub(crate) fn aggregates() -> Vec<(&'static str, &'static str, &'static str)> {
+    AGGREGATES.to_vec()
 }

@@ -2,12 +2,15 @@
 //!
 //! Must never know policies.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use fluxgate_formats::JobId;
+use fluxgate_sim::follow::Link;
 use fluxgate_sim::machine as sim;
 use fluxgate_sim::model;
 use fluxgate_sim::rules::Semantics;
@@ -35,6 +38,8 @@ const JOBS_MAX: usize = 1 << 26;
 pub(crate) struct Jobs {
     pub(crate) jobs: Arc<Vec<Job>>,
     pub(crate) survey: Arc<Survey>,
+    /// What the log knows of jobs that follow others, also of jobs that were cut off.
+    pub(crate) links: Arc<BTreeMap<JobId, Link>>,
     /// The name of the log in documents.
     #[pyo3(get)]
     pub(crate) name: String,
@@ -77,13 +82,14 @@ fn format(name: &str) -> Option<Format> {
 fn options(py: Python<'_>, semantics: &str, map: &str) -> PyResult<Options> {
     let base =
         Semantics::named(semantics).map_err(|why| errors::option(py, format!("semantics: {why}")))?.options();
+    let base = Options { links: true, ..base };
     mapped(base, map).map_err(|why| errors::option(py, format!("map: {why}")))
 }
 
 impl Jobs {
     fn of(workload: Workload, name: String, path: Option<PathBuf>, queues: Queues) -> Jobs {
         let survey = Arc::new(Survey::of(&workload));
-        Jobs { jobs: Arc::new(workload.jobs), survey, name, path, queues }
+        Jobs { jobs: Arc::new(workload.jobs), survey, links: Arc::new(workload.links), name, path, queues }
     }
 
     /// The same log with other jobs.
@@ -204,6 +210,7 @@ impl Jobs {
         fields[1] = Some(submit);
         let names = [
             ("id", 1),
+            ("wait", 3),
             ("run", 4),
             ("cores", 8),
             ("request", 9),
@@ -300,6 +307,20 @@ impl Jobs {
         all.set_item("limit", PyArray1::from_iter(py, jobs().map(|job| job.limit)))?;
         all.set_item("run", PyArray1::from_iter(py, jobs().map(|job| job.run)))?;
         all.set_item("queue", PyArray1::from_iter(py, jobs().map(|job| job.queue)))?;
+        Ok(all)
+    }
+
+    /// What is known of jobs that follow others, an array for each column; NaN and job 0 are unknown.
+    fn links<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let all = PyDict::new(py);
+        let links = || self.jobs.iter().filter_map(|job| Some((job.id, self.links.get(&job.id)?)));
+        let after = |link: &Link| link.after.map_or(0, |after| after.0);
+        all.set_item("job", PyArray1::from_iter(py, links().map(|(id, _)| id.0)))?;
+        all.set_item("after", PyArray1::from_iter(py, links().map(|(_, link)| after(link))))?;
+        let unknown = |value: Option<f64>| value.unwrap_or(f64::NAN);
+        all.set_item("think", PyArray1::from_iter(py, links().map(|(_, link)| unknown(link.think))))?;
+        all.set_item("submit", PyArray1::from_iter(py, links().map(|(_, link)| link.submit)))?;
+        all.set_item("end", PyArray1::from_iter(py, links().map(|(_, link)| unknown(link.end))))?;
         Ok(all)
     }
 

@@ -2,7 +2,8 @@
 //! around `fluxgate-sim`, `fluxgate-policy` and `fluxgate-engine`. The package in `python/fluxgate` is what people use.
 //!
 //! - [`jobs`] is the workload, [`machine`] the machine, [`component`] a compiled policy.
-//! - [`replay`] runs policies on threads of its own, without the interpreter; [`columns`] collects what jobs did.
+//! - [`replay`] runs policies on threads of its own, without the interpreter; [`columns`] collects what jobs did, and
+//!   [`replayed`] is what comes out.
 //! - [`policy`] runs a policy that is a Python object, through a [`pass`] that is lent to it.
 //! - [`environment`] is an episode of a training environment, and many of them on all cores.
 //! - [`arrow`] hands columns to other libraries, [`frame`] takes theirs, [`weeks`] computes intervals, [`errors`] raises what went wrong.
@@ -20,6 +21,7 @@ mod machine;
 mod pass;
 mod policy;
 mod replay;
+mod replayed;
 mod weeks;
 
 use pyo3::prelude::*;
@@ -32,7 +34,7 @@ mod _fluxgate {
     #[pymodule_export]
     use super::component::{Component, component};
     #[pymodule_export]
-    use super::environment::{Episode, feature_sets, step_all};
+    use super::environment::{Episode, aggregates, feature_sets, step_all};
     #[pymodule_export]
     use super::frame::arrow_columns;
     #[pymodule_export]
@@ -42,7 +44,9 @@ mod _fluxgate {
     #[pymodule_export]
     use super::pass::{Candidate, JobEvents, JobRows, Pass};
     #[pymodule_export]
-    use super::replay::{Replayed, Run, definitions, replay};
+    use super::replay::replay;
+    #[pymodule_export]
+    use super::replayed::{Replayed, Run, definitions};
     #[pymodule_export]
     use super::weeks::intervals;
 

@@ -2,14 +2,17 @@
 //!
 //! An exception of the object ends the run, and is kept to be raised again. Must never decide anything.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use fluxgate_engine::{
     Abilities, JobColumns, JobEvent, Machine, Pass, Policy, PolicyCost, PolicyError, SavedState,
 };
+use fluxgate_policy::Limits;
 use numpy::{PyArray1, PyArrayMethods};
+use pyo3::exceptions::{PyException, PyTypeError};
 use pyo3::prelude::*;
+use pyo3::types::PyBytes;
 
 use crate::errors;
 use crate::pass::{self, JobEvents, JobRows};
@@ -23,24 +26,38 @@ pub(crate) struct PythonPolicy {
     name: String,
     abilities: Abilities,
     raised: Raised,
+    /// Set when an exception, such as an interrupt, is to end the replay whatever becomes of breaches.
+    stop: Arc<AtomicBool>,
     cost: PolicyCost,
 }
 
 impl PythonPolicy {
-    /// Of an object with some of the methods keys, run and observe.
-    pub(crate) fn of(py: Python<'_>, object: Py<PyAny>, name: String, raised: Raised) -> PyResult<Self> {
+    /// Of an object with some of the methods keys, run, observe, save and restore.
+    pub(crate) fn of(
+        py: Python<'_>,
+        object: Py<PyAny>,
+        name: String,
+        raised: Raised,
+        stop: Arc<AtomicBool>,
+    ) -> PyResult<Self> {
         let has = |method: &str| object.bind(py).hasattr(method);
+        if has("save")? != has("restore")? {
+            let message =
+                format!("policy {name}: it has one of the methods save and restore, accepted are both");
+            return Err(errors::policy(py, &name, message));
+        }
         let abilities = Abilities {
             ordering: has("keys")?,
             scheduling: has("run")?,
             observing: has("observe")?,
+            state: has("save")?,
             ..Abilities::default()
         };
         if !abilities.ordering && !abilities.scheduling {
             let message = format!("policy {name}: it has neither a method keys nor a method run");
             return Err(errors::policy(py, &name, message));
         }
-        Ok(PythonPolicy { object, name, abilities, raised, cost: PolicyCost::default() })
+        Ok(PythonPolicy { object, name, abilities, raised, stop, cost: PolicyCost::default() })
     }
 
     /// Calls a method; an exception is kept.
@@ -53,7 +70,13 @@ impl PythonPolicy {
         let answer = Python::attach(|py| {
             question(py, self.object.bind(py)).map_err(|error| {
                 let message = error.to_string();
-                self.raised.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+                let mut raised = self.raised.lock().unwrap_or_else(PoisonError::into_inner);
+                if error.is_instance_of::<PyException>(py) {
+                    raised.get_or_insert(error);
+                } else {
+                    self.stop.store(true, Ordering::Relaxed);
+                    *raised = Some(error);
+                }
                 PolicyError::Trap { during, message }
             })
         });
@@ -94,6 +117,36 @@ impl Policy for PythonPolicy {
         pass::lend(pass, |shown| {
             self.call("run", |py, object| object.call_method1("run", (Bound::new(py, shown)?,)).map(drop))
         })
+    }
+
+    fn save(&mut self) -> Result<SavedState, PolicyError> {
+        let during = "state.save";
+        let (version, data) = self.call(during, |_, object| {
+            let given = object.call_method0("save")?;
+            let data = given.cast::<PyBytes>().map_err(|_| {
+                PyTypeError::new_err(format!("save: found {}, accepted is bytes", given.get_type()))
+            })?;
+            let version = object.getattr_opt("state_version")?.map_or(Ok(1), |version| version.extract())?;
+            Ok((version, data.as_bytes().to_vec()))
+        })?;
+        let (found, limit) = (data.len() as u64, Limits::default().state_bytes);
+        if found > limit {
+            return Err(PolicyError::Bound { during, bound: "state-bytes", limit, found });
+        }
+        Ok(SavedState { from: self.name.clone(), version, data })
+    }
+
+    fn restore(&mut self, state: &SavedState) -> Result<(), PolicyError> {
+        let during = "state.restore";
+        let refused = self.call(during, |py, object| {
+            let data = PyBytes::new(py, &state.data);
+            let answer = object.call_method1("restore", (&state.from, state.version, data))?;
+            Ok(answer.extract::<bool>().is_ok_and(|taken| !taken))
+        })?;
+        match refused {
+            true => Err(PolicyError::Refused { during, message: "restore returned False".to_owned() }),
+            false => Ok(()),
+        }
     }
 
     fn cost(&self) -> PolicyCost {

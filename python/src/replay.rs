@@ -15,18 +15,19 @@ use std::time::{Duration, Instant};
 use fluxgate_engine::{BUILTIN, Policy, PolicyError};
 use fluxgate_formats::JobId;
 use fluxgate_policy::Config;
-use fluxgate_sim::driver::{self, Outcome, SimError, Surroundings};
-use fluxgate_sim::metrics::{DEFINITIONS, Metrics, NodeWatts, Summary};
+use fluxgate_sim::driver::{self, Deciders, SimError, Surroundings};
+use fluxgate_sim::followed::Followed;
+use fluxgate_sim::metrics::{Metrics, NodeWatts};
 use fluxgate_sim::observe::{Observer, Progress, Span};
-use fluxgate_sim::outages::Outages;
-use fluxgate_sim::replay::{self as sim, RunFigures};
-use fluxgate_sim::report;
+use fluxgate_sim::outages::{OnFailure, Outages};
+use fluxgate_sim::parts::Part;
+use fluxgate_sim::replay as sim;
+use fluxgate_sim::resample::Resample;
 use fluxgate_sim::reservations::Reservations;
 use fluxgate_sim::rules::{Rules, Semantics, picking};
-use fluxgate_sim::words::label;
+use fluxgate_sim::words;
 use fluxgate_sim::workload::Job;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict};
 
 use crate::columns::{Ran, Timeline};
 use crate::component::Component;
@@ -34,6 +35,7 @@ use crate::errors;
 use crate::jobs::Jobs;
 use crate::machine::Machine;
 use crate::policy::{Place, Placed, PythonPolicy, Raised};
+use crate::replayed::{Done, Replayed, Run, label};
 
 /// Time between two looks for signals.
 const TICK: Duration = Duration::from_millis(50);
@@ -43,11 +45,16 @@ const SPANS: u64 = 64;
 /// Name, version or path of a policy as it was asked for, a component or an object, and settings.
 type Ask<'py> = (String, Option<Bound<'py, Component>>, Option<Py<PyAny>>, Vec<(String, String)>);
 
-/// A policy that is ready to run.
+/// A policy that is ready to run a part.
 struct Ready {
-    label: String,
+    /// Its name in tables.
+    name: String,
+    /// Index of the part.
+    part: usize,
     policy: Option<Box<dyn Policy>>,
-    /// True if it is a Python object.
+    /// Policies that take over from it later.
+    successors: Vec<(f64, Box<dyn Policy>)>,
+    /// True if one of them is a Python object.
     object: bool,
     raised: Raised,
     place: Arc<Place>,
@@ -55,15 +62,17 @@ struct Ready {
 
 /// What all runs share.
 struct World<'a> {
-    jobs: &'a [Job],
+    /// The whole log, or what was drawn from it.
+    parts: &'a [Part],
     machine: &'a fluxgate_sim::machine::Machine,
     surroundings: &'a Surroundings,
-    counted: Option<(f64, JobId)>,
+    /// By part: the first job that counts.
+    counted: Vec<Option<(f64, JobId)>>,
     check: bool,
     places: bool,
     timeline: bool,
     watts: Option<NodeWatts>,
-    stop: AtomicBool,
+    stop: Arc<AtomicBool>,
     /// By run: jobs that ended.
     done: Vec<AtomicU64>,
     /// What is called with the progress.
@@ -71,6 +80,11 @@ struct World<'a> {
     /// What ended all runs.
     failed: Mutex<Option<PyErr>>,
     labels: Vec<String>,
+}
+
+/// Number of jobs of a part.
+fn jobs_of(part: &Part) -> usize {
+    part.jobs.len() + part.following.jobs()
 }
 
 impl World<'_> {
@@ -81,7 +95,8 @@ impl World<'_> {
             let Some(told) = &self.told else { return Ok(()) };
             let counts = self.done.iter().map(|done| done.load(Ordering::Relaxed));
             let rows: Vec<(&str, u64)> = self.labels.iter().map(String::as_str).zip(counts).collect();
-            told.call1(py, (rows, self.jobs.len())).map(drop)
+            let most = self.parts.iter().map(jobs_of).max().unwrap_or(0);
+            told.call1(py, (rows, most)).map(drop)
         });
         if let Err(error) = looked {
             self.failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
@@ -121,16 +136,6 @@ impl Observer for Reins<'_, '_> {
     }
 }
 
-/// A run that is over.
-struct Done {
-    summary: Summary,
-    outcome: Outcome,
-    ran: Ran,
-    timeline: Option<Timeline>,
-    violations: Vec<String>,
-    seconds: f64,
-}
-
 /// Why a run has no result.
 enum Failed {
     Sim(SimError),
@@ -140,11 +145,13 @@ enum Failed {
 
 fn one(
     world: &World<'_>,
-    number: usize,
-    policy: Option<Box<dyn Policy>>,
+    (number, part): (usize, usize),
+    deciders: Deciders,
     here: bool,
 ) -> Result<Done, Failed> {
-    let mut figures = Metrics::new(world.machine.total_cores()).counting_from(world.counted);
+    let counted = world.counted[part];
+    let part = &world.parts[part];
+    let mut figures = Metrics::new(world.machine.total_cores()).counting_from(counted);
     let mut ran = Ran::new(world.places.then_some(&world.machine.cores));
     let mut timeline = world.timeline.then(Timeline::default);
     let mut reins = Reins { world, number, here: here.then(|| (0, Instant::now())) };
@@ -153,14 +160,15 @@ fn one(
         observers.push(timeline);
     }
     let begin = Instant::now();
-    let jobs = world.jobs.iter().copied();
+    let jobs = part.jobs.iter().copied();
+    let surroundings = Surroundings { following: Arc::clone(&part.following), ..world.surroundings.clone() };
     let config = driver::replay_config();
     let (outcome, judged) =
-        sim::run(jobs, world.surroundings, world.machine, config, policy.into(), &mut observers, world.check)
+        sim::run(jobs, &surroundings, world.machine, config, deciders, &mut observers, world.check)
             .map_err(Failed::Sim)?;
     drop(observers);
     let seconds = begin.elapsed().as_secs_f64();
-    world.done[number].store(world.jobs.len() as u64, Ordering::Relaxed);
+    world.done[number].store(jobs_of(part) as u64, Ordering::Relaxed);
     let mut summary = figures.summary().map_err(Failed::Figures)?;
     let nodes = world.machine.cores.len() as u64;
     summary.energy_kwh = world.watts.map(|watts| summary.energy_kwh(nodes, watts));
@@ -168,30 +176,66 @@ fn one(
     Ok(Done { summary, outcome, ran, timeline, violations, seconds })
 }
 
-/// Makes the policies.
-fn ready(py: Python<'_>, asks: Vec<Ask<'_>>, rules: &Rules) -> PyResult<Vec<Ready>> {
+/// Makes a policy; `None` for the built-in one.
+fn made(
+    py: Python<'_>,
+    (name, component, object, settings): Ask<'_>,
+    (raised, place, stop): (&Raised, &Arc<Place>, &Arc<AtomicBool>),
+    rules: &Rules,
+) -> PyResult<Option<Box<dyn Policy>>> {
+    let made: Option<Box<dyn Policy>> = match (component, object) {
+        (Some(component), _) => {
+            let (compiled, config) = (&component.get().compiled, Config::from_iter(settings));
+            let made = compiled.instantiate(&config);
+            Some(Box::new(made.map_err(|why| errors::policy(py, &name, format!("{name}: {why}")))?))
+        }
+        (None, Some(object)) => {
+            let (raised, stop) = (Arc::clone(raised), Arc::clone(stop));
+            Some(Box::new(PythonPolicy::of(py, object, name.clone(), raised, stop)?))
+        }
+        (None, None) => None,
+    };
+    let made = picking::apply(made, rules).map_err(|why| errors::policy(py, &name, why))?;
+    Ok(made.map(|policy| Box::new(Placed { policy, place: Arc::clone(place) }) as Box<dyn Policy>))
+}
+
+/// Policies that take over: the time of each in seconds, and one for each run.
+type Swaps<'py> = Vec<(f64, Vec<Ask<'py>>)>;
+
+/// Makes the policies: of each so many in a row as there are parts.
+fn ready(
+    py: Python<'_>,
+    asks: Vec<Ask<'_>>,
+    swaps: Swaps<'_>,
+    (rules, parts, stop): (&Rules, usize, &Arc<AtomicBool>),
+) -> PyResult<Vec<Ready>> {
     let mut all: Vec<Ready> = Vec::new();
-    for (name, component, object, settings) in asks {
+    for (number, ask) in asks.into_iter().enumerate() {
         let (raised, place) = (Raised::default(), Arc::new(Place::default()));
-        let is_object = object.is_some();
-        let made: Option<Box<dyn Policy>> = match (component, object) {
-            (Some(component), _) => {
-                let (compiled, config) = (&component.get().compiled, Config::from_iter(settings.clone()));
-                let made = compiled.instantiate(&config);
-                Some(Box::new(made.map_err(|why| errors::policy(py, &name, format!("{name}: {why}")))?))
-            }
-            (None, Some(object)) => {
-                Some(Box::new(PythonPolicy::of(py, object, name.clone(), Arc::clone(&raised))?))
-            }
-            (None, None) => None,
+        let own: Vec<String> = ask.3.iter().map(|(key, value)| format!("{key}={value}")).collect();
+        let object = ask.2.is_some();
+        let policy = made(py, ask, (&raised, &place, stop), rules)?;
+        let name = policy.as_ref().map_or(BUILTIN, |policy| policy.name()).to_owned();
+        let name = match all.last() {
+            Some(last) if number % parts > 0 => last.name.clone(),
+            _ => words::label(&name, &own, all.iter().step_by(parts).map(|ready| ready.name.as_str())),
         };
-        let made = picking::apply(made, rules).map_err(|why| errors::policy(py, &name, why))?;
-        let own: Vec<String> = settings.iter().map(|(key, value)| format!("{key}={value}")).collect();
-        let name = made.as_ref().map_or(BUILTIN, |policy| policy.name()).to_owned();
-        let label = label(&name, &own, all.iter().map(|ready| ready.label.as_str()));
-        let place_of = Arc::clone(&place);
-        let policy = made.map(|policy| Box::new(Placed { policy, place: place_of }) as Box<dyn Policy>);
-        all.push(Ready { label, policy, object: is_object, raised, place });
+        let (part, successors) = (number % parts, Vec::new());
+        all.push(Ready { name, part, policy, successors, object, raised, place });
+    }
+    for (time, asks) in swaps {
+        if asks.len() != all.len() {
+            return Err(errors::wrong("a swap without a policy for each run"));
+        }
+        for (ready, ask) in all.iter_mut().zip(asks) {
+            let (name, object) = (ask.0.clone(), ask.2.is_some());
+            let policy = made(py, ask, (&ready.raised, &ready.place, stop), rules)?;
+            let policy = policy.ok_or_else(|| {
+                errors::policy(py, &name, format!("swap: found {name}, accepted are policies other than it"))
+            })?;
+            ready.successors.push((time, policy));
+            ready.object |= object;
+        }
     }
     Ok(all)
 }
@@ -199,19 +243,23 @@ fn ready(py: Python<'_>, asks: Vec<Ask<'_>>, rules: &Rules) -> PyResult<Vec<Read
 /// Runs everything; results are in the order of policies.
 fn side_by_side(world: &World<'_>, all: &mut [Ready], threads: usize) -> Vec<Option<Result<Done, Failed>>> {
     let mut results: Vec<Option<Result<Done, Failed>>> = all.iter().map(|_| None).collect();
-    let take = |ready: &mut Ready| ready.policy.take();
+    let take = |ready: &mut Ready| Deciders {
+        default: ready.policy.take(),
+        successors: std::mem::take(&mut ready.successors),
+        ..Deciders::default()
+    };
     let (mut here, mut away) = (Vec::new(), Vec::new());
     for (number, ready) in all.iter_mut().enumerate() {
-        let object = ready.object;
+        let (object, run) = (ready.object, (number, ready.part));
         let policy = take(ready);
-        if object { here.push((number, policy)) } else { away.push((number, policy)) }
+        if object { here.push((run, policy)) } else { away.push((run, policy)) }
     }
     away.reverse();
     let workers = threads.min(away.len());
     let away = Mutex::new(away);
     let (told, heard) = channel();
-    let guarded = |number, policy, here| {
-        catch_unwind(AssertUnwindSafe(|| one(world, number, policy, here))).unwrap_or(Err(Failed::Panic))
+    let guarded = |run, policy, here| {
+        catch_unwind(AssertUnwindSafe(|| one(world, run, policy, here))).unwrap_or(Err(Failed::Panic))
     };
     thread::scope(|scope| {
         for _ in 0..workers {
@@ -219,26 +267,26 @@ fn side_by_side(world: &World<'_>, all: &mut [Ready], threads: usize) -> Vec<Opt
             scope.spawn(move || {
                 loop {
                     let next = away.lock().unwrap_or_else(PoisonError::into_inner).pop();
-                    let Some((number, policy)) = next else { return };
-                    let result = guarded(number, policy, false);
+                    let Some((run, policy)) = next else { return };
+                    let result = guarded(run, policy, false);
                     if result.is_err() {
                         world.stop.store(true, Ordering::Relaxed);
                     }
                     // The caller listens until all workers are gone.
-                    let _ = told.send((number, result));
+                    let _ = told.send((run.0, result));
                 }
             });
         }
         drop(told);
-        for (number, policy) in here {
+        for (run, policy) in here {
             if world.stop.load(Ordering::Relaxed) {
                 break;
             }
-            let result = guarded(number, policy, true);
+            let result = guarded(run, policy, true);
             if result.is_err() {
                 world.stop.store(true, Ordering::Relaxed);
             }
-            results[number] = Some(result);
+            results[run.0] = Some(result);
         }
         loop {
             match heard.recv_timeout(TICK) {
@@ -253,7 +301,7 @@ fn side_by_side(world: &World<'_>, all: &mut [Ready], threads: usize) -> Vec<Opt
 }
 
 /// The exception for a run that failed.
-fn exception(py: Python<'_>, ready: &Ready, failed: Failed) -> PyErr {
+fn exception(py: Python<'_>, (ready, label): (&Ready, &str), failed: Failed) -> PyErr {
     if let Some(raised) = ready.raised.lock().unwrap_or_else(PoisonError::into_inner).take() {
         // What is no error of the policy, such as an interrupt, goes through as it is.
         if !raised.is_instance_of::<pyo3::exceptions::PyException>(py) {
@@ -263,19 +311,16 @@ fn exception(py: Python<'_>, ready: &Ready, failed: Failed) -> PyErr {
             Failed::Sim(SimError::Policy { error, .. }) => error,
             _ => PolicyError::Trap { during: "run", message: raised.to_string() },
         };
-        let told = errors::breach(py, &ready.label, &error, ready.place.get());
+        let told = errors::breach(py, label, &error, ready.place.get());
         told.set_cause(py, Some(raised));
         return told;
     }
     match failed {
-        Failed::Sim(SimError::Policy { error, .. }) => {
-            errors::breach(py, &ready.label, &error, ready.place.get())
-        }
-        Failed::Sim(error) => errors::run(py, &ready.label, &error),
+        Failed::Sim(SimError::Policy { error, .. }) => errors::breach(py, label, &error, ready.place.get()),
+        Failed::Sim(error) => errors::run(py, label, &error),
         Failed::Figures(error) => PyErr::from(error),
         Failed::Panic => errors::unexpected(format!(
-            "replay with {}: a fault of the simulator; its message is on standard error",
-            ready.label
+            "replay with {label}: a fault of the simulator; its message is on standard error"
         )),
     }
 }
@@ -298,10 +343,41 @@ fn counted(
     })
 }
 
-/// Replays jobs on a machine under policies.
+/// What was drawn from a log: what, how many, and the seed.
+type Drawn = (String, u64, u64);
+
+/// The parts of a log that are runs of their own, and which of its jobs follow others.
+fn parts(
+    py: Python<'_>,
+    jobs: &Jobs,
+    (dependencies, feedback): (bool, Option<f64>),
+    resample: Option<Drawn>,
+) -> PyResult<(Vec<Part>, Followed)> {
+    let mut followed = Followed::of(dependencies, feedback);
+    if dependencies && feedback.is_some() {
+        return Err(errors::option(py, "feedback: accepted without dependencies"));
+    }
+    let Some((what, draws, seed)) = resample else {
+        let mut all = Vec::clone(&jobs.jobs);
+        let following = followed.divide(&mut all, &jobs.links);
+        let part = Part { name: String::new(), jobs: all, following };
+        return Ok((vec![part], followed));
+    };
+    if followed.is_some() {
+        return Err(errors::option(py, "resample: accepted without dependencies and feedback"));
+    }
+    let what: Resample = what.parse().map_err(|why| errors::option(py, format!("resample: {why}")))?;
+    let count = u16::try_from(draws).ok().filter(|draws| *draws > 0);
+    let count = count
+        .ok_or_else(|| errors::option(py, format!("draws: found {draws}, accepted is 1 to {}", u16::MAX)))?;
+    let drawn = py.detach(|| what.parts(&jobs.jobs, seed, count));
+    Ok((drawn.map_err(|why| errors::option(py, format!("resample: {why}")))?, followed))
+}
+
+/// Replays jobs on a machine under policies; with `resample` there is a policy for each draw.
 #[pyfunction]
-#[pyo3(signature = (jobs, machine, asks, *, semantics, rules, uncounted, uncounted_until, outages, reservations, watts,
-    check, places, timeline, threads, progress))]
+#[pyo3(signature = (jobs, machine, asks, *, semantics, rules, dependencies, feedback, resample, uncounted, uncounted_until,
+    outages, on_failure, on_breach, swap, reservations, watts, check, places, timeline, threads, progress))]
 #[allow(clippy::too_many_arguments)] // a struct of them would have as many fields
 pub(crate) fn replay(
     py: Python<'_>,
@@ -310,9 +386,15 @@ pub(crate) fn replay(
     asks: Vec<Ask<'_>>,
     semantics: &str,
     rules: &str,
+    dependencies: &str,
+    feedback: Option<&str>,
+    resample: Option<Drawn>,
     uncounted: Option<usize>,
     uncounted_until: Option<f64>,
     outages: Option<PathBuf>,
+    on_failure: &str,
+    on_breach: &str,
+    swap: Swaps<'_>,
     reservations: Option<PathBuf>,
     watts: Option<(f64, f64)>,
     check: bool,
@@ -342,26 +424,55 @@ pub(crate) fn replay(
         }
         other => other.map(|(idle, busy)| NodeWatts { idle, busy }),
     };
-    let mut all: Vec<Job> = Vec::clone(&jobs.jobs);
-    if all.iter().any(|job| job.nodes > 0) {
-        let cores = machine.machine.cores_per_node().map_err(|why| errors::machine(py, why))?;
-        all.iter_mut().for_each(|job| job.on_nodes_of(cores));
+    let wrong = |name: &'static str| move |why: String| errors::option(py, format!("{name}: {why}"));
+    let dependencies = words::dependencies(dependencies).map_err(wrong("dependencies"))?;
+    let feedback = feedback.map(words::feedback).transpose().map_err(wrong("feedback"))?;
+    let on_failure = OnFailure::named(on_failure).map_err(wrong("on_failure"))?;
+    let fallback = match on_breach {
+        "error" => false,
+        "fallback" => true,
+        other => {
+            let why = format!("on_breach: found `{other}`, accepted is error or fallback");
+            return Err(errors::option(py, why));
+        }
+    };
+    if !swap.is_sorted_by(|a, b| a.0 <= b.0) || swap.iter().any(|(time, _)| !time.is_finite()) {
+        return Err(errors::option(py, "swap: accepted are times in ascending order"));
     }
-    let counted = counted(py, &all, uncounted, uncounted_until)?;
+    let drawn = resample.is_some();
+    let (mut parts, followed) = parts(py, jobs, (dependencies, feedback), resample)?;
+    if followed.is_some() && (uncounted.is_some() || uncounted_until.is_some()) {
+        return Err(errors::option(py, "uncounted: accepted without dependencies and feedback"));
+    }
+    if jobs.jobs.iter().any(|job| job.nodes > 0) {
+        let cores = machine.machine.cores_per_node().map_err(|why| errors::machine(py, why))?;
+        for part in &mut parts {
+            part.jobs.iter_mut().for_each(|job| job.on_nodes_of(cores));
+            Arc::make_mut(&mut part.following).for_each(|job| job.on_nodes_of(cores));
+        }
+    }
+    let counted = parts.iter().map(|part| counted(py, &part.jobs, uncounted, uncounted_until));
+    let counted = counted.collect::<PyResult<Vec<_>>>()?;
     let ranks = machine.machine.cores.keys().copied().collect();
     let outages = outages.map(|path| Outages::load(&path, &ranks)).transpose();
     let reservations = reservations.map(|path| Reservations::load(&path)).transpose();
     let surroundings = Surroundings {
         queues: jobs.queues.names(&jobs.survey.header),
         outages: outages.map_err(|why| errors::option(py, why))?.unwrap_or_default(),
+        on_failure,
+        fallback,
         reservations: reservations.map_err(|why| errors::option(py, why))?.unwrap_or_default(),
         jobspecs: jobs.survey.jobspecs.clone(),
         rules,
         ..Surroundings::default()
     };
-    let mut ready = ready(py, asks, &rules)?;
+    let stop = Arc::new(AtomicBool::new(false));
+    let mut ready = ready(py, asks, swap, (&rules, parts.len(), &stop))?;
+    let part_of = |ready: &Ready| drawn.then(|| parts[ready.part].name.clone());
+    let labels: Vec<String> =
+        ready.iter().map(|ready| label(&ready.name, part_of(ready).as_deref())).collect();
     let world = World {
-        jobs: &all,
+        parts: &parts,
         machine: &machine.machine,
         surroundings: &surroundings,
         counted,
@@ -369,11 +480,11 @@ pub(crate) fn replay(
         places,
         timeline,
         watts,
-        stop: AtomicBool::new(false),
+        stop,
         done: ready.iter().map(|_| AtomicU64::new(0)).collect(),
         told: progress,
         failed: Mutex::new(None),
-        labels: ready.iter().map(|ready| ready.label.clone()).collect(),
+        labels: labels.clone(),
     };
     let threads = threads.unwrap_or_else(|| thread::available_parallelism().map_or(1, usize::from)).max(1);
     let results = py.detach(|| side_by_side(&world, &mut ready, threads));
@@ -381,199 +492,25 @@ pub(crate) fn replay(
         return Err(error);
     }
     let (mut runs, mut failures) = (Vec::new(), Vec::new());
-    for (ready, result) in ready.iter().zip(results) {
+    for ((ready, label), result) in ready.iter().zip(&labels).zip(results) {
         match result {
-            Some(Ok(done)) => runs.push(Run { label: ready.label.clone(), done, checked: check }),
-            Some(Err(failed)) => failures.push((ready, failed)),
+            Some(Ok(done)) => {
+                runs.push(Run { policy: ready.name.clone(), part: part_of(ready), done, checked: check });
+            }
+            Some(Err(failed)) => failures.push((ready, label, failed)),
             None => {}
         }
     }
     // Of several the first that was not merely stopped by another.
     let stopped = |failed: &Failed| matches!(failed, Failed::Sim(SimError::Output(_)));
-    failures.sort_by_key(|(_, failed)| stopped(failed));
-    if let Some((ready, failed)) = failures.into_iter().next() {
-        return Err(exception(py, ready, failed));
+    failures.sort_by_key(|(.., failed)| stopped(failed));
+    if let Some((ready, label, failed)) = failures.into_iter().next() {
+        return Err(exception(py, (ready, label), failed));
     }
     if let Some(run) = runs.iter().find(|run| !run.done.violations.is_empty()) {
-        return Err(errors::schedule(py, &run.label, &run.done.violations));
+        return Err(errors::schedule(py, &run.label(), &run.done.violations));
     }
     let runs = runs.into_iter().map(|run| Py::new(py, run)).collect::<PyResult<_>>()?;
     let machine = Arc::clone(&machine.machine);
-    Ok(Replayed { jobs: jobs.clone(), machine, semantics, rules, runs })
-}
-
-/// The run of one policy.
-#[pyclass(frozen, module = "fluxgate")]
-pub(crate) struct Run {
-    /// Its name in tables.
-    #[pyo3(get)]
-    label: String,
-    done: Done,
-    checked: bool,
-}
-
-impl Run {
-    fn figures(&self) -> RunFigures<'_> {
-        RunFigures {
-            policy: &self.label,
-            part: None,
-            summary: &self.done.summary,
-            forecasts: None,
-            flow: Vec::new(),
-            peak_waiting: self.done.outcome.peak_waiting,
-            failed: self.done.outcome.failed,
-            requeued: self.done.outcome.requeued,
-            lost_core_seconds: self.done.outcome.lost_core_seconds,
-            denied: &self.done.outcome.denied,
-            never_started: &self.done.outcome.unfinished,
-            checked: self.checked,
-            violations: &self.done.violations,
-            seconds: self.done.seconds,
-            policy_seconds: self.done.outcome.cost.nanos as f64 / 1e9,
-            fuel: self.done.outcome.cost.fuel,
-        }
-    }
-}
-
-/// Jobs with reasons, without the types of this program.
-fn plain(jobs: &[(JobId, String)]) -> Vec<(u64, String)> {
-    jobs.iter().map(|(id, why)| (id.0, why.clone())).collect()
-}
-
-#[pymethods]
-impl Run {
-    /// Every figure with its name, in the order of tables.
-    #[getter]
-    fn metrics(&self) -> Vec<(String, f64)> {
-        self.done.summary.figures()
-    }
-
-    /// Columns of the jobs that ran, in the order of start.
-    fn jobs<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        self.done.ran.columns(py)
-    }
-
-    /// Columns of use and queue over time; none if they were not kept.
-    fn timeline<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
-        self.done.timeline.as_ref().map(|timeline| timeline.columns(py)).transpose()
-    }
-
-    /// True if ranks and cores of jobs are kept.
-    #[getter]
-    fn has_places(&self) -> bool {
-        self.done.ran.has_places()
-    }
-
-    /// The schedule as CSV.
-    fn schedule<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
-        let bytes = py.detach(|| self.done.ran.schedule())?;
-        Ok(PyBytes::new(py, &bytes))
-    }
-
-    /// Rows of cores of the job with this index, first and last, as of a machine with all cores in one column.
-    fn places(&self, index: usize) -> Vec<(u32, u32)> {
-        self.done.ran.record.places(index).to_vec()
-    }
-
-    /// Jobs that can never run, with the reason.
-    #[getter]
-    fn denied(&self) -> Vec<(u64, String)> {
-        plain(&self.done.outcome.denied)
-    }
-
-    /// Jobs that waited until no event was left, with the reason.
-    #[getter]
-    fn never_started(&self) -> Vec<(u64, String)> {
-        plain(&self.done.outcome.unfinished)
-    }
-
-    /// Most jobs that waited at once.
-    #[getter]
-    fn peak_waiting(&self) -> u64 {
-        self.done.outcome.peak_waiting
-    }
-
-    /// Real seconds of the run, and of these in the policy.
-    #[getter]
-    fn seconds(&self) -> (f64, f64) {
-        (self.done.seconds, self.done.outcome.cost.nanos as f64 / 1e9)
-    }
-
-    /// Calls of the policy, and its fuel.
-    #[getter]
-    fn cost(&self) -> (u64, u64) {
-        (self.done.outcome.cost.calls, self.done.outcome.cost.fuel)
-    }
-}
-
-/// All runs of a replay.
-#[pyclass(frozen, module = "fluxgate")]
-pub(crate) struct Replayed {
-    jobs: Jobs,
-    machine: Arc<fluxgate_sim::machine::Machine>,
-    semantics: Semantics,
-    rules: Rules,
-    runs: Vec<Py<Run>>,
-}
-
-#[pymethods]
-impl Replayed {
-    /// The runs, in the order of the policies.
-    #[getter]
-    fn runs(&self, py: Python<'_>) -> Vec<Py<Run>> {
-        self.runs.iter().map(|run| run.clone_ref(py)).collect()
-    }
-
-    /// The document that `fluxgate replay --json` prints.
-    fn json(&self) -> PyResult<String> {
-        let runs = self.runs.iter().map(|run| run.get().figures().json());
-        let runs = runs.collect::<Result<Vec<_>, _>>().map_err(errors::unexpected)?;
-        let rules = (self.semantics, self.rules);
-        let all = sim::document(&self.jobs.name, &self.jobs.survey, &self.machine, rules, runs);
-        serde_json::to_string_pretty(&all).map_err(errors::unexpected)
-    }
-
-    /// Write the files of a report into a folder.
-    fn report(
-        &self,
-        py: Python<'_>,
-        folder: PathBuf,
-        title: String,
-        notes: Vec<String>,
-        seed: u64,
-    ) -> PyResult<()> {
-        let run = |run: &Py<Run>| {
-            let run = run.get();
-            report::Run {
-                label: run.label.clone(),
-                summary: run.done.summary.clone(),
-                record: run.done.ran.record.clone(),
-                denied: plain(&run.done.outcome.denied),
-                never_started: plain(&run.done.outcome.unfinished),
-                forecasts: None,
-                flows: Vec::new(),
-            }
-        };
-        let input = report::Input {
-            title,
-            notes,
-            cores: self.machine.total_cores(),
-            flows: Vec::new(),
-            seed,
-            runs: self.runs.iter().map(run).collect(),
-        };
-        let write = || -> io::Result<()> {
-            std::fs::create_dir_all(&folder)?;
-            report::make(&input)
-                .iter()
-                .try_for_each(|file| std::fs::write(folder.join(&file.name), &file.content))
-        };
-        Ok(py.detach(write)?)
-    }
-}
-
-/// What each metric means: name, unit, formula, source.
-#[pyfunction]
-pub(crate) fn definitions() -> Vec<(&'static str, &'static str, &'static str, &'static str)> {
-    DEFINITIONS.iter().map(|known| (known.name, known.unit, known.formula, known.source)).collect()
+    Ok(Replayed { jobs: jobs.clone(), machine, semantics, rules, followed, runs })
 }

@@ -21,20 +21,22 @@ def python(program, **more):
 
 
 def test_res_22_nothing_but_numpy_is_imported():
-    wanted = "pandas", "polars", "matplotlib", "tqdm", "torch", "pyarrow"
+    wanted = "pandas", "polars", "matplotlib", "tqdm", "torch", "pyarrow", "optuna"
     done = python(f"import sys, fluxgate; print([name for name in {wanted} if name in sys.modules])")
     assert done.stdout.strip() == "[]", done.stdout + done.stderr
 
 
 def test_res_22_without_an_extra_the_error_names_it(monkeypatch):
     result = fg.replay(fg.Log.lublin99(20, cores=8), "easy")
-    for name in ("matplotlib", "matplotlib.figure", "pandas", "polars"):
+    for name in ("matplotlib", "matplotlib.figure", "optuna", "pandas", "polars"):
         monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(fg.MissingExtra, match=r"matplotlib is not installed: pip install 'fluxgate\[plot\]'") as caught:
         result.plot.ecdf()
     assert caught.value.extra == "plot" and isinstance(caught.value, ImportError)
     with pytest.raises(fg.MissingExtra, match=r"fluxgate\[all\]"):
         result.summary().to_pandas()
+    with pytest.raises(fg.MissingExtra, match=r"optuna is not installed: pip install 'fluxgate\[tune\]'"):
+        fg.Objective(fg.Log.lublin99(20, cores=8), "hybrid", {"depth": [1, 2]})
 
 
 def stub():
@@ -82,10 +84,13 @@ def test_res_23_the_package_is_typed(tmp_path):
     example = tmp_path / "example.py"
     blocks = "\n".join(code for _, code in code_blocks(ROOT / "docs/python.md"))
     example.write_text(blocks)
+    training = tmp_path / "training.py"
+    training.write_text("\n".join(code for _, code in code_blocks(ROOT / "docs/training.md")))
     settings = tmp_path / "mypy.ini"
-    settings.write_text("[mypy]\nstrict = True\n[mypy-pandas.*,polars.*,tqdm.*,matplotlib.*]\nignore_missing_imports = True\n")
+    settings.write_text("[mypy]\nstrict = True\n[mypy-pandas.*,optuna.*,polars.*,tqdm.*,matplotlib.*]\nignore_missing_imports = True\n")
     done = subprocess.run(
-        [sys.executable, "-m", "mypy", "--config-file", settings, "--cache-dir", tmp_path / "cache", HERE, example],
+        [sys.executable, "-m", "mypy", "--config-file", settings, "--cache-dir", tmp_path / "cache", HERE, example,
+         training],
         capture_output=True, text=True, cwd=tmp_path,
     )
     assert done.returncode == 0, done.stdout + done.stderr
@@ -105,8 +110,9 @@ def code_blocks(page):
     return blocks
 
 
-def test_res_35_the_blocks_of_the_page_run(tmp_path, monkeypatch):
-    page = ROOT / "docs/python.md"
+@pytest.mark.parametrize("page, least", [("python.md", 6), ("training.md", 1)])
+def test_res_35_the_blocks_of_the_page_run(page, least, tmp_path, monkeypatch):
+    page = ROOT / "docs" / page
     if not page.exists():
         pytest.fail(f"{page} is not there")
     pytest.importorskip("matplotlib")
@@ -115,9 +121,23 @@ def test_res_35_the_blocks_of_the_page_run(tmp_path, monkeypatch):
     fg.Log.lublin99(1000, cores=64, seed=7).write(tmp_path / "log.swf")
     names = {"__name__": "page"}
     blocks = code_blocks(page)
-    assert len(blocks) >= 6
+    assert len(blocks) >= least
     for line, code in blocks:
         exec(compile("\n" * (line - 1) + code, str(page), "exec"), names)
+
+
+def test_res_35_pages_have_a_section_for_each_task():
+    """Load, replay, compare, write in Python, train, export, benchmark."""
+    headings = {
+        line[3:].strip()
+        for page in ("python.md", "training.md", "research.md", "benchmarks.md")
+        for line in (ROOT / "docs" / page).read_text().splitlines()
+        if line.startswith("## ")
+    }
+    tasks = "Load", "Replay", "Compare", "Write a policy in Python", "Train", "From a network to a component"
+    assert set(tasks) <= headings, headings
+    text = (ROOT / "docs/python.md").read_text()
+    assert "fg.export(" in text and "fluxgate bench run" in (ROOT / "docs/research.md").read_text()
 
 
 def test_res_35_the_notebooks_run(tmp_path, monkeypatch):
@@ -126,7 +146,7 @@ def test_res_35_the_notebooks_run(tmp_path, monkeypatch):
     pytest.importorskip("matplotlib")
     monkeypatch.chdir(tmp_path)
     notebooks = sorted((ROOT / "python/notebooks").glob("*.ipynb"))
-    assert len(notebooks) >= 3
+    assert {"policies", "search", "semantics", "training"} <= {notebook.stem for notebook in notebooks}
     for notebook in notebooks:
         names = {"__name__": "notebook"}
         for number, cell in enumerate(json.loads(notebook.read_text())["cells"]):

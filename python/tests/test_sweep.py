@@ -123,3 +123,36 @@ def test_res_34_a_search_without_a_held_out_part_is_refused():
         fg.optimise(small(1)[:5], Power, {"power": [1.0]})
     with pytest.raises(fg.OptionError, match="objective: found 'beauty', accepted are jobs"):
         fg.optimise(small(1), Power, {"power": [1.0]}, trials=1, objective="beauty")
+
+
+def test_res_34_optuna_searches_with_a_held_out_part():
+    try:
+        import optuna
+    except ImportError:
+        print("skipped: optuna is not installed")
+        pytest.skip("optuna is not installed")
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    log = small(1)
+    objective = fg.Objective(log, Power, {"power": (-2.0, 2.0)}, seed=4)
+    found = []
+    for _ in range(2):
+        study = objective.study()
+        study.optimize(objective, n_trials=6)
+        found.append(objective.found(study))
+    first, again = found
+    assert first.best == again.best and list(first.trials.rows()) == list(again.trials.rows())
+    least = min(first.trials.rows(), key=lambda row: row["bounded_slowdown_10_mean"])
+    assert least["setting_power"] == first.best["power"] == study.best_params["power"]
+    run = fg.replay(log[:210], (Power, first.best))[0]
+    assert least["bounded_slowdown_10_mean"] == run.metrics["bounded_slowdown_10_mean"] and least["jobs"] == 210
+    held = fg.replay(log[210:], (Power, first.best))[0].metrics
+    assert first.held_out["bounded_slowdown_10_mean"][1] == held["bounded_slowdown_10_mean"]
+    assert set(first.trials["seed"].tolist()) == {4} and len(first.trials) == 6
+    several = fg.Objective(log, Power, {"power": [-1.0, 0.0, 1.0]}, objective=["wait_mean_s", "wait_max_s"])
+    study = several.study()
+    study.optimize(several, n_trials=4)
+    assert 1 <= len(several.found(study).pareto) <= 4
+    with pytest.raises(fg.OptionError, match="found no trial that was completed"):
+        several.found(several.study())
+    with pytest.raises(fg.OptionError, match="between 0 and 1"):
+        fg.Objective(log, Power, {"power": [1.0]}, held_out=1)

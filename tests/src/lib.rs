@@ -7,7 +7,8 @@ pub mod browser;
 pub mod drive;
 pub mod fixture;
 pub mod flowing;
-pub mod native_twin;
 pub mod networks;
 pub mod semantics;
 pub mod site;
+
+pub use fluxgate_environments::native_twin;

@@ -131,12 +131,14 @@ const ARROWS: &[(&str, &[&str])] = &[
         "fluxgate-environments",
         &[
             "fluxgate-formats",
+            "fluxgate-graph",
             "fluxgate-engine",
             "fluxgate-guest",
             "fluxgate-networks",
             "fluxgate-sim",
-            // For base orders.
+            // For base orders, and for weights.
             "policy-formula",
+            "policy-multifactor",
         ],
     ),
     (

@@ -4,7 +4,7 @@
 
 use anyhow::Result;
 use fluxgate_sim::metrics::NodeWatts;
-pub(crate) use fluxgate_sim::words::{estimates, mapped, named};
+pub(crate) use fluxgate_sim::words::{estimates, feedback, mapped, named};
 use fluxgate_sim::workload::Options;
 
 use crate::fail::usage;
@@ -30,18 +30,6 @@ pub(crate) fn time(text: &str) -> std::result::Result<f64, String> {
 pub(crate) fn factor(text: &str) -> std::result::Result<f64, String> {
     let value = text.parse().ok().filter(|f: &f64| f.is_finite() && *f > 0.0);
     value.ok_or_else(|| format!("found `{text}`, accepted is a number above 0"))
-}
-
-/// The feedback of users: `sessions` or `sessions:GAP`; the gap in seconds.
-pub(crate) fn feedback(text: &str) -> std::result::Result<f64, String> {
-    let gap = match text.split_once(':') {
-        None if text == "sessions" => Some(fluxgate_sim::follow::GAP_S),
-        Some(("sessions", gap)) => gap.parse().ok().filter(|s: &f64| s.is_finite() && *s >= 0.0),
-        _ => None,
-    };
-    gap.ok_or_else(|| {
-        format!("found `{text}`, accepted is sessions or sessions:GAP, with the gap in seconds, 0 or more")
-    })
 }
 
 /// A pool: `KIND=SIZE[UNIT]`.

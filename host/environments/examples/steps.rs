@@ -9,7 +9,9 @@ use std::time::Instant;
 
 use fluxgate_environments::deciding::Picking;
 use fluxgate_environments::episode::{Episode, Given};
+use fluxgate_environments::player::Answer;
 use fluxgate_environments::reward::Metric;
+use fluxgate_environments::world::Rows;
 use fluxgate_networks::features::{Scales, Set};
 use fluxgate_networks::model::View;
 use fluxgate_networks::pick::{Backfill, Mode};
@@ -35,9 +37,10 @@ fn main() -> io::Result<()> {
     let (mut steps, mut waiting) = (0u64, 0u64);
     let begin = Instant::now();
     for jobs in log.chunks(LENGTH) {
-        let decider = Box::new(Picking::new(view, Mode::Commit, Backfill::None, true, false));
+        let decider = Picking::new(view, Mode::Commit, Backfill::None, true, false);
+        let player = Box::new(Rows::new(Box::new(decider)));
         let reward = (Metric::BoundedSlowdown(10.0), Given::Terminal);
-        let episode = Episode::new(jobs.to_vec(), &machine, Arc::clone(&surroundings), decider, reward);
+        let episode = Episode::new(jobs.to_vec(), &machine, Arc::clone(&surroundings), player, reward);
         let mut episode = episode.map_err(io::Error::other)?;
         while !episode.is_over() {
             episode.write(&mut values, &mut allowed);
@@ -45,7 +48,7 @@ fn main() -> io::Result<()> {
             let rows = allowed.iter().zip(values.chunks_exact(view.set.width())).enumerate();
             let shortest =
                 rows.filter(|(_, (allowed, _))| **allowed).min_by(|a, b| a.1.1[1].total_cmp(&b.1.1[1]));
-            episode.act(shortest.map_or(0, |(row, _)| row)).map_err(io::Error::other)?;
+            episode.act(Answer::Action(shortest.map_or(0, |(row, _)| row))).map_err(io::Error::other)?;
             steps += 1;
         }
     }

@@ -1,10 +1,10 @@
-//! Which decisions an environment asks for, and how an action is carried out.
+//! Which decisions about rows of jobs an environment asks for, and how an action is carried out.
 //!
 //! - [`Picking`]: which waiting job is next.
 //! - [`Filling`]: which job fills the gap before the first one that waits, under a base order.
 //! - [`Inspecting`]: whether what a base order picked is taken.
 //!
-//! This module knows neither the engine nor rewards.
+//! This module must never know the engine or rewards.
 
 use std::collections::BTreeSet;
 
@@ -118,7 +118,7 @@ impl Order {
     }
 
     /// Sorts jobs; ties stay in the order of the queue.
-    fn sort(&mut self, now: f64, jobs: &mut [Waiting]) {
+    pub(crate) fn sort(&mut self, now: f64, jobs: &mut [Waiting]) {
         let mut columns = JobColumns::default();
         for job in jobs.iter() {
             columns.push(&fluxgate_guest::Job {

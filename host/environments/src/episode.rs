@@ -7,16 +7,15 @@ use std::vec::IntoIter;
 
 use fluxgate_engine::Policy;
 use fluxgate_networks::features::Waiting;
-use fluxgate_networks::model::{Seen, View};
-use fluxgate_sim::driver::{self, Outcome, Run, SimError, Surroundings};
+use fluxgate_sim::driver::{self, Deciders, Outcome, Run, SimError, Surroundings};
 use fluxgate_sim::machine::Machine;
 use fluxgate_sim::metrics::{Metrics, Summary};
 use fluxgate_sim::observe::Observer;
+use fluxgate_sim::replay;
 use fluxgate_sim::workload::Job;
 
-use crate::deciding::Decider;
+use crate::player::{Answer, Desk, Player, Playing};
 use crate::reward::{Metric, Potential};
-use crate::world::{Deciding, Desk};
 
 /// An episode cannot go on.
 #[derive(Debug, thiserror::Error)]
@@ -39,7 +38,7 @@ pub enum EpisodeError {
     #[error("action: found {found}, accepted is {accepted}")]
     Action {
         /// The action.
-        found: usize,
+        found: String,
         /// What is accepted.
         accepted: String,
     },
@@ -83,25 +82,22 @@ impl Episode {
         jobs: Vec<Job>,
         machine: &Machine,
         surroundings: Arc<Surroundings>,
-        decider: Box<dyn Decider>,
+        player: Box<dyn Player>,
         (metric, given): (Metric, Given),
     ) -> Result<Self, EpisodeError> {
         if jobs.is_empty() {
             return Err(EpisodeError::Empty);
         }
-        let desk = Arc::new(Mutex::new(Desk { decider, seen: Seen::default(), asks: false }));
-        let policy: Box<dyn Policy> = Box::new(Deciding { desk: Arc::clone(&desk) });
+        let desk = Arc::new(Mutex::new(Desk { player, asks: false }));
+        let policy: Box<dyn Policy> = Box::new(Playing { desk: Arc::clone(&desk) });
+        let (deciders, config) = (Deciders::from(Some(policy)), driver::replay_config());
         let mut metrics = Metrics::new(machine.total_cores());
         let mut potential = Potential::new(metric, &jobs, machine.total_cores());
         let now = jobs.first().map_or(0.0, |job| job.submit);
-        let run = Run::new(
-            jobs.into_iter(),
-            surroundings,
-            machine.resources.clone(),
-            driver::replay_config(),
-            Some(policy),
-            &mut [&mut metrics, &mut potential],
-        )?;
+        let observers: &mut [&mut dyn Observer] = &mut [&mut metrics, &mut potential];
+        let pool = replay::pool(jobs.first(), &surroundings, machine, &config, &deciders, observers);
+        let resources = pool.unwrap_or(&machine.resources).clone();
+        let run = Run::new(jobs.into_iter(), surroundings, resources, config, deciders, observers)?;
         let mut episode = Episode {
             desk,
             run: Some(run),
@@ -131,7 +127,7 @@ impl Episode {
             if self.desk.lock().unwrap_or_else(PoisonError::into_inner).asks {
                 self.now = run.now();
                 let desk = self.desk.lock().unwrap_or_else(PoisonError::into_inner);
-                desk.decider.mask(&desk.seen, &mut self.allowed);
+                desk.player.mask(&mut self.allowed);
                 return Ok(());
             }
             if !run.pass(observers)? {
@@ -154,18 +150,25 @@ impl Episode {
     ///
     /// # Errors
     /// The action is not allowed, the episode is over, or the run failed.
-    pub fn act(&mut self, action: usize) -> Result<f64, EpisodeError> {
+    pub fn act(&mut self, answer: Answer<'_>) -> Result<f64, EpisodeError> {
         let Some(run) = &mut self.run else { return Err(EpisodeError::Over) };
-        if self.allowed.get(action) != Some(&true) {
+        let found = || match answer {
+            Answer::Action(action) => action.to_string(),
+            Answer::Values(values) => format!("{values:?}"),
+        };
+        if let Answer::Action(action) = answer
+            && !self.allowed.is_empty()
+            && self.allowed.get(action) != Some(&true)
+        {
             let accepted = self.allowed.iter().enumerate().filter(|(_, allowed)| **allowed);
             let accepted: Vec<String> = accepted.map(|(action, _)| action.to_string()).collect();
-            return Err(EpisodeError::Action { found: action, accepted: accepted.join(", ") });
+            return Err(EpisodeError::Action { found: found(), accepted: accepted.join(", ") });
         }
         {
             let mut desk = self.desk.lock().unwrap_or_else(PoisonError::into_inner);
-            let Desk { decider, seen, asks } = &mut *desk;
-            decider.answer(action, seen);
-            *asks = false;
+            let answered = desk.player.answer(answer);
+            answered.map_err(|accepted| EpisodeError::Action { found: found(), accepted })?;
+            desk.asks = false;
         }
         run.pass_again(&mut [&mut self.metrics, &mut self.potential])?;
         self.steps += 1;
@@ -200,46 +203,38 @@ impl Episode {
         self.steps
     }
 
-    /// What is shown.
-    pub fn view(&self) -> View {
-        self.desk().decider.view()
-    }
-
-    /// For each action whether it is allowed; none when the episode is over.
+    /// For each action whether it is allowed; none when the episode is over, and where the answer is not an action.
     pub fn allowed(&self) -> &[bool] {
         &self.allowed
     }
 
-    /// Writes the observation, rows one after the other, and whether each action is allowed. When the episode is over
-    /// rows are padding and nothing is allowed.
+    /// Writes the observation, and whether each action is allowed. When the episode is over rows are padding, other
+    /// values 0, and nothing is allowed.
     pub fn write(&mut self, values: &mut [f32], allowed: &mut [bool]) {
         let desk = self.desk.lock().unwrap_or_else(PoisonError::into_inner);
         if self.run.is_some() {
-            let seen = &desk.seen.values;
-            let count = seen.len().min(values.len());
-            values[..count].copy_from_slice(&seen[..count]);
+            desk.player.write(values);
             let count = self.allowed.len().min(allowed.len());
             allowed[..count].copy_from_slice(&self.allowed[..count]);
             return;
         }
-        let set = desk.decider.view().set;
-        values.chunks_exact_mut(set.width()).for_each(|row| set.pad(row));
+        desk.player.pad(values);
         allowed.fill(false);
     }
 
     /// The jobs of the first rows.
     pub fn jobs(&self) -> Vec<Waiting> {
-        if self.is_over() { Vec::new() } else { self.desk().seen.jobs.clone() }
+        if self.is_over() { Vec::new() } else { self.desk().player.jobs().to_vec() }
     }
 
     /// Number of waiting jobs among which rows were chosen.
     pub fn waiting(&self) -> usize {
-        if self.is_over() { 0 } else { self.desk().seen.waiting }
+        if self.is_over() { 0 } else { self.desk().player.waiting() }
     }
 
     /// Number of questions so far in which more jobs waited than there are rows.
     pub fn beyond(&self) -> u64 {
-        self.desk().decider.beyond()
+        self.desk().player.beyond()
     }
 
     /// All metrics, when the episode is over.

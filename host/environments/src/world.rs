@@ -1,58 +1,80 @@
-//! The engine's pass as the pass of a trained policy needs it, and the policy that makes its passes by a [`Decider`].
+//! The engine's pass as the pass of trained policies needs it, and the [`Player`] of decisions about rows of jobs.
 //!
-//! This module decides nothing.
+//! This module decides nothing, and must never know rewards.
 
-use std::sync::{Arc, Mutex, PoisonError};
-
-use fluxgate_engine::{Abilities, JobEvent, JobEventKind, Pass, Policy, PolicyCost, PolicyError, Refusal};
+use fluxgate_engine::{Abilities, JobEvent, JobEventKind, Pass, PolicyError, Refusal};
 use fluxgate_networks::features::{Around, Waiting};
 use fluxgate_networks::model::Seen;
 use fluxgate_networks::pick::{Refused, World};
 
 use crate::deciding::Decider;
+use crate::player::{Answer, Player};
 
-/// What an environment and its policy share.
-pub(crate) struct Desk {
-    /// Makes the passes.
-    pub(crate) decider: Box<dyn Decider>,
+/// A [`Decider`] as a player.
+pub struct Rows {
+    decider: Box<dyn Decider>,
     /// What is shown with the question.
-    pub(crate) seen: Seen,
-    /// True if a question waits for an answer.
-    pub(crate) asks: bool,
+    seen: Seen,
 }
 
-/// The policy of an environment.
-pub(crate) struct Deciding {
-    pub(crate) desk: Arc<Mutex<Desk>>,
-}
-
-impl Policy for Deciding {
-    fn name(&self) -> &str {
-        "environment"
+impl Rows {
+    /// Of an environment at its beginning.
+    pub fn new(decider: Box<dyn Decider>) -> Self {
+        Rows { decider, seen: Seen::default() }
     }
+}
 
+impl Player for Rows {
     fn abilities(&self) -> Abilities {
         Abilities { scheduling: true, observing: true, ..Abilities::default() }
     }
 
     fn observe(&mut self, _now: f64, events: &[JobEvent]) -> Result<(), PolicyError> {
-        let mut desk = self.desk.lock().unwrap_or_else(PoisonError::into_inner);
         for event in events.iter().filter(|event| event.kind == JobEventKind::Ended) {
-            desk.decider.ended(event.job.0);
+            self.decider.ended(event.job.0);
         }
         Ok(())
     }
 
-    fn run(&mut self, pass: Pass) -> (Pass, Result<(), PolicyError>) {
-        let mut desk = self.desk.lock().unwrap_or_else(PoisonError::into_inner);
-        let Desk { decider, seen, asks } = &mut *desk;
+    fn run(&mut self, pass: Pass) -> (Pass, Result<bool, PolicyError>) {
         let mut hosted = Hosted { pass, error: None };
-        *asks = decider.pass(&mut hosted, seen);
-        (hosted.pass, hosted.error.map_or(Ok(()), Err))
+        let asks = self.decider.pass(&mut hosted, &mut self.seen);
+        (hosted.pass, hosted.error.map_or(Ok(asks), Err))
     }
 
-    fn cost(&self) -> PolicyCost {
-        PolicyCost::default()
+    fn answer(&mut self, answer: Answer<'_>) -> Result<(), String> {
+        let Answer::Action(action) = answer else { return Err("the number of an action".to_owned()) };
+        self.decider.answer(action, &self.seen);
+        Ok(())
+    }
+
+    fn mask(&self, out: &mut Vec<bool>) {
+        self.decider.mask(&self.seen, out);
+    }
+
+    fn write(&self, values: &mut [f32]) {
+        let count = self.seen.values.len().min(values.len());
+        values[..count].copy_from_slice(&self.seen.values[..count]);
+    }
+
+    fn pad(&self, values: &mut [f32]) {
+        let view = self.decider.view();
+        let rows = (view.rows * view.set.width()).min(values.len());
+        let (rows, others) = values.split_at_mut(rows);
+        rows.chunks_exact_mut(view.set.width()).for_each(|row| view.set.pad(row));
+        others.fill(0.0);
+    }
+
+    fn jobs(&self) -> &[Waiting] {
+        &self.seen.jobs
+    }
+
+    fn waiting(&self) -> usize {
+        self.seen.waiting
+    }
+
+    fn beyond(&self) -> u64 {
+        self.decider.beyond()
     }
 }
 
@@ -82,30 +104,12 @@ fn refused(refusal: Refusal) -> Refused {
 
 impl World for Hosted {
     fn around(&mut self) -> Around {
-        let totals = self.pass.totals();
-        Around {
-            now: self.pass.now(),
-            cores: totals.cores,
-            free_cores: totals.free_cores,
-            free_nodes: totals.free_nodes,
-            waiting: self.pass.job_counts().1,
-            gap: 0.0,
-        }
+        around(&self.pass)
     }
 
     fn jobs(&mut self, out: &mut Vec<Waiting>) {
-        self.pass.rewind();
-        while let Some(candidate) = self.pass.next() {
-            let Some(job) = self.ask(None, |pass| pass.describe(candidate).map(Some)) else { return };
-            out.push(Waiting {
-                candidate,
-                id: job.id.0,
-                submit: job.t_submit,
-                duration: job.duration,
-                cores: job.cores,
-                nodes: job.nodes,
-                user: job.userid,
-            });
+        if let Err(error) = waiting(&mut self.pass, out) {
+            self.error.get_or_insert(error);
         }
     }
 
@@ -124,4 +128,35 @@ impl World for Hosted {
     fn reserve(&mut self, job: &Waiting) -> Result<f64, Refused> {
         self.ask(Err(Refusal::Limit), |pass| pass.reserve(job.candidate)).map_err(refused)
     }
+}
+
+/// Time and counts of a pass, staged decisions included.
+pub(crate) fn around(pass: &Pass) -> Around {
+    let totals = pass.totals();
+    Around {
+        now: pass.now(),
+        cores: totals.cores,
+        free_cores: totals.free_cores,
+        free_nodes: totals.free_nodes,
+        waiting: pass.job_counts().1,
+        gap: 0.0,
+    }
+}
+
+/// The waiting jobs of a pass, in the order of the queue.
+pub(crate) fn waiting(pass: &mut Pass, out: &mut Vec<Waiting>) -> Result<(), PolicyError> {
+    pass.rewind();
+    while let Some(candidate) = pass.next() {
+        let job = pass.describe(candidate)?;
+        out.push(Waiting {
+            candidate,
+            id: job.id.0,
+            submit: job.t_submit,
+            duration: job.duration,
+            cores: job.cores,
+            nodes: job.nodes,
+            user: job.userid,
+        });
+    }
+    Ok(())
 }

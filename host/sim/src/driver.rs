@@ -30,7 +30,7 @@ mod surroundings;
 mod waiting;
 
 use fluxgate_engine::{
-    Action, Config, Engine, Event, FORECAST_JOBS_MAX, Policy, PolicyCost, PolicyNotice, Reason,
+    Action, Config, Engine, Event, FORECAST_JOBS_MAX, Policy, PolicyCost, PolicyError, PolicyNotice, Reason,
 };
 use fluxgate_formats::{Idset, JobId, R};
 use fluxgate_graph::{CoreRun, Resources};
@@ -41,7 +41,7 @@ use crate::rules::Rules;
 use crate::rules::expected::Predictor;
 use crate::workload::Job;
 
-pub use outcome::{Outcome, SimError};
+pub use outcome::{Breach, Outcome, SimError, Takeover};
 pub use run::Run;
 pub use surroundings::{Deciders, Surroundings};
 
@@ -114,6 +114,10 @@ struct Simulation<S> {
     failed: u64,
     requeued: u64,
     lost_core_seconds: f64,
+    /// Policies that take over later, the first one last.
+    successors: Vec<(f64, Box<dyn Policy>)>,
+    breaches: Vec<Breach>,
+    takeovers: Vec<Takeover>,
     last_arrival: Option<(f64, JobId)>,
     submitted: u64,
     started: u64,
@@ -168,6 +172,9 @@ impl<S: Deref<Target = Surroundings>> Simulation<S> {
             failed: 0,
             requeued: 0,
             lost_core_seconds: 0.0,
+            successors: Vec::new(),
+            breaches: Vec::new(),
+            takeovers: Vec::new(),
             last_arrival: None,
             submitted: 0,
             started: 0,
@@ -199,7 +206,31 @@ impl<S: Deref<Target = Surroundings>> Simulation<S> {
             self.carry_out(actions, observers)?;
         }
         let actions = self.engine.finish_swaps(self.now);
-        self.carry_out(actions, observers)
+        self.carry_out(actions, observers)?;
+        self.takeovers.clear();
+        self.successors = policies.successors;
+        self.successors.reverse();
+        Ok(())
+    }
+
+    /// Has the policies take over whose time has come.
+    fn succeed(&mut self, observers: &mut [&mut dyn Observer]) -> Result<(), SimError> {
+        while let Some((_, policy)) = self.successors.pop_if(|(time, _)| *time <= self.now) {
+            let actions = self.engine.swap(policy).map_err(|error| SimError::Swap(error.to_string()))?;
+            self.carry_out(actions, observers)?;
+            let actions = self.engine.finish_swaps(self.now);
+            self.carry_out(actions, observers)?;
+        }
+        Ok(())
+    }
+
+    /// A policy broke the contract.
+    fn breach(&mut self, policy: String, error: PolicyError) -> Result<(), SimError> {
+        if !self.surroundings.fallback {
+            return Err(SimError::Policy { name: policy, error });
+        }
+        self.breaches.push(Breach { time: self.now, policy, error });
+        Ok(())
     }
 
     /// Places the jobs that run already.
@@ -324,12 +355,13 @@ impl<S: Deref<Target = Surroundings>> Simulation<S> {
                 }
                 Action::Notice(
                     PolicyNotice::Failed { name, error } | PolicyNotice::SwapFailed { name, error },
-                ) => {
-                    return Err(SimError::Policy { name, error });
+                ) => self.breach(name, error)?,
+                Action::Notice(PolicyNotice::Swapped { from, to, state }) => {
+                    self.takeovers.push(Takeover { time: self.now, from, to, state });
                 }
                 Action::Notice(PolicyNotice::Queue { queue, notice }) => match *notice {
                     PolicyNotice::Failed { name, error } | PolicyNotice::SwapFailed { name, error } => {
-                        return Err(SimError::Policy { name: format!("{name} of queue {queue}"), error });
+                        self.breach(format!("{name} of queue {queue}"), error)?;
                     }
                     _ => {}
                 },
@@ -344,7 +376,7 @@ impl<S: Deref<Target = Surroundings>> Simulation<S> {
                 | Action::Reply { .. }
                 | Action::Recounted { .. }
                 | Action::Audited(_)
-                | Action::Notice(PolicyNotice::Swapped { .. } | PolicyNotice::GivenBack { .. }) => {}
+                | Action::Notice(PolicyNotice::GivenBack { .. }) => {}
             }
         }
         Ok(())
@@ -445,6 +477,8 @@ impl<S: Deref<Target = Surroundings>> Simulation<S> {
             instants: self.instants,
             peak_waiting: self.peak_waiting as u64,
             end: self.now,
+            breaches: self.breaches,
+            takeovers: self.takeovers,
             engine: self.engine.stats(),
             cost: cost(&self.engine),
         }

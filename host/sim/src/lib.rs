@@ -11,7 +11,7 @@
 //!   which lines are jobs, and their width and length; [`machine`] is the machine that they run on.
 //! - [`model`] generates workloads without a log; [`transform`] takes parts of one and changes load and estimates;
 //!   [`parts`] are sequences of jobs with a run each; [`resample`] draws workloads from one; [`follow`] has jobs that
-//!   are submitted when others have ended.
+//!   are submitted when others have ended, and [`followed`] what is told of them.
 //! - [`warm`] are jobs that run when a workload begins; [`outages`] are failures and drains of nodes during it; [`flow`] has the requests of jobs for power or
 //!   bandwidth.
 //! - [`driver`] is a discrete-event loop around `fluxgate_engine::Engine`: the same engine and the same policies as in
@@ -40,6 +40,7 @@ pub mod driver;
 pub mod fair;
 pub mod flow;
 pub mod follow;
+pub mod followed;
 mod hash;
 pub mod jobspecs;
 pub mod machine;

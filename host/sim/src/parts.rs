@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use fluxgate_formats::quantile;
 use serde::Serialize;
+use serde_json::{Value, json};
 
 use crate::follow::Following;
 use crate::metrics::Summary;
@@ -124,6 +125,16 @@ pub fn over_all(parts: &[&Summary]) -> Vec<Over> {
         Over { figure: figure.clone(), mean, min: at(0.0), low: at(0.025), high: at(0.975), max: at(1.0) }
     };
     first.iter().enumerate().map(over).collect()
+}
+
+/// The figures over all parts of each policy, for programs. Runs come by policy, then part.
+pub fn document(runs: &[(&str, &Summary)]) -> Vec<Value> {
+    runs.chunk_by(|a, b| a.0 == b.0)
+        .map(|runs| {
+            let parts: Vec<&Summary> = runs.iter().map(|(_, summary)| *summary).collect();
+            json!({"policy": runs[0].0, "parts": runs.len(), "figures": over_all(&parts)})
+        })
+        .collect()
 }
 
 #[cfg(test)]

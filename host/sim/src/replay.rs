@@ -7,11 +7,13 @@ use std::cell::RefCell;
 
 use fluxgate_engine::{Config, Policy};
 use fluxgate_formats::JobId;
+use fluxgate_graph::Resources;
 use serde_json::{Value, json};
 
 use crate::calibration::Calibrated;
 use crate::driver::{self, Deciders, Outcome, SimError, Surroundings};
 use crate::flow::Usage;
+use crate::followed::Followed;
 use crate::machine::Machine;
 use crate::metrics::Summary;
 use crate::observe::Observer;
@@ -37,7 +39,9 @@ fn needs_no_places(
     let single = machine.total_cores() == machine.cores.len() as u64;
     // With nodes of one core, as many nodes are free as cores.
     let counts = |policy: &dyn Policy| !policy.abilities().ranking && (single || !policy.reads_nodes());
-    let mut policies = deciders.default.iter().chain(deciders.queues.iter().map(|(_, policy)| policy));
+    let later = deciders.queues.iter().map(|(_, policy)| policy);
+    let later = later.chain(deciders.successors.iter().map(|(_, policy)| policy));
+    let mut policies = deciders.default.iter().chain(later);
     // All jobs of a log ask for nodes, or none does.
     first.is_none_or(|job| job.nodes == 0)
         && outages.is_empty()
@@ -48,6 +52,19 @@ fn needs_no_places(
         && !whole
         && policies.all(|policy| counts(&**policy))
         && !observers.iter().any(|observer| observer.wants_r() || observer.wants_passes())
+}
+
+/// The machine as one pool of cores, where nothing in a run with this first job needs their places.
+pub fn pool<'a>(
+    first: Option<&Job>,
+    surroundings: &Surroundings,
+    machine: &'a Machine,
+    config: &Config,
+    deciders: &Deciders,
+    observers: &[&mut dyn Observer],
+) -> Option<&'a Resources> {
+    let none = needs_no_places(first, surroundings, machine, config, deciders, observers);
+    machine.pool.as_ref().filter(|_| none)
 }
 
 /// Runs a workload; with `check` the independent judge watches it, and its report is returned. The machine is scheduled as one
@@ -65,10 +82,7 @@ pub fn run(
     check: bool,
 ) -> Result<(Outcome, Option<Report>), SimError> {
     let mut jobs = jobs.peekable();
-    let pool = machine
-        .pool
-        .as_ref()
-        .filter(|_| needs_no_places(jobs.peek(), surroundings, machine, &config, &deciders, observers));
+    let pool = pool(jobs.peek(), surroundings, machine, &config, &deciders, observers);
     let resources = pool.unwrap_or(&machine.resources).clone();
     if !check {
         let outcome = driver::run_with(jobs, surroundings, resources, config, deciders, observers)?;
@@ -170,17 +184,18 @@ fn listed(jobs: &[(JobId, String)]) -> Vec<Value> {
     jobs.iter().map(|(id, why)| json!({"job": id.0, "reason": why})).collect()
 }
 
-/// The document of all runs; `log` is its name.
+/// The document of all runs; `log` is its name, `over_all` has the figures over the parts of a log that is run in parts.
 pub fn document(
     log: &str,
     survey: &Survey,
     machine: &Machine,
     (semantics, rules): (Semantics, Rules),
     runs: Vec<Value>,
+    (followed, over_all): (&Followed, Option<Vec<Value>>),
 ) -> Value {
     let left_out: Vec<Value> =
         survey.left_out.iter().map(|(why, count)| json!({"reason": why.text(), "count": count})).collect();
-    json!({
+    let mut told = json!({
         "log": log,
         "jobs": survey.jobs,
         "cores": machine.total_cores(),
@@ -189,7 +204,14 @@ pub fn document(
         "semantics": semantics.name(),
         "rules": rules.values().into_iter().collect::<std::collections::BTreeMap<_, _>>(),
         "runs": runs,
-    })
+    });
+    if let Some(following) = followed.json() {
+        told["following"] = following;
+    }
+    if let Some(over_all) = over_all {
+        told["over_all"] = over_all.into();
+    }
+    told
 }
 
 #[cfg(test)]

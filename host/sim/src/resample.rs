@@ -14,6 +14,7 @@ use std::str::FromStr;
 use fluxgate_formats::JobId;
 
 use crate::bootstrap::Numbers;
+use crate::parts::Part;
 use crate::workload::{Job, sort};
 
 /// Seconds of a week.
@@ -42,6 +43,9 @@ impl FromStr for Resample {
     }
 }
 
+/// Default number of draws.
+pub const DRAWS: u16 = 20;
+
 /// A log cannot be drawn from.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("found jobs submitted over {weeks} weeks, accepted are at most {WEEKS_MAX}")]
@@ -51,6 +55,18 @@ pub struct TooLong {
 }
 
 impl Resample {
+    /// So many workloads drawn from these jobs, each a run of its own.
+    ///
+    /// # Errors
+    /// As [`Resample::draw`].
+    pub fn parts(self, jobs: &[Job], seed: u64, draws: u16) -> Result<Vec<Part>, TooLong> {
+        let part = |number: u16| {
+            let drawn = self.draw(jobs, seed, u64::from(number))?;
+            Ok(Part::new(format!("draw-{}", number + 1), drawn))
+        };
+        (0..draws).map(part).collect()
+    }
+
     /// A workload drawn from these jobs, which are by submission and id; `draw` is its number.
     ///
     /// # Errors

@@ -3,6 +3,7 @@
 //!
 //! The command line and the Python package read them here. This module must never touch files.
 
+use crate::follow::GAP_S;
 use crate::transform::Estimates;
 use crate::workload::{Ask, Memory, Options, Overrun, Procs, Queues, TimeBase, Width, ZeroRun};
 
@@ -22,6 +23,33 @@ pub fn estimates(text: &str) -> Result<Estimates, String> {
             .ok_or_else(|| format!("found `{most}`, accepted is a number of at least 1")),
         _ => Err(format!("found `{text}`, accepted is logged, exact or perturbed:FACTOR")),
     }
+}
+
+/// What becomes of fields 17 and 18 of a log: `ignore` or `respect`; true for the latter.
+///
+/// # Errors
+/// The text found and what is accepted.
+pub fn dependencies(text: &str) -> Result<bool, String> {
+    match text {
+        "ignore" => Ok(false),
+        "respect" => Ok(true),
+        _ => Err(format!("found `{text}`, accepted is ignore or respect")),
+    }
+}
+
+/// The feedback of users: `sessions` or `sessions:GAP`; the gap in seconds.
+///
+/// # Errors
+/// The text found and what is accepted.
+pub fn feedback(text: &str) -> Result<f64, String> {
+    let gap = match text.split_once(':') {
+        None if text == "sessions" => Some(GAP_S),
+        Some(("sessions", gap)) => gap.parse().ok().filter(|s: &f64| s.is_finite() && *s >= 0.0),
+        _ => None,
+    };
+    gap.ok_or_else(|| {
+        format!("found `{text}`, accepted is sessions or sessions:GAP, with the gap in seconds, 0 or more")
+    })
 }
 
 /// Options with the differences that this text names, as `KEY=VALUE,..`.
@@ -123,6 +151,16 @@ mod tests {
         assert!(read("unknown-run=0").unwrap_err().contains("seconds above 0"));
         assert_eq!(estimates("perturbed:3"), Ok(Estimates::Perturbed(3.0)));
         assert!(estimates("perturbed:0").is_err() && estimates("guessed").is_err());
+    }
+
+    #[test]
+    fn res_13_14_jobs_that_follow_others() {
+        assert_eq!((dependencies("respect"), dependencies("ignore")), (Ok(true), Ok(false)));
+        assert!(dependencies("yes").unwrap_err().contains("ignore or respect"));
+        assert_eq!((feedback("sessions"), feedback("sessions:60")), (Ok(GAP_S), Ok(60.0)));
+        for wrong in ["batches", "sessions:", "sessions:-1", "sessions:inf"] {
+            assert!(feedback(wrong).unwrap_err().contains("sessions:GAP"), "{wrong}");
+        }
     }
 
     #[test]

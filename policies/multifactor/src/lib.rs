@@ -23,6 +23,14 @@ struct Weights {
     priority: f64,
 }
 
+/// A weight that is accepted.
+fn weight(key: &str, value: f64) -> Result<f64, String> {
+    match value.is_finite() && value >= 0.0 {
+        true => Ok(value),
+        false => Err(format!("`{key}` is {value}, but must be a finite number, 0 or more")),
+    }
+}
+
 /// The policy; README.md of this crate defines its rule.
 #[derive(Debug)]
 pub struct Multifactor {
@@ -73,16 +81,11 @@ impl Policy for Multifactor {
     }
 
     fn configure(&mut self, config: &Config) -> Result<(), String> {
-        let weight = |key: &str| match config.float(key)? {
-            value if value.is_finite() && value >= 0.0 => Ok(value),
-            value => Err(format!("`{key}` is {value}, but must be a finite number, 0 or more")),
-        };
-        self.weights = Weights {
-            age: weight("weight-age")?,
-            fair_share: weight("weight-fair-share")?,
-            size: weight("weight-size")?,
-            priority: weight("weight-priority")?,
-        };
+        let mut weights = [0.0; 4];
+        for (value, key) in weights.iter_mut().zip(Multifactor::WEIGHTS) {
+            *value = config.float(key)?;
+        }
+        self.weigh(weights)?;
         let positive = |key: &str, value: f64| match value > 0.0 {
             true => Ok(value),
             false => Err(format!("`{key}` is {value}, but must be above 0")),
@@ -104,6 +107,23 @@ impl Policy for Multifactor {
 }
 
 impl Multifactor {
+    /// The settings of the weights, in the order of [`Multifactor::weigh`].
+    pub const WEIGHTS: [&'static str; 4] =
+        ["weight-age", "weight-fair-share", "weight-size", "weight-priority"];
+
+    /// Takes other weights from the next pass on; usage stays.
+    ///
+    /// # Errors
+    /// A weight that is no finite number of 0 or more.
+    pub fn weigh(&mut self, weights: [f64; 4]) -> Result<(), String> {
+        for (key, value) in Multifactor::WEIGHTS.into_iter().zip(weights) {
+            weight(key, value)?;
+        }
+        let [age, fair_share, size, priority] = weights;
+        self.weights = Weights { age, fair_share, size, priority };
+        Ok(())
+    }
+
     /// The sum of weighted factors, each from 0 to 1, in billionths.
     fn score(&self, now: f64, machine_cores: u32, fair_share: f64, job: &Job) -> f64 {
         if job.priority == u32::MAX {

@@ -4,7 +4,7 @@
 
 use std::io;
 
-use fluxgate_engine::{PolicyCost, Stats};
+use fluxgate_engine::{PolicyCost, PolicyError, Stats};
 use fluxgate_formats::JobId;
 
 use crate::reservations::ReservationError;
@@ -35,10 +35,38 @@ pub struct Outcome {
     pub peak_waiting: u64,
     /// Time of the last event, seconds.
     pub end: f64,
+    /// Breaches after which the built-in policy decided, with [`Surroundings::fallback`](super::Surroundings::fallback).
+    pub breaches: Vec<Breach>,
+    /// Policies that took over from others during the run.
+    pub takeovers: Vec<Takeover>,
     /// The engine's counters.
     pub engine: Stats,
     /// Cost of all policies together. Their time is measured, and so not reproducible.
     pub cost: PolicyCost,
+}
+
+/// A policy broke the contract, and was not asked again.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Breach {
+    /// Seconds.
+    pub time: f64,
+    /// The policy.
+    pub policy: String,
+    /// What it did.
+    pub error: PolicyError,
+}
+
+/// A policy took over from another.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Takeover {
+    /// Seconds.
+    pub time: f64,
+    /// The predecessor.
+    pub from: String,
+    /// The successor.
+    pub to: String,
+    /// True if it took over the predecessor's state.
+    pub state: bool,
 }
 
 /// The reason why a run ended early.
@@ -58,7 +86,7 @@ pub enum SimError {
         /// Its name.
         name: String,
         /// The reason.
-        error: fluxgate_engine::PolicyError,
+        error: PolicyError,
     },
     /// The policy could not be activated.
     #[error("policy could not be put in place: {0}")]

@@ -82,6 +82,7 @@ impl<J: Iterator<Item = Job>, S: Deref<Target = Surroundings>> Run<J, S> {
                 match self.next_instant() {
                     Some(now) => {
                         self.sim.advance(now, observers)?;
+                        self.sim.succeed(observers)?;
                         self.instant = Some(self.sim.begin(now, observers)?);
                     }
                     None => return Ok(false),

@@ -37,6 +37,8 @@ pub struct Surroundings {
     /// Period in seconds of forecasts for every waiting job; a forecast is also made at each submission. `None` for
     /// none.
     pub forecasts: Option<f64>,
+    /// True if the built-in policy decides after a policy broke the contract, as in production; else the run ends then.
+    pub fallback: bool,
     /// The order of events and the passes. Rules of the pass itself are a policy: [`crate::rules::picking`].
     pub rules: Rules,
 }
@@ -48,10 +50,13 @@ pub struct Deciders {
     pub default: Option<Box<dyn Policy>>,
     /// Policies of queues.
     pub queues: Vec<(String, Box<dyn Policy>)>,
+    /// Policies that take over from the default one: each at the first event at its time or later, in seconds, with the
+    /// state of the one before. In the order of times.
+    pub successors: Vec<(f64, Box<dyn Policy>)>,
 }
 
 impl From<Option<Box<dyn Policy>>> for Deciders {
     fn from(default: Option<Box<dyn Policy>>) -> Self {
-        Deciders { default, queues: Vec::new() }
+        Deciders { default, ..Deciders::default() }
     }
 }

@@ -13,3 +13,4 @@ mod published;
 mod reference;
 mod reservations;
 mod rules;
+mod successors;

@@ -244,7 +244,7 @@ fn policy(
             &prepared.surroundings,
             &prepared.machine,
             driver::replay_config(),
-            Deciders { default, queues: Vec::new() },
+            Deciders { default, ..Deciders::default() },
             &mut [&mut metrics, &mut starts],
             true,
         )?;

@@ -8,7 +8,7 @@ use fluxgate_sim::flow::Ask;
 use fluxgate_sim::metrics::NodeWatts;
 use fluxgate_sim::outages::OnFailure;
 use fluxgate_sim::parts::Sequence;
-use fluxgate_sim::resample::Resample;
+use fluxgate_sim::resample::{DRAWS, Resample};
 use fluxgate_sim::rules::{Rules, Semantics};
 use fluxgate_sim::workload::Options;
 
@@ -106,7 +106,7 @@ pub(crate) struct Replay {
         "dump"])]
     pub(crate) resample: Option<Resample>,
     /// With --resample: how many workloads.
-    #[arg(long, value_name = "N", default_value_t = 20, requires = "resample", value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = DRAWS, requires = "resample", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) draws: u16,
     /// What becomes of jobs whose nodes fail (--outages): `end`; `requeue`: they are submitted again at once and begin anew;
     /// checkpoint:SECONDS: they go on from the last of the checkpoints that they make each time when they have run for so long.

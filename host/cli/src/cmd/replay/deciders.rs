@@ -71,7 +71,7 @@ pub(super) struct Recipes {
 impl Recipes {
     /// New instances for one run.
     pub(super) fn make(&self) -> Result<Deciders> {
-        Ok(Deciders { default: self.default.make()?, queues: self.of_queues()? })
+        Ok(Deciders { default: self.default.make()?, queues: self.of_queues()?, ..Deciders::default() })
     }
 
     /// New instances of the policies of queues.

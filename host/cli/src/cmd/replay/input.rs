@@ -11,16 +11,16 @@ use anyhow::{Context, Result, bail};
 use fluxgate_formats::JobId;
 use fluxgate_sim::driver::{Deciders, Outcome, Surroundings};
 use fluxgate_sim::follow::Following;
+use fluxgate_sim::followed::Followed;
 use fluxgate_sim::machine::Machine;
 use fluxgate_sim::observe::Observer;
 use fluxgate_sim::parts::{self, Part};
+use fluxgate_sim::replay;
 use fluxgate_sim::sweep::Report;
 use fluxgate_sim::workload::stream::{self, Log, Recipe, StreamError, Survey};
 use fluxgate_sim::workload::{Job, Queues};
-use fluxgate_sim::{replay, resample};
 
-use super::args::Replay;
-use super::following::Followed;
+use super::args::{Dependencies, Replay};
 use crate::cmd::workload::hinted;
 
 /// See the module.
@@ -71,17 +71,13 @@ impl Input {
         }
         let (mut jobs, mut parts) = match (jobs, args.resample) {
             (Some(jobs), Some(resample)) => {
-                let draw = |number: u16| {
-                    let drawn = resample.draw(&jobs, args.selection.seed, u64::from(number))?;
-                    Ok(Part::new(format!("draw-{}", number + 1), drawn))
-                };
-                let drawn: Result<_, resample::TooLong> = (0..args.draws).map(draw).collect();
+                let drawn = resample.parts(&jobs, args.selection.seed, args.draws);
                 (None, drawn.context("--resample")?)
             }
             (Some(jobs), None) if parts => (None, parts::sequences(&jobs, &args.jobs).context("--jobs")?),
             (jobs, _) => (jobs, Vec::new()),
         };
-        let mut followed = Followed::of(args);
+        let mut followed = Followed::of(args.dependencies == Dependencies::Respect, args.feedback);
         let mut following = Arc::default();
         if followed.is_some() {
             for part in &mut parts {

@@ -123,6 +123,7 @@ pub(crate) fn run(args: &Replay) -> Result<()> {
         flow,
         jobspecs,
         forecasts: args.forecast,
+        fallback: false,
         rules: args.rules(),
     };
     if let Some(kind) = args.dump {

@@ -16,7 +16,7 @@ use serde_json::Value;
 use super::args::Replay;
 use super::input::Input;
 use super::run::{Run, open};
-use super::{flow, forecasts, listed, parts};
+use super::{flow, following, forecasts, listed, parts};
 use crate::render::{self, number};
 
 /// The report's files, once everything is known.
@@ -169,13 +169,9 @@ pub(super) fn show(
             runs.iter().map(|run| figures(args, run).json()).collect::<serde_json::Result<_>>()?;
         let rules = (args.semantics, args.rules());
         let log = log.display().to_string();
-        let mut document = replay::document(&log, &input.survey, machine, rules, told);
-        if let Some(following) = input.followed.json() {
-            document["following"] = following;
-        }
-        if in_parts {
-            document["over_all"] = Value::Array(parts::json(runs));
-        }
+        let over_all = in_parts.then(|| parts::json(runs));
+        let more = (&input.followed, over_all);
+        let document = replay::document(&log, &input.survey, machine, rules, told, more);
         return render::json(&document);
     }
     if stdout_taken {
@@ -183,7 +179,7 @@ pub(super) fn show(
     }
     if in_parts {
         parts::show(runs, args.resample.is_some())?;
-        input.followed.show()?;
+        following::show(&input.followed)?;
         return listed::show(runs);
     }
     let mut columns = vec!["METRIC".to_owned()];
@@ -210,6 +206,6 @@ pub(super) fn show(
     }
     render::show(&table)?;
     forecasts::show(runs)?;
-    input.followed.show()?;
+    following::show(&input.followed)?;
     listed::show(runs)
 }

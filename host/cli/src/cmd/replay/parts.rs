@@ -4,8 +4,8 @@
 
 use anyhow::Result;
 use fluxgate_sim::metrics::Summary;
-use fluxgate_sim::parts::{Over, over_all};
-use serde_json::{Value, json};
+use fluxgate_sim::parts::{Over, document, over_all};
+use serde_json::Value;
 
 use super::run::Run;
 use crate::render::{self, number};
@@ -25,10 +25,8 @@ fn over(runs: &[Run]) -> Vec<Over> {
 
 /// Over all parts, for programs.
 pub(super) fn json(runs: &[Run]) -> Vec<Value> {
-    by_policy(runs)
-        .into_iter()
-        .map(|runs| json!({"policy": runs[0].name, "parts": runs.len(), "figures": over(runs)}))
-        .collect()
+    let runs: Vec<(&str, &Summary)> = runs.iter().map(|run| (run.name.as_str(), &run.summary)).collect();
+    document(&runs)
 }
 
 /// The means over all parts, then a line for each part.

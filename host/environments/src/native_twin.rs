@@ -7,7 +7,7 @@
 //! from it and returns the error to the engine. A panic becomes [`PolicyError::Trap`]. There is neither fuel nor a
 //! bound on memory here.
 //!
-//! This module does not know the rule of any policy.
+//! This module must never know the rule of any policy.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -45,6 +45,11 @@ impl<P: Exported + Send> NativeTwin<P> {
         };
         let name = P::info().name;
         Ok(NativeTwin { policy, name, abilities, machine: Machine::default(), calls: 0 })
+    }
+
+    /// The policy itself, to change what its settings are not enough for.
+    pub fn policy_mut(&mut self) -> &mut P {
+        &mut self.policy
     }
 
     /// Runs the policy's code with a snapshot of the machine; a panic or a breach becomes an error.
