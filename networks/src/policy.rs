@@ -323,7 +323,7 @@ mod tests {
         assert_eq!(fresh.0.picker, of("commit", "none").0.picker);
         // A state of the version before has no number of decisions.
         fresh.0.restore(STATE_OF_PICKER, &data[8..]).unwrap();
-        assert_eq!((&fresh.0.picker, fresh.0.decisions), (&mine.0.picker, 0));
+        assert_eq!((fresh.0.picker.save(), fresh.0.decisions), (mine.0.picker.save(), 0));
     }
 
     /// The order in which 30 jobs start one after the other, of which each could be the next.
