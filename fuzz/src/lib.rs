@@ -14,10 +14,11 @@ mod wire;
 pub type Target = fn(&[u8]);
 
 /// All targets by name, in alphabetical order. `fuzz/corpus` has a folder for each.
-pub const TARGETS: [(&str, Target); 25] = [
+pub const TARGETS: [(&str, Target); 26] = [
     ("accounting", logs::accounting),
     ("constraint", formats::constraint),
     ("eventlog", formats::eventlog),
+    ("experiment", logs::experiment),
     ("expression", policies::expression),
     ("flow", graph::flow),
     ("fluid", formats::fluid),

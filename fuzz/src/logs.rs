@@ -1,9 +1,12 @@
-//! Targets for workload logs, accounting records and journals.
+//! Targets for workload logs, accounting records, journals, and what is run on logs.
 
 use fluxgate_journal::Record;
 use fluxgate_journal::frame::{Found, Frames};
+use fluxgate_sim::experiment::Experiment;
 use fluxgate_sim::outages::Outages;
 use fluxgate_sim::source::{dump, flux, jobspecs, sacct, table};
+use fluxgate_sim::suite::Suite;
+use fluxgate_sim::suite::submission::Submission;
 
 use crate::text;
 
@@ -40,4 +43,18 @@ pub(crate) fn journal(bytes: &[u8]) {
         // NaN is not equal to itself, but its bytes are.
         assert_eq!(again, read.to_payload());
     }
+}
+
+/// Experiments, benchmark suites and submissions: an experiment that is accepted has as many replays as it says at most.
+pub(crate) fn experiment(bytes: &[u8]) {
+    text(bytes, |text| {
+        let _ = Suite::parse(text, "fuzz");
+        if let Ok(submission) = Submission::parse(text) {
+            let _ = submission.faults();
+        }
+        if let Ok(experiment) = Experiment::parse(text) {
+            let replays = experiment.replays().len();
+            assert!((1..=fluxgate_sim::experiment::REPLAYS_MAX).contains(&replays), "{replays}");
+        }
+    });
 }

@@ -65,7 +65,7 @@ macro_rules! files {
 }
 
 /// The crate of features and networks, complete but for its template.
-const NETWORKS: [(&str, &str); 11] = files!["networks":
+const NETWORKS: [(&str, &str); 12] = files!["networks":
     "Cargo.toml",
     "LICENSE",
     "README.md",
@@ -74,6 +74,7 @@ const NETWORKS: [(&str, &str); 11] = files!["networks":
     "src/lib.rs",
     "src/model.rs",
     "src/network.rs",
+    "src/noise.rs",
     "src/pick.rs",
     "src/policy.rs",
     "src/window.rs",

@@ -14,7 +14,7 @@
 //! | `fluxgate.activation` | `relu`; `none` for one layer |
 //! | `fluxgate.mode`, `fluxgate.backfill`, `fluxgate.ties` | how picks are carried out |
 //! | `fluxgate.environment` | the environment that it was trained in; may be missing |
-//! | `fluxgate.trained-on` | SHA-256 of the logs, separated by commas; may be missing |
+//! | `fluxgate.trained-on` | logs by SHA-256, separated by commas; may be missing. See [`crate::trained`] |
 //!
 //! A recording is a file of the same format: `observations` F32 [decisions, rows, features], `masks` U8
 //! [decisions, rows], `actions` I64 [decisions].
@@ -27,6 +27,8 @@ use fluxgate_networks::model::{Model, Parts, PlainLayer};
 use fluxgate_networks::network::LAYERS_MAX;
 use safetensors::SafeTensors;
 use safetensors::tensor::{Dtype, Metadata, TensorInfo};
+
+use crate::trained::Trained;
 
 /// The custom section of a component that has the file it was made of.
 pub const SECTION: &str = "fluxgate:weights";
@@ -100,10 +102,10 @@ impl Weights {
         Ok(Weights { model, said, places })
     }
 
-    /// SHA-256 of the logs that it was trained on, in hexadecimal digits.
-    pub fn trained_on(&self) -> Vec<&str> {
+    /// The logs that it was trained on.
+    pub fn trained_on(&self) -> Vec<Trained> {
         let all = self.said.get("trained-on").map_or("", String::as_str);
-        all.split(',').map(str::trim).filter(|hash| !hash.is_empty()).collect()
+        Trained::list(all).unwrap_or_default()
     }
 
     /// A line for people.
@@ -157,13 +159,8 @@ fn said(metadata: &Metadata) -> Result<BTreeMap<String, String>, String> {
     if let Some(missing) = KEYS.iter().find(|key| !said.contains_key(**key)) {
         return Err(format!("fluxgate.{missing}: not there"));
     }
-    let hash = |hash: &str| hash.len() == 64 && hash.bytes().all(|byte| byte.is_ascii_hexdigit());
     let trained = said.get("trained-on").map_or("", String::as_str);
-    if let Some(bad) = trained.split(',').map(str::trim).find(|text| !text.is_empty() && !hash(text)) {
-        return Err(format!(
-            "fluxgate.trained-on: found `{bad}`, accepted is SHA-256 in 64 hexadecimal digits"
-        ));
-    }
+    Trained::list(trained).map_err(|wrong| format!("fluxgate.trained-on: {wrong}"))?;
     Ok(said)
 }
 
@@ -337,7 +334,8 @@ pub(crate) mod tests {
         );
         let hash = "ab".repeat(32);
         let with = [&SAID[..], &[("fluxgate.trained-on", &hash)]].concat();
-        assert_eq!(Weights::read(&file(&with, &[(8, 1)])).unwrap().trained_on(), [hash]);
+        let trained = Weights::read(&file(&with, &[(8, 1)])).unwrap().trained_on();
+        assert_eq!(trained, [Trained { log: hash, jobs: None }]);
     }
 
     #[test]

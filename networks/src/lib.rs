@@ -5,10 +5,11 @@
 //! - [`window`]: which waiting jobs are rows, when more wait than the network takes.
 //! - [`network`]: a kernel over every row, or one network over all rows, in f32 with a fixed order of sums.
 //! - [`model`]: all of this together with the rules of the pass, as a file of weights describes it.
+//! - [`noise`]: picks by chance, from a seed.
 //! - [`pick`]: the pass in which rows are picked; who picks, and on which engine, is a parameter.
 //! - `policy`: the policy of the SDK (feature `guest`).
 //!
-//! Only +, -, *, / and comparisons are used, which IEEE 754 defines to the bit. Constants of normalisation come from the
+//! Only +, -, *, / and comparisons are used, which IEEE 754 defines to the bit, and integers. Constants of normalisation come from the
 //! file of weights, never from the log or machine at hand. This crate reads no file and knows no format of files.
 
 #![no_std]
@@ -22,6 +23,7 @@ extern crate std;
 pub mod features;
 pub mod model;
 pub mod network;
+pub mod noise;
 pub mod pick;
 #[cfg(feature = "guest")]
 pub mod policy;

@@ -8,6 +8,7 @@ use alloc::vec::Vec;
 
 use crate::features::{Around, Scales, Set, Waiting};
 use crate::network::{Kind, Layer, Network, WEIGHTS_MAX, WIDTH_MAX};
+use crate::noise::{gumbel, sampled};
 use crate::pick::{Backfill, Mode};
 use crate::window::{ROWS_MAX, Rule};
 
@@ -205,6 +206,22 @@ impl Model {
     pub fn pick(&self, seen: &Seen, logits: &mut Vec<f32>) -> Result<Option<usize>, usize> {
         self.logits(seen, logits);
         crate::network::largest(logits, &seen.allowed)
+    }
+
+    /// The row that it picks by chance, with the probability that the softmax of the logits gives it; `None` where none is
+    /// allowed. The same for the same seed, number of the decision and jobs; see [`crate::noise`].
+    ///
+    /// # Errors
+    /// The row of a logit that is no number.
+    pub fn sample(
+        &self,
+        seen: &Seen,
+        (seed, decision): (u64, u64),
+        logits: &mut Vec<f32>,
+    ) -> Result<Option<usize>, usize> {
+        self.logits(seen, logits);
+        let noise = |row: usize| gumbel(seed, decision, seen.jobs.get(row).map_or(0, |job| job.id));
+        sampled(logits, &seen.allowed, noise)
     }
 }
 

@@ -13,8 +13,10 @@ use crate::features::{Around, Waiting};
 use crate::model::{Model, PlainLayer, Seen};
 use crate::pick::{Picker, Refused, World};
 
-/// The version of the state that a policy saves.
-const STATE: u32 = 1;
+/// The version of the state that a policy saves: the number of decisions, and the state of the picker.
+const STATE: u32 = 2;
+/// The version before: the state of the picker alone.
+const STATE_OF_PICKER: u32 = 1;
 
 /// A trained policy: the abilities `scheduling`, `observing` and `state`.
 #[derive(Debug, Clone)]
@@ -25,13 +27,24 @@ pub struct Learned {
     logits: Vec<f32>,
     /// True if the logit of each row is told as an annotation.
     tells: bool,
+    /// With a seed rows are picked by chance.
+    seed: Option<u64>,
+    /// Decisions so far.
+    decisions: u64,
 }
 
 impl Learned {
     /// With nothing running.
     pub fn new(model: Model) -> Learned {
         let picker = Picker::new(model.view, model.mode, model.backfill, false);
-        Learned { model, picker, seen: Seen::default(), logits: Vec::new(), tells: false }
+        let (seen, logits) = (Seen::default(), Vec::new());
+        Learned { model, picker, seen, logits, tells: false, seed: None, decisions: 0 }
+    }
+
+    /// Whether a row is picked by chance, with the probability that the softmax of the logits gives it: 0 for the largest
+    /// logit, other numbers are seeds. A seed gives the same decisions each time, here and in a component.
+    pub fn sample(&mut self, seed: u64) {
+        self.seed = (seed != 0).then_some(seed);
     }
 
     /// Whether the logit of each row that may be picked is told as the annotation `sched.logit` of its job.
@@ -44,11 +57,16 @@ impl Learned {
     /// # Panics
     /// If a logit is no number: the host then goes on without this policy.
     pub fn run(&mut self, pass: &mut dyn Pass) {
-        let Learned { model, picker, seen, logits, tells } = self;
+        let Learned { model, picker, seen, logits, tells, seed, decisions } = self;
         let mut told: Vec<(Candidate, f32)> = Vec::new();
         let mut world = Host { pass };
         picker.pass(&mut world, seen, &mut |seen| {
-            let row = model.pick(seen, logits).unwrap_or_else(|row| {
+            let picked = match *seed {
+                Some(seed) => model.sample(seen, (seed, *decisions), logits),
+                None => model.pick(seen, logits),
+            };
+            *decisions += 1;
+            let row = picked.unwrap_or_else(|row| {
                 panic!("the logit of job {} is no number", seen.jobs.get(row).map_or(0, |job| job.id))
             });
             if *tells {
@@ -71,9 +89,11 @@ impl Learned {
         }
     }
 
-    /// What a successor has to know: the committed job and what runs.
+    /// What a successor has to know: the number of decisions, the committed job and what runs.
     pub fn save(&self) -> Saved {
-        Saved { version: STATE, data: self.picker.save() }
+        let mut data = self.decisions.to_le_bytes().to_vec();
+        data.extend(self.picker.save());
+        Saved { version: STATE, data }
     }
 
     /// Takes over the state of a policy of this kind, whatever its weights are.
@@ -81,10 +101,18 @@ impl Learned {
     /// # Errors
     /// It is of another version, or damaged.
     pub fn restore(&mut self, version: u32, data: &[u8]) -> Result<(), String> {
-        if version != STATE {
-            return Err(format!("a state of version {version}, expected is {STATE}"));
-        }
-        self.picker.restore(data).ok_or_else(|| "the state is damaged".to_string())
+        let damaged = || "the state is damaged".to_string();
+        let (decisions, picker) = match version {
+            STATE => {
+                let (decisions, picker) = data.split_first_chunk().ok_or_else(damaged)?;
+                (u64::from_le_bytes(*decisions), picker)
+            }
+            STATE_OF_PICKER => (0, data),
+            _ => return Err(format!("a state of version {version}, expected is {STATE}")),
+        };
+        self.picker.restore(picker).ok_or_else(damaged)?;
+        self.decisions = decisions;
+        Ok(())
     }
 }
 
@@ -287,12 +315,49 @@ mod tests {
         let data = mine.0.save().data;
         let mut next = of("commit", "none");
         for end in 0..data.len() {
-            assert!(next.0.restore(STATE, &data[..end]).is_err() || (end - 18) % 20 == 0);
+            assert!(next.0.restore(STATE, &data[..end]).is_err() || (end - 26) % 20 == 0);
         }
         let mut fresh = of("commit", "none");
-        assert!(fresh.0.restore(STATE + 1, &data).unwrap_err().contains("version 2"));
-        assert!(fresh.0.restore(STATE, &[7; 18]).is_err());
+        assert!(fresh.0.restore(STATE + 1, &data).unwrap_err().contains("version 3"));
+        assert!(fresh.0.restore(STATE, &[7; 26]).is_err());
         assert_eq!(fresh.0.picker, of("commit", "none").0.picker);
+        // A state of the version before has no number of decisions.
+        fresh.0.restore(STATE_OF_PICKER, &data[8..]).unwrap();
+        assert_eq!((fresh.0.picker.save(), fresh.0.decisions), (mine.0.picker.save(), 0));
+    }
+
+    /// The order in which 30 jobs start one after the other, of which each could be the next.
+    fn order(seed: u64, swapped_after: Option<usize>) -> Vec<u64> {
+        let mut bench = Bench::new(1);
+        let mut mine = of("commit", "none");
+        mine.0.sample(seed);
+        for id in 1..=30 {
+            bench.job(id).cores(1).duration(100.0).submit();
+        }
+        let mut order = Vec::new();
+        for at in 0..30 {
+            if swapped_after == Some(at) {
+                let saved = mine.0.save();
+                mine = of("commit", "none");
+                mine.0.sample(seed);
+                mine.0.restore(saved.version, &saved.data).unwrap();
+            }
+            bench.run(&mut mine);
+            let started = *bench.started().last().unwrap();
+            order.push(started);
+            bench.end(started);
+        }
+        order
+    }
+
+    #[test]
+    fn res_53_a_seed_gives_the_same_decisions_and_another_one_others() {
+        assert_eq!(order(0, None), (1..=30).collect::<Vec<u64>>(), "equal logits: the first");
+        let drawn = order(1, None);
+        assert_ne!(drawn, order(0, None));
+        assert_eq!(drawn, order(1, None));
+        assert_eq!(drawn, order(1, Some(12)), "a swap hands the number of decisions over");
+        assert_ne!(drawn, order(2, None));
     }
 
     #[test]

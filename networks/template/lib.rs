@@ -23,10 +23,12 @@ impl Policy for MyPolicy {
         Info::new("my-policy", model::SUMMARY)
             .version(env!("CARGO_PKG_VERSION"))
             .key("annotate", Kind::Boolean, "false", "tell the logit of each job that was shown as sched.logit")
+            .key("sample-seed", Kind::Integer, "0", "0: the largest logit; else jobs are drawn by the softmax, from this seed")
     }
 
     fn configure(&mut self, config: &Config) -> Result<(), String> {
         self.0.tell(config.boolean("annotate")?);
+        self.0.sample(config.integer_in("sample-seed", 0..=i64::MAX)?.unsigned_abs());
         Ok(())
     }
 }

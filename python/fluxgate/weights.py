@@ -115,7 +115,8 @@ def export(
 
     `network` is a module of torch of Linear and ReLU, or a sequence of pairs of weights (outputs, inputs) and biases. `kind`
     is ``"kernel"`` (each row by itself) or ``"flat"`` (all rows at once); without it the inputs tell. `trained_on` are
-    SHA-256 of logs, by default that of the environment's log if it came from a file.
+    SHA-256 of logs, each with ``:FIRST-LAST``, the numbers of the first and the last of its jobs, or without for all of
+    them; by default those of the environment's log if it came from a file. A benchmark does not rank a policy on these jobs.
     """
     options: Mapping[str, Any] = env if isinstance(env, Mapping) else env.unwrapped.options
     layers = layers_of(network)
@@ -124,7 +125,8 @@ def export(
     hashes = list(trained_on)
     log = getattr(getattr(env, "unwrapped", None), "log", None)
     if not hashes and log is not None and log.sha256 is not None:
-        hashes = [log.sha256]
+        numbers = log.frame()["job"]
+        hashes = [f"{log.sha256}:{numbers.min()}-{numbers.max()}"]
     inputs, outputs = layers[0][0].shape[1], layers[-1][0].shape[0]
     if kind is None:
         kind = "kernel" if outputs == 1 and inputs < options["window"] * 4 else "flat"

@@ -408,6 +408,12 @@ def test_res_43_a_network_is_exported_and_read_again(tmp_path, made):
     assert (tensors["layers.0.weight"] == layers[0][0].astype(np.float32)).all()
     rows = random.normal(size=(5, 10)).astype(np.float32)
     assert logits(layers, rows).shape == (5,)
+    # RES-49: by default the log of the environment, and the numbers of the first and the last of its jobs.
+    made.write(tmp_path / "made.swf")
+    read = fg.Log.read(tmp_path / "made.swf")
+    export(layers, gym.Pick(read[100:400], length=50, mode="pass", window=16), tmp_path / "part.safetensors")
+    _, said = read_safetensors(tmp_path / "part.safetensors")
+    assert said["fluxgate.trained-on"] == f"{read.sha256}:101-400"
     with pytest.raises(fg.OptionError, match="layer 0: found shapes"):
         export([(np.zeros((2, 2)), np.zeros(3))], env, tmp_path / "x")
     with pytest.raises(fg.OptionError, match="found no layer"):

@@ -77,6 +77,22 @@ pub fn weights(widths: &[usize], said: &[(&str, &str)], seed: u64) -> Vec<u8> {
     [&(header.len() as u64).to_le_bytes()[..], &header, &numbers].concat()
 }
 
+/// A component with this file of weights in its section, whatever it does with it.
+pub fn learned(component: &[u8], weights: &[u8]) -> Vec<u8> {
+    let number = |mut value: usize| {
+        let mut bytes = Vec::new();
+        while value > 0x7f {
+            bytes.push((value & 0x7f) as u8 | 0x80);
+            value >>= 7;
+        }
+        bytes.push(value as u8);
+        bytes
+    };
+    let name = fluxgate_languages::weights::SECTION.as_bytes();
+    let content = [&number(name.len())[..], name, weights].concat();
+    [component, &[0], &number(content.len())[..], &content].concat()
+}
+
 /// True if policies in Rust can be built here; else the test is skipped.
 pub fn can_build() -> bool {
     let there = Command::new("rustc")
@@ -130,8 +146,15 @@ pub fn build(folder: &Path, simd: bool) -> Vec<u8> {
 
 /// The policy of a component.
 pub fn component(bytes: &[u8]) -> impl Policy + use<> {
+    configured(bytes, &[])
+}
+
+/// The policy of a component with settings.
+pub fn configured(bytes: &[u8], settings: &[(&str, &str)]) -> impl Policy + use<> {
     let loader = Loader::new(Limits::default(), None).unwrap();
-    loader.compile(bytes).unwrap().instantiate(&Config::default()).unwrap()
+    let config: Config =
+        settings.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+    loader.compile(bytes).unwrap().instantiate(&config).unwrap()
 }
 
 /// A component that gives the bits of the logit of each row as its key; a row are the eight columns of 32 bits.
@@ -223,7 +246,12 @@ impl Default for Twin {
 
 impl guest::Policy for Twin {
     fn info() -> guest::Info {
-        guest::Info::new("twin", "A trained network")
+        guest::Info::new("twin", "A trained network").key("sample-seed", guest::Kind::Integer, "0", "a seed")
+    }
+
+    fn configure(&mut self, config: &guest::Config) -> Result<(), String> {
+        self.0.sample(config.integer("sample-seed")?.unsigned_abs());
+        Ok(())
     }
 }
 

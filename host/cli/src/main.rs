@@ -19,6 +19,7 @@ mod invoked;
 mod logging;
 mod machine;
 mod module;
+mod once;
 mod place;
 mod policy_source;
 mod render;

@@ -20,6 +20,7 @@
 //!   [`bootstrap`] computes confidence intervals of means.
 //! - [`places`] gives the jobs of a run on a pool of cores places on nodes, from their starts.
 //! - [`suite`] describes benchmarks: logs by hash, tasks, published values, and the verdict on each value found.
+//! - [`experiment`] has policies with many settings, on several parts and for several seeds, and keeps their results.
 //! - [`passes`] shows what a policy was told and decided, pass by pass, and where two policies first differ.
 //! - [`replay`] is one run with its judge, and what `fluxgate replay --json` prints of runs; [`words`] reads the
 //!   parameters of replays.
@@ -37,6 +38,7 @@ pub mod calibration;
 pub mod dates;
 pub mod diff;
 pub mod driver;
+pub mod experiment;
 pub mod fair;
 pub mod flow;
 pub mod follow;

@@ -12,10 +12,24 @@ use serde::{Deserialize, Serialize};
 use crate::metrics::{Metrics, Summary};
 use crate::rules::{Rules, Semantics};
 
+mod page;
+pub mod parts;
+pub mod ranking;
 pub mod results;
+pub mod submission;
+
+/// Fewest seeds over which an entry that samples is evaluated.
+pub const SEEDS_MIN: u32 = 10;
+
+/// Most seeds of an entry.
+pub const SEEDS_MAX: u32 = 1_000;
 
 /// The suites of this program, by name.
-pub const SHIPPED: [(&str, &str); 5] = [
+pub const SHIPPED: [(&str, &str); 9] = [
+    ("own-sequences", include_str!("../suites/own-sequences.toml")),
+    ("own-transfer", include_str!("../suites/own-transfer.toml")),
+    ("own-whole", include_str!("../suites/own-whole.toml")),
+    ("own-windows", include_str!("../suites/own-windows.toml")),
     ("sc15-exact", include_str!("../suites/sc15-exact.toml")),
     ("sc15-starts", include_str!("../suites/sc15-starts.toml")),
     ("sc20-hpc2n", include_str!("../suites/sc20-hpc2n.toml")),
@@ -75,6 +89,9 @@ pub struct Task {
     /// True if jobs request exactly their run times.
     #[serde(default)]
     pub exact_estimates: bool,
+    /// True if lines of the log that cannot be read are left out.
+    #[serde(default)]
+    pub skip_bad: bool,
     /// Single-core nodes of the machine, where the header of the log does not tell them.
     pub cores: Option<u32>,
     /// Parts of the log, each a run of its own on an empty machine: indices of first jobs, from 0, in the order of
@@ -84,13 +101,27 @@ pub struct Task {
     /// Number of jobs of each part.
     #[serde(default)]
     pub length: usize,
+    /// Further parts of as many jobs, at places that are drawn from a seed; without the seed they are left out.
+    #[serde(default)]
+    pub drawn: usize,
+    /// Parts of another kind: windows of so many days one after the other, each a run of its own on an empty machine.
+    pub window_days: Option<u32>,
+    /// The first jobs of each run, which are in no metric.
+    #[serde(default)]
+    pub uncounted: usize,
+    /// Metrics of which no value was published: policies are compared with the first one of the task.
+    #[serde(default)]
+    pub metrics: Vec<String>,
+    /// Logs on which, and on no others, a policy of a trained network was trained to be ranked here.
+    #[serde(default)]
+    pub trained_on: Vec<String>,
     /// The policies.
     #[serde(rename = "entry")]
     pub entries: Vec<Entry>,
 }
 
 /// A policy, and what was published of it.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Entry {
     /// Its name in the publication.
@@ -105,6 +136,16 @@ pub struct Entry {
     pub published: Vec<Published>,
     /// A log whose waits (field 3) are the published schedule: every start is compared.
     pub schedule: Option<String>,
+    /// For a policy that also decides by chance: it is run with so many seeds, 1 and so on, in its setting `sample-seed`,
+    /// beside the run without.
+    pub sampled: Option<u32>,
+}
+
+impl Entry {
+    /// A policy of which nothing was published.
+    pub fn new(name: &str, policy: &str) -> Entry {
+        Entry { name: name.to_owned(), policy: policy.to_owned(), ..Entry::default() }
+    }
 }
 
 /// A published value.
@@ -122,8 +163,8 @@ pub struct Published {
     pub because: Option<String>,
 }
 
-/// The verdict on a value.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+/// The verdict on a value: against the published one or, without one, against that of the first policy of the task.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
     /// The value found, rounded to the published digits, is the published one.
@@ -134,6 +175,17 @@ pub enum Verdict {
     Explained,
     /// It differs.
     Differs,
+    /// It is the value of the first policy.
+    First,
+    /// Better than the first: the interval of the difference excludes 0.
+    Better,
+    /// Worse than the first: likewise.
+    Worse,
+    /// The interval of the difference includes 0.
+    Even,
+    /// The difference has no interval.
+    #[default]
+    Open,
 }
 
 impl Verdict {
@@ -144,6 +196,11 @@ impl Verdict {
             Verdict::Within => "within",
             Verdict::Explained => "differs because",
             Verdict::Differs => "differs",
+            Verdict::First => "the others are compared with it",
+            Verdict::Better => "better",
+            Verdict::Worse => "worse",
+            Verdict::Even => "not told apart",
+            Verdict::Open => "no interval",
         }
     }
 }
@@ -242,14 +299,17 @@ impl Suite {
             };
             known(&task.log)?;
             task.rules().map_err(|wrong| format!("{place}: {wrong}"))?;
-            if task.starts.is_empty() != (task.length == 0) {
-                return Err(format!("{place}: found one of starts and length, accepted are both or none"));
+            task.check_parts().map_err(|wrong| format!("{place}: {wrong}"))?;
+            task.trained_on.iter().try_for_each(|log| known(log))?;
+            if let Some(unknown) = task.metrics.iter().find(|metric| !metrics.contains(metric)) {
+                return Err(format!("{place}: found no metric `{unknown}`"));
             }
             for entry in &task.entries {
                 let place = format!("{place}, entry {}", entry.name);
                 if let Some(log) = &entry.schedule {
                     known(log)?;
                 }
+                check_seeds(entry.sampled).map_err(|wrong| format!("{place}: {wrong}"))?;
                 for published in &entry.published {
                     if !metrics.contains(&published.metric) {
                         return Err(format!("{place}: found no metric `{}`", published.metric));
@@ -267,7 +327,33 @@ impl Suite {
     }
 }
 
+/// Whether so many seeds are accepted.
+fn check_seeds(sampled: Option<u32>) -> Result<(), String> {
+    match sampled.filter(|seeds| !(SEEDS_MIN..=SEEDS_MAX).contains(seeds)) {
+        Some(seeds) => Err(format!("found sampled = {seeds}, accepted are {SEEDS_MIN} to {SEEDS_MAX} seeds")),
+        None => Ok(()),
+    }
+}
+
 impl Task {
+    fn check_parts(&self) -> Result<(), String> {
+        let sequences = !self.starts.is_empty() || self.drawn > 0;
+        if sequences != (self.length > 0) {
+            return Err("found one of starts (or drawn) and length, accepted are both or none".to_owned());
+        }
+        if sequences && self.window_days.is_some() {
+            return Err("found length and window-days, accepted is one of them".to_owned());
+        }
+        if self.window_days == Some(0) {
+            return Err("found window-days = 0, accepted is 1 or more".to_owned());
+        }
+        let count = self.starts.len().saturating_add(self.drawn);
+        if count > parts::PARTS_MAX {
+            return Err(format!("found {count} parts, accepted are at most {}", parts::PARTS_MAX));
+        }
+        Ok(())
+    }
+
     /// Its semantics.
     ///
     /// # Errors
@@ -293,89 +379,4 @@ pub fn metric(summary: &Summary, name: &str) -> Option<f64> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const TEXT: &str = r#"
-name = "s"
-version = 1
-title = "t"
-source = "p"
-[[log]]
-name = "l"
-sha256 = "0000000000000000000000000000000000000000000000000000000000000000"
-published = "somewhere"
-[[task]]
-name = "a"
-log = "l"
-semantics = "pyss"
-rules = "wakes=yes"
-[[task.entry]]
-name = "EASY"
-policy = "easy"
-published = [{ metric = "wait_mean_s", value = "1.50" }]
-"#;
-
-    fn error(from: &str, to: &str) -> String {
-        Suite::parse(&TEXT.replace(from, to), "x").unwrap_err().to_string()
-    }
-
-    #[test]
-    fn suites_are_checked() {
-        let suite = Suite::parse(TEXT, "x").unwrap();
-        assert!(suite.tasks[0].rules().unwrap().wakes);
-        assert!(error("\"l\"\nsem", "\"m\"\nsem").contains("suite x: task a: found log `m`, accepted is l"));
-        assert!(error("pyss", "alea").contains("task a: found `alea`, accepted is fluxgate, pyss"));
-        assert!(error("wakes=yes", "wakes=so").contains("found `wakes=so`"));
-        assert!(error("wait_mean_s", "wait").contains("task a, entry EASY: found no metric `wait`"));
-        assert!(error("\"1.50\"", "\"x\"").contains("found value `x`, accepted is a number"));
-        assert!(error("0000\"", "\"").contains("accepted are 64 digits"));
-        assert!(error("title", "titel").contains("unknown field `titel`"));
-        assert!(error("rules =", "length = 5\nrules =").contains("found one of starts and length"));
-        let names = Suite::shipped("none").unwrap_err().to_string();
-        assert!(
-            names.contains(
-                "accepted is sc15-exact, sc15-starts, sc20-hpc2n, sc20-heuristics, sc20-network or a file"
-            ),
-            "{names}"
-        );
-    }
-
-    /// RES-54, RES-57: suites are texts without data.
-    #[test]
-    fn res_54_shipped_suites_are_valid() {
-        for (name, _) in SHIPPED {
-            let suite = Suite::shipped(name).unwrap();
-            assert_eq!(suite.name, name);
-            assert!(suite.tasks.iter().all(|task| !task.entries.is_empty()));
-        }
-        let values = |suite: &Suite| {
-            suite.tasks.iter().flat_map(|t| &t.entries).map(|e| e.published.len()).sum::<usize>()
-        };
-        let all = Suite::shipped("sc20-heuristics").unwrap();
-        let columns = ["FCFS", "WFP3", "UNI", "SJF", "F1"];
-        let of_table = |suite: &Suite| {
-            let entries = suite.tasks.iter().flat_map(|t| &t.entries);
-            entries.filter(|e| columns.contains(&e.name.as_str())).map(|e| e.published.len()).sum::<usize>()
-        };
-        assert_eq!(of_table(&all), 40, "all figures of the two logs");
-        assert!(values(&all) > 40, "and the formulas as defined");
-    }
-
-    /// RES-52: exact is to the published digits; a difference is never hidden by rounding.
-    #[test]
-    fn res_52_verdicts() {
-        let published = |value: &str, tolerance, because: Option<&str>| Published {
-            metric: "wait_mean_s".to_owned(),
-            value: value.to_owned(),
-            tolerance,
-            because: because.map(str::to_owned),
-        };
-        assert_eq!(published("277.35", 0.0, None).verdict(277.3549), Verdict::Exact);
-        assert_eq!(published("277.35", 0.0, None).verdict(277.3551), Verdict::Differs);
-        assert_eq!(published("277.35", 0.001, None).verdict(277.3551), Verdict::Within);
-        assert_eq!(published("277.35", 0.001, Some("ties")).verdict(280.0), Verdict::Explained);
-        assert_eq!(published("0.650", 0.0, None).verdict(0.65), Verdict::Exact);
-        assert_eq!(published("7", 0.0, None).verdict(f64::NAN), Verdict::Differs);
-    }
-}
+mod tests;

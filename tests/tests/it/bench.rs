@@ -82,7 +82,7 @@ fn res_51_logs_are_found_by_hash_and_missing_ones_named() {
     let list = cli(&["bench", "list", &file, "--logs", logs]).ok();
     assert!(list.contains("a public place") && list.contains("pyss"), "{list}");
     cli(&["bench", "run", "unknown"])
-        .fails(1, &["sc15-exact, sc15-starts, sc20-hpc2n, sc20-heuristics, sc20-network"]);
+        .fails(1, &["own-whole", "sc15-exact, sc15-starts, sc20-hpc2n, sc20-heuristics, sc20-network"]);
     cli(&["bench", "run", &file, "--task", "three"]).fails(1, &["tasks are one, two"]);
     cli(&["bench", "list", "--logs", "/nowhere"]).fails(1, &["no such folder"]);
 }

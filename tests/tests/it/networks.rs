@@ -9,7 +9,7 @@ use fluxgate_tests::drive::{made_up, schedule};
 use fluxgate_tests::fixture::{World, cli};
 use fluxgate_tests::native_twin::NativeTwin;
 use fluxgate_tests::networks::{
-    Draw, PROBE, TWIN, Twin, build, can_build, compare_logits, component, folder, weights,
+    Draw, PROBE, TWIN, Twin, build, can_build, compare_logits, component, configured, folder, weights,
 };
 use serde_json::json;
 
@@ -64,9 +64,19 @@ fn res_44_component_and_native_twin_decide_and_compute_the_same() {
     let machine = Machine::from_header(&workload.header).unwrap();
     let twin = schedule(&workload, &machine, Box::new(NativeTwin::<Twin>::new(&[]).unwrap()));
     let made = folder(dir.path(), Template::MlpKernel, "decides", &file, None);
-    let found = schedule(&workload, &machine, Box::new(component(&build(&made, true))));
+    let built = build(&made, true);
+    let found = schedule(&workload, &machine, Box::new(component(&built)));
     assert_eq!(found.len(), workload.jobs.len());
     assert!(found == twin, "component and native twin differ");
+    // RES-53: rows drawn from a seed.
+    let mut drawn = Vec::new();
+    for seed in [("sample-seed", "1"), ("sample-seed", "2")] {
+        let twin = schedule(&workload, &machine, Box::new(NativeTwin::<Twin>::new(&[seed]).unwrap()));
+        let found = schedule(&workload, &machine, Box::new(configured(&built, &[seed])));
+        assert!(found == twin, "component and native twin differ with {seed:?}");
+        drawn.push(found);
+    }
+    assert!(drawn[0] != found && drawn[0] != drawn[1], "seeds change decisions");
     // Logits of odd rows, to the bit, with and without SIMD.
     let file = weights(&[8, 32, 16, 8, 1], &[("features", "rlscheduler-1")], 8);
     let read = Weights::read(&file).unwrap();

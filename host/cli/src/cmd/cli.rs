@@ -25,6 +25,7 @@ use super::resource_query::ResourceQuery;
 use super::sched::Sched;
 use super::status::Status;
 use super::submit::Submit;
+use super::sweep::Sweep;
 use super::top::Top;
 use super::up::{Down, Up};
 use super::web::Web;
@@ -108,6 +109,8 @@ pub(crate) enum Command {
     /// Repeat published results: suites of tasks over logs that are named by their hashes.
     #[command(subcommand)]
     Bench(BenchCmd),
+    /// Run policies with many settings on parts of logs, on all cores; results are kept, and a sweep that was killed goes on.
+    Sweep(Sweep),
     /// Look at what a scheduler wrote down, and check it.
     #[command(subcommand)]
     Journal(JournalCmd),

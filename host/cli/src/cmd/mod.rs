@@ -23,6 +23,7 @@ mod resource_query;
 mod sched;
 mod status;
 mod submit;
+mod sweep;
 mod top;
 mod up;
 mod web;
@@ -67,6 +68,7 @@ pub(crate) fn run(cli: Cli) -> Result<()> {
         Command::Config(command) => config::run(command),
         Command::Replay(args) => replay::run(args),
         Command::Bench(command) => bench::run(command),
+        Command::Sweep(args) => sweep::run(args),
         Command::Journal(command) => journal::run(command),
         Command::Workload(args) => workload::run(args),
         Command::Graph(command) => graph::run(command),

@@ -5,9 +5,11 @@
 //! - `forecasts` is about expected starts.
 //! - `pictures` draws them, with the primitives of `svg`.
 //! - `page` makes the page.
+//! - [`dots`] is a picture of its own, for the pages of benchmark suites.
 //!
 //! The same input gives the same bytes. This module knows neither files nor how a schedule was made.
 
+pub mod dots;
 mod figures;
 mod forecasts;
 mod page;
@@ -22,6 +24,8 @@ use crate::metrics::Summary;
 use crate::record::{Record, write_jsonl};
 
 use png::Painter;
+
+pub(crate) use svg::escape;
 
 pub use figures::{CLASSES, Class, ClassFigures, Comparison, Curve};
 

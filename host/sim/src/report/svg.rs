@@ -34,7 +34,7 @@ fn dash(number: usize) -> String {
 }
 
 /// Text as content of an element or value of an attribute.
-pub(super) fn escape(text: &str) -> String {
+pub(crate) fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
@@ -290,6 +290,29 @@ impl Picture {
             bar(at[2], "stroke-width=\"6\" stroke-opacity=\".45\""),
             at[1],
             at[4],
+        );
+    }
+
+    /// A row of dots, each with the name of its part, and a stroke at their mean.
+    pub(super) fn dots(&mut self, row: f64, policy: usize, name: &str, values: &[(&str, f64)], mean: f64) {
+        let y = TOP + row;
+        let _ = writeln!(self.text, "<g fill=\"{0}\" stroke=\"{0}\">", colour(policy));
+        for (part, value) in values {
+            let _ = writeln!(
+                self.text,
+                "<circle cx=\"{:.2}\" cy=\"{y:.2}\" r=\"3\" fill-opacity=\".45\" stroke-opacity=\".6\"><title>{}, {}: {value}\
+                 </title></circle>",
+                self.at_x(*value),
+                escape(name),
+                escape(part)
+            );
+        }
+        let _ = writeln!(
+            self.text,
+            "<path class=\"mean\" d=\"M{:.2} {:.2}v16\" stroke-width=\"2.5\"><title>{}: mean {mean}</title></path></g>",
+            self.at_x(mean),
+            y - 8.0,
+            escape(name)
         );
     }
 

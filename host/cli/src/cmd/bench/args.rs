@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
+use fluxgate_sim::suite::{SEEDS_MAX, SEEDS_MIN};
 
 /// `fluxgate bench`.
 #[derive(Debug, Subcommand)]
@@ -27,9 +28,9 @@ pub(crate) enum BenchCmd {
         /// How.
         #[command(flatten)]
         how: How,
-        /// Only tasks with this in their names.
-        #[arg(long, value_name = "TEXT")]
-        task: Option<String>,
+        /// Which cells of the table.
+        #[command(flatten)]
+        which: Which,
         /// Write the results, as JSON, into this file.
         #[arg(long, value_name = "FILE")]
         out: Option<PathBuf>,
@@ -46,10 +47,13 @@ pub(crate) enum BenchCmd {
         #[arg(long, value_enum, default_value_t = Form::Text)]
         format: Form,
     },
-    /// Run the tasks of results again, and compare: the same components have to give the same bytes.
+    /// Run the tasks of results again, and compare: the same components have to give the same bytes. Of a submission, which is
+    /// a folder, make the table.
     Verify {
-        /// The results.
-        #[arg(value_name = "RESULTS")]
+        /// The results, or the folder of a submission: a component, and submission.toml with its name, the hash of its
+        /// weights, a link to its source, its license, the suite and its version. Where the folder has results.json, these
+        /// have to come out again.
+        #[arg(value_name = "RESULTS|FOLDER")]
         results: PathBuf,
         /// The suite, where it is a file.
         #[arg(long, value_name = "FILE")]
@@ -57,10 +61,37 @@ pub(crate) enum BenchCmd {
         /// How.
         #[command(flatten)]
         how: How,
+        /// Of a submission: draw further places of sequences from this seed.
+        #[arg(long, value_name = "N")]
+        seed: Option<u64>,
+        /// Of a submission: write the results, as JSON, into this file.
+        #[arg(long, value_name = "FILE")]
+        out: Option<PathBuf>,
         /// Print JSON.
         #[arg(long)]
         json: bool,
     },
+}
+
+/// Which cells of the table are made.
+#[derive(Debug, Args)]
+pub(crate) struct Which {
+    /// Only tasks with this in their names.
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) task: Option<String>,
+    /// Only the policy that the suite calls so, and the first one of each task, with which others are compared. Can be given
+    /// several times.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) only: Vec<String>,
+    /// Add a policy to each task, such as mine=path/mine.wasm:depth=4. Can be given several times.
+    #[arg(long, value_name = "NAME=POLICY")]
+    pub(crate) add: Vec<String>,
+    /// Run the policies that are added also with so many seeds of their setting sample-seed, and show the spread.
+    #[arg(long, value_name = "SEEDS", requires = "add", value_parser = clap::value_parser!(u32).range(i64::from(SEEDS_MIN)..=i64::from(SEEDS_MAX)))]
+    pub(crate) sampled: Option<u32>,
+    /// Draw further places of sequences from this seed, where the suite has such; without it they are left out.
+    #[arg(long, value_name = "N")]
+    pub(crate) seed: Option<u64>,
 }
 
 /// Where logs are.

@@ -1,8 +1,12 @@
 //! `fluxgate bench`: published results, repeated from logs that are found by their hashes.
 
 mod args;
+mod cell;
+mod learned;
 mod logs;
 mod run;
+mod submitted;
+mod verify;
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -10,12 +14,14 @@ use std::io::Read;
 use std::path::Path;
 
 use anyhow::{Context, Result, anyhow, bail};
-use fluxgate_sim::suite::results::Results;
+use fluxgate_sim::suite::results::{Results, Row};
 use fluxgate_sim::suite::{BYTES_MAX, SHIPPED, Suite};
 use serde_json::{Value, json};
 
 pub(super) use self::args::BenchCmd;
-use self::args::{Form, How, Logs};
+use self::args::{Form, Logs};
+use self::run::Wanted;
+use crate::fail::usage;
 use crate::render;
 
 /// Largest file of results in bytes.
@@ -25,28 +31,38 @@ const RESULTS_BYTES_MAX: u64 = 64 << 20;
 pub(crate) fn run(command: &BenchCmd) -> Result<()> {
     match command {
         BenchCmd::List { suites, logs, json } => list(suites, logs, *json),
-        BenchCmd::Run { suite, how, task, out, json } => {
+        BenchCmd::Run { suite, how, which, out, json } => {
             let (read, named) = (self::suite(suite)?, suite.as_str());
-            let results = run::suite(&read, named, how, task.as_deref())?;
-            if let Some(path) = out {
-                std::fs::write(path, text(&results)?)
-                    .with_context(|| format!("cannot write {}", path.display()))?;
-            }
-            if *json {
-                render::json(&serde_json::to_value(&results)?)?
-            } else {
-                table(&results)?
-            }
-            match results.failures() {
-                failures if failures.is_empty() => Ok(()),
-                failures => Err(anyhow!(
-                    "differs from what was published, without a known reason: {}",
-                    failures.join("; ")
-                )),
-            }
+            let results = run::suite(&read, named, how, &Wanted::of(which)?)?;
+            tell(&results, out.as_deref(), *json)
         }
         BenchCmd::Table { results, format } => show(results.iter().map(|path| path.as_path()), *format),
-        BenchCmd::Verify { results, suite, how, json } => verify(results, suite.as_deref(), how, *json),
+        BenchCmd::Verify { results, suite, how, seed, out, json } if results.is_dir() => {
+            submitted::verify(results, suite.as_deref(), how, *seed, (out.as_deref(), *json))
+        }
+        BenchCmd::Verify { seed: Some(_), .. } | BenchCmd::Verify { out: Some(_), .. } => {
+            Err(usage("--seed and --out are for a submission, which is a folder"))
+        }
+        BenchCmd::Verify { results, suite, how, json, .. } => {
+            verify::results(results, suite.as_deref(), how, *json)
+        }
+    }
+}
+
+/// Writes and prints results; an error if something in them differs without a reason.
+fn tell(results: &Results, out: Option<&Path>, as_json: bool) -> Result<()> {
+    if let Some(path) = out {
+        std::fs::write(path, text(results)?).with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    match as_json {
+        true => render::json(&serde_json::to_value(results)?)?,
+        false => table(results)?,
+    }
+    match results.failures() {
+        failures if failures.is_empty() => Ok(()),
+        failures => {
+            Err(anyhow!("differs from what was published, without a known reason: {}", failures.join("; ")))
+        }
     }
 }
 
@@ -132,9 +148,9 @@ fn list(names: &[String], logs: &Logs, json: bool) -> Result<()> {
 }
 
 fn table(results: &Results) -> Result<()> {
-    let mut table = render::table(&["TASK", "POLICY", "METRIC", "PUBLISHED>", "FOUND>", "VERDICT"]);
+    let mut table = render::table(&Row::COLUMNS);
     for row in results.rows() {
-        table.add_row(row);
+        table.add_row(row.cells());
     }
     render::show(&table)
 }
@@ -149,56 +165,4 @@ fn show<'a>(paths: impl Iterator<Item = &'a Path>, format: Form) -> Result<()> {
         }
     }
     Ok(())
-}
-
-fn verify(path: &Path, file: Option<&str>, how: &How, as_json: bool) -> Result<()> {
-    let told = results(path)?;
-    let named = file.unwrap_or(&told.suite);
-    let suite = suite(named)?;
-    if (suite.name.as_str(), suite.version) != (told.suite.as_str(), told.version) {
-        bail!(
-            "{}: results of {} version {}, but {named} is {} version {}",
-            path.display(),
-            told.suite,
-            told.version,
-            suite.name,
-            suite.version
-        );
-    }
-    let mut equal = 0;
-    let mut wrong = Vec::new();
-    for task in &told.tasks {
-        if !suite.tasks.iter().any(|known| known.name == task.task) {
-            bail!("{}: found task {}, which {named} does not have", path.display(), task.task);
-        }
-        let only = Suite {
-            tasks: suite.tasks.iter().filter(|known| known.name == task.task).cloned().collect(),
-            ..suite.clone()
-        };
-        let again = run::suite(&only, &told.suite, how, None)?;
-        let Some(again) = again.tasks.first() else { continue };
-        if !again.missing.is_empty() {
-            wrong.push(format!("{}: {}", task.task, again.missing.join("; ")));
-        }
-        for (one, other) in task.entries.iter().zip(&again.entries) {
-            if one == other {
-                equal += 1;
-            } else if one.digest != other.digest {
-                wrong.push(format!(
-                    "{}: {}: results of component {}, but {} is {}",
-                    task.task, one.entry, one.digest, other.policy, other.digest
-                ));
-            } else {
-                wrong.push(format!("{}: {}: other values", task.task, one.entry));
-            }
-        }
-        if task.missing.is_empty() && again.missing.is_empty() && task.entries.len() != again.entries.len() {
-            wrong.push(format!("{}: {} entries, not {}", task.task, again.entries.len(), task.entries.len()));
-        }
-    }
-    match as_json {
-        true => render::json(&json!({"same": equal, "different": wrong}))?,
-        false => render::line(format!("{equal} results are the same"))?,
-    }
-    if wrong.is_empty() { Ok(()) } else { Err(anyhow!("not the same:\n{}", wrong.join("\n"))) }
 }

@@ -7,86 +7,174 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use anyhow::{Context, Result, anyhow, bail};
-use fluxgate_engine::BUILTIN;
 use fluxgate_formats::JobId;
-use fluxgate_sim::driver::{self, Deciders, Surroundings};
+use fluxgate_sim::driver::Surroundings;
 use fluxgate_sim::machine::Machine;
-use fluxgate_sim::metrics::Metrics;
-use fluxgate_sim::observe::{Observer, Started};
-use fluxgate_sim::replay;
-use fluxgate_sim::rules::picking;
 use fluxgate_sim::source::{self, Format};
-use fluxgate_sim::suite::results::{EntryResult, Results, TaskResult, ValueResult};
-use fluxgate_sim::suite::{Entry, Log, Suite, Task, metric};
+use fluxgate_sim::suite::ranking;
+use fluxgate_sim::suite::results::{EntryResult, Results, TaskResult};
+use fluxgate_sim::suite::{Entry, Log, Suite, Task};
 use fluxgate_sim::transform::{Estimates, Transform};
-use fluxgate_sim::workload::{Job, Options, Workload};
+use fluxgate_sim::workload::{OnBadLine, Options, Workload};
 use indicatif::{ProgressBar, ProgressStyle};
 
-use super::args::How;
+use super::args::{How, Which};
+use super::cell::{self, Cell, Done, Prepared};
 use super::logs;
 use crate::policy_source::PolicySource;
-use crate::values::{named, settings};
+use crate::values::named;
 
-/// Starts of jobs.
-#[derive(Default)]
-struct Starts(BTreeMap<JobId, f64>);
+/// A policy that is in each task beside those of the suite.
+#[derive(Debug, Clone)]
+pub(super) struct Added {
+    pub(super) entry: Entry,
+    /// The file of its component, where results do not name it as the command line does.
+    pub(super) file: Option<PathBuf>,
+    /// The command that makes its results, where it is not `bench run`.
+    pub(super) command: Option<String>,
+}
 
-impl Observer for Starts {
-    fn wants_r(&self) -> bool {
-        false
+/// Which cells of a suite are made.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Wanted<'a> {
+    /// Only tasks with this in their names.
+    pub(super) task: Option<&'a str>,
+    /// Only policies of these names, and the first; all without one.
+    pub(super) only: &'a [String],
+    pub(super) added: Vec<Added>,
+    /// The seed of places of sequences.
+    pub(super) seed: Option<u64>,
+}
+
+impl<'a> Wanted<'a> {
+    /// As the command line says.
+    pub(super) fn of(which: &'a Which) -> Result<Wanted<'a>> {
+        let added = which.add.iter().map(|text| added(text, which.sampled)).collect::<Result<_>>()?;
+        Ok(Wanted { task: which.task.as_deref(), only: &which.only, added, seed: which.seed })
     }
 
-    fn started(&mut self, started: &Started<'_>) -> std::io::Result<()> {
-        self.0.insert(started.job.id, started.start);
-        Ok(())
+    /// Name and policy of those that were added, as results keep them.
+    fn told(&self) -> Vec<String> {
+        let told = |added: &Added| {
+            let seeds = added.entry.sampled.map_or_else(String::new, |seeds| format!(" sampled={seeds}"));
+            format!("{}={}{seeds}", added.entry.name, added.entry.policy)
+        };
+        self.added.iter().map(told).collect()
+    }
+
+    /// The cells of a task.
+    fn cells(&self, suite: &str, task: &Task) -> Result<Vec<Cell>> {
+        let seed = self.seed.map_or_else(String::new, |seed| format!(" --seed {seed}"));
+        let base = format!("fluxgate bench run {suite} --task '{}'", task.name);
+        let command = |entry: &Entry| format!("{base} --only '{}'{seed} --logs DIR", entry.name);
+        let own = task.entries.iter().map(|entry| Cell {
+            entry: entry.clone(),
+            file: None,
+            command: command(entry),
+        });
+        let added = self.added.iter().map(|added| {
+            let seeds = added.entry.sampled.map_or_else(String::new, |seeds| format!(" --sampled {seeds}"));
+            let (name, policy) = (&added.entry.name, &added.entry.policy);
+            let default =
+                || format!("{base} --only '{name}' --add '{name}={policy}'{seeds}{seed} --logs DIR");
+            let command = added.command.clone().unwrap_or_else(default);
+            Cell { entry: added.entry.clone(), file: added.file.clone(), command }
+        });
+        let mut cells: Vec<Cell> = own.chain(added).collect();
+        let mut names = BTreeSet::new();
+        if let Some(twice) = cells.iter().find(|cell| !names.insert(cell.entry.name.clone())) {
+            bail!("task {}: found a second policy with the name {}", task.name, twice.entry.name);
+        }
+        if !self.only.is_empty() {
+            let first = cells.first().map(|cell| cell.entry.name.clone());
+            cells.retain(|cell| {
+                self.only.contains(&cell.entry.name) || Some(&cell.entry.name) == first.as_ref()
+            });
+        }
+        Ok(cells)
     }
 }
 
-/// The results of a suite, of the tasks with `only` in their names.
-pub(super) fn suite(suite: &Suite, named: &str, how: &How, only: Option<&str>) -> Result<Results> {
-    let tasks: Vec<&Task> =
-        suite.tasks.iter().filter(|task| only.is_none_or(|text| task.name.contains(text))).collect();
+/// A policy from `NAME=POLICY`.
+pub(super) fn added(text: &str, sampled: Option<u32>) -> Result<Added> {
+    let both = text.split_once('=').filter(|(name, policy)| !name.is_empty() && !policy.is_empty());
+    let wrong =
+        || crate::fail::usage(format!("--add {text}: accepted is NAME=POLICY, such as mine=mine.wasm"));
+    let (name, policy) = both.ok_or_else(wrong)?;
+    let entry = Entry { sampled, ..Entry::new(name, policy) };
+    Ok(Added { entry, file: None, command: None })
+}
+
+/// The results of a suite, of the cells that are wanted; `name` is the suite as a command names it.
+pub(super) fn suite(suite: &Suite, name: &str, how: &How, wanted: &Wanted<'_>) -> Result<Results> {
+    let fits = |task: &&Task| wanted.task.is_none_or(|text| task.name.contains(text));
+    let tasks: Vec<&Task> = suite.tasks.iter().filter(fits).collect();
     if tasks.is_empty() {
         let names: Vec<&str> = suite.tasks.iter().map(|task| task.name.as_str()).collect();
         bail!(
             "--task {}: found in no name of a task; tasks are {}",
-            only.unwrap_or_default(),
+            wanted.task.unwrap_or_default(),
             names.join(", ")
         );
     }
-    let wanted: BTreeSet<&str> =
+    let cells: Vec<Vec<Cell>> = tasks.iter().map(|task| wanted.cells(name, task)).collect::<Result<_>>()?;
+    if let Some(unknown) =
+        wanted.only.iter().find(|only| !cells.iter().flatten().any(|c| c.entry.name == **only))
+    {
+        let names: BTreeSet<&str> = cells.iter().flatten().map(|cell| cell.entry.name.as_str()).collect();
+        let names: Vec<&str> = names.into_iter().collect();
+        bail!("--only {unknown}: found no policy of this name, the first ones are {}", names.join(", "));
+    }
+    let hashes: BTreeSet<&str> =
         tasks.iter().flat_map(|task| needs(suite, task)).map(|log| log.sha256.as_str()).collect();
-    let found = logs::find(&how.logs, &wanted)?;
+    let found = logs::find(&how.logs, &hashes)?;
     let source = PolicySource::open(how.policies.as_deref())?;
+    for cell in cells.iter().flatten().filter(|cell| cell.entry.made_of.is_none()) {
+        let named = cell.component();
+        if named != fluxgate_engine::BUILTIN {
+            source.find(&named).with_context(|| format!("policy {}", cell.entry.name))?;
+        }
+    }
     let mut results = Results {
         suite: suite.name.clone(),
         version: suite.version,
         title: suite.title.clone(),
         source: suite.source.clone(),
         program: format!("fluxgate {}", env!("CARGO_PKG_VERSION")),
+        seed: wanted.seed,
+        added: wanted.told(),
         tasks: Vec::new(),
     };
-    let runs = |task: &&Task| task.entries.len() * task.starts.len().max(1);
-    let bar = bar(how.quiet, tasks.iter().map(runs).sum());
-    for task in tasks {
+    let count = |(task, cells): (&&Task, &Vec<Cell>)| {
+        let parts = task.starts.len() + wanted.seed.map_or(0, |_| task.drawn);
+        cells.iter().map(|cell| cell::runs(&cell.entry, task, parts)).sum::<u64>()
+    };
+    let bar = bar(how.quiet, tasks.iter().zip(&cells).map(count).sum());
+    for (task, cells) in tasks.into_iter().zip(cells) {
         let logs = needs(suite, task).into_iter().filter(|log| !found.contains_key(&log.sha256));
-        let missing: Vec<String> = logs.map(name_and_hash).chain(components(task, &source)).collect();
+        let missing: Vec<String> = logs.map(name_and_hash).chain(components(&cells, &source)).collect();
         let semantics = task.semantics().map_err(|wrong| anyhow!("task {}: {wrong}", task.name))?;
         let mut rules = vec![format!("semantics={semantics}")];
         rules.extend((!task.rules.is_empty()).then(|| task.rules.clone()));
         rules.extend(task.exact_estimates.then(|| "estimates=exact".to_owned()));
-        let entries = match missing.is_empty() {
-            true => {
-                one(suite, task, &found, &source, how, &bar).with_context(|| format!("task {}", task.name))?
-            }
-            false => Vec::new(),
+        rules.extend(task.skip_bad.then(|| "skip-bad".to_owned()));
+        rules.extend(task.window_days.map(|days| format!("window-days={days}")));
+        rules.extend((task.uncounted > 0).then(|| format!("uncounted={}", task.uncounted)));
+        rules.extend(
+            (!task.trained_on.is_empty()).then(|| format!("trained-on={}", task.trained_on.join(","))),
+        );
+        let (parts, entries) = match missing.is_empty() {
+            true => one((suite, task), &cells, wanted.seed, &found, &source, (how, &bar))
+                .with_context(|| format!("task {}", task.name))?,
+            false => (Vec::new(), Vec::new()),
         };
         results.tasks.push(TaskResult {
             task: task.name.clone(),
             rules: rules.join(" "),
             missing,
+            parts,
             entries,
-            command: format!("fluxgate bench run {named} --task '{}' --logs DIR", task.name),
+            command: format!("fluxgate bench run {name} --task '{}' --logs DIR", task.name),
         });
     }
     bar.finish_and_clear();
@@ -107,9 +195,9 @@ fn name_and_hash(log: &Log) -> String {
 }
 
 /// The components of a task that are no part of this program and are not there.
-fn components(task: &Task, source: &PolicySource) -> Vec<String> {
+fn components(cells: &[Cell], source: &PolicySource) -> Vec<String> {
     let there = source.files();
-    let away = task.entries.iter().filter(|entry| entry.made_of.is_some());
+    let away = cells.iter().map(|cell| &cell.entry).filter(|entry| entry.made_of.is_some());
     let away = away.filter(|entry| !there.contains_key(named(&entry.policy).0));
     away.map(|entry| {
         let made_of = entry.made_of.as_deref().unwrap_or_default();
@@ -118,53 +206,47 @@ fn components(task: &Task, source: &PolicySource) -> Vec<String> {
     .collect()
 }
 
-fn bar(quiet: bool, runs: usize) -> ProgressBar {
+fn bar(quiet: bool, runs: u64) -> ProgressBar {
     if quiet {
         return ProgressBar::hidden();
     }
     let style = ProgressStyle::with_template("{bar:30} {pos}/{len} runs, {msg}")
         .unwrap_or_else(|_| ProgressStyle::default_bar());
-    ProgressBar::new(runs as u64).with_style(style)
+    ProgressBar::new(runs).with_style(style)
 }
 
-/// The jobs of a task, and its machine.
-struct Prepared {
-    parts: Vec<Vec<Job>>,
-    machine: Machine,
-    surroundings: Surroundings,
-}
-
+/// The names of the parts of a task, none if the whole log is one run, and the results of its cells.
 fn one(
-    suite: &Suite,
-    task: &Task,
+    (suite, task): (&Suite, &Task),
+    cells: &[Cell],
+    seed: Option<u64>,
     found: &BTreeMap<String, PathBuf>,
     source: &PolicySource,
-    how: &How,
-    bar: &ProgressBar,
-) -> Result<Vec<EntryResult>> {
+    (how, bar): (&How, &ProgressBar),
+) -> Result<(Vec<String>, Vec<EntryResult>)> {
     let path = |name: &str| -> Result<&Path> {
         let file = suite.log(name).and_then(|log| found.get(&log.sha256));
         Ok(file.context("a log was there and is not any more")?)
     };
-    let prepared = prepare(task, path(&task.log)?)?;
+    let prepared = prepare(suite, task, path(&task.log)?, seed)?;
     let mut schedules: Vec<Option<BTreeMap<JobId, f64>>> = Vec::new();
-    for entry in &task.entries {
-        schedules.push(entry.schedule.as_deref().map(|log| published_starts(path(log)?)).transpose()?);
+    for cell in cells {
+        schedules.push(cell.entry.schedule.as_deref().map(|log| published_starts(path(log)?)).transpose()?);
     }
     let threads =
         how.threads.map_or_else(|| std::thread::available_parallelism().map_or(1, usize::from), usize::from);
-    let count = task.entries.len();
+    let count = cells.len();
     let left: Mutex<Vec<usize>> = Mutex::new((0..count).rev().collect());
-    let done: Mutex<Vec<Option<Result<EntryResult>>>> = Mutex::new((0..count).map(|_| None).collect());
+    let done: Mutex<Vec<Option<Result<Done>>>> = Mutex::new((0..count).map(|_| None).collect());
     std::thread::scope(|scope| {
         for _ in 0..threads.min(count) {
             scope.spawn(|| {
                 while let Some(number) = left.lock().ok().and_then(|mut left| left.pop()) {
-                    let entry = &task.entries[number];
-                    bar.set_message(format!("{}: {}", task.name, entry.name));
-                    let result = policy(entry, &prepared, schedules[number].as_ref(), source, bar);
+                    let cell = &cells[number];
+                    bar.set_message(format!("{}: {}", task.name, cell.entry.name));
+                    let result = cell::run(cell, &prepared, schedules[number].as_ref(), source, bar);
                     if let Ok(mut done) = done.lock() {
-                        done[number] = Some(result.with_context(|| format!("entry {}", entry.name)));
+                        done[number] = Some(result.with_context(|| format!("entry {}", cell.entry.name)));
                     }
                 }
             });
@@ -172,12 +254,19 @@ fn one(
     });
     let lost = || anyhow!("a run ended without a result");
     let done = done.into_inner().map_err(|_| lost())?;
-    done.into_iter().map(|result| result.unwrap_or_else(|| Err(lost()))).collect()
+    let done = done.into_iter().map(|result| result.unwrap_or_else(|| Err(lost())));
+    let (mut entries, jobs): (Vec<EntryResult>, Vec<_>) =
+        done.collect::<Result<Vec<Done>>>()?.into_iter().unzip();
+    ranking::rank(&mut entries, &jobs);
+    let named = prepared.parts.iter().filter(|_| task.has_parts());
+    Ok((named.map(|part| part.name.clone()).collect(), entries))
 }
 
-fn prepare(task: &Task, path: &Path) -> Result<Prepared> {
+fn prepare<'a>(suite: &Suite, task: &'a Task, path: &Path, seed: Option<u64>) -> Result<Prepared<'a>> {
     let wrong = |wrong: String| anyhow!(wrong);
-    let options = Options { format: Some(Format::Swf), ..task.semantics().map_err(wrong)?.options() };
+    let on_bad_line = if task.skip_bad { OnBadLine::Skip } else { OnBadLine::Refuse };
+    let base = task.semantics().map_err(wrong)?.options();
+    let options = Options { format: Some(Format::Swf), on_bad_line, ..base };
     let mut workload = Workload::load(path, &options)?;
     let estimates = if task.exact_estimates { Estimates::Exact } else { Estimates::Logged };
     Transform { estimates, ..Transform::default() }.apply(&mut workload.jobs);
@@ -185,19 +274,12 @@ fn prepare(task: &Task, path: &Path) -> Result<Prepared> {
         Some(cores) => Machine::uniform(cores, cores)?,
         None => Machine::from_header(&workload.header)?,
     };
-    let jobs = workload.jobs;
-    let part = |start: &usize| {
-        let part = jobs.get(*start..start.saturating_add(task.length));
-        part.map(<[Job]>::to_vec).with_context(|| {
-            format!("found {} jobs, but a part begins at {start} and has {} jobs", jobs.len(), task.length)
-        })
-    };
-    let parts = match task.starts.is_empty() {
-        true => vec![jobs],
-        false => task.starts.iter().map(part).collect::<Result<_>>()?,
-    };
+    let parts = task.parts(workload.jobs, seed).map_err(wrong)?;
     let surroundings = Surroundings { rules: task.rules().map_err(wrong)?, ..Surroundings::default() };
-    Ok(Prepared { parts, machine, surroundings })
+    let hash = |log: &String| suite.log(log).map(|log| log.sha256.clone());
+    let trained_on = task.trained_on.iter().filter_map(hash).collect();
+    let log = hash(&task.log).unwrap_or_default();
+    Ok(Prepared { task, log, trained_on, parts, machine, surroundings })
 }
 
 /// Submission plus wait of each line.
@@ -208,72 +290,4 @@ fn published_starts(path: &Path) -> Result<BTreeMap<JobId, f64>> {
         starts.extend(record.wait.map(|wait| (JobId(record.job), record.submit + wait)));
     }
     Ok(starts)
-}
-
-fn policy(
-    entry: &Entry,
-    prepared: &Prepared,
-    schedule: Option<&BTreeMap<JobId, f64>>,
-    source: &PolicySource,
-    bar: &ProgressBar,
-) -> Result<EntryResult> {
-    let (name, own) = named(&entry.policy);
-    let config = settings(&own)?.into_iter().collect();
-    let compiled = (name != BUILTIN).then(|| source.compile(name)).transpose()?;
-    let mut result = EntryResult {
-        entry: entry.name.clone(),
-        policy: entry.policy.clone(),
-        digest: compiled.as_ref().map_or_else(String::new, |compiled| compiled.digest().to_string()),
-        fuel: 0,
-        jobs: 0,
-        values: Vec::new(),
-        starts: schedule.map(|_| (0, 0)),
-        violations: 0,
-    };
-    let mut parts: Vec<Vec<f64>> = vec![Vec::new(); entry.published.len()];
-    for jobs in &prepared.parts {
-        let made: Option<Box<dyn fluxgate_engine::Policy>> = match &compiled {
-            Some(compiled) => Some(Box::new(compiled.instantiate(&config)?)),
-            None => None,
-        };
-        let default = picking::apply(made, &prepared.surroundings.rules)?;
-        let mut metrics = Metrics::new(prepared.machine.total_cores());
-        let mut starts = Starts::default();
-        let (outcome, judged) = replay::run(
-            jobs.iter().copied(),
-            &prepared.surroundings,
-            &prepared.machine,
-            driver::replay_config(),
-            Deciders { default, ..Deciders::default() },
-            &mut [&mut metrics, &mut starts],
-            true,
-        )?;
-        let summary = metrics.summary()?;
-        for (published, values) in entry.published.iter().zip(&mut parts) {
-            values.push(metric(&summary, &published.metric).context("a metric of the suite")?);
-        }
-        result.fuel += outcome.cost.fuel;
-        result.jobs += outcome.started;
-        result.violations += judged.map_or(0, |report| report.first.len() as u64);
-        if let (Some(published), Some((equal, all))) = (schedule, &mut result.starts) {
-            *all += jobs.len() as u64;
-            let same =
-                |job: &&Job| starts.0.get(&job.id).is_some_and(|start| published.get(&job.id) == Some(start));
-            *equal += jobs.iter().filter(same).count() as u64;
-        }
-        bar.inc(1);
-    }
-    for (published, parts) in entry.published.iter().zip(parts) {
-        let found = parts.iter().sum::<f64>() / parts.len().max(1) as f64;
-        result.values.push(ValueResult {
-            metric: published.metric.clone(),
-            published: published.value.clone(),
-            found,
-            rounded: published.rounded(found),
-            parts,
-            verdict: published.verdict(found),
-            because: published.because.clone(),
-        });
-    }
-    Ok(result)
 }

@@ -100,7 +100,7 @@ fn schedule_path(base: &Path, names: &[&str]) -> PathBuf {
 }
 
 /// A file to write, or standard output for `-`.
-pub(super) fn open(path: &Path) -> Result<Box<dyn Write + Send>> {
+pub(in crate::cmd) fn open(path: &Path) -> Result<Box<dyn Write + Send>> {
     if path.as_os_str() == "-" {
         return Ok(Box::new(io::stdout()));
     }
