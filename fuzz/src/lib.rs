@@ -14,7 +14,7 @@ mod wire;
 pub type Target = fn(&[u8]);
 
 /// All targets by name, in alphabetical order. `fuzz/corpus` has a folder for each.
-pub const TARGETS: [(&str, Target); 25] = [
+pub const TARGETS: [(&str, Target); 26] = [
     ("accounting", logs::accounting),
     ("constraint", formats::constraint),
     ("eventlog", formats::eventlog),
@@ -35,6 +35,7 @@ pub const TARGETS: [(&str, Target); 25] = [
     ("query", graph::query),
     ("rset", formats::rset),
     ("shorthand", formats::shorthand),
+    ("simulators", logs::simulators),
     ("site", graph::site),
     ("swf", logs::swf),
     ("toml", graph::toml),

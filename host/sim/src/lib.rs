@@ -23,6 +23,7 @@
 //! - [`passes`] shows what a policy was told and decided, pass by pass, and where two policies first differ.
 //! - [`replay`] is one run with its judge, and what `fluxgate replay --json` prints of runs; [`words`] reads the
 //!   parameters of replays.
+//! - [`batsim`] writes the files of Batsim for a run, and workloads for it.
 //! - [`metrics`] and [`schedule`] [`observe`] the driver; [`sweep`] checks a schedule and shares no code with the
 //!   modules that made it.
 //!
@@ -31,6 +32,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod batsim;
 pub mod bootstrap;
 mod bounded;
 pub mod calibration;

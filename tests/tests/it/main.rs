@@ -42,6 +42,7 @@ mod resource_query;
 mod semantics;
 mod service_manager;
 mod shadow;
+mod simulators;
 mod site_rows;
 mod twins;
 mod vertices;

@@ -10,6 +10,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, anyhow};
 use fluxgate_formats::JobId;
+use fluxgate_sim::batsim;
 use fluxgate_sim::calibration::{Calibrated, Calibration};
 use fluxgate_sim::driver::Surroundings;
 use fluxgate_sim::fair::{self as sample, Starts};
@@ -189,6 +190,14 @@ fn one(
         Some(base) => Some(Writer::new(open(&schedule_path(base, &names))?, false)?),
         None => None,
     };
+    let mut for_batsim = match &args.batsim {
+        Some(folder) => {
+            std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+            let jobs = open(&schedule_path(&folder.join("jobs.csv"), &names))?;
+            Some(batsim::Writer::new(jobs, &machine.cores)?)
+        }
+        None => None,
+    };
     let mut observers: Vec<&mut dyn Observer> = vec![&mut figures, &mut shown];
     if let Some(record) = &mut record {
         observers.push(record);
@@ -213,6 +222,9 @@ fn one(
     if let Some(writer) = &mut writer {
         observers.push(writer);
     }
+    if let Some(writer) = &mut for_batsim {
+        observers.push(writer);
+    }
     let begin = Instant::now();
     let (config, deciders) = (bounds::config(args)?, recipes.make()?);
     let (outcome, judged) = input
@@ -230,6 +242,11 @@ fn one(
     shown.0.finish_and_clear();
     if let Some(writer) = writer {
         writer.finish().context("cannot write the schedule")?.flush().context("cannot write the schedule")?;
+    }
+    if let Some((folder, writer)) = args.batsim.as_ref().zip(for_batsim) {
+        let path = schedule_path(&folder.join("schedule.json"), &names);
+        let told = writer.finish().0;
+        told.write(open(&path)?).with_context(|| format!("cannot write {}", path.display()))?;
     }
     let violations = judged.iter().flat_map(|report| report.first.iter().map(ToString::to_string)).collect();
     Ok(Run {
