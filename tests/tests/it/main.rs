@@ -23,6 +23,7 @@ mod instance;
 mod journal;
 mod languages;
 mod learned;
+mod lockstep;
 mod migrate;
 mod networks;
 mod places;

@@ -164,6 +164,14 @@ pub(crate) struct Replay {
     /// With --dump: up to this pass, with which the run ends.
     #[arg(long, value_name = "PASS", requires = "dump", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) until_pass: Option<u64>,
+    /// Write what happens, as it happens, as JSON lines to a file or a FIFO: submissions, starts, ends, refusals, and passes with the
+    /// length of the queue. With several policies or parts, one file each. - is standard output. See docs/replay.md.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["journal", "diff", "definitions", "dump"])]
+    pub(crate) hook: Option<PathBuf>,
+    /// Let a client drive the run: it connects to this socket, is told the same lines, and says at each instant how far the run
+    /// goes on: next, until TIME, end or stop. The schedule is that of any other run. See docs/replay.md.
+    #[arg(long, value_name = "SOCKET", conflicts_with_all = ["journal", "diff", "definitions", "dump"])]
+    pub(crate) serve: Option<PathBuf>,
     /// Do not have the schedule checked by the independent sweep.
     #[arg(long)]
     pub(crate) no_check: bool,
