@@ -13,7 +13,7 @@ fn log(dir: &Path) -> String {
     let mut text = "; MaxProcs: 8\n; UnixStartTime: 0\n".to_owned();
     for i in 0..200u32 {
         let (run, cores) = (1 + i * 7919 % 100, if i == 77 { 9 } else { 1 + i * 31 % 8 });
-        let (id, submit, limit) = (i + 1, i * 5, if i % 10 == 0 { run / 2 + 1 } else { run * 2 });
+        let (id, submit, limit) = (i + 1, i * 5, if i % 10 == 5 { run / 2 } else { run * 2 });
         text += &format!("{id} {submit} -1 {run} {cores} -1 -1 {cores} {limit} -1 1 1 1 -1 1 -1 -1 -1\n");
     }
     write(dir, "l.swf", &text)
@@ -148,7 +148,8 @@ fn res_20_a_workload_of_batsim_has_the_schedule_of_its_log() {
     let workload = write(dir.path(), "w.json", &cli(&["workload", "convert", &log, "--to", "batsim"]).ok());
     let replay = |log: &str| cli(&["replay", log, "-q", "--policy", "sjf", "--schedule", "-"]).ok();
     assert_eq!(replay(&workload), replay(&log));
-    let info = cli(&["workload", "info", &workload, "--json"]).json();
+    let said = cli(&["workload", "info", &workload, "--json"]).json();
+    let info = &said["info"];
     assert_eq!((&info["jobs"], &info["cores_of_machine"]), (&200.into(), &8.into()));
     // What has no run time without a platform is refused in words, or skipped and counted.
     let text =
